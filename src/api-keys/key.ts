@@ -1,0 +1,42 @@
+import { sha256 } from "@noble/hashes/sha2.js";
+import { bytesToHex, concatBytes, randomBytes, utf8ToBytes } from "@noble/hashes/utils.js";
+import { base32nopad } from "@scure/base";
+
+/** What every API key starts with, so that secret scanners can find one. */
+export const KEY_PREFIX = "sord_";
+
+const RANDOM_BYTES = 20;
+const CHECKSUM_BYTES = 5;
+/** Base32 of 25 bytes, which needs no padding, so that a key has one spelling. */
+const KEY_FORMAT = new RegExp(`^${KEY_PREFIX}[a-z2-7]{40}$`);
+
+/**
+ * Makes an API key: the prefix, then 160 random bits and a checksum of 40 bits in lower-case base32
+ * (contract, section 3).
+ */
+export function generateKey(): string {
+  const random = randomBytes(RANDOM_BYTES);
+  return KEY_PREFIX + base32nopad.encode(concatBytes(random, checksum(random))).toLowerCase();
+}
+
+/** Whether `text` has the form of an API key and the checksum of one: true of every key we made. */
+export function isKey(text: string): boolean {
+  if (!KEY_FORMAT.test(text)) return false;
+  const bytes = base32nopad.decode(text.slice(KEY_PREFIX.length).toUpperCase());
+  const expected = checksum(bytes.subarray(0, RANDOM_BYTES));
+  return expected.every((byte, index) => byte === bytes[RANDOM_BYTES + index]);
+}
+
+/** The SHA-256 of a key in lower-case hexadecimal: the only form in which a key is stored. */
+export function hashKey(key: string): string {
+  return bytesToHex(sha256(utf8ToBytes(key)));
+}
+
+/** Makes the public id of a key's record: `key_` and 80 random bits in lower-case base32. */
+export function generateKeyId(): string {
+  return `key_${base32nopad.encode(randomBytes(10)).toLowerCase()}`;
+}
+
+function checksum(random: Uint8Array): Uint8Array {
+  return sha256(concatBytes(utf8ToBytes(KEY_PREFIX), random)).subarray(0, CHECKSUM_BYTES);
+}

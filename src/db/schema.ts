@@ -1,0 +1,99 @@
+import { sql } from "drizzle-orm";
+import { check, customType, integer, sqliteTable, text } from "drizzle-orm/sqlite-core";
+
+/**
+ * A 64-bit signed integer. D1 rounds integers above 2^53 on their way out and cannot bind a
+ * `BigInt`, so values go in as decimal text that SQLite casts, and must be selected as text.
+ */
+const int64 = customType<{ data: bigint; driverData: string }>({
+  dataType: () => "integer",
+  toDriver: (value) => sql`CAST(${value.toString()} AS INTEGER)`,
+  fromDriver: (value) => BigInt(value),
+});
+
+export const ORDER_STATUSES = ["pending", "shipped", "cancelled"] as const;
+
+/** The orders of the store, cancelled ones included (contract, section 2). */
+export const orders = sqliteTable(
+  "orders",
+  {
+    id: int64("id").primaryKey(),
+    petId: int64("pet_id"),
+    quantity: int64("quantity"),
+    /** RFC 3339 in UTC with three decimals. */
+    shipDate: text("ship_date"),
+    complete: integer("complete", { mode: "boolean" }),
+    status: text("status", { enum: ORDER_STATUSES }).notNull().default("pending"),
+    cancelledAt: integer("cancelled_at", { mode: "timestamp_ms" }),
+  },
+  (order) => [
+    check(
+      "ship_date_is_utc_milliseconds",
+      sql`${order.shipDate} GLOB '[0-9][0-9][0-9][0-9]-[0-1][0-9]-[0-3][0-9]T[0-2][0-9]:[0-5][0-9]:[0-5][0-9].[0-9][0-9][0-9]Z'`,
+    ),
+    check("complete_is_boolean", sql`${order.complete} IN (0, 1)`),
+    check("status_is_known", sql`${order.status} IN ('pending', 'shipped', 'cancelled')`),
+    check(
+      "cancelled_orders_have_a_time",
+      sql`(${order.status} = 'cancelled') = (${order.cancelledAt} IS NOT NULL)`,
+    ),
+  ],
+);
+
+/**
+ * One row whose version triggers replace with every change of an order, whoever makes it. Random
+ * rather than counted, so that a database restored to an earlier time never repeats one.
+ */
+export const orderList = sqliteTable(
+  "order_list",
+  {
+    id: integer("id").primaryKey(),
+    version: text("version").notNull(),
+  },
+  (list) => [check("order_list_is_one_row", sql`${list.id} = 1`)],
+);
+
+/**
+ * Parts of an import that is under way: validated orders as JSON text, unpacked into `orders` in
+ * one transaction when the last line has been read.
+ */
+export const orderImportChunks = sqliteTable("order_import_chunks", {
+  id: integer("id").primaryKey(),
+  importId: text("import_id").notNull(),
+  createdAt: integer("created_at", { mode: "timestamp_ms" }).notNull(),
+  /** A JSON array of `[line, id, petId, quantity, shipDate, complete, status]`. */
+  lines: text("lines").notNull(),
+});
+
+export const PLANS = ["free", "pro", "business", "enterprise"] as const;
+
+/** The API keys; of the key itself only the SHA-256 (contract, section 3). */
+export const apiKeys = sqliteTable(
+  "api_keys",
+  {
+    id: text("id").primaryKey().notNull(),
+    /** SHA-256 of the key in lower-case hexadecimal. */
+    hash: text("hash").notNull().unique(),
+    name: text("name").notNull(),
+    plan: text("plan", { enum: PLANS }).notNull(),
+    /** Only where the plan is Enterprise. */
+    perMinute: integer("per_minute"),
+    /** Only where the plan is Enterprise. */
+    perDay: integer("per_day"),
+    createdAt: integer("created_at", { mode: "timestamp_ms" }).notNull(),
+    expiresAt: integer("expires_at", { mode: "timestamp_ms" }),
+    revokedAt: integer("revoked_at", { mode: "timestamp_ms" }),
+    /** Grows with every change of the record, so that a limiter can tell the newer of two. */
+    revision: integer("revision").notNull().default(0),
+    /** Grows with every `keys reset`: a limiter that meets a larger one forgets what it counted. */
+    resets: integer("resets").notNull().default(0),
+  },
+  (key) => [
+    check("plan_is_known", sql`${key.plan} IN ('free', 'pro', 'business', 'enterprise')`),
+    check(
+      "enterprise_has_its_own_limits",
+      sql`(${key.plan} = 'enterprise') = (${key.perMinute} IS NOT NULL) AND (${key.plan} = 'enterprise') = (${key.perDay} IS NOT NULL)`,
+    ),
+    check("limits_are_positive", sql`${key.perMinute} > 0 AND ${key.perDay} > 0`),
+  ],
+);

@@ -1,0 +1,18 @@
+/** The smallest 64-bit signed integer. */
+export const INT64_MIN = -(2n ** 63n);
+
+/** The largest 64-bit signed integer. */
+export const INT64_MAX = 2n ** 63n - 1n;
+
+const CANONICAL_DECIMAL = /^(?:0|-?[1-9][0-9]{0,18})$/;
+
+/**
+ * Reads an int64 in canonical decimal: no sign but a minus, no leading zeros, no `-0`.
+ *
+ * @returns the value, or `undefined` for any other text or a value out of range (contract, section 1).
+ */
+export function parseInt64(text: string): bigint | undefined {
+  if (!CANONICAL_DECIMAL.test(text)) return undefined;
+  const value = BigInt(text);
+  return value >= INT64_MIN && value <= INT64_MAX ? value : undefined;
+}

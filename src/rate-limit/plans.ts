@@ -1,0 +1,20 @@
+import type { PLANS } from "../db/schema.ts";
+
+/** A plan of the specification (section Limits). */
+export type Plan = (typeof PLANS)[number];
+
+/** How many requests each of the two windows admits: whole numbers, at least 1. */
+export interface Limits {
+  readonly perMinute: number;
+  readonly perDay: number;
+}
+
+/** The limits of the plans; an Enterprise key has its own (specification, section Limits). */
+export const PLAN_LIMITS: Readonly<Record<Exclude<Plan, "enterprise">, Limits>> = {
+  free: { perMinute: 60, perDay: 1_000 },
+  pro: { perMinute: 300, perDay: 10_000 },
+  business: { perMinute: 1_000, perDay: 100_000 },
+};
+
+/** The largest limit that an Enterprise key can have, in requests. */
+export const MAX_LIMIT = 1_000_000_000;
