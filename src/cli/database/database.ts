@@ -1,0 +1,16 @@
+import type { BaseSQLiteDatabase } from "drizzle-orm/sqlite-core";
+
+/** One SQL statement with its bound parameters. int64 values go as decimal text, with a CAST. */
+export interface Statement {
+  readonly sql: string;
+  readonly params: readonly (string | number | null)[];
+}
+
+/** The store's database as the commands reach it: a local one or an environment's remote one. */
+export interface StoreDatabase {
+  /** drizzle over that database, for the queries of `src/api-keys` and `src/orders`. */
+  readonly orm: BaseSQLiteDatabase<"async", unknown>;
+  /** Runs the statements in order as one transaction: all of them or none. */
+  transaction(statements: readonly Statement[]): Promise<void>;
+  close(): Promise<void>;
+}
