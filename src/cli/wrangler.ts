@@ -1,0 +1,99 @@
+import { spawn } from "node:child_process";
+import { createRequire } from "node:module";
+import { dirname, join } from "node:path";
+import { text } from "node:stream/consumers";
+import { fileURLToPath } from "node:url";
+import { stripVTControlCharacters } from "node:util";
+
+const WRANGLER_PACKAGE = createRequire(import.meta.url).resolve("wrangler/package.json");
+const WRANGLER_BIN = join(dirname(WRANGLER_PACKAGE), "bin", "wrangler.js");
+
+/** The folder of `wrangler.toml`, in which wrangler runs. */
+export const PROJECT_ROOT = fileURLToPath(new URL("../..", import.meta.url));
+
+/** Keeps wrangler's output to what was asked for: no banner, no colours, no reports to its maker. */
+export const QUIET_WRANGLER: NodeJS.ProcessEnv = {
+  WRANGLER_SEND_METRICS: "false",
+  WRANGLER_SEND_ERROR_REPORTS: "false",
+  WRANGLER_HIDE_BANNER: "true",
+  FORCE_COLOR: "0",
+};
+
+export interface WranglerOutput {
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+export interface WranglerOptions {
+  /** Variables added to this process's environment. */
+  readonly env?: NodeJS.ProcessEnv;
+  /** What wrangler reads on its standard input; nothing by default. */
+  readonly input?: string;
+}
+
+/** wrangler ran and failed. The message is its own last error message. */
+export class WranglerError extends Error {
+  override readonly name = "WranglerError";
+  readonly output: WranglerOutput;
+
+  constructor(message: string, output: WranglerOutput) {
+    super(message);
+    this.output = output;
+  }
+}
+
+/**
+ * The command that runs wrangler under this very Node, for callers that spawn by themselves: the
+ * `node` of the caller's PATH can be older than wrangler needs.
+ */
+export function wranglerCommand(args: readonly string[]): { command: string; args: string[] } {
+  return { command: process.execPath, args: [WRANGLER_BIN, ...args] };
+}
+
+/**
+ * Runs wrangler in the project's root, never interactively, and waits for its end.
+ *
+ * @throws {WranglerError} if wrangler exits with another status than 0.
+ */
+export async function runWrangler(
+  args: readonly string[],
+  options: WranglerOptions = {},
+): Promise<WranglerOutput> {
+  const wrangler = wranglerCommand(args);
+  const child = spawn(wrangler.command, wrangler.args, {
+    cwd: PROJECT_ROOT,
+    env: { ...process.env, ...QUIET_WRANGLER, ...options.env },
+    stdio: ["pipe", "pipe", "pipe"],
+  });
+  const exited = new Promise<number | NodeJS.Signals | null>((resolve, reject) => {
+    child.once("error", reject);
+    child.once("close", (status, signal) => resolve(status ?? signal));
+  });
+  // wrangler may end without reading its input; its exit status tells why.
+  child.stdin.on("error", () => {});
+  child.stdin.end(options.input ?? "");
+  const [status, stdout, stderr] = await Promise.all([
+    exited,
+    text(child.stdout),
+    text(child.stderr),
+  ]);
+  if (status === 0) return { stdout, stderr };
+  throw new WranglerError(errorMessage({ stdout, stderr }, status), { stdout, stderr });
+}
+
+/** wrangler's last error: an object on stdout with `--json`, else a block headed `[ERROR]`. */
+function errorMessage({ stdout, stderr }: WranglerOutput, status: unknown): string {
+  const json = /^\{\s*"error":[^]*^\}/m.exec(stdout)?.[0];
+  if (json !== undefined) {
+    const { error } = JSON.parse(json) as { error: { text: string; notes?: { text: string }[] } };
+    return [error.text, ...(error.notes ?? []).map((note) => note.text)].join("\n");
+  }
+  const blocks = stripVTControlCharacters(stderr).matchAll(
+    /^✘ \[ERROR\] (?<message>.*(?:\n(?!\S).*)*)/gm,
+  );
+  const last = [...blocks].at(-1)?.groups?.["message"];
+  return (
+    last?.replace(/\n\s+/g, "\n").trim() ??
+    `wrangler ended with ${String(status)}: ${stderr.trim()}`
+  );
+}
