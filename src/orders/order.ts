@@ -3,7 +3,10 @@ import { INT64_MAX, INT64_MIN, parseInt64 } from "./int64.ts";
 
 const INT64_EXPECTED = `expected an integer from ${INT64_MIN} to ${INT64_MAX}`;
 
-const int64 = z.bigint(INT64_EXPECTED).min(INT64_MIN, INT64_EXPECTED).max(INT64_MAX, INT64_EXPECTED);
+const int64 = z
+  .bigint(INT64_EXPECTED)
+  .min(INT64_MIN, INT64_EXPECTED)
+  .max(INT64_MAX, INT64_EXPECTED);
 
 const RFC_3339 =
   /^\d{4}-\d{2}-\d{2}[Tt](?<hour>\d{2}):\d{2}:\d{2}(?:\.(?<fraction>\d+))?(?:[Zz]|[+-](?<offsetHour>\d{2}):(?<offsetMinute>\d{2}))$/;
@@ -15,29 +18,32 @@ const UTC_MILLISECONDS = /^\d{4}-.{19}Z$/;
  * A ship date in RFC 3339, brought to UTC with three decimals (contract, section 2). Digits finer
  * than milliseconds and dates that do not exist are errors.
  */
-export const shipDateSchema = z.string("expected an RFC 3339 date-time").transform((text, context) => {
-  const fail = (message: string) => {
-    context.addIssue({ code: "custom", message, input: text });
-    return z.NEVER;
-  };
-  const groups = RFC_3339.exec(text)?.groups;
-  if (groups === undefined) {
-    return fail("expected an RFC 3339 date-time such as 2026-11-20T08:30:00.000Z");
-  }
-  if (/[1-9]/.test((groups["fraction"] ?? "").slice(3))) {
-    return fail("finer than milliseconds, which would be lost");
-  }
-  const day = text.slice(0, 10);
-  const midnight = new Date(`${day}T00:00:00.000Z`);
-  const dayExists = !Number.isNaN(midnight.getTime()) && midnight.toISOString().startsWith(day);
-  const offsetExists = Number(groups["offsetHour"] ?? 0) < 24 && Number(groups["offsetMinute"] ?? 0) < 60;
-  const instant = new Date(text.toUpperCase());
-  if (!dayExists || !offsetExists || groups["hour"] === "24" || Number.isNaN(instant.getTime())) {
-    return fail("no such date or time");
-  }
-  const utc = instant.toISOString();
-  return UTC_MILLISECONDS.test(utc) ? utc : fail("outside the years 0000 to 9999 in UTC");
-});
+export const shipDateSchema = z
+  .string("expected an RFC 3339 date-time")
+  .transform((text, context) => {
+    const fail = (message: string) => {
+      context.addIssue({ code: "custom", message, input: text });
+      return z.NEVER;
+    };
+    const groups = RFC_3339.exec(text)?.groups;
+    if (groups === undefined) {
+      return fail("expected an RFC 3339 date-time such as 2026-11-20T08:30:00.000Z");
+    }
+    if (/[1-9]/.test((groups["fraction"] ?? "").slice(3))) {
+      return fail("finer than milliseconds, which would be lost");
+    }
+    const day = text.slice(0, 10);
+    const midnight = new Date(`${day}T00:00:00.000Z`);
+    const dayExists = !Number.isNaN(midnight.getTime()) && midnight.toISOString().startsWith(day);
+    const offsetExists =
+      Number(groups["offsetHour"] ?? 0) < 24 && Number(groups["offsetMinute"] ?? 0) < 60;
+    const instant = new Date(text.toUpperCase());
+    if (!dayExists || !offsetExists || groups["hour"] === "24" || Number.isNaN(instant.getTime())) {
+      return fail("no such date or time");
+    }
+    const utc = instant.toISOString();
+    return UTC_MILLISECONDS.test(utc) ? utc : fail("outside the years 0000 to 9999 in UTC");
+  });
 
 /** The order resource of the specification. A field that an order lacks is left out. */
 export const orderSchema = z.strictObject({

@@ -1,0 +1,27 @@
+import type { apiKeys } from "../db/schema.ts";
+import { type Limits, PLAN_LIMITS } from "../rate-limit/plans.ts";
+
+/** The record of an API key. */
+export type ApiKey = typeof apiKeys.$inferSelect;
+
+/** The limits of a key: its plan's, or its own where the plan is Enterprise. */
+export function limitsOf({
+  plan,
+  perMinute,
+  perDay,
+}: Pick<ApiKey, "plan" | "perMinute" | "perDay">): Limits {
+  if (plan !== "enterprise") return PLAN_LIMITS[plan];
+  if (perMinute === null || perDay === null)
+    throw new Error("An Enterprise key without limits of its own.");
+  return { perMinute, perDay };
+}
+
+/** Whether a key can be used at `nowMs` (Unix milliseconds), and if not, why. */
+export function keyState(
+  { expiresAt, revokedAt }: Pick<ApiKey, "expiresAt" | "revokedAt">,
+  nowMs: number,
+): "active" | "expired" | "revoked" {
+  if (revokedAt !== null && revokedAt.getTime() <= nowMs) return "revoked";
+  if (expiresAt !== null && expiresAt.getTime() <= nowMs) return "expired";
+  return "active";
+}

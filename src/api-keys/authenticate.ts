@@ -1,0 +1,73 @@
+import { createMiddleware } from "hono/factory";
+import type { AppEnv } from "../app-env.ts";
+import { ApiError } from "../errors.ts";
+import { addressSubject } from "../rate-limit/limiter.ts";
+import { rateLimitError } from "../rate-limit/rate-limit-error.ts";
+import type { ApiKey } from "./api-key.ts";
+import { keyState } from "./api-key.ts";
+import { parseCredentials } from "./credentials.ts";
+import type { ApiKeyDirectory } from "./directory.ts";
+import { hashKey } from "./key.ts";
+
+const CHALLENGE = 'Bearer realm="store-orders"';
+const HOW_TO = "Send your API key as `Authorization: Bearer <API_KEY>`.";
+
+/** Why a request is not authenticated. */
+interface Failure {
+  readonly message: string;
+  /** Whether a bearer token was sent (RFC 6750, section 3.1). */
+  readonly isBearer: boolean;
+}
+
+/**
+ * Lets a request pass that carries a valid API key. Any other is counted against the budget of its
+ * address and answered 401, or 429 once that is used up (contract, sections 3 and 4).
+ */
+export function authenticate(directory: ApiKeyDirectory) {
+  return createMiddleware<AppEnv>(async function authenticateMiddleware(c, next) {
+    const result = await identify(directory, c.env.DB, c.req.header("Authorization"));
+    if ("id" in result) {
+      c.set("apiKey", result);
+      return next();
+    }
+    const decision = await c.var.limiter.admit(addressSubject(c.var.address));
+    c.set("quota", decision);
+    if (!decision.admitted) {
+      throw rateLimitError(
+        decision,
+        "Too many requests without a valid API key from your address.",
+      );
+    }
+    const challenge = result.isBearer ? `${CHALLENGE}, error="invalid_token"` : CHALLENGE;
+    throw new ApiError("unauthorized", result.message, { "WWW-Authenticate": challenge });
+  });
+}
+
+async function identify(
+  directory: ApiKeyDirectory,
+  database: D1Database,
+  header: string | undefined,
+): Promise<ApiKey | Failure> {
+  const credentials = parseCredentials(header);
+  switch (credentials.kind) {
+    case "missing":
+      return { message: `No API key was sent. ${HOW_TO}`, isBearer: false };
+    case "malformed":
+      return { message: `${credentials.message} ${HOW_TO}`, isBearer: credentials.isBearer };
+    case "key": {
+      const apiKey = await directory.find(database, hashKey(credentials.key));
+      if (apiKey === null) {
+        return {
+          message: "This API key is unknown. Ask the operator of the service for a valid one.",
+          isBearer: true,
+        };
+      }
+      const state = keyState(apiKey, Date.now());
+      if (state === "active") return apiKey;
+      return {
+        message: `This API key is ${state}. Ask the operator of the service for a new one.`,
+        isBearer: true,
+      };
+    }
+  }
+}

@@ -1,0 +1,63 @@
+import { type Context, Hono } from "hono";
+import { requestId } from "hono/request-id";
+import { authenticate } from "./api-keys/authenticate.ts";
+import { ApiKeyDirectory } from "./api-keys/directory.ts";
+import type { AppEnv } from "./app-env.ts";
+import type { Config } from "./config.ts";
+import { crossOrigin } from "./cross-origin.ts";
+import { DatabaseUnavailableError } from "./db/availability.ts";
+import { ApiError, errorResponse } from "./errors.ts";
+import { logEvent } from "./log.ts";
+import { orderRoutes } from "./orders/routes.ts";
+import { announceQuota } from "./rate-limit/announce-quota.ts";
+import { enforceLimits } from "./rate-limit/enforce-limits.ts";
+import { provideLimiter } from "./rate-limit/provide-limiter.ts";
+
+/** The whole service: every request under `/v1` is counted, authenticated and only then routed. */
+export function createApp(config: Config): Hono<AppEnv> {
+  const directory = new ApiKeyDirectory({
+    freshMs: config.apiKeyFreshMs,
+    staleMs: config.apiKeyStaleMs,
+    size: config.apiKeyCacheSize,
+    timeoutMs: config.databaseTimeoutMs,
+  });
+
+  const v1 = new Hono<AppEnv>()
+    .use(
+      provideLimiter(config),
+      announceQuota,
+      crossOrigin(config.corsOrigins),
+      authenticate(directory),
+      enforceLimits,
+    )
+    .route("/store/orders", orderRoutes(config));
+
+  return new Hono<AppEnv>()
+    .use(requestId())
+    .route("/v1", v1)
+    .notFound((c) => {
+      throw new ApiError(
+        "not_found",
+        `There is nothing at ${c.req.path}. Orders are at /v1/store/orders.`,
+      );
+    })
+    .onError((error, c) => errorResponse(toApiError(error, c)));
+}
+
+function toApiError(error: Error, c: Context<AppEnv>): ApiError {
+  if (error instanceof ApiError) return error;
+  const { requestId } = c.var;
+  if (error instanceof DatabaseUnavailableError) {
+    logEvent({ event: "database_unavailable", requestId, error: error.cause });
+    return new ApiError(
+      "service_unavailable",
+      "The service cannot reach its database at the moment. Repeat the request after the time in Retry-After; a cancellation can be repeated safely.",
+      { "Retry-After": "5" },
+    );
+  }
+  logEvent({ event: "internal_error", requestId, error });
+  return new ApiError(
+    "internal_error",
+    `Something went wrong on our side. Please report it with the request id ${requestId}.`,
+  );
+}

@@ -1,0 +1,117 @@
+import { z } from "zod";
+import type { BanPolicy } from "./rate-limit/bans.ts";
+
+/** The Worker's configuration, from the `vars` of wrangler.toml. */
+export interface Config {
+  /** Origins whose scripts may call the service from a browser. */
+  readonly corsOrigins: ReadonlySet<string>;
+  readonly bans: BanPolicy;
+  /** For how long an API key's record is used without asking the database again. */
+  readonly apiKeyFreshMs: number;
+  /** For how long it is used where the database does not answer. */
+  readonly apiKeyStaleMs: number;
+  /** API keys that an isolate remembers. */
+  readonly apiKeyCacheSize: number;
+  /** How long to wait for a Durable Object before the insurance limiter takes over. */
+  readonly limiterTimeoutMs: number;
+  /** Keys and addresses that an isolate's insurance limiter remembers. */
+  readonly insuranceSize: number;
+  /** How long to wait for the database before the answer is 503. */
+  readonly databaseTimeoutMs: number;
+}
+
+const DAY_SECONDS = 86_400;
+
+function wholeNumber(fallback: number, min: number, max: number) {
+  const message = `must be a whole number from ${min} to ${max}`;
+  const digits = (value: unknown) =>
+    typeof value === "string" && /^\d+$/.test(value) ? Number(value) : value;
+  return z.preprocess(digits, z.int(message).min(min, message).max(max, message).default(fallback));
+}
+
+const milliseconds = (fallback: number, max: number) => wholeNumber(fallback, 1, max);
+
+const seconds = (fallback: number, min: number, max: number) =>
+  wholeNumber(fallback, min, max).transform((value) => value * 1_000);
+
+const origins = z
+  .string("must be a list of origins, separated by commas")
+  .default("")
+  .transform((text, context) => {
+    const listed = text
+      .split(",")
+      .map((origin) => origin.trim())
+      .filter((origin) => origin !== "");
+    for (const origin of listed) {
+      if (!URL.canParse(origin) || new URL(origin).origin !== origin) {
+        context.addIssue({
+          code: "custom",
+          message: `${origin} is not an origin such as https://app.example`,
+          input: text,
+        });
+      }
+    }
+    return new Set(listed);
+  });
+
+const varsSchema = z
+  .object({
+    CORS_ORIGINS: origins,
+    BAN_GRACE_SECONDS: seconds(2, 0, 60),
+    BAN_STRIKE_WINDOW_SECONDS: seconds(60, 1, DAY_SECONDS),
+    BAN_MIN_STRIKES: wholeNumber(60, 1, 1_000_000),
+    BAN_MAX_STRIKES: wholeNumber(1_000, 1, 1_000_000),
+    BAN_FIRST_SECONDS: seconds(60, 1, DAY_SECONDS),
+    BAN_LONGEST_SECONDS: seconds(DAY_SECONDS, 1, 30 * DAY_SECONDS),
+    BAN_FORGET_SECONDS: seconds(DAY_SECONDS, 1, 30 * DAY_SECONDS),
+    API_KEY_FRESH_SECONDS: seconds(10, 1, 25),
+    API_KEY_STALE_SECONDS: seconds(25, 1, 25),
+    API_KEY_CACHE_SIZE: wholeNumber(10_000, 1, 100_000),
+    LIMITER_TIMEOUT_MS: milliseconds(2_000, 30_000),
+    INSURANCE_SIZE: wholeNumber(10_000, 1, 100_000),
+    DATABASE_TIMEOUT_MS: milliseconds(10_000, 30_000),
+  })
+  .refine((vars) => vars.BAN_MIN_STRIKES <= vars.BAN_MAX_STRIKES, {
+    path: ["BAN_MIN_STRIKES"],
+    message: "must not exceed BAN_MAX_STRIKES",
+  })
+  .refine((vars) => vars.BAN_FIRST_SECONDS <= vars.BAN_LONGEST_SECONDS, {
+    path: ["BAN_FIRST_SECONDS"],
+    message: "must not exceed BAN_LONGEST_SECONDS",
+  })
+  .refine((vars) => vars.API_KEY_FRESH_SECONDS <= vars.API_KEY_STALE_SECONDS, {
+    path: ["API_KEY_FRESH_SECONDS"],
+    message: "must not exceed API_KEY_STALE_SECONDS",
+  });
+
+/**
+ * Reads the configuration from the Worker's environment; bindings in it are passed over.
+ *
+ * @throws {Error} that names every var which has a wrong value.
+ */
+export function parseConfig(env: unknown): Config {
+  const parsed = varsSchema.safeParse(env);
+  if (!parsed.success) {
+    const faults = parsed.error.issues.map(({ path, message }) => `${path.join(".")}: ${message}`);
+    throw new Error(`Invalid vars: ${faults.join("; ")}`);
+  }
+  const vars = parsed.data;
+  return {
+    corsOrigins: vars.CORS_ORIGINS,
+    bans: {
+      graceMs: vars.BAN_GRACE_SECONDS,
+      strikeWindowMs: vars.BAN_STRIKE_WINDOW_SECONDS,
+      minStrikes: vars.BAN_MIN_STRIKES,
+      maxStrikes: vars.BAN_MAX_STRIKES,
+      firstBanMs: vars.BAN_FIRST_SECONDS,
+      longestBanMs: vars.BAN_LONGEST_SECONDS,
+      forgetAfterMs: vars.BAN_FORGET_SECONDS,
+    },
+    apiKeyFreshMs: vars.API_KEY_FRESH_SECONDS,
+    apiKeyStaleMs: vars.API_KEY_STALE_SECONDS,
+    apiKeyCacheSize: vars.API_KEY_CACHE_SIZE,
+    limiterTimeoutMs: vars.LIMITER_TIMEOUT_MS,
+    insuranceSize: vars.INSURANCE_SIZE,
+    databaseTimeoutMs: vars.DATABASE_TIMEOUT_MS,
+  };
+}

@@ -1,0 +1,27 @@
+import { cors } from "hono/cors";
+import { createMiddleware } from "hono/factory";
+import type { AppEnv } from "./app-env.ts";
+import { QUOTA_HEADERS } from "./rate-limit/headers.ts";
+
+const EXPOSED_HEADERS = [...QUOTA_HEADERS, "Allow", "ETag", "WWW-Authenticate", "X-Request-Id"];
+
+/**
+ * Lets scripts of the listed origins call the service from a browser (Fetch Standard, section CORS
+ * protocol). Any other origin is answered as if it had sent none.
+ */
+export function crossOrigin(origins: ReadonlySet<string>) {
+  const allow = cors({
+    origin: (origin) => origin,
+    allowMethods: ["GET", "HEAD", "DELETE"],
+    allowHeaders: ["Authorization", "If-None-Match", "X-Request-Id"],
+    exposeHeaders: EXPOSED_HEADERS,
+    maxAge: 86_400,
+  });
+  return createMiddleware<AppEnv>(async function crossOriginMiddleware(c, next) {
+    const origin = c.req.header("Origin");
+    const isAllowed = origin !== undefined && origins.has(origin);
+    const isPreflight = c.req.header("Access-Control-Request-Method") !== undefined;
+    if (isAllowed && (c.req.method !== "OPTIONS" || isPreflight)) return allow(c, next);
+    return next();
+  });
+}

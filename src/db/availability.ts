@@ -1,0 +1,51 @@
+import pRetry from "p-retry";
+import pTimeout from "p-timeout";
+
+/** The database could not be reached or did not answer in time. */
+export class DatabaseUnavailableError extends Error {
+  override readonly name = "DatabaseUnavailableError";
+}
+
+/** What SQLite or D1 says of a statement that would fail at every attempt. */
+const STATEMENT_FAULT =
+  /SQLITE_(?:ERROR|CONSTRAINT|MISMATCH|RANGE|TOOBIG|AUTH|MISUSE|SCHEMA)|D1_(?:TYPE|COLUMN|DUMP|EXEC)\w*|no such (?:table|column)/;
+
+const BUSY = /SQLITE_BUSY|SQLITE_LOCKED|database is locked/;
+
+/**
+ * Asks the database, again after a pause where it was busy: a busy database has done nothing, so
+ * that writes may be repeated too.
+ *
+ * @param timeoutMs for all attempts together.
+ * @throws {DatabaseUnavailableError} where the database does not answer in time or not at all.
+ */
+export async function queryDatabase<T>(timeoutMs: number, query: () => Promise<T>): Promise<T> {
+  const attempts = pRetry(query, {
+    retries: 20,
+    minTimeout: 20,
+    maxTimeout: 500,
+    randomize: true,
+    maxRetryTime: timeoutMs,
+    shouldRetry: ({ error }) => BUSY.test(messages(error)),
+  });
+  try {
+    return await pTimeout(attempts, { milliseconds: timeoutMs });
+  } catch (error) {
+    if (isStatementFault(error)) throw error;
+    throw new DatabaseUnavailableError("The database did not answer.", { cause: error });
+  }
+}
+
+function isStatementFault(error: unknown): boolean {
+  return (
+    error instanceof TypeError ||
+    error instanceof RangeError ||
+    STATEMENT_FAULT.test(messages(error))
+  );
+}
+
+/** The messages of an error and its causes: drizzle wraps what D1 throws. */
+function messages(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  return error.cause === undefined ? error.message : `${error.message} ${messages(error.cause)}`;
+}

@@ -1,0 +1,44 @@
+/** Every `code` of the Error body and its HTTP status (contract, section 1). */
+export const ERROR_STATUS = {
+  /** The API key is missing, malformed, unknown, expired or revoked. */
+  unauthorized: 401,
+  /** No order has this `orderId`. */
+  order_not_found: 404,
+  /** There is no such path. */
+  not_found: 404,
+  /** The path is known, but not with this method. */
+  method_not_allowed: 405,
+  /** The order has shipped; it is unchanged. */
+  order_already_shipped: 409,
+  /** A window is full. */
+  rate_limit_exceeded: 429,
+  /** The key is under a temporary ban. */
+  api_key_banned: 429,
+  /** A fault of ours. */
+  internal_error: 500,
+  /** The database cannot be reached. */
+  service_unavailable: 503,
+} as const;
+
+export type ErrorCode = keyof typeof ERROR_STATUS;
+
+/** A request that ends in an error answer. Thrown by routes and middleware, written by the app alone. */
+export class ApiError extends Error {
+  override readonly name = "ApiError";
+  readonly code: ErrorCode;
+  /** Headers that belong to this error, such as `Allow` or `Retry-After`. */
+  readonly headers: Readonly<Record<string, string>>;
+
+  /** @param message tells the caller what was wrong and what to do next; it is sent as it is. */
+  constructor(code: ErrorCode, message: string, headers: Readonly<Record<string, string>> = {}) {
+    super(message);
+    this.code = code;
+    this.headers = headers;
+  }
+}
+
+/** The Error body of the specification (section Errors), as a response. */
+export function errorResponse({ code, message, headers }: ApiError): Response {
+  const status = ERROR_STATUS[code];
+  return Response.json({ code, message, status }, { status, headers });
+}

@@ -1,0 +1,19 @@
+/** Something that an operator may have to look into. Never holds a key, a token or an address. */
+export interface LogEvent {
+  readonly event: string;
+  /** The `X-Request-Id` of the answer. */
+  readonly requestId?: string;
+  readonly error?: unknown;
+  readonly [field: string]: unknown;
+}
+
+/** Writes one line of JSON to the Worker's log, at the level of a warning. */
+export function logEvent({ error, ...fields }: LogEvent): void {
+  const fault =
+    error instanceof Error
+      ? { error: error.message, stack: error.stack }
+      : error === undefined
+        ? {}
+        : { error: String(error) };
+  console.warn(JSON.stringify({ ...fields, ...fault }));
+}

@@ -1,0 +1,55 @@
+import { Hono } from "hono";
+import type { AppEnv } from "../app-env.ts";
+import type { Config } from "../config.ts";
+import { ApiError } from "../errors.ts";
+import { logEvent } from "../log.ts";
+import { methodNotAllowed } from "../method-not-allowed.ts";
+import { cancelOrder } from "./cancel-order.ts";
+import { versionsIn } from "./entity-tag.ts";
+import { orderIdSchema } from "./order.ts";
+import { orderListBody } from "./order-list-body.ts";
+import { OrderPages } from "./order-pages.ts";
+
+/** `listOrders` and `cancelOrder` (specification, section Endpoints). */
+export function orderRoutes({ databaseTimeoutMs }: Config) {
+  return new Hono<AppEnv>()
+    .get("/", async (c) => {
+      const pages = new OrderPages(c.env.DB, databaseTimeoutMs);
+      const known = versionsIn(c.req.header("If-None-Match"));
+      const first = await pages.first(known === "*" ? [] : known);
+      const headers = { ETag: `"${first.version}"`, "Cache-Control": "private, no-cache" };
+      if (known === "*" || known.includes(first.version)) return c.body(null, 304, headers);
+      const { requestId } = c.var;
+      const body = orderListBody(pages, first, (error) =>
+        logEvent({ event: "order_list_broken", requestId, error }),
+      );
+      return c.body(body, 200, { ...headers, "Content-Type": "application/json" });
+    })
+    .all("/", methodNotAllowed("GET, HEAD"))
+    .delete("/:orderId", async (c) => {
+      const text = c.req.param("orderId");
+      const id = orderIdSchema.safeParse(text);
+      if (!id.success) {
+        throw new ApiError(
+          "order_not_found",
+          `No order has the id ${JSON.stringify(text)}: an orderId is an int64 in decimal, such as 42.`,
+        );
+      }
+      const result = await cancelOrder(c.env.DB, id.data, databaseTimeoutMs);
+      switch (result) {
+        case "cancelled":
+          return c.body(null, 204);
+        case "already_shipped":
+          throw new ApiError(
+            "order_already_shipped",
+            `Order ${id.data} has already shipped, so it can no longer be cancelled.`,
+          );
+        case "not_found":
+          throw new ApiError(
+            "order_not_found",
+            `No order has the id ${id.data}. It may have been cancelled before.`,
+          );
+      }
+    })
+    .all("/:orderId", methodNotAllowed("DELETE"));
+}

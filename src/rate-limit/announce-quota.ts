@@ -1,0 +1,16 @@
+import { createMiddleware } from "hono/factory";
+import type { AppEnv } from "../app-env.ts";
+import { quotaHeaders } from "./headers.ts";
+import { addressSubject } from "./limiter.ts";
+
+/**
+ * Puts the rate-limit headers on every answer, errors included. An answer given before the key is
+ * known shows the figures of the client's address and counts nothing (contract, section 4).
+ */
+export const announceQuota = createMiddleware<AppEnv>(
+  async function announceQuotaMiddleware(c, next) {
+    await next();
+    const quota = c.var.quota ?? (await c.var.limiter.peek(addressSubject(c.var.address)));
+    for (const [name, value] of Object.entries(quotaHeaders(quota))) c.res.headers.set(name, value);
+  },
+);

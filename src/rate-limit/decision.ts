@@ -1,0 +1,153 @@
+import type { Ban, BanPolicy, Wait } from "./bans.ts";
+import { banAt, nextBan, strikesToBan, waitAfterRefusal } from "./bans.ts";
+import type { Limits } from "./plans.ts";
+import type { Window, WindowName } from "./windows.ts";
+import { windowAt, windowEndMs } from "./windows.ts";
+
+/** What a limiter must know of a key or an address to decide on one of its requests. */
+export interface QuotaPolicy {
+  readonly limits: Limits;
+  /** Of two policies the one with the larger revision is the newer; an older one is passed over. */
+  readonly revision: number;
+  /** How often the operator has reset the key: a larger number than the last one empties the record. */
+  readonly resets: number;
+  /** Whether refusals lead to a ban: for a key, not for an address. */
+  readonly bans: boolean;
+}
+
+/** Everything a limiter remembers of a key or an address. */
+export interface LimiterRecord {
+  readonly limits: Limits;
+  readonly revision: number;
+  readonly resets: number;
+  readonly minute: Window | null;
+  readonly day: Window | null;
+  readonly ban: Ban | null;
+  /** Need not survive a restart (contract, section 5). */
+  readonly wait: Wait | null;
+}
+
+/** How much of a window is left. */
+export interface WindowQuota {
+  readonly limit: number;
+  /** Requests left: never negative. */
+  readonly remaining: number;
+  /** Unix time in milliseconds. */
+  readonly endsMs: number;
+}
+
+/** What is left of both windows at `nowMs`. */
+export interface Quota {
+  readonly nowMs: number;
+  readonly minute: WindowQuota;
+  readonly day: WindowQuota;
+  /** Unix time in milliseconds from which a request is admitted if nothing else is; `null`: now. */
+  readonly retryAtMs: number | null;
+  readonly banned: boolean;
+}
+
+/** The answer to one request: its quota describes what is left after it. */
+export interface Decision extends Quota {
+  readonly admitted: boolean;
+}
+
+/**
+ * Decides on one request, as contract, sections 4 and 5, have it. Pure: `nowMs` is the only clock.
+ *
+ * @param stored the record that the last decision left, or `null` for the first.
+ * @returns the decision and the record after it, which is `stored` itself where nothing changed.
+ */
+export function decide(
+  stored: LimiterRecord | null,
+  policy: QuotaPolicy,
+  banPolicy: BanPolicy,
+  nowMs: number,
+): { readonly record: LimiterRecord; readonly decision: Decision } {
+  const record = recordUnder(stored, policy);
+  const before = quotaOf(record, banPolicy, nowMs);
+
+  if (before.banned) return { record, decision: { ...before, admitted: false } };
+
+  if (before.retryAtMs === null) {
+    const admitted: LimiterRecord = {
+      ...record,
+      minute: countIn("minute", record.minute, nowMs),
+      day: countIn("day", record.day, nowMs),
+      wait: null,
+    };
+    return {
+      record: admitted,
+      decision: { ...quotaOf(admitted, banPolicy, nowMs), admitted: true },
+    };
+  }
+
+  const refused = policy.bans ? strike(record, banPolicy, nowMs) : record;
+  return { record: refused, decision: { ...quotaOf(refused, banPolicy, nowMs), admitted: false } };
+}
+
+/** What is left at `nowMs`, with nothing counted. */
+export function peek(
+  stored: LimiterRecord | null,
+  policy: QuotaPolicy,
+  banPolicy: BanPolicy,
+  nowMs: number,
+): Quota {
+  return quotaOf(recordUnder(stored, policy), banPolicy, nowMs);
+}
+
+/** Unix time in milliseconds from which a record says nothing that an empty one does not. */
+export function recordEndMs(record: LimiterRecord, banPolicy: BanPolicy): number {
+  return Math.max(
+    record.minute === null ? 0 : windowEndMs("minute", record.minute),
+    record.day === null ? 0 : windowEndMs("day", record.day),
+    record.ban === null ? 0 : record.ban.untilMs + banPolicy.forgetAfterMs,
+  );
+}
+
+/** The record under the newer of its own policy and the one that came with the request. */
+function recordUnder(stored: LimiterRecord | null, policy: QuotaPolicy): LimiterRecord {
+  const { limits, revision, resets } = policy;
+  if (stored === null || resets > stored.resets) {
+    return { limits, revision, resets, minute: null, day: null, ban: null, wait: null };
+  }
+  return revision > stored.revision ? { ...stored, limits, revision } : stored;
+}
+
+function quotaOf(record: LimiterRecord, banPolicy: BanPolicy, nowMs: number): Quota {
+  const minute = windowQuota("minute", record.minute, record.limits.perMinute, nowMs);
+  const day = windowQuota("day", record.day, record.limits.perDay, nowMs);
+  const fullEndsMs = [minute, day]
+    .filter(({ remaining }) => remaining === 0)
+    .map(({ endsMs }) => endsMs);
+  const bannedUntilMs = banAt(record.ban, banPolicy, nowMs)?.untilMs ?? 0;
+  const retryAtMs = Math.max(bannedUntilMs, ...fullEndsMs);
+  return {
+    nowMs,
+    minute,
+    day,
+    retryAtMs: retryAtMs > nowMs ? retryAtMs : null,
+    banned: bannedUntilMs > nowMs,
+  };
+}
+
+function windowQuota(
+  name: WindowName,
+  stored: Window | null,
+  limit: number,
+  nowMs: number,
+): WindowQuota {
+  const window = windowAt(name, stored, nowMs);
+  return { limit, remaining: Math.max(0, limit - window.count), endsMs: windowEndMs(name, window) };
+}
+
+function countIn(name: WindowName, stored: Window | null, nowMs: number): Window {
+  const window = windowAt(name, stored, nowMs);
+  return { openedMs: window.openedMs, count: window.count + 1 };
+}
+
+function strike(record: LimiterRecord, banPolicy: BanPolicy, nowMs: number): LimiterRecord {
+  const wait = waitAfterRefusal(record.wait, banPolicy, nowMs);
+  if (wait.strikes < strikesToBan(banPolicy, record.limits.perMinute)) return { ...record, wait };
+  const ban = nextBan(banAt(record.ban, banPolicy, nowMs), banPolicy, nowMs);
+  return { ...record, ban, wait: { ...wait, strikes: 0 } };
+}

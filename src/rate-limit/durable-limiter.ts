@@ -1,0 +1,44 @@
+import pRetry from "p-retry";
+import pTimeout from "p-timeout";
+import type { Decision, Quota, QuotaPolicy } from "./decision.ts";
+import type { RateLimiter } from "./durable-object.ts";
+import type { Limiter, Subject } from "./limiter.ts";
+
+/** The limiter that is exact: one Durable Object for each subject. Rejects where it cannot be reached in time. */
+export class DurableLimiter implements Limiter {
+  readonly #objects: DurableObjectNamespace<RateLimiter>;
+  readonly #timeoutMs: number;
+
+  constructor(objects: DurableObjectNamespace<RateLimiter>, timeoutMs: number) {
+    this.#objects = objects;
+    this.#timeoutMs = timeoutMs;
+  }
+
+  admit(subject: Subject): Promise<Decision> {
+    return this.#call(() => this.#objects.getByName(subject.name).admit(policyOf(subject)));
+  }
+
+  peek(subject: Subject): Promise<Quota> {
+    return this.#call(() => this.#objects.getByName(subject.name).peek(policyOf(subject)));
+  }
+
+  /** Every attempt takes a new stub, because one that has thrown may be broken for good. */
+  async #call<T>(attempt: () => Promise<T>): Promise<T> {
+    const calls = pRetry(attempt, {
+      retries: 2,
+      minTimeout: 50,
+      randomize: true,
+      shouldRetry: ({ error }) => isRetryable(error),
+    });
+    return pTimeout(calls, { milliseconds: this.#timeoutMs });
+  }
+}
+
+function policyOf({ limits, revision, resets, bans }: Subject): QuotaPolicy {
+  return { limits, revision, resets, bans };
+}
+
+/** Cloudflare marks what may pass with another attempt; an overloaded object is only made worse by one. */
+function isRetryable(error: Error & { retryable?: boolean; overloaded?: boolean }): boolean {
+  return error.retryable === true && error.overloaded !== true;
+}

@@ -1,0 +1,27 @@
+import type { Decision, Quota, QuotaPolicy } from "./decision.ts";
+import { PLAN_LIMITS } from "./plans.ts";
+
+/** Whose requests are counted: an API key or a client address. */
+export interface Subject extends QuotaPolicy {
+  /** Names the Durable Object. Never holds key material. */
+  readonly name: string;
+}
+
+/** Counts requests and says which are admitted. */
+export interface Limiter {
+  /** Counts one request if both windows have room. */
+  admit(subject: Subject): Promise<Decision>;
+  /** What is left, with nothing counted. */
+  peek(subject: Subject): Promise<Quota>;
+}
+
+/** The subject that counts the failed authentications of one client address (contract, section 4). */
+export function addressSubject(address: string): Subject {
+  return {
+    name: `address:${address}`,
+    limits: PLAN_LIMITS.free,
+    revision: 0,
+    resets: 0,
+    bans: false,
+  };
+}
