@@ -6,7 +6,7 @@ import type { AppEnv } from "./app-env.ts";
 import type { Config } from "./config.ts";
 import { crossOrigin } from "./cross-origin.ts";
 import { DatabaseUnavailableError } from "./db/availability.ts";
-import { ApiError, errorResponse } from "./errors.ts";
+import { ApiError, writeError } from "./errors.ts";
 import { logEvent } from "./log.ts";
 import { orderRoutes } from "./orders/routes.ts";
 import { announceQuota } from "./rate-limit/announce-quota.ts";
@@ -41,7 +41,7 @@ export function createApp(config: Config): Hono<AppEnv> {
         `There is nothing at ${c.req.path}. Orders are at /v1/store/orders.`,
       );
     })
-    .onError((error, c) => errorResponse(toApiError(error, c)));
+    .onError((error, c) => writeError(c, toApiError(error, c)));
 }
 
 function toApiError(error: Error, c: Context<AppEnv>): ApiError {

@@ -1,3 +1,5 @@
+import type { Context } from "hono";
+
 /** Every `code` of the Error body and its HTTP status (contract, section 1). */
 export const ERROR_STATUS = {
   /** The API key is missing, malformed, unknown, expired or revoked. */
@@ -37,8 +39,8 @@ export class ApiError extends Error {
   }
 }
 
-/** The Error body of the specification (section Errors), as a response. */
-export function errorResponse({ code, message, headers }: ApiError): Response {
+/** Writes the Error body of the specification (section Errors) and nothing else. */
+export function writeError(c: Context, { code, message, headers }: ApiError): Response {
   const status = ERROR_STATUS[code];
-  return Response.json({ code, message, status }, { status, headers });
+  return c.json({ code, message, status }, status, { ...headers });
 }

@@ -25,6 +25,10 @@ interface Row {
   json: string | null;
 }
 
+const VERSION_SQL = new SQLiteSyncDialect().sqlToQuery(
+  sql`SELECT ${orderList.version} AS version FROM ${orderList}`,
+).sql;
+
 const version = sql`(SELECT ${orderList.version} FROM ${orderList})`;
 
 /** One statement, so that version and page are of one moment. No page is read of a known version. */
@@ -46,6 +50,18 @@ export class OrderPages {
   constructor(database: D1Database, timeoutMs: number) {
     this.#database = database;
     this.#timeoutMs = timeoutMs;
+  }
+
+  /**
+   * Reads the list's version alone.
+   *
+   * @throws {DatabaseUnavailableError}
+   */
+  async version(): Promise<string> {
+    const statement = this.#database.prepare(VERSION_SQL);
+    const row = await queryDatabase(this.#timeoutMs, () => statement.first<{ version: string }>());
+    if (row === null) throw new Error("The store has lost its version.");
+    return row.version;
   }
 
   /**

@@ -16,13 +16,18 @@ export function orderRoutes({ databaseTimeoutMs }: Config) {
     .get("/", async (c) => {
       const pages = new OrderPages(c.env.DB, databaseTimeoutMs);
       const known = versionsIn(c.req.header("If-None-Match"));
-      const first = await pages.first(known === "*" ? [] : known);
-      const headers = { ETag: `"${first.version}"`, "Cache-Control": "private, no-cache" };
-      if (known === "*" || known.includes(first.version)) return c.body(null, 304, headers);
+      const isHead = c.req.raw.method === "HEAD";
+      const first = isHead ? null : await pages.first(known === "*" ? [] : known);
+      const version = first?.version ?? (await pages.version());
+      const headers = { ETag: `"${version}"`, "Cache-Control": "private, no-cache" };
+      if (known === "*" || known.includes(version)) return c.body(null, 304, headers);
       const { requestId } = c.var;
-      const body = orderListBody(pages, first, (error) =>
-        logEvent({ event: "order_list_broken", requestId, error }),
-      );
+      const body =
+        first === null
+          ? null
+          : orderListBody(pages, first, (error) =>
+              logEvent({ event: "order_list_broken", requestId, error }),
+            );
       return c.body(body, 200, { ...headers, "Content-Type": "application/json" });
     })
     .all("/", methodNotAllowed("GET, HEAD"))

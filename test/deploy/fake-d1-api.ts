@@ -1,0 +1,114 @@
+import { createHash, randomUUID } from "node:crypto";
+import { FakeD1 } from "./fake-d1.ts";
+import { ApiError } from "./route.ts";
+import type { ApiCall, Route } from "./route.ts";
+
+interface ImportRequest {
+  readonly action: "init" | "ingest" | "poll";
+  readonly etag: string;
+  readonly filename: string;
+}
+
+/** The D1 endpoints: databases by name or id, queries, and imports of uploaded SQL. */
+export class FakeD1Api {
+  readonly databases: FakeD1[] = [];
+  readonly #files = new Map<string, string>();
+  readonly #origin: () => string;
+  #imported: object = {};
+
+  constructor(origin: () => string) {
+    this.#origin = origin;
+  }
+
+  readonly routes: readonly Route[] = [
+    { method: "GET", path: /^\/d1\/database$/, answer: ({ query }) => this.#list(query) },
+    {
+      method: "POST",
+      path: /^\/d1\/database$/,
+      change: ({ body }) => `create database ${JSON.parse(body.toString()).name}`,
+      answer: ({ body }) => this.create(JSON.parse(body.toString()).name),
+    },
+    { method: "GET", path: /^\/d1\/database\/([^/]+)$/, answer: (_, name) => this.#describe(name) },
+    {
+      method: "POST",
+      path: /^\/d1\/database\/([^/]+)\/query$/,
+      change: (call, name) => this.#describeQuery(call, name),
+      answer: ({ body }, name) => this.#execute(name, JSON.parse(body.toString()).sql),
+    },
+    {
+      method: "POST",
+      path: /^\/d1\/database\/([^/]+)\/import$/,
+      change: ({ body }, name) =>
+        JSON.parse(body.toString()).action === "ingest" ? `import into ${this.find(name).name}` : undefined,
+      answer: ({ body }, name) => this.#import(name, JSON.parse(body.toString())),
+    },
+    {
+      method: "PUT",
+      path: /^\/upload\/(.+)$/,
+      answer: ({ body }, filename) => void this.#files.set(filename, body.toString()),
+    },
+  ];
+
+  /** The database of that name or id. */
+  find(nameOrId: string): FakeD1 {
+    const found = this.databases.find(({ name, uuid }) => name === nameOrId || uuid === nameOrId);
+    if (found === undefined) throw new ApiError(404, 7404, `The database ${nameOrId} could not be found`);
+    return found;
+  }
+
+  create(name: string): { uuid: string; name: string } {
+    if (this.databases.some((database) => database.name === name)) {
+      throw new ApiError(400, 7502, "A database with that name already exists");
+    }
+    const database = new FakeD1(randomUUID(), name);
+    this.databases.push(database);
+    return this.#describe(name);
+  }
+
+  etag({ body }: ApiCall): string {
+    return createHash("md5").update(body).digest("hex");
+  }
+
+  #describe(nameOrId: string): { uuid: string; name: string } {
+    const { uuid, name } = this.find(nameOrId);
+    return { uuid, name };
+  }
+
+  #list(query: URLSearchParams): object[] {
+    const size = Number(query.get("per_page"));
+    const start = (Number(query.get("page")) - 1) * size;
+    return this.databases.slice(start, start + size).map(({ name }) => this.#describe(name));
+  }
+
+  #describeQuery({ body }: ApiCall, name: string): string | undefined {
+    const sql: string = JSON.parse(body.toString()).sql;
+    if (/^\s*select\b/i.test(sql)) return undefined;
+    const migration = /INSERT INTO "d1_migrations" \(name\)\s+values \('([^']*)'\)/.exec(sql)?.[1];
+    return migration === undefined ? `write to ${this.find(name).name}` : `migrate ${this.find(name).name}: ${migration}`;
+  }
+
+  #execute(name: string, sql: string): object[] {
+    const database = this.find(name);
+    try {
+      return database.execute(sql);
+    } catch (error) {
+      throw new ApiError(400, 7500, `${(error as Error).message}: SQLITE_ERROR`);
+    }
+  }
+
+  #import(name: string, { action, etag, filename }: ImportRequest): object {
+    if (action === "poll") return this.#imported;
+    if (action === "init") {
+      const file = `${this.find(name).uuid}.${etag}.sql`;
+      return { success: true, filename: file, upload_url: `${this.#origin()}/upload/${file}`, messages: [] };
+    }
+    try {
+      const results = this.find(name).execute(this.#files.get(filename) ?? "");
+      const result = { num_queries: results.length, final_bookmark: "0-0", meta: results[0]?.meta };
+      this.#imported = { success: true, type: "import", status: "complete", messages: [], result };
+    } catch (error) {
+      this.#imported = { success: false, type: "import", status: "error", error: (error as Error).message, messages: [] };
+    }
+    return { success: true, type: "import", status: "active", at_bookmark: "0-0", messages: ["Processed 1 query"] };
+  }
+}
