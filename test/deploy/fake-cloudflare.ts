@@ -72,7 +72,8 @@ export class FakeCloudflare {
   }
 
   async #result(request: IncomingMessage, call: ApiCall): Promise<unknown> {
-    if (process.env["FAKE_TRACE"]) console.error("CALL", call.method, request.url, call.body.toString().slice(0, 200));
+    if (process.env["FAKE_TRACE"])
+      console.error("CALL", call.method, request.url, call.body.toString().slice(0, 200));
     if (!call.path.startsWith("/upload/") && request.headers.authorization !== `Bearer ${TOKEN}`) {
       throw new ApiError(401, 10000, "Authentication error");
     }

@@ -39,7 +39,9 @@ export class FakeD1Api {
       method: "POST",
       path: /^\/d1\/database\/([^/]+)\/import$/,
       change: ({ body }, name) =>
-        JSON.parse(body.toString()).action === "ingest" ? `import into ${this.find(name).name}` : undefined,
+        JSON.parse(body.toString()).action === "ingest"
+          ? `import into ${this.find(name).name}`
+          : undefined,
       answer: ({ body }, name) => this.#import(name, JSON.parse(body.toString())),
     },
     {
@@ -52,7 +54,8 @@ export class FakeD1Api {
   /** The database of that name or id. */
   find(nameOrId: string): FakeD1 {
     const found = this.databases.find(({ name, uuid }) => name === nameOrId || uuid === nameOrId);
-    if (found === undefined) throw new ApiError(404, 7404, `The database ${nameOrId} could not be found`);
+    if (found === undefined)
+      throw new ApiError(404, 7404, `The database ${nameOrId} could not be found`);
     return found;
   }
 
@@ -84,7 +87,9 @@ export class FakeD1Api {
     const sql: string = JSON.parse(body.toString()).sql;
     if (/^\s*select\b/i.test(sql)) return undefined;
     const migration = /INSERT INTO "d1_migrations" \(name\)\s+values \('([^']*)'\)/.exec(sql)?.[1];
-    return migration === undefined ? `write to ${this.find(name).name}` : `migrate ${this.find(name).name}: ${migration}`;
+    return migration === undefined
+      ? `write to ${this.find(name).name}`
+      : `migrate ${this.find(name).name}: ${migration}`;
   }
 
   #execute(name: string, sql: string): object[] {
@@ -100,15 +105,32 @@ export class FakeD1Api {
     if (action === "poll") return this.#imported;
     if (action === "init") {
       const file = `${this.find(name).uuid}.${etag}.sql`;
-      return { success: true, filename: file, upload_url: `${this.#origin()}/upload/${file}`, messages: [] };
+      return {
+        success: true,
+        filename: file,
+        upload_url: `${this.#origin()}/upload/${file}`,
+        messages: [],
+      };
     }
     try {
       const results = this.find(name).execute(this.#files.get(filename) ?? "");
       const result = { num_queries: results.length, final_bookmark: "0-0", meta: results[0]?.meta };
       this.#imported = { success: true, type: "import", status: "complete", messages: [], result };
     } catch (error) {
-      this.#imported = { success: false, type: "import", status: "error", error: (error as Error).message, messages: [] };
+      this.#imported = {
+        success: false,
+        type: "import",
+        status: "error",
+        error: (error as Error).message,
+        messages: [],
+      };
     }
-    return { success: true, type: "import", status: "active", at_bookmark: "0-0", messages: ["Processed 1 query"] };
+    return {
+      success: true,
+      type: "import",
+      status: "active",
+      at_bookmark: "0-0",
+      messages: ["Processed 1 query"],
+    };
   }
 }

@@ -39,7 +39,8 @@ export class FakeD1 {
       const statement = this.sqlite.prepare(rest);
       // SQLite itself says where the first statement ends.
       const text = statement.sourceSQL;
-      if (Buffer.byteLength(text) > MAX_STATEMENT_BYTES) throw new Error("statement too long: SQLITE_TOOBIG");
+      if (Buffer.byteLength(text) > MAX_STATEMENT_BYTES)
+        throw new Error("statement too long: SQLITE_TOOBIG");
       if (/^\s*(begin|commit|rollback|savepoint)\b/i.test(text)) {
         throw new Error("cannot start a transaction within a transaction: SQLITE_ERROR");
       }
@@ -54,6 +55,9 @@ const META = { duration: 0.1, rows_read: 0, rows_written: 0, changes: 0, size_af
 
 function asDoubles(row: Record<string, unknown>): Record<string, unknown> {
   return Object.fromEntries(
-    Object.entries(row).map(([name, value]) => [name, typeof value === "bigint" ? Number(value) : value]),
+    Object.entries(row).map(([name, value]) => [
+      name,
+      typeof value === "bigint" ? Number(value) : value,
+    ]),
   );
 }

@@ -4,7 +4,11 @@ import type { ApiCall, Route } from "./route.ts";
 
 /** What an upload of a Worker says about it. */
 interface Metadata {
-  readonly bindings: readonly { readonly name: string; readonly type: string; readonly id?: string }[];
+  readonly bindings: readonly {
+    readonly name: string;
+    readonly type: string;
+    readonly id?: string;
+  }[];
   readonly migrations?: { readonly new_tag: string };
 }
 
@@ -14,32 +18,67 @@ interface Script {
   readonly versionId: string;
 }
 
+const ENABLED = { enabled: true, previews_enabled: false };
+
 /** The endpoints for uploading Workers and putting them on workers.dev. */
 export class FakeWorkersApi {
   readonly scripts = new Map<string, Script>();
 
   readonly routes: readonly Route[] = [
     { method: "GET", path: /^\/workers\/subdomain$/, answer: () => ({ subdomain: "example" }) },
-    { method: "GET", path: /^\/workers\/services\/([^/]+)$/, answer: (_, name) => this.#service(name) },
+    {
+      method: "GET",
+      path: /^\/workers\/services\/([^/]+)$/,
+      answer: (_, name) => this.#service(name),
+    },
     { method: "GET", path: script("secrets"), answer: (_, name) => (this.#find(name), []) },
-    { method: "GET", path: script("settings"), answer: (_, name) => ({ bindings: this.#find(name).bindings }) },
-    { method: "GET", path: script("deployments"), answer: (_, name) => ({ deployments: this.#deployments(name) }) },
-    { method: "GET", path: script("subdomain"), answer: () => ({ enabled: true, previews_enabled: false }) },
-    { method: "POST", path: script("subdomain"), answer: () => ({ enabled: true, previews_enabled: false }) },
+    {
+      method: "GET",
+      path: script("settings"),
+      answer: (_, name) => ({ bindings: this.#find(name).bindings }),
+    },
+    {
+      method: "GET",
+      path: script("deployments"),
+      answer: (_, name) => ({ deployments: this.#deployments(name) }),
+    },
+    {
+      method: "GET",
+      path: /^\/workers\/workers\/([^/]+)$/,
+      answer: (_, name) => (this.#find(name), { subdomain: ENABLED }),
+    },
+    {
+      method: "PATCH",
+      path: /^\/workers\/workers\/([^/]+)$/,
+      answer: (_, name) => (this.#find(name), { subdomain: ENABLED }),
+    },
+    { method: "POST", path: script("subdomain"), answer: () => ENABLED },
     { method: "PATCH", path: script("script-settings"), answer: () => ({}) },
-    { method: "PUT", path: /^\/workers\/scripts\/([^/]+)$/, change: upload, answer: (call, name) => this.#upload(call, name) },
+    {
+      method: "PUT",
+      path: /^\/workers\/scripts\/([^/]+)$/,
+      change: upload,
+      answer: (call, name) => this.#upload(call, name),
+    },
     { method: "POST", path: script("versions"), answer: (call, name) => this.#upload(call, name) },
-    { method: "POST", path: script("deployments"), change: upload, answer: () => ({ id: randomUUID() }) },
+    {
+      method: "POST",
+      path: script("deployments"),
+      change: upload,
+      answer: () => ({ id: randomUUID() }),
+    },
   ];
 
   #find(name: string): Script {
     const found = this.scripts.get(name);
-    if (found === undefined) throw new ApiError(404, 10007, "This Worker does not exist on your account.");
+    if (found === undefined)
+      throw new ApiError(404, 10007, "This Worker does not exist on your account.");
     return found;
   }
 
   #service(name: string): object {
-    if (!this.scripts.has(name)) throw new ApiError(404, 10090, "workers.api.error.service_not_found");
+    if (!this.scripts.has(name))
+      throw new ApiError(404, 10090, "workers.api.error.service_not_found");
     const deployed = { tag: "tag", tags: [], last_deployed_from: "wrangler" };
     const script = { ...deployed, migration_tag: this.#find(name).migrationTag };
     return { id: name, default_environment: { environment: "production", script } };
@@ -47,16 +86,30 @@ export class FakeWorkersApi {
 
   #deployments(name: string): object[] {
     const { versionId } = this.#find(name);
-    return [{ id: randomUUID(), source: "wrangler", strategy: "percentage", versions: [{ version_id: versionId, percentage: 100 }] }];
+    return [
+      {
+        id: randomUUID(),
+        source: "wrangler",
+        strategy: "percentage",
+        versions: [{ version_id: versionId, percentage: 100 }],
+      },
+    ];
   }
 
   async #upload({ body, contentType }: ApiCall, name: string): Promise<object> {
-    const form = await new Response(new Uint8Array(body), { headers: { "Content-Type": contentType } }).formData();
+    const form = await new Response(new Uint8Array(body), {
+      headers: { "Content-Type": contentType },
+    }).formData();
     const metadata = JSON.parse(String(form.get("metadata"))) as Metadata;
     const versionId = randomUUID();
     const migrationTag = metadata.migrations?.new_tag ?? this.scripts.get(name)?.migrationTag;
     this.scripts.set(name, { bindings: metadata.bindings, migrationTag, versionId });
-    return { id: versionId, deployment_id: versionId, startup_time_ms: 5, resources: { script: { etag: versionId } } };
+    return {
+      id: versionId,
+      deployment_id: versionId,
+      startup_time_ms: 5,
+      resources: { script: { etag: versionId } },
+    };
   }
 }
 

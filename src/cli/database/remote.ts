@@ -1,0 +1,94 @@
+import { randomUUID } from "node:crypto";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { drizzle } from "drizzle-orm/sqlite-proxy";
+import pRetry from "p-retry";
+import { runWrangler } from "../wrangler.ts";
+import type { Statement, StoreDatabase } from "./database.ts";
+import { inlineParameters } from "./inline-parameters.ts";
+import { describeFailure, mayRetry } from "./remote-failure.ts";
+
+/** The environments of `wrangler.toml` that have a remote database. */
+export const REMOTE_ENVIRONMENTS = ["staging", "production"] as const;
+
+export type RemoteEnvironment = (typeof REMOTE_ENVIRONMENTS)[number];
+
+/** D1's limit on one statement, in bytes of UTF-8. Linux takes 131,071 in one argument. */
+const MAX_STATEMENT_BYTES = 100_000;
+/** Up to this many bytes a transaction is one query; beyond, a file that D1 imports. */
+const MAX_QUERY_BYTES = 65_536;
+const RETRIES = 4;
+
+/**
+ * An environment's remote database, reached through `wrangler d1 execute --remote`. Each query costs
+ * a second or more, so callers with many statements pass them to `transaction` together. The columns
+ * of one result need distinct names.
+ *
+ * Queries throw an Error for the operator: no such database yet, migrations missing, not logged in,
+ * or what SQLite says. Reads are repeated after a passing failure, writes only if they never began.
+ */
+export async function openRemoteDatabase(environment: RemoteEnvironment): Promise<StoreDatabase> {
+  return {
+    orm: drizzle(async (sql, params, method) => {
+      const rows = await query(environment, toSql({ sql, params }));
+      const values = rows.map((row) => Object.values(row));
+      // For `get` drizzle takes the row itself, or nothing where there is none.
+      return { rows: method === "get" ? (values[0] as unknown[]) : values };
+    }),
+    transaction: async (statements) => {
+      if (statements.length > 0) await transact(environment, statements.map(toSql).join(";\n"));
+    },
+    close: async () => {},
+  };
+}
+
+function toSql(statement: Statement): string {
+  const sql = inlineParameters(statement).replace(/;\s*$/, "");
+  const bytes = Buffer.byteLength(sql);
+  if (bytes <= MAX_STATEMENT_BYTES) return sql;
+  throw new RangeError(`a statement of ${bytes} bytes: D1 takes at most ${MAX_STATEMENT_BYTES}`);
+}
+
+async function query(environment: RemoteEnvironment, sql: string): Promise<object[]> {
+  const change = /^\s*select\b/i.test(sql) ? "reads" : "writes";
+  const stdout = await execute(environment, `--command=${sql}`, change);
+  const [result] = JSON.parse(stdout) as { results: object[] }[];
+  return result?.results ?? [];
+}
+
+/** D1 runs the statements of one query, and those of one imported file, as one transaction. */
+async function transact(environment: RemoteEnvironment, sql: string): Promise<void> {
+  if (Buffer.byteLength(sql) <= MAX_QUERY_BYTES) {
+    await execute(environment, `--command=${sql}`, "writes");
+    return;
+  }
+  const folder = await mkdtemp(join(tmpdir(), "store-orders-"));
+  try {
+    const file = join(folder, "transaction.sql");
+    // D1 knows files by their hash: the comment keeps it from taking this for an earlier one.
+    await writeFile(file, `-- ${randomUUID()}\n${sql};\n`);
+    await execute(environment, `--file=${file}`, "writes");
+  } finally {
+    await rm(folder, { recursive: true });
+  }
+}
+
+async function execute(
+  environment: RemoteEnvironment,
+  input: string,
+  change: "reads" | "writes",
+): Promise<string> {
+  const args = ["d1", "execute", "DB", "--remote", "--env", environment, "--json", "--yes", input];
+  try {
+    const { stdout } = await pRetry(() => runWrangler(args), {
+      retries: RETRIES,
+      minTimeout: 500,
+      randomize: true,
+      shouldRetry: ({ error }) => mayRetry(error, change),
+    });
+    return stdout;
+  } catch (error) {
+    throw describeFailure(error as Error, environment, change);
+  }
+}
