@@ -1,4 +1,4 @@
-import { z } from "zod";
+import * as z from "zod";
 import type { BanPolicy } from "./rate-limit/bans.ts";
 
 /** The Worker's configuration, from the `vars` of wrangler.toml. */

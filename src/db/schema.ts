@@ -29,7 +29,7 @@ export const orders = sqliteTable(
   (order) => [
     check(
       "ship_date_is_utc_milliseconds",
-      sql`${order.shipDate} GLOB '[0-9][0-9][0-9][0-9]-[0-1][0-9]-[0-3][0-9]T[0-2][0-9]:[0-5][0-9]:[0-5][0-9].[0-9][0-9][0-9]Z'`,
+      sql`${order.shipDate} = strftime('%Y-%m-%dT%H:%M:%fZ', ${order.shipDate})`,
     ),
     check("complete_is_boolean", sql`${order.complete} IN (0, 1)`),
     check("status_is_known", sql`${order.status} IN ('pending', 'shipped', 'cancelled')`),

@@ -3,10 +3,13 @@ import { SQLiteSyncDialect } from "drizzle-orm/sqlite-core";
 import { queryDatabase } from "../db/availability.ts";
 import { orderList, orders } from "../db/schema.ts";
 import { INT64_MAX, INT64_MIN } from "./int64.ts";
-import { orderJsonFields } from "./order-json.ts";
+import { MAX_ORDER_BYTES, orderJsonFields } from "./order-json.ts";
 
-/** Orders of a page at most: at 150 bytes each well below the 2 MB of a D1 result. */
-const PAGE_ORDERS = 8_000;
+/** A page is one row of D1's, of which 2 MB is the limit. */
+const PAGE_BYTES = 1_200_000;
+
+/** The schema bounds the length of an order, so that this many never exceed the bytes of a page. */
+export const PAGE_ORDERS = Math.floor(PAGE_BYTES / MAX_ORDER_BYTES);
 
 /** A run of orders in ascending id. */
 export interface OrderPage {
@@ -25,14 +28,14 @@ interface Row {
   json: string | null;
 }
 
-const VERSION_SQL = new SQLiteSyncDialect().sqlToQuery(
-  sql`SELECT ${orderList.version} AS version FROM ${orderList}`,
-).sql;
+const dialect = new SQLiteSyncDialect();
 
 const version = sql`(SELECT ${orderList.version} FROM ${orderList})`;
 
-/** One statement, so that version and page are of one moment. No page is read of a known version. */
-const PAGE_SQL = new SQLiteSyncDialect().sqlToQuery(sql`
+const VERSION_SQL = dialect.sqlToQuery(sql`SELECT ${version} AS version`).sql;
+
+/** One statement, so that version and page are of one moment. Of a known version no page is read. */
+const PAGE_SQL = dialect.sqlToQuery(sql`
   SELECT ${version} AS version, count(*) AS count, max(id) || '' AS last, group_concat(json, ',') AS json
   FROM (
     SELECT ${orders.id} AS id, '{' || ${orderJsonFields} || '}' AS json FROM ${orders}
@@ -42,13 +45,16 @@ const PAGE_SQL = new SQLiteSyncDialect().sqlToQuery(sql`
     ORDER BY ${orders.id} LIMIT ${sql.raw(String(PAGE_ORDERS))}
   )`).sql;
 
-/** Reads the orders of the store page by page. */
+/**
+ * Reads the orders of the store page by page. The first read of a session asks the primary, so that
+ * it sees every change made before it; later pages may come from a replica that is no older.
+ */
 export class OrderPages {
-  readonly #database: D1Database;
+  readonly #session: D1DatabaseSession;
   readonly #timeoutMs: number;
 
   constructor(database: D1Database, timeoutMs: number) {
-    this.#database = database;
+    this.#session = database.withSession("first-primary");
     this.#timeoutMs = timeoutMs;
   }
 
@@ -58,10 +64,8 @@ export class OrderPages {
    * @throws {DatabaseUnavailableError}
    */
   async version(): Promise<string> {
-    const statement = this.#database.prepare(VERSION_SQL);
-    const row = await queryDatabase(this.#timeoutMs, () => statement.first<{ version: string }>());
-    if (row === null) throw new Error("The store has lost its version.");
-    return row.version;
+    const { version } = await this.#query<Pick<Row, "version">>(VERSION_SQL);
+    return version;
   }
 
   /**
@@ -70,25 +74,32 @@ export class OrderPages {
    * @throws {DatabaseUnavailableError}
    */
   first(knownVersions: readonly string[] = []): Promise<OrderPage> {
-    return this.#read(INT64_MIN, knownVersions);
+    return this.#page(INT64_MIN, knownVersions);
   }
 
-  /** Reads the page that begins at `nextId` of the one before it. */
+  /**
+   * Reads the page that begins at `nextId` of the one before it.
+   *
+   * @throws {DatabaseUnavailableError}
+   */
   next(nextId: bigint): Promise<OrderPage> {
-    return this.#read(nextId, []);
+    return this.#page(nextId, []);
   }
 
-  async #read(firstId: bigint, knownVersions: readonly string[]): Promise<OrderPage> {
-    const statement = this.#database
-      .prepare(PAGE_SQL)
-      .bind(JSON.stringify(knownVersions), firstId.toString());
-    const row = await queryDatabase(this.#timeoutMs, () => statement.first<Row>());
-    if (row === null) throw new Error("An aggregate without a row.");
+  async #page(firstId: bigint, knownVersions: readonly string[]): Promise<OrderPage> {
+    const row = await this.#query<Row>(PAGE_SQL, JSON.stringify(knownVersions), String(firstId));
     const last = row.last === null || row.count < PAGE_ORDERS ? INT64_MAX : BigInt(row.last);
     return {
       version: row.version,
       json: row.json ?? "",
       nextId: last === INT64_MAX ? null : last + 1n,
     };
+  }
+
+  async #query<T>(statement: string, ...params: string[]): Promise<T> {
+    const prepared = this.#session.prepare(statement).bind(...params);
+    const row = await queryDatabase(this.#timeoutMs, () => prepared.first<T>());
+    if (row === null) throw new Error("A query that always has a row had none.");
+    return row;
   }
 }

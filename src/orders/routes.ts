@@ -7,28 +7,36 @@ import { methodNotAllowed } from "../method-not-allowed.ts";
 import { cancelOrder } from "./cancel-order.ts";
 import { versionsIn } from "./entity-tag.ts";
 import { orderIdSchema } from "./order.ts";
-import { orderListBody } from "./order-list-body.ts";
+import { OrderLists } from "./order-lists.ts";
 import { OrderPages } from "./order-pages.ts";
 
 /** `listOrders` and `cancelOrder` (specification, section Endpoints). */
 export function orderRoutes({ databaseTimeoutMs }: Config) {
+  const lists = new OrderLists();
   return new Hono<AppEnv>()
     .get("/", async (c) => {
       const pages = new OrderPages(c.env.DB, databaseTimeoutMs);
-      const known = versionsIn(c.req.header("If-None-Match"));
-      const isHead = c.req.raw.method === "HEAD";
-      const first = isHead ? null : await pages.first(known === "*" ? [] : known);
-      const version = first?.version ?? (await pages.version());
-      const headers = { ETag: `"${version}"`, "Cache-Control": "private, no-cache" };
-      if (known === "*" || known.includes(version)) return c.body(null, 304, headers);
+      const condition = versionsIn(c.req.header("If-None-Match"));
+      if (c.req.raw.method === "HEAD" || condition === "*") {
+        const version = await pages.version();
+        if (condition === "*" || condition.includes(version)) {
+          return c.body(null, 304, listHeaders(version));
+        }
+        return c.body(null, 200, {
+          ...listHeaders(version),
+          "Content-Type": "application/json",
+        });
+      }
       const { requestId } = c.var;
-      const body =
-        first === null
-          ? null
-          : orderListBody(pages, first, (error) =>
-              logEvent({ event: "order_list_broken", requestId, error }),
-            );
-      return c.body(body, 200, { ...headers, "Content-Type": "application/json" });
+      const { version, body } = await lists.read(pages, {
+        knownVersions: condition,
+        onBroken: (error) => logEvent({ event: "order_list_broken", requestId, error }),
+        waitUntil: (promise) => c.executionCtx.waitUntil(promise),
+      });
+      return new Response(body, {
+        status: body === null ? 304 : 200,
+        headers: listHeaders(version),
+      });
     })
     .all("/", methodNotAllowed("GET, HEAD"))
     .delete("/:orderId", async (c) => {
@@ -57,4 +65,9 @@ export function orderRoutes({ databaseTimeoutMs }: Config) {
       }
     })
     .all("/:orderId", methodNotAllowed("DELETE"));
+}
+
+/** A caller may keep the list, but asks each time whether its version still stands. */
+function listHeaders(version: string): Record<string, string> {
+  return { ETag: `"${version}"`, "Cache-Control": "private, no-cache" };
 }

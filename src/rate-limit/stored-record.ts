@@ -1,4 +1,4 @@
-import { z } from "zod";
+import * as z from "zod";
 import type { LimiterRecord } from "./decision.ts";
 
 const count = z.int().nonnegative();
