@@ -10,6 +10,8 @@ import { orderIdSchema } from "./order.ts";
 import { OrderLists } from "./order-lists.ts";
 import { OrderPages } from "./order-pages.ts";
 
+const JSON_TYPE = { "Content-Type": "application/json" };
+
 /** `listOrders` and `cancelOrder` (specification, section Endpoints). */
 export function orderRoutes({ databaseTimeoutMs }: Config) {
   const lists = new OrderLists();
@@ -22,10 +24,7 @@ export function orderRoutes({ databaseTimeoutMs }: Config) {
         if (condition === "*" || condition.includes(version)) {
           return c.body(null, 304, listHeaders(version));
         }
-        return c.body(null, 200, {
-          ...listHeaders(version),
-          "Content-Type": "application/json",
-        });
+        return c.body(null, 200, { ...listHeaders(version), ...JSON_TYPE });
       }
       const { requestId } = c.var;
       const { version, body } = await lists.read(pages, {
@@ -33,10 +32,8 @@ export function orderRoutes({ databaseTimeoutMs }: Config) {
         onBroken: (error) => logEvent({ event: "order_list_broken", requestId, error }),
         waitUntil: (promise) => c.executionCtx.waitUntil(promise),
       });
-      return new Response(body, {
-        status: body === null ? 304 : 200,
-        headers: listHeaders(version),
-      });
+      if (body === null) return c.body(null, 304, listHeaders(version));
+      return c.body(body, 200, { ...listHeaders(version), ...JSON_TYPE });
     })
     .all("/", methodNotAllowed("GET, HEAD"))
     .delete("/:orderId", async (c) => {
