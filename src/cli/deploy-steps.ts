@@ -4,7 +4,7 @@ import { join } from "node:path";
 import pRetry from "p-retry";
 import { generateKey } from "../api-keys/key.ts";
 import { isMissingDatabase } from "./database/remote-failure.ts";
-import type { RemoteEnvironment } from "./database/remote.ts";
+import type { RemoteEnvironment } from "./environment.ts";
 import { runWrangler } from "./wrangler.ts";
 
 const SMOKE_TEST_PAUSE_MS = 2_000;

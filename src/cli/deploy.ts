@@ -1,6 +1,6 @@
 import { Command, InvalidArgumentError, Option } from "commander";
-import { REMOTE_ENVIRONMENTS } from "./database/remote.ts";
-import type { RemoteEnvironment } from "./database/remote.ts";
+import { REMOTE_ENVIRONMENTS } from "./environment.ts";
+import type { RemoteEnvironment } from "./environment.ts";
 import {
   applyMigrations,
   checkBuild,

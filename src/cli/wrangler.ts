@@ -19,6 +19,9 @@ export const QUIET_WRANGLER: NodeJS.ProcessEnv = {
   FORCE_COLOR: "0",
 };
 
+/** Where Node keeps wrangler compiled: a quarter of the second that its start takes. */
+const COMPILE_CACHE = join(PROJECT_ROOT, "node_modules", ".cache", "wrangler-compiled");
+
 export interface WranglerOutput {
   readonly stdout: string;
   readonly stderr: string;
@@ -62,7 +65,12 @@ export async function runWrangler(
   const wrangler = wranglerCommand(args);
   const child = spawn(wrangler.command, wrangler.args, {
     cwd: PROJECT_ROOT,
-    env: { ...process.env, ...QUIET_WRANGLER, ...options.env },
+    env: {
+      NODE_COMPILE_CACHE: COMPILE_CACHE,
+      ...process.env,
+      ...QUIET_WRANGLER,
+      ...options.env,
+    },
     stdio: ["pipe", "pipe", "pipe"],
   });
   const exited = new Promise<number | NodeJS.Signals | null>((resolve, reject) => {
@@ -81,19 +89,26 @@ export async function runWrangler(
   throw new WranglerError(errorMessage({ stdout, stderr }, status), { stdout, stderr });
 }
 
-/** wrangler's last error: an object on stdout with `--json`, else a block headed `[ERROR]`. */
-function errorMessage({ stdout, stderr }: WranglerOutput, status: unknown): string {
+/** wrangler's last error without the words around it, or how it ended where it said none. */
+function errorMessage(output: WranglerOutput, status: unknown): string {
+  const message =
+    reportedError(output) ?? `wrangler ended with ${String(status)}: ${output.stderr}`;
+  return message
+    .replace(/\n\s+/g, "\n")
+    .replace(/^A request to the Cloudflare API \(.*\) failed\.\n/, "")
+    .replace(/\nIf you think this is a bug, please open an issue at: .*/, "")
+    .trim();
+}
+
+/** An object on stdout with `--json`, else a block headed `[ERROR]` on stderr. */
+function reportedError({ stdout, stderr }: WranglerOutput): string | undefined {
   const json = /^\{\s*"error":[^]*^\}/m.exec(stdout)?.[0];
   if (json !== undefined) {
-    const { error } = JSON.parse(json) as { error: { text: string; notes?: { text: string }[] } };
-    return [error.text, ...(error.notes ?? []).map((note) => note.text)].join("\n");
+    const { error } = JSON.parse(json) as { error: { text?: string; notes?: { text: string }[] } };
+    return [error.text ?? "", ...(error.notes ?? []).map((note) => note.text)].join("\n");
   }
   const blocks = stripVTControlCharacters(stderr).matchAll(
     /^✘ \[ERROR\] (?<message>.*(?:\n(?!\S).*)*)/gm,
   );
-  const last = [...blocks].at(-1)?.groups?.["message"];
-  return (
-    last?.replace(/\n\s+/g, "\n").trim() ??
-    `wrangler ended with ${String(status)}: ${stderr.trim()}`
-  );
+  return [...blocks].at(-1)?.groups?.["message"];
 }

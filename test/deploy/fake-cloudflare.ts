@@ -50,6 +50,15 @@ export class FakeCloudflare {
   async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const url = new URL(request.url ?? "", this.origin);
     const path = decodeURIComponent(url.pathname.replace(`${BASE}/accounts/${ACCOUNT}`, ""));
+    if (url.pathname.startsWith("/workers.dev/")) {
+      const { authorization = "" } = request.headers;
+      this.workers.requests.push({
+        path: url.pathname.slice("/workers.dev".length),
+        authorization,
+      });
+      response.writeHead(this.workers.answer.status).end(this.workers.answer.body);
+      return;
+    }
     const call: ApiCall = {
       method: request.method ?? "",
       path,
@@ -72,8 +81,6 @@ export class FakeCloudflare {
   }
 
   async #result(request: IncomingMessage, call: ApiCall): Promise<unknown> {
-    if (process.env["FAKE_TRACE"])
-      console.error("CALL", call.method, request.url, call.body.toString().slice(0, 200));
     if (!call.path.startsWith("/upload/") && request.headers.authorization !== `Bearer ${TOKEN}`) {
       throw new ApiError(401, 10000, "Authentication error");
     }

@@ -1,7 +1,10 @@
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 
 /** D1's limit on one statement, in bytes. */
 const MAX_STATEMENT_BYTES = 100_000;
+const MIGRATIONS = join(import.meta.dirname, "../../migrations");
 
 export interface QueryResult {
   readonly results: Record<string, unknown>[];
@@ -18,6 +21,15 @@ export class FakeD1 {
   constructor(uuid: string, name: string) {
     this.uuid = uuid;
     this.name = name;
+  }
+
+  /** Applies the project's migrations as wrangler would. */
+  migrate(): void {
+    this.execute("CREATE TABLE d1_migrations (id INTEGER PRIMARY KEY, name TEXT, applied_at TEXT)");
+    for (const name of readdirSync(MIGRATIONS).filter((file) => file.endsWith(".sql"))) {
+      this.execute(readFileSync(join(MIGRATIONS, name), "utf8"));
+      this.execute(`INSERT INTO d1_migrations (name, applied_at) VALUES ('${name}', 'now')`);
+    }
   }
 
   /** Runs every statement of `sql`, or none if one fails: then throws SQLite's error. */

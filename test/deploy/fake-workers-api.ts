@@ -23,6 +23,13 @@ const ENABLED = { enabled: true, previews_enabled: false };
 /** The endpoints for uploading Workers and putting them on workers.dev. */
 export class FakeWorkersApi {
   readonly scripts = new Map<string, Script>();
+  /** What has been asked of deployed Workers. */
+  readonly requests: { readonly path: string; readonly authorization: string }[] = [];
+  /** What deployed Workers answer. */
+  answer = {
+    status: 401,
+    body: '{"code":"unauthorized","message":"Unknown API key","status":401}',
+  };
 
   readonly routes: readonly Route[] = [
     { method: "GET", path: /^\/workers\/subdomain$/, answer: () => ({ subdomain: "example" }) },
@@ -31,11 +38,11 @@ export class FakeWorkersApi {
       path: /^\/workers\/services\/([^/]+)$/,
       answer: (_, name) => this.#service(name),
     },
-    { method: "GET", path: script("secrets"), answer: (_, name) => (this.#find(name), []) },
+    { method: "GET", path: script("secrets"), answer: (_, name) => (this.find(name), []) },
     {
       method: "GET",
       path: script("settings"),
-      answer: (_, name) => ({ bindings: this.#find(name).bindings }),
+      answer: (_, name) => ({ bindings: this.find(name).bindings }),
     },
     {
       method: "GET",
@@ -45,12 +52,12 @@ export class FakeWorkersApi {
     {
       method: "GET",
       path: /^\/workers\/workers\/([^/]+)$/,
-      answer: (_, name) => (this.#find(name), { subdomain: ENABLED }),
+      answer: (_, name) => (this.find(name), { subdomain: ENABLED }),
     },
     {
       method: "PATCH",
       path: /^\/workers\/workers\/([^/]+)$/,
-      answer: (_, name) => (this.#find(name), { subdomain: ENABLED }),
+      answer: (_, name) => (this.find(name), { subdomain: ENABLED }),
     },
     { method: "POST", path: script("subdomain"), answer: () => ENABLED },
     { method: "PATCH", path: script("script-settings"), answer: () => ({}) },
@@ -69,7 +76,8 @@ export class FakeWorkersApi {
     },
   ];
 
-  #find(name: string): Script {
+  /** The Worker of that name as it was uploaded last. */
+  find(name: string): Script {
     const found = this.scripts.get(name);
     if (found === undefined)
       throw new ApiError(404, 10007, "This Worker does not exist on your account.");
@@ -80,12 +88,12 @@ export class FakeWorkersApi {
     if (!this.scripts.has(name))
       throw new ApiError(404, 10090, "workers.api.error.service_not_found");
     const deployed = { tag: "tag", tags: [], last_deployed_from: "wrangler" };
-    const script = { ...deployed, migration_tag: this.#find(name).migrationTag };
+    const script = { ...deployed, migration_tag: this.find(name).migrationTag };
     return { id: name, default_environment: { environment: "production", script } };
   }
 
   #deployments(name: string): object[] {
-    const { versionId } = this.#find(name);
+    const { versionId } = this.find(name);
     return [
       {
         id: randomUUID(),

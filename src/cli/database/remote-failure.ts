@@ -23,7 +23,7 @@ export function describeFailure(
 ): Error {
   const advice = isMissingDatabase(error)
     ? `there is none yet: ${deployFirst(environment)}`
-    : advise(apiMessage(error), environment, change);
+    : advise(error.message, environment, change);
   return new Error(`${environment} database: ${advice}`, { cause: error });
 }
 
@@ -40,10 +40,6 @@ function advise(message: string, environment: string, change: "reads" | "writes"
     return `${message}. Whether the change was made is not known: check before you repeat it`;
   }
   return message;
-}
-
-function apiMessage(error: Error): string {
-  return error.message.replace(/^A request to the Cloudflare API .* failed\.\n/, "");
 }
 
 function deployFirst(environment: string): string {

@@ -4,18 +4,18 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { drizzle } from "drizzle-orm/sqlite-proxy";
 import pRetry from "p-retry";
+import type { RemoteEnvironment } from "../environment.ts";
 import { runWrangler } from "../wrangler.ts";
 import type { Statement, StoreDatabase } from "./database.ts";
 import { inlineParameters } from "./inline-parameters.ts";
 import { describeFailure, mayRetry } from "./remote-failure.ts";
 
-/** The environments of `wrangler.toml` that have a remote database. */
-export const REMOTE_ENVIRONMENTS = ["staging", "production"] as const;
+export { REMOTE_ENVIRONMENTS, type RemoteEnvironment } from "../environment.ts";
 
-export type RemoteEnvironment = (typeof REMOTE_ENVIRONMENTS)[number];
-
-/** D1's limit on one statement, in bytes of UTF-8. Linux takes 131,071 in one argument. */
+/** D1's limit on one statement, in bytes of UTF-8. Linux takes more, 131,071, in one argument. */
 const MAX_STATEMENT_BYTES = 100_000;
+/** On a line of its own, as the statement may end in a comment. */
+const END = "\n;";
 /** Up to this many bytes a transaction is one query; beyond, a file that D1 imports. */
 const MAX_QUERY_BYTES = 65_536;
 const RETRIES = 4;
@@ -37,14 +37,14 @@ export async function openRemoteDatabase(environment: RemoteEnvironment): Promis
       return { rows: method === "get" ? (values[0] as unknown[]) : values };
     }),
     transaction: async (statements) => {
-      if (statements.length > 0) await transact(environment, statements.map(toSql).join(";\n"));
+      if (statements.length > 0) await transact(environment, statements.map(toSql).join(""));
     },
     close: async () => {},
   };
 }
 
 function toSql(statement: Statement): string {
-  const sql = inlineParameters(statement).replace(/;\s*$/, "");
+  const sql = inlineParameters(statement) + END;
   const bytes = Buffer.byteLength(sql);
   if (bytes <= MAX_STATEMENT_BYTES) return sql;
   throw new RangeError(`a statement of ${bytes} bytes: D1 takes at most ${MAX_STATEMENT_BYTES}`);
@@ -66,8 +66,8 @@ async function transact(environment: RemoteEnvironment, sql: string): Promise<vo
   const folder = await mkdtemp(join(tmpdir(), "store-orders-"));
   try {
     const file = join(folder, "transaction.sql");
-    // D1 knows files by their hash: the comment keeps it from taking this for an earlier one.
-    await writeFile(file, `-- ${randomUUID()}\n${sql};\n`);
+    // D1 knows files by their hash: a random statement keeps it from taking this for an earlier one.
+    await writeFile(file, `SELECT '${randomUUID()}'${END}${sql}`);
     await execute(environment, `--file=${file}`, "writes");
   } finally {
     await rm(folder, { recursive: true });
