@@ -5,7 +5,7 @@ import { createApiKey, createEnterpriseKey } from "../fixtures/api-key-fixture.t
 import { advanceClock, stopClock } from "../fixtures/clock.ts";
 import { unreachableDatabase } from "../fixtures/database-double.ts";
 import { placeOrder } from "../fixtures/order-fixture.ts";
-import { send, startService } from "../fixtures/service.ts";
+import { send, sendThroughRuntime, startService } from "../fixtures/service.ts";
 
 const ETAG = /^"[0-9a-f]{32}"$/;
 
@@ -31,7 +31,7 @@ test("200 has a JSON array, an entity tag and the rate-limit headers", async () 
   const { key } = await createApiKey();
   await placeOrder(7n, { petId: 3n, quantity: 2n, complete: false });
   const nowMs = stopClock();
-  const response = await send("/v1/store/orders", { key, headers: REQUEST_ID });
+  const response = await sendThroughRuntime("/v1/store/orders", { key, headers: REQUEST_ID });
   expect(response.status).toBe(200);
   expect(headersOf(response)).toStrictEqual({
     ...freshHeaders(nowMs),
