@@ -1,6 +1,9 @@
-import { cachedOrderList, dropCachedOrderList, OrderListFill } from "./order-list-cache.ts";
-import { orderListText } from "./order-list-text.ts";
+import { cachedOrderList, cacheOrderList, dropCachedOrderList } from "./order-list-cache.ts";
+import { orderListStream } from "./order-list-stream.ts";
 import type { OrderPage, OrderPages } from "./order-pages.ts";
+
+/** After this time an isolate offers the cache a version once more that it has not taken. */
+const CACHE_RETRY_MS = 600_000;
 
 /** The list of orders at one version. */
 export interface OrderList {
@@ -9,8 +12,8 @@ export interface OrderList {
   readonly body: string | ReadableStream<Uint8Array> | null;
 }
 
-/** What a reader of lists needs of the request that it reads for. */
-export interface ReadContext {
+/** The request that a list is read for. */
+export interface ListRequest {
   /** Versions that the caller has. */
   readonly knownVersions: readonly string[];
   /** Is told why a list broke off midway. */
@@ -19,79 +22,74 @@ export interface ReadContext {
 }
 
 /**
- * Reads the list of orders at the cost of what changed: a list of one page stays in the isolate's
- * memory, a longer one in the data centre's cache, and either is used for as long as its version
- * stands in the database.
+ * Reads the list of orders at the cost of what changed: while its version stands in the database, a
+ * list of one page is served from the isolate's memory and a longer one from the data centre's
+ * cache.
  */
 export class OrderLists {
   #short: { readonly version: string; readonly json: string } | null = null;
+  /** The version that the cache is known to have. */
   #cachedVersion: string | null = null;
+  #offer = { version: "", atMs: 0, isOpen: false };
 
   /** @throws {DatabaseUnavailableError} */
-  async read(pages: OrderPages, context: ReadContext): Promise<OrderList> {
-    const held = [this.#short?.version, this.#cachedVersion].filter((version) => version != null);
-    const first = await pages.first([...context.knownVersions, ...held]);
+  async read(pages: OrderPages, request: ListRequest): Promise<OrderList> {
+    const kept = [this.#short?.version, this.#cachedVersion].filter((version) => version != null);
+    const first = await pages.first([...request.knownVersions, ...kept]);
     const { version } = first;
-    if (context.knownVersions.includes(version)) return { version, body: null };
+    if (request.knownVersions.includes(version)) return { version, body: null };
     if (this.#short?.version === version) return { version, body: this.#short.json };
 
-    const isLong = this.#cachedVersion === version || first.nextId !== null;
-    const cached = isLong ? await cachedOrderList(version) : null;
+    if (this.#cachedVersion === version) {
+      const cached = await cachedOrderList(version);
+      if (cached !== null) return { version, body: cached };
+      this.#cachedVersion = null; // The cache has let it go, and no page of it has been read.
+      return this.#build(pages, await pages.first(), request);
+    }
+    return this.#build(pages, first, request);
+  }
+
+  async #build(pages: OrderPages, first: OrderPage, request: ListRequest): Promise<OrderList> {
+    const { version } = first;
+    if (first.nextId === null) {
+      this.#short = { version, json: `[${first.json}]` };
+      return { version, body: this.#short.json };
+    }
+    const cached = this.#isBeingCached(version) ? null : await cachedOrderList(version);
     if (cached !== null) {
       this.#cachedVersion = version;
       return { version, body: cached };
     }
-    if (this.#cachedVersion !== version) return this.#build(pages, first, context);
-    this.#cachedVersion = null; // The cache has let it go, and its page has not been read.
-    return this.#build(pages, await pages.first(), context);
+    const onEnd = (isOneVersion: boolean) => {
+      if (isOneVersion && this.#isToBeCached(version))
+        request.waitUntil(this.#cache(pages, version));
+    };
+    return { version, body: orderListStream(pages, first, { onBroken: request.onBroken, onEnd }) };
   }
 
-  #build(pages: OrderPages, first: OrderPage, context: ReadContext): OrderList {
-    const { version } = first;
-    if (first.nextId === null) {
-      const json = `[${first.json}]`;
-      this.#short = { version, json };
-      return { version, body: json };
-    }
-    this.#short = null;
-    return { version, body: this.#stream(pages, first, context) };
+  #isBeingCached(version: string): boolean {
+    return this.#offer.isOpen && this.#offer.version === version;
   }
 
-  /** Sends the list and keeps it in the cache on the way, holding no more than two pages. */
-  #stream(pages: OrderPages, first: OrderPage, context: ReadContext): ReadableStream<Uint8Array> {
-    const text = orderListText(pages, first);
-    const fill = new OrderListFill(first.version);
-    const encoder = new TextEncoder();
-    return new ReadableStream<Uint8Array>({
-      pull: async (controller) => {
-        try {
-          const { done, value } = await text.next();
-          if (!done) {
-            const chunk = encoder.encode(value);
-            await fill.write(chunk);
-            controller.enqueue(chunk);
-            return;
-          }
-          controller.close();
-          context.waitUntil(value ? this.#keep(fill, first.version) : fill.abort());
-        } catch (error) {
-          await fill.abort();
-          context.onBroken(error);
-          controller.error(error);
-        }
-      },
-      cancel: async () => {
-        await fill.abort();
-        await text.return(false);
-      },
-    });
+  #isToBeCached(version: string): boolean {
+    return this.#offer.version !== version || Date.now() - this.#offer.atMs >= CACHE_RETRY_MS;
   }
 
-  async #keep(fill: OrderListFill, version: string): Promise<void> {
-    if (!(await fill.commit())) return;
-    const kept = await cachedOrderList(version);
-    if (kept === null) return;
-    await kept.cancel();
+  /**
+   * Reads the list once more, into the cache, after it was sent: so no caller waits for the cache,
+   * and one who leaves does not break off what the next will use.
+   */
+  async #cache(pages: OrderPages, version: string): Promise<void> {
+    const offer = { version, atMs: Date.now(), isOpen: true };
+    this.#offer = offer;
+    const first = await pages.first();
+    if (first.version !== version) return;
+    const isCached = await cacheOrderList(
+      version,
+      orderListStream(pages, first, { oneVersionOnly: true }),
+    );
+    offer.isOpen = false;
+    if (!isCached) return;
     const earlier = this.#cachedVersion;
     this.#cachedVersion = version;
     if (earlier !== null && earlier !== version) await dropCachedOrderList(earlier);

@@ -34,15 +34,14 @@ const version = sql`(SELECT ${orderList.version} FROM ${orderList})`;
 
 const VERSION_SQL = dialect.sqlToQuery(sql`SELECT ${version} AS version`).sql;
 
-/** One statement, so that version and page are of one moment. Of a known version no page is read. */
+/** One statement, so that version and page are of one moment. Of a known version no row is read. */
 const PAGE_SQL = dialect.sqlToQuery(sql`
   SELECT ${version} AS version, count(*) AS count, max(id) || '' AS last, group_concat(json, ',') AS json
   FROM (
     SELECT ${orders.id} AS id, '{' || ${orderJsonFields} || '}' AS json FROM ${orders}
-    WHERE ${version} NOT IN (SELECT value FROM json_each(${sql.placeholder("knownVersions")}))
-      AND ${gte(orders.id, sql`CAST(${sql.placeholder("firstId")} AS INTEGER)`)}
-      AND ${orders.status} <> 'cancelled'
-    ORDER BY ${orders.id} LIMIT ${sql.raw(String(PAGE_ORDERS))}
+    WHERE ${gte(orders.id, sql`CAST(${sql.placeholder("firstId")} AS INTEGER)`)} AND ${orders.status} <> 'cancelled'
+    ORDER BY ${orders.id}
+    LIMIT iif(${version} IN (SELECT value FROM json_each(${sql.placeholder("knownVersions")})), 0, ${sql.raw(String(PAGE_ORDERS))})
   )`).sql;
 
 /**
@@ -87,7 +86,7 @@ export class OrderPages {
   }
 
   async #page(firstId: bigint, knownVersions: readonly string[]): Promise<OrderPage> {
-    const row = await this.#query<Row>(PAGE_SQL, JSON.stringify(knownVersions), String(firstId));
+    const row = await this.#query<Row>(PAGE_SQL, String(firstId), JSON.stringify(knownVersions));
     const last = row.last === null || row.count < PAGE_ORDERS ? INT64_MAX : BigInt(row.last);
     return {
       version: row.version,

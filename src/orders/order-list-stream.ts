@@ -1,0 +1,67 @@
+import type { OrderPage, OrderPages } from "./order-pages.ts";
+
+/** How a list is sent, and who is told of it. */
+export interface StreamOptions {
+  /** Breaks the list off where its version changes, so that what is whole is also of one moment. */
+  readonly oneVersionOnly?: boolean;
+  /** The list was sent whole. */
+  readonly onEnd?: (isOneVersion: boolean) => void;
+  /** The list broke off, and what was sent of it does not parse. */
+  readonly onBroken?: (error: unknown) => void;
+}
+
+/**
+ * The list of orders as a JSON array, page by page; each next page is read while the one before it
+ * is sent. The closing bracket comes only after every page, so that a list that breaks off does not
+ * parse, however the connection ends.
+ */
+export function orderListStream(
+  pages: OrderPages,
+  first: OrderPage,
+  options: StreamOptions,
+): ReadableStream<Uint8Array> {
+  const text = orderListText(pages, first, options.oneVersionOnly ?? false);
+  const encoder = new TextEncoder();
+  return new ReadableStream<Uint8Array>({
+    async pull(controller) {
+      try {
+        const { done, value } = await text.next();
+        if (done) {
+          controller.close();
+          options.onEnd?.(value);
+          return;
+        }
+        controller.enqueue(encoder.encode(value));
+      } catch (error) {
+        controller.error(error);
+        options.onBroken?.(error);
+      }
+    },
+    async cancel() {
+      await text.return(false);
+    },
+  });
+}
+
+/** @returns (when done) whether the list is of one version throughout. */
+async function* orderListText(
+  pages: OrderPages,
+  first: OrderPage,
+  oneVersionOnly: boolean,
+): AsyncGenerator<string, boolean> {
+  let page = first;
+  let isOneVersion = true;
+  let opening = "[";
+  while (page.nextId !== null) {
+    const upcoming = pages.next(page.nextId);
+    upcoming.catch(() => undefined); // A failure is met below, unless the reader has left by then.
+    yield opening + page.json;
+    opening = ",";
+    page = await upcoming;
+    await scheduler.wait(0); // A local database shares our thread: let other requests have a turn.
+    isOneVersion &&= page.version === first.version;
+    if (oneVersionOnly && !isOneVersion) throw new Error("The list changed while it was read.");
+  }
+  yield page.json === "" && opening === "," ? "]" : `${opening}${page.json}]`;
+  return isOneVersion;
+}
