@@ -1,0 +1,106 @@
+import { describe, expect, test } from "vitest";
+import {
+  CONTRACT_BANS,
+  DAY_MS,
+  HOUR_MS,
+  keyPolicy,
+  MINUTE_MS,
+  SimulatedLimiter,
+} from "./simulated-limiter.ts";
+
+/** Fills the minute and keeps asking until the key is banned. */
+function provokeBan(limiter: SimulatedLimiter): void {
+  limiter.requests(limiter.policy.limits.perMinute + 1);
+  limiter.advance(CONTRACT_BANS.graceMs).requests(60);
+  expect(limiter.peek().banned).toBe(true);
+}
+
+const banLengthMs = (limiter: SimulatedLimiter) =>
+  (limiter.record?.ban?.untilMs ?? Number.NaN) - limiter.nowMs;
+
+function freeKey(): SimulatedLimiter {
+  return new SimulatedLimiter(keyPolicy(60, 1_000_000));
+}
+
+describe("the length of a ban (contract, section 5)", () => {
+  test("is 60 seconds, twice as long each time, and 24 hours at most", () => {
+    const limiter = freeKey();
+    const lengths = Array.from({ length: 14 }, () => {
+      provokeBan(limiter);
+      const lengthMs = banLengthMs(limiter);
+      limiter.advance(lengthMs);
+      return lengthMs / MINUTE_MS;
+    });
+    expect(lengths).toEqual([1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1_024, 1_440, 1_440, 1_440]);
+  });
+
+  test("ends on the millisecond", () => {
+    const limiter = freeKey();
+    provokeBan(limiter);
+    limiter.advance(59_999);
+    expect(limiter.request()).toMatchObject({ admitted: false, banned: true });
+    limiter.advance(1);
+    expect(limiter.request()).toMatchObject({ admitted: true, banned: false });
+  });
+
+  test("is forgotten 24 hours after its end, and remembered until then", () => {
+    const remembered = freeKey();
+    provokeBan(remembered);
+    remembered.advance(MINUTE_MS + DAY_MS - CONTRACT_BANS.graceMs - 1);
+    provokeBan(remembered);
+    expect(banLengthMs(remembered)).toBe(2 * MINUTE_MS);
+
+    const forgotten = freeKey();
+    provokeBan(forgotten);
+    forgotten.advance(MINUTE_MS + DAY_MS - CONTRACT_BANS.graceMs);
+    provokeBan(forgotten);
+    expect(banLengthMs(forgotten)).toBe(MINUTE_MS);
+  });
+
+  test("counts in memory for 24 hours after the longest one too", () => {
+    const limiter = freeKey();
+    for (let number = 1; number <= 12; number++) {
+      provokeBan(limiter);
+      limiter.advance(banLengthMs(limiter));
+    }
+    limiter.advance(23 * HOUR_MS);
+    provokeBan(limiter);
+    expect(banLengthMs(limiter)).toBe(DAY_MS);
+    limiter.advance(2 * DAY_MS);
+    provokeBan(limiter);
+    expect(banLengthMs(limiter)).toBe(MINUTE_MS);
+  });
+});
+
+describe("a banned key (contract, section 5)", () => {
+  test("is refused until the end of the ban, which requests neither lengthen nor count", () => {
+    const limiter = freeKey();
+    provokeBan(limiter);
+    const endsMs = limiter.nowMs + MINUTE_MS;
+    const dayLeft = limiter.peek().day.remaining;
+    const { record } = limiter;
+    const answers = limiter.requests(10_000, 5);
+    expect(answers.every(({ banned, admitted }) => banned && !admitted)).toBe(true);
+    expect(answers.every(({ retryAtMs }) => retryAtMs === endsMs)).toBe(true);
+    expect(limiter.peek().day.remaining).toBe(dayLeft);
+    expect(limiter.record).toBe(record);
+  });
+
+  test("may return at the end of a full window that ends later than the ban", () => {
+    const limiter = new SimulatedLimiter(keyPolicy(60, 60));
+    provokeBan(limiter);
+    const answer = limiter.request();
+    expect(answer).toMatchObject({ banned: true, retryAtMs: limiter.at(DAY_MS).nowMs });
+    expect(limiter.at(DAY_MS - 1).request().admitted).toBe(false);
+    expect(limiter.at(DAY_MS).request().admitted).toBe(true);
+  });
+
+  test("is told a full window's end once the ban is over, with the window's code", () => {
+    const limiter = new SimulatedLimiter(keyPolicy(60, 60));
+    provokeBan(limiter);
+    limiter.advance(MINUTE_MS);
+    const answer = limiter.request();
+    expect(answer).toMatchObject({ admitted: false, banned: false });
+    expect(answer.retryAtMs).toBe(limiter.at(DAY_MS).nowMs);
+  });
+});

@@ -1,0 +1,31 @@
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { type Answer, ContractModel } from "./contract-model.ts";
+import { anyBanPolicy, anyHistory, anyLimits, play } from "./histories.ts";
+import { SimulatedLimiter } from "./simulated-limiter.ts";
+
+describe("any history of a key (contract, sections 4 and 5)", () => {
+  test("is decided as the list of all its events would decide it", () => {
+    fc.assert(
+      fc.property(
+        anyLimits,
+        anyBanPolicy,
+        fc.boolean(),
+        anyHistory,
+        (limits, banPolicy, bans, history) => {
+          const policy = { limits, revision: 1, resets: 0, bans };
+          const limiter = new SimulatedLimiter(policy, banPolicy);
+          const model = new ContractModel(banPolicy);
+          play(limiter, history, {
+            requested(under, nowMs, { admitted, banned, minute, day, retryAtMs }) {
+              const answer: Answer = { admitted, banned, minute, day, retryAtMs };
+              expect(answer).toEqual(model.request(under, nowMs));
+            },
+            restarted: () => model.restart(),
+          });
+        },
+      ),
+      { numRuns: 1_000 },
+    );
+  });
+});
