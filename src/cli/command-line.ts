@@ -1,0 +1,58 @@
+import { Command, CommanderError } from "commander";
+import { DrizzleQueryError } from "drizzle-orm";
+
+/** Exit status of a command that was refused or failed (contract, section 6). */
+const FAILURE = 1;
+/** Exit status of a command line that makes no sense. */
+const WRONG_USAGE = 2;
+
+/** A command line that makes no sense, found after it was parsed. */
+export class UsageError extends Error {
+  override readonly name = "UsageError";
+}
+
+/** A command line whose commands all answer `--help` and tell of it where they are misused. */
+export function createProgram(name: string, description: string): Command {
+  return new Command(name)
+    .description(description)
+    .exitOverride()
+    .showHelpAfterError("Add --help to see how it is used.")
+    .helpOption("-h, --help", "show this help");
+}
+
+/**
+ * Runs the command that `process.argv` asks for. Whatever goes wrong is one message on stderr and an
+ * exit status: 1, or 2 for wrong usage.
+ */
+export async function runProgram(program: Command): Promise<void> {
+  process.stdout.on("error", endQuietlyWithoutReader);
+  try {
+    await program.parseAsync();
+  } catch (error) {
+    if (error instanceof CommanderError) {
+      process.exitCode = error.exitCode === 0 ? 0 : WRONG_USAGE;
+      return;
+    }
+    process.stderr.write(`error: ${errorMessage(error)}\n`);
+    process.exitCode = error instanceof UsageError ? WRONG_USAGE : FAILURE;
+  }
+}
+
+/** Prints the one JSON value of `--json`. */
+export function printJson(value: unknown): void {
+  process.stdout.write(`${JSON.stringify(value)}\n`);
+}
+
+function errorMessage(error: unknown): string {
+  // drizzle's own message is the SQL; the database's is below it.
+  if (error instanceof DrizzleQueryError && error.cause !== undefined) {
+    return errorMessage(error.cause);
+  }
+  return error instanceof Error ? error.message : String(error);
+}
+
+/** `orders export | head` is no error: the reader has what it wanted. */
+function endQuietlyWithoutReader(error: NodeJS.ErrnoException): void {
+  if (error.code === "EPIPE") process.exit(0);
+  throw error;
+}

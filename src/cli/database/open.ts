@@ -1,0 +1,52 @@
+import { type Command, Option } from "commander";
+import type { StoreDatabase } from "./database.ts";
+import { DEFAULT_STORE } from "./local-store.ts";
+import { openRemoteDatabase, REMOTE_ENVIRONMENTS, type RemoteEnvironment } from "./remote.ts";
+
+/** Which store a command acts on. */
+export interface StoreOptions {
+  /** An environment's remote database instead of a local one. */
+  readonly env?: RemoteEnvironment;
+  /** The folder of a local store. */
+  readonly persistTo?: string;
+}
+
+/** Gives a command the options `--persist-to` and `--env`, which exclude each other. */
+export function withStoreOptions(command: Command): Command {
+  return command
+    .addOption(
+      new Option(
+        "--persist-to <dir>",
+        "folder of the local store (default: the one of `npm start`)",
+      ),
+    )
+    .addOption(
+      new Option("--env <environment>", "act on this environment's remote database instead")
+        .choices(REMOTE_ENVIRONMENTS)
+        .conflicts("persistTo"),
+    );
+}
+
+/**
+ * Opens the store's database for `work`, and closes it however that ends.
+ *
+ * @throws what `work` throws; an Error for the operator if the store cannot be opened or migrated.
+ */
+export async function useDatabase<T>(
+  options: StoreOptions,
+  work: (database: StoreDatabase) => Promise<T>,
+): Promise<T> {
+  const database = await openDatabase(options);
+  try {
+    return await work(database);
+  } finally {
+    await database.close();
+  }
+}
+
+async function openDatabase({ env, persistTo }: StoreOptions): Promise<StoreDatabase> {
+  if (env !== undefined) return openRemoteDatabase(env);
+  // The local database starts workerd, which a remote one can do without.
+  const { openLocalDatabase } = await import("./local.ts");
+  return openLocalDatabase(persistTo ?? DEFAULT_STORE);
+}

@@ -1,0 +1,80 @@
+import type { Command } from "commander";
+import type { ApiKey } from "../../api-keys/api-key.ts";
+import { findApiKey, type KeySettings, updateApiKey } from "../../api-keys/administration.ts";
+import type { Limits, Plan } from "../../rate-limit/plans.ts";
+import { UsageError } from "../command-line.ts";
+import { type StoreOptions, useDatabase } from "../database/open.ts";
+import { limitOptions, parseName, parseTimeOrNever, planOption } from "./arguments.ts";
+import { refusePast } from "./expiry.ts";
+import { printKey } from "./key-record.ts";
+import { requireKey } from "./require-key.ts";
+
+const EXAMPLES = `
+Examples:
+  $ npm run keys -- update key_abc --plan pro
+  $ npm run keys -- update key_abc --plan enterprise --per-minute 5000 --per-day 500000
+  $ npm run keys -- update key_abc --per-day 800000     one limit of an Enterprise key
+  $ npm run keys -- update key_abc --expires never
+
+A change takes effect everywhere within 30 seconds. Windows keep their counts and take the new limit.`;
+
+interface UpdateOptions extends StoreOptions {
+  readonly plan?: Plan;
+  readonly name?: string;
+  readonly perMinute?: number;
+  readonly perDay?: number;
+  /** `null`: never. */
+  readonly expires?: Date | null;
+  readonly json: boolean;
+}
+
+/** Completes the command `keys update`. */
+export function defineUpdate(command: Command): void {
+  command.description("change a key's plan, limits, name or expiry").addOption(planOption());
+  for (const option of limitOptions()) command.addOption(option);
+  command
+    .option("--name <text>", "whose key it is, up to 100 characters", parseName)
+    .option("--expires <time>", "when the key ends, in ISO 8601, or never", parseTimeOrNever)
+    .addHelpText("after", EXAMPLES)
+    .action(update);
+}
+
+async function update(id: string, options: UpdateOptions): Promise<void> {
+  const { plan, name, expires, perMinute, perDay } = options;
+  const hasLimits = perMinute !== undefined || perDay !== undefined;
+  if (!hasLimits && plan === undefined && name === undefined && expires === undefined) {
+    throw new UsageError("nothing to change: name at least one option, see --help");
+  }
+  if (hasLimits && plan !== undefined && plan !== "enterprise") {
+    throw new UsageError(`the plan ${plan} has fixed limits: own limits are for enterprise only`);
+  }
+  if (expires !== undefined) refusePast(expires, new Date());
+  const record = await useDatabase(options, async ({ orm }) => {
+    const limits = nextLimits(requireKey(await findApiKey(orm, id), id), options);
+    const changes: Partial<KeySettings> = {
+      ...(plan !== undefined && { plan }),
+      ...(name !== undefined && { name }),
+      ...(expires !== undefined && { expiresAt: expires }),
+      ...(limits !== undefined && { limits }),
+    };
+    return requireKey(await updateApiKey(orm, id, changes), id);
+  });
+  printKey(record, { json: options.json, title: "The key was changed." });
+}
+
+/** The key's own limits after the change: `null` for none, `undefined` where they stay. */
+function nextLimits(current: ApiKey, options: UpdateOptions): Limits | null | undefined {
+  const plan = options.plan ?? current.plan;
+  const perMinute = options.perMinute ?? current.perMinute;
+  const perDay = options.perDay ?? current.perDay;
+  if (plan === "enterprise") {
+    if (perMinute !== null && perDay !== null) return { perMinute, perDay };
+    throw new Error("to become an Enterprise key it needs --per-minute and --per-day");
+  }
+  if (options.perMinute !== undefined || options.perDay !== undefined) {
+    throw new Error(
+      `the key has the plan ${plan}, whose limits are fixed: own limits come with --plan enterprise`,
+    );
+  }
+  return options.plan === undefined ? undefined : null;
+}
