@@ -1,0 +1,51 @@
+import { gte, ne, sql } from "drizzle-orm";
+import { orders } from "../../db/schema.ts";
+import { INT64_MAX, INT64_MIN } from "../../orders/int64.ts";
+import { MAX_ORDER_BYTES, orderJsonFields } from "../../orders/order-json.ts";
+import type { StoreDatabase } from "../database/database.ts";
+
+/** A page travels as one text, of which D1's limit is 2 MB. */
+const PAGE_BYTES = 1_200_000;
+const MAX_STATUS_BYTES = ',"status":"shipped"'.length;
+const PAGE_ORDERS = Math.floor(PAGE_BYTES / (MAX_ORDER_BYTES + MAX_STATUS_BYTES));
+
+/** Some of the orders of an export. */
+export interface ExportPage {
+  /** One JSON object a line, each line ended. */
+  readonly lines: string;
+  readonly count: number;
+}
+
+/**
+ * Reads all orders that are not cancelled, in ascending id, as newline-delimited JSON (contract,
+ * section 6). An order that changes meanwhile is exported as it was before or after.
+ */
+export async function* exportPages({ orm }: StoreDatabase): AsyncGenerator<ExportPage> {
+  let firstId = INT64_MIN;
+  for (;;) {
+    const page = orm
+      .select({
+        id: orders.id,
+        json: sql`'{' || ${orderJsonFields} || ',"status":"' || ${orders.status} || '"}'`.as(
+          "json",
+        ),
+      })
+      .from(orders)
+      .where(sql`${gte(orders.id, firstId)} AND ${ne(orders.status, "cancelled")}`)
+      .orderBy(orders.id)
+      .limit(PAGE_ORDERS)
+      .as("page");
+    const [row] = await orm
+      .select({
+        count: sql<number>`count(*)`.as("count"),
+        last: sql<string | null>`max(${page.id}) || ''`.as("last"),
+        lines: sql<string | null>`group_concat(${page.json}, char(10))`.as("lines"),
+      })
+      .from(page);
+    if (row === undefined || row.last === null) return;
+    yield { lines: `${row.lines}\n`, count: row.count };
+    const lastId = BigInt(row.last);
+    if (row.count < PAGE_ORDERS || lastId === INT64_MAX) return;
+    firstId = lastId + 1n;
+  }
+}

@@ -1,0 +1,54 @@
+import { isLosslessNumber, LosslessNumber, parse } from "lossless-json";
+import type { z } from "zod";
+import { type OrderRecord, orderRecordSchema } from "../../orders/order.ts";
+
+/** A JSON number that is an integer as it is written, and could be an int64 by its length. */
+const PLAIN_INTEGER = /^(?:0|-?[1-9]\d{0,18})$/;
+
+/**
+ * Reads an order from JSON, exactly: `1.0`, `1e3` and `-0` are not integers, a name twice in an
+ * object with different values is an error (contract, sections 2 and 6).
+ *
+ * @throws an Error that says what is wrong with the text.
+ */
+export function parseOrder(text: string): OrderRecord {
+  const value = parseJson(text);
+  const parsed = orderRecordSchema.safeParse(value);
+  if (parsed.success) return parsed.data;
+  throw new Error(describe(value, parsed.error.issues[0]));
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return parse(text, null, (digits) =>
+      PLAIN_INTEGER.test(digits) ? BigInt(digits) : new LosslessNumber(digits),
+    );
+  } catch (error) {
+    throw new Error(`not valid JSON: ${(error as Error).message}`, { cause: error });
+  }
+}
+
+function describe(value: unknown, issue: z.core.$ZodIssue | undefined): string {
+  if (issue === undefined) return "not an order";
+  const [field] = issue.path;
+  if (typeof field !== "string") {
+    if (issue.code === "unrecognized_keys") return `unknown field ${JSON.stringify(issue.keys[0])}`;
+    return "expected an order, which is a JSON object";
+  }
+  const fieldValue = (value as Record<string, unknown>)[field];
+  if (fieldValue === undefined) return `${field}: missing, ${issue.message}`;
+  return `${field}: ${issue.message}, got ${show(fieldValue)}`;
+}
+
+/** A wrong value as it stands in the file, if that is short. */
+function show(value: unknown): string {
+  if (typeof value === "bigint") return value.toString();
+  if (isLosslessNumber(value)) return shorten(value.toString());
+  if (Array.isArray(value)) return "an array";
+  if (typeof value === "object" && value !== null) return "an object";
+  return shorten(JSON.stringify(value));
+}
+
+function shorten(text: string): string {
+  return text.length <= 60 ? text : `${text.slice(0, 57)}...`;
+}
