@@ -2,14 +2,13 @@ import { spawn } from "node:child_process";
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
 import { text } from "node:stream/consumers";
-import { fileURLToPath } from "node:url";
 import { stripVTControlCharacters } from "node:util";
 
 const WRANGLER_PACKAGE = createRequire(import.meta.url).resolve("wrangler/package.json");
 const WRANGLER_BIN = join(dirname(WRANGLER_PACKAGE), "bin", "wrangler.js");
 
 /** The folder of `wrangler.toml`, in which wrangler runs. */
-export const PROJECT_ROOT = fileURLToPath(new URL("../..", import.meta.url));
+export const PROJECT_ROOT = join(import.meta.dirname, "..", "..");
 
 /** Keeps wrangler's output to what was asked for: no banner, no colours, no reports to its maker. */
 export const QUIET_WRANGLER: NodeJS.ProcessEnv = {

@@ -13,6 +13,8 @@ const ENVIRONMENTS = [
   { name: "production", flag: "--env=production", database: "store-orders-production" },
 ];
 
+const CHECK_TYPES = ["types", "src/worker-env.d.ts", "--include-runtime=false", "--check"];
+
 let folder: string;
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), "store-orders-build-"));
@@ -55,9 +57,7 @@ describe("the environments", () => {
   });
 
   it("have the committed types", async () => {
-    const { stdout } = await runWrangler([
-      ...["types", "src/worker-env.d.ts", "--include-runtime=false", "--check"],
-    ]);
+    const { stdout } = await runWrangler(CHECK_TYPES);
     expect(stdout).toContain("up to date");
   });
 });

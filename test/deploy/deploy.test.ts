@@ -1,43 +1,40 @@
-import { spawn } from "node:child_process";
-import { text } from "node:stream/consumers";
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { isKey } from "../../src/api-keys/key.ts";
 import { FakeCloudflare } from "./fake-cloudflare.ts";
 import { ApiError } from "./route.ts";
+import { runCommand } from "./run-command.ts";
+import type { Outcome } from "./run-command.ts";
 
 const WORKER = "store-orders-staging";
 const ADDRESS = `https://${WORKER}.example.workers.dev`;
 
-const cloudflare = new FakeCloudflare();
-beforeAll(() => cloudflare.start());
-beforeEach(() => {
-  cloudflare.interfere = () => {};
-  cloudflare.changes.length = 0;
+let cloudflare: FakeCloudflare;
+beforeEach(async () => {
+  cloudflare = new FakeCloudflare();
+  await cloudflare.start();
 });
-afterAll(() => cloudflare.stop());
+afterEach(() => cloudflare.stop());
 
-interface Outcome {
-  readonly status: number | null;
-  readonly stdout: string;
-  readonly stderr: string;
+function deploy(...args: string[]): Promise<Outcome> {
+  const redirect = `--import=${new URL("redirect-workers-dev.ts", import.meta.url).href}`;
+  return runCommand(process.execPath, [redirect, "src/cli/deploy.ts", ...args], {
+    env: { ...cloudflare.environment, FAKE_WORKERS_DEV: cloudflare.origin },
+  });
 }
 
-async function deploy(...args: string[]): Promise<Outcome> {
-  const redirect = `--import=${new URL("redirect-workers-dev.ts", import.meta.url).href}`;
-  const child = spawn(process.execPath, [redirect, "src/cli/deploy.ts", ...args], {
-    env: { ...process.env, ...cloudflare.environment, FAKE_WORKERS_DEV: cloudflare.origin },
-    stdio: ["ignore", "pipe", "pipe"],
-  });
-  const closed = new Promise<number | null>((resolve) => child.once("close", resolve));
-  const [stdout, stderr] = await Promise.all([text(child.stdout), text(child.stderr)]);
-  return { status: await closed, stdout, stderr };
+/** An account on which the service has been rolled out. */
+function rollOut(): void {
+  cloudflare.d1.create(WORKER);
+  cloudflare.d1.find(WORKER).migrate();
+  const bindings = [{ name: "DB", type: "d1", id: cloudflare.d1.find(WORKER).uuid }];
+  cloudflare.workers.scripts.set(WORKER, { bindings, migrationTag: "v1", versionId: "1" });
 }
 
 /** Takes the last migration back, so that the database is one behind the code. */
 function unmigrate(): void {
   const { sqlite } = cloudflare.d1.find(WORKER);
   const triggers = sqlite.prepare("SELECT name FROM sqlite_schema WHERE type = 'trigger'").all();
-  for (const { name } of triggers) sqlite.exec(`DROP TRIGGER "${name}"`);
+  for (const { name } of triggers) sqlite.exec(`DROP TRIGGER "${String(name)}"`);
   sqlite.exec("DELETE FROM order_list; DELETE FROM d1_migrations WHERE name LIKE '0001%'");
 }
 
@@ -63,13 +60,13 @@ describe("npm run deploy", () => {
     expect(bindings).toContainEqual(
       expect.objectContaining({ name: "RATE_LIMITER", type: "durable_object_namespace" }),
     );
-    const [[, token]] = cloudflare.workers.requests.map(({ authorization }) =>
-      authorization.split(" "),
-    );
-    expect(isKey(token)).toBe(true);
+    const [request] = cloudflare.workers.requests;
+    expect(request?.path).toBe("/v1/store/orders");
+    expect(isKey(request?.authorization.replace("Bearer ", "") ?? "")).toBe(true);
   });
 
-  it("goes back to migrating and leaves the Worker as it is where a migration fails", async () => {
+  it("leaves the Worker as it is where a migration fails, and tells the way on and back", async () => {
+    rollOut();
     unmigrate();
     cloudflare.interfere = ({ path, body }) => {
       if (path.endsWith("/query") && body.includes("CREATE TRIGGER")) {
@@ -85,6 +82,8 @@ describe("npm run deploy", () => {
   });
 
   it("migrates first on later roll-outs, and says what stands where the upload fails", async () => {
+    rollOut();
+    unmigrate();
     cloudflare.interfere = ({ method, path }) => {
       if (method === "POST" && path.endsWith("/versions"))
         throw new ApiError(400, 10021, "bad script");
@@ -97,11 +96,12 @@ describe("npm run deploy", () => {
       `migrate ${WORKER}: 0001_order_triggers.sql`,
     ]);
     expect(stderr).toContain("bad script");
-    expect(stderr).toContain("The version before goes on serving, now with the migrated database.");
+    expect(stderr).toContain("the version before goes on serving, with the migrated database.");
     expect(stderr).toContain("run `npm run deploy -- --env staging` again");
   });
 
   it("tells the way back where the deployed service does not work", async () => {
+    rollOut();
     cloudflare.workers.answer = { status: 500, body: '{"code":"internal_error"}' };
     const { status, stdout, stderr } = await deploy("--env", "staging", "--patience", "0");
     expect(status).toBe(1);

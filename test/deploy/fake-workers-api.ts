@@ -108,7 +108,7 @@ export class FakeWorkersApi {
     const form = await new Response(new Uint8Array(body), {
       headers: { "Content-Type": contentType },
     }).formData();
-    const metadata = JSON.parse(String(form.get("metadata"))) as Metadata;
+    const metadata = JSON.parse(form.get("metadata") as string) as Metadata;
     const versionId = randomUUID();
     const migrationTag = metadata.migrations?.new_tag ?? this.scripts.get(name)?.migrationTag;
     this.scripts.set(name, { bindings: metadata.bindings, migrationTag, versionId });

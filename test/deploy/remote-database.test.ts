@@ -2,7 +2,7 @@ import { eq, sql } from "drizzle-orm";
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import { openRemoteDatabase } from "../../src/cli/database/remote.ts";
 import type { Statement, StoreDatabase } from "../../src/cli/database/database.ts";
-import { apiKeys, orders } from "../../src/db/schema.ts";
+import { apiKeys, orderList, orders } from "../../src/db/schema.ts";
 import { FakeCloudflare } from "./fake-cloudflare.ts";
 import { ApiError } from "./route.ts";
 
@@ -136,7 +136,7 @@ describe("a passing failure", () => {
 
   it("is no matter for a read, which is repeated", async () => {
     const asked = failWith(lost());
-    expect(await staging.orm.select().from(apiKeys)).toHaveLength(1);
+    expect(await staging.orm.select().from(orderList)).toHaveLength(1);
     expect(asked()).toBe(2);
   });
 

@@ -1,3 +1,4 @@
+import { inspect } from "node:util";
 import type { Statement } from "./database.ts";
 
 /** A quoted name, a string or a comment, in which `?` is text; else a parameter. */
@@ -33,5 +34,5 @@ function literal(value: unknown): string {
     // In parentheses, as `1 -?` with -1 would otherwise begin a comment.
     return `(${value})`;
   }
-  throw new TypeError(`no SQL literal for ${String(value)}`);
+  throw new TypeError(`no SQL literal for ${inspect(value)}`);
 }

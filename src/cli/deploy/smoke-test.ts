@@ -1,0 +1,33 @@
+import pRetry from "p-retry";
+import { generateKey } from "../../api-keys/key.ts";
+
+const PAUSE_MS = 2_000;
+const REQUEST_TIMEOUT_MS = 10_000;
+
+/**
+ * Asks the deployed service for its orders with a well-formed key that nobody has: a 401 shows that
+ * the Worker, its objects and its migrated database work together.
+ *
+ * @param patienceSeconds for how long a new address may fail to answer.
+ */
+export async function smokeTest(address: string, patienceSeconds: number): Promise<void> {
+  await pRetry(() => expectUnauthorized(address), {
+    retries: Number.POSITIVE_INFINITY,
+    minTimeout: PAUSE_MS,
+    factor: 1,
+    maxRetryTime: patienceSeconds * 1_000,
+  });
+}
+
+async function expectUnauthorized(address: string): Promise<void> {
+  const url = new URL("/v1/store/orders", address);
+  const headers = { Authorization: `Bearer ${generateKey()}` };
+  const signal = AbortSignal.timeout(REQUEST_TIMEOUT_MS);
+  const response = await fetch(url, { headers, signal }).catch((error: Error) => {
+    throw new Error(`${url.href} does not answer: ${error.message}`, { cause: error });
+  });
+  const body = await response.text();
+  if (response.status !== 401 || !body.includes('"unauthorized"')) {
+    throw new Error(`${url.href} answers ${response.status} instead of 401: ${body.slice(0, 200)}`);
+  }
+}

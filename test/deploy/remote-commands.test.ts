@@ -1,0 +1,57 @@
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { hashKey, isKey } from "../../src/api-keys/key.ts";
+import { FakeCloudflare } from "./fake-cloudflare.ts";
+import { runCommand } from "./run-command.ts";
+
+const cloudflare = new FakeCloudflare();
+beforeAll(async () => {
+  await cloudflare.start();
+  cloudflare.d1.create("store-orders-staging");
+  cloudflare.d1.find("store-orders-staging").migrate();
+});
+afterAll(() => cloudflare.stop());
+
+/** Runs `npm run -s COMMAND -- ... --env staging` and returns its stdout. */
+async function npmRun(command: string, args: readonly string[], input = ""): Promise<string> {
+  const { status, stdout, stderr } = await runCommand(
+    "npm",
+    ["run", "-s", command, "--", ...args, "--env", "staging"],
+    { env: cloudflare.environment, input },
+  );
+  expect({ status, stderr }).toEqual({ status: 0, stderr: "" });
+  return stdout;
+}
+
+describe("npm run keys -- --env staging", () => {
+  it("creates, lists and resets a key in the remote database", async () => {
+    const name = "O'Brien & Söhne; --";
+    const limits = ["--plan", "enterprise", "--per-minute", "5000", "--per-day", "500000"];
+    const { key, ...record } = JSON.parse(
+      await npmRun("keys", ["create", ...limits, "--name", name, "--json"]),
+    );
+    expect(isKey(key)).toBe(true);
+    expect(record).toMatchObject({ plan: "enterprise", name, perMinute: 5_000, perDay: 500_000 });
+    expect(JSON.parse(await npmRun("keys", ["list", "--json"]))).toEqual([record]);
+    expect(JSON.parse(await npmRun("keys", ["reset", record.id, "--json"]))).toEqual(record);
+
+    const { sqlite } = cloudflare.d1.find("store-orders-staging");
+    const stored = sqlite.prepare("SELECT hash, revision, resets FROM api_keys").all();
+    expect(stored).toEqual([{ hash: hashKey(key), revision: 1, resets: 1 }]);
+  });
+});
+
+describe("npm run orders -- --env staging", () => {
+  const lines = [
+    '{"id":-9223372036854775808,"petId":9223372036854775807,"complete":false,"status":"shipped"}',
+    ...Array.from({ length: 2_000 }, (_, id) => `{"id":${id},"quantity":${id},"status":"pending"}`),
+    '{"id":9223372036854775807,"shipDate":"2026-11-20T08:30:00.000Z","status":"pending"}',
+  ];
+
+  it("exports what it imported, byte for byte, int64 extremes included", async () => {
+    const file = lines.map((line) => `${line}\n`).join("");
+    const imported = await npmRun("orders", ["import", "-", "--json"], file);
+    expect(JSON.parse(imported)).toEqual({ imported: lines.length });
+    expect(cloudflare.changes).toContain("import into store-orders-staging");
+    expect(await npmRun("orders", ["export"])).toBe(file);
+  });
+});

@@ -1,0 +1,21 @@
+import { spawn } from "node:child_process";
+import { text } from "node:stream/consumers";
+
+export interface Outcome {
+  readonly status: number | null;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+/** Runs a program in the project's root to its end, with these variables added to ours. */
+export async function runCommand(
+  command: string,
+  args: readonly string[],
+  { env, input }: { readonly env: NodeJS.ProcessEnv; readonly input?: string },
+): Promise<Outcome> {
+  const child = spawn(command, args, { env: { ...process.env, ...env } });
+  child.stdin.end(input ?? "");
+  const closed = new Promise<number | null>((resolve) => child.once("close", resolve));
+  const [stdout, stderr] = await Promise.all([text(child.stdout), text(child.stderr)]);
+  return { status: await closed, stdout, stderr };
+}
