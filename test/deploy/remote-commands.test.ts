@@ -11,28 +11,29 @@ beforeAll(async () => {
 });
 afterAll(() => cloudflare.stop());
 
-/** Runs `npm run -s COMMAND -- ... --env staging` and returns its stdout. */
-async function npmRun(command: string, args: readonly string[], input = ""): Promise<string> {
-  const { status, stdout, stderr } = await runCommand(
-    "npm",
-    ["run", "-s", command, "--", ...args, "--env", "staging"],
+/** Runs what `npm run -s COMMAND -- ... --env staging` runs and returns its stdout. */
+async function run(command: string, args: readonly string[], input = ""): Promise<string> {
+  const outcome = await runCommand(
+    process.execPath,
+    [`src/cli/${command}.ts`, ...args, "--env", "staging"],
     { env: cloudflare.environment, input },
   );
+  const { status, stdout, stderr } = outcome;
   expect({ status, stderr }).toEqual({ status: 0, stderr: "" });
   return stdout;
 }
 
-describe("npm run keys -- --env staging", () => {
+describe("keys --env staging", () => {
   it("creates, lists and resets a key in the remote database", async () => {
     const name = "O'Brien & Söhne; --";
     const limits = ["--plan", "enterprise", "--per-minute", "5000", "--per-day", "500000"];
     const { key, ...record } = JSON.parse(
-      await npmRun("keys", ["create", ...limits, "--name", name, "--json"]),
+      await run("keys", ["create", ...limits, "--name", name, "--json"]),
     );
     expect(isKey(key)).toBe(true);
     expect(record).toMatchObject({ plan: "enterprise", name, perMinute: 5_000, perDay: 500_000 });
-    expect(JSON.parse(await npmRun("keys", ["list", "--json"]))).toEqual([record]);
-    expect(JSON.parse(await npmRun("keys", ["reset", record.id, "--json"]))).toEqual(record);
+    expect(JSON.parse(await run("keys", ["list", "--json"]))).toEqual([record]);
+    expect(JSON.parse(await run("keys", ["reset", record.id, "--json"]))).toEqual(record);
 
     const { sqlite } = cloudflare.d1.find("store-orders-staging");
     const stored = sqlite.prepare("SELECT hash, revision, resets FROM api_keys").all();
@@ -40,7 +41,7 @@ describe("npm run keys -- --env staging", () => {
   });
 });
 
-describe("npm run orders -- --env staging", () => {
+describe("orders --env staging", () => {
   const lines = [
     '{"id":-9223372036854775808,"petId":9223372036854775807,"complete":false,"status":"shipped"}',
     ...Array.from({ length: 2_000 }, (_, id) => `{"id":${id},"quantity":${id},"status":"pending"}`),
@@ -49,9 +50,9 @@ describe("npm run orders -- --env staging", () => {
 
   it("exports what it imported, byte for byte, int64 extremes included", async () => {
     const file = lines.map((line) => `${line}\n`).join("");
-    const imported = await npmRun("orders", ["import", "-", "--json"], file);
+    const imported = await run("orders", ["import", "-", "--json"], file);
     expect(JSON.parse(imported)).toEqual({ imported: lines.length });
     expect(cloudflare.changes).toContain("import into store-orders-staging");
-    expect(await npmRun("orders", ["export"])).toBe(file);
+    expect(await run("orders", ["export"])).toBe(file);
   });
 });
