@@ -37,7 +37,7 @@ CREATE TABLE `orders` (
 	`complete` integer,
 	`status` text DEFAULT 'pending' NOT NULL,
 	`cancelled_at` integer,
-	CONSTRAINT "ship_date_is_utc_milliseconds" CHECK("orders"."ship_date" = strftime('%Y-%m-%dT%H:%M:%fZ', "orders"."ship_date")),
+	CONSTRAINT "ship_date_is_utc_milliseconds" CHECK("orders"."ship_date" IS strftime('%Y-%m-%dT%H:%M:%fZ', "orders"."ship_date", '+0 seconds')),
 	CONSTRAINT "complete_is_boolean" CHECK("orders"."complete" IN (0, 1)),
 	CONSTRAINT "status_is_known" CHECK("orders"."status" IN ('pending', 'shipped', 'cancelled')),
 	CONSTRAINT "cancelled_orders_have_a_time" CHECK(("orders"."status" = 'cancelled') = ("orders"."cancelled_at" IS NOT NULL))

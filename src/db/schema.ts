@@ -29,7 +29,7 @@ export const orders = sqliteTable(
   (order) => [
     check(
       "ship_date_is_utc_milliseconds",
-      sql`${order.shipDate} = strftime('%Y-%m-%dT%H:%M:%fZ', ${order.shipDate})`,
+      sql`${order.shipDate} IS strftime('%Y-%m-%dT%H:%M:%fZ', ${order.shipDate}, '+0 seconds')`,
     ),
     check("complete_is_boolean", sql`${order.complete} IN (0, 1)`),
     check("status_is_known", sql`${order.status} IN ('pending', 'shipped', 'cancelled')`),

@@ -12,7 +12,7 @@ const RFC_3339 =
   /^\d{4}-\d{2}-\d{2}[Tt](?<hour>\d{2}):\d{2}:\d{2}(?:\.(?<fraction>\d+))?(?:[Zz]|[+-](?<offsetHour>\d{2}):(?<offsetMinute>\d{2}))$/;
 
 /** `2026-11-20T08:30:00.000Z`: the only form in which a ship date is stored and answered. */
-const UTC_MILLISECONDS = /^\d{4}-.{19}Z$/;
+const UTC_MILLISECONDS = /^\d{4}-.{18}Z$/;
 
 /**
  * A ship date in RFC 3339, brought to UTC with three decimals (contract, section 2). Digits finer
