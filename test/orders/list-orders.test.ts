@@ -1,0 +1,148 @@
+import { env } from "cloudflare:workers";
+import { describe, expect, test } from "vitest";
+import { INT64_MAX, INT64_MIN } from "../../src/orders/int64.ts";
+import { PAGE_ORDERS } from "../../src/orders/order-pages.ts";
+import { createApiKey } from "../fixtures/api-key-fixture.ts";
+import { databaseLine } from "../fixtures/database-double.ts";
+import { placeManyOrders, placeOrder } from "../fixtures/order-fixture.ts";
+import { send, startService } from "../fixtures/service.ts";
+
+const LIST = "/v1/store/orders";
+
+async function list(): Promise<string> {
+  const { key } = await createApiKey();
+  const response = await send(LIST, { key });
+  expect(response.status).toBe(200);
+  expect(response.headers.get("Content-Type")).toBe("application/json");
+  return response.text();
+}
+
+function idsIn(json: string): number[] {
+  return JSON.parse(json).map(({ id }: { id: number }) => id);
+}
+
+/** The numbers 1 to `count` without those of `except`. */
+function numbersTo(count: number, except: readonly number[] = []): number[] {
+  return Array.from({ length: count }, (_, index) => index + 1).filter((n) => !except.includes(n));
+}
+
+test("an empty store has an empty list", async () => {
+  expect(await list()).toBe("[]");
+});
+
+test("every int64 comes out digit for digit, in ascending order of ids", async () => {
+  const values = [
+    INT64_MAX,
+    0n,
+    2n ** 53n + 1n,
+    INT64_MIN,
+    -1n,
+    INT64_MAX - 1n,
+    -(2n ** 53n) - 1n,
+    INT64_MIN + 1n,
+    10n,
+    9n,
+  ];
+  for (const value of values) await placeOrder(value, { petId: -value - 1n, quantity: value });
+  const sorted = values.toSorted((a, b) => (a < b ? -1 : 1));
+  const objects = sorted.map((n) => `{"id":${n},"petId":${-n - 1n},"quantity":${n}}`);
+  expect(await list()).toBe(`[${objects.join(",")}]`);
+});
+
+test("a field that an order lacks is left out, one that is nought or false is not", async () => {
+  const shipDate = "2026-11-20T08:30:00.000Z";
+  await placeOrder(1n);
+  await placeOrder(2n, { petId: 0n });
+  await placeOrder(3n, { quantity: 0n });
+  await placeOrder(4n, { shipDate });
+  await placeOrder(5n, { complete: false });
+  await placeOrder(6n, { petId: -7n, quantity: 1n, shipDate, complete: true, status: "shipped" });
+  expect(await list()).toBe(
+    [
+      '[{"id":1}',
+      '{"id":2,"petId":0}',
+      '{"id":3,"quantity":0}',
+      `{"id":4,"shipDate":"${shipDate}"}`,
+      '{"id":5,"complete":false}',
+      `{"id":6,"petId":-7,"quantity":1,"shipDate":"${shipDate}","complete":true}]`,
+    ].join(","),
+  );
+});
+
+test("shipped orders are listed, cancelled ones are not", async () => {
+  await placeOrder(1n, { status: "cancelled", cancelledAt: new Date() });
+  await placeOrder(2n, { status: "shipped" });
+  await placeOrder(3n, { status: "cancelled", cancelledAt: new Date() });
+  await placeOrder(4n);
+  await placeOrder(5n, { status: "cancelled", cancelledAt: new Date() });
+  expect(await list()).toBe('[{"id":2},{"id":4}]');
+});
+
+describe("a list longer than a page is whole", () => {
+  test.each([
+    ["a page", PAGE_ORDERS],
+    ["a page and an order", PAGE_ORDERS + 1],
+    ["two pages", 2 * PAGE_ORDERS],
+    ["two pages and a half", Math.floor(2.5 * PAGE_ORDERS)],
+  ])("%s", async (_, count) => {
+    await placeManyOrders(count);
+    expect(idsIn(await list())).toStrictEqual(numbersTo(count));
+  });
+
+  test("with gaps where orders were cancelled", async () => {
+    const count = 2 * PAGE_ORDERS + 2;
+    const gaps = [1, 2, PAGE_ORDERS, PAGE_ORDERS + 1, PAGE_ORDERS + 2, count];
+    await placeManyOrders(count);
+    await env.DB.exec(
+      `UPDATE orders SET status = 'cancelled', cancelled_at = 1 WHERE id IN (${gaps.join()})`,
+    );
+    expect(idsIn(await list())).toStrictEqual(numbersTo(count, gaps));
+  });
+
+  test("where its last ids end at the greatest int64", async () => {
+    const first = INT64_MAX - BigInt(PAGE_ORDERS);
+    await env.DB.prepare(
+      `WITH RECURSIVE numbers(n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM numbers WHERE n < ?1)
+       INSERT INTO orders (id) SELECT CAST(?2 AS INTEGER) + n FROM numbers WHERE n <= ?1`,
+    )
+      .bind(PAGE_ORDERS, String(first))
+      .run();
+    const json = await list();
+    expect(idsIn(json)).toHaveLength(PAGE_ORDERS + 1);
+    expect(json.startsWith(`[{"id":${first}},{"id":${first + 1n}}`)).toBe(true);
+    expect(json.endsWith(`{"id":${INT64_MAX - 1n}},{"id":${INT64_MAX}}]`)).toBe(true);
+  });
+
+  test("again and again, also after a change", async () => {
+    const count = PAGE_ORDERS + 1;
+    await placeManyOrders(count);
+    const { key } = await createApiKey();
+    const service = startService();
+    for (let read = 0; read < 3; read++) {
+      const response = await service(LIST, { key });
+      expect(idsIn(await response.text())).toStrictEqual(numbersTo(count));
+    }
+    await service(`${LIST}/5`, { method: "DELETE", key });
+    const response = await service(LIST, { key });
+    expect(idsIn(await response.text())).toStrictEqual(numbersTo(count, [5]));
+  });
+
+  test("and one that breaks off midway does not parse", async () => {
+    await placeManyOrders(2 * PAGE_ORDERS + 1);
+    const { key } = await createApiKey();
+    const line = databaseLine(env.DB);
+    const service = startService({}, { DB: line.database });
+    await service("/v1/nothing", { key });
+    const response = await service(LIST, { key });
+    line.isCut = true;
+    expect(response.status).toBe(200);
+    let text = "";
+    const read = async () => {
+      const decoder = new TextDecoder();
+      for await (const chunk of response.body!) text += decoder.decode(chunk, { stream: true });
+    };
+    await expect(read()).rejects.toThrow();
+    expect(text.startsWith('[{"id":1}')).toBe(true);
+    expect(text.endsWith("]")).toBe(false);
+  });
+});
