@@ -30,7 +30,7 @@ export function parseLimit(text: string): number {
 
 /** Reads a name: 1 to 100 characters, none of them a control character or a line end. */
 export function parseName(text: string): string {
-  const characters = [...text].length;
+  const characters = Array.from(text).length;
   const isOneLine = !/[\p{Cc}\p{Zl}\p{Zp}]/u.test(text);
   if (text.trim() !== "" && characters <= MAX_NAME_CHARACTERS && isOneLine) return text;
   throw new InvalidArgumentError(

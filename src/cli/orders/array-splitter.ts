@@ -37,8 +37,8 @@ export class ArraySplitter implements Splitter {
     }
   }
 
-  *end(): Generator<SourceElement> {
-    if (this.#isClosed) return;
+  end(): Iterable<SourceElement> {
+    if (this.#isClosed) return [];
     if (isBlank(this.#text)) throw this.#error("the file ends before the array does");
     throw this.#error("the file ends within it");
   }

@@ -1,0 +1,34 @@
+import { once } from "node:events";
+import { createServer } from "node:net";
+import pRetry from "p-retry";
+
+/**
+ * Makes sure that nothing listens on a port of this machine. Waits up to a second for a service that
+ * is just ending.
+ *
+ * @throws an Error for the operator if the port is taken or may not be used.
+ */
+export async function requireFreePort(port: number): Promise<void> {
+  await pRetry(() => tryPort(port), {
+    retries: Infinity,
+    minTimeout: 100,
+    factor: 1,
+    maxRetryTime: 1_000,
+  });
+}
+
+async function tryPort(port: number): Promise<void> {
+  const server = createServer();
+  try {
+    await once(server.listen(port, "127.0.0.1"), "listening");
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    throw new Error(
+      code === "EADDRINUSE"
+        ? `port ${port} is taken by another program; choose one with --port`
+        : `port ${port} cannot be used: ${(error as Error).message}`,
+      { cause: error },
+    );
+  }
+  await new Promise((resolve) => server.close(resolve));
+}

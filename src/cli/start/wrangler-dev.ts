@@ -1,0 +1,122 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { setTimeout as delay } from "node:timers/promises";
+import { stripVTControlCharacters } from "node:util";
+import { PROJECT_ROOT, wranglerCommand } from "../wrangler.ts";
+
+const ENVIRONMENT: NodeJS.ProcessEnv = {
+  WRANGLER_SEND_METRICS: "false",
+  WRANGLER_HIDE_BANNER: "true",
+  // Without a network, asking where we are would print a stack trace.
+  CLOUDFLARE_CF_FETCH_ENABLED: "false",
+  // Local traces grow without bound in the store's folder and halve the speed.
+  X_LOCAL_OBSERVABILITY: "false",
+};
+
+const POLL_MS = 100;
+const START_TIMEOUT_MS = 60_000;
+const STOP_TIMEOUT_MS = 5_000;
+
+/** The Worker in `wrangler dev`, in a process group of its own, with workerd. */
+export class WranglerDev {
+  readonly #child: ChildProcess;
+  readonly #port: number;
+  readonly #exited: Promise<unknown>;
+  /** What wrangler wrote before the service was ready; `null` from then on. */
+  #output: string[] | null = [];
+
+  /** @param persistTo the folder of the store, absolute. */
+  constructor(port: number, persistTo: string) {
+    this.#port = port;
+    const { command, args } = wranglerCommand([
+      ...["dev", "--ip", "127.0.0.1", "--port", String(port), "--inspector-port", "0"],
+      ...["--persist-to", persistTo, "--log-level", "warn"],
+      "--show-interactive-dev-session=false",
+    ]);
+    const preload = new URL("end-with-parent.ts", import.meta.url).href;
+    this.#child = spawn(command, ["--import", preload, ...args], {
+      cwd: PROJECT_ROOT,
+      env: { ...process.env, ...ENVIRONMENT },
+      stdio: ["pipe", "pipe", "pipe"],
+      detached: true,
+    });
+    this.#exited = once(this.#child, "exit");
+    this.#child.stdout?.on("data", (data: Buffer) => this.#pass(data, process.stdout));
+    this.#child.stderr?.on("data", (data: Buffer) => this.#pass(data, process.stderr));
+  }
+
+  /**
+   * Waits until the service answers.
+   *
+   * @throws an Error with wrangler's reason if it ends before, or if it takes more than a minute.
+   */
+  async ready(): Promise<void> {
+    const deadline = performance.now() + START_TIMEOUT_MS;
+    while (!(await this.#answers())) {
+      if (this.#hasExited()) {
+        throw new Error(`the service did not start: ${startFailure(this.#output ?? [])}`);
+      }
+      if (performance.now() > deadline) {
+        throw new Error(
+          `the service does not answer after ${START_TIMEOUT_MS / 1000} seconds: ${startFailure(this.#output ?? [])}`,
+        );
+      }
+      await delay(POLL_MS);
+    }
+    for (const text of this.#output ?? []) process.stderr.write(text);
+    this.#output = null;
+  }
+
+  /** Waits until wrangler has ended, for whatever reason. */
+  async ended(): Promise<void> {
+    await this.#exited;
+  }
+
+  /** Ends wrangler and workerd, by force if they take more than 5 seconds. */
+  async stop(): Promise<void> {
+    this.#signal("SIGTERM");
+    const deadline = performance.now() + STOP_TIMEOUT_MS;
+    while (this.#signal(0) && performance.now() < deadline) await delay(POLL_MS);
+    this.#signal("SIGKILL");
+  }
+
+  #hasExited(): boolean {
+    return this.#child.exitCode !== null || this.#child.signalCode !== null;
+  }
+
+  /** Asks for a path outside the API, which counts against no limit. */
+  async #answers(): Promise<boolean> {
+    if (this.#hasExited()) return false;
+    try {
+      const response = await fetch(`http://127.0.0.1:${this.#port}/`, {
+        method: "HEAD",
+        signal: AbortSignal.timeout(2_000),
+      });
+      return response.status < 500;
+    } catch {
+      return false;
+    }
+  }
+
+  /** @returns whether any process of the group is left. */
+  #signal(signal: NodeJS.Signals | 0): boolean {
+    if (this.#child.pid === undefined) return false;
+    try {
+      return process.kill(-this.#child.pid, signal);
+    } catch {
+      return false;
+    }
+  }
+
+  #pass(data: Buffer, stream: NodeJS.WriteStream): void {
+    if (this.#output === null) stream.write(data);
+    else this.#output.push(data.toString());
+  }
+}
+
+/** wrangler's first error, without the names of its parts. */
+function startFailure(output: readonly string[]): string {
+  const text = stripVTControlCharacters(output.join(""));
+  const first = /\[ERROR\] (?<message>.+)/.exec(text)?.groups?.["message"];
+  return first?.replace(/^service \S+: (?:Uncaught Error: )?/, "") ?? text.trim();
+}
