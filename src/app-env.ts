@@ -1,6 +1,7 @@
 import type { ApiKey } from "./api-keys/api-key.ts";
+import type { OrderList } from "./orders/order-lists.ts";
 import type { Quota } from "./rate-limit/decision.ts";
-import type { Limiter } from "./rate-limit/limiter.ts";
+import type { Limiter, Subject } from "./rate-limit/limiter.ts";
 
 /** What the handlers of a request share. */
 export interface AppEnv {
@@ -14,5 +15,9 @@ export interface AppEnv {
     quota?: Quota;
     /** The key that the request came with, once it is authenticated. */
     apiKey: ApiKey;
+    /** What counts the requests of that key. */
+    subject: Subject;
+    /** Reads the list of orders, or goes on with a reading that has begun. */
+    orderList: { read(): Promise<OrderList> };
   };
 }

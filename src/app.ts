@@ -8,6 +8,7 @@ import { crossOrigin } from "./cross-origin.ts";
 import { DatabaseUnavailableError } from "./db/availability.ts";
 import { ApiError, writeError } from "./errors.ts";
 import { logEvent } from "./log.ts";
+import { readOrderListAhead } from "./orders/read-ahead.ts";
 import { orderRoutes } from "./orders/routes.ts";
 import { announceQuota } from "./rate-limit/announce-quota.ts";
 import { enforceLimits } from "./rate-limit/enforce-limits.ts";
@@ -28,8 +29,9 @@ export function createApp(config: Config): Hono<AppEnv> {
       announceQuota,
       crossOrigin(config.corsOrigins),
       authenticate(directory),
-      enforceLimits,
     )
+    .get("/store/orders", readOrderListAhead(config))
+    .use(enforceLimits)
     .route("/store/orders", orderRoutes(config));
 
   return new Hono<AppEnv>()

@@ -6,14 +6,16 @@ export interface Config {
   /** Origins whose scripts may call the service from a browser. */
   readonly corsOrigins: ReadonlySet<string>;
   readonly bans: BanPolicy;
-  /** For how long an API key's record is used without asking the database again. */
+  /** For how long an API key's record is used without looking it up again. */
   readonly apiKeyFreshMs: number;
-  /** For how long it is used where the database does not answer. */
+  /** For how long it is used while it is looked up again. */
   readonly apiKeyStaleMs: number;
   /** API keys that an isolate remembers. */
   readonly apiKeyCacheSize: number;
   /** How long to wait for a Durable Object before the insurance limiter takes over. */
   readonly limiterTimeoutMs: number;
+  /** Refused keys and addresses that an isolate remembers. */
+  readonly refusalsSize: number;
   /** Keys and addresses that an isolate's insurance limiter remembers. */
   readonly insuranceSize: number;
   /** How long to wait for the database before the answer is 503. */
@@ -68,6 +70,7 @@ const varsSchema = z
     API_KEY_STALE_SECONDS: seconds(25, 1, 25),
     API_KEY_CACHE_SIZE: wholeNumber(10_000, 1, 100_000),
     LIMITER_TIMEOUT_MS: milliseconds(2_000, 30_000),
+    REFUSALS_SIZE: wholeNumber(10_000, 1, 100_000),
     INSURANCE_SIZE: wholeNumber(10_000, 1, 100_000),
     DATABASE_TIMEOUT_MS: milliseconds(10_000, 30_000),
   })
@@ -111,6 +114,7 @@ export function parseConfig(env: unknown): Config {
     apiKeyStaleMs: vars.API_KEY_STALE_SECONDS,
     apiKeyCacheSize: vars.API_KEY_CACHE_SIZE,
     limiterTimeoutMs: vars.LIMITER_TIMEOUT_MS,
+    refusalsSize: vars.REFUSALS_SIZE,
     insuranceSize: vars.INSURANCE_SIZE,
     databaseTimeoutMs: vars.DATABASE_TIMEOUT_MS,
   };

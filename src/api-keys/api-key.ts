@@ -1,4 +1,5 @@
 import type { apiKeys } from "../db/schema.ts";
+import type { Subject } from "../rate-limit/limiter.ts";
 import { type Limits, PLAN_LIMITS } from "../rate-limit/plans.ts";
 
 /** The record of an API key. */
@@ -24,4 +25,10 @@ export function keyState(
   if (revokedAt !== null && revokedAt.getTime() <= nowMs) return "revoked";
   if (expiresAt !== null && expiresAt.getTime() <= nowMs) return "expired";
   return "active";
+}
+
+/** The subject that counts the requests of a key (contract, section 4). */
+export function keySubject(apiKey: ApiKey): Subject {
+  const { id, revision, resets } = apiKey;
+  return { name: `key:${id}`, limits: limitsOf(apiKey), revision, resets, bans: true };
 }

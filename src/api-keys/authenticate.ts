@@ -4,8 +4,8 @@ import { ApiError } from "../errors.ts";
 import { addressSubject } from "../rate-limit/limiter.ts";
 import { rateLimitError } from "../rate-limit/rate-limit-error.ts";
 import type { ApiKey } from "./api-key.ts";
-import { keyState } from "./api-key.ts";
-import { parseCredentials } from "./credentials.ts";
+import { keyState, keySubject } from "./api-key.ts";
+import { type Credentials, parseCredentials } from "./credentials.ts";
 import type { ApiKeyDirectory } from "./directory.ts";
 import { hashKey } from "./key.ts";
 
@@ -25,9 +25,12 @@ interface Failure {
  */
 export function authenticate(directory: ApiKeyDirectory) {
   return createMiddleware<AppEnv>(async function authenticateMiddleware(c, next) {
-    const result = await identify(directory, c.env.DB, c.req.header("Authorization"));
+    const result = await identify(parseCredentials(c.req.header("Authorization")), (hash) =>
+      directory.find(c.env.DB, hash, (promise) => c.executionCtx.waitUntil(promise)),
+    );
     if ("id" in result) {
       c.set("apiKey", result);
+      c.set("subject", keySubject(result));
       return next();
     }
     const decision = await c.var.limiter.admit(addressSubject(c.var.address));
@@ -44,18 +47,16 @@ export function authenticate(directory: ApiKeyDirectory) {
 }
 
 async function identify(
-  directory: ApiKeyDirectory,
-  database: D1Database,
-  header: string | undefined,
+  credentials: Credentials,
+  find: (hash: string) => Promise<ApiKey | null> | ApiKey | null,
 ): Promise<ApiKey | Failure> {
-  const credentials = parseCredentials(header);
   switch (credentials.kind) {
     case "missing":
       return { message: `No API key was sent. ${HOW_TO}`, isBearer: false };
     case "malformed":
       return { message: `${credentials.message} ${HOW_TO}`, isBearer: credentials.isBearer };
     case "key": {
-      const apiKey = await directory.find(database, hashKey(credentials.key));
+      const apiKey = await find(hashKey(credentials.key));
       if (apiKey === null) {
         return {
           message: "This API key is unknown. Ask the operator of the service for a valid one.",

@@ -1,21 +1,26 @@
 import { eq, sql } from "drizzle-orm";
 import { drizzle } from "drizzle-orm/d1";
 import QuickLRU from "quick-lru";
-import { DatabaseUnavailableError, queryDatabase } from "../db/availability.ts";
+import { queryDatabase } from "../db/availability.ts";
 import { apiKeys } from "../db/schema.ts";
 import type { ApiKey } from "./api-key.ts";
+
+/** Between two tries to look a remembered key up again. */
+const RETRY_MS = 1_000;
 
 interface Entry {
   /** `null`: no key has this hash. */
   readonly apiKey: ApiKey | null;
   /** Unix time in milliseconds at which the database was asked. */
   readonly askedMs: number;
+  /** Unix time in milliseconds at which it was last tried to ask again. */
+  triedMs: number;
 }
 
 /**
- * Finds API keys by their hash, in the isolate's memory first. What it remembers it uses for
- * `freshMs` without asking, and up to `staleMs` where the database does not answer, so that a change
- * takes effect within that time (contract, section 3).
+ * Finds API keys by their hash, in the isolate's memory first. What is remembered there is used for
+ * `freshMs` as it is, then up to `staleMs` while it is looked up again; so no request with a known
+ * key waits for the database, and a change takes effect within `staleMs` (contract, section 3).
  */
 export class ApiKeyDirectory {
   readonly #freshMs: number;
@@ -34,27 +39,36 @@ export class ApiKeyDirectory {
   }
 
   /**
+   * @param waitUntil keeps the isolate at work after the answer.
    * @returns the key's record, whatever its state, or `null` where no key has this hash.
    * @throws {DatabaseUnavailableError}
    */
-  async find(database: D1Database, hash: string): Promise<ApiKey | null> {
-    const askedMs = Date.now();
+  find(
+    database: D1Database,
+    hash: string,
+    waitUntil: (promise: Promise<unknown>) => void,
+  ): Promise<ApiKey | null> | ApiKey | null {
+    const nowMs = Date.now();
     const entry = this.#known.get(hash) ?? this.#unknown.get(hash);
-    if (entry !== undefined && isWithin(entry, this.#freshMs, askedMs)) return entry.apiKey;
-    try {
-      const apiKey = await this.#ask(database, hash);
-      if (apiKey === null) {
-        this.#known.delete(hash);
-        this.#unknown.set(hash, { apiKey, askedMs });
-      } else {
-        this.#known.set(hash, { apiKey, askedMs });
-      }
-      return apiKey;
-    } catch (error) {
-      const isUsable = entry?.apiKey != null && isWithin(entry, this.#staleMs, Date.now());
-      if (error instanceof DatabaseUnavailableError && isUsable) return entry.apiKey;
-      throw error;
+    if (entry === undefined || !isWithin(entry, this.#staleMs, nowMs)) {
+      return this.#lookUp(database, hash);
     }
+    const isDue = !isWithin(entry, this.#freshMs, nowMs) && nowMs - entry.triedMs >= RETRY_MS;
+    if (isDue) {
+      entry.triedMs = nowMs;
+      // A database that does not answer is met by the request that can no longer do without it.
+      waitUntil(this.#lookUp(database, hash).catch(() => undefined));
+    }
+    return entry.apiKey;
+  }
+
+  async #lookUp(database: D1Database, hash: string): Promise<ApiKey | null> {
+    const askedMs = Date.now();
+    const apiKey = await this.#ask(database, hash);
+    const entry = { apiKey, askedMs, triedMs: askedMs };
+    if (apiKey === null) this.#known.delete(hash);
+    (apiKey === null ? this.#unknown : this.#known).set(hash, entry);
+    return apiKey;
   }
 
   async #ask(database: D1Database, hash: string): Promise<ApiKey | null> {

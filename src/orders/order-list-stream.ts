@@ -22,7 +22,7 @@ export function orderListStream(
 ): ReadableStream<Uint8Array> {
   const text = orderListText(pages, first, options.oneVersionOnly ?? false);
   const encoder = new TextEncoder();
-  return new ReadableStream<Uint8Array>({
+  const source: UnderlyingSource<Uint8Array> = {
     async pull(controller) {
       try {
         const { done, value } = await text.next();
@@ -40,7 +40,9 @@ export function orderListStream(
     async cancel() {
       await text.return(false);
     },
-  });
+  };
+  // Nothing is read on before somebody wants it: the answer may yet be a refusal.
+  return new ReadableStream(source, { highWaterMark: 0 });
 }
 
 /** @returns (when done) whether the list is of one version throughout. */

@@ -8,14 +8,18 @@ const CACHE_RETRY_MS = 600_000;
 /** The list of orders at one version. */
 export interface OrderList {
   readonly version: string;
-  /** A JSON array; `null` where the caller knows this version. */
+  /** Whether the caller has this version. */
+  readonly isKnown: boolean;
+  /** A JSON array; `null` where the caller knows the version or asked for nothing else. */
   readonly body: string | ReadableStream<Uint8Array> | null;
 }
 
 /** The request that a list is read for. */
 export interface ListRequest {
-  /** Versions that the caller has. */
-  readonly knownVersions: readonly string[];
+  /** Versions that the caller has, or `"*"` for whichever there is. */
+  readonly knownVersions: readonly string[] | "*";
+  /** Whether the caller asked for the version alone. */
+  readonly isHead: boolean;
   /** Is told why a list broke off midway. */
   readonly onBroken: (error: unknown) => void;
   readonly waitUntil: (promise: Promise<unknown>) => void;
@@ -34,37 +38,41 @@ export class OrderLists {
 
   /** @throws {DatabaseUnavailableError} */
   async read(pages: OrderPages, request: ListRequest): Promise<OrderList> {
-    const kept = [this.#short?.version, this.#cachedVersion].filter((version) => version != null);
-    const first = await pages.first([...request.knownVersions, ...kept]);
-    const { version } = first;
-    if (request.knownVersions.includes(version)) return { version, body: null };
-    if (this.#short?.version === version) return { version, body: this.#short.json };
-
-    if (this.#cachedVersion === version) {
-      const cached = await cachedOrderList(version);
-      if (cached !== null) return { version, body: cached };
-      this.#cachedVersion = null; // The cache has let it go, and no page of it has been read.
-      return this.#build(pages, await pages.first(), request);
+    const { knownVersions, isHead } = request;
+    if (isHead || knownVersions === "*") {
+      const version = await pages.version();
+      const isKnown = knownVersions === "*" || knownVersions.includes(version);
+      return { version, isKnown, body: null };
     }
-    return this.#build(pages, first, request);
+    const kept = [this.#short?.version, this.#cachedVersion].filter((version) => version != null);
+    const first = await pages.first([...knownVersions, ...kept]);
+    const { version } = first;
+    if (knownVersions.includes(version)) return { version, isKnown: true, body: null };
+    if (this.#short?.version === version) return whole(version, this.#short.json);
+    if (this.#cachedVersion !== version) return this.#build(pages, first, request);
+
+    const cached = await cachedOrderList(version);
+    if (cached !== null) return whole(version, cached);
+    this.#cachedVersion = null; // The cache has let it go, and no page of it has been read.
+    return this.#build(pages, await pages.first(), request);
   }
 
   async #build(pages: OrderPages, first: OrderPage, request: ListRequest): Promise<OrderList> {
     const { version } = first;
     if (first.nextId === null) {
       this.#short = { version, json: `[${first.json}]` };
-      return { version, body: this.#short.json };
+      return whole(version, this.#short.json);
     }
     const cached = this.#isBeingCached(version) ? null : await cachedOrderList(version);
     if (cached !== null) {
       this.#cachedVersion = version;
-      return { version, body: cached };
+      return whole(version, cached);
     }
+    const { onBroken, waitUntil } = request;
     const onEnd = (isOneVersion: boolean) => {
-      if (isOneVersion && this.#isToBeCached(version))
-        request.waitUntil(this.#cache(pages, version));
+      if (isOneVersion && this.#isToBeCached(version)) waitUntil(this.#cache(pages, version));
     };
-    return { version, body: orderListStream(pages, first, { onBroken: request.onBroken, onEnd }) };
+    return whole(version, orderListStream(pages, first, { onBroken, onEnd }));
   }
 
   #isBeingCached(version: string): boolean {
@@ -82,16 +90,20 @@ export class OrderLists {
   async #cache(pages: OrderPages, version: string): Promise<void> {
     const offer = { version, atMs: Date.now(), isOpen: true };
     this.#offer = offer;
-    const first = await pages.first();
-    if (first.version !== version) return;
-    const isCached = await cacheOrderList(
-      version,
-      orderListStream(pages, first, { oneVersionOnly: true }),
-    );
-    offer.isOpen = false;
-    if (!isCached) return;
+    try {
+      const first = await pages.first();
+      if (first.version !== version) return;
+      const list = orderListStream(pages, first, { oneVersionOnly: true });
+      if (!(await cacheOrderList(version, list))) return;
+    } finally {
+      offer.isOpen = false;
+    }
     const earlier = this.#cachedVersion;
     this.#cachedVersion = version;
     if (earlier !== null && earlier !== version) await dropCachedOrderList(earlier);
   }
+}
+
+function whole(version: string, body: string | ReadableStream<Uint8Array>): OrderList {
+  return { version, isKnown: false, body };
 }

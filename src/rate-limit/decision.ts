@@ -49,12 +49,24 @@ export interface Quota {
 /** The answer to one request: its quota describes what is left after it. */
 export interface Decision extends Quota {
   readonly admitted: boolean;
+  /** What further refusals will mean; `null` where they mean nothing. */
+  readonly strikes: StrikeForecast | null;
+}
+
+/** How far a refused key is from a ban. */
+export interface StrikeForecast {
+  /** Unix time in milliseconds from which a refusal is a strike. */
+  readonly countFromMs: number;
+  /** How many strikes lead to a ban, at the most: at least 1. */
+  readonly left: number;
 }
 
 /**
  * Decides on one request, as contract, sections 4 and 5, have it. Pure: `nowMs` is the only clock.
  *
  * @param stored the record that the last decision left, or `null` for the first.
+ * @param refusedElsewhereMs when requests were refused that this record does not know of, in
+ *   ascending Unix milliseconds: they count as refusals of that time.
  * @returns the decision and the record after it, which is `stored` itself where nothing changed.
  */
 export function decide(
@@ -62,27 +74,26 @@ export function decide(
   policy: QuotaPolicy,
   banPolicy: BanPolicy,
   nowMs: number,
+  refusedElsewhereMs: readonly number[] = [],
 ): { readonly record: LimiterRecord; readonly decision: Decision } {
-  const record = recordUnder(stored, policy);
-  const before = quotaOf(record, banPolicy, nowMs);
-
-  if (before.banned) return { record, decision: { ...before, admitted: false } };
-
-  if (before.retryAtMs === null) {
-    const admitted: LimiterRecord = {
-      ...record,
-      minute: countIn("minute", record.minute, nowMs),
-      day: countIn("day", record.day, nowMs),
-      wait: null,
-    };
-    return {
-      record: admitted,
-      decision: { ...quotaOf(admitted, banPolicy, nowMs), admitted: true },
-    };
+  const record = refusedElsewhereMs.reduce(
+    (before, refusedMs) => refuse(before, policy, banPolicy, Math.min(refusedMs, nowMs)),
+    recordUnder(stored, policy),
+  );
+  if (quotaOf(record, banPolicy, nowMs).retryAtMs !== null) {
+    const refused = refuse(record, policy, banPolicy, nowMs);
+    const quota = quotaOf(refused, banPolicy, nowMs);
+    const strikes = policy.bans && !quota.banned ? forecast(refused, banPolicy, nowMs) : null;
+    return { record: refused, decision: { ...quota, admitted: false, strikes } };
   }
-
-  const refused = policy.bans ? strike(record, banPolicy, nowMs) : record;
-  return { record: refused, decision: { ...quotaOf(refused, banPolicy, nowMs), admitted: false } };
+  const admitted: LimiterRecord = {
+    ...record,
+    minute: countIn("minute", record.minute, nowMs),
+    day: countIn("day", record.day, nowMs),
+    wait: null,
+  };
+  const quota = quotaOf(admitted, banPolicy, nowMs);
+  return { record: admitted, decision: { ...quota, admitted: true, strikes: null } };
 }
 
 /** What is left at `nowMs`, with nothing counted. */
@@ -145,9 +156,27 @@ function countIn(name: WindowName, stored: Window | null, nowMs: number): Window
   return { openedMs: window.openedMs, count: window.count + 1 };
 }
 
-function strike(record: LimiterRecord, banPolicy: BanPolicy, nowMs: number): LimiterRecord {
+/** Counts a refusal: one during a ban, or of a subject that is never banned, changes nothing. */
+function refuse(
+  record: LimiterRecord,
+  policy: QuotaPolicy,
+  banPolicy: BanPolicy,
+  nowMs: number,
+): LimiterRecord {
+  if (!policy.bans || quotaOf(record, banPolicy, nowMs).banned) return record;
   const wait = waitAfterRefusal(record.wait, banPolicy, nowMs);
   if (wait.strikes < strikesToBan(banPolicy, record.limits.perMinute)) return { ...record, wait };
   const ban = nextBan(banAt(record.ban, banPolicy, nowMs), banPolicy, nowMs);
   return { ...record, ban, wait: { ...wait, strikes: 0 } };
+}
+
+function forecast(
+  { wait, limits }: LimiterRecord,
+  banPolicy: BanPolicy,
+  nowMs: number,
+): StrikeForecast {
+  return {
+    countFromMs: (wait?.startedMs ?? nowMs) + banPolicy.graceMs,
+    left: strikesToBan(banPolicy, limits.perMinute) - (wait?.strikes ?? 0),
+  };
 }

@@ -2,10 +2,10 @@ import pRetry from "p-retry";
 import pTimeout from "p-timeout";
 import type { Decision, Quota, QuotaPolicy } from "./decision.ts";
 import type { RateLimiter } from "./durable-object.ts";
-import type { Limiter, Subject } from "./limiter.ts";
+import type { Subject } from "./limiter.ts";
 
 /** The limiter that is exact: one Durable Object for each subject. Rejects where it cannot be reached in time. */
-export class DurableLimiter implements Limiter {
+export class DurableLimiter {
   readonly #objects: DurableObjectNamespace<RateLimiter>;
   readonly #timeoutMs: number;
 
@@ -14,8 +14,10 @@ export class DurableLimiter implements Limiter {
     this.#timeoutMs = timeoutMs;
   }
 
-  admit(subject: Subject): Promise<Decision> {
-    return this.#call(() => this.#objects.getByName(subject.name).admit(policyOf(subject)));
+  /** @param refusedAgesMs how long ago, in milliseconds, requests were refused that the object has not heard of. */
+  admit(subject: Subject, refusedAgesMs: readonly number[] = []): Promise<Decision> {
+    const policy = policyOf(subject);
+    return this.#call(() => this.#objects.getByName(subject.name).admit(policy, refusedAgesMs));
   }
 
   peek(subject: Subject): Promise<Quota> {

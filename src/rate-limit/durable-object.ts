@@ -29,9 +29,22 @@ export class RateLimiter extends DurableObject {
       logEvent({ event: "limiter_record_unreadable" });
   }
 
-  /** Counts one request if it is admitted, or its refusal. */
-  admit(policy: QuotaPolicy): Decision {
-    const { record, decision } = decide(this.#record, policy, this.#bans, Date.now());
+  /**
+   * Counts one request if it is admitted, or its refusal.
+   *
+   * @param refusedAgesMs how many milliseconds ago requests were refused elsewhere by what this
+   *   object had decided, the oldest first.
+   */
+  admit(policy: QuotaPolicy, refusedAgesMs: readonly number[] = []): Decision {
+    const nowMs = Date.now();
+    const refusedElsewhereMs = refusedAgesMs.map((ageMs) => nowMs - ageMs);
+    const { record, decision } = decide(
+      this.#record,
+      policy,
+      this.#bans,
+      nowMs,
+      refusedElsewhereMs,
+    );
     const isDurableChange = decision.admitted || record.ban !== (this.#record?.ban ?? null);
     this.#record = record;
     if (isDurableChange) this.#save(record);

@@ -1,30 +1,17 @@
 import { createMiddleware } from "hono/factory";
-import { limitsOf } from "../api-keys/api-key.ts";
-import type { ApiKey } from "../api-keys/api-key.ts";
 import type { AppEnv } from "../app-env.ts";
 import type { Decision } from "./decision.ts";
-import type { Subject } from "./limiter.ts";
 import { rateLimitError } from "./rate-limit-error.ts";
 
 /** Counts an authenticated request against its key, and refuses it where a window is full or the key is banned. */
 export const enforceLimits = createMiddleware<AppEnv>(
   async function enforceLimitsMiddleware(c, next) {
-    const decision = await c.var.limiter.admit(keySubject(c.var.apiKey));
+    const decision = await c.var.limiter.admit(c.var.subject);
     c.set("quota", decision);
     if (!decision.admitted) throw rateLimitError(decision, refusalReason(decision));
     await next();
   },
 );
-
-function keySubject(apiKey: ApiKey): Subject {
-  return {
-    name: `key:${apiKey.id}`,
-    limits: limitsOf(apiKey),
-    revision: apiKey.revision,
-    resets: apiKey.resets,
-    bans: true,
-  };
-}
 
 function refusalReason({ banned, minute, day }: Decision): string {
   if (banned)

@@ -28,4 +28,8 @@ export class InsuranceLimiter implements Limiter {
   async peek(subject: Subject): Promise<Quota> {
     return peek(this.#records.get(subject.name) ?? null, subject, this.#bans, Date.now());
   }
+
+  isRefusing(): boolean {
+    return false;
+  }
 }

@@ -25,4 +25,8 @@ export class InsuredLimiter implements Limiter {
       return this.#insurance.peek(subject);
     });
   }
+
+  isRefusing(subject: Subject): boolean {
+    return this.#limiter.isRefusing(subject);
+  }
 }

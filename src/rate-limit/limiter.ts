@@ -13,6 +13,8 @@ export interface Limiter {
   admit(subject: Subject): Promise<Decision>;
   /** What is left, with nothing counted. */
   peek(subject: Subject): Promise<Quota>;
+  /** Whether a request would surely be refused, as far as can be told at once. */
+  isRefusing(subject: Subject): boolean;
 }
 
 /** The subject that counts the failed authentications of one client address (contract, section 4). */

@@ -1,17 +1,21 @@
 import { createMiddleware } from "hono/factory";
+import QuickLRU from "quick-lru";
 import type { AppEnv } from "../app-env.ts";
 import type { Config } from "../config.ts";
 import { countedAddress } from "./client-address.ts";
 import { DurableLimiter } from "./durable-limiter.ts";
 import { InsuranceLimiter } from "./insurance-limiter.ts";
 import { InsuredLimiter } from "./insured-limiter.ts";
+import { type Refusals, RememberingLimiter } from "./remembering-limiter.ts";
 
 /** Gives the request its limiter, and the address that failed authentication is counted against. */
 export function provideLimiter(config: Config) {
+  const refusals: Refusals = new QuickLRU({ maxSize: config.refusalsSize });
   const insurance = new InsuranceLimiter(config.bans, config.insuranceSize);
   return createMiddleware<AppEnv>(async function provideLimiterMiddleware(c, next) {
     const durable = new DurableLimiter(c.env.RATE_LIMITER, config.limiterTimeoutMs);
-    c.set("limiter", new InsuredLimiter(durable, insurance));
+    const remembering = new RememberingLimiter(durable, refusals);
+    c.set("limiter", new InsuredLimiter(remembering, insurance));
     c.set("address", countedAddress(c.req.header("CF-Connecting-IP")));
     await next();
   });

@@ -1,0 +1,61 @@
+import type { Decision, QuotaPolicy } from "./decision.ts";
+
+/** Most refusals that are gathered before the object is told of them. */
+const MAX_UNREPORTED = 50;
+
+/** A refusal that the Durable Object has decided on, as an isolate remembers it. Pure: no clock of its own. */
+export class Refusal {
+  readonly #decision: Decision;
+  readonly #policy: QuotaPolicy;
+  /** The isolate's clock when the object was asked and when it had answered, in Unix milliseconds. */
+  readonly #askedMs: number;
+  readonly #answeredMs: number;
+  #unreportedMs: number[] = [];
+
+  constructor(decision: Decision, policy: QuotaPolicy, askedMs: number, answeredMs: number) {
+    this.#decision = decision;
+    this.#policy = policy;
+    this.#askedMs = askedMs;
+    this.#answeredMs = answeredMs;
+  }
+
+  /**
+   * Whether the object would surely refuse a request at `nowMs` under this policy. The two clocks
+   * differ by an unknown amount: that the object decided no earlier than it was asked bounds it.
+   */
+  standsAt(nowMs: number, { revision, resets }: QuotaPolicy): boolean {
+    const { retryAtMs, nowMs: decidedMs } = this.#decision;
+    return (
+      retryAtMs !== null &&
+      nowMs >= this.#answeredMs &&
+      nowMs - this.#askedMs < retryAtMs - decidedMs &&
+      revision === this.#policy.revision &&
+      resets === this.#policy.resets
+    );
+  }
+
+  /**
+   * Refuses a request at `nowMs`, by the same decision.
+   *
+   * @returns the decision, or `null` where the object has to hear of the refusals first, because
+   *   they may amount to a ban.
+   */
+  repeat(nowMs: number): Decision | null {
+    const { strikes, nowMs: decidedMs } = this.#decision;
+    // That the object decided before its answer came makes this time no later than the object's.
+    const objectMs = decidedMs + (nowMs - this.#answeredMs);
+    if (strikes !== null && objectMs >= strikes.countFromMs) {
+      const toReport = Math.min(Math.ceil(strikes.left / 2), MAX_UNREPORTED);
+      if (this.#unreportedMs.length + 1 >= toReport) return null;
+      this.#unreportedMs.push(nowMs);
+    }
+    return { ...this.#decision, nowMs: objectMs };
+  }
+
+  /** How many milliseconds before `nowMs` the refusals were that the object has not heard of; they are told once. */
+  takeUnreportedAgesMs(nowMs: number): readonly number[] {
+    const ages = this.#unreportedMs.map((refusedMs) => Math.max(0, nowMs - refusedMs));
+    this.#unreportedMs = [];
+    return ages;
+  }
+}
