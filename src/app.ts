@@ -1,5 +1,5 @@
 import { type Context, Hono } from "hono";
-import { requestId } from "hono/request-id";
+import { requestId as identifyRequest } from "hono/request-id";
 import { authenticate } from "./api-keys/authenticate.ts";
 import { ApiKeyDirectory } from "./api-keys/directory.ts";
 import type { AppEnv } from "./app-env.ts";
@@ -35,7 +35,7 @@ export function createApp(config: Config): Hono<AppEnv> {
     .route("/store/orders", orderRoutes(config));
 
   return new Hono<AppEnv>()
-    .use(requestId())
+    .use(identifyRequest())
     .route("/v1", v1)
     .notFound((c) => {
       throw new ApiError(

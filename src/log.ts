@@ -9,11 +9,10 @@ export interface LogEvent {
 
 /** Writes one line of JSON to the Worker's log, at the level of a warning. */
 export function logEvent({ error, ...fields }: LogEvent): void {
-  const fault =
-    error instanceof Error
-      ? { error: error.message, stack: error.stack }
-      : error === undefined
-        ? {}
-        : { error: String(error) };
-  console.warn(JSON.stringify({ ...fields, ...fault }));
+  console.warn(JSON.stringify({ ...fields, ...describe(error) }));
+}
+
+function describe(error: unknown): Record<string, unknown> {
+  if (error === undefined) return {};
+  return error instanceof Error ? { error: error.message, stack: error.stack } : { error };
 }

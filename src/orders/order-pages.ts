@@ -30,18 +30,18 @@ interface Row {
 
 const dialect = new SQLiteSyncDialect();
 
-const version = sql`(SELECT ${orderList.version} FROM ${orderList})`;
+const currentVersion = sql`(SELECT ${orderList.version} FROM ${orderList})`;
 
-const VERSION_SQL = dialect.sqlToQuery(sql`SELECT ${version} AS version`).sql;
+const VERSION_SQL = dialect.sqlToQuery(sql`SELECT ${currentVersion} AS version`).sql;
 
 /** One statement, so that version and page are of one moment. Of a known version no row is read. */
 const PAGE_SQL = dialect.sqlToQuery(sql`
-  SELECT ${version} AS version, count(*) AS count, max(id) || '' AS last, group_concat(json, ',') AS json
+  SELECT ${currentVersion} AS version, count(*) AS count, max(id) || '' AS last, group_concat(json, ',') AS json
   FROM (
     SELECT ${orders.id} AS id, '{' || ${orderJsonFields} || '}' AS json FROM ${orders}
     WHERE ${gte(orders.id, sql`CAST(${sql.placeholder("firstId")} AS INTEGER)`)} AND ${orders.status} <> 'cancelled'
     ORDER BY ${orders.id}
-    LIMIT iif(${version} IN (SELECT value FROM json_each(${sql.placeholder("knownVersions")})), 0, ${sql.raw(String(PAGE_ORDERS))})
+    LIMIT iif(${currentVersion} IN (SELECT value FROM json_each(${sql.placeholder("knownVersions")})), 0, ${sql.raw(String(PAGE_ORDERS))})
   )`).sql;
 
 /**
