@@ -16,6 +16,7 @@ const NUMBERS = [
   { name: "API_KEY_STALE_SECONDS", fallback: 25, max: 25 },
   { name: "API_KEY_CACHE_SIZE", fallback: 10_000, max: 100_000 },
   { name: "LIMITER_TIMEOUT_MS", fallback: 2_000, max: 30_000 },
+  { name: "REFUSALS_SIZE", fallback: 10_000, max: 100_000 },
   { name: "INSURANCE_SIZE", fallback: 10_000, max: 100_000 },
   { name: "DATABASE_TIMEOUT_MS", fallback: 10_000, max: 30_000 },
 ];
@@ -35,6 +36,7 @@ const DEFAULTS = {
   apiKeyStaleMs: 25_000,
   apiKeyCacheSize: 10_000,
   limiterTimeoutMs: 2_000,
+  refusalsSize: 10_000,
   insuranceSize: 10_000,
   databaseTimeoutMs: 10_000,
 };
@@ -69,8 +71,9 @@ describe("the configuration (contract, section 5)", () => {
       API_KEY_STALE_SECONDS: 5,
       API_KEY_CACHE_SIZE: "13",
       LIMITER_TIMEOUT_MS: 14,
-      INSURANCE_SIZE: "15",
-      DATABASE_TIMEOUT_MS: 16,
+      REFUSALS_SIZE: "15",
+      INSURANCE_SIZE: 16,
+      DATABASE_TIMEOUT_MS: "17",
     };
     expect(parseConfig(vars)).toEqual({
       corsOrigins: new Set(),
@@ -87,8 +90,9 @@ describe("the configuration (contract, section 5)", () => {
       apiKeyStaleMs: 5_000,
       apiKeyCacheSize: 13,
       limiterTimeoutMs: 14,
-      insuranceSize: 15,
-      databaseTimeoutMs: 16,
+      refusalsSize: 15,
+      insuranceSize: 16,
+      databaseTimeoutMs: 17,
     });
   });
 });

@@ -47,6 +47,17 @@ describe("a clock that goes back (contract, section 4: exact)", () => {
     limiter.requests(2);
     limiter.at(0).requests(500);
     expect(limiter.record?.wait).toMatchObject({ strikes: 0 });
+    limiter.at(2_000).request();
+    expect(limiter.record?.wait).toMatchObject({ strikes: 1 });
+  });
+
+  test("lets a series of strikes end 60 seconds later at the latest", () => {
+    const limiter = new SimulatedLimiter(keyPolicy(1, 1)).at(HOUR_MS);
+    limiter.requests(2);
+    limiter.advance(2_000).requests(50);
+    limiter.at(0).request();
+    limiter.at(MINUTE_MS).request();
+    expect(limiter.record?.wait).toMatchObject({ strikes: 1 });
   });
 
   test("describes no ban as longer than the longest", () => {

@@ -140,8 +140,8 @@ describe("the headers of any answer (contract, sections 4 and 5)", () => {
     fc.assert(
       fc.property(anyKey, anyHistory, (key, history) => {
         const { limiter } = playOn(key, history);
-        const { admitted: _, ...quota } = limiter.request();
-        expect(limiter.peek()).toEqual(quota);
+        const decision = limiter.request();
+        expect(decision).toMatchObject(limiter.peek());
       }),
       RUNS,
     );

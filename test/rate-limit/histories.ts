@@ -26,7 +26,7 @@ export const anyBanPolicy: fc.Arbitrary<BanPolicy> = fc.record({
   strikeWindowMs: fc.constantFrom(60_000, 5_000),
   minStrikes: fc.integer({ min: 1, max: 4 }),
   maxStrikes: fc.integer({ min: 4, max: 6 }),
-  firstBanMs: fc.constant(60_000),
+  firstBanMs: fc.constantFrom(60_000, 3_000),
   longestBanMs: fc.constantFrom(DAY_MS, 240_000),
   forgetAfterMs: fc.constantFrom(DAY_MS, HOUR_MS),
 });
