@@ -1,12 +1,21 @@
 import { cloudflareTest, readD1Migrations } from "@cloudflare/vitest-pool-workers";
 import { defineConfig } from "vitest/config";
 
-/** Tests of the commands and of whole processes; all others run inside workerd. */
+/** Tests of pure code, which needs no platform. */
+const CORE_TESTS = ["test/config.test.ts", "test/rate-limit/**/*.test.ts"];
+
+/** Tests of the Durable Object run with all others inside workerd. */
+const OBJECT_TESTS = "test/rate-limit/durable-object*.test.ts";
+
+/** Tests of the commands and of whole processes. */
 const NODE_TESTS = ["test/cli/**/*.test.ts", "test/deploy/**/*.test.ts", "test/e2e/**/*.test.ts"];
 
 export default defineConfig({
   test: {
     projects: [
+      {
+        test: { name: "core", include: CORE_TESTS, exclude: [OBJECT_TESTS], testTimeout: 30_000 },
+      },
       {
         plugins: [
           cloudflareTest(async () => ({
@@ -16,9 +25,8 @@ export default defineConfig({
         ],
         test: {
           name: "worker",
-          include: ["test/**/*.test.ts"],
+          include: ["test/!(rate-limit|bench|soak)/**/*.test.ts", OBJECT_TESTS],
           exclude: NODE_TESTS,
-          setupFiles: ["test/apply-migrations.ts"],
         },
       },
       {
