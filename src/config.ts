@@ -28,7 +28,8 @@ function wholeNumber(fallback: number, min: number, max: number) {
   const message = `must be a whole number from ${min} to ${max}`;
   const digits = (value: unknown) =>
     typeof value === "string" && /^\d+$/.test(value) ? Number(value) : value;
-  return z.preprocess(digits, z.int(message).min(min, message).max(max, message).default(fallback));
+  const isInRange = (value: number) => Number.isInteger(value) && value >= min && value <= max;
+  return z.preprocess(digits, z.number(message).refine(isInRange, message).default(fallback));
 }
 
 const milliseconds = (fallback: number, max: number) => wholeNumber(fallback, 1, max);
@@ -75,16 +76,13 @@ const varsSchema = z
     DATABASE_TIMEOUT_MS: milliseconds(10_000, 30_000),
   })
   .refine((vars) => vars.BAN_MIN_STRIKES <= vars.BAN_MAX_STRIKES, {
-    path: ["BAN_MIN_STRIKES"],
-    message: "must not exceed BAN_MAX_STRIKES",
+    message: "BAN_MIN_STRIKES must not exceed BAN_MAX_STRIKES",
   })
   .refine((vars) => vars.BAN_FIRST_SECONDS <= vars.BAN_LONGEST_SECONDS, {
-    path: ["BAN_FIRST_SECONDS"],
-    message: "must not exceed BAN_LONGEST_SECONDS",
+    message: "BAN_FIRST_SECONDS must not exceed BAN_LONGEST_SECONDS",
   })
   .refine((vars) => vars.API_KEY_FRESH_SECONDS <= vars.API_KEY_STALE_SECONDS, {
-    path: ["API_KEY_FRESH_SECONDS"],
-    message: "must not exceed API_KEY_STALE_SECONDS",
+    message: "API_KEY_FRESH_SECONDS must not exceed API_KEY_STALE_SECONDS",
   });
 
 /**
@@ -95,7 +93,7 @@ const varsSchema = z
 export function parseConfig(env: unknown): Config {
   const parsed = varsSchema.safeParse(env);
   if (!parsed.success) {
-    const faults = parsed.error.issues.map(({ path, message }) => `${path.join(".")}: ${message}`);
+    const faults = parsed.error.issues.map(({ path, message }) => [...path, message].join(": "));
     throw new Error(`Invalid vars: ${faults.join("; ")}`);
   }
   const vars = parsed.data;

@@ -110,14 +110,14 @@ describe("a wrong var stops the Worker with a message that names it", () => {
   });
 
   test.for([
-    [{ BAN_MIN_STRIKES: 1_001 }, "BAN_MIN_STRIKES: must not exceed BAN_MAX_STRIKES"],
+    [{ BAN_MIN_STRIKES: 1_001 }, "BAN_MIN_STRIKES must not exceed BAN_MAX_STRIKES"],
     [
       { BAN_FIRST_SECONDS: 61, BAN_LONGEST_SECONDS: 60 },
-      "BAN_FIRST_SECONDS: must not exceed BAN_LONGEST_SECONDS",
+      "BAN_FIRST_SECONDS must not exceed BAN_LONGEST_SECONDS",
     ],
     [
       { API_KEY_FRESH_SECONDS: 6, API_KEY_STALE_SECONDS: 5 },
-      "API_KEY_FRESH_SECONDS: must not exceed API_KEY_STALE_SECONDS",
+      "API_KEY_FRESH_SECONDS must not exceed API_KEY_STALE_SECONDS",
     ],
   ] as const)("two that contradict each other: %j", ([vars, message]) => {
     expect(() => parseConfig(vars)).toThrow(`Invalid vars: ${message}`);

@@ -49,6 +49,11 @@ export interface Quota {
 /** The answer to one request: its quota describes what is left after it. */
 export interface Decision extends Quota {
   readonly admitted: boolean;
+  /**
+   * Unix time in milliseconds until which further requests are answered like this one, as far as
+   * time alone decides; `null` where the next may be answered differently.
+   */
+  readonly standsUntilMs: number | null;
   /** What further refusals will mean; `null` where they mean nothing. */
   readonly strikes: StrikeForecast | null;
 }
@@ -78,13 +83,14 @@ export function decide(
 ): { readonly record: LimiterRecord; readonly decision: Decision } {
   const record = refusedElsewhereMs.reduce(
     (before, refusedMs) => refuse(before, policy, banPolicy, Math.min(refusedMs, nowMs)),
-    recordUnder(stored, policy),
+    recordAt(recordUnder(stored, policy), banPolicy, nowMs),
   );
   if (quotaOf(record, banPolicy, nowMs).retryAtMs !== null) {
     const refused = refuse(record, policy, banPolicy, nowMs);
     const quota = quotaOf(refused, banPolicy, nowMs);
+    const standsUntilMs = quota.banned ? (refused.ban?.untilMs ?? null) : quota.retryAtMs;
     const strikes = policy.bans && !quota.banned ? forecast(refused, banPolicy, nowMs) : null;
-    return { record: refused, decision: { ...quota, admitted: false, strikes } };
+    return { record: refused, decision: { ...quota, admitted: false, standsUntilMs, strikes } };
   }
   const admitted: LimiterRecord = {
     ...record,
@@ -93,7 +99,25 @@ export function decide(
     wait: null,
   };
   const quota = quotaOf(admitted, banPolicy, nowMs);
-  return { record: admitted, decision: { ...quota, admitted: true, strikes: null } };
+  const decision = { ...quota, admitted: true, standsUntilMs: null, strikes: null };
+  return { record: admitted, decision };
+}
+
+/** What is left at a later `nowMs` if nothing was counted since: a window that is not open opens then. */
+export function quotaLater(quota: Quota, nowMs: number): Quota {
+  const later = (name: WindowName): WindowQuota => {
+    const { limit, remaining, endsMs } = quota[name];
+    const isOpen = remaining < limit && nowMs < endsMs;
+    return isOpen ? quota[name] : windowQuota(name, null, limit, nowMs);
+  };
+  return { ...quota, nowMs, minute: later("minute"), day: later("day") };
+}
+
+/** The window that matters most: with the fewest requests left, on a tie the one that ends later. */
+export function decisiveWindow({ minute, day }: Quota): WindowName {
+  if (minute.remaining !== day.remaining)
+    return minute.remaining < day.remaining ? "minute" : "day";
+  return minute.endsMs > day.endsMs ? "minute" : "day";
 }
 
 /** What is left at `nowMs`, with nothing counted. */
@@ -122,6 +146,22 @@ function recordUnder(stored: LimiterRecord | null, policy: QuotaPolicy): Limiter
     return { limits, revision, resets, minute: null, day: null, ban: null, wait: null };
   }
   return revision > stored.revision ? { ...stored, limits, revision } : stored;
+}
+
+/** The record with the times in it that a clock which has gone back makes impossible brought to `nowMs`. */
+function recordAt(record: LimiterRecord, banPolicy: BanPolicy, nowMs: number): LimiterRecord {
+  const { minute, day, ban } = record;
+  const isPast =
+    (minute?.openedMs ?? 0) <= nowMs &&
+    (day?.openedMs ?? 0) <= nowMs &&
+    (ban?.untilMs ?? 0) <= nowMs + banPolicy.longestBanMs;
+  if (isPast) return record;
+  return {
+    ...record,
+    minute: minute && windowAt("minute", minute, nowMs),
+    day: day && windowAt("day", day, nowMs),
+    ban: banAt(ban, banPolicy, nowMs),
+  };
 }
 
 function quotaOf(record: LimiterRecord, banPolicy: BanPolicy, nowMs: number): Quota {

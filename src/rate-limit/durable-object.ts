@@ -45,9 +45,9 @@ export class RateLimiter extends DurableObject {
       nowMs,
       refusedElsewhereMs,
     );
-    const isDurableChange = decision.admitted || record.ban !== (this.#record?.ban ?? null);
+    const before = this.#record;
     this.#record = record;
-    if (isDurableChange) this.#save(record);
+    if (decision.admitted || isDurablyChanged(before, record)) this.#save(record);
     return decision;
   }
 
@@ -74,4 +74,10 @@ export class RateLimiter extends DurableObject {
     this.#alarmIsSet = true;
     void this.ctx.storage.setAlarm(recordEndMs(record, this.#bans));
   }
+}
+
+/** Whether anything but the wait has changed, or a policy that the next request brings again. */
+function isDurablyChanged(before: LimiterRecord | null, after: LimiterRecord): boolean {
+  if (before === null) return after.ban !== null;
+  return before.minute !== after.minute || before.day !== after.day || before.ban !== after.ban;
 }

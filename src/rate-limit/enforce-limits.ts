@@ -1,6 +1,6 @@
 import { createMiddleware } from "hono/factory";
 import type { AppEnv } from "../app-env.ts";
-import type { Decision } from "./decision.ts";
+import { type Decision, decisiveWindow } from "./decision.ts";
 import { rateLimitError } from "./rate-limit-error.ts";
 
 /** Counts an authenticated request against its key, and refuses it where a window is full or the key is banned. */
@@ -13,9 +13,10 @@ export const enforceLimits = createMiddleware<AppEnv>(
   },
 );
 
-function refusalReason({ banned, minute, day }: Decision): string {
-  if (banned)
+function refusalReason(decision: Decision): string {
+  if (decision.banned) {
     return "This API key is banned for a while, because it kept sending requests after it was told to wait.";
-  const [limit, name] = day.remaining === 0 ? [day.limit, "day"] : [minute.limit, "minute"];
-  return `This API key has used its ${limit} requests per ${name}.`;
+  }
+  const name = decisiveWindow(decision);
+  return `This API key has used its ${decision[name].limit} requests per ${name}.`;
 }

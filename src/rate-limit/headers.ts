@@ -1,4 +1,4 @@
-import type { Quota, WindowQuota } from "./decision.ts";
+import { decisiveWindow, type Quota } from "./decision.ts";
 import { WINDOW_SECONDS, type WindowName } from "./windows.ts";
 
 const WINDOW_NAMES = ["minute", "day"] as const satisfies readonly WindowName[];
@@ -19,7 +19,7 @@ export const QUOTA_HEADERS = [
  * for both. Under a ban nothing is left of either until it ends.
  */
 export function quotaHeaders(quota: Quota): Record<string, string> {
-  const described = describedWindow(quota);
+  const described = quota[decisiveWindow(quota)];
   const banEndMs = quota.banned ? quota.retryAtMs : null;
   return {
     "X-RateLimit-Limit": String(described.limit),
@@ -38,12 +38,6 @@ export function quotaHeaders(quota: Quota): Record<string, string> {
 /** Whole seconds to wait before the next request, at least 1 (RFC 9110, section 10.2.3). */
 export function retryAfterSeconds(quota: Quota): number {
   return Math.max(1, secondsUntil(quota.retryAtMs ?? quota.nowMs, quota.nowMs));
-}
-
-/** The window with the fewest requests left; on a tie, the one that ends later. */
-function describedWindow({ minute, day }: Quota): WindowQuota {
-  if (minute.remaining !== day.remaining) return minute.remaining < day.remaining ? minute : day;
-  return minute.endsMs > day.endsMs ? minute : day;
 }
 
 function secondsUntil(endMs: number, nowMs: number): number {

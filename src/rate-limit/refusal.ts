@@ -1,7 +1,10 @@
-import type { Decision, QuotaPolicy } from "./decision.ts";
+import { type Decision, type QuotaPolicy, quotaLater } from "./decision.ts";
 
 /** Most refusals that are gathered before the object is told of them. */
 const MAX_UNREPORTED = 50;
+
+/** The longest that one is kept back: other isolates may be gathering for the same ban. */
+const MAX_UNREPORTED_MS = 1_000;
 
 /** A refusal that the Durable Object has decided on, as an isolate remembers it. Pure: no clock of its own. */
 export class Refusal {
@@ -24,11 +27,11 @@ export class Refusal {
    * differ by an unknown amount: that the object decided no earlier than it was asked bounds it.
    */
   standsAt(nowMs: number, { revision, resets }: QuotaPolicy): boolean {
-    const { retryAtMs, nowMs: decidedMs } = this.#decision;
+    const { standsUntilMs, nowMs: decidedMs } = this.#decision;
     return (
-      retryAtMs !== null &&
+      standsUntilMs !== null &&
       nowMs >= this.#answeredMs &&
-      nowMs - this.#askedMs < retryAtMs - decidedMs &&
+      nowMs - this.#askedMs < standsUntilMs - decidedMs &&
       revision === this.#policy.revision &&
       resets === this.#policy.resets
     );
@@ -45,11 +48,13 @@ export class Refusal {
     // That the object decided before its answer came makes this time no later than the object's.
     const objectMs = decidedMs + (nowMs - this.#answeredMs);
     if (strikes !== null && objectMs >= strikes.countFromMs) {
-      const toReport = Math.min(Math.ceil(strikes.left / 2), MAX_UNREPORTED);
-      if (this.#unreportedMs.length + 1 >= toReport) return null;
+      const isManyUnreported =
+        this.#unreportedMs.length + 1 >= Math.min(Math.ceil(strikes.left / 2), MAX_UNREPORTED);
+      const isOldUnreported = nowMs - (this.#unreportedMs[0] ?? nowMs) >= MAX_UNREPORTED_MS;
+      if (isManyUnreported || isOldUnreported) return null;
       this.#unreportedMs.push(nowMs);
     }
-    return { ...this.#decision, nowMs: objectMs };
+    return { ...this.#decision, ...quotaLater(this.#decision, objectMs) };
   }
 
   /** How many milliseconds before `nowMs` the refusals were that the object has not heard of; they are told once. */

@@ -19,6 +19,22 @@ const anyJump = fc.oneof(
 );
 
 describe("a clock that goes back (contract, section 4: exact)", () => {
+  test.for([50, 5_000, HOUR_MS])("by %i ms leaves every later Retry-After enough", (backMs) => {
+    const limiter = new SimulatedLimiter(keyPolicy(1, 1_000)).at(backMs);
+    limiter.request();
+    const refused = limiter.at(0).request();
+    limiter.advance(retryAfterSeconds(refused) * 1_000);
+    expect(limiter.request().admitted).toBe(true);
+  });
+
+  test("does not keep a ban that was given far ahead beyond the longest", () => {
+    const limiter = new SimulatedLimiter(keyPolicy(1, 1_000)).at(30 * DAY_MS);
+    limiter.requests(2);
+    limiter.advance(2_000).requests(60);
+    expect(limiter.at(0).request().banned).toBe(true);
+    expect(limiter.at(DAY_MS).request().banned).toBe(false);
+  });
+
   test("does not empty a full window", () => {
     const limiter = new SimulatedLimiter(keyPolicy(5, 1_000)).at(HOUR_MS);
     limiter.requests(5);

@@ -1,0 +1,33 @@
+import { type Decision, decide, type QuotaPolicy } from "../../src/rate-limit/decision.ts";
+import { Refusal } from "../../src/rate-limit/refusal.ts";
+import { SimulatedLimiter } from "./simulated-limiter.ts";
+import { seededRandom } from "./traffic.ts";
+
+/** Several isolates before one Durable Object, each with a memory of its own; a request meets any of them. */
+export class Isolates extends SimulatedLimiter {
+  readonly #refusals: (Refusal | undefined)[];
+  readonly #random: () => number;
+
+  constructor(policy: QuotaPolicy, count: number, seed = 1) {
+    super(policy);
+    this.#refusals = Array.from({ length: count }, () => undefined);
+    this.#random = seededRandom(seed);
+  }
+
+  override request(): Decision {
+    const isolate = Math.floor(this.#random() * this.#refusals.length);
+    const refusal = this.#refusals[isolate];
+    const standing = refusal?.standsAt(this.nowMs, this.policy) ? refusal : undefined;
+    const repeated = standing?.repeat(this.nowMs);
+    if (repeated != null) return repeated;
+
+    const ages = standing?.takeUnreportedAgesMs(this.nowMs) ?? [];
+    const refusedMs = ages.map((ageMs) => this.nowMs - ageMs);
+    const { record, decision } = decide(this.record, this.policy, this.bans, this.nowMs, refusedMs);
+    this.record = record;
+    this.#refusals[isolate] = decision.admitted
+      ? undefined
+      : new Refusal(decision, this.policy, this.nowMs, this.nowMs);
+    return decision;
+  }
+}
