@@ -1,4 +1,4 @@
-/** Something that an operator may have to look into. Never holds a key, a token or an address. */
+/** Something that an operator may have to look into. Never holds a key or a token. */
 export interface LogEvent {
   readonly event: string;
   /** The `X-Request-Id` of the answer. */
