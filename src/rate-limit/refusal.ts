@@ -44,17 +44,20 @@ export class Refusal {
    *   they may amount to a ban.
    */
   repeat(nowMs: number): Decision | null {
-    const { strikes, nowMs: decidedMs } = this.#decision;
-    // That the object decided before its answer came makes this time no later than the object's.
-    const objectMs = decidedMs + (nowMs - this.#answeredMs);
-    if (strikes !== null && objectMs >= strikes.countFromMs) {
+    const { strikes } = this.#decision;
+    if (strikes !== null && this.#objectMs(nowMs) >= strikes.countFromMs) {
       const isManyUnreported =
         this.#unreportedMs.length + 1 >= Math.min(Math.ceil(strikes.left / 2), MAX_UNREPORTED);
       const isOldUnreported = nowMs - (this.#unreportedMs[0] ?? nowMs) >= MAX_UNREPORTED_MS;
       if (isManyUnreported || isOldUnreported) return null;
       this.#unreportedMs.push(nowMs);
     }
-    return { ...this.#decision, ...quotaLater(this.#decision, objectMs) };
+    return this.decisionAt(nowMs);
+  }
+
+  /** The same decision at a later `nowMs`, for a request that the object is not told of. */
+  decisionAt(nowMs: number): Decision {
+    return { ...this.#decision, ...quotaLater(this.#decision, this.#objectMs(nowMs)) };
   }
 
   /** How many milliseconds before `nowMs` the refusals were that the object has not heard of; they are told once. */
@@ -62,5 +65,10 @@ export class Refusal {
     const ages = this.#unreportedMs.map((refusedMs) => Math.max(0, nowMs - refusedMs));
     this.#unreportedMs = [];
     return ages;
+  }
+
+  /** The object's time, or a little less: it decided before its answer came. */
+  #objectMs(nowMs: number): number {
+    return this.#decision.nowMs + (nowMs - this.#answeredMs);
   }
 }

@@ -1,4 +1,5 @@
 import type QuickLRU from "quick-lru";
+import { logEvent } from "../log.ts";
 import type { Decision, Quota } from "./decision.ts";
 import type { DurableLimiter } from "./durable-limiter.ts";
 import type { Limiter, Subject } from "./limiter.ts";
@@ -21,24 +22,40 @@ export class RememberingLimiter implements Limiter {
   }
 
   isRefusing(subject: Subject): boolean {
-    return this.#refusals.get(subject.name)?.standsAt(Date.now(), subject) ?? false;
+    return this.#standingRefusal(subject, Date.now()) !== null;
   }
 
   async admit(subject: Subject): Promise<Decision> {
     const askedMs = Date.now();
-    const refusal = this.#refusals.get(subject.name);
-    const isStanding = refusal?.standsAt(askedMs, subject) ?? false;
-    const repeated = isStanding ? refusal?.repeat(askedMs) : null;
+    const refusal = this.#standingRefusal(subject, askedMs);
+    const repeated = refusal?.repeat(askedMs);
     if (repeated != null) return repeated;
 
-    const ages = isStanding ? refusal?.takeUnreportedAgesMs(askedMs) : undefined;
-    const decision = await this.#objects.admit(subject, ages);
+    try {
+      return await this.#ask(subject, refusal?.takeUnreportedAgesMs(askedMs));
+    } catch (error) {
+      // That the object cannot be told of strikes admits nobody whom it has refused.
+      const nowMs = Date.now();
+      const standing = this.#standingRefusal(subject, nowMs);
+      if (standing === null) throw error;
+      logEvent({ event: "refusals_unreported", subject: subject.name, error });
+      return standing.decisionAt(nowMs);
+    }
+  }
+
+  peek(subject: Subject): Promise<Quota> {
+    return this.#objects.peek(subject);
+  }
+  async #ask(subject: Subject, refusedAgesMs?: readonly number[]): Promise<Decision> {
+    const askedMs = Date.now();
+    const decision = await this.#objects.admit(subject, refusedAgesMs);
     if (decision.admitted) this.#refusals.delete(subject.name);
     else this.#refusals.set(subject.name, new Refusal(decision, subject, askedMs, Date.now()));
     return decision;
   }
 
-  peek(subject: Subject): Promise<Quota> {
-    return this.#objects.peek(subject);
+  #standingRefusal(subject: Subject, nowMs: number): Refusal | null {
+    const refusal = this.#refusals.get(subject.name);
+    return refusal?.standsAt(nowMs, subject) ? refusal : null;
   }
 }
