@@ -1,0 +1,93 @@
+import { beforeEach, expect, test, vi } from "vitest";
+import { PAGE_ORDERS } from "../../src/orders/order-pages.ts";
+import { quotaOf } from "../fixtures/answer.ts";
+import { createApiKey } from "../fixtures/api-key-fixture.ts";
+import { placeManyOrders } from "../fixtures/order-fixture.ts";
+import { type Send, startService } from "../fixtures/service.ts";
+import { fail, HANG, type Outcome, PASS } from "./fault-script.ts";
+import { type FaultyDatabase, faultyDatabase } from "./faulty-bindings.ts";
+import { type LogLine, readLog } from "./log-lines.ts";
+
+const LIST = "/v1/store/orders";
+const LOST = fail("D1_ERROR: Network connection lost.");
+const COUNT = 2 * PAGE_ORDERS + 3;
+
+let line: FaultyDatabase;
+let service: Send;
+let log: () => LogLine[];
+let key: string;
+
+beforeEach(async () => {
+  log = readLog();
+  line = faultyDatabase();
+  service = startService({ DATABASE_TIMEOUT_MS: "250" }, { DB: line.database });
+  ({ key } = await createApiKey());
+  await placeManyOrders(COUNT);
+  await service("/v1/nothing", { key });
+});
+
+/** What arrives of a body, and whether it arrived whole as far as the reader can see. */
+async function readBody(response: Response): Promise<{ text: string; isBroken: boolean }> {
+  const decoder = new TextDecoder();
+  let text = "";
+  try {
+    for await (const chunk of response.body!) text += decoder.decode(chunk, { stream: true });
+    return { text, isBroken: false };
+  } catch {
+    return { text, isBroken: true };
+  }
+}
+
+test.each<[string, Outcome[]]>([
+  ["its second page fails", [PASS, LOST]],
+  ["its last page fails", [PASS, PASS, LOST]],
+  ["its second page is silent", [PASS, HANG]],
+  ["its second page is a fault of ours", [PASS, fail("D1_ERROR: no such column: SQLITE_ERROR")]],
+])("a list breaks off so that it does not parse where %s", async (_, outcomes) => {
+  line.script.next(...outcomes);
+  const response = await service(LIST, { key });
+  expect(response.status).toBe(200);
+  quotaOf(response);
+  const { text, isBroken } = await readBody(response);
+  expect(isBroken).toBe(true);
+  expect(text).toMatch(/^\[\{"id":1\},/);
+  expect(() => JSON.parse(text)).toThrow(SyntaxError);
+  await vi.waitFor(() =>
+    expect(log()).toContainEqual(
+      expect.objectContaining({
+        event: "order_list_broken",
+        requestId: response.headers.get("X-Request-Id"),
+      }),
+    ),
+  );
+  expect(log()).toHaveLength(1);
+
+  line.script.next();
+  const whole = (await (await service(LIST, { key })).json()) as { id: number }[];
+  expect(whole.map(({ id }) => id)).toStrictEqual(Array.from({ length: COUNT }, (__, n) => n + 1));
+});
+
+test("a list whose pages are late for a moment is whole", async () => {
+  const BUSY = fail("D1_ERROR: database is locked: SQLITE_BUSY");
+  line.script.next(BUSY, PASS, BUSY, BUSY, PASS, BUSY);
+  const response = await service(LIST, { key });
+  expect((await response.json()) as unknown[]).toHaveLength(COUNT);
+  expect(log()).toStrictEqual([]);
+});
+
+test("a list whose first page fails is 503 and not 200", async () => {
+  line.script.next(LOST);
+  const response = await service(LIST, { key });
+  expect(response.status).toBe(503);
+  expect(await response.json()).toMatchObject({ code: "service_unavailable" });
+});
+
+test("a reader that leaves midway stops the reading and is no fault", async () => {
+  line.script.calls = 0;
+  const response = await service(LIST, { key });
+  const reader = response.body!.getReader();
+  await reader.read();
+  await reader.cancel();
+  expect(line.script.calls).toBeLessThanOrEqual(2);
+  expect(log()).toStrictEqual([]);
+});

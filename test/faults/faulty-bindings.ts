@@ -1,0 +1,79 @@
+import { env } from "cloudflare:workers";
+import { FaultScript } from "./fault-script.ts";
+
+/** The real database behind a script of faults. A statement of a batch counts with its batch. */
+export interface FaultyDatabase {
+  readonly database: D1Database;
+  readonly script: FaultScript;
+  /** The statements that were executed or tried, as SQL. */
+  readonly statements: string[];
+}
+
+/** Puts faults between the service and its real database. */
+export function faultyDatabase(): FaultyDatabase {
+  const script = new FaultScript();
+  const statements: string[] = [];
+  const original = new WeakMap<object, D1PreparedStatement>();
+  const sqlOf = new WeakMap<object, string>();
+
+  const wrapStatement = (real: D1PreparedStatement, sql: string): D1PreparedStatement => {
+    const execute = (method: "first" | "all" | "raw" | "run") => (argument?: unknown) => {
+      statements.push(sql);
+      return script.run(() =>
+        Reflect.apply(real[method], real, [argument].slice(0, argument === undefined ? 0 : 1)),
+      );
+    };
+    const wrapped = {
+      bind: (...values: unknown[]) => wrapStatement(real.bind(...values), sql),
+      first: execute("first"),
+      all: execute("all"),
+      raw: execute("raw"),
+      run: execute("run"),
+    } as D1PreparedStatement;
+    original.set(wrapped, real);
+    sqlOf.set(wrapped, sql);
+    return wrapped;
+  };
+  const wrap = (real: Pick<D1Database, "prepare" | "batch">) => ({
+    prepare: (sql: string) => wrapStatement(real.prepare(sql), sql),
+    batch: (batched: D1PreparedStatement[]) => {
+      statements.push(...batched.map((statement) => sqlOf.get(statement)!));
+      return script.run(() => real.batch(batched.map((statement) => original.get(statement)!)));
+    },
+  });
+  const database = {
+    ...wrap(env.DB),
+    withSession: (constraint: D1SessionConstraint) => wrap(env.DB.withSession(constraint)),
+  };
+  return { database: database as unknown as D1Database, script, statements };
+}
+
+/** The real objects behind a script of faults. */
+export interface FaultyLimiters {
+  readonly limiters: Cloudflare.Env["RATE_LIMITER"];
+  readonly script: FaultScript;
+  /** How many stubs were taken. */
+  stubs(): number;
+}
+
+/** Puts faults between the service and its real Durable Objects. */
+export function faultyLimiters(): FaultyLimiters {
+  const script = new FaultScript();
+  let stubs = 0;
+  const limiters = {
+    getByName: (name: string) => {
+      stubs += 1;
+      const stub = env.RATE_LIMITER.getByName(name);
+      return {
+        admit: (...args: Parameters<typeof stub.admit>) =>
+          script.run(async () => stub.admit(...args)),
+        peek: (...args: Parameters<typeof stub.peek>) => script.run(async () => stub.peek(...args)),
+      };
+    },
+  };
+  return {
+    limiters: limiters as unknown as Cloudflare.Env["RATE_LIMITER"],
+    script,
+    stubs: () => stubs,
+  };
+}
