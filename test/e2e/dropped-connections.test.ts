@@ -1,0 +1,100 @@
+import { once } from "node:events";
+import { connect, type Socket } from "node:net";
+import { setImmediate as turn } from "node:timers/promises";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { StoreFolder } from "../cli/store-folder.ts";
+import { Load } from "./load.ts";
+import { Service } from "./service.ts";
+
+const DROPS = 300;
+const AT_ONCE = 10;
+/** Beyond the ids of the sample orders. */
+const FIRST_ID = 10_000;
+const ORDERS = 20_000;
+const PART = Buffer.alloc(64 * 1024, " ");
+
+const store = new StoreFolder();
+let service: Service;
+let key: string;
+
+beforeAll(async () => {
+  service = await Service.start(store.path);
+  key = service.demoKeys.enterprise;
+  const line = (_: unknown, index: number) => `{"id":${FIRST_ID + index},"petId":1}\n`;
+  await store.ordersJson(["import", "-"], Array.from({ length: ORDERS }, line).join(""));
+}, 120_000);
+afterAll(async () => {
+  await service.end("SIGKILL");
+  store.remove();
+});
+
+/** Opens a connection and sends the head of a request. */
+async function send(requestLine: string, ...headers: readonly string[]): Promise<Socket> {
+  const socket = connect(service.port, "127.0.0.1");
+  // The service may close it first, which is its right.
+  socket.on("error", () => {});
+  await once(socket, "connect");
+  const head = [`${requestLine} HTTP/1.1`, "Host: localhost", ...headers];
+  socket.write(`${head.join("\r\n")}\r\n\r\n`);
+  return socket;
+}
+
+/** Announces a body of 10 MB and goes away after some of it. */
+async function dropUpload(index: number): Promise<void> {
+  const [method, path] = index % 2 === 0 ? ["POST", "orders"] : ["DELETE", "orders/none"];
+  // Every third without a key: refused as early as it gets.
+  const credentials = index % 3 === 0 ? [] : [`Authorization: Bearer ${key}`];
+  const address = `CF-Connecting-IP: 192.0.2.${index % 200}`;
+  const length = `Content-Length: ${10 * 1024 * 1024}`;
+  const socket = await send(`${method} /v1/store/${path}`, ...credentials, address, length);
+  for (let parts = 0; parts < index % 5; parts += 1) {
+    socket.write(PART);
+    await turn();
+  }
+  socket.destroy();
+}
+
+/** Asks for the list and goes away at its beginning. */
+async function dropDownload(index: number): Promise<void> {
+  const socket = await send("GET /v1/store/orders", `Authorization: Bearer ${key}`);
+  if (index % 3 > 0) await Promise.race([once(socket, "data"), once(socket, "close")]);
+  if (index % 3 > 1) socket.resetAndDestroy();
+  else socket.destroy();
+}
+
+/** Drops connections under load from clients that do not. */
+async function dropMany(drop: (index: number) => Promise<void>): Promise<Load> {
+  const load = new Load(4, (index) =>
+    index % 2 === 0 ? service.list(key) : service.cancel(key, "none"),
+  );
+  let next = 0;
+  const dropping = Array.from({ length: AT_ONCE }, async () => {
+    while (next < DROPS) await drop(next++);
+  });
+  await Promise.all(dropping);
+  await load.stop();
+  return load;
+}
+
+/** The servers themselves, which a crash would replace. */
+function workerdProcesses(): number[] {
+  const servers = service.processes().filter(({ command }) => command.includes("workerd serve"));
+  return servers.map(({ pid }) => pid);
+}
+
+describe("clients that drop their connections", () => {
+  it.each([
+    ["in the middle of a large upload", dropUpload],
+    ["in the middle of a large download", dropDownload],
+  ])("%s harm nobody else", async (_, drop) => {
+    const workerd = workerdProcesses();
+    expect(workerd.length).toBeGreaterThan(0);
+    const load = await dropMany(drop);
+    expect(load.failures).toEqual([]);
+    expect(Object.keys(load.statuses)).toEqual(["200", "404"]);
+    expect(workerdProcesses()).toEqual(workerd);
+    const response = await service.list(key);
+    expect(response.status).toBe(200);
+    expect(await response.json()).toHaveLength(ORDERS + 10);
+  });
+});

@@ -1,0 +1,155 @@
+import { type ChildProcess, spawn, type SpawnOptions } from "node:child_process";
+import { once } from "node:events";
+import { createServer } from "node:net";
+import { join } from "node:path";
+import { vi } from "vitest";
+import type { Plan } from "../../src/rate-limit/plans.ts";
+import { leftOver, type Process, processTree } from "./processes.ts";
+
+const START_MS = 90_000;
+const END_MS = 20_000;
+
+interface StartOptions {
+  readonly args?: readonly string[];
+  /** Through the npm of the machine, as people do it; otherwise without the second it takes. */
+  readonly npm?: boolean;
+  /** The project's folder. */
+  readonly root?: string;
+}
+
+/** The real `npm start` on a store of its own, in a process group of its own. */
+export class Service {
+  readonly port: number;
+  readonly store: string;
+  readonly pid: number;
+  readonly #child: ChildProcess;
+  readonly #exited: Promise<unknown>;
+  #stdout = "";
+  #stderr = "";
+
+  private constructor(child: ChildProcess, port: number, store: string) {
+    this.#child = child;
+    this.#exited = once(child, "exit");
+    this.pid = child.pid ?? NaN;
+    this.port = port;
+    this.store = store;
+    child.stdout?.on("data", (data: Buffer) => (this.#stdout += data.toString()));
+    child.stderr?.on("data", (data: Buffer) => (this.#stderr += data.toString()));
+  }
+
+  /** Starts the service without waiting for it. */
+  static async launch(
+    store: string,
+    { args = [], npm = false, root = process.cwd() }: StartOptions = {},
+  ): Promise<Service> {
+    const port = await freePort();
+    const options = ["--port", String(port), "--persist-to", store, ...args];
+    const child = npm
+      ? spawn("npm", ["start", "--", ...options], spawnOptions(root))
+      : spawn(process.execPath, [join(root, "src/cli/start.ts"), ...options], spawnOptions(root));
+    return new Service(child, port, store);
+  }
+
+  /** Starts the service and waits until it says that it serves. */
+  static async start(store: string, options?: StartOptions): Promise<Service> {
+    const service = await Service.launch(store, options);
+    try {
+      await vi.waitUntil(() => service.#stdout.includes("Serving on") || service.hasExited, {
+        timeout: START_MS,
+      });
+    } catch (error) {
+      await service.end("SIGKILL");
+      throw new Error(`not ready: ${service.stdout}${service.stderr}`, { cause: error });
+    }
+    if (service.hasExited) throw new Error(`ended: ${service.stdout}${service.stderr}`);
+    return service;
+  }
+
+  get stdout(): string {
+    return this.#stdout;
+  }
+
+  get stderr(): string {
+    return this.#stderr;
+  }
+
+  get hasExited(): boolean {
+    return this.#child.exitCode !== null || this.#child.signalCode !== null;
+  }
+
+  /** The keys that the first run printed. */
+  get demoKeys(): Record<Plan, string> {
+    const keys = this.#stdout.matchAll(/^ {2}(\w+) +(sord_\w+)$/gm);
+    return Object.fromEntries([...keys].map(([, plan, key]) => [plan, key]));
+  }
+
+  /** Everything that the service consists of at the moment. */
+  processes(): Process[] {
+    return processTree(this.pid);
+  }
+
+  /** @param path below `/v1/store`. */
+  async fetch(path: string, key: string, init: RequestInit = {}): Promise<Response> {
+    const headers = new Headers(init.headers);
+    headers.set("Authorization", `Bearer ${key}`);
+    return fetch(`http://127.0.0.1:${this.port}/v1/store${path}`, { ...init, headers });
+  }
+
+  list(key: string): Promise<Response> {
+    return this.fetch("/orders", key);
+  }
+
+  cancel(key: string, orderId: number | string): Promise<Response> {
+    return this.fetch(`/orders/${orderId}`, key, { method: "DELETE" });
+  }
+
+  /** @returns the exit status, or `null` where a signal ended it. */
+  async exited(): Promise<number | null> {
+    if (!this.hasExited) await this.#exited;
+    return this.#child.exitCode;
+  }
+
+  /**
+   * Sends a signal to the service, or to its whole process group as a terminal does, and waits until
+   * nothing of it is left.
+   *
+   * @throws an Error that names the processes which outlive it by 20 seconds.
+   */
+  async end(signal: NodeJS.Signals, { group = signal === "SIGKILL" } = {}): Promise<void> {
+    const processes = this.processes();
+    if (!this.hasExited) process.kill(group ? -this.pid : this.pid, signal);
+    let left: Process[] = [];
+    try {
+      await vi.waitUntil(
+        () => {
+          left = leftOver(processes, [this.store, `127.0.0.1:${this.port}`]);
+          return left.length === 0;
+        },
+        { timeout: END_MS, interval: 100 },
+      );
+    } catch (error) {
+      for (const { pid } of left) process.kill(pid, "SIGKILL");
+      throw new Error(`outlived ${signal}: ${JSON.stringify(left)}`, { cause: error });
+    }
+    await this.exited();
+  }
+}
+
+function spawnOptions(cwd: string): SpawnOptions {
+  // What npm and vitest set for this process is not for the service.
+  const env = Object.fromEntries(
+    Object.entries(process.env).filter(([name]) => !/^(?:npm_|VITEST|NODE_ENV|TEST$)/.test(name)),
+  );
+  return { cwd, env, detached: true, stdio: ["ignore", "pipe", "pipe"] };
+}
+
+/** A port that nothing listens on. */
+export async function freePort(): Promise<number> {
+  const server = createServer().listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const address = server.address();
+  server.close();
+  await once(server, "close");
+  if (address === null || typeof address === "string") throw new Error("no port");
+  return address.port;
+}
