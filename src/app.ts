@@ -13,6 +13,7 @@ import { orderRoutes } from "./orders/routes.ts";
 import { announceQuota } from "./rate-limit/announce-quota.ts";
 import { enforceLimits } from "./rate-limit/enforce-limits.ts";
 import { provideLimiter } from "./rate-limit/provide-limiter.ts";
+import { announceLifecycle } from "./version-lifecycle.ts";
 
 /** The whole service: every request under `/v1` is counted, authenticated and only then routed. */
 export function createApp(config: Config): Hono<AppEnv> {
@@ -27,6 +28,7 @@ export function createApp(config: Config): Hono<AppEnv> {
     .use(
       provideLimiter(config),
       announceQuota,
+      announceLifecycle(config.lifecycle),
       crossOrigin(config.corsOrigins),
       authenticate(directory),
     )

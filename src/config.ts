@@ -1,10 +1,13 @@
 import * as z from "zod";
 import type { BanPolicy } from "./rate-limit/bans.ts";
+import type { VersionLifecycle } from "./version-lifecycle.ts";
 
 /** The Worker's configuration, from the `vars` of wrangler.toml. */
 export interface Config {
   /** Origins whose scripts may call the service from a browser. */
   readonly corsOrigins: ReadonlySet<string>;
+  /** What the answers under `/v1` say of its end; nothing by default. */
+  readonly lifecycle: VersionLifecycle;
   readonly bans: BanPolicy;
   /** For how long an API key's record is used without looking it up again. */
   readonly apiKeyFreshMs: number;
@@ -57,9 +60,18 @@ const origins = z
     return new Set(listed);
   });
 
+const INSTANT_EXPECTED = "must be a date-time in UTC such as 2027-01-01T00:00:00Z";
+
+const instant = z.iso
+  .datetime(INSTANT_EXPECTED)
+  .transform((text) => new Date(text))
+  .optional();
+
 const varsSchema = z
   .object({
     CORS_ORIGINS: origins,
+    V1_DEPRECATED_AT: instant,
+    V1_SUNSET_AT: instant,
     BAN_GRACE_SECONDS: seconds(2, 0, 60),
     BAN_STRIKE_WINDOW_SECONDS: seconds(60, 1, DAY_SECONDS),
     BAN_MIN_STRIKES: wholeNumber(60, 1, 1_000_000),
@@ -83,7 +95,13 @@ const varsSchema = z
   })
   .refine((vars) => vars.API_KEY_FRESH_SECONDS <= vars.API_KEY_STALE_SECONDS, {
     message: "API_KEY_FRESH_SECONDS must not exceed API_KEY_STALE_SECONDS",
-  });
+  })
+  // RFC 9745, section 4.
+  .refine(
+    ({ V1_DEPRECATED_AT: deprecated, V1_SUNSET_AT: sunset }) =>
+      deprecated === undefined || sunset === undefined || deprecated <= sunset,
+    { message: "V1_SUNSET_AT must not be earlier than V1_DEPRECATED_AT" },
+  );
 
 /**
  * Reads the configuration from the Worker's environment; bindings in it are passed over.
@@ -99,6 +117,7 @@ export function parseConfig(env: unknown): Config {
   const vars = parsed.data;
   return {
     corsOrigins: vars.CORS_ORIGINS,
+    lifecycle: { deprecatedAt: vars.V1_DEPRECATED_AT, sunsetAt: vars.V1_SUNSET_AT },
     bans: {
       graceMs: vars.BAN_GRACE_SECONDS,
       strikeWindowMs: vars.BAN_STRIKE_WINDOW_SECONDS,

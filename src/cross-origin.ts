@@ -2,8 +2,16 @@ import { cors } from "hono/cors";
 import { createMiddleware } from "hono/factory";
 import type { AppEnv } from "./app-env.ts";
 import { QUOTA_HEADERS } from "./rate-limit/headers.ts";
+import { LIFECYCLE_HEADERS } from "./version-lifecycle.ts";
 
-const EXPOSED_HEADERS = [...QUOTA_HEADERS, "Allow", "ETag", "WWW-Authenticate", "X-Request-Id"];
+const EXPOSED_HEADERS = [
+  ...QUOTA_HEADERS,
+  "Allow",
+  "ETag",
+  "WWW-Authenticate",
+  "X-Request-Id",
+  ...LIFECYCLE_HEADERS,
+];
 
 /**
  * Lets scripts of the listed origins call the service from a browser (Fetch Standard, section CORS

@@ -23,6 +23,7 @@ const NUMBERS = [
 
 const DEFAULTS = {
   corsOrigins: new Set(),
+  lifecycle: {},
   bans: {
     graceMs: 2_000,
     strikeWindowMs: 60_000,
@@ -77,6 +78,7 @@ describe("the configuration (contract, section 5)", () => {
     };
     expect(parseConfig(vars)).toEqual({
       corsOrigins: new Set(),
+      lifecycle: {},
       bans: {
         graceMs: 3_000,
         strikeWindowMs: 30_000,
@@ -135,6 +137,32 @@ describe("a wrong var stops the Worker with a message that names it", () => {
     })();
     for (const name of Object.keys(vars)) expect(message).toContain(`${name}: `);
     expect(message).toContain("app.example is not an origin");
+  });
+});
+
+describe("V1_DEPRECATED_AT and V1_SUNSET_AT (RFC 9745, RFC 8594)", () => {
+  test("are dates in UTC", () => {
+    const vars = { V1_DEPRECATED_AT: "2028-01-01T00:00:00Z", V1_SUNSET_AT: "2028-07-01T12:30:00Z" };
+    expect(parseConfig(vars).lifecycle).toEqual({
+      deprecatedAt: new Date("2028-01-01T00:00:00Z"),
+      sunsetAt: new Date("2028-07-01T12:30:00Z"),
+    });
+  });
+
+  test.for(["", "2028-01-01", "2028-02-30T00:00:00Z", "@1830297600", "soon", 1_830_297_600])(
+    "%j is refused",
+    (value) => {
+      for (const name of ["V1_DEPRECATED_AT", "V1_SUNSET_AT"]) {
+        expect(() => parseConfig({ [name]: value })).toThrow(
+          new RegExp(`^Invalid vars: ${name}: `),
+        );
+      }
+    },
+  );
+
+  test("a version does not end before it is deprecated", () => {
+    const vars = { V1_DEPRECATED_AT: "2028-07-01T00:00:00Z", V1_SUNSET_AT: "2028-01-01T00:00:00Z" };
+    expect(() => parseConfig(vars)).toThrow("V1_SUNSET_AT must not be earlier");
   });
 });
 

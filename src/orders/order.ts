@@ -6,7 +6,13 @@ const INT64_EXPECTED = `expected an integer from ${INT64_MIN} to ${INT64_MAX}`;
 const int64 = z
   .bigint(INT64_EXPECTED)
   .min(INT64_MIN, INT64_EXPECTED)
-  .max(INT64_MAX, INT64_EXPECTED);
+  .max(INT64_MAX, INT64_EXPECTED)
+  .meta({
+    id: "Int64",
+    type: "integer",
+    format: "int64",
+    description: `A 64-bit signed integer, digit for digit: from ${INT64_MIN} to ${INT64_MAX}. A language whose numbers are doubles must read it as text or as a big integer.`,
+  });
 
 const RFC_3339 =
   /^\d{4}-\d{2}-\d{2}[Tt](?<hour>\d{2}):\d{2}:\d{2}(?:\.(?<fraction>\d+))?(?:[Zz]|[+-](?<offsetHour>\d{2}):(?<offsetMinute>\d{2}))$/;
@@ -43,30 +49,58 @@ export const shipDateSchema = z
     }
     const utc = instant.toISOString();
     return UTC_MILLISECONDS.test(utc) ? utc : fail("outside the years 0000 to 9999 in UTC");
+  })
+  .meta({
+    type: "string",
+    format: "date-time",
+    pattern: "^\\d{4}-\\d{2}-\\d{2}T\\d{2}:\\d{2}:\\d{2}\\.\\d{3}Z$",
+    description: "Expected or actual ship date: RFC 3339 in UTC, always with three decimals.",
+    examples: ["2026-11-20T08:30:00.000Z"],
   });
 
 /** The order resource of the specification. A field that an order lacks is left out. */
-export const orderSchema = z.strictObject({
-  id: int64,
-  petId: int64.optional(),
-  quantity: int64.optional(),
-  shipDate: shipDateSchema.optional(),
-  complete: z.boolean("expected true or false").optional(),
-});
+export const orderSchema = z
+  .strictObject({
+    id: int64.optional().describe("The order's identifier. Every order has one."),
+    petId: int64.optional().describe("The animal in the order."),
+    quantity: int64.optional().describe("Units ordered."),
+    shipDate: shipDateSchema.optional(),
+    complete: z
+      .boolean("expected true or false")
+      .optional()
+      .describe("Whether the order has been fulfilled."),
+  })
+  .meta({
+    id: "Order",
+    description: "An order. A field that the order lacks is left out, never `null`.",
+    examples: [
+      {
+        id: 1001,
+        petId: 501,
+        quantity: 1,
+        shipDate: "2026-11-20T08:30:00.000Z",
+        complete: false,
+      },
+    ],
+  });
 
 /** An order as it is imported and exported: with the status that the API does not show. */
 export const orderRecordSchema = orderSchema.extend({
+  id: int64,
   status: z.enum(["pending", "shipped"], 'expected "pending" or "shipped"').default("pending"),
 });
 
 export type OrderRecord = z.output<typeof orderRecordSchema>;
 
 /** The path parameter `orderId`: an int64 in canonical decimal. */
-export const orderIdSchema = z.string().transform((text, context) => {
-  const id = parseInt64(text);
-  if (id === undefined) {
-    context.addIssue({ code: "custom", message: INT64_EXPECTED, input: text });
-    return z.NEVER;
-  }
-  return id;
-});
+export const orderIdSchema = z
+  .string()
+  .transform((text, context) => {
+    const id = parseInt64(text);
+    if (id === undefined) {
+      context.addIssue({ code: "custom", message: INT64_EXPECTED, input: text });
+      return z.NEVER;
+    }
+    return id;
+  })
+  .pipe(int64);

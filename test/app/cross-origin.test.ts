@@ -54,6 +54,8 @@ describe("a listed origin", () => {
       "ETag",
       "WWW-Authenticate",
       "X-Request-Id",
+      "Deprecation",
+      "Sunset",
     ]);
     expect(quotaOf(response).remaining).toBe(59);
     expect(response.headers.has("X-Request-Id")).toBe(true);
