@@ -20,21 +20,25 @@ export function createProgram(name: string, description: string): Command {
     .helpOption("-h, --help", "show this help");
 }
 
-/**
- * Runs the command that `process.argv` asks for. Whatever goes wrong is one message on stderr and an
- * exit status: 1, or 2 for wrong usage.
- */
+/** Runs the command that `process.argv` asks for, and sets the exit status. */
 export async function runProgram(program: Command): Promise<void> {
   process.stdout.on("error", endQuietlyWithoutReader);
+  process.exitCode = await exitStatus(program, process.argv.slice(2));
+}
+
+/**
+ * Runs a command. Whatever goes wrong is one message on stderr.
+ *
+ * @returns the exit status: 0, 1 where the command was refused or failed, 2 for wrong usage.
+ */
+export async function exitStatus(program: Command, args: readonly string[]): Promise<number> {
   try {
-    await program.parseAsync();
+    await program.parseAsync(args, { from: "user" });
+    return 0;
   } catch (error) {
-    if (error instanceof CommanderError) {
-      process.exitCode = error.exitCode === 0 ? 0 : WRONG_USAGE;
-      return;
-    }
+    if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : WRONG_USAGE;
     process.stderr.write(`error: ${errorMessage(error)}\n`);
-    process.exitCode = error instanceof UsageError ? WRONG_USAGE : FAILURE;
+    return error instanceof UsageError ? WRONG_USAGE : FAILURE;
   }
 }
 

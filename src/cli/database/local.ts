@@ -10,6 +10,13 @@ import { retryWhileBusy } from "./retry-while-busy.ts";
 
 const BINDING = "DB";
 
+/**
+ * Changes nothing, but takes SQLite's lock for writing. The local D1 writes a bookmark after every
+ * statement, and after a SELECT that fails wherever another process wrote meanwhile: a long one
+ * beside a busy service would never succeed.
+ */
+const TAKE_LOCK = "DELETE FROM order_import_chunks WHERE false";
+
 /** A store on this machine. */
 export interface LocalDatabase extends StoreDatabase {
   /** Whether the store had no migrations before it was opened. */
@@ -18,7 +25,8 @@ export interface LocalDatabase extends StoreDatabase {
 
 /**
  * Opens the database of a local store and applies the migrations it lacks. The service may run on
- * the same store meanwhile: where it holds the lock, each statement waits for its turn.
+ * the same store meanwhile: where it holds the lock, each statement waits for its turn. The columns
+ * of one result need distinct names.
  *
  * @param persistTo the folder that `wrangler dev --persist-to` names; made if it is missing.
  * @throws an Error if the folder cannot be made or a migration fails.
@@ -26,16 +34,18 @@ export interface LocalDatabase extends StoreDatabase {
 export async function openLocalDatabase(persistTo: string): Promise<LocalDatabase> {
   const folder = resolve(persistTo);
   await mkdir(folder, { recursive: true });
-  const miniflare = startMiniflare(folder);
+  const miniflare = await retryWhileBusy(() => startMiniflare(folder));
   try {
     const d1 = await miniflare.getD1Database(BINDING);
+    const isNew = await migrate(d1, folder);
     const prepare = ({ sql, params }: Statement) => d1.prepare(sql).bind(...params);
     const orm = drizzle(async (sql, params, method) => {
-      const rows = await retryWhileBusy(() => prepare({ sql, params }).raw<unknown[]>());
+      const statements = [d1.prepare(TAKE_LOCK), prepare({ sql, params })];
+      const results = await retryWhileBusy(() => d1.batch<object>(statements));
+      const rows = (results[1]?.results ?? []).map((row) => Object.values(row));
       // For `get` drizzle takes the row itself, or nothing where there is none.
       return { rows: method === "get" ? (rows[0] as unknown[]) : rows };
     });
-    const { isNew } = await migrate(orm, folder);
     return {
       isNew,
       orm,
@@ -55,13 +65,13 @@ export async function openLocalDatabase(persistTo: string): Promise<LocalDatabas
  * wrangler's `getPlatformProxy` would also run the alarms of the rate limiter's objects, whose class
  * it does not have.
  */
-function startMiniflare(folder: string): MiniflarePackage.Miniflare {
+async function startMiniflare(folder: string): Promise<MiniflarePackage.Miniflare> {
   const { resolve: resolveModule } = createRequire(import.meta.url);
   const requireLikeWrangler = createRequire(resolveModule("wrangler/package.json"));
   const { convertV4MiniflareOptions, Log, LogLevel, Miniflare } = requireLikeWrangler(
     "miniflare",
   ) as typeof MiniflarePackage;
-  return new Miniflare(
+  const miniflare = new Miniflare(
     convertV4MiniflareOptions({
       modules: true,
       script: "",
@@ -69,6 +79,15 @@ function startMiniflare(folder: string): MiniflarePackage.Miniflare {
       resourcePersistencePath: join(folder, LAYOUT_VERSION),
       cf: false,
       log: new Log(LogLevel.NONE),
+      // What goes wrong comes back as an error too, without workerd's stack.
+      handleStructuredLogs: () => {},
     }),
   );
+  try {
+    await miniflare.ready;
+    return miniflare;
+  } catch (error) {
+    await miniflare.dispose().catch(() => {});
+    throw error;
+  }
 }

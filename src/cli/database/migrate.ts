@@ -1,10 +1,9 @@
+import type { D1Database } from "@cloudflare/workers-types";
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
-import { sql } from "drizzle-orm";
 import pRetry from "p-retry";
 import { PROJECT_ROOT, runWrangler, WranglerError } from "../wrangler.ts";
-import type { StoreDatabase } from "./database.ts";
-import { isBusy } from "./retry-while-busy.ts";
+import { isBusy, retryWhileBusy } from "./retry-while-busy.ts";
 
 const RETRIES = 6;
 
@@ -14,30 +13,27 @@ const RETRIES = 6;
  * @returns whether the store had none before.
  * @throws an Error with wrangler's message, if a migration fails.
  */
-export async function migrate(
-  orm: StoreDatabase["orm"],
-  folder: string,
-): Promise<{ isNew: boolean }> {
+export async function migrate(d1: D1Database, folder: string): Promise<boolean> {
   const known = (await readdir(join(PROJECT_ROOT, "migrations"))).filter((name) =>
     name.endsWith(".sql"),
   );
-  const applied = await appliedMigrations(orm);
-  if (hasAll(applied, known)) return { isNew: false };
-  await pRetry(() => applyPending(orm, folder, known), {
+  const applied = await appliedMigrations(d1);
+  if (hasAll(applied, known)) return false;
+  await pRetry(() => applyPending(d1, folder, known), {
     retries: RETRIES,
     minTimeout: 200,
     randomize: true,
     shouldRetry: ({ error }) => isBusy(error) || isRace(error),
   });
-  return { isNew: applied.size === 0 };
+  return applied.size === 0;
 }
 
 async function applyPending(
-  orm: StoreDatabase["orm"],
+  d1: D1Database,
   folder: string,
   known: readonly string[],
 ): Promise<void> {
-  if (hasAll(await appliedMigrations(orm), known)) return;
+  if (hasAll(await appliedMigrations(d1), known)) return;
   try {
     await runWrangler(["d1", "migrations", "apply", "DB", "--local", "--persist-to", folder]);
   } catch (error) {
@@ -48,14 +44,14 @@ async function applyPending(
   }
 }
 
-async function appliedMigrations(orm: StoreDatabase["orm"]): Promise<ReadonlySet<string>> {
-  const tables = await orm
-    .select({ name: sql<string>`name` })
-    .from(sql`sqlite_master`)
-    .where(sql`type = 'table' AND name = 'd1_migrations'`);
-  if (tables.length === 0) return new Set();
-  const rows = await orm.select({ name: sql<string>`name` }).from(sql`d1_migrations`);
-  return new Set(rows.map(({ name }) => name));
+async function appliedMigrations(d1: D1Database): Promise<ReadonlySet<string>> {
+  const names = (sql: string) =>
+    retryWhileBusy(async () => {
+      const { results } = await d1.prepare(sql).all<{ name: string }>();
+      return results.map(({ name }) => name);
+    });
+  const tables = await names("SELECT name FROM sqlite_master WHERE name = 'd1_migrations'");
+  return new Set(tables.length === 0 ? [] : await names("SELECT name FROM d1_migrations"));
 }
 
 function hasAll(applied: ReadonlySet<string>, known: readonly string[]): boolean {

@@ -11,20 +11,23 @@ export interface StoreOptions {
   readonly persistTo?: string;
 }
 
-/** Gives a command the options `--persist-to` and `--env`, which exclude each other. */
-export function withStoreOptions(command: Command): Command {
-  return command
-    .addOption(
-      new Option(
-        "--persist-to <dir>",
-        "folder of the local store (default: the one of `npm start`)",
-      ),
-    )
+/** The options of every command on a store. */
+export interface StoreCommandOptions extends StoreOptions {
+  /** Print one JSON value and nothing else. */
+  readonly json: boolean;
+}
+
+/** Adds a command on a store to a program: with `--persist-to`, `--env` and `--json`. */
+export function storeCommand(program: Command, usage: string): Command {
+  return program
+    .command(usage)
+    .option("--persist-to <dir>", "folder of the local store (default: the one of `npm start`)")
     .addOption(
       new Option("--env <environment>", "act on this environment's remote database instead")
         .choices(REMOTE_ENVIRONMENTS)
         .conflicts("persistTo"),
-    );
+    )
+    .option("--json", "print one JSON value and nothing else", false);
 }
 
 /**

@@ -47,7 +47,7 @@ export function parseTime(text: string): Date {
   );
 }
 
-/** Like `parseTime`, or `never`, which is `null`. */
-export function parseTimeOrNever(text: string): Date | null {
-  return text === "never" ? null : parseTime(text);
+/** Like `parseTime`, or `never`. */
+export function parseTimeOrNever(text: string): Date | "never" {
+  return text === "never" ? text : parseTime(text);
 }

@@ -2,7 +2,7 @@ import type { Command } from "commander";
 import { createApiKey, insertApiKeys } from "../../api-keys/administration.ts";
 import { type Limits, type Plan, PLAN_LIMITS } from "../../rate-limit/plans.ts";
 import { printJson, UsageError } from "../command-line.ts";
-import { type StoreOptions, useDatabase } from "../database/open.ts";
+import { type StoreCommandOptions, useDatabase } from "../database/open.ts";
 import { limitOptions, parseName, parseTime, planOption } from "./arguments.ts";
 import { refusePast } from "./expiry.ts";
 import { printKey, toKeyRecord } from "./key-record.ts";
@@ -21,13 +21,12 @@ ${Object.entries(PLAN_LIMITS)
 
 The key is shown once and stored only as a hash: nobody can look it up later.`;
 
-interface CreateOptions extends StoreOptions {
+interface CreateOptions extends StoreCommandOptions {
   readonly plan: Plan;
   readonly name: string;
   readonly perMinute?: number;
   readonly perDay?: number;
   readonly expires?: Date;
-  readonly json: boolean;
 }
 
 /** Completes the command `keys create`. */

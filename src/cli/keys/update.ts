@@ -3,7 +3,7 @@ import type { ApiKey } from "../../api-keys/api-key.ts";
 import { findApiKey, type KeySettings, updateApiKey } from "../../api-keys/administration.ts";
 import type { Limits, Plan } from "../../rate-limit/plans.ts";
 import { UsageError } from "../command-line.ts";
-import { type StoreOptions, useDatabase } from "../database/open.ts";
+import { type StoreCommandOptions, useDatabase } from "../database/open.ts";
 import { limitOptions, parseName, parseTimeOrNever, planOption } from "./arguments.ts";
 import { refusePast } from "./expiry.ts";
 import { printKey } from "./key-record.ts";
@@ -18,14 +18,12 @@ Examples:
 
 A change takes effect everywhere within 30 seconds. Windows keep their counts and take the new limit.`;
 
-interface UpdateOptions extends StoreOptions {
+interface UpdateOptions extends StoreCommandOptions {
   readonly plan?: Plan;
   readonly name?: string;
   readonly perMinute?: number;
   readonly perDay?: number;
-  /** `null`: never. */
-  readonly expires?: Date | null;
-  readonly json: boolean;
+  readonly expires?: Date | "never";
 }
 
 /** Completes the command `keys update`. */
@@ -41,20 +39,21 @@ export function defineUpdate(command: Command): void {
 
 async function update(id: string, options: UpdateOptions): Promise<void> {
   const { plan, name, expires, perMinute, perDay } = options;
+  const expiresAt = expires === "never" ? null : expires;
   const hasLimits = perMinute !== undefined || perDay !== undefined;
-  if (!hasLimits && plan === undefined && name === undefined && expires === undefined) {
+  if (!hasLimits && plan === undefined && name === undefined && expiresAt === undefined) {
     throw new UsageError("nothing to change: name at least one option, see --help");
   }
   if (hasLimits && plan !== undefined && plan !== "enterprise") {
     throw new UsageError(`the plan ${plan} has fixed limits: own limits are for enterprise only`);
   }
-  if (expires !== undefined) refusePast(expires, new Date());
+  if (expiresAt !== undefined) refusePast(expiresAt, new Date());
   const record = await useDatabase(options, async ({ orm }) => {
     const limits = nextLimits(requireKey(await findApiKey(orm, id), id), options);
     const changes: Partial<KeySettings> = {
       ...(plan !== undefined && { plan }),
       ...(name !== undefined && { name }),
-      ...(expires !== undefined && { expiresAt: expires }),
+      ...(expiresAt !== undefined && { expiresAt }),
       ...(limits !== undefined && { limits }),
     };
     return requireKey(await updateApiKey(orm, id, changes), id);

@@ -29,8 +29,12 @@ export class WranglerDev {
   constructor(port: number, persistTo: string) {
     this.#port = port;
     const { command, args } = wranglerCommand([
-      ...["dev", "--ip", "127.0.0.1", "--port", String(port), "--inspector-port", "0"],
-      ...["--persist-to", persistTo, "--log-level", "warn"],
+      "dev",
+      "--ip=127.0.0.1",
+      `--port=${port}`,
+      "--inspector-port=0",
+      `--persist-to=${persistTo}`,
+      "--log-level=warn",
       "--show-interactive-dev-session=false",
     ]);
     const preload = new URL("end-with-parent.ts", import.meta.url).href;
@@ -117,6 +121,7 @@ export class WranglerDev {
 /** wrangler's first error, without the names of its parts. */
 function startFailure(output: readonly string[]): string {
   const text = stripVTControlCharacters(output.join(""));
+  if (text.includes("SQLITE_BUSY")) return "SQLITE_BUSY, another process has locked the store";
   const first = /\[ERROR\] (?<message>.+)/.exec(text)?.groups?.["message"];
   return first?.replace(/^service \S+: (?:Uncaught Error: )?/, "") ?? text.trim();
 }

@@ -1,0 +1,99 @@
+import { resolve } from "node:path";
+import { type Command, InvalidArgumentError, Option } from "commander";
+import { createProgram } from "../command-line.ts";
+import { DEFAULT_STORE } from "../database/local-store.ts";
+import { openLocalDatabase } from "../database/local.ts";
+import { retryWhileBusy } from "../database/retry-while-busy.ts";
+import { howToBegin, listDemoKeys } from "./announcement.ts";
+import { requireFreePort } from "./port.ts";
+import { type DemoKey, loadSampleStore } from "./sample-store.ts";
+import { WranglerDev } from "./wrangler-dev.ts";
+
+const DEFAULT_PORT = 8787;
+
+const HELP = `
+The first run on a store migrates it, loads a few sample orders and makes one demo key per plan.
+Everything is kept: orders, keys, counts and bans are there again after the next start.
+
+Examples:
+  $ npm start
+  $ npm start -- --port 9000 --persist-to /tmp/shop
+  $ npm start -- --empty                            no sample orders, no demo keys
+
+Configuration values go into .dev.vars, one NAME=value a line.`;
+
+interface StartOptions {
+  readonly port: number;
+  readonly persistTo: string;
+  readonly empty: boolean;
+}
+
+/** The command line of `npm start`. */
+export function startProgram(): Command {
+  return createProgram("npm start --", "Run the service on this machine, with its own store.")
+    .option("--port <n>", "port on localhost", parsePort, DEFAULT_PORT)
+    .addOption(
+      new Option("--persist-to <dir>", "folder of the store").default(
+        DEFAULT_STORE,
+        ".wrangler/state",
+      ),
+    )
+    .option(
+      "--empty",
+      "no sample orders and no demo keys on the first run; never deletes any",
+      false,
+    )
+    .addHelpText("after", HELP)
+    .action(start);
+}
+
+async function start({ port, persistTo, empty }: StartOptions): Promise<void> {
+  const store = resolve(persistTo);
+  await requireFreePort(port);
+  const demoKeys = await prepareStore(store, empty);
+  // At once, as nobody can look them up later.
+  if (demoKeys.length > 0) process.stdout.write(listDemoKeys(demoKeys));
+  await serve(port, store, demoKeys);
+}
+
+/** @returns the demo keys, where they were made in this run. */
+async function prepareStore(store: string, empty: boolean): Promise<DemoKey[]> {
+  const database = await openLocalDatabase(store);
+  try {
+    return database.isNew && !empty ? await loadSampleStore(database, new Date()) : [];
+  } finally {
+    await database.close();
+  }
+}
+
+/** Serves until a signal ends it; throws if the service ends by itself. */
+async function serve(port: number, store: string, demoKeys: readonly DemoKey[]): Promise<void> {
+  let service: WranglerDev | undefined;
+  let isStopping = false;
+  const stop = (): void => {
+    isStopping = true;
+    void service?.stop();
+  };
+  process.once("SIGINT", stop).once("SIGTERM", stop).once("SIGHUP", stop);
+  try {
+    // A command that begins on the same store at the same moment can keep workerd from starting.
+    await retryWhileBusy(async () => {
+      if (isStopping) throw new Error("stopped before it served");
+      service = new WranglerDev(port, store);
+      await service.ready();
+    });
+    process.stdout.write(howToBegin(port, store, demoKeys));
+    await service?.ended();
+    throw new Error("the service ended unexpectedly");
+  } catch (error) {
+    if (!isStopping) throw error;
+  } finally {
+    await service?.stop();
+  }
+}
+
+function parsePort(text: string): number {
+  const port = /^[1-9]\d{0,4}$/.test(text) ? Number(text) : NaN;
+  if (port <= 65_535) return port;
+  throw new InvalidArgumentError("Expected a whole number from 1 to 65535.");
+}
