@@ -1,0 +1,84 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { readFileSync, readdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { text } from "node:stream/consumers";
+import { afterAll, describe, expect, it } from "vitest";
+import { StoreFolder } from "./store-folder.ts";
+
+const store = new StoreFolder();
+const other = new StoreFolder();
+const files = new StoreFolder();
+afterAll(() => [store, other, files].forEach((folder) => folder.remove()));
+
+const file = (name: string) => join(files.path, name);
+
+/** Enough orders for three pages of an export, from one end of int64 to the other. */
+const LINES = [
+  '{"id":-9223372036854775808,"petId":9223372036854775807,"quantity":-9223372036854775808,"shipDate":"2026-11-20T08:30:00.000Z","complete":false,"status":"shipped"}',
+  '{"id":-9007199254740993,"complete":true,"status":"pending"}',
+  ...Array.from({ length: 20_000 }, (_, id) => `{"id":${id},"status":"pending"}`),
+  '{"id":9223372036854775806,"petId":9007199254740993,"status":"pending"}',
+  '{"id":9223372036854775807,"status":"pending"}',
+];
+const EXPORT = LINES.map((line) => `${line}\n`).join("");
+
+describe("orders import and export", () => {
+  it("take orders over from one store to another byte for byte", async () => {
+    writeFileSync(file("shuffled.json"), `[\n${LINES.toReversed().join(",\n")}\n]\n`);
+    expect(await store.ordersJson(["import", file("shuffled.json")])).toEqual({
+      imported: LINES.length,
+    });
+    const { status, stdout, stderr } = await store.orders(["export"]);
+    expect({ status, stderr }).toEqual({ status: 0, stderr: "" });
+    expect(stdout === EXPORT).toBe(true);
+
+    expect(await other.ordersJson(["import", "-"], stdout)).toEqual({ imported: LINES.length });
+    expect(await other.ordersJson(["export", file("again.ndjson")])).toEqual({
+      exported: LINES.length,
+    });
+    expect(readFileSync(file("again.ndjson"), "utf8") === EXPORT).toBe(true);
+    expect(readdirSync(files.path).toSorted()).toEqual(["again.ndjson", "shuffled.json"]);
+  });
+
+  it("say to people how many orders there were", async () => {
+    const imported = await other.orders(["import", "-"], '\n{"id":5}\n\n{"id":5}\n');
+    expect(imported).toEqual({ status: 0, stdout: "Imported 1 order.\n", stderr: "" });
+    const exported = await other.orders(["export", "/dev/null"]);
+    expect(exported.stdout).toBe(`Exported ${LINES.length} orders to /dev/null.\n`);
+  });
+
+  it("take an empty file for no orders", async () => {
+    expect(await other.ordersJson(["import", "-"], "")).toEqual({ imported: 0 });
+  });
+
+  it("refuse a file with a bad line, and change nothing", async () => {
+    const outcome = await other.orders(
+      ["import", "-", "--json"],
+      '{"id":5,"petId":1}\n{"id":0.5}\n',
+    );
+    expect(outcome).toMatchObject({ status: 1, stdout: "" });
+    expect(outcome.stderr).toMatch(/^error: line 2: id: expected an integer .*, got 0\.5\n$/);
+    expect((await other.orders(["export"])).stdout === EXPORT).toBe(true);
+  });
+
+  it("end quietly where the reader of an export has seen enough", async () => {
+    const args = ["src/cli/orders.ts", "export", "--persist-to", store.path];
+    const child = spawn(process.execPath, args, { stdio: ["ignore", "pipe", "pipe"] });
+    child.stdout.once("data", () => child.stdout.destroy());
+    const [stderr, [status]] = await Promise.all([text(child.stderr), once(child, "close")]);
+    expect({ status, stderr }).toEqual({ status: 0, stderr: "" });
+  });
+
+  it.each([
+    ["import", "no/such/file", "no such file"],
+    ["import", ".", "is a folder"],
+    ["export", ".", "is a folder"],
+    ["export", "no/such/folder/file", "no such file"],
+  ])("refuse %s %s", async (command, path, reason) => {
+    const outcome = await other.orders([command, path]);
+    expect(outcome).toMatchObject({ status: 1, stdout: "" });
+    expect(outcome.stderr).toMatch(/^error: .*\n$/);
+    expect(outcome.stderr).toContain(reason);
+  });
+});

@@ -1,0 +1,154 @@
+import { sql } from "drizzle-orm";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import type { StoreDatabase } from "../../../src/cli/database/database.ts";
+import { openLocalDatabase } from "../../../src/cli/database/local.ts";
+import { exportPages } from "../../../src/cli/orders/export-pages.ts";
+import { importOrders } from "../../../src/cli/orders/import.ts";
+import { orderImportChunks, orders } from "../../../src/db/schema.ts";
+import { StoreFolder } from "../store-folder.ts";
+
+const folder = new StoreFolder();
+let database: StoreDatabase;
+beforeAll(async () => {
+  database = await openLocalDatabase(folder.path);
+});
+afterAll(async () => {
+  await database.close();
+  folder.remove();
+});
+
+/** A number for orders that no other test uses. */
+let id = 0;
+beforeEach(() => {
+  id += 1_000_000;
+});
+
+afterEach(async () => {
+  const left = await database.orm.select({ count: sql<number>`count(*)` }).from(orderImportChunks);
+  expect(left).toEqual([{ count: 0 }]);
+});
+
+async function* bytes(text: string) {
+  yield new TextEncoder().encode(text);
+}
+
+function run(lines: readonly object[] | string, target = database): Promise<number> {
+  const text =
+    typeof lines === "string" ? lines : lines.map((line) => JSON.stringify(line)).join("\n");
+  return importOrders(target, bytes(text));
+}
+
+/** The exported lines of this test's orders. */
+async function exported(): Promise<any[]> {
+  const lines: string[] = [];
+  for await (const page of exportPages(database)) lines.push(...page.lines.trim().split("\n"));
+  return lines
+    .map((line) => JSON.parse(line))
+    .filter((order) => order.id >= id && order.id < id + 1_000_000);
+}
+
+async function cancel(orderId: number): Promise<void> {
+  await database.orm
+    .update(orders)
+    .set({ status: "cancelled", cancelledAt: new Date() })
+    .where(sql`id = ${orderId}`);
+}
+
+async function ship(orderId: number): Promise<void> {
+  await database.orm
+    .update(orders)
+    .set({ status: "shipped" })
+    .where(sql`id = ${orderId}`);
+}
+
+describe("importOrders", () => {
+  it("inserts new orders and replaces the whole of known ones", async () => {
+    await run([{ id, petId: 1, quantity: 2, shipDate: "2026-11-20T08:30:00Z", complete: true }]);
+    expect(
+      await run([
+        { id: id + 1, quantity: 3 },
+        { id, petId: 9, complete: false },
+      ]),
+    ).toBe(2);
+    expect(await exported()).toEqual([
+      { id, petId: 9, complete: false, status: "pending" },
+      { id: id + 1, quantity: 3, status: "pending" },
+    ]);
+  });
+
+  it("lets the last of duplicates win, however far apart, and counts them once", async () => {
+    const filling = Array.from({ length: 5_000 }, (_, index) => ({ id: id + 1 + index }));
+    const first = { id, quantity: 1, status: "shipped" };
+    expect(await run([first, { id, quantity: 2 }, ...filling, { id, petId: 3 }])).toBe(5_001);
+    expect((await exported())[0]).toEqual({ id, petId: 3, status: "pending" });
+  });
+
+  it("places the id of a cancelled order anew", async () => {
+    await run([{ id, quantity: 1 }]);
+    await cancel(id);
+    expect(await exported()).toEqual([]);
+    await run([{ id, petId: 2 }]);
+    expect(await exported()).toEqual([{ id, petId: 2, status: "pending" }]);
+  });
+
+  it("changes shipped orders, but names the first line that would turn one back", async () => {
+    await run([
+      { id, status: "shipped" },
+      { id: id + 1, status: "shipped" },
+    ]);
+    await run([{ id, quantity: 5, status: "shipped" }]);
+    const before = await exported();
+    const lines = [{ id: id + 2 }, { id, quantity: 6, status: "shipped" }, { id: id + 1 }, { id }];
+    await expect(run(lines)).rejects.toThrow(
+      `line 3: order ${id + 1} has shipped, which cannot be turned back`,
+    );
+    await expect(run(JSON.stringify(lines))).rejects.toThrow(`element 3: order ${id + 1}`);
+    expect(await exported()).toEqual(before);
+    expect(await run([{ id }, { id, status: "shipped" }])).toBe(1);
+  });
+
+  it("names the line of an order that ships while the import is under way", async () => {
+    await run([{ id }]);
+    const racing: StoreDatabase = {
+      ...database,
+      transaction: async (statements) => {
+        if (statements.some((statement) => statement.sql.includes("INTO orders"))) await ship(id);
+        await database.transaction(statements);
+      },
+    };
+    await expect(run([{ id: id + 1 }, { id }], racing)).rejects.toThrow(
+      `line 2: order ${id} has shipped`,
+    );
+    expect(await exported()).toEqual([{ id, status: "shipped" }]);
+  });
+
+  it("imports nothing if one line of many is bad, and names it", async () => {
+    const good = Array.from({ length: 20_000 }, (_, index) => JSON.stringify({ id: id + index }));
+    const bad = '{"id":1,"quantity":1.5}';
+    await expect(run([...good, bad, "neither"].join("\r\n"))).rejects.toThrow(
+      /^line 20001: quantity: expected an integer .*, got 1\.5$/,
+    );
+    await expect(run(`[${[...good, bad].join()}]`)).rejects.toThrow(/^element 20001: quantity: /);
+    await expect(run(`[${good.join()}`)).rejects.toThrow(
+      /^element 20000: the file ends within it$/,
+    );
+    expect(await exported()).toEqual([]);
+  });
+
+  it("deletes what imports left behind that died more than a day ago, and no other", async () => {
+    const hour = 60 * 60 * 1000;
+    const chunk = (importId: string, ageMs: number) => ({
+      importId,
+      createdAt: new Date(Date.now() - ageMs),
+      lines: "[]",
+    });
+    await database.orm
+      .insert(orderImportChunks)
+      .values([chunk("dead", 25 * hour), chunk("running", hour)]);
+    await run([{ id }]);
+    const left = await database.orm
+      .delete(orderImportChunks)
+      .returning({ importId: orderImportChunks.importId });
+    expect(left).toEqual([{ importId: "running" }]);
+  });
+});
