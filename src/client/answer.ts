@@ -1,0 +1,61 @@
+import type { Deadline } from "./deadline.ts";
+import { type AnswerDetails, API_ERROR_CODES, ApiError, UnexpectedAnswerError } from "./errors.ts";
+import { readRetryAfterSeconds } from "./rate-limit-headers.ts";
+
+/** The answer to one request, its body still to be read. */
+export class Answer implements AnswerDetails {
+  readonly status: number;
+  readonly requestId: string | null;
+  readonly retryAfterSeconds: number | null;
+  readonly contentType: string;
+  readonly #response: Response;
+  readonly #deadline: Deadline;
+  #reader: ReadableStreamDefaultReader<Uint8Array> | undefined;
+
+  constructor(response: Response, deadline: Deadline) {
+    this.status = response.status;
+    this.requestId = response.headers.get("X-Request-Id");
+    this.retryAfterSeconds = readRetryAfterSeconds(response.headers);
+    this.contentType = response.headers.get("Content-Type") ?? "";
+    this.#response = response;
+    this.#deadline = deadline;
+  }
+
+  /** The next part of the body; `undefined` at its end. */
+  async read(): Promise<Uint8Array | undefined> {
+    const reader = (this.#reader ??= this.#response.body?.getReader());
+    if (reader === undefined) return undefined;
+    return (await this.#deadline.within(() => reader.read())).value;
+  }
+
+  /** What the service says went wrong, from the Error body. */
+  async error(): Promise<ApiError | UnexpectedAnswerError> {
+    const text = await this.#deadline.within(() => this.#response.text());
+    const { code, message } = parseErrorBody(text);
+    const known = API_ERROR_CODES.find((candidate) => candidate === code);
+    if (known !== undefined) return new ApiError(known, String(message), this);
+    return new UnexpectedAnswerError(
+      `The answer is not one of the service: status ${this.status}. Does baseUrl lead to it?`,
+      this,
+    );
+  }
+
+  /** Nothing of the body is left, or ever was. */
+  release(): void {
+    this.#deadline.release();
+  }
+
+  /** Gives up what has not been read. */
+  abort(): void {
+    this.#deadline.abort();
+  }
+}
+
+function parseErrorBody(text: string): { readonly code?: unknown; readonly message?: unknown } {
+  try {
+    const body: unknown = JSON.parse(text);
+    return typeof body === "object" && body !== null ? body : {};
+  } catch {
+    return {};
+  }
+}

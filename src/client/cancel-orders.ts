@@ -1,0 +1,96 @@
+import { cancelOrder } from "./cancel-order.ts";
+import type { CancelResult } from "./cancellation.ts";
+import { BatchInterruptedError, isStoreOrdersError } from "./errors.ts";
+import type { Call } from "./send.ts";
+
+/** How far a batch is. */
+export interface BatchProgress {
+  /** How many orders are settled. */
+  readonly done: number;
+  readonly total: number;
+  /** The estimated rest, in seconds: by the limits, and by the speed so far. */
+  readonly etaSeconds: number;
+  /** The order that was settled last. */
+  readonly latest: CancelResult;
+}
+
+export interface BatchOptions {
+  readonly signal?: AbortSignal;
+  /** Requests under way at the same time. Default 6. */
+  readonly concurrency?: number;
+  /** Called after each order that is settled. */
+  readonly onProgress?: (progress: BatchProgress) => void;
+}
+
+/** Cancels many orders at the speed of the plan. `ids` are distinct. */
+export async function cancelOrders(
+  call: Call,
+  ids: readonly bigint[],
+  concurrency: number,
+  onProgress: (progress: BatchProgress) => void,
+): Promise<CancelResult[]> {
+  const results = new Map<bigint, CancelResult>();
+  const eta = new Eta(call);
+  const stop = new AbortController();
+  const stopWithCaller = (): void => stop.abort(call.signal?.reason);
+  call.signal?.addEventListener("abort", stopWithCaller, { once: true });
+  if (call.signal?.aborted) stopWithCaller();
+  const paced: Call = { ...call, isPaced: true, signal: stop.signal };
+  const queue = ids.values();
+  let hasFailed = false;
+  const worker = async (): Promise<void> => {
+    // The workers share the queue.
+    for (const id of queue) {
+      stop.signal.throwIfAborted();
+      const latest = await settle(paced, id);
+      results.set(id, latest);
+      const done = results.size;
+      const etaSeconds = eta.seconds(done, ids.length - done);
+      onProgress({ done, total: ids.length, etaSeconds, latest });
+    }
+  };
+  const workers = Array.from({ length: Math.min(concurrency, ids.length) }, async () => {
+    try {
+      await worker();
+    } catch (error) {
+      hasFailed = true;
+      stop.abort(error);
+    }
+  });
+  await Promise.all(workers);
+  call.signal?.removeEventListener("abort", stopWithCaller);
+  const settled = ids.flatMap((id) => results.get(id) ?? []);
+  if (!hasFailed) return settled;
+  const unsettledIds = ids.filter((id) => !results.has(id));
+  throw new BatchInterruptedError(settled, unsettledIds, stop.signal.reason);
+}
+
+async function settle(call: Call, id: bigint): Promise<CancelResult> {
+  try {
+    return { id, outcome: await cancelOrder(call, id) };
+  } catch (error) {
+    const code = isStoreOrdersError(error) ? error.code : undefined;
+    if (code === "order_not_found") return { id, outcome: "not_found" };
+    if (code === "order_already_shipped") return { id, outcome: "already_shipped" };
+    throw error;
+  }
+}
+
+/** Estimates how long the rest of a batch takes. */
+class Eta {
+  readonly #call: Call;
+  readonly #startMs = performance.now();
+
+  constructor(call: Call) {
+    this.#call = call;
+  }
+
+  seconds(done: number, left: number): number {
+    const nowMs = performance.now();
+    const pacedMs = this.#call.gate.pacer.durationMs(left, nowMs);
+    const elapsedMs = nowMs - this.#startMs;
+    const atThisSpeedMs = (elapsedMs / done) * left;
+    // Where the limits make it wait, the speed so far says little.
+    return Math.ceil((pacedMs > 0 ? pacedMs : atThisSpeedMs) / 1_000);
+  }
+}

@@ -1,0 +1,47 @@
+import { Tokenizer, TokenParser, TokenType } from "@streamparser/json";
+import { isOrder, type Order } from "./order.ts";
+
+/** Reads integers as bigint: beyond 2^53 a number would be rounded. */
+class ExactTokenizer extends Tokenizer {
+  protected override parseNumber(text: string): number {
+    const value = /^-?\d+$/.test(text) ? BigInt(text) : Number(text);
+    // The library only passes it on.
+    return value as number;
+  }
+}
+
+/** Takes a list of orders apart as it arrives, holding no more than one part of it. */
+export class OrderParser {
+  readonly #tokenizer = new ExactTokenizer();
+  readonly #parser = new TokenParser({ paths: ["$.*"], keepStack: false });
+  #orders: Order[] = [];
+  #hasBegun = false;
+
+  constructor() {
+    this.#tokenizer.onToken = (token) => {
+      if (!this.#hasBegun && token.token !== TokenType.LEFT_BRACKET) throw new Error("not a list");
+      this.#hasBegun = true;
+      this.#parser.write(token);
+    };
+    this.#parser.onValue = ({ value }: { readonly value?: unknown }) => {
+      if (!isOrder(value)) throw new Error("an element of the list is no order");
+      this.#orders.push(value);
+    };
+    this.#parser.onEnd = () => this.#tokenizer.end();
+  }
+
+  /** Whether the list has come to its end. */
+  get isWhole(): boolean {
+    return this.#parser.isEnded;
+  }
+
+  /**
+   * @returns the orders that end in this part.
+   * @throws an Error that says what is wrong with the list.
+   */
+  parse(part: Uint8Array): readonly Order[] {
+    this.#orders = [];
+    this.#tokenizer.write(part);
+    return this.#orders;
+  }
+}

@@ -1,0 +1,46 @@
+import { quotaHeaders, retryAfterSeconds } from "../../src/rate-limit/headers.ts";
+import { keyPolicy, SimulatedLimiter } from "../rate-limit/simulated-limiter.ts";
+import type { Draw } from "../rate-limit/traffic.ts";
+
+/** The service as a client sees it: the real limiter's decision and headers, behind a slow network. */
+export class LimitedService {
+  readonly limiter: SimulatedLimiter;
+  readonly counts = { admitted: 0, refused: 0, banned: 0, underWay: 0, mostUnderWay: 0 };
+  readonly #latencyMs: Draw;
+
+  /** @param latencyMs drawn for each way of each request. */
+  constructor(perMinute: number, perDay: number, latencyMs: Draw) {
+    this.limiter = new SimulatedLimiter(keyPolicy(perMinute, perDay));
+    this.#latencyMs = latencyMs;
+  }
+
+  readonly fetch = async (): Promise<Response> => {
+    this.counts.underWay += 1;
+    this.counts.mostUnderWay = Math.max(this.counts.mostUnderWay, this.counts.underWay);
+    await this.#travel();
+    const response = this.answer();
+    await this.#travel();
+    this.counts.underWay -= 1;
+    return response;
+  };
+
+  /** Decides on a request that arrives now. */
+  answer(): Response {
+    // The two clocks have nothing in common but their speed; whole seconds meet nowhere.
+    const decision = this.limiter.at(Math.floor(performance.now()) + 437).request();
+    const headers = new Headers(quotaHeaders(decision));
+    if (decision.admitted) {
+      this.counts.admitted += 1;
+      return new Response(null, { status: 204, headers });
+    }
+    if (decision.banned) this.counts.banned += 1;
+    this.counts.refused += 1;
+    headers.set("Retry-After", String(retryAfterSeconds(decision)));
+    const code = decision.banned ? "api_key_banned" : "rate_limit_exceeded";
+    return Response.json({ code, message: "Wait.", status: 429 }, { status: 429, headers });
+  }
+
+  #travel(): Promise<void> {
+    return new Promise((resolve) => setTimeout(resolve, this.#latencyMs()));
+  }
+}

@@ -1,0 +1,134 @@
+import { expect, test } from "vitest";
+import { createClient } from "../../src/client/client.ts";
+import type { Order } from "../../src/client/order.ts";
+import { failed, list, OPTIONS, ScriptedService, unreachable } from "./scripted-service.ts";
+
+const EXTREMES =
+  '[{"id":-9223372036854775808,"petId":9223372036854775807,"quantity":-0,"complete":false},{"id":9007199254740993,"shipDate":"2026-12-01T09:00:00.000Z"}]';
+
+function clientOf(service: ScriptedService) {
+  return createClient({ ...OPTIONS, fetch: service.fetch, retries: 0 });
+}
+
+async function readUntilFailure(orders: AsyncIterable<Order>) {
+  const received: Order[] = [];
+  try {
+    for await (const order of orders) received.push(order);
+  } catch (error) {
+    return { received, error };
+  }
+  return { received, error: null };
+}
+
+test("int64 comes out digit for digit, however the body is cut", async () => {
+  for (let size = 1; size <= 40; size += 1) {
+    const parts = EXTREMES.match(new RegExp(`.{1,${size}}`, "g")) ?? [];
+    const service = new ScriptedService(list(...parts));
+    expect(await clientOf(service).listOrders().all()).toEqual([
+      {
+        id: -9223372036854775808n,
+        petId: 9223372036854775807n,
+        quantity: 0n,
+        complete: false,
+      },
+      { id: 9007199254740993n, shipDate: "2026-12-01T09:00:00.000Z" },
+    ]);
+  }
+});
+
+test("sends the key as a bearer token, to the path below the base URL", async () => {
+  const service = new ScriptedService(list("[]"));
+  const client = createClient({
+    apiKey: "sord_test",
+    baseUrl: "https://shop.example/api/",
+    fetch: service.fetch,
+  });
+  expect(await client.listOrders().all()).toEqual([]);
+  const [request] = service.requests;
+  expect(request?.url).toBe("https://shop.example/api/v1/store/orders");
+  expect(request?.method).toBe("GET");
+  expect(request?.headers.get("Authorization")).toBe("Bearer sord_test");
+});
+
+test("each iteration asks anew, and none before it begins", async () => {
+  const service = new ScriptedService(list('[{"id":1}]'), list('[{"id":2}]'));
+  const orders = clientOf(service).listOrders();
+  expect(service.requests).toHaveLength(0);
+  expect(await orders.all()).toEqual([{ id: 1n }]);
+  expect(await orders.all()).toEqual([{ id: 2n }]);
+});
+
+test.each([
+  ["a closing bracket that is missing", ['[{"id":1},{"id":2}']],
+  ["an order cut in two", ['[{"id":1},{"id":2},{"i']],
+  ["a connection that ends", ['[{"id":1},', '{"id":2},', new TypeError("terminated")]],
+  ["a character that is no JSON", ['[{"id":1},', '{"id":2},', "?]"]],
+  ["an element that is no order", ['[{"id":1},', '{"id":2},', '{"id":"3"}]']],
+  ["an element without an id", ['[{"id":1},', '{"id":2},', '{"petId":3}]']],
+  ["bytes after the end", ['[{"id":1},', '{"id":2}]', "[]"]],
+])("a list with %s ends in an error", async (_, parts) => {
+  const { received, error } = await readUntilFailure(
+    clientOf(new ScriptedService(list(...parts))).listOrders(),
+  );
+  expect(error).toMatchObject({ name: "BrokenListError", code: "broken_list", status: 200 });
+  expect(error).toHaveProperty("receivedCount", received.length);
+  expect(received.length).toBeLessThanOrEqual(2);
+});
+
+test.each(["", "null", "5", "{}", '"[]"', '{"orders":[]}'])(
+  "a body of %j is no list, and no empty one",
+  async (text) => {
+    const { error } = await readUntilFailure(
+      clientOf(new ScriptedService(list(text))).listOrders(),
+    );
+    expect(error).toMatchObject({ code: "broken_list" });
+  },
+);
+
+test("all() reads a list that breaks off again, an iteration cannot", async () => {
+  const broken = list('[{"id":1},');
+  const service = new ScriptedService(broken, unreachable, list('[{"id":1}]'));
+  const client = createClient({ ...OPTIONS, fetch: service.fetch });
+  expect(await client.listOrders().all()).toEqual([{ id: 1n }]);
+  expect(service.requests).toHaveLength(3);
+
+  const once = new ScriptedService(broken, list('[{"id":1}]'));
+  const { error } = await readUntilFailure(
+    createClient({ ...OPTIONS, fetch: once.fetch }).listOrders(),
+  );
+  expect(error).toMatchObject({ code: "broken_list" });
+  expect(once.requests).toHaveLength(1);
+});
+
+test("leaving the loop ends the request", async () => {
+  let ended = false;
+  const service = new ScriptedService(({ signal }) => {
+    signal?.addEventListener("abort", () => (ended = true));
+    return list('[{"id":1},', '{"id":2},')(service.requests[0]!);
+  });
+  for await (const order of clientOf(service).listOrders()) {
+    expect(order).toEqual({ id: 1n });
+    break;
+  }
+  expect(ended).toBe(true);
+});
+
+test("fields of later versions are no fault", async () => {
+  const service = new ScriptedService(list('[{"id":1,"weight":1.5,"tags":[1,{"a":null}]}]'));
+  expect(await clientOf(service).listOrders().all()).toEqual([
+    { id: 1n, weight: 1.5, tags: [1n, { a: null }] },
+  ]);
+});
+
+test("an answer that is not the service's is told apart", async () => {
+  const page = () => new Response("<html>", { headers: { "Content-Type": "text/html" } });
+  await expect(clientOf(new ScriptedService(page)).listOrders().all()).rejects.toMatchObject({
+    code: "unexpected_answer",
+    status: 200,
+  });
+  const refusal = failed(418, "teapot");
+  await expect(clientOf(new ScriptedService(refusal)).listOrders().all()).rejects.toMatchObject({
+    code: "unexpected_answer",
+    status: 418,
+  });
+});

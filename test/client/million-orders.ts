@@ -1,0 +1,68 @@
+// Run with a small heap: reads a million orders one by one, and says how much memory that took.
+
+import { createClient } from "../../src/client/client.ts";
+
+const COUNT = 1_000_000;
+const PER_PART = 500;
+
+const encoder = new TextEncoder();
+
+function part(first: number): Uint8Array {
+  const orders = Array.from({ length: PER_PART }, (_, index) => {
+    const id = 9_000_000_000_000_000_000n + BigInt(first + index);
+    return `{"id":${id},"petId":${first},"quantity":12,"shipDate":"2026-12-01T09:00:00.000Z","complete":false}`;
+  });
+  return encoder.encode((first === 0 ? "[" : ",") + orders.join(","));
+}
+
+function answer(): Response {
+  let sent = 0;
+  const stream = new ReadableStream<Uint8Array>(
+    {
+      pull(controller) {
+        if (sent === COUNT) {
+          controller.enqueue(encoder.encode("]"));
+          controller.close();
+          return;
+        }
+        controller.enqueue(part(sent));
+        sent += PER_PART;
+      },
+    },
+    { highWaterMark: 0 },
+  );
+  return new Response(stream, { headers: { "Content-Type": "application/json" } });
+}
+
+function usedHeap(): number {
+  globalThis.gc?.();
+  return process.memoryUsage().heapUsed;
+}
+
+const client = createClient({
+  apiKey: "sord_test",
+  baseUrl: "https://orders.example",
+  fetch: async () => answer(),
+});
+
+let count = 0;
+let sum = 0n;
+let firstBytes = 0;
+let mostBytes = 0;
+const startMs = performance.now();
+for await (const { id } of client.listOrders()) {
+  count += 1;
+  sum += id;
+  if (count === 10_000) firstBytes = usedHeap();
+  if (count % 100_000 === 0) mostBytes = Math.max(mostBytes, usedHeap());
+}
+const ms = Math.round(performance.now() - startMs);
+console.log(
+  JSON.stringify({
+    count,
+    sum: String(sum),
+    growthBytes: mostBytes - firstBytes,
+    ms,
+    ...process.cpuUsage(),
+  }),
+);

@@ -1,0 +1,204 @@
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { createClient } from "../../src/client/client.ts";
+import type { Retry } from "../../src/client/options.ts";
+import {
+  cancelled,
+  failed,
+  list,
+  OPTIONS,
+  ScriptedService,
+  silent,
+  unreachable,
+} from "./scripted-service.ts";
+
+beforeEach(() => {
+  vi.useFakeTimers();
+});
+afterEach(() => {
+  vi.useRealTimers();
+  vi.restoreAllMocks();
+});
+
+/** Lets the clock run until the call has ended. */
+async function settled<T>(call: Promise<T>): Promise<PromiseSettledResult<T>> {
+  const all = Promise.allSettled([call]);
+  await vi.runAllTimersAsync();
+  return (await all)[0];
+}
+
+function refused(seconds: number) {
+  return failed(429, "rate_limit_exceeded", { "Retry-After": String(seconds) });
+}
+
+test.each([0, 0.5, 0.999_999])("never repeats before Retry-After (jitter %d)", async (random) => {
+  vi.spyOn(Math, "random").mockReturnValue(random);
+  const service = new ScriptedService(refused(31), refused(1), cancelled);
+  const client = createClient({ ...OPTIONS, fetch: service.fetch });
+  expect(await settled(client.cancelOrder(1n))).toMatchObject({ value: "cancelled" });
+  const [first = 0, second = 0] = service.gapsMs;
+  expect(first).toBeGreaterThanOrEqual(31_000);
+  expect(first).toBeLessThanOrEqual(31_250);
+  expect(second).toBeGreaterThanOrEqual(1_000);
+  expect(second).toBeLessThanOrEqual(1_500);
+});
+
+test("a timer that fires early does not bring a request before Retry-After", async () => {
+  vi.spyOn(Math, "random").mockReturnValue(0);
+  const setTimer = globalThis.setTimeout;
+  let isFirst = true;
+  vi.spyOn(globalThis, "setTimeout").mockImplementation(((work: () => void, ms: number) => {
+    const early = isFirst && ms === 31_000;
+    if (early) isFirst = false;
+    return setTimer(work, early ? ms - 5 : ms);
+  }) as typeof setTimeout);
+  const service = new ScriptedService(refused(31), cancelled);
+  await settled(createClient({ ...OPTIONS, fetch: service.fetch }).cancelOrder(1n));
+  expect(isFirst).toBe(false);
+  expect(service.gapsMs[0]).toBeGreaterThanOrEqual(31_000);
+});
+
+test("Retry-After may be a date", async () => {
+  const now = Date.now();
+  const headers = {
+    Date: new Date(now - 3_600_000).toUTCString(),
+    "Retry-After": new Date(now - 3_600_000 + 20_000).toUTCString(),
+  };
+  const service = new ScriptedService(failed(503, "service_unavailable", headers), list("[]"));
+  await settled(
+    createClient({ ...OPTIONS, fetch: service.fetch })
+      .listOrders()
+      .all(),
+  );
+  expect(service.gapsMs[0]).toBeGreaterThanOrEqual(20_000);
+  expect(service.gapsMs[0]).toBeLessThanOrEqual(20_250);
+});
+
+test("backs off with full jitter: anything from nothing to a limit that doubles", async () => {
+  const limits = [250, 500, 1_000, 2_000, 4_000, 8_000, 10_000, 10_000];
+  for (const share of [0, 0.5, 0.999]) {
+    vi.spyOn(Math, "random").mockReturnValue(share);
+    const service = new ScriptedService(unreachable);
+    const client = createClient({ ...OPTIONS, fetch: service.fetch, retries: limits.length });
+    const outcome = await settled(client.listOrders().all());
+    expect(outcome).toMatchObject({ reason: { code: "network_error", status: null } });
+    expect(service.gapsMs).toHaveLength(limits.length);
+    service.gapsMs.forEach((gap, index) => {
+      const expected = limits[index]! * share;
+      expect(gap).toBeGreaterThanOrEqual(expected);
+      expect(gap).toBeLessThanOrEqual(expected + 2);
+    });
+  }
+});
+
+test("the number of repetitions is bounded, and each is told", async () => {
+  const retries: Retry[] = [];
+  const service = new ScriptedService(failed(500, "internal_error"));
+  const client = createClient({
+    ...OPTIONS,
+    fetch: service.fetch,
+    retries: 2,
+    onRetry: (retry) => retries.push(retry),
+  });
+  expect(await settled(client.cancelOrder(1n))).toMatchObject({
+    reason: { code: "internal_error", status: 500 },
+  });
+  expect(service.requests).toHaveLength(3);
+  expect(retries.map(({ attempt, error }) => [attempt, error.code])).toEqual([
+    [1, "internal_error"],
+    [2, "internal_error"],
+  ]);
+});
+
+test("what would take too long fails at once, and says how long", async () => {
+  const service = new ScriptedService(refused(86_400));
+  const client = createClient({ ...OPTIONS, fetch: service.fetch });
+  expect(await settled(client.listOrders().all())).toMatchObject({
+    reason: { code: "rate_limit_exceeded", retryAfterSeconds: 86_400 },
+  });
+  expect(service.requests).toHaveLength(1);
+});
+
+test("a ban is waited for like any Retry-After", async () => {
+  const banned = failed(429, "api_key_banned", { "Retry-After": "60" });
+  const service = new ScriptedService(banned, cancelled);
+  const client = createClient({ ...OPTIONS, fetch: service.fetch });
+  expect(await settled(client.cancelOrder(1n))).toMatchObject({ value: "cancelled" });
+  expect(service.gapsMs[0]).toBeGreaterThanOrEqual(60_000);
+});
+
+test("a proxy's 502 is repeated", async () => {
+  const service = new ScriptedService(
+    () => new Response("Bad Gateway", { status: 502 }),
+    cancelled,
+  );
+  const client = createClient({ ...OPTIONS, fetch: service.fetch });
+  expect(await settled(client.cancelOrder(1n))).toMatchObject({ value: "cancelled" });
+});
+
+test("a service that does not answer is a timeout, whether fetch heeds the signal or not", async () => {
+  for (const answer of [silent, () => new Promise<Response>(() => undefined)]) {
+    const service = new ScriptedService(answer);
+    const client = createClient({ ...OPTIONS, fetch: service.fetch, timeoutMs: 700, retries: 1 });
+    const startMs = performance.now();
+    expect(await settled(client.cancelOrder(1n))).toMatchObject({ reason: { code: "timeout" } });
+    expect(service.requests).toHaveLength(2);
+    expect(performance.now() - startMs).toBeLessThanOrEqual(1_400 + 252);
+  }
+});
+
+test("a list that stops arriving is broken; one that arrives slowly is not", async () => {
+  const slow = (gapMs: number) => () => {
+    let parts = 0;
+    const stream = new ReadableStream<Uint8Array>({
+      async pull(controller) {
+        await new Promise((resolve) => setTimeout(resolve, gapMs));
+        parts += 1;
+        const text = parts < 10 ? `${parts === 1 ? "[" : ","}{"id":${parts}}` : "]";
+        controller.enqueue(new TextEncoder().encode(text));
+        if (parts === 10) controller.close();
+      },
+    });
+    return new Response(stream, { headers: { "Content-Type": "application/json" } });
+  };
+  const client = (gapMs: number) =>
+    createClient({
+      ...OPTIONS,
+      fetch: new ScriptedService(slow(gapMs)).fetch,
+      timeoutMs: 1_000,
+      retries: 0,
+    });
+  const arrived = await settled(client(900).listOrders().all());
+  expect(arrived).toMatchObject({ status: "fulfilled", value: { length: 9 } });
+  const stopped = await settled(client(1_100).listOrders().all());
+  expect(stopped).toMatchObject({ reason: { code: "broken_list", cause: { code: "timeout" } } });
+});
+
+test.each([
+  ["an answer", new ScriptedService(silent)],
+  ["a repetition", new ScriptedService(refused(60))],
+  ["an answer to a fetch that ignores it", new ScriptedService(() => new Promise(() => undefined))],
+])("an abort while waiting for %s ends the call at once, with its reason", async (_, service) => {
+  const abort = new AbortController();
+  const reason = new Error("enough");
+  const client = createClient({ ...OPTIONS, fetch: service.fetch });
+  setTimeout(() => abort.abort(reason), 5_000);
+  const startMs = performance.now();
+  const outcome = await settled(client.cancelOrder(1n, { signal: abort.signal }));
+  expect(outcome).toMatchObject({ status: "rejected", reason });
+  expect(performance.now() - startMs).toBe(5_000);
+  expect(service.requests).toHaveLength(1);
+});
+
+test("an abort before the call sends nothing", async () => {
+  const service = new ScriptedService(cancelled);
+  const client = createClient({ ...OPTIONS, fetch: service.fetch });
+  const signal = AbortSignal.abort(new Error("enough"));
+  await expect(client.cancelOrder(1n, { signal })).rejects.toThrow("enough");
+  await expect(client.listOrders({ signal }).all()).rejects.toThrow("enough");
+  await expect(client.cancelOrders([1n], { signal })).rejects.toMatchObject({
+    code: "batch_interrupted",
+    unsettledIds: [1n],
+    cause: { message: "enough" },
+  });
+  expect(service.requests).toHaveLength(0);
+});

@@ -1,0 +1,90 @@
+/** A request that the double was sent. */
+export interface SentRequest {
+  readonly method: string;
+  readonly url: string;
+  readonly headers: Headers;
+  readonly signal: AbortSignal | null;
+  readonly atMs: number;
+}
+
+type Answer = (request: SentRequest) => Response | Promise<Response>;
+
+/** Stands in for `fetch`: gives the scripted answers in turn, the last one for ever. */
+export class ScriptedService {
+  readonly requests: SentRequest[] = [];
+  readonly #answers: readonly Answer[];
+
+  constructor(...answers: readonly Answer[]) {
+    this.#answers = answers;
+  }
+
+  readonly fetch = async (
+    input: RequestInfo | URL | string,
+    init: RequestInit = {},
+  ): Promise<Response> => {
+    const request = {
+      method: init.method ?? "GET",
+      url: input instanceof Request ? input.url : input.toString(),
+      headers: new Headers(init.headers as Record<string, string>),
+      signal: init.signal ?? null,
+      atMs: performance.now(),
+    };
+    this.requests.push(request);
+    const answer = this.#answers[this.requests.length - 1] ?? this.#answers.at(-1);
+    if (answer === undefined) throw new Error("no answer is scripted");
+    return answer(request);
+  };
+
+  /** Milliseconds between each request and the one before it. */
+  get gapsMs(): number[] {
+    return this.requests.slice(1).map(({ atMs }, index) => atMs - this.requests[index]!.atMs);
+  }
+}
+
+export const OPTIONS = { apiKey: "sord_test", baseUrl: "https://orders.example" };
+
+export function list(...parts: readonly (string | Error)[]): Answer {
+  return () => new Response(body(parts), { headers: { "Content-Type": "application/json" } });
+}
+
+export function cancelled(): Response {
+  return new Response(null, { status: 204 });
+}
+
+export function failed(
+  status: number,
+  code: string,
+  headers: Record<string, string> = {},
+): () => Response {
+  return () =>
+    Response.json(
+      { code, message: `about ${code}`, status },
+      { status, headers: { "X-Request-Id": "request-1", ...headers } },
+    );
+}
+
+export function unreachable(): never {
+  throw new TypeError("fetch failed");
+}
+
+/** Answers nothing, and heeds the signal. */
+export function silent({ signal }: SentRequest): Promise<Response> {
+  return new Promise((_, reject) => {
+    signal?.addEventListener("abort", () => reject(signal.reason));
+  });
+}
+
+function body(parts: readonly (string | Error)[]): ReadableStream<Uint8Array> {
+  const queue = [...parts];
+  return new ReadableStream(
+    {
+      pull(controller) {
+        const part = queue.shift();
+        if (part === undefined) controller.close();
+        else if (part instanceof Error) controller.error(part);
+        else controller.enqueue(new TextEncoder().encode(part));
+      },
+    },
+    { highWaterMark: 0 },
+  );
+}
