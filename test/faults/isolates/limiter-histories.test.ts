@@ -79,7 +79,7 @@ describe("several isolates, late and failing calls, evictions, changes of plan",
           await play(world, history);
           await world.drain();
           for (const exchange of world.exchanges) {
-            const { by, policy, known, foreseen, foreseenEarlier, answer } = exchange;
+            const { by, policy, known, foreseen, foreseenBefore, answer } = exchange;
             if (by !== "memory") continue;
             expect(answer!.admitted).toBe(false);
             // A change or a reset that another isolate has brought is met within 30 seconds.
@@ -89,7 +89,7 @@ describe("several isolates, late and failing calls, evictions, changes of plan",
             if (foreseen.banned && !answer!.banned) continue;
             compared += 1;
             const { words, seconds } = wordsOf(answer!);
-            const expected = [foreseen, foreseenEarlier]
+            const expected = [foreseen, ...foreseenBefore]
               .map(wordsOf)
               .find((other) => isDeepStrictEqual(other.words, words));
             expect(expected?.words).toStrictEqual(words);

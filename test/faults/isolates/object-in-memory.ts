@@ -7,6 +7,7 @@ import {
   type Quota,
   type QuotaPolicy,
 } from "../../../src/rate-limit/decision.ts";
+import { windowEndMs } from "../../../src/rate-limit/windows.ts";
 import { readRecord, type StoredRecord, toStored } from "../../../src/rate-limit/stored-record.ts";
 
 /** One Durable Object of the limiter, told the time with every call. */
@@ -36,6 +37,17 @@ export class ObjectInMemory {
   /** What a request would be answered now. */
   foresee(policy: QuotaPolicy, nowMs: number): Decision {
     return decide(this.record, policy, this.#bans, nowMs).decision;
+  }
+
+  /** What a request would have been answered before each window that ended in the last while. */
+  foreseeBefore(policy: QuotaPolicy, nowMs: number, whileMs: number): Decision[] {
+    const { minute, day } = this.record ?? { minute: null, day: null };
+    return [
+      ...(minute === null ? [] : [windowEndMs("minute", minute)]),
+      ...(day === null ? [] : [windowEndMs("day", day)]),
+    ]
+      .filter((endMs) => endMs <= nowMs && endMs > nowMs - whileMs)
+      .map((endMs) => this.foresee(policy, endMs - 1));
   }
 
   /** Loses what is not stored. */

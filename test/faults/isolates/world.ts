@@ -22,9 +22,10 @@ export interface Exchange {
   readonly isolate: number;
   readonly policy: QuotaPolicy;
   readonly sentMs: number;
-  /** What the object would have answered when the request was sent, and the longest latency before. */
+  /** What the object would have answered when the request was sent. */
   readonly foreseen: Decision;
-  readonly foreseenEarlier: Decision;
+  /** What it would have answered a latency before, where a window ended in between. */
+  readonly foreseenBefore: readonly Decision[];
   /** The revision and the resets that the object knew of then. */
   readonly known: { readonly revision: number; readonly resets: number };
   /** Who decided what was answered, and in which life of the isolate. */
@@ -118,7 +119,7 @@ export class World {
       policy,
       sentMs: this.nowMs,
       foreseen: this.object.foresee(policy, this.nowMs),
-      foreseenEarlier: this.object.foresee(policy, this.nowMs - MAX_LATENCY_MS),
+      foreseenBefore: this.object.foreseeBefore(policy, this.nowMs, MAX_LATENCY_MS),
       known: {
         revision: this.object.record?.revision ?? 0,
         resets: this.object.record?.resets ?? 0,
