@@ -2,13 +2,22 @@ import { cloudflareTest, readD1Migrations } from "@cloudflare/vitest-pool-worker
 import { defineConfig } from "vitest/config";
 
 /** Tests of pure code, which needs no platform. */
-const CORE_TESTS = ["test/config.test.ts", "test/rate-limit/**/*.test.ts"];
+const CORE_TESTS = [
+  "test/config.test.ts",
+  "test/faults/isolates/*.test.ts",
+  "test/rate-limit/**/*.test.ts",
+];
 
 /** Tests of the Durable Object run with all others inside workerd. */
 const OBJECT_TESTS = "test/rate-limit/durable-object*.test.ts";
 
 /** Tests of the commands and of whole processes. */
-const NODE_TESTS = ["test/cli/**/*.test.ts", "test/deploy/**/*.test.ts", "test/e2e/**/*.test.ts"];
+const NODE_TESTS = [
+  "test/cli/**/*.test.ts",
+  "test/deploy/**/*.test.ts",
+  "test/e2e/**/*.test.ts",
+  "test/fuzz/sockets/*.test.ts",
+];
 
 export default defineConfig({
   test: {
@@ -26,7 +35,7 @@ export default defineConfig({
         test: {
           name: "worker",
           include: ["test/!(rate-limit|bench|soak)/**/*.test.ts", OBJECT_TESTS],
-          exclude: NODE_TESTS,
+          exclude: [...NODE_TESTS, "test/faults/isolates/*.test.ts"],
         },
       },
       {

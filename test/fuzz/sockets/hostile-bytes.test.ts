@@ -1,0 +1,161 @@
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import fc from "fast-check";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { createApiKey, insertApiKeys } from "../../../src/api-keys/administration.ts";
+import { openLocalDatabase } from "../../../src/cli/database/local.ts";
+import { ERROR_STATUS } from "../../../src/errors.ts";
+import { bundleService } from "../../bench/bundle.ts";
+import { Server } from "../../bench/server.ts";
+import { converse, firstAnswer, type WireAnswer } from "./conversation.ts";
+
+const folder = mkdtempSync(join(tmpdir(), "store-orders-fuzz-"));
+const limits = { perMinute: 1_000_000, perDay: 1_000_000 };
+const { key, record } = createApiKey(
+  { name: "Fuzz", plan: "enterprise", limits, expiresAt: null },
+  new Date(),
+);
+
+let server: Server;
+let port: number;
+
+beforeAll(async () => {
+  const database = await openLocalDatabase(folder);
+  await insertApiKeys(database.orm, [record]);
+  await database.close();
+  server = await Server.start(await bundleService(folder), { store: folder, hasObjects: true });
+  port = Number(new URL(server.url).port);
+}, 120_000);
+
+afterAll(async () => {
+  await server[Symbol.asyncDispose]();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+/** Stands for a text that is too long to be shown in the report of a failure. */
+const LONG = "{long}";
+const expand = (request: string) => request.replaceAll(LONG, "a".repeat(20_000));
+
+const anyByte = fc.integer({ min: 0, max: 0xff });
+const bytesOf = (arbitrary: fc.Arbitrary<number>, maxLength: number) =>
+  fc.array(arbitrary, { maxLength }).map((bytes) => String.fromCharCode(...bytes));
+
+const anyMethod = fc.oneof(
+  { weight: 8, arbitrary: fc.constantFrom("GET", "HEAD", "DELETE") },
+  fc.constantFrom("TRACE", "CONNECT", "TRACK", "get", "BREW", "", "GET GET", "PRI", "M-SEARCH"),
+  bytesOf(anyByte, 8),
+);
+
+const anyTarget = fc.oneof(
+  { weight: 6, arbitrary: fc.constantFrom("/v1/store/orders", "/v1/store/orders/1", "/v1") },
+  fc.constantFrom("*", "", "//", "http://[", "http://other.example/v1", "/v1/../v1/store/orders"),
+  bytesOf(fc.integer({ min: 0x21, max: 0xff }), 30).map((text) => `/v1/store/orders/${text}`),
+  fc
+    .constantFrom("%", "%ff", "%00", "%0a", "%c0%af", "1%0d%0aX-Evil:%201")
+    .map((id) => `/v1/${id}`),
+  fc.constantFrom(`/v1/${LONG}`, `/v1/store/orders/${LONG}`),
+);
+
+const anyVersion = fc.oneof(
+  { weight: 16, arbitrary: fc.constant("HTTP/1.1") },
+  fc.constantFrom("HTTP/1.0", "HTTP/0.9", "HTTP/2.0", "HTTP/9.9", "", "HTP/1.1", "http/1.1"),
+);
+
+const HEADER_LINES = [
+  [`Authorization: Bearer ${key}`, "Authorization: Basic eDp5", "Authorization:", "Host: a"],
+  ["Content-Length: 5", "Content-Length: -1", "Content-Length: 99999999999999999999"],
+  ["Transfer-Encoding: chunked", "Transfer-Encoding: chunked, gzip", "Expect: 100-continue"],
+  ["Connection: keep-alive", "Connection: Upgrade", "Upgrade: websocket", "Upgrade: h2c"],
+  ["CF-Connecting-IP: 192.0.2.1", "CF-Connecting-IP: \xff", "X-Request-Id: a\tb", ": none"],
+  ["If-None-Match: *", 'If-None-Match: "\xe9"', "Range: bytes=0-1", "no colon", " folded: 1"],
+].flat();
+
+const anyLine = fc.oneof(
+  { weight: 16, arbitrary: fc.constantFrom(...HEADER_LINES) },
+  bytesOf(fc.integer({ min: 0x20, max: 0xff }), 40).map((text) => `Authorization: Bearer ${text}`),
+  bytesOf(anyByte, 40).map((text) => `X-Text: ${text}`),
+  bytesOf(anyByte, 20),
+  fc.constant(`X-Long: ${LONG}`),
+);
+
+const anyRequest = fc
+  .record({
+    method: anyMethod,
+    target: anyTarget,
+    version: anyVersion,
+    lines: fc.array(anyLine, { maxLength: 6 }),
+    newline: fc.oneof({ weight: 16, arbitrary: fc.constant("\r\n") }, fc.constantFrom("\n", "\r")),
+    body: fc.oneof({ weight: 3, arbitrary: fc.constant("") }, bytesOf(anyByte, 40)),
+  })
+  .map(({ method, target, version, lines, newline, body }) =>
+    [
+      `${method} ${target} ${version}`,
+      "Host: localhost",
+      "Connection: close",
+      ...lines,
+      "",
+      body,
+    ].join(newline),
+  );
+
+const anyNonsense = bytesOf(anyByte, 200);
+
+/**
+ * What the local server in front of the Worker answers 500 by itself: it makes no URL of two hosts or
+ * of an asterisk, and has no tunnels.
+ */
+const FAILS_BEFORE_US = /^CONNECT |[\r\n]Host: a|^\S+ (?:\*|http:\/\/\[) /;
+
+/** Whether the Worker gave the answer, and not the server in front of it. */
+const isOurs = ({ headers }: WireAnswer) => headers.has("x-request-id");
+
+function expectDocumented({ status, headers, body }: WireAnswer, request: string): void {
+  expect([200, 204, 304, 401, 404, 405, 409, 429]).toContain(status);
+  for (const [name, values] of headers) expect(values, name).toHaveLength(1);
+  expect(headers.has("x-evil")).toBe(false);
+  if (status < 400 || request.startsWith("HEAD ")) return;
+  const error = JSON.parse(Buffer.from(body, "latin1").toString("utf8")) as Record<string, unknown>;
+  expect(Object.keys(error).toSorted()).toStrictEqual(["code", "message", "status"]);
+  expect(ERROR_STATUS).toHaveProperty(String(error["code"]), status);
+}
+
+const AUTHORIZED = Buffer.from(
+  `GET /v1/store/orders HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nAuthorization: Bearer ${key}\r\n\r\n`,
+);
+
+async function expectAlive(): Promise<void> {
+  const answer = firstAnswer(await converse(port, AUTHORIZED, 4_000));
+  expect(answer).toMatchObject({ status: 200, body: "[]" });
+}
+
+test("whatever bytes arrive, the service answers as documented or not at all, and lives on", async () => {
+  const AT_ONCE = 16;
+  const ours = new Set<number>();
+  await fc.assert(
+    fc.asyncProperty(
+      fc.array(fc.oneof({ weight: 8, arbitrary: anyRequest }, anyNonsense), {
+        minLength: AT_ONCE,
+        maxLength: AT_ONCE,
+      }),
+      async (requests) => {
+        const received = await Promise.all(
+          requests.map((request) => converse(port, Buffer.from(expand(request), "latin1"))),
+        );
+        received.forEach((text, index) => {
+          const answer = firstAnswer(text);
+          if (answer === null) return;
+          if (isOurs(answer)) {
+            expectDocumented(answer, requests[index]!);
+            ours.add(answer.status);
+          } else if (!FAILS_BEFORE_US.test(requests[index]!)) {
+            expect([400, 413, 414, 431, 501, 505]).toContain(answer.status);
+          }
+        });
+        await expectAlive();
+      },
+    ),
+    { numRuns: 40, endOnFailure: true },
+  );
+  expect([...ours]).toEqual(expect.arrayContaining([200, 401, 404, 429]));
+}, 120_000);
