@@ -128,10 +128,18 @@ export class Service {
         { timeout: END_MS, interval: 100 },
       );
     } catch (error) {
-      for (const { pid } of left) process.kill(pid, "SIGKILL");
+      for (const { pid } of left) kill(pid);
       throw new Error(`outlived ${signal}: ${JSON.stringify(left)}`, { cause: error });
     }
     await this.exited();
+  }
+}
+
+function kill(pid: number): void {
+  try {
+    process.kill(pid, "SIGKILL");
+  } catch {
+    // It has ended meanwhile.
   }
 }
 
