@@ -6,7 +6,7 @@ import type { AppEnv } from "./app-env.ts";
 import type { Config } from "./config.ts";
 import { crossOrigin } from "./cross-origin.ts";
 import { DatabaseUnavailableError } from "./db/availability.ts";
-import { ApiError, writeError } from "./errors.ts";
+import { ApiError, quote, writeError } from "./errors.ts";
 import { logEvent } from "./log.ts";
 import { readOrderListAhead } from "./orders/read-ahead.ts";
 import { orderRoutes } from "./orders/routes.ts";
@@ -42,7 +42,7 @@ export function createApp(config: Config): Hono<AppEnv> {
     .notFound((c) => {
       throw new ApiError(
         "not_found",
-        `There is nothing at ${c.req.path}. Orders are at /v1/store/orders.`,
+        `There is nothing at ${quote(c.req.path)}. Orders are at /v1/store/orders.`,
       );
     })
     .onError((error, c) => writeError(c, toApiError(error, c)));

@@ -44,3 +44,8 @@ export function writeError(c: Context, { code, message, headers }: ApiError): Re
   const status = ERROR_STATUS[code];
   return c.json({ code, message, status }, status, { ...headers });
 }
+
+/** What a caller sent, as a message can repeat it: quoted, and cut off where it is long. */
+export function quote(text: string): string {
+  return JSON.stringify(text.length <= 100 ? text : `${text.slice(0, 100)}…`);
+}

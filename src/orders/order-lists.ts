@@ -95,6 +95,8 @@ export class OrderLists {
       if (first.version !== version) return;
       const list = orderListStream(pages, first, { oneVersionOnly: true });
       if (!(await cacheOrderList(version, list))) return;
+    } catch {
+      return; // The list was sent; that it is not cached costs the next one time, nothing else.
     } finally {
       offer.isOpen = false;
     }

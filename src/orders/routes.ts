@@ -1,7 +1,7 @@
 import { Hono } from "hono";
 import type { AppEnv } from "../app-env.ts";
 import type { Config } from "../config.ts";
-import { ApiError } from "../errors.ts";
+import { ApiError, quote } from "../errors.ts";
 import { methodNotAllowed } from "../method-not-allowed.ts";
 import { cancelOrder } from "./cancel-order.ts";
 import { orderIdSchema } from "./order.ts";
@@ -22,7 +22,7 @@ export function orderRoutes({ databaseTimeoutMs }: Config) {
       if (!id.success) {
         throw new ApiError(
           "order_not_found",
-          `No order has the id ${JSON.stringify(text)}: an orderId is an int64 in decimal, such as 42.`,
+          `No order has the id ${quote(text)}: an orderId is an int64 in decimal, such as 42.`,
         );
       }
       const result = await cancelOrder(c.env.DB, id.data, databaseTimeoutMs);
