@@ -42,7 +42,7 @@ describe("parseOrder", () => {
     ['{"id":[1]}', `id: ${INTEGER}, got an array`],
     ['{"id":9223372036854775808}', `id: ${INTEGER}, got 9223372036854775808`],
     ['{"id":-9223372036854775809}', `id: ${INTEGER}, got -9223372036854775809`],
-    [`{"id":${"9".repeat(50_000)}}`, `id: ${INTEGER}, got ${"9".repeat(57)}...`],
+    [`{"id":${"9".repeat(80)}}`, `id: ${INTEGER}, got ${"9".repeat(57)}...`],
     ['{"id":1,"quantity":null}', `quantity: ${INTEGER}, got null`],
     ['{"id":1,"complete":1}', "complete: expected true or false, got 1"],
     ['{"id":1,"complete":null}', "complete: expected true or false, got null"],

@@ -79,11 +79,24 @@ describe("readElements", () => {
     ["[{}] {}", "there is text after the end of the array"],
     ["[{}]]", "there is text after the end of the array"],
     ["[][]", "there is text after the end of the array"],
-    [`{}\n${" ".repeat(MAX_ELEMENT_CHARACTERS + 1)}`, "line 2: longer than 65536 characters"],
-    [`["${"x".repeat(MAX_ELEMENT_CHARACTERS)}`, "element 1: longer than 65536 characters"],
   ])("refuses %j", async (text, message) => {
     await expect(read(text)).rejects.toThrow(message);
     await expect(read(text, [1, 2, 5])).rejects.toThrow(message);
+  });
+
+  it("refuses an element that is too long to be an order, before it is complete", async () => {
+    const long = "x".repeat(MAX_ELEMENT_CHARACTERS + 1);
+    await expect(read(`{}\n${long}`)).rejects.toThrow("line 2: longer than 65536 characters");
+    await expect(read(`[{},"${long}`)).rejects.toThrow("element 2: longer than 65536 characters");
+  });
+
+  it("knows an escaped quote from a closing one wherever the text is cut", async () => {
+    const elements = ['"\\"],"', '{"\\\\":"[\\\\\\""}', '"\\\\"'];
+    const text = `[${elements.join()}]`;
+    for (let cut = 0; cut <= text.length; cut += 1) {
+      const found = await read(text, [cut]);
+      expect(found.map(([, , json]) => json)).toEqual(elements);
+    }
   });
 
   it.each([[[0x7b, 0xff, 0x7d]], [[0x7b, 0x7d, 0xc3]]])(
