@@ -1,0 +1,70 @@
+import type { Observer } from "./observer.ts";
+
+/** What a D1 database and a session of one have in common. */
+type StatementSource = Pick<D1DatabaseSession, "prepare" | "batch">;
+
+/**
+ * A D1 database that shows each query to an observer. What D1 tells of a statement comes with the
+ * results of `all` alone, so that every way to read goes through it.
+ */
+export class ObservedDatabase {
+  readonly #source: StatementSource & Partial<Pick<D1Database, "withSession">>;
+  readonly #observer: Observer;
+
+  constructor(source: D1Database | D1DatabaseSession, observer: Observer) {
+    this.#source = source;
+    this.#observer = observer;
+  }
+
+  withSession(constraint: D1SessionConstraint): ObservedDatabase {
+    const session = this.#source.withSession?.(constraint);
+    if (session === undefined) throw new Error("A session has no sessions.");
+    return new ObservedDatabase(session, this.#observer);
+  }
+
+  prepare(query: string): ObservedStatement {
+    return new ObservedStatement(this.#source.prepare(query), this.#observer);
+  }
+
+  async batch(statements: readonly ObservedStatement[]): Promise<D1Result[]> {
+    await this.#observer.beforeQuery();
+    const results = await this.#source.batch(statements.map(({ statement }) => statement));
+    for (const { meta } of results) this.#observer.afterStatement(meta);
+    return results;
+  }
+}
+
+class ObservedStatement {
+  readonly statement: D1PreparedStatement;
+  readonly #observer: Observer;
+
+  constructor(statement: D1PreparedStatement, observer: Observer) {
+    this.statement = statement;
+    this.#observer = observer;
+  }
+
+  bind(...values: unknown[]): ObservedStatement {
+    return new ObservedStatement(this.statement.bind(...values), this.#observer);
+  }
+
+  async all(): Promise<D1Result<Record<string, unknown>>> {
+    await this.#observer.beforeQuery();
+    const result = await this.statement.all();
+    this.#observer.afterStatement(result.meta);
+    return result;
+  }
+
+  run(): Promise<D1Result> {
+    return this.all();
+  }
+
+  async first(): Promise<Record<string, unknown> | null> {
+    const { results } = await this.all();
+    return results[0] ?? null;
+  }
+
+  async raw(): Promise<unknown[][]> {
+    const { results } = await this.all();
+    return results.map((row) => Object.values(row));
+  }
+}

@@ -1,0 +1,118 @@
+import { type Spread, spreadOf } from "./rounds.ts";
+
+/** One line of the benchmark's table. */
+export interface Result {
+  readonly what: string;
+  /** The service's figure with its unit. */
+  readonly service: string;
+  /** The figure that it is held against, with its unit; empty where there is none. */
+  readonly peer: string;
+  /** The ratio, or whatever else is held to the target. */
+  readonly ratio: Spread | null;
+  /** The same ratio by the processor time of each process, which other work on the machine leaves alone. */
+  readonly processorRatio?: Spread;
+  readonly target: { readonly atLeast: number } | { readonly atMost: number } | null;
+}
+
+/** What one kind of request costs. */
+export interface Cost {
+  readonly request: string;
+  readonly objectCalls: number;
+  readonly objectRowsWritten: number;
+  readonly queries: number;
+  readonly rowsRead: number;
+  readonly rowsWritten: number;
+  readonly dollarsPerMillion: number;
+}
+
+export interface Report {
+  readonly results: readonly Result[];
+  readonly costs: readonly Cost[];
+}
+
+/** Whether the target is met; `null` where there is none. */
+export function isMet({ ratio, target }: Result): boolean | null {
+  if (ratio === null || target === null) return null;
+  return "atLeast" in target ? ratio.median >= target.atLeast : ratio.median <= target.atMost;
+}
+
+/** The report as the tables of README. */
+export function toMarkdown({ results, costs }: Report): string {
+  const tables = [];
+  if (results.length > 0) {
+    tables.push(
+      table(
+        [
+          "What",
+          "Service",
+          "Held against",
+          "Median (min–max)",
+          "By processor time",
+          "Target",
+          "Met",
+        ],
+        results.map((result) => [
+          result.what,
+          result.service,
+          result.peer,
+          result.ratio === null ? "" : spreadText(result.ratio),
+          result.processorRatio === undefined ? "" : spreadText(result.processorRatio),
+          targetText(result),
+          { true: "yes", false: "**no**", null: "" }[`${isMet(result)}`],
+        ]),
+      ),
+    );
+  }
+  if (costs.length > 0) {
+    tables.push(
+      table(
+        [
+          "Request",
+          "Object calls",
+          "Object rows written",
+          "D1 queries",
+          "D1 rows read",
+          "D1 rows written",
+          "$ per million",
+        ],
+        costs.map((cost) => [
+          cost.request,
+          ...[
+            cost.objectCalls,
+            cost.objectRowsWritten,
+            cost.queries,
+            cost.rowsRead,
+            cost.rowsWritten,
+          ].map(number),
+          cost.dollarsPerMillion.toFixed(3),
+        ]),
+      ),
+    );
+  }
+  return tables.join("\n\n");
+}
+
+/** A number with three digits that count. */
+export function number(value: number): string {
+  const digits = Math.abs(value) >= 100 ? Math.round(value) : Number(value.toPrecision(3));
+  return digits.toLocaleString("en");
+}
+
+/** The middle of some figures, with their unit. */
+export function medianText(figures: readonly number[], unit: string): string {
+  return `${number(spreadOf(figures).median)} ${unit}`;
+}
+
+function spreadText({ median, min, max }: Spread): string {
+  return min === max ? number(median) : `${number(median)} (${number(min)}–${number(max)})`;
+}
+
+function targetText({ target }: Result): string {
+  if (target === null) return "";
+  return "atLeast" in target ? `≥ ${number(target.atLeast)}` : `≤ ${number(target.atMost)}`;
+}
+
+function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
+  const line = (cells: readonly string[]) => `| ${cells.join(" | ")} |`;
+  return [line(head), line(head.map(() => "---")), ...rows.map(line)].join("\n");
+}

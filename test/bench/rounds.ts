@@ -1,0 +1,48 @@
+/** What takes part in a comparison: each call is one turn. */
+export type Contestants<Name extends string, Figure> = Readonly<
+  Record<Name, () => Promise<Figure>>
+>;
+
+/** The figures of several runs. */
+export interface Spread {
+  readonly median: number;
+  readonly min: number;
+  readonly max: number;
+}
+
+/**
+ * Lets the contestants take turns, in the opposite order in every other round, so that whatever else
+ * the machine does meets them alike. One turn each goes before, uncounted.
+ */
+export async function takeTurns<Name extends string, Figure>(
+  rounds: number,
+  contestants: Contestants<Name, Figure>,
+): Promise<Record<Name, Figure[]>> {
+  const names = Object.keys(contestants) as Name[];
+  const figures = Object.fromEntries(names.map((name) => [name, []])) as unknown as Record<
+    Name,
+    Figure[]
+  >;
+  for (const name of names) await contestants[name]();
+  for (let round = 0; round < rounds; round += 1) {
+    for (const name of round % 2 === 0 ? names : names.toReversed()) {
+      figures[name].push(await contestants[name]());
+    }
+  }
+  return figures;
+}
+
+/** How many times larger the one's figures are than the other's, round by round. */
+export function ratios(figures: readonly number[], others: readonly number[]): number[] {
+  return figures.map((figure, round) => figure / (others[round] ?? Number.NaN));
+}
+
+export function spreadOf(figures: readonly number[]): Spread {
+  const sorted = figures.toSorted((one, other) => one - other);
+  const middle = sorted.slice(
+    Math.floor((sorted.length - 1) / 2),
+    Math.floor(sorted.length / 2) + 1,
+  );
+  const median = middle.reduce((sum, figure) => sum + figure, 0) / middle.length;
+  return { median, min: sorted[0] ?? Number.NaN, max: sorted.at(-1) ?? Number.NaN };
+}

@@ -1,0 +1,78 @@
+import { mkdtemp } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { InvalidArgumentError, Option } from "commander";
+import { createProgram, printJson, runProgram } from "../../src/cli/command-line.ts";
+import { Bench } from "./bench.ts";
+import { type Cost, isMet, type Result, toMarkdown } from "./report.ts";
+import { costs } from "./sections/costs.ts";
+import { largeList } from "./sections/large-list.ts";
+import { memory } from "./sections/memory.ts";
+import { requests } from "./sections/requests.ts";
+import { sideBySide } from "./sections/side-by-side.ts";
+import { size } from "./sections/size.ts";
+import { unchangedList } from "./sections/unchanged-list.ts";
+
+/** Each prints lines of the table of results, except `costs`, which has a table of its own. */
+const SECTIONS = {
+  requests,
+  "side-by-side": sideBySide,
+  "large-list": largeList,
+  memory,
+  "unchanged-list": unchangedList,
+  size,
+  costs,
+} as const satisfies Record<string, (bench: Bench) => Promise<Result[] | Cost[]>>;
+
+type Section = keyof typeof SECTIONS;
+
+interface Options {
+  readonly only?: readonly Section[];
+  readonly rounds: number;
+  readonly orders: number;
+  readonly json?: true;
+}
+
+const program = createProgram(
+  "npm run bench --",
+  "Measures the service against bare Workers, in turns, and prints tables in Markdown.",
+)
+  .addOption(new Option("--only <section...>", "run these alone").choices(Object.keys(SECTIONS)))
+  .option("--rounds <n>", "turns that each takes", atLeast(1), 5)
+  .option("--orders <n>", "orders of the largest store", atLeast(10_000), 1_000_000)
+  .option("--json", "print one JSON value")
+  .addHelpText(
+    "after",
+    "\nEverything is kept in a folder of its own below TMPDIR and removed at the end. A disk that is\n" +
+      "slow to sync hides what the processor does; TMPDIR=/dev/shm, with 2 GB free, has none.\n",
+  )
+  .action(run);
+
+async function run({ only, rounds, orders, json }: Options): Promise<void> {
+  const folder = await mkdtemp(join(tmpdir(), "store-orders-bench-"));
+  await using bench = new Bench({ rounds, orders: roundedTo(100, orders), folder });
+  const results: Result[] = [];
+  const prices: Cost[] = [];
+  for (const name of only ?? (Object.keys(SECTIONS) as Section[])) {
+    if (name === "costs") prices.push(...(await costs(bench)));
+    else results.push(...(await SECTIONS[name](bench)));
+  }
+  const report = { results, costs: prices };
+  if (json)
+    printJson({ ...report, results: results.map((line) => ({ ...line, met: isMet(line) })) });
+  else process.stdout.write(`${toMarkdown(report)}\n`);
+}
+
+function atLeast(least: number): (text: string) => number {
+  return (text) => {
+    const value = Number(text);
+    if (Number.isSafeInteger(value) && value >= least) return value;
+    throw new InvalidArgumentError(`It must be a whole number, at least ${least}.`);
+  };
+}
+
+function roundedTo(step: number, value: number): number {
+  return Math.round(value / step) * step;
+}
+
+await runProgram(program);

@@ -1,0 +1,127 @@
+import { type Bench, listRequest } from "../bench.ts";
+import { answerHeaders, type Request } from "../http.ts";
+import type { Operations } from "../observed/counted-service.ts";
+import { operationsSince } from "../operations.ts";
+import type { Cost } from "../report.ts";
+import { Server } from "../server.ts";
+import { copyStore, type Store } from "../store.ts";
+import { provokeBan } from "./requests.ts";
+
+/** Requests of each kind, over which the operations are averaged. */
+const REQUESTS = 200;
+
+/** Refusals count at once, and enough of them are needed that a refused key stays one meanwhile. */
+const BANS = {
+  BAN_GRACE_SECONDS: "0",
+  BAN_MIN_STRIKES: "1000",
+  BAN_MAX_STRIKES: "1000",
+  BAN_FIRST_SECONDS: "86400",
+};
+
+/** Dollars for a million of each (Cloudflare's published prices, Workers Paid). */
+const DOLLARS = { objectCalls: 0.15, objectRowsWritten: 1, rowsRead: 0.001, rowsWritten: 1 };
+
+interface Kind {
+  readonly request: string;
+  readonly status: number;
+  readonly send: (server: Server, index: number) => Promise<Request> | Request;
+  /** Brings about the state that the requests are to meet. */
+  readonly prepare?: (server: Server) => Promise<void>;
+}
+
+/** What each kind of request costs on a warm isolate, by the operations that it was seen to make. */
+export async function costs(bench: Bench): Promise<Cost[]> {
+  const store = await bench.store(bench.orders / 100);
+  await using server = await Server.start(await bench.worker("observed/counted-service"), {
+    store: await copyStore(store, "costs"),
+    hasObjects: true,
+    vars: BANS,
+  });
+  const counted: Cost[] = [];
+  for (const kind of kinds(store)) {
+    bench.say(`counting the operations of: ${kind.request}`);
+    counted.push(await count(server, kind));
+  }
+  return counted;
+}
+
+function kinds(store: Store): Kind[] {
+  const list = ({ url }: Server) => listRequest(url, store.key);
+  const orders = store.orders.toLocaleString("en");
+  const tagged = { etag: "" };
+  const [refusedKey = "", bannedKey = ""] = store.scarceKeys;
+  return [
+    { request: `list of ${orders}, unchanged`, status: 200, send: list },
+    {
+      request: `list of ${orders}, changed before each`,
+      status: 200,
+      async send(server) {
+        await server.process.idle();
+        await server.changeOrderList();
+        return list(server);
+      },
+    },
+    {
+      request: "304",
+      status: 304,
+      async prepare(server) {
+        tagged.etag = (await answerHeaders(list(server))).headers.etag ?? "";
+      },
+      send: ({ url }) => listRequest(url, store.key, { "If-None-Match": tagged.etag }),
+    },
+    {
+      request: "cancel",
+      status: 204,
+      send(server, index) {
+        const { url, headers } = list(server);
+        return { url: `${url}/${index + 10}`, method: "DELETE", headers: { ...headers } };
+      },
+    },
+    {
+      request: "401",
+      status: 401,
+      send: ({ url }, index) => ({
+        url: `${url}/v1/store/orders`,
+        headers: { "CF-Connecting-IP": `192.0.2.${index % 10}` },
+      }),
+    },
+    {
+      request: "refused",
+      status: 429,
+      prepare: async (server) => void (await answerHeaders(listRequest(server.url, refusedKey))),
+      send: ({ url }) => listRequest(url, refusedKey),
+    },
+    {
+      request: "banned",
+      status: 429,
+      prepare: (server) => provokeBan(listRequest(server.url, bannedKey)),
+      send: ({ url }) => listRequest(url, bannedKey),
+    },
+  ];
+}
+
+async function count(server: Server, { request, status, send, prepare }: Kind): Promise<Cost> {
+  await prepare?.(server);
+  const warmUp = await answerHeaders(await send(server, REQUESTS));
+  if (warmUp.statusCode !== status) throw new Error(`${request}: ${warmUp.statusCode}`);
+  await server.process.idle();
+  await operationsSince(server);
+  const requests = request.includes("changed before") ? 10 : REQUESTS;
+  for (let index = 0; index < requests; index += 1) {
+    const { statusCode } = await answerHeaders(await send(server, index));
+    if (statusCode !== status) throw new Error(`${request}: ${statusCode}`);
+  }
+  await server.process.idle();
+  const each = await operationsSince(server);
+  const mean = (name: keyof Operations) => each[name] / requests;
+  const priced = Object.entries(DOLLARS) as [keyof typeof DOLLARS, number][];
+  return {
+    request,
+    objectCalls: mean("objectCalls"),
+    objectRowsWritten: mean("objectRowsWritten"),
+    queries: mean("queries"),
+    rowsRead: mean("rowsRead"),
+    rowsWritten: mean("rowsWritten"),
+    dollarsPerMillion: priced.reduce((sum, [name, dollars]) => sum + mean(name) * dollars, 0),
+  };
+}

@@ -1,0 +1,95 @@
+import { type Bench, listRequest } from "../bench.ts";
+import { expectedList } from "../order-file.ts";
+import { type Request, timeAnswer } from "../http.ts";
+import { medianText, number, type Result } from "../report.ts";
+import { ratios, spreadOf, takeTurns } from "../rounds.ts";
+import { Server } from "../server.ts";
+import { copyStore } from "../store.ts";
+
+/** A list of a million orders: against the plain way, against the floor, and byte for byte. */
+export async function largeList(bench: Bench): Promise<Result[]> {
+  const store = await bench.store(bench.orders);
+  await using service = await Server.start(await bench.service(), {
+    store: store.folder,
+    hasObjects: true,
+  });
+  await using plain = await Server.start(await bench.worker("peers/plain-list"), {
+    store: await copyStore(store, "plain"),
+  });
+  await using floor = await Server.start(await bench.worker("peers/bare-stream"), {
+    store: await copyStore(store, "floor"),
+  });
+  const list = listRequest(service.url, store.key);
+
+  bench.say("comparing the answer with what was imported");
+  const exact = [await equalBytes(list, store.orderFile)];
+  await service.process.idle();
+  exact.push(await equalBytes(list, store.orderFile));
+
+  bench.say(`listing ${bench.orders} orders, ${bench.rounds} rounds`);
+  const figures = await takeTurns(bench.rounds, {
+    service: async () => {
+      await service.changeOrderList();
+      const times = await timeAnswer(list);
+      await service.process.idle();
+      return times;
+    },
+    floor: () => timeAnswer({ url: floor.url }),
+    cached: () => timeAnswer(list),
+    plain: () => timeAnswer({ url: plain.url }),
+  });
+  const totals = (name: keyof typeof figures) => figures[name].map(({ totalMs }) => totalMs);
+  const firstBytes = (name: keyof typeof figures) =>
+    figures[name].map(({ firstByteMs }) => firstByteMs);
+
+  const orders = number(bench.orders);
+  const serviceText = medianText(totals("service"), "ms");
+  return [
+    {
+      what: `${orders} orders, in all: times faster than \`.all()\` and \`c.json()\``,
+      service: serviceText,
+      peer: medianText(totals("plain"), "ms"),
+      ratio: spreadOf(ratios(totals("plain"), totals("service"))),
+      target: { atLeast: 3.5 },
+    },
+    {
+      what: `${orders} orders, first byte: times sooner`,
+      service: medianText(firstBytes("service"), "ms"),
+      peer: medianText(firstBytes("plain"), "ms"),
+      ratio: spreadOf(ratios(firstBytes("plain"), firstBytes("service"))),
+      target: { atLeast: 100 },
+    },
+    {
+      what: `${orders} orders, scanned: speed of a Worker that only streams the pages`,
+      service: serviceText,
+      peer: medianText(totals("floor"), "ms"),
+      ratio: spreadOf(ratios(totals("floor"), totals("service"))),
+      target: { atLeast: 0.9 },
+    },
+    {
+      what: `${orders} orders, from the cache: times faster than scanned`,
+      service: medianText(totals("cached"), "ms"),
+      peer: serviceText,
+      ratio: spreadOf(ratios(totals("service"), totals("cached"))),
+      target: null,
+    },
+    {
+      what: `${orders} orders, scanned and from the cache: share of bytes as imported`,
+      service: number(exact[0]?.bytes ?? 0) + " bytes",
+      peer: "the imported file",
+      ratio: spreadOf(exact.map(({ isEqual }) => (isEqual ? 1 : 0))),
+      target: { atLeast: 1 },
+    },
+  ];
+}
+
+async function equalBytes(
+  request: Request,
+  orderFile: string,
+): Promise<{ isEqual: boolean; bytes: number }> {
+  const answered: Buffer[] = [];
+  const { bytes } = await timeAnswer(request, (data) => answered.push(data));
+  const expected: Buffer[] = [];
+  for await (const piece of expectedList(orderFile)) expected.push(piece);
+  return { isEqual: Buffer.concat(answered).equals(Buffer.concat(expected)), bytes };
+}

@@ -1,0 +1,31 @@
+import { join } from "node:path";
+import { gzipSync } from "node:zlib";
+import { runWrangler } from "../../../src/cli/wrangler.ts";
+import type { Bench } from "../bench.ts";
+import { number, type Result } from "../report.ts";
+
+/** The size of the bundle, and wrangler's profile of its start. */
+export async function size(bench: Bench): Promise<Result[]> {
+  const { script } = await bench.service();
+  bench.say("profiling the start");
+  const outfile = join(bench.folder, "startup.cpuprofile");
+  const { stdout } = await runWrangler(["check", "startup", "--env=", "--outfile", outfile]);
+  const active = /Active: (?<time>[\d.]+ ms)/.exec(stdout)?.groups?.["time"] ?? "unknown";
+  const window = /Profile window: (?<time>[\d.]+ ms)/.exec(stdout)?.groups?.["time"] ?? "unknown";
+  return [
+    {
+      what: "Bundle",
+      service: `${number(Buffer.byteLength(script) / 1_024)} KiB`,
+      peer: `${number(gzipSync(script).length / 1_024)} KiB with gzip`,
+      ratio: null,
+      target: null,
+    },
+    {
+      what: "Start of an isolate (`wrangler check startup`)",
+      service: `${active} of computing`,
+      peer: `within ${window}`,
+      ratio: null,
+      target: null,
+    },
+  ];
+}
