@@ -47,7 +47,7 @@ describe("npm start on a new store", () => {
   });
 });
 
-describe("npm start on the same store again", () => {
+describe("npm start on the same store again", { timeout: 180_000 }, () => {
   it("keeps the data and the keys, and tells how to make one instead of showing any", async () => {
     const { pro, enterprise } = service.demoKeys;
     expect((await service.cancel(pro, "9223372036854775807")).status).toBe(204);

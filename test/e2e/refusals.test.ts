@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
-import { afterAll, describe, expect, it } from "vitest";
+import { afterAll, describe, expect, it, vi } from "vitest";
 import { runCommand } from "../deploy/run-command.ts";
 import { freePort, Service } from "./service.ts";
 
@@ -67,6 +67,7 @@ describe("npm start", () => {
     writeFileSync(join(root, ".dev.vars"), "BAN_FIRST_SECONDS=soon\nCORS_ORIGINS=nowhere\n");
     const service = await Service.launch(store, { args: ["--empty"], root });
     try {
+      await vi.waitUntil(() => service.hasExited, { timeout: 50_000 });
       expect(await service.exited()).toBe(1);
     } finally {
       await service.end("SIGKILL");
