@@ -10,7 +10,8 @@ export class DatabaseUnavailableError extends Error {
 const STATEMENT_FAULT =
   /SQLITE_(?:ERROR|CONSTRAINT|MISMATCH|RANGE|TOOBIG|AUTH|MISUSE|SCHEMA)|D1_(?:TYPE|COLUMN|DUMP|EXEC)\w*|no such (?:table|column)/;
 
-const BUSY = /SQLITE_BUSY|SQLITE_LOCKED|database is locked/;
+/** The last is how a local D1 reports a lock that it meets after the statement, before it commits. */
+const BUSY = /SQLITE_BUSY|SQLITE_LOCKED|database is locked|Failed to get session commit token/;
 
 /**
  * Asks the database, again after a pause where it was busy: a busy database has done nothing, so
