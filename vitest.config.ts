@@ -1,5 +1,9 @@
 import { cloudflareTest, readD1Migrations } from "@cloudflare/vitest-pool-workers";
 import { defineConfig } from "vitest/config";
+import { buildSite } from "./src/cli/build/site.ts";
+
+// wrangler.toml names its folder, which workerd insists on.
+await buildSite();
 
 /** Tests of pure code, which needs no platform. */
 const CORE_TESTS = [
@@ -14,9 +18,13 @@ const OBJECT_TESTS = "test/rate-limit/durable-object*.test.ts";
 /** Tests of the commands and of whole processes. */
 const NODE_TESTS = [
   "test/cli/**/*.test.ts",
+  "test/client/!(workers).test.ts",
   "test/deploy/**/*.test.ts",
   "test/e2e/**/*.test.ts",
   "test/fuzz/sockets/*.test.ts",
+  "test/openapi/**/*.test.ts",
+  "test/real-clients/**/*.test.ts",
+  "test/reference/**/*.test.ts",
 ];
 
 export default defineConfig({

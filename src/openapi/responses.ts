@@ -10,7 +10,8 @@ interface ErrorAnswer {
   readonly messages: Partial<Record<ErrorCode, string>>;
 }
 
-const ERROR_ANSWERS = {
+/** The answers from 400 on, by the name that each has in the document. */
+export const ERROR_ANSWERS = {
   Unauthorized: {
     description:
       "The API key is missing, malformed, unknown, expired or revoked. Counted against the budget of the client's address, which these headers describe.",

@@ -1,0 +1,87 @@
+import type { Answer } from "./answer.ts";
+import { element, made } from "./element.ts";
+import { meaningOf } from "./meaning.ts";
+
+/** In this order, before the others. */
+const FIRST_HEADERS = [
+  "retry-after",
+  "x-ratelimit-limit",
+  "x-ratelimit-remaining",
+  "x-ratelimit-reset",
+  "ratelimit",
+  "ratelimit-policy",
+  "x-request-id",
+  "etag",
+  "www-authenticate",
+];
+
+/** Names of headers with their usual capitals, which HTTP/2 and browsers do not keep. */
+const SPELLING: Readonly<Record<string, string>> = {
+  etag: "ETag",
+  ratelimit: "RateLimit",
+  "ratelimit-policy": "RateLimit-Policy",
+  "www-authenticate": "WWW-Authenticate",
+  "x-ratelimit-limit": "X-RateLimit-Limit",
+  "x-ratelimit-remaining": "X-RateLimit-Remaining",
+  "x-ratelimit-reset": "X-RateLimit-Reset",
+};
+
+/** The latest answer: status and meaning, body and headers. */
+export class AnswerView {
+  readonly #summary = element("summary", HTMLElement);
+  readonly #answer = element("answer", HTMLElement);
+  readonly #body = element("body", HTMLElement);
+  readonly #bodyNote = element("body-note", HTMLElement);
+  readonly #headers = element("headers", HTMLElement);
+
+  show(answer: Answer): void {
+    const status = made("p");
+    status.className = "status";
+    status.dataset["kind"] = answer.status < 400 ? "good" : "bad";
+    status.append(
+      made("b", `${answer.status} ${answer.statusText}`.trim()),
+      made("span", answer.request),
+    );
+    this.#summary.replaceChildren(status, meaning(meaningOf(answer)));
+    this.#body.textContent = answer.body;
+    this.#bodyNote.hidden = !answer.isCut;
+    this.#bodyNote.textContent = `Only the first ${answer.body.length.toLocaleString("en")} characters are read and shown here.`;
+    this.#headers.replaceChildren(
+      ...sortedHeaders(answer.headers).flatMap(([name, value]) => [
+        made("dt", spelled(name)),
+        made("dd", value),
+      ]),
+    );
+    this.#answer.hidden = false;
+  }
+
+  /** Says something that no answer says. */
+  say(text: string): void {
+    this.#summary.replaceChildren(meaning(text));
+  }
+
+  /** Says that no answer came. */
+  showFailure(error: unknown): void {
+    const reason = error instanceof Error ? error.message : String(error);
+    this.say(`No answer came (${reason}). Is the service running?`);
+    this.#answer.hidden = true;
+  }
+}
+
+function meaning(text: string): HTMLElement {
+  const paragraph = made("p", text);
+  paragraph.className = "meaning";
+  return paragraph;
+}
+
+function sortedHeaders(headers: Headers): [string, string][] {
+  const rank = (name: string) => (FIRST_HEADERS.indexOf(name) + 100) % 100;
+  return [...headers].toSorted(
+    ([a], [b]) =>
+      (FIRST_HEADERS.includes(a) ? rank(a) : 100) - (FIRST_HEADERS.includes(b) ? rank(b) : 100),
+  );
+}
+
+function spelled(name: string): string {
+  return SPELLING[name] ?? name.replace(/(?:^|-)[a-z]/g, (letters) => letters.toUpperCase());
+}

@@ -1,0 +1,31 @@
+import type { Answer } from "./answer.ts";
+import { element } from "./element.ts";
+import { waitMeaning } from "./meaning.ts";
+import { retryAfterIn } from "./quota.ts";
+
+/** Counts `Retry-After` down, and says what the wait means and when it is over. */
+export class Countdown {
+  readonly #box = element("wait", HTMLElement);
+  readonly #seconds = element("wait-seconds", HTMLElement);
+  readonly #meaning = element("wait-meaning", HTMLElement);
+  #endMs: number | null = null;
+
+  show(answer: Answer): void {
+    const seconds = answer.status === 429 ? retryAfterIn(answer.headers) : null;
+    this.#endMs = seconds === null ? null : answer.receivedMs + seconds * 1_000;
+    this.#box.hidden = seconds === null;
+    this.#box.classList.remove("over");
+    this.#meaning.textContent = seconds === null ? "" : waitMeaning(answer);
+    this.tick();
+  }
+
+  tick(): void {
+    if (this.#endMs === null) return;
+    const left = Math.max(0, Math.ceil((this.#endMs - Date.now()) / 1_000));
+    this.#seconds.textContent = `${left} s`;
+    if (left > 0) return;
+    this.#endMs = null;
+    this.#box.classList.add("over");
+    this.#meaning.textContent = "The wait is over: the next request is let in.";
+  }
+}

@@ -1,0 +1,55 @@
+import type { Answer } from "./answer.ts";
+import { element, inside } from "./element.ts";
+import { duration, type Quota, quotaIn, type WindowQuota } from "./quota.ts";
+
+const WINDOWS = { minute: "this minute", day: "today" } as const;
+
+/** From this share of a window on, its meter warns. */
+const LOW_SHARE = 0.2;
+
+/** The two meters: what is left of each window, and when it ends. */
+export class Meters {
+  readonly #root = element("meters", HTMLElement);
+  readonly #subject = element("meters-subject", HTMLElement);
+  #quota: Quota | null = null;
+  #receivedMs = 0;
+
+  show(answer: Answer): void {
+    const quota = quotaIn(answer.headers);
+    if (quota === null) return;
+    this.#quota = quota;
+    this.#receivedMs = answer.receivedMs;
+    // A 401 describes the address; so does a 429 that a bad key leads to, but it cannot be told.
+    this.#subject.textContent =
+      answer.status === 401
+        ? "This is the budget of your address for requests without a valid key."
+        : "";
+    this.tick();
+  }
+
+  /** Brings the meters to the present: a window that has ended is whole again. */
+  tick(): void {
+    if (this.#quota === null) return;
+    for (const name of ["minute", "day"] as const) this.#draw(name, this.#quota[name]);
+  }
+
+  #draw(name: keyof Quota, { limit, remaining, seconds }: WindowQuota): void {
+    const secondsLeft = Math.max(0, seconds - Math.floor((Date.now() - this.#receivedMs) / 1_000));
+    const left = secondsLeft === 0 ? limit : remaining;
+    const meter = inside(this.#root, `[data-window="${name}"]`);
+    meter.dataset["level"] = left === 0 ? "none" : left <= limit * LOW_SHARE ? "low" : "plenty";
+    const figures = `${left.toLocaleString("en")} of ${limit.toLocaleString("en")}`;
+    setText(inside(meter, ".figure"), figures);
+    const ends = secondsLeft === 0 ? "whole again" : `back in ${duration(secondsLeft)}`;
+    setText(inside(meter, ".meter-note"), left === limit && secondsLeft > 0 ? "all of it" : ends);
+    inside(meter, ".fill").style.width = `${(100 * left) / limit}%`;
+    const track = inside(meter, ".track");
+    track.setAttribute("aria-valuemax", String(limit));
+    track.setAttribute("aria-valuenow", String(left));
+    track.setAttribute("aria-valuetext", `${figures} requests left ${WINDOWS[name]}, ${ends}`);
+  }
+}
+
+function setText(target: HTMLElement, text: string): void {
+  if (target.textContent !== text) target.textContent = text;
+}
