@@ -1,0 +1,144 @@
+import { type CreatedKey, createApiKey, insertApiKeys } from "../../src/api-keys/administration.ts";
+import { openLocalDatabase } from "../../src/cli/database/local.ts";
+import { orders } from "../../src/db/schema.ts";
+import type { Limits, Plan } from "../../src/rate-limit/plans.ts";
+import { backingOff, dropping, guessing, hammering, type Holder, patient } from "./clients.ts";
+import type { World } from "./world.ts";
+
+/** One kind of client: how many keys it has and how many clients share each of them. */
+interface Role {
+  readonly name: string;
+  readonly plan: Plan;
+  readonly limits?: Limits;
+  readonly keys: number;
+  readonly clients: number;
+  readonly isWellBehaved: boolean;
+  readonly play: (world: World, holder: Holder) => Promise<void>;
+}
+
+const single = { clients: 1, isWellBehaved: true };
+const hostile = { plan: "free", keys: 2, isWellBehaved: false } as const;
+
+const alone = (paceMs: number) => (world: World, holder: Holder) =>
+  patient(world, holder, paceMs, true);
+const inFleet = (world: World, holder: Holder) => patient(world, holder, 500, false);
+
+const ROLES: readonly Role[] = [
+  { name: "patient", plan: "free", keys: 20, ...single, play: alone(100) },
+  { name: "patient", plan: "pro", keys: 6, ...single, play: alone(60) },
+  { name: "patient", plan: "business", keys: 2, ...single, play: alone(25) },
+  {
+    name: "patient",
+    plan: "enterprise",
+    limits: { perMinute: 3, perDay: 100 },
+    keys: 6,
+    ...single,
+    play: alone(50),
+  },
+  {
+    name: "patient until tomorrow",
+    plan: "enterprise",
+    limits: { perMinute: 40, perDay: 70 },
+    keys: 4,
+    ...single,
+    play: alone(100),
+  },
+  {
+    name: "doubling its wait",
+    plan: "free",
+    keys: 4,
+    ...single,
+    play: (world, holder) => backingOff(world, holder, false),
+  },
+  {
+    name: "doubling its wait with jitter",
+    plan: "free",
+    keys: 4,
+    ...single,
+    play: (world, holder) => backingOff(world, holder, true),
+  },
+  { name: "a fleet", plan: "free", keys: 2, clients: 40, isWellBehaved: true, play: inFleet },
+  { name: "a fleet", plan: "pro", keys: 1, clients: 60, isWellBehaved: true, play: inFleet },
+  {
+    name: "hammering",
+    ...hostile,
+    clients: 3,
+    play: (world, holder) => hammering(world, holder, 30),
+  },
+  {
+    name: "hammering",
+    ...hostile,
+    plan: "business",
+    clients: 4,
+    play: (world, holder) => hammering(world, holder, 20),
+  },
+  {
+    name: "hammering slowly",
+    ...hostile,
+    clients: 1,
+    play: (world, holder) => hammering(world, holder, 300),
+  },
+  { name: "observing", plan: "free", keys: 1, ...single, play: async () => {} },
+  { name: "dropping connections", ...hostile, clients: 2, play: dropping },
+];
+
+/** Addresses from which keys are guessed. */
+const GUESSERS = 6;
+const ORDERS = 1_000;
+/** Every so many of them has shipped. */
+const SHIPPED_EVERY = 10;
+
+/** A key for each role, stored, with the role that it is for. */
+export type Cast = readonly { readonly role: Role; readonly created: CreatedKey }[];
+
+/** Fills the store with orders and with the keys of all roles. */
+export async function prepareStore(folder: string): Promise<Cast> {
+  const cast = ROLES.flatMap((role) =>
+    Array.from({ length: role.keys }, () => {
+      const { name, plan, limits = null } = role;
+      return { role, created: createApiKey({ name, plan, limits, expiresAt: null }, new Date()) };
+    }),
+  );
+  const database = await openLocalDatabase(folder);
+  // Each row has a dozen parameters, of which a statement has a hundred at the most.
+  for (const { created } of cast) await insertApiKeys(database.orm, [created.record]);
+  for (let from = 1; from <= ORDERS; from += 25) {
+    const rows = Array.from({ length: 25 }, (_, index) => BigInt(from + index)).map((id) => ({
+      id,
+      status: Number(id) % SHIPPED_EVERY === 0 ? ("shipped" as const) : ("pending" as const),
+    }));
+    await database.orm.insert(orders).values(rows);
+  }
+  await database.close();
+  return cast;
+}
+
+/** Lets everybody play until the end. */
+export async function playAll(world: World, cast: Cast): Promise<void> {
+  const playing = cast.flatMap(({ role, created }) => {
+    const name = `${role.name}, ${role.plan}, ${created.record.id}`;
+    const holder = { key: created.key, subject: world.subject(name, role.isWellBehaved) };
+    return Array.from({ length: role.clients }, () => role.play(world, holder));
+  });
+  const guesses = Array.from({ length: GUESSERS }, (_, index) => {
+    const address = `203.0.113.${index + 1}`;
+    return guessing(world, address, world.subject(`guessing from ${address}`, false));
+  });
+  await Promise.all([...playing, ...guesses]);
+}
+
+/** What is wrong with the orders, once all is over. */
+export function judgeOrders(world: World, listed: readonly { readonly id: number }[]): string[] {
+  const ids = new Set(listed.map(({ id }) => id));
+  const wrong: string[] = [];
+  for (const [path, times] of world.cancelled) {
+    const id = Number(path.split("/").at(-1));
+    if (times > 1) wrong.push(`order ${id} was cancelled ${times} times`);
+    if (ids.has(id)) wrong.push(`order ${id} is back after it was cancelled`);
+    if (id % SHIPPED_EVERY === 0) wrong.push(`order ${id} was cancelled after it had shipped`);
+  }
+  for (let id = SHIPPED_EVERY; id <= ORDERS; id += SHIPPED_EVERY) {
+    if (!ids.has(id)) wrong.push(`order ${id} had shipped and is gone`);
+  }
+  return wrong;
+}

@@ -1,0 +1,95 @@
+import { generateKey } from "../../src/api-keys/key.ts";
+import type { Answer } from "./answer.ts";
+import type { Subject } from "./referee.ts";
+import type { Ask, World } from "./world.ts";
+
+/** After a connection that failed. */
+const RECONNECT_MS = 300;
+
+/** A key with the subject that its requests are recorded for. */
+export interface Holder {
+  readonly key: string;
+  readonly subject: Subject;
+}
+
+/** Lists, cancels and errs, in turn by chance. */
+function anyAsk({ draw }: World, key: string): Ask {
+  const chance = draw();
+  if (chance < 0.6) return { key };
+  if (chance < 0.8) {
+    return { key, method: "DELETE", path: `/v1/store/orders/${1 + Math.floor(draw() * 1_000)}` };
+  }
+  if (chance < 0.9) return { key, method: "HEAD" };
+  return chance < 0.95 ? { key, method: "POST" } : { key, path: "/v1/none" };
+}
+
+/** Waits exactly as long as it is told. Where it is alone with its key, it must then be admitted. */
+export async function patient(
+  world: World,
+  { key, subject }: Holder,
+  paceMs: number,
+  isAlone: boolean,
+): Promise<void> {
+  let hasWaited = false;
+  for (let sent = 0; world.goesOn(sent); sent++) {
+    const answer = await world.send(subject, anyAsk(world, key));
+    if (answer === null) {
+      hasWaited = false;
+      await world.wait(RECONNECT_MS);
+    } else if (answer.retryAfterSeconds === null) {
+      hasWaited = false;
+      await world.wait(paceMs * (0.5 + world.draw()));
+    } else {
+      if (isAlone && hasWaited) world.wronged.push(`${subject.name} had waited as it was told`);
+      const waitMs = answer.retryAfterSeconds * 1_000;
+      if (Date.now() + waitMs >= world.endMs) return;
+      hasWaited = true;
+      await world.wait(waitMs);
+    }
+  }
+}
+
+/** Knows nothing of Retry-After, but doubles its wait from 0.1 to 5 seconds. */
+export async function backingOff(
+  world: World,
+  { key, subject }: Holder,
+  hasJitter: boolean,
+): Promise<void> {
+  let waitMs = 0;
+  for (let sent = 0; world.goesOn(sent); sent++) {
+    const answer = await world.send(subject, anyAsk(world, key));
+    const isRefused = answer === null || answer.status === 429;
+    waitMs = isRefused ? Math.min(5_000, Math.max(100, waitMs * 2)) : 0;
+    await world.wait(waitMs === 0 ? 50 : hasJitter ? waitMs * world.draw() : waitMs);
+  }
+}
+
+/** Sends on and on, whatever it is told. */
+export async function hammering(
+  world: World,
+  { key, subject }: Holder,
+  paceMs: number,
+): Promise<void> {
+  for (let sent = 0; world.goesOn(sent); sent++) {
+    const answer = await world.send(subject, anyAsk(world, key));
+    await world.wait(answer === null ? RECONNECT_MS : paceMs);
+  }
+}
+
+/** Tries invented keys, old ones and none, from one address. */
+export async function guessing(world: World, address: string, subject: Subject): Promise<void> {
+  for (let sent = 0; world.goesOn(sent); sent++) {
+    const chance = world.draw();
+    const key = chance < 0.4 ? { key: generateKey() } : chance < 0.7 ? { key: "sord_guess" } : {};
+    const answer: Answer | null = await world.send(subject, { ...key, address });
+    await world.wait(answer === null ? RECONNECT_MS : 100 + world.draw() * 200);
+  }
+}
+
+/** Opens connections and drops them. */
+export async function dropping(world: World, { key, subject }: Holder): Promise<void> {
+  for (let sent = 0; world.goesOn(sent); sent++) {
+    await world.drop(subject, key);
+    await world.wait(100 + world.draw() * 100);
+  }
+}

@@ -1,0 +1,81 @@
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { InvalidArgumentError } from "commander";
+import { createProgram, printJson, runProgram } from "../../src/cli/command-line.ts";
+import { bundleService } from "../bench/bundle.ts";
+import { type Cast, judgeOrders, playAll, prepareStore } from "./cast.ts";
+import { type Figures, figuresOf, toMarkdown } from "./report.ts";
+import { Service } from "./service.ts";
+import { World } from "./world.ts";
+
+/** Between two kills in milliseconds: at least, and up to as much again. */
+const KILL_EVERY_MS = 12_000;
+
+interface SoakOptions {
+  readonly minutes: number;
+  readonly seed: number;
+  readonly json: boolean;
+}
+
+async function soak({ minutes, seed, json }: SoakOptions): Promise<void> {
+  const folder = await mkdtemp(join(tmpdir(), "store-orders-soak-"));
+  const bundleFile = join(folder, "bundle.json");
+  const store = join(folder, "store");
+  await writeFile(bundleFile, JSON.stringify(await bundleService(folder)));
+  const cast = await prepareStore(store);
+  const service = new Service(bundleFile, store);
+  try {
+    await service.start();
+    const figures = await play(service, cast, minutes, seed);
+    if (json) printJson(figures);
+    else process.stdout.write(toMarkdown(figures));
+    if (figures.violations.length > 0) process.exitCode = 1;
+  } finally {
+    await service.kill();
+    await rm(folder, { recursive: true, force: true });
+  }
+}
+
+async function play(service: Service, cast: Cast, minutes: number, seed: number): Promise<Figures> {
+  const world = new World(service, Date.now() + minutes * 60_000, seed);
+  await Promise.all([playAll(world, cast), killAgainAndAgain(world)]);
+  // By a key that has played no part in it, so that it is not refused.
+  const observer = cast.find(({ role }) => role.name === "observing")!;
+  const response = await fetch(`${await service.url}/v1/store/orders`, {
+    headers: { Authorization: `Bearer ${observer.created.key}` },
+  });
+  const listed = (await response.json()) as { id: number }[];
+  return figuresOf(world, { minutes, seed }, judgeOrders(world, listed));
+}
+
+async function killAgainAndAgain(world: World): Promise<void> {
+  for (;;) {
+    await world.wait(KILL_EVERY_MS * (1 + world.draw()));
+    // The last ones to be asked still need an answer.
+    if (world.endMs - Date.now() < KILL_EVERY_MS / 2) return;
+    await world.service.restart();
+  }
+}
+
+function parseMinutes(text: string): number {
+  const minutes = Number(text);
+  if (text.trim() !== "" && minutes > 0 && minutes <= 24 * 60) return minutes;
+  throw new InvalidArgumentError("Expected a number of minutes, up to 1440.");
+}
+
+function parseSeed(text: string): number {
+  if (/^\d{1,9}$/.test(text)) return Number(text);
+  throw new InvalidArgumentError("Expected a whole number of up to 9 digits.");
+}
+
+const program = createProgram(
+  "npm run soak --",
+  "Lets well-behaved and hostile clients at the service while it is killed again and again, and judges every answer. Exits with 1 where one was wrong.",
+)
+  .option("--minutes <n>", "how long the clients play", parseMinutes, 3)
+  .option("--seed <n>", "what chance begins with", parseSeed, 1)
+  .option("--json", "print one JSON value", false)
+  .action(soak);
+
+await runProgram(program);

@@ -1,0 +1,15 @@
+import { readFile } from "node:fs/promises";
+import type { Bundle } from "../bench/bundle.ts";
+import { Server } from "../bench/server.ts";
+
+// The process that is killed: the built service on Miniflare's own port. Ends with its parent.
+const [bundleFile = "", store = ""] = process.argv.slice(2);
+process.once("disconnect", () => process.exit());
+const bundle = JSON.parse(await readFile(bundleFile, "utf8")) as Bundle;
+const server = await Server.start(bundle, {
+  store,
+  hasObjects: true,
+  // A busy machine is no fault of the objects: without this the insurance limiter would take over.
+  vars: { LIMITER_TIMEOUT_MS: "30000", DATABASE_TIMEOUT_MS: "30000" },
+});
+process.send?.(server.url);

@@ -1,0 +1,53 @@
+import { type ChildProcess, fork } from "node:child_process";
+import { once } from "node:events";
+import { join } from "node:path";
+
+/** The service in a process of its own, which can be killed and started again on the same store. */
+export class Service {
+  readonly #bundleFile: string;
+  readonly #store: string;
+  #child: ChildProcess | null = null;
+  #address = Promise.withResolvers<string>();
+  kills = 0;
+
+  constructor(bundleFile: string, store: string) {
+    this.#bundleFile = bundleFile;
+    this.#store = store;
+  }
+
+  /** Where it is; while it is down, where it will be. */
+  get url(): Promise<string> {
+    return this.#address.promise;
+  }
+
+  async start(): Promise<void> {
+    const child = fork(join(import.meta.dirname, "serve.ts"), [this.#bundleFile, this.#store], {
+      detached: true,
+      stdio: ["ignore", "ignore", "inherit", "ipc"],
+    });
+    this.#child = child;
+    const failed = once(child, "exit").then(([status]) => {
+      throw new Error(`The service ended with ${status} instead of starting.`);
+    });
+    failed.catch(() => undefined); // It is meant to end later on.
+    const [url] = await Promise.race([once(child, "message"), failed]);
+    this.#address.resolve(String(url));
+  }
+
+  /** Ends it and its workerd at once, whatever they are doing. */
+  async kill(): Promise<void> {
+    const child = this.#child;
+    if (child?.pid === undefined) return;
+    this.#child = null;
+    this.#address = Promise.withResolvers();
+    const exited = once(child, "exit");
+    process.kill(-child.pid, "SIGKILL");
+    await exited;
+  }
+
+  async restart(): Promise<void> {
+    this.kills += 1;
+    await this.kill();
+    await this.start();
+  }
+}

@@ -1,0 +1,112 @@
+import { connect } from "node:net";
+import { type Draw, seededRandom } from "../rate-limit/traffic.ts";
+import { type Answer, readAnswer } from "./answer.ts";
+import { Subject } from "./referee.ts";
+import type { Service } from "./service.ts";
+
+const TIMEOUT_MS = 10_000;
+/** What one client sends at the most, whatever its time. */
+const MAX_REQUESTS = 20_000;
+
+/** What a client asks for. */
+export interface Ask {
+  readonly method?: "GET" | "HEAD" | "DELETE" | "POST";
+  readonly path?: string;
+  readonly key?: string;
+  /** The client's address. */
+  readonly address?: string;
+}
+
+/** What all clients of one run share. */
+export class World {
+  readonly service: Service;
+  readonly endMs: number;
+  readonly draw: Draw;
+  readonly subjects: Subject[] = [];
+  /** Answers that no document describes. */
+  readonly undocumented: string[] = [];
+  /** Well-behaved clients that did as they were told and were refused. */
+  readonly wronged: string[] = [];
+  readonly statuses = new Map<number, number>();
+  /** How often each order was reported as cancelled. */
+  readonly cancelled = new Map<string, number>();
+  /** Requests whose connection the service broke off, mostly by being killed. */
+  lost = 0;
+  /** Requests that a client left before their answer. */
+  dropped = 0;
+  #sent = 0;
+
+  constructor(service: Service, endMs: number, seed: number) {
+    this.service = service;
+    this.endMs = endMs;
+    this.draw = seededRandom(seed);
+  }
+
+  get requests(): number {
+    return this.#sent;
+  }
+
+  subject(name: string, isWellBehaved: boolean): Subject {
+    const subject = new Subject(name, isWellBehaved);
+    this.subjects.push(subject);
+    return subject;
+  }
+
+  /** Whether a client that has sent so many requests goes on. */
+  goesOn(sent: number): boolean {
+    return Date.now() < this.endMs && sent < MAX_REQUESTS;
+  }
+
+  /** Waits, but not beyond the end. */
+  async wait(ms: number): Promise<void> {
+    const boundedMs = Math.max(0, Math.min(ms, this.endMs - Date.now()));
+    await new Promise((resolve) => setTimeout(resolve, boundedMs));
+  }
+
+  /** Sends a request on behalf of a subject. @returns `null` where no answer came. */
+  async send(subject: Subject, ask: Ask): Promise<Answer | null> {
+    const { method = "GET", path = "/v1/store/orders", key, address = "192.0.2.1" } = ask;
+    const url = await this.service.url;
+    const sentMs = Date.now();
+    this.#sent += 1;
+    const headers = {
+      "CF-Connecting-IP": address,
+      ...(key === undefined ? {} : { Authorization: `Bearer ${key}` }),
+    };
+    try {
+      const signal = AbortSignal.timeout(TIMEOUT_MS);
+      const response = await fetch(url + path, { method, headers, signal });
+      const answer = await readAnswer(response, method, sentMs);
+      if (typeof answer === "string") {
+        this.undocumented.push(answer);
+        subject.record(sentMs, null);
+        return null;
+      }
+      subject.record(sentMs, answer);
+      this.statuses.set(answer.status, (this.statuses.get(answer.status) ?? 0) + 1);
+      if (answer.status === 204) this.cancelled.set(path, (this.cancelled.get(path) ?? 0) + 1);
+      return answer;
+    } catch {
+      this.lost += 1;
+      subject.record(sentMs, null);
+      return null;
+    }
+  }
+
+  /** Sends a request and goes away before its answer. */
+  async drop(subject: Subject, key: string): Promise<void> {
+    const { hostname, port } = new URL(await this.service.url);
+    this.#sent += 1;
+    this.dropped += 1;
+    subject.record(Date.now(), null);
+    const stayMs = this.draw() * 20;
+    await new Promise<void>((resolve) => {
+      const socket = connect(Number(port), hostname);
+      socket.on("error", () => resolve()).on("close", () => resolve());
+      socket.write(
+        `GET /v1/store/orders HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${key}\r\n\r\n`,
+        () => setTimeout(() => socket.destroy(), stayMs),
+      );
+    });
+  }
+}
