@@ -1,6 +1,7 @@
 import { cancelOrder } from "./cancel-order.ts";
 import type { CancelResult } from "./cancellation.ts";
 import { BatchInterruptedError, isStoreOrdersError } from "./errors.ts";
+import { forEachAtOnce } from "./for-each.ts";
 import type { Call } from "./send.ts";
 
 /** How far a batch is. */
@@ -31,38 +32,17 @@ export async function cancelOrders(
 ): Promise<CancelResult[]> {
   const results = new Map<bigint, CancelResult>();
   const eta = new Eta(call);
-  const stop = new AbortController();
-  const stopWithCaller = (): void => stop.abort(call.signal?.reason);
-  call.signal?.addEventListener("abort", stopWithCaller, { once: true });
-  if (call.signal?.aborted) stopWithCaller();
-  const paced: Call = { ...call, isPaced: true, signal: stop.signal };
-  const queue = ids.values();
-  let hasFailed = false;
-  const worker = async (): Promise<void> => {
-    // The workers share the queue.
-    for (const id of queue) {
-      stop.signal.throwIfAborted();
-      const latest = await settle(paced, id);
-      results.set(id, latest);
-      const done = results.size;
-      const etaSeconds = eta.seconds(done, ids.length - done);
-      onProgress({ done, total: ids.length, etaSeconds, latest });
-    }
-  };
-  const workers = Array.from({ length: Math.min(concurrency, ids.length) }, async () => {
-    try {
-      await worker();
-    } catch (error) {
-      hasFailed = true;
-      stop.abort(error);
-    }
+  const failure = await forEachAtOnce(ids, concurrency, call.signal, async (id, signal) => {
+    const latest = await settle({ ...call, isPaced: true, signal }, id);
+    results.set(id, latest);
+    const done = results.size;
+    const etaSeconds = eta.seconds(done, ids.length - done);
+    onProgress({ done, total: ids.length, etaSeconds, latest });
   });
-  await Promise.all(workers);
-  call.signal?.removeEventListener("abort", stopWithCaller);
   const settled = ids.flatMap((id) => results.get(id) ?? []);
-  if (!hasFailed) return settled;
+  if (failure === null) return settled;
   const unsettledIds = ids.filter((id) => !results.has(id));
-  throw new BatchInterruptedError(settled, unsettledIds, stop.signal.reason);
+  throw new BatchInterruptedError(settled, unsettledIds, failure.error);
 }
 
 async function settle(call: Call, id: bigint): Promise<CancelResult> {

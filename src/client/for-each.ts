@@ -1,0 +1,34 @@
+/**
+ * Does `work` on each item, so many at once. The first error, or an abort of `outer`, aborts the
+ * signal that `work` is given and begins no further item.
+ *
+ * @returns what ended it early; `null` where every item was done.
+ */
+export async function forEachAtOnce<T>(
+  items: readonly T[],
+  concurrency: number,
+  outer: AbortSignal | undefined,
+  work: (item: T, signal: AbortSignal) => Promise<void>,
+): Promise<{ readonly error: unknown } | null> {
+  const stop = new AbortController();
+  const follow = (): void => stop.abort(outer?.reason);
+  outer?.addEventListener("abort", follow, { once: true });
+  if (outer?.aborted) follow();
+  let failure: { readonly error: unknown } | null = null;
+  const queue = items.values();
+  const worker = async (): Promise<void> => {
+    try {
+      // All workers take from the same queue.
+      for (const item of queue) {
+        stop.signal.throwIfAborted();
+        await work(item, stop.signal);
+      }
+    } catch (error) {
+      failure ??= { error };
+      stop.abort(error);
+    }
+  };
+  await Promise.all(Array.from({ length: Math.min(concurrency, items.length) }, worker));
+  outer?.removeEventListener("abort", follow);
+  return failure;
+}
