@@ -20,7 +20,7 @@ let key: string;
 beforeEach(async () => {
   log = readLog();
   line = faultyDatabase();
-  service = startService({ DATABASE_TIMEOUT_MS: "250" }, { DB: line.database });
+  service = startService({ DATABASE_TIMEOUT_MS: "500" }, { DB: line.database });
   ({ key } = await createApiKey());
   await placeManyOrders(COUNT);
   await service("/v1/nothing", { key });

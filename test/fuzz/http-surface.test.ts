@@ -7,7 +7,7 @@ import { createApiKey, createEnterpriseKey } from "../fixtures/api-key-fixture.t
 import { placeOrder, storedOrder } from "../fixtures/order-fixture.ts";
 import { type Send, startService } from "../fixtures/service.ts";
 
-const RUNS = { numRuns: 700 };
+const RUNS = { numRuns: 600 };
 const TIMEOUT_MS = 60_000;
 const MILLION = 1_000_000;
 

@@ -32,7 +32,7 @@ beforeEach(() => {
 });
 
 describe("several isolates, late and failing calls, evictions, changes of plan", () => {
-  const RUNS = { numRuns: 500 };
+  const RUNS = { numRuns: 400 };
 
   test(
     "the object admits whom the windows have room for and no one else; the insurance no more",
@@ -153,7 +153,7 @@ describe("one isolate, one request after another", () => {
             seen.memory += Number(by === "memory");
           }
         }),
-        { numRuns: 1_000 },
+        { numRuns: 800 },
       );
       expect(seen.bans).toBeGreaterThan(200);
       expect(seen.memory).toBeGreaterThan(200);

