@@ -99,6 +99,11 @@ element("key-show", HTMLButtonElement).addEventListener("click", ({ currentTarge
   button.setAttribute("aria-pressed", String(isShown));
 });
 
+element("skip", HTMLAnchorElement).addEventListener("click", (event) => {
+  event.preventDefault();
+  keyField.focus();
+});
+
 setInterval(() => {
   meters.tick();
   countdown.tick();
