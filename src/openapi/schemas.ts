@@ -32,7 +32,10 @@ export function componentSchemas(): Record<string, JsonSchema> {
     unrepresentable: "any", // bigints and transforms say in their `meta` what they are in JSON
   });
   const components = Object.fromEntries(
-    Object.entries(schemas).map(([name, { $schema: _schema, $id: _id, ...schema }]) => [name, schema]),
+    Object.entries(schemas).map(([name, { $schema: _schema, $id: _id, ...schema }]) => [
+      name,
+      schema,
+    ]),
   );
   // zod has no way to write bounds that are exact beyond 2^53.
   return {

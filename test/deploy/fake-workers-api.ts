@@ -88,8 +88,8 @@ export class FakeWorkersApi {
     if (!this.scripts.has(name))
       throw new ApiError(404, 10090, "workers.api.error.service_not_found");
     const deployed = { tag: "tag", tags: [], last_deployed_from: "wrangler" };
-    const script = { ...deployed, migration_tag: this.find(name).migrationTag };
-    return { id: name, default_environment: { environment: "production", script } };
+    const latest = { ...deployed, migration_tag: this.find(name).migrationTag };
+    return { id: name, default_environment: { environment: "production", script: latest } };
   }
 
   #deployments(name: string): object[] {
