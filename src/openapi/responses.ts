@@ -26,7 +26,7 @@ export const ERROR_ANSWERS = {
       "`order_not_found`: no order has this id, or it was cancelled before. `not_found`: there is no such path, for which every method is answered so.",
     codes: ["order_not_found", "not_found"],
     messages: {
-      order_not_found: "No order has the id 42.",
+      order_not_found: "No order has the id 42. It may have been cancelled before.",
       not_found: "There is nothing at /v1/orders. Orders are at /v1/store/orders.",
     },
   },
@@ -40,7 +40,7 @@ export const ERROR_ANSWERS = {
     description: "The order has shipped; it is unchanged.",
     codes: ["order_already_shipped"],
     messages: {
-      order_already_shipped: "Order 1004 has already shipped and can no longer be cancelled.",
+      order_already_shipped: "Order 1004 has already shipped, so it can no longer be cancelled.",
     },
   },
   TooManyRequests: {

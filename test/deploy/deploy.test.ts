@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { isKey } from "../../src/api-keys/key.ts";
+import { openApiDocument } from "../../src/openapi/document.ts";
 import { FakeCloudflare } from "./fake-cloudflare.ts";
 import { ApiError } from "./route.ts";
 import { runCommand } from "./run-command.ts";
@@ -60,6 +61,9 @@ describe("npm run deploy", () => {
     expect(bindings).toContainEqual(
       expect.objectContaining({ name: "RATE_LIMITER", type: "durable_object_namespace" }),
     );
+    expect(cloudflare.workers.find(WORKER).assets).toMatchObject({ run_worker_first: ["/v1/*"] });
+    expect(cloudflare.assets.files.get("/openapi.json")).toBe(openApiDocument());
+    expect(cloudflare.assets.files.get("/index.html")).toContain("<h1>");
     const [request] = cloudflare.workers.requests;
     expect(request?.path).toBe("/v1/store/orders");
     expect(isKey(request?.authorization.replace("Bearer ", "") ?? "")).toBe(true);

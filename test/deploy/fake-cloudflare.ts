@@ -2,6 +2,7 @@ import { createServer } from "node:http";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { buffer } from "node:stream/consumers";
+import { FakeAssetsApi } from "./fake-assets-api.ts";
 import { FakeD1Api } from "./fake-d1-api.ts";
 import { FakeWorkersApi } from "./fake-workers-api.ts";
 import { ApiError } from "./route.ts";
@@ -18,11 +19,16 @@ const BASE = "/client/v4";
 export class FakeCloudflare {
   readonly d1 = new FakeD1Api(() => this.origin);
   readonly workers = new FakeWorkersApi();
+  readonly assets = new FakeAssetsApi();
   /** What has been called, without what only asks: `POST /d1/database/store-orders-staging/query`. */
   readonly changes: string[] = [];
   /** Is shown each call before it is answered; what it throws is the answer. */
   interfere: (call: ApiCall) => void = () => {};
-  readonly #routes: readonly Route[] = [...this.d1.routes, ...this.workers.routes];
+  readonly #routes: readonly Route[] = [
+    ...this.d1.routes,
+    ...this.workers.routes,
+    ...this.assets.routes,
+  ];
   readonly #server = createServer((request, response) => void this.#answer(request, response));
 
   async start(): Promise<void> {
@@ -81,7 +87,8 @@ export class FakeCloudflare {
   }
 
   async #result(request: IncomingMessage, call: ApiCall): Promise<unknown> {
-    if (!call.path.startsWith("/upload/") && request.headers.authorization !== `Bearer ${TOKEN}`) {
+    const token = call.path === "/workers/assets/upload" ? this.assets.jwt : TOKEN;
+    if (!call.path.startsWith("/upload/") && request.headers.authorization !== `Bearer ${token}`) {
       throw new ApiError(401, 10000, "Authentication error");
     }
     this.interfere(call);

@@ -10,12 +10,15 @@ interface Metadata {
     readonly id?: string;
   }[];
   readonly migrations?: { readonly new_tag: string };
+  readonly assets?: { readonly config: object };
 }
 
 interface Script {
   readonly bindings: Metadata["bindings"];
   readonly migrationTag: string | undefined;
   readonly versionId: string;
+  /** How its static files are served. */
+  readonly assets?: object | undefined;
 }
 
 const ENABLED = { enabled: true, previews_enabled: false };
@@ -111,7 +114,8 @@ export class FakeWorkersApi {
     const metadata = JSON.parse(form.get("metadata") as string) as Metadata;
     const versionId = randomUUID();
     const migrationTag = metadata.migrations?.new_tag ?? this.scripts.get(name)?.migrationTag;
-    this.scripts.set(name, { bindings: metadata.bindings, migrationTag, versionId });
+    const { bindings, assets } = metadata;
+    this.scripts.set(name, { bindings, migrationTag, versionId, assets: assets?.config });
     return {
       id: versionId,
       deployment_id: versionId,

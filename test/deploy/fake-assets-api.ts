@@ -1,0 +1,41 @@
+import type { ApiCall, Route } from "./route.ts";
+
+/** What wrangler tells of the files that it has: their hashes by path. */
+type Manifest = Readonly<Record<string, { readonly hash: string }>>;
+
+/** The endpoints for uploading the static files of a Worker. */
+export class FakeAssetsApi {
+  /** Authorizes the upload, as a token for nothing else would. */
+  readonly jwt = ["{}", "{}", "signature"]
+    .map((part) => Buffer.from(part).toString("base64url"))
+    .join(".");
+  /** The files that have been uploaded, by path. */
+  readonly files = new Map<string, string>();
+  #manifest: Manifest = {};
+
+  readonly routes: readonly Route[] = [
+    {
+      method: "POST",
+      path: /^\/workers\/scripts\/([^/]+)\/assets-upload-session$/,
+      answer: (call) => this.#begin(call),
+    },
+    { method: "POST", path: /^\/workers\/assets\/upload$/, answer: (call) => this.#upload(call) },
+  ];
+
+  #begin({ body }: ApiCall): object {
+    this.#manifest = (JSON.parse(body.toString()) as { manifest: Manifest }).manifest;
+    return { jwt: this.jwt, buckets: [Object.values(this.#manifest).map(({ hash }) => hash)] };
+  }
+
+  async #upload({ body, contentType }: ApiCall): Promise<object> {
+    const headers = { "Content-Type": contentType };
+    const form = await new Response(new Uint8Array(body), { headers }).formData();
+    for (const [path, { hash }] of Object.entries(this.#manifest)) {
+      const part = form.get(hash);
+      if (part === null) continue;
+      const base64 = typeof part === "string" ? part : await part.text();
+      this.files.set(path, Buffer.from(base64, "base64").toString());
+    }
+    return { jwt: this.jwt };
+  }
+}
