@@ -81,10 +81,12 @@ export function decide(
   nowMs: number,
   refusedElsewhereMs: readonly number[] = [],
 ): { readonly record: LimiterRecord; readonly decision: Decision } {
-  const record = refusedElsewhereMs.reduce(
+  // Those were refused under the policy of that time, which may be an older one.
+  const told = refusedElsewhereMs.reduce(
     (before, refusedMs) => refuse(before, policy, banPolicy, Math.min(refusedMs, nowMs)),
-    recordAt(recordUnder(stored, policy), banPolicy, nowMs),
+    recordAt(stored ?? recordUnder(null, policy), banPolicy, nowMs),
   );
+  const record = recordUnder(told, policy);
   if (quotaOf(record, banPolicy, nowMs).retryAtMs !== null) {
     const refused = refuse(record, policy, banPolicy, nowMs);
     const quota = quotaOf(refused, banPolicy, nowMs);

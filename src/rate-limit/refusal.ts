@@ -22,19 +22,10 @@ export class Refusal {
     this.#answeredMs = answeredMs;
   }
 
-  /**
-   * Whether the object would surely refuse a request at `nowMs` under this policy. The two clocks
-   * differ by an unknown amount: that the object decided no earlier than it was asked bounds it.
-   */
+  /** Whether the object would surely refuse a request at `nowMs` under this policy. */
   standsAt(nowMs: number, { revision, resets }: QuotaPolicy): boolean {
-    const { standsUntilMs, nowMs: decidedMs } = this.#decision;
-    return (
-      standsUntilMs !== null &&
-      nowMs >= this.#answeredMs &&
-      nowMs - this.#askedMs < standsUntilMs - decidedMs &&
-      revision === this.#policy.revision &&
-      resets === this.#policy.resets
-    );
+    const isSamePolicy = revision === this.#policy.revision && resets === this.#policy.resets;
+    return isSamePolicy && this.#lastsAt(nowMs);
   }
 
   /**
@@ -60,11 +51,25 @@ export class Refusal {
     return { ...this.#decision, ...quotaLater(this.#decision, this.#objectMs(nowMs)) };
   }
 
-  /** How many milliseconds before `nowMs` the refusals were that the object has not heard of; they are told once. */
-  takeUnreportedAgesMs(nowMs: number): readonly number[] {
-    const ages = this.#unreportedMs.map((refusedMs) => Math.max(0, nowMs - refusedMs));
+  /**
+   * How many milliseconds before `nowMs` the refusals were that the object has not heard of. They are
+   * told once, and not after a reset or when the wait is over.
+   */
+  takeUnreportedAgesMs(nowMs: number, { resets }: QuotaPolicy): readonly number[] {
+    const unreportedMs = this.#unreportedMs;
     this.#unreportedMs = [];
-    return ages;
+    if (resets !== this.#policy.resets || !this.#lastsAt(nowMs)) return [];
+    return unreportedMs.map((refusedMs) => Math.max(0, nowMs - refusedMs));
+  }
+
+  /** The two clocks differ by an unknown amount: that the object decided no earlier than it was asked bounds it. */
+  #lastsAt(nowMs: number): boolean {
+    const { standsUntilMs, nowMs: decidedMs } = this.#decision;
+    return (
+      standsUntilMs !== null &&
+      nowMs >= this.#answeredMs &&
+      nowMs - this.#askedMs < standsUntilMs - decidedMs
+    );
   }
 
   /** The object's time, or a little less: it decided before its answer came. */

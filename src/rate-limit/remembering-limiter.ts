@@ -32,7 +32,7 @@ export class RememberingLimiter implements Limiter {
     if (repeated != null) return repeated;
 
     try {
-      return await this.#ask(subject, refusal?.takeUnreportedAgesMs(askedMs));
+      return await this.#ask(subject);
     } catch (error) {
       // That the object cannot be told of strikes admits nobody whom it has refused.
       const nowMs = Date.now();
@@ -46,9 +46,11 @@ export class RememberingLimiter implements Limiter {
   peek(subject: Subject): Promise<Quota> {
     return this.#objects.peek(subject);
   }
-  async #ask(subject: Subject, refusedAgesMs?: readonly number[]): Promise<Decision> {
+
+  async #ask(subject: Subject): Promise<Decision> {
     const askedMs = Date.now();
-    const decision = await this.#objects.admit(subject, refusedAgesMs);
+    const unreported = this.#refusals.get(subject.name)?.takeUnreportedAgesMs(askedMs, subject);
+    const decision = await this.#objects.admit(subject, unreported);
     if (decision.admitted) this.#refusals.delete(subject.name);
     else this.#refusals.set(subject.name, new Refusal(decision, subject, askedMs, Date.now()));
     return decision;

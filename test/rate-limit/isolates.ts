@@ -21,7 +21,7 @@ export class Isolates extends SimulatedLimiter {
     const repeated = standing?.repeat(this.nowMs);
     if (repeated != null) return repeated;
 
-    const ages = standing?.takeUnreportedAgesMs(this.nowMs) ?? [];
+    const ages = refusal?.takeUnreportedAgesMs(this.nowMs, this.policy) ?? [];
     const refusedMs = ages.map((ageMs) => this.nowMs - ageMs);
     const { record, decision } = decide(this.record, this.policy, this.bans, this.nowMs, refusedMs);
     this.record = record;

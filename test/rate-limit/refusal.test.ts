@@ -54,23 +54,23 @@ describe("a remembered refusal stands (contract, section 4)", () => {
 
 describe("what is refused from memory still leads to a ban (contract, section 5)", () => {
   test("nothing is reported of the 2 seconds in which refusals are no strikes", () => {
-    const { refusal, isolateMs } = remembered();
+    const { limiter, refusal, isolateMs } = remembered();
     for (let n = 0; n < 500; n++) expect(refusal.repeat(isolateMs(2_999))).not.toBeNull();
-    expect(refusal.takeUnreportedAgesMs(isolateMs(3_000))).toEqual([]);
+    expect(refusal.takeUnreportedAgesMs(isolateMs(3_000), limiter.policy)).toEqual([]);
   });
 
   test("the object hears of half the strikes that are left, each once, with its age", () => {
-    const { refusal, isolateMs } = remembered();
+    const { limiter, refusal, isolateMs } = remembered();
     const repeats = Array.from({ length: 30 }, (_, n) => refusal.repeat(isolateMs(3_200 + n)));
     expect(repeats.indexOf(null)).toBe(29);
-    const ages = refusal.takeUnreportedAgesMs(isolateMs(4_000));
+    const ages = refusal.takeUnreportedAgesMs(isolateMs(4_000), limiter.policy);
     expect(ages).toEqual(Array.from({ length: 29 }, (_, n) => 800 - n));
-    expect(refusal.takeUnreportedAgesMs(isolateMs(4_000))).toEqual([]);
+    expect(refusal.takeUnreportedAgesMs(isolateMs(4_000), limiter.policy)).toEqual([]);
   });
 
   test("an address has nothing to report, however often it is refused", () => {
-    const { refusal, isolateMs } = remembered({ bans: false });
+    const { limiter, refusal, isolateMs } = remembered({ bans: false });
     for (let n = 0; n < 500; n++) expect(refusal.repeat(isolateMs(10_000))).not.toBeNull();
-    expect(refusal.takeUnreportedAgesMs(isolateMs(10_000))).toEqual([]);
+    expect(refusal.takeUnreportedAgesMs(isolateMs(10_000), limiter.policy)).toEqual([]);
   });
 });

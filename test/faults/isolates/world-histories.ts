@@ -93,7 +93,7 @@ export const anyOrderlyHistory: fc.Arbitrary<Step[]> = fc.array(
   fc.oneof(
     { weight: 10, arbitrary: requests(fc.constant(PERFECT), fc.constant(0)) },
     { weight: 6, arbitrary: passages },
-    { weight: 1, arbitrary: fc.constant<Step>({ do: "reset" }) },
+    { weight: 1, arbitrary: fc.oneof(planChange, fc.constant<Step>({ do: "reset" })) },
   ),
   SIZE,
 );
