@@ -29,6 +29,8 @@ const NODE_TESTS = [
 
 export default defineConfig({
   test: {
+    // Many tests wait for processes or a real minute rather than for the processor.
+    maxWorkers: 3,
     projects: [
       {
         test: { name: "core", include: CORE_TESTS, exclude: [OBJECT_TESTS], testTimeout: 30_000 },
