@@ -70,6 +70,10 @@ describePage("everyone can use the reference page", (reference) => {
       return [scrollX, document.documentElement.scrollWidth];
     });
     expect(widths).toStrictEqual([0, 360]);
+    const cells = await page
+      .locator("#viewer tbody > tr > :is(.response-col_description, .parameters-col_description)")
+      .evaluateAll((found) => found.map((cell) => cell.clientWidth));
+    expect(Math.min(...cells)).toBeGreaterThan(150);
     // What is wider than its box would be cut off there.
     const cut = await page.evaluate(() =>
       [...document.querySelectorAll("#try *, #limits *, #viewer *")]
