@@ -26,8 +26,7 @@ twice as long, 24 hours at most. A client that waits, or backs off exponentially
 The version is in the address: \`/v1\`. Within it nothing is removed, renamed or given another
 meaning. Filtering and pagination of the list come with v2, at an address of its own; \`/v1\` stays as it
 is. When \`/v1\` is to end, each of its answers says so beforehand: \`Deprecation\` (RFC 9745) since
-when it is deprecated, \`Sunset\` (RFC 8594) from when it may stop answering. An answer without these
-headers is of a version that is here to stay.`;
+when it is deprecated, \`Sunset\` (RFC 8594) from when it may stop answering.`;
 
 function planRow([plan, { perMinute, perDay }]: [string, Limits]): string {
   const name = plan.charAt(0).toUpperCase() + plan.slice(1);
