@@ -1,6 +1,6 @@
 import { type Bench, listRequest } from "../bench.ts";
 import { expectedList } from "../order-file.ts";
-import { type Request, timeAnswer } from "../http.ts";
+import { type AnswerTimes, type Request, timeAnswer } from "../http.ts";
 import { medianText, number, type Result } from "../report.ts";
 import { ratios, spreadOf, takeTurns } from "../rounds.ts";
 import { Server } from "../server.ts";
@@ -30,17 +30,20 @@ export async function largeList(bench: Bench): Promise<Result[]> {
   const figures = await takeTurns(bench.rounds, {
     service: async () => {
       await service.changeOrderList();
-      const times = await timeAnswer(list);
+      const times = await timeOf(service, list);
       await service.process.idle();
       return times;
     },
-    floor: () => timeAnswer({ url: floor.url }),
-    cached: () => timeAnswer(list),
-    plain: () => timeAnswer({ url: plain.url }),
+    floor: () => timeOf(floor, { url: floor.url }),
+    cached: () => timeOf(service, list),
+    plain: () => timeOf(plain, { url: plain.url }),
   });
   const totals = (name: keyof typeof figures) => figures[name].map(({ totalMs }) => totalMs);
   const firstBytes = (name: keyof typeof figures) =>
     figures[name].map(({ firstByteMs }) => firstByteMs);
+
+  const processor = (name: keyof typeof figures) =>
+    figures[name].map(({ processorMs }) => processorMs);
 
   const orders = number(bench.orders);
   const serviceText = medianText(totals("service"), "ms");
@@ -50,6 +53,7 @@ export async function largeList(bench: Bench): Promise<Result[]> {
       service: serviceText,
       peer: medianText(totals("plain"), "ms"),
       ratio: spreadOf(ratios(totals("plain"), totals("service"))),
+      processorRatio: spreadOf(ratios(processor("plain"), processor("service"))),
       target: { atLeast: 3.5 },
     },
     {
@@ -64,6 +68,7 @@ export async function largeList(bench: Bench): Promise<Result[]> {
       service: serviceText,
       peer: medianText(totals("floor"), "ms"),
       ratio: spreadOf(ratios(totals("floor"), totals("service"))),
+      processorRatio: spreadOf(ratios(processor("floor"), processor("service"))),
       target: { atLeast: 0.9 },
     },
     {
@@ -71,6 +76,7 @@ export async function largeList(bench: Bench): Promise<Result[]> {
       service: medianText(totals("cached"), "ms"),
       peer: serviceText,
       ratio: spreadOf(ratios(totals("service"), totals("cached"))),
+      processorRatio: spreadOf(ratios(processor("service"), processor("cached"))),
       target: null,
     },
     {
@@ -81,6 +87,15 @@ export async function largeList(bench: Bench): Promise<Result[]> {
       target: { atLeast: 1 },
     },
   ];
+}
+
+async function timeOf(
+  { process }: Server,
+  request: Request,
+): Promise<AnswerTimes & { processorMs: number }> {
+  const spentBefore = process.processorMs();
+  const times = await timeAnswer(request);
+  return { ...times, processorMs: process.processorMs() - spentBefore };
 }
 
 async function equalBytes(
