@@ -10,7 +10,7 @@ export interface AppEnv {
     requestId: string;
     limiter: Limiter;
     /** The client address whose failed authentications are counted together. */
-    address: string;
+    address: () => string;
     /** What the answer's rate-limit headers describe; the address's figures until it is set. */
     quota?: Quota;
     /** The key that the request came with, once it is authenticated. */

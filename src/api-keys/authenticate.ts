@@ -5,9 +5,9 @@ import { addressSubject } from "../rate-limit/limiter.ts";
 import { rateLimitError } from "../rate-limit/rate-limit-error.ts";
 import type { ApiKey } from "./api-key.ts";
 import { keyState, keySubject } from "./api-key.ts";
-import { type Credentials, parseCredentials } from "./credentials.ts";
+import { type Credentials, NO_SUCH_KEY, parseCredentials } from "./credentials.ts";
 import type { ApiKeyDirectory } from "./directory.ts";
-import { hashKey } from "./key.ts";
+import { hashKey, isKey } from "./key.ts";
 
 const CHALLENGE = 'Bearer realm="store-orders"';
 const HOW_TO = "Send your API key as `Authorization: Bearer <API_KEY>`.";
@@ -25,7 +25,8 @@ interface Failure {
  */
 export function authenticate(directory: ApiKeyDirectory) {
   return createMiddleware<AppEnv>(async function authenticateMiddleware(c, next) {
-    const result = await identify(parseCredentials(c.req.header("Authorization")), (hash) =>
+    const credentials = parseCredentials(c.req.header("Authorization"));
+    const result = await identify(credentials, directory, (hash) =>
       directory.find(c.env.DB, hash, (promise) => c.executionCtx.waitUntil(promise)),
     );
     if ("id" in result) {
@@ -33,7 +34,7 @@ export function authenticate(directory: ApiKeyDirectory) {
       c.set("subject", keySubject(result));
       return next();
     }
-    const decision = await c.var.limiter.admit(addressSubject(c.var.address));
+    const decision = await c.var.limiter.admit(addressSubject(c.var.address()));
     c.set("quota", decision);
     if (!decision.admitted) {
       throw rateLimitError(
@@ -48,6 +49,7 @@ export function authenticate(directory: ApiKeyDirectory) {
 
 async function identify(
   credentials: Credentials,
+  directory: ApiKeyDirectory,
   find: (hash: string) => Promise<ApiKey | null> | ApiKey | null,
 ): Promise<ApiKey | Failure> {
   switch (credentials.kind) {
@@ -56,7 +58,12 @@ async function identify(
     case "malformed":
       return { message: `${credentials.message} ${HOW_TO}`, isBearer: credentials.isBearer };
     case "key": {
-      const apiKey = await find(hashKey(credentials.key));
+      const hash = hashKey(credentials.key);
+      // The checksum spares the database; a key that is remembered does not need it.
+      if (!directory.remembers(hash) && !isKey(credentials.key)) {
+        return { message: `${NO_SUCH_KEY} ${HOW_TO}`, isBearer: true };
+      }
+      const apiKey = await find(hash);
       if (apiKey === null) {
         return {
           message: "This API key is unknown. Ask the operator of the service for a valid one.",

@@ -1,11 +1,15 @@
-import { isKey } from "./key.ts";
+import { isKeyForm } from "./key.ts";
 
 /** What an `Authorization` header holds. */
 export type Credentials =
   | { readonly kind: "missing" }
   /** Not the form `Bearer <key>`, or a token that no API key can be. */
   | { readonly kind: "malformed"; readonly isBearer: boolean; readonly message: string }
+  /** A token of the form of a key, whose checksum is still to be looked at. */
   | { readonly kind: "key"; readonly key: string };
+
+/** Of a token that cannot be an API key of ours. */
+export const NO_SUCH_KEY = "This is not an API key of this service: it may be mistyped or cut off.";
 
 const BEARER = /^bearer(?: +(?<token>.*))?$/i;
 /** RFC 6750, section 2.1. Two headers reach us as one with a comma, which no token has. */
@@ -37,11 +41,11 @@ export function parseCredentials(header: string | undefined): Credentials {
       message: "The Authorization header must hold exactly one API key.",
     };
   }
-  if (!isKey(token)) {
+  if (!isKeyForm(token)) {
     return {
       kind: "malformed",
       isBearer: true,
-      message: "This is not an API key of this service: it may be mistyped or cut off.",
+      message: NO_SUCH_KEY,
     };
   }
   return { kind: "key", key: token };

@@ -38,6 +38,11 @@ export class ApiKeyDirectory {
     this.#unknown = new QuickLRU({ maxSize: options.size });
   }
 
+  /** Whether a key with this hash has been asked for lately. */
+  remembers(hash: string): boolean {
+    return this.#known.has(hash) || this.#unknown.has(hash);
+  }
+
   /**
    * @param waitUntil keeps the isolate at work after the answer.
    * @returns the key's record, whatever its state, or `null` where no key has this hash.

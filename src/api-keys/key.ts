@@ -19,9 +19,14 @@ export function generateKey(): string {
   return KEY_PREFIX + base32nopad.encode(concatBytes(random, checksum(random))).toLowerCase();
 }
 
+/** Whether `text` has the form of an API key; its checksum is not looked at. */
+export function isKeyForm(text: string): boolean {
+  return KEY_FORMAT.test(text);
+}
+
 /** Whether `text` has the form of an API key and the checksum of one: true of every key we made. */
 export function isKey(text: string): boolean {
-  if (!KEY_FORMAT.test(text)) return false;
+  if (!isKeyForm(text)) return false;
   const bytes = base32nopad.decode(text.slice(KEY_PREFIX.length).toUpperCase());
   const expected = checksum(bytes.subarray(0, RANDOM_BYTES));
   return expected.every((byte, index) => byte === bytes[RANDOM_BYTES + index]);

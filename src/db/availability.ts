@@ -1,5 +1,5 @@
 import pRetry from "p-retry";
-import pTimeout from "p-timeout";
+import { withDeadline } from "../deadline.ts";
 
 /** The database could not be reached or did not answer in time. */
 export class DatabaseUnavailableError extends Error {
@@ -21,20 +21,32 @@ const BUSY = /SQLITE_BUSY|SQLITE_LOCKED|database is locked|Failed to get session
  * @throws {DatabaseUnavailableError} where the database does not answer in time or not at all.
  */
 export async function queryDatabase<T>(timeoutMs: number, query: () => Promise<T>): Promise<T> {
-  const attempts = pRetry(query, {
+  const attempts = query().catch((error: unknown) => {
+    if (!BUSY.test(messages(error))) throw error;
+    return repeatWhileBusy(query, error, timeoutMs);
+  });
+  try {
+    return await withDeadline(attempts, timeoutMs);
+  } catch (error) {
+    if (isStatementFault(error)) throw error;
+    throw new DatabaseUnavailableError("The database did not answer.", { cause: error });
+  }
+}
+
+function repeatWhileBusy<T>(
+  query: () => Promise<T>,
+  error: unknown,
+  timeoutMs: number,
+): Promise<T> {
+  // The first attempt is the one that has failed.
+  return pRetry((attempt) => (attempt === 1 ? Promise.reject(error) : query()), {
     retries: 20,
     minTimeout: 20,
     maxTimeout: 500,
     randomize: true,
     maxRetryTime: timeoutMs,
-    shouldRetry: ({ error }) => BUSY.test(messages(error)),
+    shouldRetry: (context) => BUSY.test(messages(context.error)),
   });
-  try {
-    return await pTimeout(attempts, { milliseconds: timeoutMs });
-  } catch (error) {
-    if (isStatementFault(error)) throw error;
-    throw new DatabaseUnavailableError("The database did not answer.", { cause: error });
-  }
 }
 
 function isStatementFault(error: unknown): boolean {

@@ -34,6 +34,8 @@ export class OrderLists {
   #short: { readonly version: string; readonly json: string } | null = null;
   /** The version that the cache is known to have. */
   #cachedVersion: string | null = null;
+  /** Whether the last reading met a version that was known already. */
+  #isSteady = false;
   #offer = { version: "", atMs: 0, isOpen: false };
 
   /** @throws {DatabaseUnavailableError} */
@@ -44,8 +46,7 @@ export class OrderLists {
       const isKnown = knownVersions === "*" || knownVersions.includes(version);
       return { version, isKnown, body: null };
     }
-    const kept = [this.#short?.version, this.#cachedVersion].filter((version) => version != null);
-    const first = await pages.first([...knownVersions, ...kept]);
+    const first = await this.#first(pages, knownVersions);
     const { version } = first;
     if (knownVersions.includes(version)) return { version, isKnown: true, body: null };
     if (this.#short?.version === version) return whole(version, this.#short.json);
@@ -57,10 +58,26 @@ export class OrderLists {
     return this.#build(pages, await pages.first(), request);
   }
 
+  /**
+   * Reads the first page, unless its version is known to the caller or kept here. While a list stays
+   * as it is the version alone is asked for, which costs the database less.
+   */
+  async #first(pages: OrderPages, knownVersions: readonly string[]): Promise<OrderPage> {
+    const kept = [this.#short?.version, this.#cachedVersion].filter((version) => version != null);
+    const known = [...new Set([...knownVersions, ...kept])];
+    if (this.#isSteady) {
+      const version = await pages.version();
+      if (known.includes(version)) return { version, json: "", nextId: null };
+    }
+    const first = await pages.first(known);
+    this.#isSteady = known.includes(first.version);
+    return first;
+  }
+
   async #build(pages: OrderPages, first: OrderPage, request: ListRequest): Promise<OrderList> {
     const { version } = first;
     if (first.nextId === null) {
-      this.#short = { version, json: `[${first.json}]` };
+      this.#short = { version, json: first.json === "" ? "[]" : `[{${first.json}}]` };
       return whole(version, this.#short.json);
     }
     const cached = this.#isBeingCached(version) ? null : await cachedOrderList(version);

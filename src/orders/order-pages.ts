@@ -15,7 +15,10 @@ export const PAGE_ORDERS = Math.floor(PAGE_BYTES / MAX_ORDER_BYTES);
 export interface OrderPage {
   /** The list's version when the page was read. */
   readonly version: string;
-  /** JSON objects with commas between them; empty where there are no orders. */
+  /**
+   * The orders as JSON objects with commas between them, without the first `{` and the last `}`;
+   * empty where there are none. ASCII only.
+   */
   readonly json: string;
   /** The least id of the next page; `null` after the last one. */
   readonly nextId: bigint | null;
@@ -36,9 +39,9 @@ const VERSION_SQL = dialect.sqlToQuery(sql`SELECT ${currentVersion} AS version`)
 
 /** One statement, so that version and page are of one moment. Of a known version no row is read. */
 const PAGE_SQL = dialect.sqlToQuery(sql`
-  SELECT ${currentVersion} AS version, count(*) AS count, max(id) || '' AS last, group_concat(json, ',') AS json
+  SELECT ${currentVersion} AS version, count(*) AS count, max(id) || '' AS last, group_concat(json, '},{') AS json
   FROM (
-    SELECT ${orders.id} AS id, '{' || ${orderJsonFields} || '}' AS json FROM ${orders}
+    SELECT ${orders.id} AS id, ${orderJsonFields} AS json FROM ${orders}
     WHERE ${gte(orders.id, sql`CAST(${sql.placeholder("firstId")} AS INTEGER)`)} AND ${orders.status} <> 'cancelled'
     ORDER BY ${orders.id}
     LIMIT iif(${currentVersion} IN (SELECT value FROM json_each(${sql.placeholder("knownVersions")})), 0, ${sql.raw(String(PAGE_ORDERS))})

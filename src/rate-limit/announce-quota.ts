@@ -10,7 +10,7 @@ import { addressSubject } from "./limiter.ts";
 export const announceQuota = createMiddleware<AppEnv>(
   async function announceQuotaMiddleware(c, next) {
     await next();
-    const quota = c.var.quota ?? (await c.var.limiter.peek(addressSubject(c.var.address)));
+    const quota = c.var.quota ?? (await c.var.limiter.peek(addressSubject(c.var.address())));
     for (const [name, value] of Object.entries(quotaHeaders(quota))) c.res.headers.set(name, value);
   },
 );

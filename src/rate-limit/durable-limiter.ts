@@ -1,5 +1,5 @@
 import pRetry from "p-retry";
-import pTimeout from "p-timeout";
+import { withDeadline } from "../deadline.ts";
 import type { Decision, Quota, QuotaPolicy } from "./decision.ts";
 import type { RateLimiter } from "./durable-object.ts";
 import type { Subject } from "./limiter.ts";
@@ -17,22 +17,28 @@ export class DurableLimiter {
   /** @param refusedAgesMs how long ago, in milliseconds, requests were refused that the object has not heard of. */
   admit(subject: Subject, refusedAgesMs: readonly number[] = []): Promise<Decision> {
     const policy = policyOf(subject);
-    return this.#call(() => this.#objects.getByName(subject.name).admit(policy, refusedAgesMs));
+    return this.#call(async () =>
+      this.#objects.getByName(subject.name).admit(policy, refusedAgesMs),
+    );
   }
 
   peek(subject: Subject): Promise<Quota> {
-    return this.#call(() => this.#objects.getByName(subject.name).peek(policyOf(subject)));
+    return this.#call(async () => this.#objects.getByName(subject.name).peek(policyOf(subject)));
   }
 
   /** Every attempt takes a new stub, because one that has thrown may be broken for good. */
   async #call<T>(attempt: () => Promise<T>): Promise<T> {
-    const calls = pRetry(attempt, {
-      retries: 2,
-      minTimeout: 50,
-      randomize: true,
-      shouldRetry: ({ error }) => isRetryable(error),
+    const calls = attempt().catch((error: unknown) => {
+      if (!isRetryable(error)) throw error;
+      // The first attempt is the one that has failed.
+      return pRetry((number) => (number === 1 ? Promise.reject(error) : attempt()), {
+        retries: 2,
+        minTimeout: 50,
+        randomize: true,
+        shouldRetry: (context) => isRetryable(context.error),
+      });
     });
-    return pTimeout(calls, { milliseconds: this.#timeoutMs });
+    return withDeadline(calls, this.#timeoutMs);
   }
 }
 
@@ -41,6 +47,7 @@ function policyOf({ limits, revision, resets, bans }: Subject): QuotaPolicy {
 }
 
 /** Cloudflare marks what may pass with another attempt; an overloaded object is only made worse by one. */
-function isRetryable(error: Error & { retryable?: boolean; overloaded?: boolean }): boolean {
-  return error.retryable === true && error.overloaded !== true;
+function isRetryable(error: unknown): boolean {
+  const { retryable, overloaded }: { retryable?: unknown; overloaded?: unknown } = Object(error);
+  return retryable === true && overloaded !== true;
 }

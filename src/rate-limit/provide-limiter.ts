@@ -16,7 +16,7 @@ export function provideLimiter(config: Config) {
     const durable = new DurableLimiter(c.env.RATE_LIMITER, config.limiterTimeoutMs);
     const remembering = new RememberingLimiter(durable, refusals);
     c.set("limiter", new InsuredLimiter(remembering, insurance));
-    c.set("address", countedAddress(c.req.header("CF-Connecting-IP")));
+    c.set("address", () => countedAddress(c.req.header("CF-Connecting-IP")));
     await next();
   });
 }
