@@ -8,9 +8,15 @@ export function withDeadline<T>(promise: Promise<T>, milliseconds: number): Prom
       () => reject(new Error(`timed out after ${milliseconds} ms`)),
       milliseconds,
     );
-    promise
-      .then(resolve, reject)
-      .finally(() => clearTimeout(timer))
-      .catch(() => undefined);
+    promise.then(
+      (value) => {
+        clearTimeout(timer);
+        resolve(value);
+      },
+      (error: unknown) => {
+        clearTimeout(timer);
+        reject(error);
+      },
+    );
   });
 }

@@ -24,11 +24,19 @@ export const ERROR_STATUS = {
 
 export type ErrorCode = keyof typeof ERROR_STATUS;
 
+/** What an error answer says. */
+export interface ApiFailure {
+  readonly code: ErrorCode;
+  /** Tells the caller what was wrong and what to do next; it is sent as it is. */
+  readonly message: string;
+  /** Headers that belong to this error, such as `Allow` or `Retry-After`. */
+  readonly headers: Readonly<Record<string, string>>;
+}
+
 /** A request that ends in an error answer. Thrown by routes and middleware, written by the app alone. */
-export class ApiError extends Error {
+export class ApiError extends Error implements ApiFailure {
   override readonly name = "ApiError";
   readonly code: ErrorCode;
-  /** Headers that belong to this error, such as `Allow` or `Retry-After`. */
   readonly headers: Readonly<Record<string, string>>;
 
   /** @param message tells the caller what was wrong and what to do next; it is sent as it is. */
@@ -40,7 +48,7 @@ export class ApiError extends Error {
 }
 
 /** Writes the Error body of the specification (section Errors) and nothing else. */
-export function writeError(c: Context, { code, message, headers }: ApiError): Response {
+export function writeError(c: Context, { code, message, headers }: ApiFailure): Response {
   const status = ERROR_STATUS[code];
   return c.json({ code, message, status }, status, { ...headers });
 }

@@ -1,6 +1,6 @@
 import { createMiddleware } from "hono/factory";
 import type { AppEnv } from "../app-env.ts";
-import { ApiError } from "../errors.ts";
+import { ApiError, writeError } from "../errors.ts";
 import { addressSubject } from "../rate-limit/limiter.ts";
 import { rateLimitError } from "../rate-limit/rate-limit-error.ts";
 import type { ApiKey } from "./api-key.ts";
@@ -37,10 +37,8 @@ export function authenticate(directory: ApiKeyDirectory) {
     const decision = await c.var.limiter.admit(addressSubject(c.var.address()));
     c.set("quota", decision);
     if (!decision.admitted) {
-      throw rateLimitError(
-        decision,
-        "Too many requests without a valid API key from your address.",
-      );
+      const reason = "Too many requests without a valid API key from your address.";
+      return writeError(c, rateLimitError(decision, reason));
     }
     const challenge = result.isBearer ? `${CHALLENGE}, error="invalid_token"` : CHALLENGE;
     throw new ApiError("unauthorized", result.message, { "WWW-Authenticate": challenge });

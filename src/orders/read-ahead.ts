@@ -23,7 +23,7 @@ export function readOrderListAhead({ databaseTimeoutMs }: Config) {
     const ahead = read();
     ahead.catch(() => undefined); // Whoever answers with the list meets the error.
     await next();
-    if (c.error) c.executionCtx.waitUntil(discard(ahead));
+    if (c.res.status >= 400) c.executionCtx.waitUntil(discard(ahead));
   });
 }
 

@@ -1,5 +1,6 @@
 import { createMiddleware } from "hono/factory";
 import type { AppEnv } from "../app-env.ts";
+import { writeError } from "../errors.ts";
 import { type Decision, decisiveWindow } from "./decision.ts";
 import { rateLimitError } from "./rate-limit-error.ts";
 
@@ -8,8 +9,8 @@ export const enforceLimits = createMiddleware<AppEnv>(
   async function enforceLimitsMiddleware(c, next) {
     const decision = await c.var.limiter.admit(c.var.subject);
     c.set("quota", decision);
-    if (!decision.admitted) throw rateLimitError(decision, refusalReason(decision));
-    await next();
+    if (decision.admitted) return next();
+    return writeError(c, rateLimitError(decision, refusalReason(decision)));
   },
 );
 
