@@ -1,7 +1,7 @@
 import type { Answer } from "./answer.ts";
 import { element } from "./element.ts";
 import { waitMeaning } from "./meaning.ts";
-import { retryAfterIn } from "./quota.ts";
+import { readRetryAfterSeconds } from "../client/rate-limit-headers.ts";
 
 /** Counts `Retry-After` down, and says what the wait means and when it is over. */
 export class Countdown {
@@ -11,7 +11,7 @@ export class Countdown {
   #endMs: number | null = null;
 
   show(answer: Answer): void {
-    const seconds = answer.status === 429 ? retryAfterIn(answer.headers) : null;
+    const seconds = answer.status === 429 ? readRetryAfterSeconds(answer.headers) : null;
     this.#endMs = seconds === null ? null : answer.receivedMs + seconds * 1_000;
     this.#box.hidden = seconds === null;
     this.#box.classList.remove("over");

@@ -1,6 +1,7 @@
 import type { Answer } from "./answer.ts";
 import { element, inside } from "./element.ts";
-import { duration, type Quota, quotaIn, type WindowQuota } from "./quota.ts";
+import type { WindowQuota } from "../client/rate-limit-headers.ts";
+import { duration, type Quota, quotaIn } from "./quota.ts";
 
 const WINDOWS = { minute: "this minute", day: "today" } as const;
 
@@ -33,8 +34,11 @@ export class Meters {
     for (const name of ["minute", "day"] as const) this.#draw(name, this.#quota[name]);
   }
 
-  #draw(name: keyof Quota, { limit, remaining, seconds }: WindowQuota): void {
-    const secondsLeft = Math.max(0, seconds - Math.floor((Date.now() - this.#receivedMs) / 1_000));
+  #draw(name: keyof Quota, { limit, remaining, resetSeconds }: WindowQuota): void {
+    const secondsLeft = Math.max(
+      0,
+      resetSeconds - Math.floor((Date.now() - this.#receivedMs) / 1_000),
+    );
     const left = secondsLeft === 0 ? limit : remaining;
     const meter = inside(this.#root, `[data-window="${name}"]`);
     meter.dataset["level"] = left === 0 ? "none" : left <= limit * LOW_SHARE ? "low" : "plenty";

@@ -1,7 +1,8 @@
 import { type Command, Option } from "commander";
 import type { StoreDatabase } from "./database.ts";
 import { DEFAULT_STORE } from "./local-store.ts";
-import { openRemoteDatabase, REMOTE_ENVIRONMENTS, type RemoteEnvironment } from "./remote.ts";
+import { REMOTE_ENVIRONMENTS, type RemoteEnvironment } from "../environment.ts";
+import { openRemoteDatabase } from "./remote.ts";
 
 /** Which store a command acts on. */
 export interface StoreOptions {

@@ -10,8 +10,6 @@ import type { Statement, StoreDatabase } from "./database.ts";
 import { inlineParameters } from "./inline-parameters.ts";
 import { describeFailure, mayRetry } from "./remote-failure.ts";
 
-export { REMOTE_ENVIRONMENTS, type RemoteEnvironment } from "../environment.ts";
-
 /** D1's limit on one statement, in bytes of UTF-8. Linux takes more, 131,071, in one argument. */
 const MAX_STATEMENT_BYTES = 100_000;
 /** On a line of its own, as the statement may end in a comment. */
