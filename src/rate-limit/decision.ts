@@ -153,16 +153,15 @@ function recordUnder(stored: LimiterRecord | null, policy: QuotaPolicy): Limiter
 /** The record with the times in it that a clock which has gone back makes impossible brought to `nowMs`. */
 function recordAt(record: LimiterRecord, banPolicy: BanPolicy, nowMs: number): LimiterRecord {
   const { minute, day, ban } = record;
-  const isPast =
-    (minute?.openedMs ?? 0) <= nowMs &&
-    (day?.openedMs ?? 0) <= nowMs &&
-    (ban?.untilMs ?? 0) <= nowMs + banPolicy.longestBanMs;
-  if (isPast) return record;
+  const isMinuteAhead = (minute?.openedMs ?? 0) > nowMs;
+  const isDayAhead = (day?.openedMs ?? 0) > nowMs;
+  const isBanAhead = (ban?.untilMs ?? 0) > nowMs + banPolicy.longestBanMs;
+  if (!isMinuteAhead && !isDayAhead && !isBanAhead) return record;
   return {
     ...record,
-    minute: minute && windowAt("minute", minute, nowMs),
-    day: day && windowAt("day", day, nowMs),
-    ban: banAt(ban, banPolicy, nowMs),
+    minute: isMinuteAhead ? windowAt("minute", minute, nowMs) : minute,
+    day: isDayAhead ? windowAt("day", day, nowMs) : day,
+    ban: isBanAhead ? banAt(ban, banPolicy, nowMs) : ban,
   };
 }
 

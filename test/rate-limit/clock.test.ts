@@ -76,6 +76,17 @@ describe("a clock that goes back (contract, section 4: exact)", () => {
     expect(limiter.record?.wait).toMatchObject({ strikes: 1 });
   });
 
+  test("opens no window that has ended, while it shortens a ban", () => {
+    const bans = { ...CONTRACT_BANS, longestBanMs: MINUTE_MS };
+    const limiter = new SimulatedLimiter(keyPolicy(5, 1), bans);
+    const openedMs = limiter.nowMs;
+    limiter.request();
+    limiter.advance(MINUTE_MS + 5_000).request();
+    limiter.advance(2_000).requests(60);
+    expect(limiter.at(MINUTE_MS + 1_000).request()).toMatchObject({ banned: true });
+    expect(limiter.record?.minute).toEqual({ openedMs, count: 1 });
+  });
+
   test("describes no ban as longer than the longest", () => {
     const limiter = new SimulatedLimiter(keyPolicy(1, 1_000)).at(30 * DAY_MS);
     limiter.requests(2);
