@@ -1,5 +1,5 @@
 import { sql } from "drizzle-orm";
-import { check, customType, integer, sqliteTable, text } from "drizzle-orm/sqlite-core";
+import { check, customType, integer, primaryKey, sqliteTable, text } from "drizzle-orm/sqlite-core";
 
 /**
  * A 64-bit signed integer. D1 rounds integers above 2^53 on their way out and cannot bind a
@@ -96,4 +96,45 @@ export const apiKeys = sqliteTable(
     ),
     check("limits_are_positive", sql`${key.perMinute} > 0 AND ${key.perDay} > 0`),
   ],
+);
+
+/** Hashes that a rotated key had before and that are valid for a while yet, beside its own. */
+export const formerKeyHashes = sqliteTable("former_key_hashes", {
+  /** SHA-256 of the former key in lower-case hexadecimal. */
+  hash: text("hash").primaryKey().notNull(),
+  keyId: text("key_id").notNull(),
+  /** From then on it is unknown. */
+  endsAt: integer("ends_at", { mode: "timestamp_ms" }).notNull(),
+});
+
+/** Who changed which key, when and how: rows are only ever added. */
+export const keyChanges = sqliteTable("key_changes", {
+  id: integer("id").primaryKey({ autoIncrement: true }),
+  at: integer("at", { mode: "timestamp_ms" }).notNull(),
+  actor: text("actor").notNull(),
+  action: text("action").notNull(),
+  keyId: text("key_id").notNull(),
+  /** A JSON object of the fields that changed. */
+  details: text("details", { mode: "json" }).$type<Record<string, unknown>>().notNull(),
+});
+
+/** What each key did on a day in UTC, as its limiter last reported it. */
+export const keyUsage = sqliteTable(
+  "key_usage",
+  {
+    keyId: text("key_id").notNull(),
+    /** `2026-11-21` */
+    day: text("day").notNull(),
+    admitted: integer("admitted").notNull(),
+    refused: integer("refused").notNull(),
+    strikes: integer("strikes").notNull(),
+    bans: integer("bans").notNull(),
+    /** The most that a minute window and the day window have held. */
+    peakMinute: integer("peak_minute").notNull(),
+    peakDay: integer("peak_day").notNull(),
+    /** The limits that were in force last. */
+    perMinute: integer("per_minute").notNull(),
+    perDay: integer("per_day").notNull(),
+  },
+  (usage) => [primaryKey({ columns: [usage.keyId, usage.day] })],
 );
