@@ -24,5 +24,6 @@ CREATE TABLE `key_usage` (
 	`peak_day` integer NOT NULL,
 	`per_minute` integer NOT NULL,
 	`per_day` integer NOT NULL,
-	PRIMARY KEY(`key_id`, `day`)
+	`reported_at` integer NOT NULL,
+	PRIMARY KEY(`day`, `key_id`)
 ) STRICT, WITHOUT ROWID;

@@ -135,6 +135,7 @@ export const keyUsage = sqliteTable(
     /** The limits that were in force last. */
     perMinute: integer("per_minute").notNull(),
     perDay: integer("per_day").notNull(),
+    reportedAt: integer("reported_at", { mode: "timestamp_ms" }).notNull(),
   },
-  (usage) => [primaryKey({ columns: [usage.keyId, usage.day] })],
+  (usage) => [primaryKey({ columns: [usage.day, usage.keyId] })],
 );
