@@ -4,6 +4,7 @@ CREATE TABLE `former_key_hashes` (
 	`ends_at` integer NOT NULL
 ) STRICT, WITHOUT ROWID;
 --> statement-breakpoint
+CREATE INDEX `former_key_hashes_key_id` ON `former_key_hashes` (`key_id`);--> statement-breakpoint
 CREATE TABLE `key_changes` (
 	`id` integer PRIMARY KEY AUTOINCREMENT NOT NULL,
 	`at` integer NOT NULL,
@@ -12,6 +13,18 @@ CREATE TABLE `key_changes` (
 	`key_id` text NOT NULL,
 	`details` text NOT NULL
 ) STRICT;
+--> statement-breakpoint
+CREATE INDEX `key_changes_key_id` ON `key_changes` (`key_id`);--> statement-breakpoint
+CREATE TRIGGER `key_changes_are_not_rewritten` BEFORE UPDATE ON `key_changes`
+BEGIN SELECT RAISE(ABORT, 'the record of a change is never rewritten'); END;
+--> statement-breakpoint
+CREATE TRIGGER `key_changes_are_kept` BEFORE DELETE ON `key_changes`
+BEGIN SELECT RAISE(ABORT, 'the record of a change is never deleted'); END;
+--> statement-breakpoint
+-- INSERT OR REPLACE deletes the old row without firing its DELETE trigger.
+CREATE TRIGGER `key_changes_are_not_replaced` BEFORE INSERT ON `key_changes`
+WHEN EXISTS (SELECT 1 FROM key_changes WHERE id = NEW.id)
+BEGIN SELECT RAISE(ABORT, 'the record of a change is never rewritten'); END;
 --> statement-breakpoint
 CREATE TABLE `key_usage` (
 	`key_id` text NOT NULL,

@@ -1,5 +1,13 @@
 import { sql } from "drizzle-orm";
-import { check, customType, integer, primaryKey, sqliteTable, text } from "drizzle-orm/sqlite-core";
+import {
+  check,
+  customType,
+  index,
+  integer,
+  primaryKey,
+  sqliteTable,
+  text,
+} from "drizzle-orm/sqlite-core";
 
 /**
  * A 64-bit signed integer. D1 rounds integers above 2^53 on their way out and cannot bind a
@@ -98,25 +106,40 @@ export const apiKeys = sqliteTable(
   ],
 );
 
-/** Hashes that a rotated key had before and that are valid for a while yet, beside its own. */
-export const formerKeyHashes = sqliteTable("former_key_hashes", {
-  /** SHA-256 of the former key in lower-case hexadecimal. */
-  hash: text("hash").primaryKey().notNull(),
-  keyId: text("key_id").notNull(),
-  /** From then on it is unknown. */
-  endsAt: integer("ends_at", { mode: "timestamp_ms" }).notNull(),
-});
+/** Hashes that a rotated key had before, which stay valid for a while beside its own. */
+export const formerKeyHashes = sqliteTable(
+  "former_key_hashes",
+  {
+    /** SHA-256 of the former key in lower-case hexadecimal. */
+    hash: text("hash").primaryKey().notNull(),
+    keyId: text("key_id").notNull(),
+    /** From then on it is no longer valid. */
+    endsAt: integer("ends_at", { mode: "timestamp_ms" }).notNull(),
+  },
+  (former) => [index("former_key_hashes_key_id").on(former.keyId)],
+);
 
-/** Who changed which key, when and how: rows are only ever added. */
-export const keyChanges = sqliteTable("key_changes", {
-  id: integer("id").primaryKey({ autoIncrement: true }),
-  at: integer("at", { mode: "timestamp_ms" }).notNull(),
-  actor: text("actor").notNull(),
-  action: text("action").notNull(),
-  keyId: text("key_id").notNull(),
-  /** A JSON object of the fields that changed. */
-  details: text("details", { mode: "json" }).$type<Record<string, unknown>>().notNull(),
-});
+export const KEY_ACTIONS = ["create", "update", "rotate", "revoke", "reset"] as const;
+
+/** Who changed which key, when and how. The database itself only lets rows be added. */
+export const keyChanges = sqliteTable(
+  "key_changes",
+  {
+    id: integer("id").primaryKey({ autoIncrement: true }),
+    at: integer("at", { mode: "timestamp_ms" }).notNull(),
+    actor: text("actor").notNull(),
+    action: text("action", { enum: KEY_ACTIONS }).notNull(),
+    keyId: text("key_id").notNull(),
+    /** A JSON object of the fields that changed, each with its old and its new value. */
+    details: text("details", { mode: "json" }).$type<KeyChangeDetails>().notNull(),
+  },
+  (change) => [index("key_changes_key_id").on(change.keyId)],
+);
+
+/** The fields of a key's record that a change replaced. */
+export type KeyChangeDetails = Readonly<
+  Record<string, { readonly from: string | number | null; readonly to: string | number | null }>
+>;
 
 /** What each key did on a day in UTC, as its limiter last reported it. */
 export const keyUsage = sqliteTable(
