@@ -10,6 +10,7 @@ const CORE_TESTS = [
   "test/config.test.ts",
   "test/faults/isolates/*.test.ts",
   "test/rate-limit/**/*.test.ts",
+  "test/usage/**/*.test.ts",
 ];
 
 /** Tests of the Durable Object run with all others inside workerd. */
@@ -44,7 +45,7 @@ export default defineConfig({
         ],
         test: {
           name: "worker",
-          include: ["test/!(rate-limit|bench|soak)/**/*.test.ts", OBJECT_TESTS],
+          include: ["test/!(rate-limit|usage|bench|soak)/**/*.test.ts", OBJECT_TESTS],
           exclude: [...NODE_TESTS, "test/faults/isolates/*.test.ts"],
         },
       },

@@ -36,6 +36,11 @@ export function banAt(stored: Ban | null, policy: BanPolicy, nowMs: number): Ban
   return { ...stored, untilMs: Math.min(stored.untilMs, nowMs + policy.longestBanMs) };
 }
 
+/** Whether a refusal at `nowMs` is a strike, not the beginning of a wait or in flight. */
+export function isStrike(stored: Wait | null, policy: BanPolicy, nowMs: number): boolean {
+  return stored !== null && nowMs - Math.min(stored.startedMs, nowMs) >= policy.graceMs;
+}
+
 /** Counts a refusal at `nowMs` as the beginning of a wait, as in flight, or as a strike. */
 export function waitAfterRefusal(stored: Wait | null, policy: BanPolicy, nowMs: number): Wait {
   if (stored === null) return { startedMs: nowMs, strikes: 0, firstStrikeMs: nowMs };
@@ -44,7 +49,7 @@ export function waitAfterRefusal(stored: Wait | null, policy: BanPolicy, nowMs: 
     strikes: stored.strikes,
     firstStrikeMs: Math.min(stored.firstStrikeMs, nowMs),
   };
-  if (nowMs - wait.startedMs < policy.graceMs) return wait;
+  if (!isStrike(stored, policy, nowMs)) return wait;
   const firstOfSeries = wait.strikes === 0 || nowMs - wait.firstStrikeMs >= policy.strikeWindowMs;
   return firstOfSeries
     ? { ...wait, strikes: 1, firstStrikeMs: nowMs }

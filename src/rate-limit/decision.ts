@@ -1,5 +1,5 @@
 import type { Ban, BanPolicy, Wait } from "./bans.ts";
-import { banAt, nextBan, strikesToBan, waitAfterRefusal } from "./bans.ts";
+import { banAt, isStrike, nextBan, strikesToBan, waitAfterRefusal } from "./bans.ts";
 import type { Limits } from "./plans.ts";
 import type { Window, WindowName } from "./windows.ts";
 import { windowAt, windowEndMs } from "./windows.ts";
@@ -58,6 +58,13 @@ export interface Decision extends Quota {
   readonly strikes: StrikeForecast | null;
 }
 
+/** A record after one or more requests, and what they have led to. */
+interface Outcome {
+  readonly record: LimiterRecord;
+  readonly strikes: number;
+  readonly bans: number;
+}
+
 /** How far a refused key is from a ban. */
 export interface StrikeForecast {
   /** Unix time in milliseconds from which a refusal is a strike. */
@@ -72,7 +79,8 @@ export interface StrikeForecast {
  * @param stored the record that the last decision left, or `null` for the first.
  * @param refusedElsewhereMs when requests were refused that this record does not know of, in
  *   ascending Unix milliseconds: they count as refusals of that time.
- * @returns the decision and the record after it, which is `stored` itself where nothing changed.
+ * @returns the decision; the record after it, which is `stored` itself where nothing changed; and
+ *   the strikes and bans that this request and those refused elsewhere have led to.
  */
 export function decide(
   stored: LimiterRecord | null,
@@ -80,19 +88,21 @@ export function decide(
   banPolicy: BanPolicy,
   nowMs: number,
   refusedElsewhereMs: readonly number[] = [],
-): { readonly record: LimiterRecord; readonly decision: Decision } {
+): Outcome & { readonly decision: Decision } {
+  const begun = recordAt(stored ?? recordUnder(null, policy), banPolicy, nowMs);
   // Those were refused under the policy of that time, which may be an older one.
-  const told = refusedElsewhereMs.reduce(
+  const told = refusedElsewhereMs.reduce<Outcome>(
     (before, refusedMs) => refuse(before, policy, banPolicy, Math.min(refusedMs, nowMs)),
-    recordAt(stored ?? recordUnder(null, policy), banPolicy, nowMs),
+    { record: begun, strikes: 0, bans: 0 },
   );
-  const record = recordUnder(told, policy);
+  const record = recordUnder(told.record, policy);
   if (quotaOf(record, banPolicy, nowMs).retryAtMs !== null) {
-    const refused = refuse(record, policy, banPolicy, nowMs);
-    const quota = quotaOf(refused, banPolicy, nowMs);
-    const standsUntilMs = quota.banned ? (refused.ban?.untilMs ?? null) : quota.retryAtMs;
-    const strikes = policy.bans && !quota.banned ? forecast(refused, banPolicy, nowMs) : null;
-    return { record: refused, decision: { ...quota, admitted: false, standsUntilMs, strikes } };
+    const refused = refuse({ ...told, record }, policy, banPolicy, nowMs);
+    const quota = quotaOf(refused.record, banPolicy, nowMs);
+    const standsUntilMs = quota.banned ? (refused.record.ban?.untilMs ?? null) : quota.retryAtMs;
+    const strikes =
+      policy.bans && !quota.banned ? forecast(refused.record, banPolicy, nowMs) : null;
+    return { ...refused, decision: { ...quota, admitted: false, standsUntilMs, strikes } };
   }
   const admitted: LimiterRecord = {
     ...record,
@@ -102,7 +112,7 @@ export function decide(
   };
   const quota = quotaOf(admitted, banPolicy, nowMs);
   const decision = { ...quota, admitted: true, standsUntilMs: null, strikes: null };
-  return { record: admitted, decision };
+  return { ...told, record: admitted, decision };
 }
 
 /** What is left at a later `nowMs` if nothing was counted since: a window that is not open opens then. */
@@ -199,16 +209,20 @@ function countIn(name: WindowName, stored: Window | null, nowMs: number): Window
 
 /** Counts a refusal: one during a ban, or of a subject that is never banned, changes nothing. */
 function refuse(
-  record: LimiterRecord,
+  before: Outcome,
   policy: QuotaPolicy,
   banPolicy: BanPolicy,
   nowMs: number,
-): LimiterRecord {
-  if (!policy.bans || quotaOf(record, banPolicy, nowMs).banned) return record;
+): Outcome {
+  const { record, bans } = before;
+  if (!policy.bans || quotaOf(record, banPolicy, nowMs).banned) return before;
   const wait = waitAfterRefusal(record.wait, banPolicy, nowMs);
-  if (wait.strikes < strikesToBan(banPolicy, record.limits.perMinute)) return { ...record, wait };
+  const strikes = before.strikes + Number(isStrike(record.wait, banPolicy, nowMs));
+  if (wait.strikes < strikesToBan(banPolicy, record.limits.perMinute)) {
+    return { record: { ...record, wait }, strikes, bans };
+  }
   const ban = nextBan(banAt(record.ban, banPolicy, nowMs), banPolicy, nowMs);
-  return { ...record, ban, wait: { ...wait, strikes: 0 } };
+  return { record: { ...record, ban, wait: { ...wait, strikes: 0 } }, strikes, bans: bans + 1 };
 }
 
 function forecast(

@@ -3,6 +3,9 @@ import { withDeadline } from "../deadline.ts";
 import type { Decision, Quota, QuotaPolicy } from "./decision.ts";
 import type { RateLimiter } from "./durable-object.ts";
 import type { Subject } from "./limiter.ts";
+import type { UnreportedRefusals } from "./refusal.ts";
+
+const NO_REFUSALS: UnreportedRefusals = { agesMs: [], count: 0 };
 
 /** The limiter that is exact: one Durable Object for each subject. Rejects where it cannot be reached in time. */
 export class DurableLimiter {
@@ -14,11 +17,12 @@ export class DurableLimiter {
     this.#timeoutMs = timeoutMs;
   }
 
-  /** @param refusedAgesMs how long ago, in milliseconds, requests were refused that the object has not heard of. */
-  admit(subject: Subject, refusedAgesMs: readonly number[] = []): Promise<Decision> {
+  /** @param refused requests refused that the object has not heard of. */
+  admit(subject: Subject, refused: UnreportedRefusals = NO_REFUSALS): Promise<Decision> {
     const policy = policyOf(subject);
+    const { agesMs, count } = refused;
     return this.#call(async () =>
-      this.#objects.getByName(subject.name).admit(policy, refusedAgesMs),
+      this.#objects.getByName(subject.name).admit(policy, agesMs, count),
     );
   }
 

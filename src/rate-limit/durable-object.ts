@@ -1,78 +1,144 @@
 import { DurableObject } from "cloudflare:workers";
-import { parseConfig } from "../config.ts";
+import { type Config, parseConfig } from "../config.ts";
 import { logEvent } from "../log.ts";
-import type { BanPolicy } from "./bans.ts";
+import type { Usage } from "../usage/day-usage.ts";
+import { KeyUsage } from "../usage/key-usage.ts";
 import type { Decision, LimiterRecord, Quota, QuotaPolicy } from "./decision.ts";
 import { decide, peek, recordEndMs } from "./decision.ts";
+import { keyIdOf } from "./limiter.ts";
 import { readRecord, type StoredRecord, toStored } from "./stored-record.ts";
 
-const RECORD = "record";
+const STATE = "record";
+
+/** One row for all that a limiter stores, so that an admission costs one row written. */
+type StoredState = StoredRecord & { readonly usage?: Usage };
+
+/** The least time between two reports of a key's usage. */
+const REPORT_EVERY_MS = 3_600_000;
 
 /**
  * The limiter of one API key or client address. All that it knows is one record, decided on in one
- * synchronous step; the output gate holds each answer until the record is on disk.
+ * synchronous step; the output gate holds each answer until the record is on disk. Beside the record
+ * it counts what a key uses.
  *
- * While a record is stored an alarm is set for its end, so that an idle object removes itself.
+ * While a record is stored an alarm is set: for the next report of the usage to the database, or for
+ * the end of both, so that an idle object removes itself.
  */
 export class RateLimiter extends DurableObject {
-  readonly #bans: BanPolicy;
+  readonly #config: Config;
   #record: LimiterRecord | null;
-  #alarmIsSet: boolean;
+  /** `null` for a client address. */
+  readonly #usage: KeyUsage | null;
+  /** Unix time in milliseconds; `null` where none is set and while it is under way. */
+  #alarmMs: number | null = null;
 
   constructor(ctx: DurableObjectState, env: Cloudflare.Env) {
     super(ctx, env);
-    this.#bans = parseConfig(env).bans;
-    const stored = ctx.storage.kv.get(RECORD);
+    this.#config = parseConfig(env);
+    const stored = ctx.storage.kv.get(STATE);
     this.#record = readRecord(stored);
-    this.#alarmIsSet = this.#record !== null;
     if (stored !== undefined && this.#record === null)
       logEvent({ event: "limiter_record_unreadable" });
+    const keyId = keyIdOf(ctx.id.name);
+    this.#usage = keyId === null ? null : new KeyUsage(keyId, Object(stored).usage);
+    void ctx.blockConcurrencyWhile(async () => {
+      this.#alarmMs = await ctx.storage.getAlarm();
+    });
   }
 
   /**
    * Counts one request if it is admitted, or its refusal.
    *
    * @param refusedAgesMs how many milliseconds ago requests were refused elsewhere by what this
-   *   object had decided, the oldest first.
+   *   object had decided, the oldest first: those that may be strikes.
+   * @param refusedElsewhere how many were so refused in all, and are not counted yet.
    */
-  admit(policy: QuotaPolicy, refusedAgesMs: readonly number[] = []): Decision {
+  admit(
+    policy: QuotaPolicy,
+    refusedAgesMs: readonly number[] = [],
+    refusedElsewhere = refusedAgesMs.length,
+  ): Decision {
     const nowMs = Date.now();
     const refusedElsewhereMs = refusedAgesMs.map((ageMs) => nowMs - ageMs);
-    const { record, decision } = decide(
-      this.#record,
+    const before = this.#record;
+    const { record, decision, strikes, bans } = decide(
+      before,
       policy,
-      this.#bans,
+      this.#config.bans,
       nowMs,
       refusedElsewhereMs,
     );
-    const before = this.#record;
     this.#record = record;
-    if (decision.admitted || isDurablyChanged(before, record)) this.#save(record);
+    this.#usage?.count(decision, { refusedElsewhere, strikes, bans });
+    if (decision.admitted || isDurablyChanged(before, record)) this.#save(record, nowMs);
+    if (bans > 0 || record.resets > (before?.resets ?? record.resets)) {
+      this.#tell(before, record, bans);
+    }
     return decision;
   }
 
   /** What is left, with nothing counted. */
   peek(policy: QuotaPolicy): Quota {
-    return peek(this.#record, policy, this.#bans, Date.now());
+    return peek(this.#record, policy, this.#config.bans, Date.now());
   }
 
-  /** Removes the record once it says nothing any more, and otherwise looks again at its end. */
+  /**
+   * Reports what the key has used. Then removes all once it says nothing any more, and otherwise
+   * looks again at its end.
+   */
   override async alarm(): Promise<void> {
-    const endMs = this.#record === null ? 0 : recordEndMs(this.#record, this.#bans);
-    if (endMs > Date.now()) {
-      await this.ctx.storage.setAlarm(endMs);
-      return;
+    this.#alarmMs = null;
+    const isReported = await this.#report();
+    // A request that came meanwhile has set another one.
+    if (this.#alarmMs !== null) return;
+    const nowMs = Date.now();
+    const nextReportMs = nowMs + REPORT_EVERY_MS;
+    if (!isReported) return this.#setAlarm(nextReportMs);
+    const recordEnd = this.#record === null ? 0 : recordEndMs(this.#record, this.#config.bans);
+    const endMs = Math.max(recordEnd, this.#usage?.endMs ?? 0);
+    if (endMs > nowMs) {
+      return this.#setAlarm(this.#usage === null ? endMs : Math.max(endMs, nextReportMs));
     }
     this.#record = null;
-    this.#alarmIsSet = false;
     await this.ctx.storage.deleteAll();
   }
 
-  #save(record: LimiterRecord): void {
-    this.ctx.storage.kv.put<StoredRecord>(RECORD, toStored(record));
-    if (this.#alarmIsSet) return;
-    this.#alarmIsSet = true;
-    void this.ctx.storage.setAlarm(recordEndMs(record, this.#bans));
+  async #report(): Promise<boolean> {
+    if (this.#usage === null) return true;
+    // The database keeps the larger of two totals: what is reported must not be forgotten.
+    if (!this.#usage.isStored && this.#record !== null) this.#store(this.#record);
+    return this.#usage.report(this.env.DB, this.#config.databaseTimeoutMs);
+  }
+
+  #save(record: LimiterRecord, nowMs: number): void {
+    this.#store(record);
+    const dueMs =
+      this.#usage === null ? recordEndMs(record, this.#config.bans) : nowMs + REPORT_EVERY_MS;
+    if (this.#alarmMs === null || (this.#usage !== null && this.#alarmMs > dueMs)) {
+      this.#alarmMs = dueMs;
+      void this.ctx.storage.setAlarm(dueMs);
+    }
+  }
+
+  #store(record: LimiterRecord): void {
+    const usage = this.#usage?.toStored();
+    this.ctx.storage.kv.put<StoredState>(STATE, { ...toStored(record), ...(usage && { usage }) });
+  }
+
+  async #setAlarm(dueMs: number): Promise<void> {
+    await this.ctx.storage.setAlarm(dueMs);
+    this.#alarmMs = dueMs;
+  }
+
+  /** Logs what an operator may be asked about. */
+  #tell(before: LimiterRecord | null, after: LimiterRecord, bans: number): void {
+    const keyId = this.#usage?.keyId;
+    if (after.resets > (before?.resets ?? after.resets))
+      logEvent({ event: "limiter_reset", keyId });
+    if (bans > 0 && after.ban !== null) {
+      const { number, untilMs } = after.ban;
+      logEvent({ event: "banned", keyId, number, until: new Date(untilMs).toISOString() });
+    }
   }
 }
 

@@ -1,6 +1,8 @@
 import type { Decision, Quota, QuotaPolicy } from "./decision.ts";
 import { PLAN_LIMITS } from "./plans.ts";
 
+const KEY_PREFIX = "key:";
+
 /** Whose requests are counted: an API key or a client address. */
 export interface Subject extends QuotaPolicy {
   /** Names the Durable Object. Never holds key material. */
@@ -15,6 +17,11 @@ export interface Limiter {
   peek(subject: Subject): Promise<Quota>;
   /** Whether a request would surely be refused, as far as can be told at once. */
   isRefusing(subject: Subject): boolean;
+}
+
+/** The id of the key whose requests a subject of this name counts; `null` where it is none. */
+export function keyIdOf(name: string | undefined): string | null {
+  return name?.startsWith(KEY_PREFIX) ? name.slice(KEY_PREFIX.length) : null;
 }
 
 /** The subject that counts the failed authentications of one client address (contract, section 4). */

@@ -6,6 +6,14 @@ const MAX_UNREPORTED = 50;
 /** The longest that one is kept back: other isolates may be gathering for the same ban. */
 const MAX_UNREPORTED_MS = 1_000;
 
+/** What the Durable Object has not heard of. */
+export interface UnreportedRefusals {
+  /** How long ago those were that may be strikes, in milliseconds, the oldest first. */
+  readonly agesMs: readonly number[];
+  /** How many there were in all. */
+  readonly count: number;
+}
+
 /** A refusal that the Durable Object has decided on, as an isolate remembers it. Pure: no clock of its own. */
 export class Refusal {
   readonly #decision: Decision;
@@ -14,6 +22,7 @@ export class Refusal {
   readonly #askedMs: number;
   readonly #answeredMs: number;
   #unreportedMs: number[] = [];
+  #unreportedCount = 0;
 
   constructor(decision: Decision, policy: QuotaPolicy, askedMs: number, answeredMs: number) {
     this.#decision = decision;
@@ -43,23 +52,27 @@ export class Refusal {
       if (isManyUnreported || isOldUnreported) return null;
       this.#unreportedMs.push(nowMs);
     }
-    return this.decisionAt(nowMs);
+    return this.repeatUntold(nowMs);
   }
 
-  /** The same decision at a later `nowMs`, for a request that the object is not told of. */
-  decisionAt(nowMs: number): Decision {
+  /** Refuses a request by the same decision, though the object could not be told of the strikes. */
+  repeatUntold(nowMs: number): Decision {
+    this.#unreportedCount += 1;
     return { ...this.#decision, ...quotaLater(this.#decision, this.#objectMs(nowMs)) };
   }
 
   /**
-   * How many milliseconds before `nowMs` the refusals were that the object has not heard of. They are
-   * told once, and not after a reset or when the wait is over.
+   * The refusals that the object has not heard of, as they are at `nowMs`. They are told once, and
+   * after a reset or when the wait is over only how many there were.
    */
-  takeUnreportedAgesMs(nowMs: number, { resets }: QuotaPolicy): readonly number[] {
+  takeUnreported(nowMs: number, { resets }: QuotaPolicy): UnreportedRefusals {
     const unreportedMs = this.#unreportedMs;
+    const count = this.#unreportedCount;
     this.#unreportedMs = [];
-    if (resets !== this.#policy.resets || !this.#lastsAt(nowMs)) return [];
-    return unreportedMs.map((refusedMs) => Math.max(0, nowMs - refusedMs));
+    this.#unreportedCount = 0;
+    const mayBeStrikes = resets === this.#policy.resets && this.#lastsAt(nowMs);
+    const agesMs = unreportedMs.map((refusedMs) => Math.max(0, nowMs - refusedMs));
+    return { agesMs: mayBeStrikes ? agesMs : [], count };
   }
 
   /** The two clocks differ by an unknown amount: that the object decided no earlier than it was asked bounds it. */

@@ -17,6 +17,9 @@ export interface Answer {
  */
 export class ContractModel {
   readonly #numbers: BanPolicy;
+  /** How many strikes and bans there have been in all. */
+  strikes = 0;
+  bans = 0;
   #policy: QuotaPolicy | null = null;
   #admittedMs: number[] = [];
   /** The refusals of the present wait: those since the last admission. Under a ban nothing counts. */
@@ -37,6 +40,9 @@ export class ContractModel {
       this.#waitMs = [];
     } else if (!before.banned && policy.bans) {
       this.#waitMs.push(nowMs);
+      const isFirst = this.#waitMs.length === 1;
+      const inFlightUntilMs = Math.min(...this.#waitMs) + this.#numbers.graceMs;
+      if (!isFirst && nowMs >= inFlightUntilMs) this.strikes += 1;
       this.#banIfRefusedAsFastAsServed(limits, nowMs);
     }
     return { ...this.#describe(limits, nowMs), admitted };
@@ -83,6 +89,7 @@ export class ContractModel {
     this.#bans = (this.#bans.at(-1)?.endMs ?? -Infinity) + forgetAfterMs <= nowMs ? [] : this.#bans;
     let lengthMs = firstBanMs;
     for (const _ of this.#bans) lengthMs = Math.min(2 * lengthMs, longestBanMs);
+    this.bans += 1;
     this.#bans.push({ startMs: nowMs, endMs: nowMs + Math.min(lengthMs, longestBanMs) });
   }
 

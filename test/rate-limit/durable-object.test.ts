@@ -5,6 +5,7 @@ import { advanceClock, stopClock } from "../fixtures/clock.ts";
 import { evictLimiter, limiterNamed, limiterStorage } from "../fixtures/limiter.ts";
 
 const NAME = "key:test";
+const HOUR_MS = 3_600_000;
 const DAY_MS = 86_400_000;
 const POLICY: QuotaPolicy = {
   limits: { perMinute: 2, perDay: 5 },
@@ -32,7 +33,7 @@ async function bringIntoBan(): Promise<void> {
 }
 
 describe("storage", () => {
-  test("holds one record and an alarm for its end", async () => {
+  test("holds one record, and an alarm to report the usage", async () => {
     await admit();
     expect(await limiterStorage(NAME)).toMatchObject({
       keys: ["record"],
@@ -42,8 +43,14 @@ describe("storage", () => {
         day: { openedMs: startMs, count: 1 },
         ban: null,
       },
-      alarmMs: startMs + DAY_MS,
+      alarmMs: startMs + HOUR_MS,
     });
+  });
+
+  test("of an address holds an alarm for the end of the record", async () => {
+    await limiterNamed("address:192.0.2.1").admit({ ...POLICY, bans: false });
+    const { alarmMs } = await limiterStorage("address:192.0.2.1");
+    expect(alarmMs).toBe(startMs + DAY_MS);
   });
 
   test("has exactly one row written for each admission after the first", async () => {
@@ -96,7 +103,7 @@ describe("storage", () => {
     expect(log.mock.calls.join()).toContain("limiter_record_unreadable");
     expect(await limiterStorage(NAME)).toMatchObject({
       record: { minute: { count: 1 } },
-      alarmMs: startMs + DAY_MS,
+      alarmMs: startMs + HOUR_MS,
     });
   });
 
@@ -181,7 +188,7 @@ describe("the alarm", () => {
       expect(await runDurableObjectAlarm(limiterNamed(NAME))).toBe(true);
       expect(await limiterStorage(NAME)).toMatchObject({
         record: { day: { count: 2 } },
-        alarmMs: startMs + DAY_MS,
+        alarmMs: Math.max(startMs + DAY_MS, Date.now() + HOUR_MS),
       });
     }
   });
@@ -216,7 +223,7 @@ describe("the alarm", () => {
     expect([await admit(), await admit(), await admit()]).toStrictEqual([true, true, false]);
     expect(await limiterStorage(NAME)).toMatchObject({
       record: { minute: { count: 2 } },
-      alarmMs: startMs + 2 * DAY_MS,
+      alarmMs: startMs + DAY_MS + HOUR_MS,
     });
   });
 
@@ -227,7 +234,7 @@ describe("the alarm", () => {
     await runDurableObjectAlarm(limiterNamed(NAME));
     expect(await limiterStorage(NAME)).toMatchObject({
       record: { ban: { number: 1 } },
-      alarmMs: wipedMs,
+      alarmMs: Date.now() + HOUR_MS,
     });
     advanceClock(wipedMs - Date.now());
     await runDurableObjectAlarm(limiterNamed(NAME));

@@ -21,8 +21,8 @@ export class Isolates extends SimulatedLimiter {
     const repeated = standing?.repeat(this.nowMs);
     if (repeated != null) return repeated;
 
-    const ages = refusal?.takeUnreportedAgesMs(this.nowMs, this.policy) ?? [];
-    const refusedMs = ages.map((ageMs) => this.nowMs - ageMs);
+    const { agesMs } = refusal?.takeUnreported(this.nowMs, this.policy) ?? { agesMs: [] };
+    const refusedMs = agesMs.map((ageMs) => this.nowMs - ageMs);
     const { record, decision } = decide(this.record, this.policy, this.bans, this.nowMs, refusedMs);
     this.record = record;
     this.#refusals[isolate] = decision.admitted

@@ -56,21 +56,44 @@ describe("what is refused from memory still leads to a ban (contract, section 5)
   test("nothing is reported of the 2 seconds in which refusals are no strikes", () => {
     const { limiter, refusal, isolateMs } = remembered();
     for (let n = 0; n < 500; n++) expect(refusal.repeat(isolateMs(2_999))).not.toBeNull();
-    expect(refusal.takeUnreportedAgesMs(isolateMs(3_000), limiter.policy)).toEqual([]);
+    expect(refusal.takeUnreported(isolateMs(3_000), limiter.policy).agesMs).toEqual([]);
   });
 
   test("the object hears of half the strikes that are left, each once, with its age", () => {
     const { limiter, refusal, isolateMs } = remembered();
     const repeats = Array.from({ length: 30 }, (_, n) => refusal.repeat(isolateMs(3_200 + n)));
     expect(repeats.indexOf(null)).toBe(29);
-    const ages = refusal.takeUnreportedAgesMs(isolateMs(4_000), limiter.policy);
-    expect(ages).toEqual(Array.from({ length: 29 }, (_, n) => 800 - n));
-    expect(refusal.takeUnreportedAgesMs(isolateMs(4_000), limiter.policy)).toEqual([]);
+    const { agesMs } = refusal.takeUnreported(isolateMs(4_000), limiter.policy);
+    expect(agesMs).toEqual(Array.from({ length: 29 }, (_, n) => 800 - n));
+    expect(refusal.takeUnreported(isolateMs(4_000), limiter.policy).agesMs).toEqual([]);
   });
 
   test("an address has nothing to report, however often it is refused", () => {
     const { limiter, refusal, isolateMs } = remembered({ bans: false });
     for (let n = 0; n < 500; n++) expect(refusal.repeat(isolateMs(10_000))).not.toBeNull();
-    expect(refusal.takeUnreportedAgesMs(isolateMs(10_000), limiter.policy)).toEqual([]);
+    expect(refusal.takeUnreported(isolateMs(10_000), limiter.policy).agesMs).toEqual([]);
+  });
+});
+
+describe("how many were refused from memory", () => {
+  test("is told once: those in flight, the strikes, and those that the object was not to hear of", () => {
+    const { limiter, refusal, isolateMs } = remembered();
+    for (let n = 0; n < 7; n++) refusal.repeat(isolateMs(2_000));
+    for (let n = 0; n < 5; n++) refusal.repeat(isolateMs(3_200));
+    refusal.repeatUntold(isolateMs(3_300));
+    expect(refusal.takeUnreported(isolateMs(4_000), limiter.policy)).toMatchObject({ count: 13 });
+    expect(refusal.takeUnreported(isolateMs(4_000), limiter.policy)).toMatchObject({ count: 0 });
+  });
+
+  test("is not forgotten by a reset or the end of the wait, which make strikes meaningless", () => {
+    for (const [nowMs, resets] of [
+      [4_000, 1],
+      [2 * MINUTE_MS, 0],
+    ] as const) {
+      const { limiter, refusal, isolateMs } = remembered();
+      for (let n = 0; n < 9; n++) refusal.repeat(isolateMs(3_200));
+      const policy = { ...limiter.policy, resets };
+      expect(refusal.takeUnreported(isolateMs(nowMs), policy)).toEqual({ agesMs: [], count: 9 });
+    }
   });
 });

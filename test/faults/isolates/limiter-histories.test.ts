@@ -134,6 +134,38 @@ describe("several isolates, late and failing calls, evictions, changes of plan",
   );
 });
 
+describe("what isolates refused from memory", () => {
+  test(
+    "is told of at most once, and in full where nothing is lost on the way",
+    async () => {
+      let told = 0;
+      await fc.assert(
+        fc.asyncProperty(anySetting, anyHistory, async (setting, history) => {
+          const world = newWorld(setting);
+          await play(world, history);
+          await world.drain();
+          expect(world.toldRefused).toBeLessThanOrEqual(fromMemory(world));
+        }),
+        { numRuns: 200 },
+      );
+      await fc.assert(
+        fc.asyncProperty(anySetting, anyOrderlyHistory, async (setting, history) => {
+          const world = newWorld({ ...setting, skewsMs: [0] });
+          await play(world, history, { atOnce: true });
+          // By then no refusal stands, so that the next request goes to the object.
+          await world.advanceTo(world.nowMs + 2 * 86_400_000);
+          await ask(world, 0);
+          expect(world.toldRefused).toBe(fromMemory(world));
+          told += world.toldRefused;
+        }),
+        { numRuns: 200 },
+      );
+      expect(told).toBeGreaterThan(100);
+    },
+    TIMEOUT_MS,
+  );
+});
+
 describe("one isolate, one request after another", () => {
   test(
     "is answered as the contract says, to the strike",
@@ -161,6 +193,10 @@ describe("one isolate, one request after another", () => {
     TIMEOUT_MS,
   );
 });
+
+function fromMemory({ exchanges }: World): number {
+  return exchanges.filter(({ by }) => by === "memory").length;
+}
 
 async function ask(world: World, isolate: number): Promise<Exchange> {
   await world.send(isolate, PERFECT);

@@ -73,6 +73,8 @@ export class World {
   readonly isolates: Isolate[];
   readonly exchanges: Exchange[] = [];
   readonly decided: Decided[] = [];
+  /** How many requests the object was told of that isolates refused from memory. */
+  toldRefused = 0;
   newest: QuotaPolicy;
   readonly #bans: BanPolicy;
   #events: Event[] = [];
@@ -184,7 +186,8 @@ export class World {
   #newLimiter(): Limiter {
     const objects = {
       getByName: () => ({
-        admit: (policy: QuotaPolicy, ages: readonly number[]) => this.#call(policy, ages),
+        admit: (policy: QuotaPolicy, ages: readonly number[], refused: number) =>
+          this.#call(policy, ages, refused),
       }),
     } as unknown as Cloudflare.Env["RATE_LIMITER"];
     const durable = new DurableLimiter(objects, 30_000);
@@ -192,7 +195,7 @@ export class World {
     return new InsuredLimiter(remembering, new InsuranceLimiter(this.#bans, 10));
   }
 
-  #call(policy: QuotaPolicy, ages: readonly number[]): Promise<Decision> {
+  #call(policy: QuotaPolicy, ages: readonly number[], refused: number): Promise<Decision> {
     const { exchange, wire } = this.#active!;
     this.#active = null;
     return new Promise((resolve, reject) => {
@@ -201,6 +204,7 @@ export class World {
           return this.#answer(exchange, wire, reject, "insurance");
         const decision = structuredClone(this.object.admit(policy, ages, this.nowMs));
         this.decided.push({ policy, atMs: this.nowMs, decision });
+        this.toldRefused += refused;
         if (wire.fault === "answer is lost") {
           return this.#answer(exchange, wire, reject, "insurance");
         }
