@@ -5,12 +5,14 @@ import { REMOTE_ENVIRONMENTS } from "./environment.ts";
 
 const EXAMPLES = `
 Examples:
-  $ npm run deploy -- --env staging --dry-run   build only: needs no account
-  $ npm run deploy -- --env staging             migrate, deploy, test
+  $ npm run deploy -- --env staging --dry-run   check only: needs no account
+  $ npm run deploy -- --env staging             check, migrate, deploy, test
   $ npx wrangler rollback --env staging         back to the version before
 
-The first roll-out deploys, which creates the database, and then migrates it; later ones migrate
-first. Log in with \`npx wrangler login\`, or set CLOUDFLARE_API_TOKEN and CLOUDFLARE_ACCOUNT_ID.`;
+It checks types and build, and for production that everything is committed; the tests are for CI.
+The first roll-out deploys, which creates the database, and then migrates it; later ones note the
+state of the database, to which it can be restored, and migrate first. Log in with
+\`npx wrangler login\`, or set CLOUDFLARE_API_TOKEN and CLOUDFLARE_ACCOUNT_ID.`;
 
 function seconds(text: string): number {
   if (!/^\d{1,4}$/.test(text)) throw new InvalidArgumentError("expected whole seconds up to 9999");
@@ -26,7 +28,8 @@ const program = createProgram(
       .choices(REMOTE_ENVIRONMENTS)
       .makeOptionMandatory(),
   )
-  .option("--dry-run", "only check that the Worker builds", false)
+  .option("--dry-run", "only check, and change nothing", false)
+  .option("--skip-checks", "deploy what is here, if only it builds", false)
   .option("--patience <seconds>", "how long the deployed service may take to answer", seconds, 60)
   .addHelpText("after", EXAMPLES)
   .allowExcessArguments(false)

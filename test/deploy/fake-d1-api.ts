@@ -45,6 +45,17 @@ export class FakeD1Api {
       answer: ({ body }, name) => this.#import(name, JSON.parse(body.toString())),
     },
     {
+      method: "GET",
+      path: /^\/d1\/database\/([^/]+)\/time_travel\/bookmark$/,
+      answer: ({ query }, name) => this.#bookmark(name, query.get("timestamp")),
+    },
+    {
+      method: "POST",
+      path: /^\/d1\/database\/([^/]+)\/time_travel\/restore$/,
+      change: (_, name) => `restore ${this.find(name).name}`,
+      answer: ({ query }, name) => this.#restore(name, query.get("bookmark") ?? ""),
+    },
+    {
       method: "PUT",
       path: /^\/upload\/(.+)$/,
       answer: ({ body }, filename) => void this.#files.set(filename, body.toString()),
@@ -99,6 +110,21 @@ export class FakeD1Api {
     } catch (error) {
       throw new ApiError(400, 7500, `${(error as Error).message}: SQLITE_ERROR`);
     }
+  }
+
+  #bookmark(name: string, timestamp: string | null): object {
+    return { bookmark: this.find(name).bookmark(timestamp ? new Date(timestamp) : undefined) };
+  }
+
+  #restore(name: string, bookmark: string): object {
+    const database = this.find(name);
+    const previous = database.bookmark();
+    try {
+      database.restore(bookmark);
+    } catch (error) {
+      throw new ApiError(400, 7500, (error as Error).message);
+    }
+    return { bookmark, previous_bookmark: previous, message: `restored to ${bookmark}` };
   }
 
   #import(name: string, { action, etag, filename }: ImportRequest): object {

@@ -1,4 +1,4 @@
-import { randomUUID } from "node:crypto";
+import { FakeVersions } from "./fake-versions.ts";
 import { ApiError } from "./route.ts";
 import type { ApiCall, Route } from "./route.ts";
 
@@ -11,12 +11,13 @@ interface Metadata {
   }[];
   readonly migrations?: { readonly new_tag: string };
   readonly assets?: { readonly config: object };
+  readonly annotations?: Readonly<Record<string, string>>;
 }
 
 interface Script {
   readonly bindings: Metadata["bindings"];
   readonly migrationTag: string | undefined;
-  readonly versionId: string;
+  readonly versions: FakeVersions;
   /** How its static files are served. */
   readonly assets?: object | undefined;
 }
@@ -50,7 +51,17 @@ export class FakeWorkersApi {
     {
       method: "GET",
       path: script("deployments"),
-      answer: (_, name) => ({ deployments: this.#deployments(name) }),
+      answer: (_, name) => ({ deployments: this.find(name).versions.deployments() }),
+    },
+    {
+      method: "GET",
+      path: script("versions"),
+      answer: (_, name) => ({ items: this.find(name).versions.list() }),
+    },
+    {
+      method: "GET",
+      path: script("versions/[^/]+"),
+      answer: ({ path }, name) => this.find(name).versions.describe(path.split("/").at(-1) ?? ""),
     },
     {
       method: "GET",
@@ -67,15 +78,19 @@ export class FakeWorkersApi {
     {
       method: "PUT",
       path: /^\/workers\/scripts\/([^/]+)$/,
-      change: upload,
-      answer: (call, name) => this.#upload(call, name),
+      change: deployment,
+      answer: async (call, name) => {
+        const uploaded = await this.#upload(call, name);
+        this.find(name).versions.deploy(uploaded.id);
+        return uploaded;
+      },
     },
     { method: "POST", path: script("versions"), answer: (call, name) => this.#upload(call, name) },
     {
       method: "POST",
       path: script("deployments"),
-      change: upload,
-      answer: () => ({ id: randomUUID() }),
+      change: deployment,
+      answer: ({ body }, name) => this.#deploy(name, JSON.parse(body.toString())),
     },
   ];
 
@@ -95,27 +110,29 @@ export class FakeWorkersApi {
     return { id: name, default_environment: { environment: "production", script: latest } };
   }
 
-  #deployments(name: string): object[] {
-    const { versionId } = this.find(name);
-    return [
-      {
-        id: randomUUID(),
-        source: "wrangler",
-        strategy: "percentage",
-        versions: [{ version_id: versionId, percentage: 100 }],
-      },
-    ];
+  #deploy(
+    name: string,
+    body: { versions: { version_id: string }[]; annotations?: Record<string, string> },
+  ): object {
+    const [version] = body.versions;
+    const message = body.annotations?.["workers/message"];
+    return this.find(name).versions.deploy(version?.version_id ?? "", message);
   }
 
-  async #upload({ body, contentType }: ApiCall, name: string): Promise<object> {
+  async #upload(
+    { body, contentType }: ApiCall,
+    name: string,
+  ): Promise<{ readonly id: string; readonly [field: string]: unknown }> {
     const form = await new Response(new Uint8Array(body), {
       headers: { "Content-Type": contentType },
     }).formData();
     const metadata = JSON.parse(form.get("metadata") as string) as Metadata;
-    const versionId = randomUUID();
-    const migrationTag = metadata.migrations?.new_tag ?? this.scripts.get(name)?.migrationTag;
-    const { bindings, assets } = metadata;
-    this.scripts.set(name, { bindings, migrationTag, versionId, assets: assets?.config });
+    const before = this.scripts.get(name);
+    const versions = before?.versions ?? new FakeVersions();
+    const migrationTag = metadata.migrations?.new_tag ?? before?.migrationTag;
+    const { bindings, assets, annotations } = metadata;
+    this.scripts.set(name, { bindings, migrationTag, versions, assets: assets?.config });
+    const versionId = versions.upload(annotations?.["workers/message"] ?? "");
     return {
       id: versionId,
       deployment_id: versionId,
@@ -129,6 +146,6 @@ function script(part: string): RegExp {
   return new RegExp(`^/workers/scripts/([^/]+)/${part}$`);
 }
 
-function upload(_: ApiCall, name: string): string {
+function deployment(_: ApiCall, name: string): string {
   return `deploy ${name}`;
 }

@@ -1,7 +1,7 @@
 import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { isMissingDatabase } from "../database/remote-failure.ts";
+import { describeFailure, isMissingDatabase } from "../database/remote-failure.ts";
 import type { RemoteEnvironment } from "../environment.ts";
 import { runWrangler } from "../wrangler.ts";
 
@@ -20,7 +20,7 @@ export async function databaseExists(environment: RemoteEnvironment): Promise<bo
     return true;
   } catch (error) {
     if (isMissingDatabase(error as Error)) return false;
-    throw error;
+    throw describeFailure(error as Error, environment, "reads");
   }
 }
 
@@ -32,12 +32,17 @@ export async function applyMigrations(environment: RemoteEnvironment): Promise<v
 /**
  * Uploads the Worker, which creates the database if there is none, and sends all traffic to it.
  *
+ * @param commit what `wrangler versions list` is to show of it.
  * @returns the addresses at which it answers as a whole: on workers.dev and custom domains.
  */
-export async function deployWorker(environment: RemoteEnvironment): Promise<readonly string[]> {
+export async function deployWorker(
+  environment: RemoteEnvironment,
+  commit: string | undefined,
+): Promise<readonly string[]> {
+  const label = commit === undefined ? [] : [`--message=${commit}`];
   return inTemporaryFolder(async (folder) => {
     const report = join(folder, "report.ndjson");
-    await runWrangler(["deploy", "--env", environment], {
+    await runWrangler(["deploy", "--env", environment, ...label], {
       env: { WRANGLER_OUTPUT_FILE_PATH: report },
     });
     const entries = (await readFile(report, "utf8")).trim().split("\n");

@@ -1,0 +1,4 @@
+import { runProgram } from "./command-line.ts";
+import { timeTravelProgram } from "./time-travel/program.ts";
+
+await runProgram(timeTravelProgram());
