@@ -52,30 +52,15 @@ async function* orderListText(
 ): AsyncGenerator<Uint8Array, boolean> {
   let page = first;
   let isOneVersion = true;
-  let opening: "[" | "," = "[";
   while (page.nextId !== null) {
     const upcoming = pages.next(page.nextId);
     upcoming.catch(() => undefined); // A failure is met below, unless the reader has left by then.
-    yield encodePage(opening, page.json, "");
-    opening = ",";
+    yield page.json;
     page = await upcoming;
     await scheduler.wait(0); // A local database shares our thread: let other requests have a turn.
     isOneVersion &&= page.version === first.version;
     if (oneVersionOnly && !isOneVersion) throw new Error("The list changed while it was read.");
   }
-  yield encodePage(opening, page.json, "]");
+  yield page.json;
   return isOneVersion;
-}
-
-const encoder = new TextEncoder();
-
-/** The part of the list that a page is; `opening` comes before its orders, if it has any. */
-function encodePage(opening: "[" | ",", json: string, closing: "" | "]"): Uint8Array {
-  if (json === "") return encoder.encode(opening === "[" ? opening + closing : closing);
-  // Strings of this length are copied by each concatenation: write straight into the bytes.
-  const bytes = new Uint8Array(json.length + 3 + closing.length);
-  encoder.encodeInto(`${opening}{`, bytes);
-  encoder.encodeInto(json, bytes.subarray(2));
-  encoder.encodeInto(`}${closing}`, bytes.subarray(json.length + 2));
-  return bytes;
 }

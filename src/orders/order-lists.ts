@@ -11,7 +11,7 @@ export interface OrderList {
   /** Whether the caller has this version. */
   readonly isKnown: boolean;
   /** A JSON array; `null` where the caller knows the version or asked for nothing else. */
-  readonly body: string | ReadableStream<Uint8Array> | null;
+  readonly body: Uint8Array<ArrayBuffer> | ReadableStream<Uint8Array> | null;
 }
 
 /** The request that a list is read for. */
@@ -31,7 +31,7 @@ export interface ListRequest {
  * cache.
  */
 export class OrderLists {
-  #short: { readonly version: string; readonly json: string } | null = null;
+  #short: { readonly version: string; readonly json: Uint8Array<ArrayBuffer> } | null = null;
   /** The version that the cache is known to have. */
   #cachedVersion: string | null = null;
   /** Whether the last reading met a version that was known already. */
@@ -67,7 +67,7 @@ export class OrderLists {
     const known = [...new Set([...knownVersions, ...kept])];
     if (this.#isSteady) {
       const version = await pages.version();
-      if (known.includes(version)) return { version, json: "", nextId: null };
+      if (known.includes(version)) return { version, json: new Uint8Array(), nextId: null };
     }
     const first = await pages.first(known);
     this.#isSteady = known.includes(first.version);
@@ -77,8 +77,8 @@ export class OrderLists {
   async #build(pages: OrderPages, first: OrderPage, request: ListRequest): Promise<OrderList> {
     const { version } = first;
     if (first.nextId === null) {
-      this.#short = { version, json: first.json === "" ? "[]" : `[{${first.json}}]` };
-      return whole(version, this.#short.json);
+      this.#short = first;
+      return whole(version, first.json);
     }
     const cached = this.#isBeingCached(version) ? null : await cachedOrderList(version);
     if (cached !== null) {
@@ -123,6 +123,6 @@ export class OrderLists {
   }
 }
 
-function whole(version: string, body: string | ReadableStream<Uint8Array>): OrderList {
+function whole(version: string, body: NonNullable<OrderList["body"]>): OrderList {
   return { version, isKnown: false, body };
 }

@@ -3,9 +3,10 @@ import { SQLiteSyncDialect } from "drizzle-orm/sqlite-core";
 import { queryDatabase } from "../db/availability.ts";
 import { orderList, orders } from "../db/schema.ts";
 import { INT64_MAX, INT64_MIN } from "./int64.ts";
-import { MAX_ORDER_BYTES, orderJsonFields } from "./order-json.ts";
+import { MAX_ORDER_BYTES } from "./order-json.ts";
+import { expandOrders, orderShorthand } from "./order-shorthand.ts";
 
-/** A page is one row of D1's, of which 2 MB is the limit. */
+/** A page is one row of D1's, of which 2 MB is the limit, and is held in memory as JSON text. */
 const PAGE_BYTES = 1_200_000;
 
 /** The schema bounds the length of an order, so that this many never exceed the bytes of a page. */
@@ -15,11 +16,8 @@ export const PAGE_ORDERS = Math.floor(PAGE_BYTES / MAX_ORDER_BYTES);
 export interface OrderPage {
   /** The list's version when the page was read. */
   readonly version: string;
-  /**
-   * The orders as JSON objects with commas between them, without the first `{` and the last `}`;
-   * empty where there are none. ASCII only.
-   */
-  readonly json: string;
+  /** Its part of the list's JSON array: the first page opens the array, the last one closes it. */
+  readonly json: Uint8Array<ArrayBuffer>;
   /** The least id of the next page; `null` after the last one. */
   readonly nextId: bigint | null;
 }
@@ -28,7 +26,7 @@ interface Row {
   version: string;
   count: number;
   last: string | null;
-  json: string | null;
+  shorthand: string | null;
 }
 
 const dialect = new SQLiteSyncDialect();
@@ -39,9 +37,9 @@ const VERSION_SQL = dialect.sqlToQuery(sql`SELECT ${currentVersion} AS version`)
 
 /** One statement, so that version and page are of one moment. Of a known version no row is read. */
 const PAGE_SQL = dialect.sqlToQuery(sql`
-  SELECT ${currentVersion} AS version, count(*) AS count, max(id) || '' AS last, group_concat(json, '},{') AS json
+  SELECT ${currentVersion} AS version, count(*) AS count, max(id) || '' AS last, group_concat(shorthand, '') AS shorthand
   FROM (
-    SELECT ${orders.id} AS id, ${orderJsonFields} AS json FROM ${orders}
+    SELECT ${orders.id} AS id, ${orderShorthand} AS shorthand FROM ${orders}
     WHERE ${gte(orders.id, sql`CAST(${sql.placeholder("firstId")} AS INTEGER)`)} AND ${orders.status} <> 'cancelled'
     ORDER BY ${orders.id}
     LIMIT iif(${currentVersion} IN (SELECT value FROM json_each(${sql.placeholder("knownVersions")})), 0, ${sql.raw(String(PAGE_ORDERS))})
@@ -76,7 +74,7 @@ export class OrderPages {
    * @throws {DatabaseUnavailableError}
    */
   first(knownVersions: readonly string[] = []): Promise<OrderPage> {
-    return this.#page(INT64_MIN, knownVersions);
+    return this.#page("[", INT64_MIN, knownVersions);
   }
 
   /**
@@ -85,16 +83,22 @@ export class OrderPages {
    * @throws {DatabaseUnavailableError}
    */
   next(nextId: bigint): Promise<OrderPage> {
-    return this.#page(nextId, []);
+    return this.#page(",", nextId, []);
   }
 
-  async #page(firstId: bigint, knownVersions: readonly string[]): Promise<OrderPage> {
+  async #page(
+    opening: "[" | ",",
+    firstId: bigint,
+    knownVersions: readonly string[],
+  ): Promise<OrderPage> {
     const row = await this.#query<Row>(PAGE_SQL, String(firstId), JSON.stringify(knownVersions));
-    const last = row.last === null || row.count < PAGE_ORDERS ? INT64_MAX : BigInt(row.last);
+    const { version, count } = row;
+    const last = row.last === null || count < PAGE_ORDERS ? INT64_MAX : BigInt(row.last);
+    const isLast = last === INT64_MAX;
     return {
-      version: row.version,
-      json: row.json ?? "",
-      nextId: last === INT64_MAX ? null : last + 1n,
+      version,
+      json: expandOrders(row.shorthand ?? "", count, { opening, closing: isLast ? "]" : "" }),
+      nextId: isLast ? null : last + 1n,
     };
   }
 

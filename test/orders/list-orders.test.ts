@@ -1,4 +1,5 @@
 import { env } from "cloudflare:workers";
+import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { INT64_MAX, INT64_MIN } from "../../src/orders/int64.ts";
 import { PAGE_ORDERS } from "../../src/orders/order-pages.ts";
@@ -66,6 +67,38 @@ test("a field that an order lacks is left out, one that is nought or false is no
       '{"id":5,"complete":false}',
       `{"id":6,"petId":-7,"quantity":1,"shipDate":"${shipDate}","complete":true}]`,
     ].join(","),
+  );
+});
+
+test("whatever fields the orders have, and however long, they come out as they went in", async () => {
+  const int64 = fc.oneof(fc.bigInt(INT64_MIN, INT64_MAX), fc.bigInt(-100n, 100n));
+  const shipDate = fc
+    .date({ min: new Date(0), max: new Date("9999-12-31"), noInvalidDate: true })
+    .map((date) => date.toISOString());
+  const order = fc.record(
+    { id: int64, petId: int64, quantity: int64, shipDate, complete: fc.boolean() },
+    { requiredKeys: ["id"] },
+  );
+  const orders = fc.uniqueArray(order, { selector: ({ id }) => id, maxLength: 30, size: "max" });
+  const { key } = await createApiKey({ plan: "business" });
+  await fc.assert(
+    fc.asyncProperty(orders, async (placed) => {
+      await env.DB.exec("DELETE FROM orders");
+      for (const { id, ...fields } of placed) await placeOrder(id, fields);
+      const sorted = placed.toSorted((a, b) => (a.id < b.id ? -1 : 1));
+      const text = sorted.map(({ id, petId, quantity, shipDate: date, complete }) =>
+        [
+          `{"id":${id}`,
+          petId === undefined ? "" : `,"petId":${petId}`,
+          quantity === undefined ? "" : `,"quantity":${quantity}`,
+          date === undefined ? "" : `,"shipDate":"${date}"`,
+          complete === undefined ? "}" : `,"complete":${complete}}`,
+        ].join(""),
+      );
+      const response = await send(LIST, { key });
+      expect(await response.text()).toBe(`[${text.join(",")}]`);
+    }),
+    { numRuns: 20 },
   );
 });
 
