@@ -1,11 +1,6 @@
-import { eq, sql } from "drizzle-orm";
-import type { BaseSQLiteDatabase } from "drizzle-orm/sqlite-core";
-import { apiKeys } from "../db/schema.ts";
 import type { Limits, Plan } from "../rate-limit/plans.ts";
-import type { ApiKey } from "./api-key.ts";
 import { generateKey, generateKeyId, hashKey } from "./key.ts";
-
-type Database = BaseSQLiteDatabase<"async", unknown>;
+import type { ManagedKey } from "./managed-key.ts";
 
 /** What the operator settles about a key. `limits`: of its own where the plan is Enterprise. */
 export interface KeySettings {
@@ -18,10 +13,10 @@ export interface KeySettings {
 /** A new key with its record. Nothing else ever holds the key itself (contract, section 3). */
 export interface CreatedKey {
   readonly key: string;
-  readonly record: ApiKey;
+  readonly record: ManagedKey;
 }
 
-/** Makes a key and its record, for `insertApiKeys` to store. */
+/** Makes a key and its record. */
 export function createApiKey(settings: KeySettings, now: Date): CreatedKey {
   const { name, plan, limits, expiresAt } = settings;
   const key = generateKey();
@@ -37,75 +32,46 @@ export function createApiKey(settings: KeySettings, now: Date): CreatedKey {
     revokedAt: null,
     revision: 0,
     resets: 0,
+    formerKeyEnds: [],
   };
   return { key, record };
 }
 
-export async function insertApiKeys(database: Database, records: readonly ApiKey[]): Promise<void> {
-  await database.insert(apiKeys).values([...records]);
-}
-
-/** All keys, whatever their state, the oldest first. */
-export async function listApiKeys(database: Database): Promise<ApiKey[]> {
-  return database.select().from(apiKeys).orderBy(apiKeys.createdAt, apiKeys.id);
-}
-
-export async function findApiKey(database: Database, id: string): Promise<ApiKey | undefined> {
-  const [record] = await database.select().from(apiKeys).where(eq(apiKeys.id, id));
-  return record;
-}
-
-/**
- * Changes a key's settings; those left out stay.
- *
- * @returns the changed record, or `undefined` where no key has this id.
- */
-export async function updateApiKey(
-  database: Database,
-  id: string,
+/** Changes a key's settings; those left out stay. */
+export function updateApiKey(
+  current: ManagedKey,
   { limits, ...settings }: Partial<KeySettings>,
-): Promise<ApiKey | undefined> {
+): ManagedKey {
   const ownLimits =
     limits === undefined
       ? {}
       : { perMinute: limits?.perMinute ?? null, perDay: limits?.perDay ?? null };
-  return change(database, id, { ...settings, ...ownLimits });
+  return { ...current, ...settings, ...ownLimits };
 }
 
 /**
- * Revokes a key for good. A key that is revoked already keeps its first time of revocation.
- *
- * @returns the changed record, or `undefined` where no key has this id.
+ * Gives a record a new key. The present one stays valid beside it until `formerEndsAt`, and those
+ * that earlier rotations have replaced until then at the most.
  */
-export async function revokeApiKey(
-  database: Database,
-  id: string,
-  now: Date,
-): Promise<ApiKey | undefined> {
-  return change(database, id, {
-    revokedAt: sql`coalesce(${apiKeys.revokedAt}, ${now.getTime()})`,
-  });
+export function rotateApiKey(current: ManagedKey, formerEndsAt: Date, now: Date): CreatedKey {
+  const key = generateKey();
+  const earlierEnds = current.formerKeyEnds
+    .filter((end) => end > now)
+    .map((end) => (end < formerEndsAt ? end : formerEndsAt));
+  const record = {
+    ...current,
+    hash: hashKey(key),
+    formerKeyEnds: [...earlierEnds, formerEndsAt],
+  };
+  return { key, record };
 }
 
-/**
- * Has the key's limiter empty both windows and lift a ban when it next meets the record.
- *
- * @returns the changed record, or `undefined` where no key has this id.
- */
-export async function resetApiKey(database: Database, id: string): Promise<ApiKey | undefined> {
-  return change(database, id, { resets: sql`${apiKeys.resets} + 1` });
+/** Revokes a key for good. A key that is revoked already keeps its first time of revocation. */
+export function revokeApiKey(current: ManagedKey, now: Date): ManagedKey {
+  return { ...current, revokedAt: current.revokedAt ?? now };
 }
 
-/** Every change raises the revision, by which limiters tell the newer of two records. */
-async function change(
-  database: Database,
-  id: string,
-  changes: Parameters<ReturnType<typeof database.update<typeof apiKeys>>["set"]>[0],
-): Promise<ApiKey | undefined> {
-  const [record] = await database
-    .update(apiKeys)
-    .set({ ...changes, revision: sql`${apiKeys.revision} + 1` })
-    .where(eq(apiKeys.id, id))
-    .returning();
-  return record;
+/** Has the key's limiter empty both windows and lift a ban when it next meets the record. */
+export function resetApiKey(current: ManagedKey): ManagedKey {
+  return { ...current, resets: current.resets + 1 };
 }

@@ -5,6 +5,12 @@ import { type Limits, PLAN_LIMITS } from "../rate-limit/plans.ts";
 /** The record of an API key. */
 export type ApiKey = typeof apiKeys.$inferSelect;
 
+/** A key as a hash finds it: its own, or one that it had before a rotation. */
+export interface FoundKey extends ApiKey {
+  /** From when on a former hash is no longer valid; `null` for the key's own. */
+  readonly hashEndsAt: Date | null;
+}
+
 /** The limits of a key: its plan's, or its own where the plan is Enterprise. */
 export function limitsOf({
   plan,
@@ -17,11 +23,14 @@ export function limitsOf({
   return { perMinute, perDay };
 }
 
+export const KEY_STATES = ["active", "expired", "revoked"] as const;
+export type KeyState = (typeof KEY_STATES)[number];
+
 /** Whether a key can be used at `nowMs` (Unix milliseconds), and if not, why. */
 export function keyState(
   { expiresAt, revokedAt }: Pick<ApiKey, "expiresAt" | "revokedAt">,
   nowMs: number,
-): "active" | "expired" | "revoked" {
+): KeyState {
   if (revokedAt !== null && revokedAt.getTime() <= nowMs) return "revoked";
   if (expiresAt !== null && expiresAt.getTime() <= nowMs) return "expired";
   return "active";

@@ -3,7 +3,7 @@ import type { AppEnv } from "../app-env.ts";
 import { ApiError, writeError } from "../errors.ts";
 import { addressSubject } from "../rate-limit/limiter.ts";
 import { rateLimitError } from "../rate-limit/rate-limit-error.ts";
-import type { ApiKey } from "./api-key.ts";
+import type { ApiKey, FoundKey } from "./api-key.ts";
 import { keyState, keySubject } from "./api-key.ts";
 import { type Credentials, NO_SUCH_KEY, parseCredentials } from "./credentials.ts";
 import type { ApiKeyDirectory } from "./directory.ts";
@@ -11,6 +11,8 @@ import { hashKey, isKey } from "./key.ts";
 
 const CHALLENGE = 'Bearer realm="store-orders"';
 const HOW_TO = "Send your API key as `Authorization: Bearer <API_KEY>`.";
+
+const USE_NEWER = "Use that one, or ask the operator of the service for it.";
 
 /** Why a request is not authenticated. */
 interface Failure {
@@ -48,7 +50,7 @@ export function authenticate(directory: ApiKeyDirectory) {
 async function identify(
   credentials: Credentials,
   directory: ApiKeyDirectory,
-  find: (hash: string) => Promise<ApiKey | null> | ApiKey | null,
+  find: (hash: string) => Promise<FoundKey | null> | FoundKey | null,
 ): Promise<ApiKey | Failure> {
   switch (credentials.kind) {
     case "missing":
@@ -68,12 +70,21 @@ async function identify(
           isBearer: true,
         };
       }
-      const state = keyState(apiKey, Date.now());
-      if (state === "active") return apiKey;
-      return {
-        message: `This API key is ${state}. Ask the operator of the service for a new one.`,
-        isBearer: true,
-      };
+      const nowMs = Date.now();
+      const state = keyState(apiKey, nowMs);
+      if (state !== "active") {
+        return {
+          message: `This API key is ${state}. Ask the operator of the service for a new one.`,
+          isBearer: true,
+        };
+      }
+      if (apiKey.hashEndsAt !== null && apiKey.hashEndsAt.getTime() <= nowMs) {
+        return {
+          message: `This API key was replaced by a newer one. ${USE_NEWER}`,
+          isBearer: true,
+        };
+      }
+      return apiKey;
     }
   }
 }

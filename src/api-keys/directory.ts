@@ -1,16 +1,14 @@
-import { eq, sql } from "drizzle-orm";
-import { drizzle } from "drizzle-orm/d1";
 import QuickLRU from "quick-lru";
 import { queryDatabase } from "../db/availability.ts";
-import { apiKeys } from "../db/schema.ts";
-import type { ApiKey } from "./api-key.ts";
+import type { FoundKey } from "./api-key.ts";
+import { keyByHash } from "./key-by-hash.ts";
 
 /** Between two tries to look a remembered key up again. */
 const RETRY_MS = 1_000;
 
 interface Entry {
   /** `null`: no key has this hash. */
-  readonly apiKey: ApiKey | null;
+  readonly apiKey: FoundKey | null;
   /** Unix time in milliseconds at which the database was asked. */
   readonly askedMs: number;
   /** Unix time in milliseconds at which it was last tried to ask again. */
@@ -45,14 +43,15 @@ export class ApiKeyDirectory {
 
   /**
    * @param waitUntil keeps the isolate at work after the answer.
-   * @returns the key's record, whatever its state, or `null` where no key has this hash.
+   * @returns the key's record, whatever its state, also where it had this hash before a rotation;
+   *   `null` where no key has it.
    * @throws {DatabaseUnavailableError}
    */
   find(
     database: D1Database,
     hash: string,
     waitUntil: (promise: Promise<unknown>) => void,
-  ): Promise<ApiKey | null> | ApiKey | null {
+  ): Promise<FoundKey | null> | FoundKey | null {
     const nowMs = Date.now();
     const entry = this.#known.get(hash) ?? this.#unknown.get(hash);
     if (entry === undefined || !isWithin(entry, this.#staleMs, nowMs)) {
@@ -67,7 +66,7 @@ export class ApiKeyDirectory {
     return entry.apiKey;
   }
 
-  async #lookUp(database: D1Database, hash: string): Promise<ApiKey | null> {
+  async #lookUp(database: D1Database, hash: string): Promise<FoundKey | null> {
     const askedMs = Date.now();
     const apiKey = await this.#ask(database, hash);
     const entry = { apiKey, askedMs, triedMs: askedMs };
@@ -76,12 +75,8 @@ export class ApiKeyDirectory {
     return apiKey;
   }
 
-  async #ask(database: D1Database, hash: string): Promise<ApiKey | null> {
-    const query = drizzle(database)
-      .select()
-      .from(apiKeys)
-      .where(eq(apiKeys.hash, sql.placeholder("hash")))
-      .prepare();
+  async #ask(database: D1Database, hash: string): Promise<FoundKey | null> {
+    const query = keyByHash(database);
     return queryDatabase(this.#timeoutMs, async () => (await query.get({ hash })) ?? null);
   }
 }

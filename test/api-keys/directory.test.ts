@@ -4,7 +4,7 @@ import type { ApiKey } from "../../src/api-keys/api-key.ts";
 import { ApiKeyDirectory } from "../../src/api-keys/directory.ts";
 import { generateKey, hashKey } from "../../src/api-keys/key.ts";
 import { DatabaseUnavailableError } from "../../src/db/availability.ts";
-import { createApiKey, updateApiKey } from "../fixtures/api-key-fixture.ts";
+import { createApiKey, rotate, updateApiKey } from "../fixtures/api-key-fixture.ts";
 import { advanceClock, stopClock } from "../fixtures/clock.ts";
 import { type DatabaseLine, databaseLine } from "../fixtures/database-double.ts";
 import { settle, startService } from "../fixtures/service.ts";
@@ -47,7 +47,23 @@ test("finds the whole record by the hash of the key", async () => {
     revokedAt: null,
     revision: 0,
     resets: 0,
+    hashEndsAt: null,
   });
+});
+
+test.each([
+  ["a key by its own hash", "own", 1],
+  ["a key by a former hash", "former", 2],
+  ["no key", "none", 0],
+] as const)("reads no other rows to find %s", async (_, name, rowsRead) => {
+  const { id, key: former } = await createApiKey();
+  const own = await rotate(id, 60_000);
+  for (let n = 0; n < 10; n++) await rotate((await createApiKey()).id, 60_000);
+  const key = { own, former, none: generateKey() }[name];
+  expect(await find(key)).toEqual(name === "none" ? null : expect.objectContaining({ id }));
+  const [statement = ""] = line.statements;
+  const { meta } = await env.DB.prepare(statement).bind(hashKey(key), hashKey(key), 1).all();
+  expect(meta.rows_read).toBe(rowsRead);
 });
 
 test("a warm request does not read the database to authenticate", async () => {

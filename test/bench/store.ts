@@ -3,8 +3,9 @@ import { once } from "node:events";
 import { cp, mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
-import { createApiKey, insertApiKeys } from "../../src/api-keys/administration.ts";
+import { createApiKey } from "../../src/api-keys/administration.ts";
 import { openLocalDatabase } from "../../src/cli/database/local.ts";
+import { addKeys } from "../../src/cli/keys/change-key.ts";
 import { PROJECT_ROOT } from "../../src/cli/wrangler.ts";
 import { MAX_LIMIT } from "../../src/rate-limit/plans.ts";
 import { writeOrderFile } from "./order-file.ts";
@@ -33,8 +34,8 @@ export async function createStore(folder: string, orders: number): Promise<Store
   const unlimited = enterpriseKey(MAX_LIMIT);
   const scarce = Array.from({ length: SCARCE_KEYS }, () => enterpriseKey(1));
   const database = await openLocalDatabase(store);
-  await insertApiKeys(
-    database.orm,
+  await addKeys(
+    database,
     [unlimited, ...scarce].map(({ record }) => record),
   );
   await database.close();

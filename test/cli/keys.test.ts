@@ -47,6 +47,7 @@ describe("keys create", () => {
       createdAt: expect.stringMatching(TIME),
       expiresAt: null,
       revokedAt: null,
+      formerKeyEndsAt: null,
     });
     expect(enterprise).toMatchObject({ plan: "enterprise", perMinute: 5, perDay: 1_000_000_000 });
     const record = await stored(free.id);
@@ -143,7 +144,7 @@ describe("keys revoke and reset", () => {
 });
 
 describe("an unknown id", () => {
-  it.each([["show"], ["revoke"], ["reset"], ["update", "--name", "X"]])(
+  it.each([["show"], ["revoke"], ["reset"], ["rotate"], ["update", "--name", "X"]])(
     "is refused by %s",
     async (command, ...options) => {
       const outcome = await refuse(command, "key_nobody", ...options, "--json");

@@ -24,7 +24,7 @@ async function run(command: string, args: readonly string[], input = ""): Promis
 }
 
 describe("keys --env staging", () => {
-  it("creates, lists and resets a key in the remote database", async () => {
+  it("creates, lists, resets, rotates and audits a key in the remote database", async () => {
     const name = "O'Brien & Söhne; --";
     const limits = ["--plan", "enterprise", "--per-minute", "5000", "--per-day", "500000"];
     const { key, ...record } = JSON.parse(
@@ -34,10 +34,16 @@ describe("keys --env staging", () => {
     expect(record).toMatchObject({ plan: "enterprise", name, perMinute: 5_000, perDay: 500_000 });
     expect(JSON.parse(await run("keys", ["list", "--json"]))).toEqual([record]);
     expect(JSON.parse(await run("keys", ["reset", record.id, "--json"]))).toEqual(record);
+    const rotated = JSON.parse(await run("keys", ["rotate", record.id, "--json"]));
+    expect(rotated).toEqual({ ...record, key: rotated.key, formerKeyEndsAt: expect.any(String) });
+    const trail: { action: string }[] = JSON.parse(await run("keys", ["audit", "--json"]));
+    expect(trail.map(({ action }) => action)).toEqual(["rotate", "reset", "create"]);
 
     const { sqlite } = cloudflare.d1.find("store-orders-staging");
     const stored = sqlite.prepare("SELECT hash, revision, resets FROM api_keys").all();
-    expect(stored).toEqual([{ hash: hashKey(key), revision: 1, resets: 1 }]);
+    expect(stored).toEqual([{ hash: hashKey(rotated.key), revision: 2, resets: 1 }]);
+    const former = sqlite.prepare("SELECT hash, key_id FROM former_key_hashes").all();
+    expect(former).toEqual([{ hash: hashKey(key), key_id: record.id }]);
   });
 });
 

@@ -1,5 +1,6 @@
-import { createApiKey, insertApiKeys } from "../../src/api-keys/administration.ts";
+import { createApiKey } from "../../src/api-keys/administration.ts";
 import { openLocalDatabase } from "../../src/cli/database/local.ts";
+import { addKeys } from "../../src/cli/keys/change-key.ts";
 
 /**
  * Makes a local store with the orders 1 to 20 and one key for each name.
@@ -17,8 +18,8 @@ export async function createStore<Name extends string>(
       const limits = { perMinute: limit, perDay: 100_000 };
       return createApiKey({ name, plan: "enterprise", limits, expiresAt: null }, new Date());
     });
-    await insertApiKeys(
-      database.orm,
+    await addKeys(
+      database,
       created.map(({ record }) => record),
     );
     const orders = Array.from({ length: 20 }, (_, index) => `(${index + 1})`).join();

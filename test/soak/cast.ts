@@ -1,5 +1,6 @@
-import { type CreatedKey, createApiKey, insertApiKeys } from "../../src/api-keys/administration.ts";
+import { type CreatedKey, createApiKey } from "../../src/api-keys/administration.ts";
 import { openLocalDatabase } from "../../src/cli/database/local.ts";
+import { addKeys } from "../../src/cli/keys/change-key.ts";
 import { orders } from "../../src/db/schema.ts";
 import type { Limits, Plan } from "../../src/rate-limit/plans.ts";
 import { backingOff, dropping, guessing, hammering, type Holder, patient } from "./clients.ts";
@@ -100,8 +101,10 @@ export async function prepareStore(folder: string): Promise<Cast> {
     }),
   );
   const database = await openLocalDatabase(folder);
-  // Each row has a dozen parameters, of which a statement has a hundred at the most.
-  for (const { created } of cast) await insertApiKeys(database.orm, [created.record]);
+  await addKeys(
+    database,
+    cast.map(({ created }) => created.record),
+  );
   for (let from = 1; from <= ORDERS; from += 25) {
     const rows = Array.from({ length: 25 }, (_, index) => BigInt(from + index)).map((id) => ({
       id,

@@ -6,6 +6,16 @@ export interface Statement {
   readonly params: readonly (string | number | null)[];
 }
 
+/** Takes drizzle's queries as statements, for `transaction`. */
+export function toStatements(
+  queries: readonly { toSQL(): { readonly sql: string; readonly params: unknown[] } }[],
+): Statement[] {
+  return queries.map((query) => {
+    const { sql, params } = query.toSQL();
+    return { sql, params: params as Statement["params"] };
+  });
+}
+
 /** The store's database as the commands reach it: a local one or an environment's remote one. */
 export interface StoreDatabase {
   /** drizzle over that database, for the queries of `src/api-keys` and `src/orders`. */

@@ -28,14 +28,25 @@ export function parseLimit(text: string): number {
   throw new InvalidArgumentError(`Expected a whole number from 1 to ${MAX_LIMIT}.`);
 }
 
+/** Reads how many: a whole number from 1. */
+export function parseCount(text: string): number {
+  if (/^[1-9]\d{0,8}$/.test(text)) return Number(text);
+  throw new InvalidArgumentError("Expected a whole number from 1 to 999999999.");
+}
+
 /** Reads a name: 1 to 100 characters, none of them a control character or a line end. */
 export function parseName(text: string): string {
-  const characters = Array.from(text).length;
-  const isOneLine = !/[\p{Cc}\p{Zl}\p{Zp}]/u.test(text);
-  if (text.trim() !== "" && characters <= MAX_NAME_CHARACTERS && isOneLine) return text;
+  if (isName(text)) return text;
   throw new InvalidArgumentError(
     `Expected 1 to ${MAX_NAME_CHARACTERS} characters, not only spaces, without control characters.`,
   );
+}
+
+/** Whether `parseName` would take it. */
+export function isName(text: string): boolean {
+  const characters = Array.from(text).length;
+  const isOneLine = !/[\p{Cc}\p{Zl}\p{Zp}]/u.test(text);
+  return text.trim() !== "" && characters <= MAX_NAME_CHARACTERS && isOneLine;
 }
 
 /** Reads a point in time in ISO 8601: a date, which means its beginning in UTC, or a date-time. */

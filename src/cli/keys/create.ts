@@ -1,11 +1,13 @@
 import type { Command } from "commander";
-import { createApiKey, insertApiKeys } from "../../api-keys/administration.ts";
+import { createApiKey } from "../../api-keys/administration.ts";
+import { toKeyRecord } from "../../api-keys/key-record.ts";
 import { type Limits, type Plan, PLAN_LIMITS } from "../../rate-limit/plans.ts";
 import { printJson, UsageError } from "../command-line.ts";
 import { type StoreCommandOptions, useDatabase } from "../database/open.ts";
 import { limitOptions, parseName, parseTime, planOption } from "./arguments.ts";
+import { addKeys } from "./change-key.ts";
 import { refusePast } from "./expiry.ts";
-import { printKey, toKeyRecord } from "./key-record.ts";
+import { printKey } from "./print-keys.ts";
 
 const EXAMPLES = `
 Examples:
@@ -47,7 +49,7 @@ async function create(options: CreateOptions): Promise<void> {
   refusePast(expiresAt, now);
   const created = createApiKey({ name: options.name, plan: options.plan, limits, expiresAt }, now);
   const { key, record } = created;
-  await useDatabase(options, ({ orm }) => insertApiKeys(orm, [record]));
+  await useDatabase(options, (database) => addKeys(database, [record]));
   if (options.json) {
     const { id, ...rest } = toKeyRecord(record);
     return printJson({ id, key, ...rest });

@@ -1,15 +1,15 @@
 import type { Command } from "commander";
-import {
-  findApiKey,
-  listApiKeys,
-  resetApiKey,
-  revokeApiKey,
-} from "../../api-keys/administration.ts";
+import { resetApiKey, revokeApiKey } from "../../api-keys/administration.ts";
+import { findApiKey } from "../../api-keys/managed-key.ts";
 import { createProgram } from "../command-line.ts";
 import { storeCommand, type StoreCommandOptions, useDatabase } from "../database/open.ts";
+import { defineAudit } from "./audit.ts";
+import { changeKey } from "./change-key.ts";
 import { defineCreate } from "./create.ts";
-import { printKey, printKeys } from "./key-record.ts";
+import { defineList } from "./list.ts";
+import { printKey } from "./print-keys.ts";
 import { requireKey } from "./require-key.ts";
+import { defineRotate } from "./rotate.ts";
 import { defineUpdate } from "./update.ts";
 
 const EXAMPLES = `
@@ -31,12 +31,7 @@ export function keysProgram(): Command {
   ).addHelpText("after", EXAMPLES);
 
   defineCreate(storeCommand(program, "create"));
-
-  storeCommand(program, "list")
-    .description("show all keys, the oldest first")
-    .action(async (options: StoreCommandOptions) => {
-      printKeys(await useDatabase(options, ({ orm }) => listApiKeys(orm)), options);
-    });
+  defineList(storeCommand(program, "list"));
 
   storeCommand(program, "show <id>")
     .description("show one key")
@@ -46,22 +41,26 @@ export function keysProgram(): Command {
     });
 
   defineUpdate(storeCommand(program, "update <id>"));
+  defineRotate(storeCommand(program, "rotate <id>"));
 
   storeCommand(program, "revoke <id>")
     .description("end a key for good")
     .action(async (id: string, options: StoreCommandOptions) => {
-      const record = await useDatabase(options, ({ orm }) => revokeApiKey(orm, id, new Date()));
-      printKey(requireKey(record, id), { json: options.json, title: "The key is revoked." });
+      const record = await useDatabase(options, (database) =>
+        changeKey(database, id, "revoke", revokeApiKey),
+      );
+      printKey(record, { json: options.json, title: "The key is revoked." });
     });
 
   storeCommand(program, "reset <id>")
     .description("empty both windows of a key, lift its ban and forget earlier ones")
     .action(async (id: string, options: StoreCommandOptions) => {
-      const record = await useDatabase(options, ({ orm }) => resetApiKey(orm, id));
-      printKey(requireKey(record, id), {
-        json: options.json,
-        title: "The key's windows and ban are reset.",
-      });
+      const record = await useDatabase(options, (database) =>
+        changeKey(database, id, "reset", resetApiKey),
+      );
+      printKey(record, { json: options.json, title: "The key's windows and ban are reset." });
     });
+
+  defineAudit(storeCommand(program, "audit [id]"));
   return program;
 }

@@ -1,13 +1,13 @@
 import type { Command } from "commander";
 import type { ApiKey } from "../../api-keys/api-key.ts";
-import { findApiKey, type KeySettings, updateApiKey } from "../../api-keys/administration.ts";
+import { type KeySettings, updateApiKey } from "../../api-keys/administration.ts";
 import type { Limits, Plan } from "../../rate-limit/plans.ts";
 import { UsageError } from "../command-line.ts";
 import { type StoreCommandOptions, useDatabase } from "../database/open.ts";
 import { limitOptions, parseName, parseTimeOrNever, planOption } from "./arguments.ts";
+import { changeKey } from "./change-key.ts";
 import { refusePast } from "./expiry.ts";
-import { printKey } from "./key-record.ts";
-import { requireKey } from "./require-key.ts";
+import { printKey } from "./print-keys.ts";
 
 const EXAMPLES = `
 Examples:
@@ -48,17 +48,19 @@ async function update(id: string, options: UpdateOptions): Promise<void> {
     throw new UsageError(`the plan ${plan} has fixed limits: own limits are for enterprise only`);
   }
   if (expiresAt !== undefined) refusePast(expiresAt, new Date());
-  const record = await useDatabase(options, async ({ orm }) => {
-    const limits = nextLimits(requireKey(await findApiKey(orm, id), id), options);
-    const changes: Partial<KeySettings> = {
-      ...(plan !== undefined && { plan }),
-      ...(name !== undefined && { name }),
-      ...(expiresAt !== undefined && { expiresAt }),
-      ...(limits !== undefined && { limits }),
-    };
-    return requireKey(await updateApiKey(orm, id, changes), id);
-  });
-  printKey(record, { json: options.json, title: "The key was changed." });
+  const record = await useDatabase(options, (database) =>
+    changeKey(database, id, "update", (current) => {
+      const limits = nextLimits(current, options);
+      const changes: Partial<KeySettings> = {
+        ...(plan !== undefined && { plan }),
+        ...(name !== undefined && { name }),
+        ...(expiresAt !== undefined && { expiresAt }),
+        ...(limits !== undefined && { limits }),
+      };
+      return updateApiKey(current, changes);
+    }),
+  );
+  printKey(record, { json: options.json, title: "The key is now:" });
 }
 
 /** The key's own limits after the change: `null` for none, `undefined` where they stay. */

@@ -4,6 +4,7 @@ import { createProgram } from "../command-line.ts";
 import { DEFAULT_STORE } from "../database/local-store.ts";
 import { openLocalDatabase } from "../database/local.ts";
 import { retryWhileBusy } from "../database/retry-while-busy.ts";
+import { currentActor } from "../keys/actor.ts";
 import { howToBegin, listDemoKeys } from "./announcement.ts";
 import { requireFreePort } from "./port.ts";
 import { type DemoKey, loadSampleStore } from "./sample-store.ts";
@@ -60,7 +61,8 @@ async function start({ port, persistTo, empty }: StartOptions): Promise<void> {
 async function prepareStore(store: string, empty: boolean): Promise<DemoKey[]> {
   const database = await openLocalDatabase(store);
   try {
-    return database.isNew && !empty ? await loadSampleStore(database, new Date()) : [];
+    if (!database.isNew || empty) return [];
+    return await loadSampleStore(database, currentActor(), new Date());
   } finally {
     await database.close();
   }

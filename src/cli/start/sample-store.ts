@@ -1,8 +1,9 @@
 import { createApiKey, type CreatedKey } from "../../api-keys/administration.ts";
-import { apiKeys, orders, PLANS } from "../../db/schema.ts";
+import { creationQueries } from "../../api-keys/key-changes.ts";
+import { orders, PLANS } from "../../db/schema.ts";
 import { INT64_MAX, INT64_MIN } from "../../orders/int64.ts";
 import type { Plan } from "../../rate-limit/plans.ts";
-import type { Statement, StoreDatabase } from "../database/database.ts";
+import { type StoreDatabase, toStatements } from "../database/database.ts";
 
 /** The demo key's own limits where the plan has none. */
 const ENTERPRISE_LIMITS = { perMinute: 5_000, perDay: 500_000 };
@@ -30,19 +31,20 @@ export interface DemoKey {
 /**
  * Fills a new store with a few orders and one key for each plan, in one step.
  *
+ * @param actor whom the audit trail names.
  * @returns the keys, which only this call ever knows.
  */
-export async function loadSampleStore(database: StoreDatabase, now: Date): Promise<DemoKey[]> {
+export async function loadSampleStore(
+  database: StoreDatabase,
+  actor: string,
+  now: Date,
+): Promise<DemoKey[]> {
   const created = PLANS.map((plan) => createDemoKey(plan, now));
-  const queries = [
-    database.orm.insert(orders).values([...SAMPLE_ORDERS]),
-    database.orm.insert(apiKeys).values(created.map(({ record }) => record)),
-  ];
   await database.transaction(
-    queries.map((query) => {
-      const { sql, params } = query.toSQL();
-      return { sql, params: params as Statement["params"] };
-    }),
+    toStatements([
+      database.orm.insert(orders).values([...SAMPLE_ORDERS]),
+      ...created.flatMap(({ record }) => creationQueries(database.orm, record, actor)),
+    ]),
   );
   return created.map(({ key, record }) => ({ plan: record.plan, key }));
 }

@@ -3,8 +3,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import fc from "fast-check";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { createApiKey, insertApiKeys } from "../../../src/api-keys/administration.ts";
+import { createApiKey } from "../../../src/api-keys/administration.ts";
 import { openLocalDatabase } from "../../../src/cli/database/local.ts";
+import { addKeys } from "../../../src/cli/keys/change-key.ts";
 import { ERROR_STATUS } from "../../../src/errors.ts";
 import { bundleService } from "../../bench/bundle.ts";
 import { Server } from "../../bench/server.ts";
@@ -22,7 +23,7 @@ let port: number;
 
 beforeAll(async () => {
   const database = await openLocalDatabase(folder);
-  await insertApiKeys(database.orm, [record]);
+  await addKeys(database, [record]);
   await database.close();
   server = await Server.start(await bundleService(folder), { store: folder, hasObjects: true });
   port = Number(new URL(server.url).port);

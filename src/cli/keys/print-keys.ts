@@ -1,0 +1,74 @@
+import { Table } from "console-table-printer";
+import { keyState } from "../../api-keys/api-key.ts";
+import { toKeyRecord } from "../../api-keys/key-record.ts";
+import type { ManagedKey } from "../../api-keys/managed-key.ts";
+import { printJson } from "../command-line.ts";
+
+/**
+ * Prints one key for `--json`, or else as a table under a sentence that says what happened, with the
+ * former keys that are still valid.
+ */
+export function printKey(key: ManagedKey, options: { json: boolean; title?: string }): void {
+  if (options.json) return printJson(toKeyRecord(key));
+  if (options.title !== undefined) process.stdout.write(`${options.title}\n`);
+  const now = new Date();
+  printTable([key], now);
+  for (const end of validFormerKeyEnds(key, now)) {
+    process.stdout.write(`A former key is valid beside it until ${end.toISOString()}.\n`);
+  }
+}
+
+/** Prints many keys: for `--json` one array, or else a table, or `none` where there are no keys. */
+export function printKeys(
+  keys: readonly ManagedKey[],
+  options: { json: boolean; none: string },
+): void {
+  if (options.json) return printJson(keys.map(toKeyRecord));
+  if (keys.length > 0) return printTable(keys, new Date());
+  process.stdout.write(`${options.none}\n`);
+}
+
+function printTable(keys: readonly ManagedKey[], now: Date): void {
+  const isAnyInGrace = keys.some((key) => validFormerKeyEnds(key, now).length > 0);
+  const table = new Table({
+    shouldDisableColors: true,
+    columns: [
+      { name: "id", alignment: "left" },
+      { name: "name", alignment: "left" },
+      { name: "plan", alignment: "left" },
+      { name: "perMinute", title: "per minute" },
+      { name: "perDay", title: "per day" },
+      { name: "state", alignment: "left" },
+      { name: "created", alignment: "left" },
+      { name: "expires", alignment: "left" },
+      { name: "revoked", alignment: "left" },
+      ...(isAnyInGrace
+        ? [{ name: "formerUntil", title: "former key until", alignment: "left" } as const]
+        : []),
+    ],
+  });
+  for (const key of keys) {
+    const { id, name, plan, perMinute, perDay, createdAt, expiresAt, revokedAt } = toKeyRecord(key);
+    table.addRow({
+      id,
+      name,
+      plan,
+      perMinute,
+      perDay,
+      state: keyState(key, now.getTime()),
+      created: createdAt,
+      expires: expiresAt ?? "never",
+      revoked: revokedAt ?? "",
+      ...(isAnyInGrace && {
+        formerUntil: validFormerKeyEnds(key, now).at(-1)?.toISOString() ?? "",
+      }),
+    });
+  }
+  process.stdout.write(`${table.render()}\n`);
+}
+
+/** A former key is valid only as long as the key itself. */
+function validFormerKeyEnds(key: ManagedKey, now: Date): readonly Date[] {
+  if (keyState(key, now.getTime()) !== "active") return [];
+  return key.formerKeyEnds.filter((end) => end > now);
+}

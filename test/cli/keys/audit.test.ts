@@ -1,0 +1,110 @@
+import { hostname, userInfo } from "node:os";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
+import { listKeyChanges } from "../../../src/api-keys/audit-trail.ts";
+import { loadSampleStore } from "../../../src/cli/start/sample-store.ts";
+import { KeysCommand } from "./keys-command.ts";
+
+const TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
+
+let keys: KeysCommand;
+
+beforeAll(async () => {
+  keys = await KeysCommand.open();
+});
+beforeEach(() => {
+  vi.stubEnv("STORE_ORDERS_ACTOR", "Ada");
+});
+afterEach(() => {
+  vi.unstubAllEnvs();
+});
+afterAll(() => keys.close());
+
+const changesOf = (keyId: string) => listKeyChanges(keys.database.orm, { keyId, limit: 100 });
+
+describe("keys audit", () => {
+  it("tells of every change what was replaced by what, and nothing of what changed nothing", async () => {
+    const create = ["create", "--plan", "pro", "--name", "Zoo", "--expires", "2099-01-31"];
+    const { id, key } = await keys.json(...create);
+    const own = ["--plan", "enterprise", "--per-minute", "5", "--per-day", "10000"];
+    await keys.json("update", id, ...own, "--name", "Chain", "--expires", "never");
+    await keys.json("update", id, "--name", "Chain", "--expires", "never");
+    const { key: newer, formerKeyEndsAt } = await keys.json("rotate", id);
+    await keys.json("reset", id);
+    const { revokedAt } = await keys.json("revoke", id);
+    await keys.json("revoke", id);
+    await keys.run("rotate", id);
+    const expected = [
+      { action: "revoke", details: { revokedAt: { from: null, to: revokedAt } } },
+      { action: "reset", details: {} },
+      { action: "rotate", details: { formerKeyEndsAt: { from: null, to: formerKeyEndsAt } } },
+      {
+        action: "update",
+        details: {
+          name: { from: "Zoo", to: "Chain" },
+          plan: { from: "pro", to: "enterprise" },
+          perMinute: { from: 300, to: 5 },
+          expiresAt: { from: "2099-01-31T00:00:00.000Z", to: null },
+        },
+      },
+      {
+        action: "create",
+        details: {
+          name: { from: null, to: "Zoo" },
+          plan: { from: null, to: "pro" },
+          perMinute: { from: null, to: 300 },
+          perDay: { from: null, to: 10_000 },
+          expiresAt: { from: null, to: "2099-01-31T00:00:00.000Z" },
+        },
+      },
+    ];
+    const trail = await keys.json("audit", id);
+    const common = { at: expect.stringMatching(TIME), actor: "Ada", keyId: id };
+    expect(trail).toEqual(expected.map((change) => ({ ...common, ...change })));
+    const stored = JSON.stringify(await changesOf(id));
+    expect(stored).not.toMatch(/[0-9a-f]{64}/);
+    for (const secret of [key, newer]) expect(stored).not.toContain(secret.slice(5));
+    const table = await keys.text("audit", id);
+    expect(table).toContain("name: Zoo → Chain, plan: pro → enterprise, perMinute: 300 → 5");
+    expect(table).toContain("expiresAt: 2099-01-31T00:00:00.000Z → none");
+  });
+
+  it("shows the newest first, since a time and as many as asked for", async () => {
+    const { record } = await keys.add({ name: "One" }, { createdAt: new Date("2090-01-01") });
+    await keys.add({ name: "Two" }, { createdAt: new Date("2090-01-02") });
+    const names = async (...args: string[]) =>
+      (await keys.json("audit", ...args)).map(({ details }: any) => details.name?.to);
+    expect(await names("--since", "2090-01-01")).toEqual(["Two", "One"]);
+    expect(await names("--since", "2090-01-01T00:00:00.001Z")).toEqual(["Two"]);
+    expect(await names("--limit", "1")).toEqual(["Two"]);
+    expect(await names(record.id, "--since", "2090-01-01")).toEqual(["One"]);
+    expect(await keys.text("audit", "key_nobody")).toBe("No such changes are recorded.\n");
+    expect(await keys.text("audit", "--limit", "1")).toContain("--limit");
+  });
+
+  it("tells of the demo keys of a new store", async () => {
+    await loadSampleStore(keys.database, "Ada", new Date("2091-01-01"));
+    const filter = { since: new Date("2091-01-01"), limit: 100 };
+    const changes = await listKeyChanges(keys.database.orm, filter);
+    const told = changes.map(({ actor, action, details }) => [actor, action, details["name"]?.to]);
+    const plans = ["enterprise", "business", "pro", "free"];
+    expect(told).toEqual(plans.map((plan) => ["Ada", "create", `Demo ${plan}`]));
+  });
+});
+
+describe("the actor", () => {
+  it("is the account and the machine by default", async () => {
+    vi.stubEnv("STORE_ORDERS_ACTOR", "");
+    const { record } = await keys.add();
+    const actor = `${userInfo().username}@${hostname()}`;
+    expect(await changesOf(record.id)).toEqual([expect.objectContaining({ actor })]);
+  });
+
+  it("has to be a name", async () => {
+    const { record } = await keys.add();
+    vi.stubEnv("STORE_ORDERS_ACTOR", "a\nb");
+    const { status, stderr } = await keys.run("revoke", record.id);
+    expect(status).toBe(2);
+    expect(stderr).toContain("STORE_ORDERS_ACTOR");
+    expect(await changesOf(record.id)).toHaveLength(1);
+  });
+});

@@ -1,0 +1,55 @@
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { type KeyFilter, listApiKeys } from "../../../src/api-keys/managed-key.ts";
+import { KeysCommand } from "./keys-command.ts";
+
+const DAY_MS = 86_400_000;
+const NOW = new Date();
+const inDays = (days: number) => new Date(NOW.getTime() + days * DAY_MS);
+
+let keys: KeysCommand;
+
+beforeAll(async () => {
+  keys = await KeysCommand.open();
+  await keys.add({ name: "soon", plan: "pro", expiresAt: inDays(29) }, { createdAt: inDays(-8) });
+  await keys.add({ name: "later", plan: "pro", expiresAt: inDays(31) }, { createdAt: inDays(-7) });
+  await keys.add({ name: "CAFÉ Łódź" }, { createdAt: inDays(-9) });
+  await keys.add({ name: "Expired", plan: "pro", expiresAt: NOW }, { createdAt: inDays(-6) });
+  const revoked = { name: "Revoked", plan: "pro", expiresAt: inDays(29) } as const;
+  await keys.add(revoked, { createdAt: inDays(-5), revokedAt: NOW });
+  await keys.add({ name: "Both", expiresAt: inDays(-2) }, { createdAt: NOW, revokedAt: NOW });
+});
+afterAll(() => keys.close());
+
+const names = (list: readonly { name: string }[]) => list.map(({ name }) => name);
+
+describe("listApiKeys", () => {
+  it.each<[KeyFilter, string[]]>([
+    [{}, ["CAFÉ Łódź", "soon", "later", "Expired", "Revoked", "Both"]],
+    [{ state: "active" }, ["CAFÉ Łódź", "soon", "later"]],
+    [{ state: "expired" }, ["Expired"]],
+    [{ state: "revoked" }, ["Revoked", "Both"]],
+    [{ plan: "free" }, ["CAFÉ Łódź", "Both"]],
+    [{ plan: "enterprise" }, []],
+    [{ name: "café łÓD" }, ["CAFÉ Łódź"]],
+    [{ name: "cafe\u0301" }, ["CAFÉ Łódź"]],
+    [{ name: "%" }, []],
+    [{ expiresUntil: inDays(29) }, ["soon"]],
+    [{ expiresUntil: inDays(31) }, ["soon", "later"]],
+    [{ expiresUntil: inDays(31), state: "expired" }, []],
+    [{ plan: "pro", state: "active", name: "O" }, ["soon"]],
+  ])("%j", async (filter, expected) => {
+    expect(names(await listApiKeys(keys.database.orm, filter, NOW))).toEqual(expected);
+  });
+});
+
+describe("keys list", () => {
+  it("takes every filter", async () => {
+    expect(names(await keys.json("list", "--expires-within", "30d"))).toEqual(["soon"]);
+    const filters = ["--plan", "pro", "--state", "revoked", "--name", "REV"];
+    expect(names(await keys.json("list", ...filters))).toEqual(["Revoked"]);
+  });
+
+  it("tells people that no key fits", async () => {
+    expect(await keys.text("list", "--name", "nobody")).toBe("No key fits.\n");
+  });
+});
