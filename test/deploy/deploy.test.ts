@@ -126,7 +126,11 @@ describe("npm run deploy", () => {
     rollOut();
     cloudflare.workers.answer = { status: 500, body: '{"code":"internal_error"}' };
     const { status, stdout, stderr } = await deploy(
-      ...["--env", "staging", "--skip-checks", "--patience", "0"],
+      "--env",
+      "staging",
+      "--skip-checks",
+      "--patience",
+      "0",
     );
     expect(status).toBe(1);
     expect(cloudflare.changes).toEqual([LOOK_AT_MIGRATIONS, `deploy ${WORKER}`]);
@@ -150,9 +154,7 @@ describe("npm run deploy", () => {
   );
 
   it("changes nothing in a dry run, which needs no account", async () => {
-    const { status, stdout } = await deploy(
-      ...["--env", "production", "--dry-run", "--skip-checks"],
-    );
+    const { status, stdout } = await deploy("--env", "production", "--dry-run", "--skip-checks");
     expect(status).toBe(0);
     expect(stdout).toContain("Dry run: nothing was changed.");
     expect(stdout).not.toContain("committed");

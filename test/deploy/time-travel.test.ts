@@ -69,7 +69,11 @@ describe("npm run time-travel", () => {
     const startedMs = Date.now();
     const state = ["--bookmark", bookmark];
     const { status, stdout, stderr } = await timeTravel(
-      ...["restore", "--env", "staging", ...state, "--yes"],
+      "restore",
+      "--env",
+      "staging",
+      ...state,
+      "--yes",
     );
     expect({ status, stderr }).toEqual({ status: 0, stderr: "" });
     expect(cloudflare.changes[0]).toBe(`restore ${NAME}`);
@@ -86,7 +90,12 @@ describe("npm run time-travel", () => {
 
     const [undo = ""] = /--bookmark \S+$/m.exec(stdout) ?? [];
     const undone = await timeTravel(
-      ...["restore", "--env", "staging", ...undo.split(" "), "--yes", "--json"],
+      "restore",
+      "--env",
+      "staging",
+      ...undo.split(" "),
+      "--yes",
+      "--json",
     );
     expect(JSON.parse(undone.stdout)).toEqual({
       bookmark: undo.split(" ")[1],
@@ -95,9 +104,11 @@ describe("npm run time-travel", () => {
       rotatedBack: ["key_c"],
       lost: [],
     });
-    const withoutRevision = ({ id, hash, resets }: ReturnType<typeof keys>[number]) => [
-      ...[id, hash, resets],
-    ];
+    const withoutRevision = ({ id, hash, resets }: ReturnType<typeof keys>[number]) => ({
+      id,
+      hash,
+      resets,
+    });
     expect(keys().map(withoutRevision)).toEqual(before.map(withoutRevision));
   });
 
