@@ -36,7 +36,7 @@ export function authenticate(directory: ApiKeyDirectory) {
       c.set("subject", keySubject(result));
       return next();
     }
-    const decision = await c.var.limiter.admit(addressSubject(c.var.address()));
+    const decision = await c.get("limiter").admit(addressSubject(c.get("address")()));
     c.set("quota", decision);
     if (!decision.admitted) {
       const reason = "Too many requests without a valid API key from your address.";

@@ -10,7 +10,7 @@ import { orderIdSchema } from "./order.ts";
 export function orderRoutes({ databaseTimeoutMs }: Config) {
   return new Hono<AppEnv>()
     .get("/", async (c) => {
-      const { version, isKnown, body } = await c.var.orderList.read();
+      const { version, isKnown, body } = await c.get("orderList").read();
       const headers = { ETag: `"${version}"`, "Cache-Control": "private, no-cache" };
       if (isKnown) return c.body(null, 304, headers);
       return c.newResponse(body, 200, { ...headers, "Content-Type": "application/json" });

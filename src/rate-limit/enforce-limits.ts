@@ -7,7 +7,7 @@ import { rateLimitError } from "./rate-limit-error.ts";
 /** Counts an authenticated request against its key, and refuses it where a window is full or the key is banned. */
 export const enforceLimits = createMiddleware<AppEnv>(
   async function enforceLimitsMiddleware(c, next) {
-    const decision = await c.var.limiter.admit(c.var.subject);
+    const decision = await c.get("limiter").admit(c.get("subject"));
     c.set("quota", decision);
     if (decision.admitted) return next();
     return writeError(c, rateLimitError(decision, refusalReason(decision)));
