@@ -14,7 +14,7 @@ interface ErrorAnswer {
 export const ERROR_ANSWERS = {
   Unauthorized: {
     description:
-      "The API key is missing, malformed, unknown, expired or revoked. Counted against the budget of the client's address, which these headers describe.",
+      "The API key is missing, malformed, unknown, expired, revoked or replaced by a newer one. Counted against the budget of the client's address, which these headers describe.",
     codes: ["unauthorized"],
     headers: ["WWW-Authenticate"],
     messages: {

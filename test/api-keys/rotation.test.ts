@@ -152,3 +152,14 @@ describe("rotated again during the grace", () => {
     expect(results).toHaveLength(1);
   });
 });
+
+test("the rotation of another key changes nothing", async () => {
+  const { id, key: former } = await createApiKey();
+  await rotate(id, HOUR_MS);
+  const other = await createApiKey();
+  await rotate(other.id, 0);
+  expect((await send(LIST, { key: former })).status).toBe(200);
+  advanceClock(HOUR_MS);
+  await rotate(other.id, 0);
+  await expectReplaced(await send(LIST, { key: former }));
+});

@@ -12,7 +12,7 @@ beforeAll(async () => {
   keys = await KeysCommand.open();
   await keys.add({ name: "soon", plan: "pro", expiresAt: inDays(29) }, { createdAt: inDays(-8) });
   await keys.add({ name: "later", plan: "pro", expiresAt: inDays(31) }, { createdAt: inDays(-7) });
-  await keys.add({ name: "CAFÉ Łódź" }, { createdAt: inDays(-9) });
+  await keys.add({ name: "CAFÉ Łódź & Co" }, { createdAt: inDays(-9) });
   await keys.add({ name: "Expired", plan: "pro", expiresAt: NOW }, { createdAt: inDays(-6) });
   const revoked = { name: "Revoked", plan: "pro", expiresAt: inDays(29) } as const;
   await keys.add(revoked, { createdAt: inDays(-5), revokedAt: NOW });
@@ -24,14 +24,14 @@ const names = (list: readonly { name: string }[]) => list.map(({ name }) => name
 
 describe("listApiKeys", () => {
   it.each<[KeyFilter, string[]]>([
-    [{}, ["CAFÉ Łódź", "soon", "later", "Expired", "Revoked", "Both"]],
-    [{ state: "active" }, ["CAFÉ Łódź", "soon", "later"]],
+    [{}, ["CAFÉ Łódź & Co", "soon", "later", "Expired", "Revoked", "Both"]],
+    [{ state: "active" }, ["CAFÉ Łódź & Co", "soon", "later"]],
     [{ state: "expired" }, ["Expired"]],
     [{ state: "revoked" }, ["Revoked", "Both"]],
-    [{ plan: "free" }, ["CAFÉ Łódź", "Both"]],
+    [{ plan: "free" }, ["CAFÉ Łódź & Co", "Both"]],
     [{ plan: "enterprise" }, []],
-    [{ name: "café łÓD" }, ["CAFÉ Łódź"]],
-    [{ name: "cafe\u0301" }, ["CAFÉ Łódź"]],
+    [{ name: "café łÓD" }, ["CAFÉ Łódź & Co"]],
+    [{ name: "cafe\u0301" }, ["CAFÉ Łódź & Co"]],
     [{ name: "%" }, []],
     [{ expiresUntil: inDays(29) }, ["soon"]],
     [{ expiresUntil: inDays(31) }, ["soon", "later"]],
@@ -45,8 +45,8 @@ describe("listApiKeys", () => {
 describe("keys list", () => {
   it("takes every filter", async () => {
     expect(names(await keys.json("list", "--expires-within", "30d"))).toEqual(["soon"]);
-    const filters = ["--plan", "pro", "--state", "revoked", "--name", "REV"];
-    expect(names(await keys.json("list", ...filters))).toEqual(["Revoked"]);
+    const filters = ["--plan", "pro", "--state", "active", "--name", "O"];
+    expect(names(await keys.json("list", ...filters))).toEqual(["soon"]);
   });
 
   it("tells people that no key fits", async () => {
