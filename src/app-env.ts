@@ -1,18 +1,22 @@
 import type { ApiKey } from "./api-keys/api-key.ts";
+import type { ErrorCode } from "./errors.ts";
 import type { OrderList } from "./orders/order-lists.ts";
 import type { Quota } from "./rate-limit/decision.ts";
-import type { Limiter, Subject } from "./rate-limit/limiter.ts";
+import type { InsuredLimiter } from "./rate-limit/insured-limiter.ts";
+import type { Subject } from "./rate-limit/limiter.ts";
 
 /** What the handlers of a request share. */
 export interface AppEnv {
   Bindings: Cloudflare.Env;
   Variables: {
     requestId: string;
-    limiter: Limiter;
+    limiter: InsuredLimiter;
     /** The client address whose failed authentications are counted together. */
     address: () => string;
     /** What the answer's rate-limit headers describe; the address's figures until it is set. */
     quota?: Quota;
+    /** The `code` of an error answer. */
+    errorCode?: ErrorCode;
     /** The key that the request came with, once it is authenticated. */
     apiKey: ApiKey;
     /** What counts the requests of that key. */

@@ -10,9 +10,11 @@ import { ApiError, quote, writeError } from "./errors.ts";
 import { logEvent } from "./log.ts";
 import { readOrderListAhead } from "./orders/read-ahead.ts";
 import { orderRoutes } from "./orders/routes.ts";
+import { Outage } from "./outage.ts";
 import { announceQuota } from "./rate-limit/announce-quota.ts";
 import { enforceLimits } from "./rate-limit/enforce-limits.ts";
 import { provideLimiter } from "./rate-limit/provide-limiter.ts";
+import { observeRequests } from "./telemetry/observe-requests.ts";
 import { announceLifecycle } from "./version-lifecycle.ts";
 
 /** The whole service: every request under `/v1` is counted, authenticated and only then routed. */
@@ -23,6 +25,8 @@ export function createApp(config: Config): Hono<AppEnv> {
     size: config.apiKeyCacheSize,
     timeoutMs: config.databaseTimeoutMs,
   });
+
+  const database = new Outage({ began: "database_unavailable", ended: "database_available" });
 
   const v1 = new Hono<AppEnv>()
     .use(
@@ -37,22 +41,23 @@ export function createApp(config: Config): Hono<AppEnv> {
     .route("/store/orders", orderRoutes(config));
 
   return new Hono<AppEnv>()
-    .use(identifyRequest())
+    .use(identifyRequest(), observeRequests(config, database))
     .route("/v1", v1)
-    .notFound((c) => {
-      throw new ApiError(
-        "not_found",
-        `There is nothing at ${quote(c.req.path)}. Orders are at /v1/store/orders.`,
-      );
-    })
-    .onError((error, c) => writeError(c, toApiError(error, c)));
+    .notFound((c) =>
+      writeError(c, {
+        code: "not_found",
+        message: `There is nothing at ${quote(c.req.path)}. Orders are at /v1/store/orders.`,
+        headers: {},
+      }),
+    )
+    .onError((error, c) => writeError(c, toApiError(error, c, database)));
 }
 
-function toApiError(error: Error, c: Context<AppEnv>): ApiError {
+function toApiError(error: Error, c: Context<AppEnv>, database: Outage): ApiError {
   if (error instanceof ApiError) return error;
   const { requestId } = c.var;
   if (error instanceof DatabaseUnavailableError) {
-    logEvent({ event: "database_unavailable", requestId, error: error.cause });
+    database.failed({ requestId, error: error.cause });
     return new ApiError(
       "service_unavailable",
       "The service cannot reach its database at the moment. Repeat the request after the time in Retry-After; a cancellation can be repeated safely.",

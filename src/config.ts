@@ -2,12 +2,17 @@ import * as z from "zod";
 import type { BanPolicy } from "./rate-limit/bans.ts";
 import type { VersionLifecycle } from "./version-lifecycle.ts";
 
+/** Which requests are logged: `errors` are those that we answer 5xx or that something was missing for. */
+export const REQUEST_LOGS = ["all", "errors", "none"] as const;
+export type RequestLog = (typeof REQUEST_LOGS)[number];
+
 /** The Worker's configuration, from the `vars` of wrangler.toml. */
 export interface Config {
   /** Origins whose scripts may call the service from a browser. */
   readonly corsOrigins: ReadonlySet<string>;
   /** What the answers under `/v1` say of its end; nothing by default. */
   readonly lifecycle: VersionLifecycle;
+  readonly requestLog: RequestLog;
   readonly bans: BanPolicy;
   /** For how long an API key's record is used without looking it up again. */
   readonly apiKeyFreshMs: number;
@@ -70,6 +75,7 @@ const instant = z.iso
 const varsSchema = z
   .object({
     CORS_ORIGINS: origins,
+    REQUEST_LOG: z.enum(REQUEST_LOGS, "must be all, errors or none").default("none"),
     V1_DEPRECATED_AT: instant,
     V1_SUNSET_AT: instant,
     BAN_GRACE_SECONDS: seconds(2, 0, 60),
@@ -118,6 +124,7 @@ export function parseConfig(env: unknown): Config {
   return {
     corsOrigins: vars.CORS_ORIGINS,
     lifecycle: { deprecatedAt: vars.V1_DEPRECATED_AT, sunsetAt: vars.V1_SUNSET_AT },
+    requestLog: vars.REQUEST_LOG,
     bans: {
       graceMs: vars.BAN_GRACE_SECONDS,
       strikeWindowMs: vars.BAN_STRIKE_WINDOW_SECONDS,

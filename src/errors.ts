@@ -50,6 +50,7 @@ export class ApiError extends Error implements ApiFailure {
 /** Writes the Error body of the specification (section Errors) and nothing else. */
 export function writeError(c: Context, { code, message, headers }: ApiFailure): Response {
   const status = ERROR_STATUS[code];
+  c.set("errorCode", code);
   return c.json({ code, message, status }, status, { ...headers });
 }
 

@@ -24,6 +24,7 @@ const NUMBERS = [
 const DEFAULTS = {
   corsOrigins: new Set(),
   lifecycle: {},
+  requestLog: "none",
   bans: {
     graceMs: 2_000,
     strikeWindowMs: 60_000,
@@ -75,10 +76,12 @@ describe("the configuration (contract, section 5)", () => {
       REFUSALS_SIZE: "15",
       INSURANCE_SIZE: 16,
       DATABASE_TIMEOUT_MS: "17",
+      REQUEST_LOG: "errors",
     };
     expect(parseConfig(vars)).toEqual({
       corsOrigins: new Set(),
       lifecycle: {},
+      requestLog: "errors",
       bans: {
         graceMs: 3_000,
         strikeWindowMs: 30_000,
@@ -163,6 +166,17 @@ describe("V1_DEPRECATED_AT and V1_SUNSET_AT (RFC 9745, RFC 8594)", () => {
   test("a version does not end before it is deprecated", () => {
     const vars = { V1_DEPRECATED_AT: "2028-07-01T00:00:00Z", V1_SUNSET_AT: "2028-01-01T00:00:00Z" };
     expect(() => parseConfig(vars)).toThrow("V1_SUNSET_AT must not be earlier");
+  });
+});
+
+describe("REQUEST_LOG", () => {
+  test.each(["all", "errors", "none"])("%s", (value) => {
+    expect(parseConfig({ REQUEST_LOG: value }).requestLog).toBe(value);
+  });
+
+  test.each(["", "ALL", "some", 1])("%j is refused", (value) => {
+    const message = "Invalid vars: REQUEST_LOG: must be all, errors or none";
+    expect(() => parseConfig({ REQUEST_LOG: value })).toThrow(message);
   });
 });
 

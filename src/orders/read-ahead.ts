@@ -28,11 +28,12 @@ export function readOrderListAhead({ databaseTimeoutMs }: Config) {
 }
 
 function listRequest(c: Context<AppEnv>) {
-  const { requestId } = c.var;
+  const { requestId, apiKey } = c.var;
   return {
     knownVersions: versionsIn(c.req.header("If-None-Match")),
     isHead: c.req.raw.method === "HEAD",
-    onBroken: (error: unknown) => logEvent({ event: "order_list_broken", requestId, error }),
+    onBroken: (error: unknown) =>
+      logEvent({ event: "order_list_broken", requestId, keyId: apiKey.id, error }),
     waitUntil: (promise: Promise<unknown>) => c.executionCtx.waitUntil(promise),
   };
 }

@@ -11,6 +11,7 @@ export const announceQuota = createMiddleware<AppEnv>(
   async function announceQuotaMiddleware(c, next) {
     await next();
     const quota = c.var.quota ?? (await c.var.limiter.peek(addressSubject(c.var.address())));
+    c.set("quota", quota);
     for (const [name, value] of Object.entries(quotaHeaders(quota))) c.res.headers.set(name, value);
   },
 );

@@ -1,4 +1,4 @@
-import { decisiveWindow, type Quota } from "./decision.ts";
+import { decisiveWindow, type Quota, type WindowQuota } from "./decision.ts";
 import { WINDOW_SECONDS, type WindowName } from "./windows.ts";
 
 const WINDOW_NAMES = ["minute", "day"] as const satisfies readonly WindowName[];
@@ -19,12 +19,12 @@ export const QUOTA_HEADERS = [
  * for both. Under a ban nothing is left of either until it ends.
  */
 export function quotaHeaders(quota: Quota): Record<string, string> {
-  const described = quota[decisiveWindow(quota)];
+  const described = describedWindow(quota);
   const banEndMs = quota.banned ? quota.retryAtMs : null;
   return {
     "X-RateLimit-Limit": String(described.limit),
-    "X-RateLimit-Remaining": String(banEndMs === null ? described.remaining : 0),
-    "X-RateLimit-Reset": String(Math.ceil((banEndMs ?? described.endsMs) / 1_000)),
+    "X-RateLimit-Remaining": String(described.remaining),
+    "X-RateLimit-Reset": String(Math.ceil(described.endsMs / 1_000)),
     "RateLimit-Policy": WINDOW_NAMES.map(
       (name) => `"${name}";q=${quota[name].limit};w=${WINDOW_SECONDS[name]}`,
     ).join(", "),
@@ -33,6 +33,14 @@ export function quotaHeaders(quota: Quota): Record<string, string> {
       return `"${name}";r=${remaining};t=${secondsUntil(banEndMs ?? quota[name].endsMs, quota.nowMs)}`;
     }).join(", "),
   };
+}
+
+/** The window that `X-RateLimit-*` describe, as they do: under a ban nothing is left until its end. */
+export function describedWindow(quota: Quota): WindowQuota & { readonly name: WindowName } {
+  const name = decisiveWindow(quota);
+  const { limit, remaining, endsMs } = quota[name];
+  const banEndMs = quota.banned ? quota.retryAtMs : null;
+  return { name, limit, remaining: banEndMs === null ? remaining : 0, endsMs: banEndMs ?? endsMs };
 }
 
 /** Whole seconds to wait before the next request, at least 1 (RFC 9110, section 10.2.3). */

@@ -2,6 +2,7 @@ import { createMiddleware } from "hono/factory";
 import QuickLRU from "quick-lru";
 import type { AppEnv } from "../app-env.ts";
 import type { Config } from "../config.ts";
+import { Outage } from "../outage.ts";
 import { countedAddress } from "./client-address.ts";
 import { DurableLimiter } from "./durable-limiter.ts";
 import { InsuranceLimiter } from "./insurance-limiter.ts";
@@ -12,10 +13,11 @@ import { type Refusals, RememberingLimiter } from "./remembering-limiter.ts";
 export function provideLimiter(config: Config) {
   const refusals: Refusals = new QuickLRU({ maxSize: config.refusalsSize });
   const insurance = new InsuranceLimiter(config.bans, config.insuranceSize);
+  const outage = new Outage({ began: "insurance_limiter_on", ended: "insurance_limiter_off" });
   return createMiddleware<AppEnv>(async function provideLimiterMiddleware(c, next) {
     const durable = new DurableLimiter(c.env.RATE_LIMITER, config.limiterTimeoutMs);
     const remembering = new RememberingLimiter(durable, refusals);
-    c.set("limiter", new InsuredLimiter(remembering, insurance));
+    c.set("limiter", new InsuredLimiter(remembering, insurance, outage, c.var.requestId));
     c.set("address", () => countedAddress(c.req.header("CF-Connecting-IP")));
     await next();
   });

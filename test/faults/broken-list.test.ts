@@ -15,13 +15,14 @@ const COUNT = 2 * PAGE_ORDERS + 3;
 let line: FaultyDatabase;
 let service: Send;
 let log: () => LogLine[];
+let id: string;
 let key: string;
 
 beforeEach(async () => {
   log = readLog();
   line = faultyDatabase();
   service = startService({ DATABASE_TIMEOUT_MS: "500" }, { DB: line.database });
-  ({ key } = await createApiKey());
+  ({ id, key } = await createApiKey());
   await placeManyOrders(COUNT);
   await service("/v1/nothing", { key });
 });
@@ -57,6 +58,7 @@ test.each<[string, Outcome[]]>([
       expect.objectContaining({
         event: "order_list_broken",
         requestId: response.headers.get("X-Request-Id"),
+        keyId: id,
       }),
     ),
   );

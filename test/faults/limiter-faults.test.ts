@@ -80,8 +80,8 @@ describe("one fault", () => {
     // A stub that has thrown may be broken for good.
     expect(line.stubs()).toBe(calls);
     expect((await stored())?.minute?.count ?? 0).toBe(counted);
-    expect(events(log())).toStrictEqual(insured ? ["insurance_limiter"] : []);
-    for (const entry of log()) expect(entry["subject"]).toBe(`key:${id}`);
+    expect(events(log())).toStrictEqual(insured ? ["insurance_limiter_on"] : []);
+    for (const entry of log()) expect(entry["keyId"]).toBe(id);
   });
 });
 
@@ -144,7 +144,7 @@ describe("while the objects cannot be reached", () => {
     const response = await service(LIST, { address: "192.0.2.1" });
     expect(quotaOf(response)).toMatchObject({ limit: 60, remaining: 59 });
     await expectError(response, 401, "unauthorized");
-    expect(events(log())).toStrictEqual(["insurance_limiter"]);
+    expect(events(log())).toStrictEqual(["insurance_limiter_on"]);
     expect(JSON.stringify(log())).not.toContain('stack":"Error: D1');
   });
 
@@ -166,7 +166,7 @@ test("when the objects are back they are asked again, and know what they knew", 
   await evictLimiter(`key:${id}`);
   expect(await remainingOf(await service(LIST, { key }))).toBe(1);
   expect(await stored()).toMatchObject({ minute: { count: 2 }, day: { count: 2 } });
-  expect(events(log())).toStrictEqual(["insurance_limiter", "insurance_limiter"]);
+  expect(events(log())).toStrictEqual(["insurance_limiter_on"]);
 });
 
 describe("a key that is known to be refused", () => {

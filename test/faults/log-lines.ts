@@ -1,12 +1,12 @@
-import { vi } from "vitest";
+import { listenTo } from "../fixtures/written-lines.ts";
 
 /** One line of the Worker's log. */
 export type LogLine = Readonly<Record<string, unknown>>;
 
-/** Takes the Worker's log away from the console. @returns the lines written since, oldest first. */
+/** Takes the Worker's events away from the console. @returns the lines written since, oldest first. */
 export function readLog(): () => LogLine[] {
-  const written = vi.spyOn(console, "warn").mockReturnValue();
-  return () => written.mock.calls.map(([line]) => JSON.parse(String(line)) as LogLine);
+  const lines = listenTo("warn");
+  return () => lines().map((line) => JSON.parse(line) as LogLine);
 }
 
 /** The names of the events of those lines. */

@@ -3,6 +3,7 @@ import { vi } from "vitest";
 import type { BanPolicy } from "../../../src/rate-limit/bans.ts";
 import type { Decision, QuotaPolicy } from "../../../src/rate-limit/decision.ts";
 import { DurableLimiter } from "../../../src/rate-limit/durable-limiter.ts";
+import { Outage } from "../../../src/outage.ts";
 import { InsuranceLimiter } from "../../../src/rate-limit/insurance-limiter.ts";
 import { InsuredLimiter } from "../../../src/rate-limit/insured-limiter.ts";
 import type { Limiter } from "../../../src/rate-limit/limiter.ts";
@@ -192,7 +193,9 @@ export class World {
     } as unknown as Cloudflare.Env["RATE_LIMITER"];
     const durable = new DurableLimiter(objects, 30_000);
     const remembering = new RememberingLimiter(durable, new QuickLRU({ maxSize: 10 }));
-    return new InsuredLimiter(remembering, new InsuranceLimiter(this.#bans, 10));
+    const insurance = new InsuranceLimiter(this.#bans, 10);
+    const outage = new Outage({ began: "insurance_limiter_on", ended: "insurance_limiter_off" });
+    return new InsuredLimiter(remembering, insurance, outage, "history");
   }
 
   #call(policy: QuotaPolicy, ages: readonly number[], refused: number): Promise<Decision> {
