@@ -26,6 +26,7 @@ const NODE_TESTS = [
   "test/openapi/**/*.test.ts",
   "test/real-clients/**/*.test.ts",
   "test/reference/**/*.test.ts",
+  "test/usage-page/**/*.test.ts",
 ];
 
 export default defineConfig({

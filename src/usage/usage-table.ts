@@ -47,7 +47,7 @@ export async function reportUsage(
   }
 }
 
-/** Every key's days, page by page, from `firstDay` (`2026-11-21`) on, in the order of days and ids. */
+/** Every key's rows, page by page, from `firstDay` (`2026-11-21`) on, in the order of days and ids. */
 export async function* readUsageOfKeys(
   database: Database,
   firstDay: string,

@@ -93,6 +93,7 @@ describe("--help", () => {
     ["keys", "update"],
     ["keys", "rotate"],
     ["keys", "audit"],
+    ["keys", "usage"],
     ["orders"],
     ["orders", "import"],
     ["orders", "export"],

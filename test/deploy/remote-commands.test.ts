@@ -47,6 +47,21 @@ describe("keys --env staging", () => {
   });
 });
 
+describe("keys usage --env staging", () => {
+  it("reads what the keys have reported to the remote database", async () => {
+    const created = await run("keys", ["create", "--plan", "pro", "--name", "Zoo", "--json"]);
+    const { id } = JSON.parse(created);
+    const { sqlite } = cloudflare.d1.find("store-orders-staging");
+    const today = new Date().toISOString().slice(0, 10);
+    sqlite
+      .prepare("INSERT INTO key_usage VALUES (?, ?, 7, 1, 0, 0, 3, 7, 300, 10000, ?)")
+      .run(id, today, Date.now());
+    const all = JSON.parse(await run("keys", ["usage", "--json", "--days", "2"]));
+    expect(all[0]).toMatchObject({ id, admitted: 7, refused: 1, minutePeak: 0.01 });
+    expect(JSON.parse(await run("keys", ["usage", id, "--json", "--days", "2"]))).toEqual([all[0]]);
+  });
+});
+
 describe("orders --env staging", () => {
   const lines = [
     '{"id":-9223372036854775808,"petId":9223372036854775807,"complete":false,"status":"shipped"}',

@@ -1,11 +1,7 @@
-import { readFile } from "node:fs/promises";
-import { createRequire } from "node:module";
-import type { AxeResults, RunOptions } from "axe-core";
-import type { Page } from "playwright-core";
 import { expect, test } from "vitest";
 import { describePage, expectText, listOrders } from "./reference-page.ts";
+import { violations } from "./violations.ts";
 
-const AXE = createRequire(import.meta.url).resolve("axe-core/axe.min.js");
 const PHONE = { viewport: { width: 360, height: 740 }, hasTouch: true, isMobile: true };
 
 describePage("everyone can use the reference page", (reference) => {
@@ -86,15 +82,3 @@ describePage("everyone can use the reference page", (reference) => {
     expect(cut).toStrictEqual([]);
   });
 });
-
-/** What axe finds against WCAG 2.2, level AA. */
-async function violations(page: Page): Promise<string[]> {
-  await page.evaluate(await readFile(AXE, "utf8"));
-  const options: RunOptions = { runOnly: ["wcag2a", "wcag2aa", "wcag21aa", "wcag22aa"] };
-  const results = (await page.evaluate(
-    `axe.run(document, ${JSON.stringify(options)})`,
-  )) as AxeResults;
-  return results.violations.flatMap(({ id, nodes }) =>
-    nodes.map(({ target, failureSummary }) => `${id} ${target.join(" ")}: ${failureSummary}`),
-  );
-}

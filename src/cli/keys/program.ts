@@ -3,6 +3,7 @@ import { resetApiKey, revokeApiKey } from "../../api-keys/administration.ts";
 import { findApiKey } from "../../api-keys/managed-key.ts";
 import { createProgram } from "../command-line.ts";
 import { storeCommand, type StoreCommandOptions, useDatabase } from "../database/open.ts";
+import { defineUsage } from "../usage/usage.ts";
 import { defineAudit } from "./audit.ts";
 import { changeKey } from "./change-key.ts";
 import { defineCreate } from "./create.ts";
@@ -62,5 +63,6 @@ export function keysProgram(): Command {
     });
 
   defineAudit(storeCommand(program, "audit [id]"));
+  defineUsage(storeCommand(program, "usage [id]"));
   return program;
 }

@@ -1,0 +1,37 @@
+import type { KeyReport } from "../../usage/usage-report.ts";
+import type { ReportedDay } from "../../usage/usage-table.ts";
+
+/** A key's usage as `--json` prints it. Times are ISO 8601 in UTC, the peaks are from 0 to 1. */
+export function toUsageRecord(report: KeyReport) {
+  const { id, name, plan, admitted, refused, strikes, bans, minutePeak, dayPeak } = report;
+  return {
+    id,
+    name,
+    plan,
+    admitted,
+    refused,
+    strikes,
+    bans,
+    minutePeak,
+    dayPeak,
+    reportedAt: report.reportedAt?.toISOString() ?? null,
+    days: report.days.map(toDayRecord),
+  };
+}
+
+function toDayRecord(counted: ReportedDay) {
+  const { day, admitted, refused, strikes, bans, reportedAt } = counted;
+  const { peakMinute, peakDay, perMinute, perDay } = counted;
+  return {
+    day,
+    admitted,
+    refused,
+    strikes,
+    bans,
+    peakMinute,
+    peakDay,
+    perMinute,
+    perDay,
+    reportedAt: reportedAt.toISOString(),
+  };
+}

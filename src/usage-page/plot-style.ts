@@ -1,0 +1,28 @@
+import type { PlotOptions } from "@observablehq/plot";
+
+/** What all plots of the page share. Colours are the page's own, so that they follow its mode. */
+export const PLOT_STYLE = {
+  className: "plot",
+  style: { fontSize: "13px" },
+} as const satisfies PlotOptions;
+
+export const TIP_STYLE = { lineHeight: 1.35, stroke: "var(--line-strong)" } as const;
+
+/** A plot's fill for each plan. */
+export const PLAN_COLORS = {
+  domain: ["free", "pro", "business", "enterprise"],
+  range: ["var(--free)", "var(--pro)", "var(--business)", "var(--enterprise)"],
+} as const;
+
+const compact = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
+const whole = new Intl.NumberFormat("en");
+
+/** A count for an axis: `12K`. */
+export function compactCount(count: number): string {
+  return compact.format(count);
+}
+
+/** A count to be read exactly: `12,345`. */
+export function exactCount(count: number): string {
+  return whole.format(count);
+}

@@ -1,0 +1,231 @@
+import { readdir, readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { openLocalDatabase } from "../../../src/cli/database/local.ts";
+import { keysProgram } from "../../../src/cli/keys/program.ts";
+import { apiKeys, keyUsage, type PLANS } from "../../../src/db/schema.ts";
+import { runInProcess } from "../in-process.ts";
+import { StoreFolder } from "../store-folder.ts";
+
+const store = new StoreFolder();
+const DAY_MS = 86_400_000;
+const today = Math.floor(Date.now() / DAY_MS);
+/** Stopped, so that no midnight comes between the rows and the commands. */
+const nowMs = (today + 0.5) * DAY_MS;
+
+const dayText = (daysAgo: number) =>
+  new Date((today - daysAgo) * DAY_MS).toISOString().slice(0, 10);
+
+function row(keyId: string, daysAgo: number, admitted: number, figures = {}) {
+  return {
+    keyId,
+    day: dayText(daysAgo),
+    admitted,
+    refused: 0,
+    strikes: 0,
+    bans: 0,
+    peakMinute: 30,
+    peakDay: 100,
+    perMinute: 60,
+    perDay: 1_000,
+    reportedAt: new Date(nowMs - daysAgo * DAY_MS),
+    ...figures,
+  };
+}
+
+const key = (id: string, name: string, plan: (typeof PLANS)[number], hash: string) => ({
+  id,
+  name,
+  plan,
+  hash,
+  createdAt: new Date(nowMs - 40 * DAY_MS),
+});
+
+beforeAll(async () => {
+  vi.useFakeTimers({ toFake: ["Date"], now: nowMs });
+  const database = await openLocalDatabase(store.path);
+  await database.orm
+    .insert(apiKeys)
+    .values([
+      key("key_idle", "Idle", "business", "1"),
+      key("key_small", "Small", "free", "2"),
+      key("key_busy", "Busy & <b>", "pro", "3"),
+    ]);
+  await database.orm
+    .insert(keyUsage)
+    .values([
+      row("key_busy", 0, 40, { perMinute: 40, peakMinute: 38, refused: 5, strikes: 3 }),
+      row("key_busy", 1, 1_000, { bans: 2, strikes: 120, refused: 250, peakDay: 1_000 }),
+      row("key_busy", 6, 500),
+      row("key_busy", 20, 7),
+      row("key_small", 2, 9, { peakMinute: 3, peakDay: 9 }),
+      row("key_gone", 0, 1),
+    ]);
+  await database.close();
+});
+afterAll(() => {
+  vi.useRealTimers();
+  store.remove();
+});
+
+function usage(...args: string[]) {
+  return runInProcess(keysProgram(), ["usage", ...args, "--persist-to", store.path]);
+}
+
+async function usageJson(...args: string[]): Promise<any> {
+  const { status, stdout, stderr } = await usage(...args, "--json");
+  expect({ status, stderr }).toEqual({ status: 0, stderr: "" });
+  return JSON.parse(stdout);
+}
+
+/** The cells of a printed table, row by row. */
+function cells(stdout: string): string[][] {
+  const rows = stdout.split("\n").filter((line) => line.startsWith("│"));
+  return rows.map((line) =>
+    line
+      .split("│")
+      .slice(1, -1)
+      .map((cell) => cell.trim()),
+  );
+}
+
+describe("keys usage", () => {
+  it("prints a row with a plot for each key, the busiest first", async () => {
+    const { status, stdout } = await usage("--days", "7");
+    expect(status).toBe(0);
+    const [titles, ...rows] = cells(stdout);
+    expect(titles?.at(-1)).toBe(`admitted, ${dayText(6)} to ${dayText(0)}`);
+    expect(rows).toEqual([
+      ["key_busy", "Busy & <b>", "pro", "1,540", "255", "123", "2", "95 %", "100 %", "▄▁▁▁▁█▁"],
+      ["key_small", "Small", "free", "9", "0", "0", "0", "5 %", "1 %", "▁▁▁▁█▁▁"],
+      ["key_idle", "Idle", "business", "0", "0", "0", "0", "0 %", "0 %", "▁▁▁▁▁▁▁"],
+    ]);
+    expect(stdout).toContain(`As reported until ${new Date(nowMs).toISOString()}.`);
+    expect(stdout).toContain("at least");
+  });
+
+  it("prints a row for each day of one key, and a fortnight where it is not told", async () => {
+    const { stdout } = await usage("key_busy");
+    const [, ...rows] = cells(stdout);
+    expect(rows).toHaveLength(14);
+    expect(rows.slice(-2)).toEqual([
+      [dayText(1), "1,000", "250", "120", "2", "30 of 60", "1000 of 1000"],
+      [dayText(0), "40", "5", "3", "0", "38 of 40", "100 of 1000"],
+    ]);
+    expect(rows[0]).toEqual([dayText(13), "0", "0", "0", "0", "", ""]);
+    expect(stdout).toMatch(/: ▁{7}▄▁{4}█▁\n/);
+  });
+
+  it("prints JSON of the keys, with the days on which something was counted", async () => {
+    const all = await usageJson("--days", "2");
+    expect(all.map(({ id }: { id: string }) => id)).toEqual(["key_busy", "key_idle", "key_small"]);
+    expect(all[0]).toEqual({
+      id: "key_busy",
+      name: "Busy & <b>",
+      plan: "pro",
+      admitted: 1_040,
+      refused: 255,
+      strikes: 123,
+      bans: 2,
+      minutePeak: 0.95,
+      dayPeak: 1,
+      reportedAt: new Date(nowMs).toISOString(),
+      days: [
+        expect.objectContaining({ day: dayText(1), admitted: 1_000, perDay: 1_000 }),
+        {
+          day: dayText(0),
+          admitted: 40,
+          refused: 5,
+          strikes: 3,
+          bans: 0,
+          peakMinute: 38,
+          peakDay: 100,
+          perMinute: 40,
+          perDay: 1_000,
+          reportedAt: new Date(nowMs).toISOString(),
+        },
+      ],
+    });
+    expect(all[1]).toMatchObject({ admitted: 0, reportedAt: null, days: [] });
+    expect(await usageJson("key_busy", "--days", "2")).toEqual([all[0]]);
+  });
+
+  it.each([
+    ["1", 40],
+    ["2", 1_040],
+    ["20", 1_540],
+    ["21", 1_547],
+    ["366", 1_547],
+  ])("counts %s days, today included", async (days, admitted) => {
+    expect((await usageJson("--days", days))[0].admitted).toBe(admitted);
+    expect((await usageJson("key_busy", "--days", days))[0].admitted).toBe(admitted);
+  });
+
+  it.each(["0", "367", "-1", "1.5", "week"])("refuses %s days", async (days) => {
+    const { status, stderr } = await usage("--days", days);
+    expect(status).toBe(2);
+    expect(stderr).toContain("from 1 to 366");
+  });
+
+  it("refuses an unknown id", async () => {
+    const { status, stdout, stderr } = await usage("key_nobody");
+    expect({ status, stdout }).toEqual({ status: 1, stdout: "" });
+    expect(stderr).toContain('no key has the id "key_nobody"');
+  });
+
+  it("adds up more rows than one query brings", async () => {
+    const many = new StoreFolder();
+    const database = await openLocalDatabase(many.path);
+    const numbers =
+      "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 7000)";
+    await database.transaction([
+      {
+        sql: `INSERT INTO api_keys (id, hash, name, plan, created_at) ${numbers} SELECT 'key_' || i, i, 'N', 'free', i FROM n`,
+        params: [],
+      },
+      ...[0, 1, 2].map((daysAgo) => ({
+        sql: `INSERT INTO key_usage ${numbers} SELECT 'key_' || i, ?, 2, 0, 0, 0, 1, 1, 60, 1000, ? FROM n`,
+        params: [dayText(daysAgo), nowMs],
+      })),
+    ]);
+    await database.close();
+    const args = ["usage", "--json", "--persist-to", many.path];
+    const { stdout } = await runInProcess(keysProgram(), args);
+    many.remove();
+    const keys: { admitted: number }[] = JSON.parse(stdout);
+    expect(keys).toHaveLength(7_000);
+    expect(keys.every(({ admitted }) => admitted === 6)).toBe(true);
+  });
+});
+
+describe("keys usage --html", () => {
+  const page = join(store.path, "usage.html");
+
+  it("writes a page in the place of what was there, and nothing beside it", async () => {
+    await writeFile(page, "what was there");
+    const before = await readdir(store.path);
+    const { status, stdout } = await usage("--html", page);
+    expect({ status, stdout }).toEqual({ status: 0, stdout: `The page is in ${page}.\n` });
+    const text = await readFile(page, "utf8");
+    expect(text).toMatch(/^<!doctype html>[^]*<\/html>$/);
+    expect(text).toContain("Busy &amp; &lt;b&gt;");
+    expect(text).not.toContain("<b>");
+    expect(await readdir(store.path)).toEqual(before);
+  });
+
+  it("writes the page of one key, and its JSON with it", async () => {
+    const [{ id }] = await usageJson("key_small", "--html", page);
+    expect(id).toBe("key_small");
+    const text = await readFile(page, "utf8");
+    expect(text).toContain("Small");
+    expect(text).not.toContain("key_busy");
+  });
+
+  it("says what is wrong with the file, and leaves what is there", async () => {
+    const missing = await usage("--html", join(store.path, "missing", "usage.html"));
+    expect(missing).toMatchObject({ status: 1, stdout: "" });
+    expect(missing.stderr).toContain(`there is no folder ${join(store.path, "missing")}`);
+    const folder = await usage("--html", store.path);
+    expect(folder.stderr).toContain(`${store.path} is a folder`);
+  });
+});

@@ -1,0 +1,18 @@
+import { readFile } from "node:fs/promises";
+import { createRequire } from "node:module";
+import type { AxeResults, RunOptions } from "axe-core";
+import type { Page } from "playwright-core";
+
+const AXE = createRequire(import.meta.url).resolve("axe-core/axe.min.js");
+
+/** What axe finds against WCAG 2.2, level AA. */
+export async function violations(page: Page): Promise<string[]> {
+  await page.evaluate(await readFile(AXE, "utf8"));
+  const options: RunOptions = { runOnly: ["wcag2a", "wcag2aa", "wcag21aa", "wcag22aa"] };
+  const results = (await page.evaluate(
+    `axe.run(document, ${JSON.stringify(options)})`,
+  )) as AxeResults;
+  return results.violations.flatMap(({ id, nodes }) =>
+    nodes.map(({ target, failureSummary }) => `${id} ${target.join(" ")}: ${failureSummary}`),
+  );
+}
