@@ -11,6 +11,7 @@ import { memory } from "./sections/memory.ts";
 import { requests } from "./sections/requests.ts";
 import { sideBySide } from "./sections/side-by-side.ts";
 import { size } from "./sections/size.ts";
+import { transfers } from "./sections/transfers.ts";
 import { unchangedList } from "./sections/unchanged-list.ts";
 
 /** Each prints lines of the table of results, except `costs`, which has a table of its own. */
@@ -19,6 +20,7 @@ const SECTIONS = {
   "side-by-side": sideBySide,
   "large-list": largeList,
   memory,
+  transfers,
   "unchanged-list": unchangedList,
   size,
   costs,

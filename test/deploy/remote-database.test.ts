@@ -116,6 +116,16 @@ describe("a transaction", () => {
     ]);
   });
 
+  it("of many statements is imported too, as a query has to be answered within 30 seconds", async () => {
+    await staging.transaction(Array.from({ length: 8 }, (_, index) => insertOrder(`20${index}`)));
+    await staging.transaction(Array.from({ length: 9 }, (_, index) => insertOrder(`21${index}`)));
+    expect(cloudflare.changes).toEqual([
+      "write to store-orders-staging",
+      "import into store-orders-staging",
+    ]);
+    await staging.transaction([{ sql: "DELETE FROM orders WHERE id >= ?", params: [200] }]);
+  });
+
   it("takes one statement as large as D1 does, and names a larger one before it is sent", async () => {
     const statement = (bytes: number) => ({
       sql: "INSERT INTO order_import_chunks (import_id, created_at, lines) VALUES (?, ?, ?)",

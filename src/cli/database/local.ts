@@ -7,6 +7,7 @@ import type { Statement, StoreDatabase } from "./database.ts";
 import { LAYOUT_VERSION } from "./local-store.ts";
 import { migrate } from "./migrate.ts";
 import { retryWhileBusy } from "./retry-while-busy.ts";
+import { runStatements, STATEMENT_WORKER } from "./statement-worker.ts";
 
 const BINDING = "DB";
 
@@ -15,7 +16,7 @@ const BINDING = "DB";
  * statement, and after a SELECT that fails wherever another process wrote meanwhile: a long one
  * beside a busy service would never succeed.
  */
-const TAKE_LOCK = "DELETE FROM order_import_chunks WHERE false";
+const TAKE_LOCK: Statement = { sql: "DELETE FROM order_import_chunks WHERE false", params: [] };
 
 /** A store on this machine. */
 export interface LocalDatabase extends StoreDatabase {
@@ -38,11 +39,11 @@ export async function openLocalDatabase(persistTo: string): Promise<LocalDatabas
   try {
     const d1 = await miniflare.getD1Database(BINDING);
     const isNew = await migrate(d1, folder);
-    const prepare = ({ sql, params }: Statement) => d1.prepare(sql).bind(...params);
+    const run = (statements: readonly Statement[]) =>
+      retryWhileBusy(() => runStatements(miniflare, statements));
     const orm = drizzle(async (sql, params, method) => {
-      const statements = [d1.prepare(TAKE_LOCK), prepare({ sql, params })];
-      const results = await retryWhileBusy(() => d1.batch<object>(statements));
-      const rows = (results[1]?.results ?? []).map((row) => Object.values(row));
+      const results = await run([TAKE_LOCK, { sql, params }]);
+      const rows = (results[1] ?? []).map((row) => Object.values(row));
       // For `get` drizzle takes the row itself, or nothing where there is none.
       return { rows: method === "get" ? (rows[0] as unknown[]) : rows };
     });
@@ -50,7 +51,7 @@ export async function openLocalDatabase(persistTo: string): Promise<LocalDatabas
       isNew,
       orm,
       transaction: async (statements) => {
-        if (statements.length > 0) await retryWhileBusy(() => d1.batch(statements.map(prepare)));
+        if (statements.length > 0) await run(statements);
       },
       close: () => miniflare.dispose(),
     };
@@ -74,7 +75,7 @@ async function startMiniflare(folder: string): Promise<MiniflarePackage.Miniflar
   const miniflare = new Miniflare(
     convertV4MiniflareOptions({
       modules: true,
-      script: "",
+      script: STATEMENT_WORKER,
       d1Databases: [BINDING],
       resourcePersistencePath: join(folder, LAYOUT_VERSION),
       cf: false,

@@ -14,8 +14,12 @@ import { describeFailure, mayRetry } from "./remote-failure.ts";
 const MAX_STATEMENT_BYTES = 100_000;
 /** On a line of its own, as the statement may end in a comment. */
 const END = "\n;";
-/** Up to this many bytes a transaction is one query; beyond, a file that D1 imports. */
+/**
+ * Up to this many bytes and statements a transaction is one query, which D1 has to answer within 30
+ * seconds; beyond, a file that D1 imports, where that goes for each statement.
+ */
 const MAX_QUERY_BYTES = 65_536;
+const MAX_QUERY_STATEMENTS = 8;
 const RETRIES = 4;
 
 /**
@@ -35,7 +39,7 @@ export async function openRemoteDatabase(environment: RemoteEnvironment): Promis
       return { rows: method === "get" ? (values[0] as unknown[]) : values };
     }),
     transaction: async (statements) => {
-      if (statements.length > 0) await transact(environment, statements.map(toSql).join(""));
+      if (statements.length > 0) await transact(environment, statements.map(toSql));
     },
     close: async () => {},
   };
@@ -56,8 +60,9 @@ async function query(environment: RemoteEnvironment, sql: string): Promise<objec
 }
 
 /** D1 runs the statements of one query, and those of one imported file, as one transaction. */
-async function transact(environment: RemoteEnvironment, sql: string): Promise<void> {
-  if (Buffer.byteLength(sql) <= MAX_QUERY_BYTES) {
+async function transact(environment: RemoteEnvironment, statements: string[]): Promise<void> {
+  const sql = statements.join("");
+  if (statements.length <= MAX_QUERY_STATEMENTS && Buffer.byteLength(sql) <= MAX_QUERY_BYTES) {
     await execute(environment, `--command=${sql}`, "writes");
     return;
   }

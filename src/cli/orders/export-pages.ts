@@ -16,6 +16,15 @@ export interface ExportPage {
   readonly count: number;
 }
 
+/** How many orders an export has. */
+export async function countOrders({ orm }: StoreDatabase): Promise<number> {
+  const [row] = await orm
+    .select({ count: sql<number>`count(*)`.as("count") })
+    .from(orders)
+    .where(ne(orders.status, "cancelled"));
+  return row?.count ?? 0;
+}
+
 /**
  * Reads all orders that are not cancelled, in ascending id, as newline-delimited JSON (contract,
  * section 6). An order that changes meanwhile is exported as it was before or after.

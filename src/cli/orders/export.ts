@@ -3,7 +3,8 @@ import { realpath, rename, rm, stat } from "node:fs/promises";
 import type { Writable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import type { StoreDatabase } from "../database/database.ts";
-import { exportPages } from "./export-pages.ts";
+import { countOrders, exportPages } from "./export-pages.ts";
+import { startProgress } from "./progress.ts";
 
 /**
  * Exports the store's orders to a file, which appears whole when all is written; until then what
@@ -41,13 +42,24 @@ async function exportTo(
   stream: Writable,
   options: { end: boolean },
 ): Promise<number> {
-  let total = 0;
+  let exported = 0;
+  // Counting takes a second on a remote database, which only somebody who looks on needs.
+  const total = process.stderr.isTTY ? await countOrders(database) : undefined;
+  // A bar would tear the orders apart on the same terminal.
+  using progress = isTerminal(stream)
+    ? undefined
+    : startProgress({ doing: "Exporting", unit: "orders", total });
   async function* texts(): AsyncGenerator<string> {
     for await (const { lines, count } of exportPages(database)) {
       yield lines;
-      total += count;
+      exported += count;
+      progress?.advance(count);
     }
   }
   await pipeline(texts, stream, options);
-  return total;
+  return exported;
+}
+
+function isTerminal(stream: Writable & { readonly isTTY?: boolean }): boolean {
+  return stream.isTTY === true;
 }

@@ -1,12 +1,15 @@
 import type { StoreDatabase } from "../database/database.ts";
 import { parseOrder } from "./parse-order.ts";
-import { placeStatements, summarize } from "./placement.ts";
+import { chunkIds, findRefusedLine, placeStatements } from "./placement.ts";
+import { startProgress } from "./progress.ts";
+import { SortedOrders } from "./sorted-orders.ts";
 import { ElementError, type SourceElement } from "./source-element.ts";
 import { readElements } from "./source-elements.ts";
 import { Staging } from "./staging.ts";
 
 /**
- * Imports the orders of a file, all or none (contract, section 6).
+ * Imports the orders of a file, all or none (contract, section 6). Nothing is written before the
+ * whole file has been read and is in order.
  *
  * @returns how many orders were placed; duplicates in the file count once.
  * @throws {ElementError} that names the first bad line; other Errors for the operator.
@@ -15,11 +18,14 @@ export async function importOrders(
   database: StoreDatabase,
   bytes: AsyncIterable<Uint8Array>,
 ): Promise<number> {
+  using orders = new SortedOrders();
+  const kind = await read(bytes, orders);
   const staging = new Staging(database);
   await staging.discardAbandoned(new Date());
   try {
-    const kind = await stage(staging, bytes);
-    return await place(database, staging.importId, kind);
+    await stage(staging, orders);
+    await place(database, staging.importId, kind);
+    return orders.count();
   } catch (error) {
     // The first error is the one to tell; what stays behind a later import deletes.
     await staging.discard().catch(() => {});
@@ -27,19 +33,17 @@ export async function importOrders(
   }
 }
 
-async function stage(
-  staging: Staging,
+async function read(
   bytes: AsyncIterable<Uint8Array>,
+  orders: SortedOrders,
 ): Promise<SourceElement["kind"]> {
   let kind: SourceElement["kind"] = "line";
   for await (const elements of readElements(bytes)) {
     for (const element of elements) {
       kind = element.kind;
-      staging.add(element.number, parseElement(element));
+      orders.add(element.number, parseElement(element));
     }
-    if (staging.isFull) await staging.flush();
   }
-  await staging.finish();
   return kind;
 }
 
@@ -51,31 +55,37 @@ function parseElement(element: SourceElement): ReturnType<typeof parseOrder> {
   }
 }
 
+async function stage(staging: Staging, orders: SortedOrders): Promise<void> {
+  using progress = startProgress({ doing: "Sending", unit: "orders", total: orders.count() });
+  for (const text of orders.texts()) {
+    staging.add(text);
+    if (staging.isFull) await staging.flush();
+    progress.advance(1);
+  }
+  await staging.finish();
+}
+
 async function place(
   database: StoreDatabase,
   importId: string,
   kind: SourceElement["kind"],
-): Promise<number> {
-  const { orders } = await checkPlacement(database, importId, kind);
+): Promise<void> {
+  using _ = startProgress({ doing: "Placing the orders" });
+  const chunks = await chunkIds(database, importId);
+  const refuse = async () => {
+    const refused = await findRefusedLine(database, importId, chunks);
+    if (refused === null) return;
+    throw new ElementError(
+      { kind, number: refused.line },
+      `order ${refused.id} has shipped, which cannot be turned back`,
+    );
+  };
+  await refuse();
   try {
-    await database.transaction(placeStatements(importId));
+    await database.transaction(placeStatements(importId, chunks));
   } catch (error) {
     // An order may have shipped since: the database refuses, and the line is to be named.
-    await checkPlacement(database, importId, kind);
+    await refuse();
     throw error;
   }
-  return orders;
-}
-
-async function checkPlacement(
-  database: StoreDatabase,
-  importId: string,
-  kind: SourceElement["kind"],
-): Promise<{ orders: number }> {
-  const { orders, refused } = await summarize(database, importId);
-  if (refused === null) return { orders };
-  throw new ElementError(
-    { kind, number: refused.line },
-    `order ${refused.id} has shipped, which cannot be turned back`,
-  );
 }

@@ -1,36 +1,77 @@
 import { SingleBar } from "cli-progress";
 
+/** How often a line tells how far it is where there is no terminal: not at all of what is quick. */
+const LINE_EVERY_MS = 10_000;
+
+/** Something that takes its time. */
+export interface Task {
+  /** `Reading` */
+  readonly doing: string;
+  /** What is counted; left out where there is nothing to count. */
+  readonly unit?: "MB" | "orders";
+  /** How much there is of it, where that is known. Megabytes are counted in bytes. */
+  readonly total?: number | undefined;
+}
+
+export interface Progress extends Disposable {
+  advance(by: number): void;
+}
+
+type Terminal = NodeJS.WritableStream & { readonly isTTY?: boolean };
+
 /**
- * Passes the bytes of an import on and shows on a terminal how far it is; elsewhere shows nothing.
- *
- * @param totalBytes the length of the file, where it is known.
+ * Shows on stderr how far a task is, until it is disposed of: on a terminal a bar, elsewhere a line
+ * every ten seconds.
  */
-export async function* showProgress(
+export function startProgress(task: Task, stream: Terminal = process.stderr): Progress {
+  return stream.isTTY === true ? showBar(task, stream) : writeLines(task, stream);
+}
+
+/** Passes bytes on and shows how many. */
+export async function* countBytes(
   bytes: AsyncIterable<Uint8Array>,
   totalBytes: number | undefined,
 ): AsyncGenerator<Uint8Array> {
-  if (!process.stderr.isTTY) {
-    yield* bytes;
-    return;
+  using progress = startProgress({ doing: "Reading", unit: "MB", total: totalBytes });
+  for await (const part of bytes) {
+    progress.advance(part.length);
+    yield part;
+  }
+}
+
+function showBar(task: Task, stream: Terminal): Progress {
+  const { doing, unit, total } = task;
+  if (unit === undefined) {
+    stream.write(`${doing} ...\n`);
+    return { advance: () => {}, [Symbol.dispose]: () => {} };
   }
   const bar = new SingleBar({
-    stream: process.stderr,
+    stream,
     format:
-      totalBytes === undefined
-        ? "Reading  {value} MB  {duration_formatted}"
-        : "Reading [{bar}] {percentage}%  {value} of {total} MB  ETA {eta_formatted}",
+      total === undefined
+        ? `${doing}  {value} ${unit}  {duration_formatted}`
+        : `${doing} [{bar}] {percentage}%  {value} of {total} ${unit}  ETA {eta_formatted}`,
     formatValue: (value, _options, type) =>
-      type === "value" || type === "total" ? (value / 1e6).toFixed(1) : String(value),
+      type === "value" || type === "total" ? quantity(value, unit) : String(value),
     hideCursor: true,
   });
-  bar.start(totalBytes ?? 0, 0);
-  try {
-    for await (const part of bytes) {
-      bar.increment(part.length);
-      yield part;
-    }
-  } finally {
-    bar.stop();
-  }
-  process.stderr.write("All is read and well-formed; placing the orders ...\n");
+  bar.start(total ?? 0, 0);
+  return { advance: (by) => bar.increment(by), [Symbol.dispose]: () => bar.stop() };
+}
+
+function writeLines({ doing, unit, total }: Task, stream: Terminal): Progress {
+  const startedMs = Date.now();
+  let value = 0;
+  const timer = setInterval(() => {
+    const seconds = `${Math.round((Date.now() - startedMs) / 1_000)} s`;
+    const of = total === undefined || unit === undefined ? "" : ` of ${quantity(total, unit)}`;
+    const counted = unit === undefined ? "" : ` ${quantity(value, unit)}${of} ${unit},`;
+    stream.write(`${doing}:${counted} ${seconds}\n`);
+  }, LINE_EVERY_MS);
+  timer.unref();
+  return { advance: (by) => void (value += by), [Symbol.dispose]: () => clearInterval(timer) };
+}
+
+function quantity(value: number, unit: "MB" | "orders"): string {
+  return unit === "MB" ? (value / 1e6).toFixed(1) : String(value);
 }

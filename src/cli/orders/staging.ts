@@ -1,7 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { eq, lt } from "drizzle-orm";
 import { orderImportChunks } from "../../db/schema.ts";
-import type { OrderRecord } from "../../orders/order.ts";
 import type { Statement, StoreDatabase } from "../database/database.ts";
 
 /** A statement with its text is at most 100,000 bytes where it travels as SQL alone. */
@@ -10,8 +9,8 @@ const CHUNKS_PER_TRANSACTION = 16;
 const ABANDONED_AFTER_MS = 24 * 60 * 60 * 1000;
 
 /**
- * Collects the orders of an import in a table of its own, so that the import needs little memory and
- * the orders themselves change in one step at the end.
+ * Collects the orders of an import, in ascending id, in a table of its own, so that the import needs
+ * little memory and the orders themselves change in one step at the end.
  */
 export class Staging {
   readonly importId: string = randomUUID();
@@ -29,9 +28,8 @@ export class Staging {
     return this.#chunks.length >= CHUNKS_PER_TRANSACTION;
   }
 
-  /** Takes an order that stands in this line (or array element) of the file. */
-  add(line: number, order: OrderRecord): void {
-    const text = encode(line, order);
+  /** Takes an order as `SortedOrders` writes it. */
+  add(text: string): void {
     if (this.#characters + text.length + 2 > CHUNK_CHARACTERS) this.#closeChunk();
     this.#lines.push(text);
     this.#characters += text.length + 1;
@@ -78,12 +76,4 @@ export class Staging {
     this.#lines = [];
     this.#characters = 0;
   }
-}
-
-/** `[line,id,petId,quantity,shipDate,complete,status]` in JSON, int64 digit for digit. */
-function encode(line: number, order: OrderRecord): string {
-  const { id, petId = null, quantity = null, shipDate, complete, status } = order;
-  const date = shipDate === undefined ? null : `"${shipDate}"`;
-  const flag = complete === undefined ? null : Number(complete);
-  return `[${line},${id},${petId},${quantity},${date},${flag},"${status}"]`;
 }

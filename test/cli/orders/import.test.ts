@@ -83,6 +83,31 @@ describe("importOrders", () => {
     expect((await exported())[0]).toEqual({ id, petId: 3, status: "pending" });
   });
 
+  it("takes any order of lines, and more than one statement places", async () => {
+    const count = 60_000;
+    const line = (offset: number, status: string) => ({
+      id: id + offset,
+      quantity: offset,
+      status,
+    });
+    const descending = Array.from({ length: count }, (_, index) => count - 1 - index);
+    const lines = [
+      ...descending.map((offset) => line(offset, "shipped")),
+      ...descending.map((offset) => line(offset, offset % 2 === 0 ? "pending" : "shipped")),
+    ];
+    expect(await run(lines)).toBe(count);
+    const placed = await exported();
+    expect(placed).toHaveLength(count);
+    expect(placed[0]).toEqual(line(0, "pending"));
+    expect(placed.at(-1)).toEqual(line(count - 1, "shipped"));
+    expect(placed.filter(({ status }) => status === "pending")).toHaveLength(count / 2);
+  });
+
+  it("writes nothing before all of the file is read", async () => {
+    const untouched = { orm: undefined, transaction: undefined } as unknown as StoreDatabase;
+    await expect(run('{"id":1}\n{"id":1.5}', untouched)).rejects.toThrow("line 2: id");
+  });
+
   it("places the id of a cancelled order anew", async () => {
     await run([{ id, quantity: 1 }]);
     await cancel(id);

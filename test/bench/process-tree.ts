@@ -1,0 +1,59 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { readdirSync, readFileSync } from "node:fs";
+import { text } from "node:stream/consumers";
+import { PROJECT_ROOT } from "../../src/cli/wrangler.ts";
+
+/** Between two looks at the processes, in milliseconds. */
+const LOOK_MS = 50;
+
+/**
+ * Runs one of the project's commands to its end, as Linux accounts for it in `/proc`.
+ *
+ * @returns the most memory that it held with all processes that it started, in bytes: the sum of the
+ *   peaks of those that lived at the same time.
+ */
+export async function peakBytesOf(args: readonly string[]): Promise<number> {
+  const child = spawn(process.execPath, args, {
+    cwd: PROJECT_ROOT,
+    stdio: ["ignore", "ignore", "pipe"],
+  });
+  let peak = 0;
+  const timer = setInterval(() => {
+    const peaks = descendants(child.pid ?? 0).map(peakOf);
+    peak = Math.max(
+      peak,
+      peaks.reduce((sum, bytes) => sum + bytes, 0),
+    );
+  }, LOOK_MS);
+  const [stderr, [status]] = await Promise.all([text(child.stderr), once(child, "close")]);
+  clearInterval(timer);
+  if (status !== 0) throw new Error(`${args.join(" ")} ended with ${status}: ${stderr}`);
+  return peak;
+}
+
+/** The process and all that it has started, directly or not. */
+function descendants(root: number): number[] {
+  const processes = readdirSync("/proc")
+    .filter((name) => /^\d+$/.test(name))
+    .map((name) => ({ pid: Number(name), parent: Number(field(name, "PPid")) }));
+  const found = [root];
+  for (const pid of found) {
+    found.push(...processes.filter(({ parent }) => parent === pid).map((child) => child.pid));
+  }
+  return found;
+}
+
+function peakOf(pid: number): number {
+  return Number(field(String(pid), "VmHWM")?.replace(" kB", "") ?? 0) * 1_024;
+}
+
+/** A field of `/proc/PID/status` (proc(5)); none where the process has ended. */
+function field(pid: string, name: string): string | undefined {
+  try {
+    const status = readFileSync(`/proc/${pid}/status`, "utf8");
+    return new RegExp(`^${name}:\\s+(?<value>.*)$`, "m").exec(status)?.groups?.["value"];
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,51 @@
+import { cp, rm } from "node:fs/promises";
+import { join } from "node:path";
+import { openLocalDatabase } from "../../../src/cli/database/local.ts";
+import type { Bench } from "../bench.ts";
+import { writeOrderFile } from "../order-file.ts";
+import { peakBytesOf } from "../process-tree.ts";
+import { medianText, number, type Result } from "../report.ts";
+import { ratios, spreadOf, takeTurns } from "../rounds.ts";
+
+const MEBIBYTE = 2 ** 20;
+/** A turn takes half a minute, and peaks differ little. */
+const MAX_ROUNDS = 3;
+
+/** The most memory that the import and the export of orders take, with every process they start. */
+export async function transfers(bench: Bench): Promise<Result[]> {
+  const [few, many] = [bench.orders / 10, bench.orders];
+  const empty = join(bench.folder, "empty-store");
+  await (await openLocalDatabase(empty)).close();
+  const files = { few: join(bench.folder, "few.ndjson"), many: join(bench.folder, "many.ndjson") };
+  await writeOrderFile(files.few, few);
+  await writeOrderFile(files.many, many);
+
+  bench.say("memory of import and export");
+  const figures = await takeTurns(Math.min(bench.rounds, MAX_ROUNDS), {
+    few: () => transfer(empty, files.few),
+    many: () => transfer(empty, files.many),
+  });
+  return (["import", "export"] as const).map((command) => {
+    const [large, small] = [figures.many, figures.few].map((peaks) =>
+      peaks.map((peak) => peak[command]),
+    ) as [number[], number[]];
+    return {
+      what: `Peak memory, ${command} of ${number(many)} orders against ${number(few)}`,
+      service: medianText(large, "MiB"),
+      peer: medianText(small, "MiB"),
+      ratio: spreadOf(ratios(large, small)),
+      target: { atMost: 1.5 },
+    };
+  });
+}
+
+/** Imports a file into a copy of the store, and exports it again. In MiB. */
+async function transfer(empty: string, file: string): Promise<{ import: number; export: number }> {
+  const store = `${empty}-copy`;
+  await cp(empty, store, { recursive: true });
+  const peak = async (...args: string[]) =>
+    (await peakBytesOf(["src/cli/orders.ts", ...args, "--persist-to", store])) / MEBIBYTE;
+  const peaks = { import: await peak("import", file), export: await peak("export", `${file}.out`) };
+  await rm(store, { recursive: true });
+  return peaks;
+}
