@@ -96,7 +96,7 @@ function keyPlot(keys: readonly KeyFigures[], width: number, ariaLabel: string) 
 
 /** @param max the largest count: there are no ticks between whole numbers. */
 function keyAxes(keys: readonly KeyFigures[], width: number, max: number) {
-  const ticks = Math.min(4, max);
+  const ticks = Math.min(width > 480 ? 4 : 2, max);
   return [
     gridX({ ticks }),
     axisX({ ticks, tickSize: 0, label: null, tickFormat: compactCount }),

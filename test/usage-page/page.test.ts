@@ -87,6 +87,8 @@ describeUsagePage("the page of a usage report", (open) => {
       ),
     );
     const middle = ({ x, width }: { x: number; width: number }) => x + width / 2;
+    const { x, width } = (await limits.boundingBox())!;
+    expect(x + width - middle(line!)).toBeLessThan(30);
     expect(middle(minutes![0]!)).toBeCloseTo(middle(line!), 0);
     expect(middle(minutes![1]!)).toBeLessThan(middle(line!));
     expect(middle(days![0]!)).toBeLessThan(middle(minutes![1]!));
