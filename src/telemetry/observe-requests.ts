@@ -4,7 +4,8 @@ import type { AppEnv } from "../app-env.ts";
 import type { Config, RequestLog } from "../config.ts";
 import { Outage } from "../outage.ts";
 import { toDataPoint } from "./data-point.ts";
-import { recordRequest, type RequestRecord } from "./request-record.ts";
+import { recordRequest } from "./record-request.ts";
+import type { RequestRecord } from "./request-record.ts";
 
 /**
  * Tells of each request, once its answer is decided: a line of JSON in the log, and a data point

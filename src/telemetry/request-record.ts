@@ -1,13 +1,6 @@
-import type { Context } from "hono";
-import { routePath } from "hono/route";
-import type { AppEnv } from "../app-env.ts";
 import type { ErrorCode } from "../errors.ts";
-import { describedWindow } from "../rate-limit/headers.ts";
 import type { Plan } from "../rate-limit/plans.ts";
 import type { WindowName } from "../rate-limit/windows.ts";
-
-/** Index of the handler that belongs to the path itself; those before it are middleware. */
-const LAST = -1;
 
 /**
  * What is told of one request. Never holds a key, a path with what the caller wrote into it, or the
@@ -42,37 +35,3 @@ export interface RequestRecord {
 
 /** `limiter`: the insurance limiter decided. `database`: the answer is 503. */
 export type Degradation = "limiter" | "database" | "limiter,database";
-
-/** The record of a request whose answer is decided. @param startedMs Unix time in milliseconds. */
-export function recordRequest(c: Context<AppEnv>, startedMs: number): RequestRecord {
-  // Set one after another on a request's way, which may end early.
-  const { requestId, apiKey, quota, errorCode, limiter }: Partial<AppEnv["Variables"]> = c.var;
-  const described = quota === undefined ? null : describedWindow(quota);
-  const cf = c.req.raw.cf;
-  return {
-    event: "request",
-    requestId: requestId ?? "",
-    keyId: apiKey?.id ?? null,
-    method: c.req.raw.method,
-    route: routePath(c, LAST).replace(/:(\w+)/g, "{$1}"),
-    status: c.res.status,
-    code: errorCode ?? null,
-    plan: apiKey?.plan ?? null,
-    window: described?.name ?? null,
-    limit: described?.limit ?? null,
-    remaining: described?.remaining ?? null,
-    durationMs: Math.max(0, Date.now() - startedMs),
-    region: textOrNull(cf?.colo),
-    country: textOrNull(cf?.country),
-    degraded: degradation(limiter?.isInsured ?? false, errorCode === "service_unavailable"),
-  };
-}
-
-function degradation(isInsured: boolean, isWithoutDatabase: boolean): Degradation | null {
-  if (isInsured) return isWithoutDatabase ? "limiter,database" : "limiter";
-  return isWithoutDatabase ? "database" : null;
-}
-
-function textOrNull(value: unknown): string | null {
-  return typeof value === "string" ? value : null;
-}

@@ -15,14 +15,14 @@ const COUNT = 2 * PAGE_ORDERS + 3;
 let line: FaultyDatabase;
 let service: Send;
 let log: () => LogLine[];
-let id: string;
+let keyId: string;
 let key: string;
 
 beforeEach(async () => {
   log = readLog();
   line = faultyDatabase();
   service = startService({ DATABASE_TIMEOUT_MS: "500" }, { DB: line.database });
-  ({ id, key } = await createApiKey());
+  ({ id: keyId, key } = await createApiKey());
   await placeManyOrders(COUNT);
   await service("/v1/nothing", { key });
 });
@@ -58,7 +58,7 @@ test.each<[string, Outcome[]]>([
       expect.objectContaining({
         event: "order_list_broken",
         requestId: response.headers.get("X-Request-Id"),
-        keyId: id,
+        keyId,
       }),
     ),
   );

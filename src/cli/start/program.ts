@@ -20,6 +20,7 @@ Examples:
   $ npm start
   $ npm start -- --port 9000 --persist-to /tmp/shop
   $ npm start -- --empty                            no sample orders, no demo keys
+  $ npm start -- --log                              a line of JSON for each request
 
 Configuration values go into .dev.vars, one NAME=value a line.`;
 
@@ -27,6 +28,7 @@ interface StartOptions {
   readonly port: number;
   readonly persistTo: string;
   readonly empty: boolean;
+  readonly log: boolean;
 }
 
 /** The command line of `npm start`. */
@@ -44,17 +46,18 @@ export function startProgram(): Command {
       "no sample orders and no demo keys on the first run; never deletes any",
       false,
     )
+    .option("--log", "print a line for each request", false)
     .addHelpText("after", HELP)
     .action(start);
 }
 
-async function start({ port, persistTo, empty }: StartOptions): Promise<void> {
+async function start({ port, persistTo, empty, log }: StartOptions): Promise<void> {
   const store = resolve(persistTo);
   await requireFreePort(port);
   const demoKeys = await prepareStore(store, empty);
   // At once, as nobody can look them up later.
   if (demoKeys.length > 0) process.stdout.write(listDemoKeys(demoKeys));
-  await serve(port, store, demoKeys);
+  await serve({ port, store, log }, demoKeys);
 }
 
 /** @returns the demo keys, where they were made in this run. */
@@ -69,7 +72,10 @@ async function prepareStore(store: string, empty: boolean): Promise<DemoKey[]> {
 }
 
 /** Serves until a signal ends it; throws if the service ends by itself. */
-async function serve(port: number, store: string, demoKeys: readonly DemoKey[]): Promise<void> {
+async function serve(
+  { port, store, log }: { port: number; store: string; log: boolean },
+  demoKeys: readonly DemoKey[],
+): Promise<void> {
   let service: WranglerDev | undefined;
   let isStopping = false;
   const stop = (): void => {
@@ -81,7 +87,7 @@ async function serve(port: number, store: string, demoKeys: readonly DemoKey[]):
     // A command that begins on the same store at the same moment can keep workerd from starting.
     await retryWhileBusy(async () => {
       if (isStopping) throw new Error("stopped before it served");
-      service = new WranglerDev(port, store);
+      service = new WranglerDev(port, store, log);
       await service.ready();
     });
     process.stdout.write(howToBegin(port, store, demoKeys));

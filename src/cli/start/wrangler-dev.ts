@@ -1,5 +1,7 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
+import { createInterface } from "node:readline";
+import type { Readable } from "node:stream";
 import { setTimeout as delay } from "node:timers/promises";
 import { stripVTControlCharacters } from "node:util";
 import { PROJECT_ROOT, wranglerCommand } from "../wrangler.ts";
@@ -13,6 +15,9 @@ const ENVIRONMENT: NodeJS.ProcessEnv = {
   X_LOCAL_OBSERVABILITY: "false",
 };
 
+/** How each line begins that the service logs. */
+const SERVICE_LINE = '{"event":';
+
 const POLL_MS = 100;
 const START_TIMEOUT_MS = 60_000;
 const STOP_TIMEOUT_MS = 5_000;
@@ -25,8 +30,11 @@ export class WranglerDev {
   /** What wrangler wrote before the service was ready; `null` from then on. */
   #output: string[] | null = [];
 
-  /** @param persistTo the folder of the store, absolute. */
-  constructor(port: number, persistTo: string) {
+  /**
+   * @param persistTo the folder of the store, absolute.
+   * @param logsRequests whether to print a line for each request.
+   */
+  constructor(port: number, persistTo: string, logsRequests: boolean) {
     this.#port = port;
     const { command, args } = wranglerCommand([
       "dev",
@@ -34,7 +42,7 @@ export class WranglerDev {
       `--port=${port}`,
       "--inspector-port=0",
       `--persist-to=${persistTo}`,
-      "--log-level=warn",
+      ...(logsRequests ? ["--log-level=log", "--var=REQUEST_LOG:all"] : ["--log-level=warn"]),
       "--show-interactive-dev-session=false",
     ]);
     const preload = new URL("end-with-parent.ts", import.meta.url).href;
@@ -45,8 +53,10 @@ export class WranglerDev {
       detached: true,
     });
     this.#exited = once(this.#child, "exit");
-    this.#child.stdout?.on("data", (data: Buffer) => this.#pass(data, process.stdout));
-    this.#child.stderr?.on("data", (data: Buffer) => this.#pass(data, process.stderr));
+    const { stdout, stderr } = this.#child;
+    if (logsRequests && stdout !== null) passServiceLines(stdout);
+    else stdout?.on("data", (data: Buffer) => this.#pass(data, process.stdout));
+    stderr?.on("data", (data: Buffer) => this.#pass(data, process.stderr));
   }
 
   /**
@@ -116,6 +126,13 @@ export class WranglerDev {
     if (this.#output === null) stream.write(data);
     else this.#output.push(data.toString());
   }
+}
+
+/** Prints what the service logs, and nothing of what wrangler tells between. */
+function passServiceLines(output: Readable): void {
+  createInterface({ input: output }).on("line", (line) => {
+    if (line.startsWith(SERVICE_LINE)) process.stdout.write(`${line}\n`);
+  });
 }
 
 /** wrangler's first error, without the names of its parts. */

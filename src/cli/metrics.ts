@@ -1,0 +1,4 @@
+import { runProgram } from "./command-line.ts";
+import { metricsProgram } from "./metrics/program.ts";
+
+await runProgram(metricsProgram());

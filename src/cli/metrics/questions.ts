@@ -1,0 +1,98 @@
+import { COLUMNS } from "../../telemetry/columns.ts";
+import type { RemoteEnvironment } from "../environment.ts";
+
+/** What a question is asked about. */
+export interface Scope {
+  readonly environment: RemoteEnvironment;
+  /** How far back to look. */
+  readonly hours: number;
+  /** The id of the key that `key` is about. */
+  readonly keyId?: string;
+}
+
+interface Question {
+  readonly asks: string;
+  /** In the SQL of Workers Analytics Engine, without the source of the rows. */
+  readonly select: string;
+  readonly where?: string;
+  /** Grouping and order. */
+  readonly order: string;
+}
+
+const { keyId, route, method, code, plan, window, region, degraded } = COLUMNS;
+const { status, durationMs, limit, remaining } = COLUMNS;
+
+/** A row of the data set stands for so many requests, because Cloudflare samples it. */
+const REQUESTS = "SUM(_sample_interval)";
+
+const requestsWhere = (condition: string): string => `SUM(if(${condition}, _sample_interval, 0))`;
+
+const quantile = (level: number): string =>
+  `ROUND(quantileExactWeighted(${level})(${durationMs}, _sample_interval), 0)`;
+
+const interval = (length: string): string => `toStartOfInterval(timestamp, INTERVAL ${length})`;
+
+/** The operator's questions, by the name under which `npm run metrics` asks them. */
+export const QUESTIONS = {
+  traffic: {
+    asks: "requests by hour, plan and status",
+    select: `${interval("'1' HOUR")} AS hour, ${plan} AS plan, ${status} AS status, ${REQUESTS} AS requests`,
+    order: "GROUP BY hour, plan, status ORDER BY hour, plan, status",
+  },
+  slowest: {
+    asks: "routes by the time until the answer, in milliseconds",
+    select: `${route} AS route, ${method} AS method, ${REQUESTS} AS requests, ${quantile(0.5)} AS median_ms, ${quantile(0.95)} AS p95_ms, ${quantile(0.99)} AS p99_ms`,
+    order: "GROUP BY route, method ORDER BY p95_ms DESC, requests DESC",
+  },
+  refused: {
+    asks: "the 20 keys that are refused most; anonymous: requests without a valid key",
+    select: `${keyId} AS key_id, ${plan} AS plan, ${REQUESTS} AS requests, ${requestsWhere(`${status} = 429`)} AS refused`,
+    order: "GROUP BY key_id, plan HAVING refused > 0 ORDER BY refused DESC LIMIT 20",
+  },
+  "near-limit": {
+    asks: "keys that had a tenth of a window left, or less",
+    select: `${keyId} AS key_id, ${plan} AS plan, ${window} AS quota_window, MIN(${remaining}) AS least_left, MAX(${limit}) AS quota, ${REQUESTS} AS requests`,
+    where: `${plan} != '' AND ${remaining} * 10 <= ${limit}`,
+    order: "GROUP BY key_id, plan, quota_window ORDER BY requests DESC LIMIT 50",
+  },
+  banned: {
+    asks: "keys that asked while they were banned",
+    select: `${keyId} AS key_id, ${plan} AS plan, MIN(timestamp) AS first_seen, MAX(timestamp) AS last_seen, ${REQUESTS} AS requests`,
+    where: `${code} = 'api_key_banned'`,
+    order: "GROUP BY key_id, plan ORDER BY requests DESC LIMIT 50",
+  },
+  degraded: {
+    asks: "minutes in which something did not answer, and where",
+    select: `${interval("'1' MINUTE")} AS minute, ${degraded} AS missing, ${region} AS region, ${REQUESTS} AS requests`,
+    where: `${degraded} != ''`,
+    order: "GROUP BY minute, missing, region ORDER BY minute, missing, region",
+  },
+  errors: {
+    asks: "the share of 5xx by Cloudflare's data centre",
+    select: `${region} AS region, ${REQUESTS} AS requests, ${requestsWhere(`${status} >= 500`)} AS errors, ROUND(100 * ${requestsWhere(`${status} >= 500`)} / ${REQUESTS}, 3) AS percent`,
+    order: "GROUP BY region ORDER BY percent DESC, requests DESC",
+  },
+  key: {
+    asks: "what one key did, by hour (needs --key)",
+    select: `${interval("'1' HOUR")} AS hour, ${route} AS route, ${method} AS method, ${status} AS status, ${code} AS code, ${REQUESTS} AS requests, MIN(${remaining}) AS least_left`,
+    order: "GROUP BY hour, route, method, status, code ORDER BY hour, route, method, status, code",
+  },
+} as const satisfies Record<string, Question>;
+
+export type QuestionName = keyof typeof QUESTIONS;
+
+/** The statement that asks a question. The key's id has to be well formed: it is written into it. */
+export function toSql(name: QuestionName, { environment, hours, keyId: id }: Scope): string {
+  const { select, where, order }: Question = QUESTIONS[name];
+  const conditions = [
+    `timestamp > NOW() - INTERVAL '${hours}' HOUR`,
+    ...(where === undefined ? [] : [where]),
+    ...(id === undefined ? [] : [`${keyId} = '${id}'`]),
+  ];
+  return [
+    `SELECT ${select}`,
+    `FROM store_orders_${environment}`,
+    `WHERE ${conditions.join(" AND ")}`,
+    order,
+  ].join("\n");
+}
