@@ -71,8 +71,8 @@ export class FakeAnalytics {
     );
     const { indexes = [], blobs = [], doubles = [] } = toDataPoint(record);
     const values = [
-      ...indexes.map(String),
-      ...Array.from({ length: 20 }, (_, position) => String(blobs[position] ?? "")),
+      textOf(indexes[0]),
+      ...Array.from({ length: 20 }, (_, position) => textOf(blobs[position])),
       ...Array.from({ length: 20 }, (_, position) => doubles[position] ?? 0),
     ];
     const places = [seconds, sampleInterval, ...values].map(() => "?").join(", ");
@@ -134,6 +134,10 @@ function weightedQuantile(seen: readonly Weighted[]): number {
   let passed = 0;
   const found = sorted.find(({ level, weight }) => (passed += weight) >= level * total);
   return found?.value ?? 0;
+}
+
+function textOf(value: ArrayBuffer | string | null | undefined): string {
+  return typeof value === "string" ? value : "";
 }
 
 function numbered(kind: string, count: number): string[] {
