@@ -55,7 +55,7 @@ export function createApp(config: Config): Hono<AppEnv> {
 
 function toApiError(error: Error, c: Context<AppEnv>, database: Outage): ApiError {
   if (error instanceof ApiError) return error;
-  const { requestId } = c.var;
+  const requestId = c.get("requestId");
   if (error instanceof DatabaseUnavailableError) {
     database.failed({ requestId, error: error.cause });
     return new ApiError(

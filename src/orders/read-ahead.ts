@@ -19,7 +19,7 @@ export function readOrderListAhead({ databaseTimeoutMs }: Config) {
     const read = () =>
       (reading ??= lists.read(new OrderPages(c.env.DB, databaseTimeoutMs), listRequest(c)));
     c.set("orderList", { read });
-    if (c.var.limiter.isRefusing(c.var.subject)) return next();
+    if (c.get("limiter").isRefusing(c.get("subject"))) return next();
     const ahead = read();
     ahead.catch(() => undefined); // Whoever answers with the list meets the error.
     await next();

@@ -10,7 +10,8 @@ import { addressSubject } from "./limiter.ts";
 export const announceQuota = createMiddleware<AppEnv>(
   async function announceQuotaMiddleware(c, next) {
     await next();
-    const quota = c.var.quota ?? (await c.var.limiter.peek(addressSubject(c.var.address())));
+    const quota =
+      c.get("quota") ?? (await c.get("limiter").peek(addressSubject(c.get("address")())));
     c.set("quota", quota);
     for (const [name, value] of Object.entries(quotaHeaders(quota))) c.res.headers.set(name, value);
   },

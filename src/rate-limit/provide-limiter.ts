@@ -17,7 +17,7 @@ export function provideLimiter(config: Config) {
   return createMiddleware<AppEnv>(async function provideLimiterMiddleware(c, next) {
     const durable = new DurableLimiter(c.env.RATE_LIMITER, config.limiterTimeoutMs);
     const remembering = new RememberingLimiter(durable, refusals);
-    c.set("limiter", new InsuredLimiter(remembering, insurance, outage, c.var.requestId));
+    c.set("limiter", new InsuredLimiter(remembering, insurance, outage, c.get("requestId")));
     c.set("address", () => countedAddress(c.req.header("CF-Connecting-IP")));
     await next();
   });

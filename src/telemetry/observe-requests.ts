@@ -1,5 +1,6 @@
 import type { Context } from "hono";
 import { createMiddleware } from "hono/factory";
+import type { ApiKey } from "../api-keys/api-key.ts";
 import type { AppEnv } from "../app-env.ts";
 import type { Config, RequestLog } from "../config.ts";
 import { Outage } from "../outage.ts";
@@ -24,7 +25,7 @@ export function observeRequests({ requestLog }: Config, database: Outage) {
       tell(c, startedMs, requestLog);
       lost.answered();
     } catch (error) {
-      lost.failed({ requestId: c.var.requestId, error });
+      lost.failed({ requestId: c.get("requestId"), error });
     }
   });
 }
@@ -37,7 +38,7 @@ function tell(c: Context<AppEnv>, startedMs: number, requestLog: RequestLog): vo
 
 /** Whether the answer is one that only the database can have given. */
 function isFromDatabase(c: Context<AppEnv>): boolean {
-  const { apiKey }: Partial<AppEnv["Variables"]> = c.var;
+  const apiKey: ApiKey | undefined = c.get("apiKey");
   return apiKey !== undefined && (c.res.status < 400 || c.res.status === 409);
 }
 
