@@ -19,6 +19,11 @@ export interface Limiter {
   isRefusing(subject: Subject): boolean;
 }
 
+/** The name of the subject that counts the requests of a key. */
+export function keySubjectName(keyId: string): string {
+  return `${KEY_PREFIX}${keyId}`;
+}
+
 /** The id of the key whose requests a subject of this name counts; `null` where it is none. */
 export function keyIdOf(name: string | undefined): string | null {
   return name?.startsWith(KEY_PREFIX) ? name.slice(KEY_PREFIX.length) : null;

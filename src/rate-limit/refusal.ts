@@ -52,12 +52,12 @@ export class Refusal {
       if (isManyUnreported || isOldUnreported) return null;
       this.#unreportedMs.push(nowMs);
     }
-    return this.repeatUntold(nowMs);
+    this.#unreportedCount += 1;
+    return this.decisionAt(nowMs);
   }
 
-  /** Refuses a request by the same decision, though the object could not be told of the strikes. */
-  repeatUntold(nowMs: number): Decision {
-    this.#unreportedCount += 1;
+  /** The same decision at a later `nowMs`, for a request that the object may have counted. */
+  decisionAt(nowMs: number): Decision {
     return { ...this.#decision, ...quotaLater(this.#decision, this.#objectMs(nowMs)) };
   }
 

@@ -2,7 +2,7 @@ import type QuickLRU from "quick-lru";
 import { logEvent } from "../log.ts";
 import type { Decision, Quota } from "./decision.ts";
 import type { DurableLimiter } from "./durable-limiter.ts";
-import type { Limiter, Subject } from "./limiter.ts";
+import { keyIdOf, type Limiter, type Subject } from "./limiter.ts";
 import { Refusal } from "./refusal.ts";
 
 /** The refusals that an isolate remembers, by the subject's name. */
@@ -38,8 +38,8 @@ export class RememberingLimiter implements Limiter {
       const nowMs = Date.now();
       const standing = this.#standingRefusal(subject, nowMs);
       if (standing === null) throw error;
-      logEvent({ event: "refusals_unreported", subject: subject.name, error });
-      return standing.repeatUntold(nowMs);
+      logEvent({ event: "refusals_unreported", keyId: keyIdOf(subject.name), error });
+      return standing.decisionAt(nowMs);
     }
   }
 
