@@ -1,5 +1,5 @@
 import type { apiKeys } from "../db/schema.ts";
-import type { Subject } from "../rate-limit/limiter.ts";
+import { keySubjectName, type Subject } from "../rate-limit/limiter.ts";
 import { type Limits, PLAN_LIMITS } from "../rate-limit/plans.ts";
 
 /** The record of an API key. */
@@ -39,5 +39,5 @@ export function keyState(
 /** The subject that counts the requests of a key (contract, section 4). */
 export function keySubject(apiKey: ApiKey): Subject {
   const { id, revision, resets } = apiKey;
-  return { name: `key:${id}`, limits: limitsOf(apiKey), revision, resets, bans: true };
+  return { name: keySubjectName(id), limits: limitsOf(apiKey), revision, resets, bans: true };
 }
