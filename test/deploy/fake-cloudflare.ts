@@ -65,6 +65,10 @@ export class FakeCloudflare {
       response.writeHead(this.workers.answer.status).end(this.workers.answer.body);
       return;
     }
+    if (url.pathname.startsWith("/download/")) {
+      response.end(this.d1.download(url.pathname.slice("/download/".length)));
+      return;
+    }
     const call: ApiCall = {
       method: request.method ?? "",
       path,

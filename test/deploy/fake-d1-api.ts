@@ -56,6 +56,11 @@ export class FakeD1Api {
       answer: ({ query }, name) => this.#restore(name, query.get("bookmark") ?? ""),
     },
     {
+      method: "POST",
+      path: /^\/d1\/database\/([^/]+)\/export$/,
+      answer: (_, name) => this.#export(name),
+    },
+    {
       method: "PUT",
       path: /^\/upload\/(.+)$/,
       answer: ({ body }, filename) => void this.#files.set(filename, body.toString()),
@@ -77,6 +82,11 @@ export class FakeD1Api {
     const database = new FakeD1(randomUUID(), name);
     this.databases.push(database);
     return this.#describe(name);
+  }
+
+  /** What has been exported under this name. */
+  download(filename: string): string {
+    return this.#files.get(filename) ?? "";
   }
 
   etag({ body }: ApiCall): string {
@@ -125,6 +135,23 @@ export class FakeD1Api {
       throw new ApiError(400, 7500, (error as Error).message);
     }
     return { bookmark, previous_bookmark: previous, message: `restored to ${bookmark}` };
+  }
+
+  /** Real exports hold the rows too. */
+  #export(name: string): object {
+    const { sqlite, uuid } = this.find(name);
+    const schema = sqlite.prepare("SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL").all();
+    this.#files.set(`${uuid}.sql`, schema.map(({ sql }) => `${String(sql)};\n`).join(""));
+    const signedUrl = `${this.#origin()}/download/${uuid}.sql`;
+    const result = { filename: `${uuid}.sql`, signed_url: signedUrl };
+    return {
+      success: true,
+      type: "export",
+      status: "complete",
+      at_bookmark: "0-0",
+      messages: [],
+      result,
+    };
   }
 
   #import(name: string, { action, etag, filename }: ImportRequest): object {
