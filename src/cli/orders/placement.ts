@@ -15,7 +15,7 @@ export interface RefusedLine {
 }
 
 /** Some of the chunks of one import, by the ids of the first and the last. */
-export interface ChunkRange {
+interface ChunkRange {
   readonly importId: string;
   readonly first: number;
   readonly last: number;
@@ -58,7 +58,7 @@ export async function findRefusedLine(
  * Run once more they do nothing. The id of a cancelled order places it anew.
  */
 export function placeStatements(importId: string, chunks: readonly number[]): Statement[] {
-  const inserts = [...ranges(importId, chunks, CHUNKS_PER_STATEMENT)].map((range) =>
+  return [...ranges(importId, chunks, CHUNKS_PER_STATEMENT)].flatMap((range) => [
     toStatement(sql`
       INSERT INTO orders (id, pet_id, quantity, ship_date, complete, status)
       SELECT id, pet_id, quantity, ship_date, complete, status FROM ${stagedOrders(range)}
@@ -66,9 +66,8 @@ export function placeStatements(importId: string, chunks: readonly number[]): St
       ON CONFLICT (id) DO UPDATE SET
         pet_id = excluded.pet_id, quantity = excluded.quantity, ship_date = excluded.ship_date,
         complete = excluded.complete, status = excluded.status, cancelled_at = NULL`),
-  );
-  const discard = toStatement(sql`DELETE FROM order_import_chunks WHERE import_id = ${importId}`);
-  return [...inserts, discard];
+    toStatement(sql`DELETE FROM order_import_chunks AS chunk WHERE ${isIn(range)}`),
+  ]);
 }
 
 function* ranges(importId: string, chunks: readonly number[], size: number): Generator<ChunkRange> {
@@ -78,14 +77,18 @@ function* ranges(importId: string, chunks: readonly number[], size: number): Gen
   }
 }
 
-function stagedOrders({ importId, first, last }: ChunkRange): SQL {
+function isIn({ importId, first, last }: ChunkRange): SQL {
+  return sql`chunk.id BETWEEN ${first} AND ${last} AND chunk.import_id = ${importId}`;
+}
+
+function stagedOrders(range: ChunkRange): SQL {
   return sql`(
     SELECT
       entry.value ->> 0 AS line, entry.value ->> 1 AS id, entry.value ->> 2 AS pet_id,
       entry.value ->> 3 AS quantity, entry.value ->> 4 AS ship_date,
       entry.value ->> 5 AS complete, entry.value ->> 6 AS status
     FROM order_import_chunks AS chunk, json_each(chunk.lines) AS entry
-    WHERE chunk.id BETWEEN ${first} AND ${last} AND chunk.import_id = ${importId}
+    WHERE ${isIn(range)}
   ) AS staged`;
 }
 

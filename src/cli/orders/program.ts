@@ -22,8 +22,9 @@ All other fields may be left out, but none may be null or unknown. An order is i
 the one with its id; of duplicates in the file the last wins; the id of a cancelled order places it
 anew. A shipped order cannot be turned back. One bad line, and nothing is imported: the message names
 the line (in an array, the element), counted from 1. The number printed is that of different orders.
-A million orders need a minute, little memory and, meanwhile, a temporary file of their size. Of a
-deployed environment the database answers nothing else while orders are sent and placed.
+A million orders need half a minute (in a deployed environment minutes), little memory, a temporary
+file of their size, and room for them twice in the database, which in a deployed environment answers
+nothing else while they are sent and placed.
 
 Examples:
   $ npm run orders -- import orders.ndjson

@@ -5,7 +5,8 @@ import type { Statement, StoreDatabase } from "../database/database.ts";
 
 /** A statement with its text is at most 100,000 bytes where it travels as SQL alone. */
 const CHUNK_CHARACTERS = 65_536;
-const CHUNKS_PER_TRANSACTION = 16;
+/** Four megabytes: a remote database takes some seconds for each transaction, however small. */
+const CHUNKS_PER_TRANSACTION = 64;
 const ABANDONED_AFTER_MS = 24 * 60 * 60 * 1000;
 
 /**
