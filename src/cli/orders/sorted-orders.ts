@@ -1,26 +1,22 @@
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { DatabaseSync, type StatementSync } from "node:sqlite";
 import type { OrderRecord } from "../../orders/order.ts";
 
-/** In thousands of bytes: what is beyond is on disk. */
+/** What is beyond is on disk. */
 const CACHE_KILOBYTES = 32_000;
 
 /**
  * The orders of an import, each id once, the last of duplicates, in ascending id. Kept in a temporary
- * SQLite file, so that any number of them needs little memory, here and where they are placed.
+ * file, which goes with this process, so that any number of them needs little memory, here and where
+ * they are placed.
  */
 export class SortedOrders {
-  readonly #folder = mkdtempSync(join(tmpdir(), "store-orders-import-"));
-  readonly #sqlite = new DatabaseSync(join(this.#folder, "orders.sqlite"));
+  /** Without a name SQLite makes it a temporary one. */
+  readonly #sqlite = new DatabaseSync("");
   readonly #put: StatementSync;
 
   constructor() {
-    // Nobody reads the file again if this process dies.
     this.#sqlite.exec(
-      `PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA cache_size = -${CACHE_KILOBYTES};
-       PRAGMA locking_mode = EXCLUSIVE;
+      `PRAGMA journal_mode = OFF; PRAGMA cache_size = -${CACHE_KILOBYTES};
        CREATE TABLE orders (id INTEGER PRIMARY KEY, text TEXT NOT NULL);
        BEGIN`,
     );
@@ -46,7 +42,6 @@ export class SortedOrders {
 
   [Symbol.dispose](): void {
     this.#sqlite.close();
-    rmSync(this.#folder, { recursive: true, force: true });
   }
 }
 
