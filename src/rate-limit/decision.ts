@@ -65,6 +65,10 @@ interface Outcome {
   readonly bans: number;
 }
 
+interface Decided extends Outcome {
+  readonly decision: Decision;
+}
+
 /** How far a refused key is from a ban. */
 export interface StrikeForecast {
   /** Unix time in milliseconds from which a refusal is a strike. */
@@ -78,7 +82,8 @@ export interface StrikeForecast {
  *
  * @param stored the record that the last decision left, or `null` for the first.
  * @param refusedElsewhereMs when requests were refused that this record does not know of, in
- *   ascending Unix milliseconds: they count as refusals of that time.
+ *   ascending Unix milliseconds: those of a wait that goes on count as refusals of that time, so
+ *   that they never take an admission from somebody who has waited.
  * @returns the decision; the record after it, which is `stored` itself where nothing changed; and
  *   the strikes and bans that this request and those refused elsewhere have led to.
  */
@@ -88,31 +93,12 @@ export function decide(
   banPolicy: BanPolicy,
   nowMs: number,
   refusedElsewhereMs: readonly number[] = [],
-): Outcome & { readonly decision: Decision } {
+): Decided {
   const begun = recordAt(stored ?? recordUnder(null, policy), banPolicy, nowMs);
-  // Those were refused under the policy of that time, which may be an older one.
-  const told = refusedElsewhereMs.reduce<Outcome>(
-    (before, refusedMs) => refuse(before, policy, banPolicy, Math.min(refusedMs, nowMs)),
-    { record: begun, strikes: 0, bans: 0 },
-  );
-  const record = recordUnder(told.record, policy);
-  if (quotaOf(record, banPolicy, nowMs).retryAtMs !== null) {
-    const refused = refuse({ ...told, record }, policy, banPolicy, nowMs);
-    const quota = quotaOf(refused.record, banPolicy, nowMs);
-    const standsUntilMs = quota.banned ? (refused.record.ban?.untilMs ?? null) : quota.retryAtMs;
-    const strikes =
-      policy.bans && !quota.banned ? forecast(refused.record, banPolicy, nowMs) : null;
-    return { ...refused, decision: { ...quota, admitted: false, standsUntilMs, strikes } };
-  }
-  const admitted: LimiterRecord = {
-    ...record,
-    minute: countIn("minute", record.minute, nowMs),
-    day: countIn("day", record.day, nowMs),
-    wait: null,
-  };
-  const quota = quotaOf(admitted, banPolicy, nowMs);
-  const decision = { ...quota, admitted: true, standsUntilMs: null, strikes: null };
-  return { ...told, record: admitted, decision };
+  const record = recordUnder(begun, policy);
+  return quotaOf(record, banPolicy, nowMs).retryAtMs === null
+    ? admit(record, banPolicy, nowMs)
+    : refuse(begun, policy, banPolicy, nowMs, refusedElsewhereMs);
 }
 
 /** What is left at a later `nowMs` if nothing was counted since: a window that is not open opens then. */
@@ -207,8 +193,44 @@ function countIn(name: WindowName, stored: Window | null, nowMs: number): Window
   return { openedMs: window.openedMs, count: window.count + 1 };
 }
 
-/** Counts a refusal: one during a ban, or of a subject that is never banned, changes nothing. */
+function admit(record: LimiterRecord, banPolicy: BanPolicy, nowMs: number): Decided {
+  const admitted: LimiterRecord = {
+    ...record,
+    minute: countIn("minute", record.minute, nowMs),
+    day: countIn("day", record.day, nowMs),
+    wait: null,
+  };
+  const quota = quotaOf(admitted, banPolicy, nowMs);
+  const decision = { ...quota, admitted: true, standsUntilMs: null, strikes: null };
+  return { record: admitted, strikes: 0, bans: 0, decision };
+}
+
+/** Refuses a request, and counts those refused elsewhere in the same wait before it. */
 function refuse(
+  begun: LimiterRecord,
+  policy: QuotaPolicy,
+  banPolicy: BanPolicy,
+  nowMs: number,
+  refusedElsewhereMs: readonly number[],
+): Decided {
+  const waitedSinceMs = begun.wait?.startedMs ?? Infinity;
+  // Those were refused under the policy of that time, which may be an older one.
+  const told = refusedElsewhereMs
+    .filter((refusedMs) => refusedMs >= waitedSinceMs)
+    .reduce<Outcome>(
+      (before, refusedMs) => countRefusal(before, policy, banPolicy, Math.min(refusedMs, nowMs)),
+      { record: begun, strikes: 0, bans: 0 },
+    );
+  const before = { ...told, record: recordUnder(told.record, policy) };
+  const refused = countRefusal(before, policy, banPolicy, nowMs);
+  const quota = quotaOf(refused.record, banPolicy, nowMs);
+  const standsUntilMs = quota.banned ? (refused.record.ban?.untilMs ?? null) : quota.retryAtMs;
+  const strikes = policy.bans && !quota.banned ? forecast(refused.record, banPolicy, nowMs) : null;
+  return { ...refused, decision: { ...quota, admitted: false, standsUntilMs, strikes } };
+}
+
+/** Counts a refusal: one during a ban, or of a subject that is never banned, changes nothing. */
+function countRefusal(
   before: Outcome,
   policy: QuotaPolicy,
   banPolicy: BanPolicy,

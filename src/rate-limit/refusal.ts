@@ -61,18 +61,13 @@ export class Refusal {
     return { ...this.#decision, ...quotaLater(this.#decision, this.#objectMs(nowMs)) };
   }
 
-  /**
-   * The refusals that the object has not heard of, as they are at `nowMs`. They are told once, and
-   * after a reset or when the wait is over only how many there were.
-   */
-  takeUnreported(nowMs: number, { resets }: QuotaPolicy): UnreportedRefusals {
-    const unreportedMs = this.#unreportedMs;
+  /** The refusals that the object has not heard of, as they are at `nowMs`. They are told once. */
+  takeUnreported(nowMs: number): UnreportedRefusals {
+    const agesMs = this.#unreportedMs.map((refusedMs) => Math.max(0, nowMs - refusedMs));
     const count = this.#unreportedCount;
     this.#unreportedMs = [];
     this.#unreportedCount = 0;
-    const mayBeStrikes = resets === this.#policy.resets && this.#lastsAt(nowMs);
-    const agesMs = unreportedMs.map((refusedMs) => Math.max(0, nowMs - refusedMs));
-    return { agesMs: mayBeStrikes ? agesMs : [], count };
+    return { agesMs, count };
   }
 
   /** The two clocks differ by an unknown amount: that the object decided no earlier than it was asked bounds it. */

@@ -49,7 +49,7 @@ export class RememberingLimiter implements Limiter {
 
   async #ask(subject: Subject): Promise<Decision> {
     const askedMs = Date.now();
-    const unreported = this.#refusals.get(subject.name)?.takeUnreported(askedMs, subject);
+    const unreported = this.#refusals.get(subject.name)?.takeUnreported(askedMs);
     const decision = await this.#objects.admit(subject, unreported);
     if (decision.admitted) this.#refusals.delete(subject.name);
     else this.#refusals.set(subject.name, new Refusal(decision, subject, askedMs, Date.now()));

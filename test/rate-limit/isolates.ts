@@ -21,7 +21,7 @@ export class Isolates extends SimulatedLimiter {
     const repeated = standing?.repeat(this.nowMs);
     if (repeated != null) return repeated;
 
-    const { agesMs } = refusal?.takeUnreported(this.nowMs, this.policy) ?? { agesMs: [] };
+    const { agesMs } = refusal?.takeUnreported(this.nowMs) ?? { agesMs: [] };
     const refusedMs = agesMs.map((ageMs) => this.nowMs - ageMs);
     const { record, decision } = decide(this.record, this.policy, this.bans, this.nowMs, refusedMs);
     this.record = record;

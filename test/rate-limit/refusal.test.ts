@@ -54,46 +54,42 @@ describe("a remembered refusal stands (contract, section 4)", () => {
 
 describe("what is refused from memory still leads to a ban (contract, section 5)", () => {
   test("nothing is reported of the 2 seconds in which refusals are no strikes", () => {
-    const { limiter, refusal, isolateMs } = remembered();
+    const { refusal, isolateMs } = remembered();
     for (let n = 0; n < 500; n++) expect(refusal.repeat(isolateMs(2_999))).not.toBeNull();
-    expect(refusal.takeUnreported(isolateMs(3_000), limiter.policy).agesMs).toEqual([]);
+    expect(refusal.takeUnreported(isolateMs(3_000)).agesMs).toEqual([]);
   });
 
   test("the object hears of half the strikes that are left, each once, with its age", () => {
-    const { limiter, refusal, isolateMs } = remembered();
+    const { refusal, isolateMs } = remembered();
     const repeats = Array.from({ length: 30 }, (_, n) => refusal.repeat(isolateMs(3_200 + n)));
     expect(repeats.indexOf(null)).toBe(29);
-    const { agesMs } = refusal.takeUnreported(isolateMs(4_000), limiter.policy);
+    const { agesMs } = refusal.takeUnreported(isolateMs(4_000));
     expect(agesMs).toEqual(Array.from({ length: 29 }, (_, n) => 800 - n));
-    expect(refusal.takeUnreported(isolateMs(4_000), limiter.policy).agesMs).toEqual([]);
+    expect(refusal.takeUnreported(isolateMs(4_000)).agesMs).toEqual([]);
   });
 
   test("an address has nothing to report, however often it is refused", () => {
-    const { limiter, refusal, isolateMs } = remembered({ bans: false });
+    const { refusal, isolateMs } = remembered({ bans: false });
     for (let n = 0; n < 500; n++) expect(refusal.repeat(isolateMs(10_000))).not.toBeNull();
-    expect(refusal.takeUnreported(isolateMs(10_000), limiter.policy).agesMs).toEqual([]);
+    expect(refusal.takeUnreported(isolateMs(10_000)).agesMs).toEqual([]);
   });
 });
 
 describe("how many were refused from memory", () => {
   test("is told once: those in flight and the strikes, but none that the object may have counted", () => {
-    const { limiter, refusal, isolateMs } = remembered();
+    const { refusal, isolateMs } = remembered();
     for (let n = 0; n < 7; n++) refusal.repeat(isolateMs(2_000));
     for (let n = 0; n < 5; n++) refusal.repeat(isolateMs(3_200));
     refusal.decisionAt(isolateMs(3_300));
-    expect(refusal.takeUnreported(isolateMs(4_000), limiter.policy)).toMatchObject({ count: 12 });
-    expect(refusal.takeUnreported(isolateMs(4_000), limiter.policy)).toMatchObject({ count: 0 });
+    expect(refusal.takeUnreported(isolateMs(4_000))).toMatchObject({ count: 12 });
+    expect(refusal.takeUnreported(isolateMs(4_000))).toMatchObject({ count: 0 });
   });
 
-  test("is not forgotten by a reset or the end of the wait, which make strikes meaningless", () => {
-    for (const [nowMs, resets] of [
-      [4_000, 1],
-      [2 * MINUTE_MS, 0],
-    ] as const) {
-      const { limiter, refusal, isolateMs } = remembered();
-      for (let n = 0; n < 9; n++) refusal.repeat(isolateMs(3_200));
-      const policy = { ...limiter.policy, resets };
-      expect(refusal.takeUnreported(isolateMs(nowMs), policy)).toEqual({ agesMs: [], count: 9 });
-    }
+  test("is not forgotten when the refusal no longer stands, nor are the strikes", () => {
+    const { refusal, isolateMs } = remembered();
+    for (let n = 0; n < 9; n++) refusal.repeat(isolateMs(3_200));
+    const { agesMs, count } = refusal.takeUnreported(isolateMs(2 * MINUTE_MS));
+    expect(agesMs).toEqual(Array(9).fill(2 * MINUTE_MS - 3_200));
+    expect(count).toBe(9);
   });
 });

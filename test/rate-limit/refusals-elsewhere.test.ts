@@ -49,6 +49,29 @@ describe("refusals that are reported later (contract, section 5)", () => {
     });
   });
 
+  test("of a wait that has ended count for nothing", () => {
+    const limiter = new SimulatedLimiter(keyPolicy(60, 1_000));
+    limiter.requests(61);
+    const earlierMs = [START_MS + 5_000, START_MS + 6_000];
+    limiter.advance(MINUTE_MS).requests(60);
+    const refuse = () =>
+      decide(limiter.record, limiter.policy, CONTRACT_BANS, limiter.nowMs, earlierMs);
+    expect(refuse().record.wait).toMatchObject({ startedMs: limiter.nowMs, strikes: 0 });
+    limiter.request();
+    limiter.advance(3_000);
+    expect(refuse().record.wait).toMatchObject({ strikes: 1 });
+  });
+
+  test("of this wait count, though a window has ended and a lowered plan prolongs it", () => {
+    const limiter = new SimulatedLimiter(keyPolicy(60, 1_000));
+    limiter.requests(61);
+    const lowered = { ...keyPolicy(1, 1), revision: 2 };
+    const strikesMs = [START_MS + 5_000, START_MS + 6_000];
+    const nowMs = START_MS + MINUTE_MS;
+    const { record } = decide(limiter.record, lowered, CONTRACT_BANS, nowMs, strikesMs);
+    expect(record.wait).toMatchObject({ startedMs: START_MS, strikes: 3 });
+  });
+
   test("and lie in the future by another clock count as now", () => {
     const limiter = new SimulatedLimiter(keyPolicy(60, 1_000));
     limiter.requests(61);
