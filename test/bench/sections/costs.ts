@@ -1,3 +1,4 @@
+import { PRICES } from "../../../src/cli/capacity/prices.ts";
 import { type Bench, listRequest } from "../bench.ts";
 import { answerHeaders, type Request } from "../http.ts";
 import type { Operations } from "../observed/counted-service.ts";
@@ -18,8 +19,13 @@ const BANS = {
   BAN_FIRST_SECONDS: "86400",
 };
 
-/** Dollars for a million of each (Cloudflare's published prices, Workers Paid). */
-const DOLLARS = { objectCalls: 0.15, objectRowsWritten: 1, rowsRead: 0.001, rowsWritten: 1 };
+/** Dollars for a million of each. */
+const DOLLARS = {
+  objectCalls: PRICES.objectCalls.dollars,
+  objectRowsWritten: PRICES.objectRowsWritten.dollars,
+  rowsRead: PRICES.rowsRead.dollars,
+  rowsWritten: PRICES.rowsWritten.dollars,
+};
 
 interface Kind {
   readonly request: string;

@@ -1,0 +1,4 @@
+import { capacityProgram } from "./capacity/program.ts";
+import { runProgram } from "./command-line.ts";
+
+await runProgram(capacityProgram());
