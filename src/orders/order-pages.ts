@@ -3,14 +3,13 @@ import { SQLiteSyncDialect } from "drizzle-orm/sqlite-core";
 import { queryDatabase } from "../db/availability.ts";
 import { orderList, orders } from "../db/schema.ts";
 import { INT64_MAX, INT64_MIN } from "./int64.ts";
-import { MAX_ORDER_BYTES } from "./order-json.ts";
-import { expandOrders, orderShorthand } from "./order-shorthand.ts";
+import { expandOrders, MAX_SHORTHAND_BYTES, orderShorthand } from "./order-shorthand.ts";
 
-/** A page is one row of D1's, of which 2 MB is the limit, and is held in memory as JSON text. */
+/** A page is one row of D1's, of which 2 MB is the limit. */
 const PAGE_BYTES = 1_200_000;
 
 /** The schema bounds the length of an order, so that this many never exceed the bytes of a page. */
-export const PAGE_ORDERS = Math.floor(PAGE_BYTES / MAX_ORDER_BYTES);
+export const PAGE_ORDERS = Math.floor(PAGE_BYTES / MAX_SHORTHAND_BYTES);
 
 /** A run of orders in ascending id. */
 export interface OrderPage {

@@ -26,6 +26,11 @@ export const orderShorthand = sql<string>`'i' || ${orders.id}
   || coalesce('s' || ${orders.shipDate} || 'e', '')
   || CASE ${orders.complete} WHEN 1 THEN 't' WHEN 0 THEN 'f' ELSE 'n' END`;
 
+/** The length of the longest order in shorthand. */
+export const MAX_SHORTHAND_BYTES =
+  "i-9223372036854775808p-9223372036854775808q-9223372036854775808s0000-00-00T00:00:00.000Zen"
+    .length;
+
 /** Both bits are set in every lower-case letter, and in no other character that occurs. */
 const LETTER_BITS = 0x40404040;
 
@@ -48,6 +53,10 @@ for (const [letter, piece] of Object.entries(PIECES)) {
   encoder.encodeInto(piece, new Uint8Array(pieces.buffer, code * pieceBytes, pieceBytes));
 }
 
+/** Room for one page, kept because it costs more to allocate than to fill; never in use across an `await`. */
+let shorthandRoom = new ArrayBuffer(0);
+let jsonRoom = new ArrayBuffer(0);
+
 /** The part of a JSON array that a run of orders is: what comes before its first order, and after its last. */
 export interface ArrayEnds {
   readonly opening: "[" | ",";
@@ -65,10 +74,11 @@ export function expandOrders(
   count: number,
   { opening, closing }: ArrayEnds,
 ): Uint8Array<ArrayBuffer> {
-  const source = new Uint8Array(shorthand.length + WORD_BYTES);
-  encoder.encodeInto(shorthand, source);
-  const from = new DataView(source.buffer);
-  const to = new DataView(new ArrayBuffer(count * MAX_ORDER_BYTES + pieceBytes));
+  shorthandRoom = atLeast(shorthand.length + WORD_BYTES, shorthandRoom);
+  jsonRoom = atLeast(count * MAX_ORDER_BYTES + pieceBytes, jsonRoom);
+  encoder.encodeInto(shorthand, new Uint8Array(shorthandRoom));
+  const from = new DataView(shorthandRoom);
+  const to = new DataView(jsonRoom);
   let read = 0;
   let written = 0;
   // Words are copied whole, and what is too much of one is written over by the next.
@@ -91,7 +101,7 @@ export function expandOrders(
     }
     written += lengths[code] ?? 0;
   }
-  const json = new Uint8Array(to.buffer);
+  const json = new Uint8Array(jsonRoom);
   // Every order has a comma before it, which the first of the array does not need.
   if (opening === "[") {
     json[0] = OPENING_BRACKET;
@@ -101,5 +111,9 @@ export function expandOrders(
     json[written] = CLOSING_BRACKET;
     written += 1;
   }
-  return json.subarray(0, written);
+  return json.slice(0, written);
+}
+
+function atLeast(bytes: number, room: ArrayBuffer): ArrayBuffer {
+  return room.byteLength < bytes ? new ArrayBuffer(bytes) : room;
 }
