@@ -78,11 +78,30 @@ export function expandOrders(
   jsonRoom = atLeast(count * MAX_ORDER_BYTES + pieceBytes, jsonRoom);
   encoder.encodeInto(shorthand, new Uint8Array(shorthandRoom));
   const from = new DataView(shorthandRoom);
-  const to = new DataView(jsonRoom);
+  let written = expandInto(new DataView(jsonRoom), from, shorthand.length);
+  const json = new Uint8Array(jsonRoom);
+  // Every order has a comma before it, which the first of the array does not need.
+  if (opening === "[") {
+    json[0] = OPENING_BRACKET;
+    written ||= 1;
+  }
+  if (closing === "]") {
+    json[written] = CLOSING_BRACKET;
+    written += 1;
+  }
+  return json.slice(0, written);
+}
+
+/**
+ * Copies words whole; what is too much of one is written over by the next. A function by itself, for
+ * what stands beside such a loop keeps the compiler from optimizing it.
+ *
+ * @returns the bytes written.
+ */
+function expandInto(to: DataView, from: DataView, length: number): number {
   let read = 0;
   let written = 0;
-  // Words are copied whole, and what is too much of one is written over by the next.
-  while (read < shorthand.length) {
+  while (read < length) {
     const word = from.getInt32(read, LITTLE_ENDIAN);
     to.setInt32(written, word, LITTLE_ENDIAN);
     const letters = word & (word << 1) & LETTER_BITS;
@@ -101,17 +120,7 @@ export function expandOrders(
     }
     written += lengths[code] ?? 0;
   }
-  const json = new Uint8Array(jsonRoom);
-  // Every order has a comma before it, which the first of the array does not need.
-  if (opening === "[") {
-    json[0] = OPENING_BRACKET;
-    written ||= 1;
-  }
-  if (closing === "]") {
-    json[written] = CLOSING_BRACKET;
-    written += 1;
-  }
-  return json.slice(0, written);
+  return written;
 }
 
 function atLeast(bytes: number, room: ArrayBuffer): ArrayBuffer {
