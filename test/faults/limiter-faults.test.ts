@@ -29,7 +29,7 @@ let key: string;
 beforeEach(async () => {
   log = readLog();
   line = faultyLimiters();
-  service = startService({ LIMITER_TIMEOUT_MS: "300" }, { RATE_LIMITER: line.limiters });
+  service = startService({ LIMITER_TIMEOUT_MS: "600" }, { RATE_LIMITER: line.limiters });
   ({ id, key } = await createEnterpriseKey(3, 10));
   stopClock();
 });
