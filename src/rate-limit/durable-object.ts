@@ -71,9 +71,7 @@ export class RateLimiter extends DurableObject {
     this.#record = record;
     this.#usage?.count(decision, { refusedElsewhere, strikes, bans });
     if (decision.admitted || isDurablyChanged(before, record)) this.#save(record, nowMs);
-    if (bans > 0 || record.resets > (before?.resets ?? record.resets)) {
-      this.#tell(before, record, bans);
-    }
+    this.#tell(before, record, bans);
     return decision;
   }
 
@@ -133,7 +131,7 @@ export class RateLimiter extends DurableObject {
   /** Logs what an operator may be asked about. */
   #tell(before: LimiterRecord | null, after: LimiterRecord, bans: number): void {
     const keyId = this.#usage?.keyId;
-    if (after.resets > (before?.resets ?? after.resets))
+    if (before !== null && after.resets > before.resets)
       logEvent({ event: "limiter_reset", keyId });
     if (bans > 0 && after.ban !== null) {
       const { number, untilMs } = after.ban;
