@@ -53,14 +53,19 @@ async function* orderListText(
   let page = first;
   let isOneVersion = true;
   while (page.nextId !== null) {
-    const upcoming = pages.next(page.nextId);
+    const upcoming = nextPage(pages, page.nextId);
     upcoming.catch(() => undefined); // A failure is met below, unless the reader has left by then.
     yield page.json;
     page = await upcoming;
-    await scheduler.wait(0); // A local database shares our thread: let other requests have a turn.
     isOneVersion &&= page.version === first.version;
     if (oneVersionOnly && !isOneVersion) throw new Error("The list changed while it was read.");
   }
   yield page.json;
   return isOneVersion;
+}
+
+/** A local database shares our thread: what is to be sent goes first, and other requests have a turn. */
+async function nextPage(pages: OrderPages, nextId: bigint): Promise<OrderPage> {
+  await scheduler.wait(0);
+  return pages.next(nextId);
 }

@@ -1,9 +1,16 @@
 import { gte, sql } from "drizzle-orm";
 import { SQLiteSyncDialect } from "drizzle-orm/sqlite-core";
+import expansion from "../../dist/wasm/expand-orders.wasm";
 import { queryDatabase } from "../db/availability.ts";
 import { orderList, orders } from "../db/schema.ts";
 import { INT64_MAX, INT64_MIN } from "./int64.ts";
-import { expandOrders, MAX_SHORTHAND_BYTES, orderShorthand } from "./order-shorthand.ts";
+import {
+  type Expansion,
+  MAX_SHORTHAND_BYTES,
+  OrderExpander,
+  orderShorthand,
+  SHORTHAND_SEPARATOR,
+} from "./order-expander.ts";
 
 /** A page is one row of D1's, of which 2 MB is the limit. */
 const PAGE_BYTES = 1_200_000;
@@ -28,6 +35,10 @@ interface Row {
   shorthand: string | null;
 }
 
+const expander = new OrderExpander(
+  new WebAssembly.Instance(expansion).exports as unknown as Expansion,
+);
+
 const dialect = new SQLiteSyncDialect();
 
 const currentVersion = sql`(SELECT ${orderList.version} FROM ${orderList})`;
@@ -36,7 +47,7 @@ const VERSION_SQL = dialect.sqlToQuery(sql`SELECT ${currentVersion} AS version`)
 
 /** One statement, so that version and page are of one moment. Of a known version no row is read. */
 const PAGE_SQL = dialect.sqlToQuery(sql`
-  SELECT ${currentVersion} AS version, count(*) AS count, max(id) || '' AS last, group_concat(shorthand, '') AS shorthand
+  SELECT ${currentVersion} AS version, count(*) AS count, max(id) || '' AS last, group_concat(shorthand, '${sql.raw(SHORTHAND_SEPARATOR)}') AS shorthand
   FROM (
     SELECT ${orders.id} AS id, ${orderShorthand} AS shorthand FROM ${orders}
     WHERE ${gte(orders.id, sql`CAST(${sql.placeholder("firstId")} AS INTEGER)`)} AND ${orders.status} <> 'cancelled'
@@ -73,7 +84,7 @@ export class OrderPages {
    * @throws {DatabaseUnavailableError}
    */
   first(knownVersions: readonly string[] = []): Promise<OrderPage> {
-    return this.#page("[", INT64_MIN, knownVersions);
+    return this.#page(INT64_MIN, knownVersions);
   }
 
   /**
@@ -82,21 +93,18 @@ export class OrderPages {
    * @throws {DatabaseUnavailableError}
    */
   next(nextId: bigint): Promise<OrderPage> {
-    return this.#page(",", nextId, []);
+    return this.#page(nextId, []);
   }
 
-  async #page(
-    opening: "[" | ",",
-    firstId: bigint,
-    knownVersions: readonly string[],
-  ): Promise<OrderPage> {
+  async #page(firstId: bigint, knownVersions: readonly string[]): Promise<OrderPage> {
     const row = await this.#query<Row>(PAGE_SQL, String(firstId), JSON.stringify(knownVersions));
     const { version, count } = row;
     const last = row.last === null || count < PAGE_ORDERS ? INT64_MAX : BigInt(row.last);
+    const isFirst = firstId === INT64_MIN;
     const isLast = last === INT64_MAX;
     return {
       version,
-      json: expandOrders(row.shorthand ?? "", count, { opening, closing: isLast ? "]" : "" }),
+      json: expander.expand(row.shorthand ?? "", count, { isFirst, isLast }),
       nextId: isLast ? null : last + 1n,
     };
   }

@@ -1,12 +1,16 @@
+import { globSync } from "node:fs";
 import { readFile } from "node:fs/promises";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import { PROJECT_ROOT, runWrangler } from "../../src/cli/wrangler.ts";
 
 const BENCH = "test/bench";
 
-/** A Worker as one script, with everything that it imports. */
+/** A Worker with everything that it imports. */
 export interface Bundle {
+  /** The path of its script. */
   readonly script: string;
+  /** The paths of the WebAssembly that it imports. */
+  readonly wasm: readonly string[];
   readonly compatibilityDate: string;
 }
 
@@ -29,9 +33,9 @@ async function bundle(
   const outdir = join(folder, name);
   const options = ["--dry-run", "--config", config, "--env=", "--outdir", outdir];
   await runWrangler(["deploy", ...script, ...options]);
-  const built = join(outdir, `${(script[0] ?? "index").replace(/^.*\/|\.ts$/g, "")}.js`);
   return {
-    script: await readFile(built, "utf8"),
+    script: join(outdir, `${basename(script[0] ?? "index.ts", ".ts")}.js`),
+    wasm: globSync(join(outdir, "*.wasm")),
     compatibilityDate: await compatibilityDateIn(config),
   };
 }

@@ -1,5 +1,5 @@
 import { createRequire } from "node:module";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import type * as MiniflarePackage from "miniflare";
 import { LAYOUT_VERSION } from "../../src/cli/database/local-store.ts";
 import type { Bundle } from "./bundle.ts";
@@ -48,7 +48,7 @@ export class Server implements AsyncDisposable {
 
 /** The Miniflare that wrangler brings, so that the benchmark runs what `npm start` runs. */
 function createMiniflare(
-  { script, compatibilityDate }: Bundle,
+  { script, wasm, compatibilityDate }: Bundle,
   { store, hasObjects = false, vars = {} }: ServerOptions,
 ): MiniflarePackage.Miniflare {
   const { resolve } = createRequire(import.meta.url);
@@ -59,8 +59,11 @@ function createMiniflare(
   const limiter = { RATE_LIMITER: { className: "RateLimiter", useSQLite: true } };
   return new Miniflare(
     convertV4MiniflareOptions({
-      modules: true,
-      script,
+      modules: [
+        { type: "ESModule", path: script },
+        ...wasm.map((path) => ({ type: "CompiledWasm" as const, path })),
+      ],
+      modulesRoot: dirname(script),
       compatibilityDate,
       bindings: vars,
       d1Databases: ["DB"],

@@ -50,6 +50,14 @@ test("every int64 comes out digit for digit, in ascending order of ids", async (
   expect(await list()).toBe(`[${objects.join(",")}]`);
 });
 
+test("a number of any length comes out whole", async () => {
+  const powers = Array.from({ length: 19 }, (_, digits) => 10n ** BigInt(digits));
+  const values = [...powers.map((power) => -power).toReversed(), ...powers];
+  for (const value of values) await placeOrder(value, { petId: -value, quantity: value });
+  const objects = values.map((n) => `{"id":${n},"petId":${-n},"quantity":${n}}`);
+  expect(await list()).toBe(`[${objects.join(",")}]`);
+});
+
 test("a field that an order lacks is left out, one that is nought or false is not", async () => {
   const shipDate = "2026-11-20T08:30:00.000Z";
   await placeOrder(1n);
@@ -144,6 +152,24 @@ describe("a list longer than a page is whole", () => {
     expect(idsIn(json)).toHaveLength(PAGE_ORDERS + 1);
     expect(json.startsWith(`[{"id":${first}},{"id":${first + 1n}}`)).toBe(true);
     expect(json.endsWith(`{"id":${INT64_MAX - 1n}},{"id":${INT64_MAX}}]`)).toBe(true);
+  });
+
+  test("where every order is as long as can be", async () => {
+    const count = PAGE_ORDERS + 1;
+    const shipDate = "2026-11-20T08:30:00.000Z";
+    await env.DB.prepare(
+      `WITH RECURSIVE numbers(n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM numbers WHERE n < ?1)
+       INSERT INTO orders (id, pet_id, quantity, ship_date, complete)
+       SELECT CAST(?2 AS INTEGER) + n, CAST(?2 AS INTEGER), CAST(?2 AS INTEGER), ?3, 0 FROM numbers WHERE n < ?1`,
+    )
+      .bind(count, String(INT64_MIN), shipDate)
+      .run();
+    const objects = Array.from(
+      { length: count },
+      (_, n) =>
+        `{"id":${INT64_MIN + BigInt(n)},"petId":${INT64_MIN},"quantity":${INT64_MIN},"shipDate":"${shipDate}","complete":false}`,
+    );
+    expect((await list()) === `[${objects.join(",")}]`).toBe(true);
   });
 
   test("again and again, also after a change", async () => {

@@ -1,9 +1,10 @@
 import { createRequire } from "node:module";
-import { mkdir, mkdtemp, readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
+import { readFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { build } from "esbuild";
 import { openApiDocument } from "../../openapi/document.ts";
 import { PLAN_LIMITS } from "../../rate-limit/plans.ts";
+import { writeFolder } from "./folder.ts";
 
 const PAGE = join(import.meta.dirname, "..", "..", "reference");
 const VIEWER = dirname(createRequire(import.meta.url).resolve("swagger-ui-dist/package.json"));
@@ -13,7 +14,6 @@ const SITE = join(import.meta.dirname, "..", "..", "..", "dist", "site");
 
 /**
  * Builds the static part of the service: the reference page, its viewer and the OpenAPI document.
- * Only files that have changed are written, each in one step, because a service may be serving them.
  */
 export async function buildSite(): Promise<void> {
   const files = new Map<string, string | Uint8Array>([
@@ -28,26 +28,7 @@ export async function buildSite(): Promise<void> {
     const target = name.startsWith("swagger-ui") ? name : `swagger-ui-${name}.txt`;
     files.set(target, withoutSourceMap(await readFile(join(VIEWER, name), "utf8")));
   }
-  await writeSite(files);
-}
-
-async function writeSite(files: ReadonlyMap<string, string | Uint8Array>): Promise<void> {
-  await mkdir(SITE, { recursive: true });
-  const drafts = await mkdtemp(`${SITE}-`);
-  try {
-    for (const [name, content] of files) {
-      const bytes = Buffer.from(content);
-      const current = await readFile(join(SITE, name)).catch(() => null);
-      if (current?.equals(bytes)) continue;
-      await writeFile(join(drafts, name), bytes);
-      await rename(join(drafts, name), join(SITE, name));
-    }
-  } finally {
-    await rm(drafts, { recursive: true });
-  }
-  for (const name of await readdir(SITE)) {
-    if (!files.has(name)) await rm(join(SITE, name), { recursive: true, force: true });
-  }
+  await writeFolder(SITE, files);
 }
 
 async function page(): Promise<string> {

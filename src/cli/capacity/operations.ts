@@ -48,7 +48,7 @@ export const OPERATIONS = {
 } as const satisfies Readonly<Record<string, Operations>>;
 
 /** Orders in a page of a list (`PAGE_ORDERS` of `src/orders/order-pages.ts`). */
-export const LIST_PAGE_ORDERS = 13_333;
+export const LIST_PAGE_ORDERS = 13_483;
 
 /** Bytes on disk of a Durable Object that has counted a day of its key. */
 export const OBJECT_BYTES = 12_288;

@@ -1,3 +1,4 @@
+import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 import { runWrangler } from "../../../src/cli/wrangler.ts";
@@ -6,7 +7,7 @@ import { number, type Result } from "../report.ts";
 
 /** The size of the bundle, and wrangler's profile of its start. */
 export async function size(bench: Bench): Promise<Result[]> {
-  const { script } = await bench.service();
+  const script = await readFile((await bench.service()).script);
   bench.say("profiling the start");
   const outfile = join(bench.folder, "startup.cpuprofile");
   const { stdout } = await runWrangler(["check", "startup", "--env=", "--outfile", outfile]);
@@ -15,7 +16,7 @@ export async function size(bench: Bench): Promise<Result[]> {
   return [
     {
       what: "Bundle",
-      service: `${number(Buffer.byteLength(script) / 1_024)} KiB`,
+      service: `${number(script.length / 1_024)} KiB`,
       peer: `${number(gzipSync(script).length / 1_024)} KiB with gzip`,
       ratio: null,
       target: null,

@@ -1,10 +1,23 @@
 import { count, gte, max, sql } from "drizzle-orm";
 import { orders } from "../../../db/schema.ts";
-import { expandOrders, orderShorthand } from "../../../orders/order-shorthand.ts";
+import {
+  type Expansion,
+  OrderExpander,
+  orderShorthand,
+  SHORTHAND_SEPARATOR,
+} from "../../../orders/order-expander.ts";
+import { assembleExpansion } from "../../build/expansion.ts";
 import { LIST_PAGE_ORDERS } from "../operations.ts";
 import type { SampleDatabase } from "./sample-database.ts";
 
 const ROUNDS = 15;
+
+/** Node has it, though its types do not. */
+const { WebAssembly } = globalThis as unknown as {
+  WebAssembly: {
+    instantiate(bytes: Uint8Array): Promise<{ instance: { exports: Expansion } }>;
+  };
+};
 
 /** What a page of the list of orders takes. */
 export interface ListFigures {
@@ -17,7 +30,9 @@ export interface ListFigures {
 }
 
 /** Reads the first page of a list that has as many orders, again and again. */
-export function measureList(database: SampleDatabase): ListFigures {
+export async function measureList(database: SampleDatabase): Promise<ListFigures> {
+  const { instance } = await WebAssembly.instantiate(await assembleExpansion());
+  const expander = new OrderExpander(instance.exports);
   const page = database.orm
     .select({ id: orders.id, shorthand: orderShorthand.as("shorthand") })
     .from(orders)
@@ -26,14 +41,18 @@ export function measureList(database: SampleDatabase): ListFigures {
     .limit(LIST_PAGE_ORDERS)
     .as("page");
   const query = database.orm
-    .select({ count: count(), last: max(page.id), text: sql`group_concat(shorthand, '')` })
+    .select({
+      count: count(),
+      last: max(page.id),
+      text: sql`group_concat(shorthand, '${sql.raw(SHORTHAND_SEPARATOR)}')`,
+    })
     .from(page)
     .toSQL();
   const read = () => JSON.stringify(database.run(query));
   const text = read();
   const write = () => {
     const [[orderCount, , shorthand] = []] = JSON.parse(text) as [number, string, string][];
-    return expandOrders(shorthand ?? "", orderCount ?? 0, { opening: "[", closing: "]" });
+    return expander.expand(shorthand ?? "", orderCount ?? 0, { isFirst: true, isLast: true });
   };
   return {
     listedOrderBytes: write().length / LIST_PAGE_ORDERS,

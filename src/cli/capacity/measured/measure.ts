@@ -36,7 +36,7 @@ export async function measure(now: Date): Promise<Measured> {
     const orderBytes = await bytesEach(database, ORDERS, () => placeOrders(database, now));
     const keyBytes = await bytesEach(database, KEYS, () => createKeys(database, now));
     const usageBytes = await bytesEach(database, REPORTS, () => reportDays(database, now));
-    return { orderBytes, keyBytes, usageBytes, ...measureList(database) };
+    return { orderBytes, keyBytes, usageBytes, ...(await measureList(database)) };
   } finally {
     database.close();
   }
