@@ -1,5 +1,5 @@
 import { sha256 } from "@noble/hashes/sha2.js";
-import { bytesToHex, concatBytes, randomBytes, utf8ToBytes } from "@noble/hashes/utils.js";
+import { bytesToHex, concatBytes, randomBytes } from "@noble/hashes/utils.js";
 import { base32nopad } from "@scure/base";
 
 /** What every API key starts with, so that secret scanners can find one. */
@@ -9,6 +9,8 @@ const RANDOM_BYTES = 20;
 const CHECKSUM_BYTES = 5;
 /** Base32 of 25 bytes, which needs no padding, so that a key has one spelling. */
 const KEY_FORMAT = new RegExp(`^${KEY_PREFIX}[a-z2-7]{40}$`);
+
+const encoder = new TextEncoder();
 
 /**
  * Makes an API key: the prefix, then 160 random bits and a checksum of 40 bits in lower-case base32
@@ -34,7 +36,7 @@ export function isKey(text: string): boolean {
 
 /** The SHA-256 of a key in lower-case hexadecimal: the only form in which a key is stored. */
 export function hashKey(key: string): string {
-  return bytesToHex(sha256(utf8ToBytes(key)));
+  return bytesToHex(sha256(encoder.encode(key)));
 }
 
 /** Makes the public id of a key's record: `key_` and 80 random bits in lower-case base32. */
@@ -43,5 +45,5 @@ export function generateKeyId(): string {
 }
 
 function checksum(random: Uint8Array): Uint8Array {
-  return sha256(concatBytes(utf8ToBytes(KEY_PREFIX), random)).subarray(0, CHECKSUM_BYTES);
+  return sha256(concatBytes(encoder.encode(KEY_PREFIX), random)).subarray(0, CHECKSUM_BYTES);
 }

@@ -28,7 +28,8 @@ export function readOrderListAhead({ databaseTimeoutMs }: Config) {
 }
 
 function listRequest(c: Context<AppEnv>) {
-  const { requestId, apiKey } = c.var;
+  const requestId = c.get("requestId");
+  const apiKey = c.get("apiKey");
   return {
     knownVersions: versionsIn(c.req.header("If-None-Match")),
     isHead: c.req.raw.method === "HEAD",

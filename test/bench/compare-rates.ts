@@ -7,8 +7,11 @@ import type { Server } from "./server.ts";
 /** Requests of one turn. */
 const REQUESTS = 2_000;
 
-/** A request that one of the servers is asked again and again. */
-interface Asked {
+/** How often both are started anew: two processes with the same work differ by some percent for life. */
+const STARTS = 3;
+
+/** A request that a server is asked again and again. */
+export interface Asked {
   readonly server: Server;
   readonly request: Request;
   readonly status: number;
@@ -24,28 +27,33 @@ interface Figure {
 export async function compareRates(
   bench: Bench,
   { what, atLeast }: { what: string; atLeast: number },
-  service: Asked,
-  bare: Server,
+  startService: () => Promise<Asked>,
+  startBare: () => Promise<Server>,
 ): Promise<Result> {
-  bench.say(what);
-  const figures = await takeTurns(bench.rounds, {
-    service: () => measure(service),
-    bare: () => measure({ server: bare, request: { url: bare.url }, status: 200 }),
-  });
-  const perSecond = {
-    service: figures.service.map((figure) => figure.perSecond),
-    bare: figures.bare.map((figure) => figure.perSecond),
-  };
-  const processorMs = {
-    service: figures.service.map((figure) => figure.processorMs),
-    bare: figures.bare.map((figure) => figure.processorMs),
-  };
+  const figures: Record<"service" | "bare", Figure[]> = { service: [], bare: [] };
+  for (let start = 1; start <= STARTS; start += 1) {
+    bench.say(`${what} (start ${start} of ${STARTS})`);
+    const asked = await startService();
+    await using service = asked.server;
+    await using bare = await startBare();
+    const turns = await takeTurns(bench.rounds, {
+      service: () => measure({ ...asked, server: service }),
+      bare: () => measure({ server: bare, request: { url: bare.url }, status: 200 }),
+    });
+    figures.service.push(...turns.service);
+    figures.bare.push(...turns.bare);
+  }
+  const perSecond = (name: keyof typeof figures) => figures[name].map((figure) => figure.perSecond);
+  const processorMs = (name: keyof typeof figures) =>
+    figures[name].map((figure) => figure.processorMs);
+  const text = (name: keyof typeof figures) =>
+    `${medianText(perSecond(name), "/s")}, ${medianText(processorMs(name), "ms each")}`;
   return {
     what,
-    service: `${medianText(perSecond.service, "/s")}, ${medianText(processorMs.service, "ms each")}`,
-    peer: `${medianText(perSecond.bare, "/s")}, ${medianText(processorMs.bare, "ms each")}`,
-    ratio: spreadOf(ratios(perSecond.service, perSecond.bare)),
-    processorRatio: spreadOf(ratios(processorMs.bare, processorMs.service)),
+    service: text("service"),
+    peer: text("bare"),
+    ratio: spreadOf(ratios(perSecond("service"), perSecond("bare"))),
+    processorRatio: spreadOf(ratios(processorMs("bare"), processorMs("service"))),
     target: { atLeast },
   };
 }

@@ -22,49 +22,63 @@ export async function requests(bench: Bench): Promise<Result[]> {
 async function admitted(bench: Bench, store: Store): Promise<Result> {
   const what =
     "Admitted list of ten: speed of a bare Worker with one object write and one D1 select";
-  await using service = await startService(bench, store, "admitted", {});
-  await using bare = await Server.start(await bench.worker("peers/bare-request"), {
-    store: await copyStore(store, "admitted-bare"),
-    hasObjects: true,
-  });
-  const request = listRequest(service.url, store.key);
-  const asked = { server: service, request, status: 200 };
-  return await compareRates(bench, { what, atLeast: 0.85 }, asked, bare);
+  const startService = await serviceOn(bench, store, "admitted", {});
+  const startBare = await bareWorkerOn(bench, store, "admitted-bare", "bare-request");
+  const start = async () => {
+    const server = await startService();
+    return { server, request: listRequest(server.url, store.key), status: 200 };
+  };
+  return compareRates(bench, { what, atLeast: 0.85 }, start, startBare);
 }
 
 async function refused(bench: Bench, store: Store): Promise<Result> {
   const what = "Refused: speed of a bare Worker with one object call that does nothing";
-  await using service = await startService(bench, store, "refused", NEVER_BANNED);
-  await using bare = await Server.start(await bench.worker("peers/bare-object-call"), {
-    store: await copyStore(store, "refused-bare"),
-    hasObjects: true,
-  });
-  const request = listRequest(service.url, store.scarceKeys[0] ?? "");
-  await answerHeaders(request);
-  const asked = { server: service, request, status: 429 };
-  return await compareRates(bench, { what, atLeast: 0.8 }, asked, bare);
+  const startService = await serviceOn(bench, store, "refused", NEVER_BANNED);
+  const startBare = await bareWorkerOn(bench, store, "refused-bare", "bare-object-call");
+  const start = async () => {
+    const server = await startService();
+    const request = listRequest(server.url, store.scarceKeys[0] ?? "");
+    await answerHeaders(request);
+    return { server, request, status: 429 };
+  };
+  return compareRates(bench, { what, atLeast: 0.8 }, start, startBare);
 }
 
 async function banned(bench: Bench, store: Store): Promise<Result> {
   const what = "Banned: speed of a bare Worker that says hello";
-  await using service = await startService(bench, store, "banned", LONG_BAN);
-  await using bare = await Server.start(await bench.worker("peers/hello"), {
-    store: await copyStore(store, "banned-bare"),
-  });
-  const request = listRequest(service.url, store.scarceKeys[1] ?? "");
-  await provokeBan(request);
-  const asked = { server: service, request, status: 429 };
-  return await compareRates(bench, { what, atLeast: 0.7 }, asked, bare);
+  const startService = await serviceOn(bench, store, "banned", LONG_BAN);
+  const startBare = await bareWorkerOn(bench, store, "banned-bare", "hello");
+  const start = async () => {
+    const server = await startService();
+    const request = listRequest(server.url, store.scarceKeys[1] ?? "");
+    await provokeBan(request);
+    return { server, request, status: 429 };
+  };
+  return compareRates(bench, { what, atLeast: 0.7 }, start, startBare);
 }
 
-async function startService(
+/** What starts the service on a copy of the store. */
+export async function serviceOn(
   bench: Bench,
   store: Store,
   name: string,
   vars: Record<string, string>,
-): Promise<Server> {
-  const copy = await copyStore(store, name);
-  return Server.start(await bench.service(), { store: copy, hasObjects: true, vars });
+): Promise<() => Promise<Server>> {
+  const bundle = await bench.service();
+  const options = { store: await copyStore(store, name), hasObjects: true, vars };
+  return () => Server.start(bundle, options);
+}
+
+/** What starts one of the bare Workers on a copy of the store. */
+export async function bareWorkerOn(
+  bench: Bench,
+  store: Store,
+  name: string,
+  peer: string,
+): Promise<() => Promise<Server>> {
+  const bundle = await bench.worker(`peers/${peer}`);
+  const options = { store: await copyStore(store, name), hasObjects: peer !== "hello" };
+  return () => Server.start(bundle, options);
 }
 
 /** Asks until the answer says that the key is banned for longer than its windows last. */

@@ -5,7 +5,7 @@ import { operationsSince } from "../operations.ts";
 import { medianText, number, type Result } from "../report.ts";
 import { ratios, spreadOf, takeTurns } from "../rounds.ts";
 import { Server } from "../server.ts";
-import { copyStore } from "../store.ts";
+import { bareWorkerOn, serviceOn } from "./requests.ts";
 
 /** A list that has not changed: rows read, the cache against the scan, and 304. */
 export async function unchangedList(bench: Bench): Promise<Result[]> {
@@ -77,18 +77,15 @@ async function cached(bench: Bench): Promise<Result> {
 }
 
 async function notModified(bench: Bench): Promise<Result> {
-  const store = await bench.store(10);
-  await using service = await Server.start(await bench.service(), {
-    store: store.folder,
-    hasObjects: true,
-  });
-  await using bare = await Server.start(await bench.worker("peers/bare-request"), {
-    store: await copyStore(store, "not-modified"),
-    hasObjects: true,
-  });
-  const { headers } = await answerHeaders(listRequest(service.url, store.key));
-  const conditional = listRequest(service.url, store.key, { "If-None-Match": headers.etag ?? "" });
   const what = "304: speed of a bare Worker with one object write and one D1 select";
-  const asked = { server: service, request: conditional, status: 304 };
-  return await compareRates(bench, { what, atLeast: 0.85 }, asked, bare);
+  const store = await bench.store(10);
+  const startService = await serviceOn(bench, store, "not-modified", {});
+  const startBare = await bareWorkerOn(bench, store, "not-modified-bare", "bare-request");
+  const start = async () => {
+    const server = await startService();
+    const { headers } = await answerHeaders(listRequest(server.url, store.key));
+    const conditional = { "If-None-Match": headers.etag ?? "" };
+    return { server, request: listRequest(server.url, store.key, conditional), status: 304 };
+  };
+  return compareRates(bench, { what, atLeast: 0.85 }, start, startBare);
 }
