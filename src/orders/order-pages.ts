@@ -56,26 +56,27 @@ const PAGE_SQL = dialect.sqlToQuery(sql`
   )`).sql;
 
 /**
- * Reads the orders of the store page by page. The first read of a session asks the primary, so that
- * it sees every change made before it; later pages may come from a replica that is no older.
+ * Reads the orders of the store page by page. The first page is asked of the primary, so that it has
+ * every change made before; later ones may come from a replica that is no older.
  */
 export class OrderPages {
-  readonly #session: D1DatabaseSession;
+  readonly #database: D1Database;
   readonly #timeoutMs: number;
+  #session: D1DatabaseSession | null = null;
 
   constructor(database: D1Database, timeoutMs: number) {
-    this.#session = database.withSession("first-primary");
+    this.#database = database;
     this.#timeoutMs = timeoutMs;
   }
 
   /**
-   * Reads the list's version alone.
+   * Reads the list's version alone, of the primary: without a session, which would cost more.
    *
    * @throws {DatabaseUnavailableError}
    */
   async version(): Promise<string> {
-    const { version } = await this.#query<Pick<Row, "version">>(VERSION_SQL);
-    return version;
+    const statement = this.#database.prepare(VERSION_SQL);
+    return (await this.#query<Pick<Row, "version">>(statement)).version;
   }
 
   /**
@@ -97,7 +98,11 @@ export class OrderPages {
   }
 
   async #page(firstId: bigint, knownVersions: readonly string[]): Promise<OrderPage> {
-    const row = await this.#query<Row>(PAGE_SQL, String(firstId), JSON.stringify(knownVersions));
+    this.#session ??= this.#database.withSession("first-primary");
+    const statement = this.#session.prepare(PAGE_SQL);
+    const row = await this.#query<Row>(
+      statement.bind(String(firstId), JSON.stringify(knownVersions)),
+    );
     const { version, count } = row;
     const last = row.last === null || count < PAGE_ORDERS ? INT64_MAX : BigInt(row.last);
     const isFirst = firstId === INT64_MIN;
@@ -109,9 +114,8 @@ export class OrderPages {
     };
   }
 
-  async #query<T>(statement: string, ...params: string[]): Promise<T> {
-    const prepared = this.#session.prepare(statement).bind(...params);
-    const row = await queryDatabase(this.#timeoutMs, () => prepared.first<T>());
+  async #query<T>(statement: D1PreparedStatement): Promise<T> {
+    const row = await queryDatabase(this.#timeoutMs, () => statement.first<T>());
     if (row === null) throw new Error("A query that always has a row had none.");
     return row;
   }
