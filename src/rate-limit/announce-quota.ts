@@ -13,6 +13,7 @@ export const announceQuota = createMiddleware<AppEnv>(
     const quota =
       c.get("quota") ?? (await c.get("limiter").peek(addressSubject(c.get("address")())));
     c.set("quota", quota);
-    for (const [name, value] of Object.entries(quotaHeaders(quota))) c.res.headers.set(name, value);
+    const { headers } = c.res;
+    for (const [name, value] of Object.entries(quotaHeaders(quota))) headers.set(name, value);
   },
 );

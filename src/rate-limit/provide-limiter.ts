@@ -14,11 +14,11 @@ export function provideLimiter(config: Config) {
   const refusals: Refusals = new QuickLRU({ maxSize: config.refusalsSize });
   const insurance = new InsuranceLimiter(config.bans, config.insuranceSize);
   const outage = new Outage({ began: "insurance_limiter_on", ended: "insurance_limiter_off" });
-  return createMiddleware<AppEnv>(async function provideLimiterMiddleware(c, next) {
+  return createMiddleware<AppEnv>(function provideLimiterMiddleware(c, next) {
     const durable = new DurableLimiter(c.env.RATE_LIMITER, config.limiterTimeoutMs);
     const remembering = new RememberingLimiter(durable, refusals);
     c.set("limiter", new InsuredLimiter(remembering, insurance, outage, c.get("requestId")));
     c.set("address", () => countedAddress(c.req.header("CF-Connecting-IP")));
-    await next();
+    return next();
   });
 }
