@@ -5,8 +5,9 @@
   (memory (export "memory") 1)
 
   ;; Expands the shorthand from $read to $end, writing at $write. Every letter stands for a piece of
-  ;; text: $pieces plus 32 times its code is where 24 bytes have the piece, and the next its length.
-  ;; Up to 8 bytes are read past $end and up to 24 written past what counts. Returns the end of it.
+  ;; text: $pieces plus 32 times its code is where 24 bytes have the piece, and the next two its
+  ;; length before a value and its length before another letter. Up to 8 bytes are read past $end and
+  ;; up to 24 written past what counts. Returns the end of it.
   (func (export "expand")
     (param $read i32) (param $end i32) (param $write i32) (param $pieces i32) (result i32)
     (local $word i64) (local $letters i64) (local $digits i32) (local $piece i32)
@@ -36,6 +37,9 @@
               (i64.store offset=16 (local.get $write) (i64.load offset=16 (local.get $piece)))
               (local.set $read (i32.add (local.get $read) (i32.const 1)))
               (local.set $write
-                (i32.add (local.get $write) (i32.load8_u offset=24 (local.get $piece))))))
+                (i32.add (local.get $write)
+                  (i32.load8_u offset=24
+                    (i32.add (local.get $piece)
+                      (i32.shr_u (i32.load8_u (local.get $read)) (i32.const 6))))))))
           (br $next))))
     (local.get $write)))

@@ -1,7 +1,7 @@
 import { gte, ne, sql } from "drizzle-orm";
 import { orders } from "../../db/schema.ts";
 import { INT64_MAX, INT64_MIN } from "../../orders/int64.ts";
-import { JSON_MEMBERS, MAX_ORDER_BYTES, orderText } from "../../orders/order-text.ts";
+import { MAX_ORDER_BYTES, orderJsonMembers } from "../../orders/order-json.ts";
 import type { StoreDatabase } from "../database/database.ts";
 
 /** A page travels as one text, of which D1's limit is 2 MB. */
@@ -35,7 +35,7 @@ export async function* exportPages({ orm }: StoreDatabase): AsyncGenerator<Expor
     const page = orm
       .select({
         id: orders.id,
-        json: sql`'{' || ${orderText(JSON_MEMBERS)} || ',"status":"' || ${orders.status} || '"}'`.as(
+        json: sql`'{' || ${orderJsonMembers} || ',"status":"' || ${orders.status} || '"}'`.as(
           "json",
         ),
       })
