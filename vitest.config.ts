@@ -1,10 +1,9 @@
 import { cloudflareTest, readD1Migrations } from "@cloudflare/vitest-pool-workers";
 import { defineConfig } from "vitest/config";
-import { buildExpansion } from "./src/cli/build/expansion.ts";
-import { buildSite } from "./src/cli/build/site.ts";
+import { buildAll } from "./src/cli/build/all.ts";
 
 // What `wrangler` builds first: the folder of wrangler.toml that workerd insists on, and a module.
-await Promise.all([buildSite(), buildExpansion()]);
+await buildAll();
 
 /** Tests of pure code, which needs no platform. */
 const CORE_TESTS = [

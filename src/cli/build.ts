@@ -1,6 +1,5 @@
 import { createProgram, runProgram } from "./command-line.ts";
-import { buildExpansion } from "./build/expansion.ts";
-import { buildSite } from "./build/site.ts";
+import { buildAll } from "./build/all.ts";
 
 const HELP = `
 wrangler runs this before it serves or deploys, and the tests before they begin.`;
@@ -11,8 +10,6 @@ const program = createProgram(
 )
   .addHelpText("after", HELP)
   .allowExcessArguments(false)
-  .action(async () => {
-    await Promise.all([buildSite(), buildExpansion()]);
-  });
+  .action(buildAll);
 
 await runProgram(program);

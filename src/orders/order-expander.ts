@@ -3,7 +3,7 @@ import { orders } from "../db/schema.ts";
 import { JSON_MEMBERS, MAX_ORDER_BYTES } from "./order-json.ts";
 
 /** Stands between two orders in shorthand. */
-export const SHORTHAND_SEPARATOR = "i";
+const SEPARATOR = "i";
 
 const JSON_START = `{${JSON_MEMBERS.id}`;
 
@@ -16,7 +16,7 @@ const PIECES_OF_VALUES = {
 
 /** What all other letters of the shorthand are written out as, those of a date included. */
 const PIECES = {
-  [SHORTHAND_SEPARATOR]: `,${JSON_START}`,
+  [SEPARATOR]: `,${JSON_START}`,
   T: "T",
   Z: `Z${JSON_MEMBERS.afterShipDate}`,
   t: `${JSON_MEMBERS.complete}}`,
@@ -32,6 +32,9 @@ const PIECES = {
  */
 export const orderShorthand = sql<string>`concat(${orders.id}, 'p', ${orders.petId}, 'q', ${orders.quantity}, 's', ${orders.shipDate},
   CASE ${orders.complete} WHEN 1 THEN 't' WHEN 0 THEN 'f' ELSE 'n' END)`;
+
+/** SQL that joins orders, of which a subquery has named the shorthand `shorthand`. */
+export const joinedShorthand = sql<string | null>`group_concat(shorthand, '${sql.raw(SEPARATOR)}')`;
 
 /** The length of the longest order in shorthand, with the separator. */
 export const MAX_SHORTHAND_BYTES =

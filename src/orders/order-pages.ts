@@ -6,10 +6,10 @@ import { orderList, orders } from "../db/schema.ts";
 import { INT64_MAX, INT64_MIN } from "./int64.ts";
 import {
   type Expansion,
+  joinedShorthand,
   MAX_SHORTHAND_BYTES,
   OrderExpander,
   orderShorthand,
-  SHORTHAND_SEPARATOR,
 } from "./order-expander.ts";
 
 /** A page is one row of D1's, of which 2 MB is the limit. */
@@ -47,7 +47,7 @@ const VERSION_SQL = dialect.sqlToQuery(sql`SELECT ${currentVersion} AS version`)
 
 /** One statement, so that version and page are of one moment. Of a known version no row is read. */
 const PAGE_SQL = dialect.sqlToQuery(sql`
-  SELECT ${currentVersion} AS version, count(*) AS count, max(id) || '' AS last, group_concat(shorthand, '${sql.raw(SHORTHAND_SEPARATOR)}') AS shorthand
+  SELECT ${currentVersion} AS version, count(*) AS count, max(id) || '' AS last, ${joinedShorthand} AS shorthand
   FROM (
     SELECT ${orders.id} AS id, ${orderShorthand} AS shorthand FROM ${orders}
     WHERE ${gte(orders.id, sql`CAST(${sql.placeholder("firstId")} AS INTEGER)`)} AND ${orders.status} <> 'cancelled'

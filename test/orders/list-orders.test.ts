@@ -189,20 +189,10 @@ describe("a list longer than a page is whole", () => {
   test("in one session that begins at the primary", async () => {
     await placeManyOrders(2 * PAGE_ORDERS);
     const { key } = await createApiKey();
-    const constraints: unknown[] = [];
-    const database = new Proxy(env.DB, {
-      get(target, name) {
-        const method: unknown = Reflect.get(target, name);
-        if (typeof method !== "function") return method;
-        return (...args: unknown[]) => {
-          if (name === "withSession") constraints.push(args[0]);
-          return Reflect.apply(method, target, args) as unknown;
-        };
-      },
-    });
-    const response = await startService({}, { DB: database })(LIST, { key });
+    const line = databaseLine(env.DB);
+    const response = await startService({}, { DB: line.database })(LIST, { key });
     expect(idsIn(await response.text())).toHaveLength(2 * PAGE_ORDERS);
-    expect(constraints).toStrictEqual(["first-primary"]);
+    expect(line.sessions).toStrictEqual(["first-primary"]);
   });
 
   test("and one that breaks off midway does not parse", async () => {

@@ -5,7 +5,6 @@ import { operationsSince } from "../operations.ts";
 import { medianText, number, type Result } from "../report.ts";
 import { ratios, spreadOf, takeTurns } from "../rounds.ts";
 import { Server } from "../server.ts";
-import { bareWorkerOn, serviceOn } from "./requests.ts";
 
 /** A list that has not changed: rows read, the cache against the scan, and 304. */
 export async function unchangedList(bench: Bench): Promise<Result[]> {
@@ -77,15 +76,16 @@ async function cached(bench: Bench): Promise<Result> {
 }
 
 async function notModified(bench: Bench): Promise<Result> {
-  const what = "304: speed of a bare Worker with one object write and one D1 select";
-  const store = await bench.store(10);
-  const startService = await serviceOn(bench, store, "not-modified", {});
-  const startBare = await bareWorkerOn(bench, store, "not-modified-bare", "bare-request");
-  const start = async () => {
-    const server = await startService();
-    const { headers } = await answerHeaders(listRequest(server.url, store.key));
-    const conditional = { "If-None-Match": headers.etag ?? "" };
-    return { server, request: listRequest(server.url, store.key, conditional), status: 304 };
-  };
-  return compareRates(bench, { what, atLeast: 0.85 }, start, startBare);
+  const { key } = await bench.store(10);
+  return compareRates(bench, {
+    name: "not-modified",
+    what: "304: speed of a bare Worker with one object write and one D1 select",
+    atLeast: 0.85,
+    peer: "bare-request",
+    status: 304,
+    prepare: async ({ url }) => {
+      const { headers } = await answerHeaders(listRequest(url, key));
+      return listRequest(url, key, { "If-None-Match": headers.etag ?? "" });
+    },
+  });
 }

@@ -1,10 +1,10 @@
-import { count, gte, max, sql } from "drizzle-orm";
+import { count, gte, max } from "drizzle-orm";
 import { orders } from "../../../db/schema.ts";
 import {
   type Expansion,
+  joinedShorthand,
   OrderExpander,
   orderShorthand,
-  SHORTHAND_SEPARATOR,
 } from "../../../orders/order-expander.ts";
 import { assembleExpansion } from "../../build/expansion.ts";
 import { LIST_PAGE_ORDERS } from "../operations.ts";
@@ -44,7 +44,7 @@ export async function measureList(database: SampleDatabase): Promise<ListFigures
     .select({
       count: count(),
       last: max(page.id),
-      text: sql`group_concat(shorthand, '${sql.raw(SHORTHAND_SEPARATOR)}')`,
+      text: joinedShorthand,
     })
     .from(page)
     .toSQL();
