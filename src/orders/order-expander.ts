@@ -36,6 +36,12 @@ export const orderShorthand = sql<string>`concat(${orders.id}, 'p', ${orders.pet
 /** SQL that joins orders, of which a subquery has named the shorthand `shorthand`. */
 export const joinedShorthand = sql<string | null>`group_concat(shorthand, '${sql.raw(SEPARATOR)}')`;
 
+/** The id of the last of those orders, which is the greatest where they are in order. */
+export function lastIdIn(shorthand: string): bigint {
+  const start = shorthand.lastIndexOf(SEPARATOR) + 1;
+  return BigInt(shorthand.slice(start, shorthand.indexOf("p", start)));
+}
+
 /** The length of the longest order in shorthand, with the separator. */
 export const MAX_SHORTHAND_BYTES =
   "i-9223372036854775808p-9223372036854775808q-9223372036854775808s0000-00-00T00:00:00.000Zn"

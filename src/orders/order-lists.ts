@@ -108,6 +108,7 @@ export class OrderLists {
     const offer = { version, atMs: Date.now(), isOpen: true };
     this.#offer = offer;
     try {
+      await scheduler.wait(0); // A local database shares our thread: the end of the list leaves first.
       const first = await pages.first();
       if (first.version !== version) return;
       const list = orderListStream(pages, first, { oneVersionOnly: true });

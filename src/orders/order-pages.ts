@@ -7,6 +7,7 @@ import { INT64_MAX, INT64_MIN } from "./int64.ts";
 import {
   type Expansion,
   joinedShorthand,
+  lastIdIn,
   MAX_SHORTHAND_BYTES,
   OrderExpander,
   orderShorthand,
@@ -31,7 +32,6 @@ export interface OrderPage {
 interface Row {
   version: string;
   count: number;
-  last: string | null;
   shorthand: string | null;
 }
 
@@ -47,9 +47,9 @@ const VERSION_SQL = dialect.sqlToQuery(sql`SELECT ${currentVersion} AS version`)
 
 /** One statement, so that version and page are of one moment. Of a known version no row is read. */
 const PAGE_SQL = dialect.sqlToQuery(sql`
-  SELECT ${currentVersion} AS version, count(*) AS count, max(id) || '' AS last, ${joinedShorthand} AS shorthand
+  SELECT ${currentVersion} AS version, count(*) AS count, ${joinedShorthand} AS shorthand
   FROM (
-    SELECT ${orders.id} AS id, ${orderShorthand} AS shorthand FROM ${orders}
+    SELECT ${orderShorthand} AS shorthand FROM ${orders}
     WHERE ${gte(orders.id, sql`CAST(${sql.placeholder("firstId")} AS INTEGER)`)} AND ${orders.status} <> 'cancelled'
     ORDER BY ${orders.id}
     LIMIT iif(${currentVersion} IN (SELECT value FROM json_each(${sql.placeholder("knownVersions")})), 0, ${sql.raw(String(PAGE_ORDERS))})
@@ -103,13 +103,13 @@ export class OrderPages {
     const row = await this.#query<Row>(
       statement.bind(String(firstId), JSON.stringify(knownVersions)),
     );
-    const { version, count } = row;
-    const last = row.last === null || count < PAGE_ORDERS ? INT64_MAX : BigInt(row.last);
+    const { version, count, shorthand } = row;
+    const last = shorthand === null || count < PAGE_ORDERS ? INT64_MAX : lastIdIn(shorthand);
     const isFirst = firstId === INT64_MIN;
     const isLast = last === INT64_MAX;
     return {
       version,
-      json: expander.expand(row.shorthand ?? "", count, { isFirst, isLast }),
+      json: expander.expand(shorthand ?? "", count, { isFirst, isLast }),
       nextId: isLast ? null : last + 1n,
     };
   }

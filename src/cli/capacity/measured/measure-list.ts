@@ -1,4 +1,4 @@
-import { count, gte, max } from "drizzle-orm";
+import { count, gte } from "drizzle-orm";
 import { orders } from "../../../db/schema.ts";
 import {
   type Expansion,
@@ -34,24 +34,17 @@ export async function measureList(database: SampleDatabase): Promise<ListFigures
   const { instance } = await WebAssembly.instantiate(await assembleExpansion());
   const expander = new OrderExpander(instance.exports);
   const page = database.orm
-    .select({ id: orders.id, shorthand: orderShorthand.as("shorthand") })
+    .select({ shorthand: orderShorthand.as("shorthand") })
     .from(orders)
     .where(gte(orders.id, 0n))
     .orderBy(orders.id)
     .limit(LIST_PAGE_ORDERS)
     .as("page");
-  const query = database.orm
-    .select({
-      count: count(),
-      last: max(page.id),
-      text: joinedShorthand,
-    })
-    .from(page)
-    .toSQL();
+  const query = database.orm.select({ count: count(), text: joinedShorthand }).from(page).toSQL();
   const read = () => JSON.stringify(database.run(query));
   const text = read();
   const write = () => {
-    const [[orderCount, , shorthand] = []] = JSON.parse(text) as [number, string, string][];
+    const [[orderCount, shorthand] = []] = JSON.parse(text) as [number, string][];
     return expander.expand(shorthand ?? "", orderCount ?? 0, { isFirst: true, isLast: true });
   };
   return {
