@@ -1,9 +1,13 @@
+import { CoalescedRead } from "../db/coalesced-read.ts";
 import { cachedOrderList, cacheOrderList, dropCachedOrderList } from "./order-list-cache.ts";
 import { orderListStream } from "./order-list-stream.ts";
 import type { OrderPage, OrderPages } from "./order-pages.ts";
 
 /** After this time an isolate offers the cache a version once more that it has not taken. */
 const CACHE_RETRY_MS = 600_000;
+
+/** So many requests of an isolate ask for the version at once, so that an unchanged list costs the database little. */
+const VERSION_CONCURRENCY = 4;
 
 /** The list of orders at one version. */
 export interface OrderList {
@@ -31,6 +35,7 @@ export interface ListRequest {
  * cache.
  */
 export class OrderLists {
+  readonly #version: CoalescedRead<string>;
   #short: { readonly version: string; readonly json: Uint8Array<ArrayBuffer> } | null = null;
   /** The version that the cache is known to have. */
   #cachedVersion: string | null = null;
@@ -38,15 +43,20 @@ export class OrderLists {
   #isSteady = false;
   #offer = { version: "", atMs: 0, isOpen: false };
 
+  /** @param timeoutMs within which a query of the pages ends. */
+  constructor(timeoutMs: number) {
+    this.#version = new CoalescedRead({ concurrency: VERSION_CONCURRENCY, timeoutMs });
+  }
+
   /** @throws {DatabaseUnavailableError} */
   async read(pages: OrderPages, request: ListRequest): Promise<OrderList> {
     const { knownVersions, isHead } = request;
     if (isHead || knownVersions === "*") {
-      const version = await pages.version();
+      const version = await this.#readVersion(pages, request);
       const isKnown = knownVersions === "*" || knownVersions.includes(version);
       return { version, isKnown, body: null };
     }
-    const first = await this.#first(pages, knownVersions);
+    const first = await this.#first(pages, request, knownVersions);
     const { version } = first;
     if (knownVersions.includes(version)) return { version, isKnown: true, body: null };
     if (this.#short?.version === version) return whole(version, this.#short.json);
@@ -62,16 +72,24 @@ export class OrderLists {
    * Reads the first page, unless its version is known to the caller or kept here. While a list stays
    * as it is the version alone is asked for, which costs the database less.
    */
-  async #first(pages: OrderPages, knownVersions: readonly string[]): Promise<OrderPage> {
+  async #first(
+    pages: OrderPages,
+    request: ListRequest,
+    knownVersions: readonly string[],
+  ): Promise<OrderPage> {
     const kept = [this.#short?.version, this.#cachedVersion].filter((version) => version != null);
     const known = [...new Set([...knownVersions, ...kept])];
     if (this.#isSteady) {
-      const version = await pages.version();
+      const version = await this.#readVersion(pages, request);
       if (known.includes(version)) return { version, json: new Uint8Array(), nextId: null };
     }
     const first = await pages.first(known);
     this.#isSteady = known.includes(first.version);
     return first;
+  }
+
+  #readVersion(pages: OrderPages, { waitUntil }: ListRequest): Promise<string> {
+    return this.#version.read(() => pages.version(), waitUntil);
   }
 
   async #build(pages: OrderPages, first: OrderPage, request: ListRequest): Promise<OrderList> {

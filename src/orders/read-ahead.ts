@@ -13,7 +13,7 @@ import { OrderPages } from "./order-pages.ts";
  * nothing is read for a request that is sure to be refused.
  */
 export function readOrderListAhead({ databaseTimeoutMs }: Config) {
-  const lists = new OrderLists();
+  const lists = new OrderLists(databaseTimeoutMs);
   return createMiddleware<AppEnv>(async function readOrderListAheadMiddleware(c, next) {
     let reading: Promise<OrderList> | null = null;
     const read = () =>
