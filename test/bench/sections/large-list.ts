@@ -1,6 +1,6 @@
 import { type Bench, listRequest } from "../bench.ts";
 import { expectedList } from "../order-file.ts";
-import { type AnswerTimes, type Request, timeAnswer } from "../http.ts";
+import { answerBody, type AnswerTimes, type Request, timeAnswer } from "../http.ts";
 import { medianText, number, type Result } from "../report.ts";
 import { ratios, spreadOf, takeTurns } from "../rounds.ts";
 import { Server } from "../server.ts";
@@ -102,9 +102,8 @@ async function equalBytes(
   request: Request,
   orderFile: string,
 ): Promise<{ isEqual: boolean; bytes: number }> {
-  const answered: Buffer[] = [];
-  const { bytes } = await timeAnswer(request, (data) => answered.push(data));
+  const answered = await answerBody(request);
   const expected: Buffer[] = [];
   for await (const piece of expectedList(orderFile)) expected.push(piece);
-  return { isEqual: Buffer.concat(answered).equals(Buffer.concat(expected)), bytes };
+  return { isEqual: answered.equals(Buffer.concat(expected)), bytes: answered.length };
 }
