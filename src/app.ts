@@ -1,5 +1,4 @@
 import { type Context, Hono } from "hono";
-import { requestId as identifyRequest } from "hono/request-id";
 import { authenticate } from "./api-keys/authenticate.ts";
 import { ApiKeyDirectory } from "./api-keys/directory.ts";
 import type { AppEnv } from "./app-env.ts";
@@ -14,6 +13,7 @@ import { Outage } from "./outage.ts";
 import { announceQuota } from "./rate-limit/announce-quota.ts";
 import { enforceLimits } from "./rate-limit/enforce-limits.ts";
 import { provideLimiter } from "./rate-limit/provide-limiter.ts";
+import { identifyRequest } from "./telemetry/identify-request.ts";
 import { observeRequests } from "./telemetry/observe-requests.ts";
 import { announceLifecycle } from "./version-lifecycle.ts";
 
@@ -41,7 +41,7 @@ export function createApp(config: Config): Hono<AppEnv> {
     .route("/store/orders", orderRoutes(config));
 
   return new Hono<AppEnv>()
-    .use(identifyRequest(), observeRequests(config, database))
+    .use(identifyRequest, observeRequests(config, database))
     .route("/v1", v1)
     .notFound((c) =>
       writeError(c, {

@@ -1,0 +1,19 @@
+import { createMiddleware } from "hono/factory";
+import type { AppEnv } from "../app-env.ts";
+
+/** Of an id that a caller chose: it goes into log lines and headers as it is. */
+const CALLERS_ID = /^[\w\-=]{1,255}$/;
+
+/**
+ * Gives each request the id that its `X-Request-Id` names, or a new one, and says it on the answer:
+ * once there is one, since Hono's own middleware makes each answer an object of headers more.
+ */
+export const identifyRequest = createMiddleware<AppEnv>(
+  async function identifyRequestMiddleware(c, next) {
+    const sent = c.req.header("X-Request-Id") ?? "";
+    const requestId = CALLERS_ID.test(sent) ? sent : crypto.randomUUID();
+    c.set("requestId", requestId);
+    await next();
+    c.res.headers.set("X-Request-Id", requestId);
+  },
+);
