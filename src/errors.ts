@@ -51,7 +51,10 @@ export class ApiError extends Error implements ApiFailure {
 export function writeError(c: Context, { code, message, headers }: ApiFailure): Response {
   const status = ERROR_STATUS[code];
   c.set("errorCode", code);
-  return c.json({ code, message, status }, status, { ...headers });
+  return new Response(JSON.stringify({ code, message, status }), {
+    status,
+    headers: { "Content-Type": "application/json", ...headers },
+  });
 }
 
 /** What a caller sent, as a message can repeat it: quoted, and cut off where it is long. */

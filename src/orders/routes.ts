@@ -12,8 +12,8 @@ export function orderRoutes({ databaseTimeoutMs }: Config) {
     .get("/", async (c) => {
       const { version, isKnown, body } = await c.get("orderList").read();
       const headers = { ETag: `"${version}"`, "Cache-Control": "private, no-cache" };
-      if (isKnown) return c.body(null, 304, headers);
-      return c.newResponse(body, 200, { ...headers, "Content-Type": "application/json" });
+      if (isKnown) return new Response(null, { status: 304, headers });
+      return new Response(body, { headers: { ...headers, "Content-Type": "application/json" } });
     })
     .all("/", methodNotAllowed("GET, HEAD"))
     .delete("/:orderId", async (c) => {

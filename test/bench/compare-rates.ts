@@ -6,7 +6,7 @@ import { Server } from "./server.ts";
 import { copyStore } from "./store.ts";
 
 /** Requests of one turn. */
-const REQUESTS = 2_000;
+const REQUESTS = 5_000;
 
 /** How often both are started anew: two processes with the same work differ by some percent for life. */
 const STARTS = 3;
