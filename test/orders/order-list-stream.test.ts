@@ -9,6 +9,7 @@ let asked: bigint[];
 let reader: ReadableStreamDefaultReader<Uint8Array>;
 
 beforeEach(() => {
+  vi.restoreAllMocks();
   const nextIds: bigint[] = [];
   asked = nextIds;
   const pages = {
@@ -53,6 +54,16 @@ test("the next page is read while the one before it is sent, and none beyond", a
     expect(asked).toStrictEqual(upcoming);
   }
   expect(await reader.read()).toStrictEqual({ done: true, value: undefined });
+});
+
+test("others have a turn at the beginning and after every eight pages", async () => {
+  const turns = vi.spyOn(scheduler, "wait");
+  const lastId = 20n;
+  const page = (id: bigint) => ({ ...pageFrom(1n), nextId: id < lastId ? id + 1n : null });
+  const pages = { next: (id: bigint) => Promise.resolve(page(id)) } as OrderPages;
+  const list = await new Response(orderListStream(pages, page(1n), {})).text();
+  expect(list).toBe(PAGES[0]!.repeat(20));
+  expect(turns).toHaveBeenCalledTimes(3);
 });
 
 test("no page is asked for after the reader has left", async () => {
