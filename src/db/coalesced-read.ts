@@ -1,14 +1,14 @@
 import { withDeadline } from "../deadline.ts";
 import { DatabaseUnavailableError } from "./availability.ts";
 
-/** What a request is told that waits: what another has read, or `null` where it is to read itself. */
-type Turn<T> = { readonly value: T } | { readonly error: unknown } | null;
+/** What a request is told that waits: how another's reading has ended, or `null` where it is to read itself. */
+type Turn<T> = (() => T) | null;
 
 /** How requests may read. */
 export interface CoalescedReadOptions {
   /** How many may read at once, each for itself. */
   readonly concurrency: number;
-  /** How long a request waits for others, in milliseconds; a reading ends within this time, too. */
+  /** Within which a reading ends, in milliseconds: a request that waits may wait for two. */
   readonly timeoutMs: number;
 }
 
@@ -60,10 +60,14 @@ export class CoalescedRead<T> {
     this.#waiting = new Set();
     try {
       const value = await query();
-      for (const tell of sharing) tell({ value });
+      for (const tell of sharing) tell(() => value);
       return value;
     } catch (error) {
-      for (const tell of sharing) tell({ error });
+      for (const tell of sharing) {
+        tell(() => {
+          throw error;
+        });
+      }
       throw error;
     } finally {
       if (this.#underWay.delete(reading)) this.#callNext();
@@ -73,13 +77,11 @@ export class CoalescedRead<T> {
   async #wait(query: () => Promise<T>): Promise<T> {
     const { promise, resolve } = Promise.withResolvers<Turn<T>>();
     this.#waiting.add(resolve);
-    const turn = await withDeadline(promise, this.#timeoutMs).catch((cause: unknown) => {
+    const turn = await withDeadline(promise, 2 * this.#timeoutMs).catch((cause: unknown) => {
       this.#waiting.delete(resolve);
       throw new DatabaseUnavailableError("The database did not answer.", { cause });
     });
-    if (turn === null) return this.#query(query);
-    if ("error" in turn) throw turn.error;
-    return turn.value;
+    return turn === null ? this.#query(query) : turn();
   }
 
   #callNext(): void {

@@ -5,8 +5,8 @@ import type { AppEnv } from "../app-env.ts";
 const CALLERS_ID = /^[\w\-=]{1,255}$/;
 
 /**
- * Gives each request the id that its `X-Request-Id` names, or a new one, and says it on the answer:
- * once there is one, since Hono's own middleware makes each answer an object of headers more.
+ * Gives each request the id that its `X-Request-Id` names, or a new one, and sets that header on the
+ * answer: once there is one, because before, as Hono's own middleware does, it costs another `Headers`.
  */
 export const identifyRequest = createMiddleware<AppEnv>(
   async function identifyRequestMiddleware(c, next) {

@@ -20,15 +20,16 @@ export interface AnswerTimes {
 }
 
 const HEAD_END = "\r\n\r\n";
-const LAST_CHUNK = "0\r\n\r\n";
+/** Of a list in chunks: one that broke off may end in a chunk of none, too. */
+const LIST_END = "]\r\n0\r\n\r\n";
 const READ_BYTES = 65_536;
 
 /**
- * Sends a request and reads its answer to the end, into one buffer again and again: what Node's own
+ * Asks for a list and reads the answer to its end, into one buffer again and again: what Node's own
  * client allocates for a long body is garbage to collect, and the server shares the machine.
  */
 export function timeAnswer({ url, headers = {} }: Request): Promise<AnswerTimes> {
-  const { host, hostname, port, pathname } = new URL(url);
+  const { host, hostname, port, pathname, search } = new URL(url);
   const fields = { Host: host, Connection: "close", ...headers };
   const lines = Object.entries(fields).map(([name, value]) => `${name}: ${value}`);
   return new Promise((resolve, reject) => {
@@ -51,8 +52,8 @@ export function timeAnswer({ url, headers = {} }: Request): Promise<AnswerTimes>
       times.totalMs = performance.now() - startMs;
       if (bodyBytes === 0) times.firstByteMs = times.totalMs;
       bodyBytes += count - start;
-      end = (end + data.toString("latin1", Math.max(start, count - LAST_CHUNK.length))).slice(
-        -LAST_CHUNK.length,
+      end = (end + data.toString("latin1", Math.max(start, count - LIST_END.length))).slice(
+        -LIST_END.length,
       );
       return true;
     };
@@ -63,11 +64,11 @@ export function timeAnswer({ url, headers = {} }: Request): Promise<AnswerTimes>
     });
     socket.once("error", reject).once("close", () => {
       const length = /^content-length: (?<bytes>\d+)/im.exec(head)?.groups?.["bytes"];
-      const isWhole = length === undefined ? end === LAST_CHUNK : bodyBytes === Number(length);
+      const isWhole = length === undefined ? end === LIST_END : bodyBytes === Number(length);
       if (isWhole && head.startsWith("HTTP/1.1 200 ")) resolve(times);
       else reject(new Error(`Not a whole answer of 200: ${head.slice(0, head.indexOf("\r"))}.`));
     });
-    socket.write(`GET ${pathname} HTTP/1.1\r\n${lines.join("\r\n")}${HEAD_END}`);
+    socket.write(`GET ${pathname}${search} HTTP/1.1\r\n${lines.join("\r\n")}${HEAD_END}`);
   });
 }
 

@@ -5,6 +5,8 @@ import { CoalescedRead } from "../../src/db/coalesced-read.ts";
 
 const CONCURRENCY = 2;
 const TIMEOUT_MS = 100;
+/** For the rest of a reading, and for one that begins then. */
+const WAIT_MS = 2 * TIMEOUT_MS;
 
 beforeEach(() => {
   vi.useFakeTimers({ toFake: ["Date", "setTimeout", "clearTimeout"] });
@@ -117,10 +119,20 @@ test("a failure is that of all whom the reading was for, and of nobody else", as
 test("nobody waits for others without end, and what was lost makes room", async () => {
   const world = new World();
   for (let request = 0; request < 3; request += 1) await world.ask();
-  await settle(TIMEOUT_MS);
-  expect(world.asked[2]?.outcome).toStrictEqual({ error: expect.any(DatabaseUnavailableError) });
+  await settle(WAIT_MS - 1);
+  expect(world.asked[2]?.outcome).toBeNull();
   await settle(1);
+  expect(world.asked[2]?.outcome).toStrictEqual({ error: expect.any(DatabaseUnavailableError) });
   await world.ask();
+  expect(world.queryCount).toBe(CONCURRENCY + 1);
+});
+
+test("what was lost makes no room once more when it ends after all", async () => {
+  const world = new World();
+  await world.ask();
+  await settle(TIMEOUT_MS + 1);
+  for (let request = 0; request < CONCURRENCY + 1; request += 1) await world.ask();
+  await world.end(0, answer);
   expect(world.queryCount).toBe(CONCURRENCY + 1);
 });
 
@@ -129,6 +141,7 @@ test("one who has given up waiting is passed over", async () => {
   for (let request = 0; request < 3; request += 1) await world.ask();
   await settle(TIMEOUT_MS);
   await world.ask();
+  await settle(WAIT_MS - TIMEOUT_MS);
   await world.end(0, answer);
   expect(world.queryCount).toBe(CONCURRENCY + 1);
 });
@@ -171,7 +184,7 @@ test("whatever happens, each is answered, and never with what was read before it
         expect(recent.length).toBeLessThanOrEqual(CONCURRENCY);
       }
       while (world.queries.length > 0) await world.end(0, answer);
-      await settle(TIMEOUT_MS);
+      await settle(WAIT_MS);
       while (world.queries.length > 0) await world.end(0, answer);
       const unanswered = world.asked.filter(({ outcome }) => outcome === null);
       expect(unanswered).toHaveLength(world.lost);

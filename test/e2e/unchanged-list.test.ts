@@ -1,57 +1,83 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as wait } from "node:timers/promises";
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { StoreFolder } from "../cli/store-folder.ts";
-import { Service } from "./service.ts";
+import { bundleWorker } from "../bench/bundle.ts";
+import { Server } from "../bench/server.ts";
+import { createStore, type Store } from "../bench/store.ts";
 
-/** More than may ask the database at once, so that most of them share what others have read. */
+const DELAY_MS = 300;
+/** So many ask the database at once, each for itself. */
+const READERS = 4;
 const CLIENTS = 40;
-const SAMPLE_ORDERS = [1001, 1002, 1003, 1005, 1006];
 
-const store = new StoreFolder();
-let service: Service;
-let key: string;
+let folder: string;
+let store: Store;
+let server: Server;
+let entityTag: string;
 
 beforeAll(async () => {
-  service = await Service.start(store.path);
-  key = service.demoKeys.enterprise;
+  folder = await mkdtemp(join(tmpdir(), "store-orders-"));
+  store = await createStore(folder, 10);
+  server = await Server.start(await bundleWorker(folder, "observed/left-service"), {
+    store: store.folder,
+    hasObjects: true,
+    vars: { DELAY_MS, DATABASE_TIMEOUT_MS: "1000" },
+  });
+  entityTag = (await ask()).entityTag;
+  // From the second time on that nothing has changed, the version alone is asked for.
+  await ask();
 }, 120_000);
 afterAll(async () => {
-  await service.end("SIGKILL");
-  store.remove();
+  await server[Symbol.asyncDispose]();
+  await rm(folder, { recursive: true });
 });
 
-/** What many clients are answered that ask all at once. */
-async function answersTo(entityTag: string): Promise<{ status: number; entityTag: string }[]> {
-  const requests = Array.from({ length: CLIENTS }, async () => {
-    const init = { headers: { "If-None-Match": entityTag } };
-    const response = await service.fetch("/orders", key, init);
-    await response.arrayBuffer();
-    return { status: response.status, entityTag: response.headers.get("ETag") ?? "" };
-  });
-  return Promise.all(requests);
+interface Answer {
+  readonly status: number;
+  readonly entityTag: string;
 }
 
-/** Clients that ask the same and leave before they are answered. */
-function leavers(entityTag: string): Promise<unknown> {
-  const requests = Array.from({ length: CLIENTS }, async (_, index) => {
-    const signal = AbortSignal.timeout(index % 10);
-    const init = { headers: { "If-None-Match": entityTag }, signal };
-    await (await service.fetch("/orders", key, init)).arrayBuffer();
+async function ask(headers: Record<string, string> = {}): Promise<Answer> {
+  const response = await fetch(`${server.url}/v1/store/orders`, {
+    headers: { Authorization: `Bearer ${store.key}`, ...headers },
   });
-  return Promise.allSettled(requests);
+  await response.arrayBuffer();
+  return { status: response.status, entityTag: response.headers.get("ETag") ?? "" };
 }
 
-it("is told to all who ask at once, and so is each change, whoever leaves meanwhile", async () => {
-  let entityTag = (await service.list(key)).headers.get("ETag") ?? "";
-  for (const id of SAMPLE_ORDERS) {
-    for (let round = 0; round < 3; round += 1) {
-      const [answers] = await Promise.all([answersTo(entityTag), leavers(entityTag)]);
-      expect(answers).toEqual(Array.from(answers, () => ({ status: 304, entityTag })));
-    }
-    expect((await service.cancel(key, id)).status).toBe(204);
-    const answers = await answersTo(entityTag);
-    const changed = answers[0]?.entityTag ?? "";
-    expect(changed).not.toBe(entityTag);
-    expect(answers).toEqual(Array.from(answers, () => ({ status: 200, entityTag: changed })));
-    entityTag = changed;
+/** What clients are answered that ask all at once whether the list has changed. */
+function askAtOnce(clients: number, headers: Record<string, string> = {}): Promise<Answer[]> {
+  const conditional = { "If-None-Match": entityTag, ...headers };
+  return Promise.all(Array.from({ length: clients }, () => ask(conditional)));
+}
+
+it("is told to all who ask at once, and so is each change", async () => {
+  for (let round = 0; round < 2; round += 1) {
+    expect(await askAtOnce(CLIENTS)).toEqual(Array(CLIENTS).fill({ status: 304, entityTag }));
+    await server.changeOrderList();
+    const answers = await askAtOnce(CLIENTS);
+    expect(answers[0]?.entityTag).not.toBe(entityTag);
+    entityTag = answers[0]?.entityTag ?? "";
+    expect(answers).toEqual(Array(CLIENTS).fill({ status: 200, entityTag }));
+    await askAtOnce(1);
   }
+});
+
+it("is told to those who wait for others that leave", async () => {
+  const leavers = askAtOnce(READERS, { "Leave-After": String(DELAY_MS / 3) });
+  await wait(DELAY_MS / 6);
+  expect(await askAtOnce(CLIENTS)).toEqual(Array(CLIENTS).fill({ status: 304, entityTag }));
+  expect((await leavers).map(({ status }) => status)).toEqual(Array(READERS).fill(499));
+});
+
+it("is told to those who wait with others that leave before it is their turn", async () => {
+  const readers = askAtOnce(READERS);
+  await wait(DELAY_MS / 10);
+  const leavers = askAtOnce(READERS, { "Leave-After": String(DELAY_MS / 3) });
+  await wait(DELAY_MS / 10);
+  expect(await askAtOnce(CLIENTS)).toEqual(Array(CLIENTS).fill({ status: 304, entityTag }));
+  expect(await readers).toEqual(Array(READERS).fill({ status: 304, entityTag }));
+  expect((await leavers).map(({ status }) => status)).toEqual(Array(READERS).fill(499));
 });
