@@ -23,7 +23,7 @@ beforeAll(async () => {
   server = await Server.start(await bundleWorker(folder, "observed/left-service"), {
     store: store.folder,
     hasObjects: true,
-    vars: { DELAY_MS, DATABASE_TIMEOUT_MS: "1000" },
+    vars: { DELAY_MS, DATABASE_TIMEOUT_MS: "5000" },
   });
   entityTag = (await ask()).entityTag;
   // From the second time on that nothing has changed, the version alone is asked for.
