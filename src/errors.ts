@@ -51,10 +51,7 @@ export class ApiError extends Error implements ApiFailure {
 export function writeError(c: Context, { code, message, headers }: ApiFailure): Response {
   const status = ERROR_STATUS[code];
   c.set("errorCode", code);
-  return new Response(JSON.stringify({ code, message, status }), {
-    status,
-    headers: { "Content-Type": "application/json", ...headers },
-  });
+  return Response.json({ code, message, status }, { status, headers });
 }
 
 /** What a caller sent, as a message can repeat it: quoted, and cut off where it is long. */

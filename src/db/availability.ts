@@ -4,6 +4,10 @@ import { withDeadline } from "../deadline.ts";
 /** The database could not be reached or did not answer in time. */
 export class DatabaseUnavailableError extends Error {
   override readonly name = "DatabaseUnavailableError";
+
+  constructor(cause: unknown) {
+    super("The database did not answer.", { cause });
+  }
 }
 
 /** What SQLite or D1 says of a statement that would fail at every attempt. */
@@ -29,7 +33,7 @@ export async function queryDatabase<T>(timeoutMs: number, query: () => Promise<T
     return await withDeadline(attempts, timeoutMs);
   } catch (error) {
     if (isStatementFault(error)) throw error;
-    throw new DatabaseUnavailableError("The database did not answer.", { cause: error });
+    throw new DatabaseUnavailableError(error);
   }
 }
 

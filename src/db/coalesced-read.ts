@@ -58,20 +58,15 @@ export class CoalescedRead<T> {
     this.#underWay.add(reading);
     const sharing = this.#waiting;
     this.#waiting = new Set();
-    try {
-      const value = await query();
-      for (const tell of sharing) tell(() => value);
-      return value;
-    } catch (error) {
-      for (const tell of sharing) {
-        tell(() => {
-          throw error;
-        });
-      }
-      throw error;
-    } finally {
-      if (this.#underWay.delete(reading)) this.#callNext();
-    }
+    const turn = await query().then(
+      (value) => () => value,
+      (error: unknown) => () => {
+        throw error;
+      },
+    );
+    for (const tell of sharing) tell(turn);
+    if (this.#underWay.delete(reading)) this.#callNext();
+    return turn();
   }
 
   async #wait(query: () => Promise<T>): Promise<T> {
@@ -79,7 +74,7 @@ export class CoalescedRead<T> {
     this.#waiting.add(resolve);
     const turn = await withDeadline(promise, 2 * this.#timeoutMs).catch((cause: unknown) => {
       this.#waiting.delete(resolve);
-      throw new DatabaseUnavailableError("The database did not answer.", { cause });
+      throw new DatabaseUnavailableError(cause);
     });
     return turn === null ? this.#query(query) : turn();
   }

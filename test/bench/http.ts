@@ -34,27 +34,23 @@ export function timeAnswer({ url, headers = {} }: Request): Promise<AnswerTimes>
   const lines = Object.entries(fields).map(([name, value]) => `${name}: ${value}`);
   return new Promise((resolve, reject) => {
     const startMs = performance.now();
-    let head = "";
-    let bodyBytes = 0;
-    let end = "";
     const times = { firstByteMs: 0, totalMs: 0 };
+    let bytes = 0;
+    let head = "";
+    let headBytes = 0;
+    let end = "";
     const read = (count: number, buffer: Uint8Array): boolean => {
       const data = Buffer.from(buffer.buffer, 0, count);
-      let start = 0;
-      if (!head.includes(HEAD_END)) {
-        const before = head.length;
+      bytes += count;
+      if (headBytes === 0) {
         head += data.toString("latin1");
-        const headEnd = head.indexOf(HEAD_END);
-        if (headEnd < 0) return true;
-        start = headEnd + HEAD_END.length - before;
+        if (head.includes(HEAD_END)) headBytes = head.indexOf(HEAD_END) + HEAD_END.length;
       }
-      if (start === count) return true;
+      if (headBytes === 0 || bytes === headBytes) return true;
       times.totalMs = performance.now() - startMs;
-      if (bodyBytes === 0) times.firstByteMs = times.totalMs;
-      bodyBytes += count - start;
-      end = (end + data.toString("latin1", Math.max(start, count - LIST_END.length))).slice(
-        -LIST_END.length,
-      );
+      times.firstByteMs ||= times.totalMs;
+      const last = data.toString("latin1", Math.max(0, count - LIST_END.length));
+      end = (end + last).slice(-LIST_END.length);
       return true;
     };
     const socket = connect({
@@ -64,7 +60,8 @@ export function timeAnswer({ url, headers = {} }: Request): Promise<AnswerTimes>
     });
     socket.once("error", reject).once("close", () => {
       const length = /^content-length: (?<bytes>\d+)/im.exec(head)?.groups?.["bytes"];
-      const isWhole = length === undefined ? end === LIST_END : bodyBytes === Number(length);
+      const isWhole =
+        length === undefined ? end === LIST_END : bytes - headBytes === Number(length);
       if (isWhole && head.startsWith("HTTP/1.1 200 ")) resolve(times);
       else reject(new Error(`Not a whole answer of 200: ${head.slice(0, head.indexOf("\r"))}.`));
     });

@@ -36,18 +36,14 @@ class World {
   held = 0;
   /** The queries that have begun and not ended. */
   readonly queries: Query[] = [];
+  /** How many there have been. */
+  queryCount = 0;
   readonly asked: Asked[] = [];
   /** The queries that never end: whoever had begun them is gone. */
   lost = 0;
   /** What keeps requests at work. */
   readonly work: Promise<unknown>[] = [];
   readonly #read = new CoalescedRead<number>({ concurrency: CONCURRENCY, timeoutMs: TIMEOUT_MS });
-  #queryCount = 0;
-
-  /** How many queries there have been. */
-  get queryCount(): number {
-    return this.#queryCount;
-  }
 
   async ask(): Promise<void> {
     const asked: Asked = { heldThen: this.held, outcome: null };
@@ -70,7 +66,7 @@ class World {
   }
 
   #query(): Promise<number> {
-    this.#queryCount += 1;
+    this.queryCount += 1;
     const { promise, resolve, reject } = Promise.withResolvers<number>();
     this.queries.push({ value: this.held, begunMs: Date.now(), answer: resolve, fail: reject });
     return promise;
