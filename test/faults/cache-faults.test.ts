@@ -1,3 +1,4 @@
+import { env } from "cloudflare:workers";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { PAGE_ORDERS } from "../../src/orders/order-pages.ts";
 import { createApiKey } from "../fixtures/api-key-fixture.ts";
@@ -93,4 +94,35 @@ test("a list that breaks off on its way into the cache is not kept there", async
   await vi.waitFor(() => expect(line.script.calls).toBeGreaterThanOrEqual(5));
   expect(kept).toStrictEqual([]);
   await expectWhole(await service(LIST, { key }));
+});
+
+test("a list that changes on its way into the cache is not kept there", async () => {
+  const outcomes: string[] = [];
+  useCache({
+    put: async (_: string, response: Response) => {
+      // Its first page has been read by now, the second one has not.
+      await env.DB.exec("UPDATE orders SET quantity = 1 WHERE id = 1");
+      await response.text().then(
+        () => outcomes.push("whole"),
+        () => outcomes.push("broken off"),
+      );
+    },
+  });
+  await expectWhole(await service(LIST, { key }));
+  await vi.waitFor(() => expect(outcomes).toStrictEqual(["broken off"]));
+});
+
+test("lists that miss at once are put into the cache once", async () => {
+  let puts = 0;
+  useCache({
+    put: async (_: string, response: Response) => {
+      puts += 1;
+      await response.text();
+    },
+  });
+  const responses = await Promise.all([1, 2, 3].map(() => service(LIST, { key })));
+  await Promise.all(responses.map(expectWhole));
+  await vi.waitFor(() => expect(puts).toBe(1));
+  await expectWhole(await service(LIST, { key }));
+  expect(puts).toBe(1);
 });
