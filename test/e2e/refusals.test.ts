@@ -1,5 +1,14 @@
-import { cpSync, mkdtempSync, readdirSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import {
+  cpSync,
+  existsSync,
+  mkdtempSync,
+  readdirSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { once } from "node:events";
+import { createServer as createHttpServer } from "node:http";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
@@ -50,6 +59,27 @@ describe("npm start", () => {
       stderr: `error: port ${port} is taken by another program; choose one with --port\n`,
     });
     expect(readdirSync(folder)).toEqual([]);
+  });
+
+  it("ends with status 1 where another program takes the port before it has it", async () => {
+    const fresh = join(folder, "fresh");
+    const service = await Service.launch(fresh, { args: ["--empty"] });
+    // It has looked at the port when it makes the store.
+    await vi.waitUntil(() => existsSync(fresh), { timeout: 50_000 });
+    const other = createHttpServer((_, response) => response.end("other"));
+    try {
+      await once(other.listen(service.port, "127.0.0.1"), "listening");
+      expect(await service.exited()).toBe(1);
+    } finally {
+      other.close();
+      await service.end("SIGKILL");
+      rmSync(fresh, { recursive: true });
+    }
+    const address = `127.0.0.1:${service.port}`;
+    expect(service.stdout).toBe("");
+    expect(service.stderr).toContain(
+      `the service did not start: Address already in use (${address})`,
+    );
   });
 
   it("refuses a store that cannot be made with status 1", async () => {

@@ -27,6 +27,8 @@ export class WranglerDev {
   readonly #child: ChildProcess;
   readonly #port: number;
   readonly #exited: Promise<unknown>;
+  /** Whether it is wrangler that answers on the port, and nobody else. */
+  #isListening = false;
   /** What wrangler wrote before the service was ready; `null` from then on. */
   #output: string[] | null = [];
 
@@ -49,10 +51,11 @@ export class WranglerDev {
     this.#child = spawn(command, ["--import", preload, ...args], {
       cwd: PROJECT_ROOT,
       env: { ...process.env, ...ENVIRONMENT },
-      stdio: ["pipe", "pipe", "pipe"],
+      stdio: ["pipe", "pipe", "pipe", "ipc"],
       detached: true,
     });
     this.#exited = once(this.#child, "exit");
+    this.#child.on("message", (message) => (this.#isListening ||= isListeningEvent(message)));
     const { stdout, stderr } = this.#child;
     if (logsRequests && stdout !== null) passServiceLines(stdout);
     else stdout?.on("data", (data: Buffer) => this.#pass(data, process.stdout));
@@ -100,7 +103,7 @@ export class WranglerDev {
 
   /** Asks for a path outside the API, which counts against no limit. */
   async #answers(): Promise<boolean> {
-    if (this.#hasExited()) return false;
+    if (!this.#isListening || this.#hasExited()) return false;
     try {
       const response = await fetch(`http://127.0.0.1:${this.#port}/`, {
         method: "HEAD",
@@ -126,6 +129,11 @@ export class WranglerDev {
     if (this.#output === null) stream.write(data);
     else this.#output.push(data.toString());
   }
+}
+
+/** wrangler tells a parent with a channel when it has the port. */
+function isListeningEvent(message: unknown): boolean {
+  return typeof message === "string" && message.includes('"event":"DEV_SERVER_READY"');
 }
 
 /** Prints what the service logs, and nothing of what wrangler tells between. */
