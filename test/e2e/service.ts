@@ -1,8 +1,10 @@
 import { type ChildProcess, spawn, type SpawnOptions } from "node:child_process";
+import { randomInt } from "node:crypto";
 import { once } from "node:events";
-import { createServer } from "node:net";
 import { join } from "node:path";
+import pRetry from "p-retry";
 import { vi } from "vitest";
+import { requireFreePort } from "../../src/cli/start/port.ts";
 import type { Plan } from "../../src/rate-limit/plans.ts";
 import { leftOver, type Process, processTree } from "./processes.ts";
 
@@ -151,13 +153,11 @@ function spawnOptions(cwd: string): SpawnOptions {
   return { cwd, env, detached: true, stdio: ["ignore", "pipe", "pipe"] };
 }
 
-/** A port that nothing listens on. */
-export async function freePort(): Promise<number> {
-  const server = createServer().listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const address = server.address();
-  server.close();
-  await once(server, "close");
-  if (address === null || typeof address === "string") throw new Error("no port");
-  return address.port;
+/** A port that nothing listens on, and that no system hands out to whoever asks for any. */
+export function freePort(): Promise<number> {
+  return pRetry(async () => {
+    const port = randomInt(10_000, 32_768);
+    await requireFreePort(port);
+    return port;
+  });
 }
