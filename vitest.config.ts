@@ -1,4 +1,4 @@
-import { cloudflareTest, readD1Migrations } from "@cloudflare/vitest-pool-workers";
+import { cloudflareTest, readD1Migrations } from "@cloudflare/vitest-plugin";
 import { defineConfig } from "vitest/config";
 import { buildAll } from "./src/cli/build/all.ts";
 
@@ -8,6 +8,7 @@ await buildAll();
 /** Tests of pure code, which needs no platform. */
 const CORE_TESTS = [
   "test/config.test.ts",
+  "test/db/coalesced-read.test.ts",
   "test/faults/isolates/*.test.ts",
   "test/rate-limit/**/*.test.ts",
   "test/usage/**/*.test.ts",
@@ -47,7 +48,7 @@ export default defineConfig({
         test: {
           name: "worker",
           include: ["test/!(rate-limit|usage|bench|soak)/**/*.test.ts", OBJECT_TESTS],
-          exclude: [...NODE_TESTS, "test/faults/isolates/*.test.ts"],
+          exclude: [...NODE_TESTS, "test/{db/coalesced-read,faults/isolates/*}.test.ts"],
         },
       },
       {
