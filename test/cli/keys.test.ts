@@ -105,6 +105,12 @@ describe("keys update", () => {
     expect(await stored(enterprise.id)).toMatchObject({ revision: 2, resets: 0 });
   });
 
+  it("refuses an expiry in the past", async () => {
+    const outcome = await refuse("update", enterprise.id, "--expires", "2020-01-31");
+    expect(outcome).toMatchObject({ status: 1, stdout: "" });
+    expect(outcome.stderr).toContain("2020-01-31T00:00:00.000Z is in the past");
+  });
+
   it("takes a key to Enterprise and back to the limits of a plan", async () => {
     const { id } = await store.keysJson("create", "--plan", "business", "--name", "B");
     const refused = await refuse("update", id, "--plan", "enterprise", "--per-day", "9");

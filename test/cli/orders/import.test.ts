@@ -61,6 +61,28 @@ async function ship(orderId: number): Promise<void> {
     .where(sql`id = ${orderId}`);
 }
 
+/** Of `whole` so many that one statement does not place them all. */
+const MANY = 60_000;
+
+/** An order with every field. */
+function whole(offset: number, status: "pending" | "shipped"): object {
+  const shipDate = "2026-11-20T08:30:00.000Z";
+  const petId = Number.MAX_SAFE_INTEGER;
+  return { id: id + offset, petId, quantity: offset, shipDate, complete: true, status };
+}
+
+/** The database, and something that happens just before so many statements place the orders. */
+function beforePlacing(happens: (statements: number) => Promise<void>): StoreDatabase {
+  return {
+    ...database,
+    transaction: async (statements) => {
+      const placing = statements.filter((statement) => statement.sql.includes("INTO orders"));
+      if (placing.length > 0) await happens(placing.length);
+      await database.transaction(statements);
+    },
+  };
+}
+
 describe("importOrders", () => {
   it("inserts new orders and replaces the whole of known ones", async () => {
     await run([{ id, petId: 1, quantity: 2, shipDate: "2026-11-20T08:30:00Z", complete: true }]);
@@ -84,23 +106,20 @@ describe("importOrders", () => {
   });
 
   it("takes any order of lines, and more than one statement places", async () => {
-    const count = 60_000;
-    const line = (offset: number, status: string) => ({
-      id: id + offset,
-      quantity: offset,
-      status,
-    });
-    const descending = Array.from({ length: count }, (_, index) => count - 1 - index);
+    const descending = Array.from({ length: MANY }, (_, index) => MANY - 1 - index);
     const lines = [
-      ...descending.map((offset) => line(offset, "shipped")),
-      ...descending.map((offset) => line(offset, offset % 2 === 0 ? "pending" : "shipped")),
+      ...descending.map((offset) => whole(offset, "shipped")),
+      ...descending.map((offset) => whole(offset, offset % 2 === 0 ? "pending" : "shipped")),
     ];
-    expect(await run(lines)).toBe(count);
+    const placing: number[] = [];
+    const watched = beforePlacing(async (statements) => void placing.push(statements));
+    expect(await run(lines, watched)).toBe(MANY);
+    expect(placing).toEqual([2]);
     const placed = await exported();
-    expect(placed).toHaveLength(count);
-    expect(placed[0]).toEqual(line(0, "pending"));
-    expect(placed.at(-1)).toEqual(line(count - 1, "shipped"));
-    expect(placed.filter(({ status }) => status === "pending")).toHaveLength(count / 2);
+    expect(placed).toHaveLength(MANY);
+    expect(placed[0]).toEqual(whole(0, "pending"));
+    expect(placed.at(-1)).toEqual(whole(MANY - 1, "shipped"));
+    expect(placed.filter(({ status }) => status === "pending")).toHaveLength(MANY / 2);
   });
 
   it("writes nothing before all of the file is read", async () => {
@@ -134,17 +153,20 @@ describe("importOrders", () => {
 
   it("names the line of an order that ships while the import is under way", async () => {
     await run([{ id }]);
-    const racing: StoreDatabase = {
-      ...database,
-      transaction: async (statements) => {
-        if (statements.some((statement) => statement.sql.includes("INTO orders"))) await ship(id);
-        await database.transaction(statements);
-      },
-    };
+    const racing = beforePlacing(() => ship(id));
     await expect(run([{ id: id + 1 }, { id }], racing)).rejects.toThrow(
       `line 2: order ${id} has shipped`,
     );
     expect(await exported()).toEqual([{ id, status: "shipped" }]);
+  });
+
+  it("places nothing at all where the last of several statements is refused", async () => {
+    const last = id + MANY - 1;
+    await run([{ id: last }]);
+    const lines = Array.from({ length: MANY }, (_, offset) => whole(offset, "pending"));
+    const racing = beforePlacing(() => ship(last));
+    await expect(run(lines, racing)).rejects.toThrow(`line ${MANY}: order ${last} has shipped`);
+    expect(await exported()).toEqual([{ id: last, status: "shipped" }]);
   });
 
   it("imports nothing if one line of many is bad, and names it", async () => {
