@@ -102,7 +102,7 @@ export function decide(
 }
 
 /** What is left at a later `nowMs` if nothing was counted since: a window that is not open opens then. */
-export function quotaLater(quota: Quota, nowMs: number): Quota {
+export function quotaLater<T extends Quota>(quota: T, nowMs: number): T {
   const later = (name: WindowName): WindowQuota => {
     const { limit, remaining, endsMs } = quota[name];
     const isOpen = remaining < limit && nowMs < endsMs;

@@ -58,7 +58,7 @@ export class Refusal {
 
   /** The same decision at a later `nowMs`, for a request that the object may have counted. */
   decisionAt(nowMs: number): Decision {
-    return { ...this.#decision, ...quotaLater(this.#decision, this.#objectMs(nowMs)) };
+    return quotaLater(this.#decision, this.#objectMs(nowMs));
   }
 
   /** The refusals that the object has not heard of, as they are at `nowMs`. They are told once. */
