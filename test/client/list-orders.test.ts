@@ -1,4 +1,6 @@
-import { expect, test } from "vitest";
+import { createServer, type RequestListener } from "node:http";
+import type { AddressInfo } from "node:net";
+import { expect, onTestFinished, test } from "vitest";
 import { createClient } from "../../src/client/client.ts";
 import type { Order } from "../../src/client/order.ts";
 import { failed, list, OPTIONS, ScriptedService, unreachable } from "./scripted-service.ts";
@@ -18,6 +20,14 @@ async function readUntilFailure(orders: AsyncIterable<Order>) {
     return { received, error };
   }
   return { received, error: null };
+}
+
+/** @returns the address of a real server. */
+async function serve(listener: RequestListener): Promise<string> {
+  const server = createServer(listener);
+  onTestFinished(() => void server.close());
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
 }
 
 test("int64 comes out digit for digit, however the body is cut", async () => {
@@ -131,4 +141,18 @@ test("an answer that is not the service's is told apart", async () => {
     code: "unexpected_answer",
     status: 418,
   });
+});
+
+test("the key goes nowhere else, wherever a redirection leads", async () => {
+  let strayed = 0;
+  const elsewhere = await serve((_, response) => {
+    strayed += 1;
+    response.writeHead(200, { "Content-Type": "application/json" }).end("[]");
+  });
+  const baseUrl = await serve((_, response) => {
+    response.writeHead(307, { Location: `${elsewhere}/v1/store/orders` }).end();
+  });
+  const client = createClient({ apiKey: "sord_test", baseUrl, retries: 0 });
+  await expect(client.listOrders().all()).rejects.toMatchObject({ code: "unexpected_answer" });
+  expect(strayed).toBe(0);
 });

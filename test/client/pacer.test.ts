@@ -1,0 +1,51 @@
+import { expect, test } from "vitest";
+import { Pacer } from "../../src/client/pacer.ts";
+
+const MINUTE_MS = 60_000;
+
+/** What the service says of a window of ten requests a minute. */
+function told(remaining: number, resetSeconds = 60, retryAfterSeconds: number | null = null) {
+  const window = { name: "minute", limit: 10, lengthSeconds: 60, remaining, resetSeconds };
+  return { windows: [window], retryAfterSeconds };
+}
+
+/** A pacer that was told so at 0, and has nothing under way. */
+function pacerTold(...announcement: Parameters<typeof told>): Pacer {
+  const pacer = new Pacer();
+  pacer.begin();
+  pacer.end(told(...announcement), 0);
+  return pacer;
+}
+
+test("a request without an answer may have been counted", () => {
+  const pacer = pacerTold(2);
+  pacer.begin();
+  pacer.end(null, 1);
+  expect(pacer.turn(2)).toEqual({ kind: "now" });
+  pacer.begin();
+  expect(pacer.turn(2)).toEqual({ kind: "after_answer" });
+});
+
+test("an answer that tells of a window which has ended says nothing of the present one", () => {
+  const pacer = pacerTold(5);
+  pacer.begin();
+  pacer.begin();
+  pacer.end(told(9), MINUTE_MS + 1);
+  pacer.end(told(0, 1), MINUTE_MS + 2);
+  expect(pacer.turn(MINUTE_MS + 3)).toEqual({ kind: "now" });
+});
+
+test("no request goes before Retry-After, whatever room the window has", () => {
+  const pacer = pacerTold(5, 60, 10);
+  expect(pacer.turn(9_999)).toEqual({ kind: "at", timeMs: 10_000 });
+  expect(pacer.turn(10_000)).toEqual({ kind: "now" });
+});
+
+test.each([
+  [3, 0],
+  [4, MINUTE_MS],
+  [13, MINUTE_MS],
+  [14, 2 * MINUTE_MS],
+])("with room for three, %d more requests take at least %d ms", (requests, durationMs) => {
+  expect(pacerTold(3).durationMs(requests, 0)).toBe(durationMs);
+});
