@@ -1,7 +1,7 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { type Outcome, runCommand } from "../deploy/run-command.ts";
+import { type Outcome, runCommand, withoutProgress } from "../deploy/run-command.ts";
 
 /** A folder of its own for a local store, and the real commands run on it. */
 export class StoreFolder {
@@ -15,12 +15,12 @@ export class StoreFolder {
     return this.#run("orders", args, input);
   }
 
-  /** Runs `keys ... --json`, which has to succeed without a word on stderr. */
+  /** Runs `keys ... --json`, which has to succeed with nothing but progress on stderr. */
   async keysJson(...args: string[]): Promise<any> {
     return parse(await this.keys(...args, "--json"));
   }
 
-  /** Runs `orders ... --json`, which has to succeed without a word on stderr. */
+  /** Runs `orders ... --json`, which has to succeed with nothing but progress on stderr. */
   async ordersJson(args: readonly string[], input?: string): Promise<any> {
     return parse(await this.orders([...args, "--json"], input));
   }
@@ -38,8 +38,10 @@ export class StoreFolder {
   }
 }
 
-function parse({ status, stdout, stderr }: Outcome): unknown {
-  if (status !== 0 || stderr !== "") throw new Error(`status ${status}: ${stderr}`);
+function parse(outcome: Outcome): unknown {
+  const { status, stdout, stderr } = outcome;
+  if (status !== 0 || withoutProgress(outcome) !== "")
+    throw new Error(`status ${status}: ${stderr}`);
   if (!/^.+\n$/.test(stdout)) throw new Error(`not one line of JSON: ${stdout}`);
   return JSON.parse(stdout);
 }

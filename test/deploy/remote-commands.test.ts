@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { hashKey, isKey } from "../../src/api-keys/key.ts";
 import { FakeCloudflare } from "./fake-cloudflare.ts";
-import { runCommand } from "./run-command.ts";
+import { runCommand, withoutProgress } from "./run-command.ts";
 
 const cloudflare = new FakeCloudflare();
 beforeAll(async () => {
@@ -18,9 +18,11 @@ async function run(command: string, args: readonly string[], input = ""): Promis
     [`src/cli/${command}.ts`, ...args, "--env", "staging"],
     { env: cloudflare.environment, input },
   );
-  const { status, stdout, stderr } = outcome;
-  expect({ status, stderr }).toEqual({ status: 0, stderr: "" });
-  return stdout;
+  expect({ status: outcome.status, stderr: withoutProgress(outcome) }).toEqual({
+    status: 0,
+    stderr: "",
+  });
+  return outcome.stdout;
 }
 
 describe("keys --env staging", () => {

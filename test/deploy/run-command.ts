@@ -19,3 +19,8 @@ export async function runCommand(
   const [stdout, stderr] = await Promise.all([text(child.stdout), text(child.stderr)]);
   return { status: await closed, stdout, stderr };
 }
+
+/** What a command wrote to stderr, without the lines in which it tells that it takes its time. */
+export function withoutProgress({ stderr }: Outcome): string {
+  return stderr.replace(/^[A-Z][a-z ]+:(?: [\d.]+(?: of [\d.]+)? \w+,)? \d+ s\n/gm, "");
+}
