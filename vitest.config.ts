@@ -10,12 +10,10 @@ const CORE_TESTS = [
   "test/config.test.ts",
   "test/db/coalesced-read.test.ts",
   "test/faults/isolates/*.test.ts",
-  "test/rate-limit/**/*.test.ts",
+  // Those of the Durable Object run with all others inside workerd.
+  "test/rate-limit/!(durable-object*).test.ts",
   "test/usage/**/*.test.ts",
 ];
-
-/** Tests of the Durable Object run with all others inside workerd. */
-const OBJECT_TESTS = "test/rate-limit/durable-object*.test.ts";
 
 /** Tests of the commands and of whole processes. */
 const NODE_TESTS = [
@@ -36,7 +34,7 @@ export default defineConfig({
     maxWorkers: 3,
     projects: [
       {
-        test: { name: "core", include: CORE_TESTS, exclude: [OBJECT_TESTS], testTimeout: 30_000 },
+        test: { name: "core", include: CORE_TESTS, testTimeout: 30_000 },
       },
       {
         plugins: [
@@ -47,8 +45,8 @@ export default defineConfig({
         ],
         test: {
           name: "worker",
-          include: ["test/!(rate-limit|usage|bench|soak)/**/*.test.ts", OBJECT_TESTS],
-          exclude: [...NODE_TESTS, "test/{db/coalesced-read,faults/isolates/*}.test.ts"],
+          include: ["test/**/*.test.ts"],
+          exclude: [...CORE_TESTS, ...NODE_TESTS],
         },
       },
       {

@@ -8,8 +8,7 @@ import {
   writeFileSync,
 } from "node:fs";
 import { once } from "node:events";
-import { createServer as createHttpServer } from "node:http";
-import { createServer } from "node:net";
+import { createServer } from "node:http";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { afterAll, describe, expect, it, vi } from "vitest";
@@ -66,7 +65,7 @@ describe("npm start", () => {
     const service = await Service.launch(fresh, { args: ["--empty"] });
     // It has looked at the port when it makes the store.
     await vi.waitUntil(() => existsSync(fresh), { timeout: 50_000 });
-    const other = createHttpServer((_, response) => response.end("other"));
+    const other = createServer((_, response) => response.end("other"));
     try {
       await once(other.listen(service.port, "127.0.0.1"), "listening");
       expect(await service.exited()).toBe(1);
