@@ -1,13 +1,16 @@
 /**
- * Settles as `promise` does, or rejects where that takes longer. Made for every request: nothing is
- * allocated for the case of being late until it is.
+ * Settles as `promise` does, or rejects after `milliseconds`. Every request calls this, so the error
+ * is made only when the time is up.
+ *
+ * @param late makes the error.
  */
-export function withDeadline<T>(promise: Promise<T>, milliseconds: number): Promise<T> {
+export function withDeadline<T>(
+  promise: Promise<T>,
+  milliseconds: number,
+  late: () => Error = () => new Error(`timed out after ${milliseconds} ms`),
+): Promise<T> {
   return new Promise<T>((resolve, reject) => {
-    const timer = setTimeout(
-      () => reject(new Error(`timed out after ${milliseconds} ms`)),
-      milliseconds,
-    );
+    const timer = setTimeout(() => reject(late()), milliseconds);
     promise.then(
       (value) => {
         clearTimeout(timer);

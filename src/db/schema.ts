@@ -21,7 +21,10 @@ const int64 = customType<{ data: bigint; driverData: string }>({
 
 export const ORDER_STATUSES = ["pending", "shipped", "cancelled"] as const;
 
-/** The orders of the store, cancelled ones included (contract, section 2). */
+/**
+ * The orders of the store. A trigger moves an order that is cancelled to `cancelledOrders`, so that a
+ * scan reads only rows that are listed.
+ */
 export const orders = sqliteTable(
   "orders",
   {
@@ -59,6 +62,47 @@ export const orderList = sqliteTable(
     version: text("version").notNull(),
   },
   (list) => [check("order_list_is_one_row", sql`${list.id} = 1`)],
+);
+
+/**
+ * The id line cut into segments of some thousand orders. A segment reaches from its first id to the
+ * one before the next segment's; the first segment begins at the smallest int64. Triggers give a
+ * segment a new random version with every change of an order in it, whoever makes the change, and
+ * split a segment that has grown. So a version names the segment's orders for ever.
+ */
+export const orderSegments = sqliteTable("order_segments", {
+  firstId: int64("first_id").primaryKey(),
+  version: text("version").notNull(),
+  /** At least the number of orders in the segment: `INSERT OR REPLACE` may count one twice. */
+  count: integer("count").notNull(),
+});
+
+/**
+ * Holds its one row within the transaction of a bulk change. The triggers that keep `order_list` and
+ * `order_segments` stand aside meanwhile, and the transaction itself rebuilds the segments at its end.
+ */
+export const orderBulkChange = sqliteTable(
+  "order_bulk_change",
+  {
+    id: integer("id").primaryKey(),
+    /** Rows changed so far: where it stays 0 the segments stay as they are. */
+    changed: integer("changed").notNull(),
+  },
+  (change) => [check("order_bulk_change_is_one_row", sql`${change.id} = 1`)],
+);
+
+/** Cancelled orders, kept for the record. The same id can be cancelled again after it was placed anew. */
+export const cancelledOrders = sqliteTable(
+  "cancelled_orders",
+  {
+    cancelledAt: integer("cancelled_at", { mode: "timestamp_ms" }).notNull(),
+    id: int64("id").notNull(),
+    petId: int64("pet_id"),
+    quantity: int64("quantity"),
+    shipDate: text("ship_date"),
+    complete: integer("complete", { mode: "boolean" }),
+  },
+  (order) => [primaryKey({ columns: [order.cancelledAt, order.id] })],
 );
 
 /**

@@ -1,0 +1,120 @@
+CREATE TABLE `cancelled_orders` (
+	`cancelled_at` integer NOT NULL,
+	`id` integer NOT NULL,
+	`pet_id` integer,
+	`quantity` integer,
+	`ship_date` text,
+	`complete` integer,
+	PRIMARY KEY(`cancelled_at`, `id`)
+) STRICT, WITHOUT ROWID;
+--> statement-breakpoint
+CREATE TABLE `order_bulk_change` (
+	`id` integer PRIMARY KEY NOT NULL,
+	`changed` integer NOT NULL,
+	CONSTRAINT "order_bulk_change_is_one_row" CHECK("order_bulk_change"."id" = 1)
+) STRICT;
+--> statement-breakpoint
+CREATE TABLE `order_segments` (
+	`first_id` integer PRIMARY KEY NOT NULL,
+	`version` text NOT NULL,
+	`count` integer NOT NULL
+) STRICT;
+--> statement-breakpoint
+INSERT OR REPLACE INTO cancelled_orders (cancelled_at, id, pet_id, quantity, ship_date, complete)
+SELECT cancelled_at, id, pet_id, quantity, ship_date, complete FROM orders WHERE status = 'cancelled';
+--> statement-breakpoint
+DROP TRIGGER `insert_changes_order_list`;
+--> statement-breakpoint
+DROP TRIGGER `update_changes_order_list`;
+--> statement-breakpoint
+DROP TRIGGER `delete_changes_order_list`;
+--> statement-breakpoint
+DELETE FROM orders WHERE status = 'cancelled';
+--> statement-breakpoint
+INSERT INTO order_segments (first_id, version, count)
+SELECT iif(segment = 0, -9223372036854775808, min(id)), lower(hex(randomblob(16))), count(*)
+FROM (SELECT id, (row_number() OVER (ORDER BY id) - 1) / 8192 AS segment FROM orders)
+GROUP BY segment;
+--> statement-breakpoint
+INSERT OR IGNORE INTO order_segments (first_id, version, count)
+VALUES (-9223372036854775808, lower(hex(randomblob(16))), 0);
+--> statement-breakpoint
+CREATE TRIGGER `cancelled_orders_are_moved` AFTER UPDATE OF status ON `orders`
+WHEN NEW.status = 'cancelled'
+BEGIN
+  INSERT OR REPLACE INTO cancelled_orders (cancelled_at, id, pet_id, quantity, ship_date, complete)
+  VALUES (NEW.cancelled_at, NEW.id, NEW.pet_id, NEW.quantity, NEW.ship_date, NEW.complete);
+  DELETE FROM orders WHERE id = NEW.id;
+END;
+--> statement-breakpoint
+CREATE TRIGGER `orders_inserted_cancelled_are_moved` AFTER INSERT ON `orders`
+WHEN NEW.status = 'cancelled'
+BEGIN
+  INSERT OR REPLACE INTO cancelled_orders (cancelled_at, id, pet_id, quantity, ship_date, complete)
+  VALUES (NEW.cancelled_at, NEW.id, NEW.pet_id, NEW.quantity, NEW.ship_date, NEW.complete);
+  DELETE FROM orders WHERE id = NEW.id;
+END;
+--> statement-breakpoint
+CREATE TRIGGER `insert_changes_order_list` AFTER INSERT ON `orders`
+WHEN NEW.status <> 'cancelled' AND NOT EXISTS (SELECT 1 FROM order_bulk_change)
+BEGIN
+  UPDATE order_segments SET version = lower(hex(randomblob(16))), count = count + 1
+  WHERE first_id = (SELECT max(first_id) FROM order_segments WHERE first_id <= NEW.id);
+  UPDATE order_list SET version = lower(hex(randomblob(16)));
+END;
+--> statement-breakpoint
+-- A cancelled order leaves its segment here; the deletion that moves it counts nothing again.
+CREATE TRIGGER `update_changes_order_list` AFTER UPDATE ON `orders`
+WHEN NEW.id = OLD.id
+  AND (NEW.pet_id, NEW.quantity, NEW.ship_date, NEW.complete, NEW.status)
+    IS NOT (OLD.pet_id, OLD.quantity, OLD.ship_date, OLD.complete, OLD.status)
+  AND NOT EXISTS (SELECT 1 FROM order_bulk_change)
+BEGIN
+  UPDATE order_segments
+  SET version = lower(hex(randomblob(16))), count = count - (NEW.status = 'cancelled')
+  WHERE first_id = (SELECT max(first_id) FROM order_segments WHERE first_id <= NEW.id);
+  UPDATE order_list SET version = lower(hex(randomblob(16)));
+END;
+--> statement-breakpoint
+CREATE TRIGGER `renumbering_changes_order_list` AFTER UPDATE OF id ON `orders`
+WHEN NEW.id <> OLD.id AND NOT EXISTS (SELECT 1 FROM order_bulk_change)
+BEGIN
+  UPDATE order_segments SET version = lower(hex(randomblob(16))), count = count - 1
+  WHERE first_id = (SELECT max(first_id) FROM order_segments WHERE first_id <= OLD.id);
+  UPDATE order_segments
+  SET version = lower(hex(randomblob(16))), count = count + (NEW.status <> 'cancelled')
+  WHERE first_id = (SELECT max(first_id) FROM order_segments WHERE first_id <= NEW.id);
+  UPDATE order_list SET version = lower(hex(randomblob(16)));
+END;
+--> statement-breakpoint
+CREATE TRIGGER `delete_changes_order_list` AFTER DELETE ON `orders`
+WHEN OLD.status <> 'cancelled' AND NOT EXISTS (SELECT 1 FROM order_bulk_change)
+BEGIN
+  UPDATE order_segments SET version = lower(hex(randomblob(16))), count = count - 1
+  WHERE first_id = (SELECT max(first_id) FROM order_segments WHERE first_id <= OLD.id);
+  UPDATE order_list SET version = lower(hex(randomblob(16)));
+END;
+--> statement-breakpoint
+-- Reads the orders of one segment. Both halves are counted anew, because the count may be too high.
+CREATE TRIGGER `grown_segments_are_split` AFTER UPDATE OF count ON `order_segments`
+WHEN NEW.count > 12288
+BEGIN
+  INSERT INTO order_segments (first_id, version, count)
+  SELECT id, lower(hex(randomblob(16))), 0 FROM orders
+  WHERE id >= NEW.first_id
+    AND id < ifnull((SELECT min(first_id) FROM order_segments WHERE first_id > NEW.first_id), 9223372036854775807)
+  ORDER BY id LIMIT 1 OFFSET 6144;
+  UPDATE order_segments
+  SET version = lower(hex(randomblob(16))),
+    count = (
+      SELECT count(*) FROM orders
+      WHERE id BETWEEN order_segments.first_id AND ifnull(
+        (SELECT min(later.first_id) - 1 FROM order_segments AS later WHERE later.first_id > order_segments.first_id),
+        9223372036854775807))
+  WHERE first_id IN (NEW.first_id, (SELECT min(first_id) FROM order_segments WHERE first_id > NEW.first_id));
+END;
+--> statement-breakpoint
+-- The segment before takes over its part of the id line, in which there is no order.
+CREATE TRIGGER `empty_segments_are_removed` AFTER UPDATE OF count ON `order_segments`
+WHEN NEW.count = 0 AND NEW.first_id <> -9223372036854775808
+BEGIN DELETE FROM order_segments WHERE first_id = NEW.first_id; END;
