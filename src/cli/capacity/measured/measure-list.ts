@@ -1,23 +1,11 @@
-import { count, gte } from "drizzle-orm";
+import { count, gte, sql } from "drizzle-orm";
 import { orders } from "../../../db/schema.ts";
-import {
-  type Expansion,
-  joinedShorthand,
-  OrderExpander,
-  orderShorthand,
-} from "../../../orders/order-expander.ts";
-import { assembleExpansion } from "../../build/expansion.ts";
+import { expandOrders } from "../../../orders/expand-orders.ts";
+import { orderShorthand, SEPARATOR, Shorthand } from "../../../orders/shorthand.ts";
 import { LIST_PAGE_ORDERS } from "../operations.ts";
 import type { SampleDatabase } from "./sample-database.ts";
 
 const ROUNDS = 15;
-
-/** Node has it, though its types do not. */
-const { WebAssembly } = globalThis as unknown as {
-  WebAssembly: {
-    instantiate(bytes: Uint8Array): Promise<{ instance: { exports: Expansion } }>;
-  };
-};
 
 /** What a page of the list of orders takes. */
 export interface ListFigures {
@@ -31,8 +19,6 @@ export interface ListFigures {
 
 /** Reads the first page of a list that has as many orders, again and again. */
 export async function measureList(database: SampleDatabase): Promise<ListFigures> {
-  const { instance } = await WebAssembly.instantiate(await assembleExpansion());
-  const expander = new OrderExpander(instance.exports);
   const page = database.orm
     .select({ shorthand: orderShorthand.as("shorthand") })
     .from(orders)
@@ -40,12 +26,13 @@ export async function measureList(database: SampleDatabase): Promise<ListFigures
     .orderBy(orders.id)
     .limit(LIST_PAGE_ORDERS)
     .as("page");
-  const query = database.orm.select({ count: count(), text: joinedShorthand }).from(page).toSQL();
+  const query = database.orm.select({ count: count(), text: sql`group_concat(shorthand, ${SEPARATOR})` }).from(page).toSQL();
   const read = () => JSON.stringify(database.run(query));
   const text = read();
   const write = () => {
-    const [[orderCount, shorthand] = []] = JSON.parse(text) as [number, string][];
-    return expander.expand(shorthand ?? "", orderCount ?? 0, { isFirst: true, isLast: true });
+    const [[, joined] = []] = JSON.parse(text) as [number, string][];
+    const shorthand = Shorthand.fromText(joined ?? "");
+    return expandOrders(shorthand, 0, shorthand.length, "[", "]");
   };
   return {
     listedOrderBytes: write().length / LIST_PAGE_ORDERS,
