@@ -1,14 +1,15 @@
 import { cloudflareTest, readD1Migrations } from "@cloudflare/vitest-plugin";
 import { defineConfig } from "vitest/config";
-import { buildSite } from "./src/cli/build/site.ts";
+import { buildAll } from "./src/cli/build/all.ts";
 
-// What `wrangler` builds first: the folder of wrangler.toml that workerd insists on.
-await buildSite();
+// What `wrangler` builds first: the folder of wrangler.toml that workerd insists on, and a module.
+await buildAll();
 
 /** Tests of pure code, which needs no platform. */
 const CORE_TESTS = [
   "test/config.test.ts",
   "test/db/batched-query.test.ts",
+  "test/orders/*.core.test.ts",
   "test/faults/isolates/*.test.ts",
   // Those of the Durable Object run with all others inside workerd.
   "test/rate-limit/!(durable-object*).test.ts",

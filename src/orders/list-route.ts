@@ -1,12 +1,19 @@
 import { type Context, Hono } from "hono";
 import { createMiddleware } from "hono/factory";
+import expansion from "../../dist/wasm/expand-orders.wasm";
 import type { AppEnv } from "../app-env.ts";
 import type { Config } from "../config.ts";
 import { logEvent } from "../log.ts";
 import { enforceLimits } from "../rate-limit/enforce-limits.ts";
 import { versionsIn } from "./if-none-match.ts";
+import { type Expansion, OrderExpander } from "./order-expander.ts";
 import { type ListRequest, OrderLists } from "./order-lists.ts";
 import type { Snapshot } from "./segment-query.ts";
+
+// Imported here alone, because Node cannot import it.
+const expander = new OrderExpander(
+  new WebAssembly.Instance(expansion).exports as unknown as Expansion,
+);
 
 interface ListEnv extends AppEnv {
   Variables: AppEnv["Variables"] & {
@@ -18,7 +25,7 @@ interface ListEnv extends AppEnv {
 
 /** `listOrders`. Enforces the limits itself, because it reads while the limiter decides. */
 export function listRoute({ databaseTimeoutMs }: Config) {
-  const lists = new OrderLists(databaseTimeoutMs);
+  const lists = new OrderLists(databaseTimeoutMs, expander);
 
   /**
    * Begins to read while the limiter decides, so that the answer waits for the slower of the two and

@@ -1,17 +1,11 @@
-import { expandOrders } from "./expand-orders.ts";
 import type { Segment } from "./manifest.ts";
+import type { OrderExpander } from "./order-expander.ts";
 import type { Shorthand } from "./shorthand.ts";
 
 /** Returns the orders of segments, in the same order. */
 export interface SegmentReader {
   read(segments: readonly Segment[]): Promise<Shorthand[]>;
 }
-
-/** The shorthand that is expanded at once, some 2,000 orders: small, so that many lists fit. */
-export const SLICE_BYTES = 96 * 1_024;
-
-/** Segments read at once: 64 queries for a store of two million orders. */
-export const GROUP_SEGMENTS = 4;
 
 /**
  * The list of orders as a JSON array in pieces. Reads the next group of segments while the one
@@ -21,7 +15,8 @@ export const GROUP_SEGMENTS = 4;
 export async function* listText(
   segments: readonly Segment[],
   reader: SegmentReader,
-  { groupSegments = GROUP_SEGMENTS, sliceBytes = SLICE_BYTES } = {},
+  expander: OrderExpander,
+  { groupSegments, sliceBytes }: { readonly groupSegments: number; readonly sliceBytes: number },
 ): AsyncGenerator<Uint8Array, void> {
   // The first segment alone, for an early first byte.
   const groups = [segments.slice(0, 1)];
@@ -39,7 +34,7 @@ export async function* listText(
     for (let shorthand = shorthands.shift(); shorthand; shorthand = shorthands.shift()) {
       for (let start = 0; start < shorthand.length; ) {
         const end = shorthand.sliceEnd(start, sliceBytes);
-        yield expandOrders(shorthand, start, end, opening);
+        yield expander.expand(shorthand, start, end, { opening, closing: "" });
         opening = ",";
         start = end + 1;
       }

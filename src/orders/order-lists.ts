@@ -1,11 +1,11 @@
 import { queryDatabase } from "../db/availability.ts";
 import { BatchedQuery } from "../db/batched-query.ts";
 import { ApiError } from "../errors.ts";
-import { expandOrders } from "./expand-orders.ts";
 import { listStream, StalledReaderError } from "./list-stream.ts";
-import { GROUP_SEGMENTS, listText, SLICE_BYTES } from "./list-text.ts";
+import { listText } from "./list-text.ts";
 import { ListsUnderWay } from "./lists-under-way.ts";
 import type { Manifest, Segment } from "./manifest.ts";
+import type { OrderExpander } from "./order-expander.ts";
 import { type CacheStore, openSegmentCache, SegmentCache } from "./segment-cache.ts";
 import { SegmentMemory } from "./segment-memory.ts";
 import type { Shorthand } from "./shorthand.ts";
@@ -18,7 +18,9 @@ export interface ListSizes {
   readonly concurrency: number;
   /** If at most this many segments are missing, they are read in one transaction with the manifest. */
   readonly missingWithManifest: number;
+  /** Segments that a list reads in one query. */
   readonly groupSegments: number;
+  /** The shorthand that is expanded at once, of some 2,000 orders: small, so that many lists fit. */
   readonly sliceBytes: number;
   /** Of 1,000 cache calls that the platform allows an invocation. */
   readonly cacheCalls: number;
@@ -31,8 +33,8 @@ export interface ListSizes {
 const DEFAULT_SIZES: ListSizes = {
   concurrency: 4,
   missingWithManifest: 16,
-  groupSegments: GROUP_SEGMENTS,
-  sliceBytes: SLICE_BYTES,
+  groupSegments: 4,
+  sliceBytes: 96 * 1_024,
   cacheCalls: 800,
   maxSegments: 3_600,
   underWayBytes: 32 * 2 ** 20,
@@ -84,6 +86,7 @@ export interface OrderList {
  */
 export class OrderLists {
   readonly #timeoutMs: number;
+  readonly #expander: OrderExpander;
   readonly #openCache: () => Promise<CacheStore>;
   readonly #sizes: ListSizes;
   readonly #snapshots: BatchedQuery<readonly string[] | null, Snapshot>;
@@ -94,6 +97,7 @@ export class OrderLists {
   /** @param timeoutMs time in milliseconds within which a query settles. */
   constructor(
     timeoutMs: number,
+    expander: OrderExpander,
     {
       openCache = openSegmentCache,
       memory = new SegmentMemory(),
@@ -105,6 +109,7 @@ export class OrderLists {
     } = {},
   ) {
     this.#timeoutMs = timeoutMs;
+    this.#expander = expander;
     this.#openCache = openCache;
     this.#memory = memory;
     this.#sizes = { ...DEFAULT_SIZES, ...sizes };
@@ -175,7 +180,9 @@ export class OrderLists {
     const [first] = segments;
     if (segments.length === 1 && first !== undefined) {
       const shorthand = texts.get(first.version) ?? this.#memory.get(first.version);
-      if (shorthand !== undefined && shorthand.length <= sliceBytes) return shortList(shorthand);
+      if (shorthand !== undefined && shorthand.length <= sliceBytes) {
+        return this.#shortList(shorthand);
+      }
     }
     if (segments.length > maxSegments) throw refusal(request, "order_list_too_long");
     const reservation = this.#underWay.reserve(this.#bytesToHold(segments));
@@ -187,7 +194,7 @@ export class OrderLists {
       cache: this.#cacheFor(request),
       texts,
     });
-    return listStream(listText(segments, source, this.#sizes), {
+    return listStream(listText(segments, source, this.#expander, this.#sizes), {
       stallMs,
       onProgress: reservation.progressed,
       onEnd(error) {
@@ -206,6 +213,11 @@ export class OrderLists {
     return 2 * sliceBytes + 2 * groupSegments * Math.max(...counts) * ORDER_BYTES;
   }
 
+  #shortList(shorthand: Shorthand): Uint8Array<ArrayBuffer> | "[]" {
+    if (shorthand.length === 0) return "[]";
+    return this.#expander.expand(shorthand, 0, shorthand.length, { opening: "[", closing: "]" });
+  }
+
   #cacheFor({ waitUntil }: ListRequest): SegmentCache {
     return new SegmentCache(this.#openCache, this.#sizes.cacheCalls, waitUntil);
   }
@@ -221,11 +233,6 @@ function versionsThatSuffice(
   const [first = [], ...others] = needy.map((known) => new Set(known));
   const common = [...first].filter((version) => others.every((known) => known.has(version)));
   return held === null ? common : [...common, held.version];
-}
-
-function shortList(shorthand: Shorthand): Uint8Array<ArrayBuffer> | "[]" {
-  if (shorthand.length === 0) return "[]";
-  return expandOrders(shorthand, 0, shorthand.length, "[", "]");
 }
 
 function eventOf(error: unknown): ListEvent {

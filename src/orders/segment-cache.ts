@@ -1,3 +1,4 @@
+import { withDeadline } from "../deadline.ts";
 import { Shorthand } from "./shorthand.ts";
 
 const CACHE_NAME = "order-segments";
@@ -5,12 +6,28 @@ const CACHE_NAME = "order-segments";
 /** A segment never changes; an entry of a version that has passed only takes up space. */
 const LIFETIME_SECONDS = 86_400;
 
-/** The part of a `Cache` that segments need. */
-export type CacheStore = Pick<Cache, "match" | "put">;
+/** A cache that takes longer than the database would is not waited for. */
+const MATCH_TIMEOUT_MS = 2_000;
 
-/** Opens the data centre's cache. @throws where there is none. */
-export function openSegmentCache(): Promise<CacheStore> {
-  return caches.open(CACHE_NAME);
+/** Where segments are kept by their version. */
+export interface CacheStore {
+  match(version: string): Promise<Uint8Array<ArrayBuffer> | undefined>;
+  put(version: string, bytes: Uint8Array<ArrayBuffer>): Promise<void>;
+}
+
+/** Opens the data centre's cache. @throws if there is none. */
+export async function openSegmentCache(): Promise<CacheStore> {
+  const cache = await caches.open(CACHE_NAME);
+  return {
+    async match(version) {
+      const response = await cache.match(urlOf(version));
+      return response && new Uint8Array(await response.arrayBuffer());
+    },
+    async put(version, bytes) {
+      const headers = { "Cache-Control": `max-age=${LIFETIME_SECONDS}` };
+      await cache.put(urlOf(version), new Response(bytes, { headers }));
+    },
+  };
 }
 
 /**
@@ -41,8 +58,8 @@ export class SegmentCache {
     const cache = await this.#call();
     if (cache === null) return undefined;
     try {
-      const response = await cache.match(urlOf(version));
-      return response && new Shorthand(new Uint8Array(await response.arrayBuffer()));
+      const bytes = await withDeadline(cache.match(version), MATCH_TIMEOUT_MS);
+      return bytes && new Shorthand(bytes);
     } catch {
       return this.#fail();
     }
@@ -56,9 +73,8 @@ export class SegmentCache {
   async #put(version: string, { bytes }: Shorthand): Promise<void> {
     const cache = await this.#call();
     if (cache === null) return;
-    const headers = { "Cache-Control": `max-age=${LIFETIME_SECONDS}` };
     try {
-      await cache.put(urlOf(version), new Response(bytes, { headers }));
+      await cache.put(version, bytes);
     } catch {
       this.#fail();
     }

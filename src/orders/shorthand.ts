@@ -30,19 +30,10 @@ export const PIECES = {
   n: `${JSON_MEMBERS.neither}}`,
 };
 
-/** The length in bytes of the longest order in shorthand, with its separator. */
-export const MAX_SHORTHAND_BYTES =
-  "i-9223372036854775808p-9223372036854775808q-9223372036854775808s0000-00-00T00:00:00.000Zn"
-    .length;
-
-/** Bytes after the shorthand of a segment, because the expansion reads whole words. */
-const PADDING_BYTES = 8;
-
 const encoder = new TextEncoder();
 
 /** The shorthand of a segment's orders as ASCII bytes, in ascending id. Immutable. */
 export class Shorthand {
-  /** The shorthand and its padding. */
   readonly bytes: Uint8Array<ArrayBuffer>;
 
   constructor(bytes: Uint8Array<ArrayBuffer>) {
@@ -50,14 +41,14 @@ export class Shorthand {
   }
 
   static fromText(text: string): Shorthand {
-    const bytes = new Uint8Array(text.length + PADDING_BYTES);
+    const bytes = new Uint8Array(text.length);
     encoder.encodeInto(text, bytes);
     return new Shorthand(bytes);
   }
 
-  /** The length without the padding, in bytes. */
+  /** The length in bytes. */
   get length(): number {
-    return this.bytes.length - PADDING_BYTES;
+    return this.bytes.length;
   }
 
   /**

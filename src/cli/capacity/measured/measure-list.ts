@@ -1,11 +1,19 @@
 import { count, gte, sql } from "drizzle-orm";
 import { orders } from "../../../db/schema.ts";
-import { expandOrders } from "../../../orders/expand-orders.ts";
+import { type Expansion, OrderExpander } from "../../../orders/order-expander.ts";
 import { orderShorthand, SEPARATOR, Shorthand } from "../../../orders/shorthand.ts";
+import { assembleExpansion } from "../../build/expansion.ts";
 import { LIST_PAGE_ORDERS } from "../operations.ts";
 import type { SampleDatabase } from "./sample-database.ts";
 
 const ROUNDS = 15;
+
+/** Node has it, though its types do not. */
+const { WebAssembly } = globalThis as unknown as {
+  WebAssembly: {
+    instantiate(bytes: Uint8Array): Promise<{ instance: { exports: Expansion } }>;
+  };
+};
 
 /** What a page of the list of orders takes. */
 export interface ListFigures {
@@ -19,6 +27,8 @@ export interface ListFigures {
 
 /** Reads the first page of a list that has as many orders, again and again. */
 export async function measureList(database: SampleDatabase): Promise<ListFigures> {
+  const { instance } = await WebAssembly.instantiate(await assembleExpansion());
+  const expander = new OrderExpander(instance.exports);
   const page = database.orm
     .select({ shorthand: orderShorthand.as("shorthand") })
     .from(orders)
@@ -32,7 +42,7 @@ export async function measureList(database: SampleDatabase): Promise<ListFigures
   const write = () => {
     const [[, joined] = []] = JSON.parse(text) as [number, string][];
     const shorthand = Shorthand.fromText(joined ?? "");
-    return expandOrders(shorthand, 0, shorthand.length, "[", "]");
+    return expander.expand(shorthand, 0, shorthand.length, { opening: "[", closing: "]" });
   };
   return {
     listedOrderBytes: write().length / LIST_PAGE_ORDERS,
