@@ -4,7 +4,7 @@ import { openOrderDatabase } from "./isolates/order-database.ts";
 import { type CacheFault, type Change, type QueryFault, type Reader, World } from "./isolates/world.ts";
 
 const database = openOrderDatabase();
-const RUNS = 2_000;
+const RUNS = 300;
 
 beforeEach(() => void vi.useFakeTimers({ toFake: ["Date", "setTimeout", "clearTimeout"] }));
 afterEach(() => void vi.useRealTimers());
@@ -27,9 +27,9 @@ const change: fc.Arbitrary<Change> = fc.oneof(
 
 const reader: fc.Arbitrary<Reader> = fc.record({
   isolate: fc.nat(2),
-  isHead: fc.boolean().map((isHead) => isHead && true),
+  isHead: fc.integer({ min: 0, max: 3 }).map((n) => n === 0),
   tag: fc.option(fc.nat(5), { freq: 3 }),
-  leavesAfter: fc.option(fc.nat(3), { freq: 1, nil: null }).map((n) => (n === 0 ? null : n)),
+  leavesAfter: fc.option(fc.integer({ min: 1, max: 4 }), { freq: 2 }),
 });
 
 const queryFault = fc.oneof(
@@ -83,6 +83,7 @@ test("every whole list is the store at one moment, whatever happens meanwhile", 
     }),
     { numRuns: RUNS },
   );
+  console.log(total);
   // Each kind of answer is common enough to be looked at.
   for (const count of Object.values(total)) expect(count).toBeGreaterThan(RUNS / 20);
 }, 120_000);
