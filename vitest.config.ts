@@ -8,7 +8,8 @@ await buildAll();
 /** Tests of pure code, which needs no platform. */
 const CORE_TESTS = [
   "test/config.test.ts",
-  "test/db/coalesced-read.test.ts",
+  "test/db/batched-query.test.ts",
+  "test/orders/*.core.test.ts",
   "test/faults/isolates/*.test.ts",
   // Those of the Durable Object run with all others inside workerd.
   "test/rate-limit/!(durable-object*).test.ts",

@@ -1,6 +1,5 @@
 import type { ApiKey } from "./api-keys/api-key.ts";
 import type { ErrorCode } from "./errors.ts";
-import type { OrderList } from "./orders/order-lists.ts";
 import type { Quota } from "./rate-limit/decision.ts";
 import type { InsuredLimiter } from "./rate-limit/insured-limiter.ts";
 import type { Subject } from "./rate-limit/limiter.ts";
@@ -21,7 +20,5 @@ export interface AppEnv {
     apiKey: ApiKey;
     /** What counts the requests of that key. */
     subject: Subject;
-    /** Reads the list of orders, or goes on with a reading that has begun. */
-    orderList: { read(): Promise<OrderList> };
   };
 }

@@ -7,7 +7,7 @@ import { crossOrigin } from "./cross-origin.ts";
 import { DatabaseUnavailableError } from "./db/availability.ts";
 import { ApiError, quote, writeError } from "./errors.ts";
 import { logEvent } from "./log.ts";
-import { readOrderListAhead } from "./orders/read-ahead.ts";
+import { listRoute } from "./orders/list-route.ts";
 import { orderRoutes } from "./orders/routes.ts";
 import { Outage } from "./outage.ts";
 import { announceQuota } from "./rate-limit/announce-quota.ts";
@@ -36,7 +36,7 @@ export function createApp(config: Config): Hono<AppEnv> {
       crossOrigin(config.corsOrigins),
       authenticate(directory),
     )
-    .get("/store/orders", readOrderListAhead(config))
+    .route("/store/orders", listRoute(config))
     .use(enforceLimits)
     .route("/store/orders", orderRoutes(config));
 

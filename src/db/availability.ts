@@ -18,16 +18,23 @@ const STATEMENT_FAULT =
 const BUSY = /SQLITE_BUSY|SQLITE_LOCKED|database is locked|Failed to get session commit token/;
 
 /**
- * Asks the database, again after a pause where it was busy: a busy database has done nothing, so
- * that writes may be repeated too.
+ * Queries the database, and again after a pause while it is busy. A busy database has done nothing,
+ * so writes may be repeated too.
  *
  * @param timeoutMs for all attempts together.
- * @throws {DatabaseUnavailableError} where the database does not answer in time or not at all.
+ * @param isRepeatable whether the query may be repeated after any passing error.
+ * @throws {DatabaseUnavailableError} if the database does not answer in time or not at all.
  */
-export async function queryDatabase<T>(timeoutMs: number, query: () => Promise<T>): Promise<T> {
+export async function queryDatabase<T>(
+  timeoutMs: number,
+  query: () => Promise<T>,
+  { isRepeatable = false } = {},
+): Promise<T> {
+  const passes = (error: unknown) =>
+    isRepeatable ? !isStatementFault(error) : BUSY.test(messages(error));
   const attempts = query().catch((error: unknown) => {
-    if (!BUSY.test(messages(error))) throw error;
-    return repeatWhileBusy(query, error, timeoutMs);
+    if (!passes(error)) throw error;
+    return repeat(query, error, { timeoutMs, passes });
   });
   try {
     return await withDeadline(attempts, timeoutMs);
@@ -37,10 +44,10 @@ export async function queryDatabase<T>(timeoutMs: number, query: () => Promise<T
   }
 }
 
-function repeatWhileBusy<T>(
+function repeat<T>(
   query: () => Promise<T>,
   error: unknown,
-  timeoutMs: number,
+  { timeoutMs, passes }: { timeoutMs: number; passes: (error: unknown) => boolean },
 ): Promise<T> {
   // The first attempt is the one that has failed.
   return pRetry((attempt) => (attempt === 1 ? Promise.reject(error) : query()), {
@@ -49,7 +56,7 @@ function repeatWhileBusy<T>(
     maxTimeout: 500,
     randomize: true,
     maxRetryTime: timeoutMs,
-    shouldRetry: (context) => BUSY.test(messages(context.error)),
+    shouldRetry: (context) => passes(context.error),
   });
 }
 

@@ -1,51 +1,4 @@
-import { sql } from "drizzle-orm";
-import { orders } from "../db/schema.ts";
-import { JSON_MEMBERS, MAX_ORDER_BYTES } from "./order-json.ts";
-
-/** Stands between two orders in shorthand. */
-const SEPARATOR = "i";
-
-const JSON_START = `{${JSON_MEMBERS.id}`;
-
-/** What letters that come before a value are written out as: as nothing, where the value is missing. */
-const PIECES_OF_VALUES = {
-  p: JSON_MEMBERS.petId,
-  q: JSON_MEMBERS.quantity,
-  s: JSON_MEMBERS.shipDate,
-};
-
-/** What all other letters of the shorthand are written out as, those of a date included. */
-const PIECES = {
-  [SEPARATOR]: `,${JSON_START}`,
-  T: "T",
-  Z: `Z${JSON_MEMBERS.afterShipDate}`,
-  t: `${JSON_MEMBERS.complete}}`,
-  f: `${JSON_MEMBERS.incomplete}}`,
-  n: `${JSON_MEMBERS.neither}}`,
-};
-
-/**
- * SQL for an order in shorthand: its JSON text with a letter for each piece that recurs. A result of
- * D1's is written as JSON text and parsed again on its way to the Worker; a text of half the length,
- * without a quote that would have to be escaped, takes half the time. `concat` takes a missing value
- * as an empty text.
- */
-export const orderShorthand = sql<string>`concat(${orders.id}, 'p', ${orders.petId}, 'q', ${orders.quantity}, 's', ${orders.shipDate},
-  CASE ${orders.complete} WHEN 1 THEN 't' WHEN 0 THEN 'f' ELSE 'n' END)`;
-
-/** SQL that joins orders, of which a subquery has named the shorthand `shorthand`. */
-export const joinedShorthand = sql<string | null>`group_concat(shorthand, '${sql.raw(SEPARATOR)}')`;
-
-/** The id of the last of those orders, which is the greatest where they are in order. */
-export function lastIdIn(shorthand: string): bigint {
-  const start = shorthand.lastIndexOf(SEPARATOR) + 1;
-  return BigInt(shorthand.slice(start, shorthand.indexOf("p", start)));
-}
-
-/** The length of the longest order in shorthand, with the separator. */
-export const MAX_SHORTHAND_BYTES =
-  "i-9223372036854775808p-9223372036854775808q-9223372036854775808s0000-00-00T00:00:00.000Zn"
-    .length;
+import { PIECES, PIECES_OF_VALUES, SEPARATOR, type Shorthand } from "./shorthand.ts";
 
 /** What `expand-orders.wat` exports; addresses are in bytes. */
 export interface Expansion {
@@ -53,13 +6,13 @@ export interface Expansion {
   expand(read: number, end: number, write: number, pieces: number): number;
 }
 
-/** Which part of a JSON array a run of orders is. */
-export interface ArrayPart {
-  readonly isFirst: boolean;
-  readonly isLast: boolean;
+/** What precedes the first order and follows the last one. */
+export interface ArrayEnds {
+  readonly opening: "[" | ",";
+  readonly closing: "]" | "";
 }
 
-/** Where the memory of the expansion has what. */
+/** Addresses in the memory of the expansion. */
 const PIECES_AT = 0;
 const PIECE_BYTES = 32;
 const LENGTH_BEFORE_VALUE_AT = 24;
@@ -70,9 +23,17 @@ const SHORTHAND_AT = PIECES_AT + 128 * PIECE_BYTES;
 const SLACK_BYTES = 32;
 const MEMORY_PAGE_BYTES = 65_536;
 
+/**
+ * The most bytes of JSON for a byte of shorthand. `i1p1q1sf` is the worst: 8 bytes become
+ * `,{"id":1,"petId":1,"quantity":1,"complete":false}`.
+ */
+const MAX_GROWTH = 7;
+
+const FIRST_PIECE = PIECES[SEPARATOR].slice(1);
+
 const encoder = new TextEncoder();
 
-/** Writes out orders in shorthand as JSON. Its memory is kept, because it costs more to get than to fill. */
+/** Writes out orders in shorthand as JSON. Keeps its memory, because allocating it takes longer than filling it. */
 export class OrderExpander {
   readonly #expansion: Expansion;
 
@@ -83,31 +44,30 @@ export class OrderExpander {
   }
 
   /**
-   * Writes out orders in shorthand as a part of a JSON array.
+   * Writes orders as JSON objects, separated by commas.
    *
-   * @param shorthand of whole orders, the separator between them; empty where there is none.
-   * @param count how many they are.
+   * @param start the first byte of an order.
+   * @param end the end of an order, as `sliceEnd` returns it.
    */
   expand(
-    shorthand: string,
-    count: number,
-    { isFirst, isLast }: ArrayPart,
+    { bytes }: Shorthand,
+    start: number,
+    end: number,
+    { opening, closing }: ArrayEnds,
   ): Uint8Array<ArrayBuffer> {
-    const shorthandEnd = SHORTHAND_AT + shorthand.length;
-    const start = shorthandEnd + SLACK_BYTES;
-    const memory = this.#memory(start + count * MAX_ORDER_BYTES + SLACK_BYTES);
+    const shorthandEnd = SHORTHAND_AT + end - start;
+    const jsonAt = shorthandEnd + SLACK_BYTES;
+    const maxJsonBytes = FIRST_PIECE.length + (end - start) * MAX_GROWTH;
+    const memory = this.#memory(jsonAt + maxJsonBytes + SLACK_BYTES);
     const write = (text: string, at: number) =>
       at + encoder.encodeInto(text, memory.subarray(at)).written;
 
-    write(shorthand, SHORTHAND_AT);
-    let end = start;
-    if (isFirst) end = write("[", end);
-    if (count > 0) {
-      end = write(isFirst ? JSON_START : `,${JSON_START}`, end);
-      end = this.#expansion.expand(SHORTHAND_AT, shorthandEnd, end, PIECES_AT);
-    }
-    if (isLast) end = write("]", end);
-    return memory.slice(start, end);
+    memory.set(bytes.subarray(start, end), SHORTHAND_AT);
+    // The expansion looks at the byte after the last letter.
+    memory[shorthandEnd] = 0;
+    const ordersAt = write(opening + FIRST_PIECE, jsonAt);
+    const ordersEnd = this.#expansion.expand(SHORTHAND_AT, shorthandEnd, ordersAt, PIECES_AT);
+    return memory.slice(jsonAt, write(closing, ordersEnd));
   }
 
   #set(letter: string, piece: string, lengthBeforeLetter: number): void {

@@ -1,147 +1,261 @@
-import { CoalescedRead } from "../db/coalesced-read.ts";
-import { cachedOrderList, cacheOrderList, dropCachedOrderList } from "./order-list-cache.ts";
-import { orderListStream } from "./order-list-stream.ts";
-import type { OrderPage, OrderPages } from "./order-pages.ts";
+import { queryDatabase } from "../db/availability.ts";
+import { BatchedQuery } from "../db/batched-query.ts";
+import { ApiError } from "../errors.ts";
+import { listStream, StalledReaderError } from "./list-stream.ts";
+import { listText } from "./list-text.ts";
+import { ListsUnderWay } from "./lists-under-way.ts";
+import type { Manifest, Segment } from "./manifest.ts";
+import type { OrderExpander } from "./order-expander.ts";
+import { type CacheStore, openSegmentCache, SegmentCache } from "./segment-cache.ts";
+import { SegmentMemory } from "./segment-memory.ts";
+import type { Shorthand } from "./shorthand.ts";
+import { readSnapshot, type SegmentTexts, type Snapshot } from "./segment-query.ts";
+import { ListMovedError, SegmentSource } from "./segment-source.ts";
 
-/** After this time an isolate offers the cache a version once more that it has not taken. */
-const CACHE_RETRY_MS = 600_000;
+/** Sizes of an isolate's lists, which tests make small. */
+export interface ListSizes {
+  /** Snapshot queries that run at once, so that an unchanged list costs the database little. */
+  readonly concurrency: number;
+  /** If at most this many segments are missing, they are read in one transaction with the manifest. */
+  readonly missingWithManifest: number;
+  /** Segments that a list reads in one query. */
+  readonly groupSegments: number;
+  /** The shorthand that is expanded at once, of some 2,000 orders: small, so that many lists fit. */
+  readonly sliceBytes: number;
+  /** Of 1,000 cache calls that the platform allows an invocation. */
+  readonly cacheCalls: number;
+  /** A longer list would exceed the 1,000 database queries that the platform allows an invocation. */
+  readonly maxSegments: number;
+  readonly underWayBytes: number;
+  readonly stallMs: number;
+}
 
-/** So many requests of an isolate ask for the version at once, so that an unchanged list costs the database little. */
-const VERSION_CONCURRENCY = 4;
+const DEFAULT_SIZES: ListSizes = {
+  concurrency: 4,
+  missingWithManifest: 16,
+  groupSegments: 4,
+  sliceBytes: 96 * 1_024,
+  cacheCalls: 800,
+  maxSegments: 3_600,
+  underWayBytes: 32 * 2 ** 20,
+  stallMs: 60_000,
+};
+
+/** The shorthand of an ordinary order, in bytes; its JSON is twice as long. */
+const ORDER_BYTES = 48;
+
+/** Events that an operator may have to look into. */
+export type ListEvent =
+  /** The list broke off because the orders changed while it was sent. */
+  | "order_list_moved"
+  /** The list broke off because the client took nothing of it for too long. */
+  | "order_list_stalled"
+  /** The list broke off for another reason. */
+  | "order_list_broken"
+  /** Refused, because the lists that are being sent take all the memory that they may take. */
+  | "order_lists_too_many"
+  /** Refused, because the store has too many orders. */
+  | "order_list_too_long";
+
+/** The request that a list is read for. */
+export interface ListRequest {
+  readonly database: D1Database;
+  /** Versions that the caller has, or `"*"` for whichever there is. */
+  readonly knownVersions: readonly string[] | "*";
+  /** Whether the caller asked for the version alone. */
+  readonly isHead: boolean;
+  readonly log: (event: ListEvent, error?: unknown) => void;
+  readonly waitUntil: (promise: Promise<unknown>) => void;
+}
 
 /** The list of orders at one version. */
 export interface OrderList {
   readonly version: string;
   /** Whether the caller has this version. */
   readonly isKnown: boolean;
-  /** A JSON array; `null` where the caller knows the version or asked for nothing else. */
-  readonly body: Uint8Array<ArrayBuffer> | ReadableStream<Uint8Array> | null;
-}
-
-/** The request that a list is read for. */
-export interface ListRequest {
-  /** Versions that the caller has, or `"*"` for whichever there is. */
-  readonly knownVersions: readonly string[] | "*";
-  /** Whether the caller asked for the version alone. */
-  readonly isHead: boolean;
-  /** Is told why a list broke off midway. */
-  readonly onBroken: (error: unknown) => void;
-  readonly waitUntil: (promise: Promise<unknown>) => void;
+  /** A JSON array; `null` if the caller has the version or asked for nothing else. */
+  readonly body: Uint8Array<ArrayBuffer> | ReadableStream<Uint8Array> | "[]" | null;
 }
 
 /**
- * Reads the list of orders at the cost of what changed: while its version stands in the database, a
- * list of one page is served from the isolate's memory and a longer one from the data centre's
- * cache.
+ * Reads the list of orders at the cost of what changed. An unchanged list costs one row. After a
+ * change, the manifest and the segments that changed are read, in one round trip.
+ *
+ * Everything that outlives a request here is immutable and named by its version: a missing manifest
+ * or segment is only ever read again.
  */
 export class OrderLists {
-  readonly #version: CoalescedRead<string>;
-  #short: { readonly version: string; readonly json: Uint8Array<ArrayBuffer> } | null = null;
-  /** The version that the cache is known to have. */
-  #cachedVersion: string | null = null;
-  /** Whether the last reading met a version that was known already. */
-  #isSteady = false;
-  #offer = { version: "", atMs: 0, isOpen: false };
+  readonly #timeoutMs: number;
+  readonly #expander: OrderExpander;
+  readonly #openCache: () => Promise<CacheStore>;
+  readonly #sizes: ListSizes;
+  readonly #snapshots: BatchedQuery<readonly string[] | null, Snapshot>;
+  readonly #underWay: ListsUnderWay;
+  readonly #memory: SegmentMemory;
+  #manifest: Manifest | null = null;
 
-  /** @param timeoutMs within which a query of the pages ends. */
-  constructor(timeoutMs: number) {
-    this.#version = new CoalescedRead({ concurrency: VERSION_CONCURRENCY, timeoutMs });
+  /** @param timeoutMs time in milliseconds within which a query settles. */
+  constructor(
+    timeoutMs: number,
+    expander: OrderExpander,
+    {
+      openCache = openSegmentCache,
+      memory = new SegmentMemory(),
+      sizes = {},
+    }: {
+      readonly openCache?: () => Promise<CacheStore>;
+      readonly memory?: SegmentMemory;
+      readonly sizes?: Partial<ListSizes>;
+    } = {},
+  ) {
+    this.#timeoutMs = timeoutMs;
+    this.#expander = expander;
+    this.#openCache = openCache;
+    this.#memory = memory;
+    this.#sizes = { ...DEFAULT_SIZES, ...sizes };
+    this.#snapshots = new BatchedQuery({ concurrency: this.#sizes.concurrency, timeoutMs });
+    this.#underWay = new ListsUnderWay(this.#sizes.underWayBytes, this.#sizes.stallMs);
   }
 
-  /** @throws {DatabaseUnavailableError} */
-  async read(pages: OrderPages, request: ListRequest): Promise<OrderList> {
+  /**
+   * Reads what the request needs of the list before it can be answered.
+   *
+   * @throws {DatabaseUnavailableError}
+   */
+  read(request: ListRequest): Promise<Snapshot> {
+    const { knownVersions, isHead, waitUntil } = request;
+    const known = isHead || knownVersions === "*" ? null : knownVersions;
+    return this.#snapshots.read(known, (keys) => this.#query(request, keys), waitUntil);
+  }
+
+  /**
+   * Returns the list that a request is answered with.
+   *
+   * @throws {ApiError} if the list is too long, or too many lists are being sent.
+   */
+  answer({ version, manifest, texts }: Snapshot, request: ListRequest): OrderList {
     const { knownVersions, isHead } = request;
-    if (isHead || knownVersions === "*") {
-      const version = await this.#readVersion(pages, request);
-      const isKnown = knownVersions === "*" || knownVersions.includes(version);
-      return { version, isKnown, body: null };
-    }
-    const first = await this.#first(pages, request, knownVersions);
-    const { version } = first;
-    if (knownVersions.includes(version)) return { version, isKnown: true, body: null };
-    if (this.#short?.version === version) return whole(version, this.#short.json);
-    if (this.#cachedVersion !== version) return this.#build(pages, first, request);
-
-    const cached = await cachedOrderList(version);
-    if (cached !== null) return whole(version, cached);
-    this.#cachedVersion = null; // The cache has let it go, and no page of it has been read.
-    return this.#build(pages, await pages.first(), request);
+    const isKnown = knownVersions === "*" || knownVersions.includes(version);
+    if (isKnown || isHead) return { version, isKnown, body: null };
+    if (manifest === null) throw new Error("A list was needed, and its manifest was not read.");
+    return { version, isKnown, body: this.#body(manifest, texts, request) };
   }
 
-  /**
-   * Reads the first page, unless its version is known to the caller or kept here. While a list stays
-   * as it is the version alone is asked for, which costs the database less.
-   */
-  async #first(
-    pages: OrderPages,
+  async #query(
     request: ListRequest,
-    knownVersions: readonly string[],
-  ): Promise<OrderPage> {
-    const kept = [this.#short?.version, this.#cachedVersion].filter((version) => version != null);
-    const known = [...new Set([...knownVersions, ...kept])];
-    if (this.#isSteady) {
-      const version = await this.#readVersion(pages, request);
-      if (known.includes(version)) return { version, json: new Uint8Array(), nextId: null };
-    }
-    const first = await pages.first(known);
-    this.#isSteady = known.includes(first.version);
-    return first;
-  }
-
-  #readVersion(pages: OrderPages, { waitUntil }: ListRequest): Promise<string> {
-    return this.#version.read(() => pages.version(), waitUntil);
-  }
-
-  async #build(pages: OrderPages, first: OrderPage, request: ListRequest): Promise<OrderList> {
-    const { version } = first;
-    if (first.nextId === null) {
-      this.#short = first;
-      return whole(version, first.json);
-    }
-    const cached = this.#isBeingCached(version) ? null : await cachedOrderList(version);
-    if (cached !== null) {
-      this.#cachedVersion = version;
-      return whole(version, cached);
-    }
-    const { onBroken, waitUntil } = request;
-    const onEnd = (isOneVersion: boolean) => {
-      if (isOneVersion && this.#isToBeCached(version)) waitUntil(this.#cache(pages, version));
+    keys: readonly (readonly string[] | null)[],
+  ): Promise<Snapshot> {
+    const held = this.#manifest;
+    // Without its first segment, it is read again: the answer then begins after one round trip.
+    const firstVersion = held?.segments[0]?.version ?? "";
+    const usable = this.#memory.get(firstVersion) === undefined ? null : held;
+    const possessions = {
+      listVersions: versionsThatSuffice(keys, usable),
+      segmentVersions: JSON.stringify([...this.#memory.versions()]),
+      maxMissing: this.#sizes.missingWithManifest,
     };
-    return whole(version, orderListStream(pages, first, { onBroken, onEnd }));
+    const { database } = request;
+    const read = () => readSnapshot(database, possessions);
+    const { version, manifest, texts } = await queryDatabase(this.#timeoutMs, read);
+    if (manifest !== null) this.#keep(manifest, texts, request);
+    return { version, manifest: manifest ?? (held?.version === version ? held : null), texts };
   }
 
-  #isBeingCached(version: string): boolean {
-    return this.#offer.isOpen && this.#offer.version === version;
-  }
-
-  #isToBeCached(version: string): boolean {
-    return this.#offer.version !== version || Date.now() - this.#offer.atMs >= CACHE_RETRY_MS;
-  }
-
-  /**
-   * Reads the list once more, into the cache, after it was sent: so no caller waits for the cache,
-   * and one who leaves does not break off what the next will use.
-   */
-  async #cache(pages: OrderPages, version: string): Promise<void> {
-    const offer = { version, atMs: Date.now(), isOpen: true };
-    this.#offer = offer;
-    try {
-      await scheduler.wait(0); // A local database shares our thread: the end of the list leaves first.
-      const first = await pages.first();
-      if (first.version !== version) return;
-      const list = orderListStream(pages, first, { oneVersionOnly: true });
-      if (!(await cacheOrderList(version, list))) return;
-    } catch {
-      return; // The list was sent; that it is not cached costs the next one time, nothing else.
-    } finally {
-      offer.isOpen = false;
+  #keep(manifest: Manifest, texts: SegmentTexts, request: ListRequest): void {
+    this.#manifest = manifest;
+    this.#memory.renew(manifest);
+    const cache = this.#cacheFor(request);
+    for (const [version, shorthand] of texts) {
+      this.#memory.add(version, shorthand);
+      cache.put(version, shorthand);
     }
-    const earlier = this.#cachedVersion;
-    this.#cachedVersion = version;
-    if (earlier !== null && earlier !== version) await dropCachedOrderList(earlier);
+  }
+
+  #body(
+    { segments }: Manifest,
+    texts: SegmentTexts,
+    request: ListRequest,
+  ): NonNullable<OrderList["body"]> {
+    const { maxSegments, sliceBytes, stallMs } = this.#sizes;
+    const [first] = segments;
+    if (segments.length === 1 && first !== undefined) {
+      const shorthand = texts.get(first.version) ?? this.#memory.get(first.version);
+      if (shorthand !== undefined && shorthand.length <= sliceBytes) {
+        return this.#shortList(shorthand);
+      }
+    }
+    if (segments.length > maxSegments) throw refusal(request, "order_list_too_long");
+    const reservation = this.#underWay.reserve(this.#bytesToHold(segments));
+    if (reservation === null) throw refusal(request, "order_lists_too_many");
+    const source = new SegmentSource({
+      database: request.database,
+      timeoutMs: this.#timeoutMs,
+      memory: this.#memory,
+      cache: this.#cacheFor(request),
+      texts,
+    });
+    return listStream(listText(segments, source, this.#expander, this.#sizes), {
+      stallMs,
+      onProgress: reservation.progressed,
+      onEnd(error) {
+        reservation.release();
+        if (error !== undefined) request.log(eventOf(error), error);
+      },
+    });
+  }
+
+  /** One piece of JSON, and two groups of segments if memory does not hold all segments anyway. */
+  #bytesToHold(segments: readonly Segment[]): number {
+    const { groupSegments, sliceBytes } = this.#sizes;
+    const counts = segments.map(({ count }) => count);
+    const orders = counts.reduce((sum, count) => sum + count, 0);
+    if (this.#memory.holds(orders * ORDER_BYTES)) return 2 * sliceBytes;
+    return 2 * sliceBytes + 2 * groupSegments * Math.max(...counts) * ORDER_BYTES;
+  }
+
+  #shortList(shorthand: Shorthand): Uint8Array<ArrayBuffer> | "[]" {
+    if (shorthand.length === 0) return "[]";
+    return this.#expander.expand(shorthand, 0, shorthand.length, { opening: "[", closing: "]" });
+  }
+
+  #cacheFor({ waitUntil }: ListRequest): SegmentCache {
+    return new SegmentCache(this.#openCache, this.#sizes.cacheCalls, waitUntil);
   }
 }
 
-function whole(version: string, body: NonNullable<OrderList["body"]>): OrderList {
-  return { version, isKnown: false, body };
+/** The list versions that every one of these requests knows, or that the isolate has a manifest of. */
+function versionsThatSuffice(
+  requests: readonly (readonly string[] | null)[],
+  held: Manifest | null,
+): readonly string[] | null {
+  const needy = requests.filter((known) => known !== null);
+  if (needy.length === 0) return null;
+  const [first = [], ...others] = needy.map((known) => new Set(known));
+  const common = [...first].filter((version) => others.every((known) => known.has(version)));
+  return held === null ? common : [...common, held.version];
+}
+
+function eventOf(error: unknown): ListEvent {
+  if (error instanceof ListMovedError) return "order_list_moved";
+  if (error instanceof StalledReaderError) return "order_list_stalled";
+  return "order_list_broken";
+}
+
+const REFUSALS = {
+  order_lists_too_many: {
+    message:
+      "The service is sending too many long lists at the moment. Repeat the request after the time in Retry-After.",
+    retryAfter: "5",
+  },
+  order_list_too_long: {
+    message:
+      "The store has more orders than the service can list in one answer. Tell the operator of the service; repeating the request helps only once there are fewer orders.",
+    retryAfter: "3600",
+  },
+} as const;
+
+function refusal(request: ListRequest, event: keyof typeof REFUSALS): ApiError {
+  const { message, retryAfter } = REFUSALS[event];
+  request.log(event);
+  return new ApiError("service_unavailable", message, { "Retry-After": retryAfter });
 }

@@ -6,15 +6,9 @@ import { methodNotAllowed } from "../method-not-allowed.ts";
 import { cancelOrder } from "./cancel-order.ts";
 import { orderIdSchema } from "./order.ts";
 
-/** `listOrders` and `cancelOrder` (specification, section Endpoints). */
+/** `cancelOrder`, and the methods that the paths of orders do not have. */
 export function orderRoutes({ databaseTimeoutMs }: Config) {
   return new Hono<AppEnv>()
-    .get("/", async (c) => {
-      const { version, isKnown, body } = await c.get("orderList").read();
-      const headers = { ETag: `"${version}"`, "Cache-Control": "private, no-cache" };
-      if (isKnown) return new Response(null, { status: 304, headers });
-      return new Response(body, { headers: { ...headers, "Content-Type": "application/json" } });
-    })
     .all("/", methodNotAllowed("GET, HEAD"))
     .delete("/:orderId", async (c) => {
       const text = c.req.param("orderId");

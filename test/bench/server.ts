@@ -38,7 +38,7 @@ export class Server implements AsyncDisposable {
   /** Changes the version of the list of orders and nothing else. */
   async changeOrderList(): Promise<void> {
     const database = await this.#miniflare.getD1Database("DB");
-    await database.exec("UPDATE orders SET quantity = quantity WHERE id = 2");
+    await database.exec("UPDATE orders SET quantity = coalesce(quantity, 0) + 1 WHERE id = 2");
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

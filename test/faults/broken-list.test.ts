@@ -1,8 +1,8 @@
+import { env } from "cloudflare:workers";
 import { beforeEach, expect, test, vi } from "vitest";
-import { PAGE_ORDERS } from "../../src/orders/order-pages.ts";
 import { quotaOf } from "../fixtures/answer.ts";
 import { createApiKey } from "../fixtures/api-key-fixture.ts";
-import { placeManyOrders } from "../fixtures/order-fixture.ts";
+import { cutIntoSegments, placeManyOrders } from "../fixtures/order-fixture.ts";
 import { type Send, startService } from "../fixtures/service.ts";
 import { fail, HANG, type Outcome, PASS } from "./fault-script.ts";
 import { type FaultyDatabase, faultyDatabase } from "./faulty-bindings.ts";
@@ -10,7 +10,8 @@ import { type LogLine, readLog } from "./log-lines.ts";
 
 const LIST = "/v1/store/orders";
 const LOST = fail("D1_ERROR: Network connection lost.");
-const COUNT = 2 * PAGE_ORDERS + 3;
+/** In 20 segments: the first is read with the manifest, the others four at a time. */
+const COUNT = 40;
 
 let line: FaultyDatabase;
 let service: Send;
@@ -24,6 +25,7 @@ beforeEach(async () => {
   service = startService({ DATABASE_TIMEOUT_MS: "500" }, { DB: line.database });
   ({ id: keyId, key } = await createApiKey());
   await placeManyOrders(COUNT);
+  await cutIntoSegments(2);
   await service("/v1/nothing", { key });
 });
 
@@ -40,10 +42,9 @@ async function readBody(response: Response): Promise<{ text: string; isBroken: b
 }
 
 test.each<[string, Outcome[]]>([
-  ["its second page fails", [PASS, LOST]],
-  ["its last page fails", [PASS, PASS, LOST]],
-  ["its second page is silent", [PASS, HANG]],
-  ["its second page is a fault of ours", [PASS, fail("D1_ERROR: no such column: SQLITE_ERROR")]],
+  ["its second query is silent", [PASS, HANG]],
+  ["its last query is silent", [PASS, PASS, PASS, PASS, PASS, HANG]],
+  ["its second query is a fault of ours", [PASS, fail("D1_ERROR: no such column: SQLITE_ERROR")]],
 ])("a list breaks off so that it does not parse where %s", async (_, outcomes) => {
   line.script.next(...outcomes);
   const response = await service(LIST, { key });
@@ -69,7 +70,38 @@ test.each<[string, Outcome[]]>([
   expect(whole.map(({ id }) => id)).toStrictEqual(Array.from({ length: COUNT }, (__, n) => n + 1));
 });
 
-test("a list whose pages are late for a moment is whole", async () => {
+test("a list breaks off where the database stays away", async () => {
+  const response = await service(LIST, { key });
+  line.script.always(LOST);
+  expect((await readBody(response)).isBroken).toBe(true);
+  expect(log()).toMatchObject([{ event: "order_list_broken", keyId }]);
+});
+
+test("a list whose later queries fail in passing is whole", async () => {
+  line.script.next(PASS, LOST, PASS, LOST, LOST, PASS);
+  const response = await service(LIST, { key });
+  expect((await response.json()) as unknown[]).toHaveLength(COUNT);
+  expect(log()).toStrictEqual([]);
+});
+
+test("a list breaks off where the orders change ahead of it, and is whole when asked again", async () => {
+  const response = await service(LIST, { key });
+  const reader = response.body!.getReader();
+  await reader.read();
+  await env.DB.exec(`UPDATE orders SET quantity = 1 WHERE id = ${COUNT}`);
+  const rest = async () => {
+    while (!(await reader.read()).done);
+  };
+  await expect(rest()).rejects.toThrow();
+  const requestId = response.headers.get("X-Request-Id");
+  expect(log()).toMatchObject([{ event: "order_list_moved", requestId, keyId }]);
+  line.script.calls = 0;
+  const again = (await (await service(LIST, { key })).json()) as unknown[];
+  expect(again).toHaveLength(COUNT);
+  expect(line.script.calls).toBe(1); // The manifest and the few segments that were not read before.
+});
+
+test("a list whose queries are late for a moment is whole", async () => {
   const BUSY = fail("D1_ERROR: database is locked: SQLITE_BUSY");
   line.script.next(BUSY, PASS, BUSY, BUSY, PASS, BUSY);
   const response = await service(LIST, { key });
@@ -77,7 +109,7 @@ test("a list whose pages are late for a moment is whole", async () => {
   expect(log()).toStrictEqual([]);
 });
 
-test("a list whose first page fails is 503 and not 200", async () => {
+test("a list whose first query fails is 503 and not 200", async () => {
   line.script.next(LOST);
   const response = await service(LIST, { key });
   expect(response.status).toBe(503);

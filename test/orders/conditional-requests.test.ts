@@ -1,9 +1,8 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, test } from "vitest";
-import { PAGE_ORDERS } from "../../src/orders/order-pages.ts";
 import { quotaOf } from "../fixtures/answer.ts";
 import { createApiKey } from "../fixtures/api-key-fixture.ts";
-import { placeManyOrders, placeOrder } from "../fixtures/order-fixture.ts";
+import { MAX_SEGMENT_ORDERS, placeManyOrders, placeOrder } from "../fixtures/order-fixture.ts";
 import { send } from "../fixtures/service.ts";
 
 const LIST = "/v1/store/orders";
@@ -115,9 +114,9 @@ describe("If-None-Match", () => {
     expect(await getIf(key, await entityTag(key))).toStrictEqual(NOT_MODIFIED);
   });
 
-  test("holds for a list longer than a page", async () => {
+  test("holds for a list longer than a segment", async () => {
     const { key } = await createApiKey();
-    await placeManyOrders(PAGE_ORDERS + 1);
+    await placeManyOrders(MAX_SEGMENT_ORDERS + 1);
     expect(await getIf(key, await entityTag(key, "GET"))).toStrictEqual(NOT_MODIFIED);
   });
 });

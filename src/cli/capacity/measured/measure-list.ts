@@ -1,11 +1,7 @@
-import { count, gte } from "drizzle-orm";
+import { count, gte, sql } from "drizzle-orm";
 import { orders } from "../../../db/schema.ts";
-import {
-  type Expansion,
-  joinedShorthand,
-  OrderExpander,
-  orderShorthand,
-} from "../../../orders/order-expander.ts";
+import { type Expansion, OrderExpander } from "../../../orders/order-expander.ts";
+import { orderShorthand, SEPARATOR, Shorthand } from "../../../orders/shorthand.ts";
 import { assembleExpansion } from "../../build/expansion.ts";
 import { LIST_PAGE_ORDERS } from "../operations.ts";
 import type { SampleDatabase } from "./sample-database.ts";
@@ -40,12 +36,13 @@ export async function measureList(database: SampleDatabase): Promise<ListFigures
     .orderBy(orders.id)
     .limit(LIST_PAGE_ORDERS)
     .as("page");
-  const query = database.orm.select({ count: count(), text: joinedShorthand }).from(page).toSQL();
+  const query = database.orm.select({ count: count(), text: sql`group_concat(shorthand, ${SEPARATOR})` }).from(page).toSQL();
   const read = () => JSON.stringify(database.run(query));
   const text = read();
   const write = () => {
-    const [[orderCount, shorthand] = []] = JSON.parse(text) as [number, string][];
-    return expander.expand(shorthand ?? "", orderCount ?? 0, { isFirst: true, isLast: true });
+    const [[, joined] = []] = JSON.parse(text) as [number, string][];
+    const shorthand = Shorthand.fromText(joined ?? "");
+    return expander.expand(shorthand, 0, shorthand.length, { opening: "[", closing: "]" });
   };
   return {
     listedOrderBytes: write().length / LIST_PAGE_ORDERS,

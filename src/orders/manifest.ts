@@ -1,0 +1,27 @@
+/** A part of the id line, with the orders in it. Its version names these orders for ever. */
+export interface Segment {
+  /** The smallest id that belongs to the segment: an int64 in decimal. */
+  readonly firstId: string;
+  readonly version: string;
+  /** At least the number of its orders. */
+  readonly count: number;
+}
+
+/** All segments of the list at one moment, in ascending id. Its version names them for ever. */
+export interface Manifest {
+  readonly version: string;
+  readonly segments: readonly Segment[];
+}
+
+/** Reads a manifest as `segment-query.ts` has SQLite write it. */
+export function parseManifest(version: string, json: string): Manifest {
+  const rows = JSON.parse(json) as [firstId: string, version: string, count: number][];
+  return {
+    version,
+    segments: rows.map(([firstId, segmentVersion, count]) => ({
+      firstId,
+      version: segmentVersion,
+      count,
+    })),
+  };
+}
