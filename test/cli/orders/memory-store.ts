@@ -9,6 +9,8 @@ import { MIGRATION_NAMES } from "../../deploy/fake-d1.ts";
 /** A store in memory, for tests of what SQL does to many orders. */
 export interface MemoryStore extends StoreDatabase {
   readonly sqlite: DatabaseSync;
+  /** Called before each query, but not before those of a transaction. */
+  beforeQuery: () => void;
 }
 
 /** Opens an empty store with all migrations, or a copy of another one that SQLite serialized. */
@@ -23,9 +25,11 @@ export function openMemoryStore(content?: Uint8Array): MemoryStore {
     statement.setReturnArrays(true);
     return statement.all(...(params as SQLInputValue[])) as unknown as unknown[][];
   };
-  return {
+  const store: MemoryStore = {
     sqlite,
+    beforeQuery: () => {},
     orm: drizzle(async (text, params, method) => {
+      store.beforeQuery();
       const rows = rowsOf(text, params);
       return { rows: method === "get" ? (rows[0] as unknown[]) : rows };
     }),
@@ -41,6 +45,7 @@ export function openMemoryStore(content?: Uint8Array): MemoryStore {
     },
     close: async () => sqlite.close(),
   };
+  return store;
 }
 
 /** Imports a file of these lines. */
