@@ -6,6 +6,7 @@ import { storeCommand, type StoreCommandOptions, useDatabase } from "../database
 import { exportToFile, exportToStdout } from "./export.ts";
 import { importOrders } from "./import.ts";
 import { countBytes } from "./progress.ts";
+import { addPurgeCommand } from "./purge-command.ts";
 import type { Exported, ExportOptions } from "./write-orders.ts";
 
 /** What is read from a file at a time. */
@@ -51,7 +52,7 @@ Examples:
 export function ordersProgram(): Command {
   const program = createProgram(
     "npm run orders --",
-    "Import and export the orders of the store.",
+    "Import and export the orders of the store, and purge the record of cancelled ones.",
   ).addHelpText("after", `\nEach command has a --help of its own, with examples.`);
 
   storeCommand(program, "import")
@@ -71,6 +72,7 @@ export function ordersProgram(): Command {
     .addHelpText("after", EXPORT_HELP)
     .option("--one-moment", "export the store as it was at one moment, or fail", false)
     .action(exportAndPrint);
+  addPurgeCommand(program);
   return program;
 }
 
