@@ -6,6 +6,8 @@ import { contents, emptyColumns, tables } from "./table-contents.ts";
 import { KEYS, LISTED, PENDING_ID, SHIPPED_ID, VERSIONS } from "./versions.ts";
 
 const MIGRATIONS = env.TEST_MIGRATIONS;
+/** So many orders need three segments. */
+const MANY = 20_000;
 const NAMES = MIGRATIONS.map(({ name }) => name);
 
 /** Makes the store of the version whose last migration is `name`, with data of every version up to it. */
@@ -57,7 +59,6 @@ describe.each(NAMES)("a store of %s, migrated to the present", (name) => {
   test("has its orders in segments", async () => {
     await createStore(name);
     const isBefore = !(await tables()).some((table) => table.name === "order_segments");
-    const MANY = 20_000;
     await env.DB.prepare(
       `WITH RECURSIVE n (id) AS (SELECT 10 UNION ALL SELECT id + 1 FROM n WHERE id < 9 + ${MANY})
        INSERT INTO orders (id) SELECT id FROM n`,
