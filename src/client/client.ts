@@ -16,10 +16,18 @@ export interface CallOptions {
   readonly signal?: AbortSignal;
 }
 
+export interface ListOptions extends CallOptions {
+  /**
+   * Receives the whole list before the loop gets its first order, and asks again if the list broke off.
+   * The whole list is then in memory, about 250 bytes an order. Default false.
+   */
+  readonly oneMoment?: boolean;
+}
+
 /** All orders. Each iteration sends a request of its own. */
 export interface OrderList extends AsyncIterable<Order> {
   [Symbol.asyncIterator](): AsyncGenerator<Order, void, undefined>;
-  /** All of them at once; a list that breaks off is read again. */
+  /** All of them at once, in memory; a list that breaks off is read again. */
   all(): Promise<Order[]>;
 }
 
@@ -28,15 +36,20 @@ export interface StoreOrdersClient {
    * All orders that were placed and not cancelled, in ascending `id`, one by one as they arrive: a
    * million need no more memory than ten. To leave the loop ends the request.
    *
-   * A list that breaks off ends in a BrokenListError: it never looks whole.
+   * A whole list is the store as it was at one moment. A list that breaks off, because orders changed
+   * while a long one was sent or because the connection ended, throws a BrokenListError: what came is
+   * not the whole list. Read it again, or set `oneMoment` to have that done before the first order.
    *
    * @example
    * for await (const order of client.listOrders()) console.log(order.id, order.quantity);
    *
    * @example
    * const orders = await client.listOrders({ signal: AbortSignal.timeout(60_000) }).all();
+   *
+   * @example
+   * for await (const order of client.listOrders({ oneMoment: true })) await copy(order);
    */
-  listOrders(options?: CallOptions): OrderList;
+  listOrders(options?: ListOptions): OrderList;
 
   /**
    * Cancels an order that has not shipped.
@@ -91,7 +104,7 @@ export function createClient(options: ClientOptions): StoreOrdersClient {
     return { settings, gate, isPaced: settings.pacing, signal };
   };
   return {
-    listOrders: ({ signal } = {}) => orderList(newCall(signal)),
+    listOrders: ({ signal, oneMoment = false } = {}) => orderList(newCall(signal), oneMoment),
     cancelOrder: async (id, { signal } = {}) => cancelOrder(newCall(signal), toOrderId(id)),
     cancelOrders: async (ids, { signal, concurrency, onProgress = () => undefined } = {}) => {
       const distinct = [...new Set(Array.from(ids, toOrderId))];
@@ -101,17 +114,19 @@ export function createClient(options: ClientOptions): StoreOrdersClient {
   };
 }
 
-function orderList(call: Call): OrderList {
+function orderList(call: Call, oneMoment: boolean): OrderList {
   const open = () => send(call, "GET", "", 200);
+  const all = () =>
+    withRetries(call, async () => {
+      const orders: Order[] = [];
+      for await (const order of readOrders(await open(), call.signal)) orders.push(order);
+      return orders;
+    });
   return {
     async *[Symbol.asyncIterator]() {
-      yield* readOrders(await withRetries(call, open), call.signal);
+      if (oneMoment) yield* await all();
+      else yield* readOrders(await withRetries(call, open), call.signal);
     },
-    all: () =>
-      withRetries(call, async () => {
-        const orders: Order[] = [];
-        for await (const order of readOrders(await open(), call.signal)) orders.push(order);
-        return orders;
-      }),
+    all,
   };
 }

@@ -71,7 +71,10 @@ export class TimeoutError extends StoreOrdersError {
   readonly code = "timeout";
 }
 
-/** The list broke off or is malformed: what came of it is not the whole list. */
+/**
+ * The list broke off or is malformed: what came of it is not the whole list. The service breaks a
+ * long list off where orders change while it is sent. Read it again, or set `oneMoment`.
+ */
 export class BrokenListError extends StoreOrdersError {
   override readonly name = "BrokenListError";
   readonly code = "broken_list";

@@ -1,6 +1,7 @@
 export {
   type CallOptions,
   createClient,
+  type ListOptions,
   type OrderList,
   type StoreOrdersClient,
 } from "./client.ts";

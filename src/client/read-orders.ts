@@ -43,7 +43,8 @@ async function nextOrders(
 ): Promise<readonly Order[] | undefined> {
   const broken = (why: string, options?: ErrorOptions): BrokenListError =>
     new BrokenListError(
-      `The list broke off after ${receivedCount} orders: ${why}. Read it again from its beginning.`,
+      `The list broke off after ${receivedCount} orders: ${why}. Orders may have changed while it was ` +
+        "sent. Read it again from its beginning, or set oneMoment to have that done for you.",
       receivedCount,
       answer,
       options,

@@ -65,4 +65,14 @@ export const VERSIONS: Readonly<Record<string, Version>> = {
       "SELECT key_id, day, admitted, refused, strikes, bans, peak_minute, peak_day, per_minute, per_day, reported_at FROM key_usage",
     ],
   },
+  "0003_order_segments.sql": {
+    data: `
+      INSERT INTO cancelled_orders (cancelled_at, id, pet_id, quantity, ship_date, complete)
+        VALUES (1795000000123, 4, -7, 9223372036854775807, '2026-11-20T08:30:00.000Z', 1)`,
+    queries: [
+      "SELECT first_id || '' AS first_id, version, count FROM order_segments ORDER BY order_segments.first_id",
+      "SELECT cancelled_at, id, pet_id, quantity || '' AS quantity, ship_date, complete FROM cancelled_orders",
+      "SELECT changed FROM order_bulk_change",
+    ],
+  },
 };

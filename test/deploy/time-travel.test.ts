@@ -1,7 +1,7 @@
 import { PassThrough } from "node:stream";
 import { text } from "node:stream/consumers";
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
-import { requireConfirmation } from "../../src/cli/time-travel/confirmation.ts";
+import { requireConfirmation } from "../../src/cli/confirmation.ts";
 import { timeTravelProgram } from "../../src/cli/time-travel/program.ts";
 import { runInProcess } from "../cli/in-process.ts";
 import { FakeCloudflare } from "./fake-cloudflare.ts";
@@ -147,14 +147,14 @@ describe("the confirmation", () => {
     ["production\n", false],
     ["y\n", false],
     ["", false],
-  ])("of a restoration of staging by %j: %j", async (typed, isConfirmed) => {
+  ])("of a change of staging by %j: %j", async (typed, isConfirmed) => {
     const input = Object.assign(new PassThrough(), { isTTY: true });
     const output = new PassThrough();
     input.end(typed);
-    const asked = requireConfirmation("staging", "bookmark-1", { input, output });
+    const asked = requireConfirmation("staging", "This deletes 3 orders.", { input, output });
     if (isConfirmed) await asked;
     else await expect(asked).rejects.toThrow("not confirmed: nothing was changed");
     output.end();
-    expect(await text(output)).toContain("puts the database of staging back to bookmark-1");
+    expect(await text(output)).toMatch(/^This deletes 3 orders\.\nType staging /);
   });
 });

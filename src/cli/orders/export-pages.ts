@@ -1,5 +1,5 @@
-import { gte, ne, sql } from "drizzle-orm";
-import { orders } from "../../db/schema.ts";
+import { gte, sql } from "drizzle-orm";
+import { orderList, orders } from "../../db/schema.ts";
 import { INT64_MAX, INT64_MIN } from "../../orders/int64.ts";
 import { MAX_ORDER_BYTES, orderJsonMembers } from "../../orders/order-json.ts";
 import type { StoreDatabase } from "../database/database.ts";
@@ -14,20 +14,19 @@ export interface ExportPage {
   /** One JSON object a line, each line ended. */
   readonly lines: string;
   readonly count: number;
+  /** The version of the whole list when this page was read. */
+  readonly listVersion: string;
 }
 
 /** How many orders an export has. */
 export async function countOrders({ orm }: StoreDatabase): Promise<number> {
-  const [row] = await orm
-    .select({ count: sql<number>`count(*)`.as("count") })
-    .from(orders)
-    .where(ne(orders.status, "cancelled"));
+  const [row] = await orm.select({ count: sql<number>`count(*)`.as("count") }).from(orders);
   return row?.count ?? 0;
 }
 
 /**
- * Reads all orders that are not cancelled, in ascending id, as newline-delimited JSON (contract,
- * section 6). An order that changes meanwhile is exported as it was before or after.
+ * Reads all orders, in ascending id, as newline-delimited JSON. The pages are of one moment if they
+ * all have the same list version.
  */
 export async function* exportPages({ orm }: StoreDatabase): AsyncGenerator<ExportPage> {
   let firstId = INT64_MIN;
@@ -40,7 +39,7 @@ export async function* exportPages({ orm }: StoreDatabase): AsyncGenerator<Expor
         ),
       })
       .from(orders)
-      .where(sql`${gte(orders.id, firstId)} AND ${ne(orders.status, "cancelled")}`)
+      .where(gte(orders.id, firstId))
       .orderBy(orders.id)
       .limit(PAGE_ORDERS)
       .as("page");
@@ -48,13 +47,19 @@ export async function* exportPages({ orm }: StoreDatabase): AsyncGenerator<Expor
       .select({
         count: sql<number>`count(*)`.as("count"),
         last: sql<string | null>`max(${page.id}) || ''`.as("last"),
-        lines: sql<string | null>`group_concat(${page.json}, char(10))`.as("lines"),
+        lines: sql<string>`ifnull(group_concat(${page.json}, char(10)) || char(10), '')`.as(
+          "lines",
+        ),
+        listVersion: sql<string>`(SELECT ${orderList.version} FROM ${orderList})`.as(
+          "list_version",
+        ),
       })
       .from(page);
-    if (row === undefined || row.last === null) return;
-    yield { lines: `${row.lines}\n`, count: row.count };
-    const lastId = BigInt(row.last);
-    if (row.count < PAGE_ORDERS || lastId === INT64_MAX) return;
+    if (row === undefined) return;
+    const { lines, count, listVersion } = row;
+    yield { lines, count, listVersion };
+    const lastId = row.last === null ? INT64_MAX : BigInt(row.last);
+    if (count < PAGE_ORDERS || lastId === INT64_MAX) return;
     firstId = lastId + 1n;
   }
 }

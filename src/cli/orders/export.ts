@@ -1,31 +1,43 @@
-import { createWriteStream } from "node:fs";
-import { realpath, rename, rm, stat } from "node:fs/promises";
+import { createReadStream, createWriteStream } from "node:fs";
+import { mkdtemp, realpath, rename, rm, stat } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import type { Writable } from "node:stream";
 import { pipeline } from "node:stream/promises";
+import pRetry from "p-retry";
 import type { StoreDatabase } from "../database/database.ts";
-import { countOrders, exportPages } from "./export-pages.ts";
-import { startProgress } from "./progress.ts";
+import {
+  type Exported,
+  type ExportOptions,
+  OrdersChangedError,
+  writeOrders,
+} from "./write-orders.ts";
+
+/** How often an export of one moment starts over, after pauses of 0.1 to 0.8 seconds. */
+const RESTARTS = 4;
+const FIRST_PAUSE_MS = 100;
 
 /**
  * Exports the store's orders to a file, which appears whole when all is written; until then what
  * stands there stays.
- *
- * @returns how many orders were exported.
  */
-export async function exportToFile(database: StoreDatabase, file: string): Promise<number> {
+export async function exportToFile(
+  database: StoreDatabase,
+  file: string,
+  options: ExportOptions,
+): Promise<Exported> {
   const existing = await stat(file).catch(() => undefined);
   if (existing?.isDirectory()) throw new Error(`${file} is a folder`);
   // A pipe or device is written to: renaming would replace it.
   if (existing !== undefined && !existing.isFile()) {
-    return exportTo(database, createWriteStream(file), { end: true });
+    return exportToStream(database, () => createWriteStream(file), { end: true }, options);
   }
   const target = existing === undefined ? file : await realpath(file);
   const temporary = `${target}.${process.pid}.tmp`;
   try {
-    const stream = createWriteStream(temporary, { flags: "wx", flush: true });
-    const count = await exportTo(database, stream, { end: true });
+    const exported = await writeFile(database, temporary, options);
     await rename(temporary, target);
-    return count;
+    return exported;
   } catch (error) {
     await rm(temporary, { force: true });
     throw error;
@@ -33,33 +45,55 @@ export async function exportToFile(database: StoreDatabase, file: string): Promi
 }
 
 /** Exports the store's orders to standard output, which stays open. */
-export async function exportToStdout(database: StoreDatabase): Promise<number> {
-  return exportTo(database, process.stdout, { end: false });
-}
-
-async function exportTo(
+export async function exportToStdout(
   database: StoreDatabase,
-  stream: Writable,
-  options: { end: boolean },
-): Promise<number> {
-  let exported = 0;
-  // Counting takes a second on a remote database, which only somebody who looks on needs.
-  const total = process.stderr.isTTY ? await countOrders(database) : undefined;
-  // A bar would tear the orders apart on the same terminal.
-  using progress = isTerminal(stream)
-    ? undefined
-    : startProgress({ doing: "Exporting", unit: "orders", total });
-  async function* texts(): AsyncGenerator<string> {
-    for await (const { lines, count } of exportPages(database)) {
-      yield lines;
-      exported += count;
-      progress?.advance(count);
-    }
-  }
-  await pipeline(texts, stream, options);
-  return exported;
+  options: ExportOptions,
+): Promise<Exported> {
+  return exportToStream(database, () => process.stdout, { end: false }, options);
 }
 
-function isTerminal(stream: Writable & { readonly isTTY?: boolean }): boolean {
-  return stream.isTTY === true;
+async function exportToStream(
+  database: StoreDatabase,
+  open: () => Writable,
+  streamOptions: { end: boolean },
+  { oneMoment }: ExportOptions,
+): Promise<Exported> {
+  if (!oneMoment) return writeOrders(database, open(), streamOptions, { oneMoment });
+  const folder = await mkdtemp(join(tmpdir(), "store-orders-"));
+  try {
+    const file = join(folder, "export.ndjson");
+    const exported = await writeFile(database, file, { oneMoment });
+    await pipeline(createReadStream(file), open(), streamOptions);
+    return exported;
+  } finally {
+    await rm(folder, { recursive: true });
+  }
+}
+
+/** Writes a file, anew where an export of one moment starts over. */
+async function writeFile(
+  database: StoreDatabase,
+  file: string,
+  options: ExportOptions,
+): Promise<Exported> {
+  try {
+    return await pRetry(
+      async () => {
+        const stream = createWriteStream(file, { flags: "w", flush: true });
+        return writeOrders(database, stream, { end: true }, options);
+      },
+      {
+        retries: RESTARTS,
+        minTimeout: FIRST_PAUSE_MS,
+        shouldRetry: ({ error }) => error instanceof OrdersChangedError,
+      },
+    );
+  } catch (error) {
+    if (!(error instanceof OrdersChangedError)) throw error;
+    throw new Error(
+      `the orders changed during each of ${RESTARTS + 1} attempts, so nothing was exported: try again when ` +
+        "fewer orders change, or leave out --one-moment",
+      { cause: error },
+    );
+  }
 }

@@ -1,4 +1,5 @@
 import type { StoreDatabase } from "../database/database.ts";
+import { isBulkChange } from "./bulk-change.ts";
 import { parseOrder } from "./parse-order.ts";
 import { chunkIds, findRefusedLine, placeStatements } from "./placement.ts";
 import { startProgress } from "./progress.ts";
@@ -8,7 +9,7 @@ import { readElements } from "./source-elements.ts";
 import { Staging } from "./staging.ts";
 
 /**
- * Imports the orders of a file, all or none (contract, section 6). Nothing is written before the
+ * Imports the orders of a file, all or none. Nothing is written before the
  * whole file has been read and is in order.
  *
  * @returns how many orders were placed; duplicates in the file count once.
@@ -24,7 +25,7 @@ export async function importOrders(
   await staging.discardAbandoned(new Date());
   try {
     await stage(staging, orders);
-    await place(database, staging.importId, kind);
+    await place(database, staging.importId, kind, orders.count());
     return orders.count();
   } catch (error) {
     // The first error is the one to tell; what stays behind a later import deletes.
@@ -69,6 +70,7 @@ async function place(
   database: StoreDatabase,
   importId: string,
   kind: SourceElement["kind"],
+  orderCount: number,
 ): Promise<void> {
   using _ = startProgress({ doing: "Placing the orders" });
   const chunks = await chunkIds(database, importId);
@@ -81,8 +83,9 @@ async function place(
     );
   };
   await refuse();
+  const isBulk = await isBulkChange(database, orderCount);
   try {
-    await database.transaction(placeStatements(importId, chunks));
+    await database.transaction(placeStatements(importId, chunks, isBulk));
   } catch (error) {
     // An order may have shipped since: the database refuses, and the line is to be named.
     await refuse();

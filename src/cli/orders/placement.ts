@@ -2,6 +2,7 @@ import { asc, eq, type SQL, sql } from "drizzle-orm";
 import { SQLiteAsyncDialect } from "drizzle-orm/sqlite-core";
 import { orderImportChunks } from "../../db/schema.ts";
 import type { Statement, StoreDatabase } from "../database/database.ts";
+import { beginBulkChange, endBulkChange, noteBulkChange } from "./bulk-change.ts";
 
 /** Chunks that one statement reads: some 40,000 orders, far less than the 30 seconds that D1 allows. */
 const CHUNKS_PER_STATEMENT = 64;
@@ -55,19 +56,37 @@ export async function findRefusedLine(
 
 /**
  * The statements that put the staged orders in place and delete the staging, for one transaction.
- * Run once more they do nothing. The id of a cancelled order places it anew.
+ * They write only orders that differ, and do nothing if they run again.
+ *
+ * @param isBulk whether they rebuild the segments at their end. If not, triggers keep the segments.
  */
-export function placeStatements(importId: string, chunks: readonly number[]): Statement[] {
-  return [...ranges(importId, chunks, CHUNKS_PER_STATEMENT)].flatMap((range) => [
-    toStatement(sql`
+export function placeStatements(
+  importId: string,
+  chunks: readonly number[],
+  isBulk: boolean,
+): Statement[] {
+  const placing = [...ranges(importId, chunks, CHUNKS_PER_STATEMENT)].flatMap((range) => [
+    ...(isBulk ? [noteBulkChange(stagedOrders(range), differsFrom("staged"))] : []),
+    sql`
       INSERT INTO orders (id, pet_id, quantity, ship_date, complete, status)
       SELECT id, pet_id, quantity, ship_date, complete, status FROM ${stagedOrders(range)}
       WHERE true
       ON CONFLICT (id) DO UPDATE SET
         pet_id = excluded.pet_id, quantity = excluded.quantity, ship_date = excluded.ship_date,
-        complete = excluded.complete, status = excluded.status, cancelled_at = NULL`),
-    toStatement(sql`DELETE FROM order_import_chunks AS chunk WHERE ${isIn(range)}`),
+        complete = excluded.complete, status = excluded.status
+      WHERE ${differsFrom("excluded")}`,
+    sql`DELETE FROM order_import_chunks AS chunk WHERE ${isIn(range)}`,
   ]);
+  const all = isBulk ? [beginBulkChange(), ...placing, ...endBulkChange()] : placing;
+  return all.map(toStatement);
+}
+
+/** Whether the stored order differs from the other one, or is missing. */
+function differsFrom(other: "staged" | "excluded"): SQL {
+  return sql.raw(
+    "(orders.pet_id, orders.quantity, orders.ship_date, orders.complete, orders.status) IS NOT " +
+      `(${other}.pet_id, ${other}.quantity, ${other}.ship_date, ${other}.complete, ${other}.status)`,
+  );
 }
 
 function* ranges(importId: string, chunks: readonly number[], size: number): Generator<ChunkRange> {

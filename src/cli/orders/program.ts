@@ -6,6 +6,8 @@ import { storeCommand, type StoreCommandOptions, useDatabase } from "../database
 import { exportToFile, exportToStdout } from "./export.ts";
 import { importOrders } from "./import.ts";
 import { countBytes } from "./progress.ts";
+import { addPurgeCommand } from "./purge-command.ts";
+import type { Exported, ExportOptions } from "./write-orders.ts";
 
 /** What is read from a file at a time. */
 const READ_BYTES = 256 * 1024;
@@ -33,11 +35,16 @@ Examples:
 
 const EXPORT_HELP = `
 The orders come as newline-delimited JSON in ascending id, with their status, without the cancelled
-ones. What is exported imports unchanged. FILE appears when the export is complete. An order that
-changes meanwhile is exported as it was before or after.
+ones. What is exported imports unchanged. FILE appears when the export is complete.
+
+If orders change while a large store is read, some are exported as they were before and others as
+they are after: a warning on stderr says so. With --one-moment the export then starts over, up to four
+times, and fails without writing anything if orders changed each time. It needs a temporary file of
+the export's size, and writes only when all is read.
 
 Examples:
   $ npm run orders -- export orders.ndjson
+  $ npm run orders -- export orders.ndjson --one-moment
   $ npm run -s orders -- export | gzip > orders.ndjson.gz
   $ npm run -s orders -- export orders.ndjson --env production --json`;
 
@@ -45,7 +52,7 @@ Examples:
 export function ordersProgram(): Command {
   const program = createProgram(
     "npm run orders --",
-    "Import and export the orders of the store.",
+    "Import and export the orders of the store, and purge the record of cancelled ones.",
   ).addHelpText("after", `\nEach command has a --help of its own, with examples.`);
 
   storeCommand(program, "import")
@@ -63,18 +70,34 @@ export function ordersProgram(): Command {
     .argument("[file]", "file to write (default: standard output)")
     .description("write the orders of the store")
     .addHelpText("after", EXPORT_HELP)
-    .action(async (file: string | undefined, options: StoreCommandOptions) => {
-      if (file === undefined) {
-        if (options.json)
-          throw new UsageError("--json needs a FILE: the orders go to standard output");
-        await useDatabase(options, exportToStdout);
-        return;
-      }
-      const exported = await useDatabase(options, (database) => exportToFile(database, file));
-      if (options.json) printJson({ exported });
-      else process.stdout.write(`Exported ${exported} ${orders(exported)} to ${file}.\n`);
-    });
+    .option("--one-moment", "export the store as it was at one moment, or fail", false)
+    .action(exportAndPrint);
+  addPurgeCommand(program);
   return program;
+}
+
+async function exportAndPrint(
+  file: string | undefined,
+  options: StoreCommandOptions & ExportOptions,
+): Promise<void> {
+  if (file === undefined && options.json) {
+    throw new UsageError("--json needs a FILE: the orders go to standard output");
+  }
+  const exported = await useDatabase(options, (database) =>
+    file === undefined ? exportToStdout(database, options) : exportToFile(database, file, options),
+  );
+  warnOfChange(exported);
+  if (file === undefined) return;
+  if (options.json) printJson({ exported: exported.count });
+  else process.stdout.write(`Exported ${exported.count} ${orders(exported.count)} to ${file}.\n`);
+}
+
+function warnOfChange({ isOneMoment }: Exported): void {
+  if (isOneMoment) return;
+  process.stderr.write(
+    "warning: orders changed during the export, so it mixes the store before and after those " +
+      "changes. Add --one-moment to export the store as it was at one moment.\n",
+  );
 }
 
 /** Opens an import's file, so that a wrong path is found before the database is touched. */

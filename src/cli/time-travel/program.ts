@@ -1,10 +1,10 @@
 import { type Command, Option } from "commander";
 import { createProgram, printJson, UsageError } from "../command-line.ts";
+import { requireConfirmation } from "../confirmation.ts";
 import { storeCommand, type StoreCommandOptions } from "../database/open.ts";
 import type { RemoteEnvironment } from "../environment.ts";
 import { parseTime } from "../keys/arguments.ts";
 import { findBookmark } from "./bookmarks.ts";
-import { requireConfirmation } from "./confirmation.ts";
 import { describeRestore, restore } from "./restore.ts";
 
 const EXAMPLES = `
@@ -64,10 +64,18 @@ async function restoreAndPrint(options: RestoreOptions): Promise<void> {
     throw new UsageError("name the state: --at TIME or --bookmark BOOKMARK");
   }
   const bookmark = options.bookmark ?? (await findBookmark(environment, options.at));
-  if (!options.yes) await requireConfirmation(environment, bookmark);
+  if (!options.yes)
+    await requireConfirmation(environment, describeConsequence(environment, bookmark));
   const report = await restore(environment, bookmark);
   if (options.json) printJson(report);
   else process.stdout.write(describeRestore(environment, report));
+}
+
+function describeConsequence(environment: RemoteEnvironment, bookmark: string): string {
+  return (
+    `This puts the database of ${environment} back to ${bookmark}.\n` +
+    "All that was written since is undone, and queries under way are cancelled."
+  );
 }
 
 function requireEnvironment({ env }: StoreCommandOptions): RemoteEnvironment {

@@ -26,6 +26,11 @@ beforeEach(() => {
 afterEach(async () => {
   const left = await database.orm.select({ count: sql<number>`count(*)` }).from(orderImportChunks);
   expect(left).toEqual([{ count: 0 }]);
+  const [segments] = await database.orm.all(sql`
+    SELECT sum(count), (SELECT count(*) FROM orders), (SELECT count(*) FROM order_bulk_change)
+    FROM order_segments`);
+  const [count, ...others] = segments as number[];
+  expect(others, "orders in segments, bulk changes").toEqual([count, 0]);
 });
 
 async function* bytes(text: string) {

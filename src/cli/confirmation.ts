@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import { createInterface } from "node:readline/promises";
 import type { Readable, Writable } from "node:stream";
-import type { RemoteEnvironment } from "../environment.ts";
+import type { RemoteEnvironment } from "./environment.ts";
 
 /** Where a person is asked. */
 interface Terminal {
@@ -10,20 +10,18 @@ interface Terminal {
 }
 
 /**
- * Has a person at the terminal type the name of the environment whose database is to be restored.
+ * Asks a person at the terminal to type the name of the environment whose database is to be changed.
  *
- * @throws an Error where something else is typed, or where there is nobody to ask.
+ * @param consequence says what the change does, in one or more lines.
+ * @throws an Error if something else is typed, or if there is nobody to ask.
  */
 export async function requireConfirmation(
   environment: RemoteEnvironment,
-  bookmark: string,
+  consequence: string,
   { input, output }: Terminal = { input: process.stdin, output: process.stderr },
 ): Promise<void> {
   if (input.isTTY !== true) throw new Error("there is nobody to ask: confirm with --yes");
-  output.write(
-    `This puts the database of ${environment} back to ${bookmark}.\n` +
-      "All that was written since is undone, and queries under way are cancelled.\n",
-  );
+  output.write(`${consequence}\n`);
   const terminal = createInterface({ input, output });
   const closed = once(terminal, "close").then(() => "");
   const answer = await Promise.race([

@@ -1,0 +1,63 @@
+import type { Command } from "commander";
+import { printJson } from "../command-line.ts";
+import { requireConfirmation } from "../confirmation.ts";
+import { storeCommand, type StoreCommandOptions, useDatabase } from "../database/open.ts";
+import { parseTime } from "../keys/arguments.ts";
+import { countCancelled, purgeCancelled } from "./purge.ts";
+
+const HELP = `
+The service keeps a record of every cancelled order, which it never lists. This deletes the records of
+orders that were cancelled before DATE: a date, which means its beginning in UTC, or a time in ISO
+8601. Orders that are not cancelled stay as they are. It deletes in small steps, while the service
+runs; if it is interrupted, run it again. With --env it asks for confirmation first.
+
+Examples:
+  $ npm run orders -- purge --cancelled-before 2026-01-01 --dry-run
+  $ npm run orders -- purge --cancelled-before 2026-01-01 --env production
+  $ npm run -s orders -- purge --cancelled-before 2026-06-30T12:00:00Z --json`;
+
+interface PurgeOptions extends StoreCommandOptions {
+  readonly cancelledBefore: Date;
+  readonly dryRun: boolean;
+  readonly yes: boolean;
+}
+
+/** Adds `purge` to the commands of `npm run orders`. */
+export function addPurgeCommand(program: Command): void {
+  storeCommand(program, "purge")
+    .description("delete the records of orders cancelled before a date")
+    .requiredOption("--cancelled-before <date>", "date or time in ISO 8601, in the past", parseTime)
+    .option("--dry-run", "only count them", false)
+    .option("--yes", "do not ask", false)
+    .addHelpText("after", HELP)
+    .action(async (options: PurgeOptions) => {
+      if (options.cancelledBefore.getTime() > Date.now()) {
+        throw new Error(
+          `${options.cancelledBefore.toISOString()} is in the future: name a time in the past`,
+        );
+      }
+      await purgeAndPrint(options);
+    });
+}
+
+async function purgeAndPrint(options: PurgeOptions): Promise<void> {
+  const { env, cancelledBefore, dryRun, yes, json } = options;
+  const counted = await useDatabase(options, async (database) => {
+    const count = await countCancelled(database, cancelledBefore);
+    if (dryRun || count === 0) return count;
+    if (env !== undefined && !yes) {
+      const time = cancelledBefore.toISOString();
+      await requireConfirmation(
+        env,
+        `This deletes ${orders(count)} of ${env}, cancelled before ${time}, for good.`,
+      );
+    }
+    return purgeCancelled(database, cancelledBefore, count);
+  });
+  if (json) printJson(dryRun ? { wouldPurge: counted } : { purged: counted });
+  else process.stdout.write(`${dryRun ? "Would delete" : "Deleted"} ${orders(counted)}.\n`);
+}
+
+function orders(count: number): string {
+  return `${count} cancelled ${count === 1 ? "order" : "orders"}`;
+}

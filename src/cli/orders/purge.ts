@@ -1,0 +1,52 @@
+import { type SQL, sql } from "drizzle-orm";
+import { cancelledOrders } from "../../db/schema.ts";
+import type { StoreDatabase } from "../database/database.ts";
+import { startProgress } from "./progress.ts";
+
+/** Orders deleted in one step. The service waits for a step, some hundredths of a second. */
+const STEP_ORDERS = 10_000;
+
+/** How many orders were cancelled before a time. */
+export async function countCancelled({ orm }: StoreDatabase, before: Date): Promise<number> {
+  const [row] = await orm
+    .select({ count: sql<number>`count(*)`.as("count") })
+    .from(cancelledOrders)
+    .where(isBefore(before));
+  return row?.count ?? 0;
+}
+
+/**
+ * Deletes the orders that were cancelled before a time, in small steps, each a transaction of its own.
+ * After a failure it can run again.
+ *
+ * @param total how many there are, for the progress that is shown.
+ * @returns how many were deleted.
+ */
+export async function purgeCancelled(
+  { orm }: StoreDatabase,
+  before: Date,
+  total: number,
+): Promise<number> {
+  using progress = startProgress({ doing: "Deleting", unit: "orders", total });
+  const { cancelledAt, id } = cancelledOrders;
+  const step = orm
+    .select({ cancelledAt, id })
+    .from(cancelledOrders)
+    .where(isBefore(before))
+    .orderBy(cancelledAt, id)
+    .limit(STEP_ORDERS);
+  let purged = 0;
+  for (;;) {
+    const deleted = await orm
+      .delete(cancelledOrders)
+      .where(sql`(${cancelledAt}, ${id}) IN ${step}`)
+      .returning({ one: sql<number>`1`.as("one") });
+    purged += deleted.length;
+    progress.advance(deleted.length);
+    if (deleted.length < STEP_ORDERS) return purged;
+  }
+}
+
+function isBefore(time: Date): SQL {
+  return sql`${cancelledOrders.cancelledAt} < ${time.getTime()}`;
+}

@@ -1,0 +1,104 @@
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { exportToFile, exportToStdout } from "../../../src/cli/orders/export.ts";
+import { type MemoryStore, openMemoryStore } from "./memory-store.ts";
+
+/** Three pages. */
+const STORED = 20_000;
+
+let store: MemoryStore;
+let folder: string;
+let file: string;
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), "store-orders-test-"));
+  file = join(folder, "orders.ndjson");
+  store = openMemoryStore();
+  store.sqlite.exec(`
+    WITH RECURSIVE n (id) AS (SELECT 0 UNION ALL SELECT id + 1 FROM n WHERE id + 1 < ${STORED})
+    INSERT INTO orders (id) SELECT id FROM n`);
+});
+afterEach(async () => {
+  await store.close();
+  rmSync(folder, { recursive: true });
+  vi.restoreAllMocks();
+});
+
+/** Changes the first and the last order just before the page of this number (from 1) is read. */
+function changeBefore(isDue: (page: number) => boolean): void {
+  let page = 0;
+  store.beforeQuery = () => {
+    page += 1;
+    if (!isDue(page)) return;
+    store.sqlite.exec(`UPDATE orders SET quantity = ${page} WHERE id IN (0, ${STORED - 1})`);
+  };
+}
+
+/** The quantities of the first and the last order in an export, which must be whole. */
+function quantities(text: string): unknown[] {
+  const lines = text.trimEnd().split("\n");
+  expect(lines).toHaveLength(STORED);
+  return [lines[0], lines.at(-1)].map((line) => JSON.parse(line ?? "").quantity);
+}
+
+async function captureStdout(work: () => Promise<unknown>): Promise<string> {
+  let written = "";
+  vi.spyOn(process.stdout, "write").mockImplementation(((part: unknown, ...rest: unknown[]) => {
+    written += String(part);
+    (rest.at(-1) as (() => void) | undefined)?.();
+    return true;
+  }) as typeof process.stdout.write);
+  await work();
+  vi.restoreAllMocks();
+  return written;
+}
+
+describe("an export during which orders change", () => {
+  it.each([2, 3])("says so where the change came before page %i", async (changedPage) => {
+    changeBefore((page) => page === changedPage);
+    const exported = await exportToFile(store, file, { oneMoment: false });
+    expect(exported).toEqual({ count: STORED, isOneMoment: false });
+    expect(quantities(readFileSync(file, "utf8"))).toEqual([undefined, changedPage]);
+  });
+
+  it("says nothing where nothing changed, or only before its first page", async () => {
+    changeBefore((page) => page === 1);
+    const exported = await exportToFile(store, file, { oneMoment: false });
+    expect(exported).toEqual({ count: STORED, isOneMoment: true });
+  });
+
+  it("starts over where it has to be of one moment", async () => {
+    changeBefore((page) => page === 2 || page === 5);
+    const exported = await exportToFile(store, file, { oneMoment: true });
+    expect(exported).toEqual({ count: STORED, isOneMoment: true });
+    expect(quantities(readFileSync(file, "utf8"))).toEqual([5, 5]);
+    expect(readdirSync(folder)).toEqual(["orders.ndjson"]);
+  });
+
+  it("writes to standard output only when all is of one moment", async () => {
+    changeBefore((page) => page === 3);
+    const written = await captureStdout(() => exportToStdout(store, { oneMoment: true }));
+    expect(quantities(written)).toEqual([3, 3]);
+  });
+
+  it("gives up where they never rest, and leaves what was there", async () => {
+    changeBefore(() => true);
+    writeFileSync(file, "earlier");
+    const refusal = "changed during each of 5 attempts, so nothing was exported: try again when";
+    await expect(exportToFile(store, file, { oneMoment: true })).rejects.toThrow(refusal);
+    expect(readFileSync(file, "utf8")).toBe("earlier");
+    expect(readdirSync(folder)).toEqual(["orders.ndjson"]);
+    const written = await captureStdout(() =>
+      expect(exportToStdout(store, { oneMoment: true })).rejects.toThrow(refusal),
+    );
+    expect(written).toBe("");
+  });
+});
+
+it("an export of an empty store is empty and of one moment", async () => {
+  store.sqlite.exec("DELETE FROM orders");
+  const exported = await exportToFile(store, file, { oneMoment: true });
+  expect(exported).toEqual({ count: 0, isOneMoment: true });
+  expect(readFileSync(file, "utf8")).toBe("");
+});
