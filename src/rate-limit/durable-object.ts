@@ -69,7 +69,8 @@ export class RateLimiter extends DurableObject {
       refusedElsewhereMs,
     );
     this.#record = record;
-    this.#usage?.count(decision, { refusedElsewhere, strikes, bans });
+    const enforcedBans = record.ban?.loggedOnly ? 0 : bans;
+    this.#usage?.count(decision, { refusedElsewhere, strikes, bans: enforcedBans });
     if (decision.admitted || isDurablyChanged(before, record)) this.#save(record, nowMs);
     this.#tell(before, record, bans);
     return decision;
@@ -134,8 +135,9 @@ export class RateLimiter extends DurableObject {
     if (before !== null && after.resets > before.resets)
       logEvent({ event: "limiter_reset", keyId });
     if (bans > 0 && after.ban !== null) {
-      const { number, untilMs } = after.ban;
-      logEvent({ event: "banned", keyId, number, until: new Date(untilMs).toISOString() });
+      const { number, untilMs, loggedOnly } = after.ban;
+      const event = loggedOnly ? "would_ban" : "banned";
+      logEvent({ event, keyId, number, until: new Date(untilMs).toISOString() });
     }
   }
 }
