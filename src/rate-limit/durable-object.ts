@@ -3,6 +3,7 @@ import { type Config, parseConfig } from "../config.ts";
 import { logEvent } from "../log.ts";
 import type { Usage } from "../usage/day-usage.ts";
 import { KeyUsage } from "../usage/key-usage.ts";
+import { REPORT_EVERY_MS } from "../usage/report-interval.ts";
 import { BanReports, type UnreportedBan } from "./ban-reports.ts";
 import { banLengthMs } from "./bans.ts";
 import type { Decision, LimiterRecord, Quota, QuotaPolicy } from "./decision.ts";
@@ -18,8 +19,6 @@ type StoredState = StoredRecord & {
   readonly unreportedBans?: readonly UnreportedBan[];
 };
 
-/** The least time between two reports of a key's usage. */
-const REPORT_EVERY_MS = 3_600_000;
 /** After this time a ban is reported again that the database did not take. */
 const BAN_RETRY_MS = 60_000;
 
