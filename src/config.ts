@@ -1,5 +1,5 @@
 import * as z from "zod";
-import type { BanPolicy } from "./rate-limit/bans.ts";
+import { BAN_MODES, type BanPolicy } from "./rate-limit/bans.ts";
 import type { VersionLifecycle } from "./version-lifecycle.ts";
 
 /** Which requests are logged: `errors` are those that we answer 5xx or that something was missing for. */
@@ -78,6 +78,7 @@ const varsSchema = z
     REQUEST_LOG: z.enum(REQUEST_LOGS, "must be all, errors or none").default("none"),
     V1_DEPRECATED_AT: instant,
     V1_SUNSET_AT: instant,
+    BAN_MODE: z.enum(BAN_MODES, "must be on, log or off").default("on"),
     BAN_GRACE_SECONDS: seconds(2, 0, 60),
     BAN_STRIKE_WINDOW_SECONDS: seconds(60, 1, DAY_SECONDS),
     BAN_MIN_STRIKES: wholeNumber(60, 1, 1_000_000),
@@ -126,6 +127,7 @@ export function parseConfig(env: unknown): Config {
     lifecycle: { deprecatedAt: vars.V1_DEPRECATED_AT, sunsetAt: vars.V1_SUNSET_AT },
     requestLog: vars.REQUEST_LOG,
     bans: {
+      mode: vars.BAN_MODE,
       graceMs: vars.BAN_GRACE_SECONDS,
       strikeWindowMs: vars.BAN_STRIKE_WINDOW_SECONDS,
       minStrikes: vars.BAN_MIN_STRIKES,

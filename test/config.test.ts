@@ -26,6 +26,7 @@ const DEFAULTS = {
   lifecycle: {},
   requestLog: "none",
   bans: {
+    mode: "on",
     graceMs: 2_000,
     strikeWindowMs: 60_000,
     minStrikes: 60,
@@ -62,6 +63,7 @@ describe("the configuration (contract, section 5)", () => {
 
   test("takes each var to its own place", () => {
     const vars = {
+      BAN_MODE: "log",
       BAN_GRACE_SECONDS: 3,
       BAN_STRIKE_WINDOW_SECONDS: "30",
       BAN_MIN_STRIKES: 7,
@@ -83,6 +85,7 @@ describe("the configuration (contract, section 5)", () => {
       lifecycle: {},
       requestLog: "errors",
       bans: {
+        mode: "log",
         graceMs: 3_000,
         strikeWindowMs: 30_000,
         minStrikes: 7,
@@ -112,6 +115,10 @@ describe("a wrong var stops the Worker with a message that names it", () => {
         new RegExp(`^Invalid vars: ${name}: must be a whole number from \\d to ${max}(;|$)`),
       );
     }
+  });
+
+  test("BAN_MODE", () => {
+    expect(() => parseConfig({ BAN_MODE: "yes" })).toThrow("BAN_MODE: must be on, log or off");
   });
 
   test.for([

@@ -1,5 +1,5 @@
 import type { Limits, Plan } from "../rate-limit/plans.ts";
-import { generateKey, generateKeyId, hashKey } from "./key.ts";
+import { generateKey, generateKeyId, hashKey, lastFourOf } from "./key.ts";
 import type { ManagedKey } from "./managed-key.ts";
 
 /** What the operator settles about a key. `limits`: of its own where the plan is Enterprise. */
@@ -23,6 +23,7 @@ export function createApiKey(settings: KeySettings, now: Date): CreatedKey {
   const record = {
     id: generateKeyId(),
     hash: hashKey(key),
+    lastFour: lastFourOf(key),
     name,
     plan,
     perMinute: limits?.perMinute ?? null,
@@ -33,6 +34,7 @@ export function createApiKey(settings: KeySettings, now: Date): CreatedKey {
     revision: 0,
     resets: 0,
     formerKeyEnds: [],
+    bannedUntil: null,
   };
   return { key, record };
 }
@@ -61,6 +63,7 @@ export function rotateApiKey(current: ManagedKey, formerEndsAt: Date, now: Date)
   const record = {
     ...current,
     hash: hashKey(key),
+    lastFour: lastFourOf(key),
     formerKeyEnds: [...earlierEnds, formerEndsAt],
   };
   return { key, record };
@@ -73,5 +76,5 @@ export function revokeApiKey(current: ManagedKey, now: Date): ManagedKey {
 
 /** Has the key's limiter empty both windows and lift a ban when it next meets the record. */
 export function resetApiKey(current: ManagedKey): ManagedKey {
-  return { ...current, resets: current.resets + 1 };
+  return { ...current, resets: current.resets + 1, bannedUntil: null };
 }

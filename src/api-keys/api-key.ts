@@ -2,8 +2,8 @@ import type { apiKeys } from "../db/schema.ts";
 import { keySubjectName, type Subject } from "../rate-limit/limiter.ts";
 import { type Limits, PLAN_LIMITS } from "../rate-limit/plans.ts";
 
-/** The record of an API key. */
-export type ApiKey = typeof apiKeys.$inferSelect;
+/** The record of an API key, as far as requests need it. */
+export type ApiKey = Omit<typeof apiKeys.$inferSelect, "lastFour">;
 
 /** A key as a hash finds it: its own, or one that it had before a rotation. */
 export interface FoundKey extends ApiKey {

@@ -1,7 +1,7 @@
 import { and, desc, eq, gte, type SQL } from "drizzle-orm";
 import type { BaseSQLiteDatabase } from "drizzle-orm/sqlite-core";
 import { type KeyChangeDetails, keyChanges } from "../db/schema.ts";
-import { type KeyRecord, toKeyRecord } from "./key-record.ts";
+import { type KeySettingsRecord, toSettingsRecord } from "./key-record.ts";
 import type { ManagedKey } from "./managed-key.ts";
 
 type Database = BaseSQLiteDatabase<"async", unknown>;
@@ -21,12 +21,12 @@ const FIELDS = [
   "expiresAt",
   "revokedAt",
   "formerKeyEndsAt",
-] as const satisfies readonly (keyof KeyRecord)[];
+] as const satisfies readonly (keyof KeySettingsRecord)[];
 
 /** The fields in which two records of a key differ; all that are set, where there is none before. */
 export function differences(before: ManagedKey | undefined, after: ManagedKey): KeyChangeDetails {
-  const old = before && toKeyRecord(before);
-  const record = toKeyRecord(after);
+  const old = before && toSettingsRecord(before);
+  const record = toSettingsRecord(after);
   const changes = FIELDS.map((field) => {
     return [field, { from: old?.[field] ?? null, to: record[field] }] as const;
   });

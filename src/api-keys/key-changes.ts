@@ -1,7 +1,6 @@
-import { and, eq, lte, type Query, sql } from "drizzle-orm";
+import { and, eq, gt, isNull, lte, type Query, sql } from "drizzle-orm";
 import type { BaseSQLiteDatabase } from "drizzle-orm/sqlite-core";
-import { apiKeys, formerKeyHashes, keyChanges } from "../db/schema.ts";
-import type { ApiKey } from "./api-key.ts";
+import { apiKeys, formerKeyHashes, keyBans, keyChanges } from "../db/schema.ts";
 import { differences, type Operation } from "./audit-trail.ts";
 import type { ManagedKey } from "./managed-key.ts";
 
@@ -45,12 +44,21 @@ export function changeQueries(
     }),
     database.update(apiKeys).set(columnsOf(after)).where(eq(apiKeys.id, id)),
     ...(after.hash === before.hash ? [] : formerHashQueries(database, before, after, operation.at)),
+    ...(after.resets === before.resets ? [] : [liftingQuery(database, id, operation.at)]),
   ];
 }
 
 /** Whether a change failed because another one of the same key came first. */
 export function isOvertaken(error: Error): boolean {
   return error.message.includes("NOT NULL constraint failed: key_changes.key_id");
+}
+
+/** Ends the bans that are in force. */
+function liftingQuery(database: Database, keyId: string, now: Date): Queries[number] {
+  return database
+    .update(keyBans)
+    .set({ liftedAt: now })
+    .where(and(eq(keyBans.keyId, keyId), gt(keyBans.endsAt, now), isNull(keyBans.liftedAt)));
 }
 
 /** Keeps the hash of `before` until it ends, and no earlier one for longer. */
@@ -73,7 +81,7 @@ function formerHashQueries(
   ];
 }
 
-function columnsOf(key: ManagedKey): ApiKey {
-  const { formerKeyEnds: _, ...columns } = key;
+function columnsOf(key: ManagedKey): typeof apiKeys.$inferSelect {
+  const { formerKeyEnds: _ends, bannedUntil: _until, ...columns } = key;
   return columns;
 }

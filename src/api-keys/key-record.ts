@@ -1,12 +1,8 @@
 import { limitsOf } from "./api-key.ts";
-import type { ManagedKey } from "./managed-key.ts";
+import { type ManagedKey, managedKeyState, type ManagedKeyState } from "./managed-key.ts";
 
-/**
- * A key's record as the commands show it, which leaves the hash out. Times are ISO 8601 in UTC; the
- * limits are those in force.
- */
-export interface KeyRecord {
-  readonly id: string;
+/** What an operator settles about a key. Times are ISO 8601 in UTC; the limits are those in force. */
+export interface KeySettingsRecord {
   readonly plan: string;
   readonly name: string;
   readonly perMinute: number;
@@ -14,14 +10,35 @@ export interface KeyRecord {
   readonly createdAt: string;
   readonly expiresAt: string | null;
   readonly revokedAt: string | null;
-  /** When the key that the last rotation has replaced ends or ended; `null`: never rotated. */
+  /** When the key that the last rotation replaced ends or ended; `null`: never rotated. */
   readonly formerKeyEndsAt: string | null;
 }
 
-export function toKeyRecord(key: ManagedKey): KeyRecord {
+/** A key's record as the commands show it: without the hash. */
+export interface KeyRecord extends KeySettingsRecord {
+  readonly id: string;
+  /** The last four characters of the key; `null` for a key made before they were stored. */
+  readonly lastFour: string | null;
+  readonly state: ManagedKeyState;
+  /** The end of the ban that is in force; `null`: not banned. */
+  readonly bannedUntil: string | null;
+}
+
+export function toKeyRecord(key: ManagedKey, now: Date): KeyRecord {
+  const { id, lastFour, bannedUntil } = key;
+  const isBanned = bannedUntil !== null && bannedUntil > now;
+  return {
+    id,
+    ...toSettingsRecord(key),
+    lastFour,
+    state: managedKeyState(key, now),
+    bannedUntil: isBanned ? bannedUntil.toISOString() : null,
+  };
+}
+
+export function toSettingsRecord(key: ManagedKey): KeySettingsRecord {
   const { perMinute, perDay } = limitsOf(key);
   return {
-    id: key.id,
     plan: key.plan,
     name: key.name,
     perMinute,

@@ -39,6 +39,11 @@ export function hashKey(key: string): string {
   return bytesToHex(sha256(encoder.encode(key)));
 }
 
+/** The last four characters of a key, by which its operator recognizes it: a part of the checksum. */
+export function lastFourOf(key: string): string {
+  return key.slice(-4);
+}
+
 /** Makes the public id of a key's record: `key_` and 80 random bits in lower-case base32. */
 export function generateKeyId(): string {
   return `key_${base32nopad.encode(randomBytes(10)).toLowerCase()}`;

@@ -11,6 +11,17 @@ export class UsageError extends Error {
   override readonly name = "UsageError";
 }
 
+/** Ends a command with a status of its own once it has printed all that it has to say. */
+export class EndWithStatus extends Error {
+  override readonly name = "EndWithStatus";
+  readonly status: number;
+
+  constructor(status: number) {
+    super(`exit status ${status}`);
+    this.status = status;
+  }
+}
+
 /** A command line whose commands all answer `--help` and tell of it where they are misused. */
 export function createProgram(name: string, description: string): Command {
   return new Command(name)
@@ -29,13 +40,15 @@ export async function runProgram(program: Command): Promise<void> {
 /**
  * Runs a command. Whatever goes wrong is one message on stderr.
  *
- * @returns the exit status: 0, 1 where the command was refused or failed, 2 for wrong usage.
+ * @returns the exit status: 0, 1 where the command was refused or failed, 2 for wrong usage, or the
+ *   command's own.
  */
 export async function exitStatus(program: Command, args: readonly string[]): Promise<number> {
   try {
     await program.parseAsync(args, { from: "user" });
     return 0;
   } catch (error) {
+    if (error instanceof EndWithStatus) return error.status;
     if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : WRONG_USAGE;
     process.stderr.write(`error: ${errorMessage(error)}\n`);
     return error instanceof UsageError ? WRONG_USAGE : FAILURE;

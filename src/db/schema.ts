@@ -139,8 +139,11 @@ export const apiKeys = sqliteTable(
     revision: integer("revision").notNull().default(0),
     /** Grows with every `keys reset`: a limiter that meets a larger one forgets what it counted. */
     resets: integer("resets").notNull().default(0),
+    /** The last four characters of the key, for its operator; `null` for a key that is older than this column. */
+    lastFour: text("last_four"),
   },
   (key) => [
+    check("last_four_is_no_more_of_the_key", sql`length(${key.lastFour}) = 4`),
     check("plan_is_known", sql`${key.plan} IN ('free', 'pro', 'business', 'enterprise')`),
     check(
       "enterprise_has_its_own_limits",
@@ -205,4 +208,19 @@ export const keyUsage = sqliteTable(
     reportedAt: integer("reported_at", { mode: "timestamp_ms" }).notNull(),
   },
   (usage) => [primaryKey({ columns: [usage.day, usage.keyId] })],
+);
+
+/** Every ban of a key. Its limiter adds it when it happens, `keys reset` lifts it. */
+export const keyBans = sqliteTable(
+  "key_bans",
+  {
+    keyId: text("key_id").notNull(),
+    beganAt: integer("began_at", { mode: "timestamp_ms" }).notNull(),
+    endsAt: integer("ends_at", { mode: "timestamp_ms" }).notNull(),
+    /** How many bans there had been in a row, this one included. */
+    number: integer("number").notNull(),
+    /** When an operator lifted it before its end. */
+    liftedAt: integer("lifted_at", { mode: "timestamp_ms" }),
+  },
+  (ban) => [primaryKey({ columns: [ban.keyId, ban.beganAt] })],
 );

@@ -1,5 +1,11 @@
+/** `log`: a ban is counted and logged, but refuses nobody. `off`: there are no strikes and no bans. */
+export const BAN_MODES = ["on", "log", "off"] as const;
+export type BanMode = (typeof BAN_MODES)[number];
+
 /** How repeated refusals turn into a temporary ban (contract, section 5). Times in milliseconds. */
 export interface BanPolicy {
+  /** `on` if it is missing. */
+  readonly mode?: BanMode;
   /** Refusals this soon after a wait began were in flight and are no strikes. */
   readonly graceMs: number;
   /** The time, from the first strike, within which the strikes must fall. */
@@ -28,11 +34,18 @@ export interface Ban {
   readonly untilMs: number;
   /** How many bans there have been, this one included: at least 1. */
   readonly number: number;
+  /** The mode was `log`: it refuses nobody, even if the mode is `on` later. */
+  readonly loggedOnly?: true | undefined;
 }
 
-/** The ban as it stands at `nowMs`: never longer than the longest, and wiped when it is to be forgotten. */
+/**
+ * The ban as it stands at `nowMs`: never longer than the longest, and wiped when it is to be forgotten
+ * or was made in another mode.
+ */
 export function banAt(stored: Ban | null, policy: BanPolicy, nowMs: number): Ban | null {
-  if (stored === null || nowMs >= stored.untilMs + policy.forgetAfterMs) return null;
+  const { mode = "on", forgetAfterMs } = policy;
+  if (stored === null || nowMs >= stored.untilMs + forgetAfterMs) return null;
+  if (mode !== (stored.loggedOnly ? "log" : "on")) return null;
   return { ...stored, untilMs: Math.min(stored.untilMs, nowMs + policy.longestBanMs) };
 }
 
@@ -64,6 +77,11 @@ export function strikesToBan(policy: BanPolicy, perMinute: number): number {
 /** The ban that follows at `nowMs`: each twice as long as the one before it. */
 export function nextBan(earlier: Ban | null, policy: BanPolicy, nowMs: number): Ban {
   const number = (earlier?.number ?? 0) + 1;
-  const lengthMs = Math.min(policy.firstBanMs * 2 ** (number - 1), policy.longestBanMs);
-  return { untilMs: nowMs + lengthMs, number };
+  const ban = { untilMs: nowMs + banLengthMs(policy, number), number };
+  return policy.mode === "log" ? { ...ban, loggedOnly: true } : ban;
+}
+
+/** How long the ban of that number lasts, in milliseconds. */
+export function banLengthMs(policy: BanPolicy, number: number): number {
+  return Math.min(policy.firstBanMs * 2 ** (number - 1), policy.longestBanMs);
 }

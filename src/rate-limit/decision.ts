@@ -167,7 +167,8 @@ function quotaOf(record: LimiterRecord, banPolicy: BanPolicy, nowMs: number): Qu
   const fullEndsMs = [minute, day]
     .filter(({ remaining }) => remaining === 0)
     .map(({ endsMs }) => endsMs);
-  const bannedUntilMs = banAt(record.ban, banPolicy, nowMs)?.untilMs ?? 0;
+  const ban = banAt(record.ban, banPolicy, nowMs);
+  const bannedUntilMs = ban === null || ban.loggedOnly ? 0 : ban.untilMs;
   const retryAtMs = Math.max(bannedUntilMs, ...fullEndsMs);
   return {
     nowMs,
@@ -225,11 +226,24 @@ function refuse(
   const refused = countRefusal(before, policy, banPolicy, nowMs);
   const quota = quotaOf(refused.record, banPolicy, nowMs);
   const standsUntilMs = quota.banned ? (refused.record.ban?.untilMs ?? null) : quota.retryAtMs;
-  const strikes = policy.bans && !quota.banned ? forecast(refused.record, banPolicy, nowMs) : null;
+  const strikes = collectsStrikes(refused.record, policy, banPolicy, nowMs)
+    ? forecast(refused.record, banPolicy, nowMs)
+    : null;
   return { ...refused, decision: { ...quota, admitted: false, standsUntilMs, strikes } };
 }
 
-/** Counts a refusal: one during a ban, or of a subject that is never banned, changes nothing. */
+/** Whether a refusal can be a strike: not during a ban, and not of a subject that is never banned. */
+function collectsStrikes(
+  record: LimiterRecord,
+  policy: QuotaPolicy,
+  banPolicy: BanPolicy,
+  nowMs: number,
+): boolean {
+  const banEndMs = banAt(record.ban, banPolicy, nowMs)?.untilMs ?? 0;
+  return policy.bans && banPolicy.mode !== "off" && banEndMs <= nowMs;
+}
+
+/** Counts a refusal; one that cannot be a strike changes nothing. */
 function countRefusal(
   before: Outcome,
   policy: QuotaPolicy,
@@ -237,7 +251,7 @@ function countRefusal(
   nowMs: number,
 ): Outcome {
   const { record, bans } = before;
-  if (!policy.bans || quotaOf(record, banPolicy, nowMs).banned) return before;
+  if (!collectsStrikes(record, policy, banPolicy, nowMs)) return before;
   const wait = waitAfterRefusal(record.wait, banPolicy, nowMs);
   const strikes = before.strikes + Number(isStrike(record.wait, banPolicy, nowMs));
   if (wait.strikes < strikesToBan(banPolicy, record.limits.perMinute)) {

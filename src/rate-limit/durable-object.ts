@@ -3,6 +3,9 @@ import { type Config, parseConfig } from "../config.ts";
 import { logEvent } from "../log.ts";
 import type { Usage } from "../usage/day-usage.ts";
 import { KeyUsage } from "../usage/key-usage.ts";
+import { REPORT_EVERY_MS } from "../usage/report-interval.ts";
+import { BanReports, type UnreportedBan } from "./ban-reports.ts";
+import { banLengthMs } from "./bans.ts";
 import type { Decision, LimiterRecord, Quota, QuotaPolicy } from "./decision.ts";
 import { decide, peek, recordEndMs } from "./decision.ts";
 import { keyIdOf } from "./limiter.ts";
@@ -11,10 +14,13 @@ import { readRecord, type StoredRecord, toStored } from "./stored-record.ts";
 const STATE = "record";
 
 /** One row for all that a limiter stores, so that an admission costs one row written. */
-type StoredState = StoredRecord & { readonly usage?: Usage };
+type StoredState = StoredRecord & {
+  readonly usage?: Usage;
+  readonly unreportedBans?: readonly UnreportedBan[];
+};
 
-/** The least time between two reports of a key's usage. */
-const REPORT_EVERY_MS = 3_600_000;
+/** After this time a ban is reported again that the database did not take. */
+const BAN_RETRY_MS = 60_000;
 
 /**
  * The limiter of one API key or client address. All that it knows is one record, decided on in one
@@ -29,6 +35,7 @@ export class RateLimiter extends DurableObject {
   #record: LimiterRecord | null;
   /** `null` for a client address. */
   readonly #usage: KeyUsage | null;
+  readonly #bans: BanReports | null;
   /** Unix time in milliseconds; `null` where none is set and while it is under way. */
   #alarmMs: number | null = null;
 
@@ -41,6 +48,7 @@ export class RateLimiter extends DurableObject {
       logEvent({ event: "limiter_record_unreadable" });
     const keyId = keyIdOf(ctx.id.name);
     this.#usage = keyId === null ? null : new KeyUsage(keyId, Object(stored).usage);
+    this.#bans = keyId === null ? null : new BanReports(keyId, Object(stored).unreportedBans);
     void ctx.blockConcurrencyWhile(async () => {
       this.#alarmMs = await ctx.storage.getAlarm();
     });
@@ -69,8 +77,11 @@ export class RateLimiter extends DurableObject {
       refusedElsewhereMs,
     );
     this.#record = record;
-    this.#usage?.count(decision, { refusedElsewhere, strikes, bans });
+    const enforcedBans = record.ban?.loggedOnly ? 0 : bans;
+    this.#usage?.count(decision, { refusedElsewhere, strikes, bans: enforcedBans });
+    if (enforcedBans > 0) this.#addBan(record);
     if (decision.admitted || isDurablyChanged(before, record)) this.#save(record, nowMs);
+    if (enforcedBans > 0) this.ctx.waitUntil(this.#reportBans());
     this.#tell(before, record, bans);
     return decision;
   }
@@ -86,12 +97,14 @@ export class RateLimiter extends DurableObject {
    */
   override async alarm(): Promise<void> {
     this.#alarmMs = null;
-    const isReported = await this.#report();
+    await this.#bans?.report(this.env.DB, this.#config.databaseTimeoutMs);
+    const isUsageReported = await this.#report();
+    const areBansReported = this.#bans?.isEmpty ?? true;
     // A request that came meanwhile has set another one.
     if (this.#alarmMs !== null) return;
     const nowMs = Date.now();
-    const nextReportMs = nowMs + REPORT_EVERY_MS;
-    if (!isReported) return this.#setAlarm(nextReportMs);
+    const nextReportMs = nowMs + (areBansReported ? REPORT_EVERY_MS : BAN_RETRY_MS);
+    if (!isUsageReported || !areBansReported) return this.#setAlarm(nextReportMs);
     const recordEnd = this.#record === null ? 0 : recordEndMs(this.#record, this.#config.bans);
     const endMs = Math.max(recordEnd, this.#usage?.endMs ?? 0);
     if (endMs > nowMs) {
@@ -108,6 +121,22 @@ export class RateLimiter extends DurableObject {
     return this.#usage.report(this.env.DB, this.#config.databaseTimeoutMs);
   }
 
+  /** Remembers the ban of a record until the database knows it. */
+  #addBan({ ban, resets }: LimiterRecord): void {
+    if (ban === null) return;
+    const { untilMs, number } = ban;
+    const beganMs = untilMs - banLengthMs(this.#config.bans, number);
+    this.#bans?.add({ beganMs, untilMs, number, resets });
+  }
+
+  /** Reports a ban when it is on disk. If the database fails, the alarm tries again. */
+  async #reportBans(): Promise<void> {
+    await this.ctx.storage.sync();
+    const isReported = await this.#bans?.report(this.env.DB, this.#config.databaseTimeoutMs);
+    const retryMs = Date.now() + BAN_RETRY_MS;
+    if (isReported === false && (this.#alarmMs ?? 0) > retryMs) await this.#setAlarm(retryMs);
+  }
+
   #save(record: LimiterRecord, nowMs: number): void {
     this.#store(record);
     const dueMs =
@@ -120,7 +149,12 @@ export class RateLimiter extends DurableObject {
 
   #store(record: LimiterRecord): void {
     const usage = this.#usage?.toStored();
-    this.ctx.storage.kv.put<StoredState>(STATE, { ...toStored(record), ...(usage && { usage }) });
+    const unreportedBans = this.#bans?.toStored();
+    this.ctx.storage.kv.put<StoredState>(STATE, {
+      ...toStored(record),
+      ...(usage && { usage }),
+      ...(unreportedBans && { unreportedBans }),
+    });
   }
 
   async #setAlarm(dueMs: number): Promise<void> {
@@ -134,8 +168,9 @@ export class RateLimiter extends DurableObject {
     if (before !== null && after.resets > before.resets)
       logEvent({ event: "limiter_reset", keyId });
     if (bans > 0 && after.ban !== null) {
-      const { number, untilMs } = after.ban;
-      logEvent({ event: "banned", keyId, number, until: new Date(untilMs).toISOString() });
+      const { number, untilMs, loggedOnly } = after.ban;
+      const event = loggedOnly ? "would_ban" : "banned";
+      logEvent({ event, keyId, number, until: new Date(untilMs).toISOString() });
     }
   }
 }

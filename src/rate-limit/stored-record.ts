@@ -12,7 +12,9 @@ const storedRecordSchema = z.object({
   resets: count,
   minute: window,
   day: window,
-  ban: z.object({ untilMs: timeMs, number: count }).nullable(),
+  ban: z
+    .object({ untilMs: timeMs, number: count, loggedOnly: z.literal(true).optional() })
+    .nullable(),
 });
 
 export type StoredRecord = z.output<typeof storedRecordSchema>;

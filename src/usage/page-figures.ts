@@ -1,5 +1,5 @@
 import type { KeyReport, UsageReport, UsageTotals } from "./usage-report.ts";
-import { totalsOf } from "./usage-report.ts";
+import { keysNear, totalsOf } from "./usage-report.ts";
 
 /** Keys that a plot shows at the most. */
 const MAX_KEYS = 20;
@@ -36,10 +36,11 @@ export interface Ranking {
   readonly leftOut: number;
 }
 
-export type KeyFigures = Omit<KeyReport, "days" | "reportedAt">;
+export type KeyFigures = Omit<KeyReport, "days" | "reportedAt" | "bannedUntil" | "bansByDay">;
 
 /** Picks and adds up what the page shows. */
-export function pageFigures({ days, keys }: UsageReport): PageFigures {
+export function pageFigures(report: UsageReport): PageFigures {
+  const { days, keys } = report;
   const fullest = ({ minutePeak, dayPeak }: KeyReport) => Math.max(minutePeak, dayPeak);
   const used = keys.filter(({ admitted, refused }) => admitted > 0 || refused > 0);
   const banned = keys.filter(({ bans }) => bans > 0);
@@ -49,7 +50,7 @@ export function pageFigures({ days, keys }: UsageReport): PageFigures {
     keys: keys.length,
     usedKeys: used.length,
     bannedKeys: banned.length,
-    nearKeys: used.filter((key) => fullest(key) >= NEAR_LIMIT).length,
+    nearKeys: keysNear(report, NEAR_LIMIT).length,
     busiest: rank(used, ({ admitted }) => admitted),
     banned: rank(banned, ({ bans, strikes }) => bans + strikes / Number.MAX_SAFE_INTEGER),
     nearest: rank(used, fullest),

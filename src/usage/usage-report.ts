@@ -1,4 +1,5 @@
 import type { ApiKey } from "../api-keys/api-key.ts";
+import type { BanDay } from "../api-keys/key-bans.ts";
 import { dayOf, dayText } from "./day-usage.ts";
 import type { ReportedDay } from "./usage-table.ts";
 
@@ -20,9 +21,14 @@ export interface KeyReport extends KeyIdentity, UsageTotals {
   /** How full the windows were at most, from 0 to 1: of the limits that were in force that day. */
   readonly minutePeak: number;
   readonly dayPeak: number;
+  /** `null`: the key reported nothing in the range, so its figures are not known yet or there are none. */
   readonly reportedAt: Date | null;
+  /** The end of the ban that is in force; `null`: not banned. */
+  readonly bannedUntil: Date | null;
   /** The days on which something was counted, in their order. */
   readonly days: readonly ReportedDay[];
+  /** The bans of each day, the bans that no report counts yet included. */
+  readonly bansByDay: ReadonlyMap<string, number>;
 }
 
 export interface UsageTotals {
@@ -38,14 +44,30 @@ export function lastDays(count: number, now: Date): string[] {
   return Array.from({ length: count }, (_, index) => dayText(today - count + 1 + index));
 }
 
-/** @param rows the reports of these days, in the order of the days; of other keys, they are passed over. */
+/** What the database knows of a range of days. What it knows of other keys and days is ignored. */
+export interface Recorded {
+  /** The reports of these days, in the order of the days. */
+  readonly rows: readonly ReportedDay[];
+  /** The bans of these days, and earlier ones that are in force. */
+  readonly banDays: readonly BanDay[];
+  readonly now: Date;
+}
+
+/** Adds up what is recorded of these keys on these days. */
 export function reportOn(
   keys: readonly KeyIdentity[],
   days: readonly string[],
-  rows: readonly ReportedDay[],
+  { rows, banDays, now }: Recorded,
 ): UsageReport {
   const rowsOfKeys = Map.groupBy(rows, ({ keyId }) => keyId);
-  const reports = keys.map((key) => reportOnKey(key, rowsOfKeys.get(key.id) ?? []));
+  const bansOfKeys = Map.groupBy(banDays, ({ keyId }) => keyId);
+  const reports = keys.map((key) => {
+    const bans = bansOfKeys.get(key.id) ?? [];
+    return {
+      ...reportOnKey(key, days, rowsOfKeys.get(key.id) ?? [], bans),
+      bannedUntil: banEnd(bans, now),
+    };
+  });
   return {
     days,
     reportedAt: latest(reports),
@@ -67,18 +89,52 @@ export function totalsOf(counted: readonly UsageTotals[]): UsageTotals {
   return sum;
 }
 
-function reportOnKey({ id, name, plan }: KeyIdentity, days: readonly ReportedDay[]): KeyReport {
+/** The keys that came to this share of a limit, from 0 to 1, in a minute or day window. */
+export function keysNear({ keys }: UsageReport, share: number): readonly KeyReport[] {
+  return keys.filter(({ minutePeak, dayPeak }) => Math.max(minutePeak, dayPeak) >= share);
+}
+
+function reportOnKey(
+  { id, name, plan }: KeyIdentity,
+  range: readonly string[],
+  days: readonly ReportedDay[],
+  banDays: readonly BanDay[],
+): Omit<KeyReport, "bannedUntil"> {
+  const bansByDay = countBans(range, days, banDays);
+  const bans = [...bansByDay.values()].reduce((sum, count) => sum + count, 0);
   const peak = (shares: readonly number[]) => Math.min(1, Math.max(0, ...shares));
   return {
     id,
     name,
     plan,
     ...totalsOf(days),
+    bans,
     minutePeak: peak(days.map(({ peakMinute, perMinute }) => peakMinute / perMinute)),
     dayPeak: peak(days.map(({ peakDay, perDay }) => peakDay / perDay)),
     reportedAt: latest(days),
     days,
+    bansByDay,
   };
+}
+
+/** A ban is recorded when it happens, and its key's limiter counts it in a later report. */
+function countBans(
+  range: readonly string[],
+  reported: readonly ReportedDay[],
+  recorded: readonly BanDay[],
+): ReadonlyMap<string, number> {
+  const ofDay = (
+    counted: readonly { readonly day: string; readonly bans: number }[],
+    day: string,
+  ) => counted.find((other) => other.day === day)?.bans ?? 0;
+  return new Map(
+    range.map((day) => [day, Math.max(ofDay(reported, day), ofDay(recorded, day))] as const),
+  );
+}
+
+function banEnd(banDays: readonly BanDay[], now: Date): Date | null {
+  const untilMs = Math.max(0, ...banDays.map(({ untilMs: endMs }) => endMs ?? 0));
+  return untilMs > now.getTime() ? new Date(untilMs) : null;
 }
 
 function latest(reports: readonly { readonly reportedAt: Date | null }[]): Date | null {

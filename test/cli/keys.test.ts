@@ -48,6 +48,9 @@ describe("keys create", () => {
       expiresAt: null,
       revokedAt: null,
       formerKeyEndsAt: null,
+      lastFour: free.key.slice(-4),
+      state: "active",
+      bannedUntil: null,
     });
     expect(enterprise).toMatchObject({ plan: "enterprise", perMinute: 5, perDay: 1_000_000_000 });
     const record = await stored(free.id);
@@ -86,7 +89,8 @@ describe("keys list and show", () => {
   it("print the records without the keys", async () => {
     const { key: _, ...record } = free;
     expect(await store.keysJson("list")).toContainEqual(record);
-    expect(await store.keysJson("show", free.id)).toEqual(record);
+    const unused = { lastUsedOn: null, reportedAt: null };
+    expect(await store.keysJson("show", free.id)).toEqual({ ...record, ...unused });
   });
 });
 

@@ -75,4 +75,15 @@ export const VERSIONS: Readonly<Record<string, Version>> = {
       "SELECT changed FROM order_bulk_change",
     ],
   },
+  "0004_bans_and_last_characters.sql": {
+    data: `
+      UPDATE api_keys SET last_four = 'ay6v' WHERE id = 'key_free';
+      INSERT INTO key_bans (key_id, began_at, ends_at, number, lifted_at) VALUES
+        ('key_free', 1795000000000, 1795000060000, 1, 1795000001000),
+        ('key_free', 1795000002000, 1795000122000, 2, NULL);`,
+    queries: [
+      "SELECT last_four FROM api_keys WHERE id = 'key_free'",
+      "SELECT key_id, began_at, ends_at, number, lifted_at FROM key_bans",
+    ],
+  },
 };

@@ -49,7 +49,7 @@ export function reportOf(keys: readonly Used[], dayCount = 14): UsageReport {
       };
     }),
   );
-  return reportOn(identities, days, rows);
+  return reportOn(identities, days, { rows, banDays: [], now: NOW });
 }
 
 /** A fortnight in which one day is twice another, and every section has something to show. */

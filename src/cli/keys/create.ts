@@ -51,7 +51,7 @@ async function create(options: CreateOptions): Promise<void> {
   const { key, record } = created;
   await useDatabase(options, (database) => addKeys(database, [record]));
   if (options.json) {
-    const { id, ...rest } = toKeyRecord(record);
+    const { id, ...rest } = toKeyRecord(record, now);
     return printJson({ id, key, ...rest });
   }
   process.stdout.write(`${key}\n\nKeep this key now: it is not shown again.\n`);

@@ -1,6 +1,9 @@
 import { type Command, Option } from "commander";
-import { KEY_STATES, type KeyState } from "../../api-keys/api-key.ts";
-import { listApiKeys } from "../../api-keys/managed-key.ts";
+import {
+  listApiKeys,
+  MANAGED_KEY_STATES,
+  type ManagedKeyState,
+} from "../../api-keys/managed-key.ts";
 import type { Plan } from "../../rate-limit/plans.ts";
 import { type StoreCommandOptions, useDatabase } from "../database/open.ts";
 import { planOption } from "./arguments.ts";
@@ -16,13 +19,14 @@ Examples:
   $ npm run keys -- list --expires-within 30d      to be renewed
   $ npm run keys -- list --state revoked --json
 
-A key has to fit every filter that is named.`;
+A key has to match every filter that is named. "key ends in" shows the last four characters of the
+key; a key made before they were stored shows "unknown" there until it is rotated.`;
 
 const NO_KEYS = "There are no keys yet: `npm run keys -- create --help` tells how to make one.";
 
 interface ListOptions extends StoreCommandOptions {
   readonly plan?: Plan;
-  readonly state?: KeyState;
+  readonly state?: ManagedKeyState;
   readonly name?: string;
   /** In milliseconds. */
   readonly expiresWithin?: number;
@@ -33,7 +37,7 @@ export function defineList(command: Command): void {
   command
     .description("show all keys, or those that fit the filters, the oldest first")
     .addOption(planOption())
-    .addOption(new Option("--state <state>", "state of the key").choices(KEY_STATES))
+    .addOption(new Option("--state <state>", "state of the key").choices(MANAGED_KEY_STATES))
     .option("--name <text>", "part of the name, in upper or lower case")
     .option(
       "--expires-within <duration>",

@@ -9,9 +9,9 @@ import { printJson } from "../command-line.ts";
  * former keys that are still valid.
  */
 export function printKey(key: ManagedKey, options: { json: boolean; title?: string }): void {
-  if (options.json) return printJson(toKeyRecord(key));
-  if (options.title !== undefined) process.stdout.write(`${options.title}\n`);
   const now = new Date();
+  if (options.json) return printJson(toKeyRecord(key, now));
+  if (options.title !== undefined) process.stdout.write(`${options.title}\n`);
   printTable([key], now);
   for (const end of validFormerKeyEnds(key, now)) {
     process.stdout.write(`A former key is valid beside it until ${end.toISOString()}.\n`);
@@ -23,18 +23,21 @@ export function printKeys(
   keys: readonly ManagedKey[],
   options: { json: boolean; none: string },
 ): void {
-  if (options.json) return printJson(keys.map(toKeyRecord));
-  if (keys.length > 0) return printTable(keys, new Date());
+  const now = new Date();
+  if (options.json) return printJson(keys.map((key) => toKeyRecord(key, now)));
+  if (keys.length > 0) return printTable(keys, now);
   process.stdout.write(`${options.none}\n`);
 }
 
 function printTable(keys: readonly ManagedKey[], now: Date): void {
   const isAnyInGrace = keys.some((key) => validFormerKeyEnds(key, now).length > 0);
+  const isAnyBanned = keys.some((key) => toKeyRecord(key, now).bannedUntil !== null);
   const table = new Table({
     shouldDisableColors: true,
     columns: [
       { name: "id", alignment: "left" },
       { name: "name", alignment: "left" },
+      { name: "ending", title: "key ends in", alignment: "left" },
       { name: "plan", alignment: "left" },
       { name: "perMinute", title: "per minute" },
       { name: "perDay", title: "per day" },
@@ -42,23 +45,29 @@ function printTable(keys: readonly ManagedKey[], now: Date): void {
       { name: "created", alignment: "left" },
       { name: "expires", alignment: "left" },
       { name: "revoked", alignment: "left" },
+      ...(isAnyBanned
+        ? [{ name: "bannedUntil", title: "banned until", alignment: "left" } as const]
+        : []),
       ...(isAnyInGrace
         ? [{ name: "formerUntil", title: "former key until", alignment: "left" } as const]
         : []),
     ],
   });
   for (const key of keys) {
-    const { id, name, plan, perMinute, perDay, createdAt, expiresAt, revokedAt } = toKeyRecord(key);
+    const record = toKeyRecord(key, now);
+    const { id, name, plan, perMinute, perDay, state } = record;
     table.addRow({
       id,
       name,
+      ending: record.lastFour ?? "unknown",
       plan,
       perMinute,
       perDay,
-      state: keyState(key, now.getTime()),
-      created: createdAt,
-      expires: expiresAt ?? "never",
-      revoked: revokedAt ?? "",
+      state,
+      created: record.createdAt,
+      expires: record.expiresAt ?? "never",
+      revoked: record.revokedAt ?? "",
+      ...(isAnyBanned && { bannedUntil: record.bannedUntil ?? "" }),
       ...(isAnyInGrace && {
         formerUntil: validFormerKeyEnds(key, now).at(-1)?.toISOString() ?? "",
       }),

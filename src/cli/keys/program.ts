@@ -1,16 +1,17 @@
 import type { Command } from "commander";
 import { resetApiKey, revokeApiKey } from "../../api-keys/administration.ts";
-import { findApiKey } from "../../api-keys/managed-key.ts";
 import { createProgram } from "../command-line.ts";
 import { storeCommand, type StoreCommandOptions, useDatabase } from "../database/open.ts";
 import { defineUsage } from "../usage/usage.ts";
 import { defineAudit } from "./audit.ts";
 import { changeKey } from "./change-key.ts";
+import { defineBans } from "./bans.ts";
 import { defineCreate } from "./create.ts";
+import { defineFind } from "./find.ts";
 import { defineList } from "./list.ts";
 import { printKey } from "./print-keys.ts";
-import { requireKey } from "./require-key.ts";
 import { defineRotate } from "./rotate.ts";
+import { defineShow } from "./show.ts";
 import { defineUpdate } from "./update.ts";
 
 const EXAMPLES = `
@@ -34,13 +35,8 @@ export function keysProgram(): Command {
   defineCreate(storeCommand(program, "create"));
   defineList(storeCommand(program, "list"));
 
-  storeCommand(program, "show <id>")
-    .description("show one key")
-    .action(async (id: string, options: StoreCommandOptions) => {
-      const record = await useDatabase(options, ({ orm }) => findApiKey(orm, id));
-      printKey(requireKey(record, id), options);
-    });
-
+  defineShow(storeCommand(program, "show <id>"));
+  defineFind(storeCommand(program, "find"));
   defineUpdate(storeCommand(program, "update <id>"));
   defineRotate(storeCommand(program, "rotate <id>"));
 
@@ -63,6 +59,7 @@ export function keysProgram(): Command {
     });
 
   defineAudit(storeCommand(program, "audit [id]"));
+  defineBans(storeCommand(program, "bans [id]"));
   defineUsage(storeCommand(program, "usage [id]"));
   return program;
 }

@@ -54,7 +54,7 @@ async function rotate(id: string, options: RotateOptions): Promise<void> {
     }),
   );
   if (options.json) {
-    const { id: _, ...rest } = toKeyRecord(record);
+    const { id: _, ...rest } = toKeyRecord(record, new Date());
     return printJson({ id, key, ...rest });
   }
   process.stdout.write(`${key}\n\nKeep this key now: it is not shown again.\n`);

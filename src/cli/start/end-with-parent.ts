@@ -1,9 +1,37 @@
 import { isMainThread } from "node:worker_threads";
+import { lockFile } from "./exclusive-file.ts";
 
-// Loaded into wrangler before its own code. Standard input is a pipe that `start` holds open; it
-// closes however `start` ends, even by SIGKILL, and then the whole process group has to go, as
-// workerd would serve on without wrangler. Worker threads have another standard input.
+/** How long to wait for the wrangler of a `start` that was killed just now. */
+const PATIENCE_MS = 5_000;
+
+const LOCK_VARIABLE = "STORE_ORDERS_WRANGLER_LOCK";
+
+// Loaded into wrangler before its own code; its worker threads load it too.
 if (isMainThread) {
+  holdStore();
+  endWithParent();
+}
+
+/** Holds the store as long as wrangler runs, even if `start` is gone. */
+function holdStore(): void {
+  const path = process.env[LOCK_VARIABLE];
+  if (path === undefined) return;
+  // wrangler starts itself again with the same options: one of the two processes holds the lock.
+  delete process.env[LOCK_VARIABLE];
+  const lock = lockFile(path, PATIENCE_MS);
+  if (lock === null) {
+    process.stderr.write("[ERROR] another wrangler still serves the store\n");
+    process.exit(1);
+  }
+  // The lock lasts as long as something refers to it.
+  process.once("exit", () => lock.release());
+}
+
+/**
+ * Standard input is a pipe that `start` holds open. It closes however `start` ends, even by SIGKILL.
+ * Then the whole process group has to go, as workerd would serve on without wrangler.
+ */
+function endWithParent(): void {
   const endGroup = (): void => void process.kill(0, "SIGKILL");
   process.stdin.once("end", endGroup).once("error", endGroup).resume().unref();
 }

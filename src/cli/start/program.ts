@@ -1,3 +1,4 @@
+import { existsSync } from "node:fs";
 import { resolve } from "node:path";
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { createProgram } from "../command-line.ts";
@@ -8,13 +9,15 @@ import { currentActor } from "../keys/actor.ts";
 import { howToBegin, listDemoKeys } from "./announcement.ts";
 import { requireFreePort } from "./port.ts";
 import { type DemoKey, loadSampleStore } from "./sample-store.ts";
+import { lockStore } from "./store-lock.ts";
 import { WranglerDev } from "./wrangler-dev.ts";
 
 const DEFAULT_PORT = 8787;
 
 const HELP = `
 The first run on a store migrates it, loads a few sample orders and makes one demo key per plan.
-Everything is kept: orders, keys, counts and bans are there again after the next start.
+Everything is kept: orders, keys, counts and bans are there again after the next start. One service
+runs on a store at a time; the other commands work beside it.
 
 Examples:
   $ npm start
@@ -53,11 +56,20 @@ export function startProgram(): Command {
 
 async function start({ port, persistTo, empty, log }: StartOptions): Promise<void> {
   const store = resolve(persistTo);
-  await requireFreePort(port);
-  const demoKeys = await prepareStore(store, empty);
-  // At once, as nobody can look them up later.
-  if (demoKeys.length > 0) process.stdout.write(listDemoKeys(demoKeys));
-  await serve({ port, store, log }, demoKeys);
+  const hasStore = existsSync(store);
+  // A refused start makes no store.
+  if (!hasStore) await requireFreePort(port);
+  const lock = await lockStore(store, port);
+  try {
+    // After the lock, as the service that holds the store may hold the port too.
+    if (hasStore) await requireFreePort(port);
+    const demoKeys = await prepareStore(store, empty);
+    // At once, as nobody can look them up later.
+    if (demoKeys.length > 0) process.stdout.write(listDemoKeys(demoKeys));
+    await serve({ port, store, log }, demoKeys);
+  } finally {
+    lock.release();
+  }
 }
 
 /** @returns the demo keys, where they were made in this run. */

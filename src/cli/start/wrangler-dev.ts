@@ -5,6 +5,7 @@ import type { Readable } from "node:stream";
 import { setTimeout as delay } from "node:timers/promises";
 import { stripVTControlCharacters } from "node:util";
 import { PROJECT_ROOT, wranglerCommand } from "../wrangler.ts";
+import { wranglerLockPath } from "./store-lock.ts";
 
 const ENVIRONMENT: NodeJS.ProcessEnv = {
   WRANGLER_SEND_METRICS: "false",
@@ -50,7 +51,11 @@ export class WranglerDev {
     const preload = new URL("end-with-parent.ts", import.meta.url).href;
     this.#child = spawn(command, ["--import", preload, ...args], {
       cwd: PROJECT_ROOT,
-      env: { ...process.env, ...ENVIRONMENT },
+      env: {
+        ...process.env,
+        ...ENVIRONMENT,
+        STORE_ORDERS_WRANGLER_LOCK: wranglerLockPath(persistTo),
+      },
       stdio: ["pipe", "pipe", "pipe", "ipc"],
       detached: true,
     });

@@ -1,45 +1,71 @@
 import { Table } from "console-table-printer";
 import sparkly from "sparkly";
 import type { KeyReport, UsageReport, UsageTotals } from "../../usage/usage-report.ts";
+import { completeBy, isComplete } from "./complete-by.ts";
+
+/** Shown in the place of a figure that is not known yet. */
+export const MISSING = "–";
 
 /** Prints a row for each key, the busiest first, with a plot of what was admitted day by day. */
-export function printUsageOfKeys(report: UsageReport): void {
+export function printUsageOfKeys(report: UsageReport, now: Date): void {
   if (report.keys.length === 0) {
     process.stdout.write("There are no keys yet.\n");
     return;
   }
+  const isAnyBanned = report.keys.some(({ bannedUntil }) => bannedUntil !== null);
   const table = newTable([
     { name: "id", alignment: "left" },
     { name: "name", alignment: "left" },
     { name: "plan", alignment: "left" },
     ...FIGURE_COLUMNS,
+    ...(isAnyBanned ? [{ name: "bannedUntil", title: "banned until" }] : []),
     { name: "plot", title: plotTitle(report), alignment: "left" },
   ]);
   for (const key of report.keys) {
     const { id, name, plan, minutePeak, dayPeak } = key;
-    const peaks = { minutePeak: percent(minutePeak), dayPeak: percent(dayPeak) };
-    table.addRow({ id, name, plan, ...figures(key), ...peaks, plot: plot(key, report.days) });
+    const isKnown = key.reportedAt !== null;
+    table.addRow({
+      id,
+      name,
+      plan,
+      ...(isKnown ? figures(key) : missingFigures(key.bans)),
+      ...(isKnown && { minutePeak: percent(minutePeak), dayPeak: percent(dayPeak) }),
+      ...(isAnyBanned && { bannedUntil: key.bannedUntil?.toISOString() ?? "" }),
+      plot: isKnown ? plot(key, report.days) : "",
+    });
   }
+  const isAnyMissing = report.keys.some(({ reportedAt }) => reportedAt === null);
   process.stdout.write(`${table.render()}\n${provenance(report)}\n`);
+  if (isAnyMissing) process.stdout.write(`${legend(now)}\n`);
 }
 
 /** Prints a row for each day of one key. */
-export function printUsageOfKey(key: KeyReport, report: UsageReport): void {
+export function printUsageOfKey(key: KeyReport, report: UsageReport, now: Date): void {
+  const title = `${key.id}, ${key.name} (${key.plan})\n${banned(key)}`;
+  if (key.reportedAt === null && key.bans === 0) {
+    process.stdout.write(
+      `${title}No figures from ${report.days.at(0)} to ${report.days.at(-1)}. ${whenFiguresCome(now)}\n`,
+    );
+    return;
+  }
+  const isMissing = (day: string) => !byDay.has(day) && !isComplete(day, now);
   const table = newTable([{ name: "day", alignment: "left" }, ...FIGURE_COLUMNS]);
   const byDay = new Map(key.days.map((counted) => [counted.day, counted]));
   for (const day of report.days) {
     const counted = byDay.get(day);
+    const bans = key.bansByDay.get(day) ?? 0;
     table.addRow({
       day,
-      ...figures(counted ?? NOTHING),
+      ...(isMissing(day) ? missingFigures(bans) : figures({ ...(counted ?? NOTHING), bans })),
       minutePeak: counted === undefined ? "" : `${counted.peakMinute} of ${counted.perMinute}`,
       dayPeak: counted === undefined ? "" : `${counted.peakDay} of ${counted.perDay}`,
     });
   }
   process.stdout.write(
-    `${key.id}, ${key.name} (${key.plan})\n${plotTitle(report)}: ${plot(key, report.days)}\n` +
+    `${title}${plotTitle(report)}: ${plot(key, report.days)}\n` +
       `${table.render()}\n${provenance(report)}\n`,
   );
+  if (report.days.some(isMissing)) process.stdout.write(`${legend(now)}\n`);
 }
 
 const NOTHING: UsageTotals = { admitted: 0, refused: 0, strikes: 0, bans: 0 };
@@ -70,6 +96,24 @@ function figures({ admitted, refused, strikes, bans }: UsageTotals): Record<stri
     strikes: strikes.toLocaleString("en"),
     bans: bans.toLocaleString("en"),
   };
+}
+
+/** Bans are known at once; all else comes with a report. */
+function missingFigures(bans: number): Record<string, string> {
+  const missing = { admitted: MISSING, refused: MISSING, strikes: MISSING };
+  return { ...missing, bans: bans === 0 ? MISSING : bans.toLocaleString("en") };
+}
+
+function banned({ bannedUntil }: KeyReport): string {
+  return bannedUntil === null ? "" : `Banned until ${bannedUntil.toISOString()}.\n`;
+}
+
+function whenFiguresCome(now: Date): string {
+  return `A key in use reports by ${completeBy(now).toISOString()}.`;
+}
+
+function legend(now: Date): string {
+  return `${MISSING}: nothing was reported. ${whenFiguresCome(now)}`;
 }
 
 function plotTitle({ days }: UsageReport): string {

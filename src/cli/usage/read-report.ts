@@ -1,3 +1,4 @@
+import { readBanDays } from "../../api-keys/key-bans.ts";
 import { findApiKey } from "../../api-keys/managed-key.ts";
 import { apiKeys } from "../../db/schema.ts";
 import { lastDays, reportOn, type UsageReport } from "../../usage/usage-report.ts";
@@ -18,15 +19,18 @@ export async function readReport(
   now: Date,
 ): Promise<UsageReport> {
   const range = lastDays(days, now);
+  const [firstDay = ""] = range;
+  const readBans = () => readBanDays(orm, { keyId: id, firstDay, now });
   if (id !== undefined) {
     const key = requireKey(await findApiKey(orm, id), id);
-    return reportOn([key], range, await readUsageOfKey(orm, id, range));
+    const rows = await readUsageOfKey(orm, id, range);
+    return reportOn([key], range, { rows, banDays: await readBans(), now });
   }
   const { id: keyId, name, plan, createdAt } = apiKeys;
   const keys = await orm.select({ id: keyId, name, plan }).from(apiKeys).orderBy(createdAt, keyId);
   const rows: ReportedDay[] = [];
-  for await (const page of readUsageOfKeys(orm, range[0] ?? "")) {
+  for await (const page of readUsageOfKeys(orm, firstDay)) {
     for (const row of page) rows.push(row);
   }
-  return reportOn(keys, range, rows);
+  return reportOn(keys, range, { rows, banDays: await readBans(), now });
 }

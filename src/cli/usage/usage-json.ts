@@ -1,8 +1,12 @@
 import type { KeyReport } from "../../usage/usage-report.ts";
 import type { ReportedDay } from "../../usage/usage-table.ts";
+import { completeBy } from "./complete-by.ts";
 
-/** A key's usage as `--json` prints it. Times are ISO 8601 in UTC, the peaks are from 0 to 1. */
-export function toUsageRecord(report: KeyReport) {
+/**
+ * A key's usage as `--json` prints it. Times are ISO 8601 in UTC, the peaks are from 0 to 1. By
+ * `completeBy` the key has reported whatever it did until now.
+ */
+export function toUsageRecord(report: KeyReport, now: Date) {
   const { id, name, plan, admitted, refused, strikes, bans, minutePeak, dayPeak } = report;
   return {
     id,
@@ -15,6 +19,8 @@ export function toUsageRecord(report: KeyReport) {
     minutePeak,
     dayPeak,
     reportedAt: report.reportedAt?.toISOString() ?? null,
+    completeBy: completeBy(now).toISOString(),
+    bannedUntil: report.bannedUntil?.toISOString() ?? null,
     days: report.days.map(toDayRecord),
   };
 }

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { openLocalDatabase } from "../../../src/cli/database/local.ts";
 import { keysProgram } from "../../../src/cli/keys/program.ts";
-import { apiKeys, keyUsage, type PLANS } from "../../../src/db/schema.ts";
+import { apiKeys, keyBans, keyUsage, type PLANS } from "../../../src/db/schema.ts";
 import { runInProcess } from "../in-process.ts";
 import { StoreFolder } from "../store-folder.ts";
 
@@ -12,6 +12,8 @@ const DAY_MS = 86_400_000;
 const today = Math.floor(Date.now() / DAY_MS);
 /** Stopped, so that no midnight comes between the rows and the commands. */
 const nowMs = (today + 0.5) * DAY_MS;
+
+const inAnHour = new Date(nowMs + 3_600_000).toISOString();
 
 const dayText = (daysAgo: number) =>
   new Date((today - daysAgo) * DAY_MS).toISOString().slice(0, 10);
@@ -98,10 +100,27 @@ describe("keys usage", () => {
     expect(rows).toEqual([
       ["key_busy", "Busy & <b>", "pro", "1,540", "255", "123", "2", "95 %", "100 %", "▄▁▁▁▁█▁"],
       ["key_small", "Small", "free", "9", "0", "0", "0", "5 %", "1 %", "▁▁▁▁█▁▁"],
-      ["key_idle", "Idle", "business", "0", "0", "0", "0", "0 %", "0 %", "▁▁▁▁▁▁▁"],
+      ["key_idle", "Idle", "business", "–", "–", "–", "–", "", "", ""],
     ]);
     expect(stdout).toContain(`As reported until ${new Date(nowMs).toISOString()}.`);
     expect(stdout).toContain("at least");
+    expect(stdout).toContain(`–: nothing was reported. A key in use reports by ${inAnHour}.`);
+  });
+
+  it("says when figures will come where there are none yet", async () => {
+    const { stdout } = await usage("key_idle", "--days", "2");
+    expect(stdout).toBe(
+      `key_idle, Idle (business)\nNo figures from ${dayText(1)} to ${dayText(0)}. A key in use reports by ${inAnHour}.\n`,
+    );
+    const small = await usage("key_small", "--days", "2");
+    expect(small.stdout).toContain("No figures");
+    // What is not reported an hour after a day's end did not happen.
+    const [, ...rows] = cells((await usage("key_small", "--days", "3")).stdout);
+    expect(rows.map((row) => row.slice(1, 5))).toEqual([
+      ["9", "0", "0", "0"],
+      ["0", "0", "0", "0"],
+      ["–", "–", "–", "–"],
+    ]);
   });
 
   it("prints a row for each day of one key, and a fortnight where it is not told", async () => {
@@ -130,6 +149,8 @@ describe("keys usage", () => {
       minutePeak: 0.95,
       dayPeak: 1,
       reportedAt: new Date(nowMs).toISOString(),
+      completeBy: inAnHour,
+      bannedUntil: null,
       days: [
         expect.objectContaining({ day: dayText(1), admitted: 1_000, perDay: 1_000 }),
         {
@@ -195,6 +216,85 @@ describe("keys usage", () => {
     const keys: { admitted: number }[] = JSON.parse(stdout);
     expect(keys).toHaveLength(7_000);
     expect(keys.every(({ admitted }) => admitted === 6)).toBe(true);
+  });
+});
+
+describe("keys usage --near", () => {
+  it("shows the keys at that share of a limit today or yesterday, and ends with status 3", async () => {
+    const { status, stdout, stderr } = await usage("--near", "80");
+    expect({ status, stderr }).toEqual({ status: 3, stderr: "" });
+    const [titles, ...rows] = cells(stdout);
+    expect(titles?.at(-1)).toBe(`admitted, ${dayText(1)} to ${dayText(0)}`);
+    expect(rows.map(([id]) => id)).toEqual(["key_busy"]);
+  });
+
+  it.each([
+    ["the minute of today", ["--near", "95", "--days", "1"], ["key_busy"]],
+    ["just below it", ["--near", "96", "--days", "1"], []],
+    ["the day of yesterday", ["--near", "100"], ["key_busy"]],
+    ["earlier days", ["--near", "5", "--days", "3"], ["key_busy", "key_small"]],
+    ["one key", ["key_small", "--near", "5", "--days", "3"], ["key_small"]],
+    ["one key that is far from it", ["key_idle", "--near", "1"], []],
+  ])("looks at %s", async (_, args, expected) => {
+    const { status, stdout } = await usage(...args, "--json");
+    const ids = JSON.parse(stdout).map(({ id }: { id: string }) => id);
+    expect({ ids, status }).toEqual({ ids: expected, status: expected.length > 0 ? 3 : 0 });
+  });
+
+  it("tells people that there are none", async () => {
+    const outcome = await usage("key_idle", "--near", "80");
+    expect(outcome).toEqual({ status: 0, stdout: "No key came to 80 % of a limit.\n", stderr: "" });
+  });
+});
+
+describe("a ban that no report counts yet", () => {
+  const untilMs = nowMs + 60_000;
+
+  beforeAll(async () => {
+    const ban = { number: 1, endsAt: new Date(untilMs) };
+    const database = await openLocalDatabase(store.path);
+    await database.orm.insert(keyBans).values([
+      { ...ban, keyId: "key_idle", beganAt: new Date(nowMs - 1) },
+      { ...ban, keyId: "key_small", beganAt: new Date(nowMs - 2), liftedAt: new Date(nowMs) },
+      // Two that a report counts, and one before the days that are shown.
+      { ...ban, keyId: "key_busy", beganAt: new Date(nowMs - DAY_MS), endsAt: new Date(nowMs) },
+      { ...ban, keyId: "key_busy", beganAt: new Date(nowMs - DAY_MS + 1), endsAt: new Date(nowMs) },
+      { ...ban, keyId: "key_busy", beganAt: new Date(nowMs - 5 * DAY_MS), endsAt: new Date(nowMs) },
+    ]);
+    await database.close();
+  });
+
+  it("is in the figures at once, with its end", async () => {
+    const until = new Date(untilMs).toISOString();
+    const all = await usageJson("--days", "2");
+    expect(all.map(({ id, bans, bannedUntil }: any) => [id, bans, bannedUntil])).toEqual([
+      ["key_busy", 2, null],
+      ["key_idle", 1, until],
+      ["key_small", 1, null],
+    ]);
+    expect(await usageJson("key_idle", "--days", "2")).toEqual([all[1]]);
+
+    const table = cells((await usage("--days", "2")).stdout);
+    expect(table[0]).toContain("banned until");
+    expect(table[2]).toEqual([
+      "key_idle",
+      "Idle",
+      "business",
+      "–",
+      "–",
+      "–",
+      "1",
+      "",
+      "",
+      until,
+      "",
+    ]);
+    const { stdout } = await usage("key_idle", "--days", "2");
+    expect(stdout).toContain(`Banned until ${until}.`);
+    expect(cells(stdout).slice(1)).toEqual([
+      [dayText(1), "0", "0", "0", "0", "", ""],
+      [dayText(0), "–", "–", "–", "1", "", ""],
+    ]);
   });
 });
 

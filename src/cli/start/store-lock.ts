@@ -1,0 +1,68 @@
+import { mkdir, readFile, rename, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+import { z } from "zod";
+import { type ExclusiveFile, lockFile } from "./exclusive-file.ts";
+
+/** As long as a start waits for the port of a service that is just ending. */
+const PATIENCE_MS = 1_000;
+const POLL_MS = 100;
+
+const holderSchema = z.object({ pid: z.int(), port: z.int() });
+type Holder = z.output<typeof holderSchema>;
+
+/** The file that wrangler holds, which can outlive `start` for a moment. */
+export function wranglerLockPath(store: string): string {
+  return join(store, "wrangler.lock");
+}
+
+/**
+ * Makes sure that no other service runs on a store: two services would have two limiters, each with
+ * counts of its own. The other commands do not need the lock.
+ *
+ * @param store the folder of the store; made if it is missing.
+ * @throws an Error that names the service which runs there and says what to type instead.
+ */
+export async function lockStore(store: string, port: number): Promise<ExclusiveFile> {
+  await mkdir(store, { recursive: true });
+  const deadline = performance.now() + PATIENCE_MS;
+  for (;;) {
+    const lock = lockFile(join(store, "service.lock"), 0);
+    if (lock !== null) {
+      await writeHolder(store, { pid: process.pid, port });
+      return lock;
+    }
+    if (performance.now() > deadline)
+      throw new Error(refusal(store, port, await readHolder(store)));
+    await delay(POLL_MS);
+  }
+}
+
+function refusal(store: string, port: number, holder: Holder | null): string {
+  const service = holder === null ? "another service" : `process ${holder.pid}`;
+  const onPort = holder === null ? "" : ` on port ${holder.port}`;
+  const freePort = port === holder?.port ? port + 1 : port;
+  return (
+    `${service} already serves the store ${store}${onPort}; end it first, ` +
+    `or serve another store: npm start -- --port ${freePort} --persist-to OTHER`
+  );
+}
+
+/** Only tells people who holds the lock: what a killed service left here stops nobody. */
+function holderPath(store: string): string {
+  return join(store, "service.json");
+}
+
+async function writeHolder(store: string, holder: Holder): Promise<void> {
+  const temporary = `${holderPath(store)}.${holder.pid}`;
+  await writeFile(temporary, `${JSON.stringify(holder)}\n`);
+  await rename(temporary, holderPath(store));
+}
+
+async function readHolder(store: string): Promise<Holder | null> {
+  try {
+    return holderSchema.parse(JSON.parse(await readFile(holderPath(store), "utf8")));
+  } catch {
+    return null;
+  }
+}

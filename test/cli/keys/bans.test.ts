@@ -1,0 +1,125 @@
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
+import { listApiKeys } from "../../../src/api-keys/managed-key.ts";
+import { keyBans, keyUsage } from "../../../src/db/schema.ts";
+import { KeysCommand } from "./keys-command.ts";
+
+const NOW = new Date("2030-01-01T12:00:00.000Z");
+const inSeconds = (seconds: number) => new Date(NOW.getTime() + seconds * 1_000);
+const text = (seconds: number) => inSeconds(seconds).toISOString();
+
+let keys: KeysCommand;
+let zoo: string;
+let shop: string;
+
+beforeAll(async () => {
+  keys = await KeysCommand.open();
+  zoo = (await keys.add({ name: "Zoo" })).record.id;
+  shop = (await keys.add({ name: "Shop" })).record.id;
+  const ban = { keyId: zoo, liftedAt: null };
+  await keys.database.orm.insert(keyBans).values([
+    { ...ban, number: 1, beganAt: inSeconds(-300), endsAt: inSeconds(-240) },
+    { ...ban, number: 2, beganAt: inSeconds(-60), endsAt: inSeconds(60) },
+    { ...ban, keyId: shop, number: 1, beganAt: inSeconds(-30), endsAt: inSeconds(30) },
+    { ...ban, keyId: "key_gone", number: 1, beganAt: inSeconds(-90), endsAt: inSeconds(-30) },
+  ]);
+});
+beforeEach(() => {
+  vi.useFakeTimers({ toFake: ["Date"], now: NOW });
+});
+afterEach(() => {
+  vi.useRealTimers();
+});
+afterAll(() => keys.close());
+
+const inForce = () =>
+  keys.json("bans", "--in-force").then((bans) => bans.map(({ keyId }: any) => keyId));
+
+describe("keys bans", () => {
+  it("prints the bans of all keys or of one, the newest first", async () => {
+    const all = await keys.json("bans");
+    expect(all.map(({ name, number }: any) => [name, number])).toEqual([
+      ["Shop", 1],
+      ["Zoo", 2],
+      [null, 1],
+      ["Zoo", 1],
+    ]);
+    expect(all[1]).toEqual({
+      keyId: zoo,
+      name: "Zoo",
+      number: 2,
+      beganAt: text(-60),
+      until: text(60),
+      liftedAt: null,
+      state: "in force",
+    });
+    expect(await keys.json("bans", zoo)).toEqual([all[1], all[3]]);
+    expect(await keys.json("bans", "--limit", "1")).toEqual([all[0]]);
+    expect(await inForce()).toEqual([shop, zoo]);
+  });
+
+  it("prints a table for people, or that there are none", async () => {
+    const table = await keys.text("bans");
+    expect(table).toContain(text(60));
+    expect(table).toMatch(/in force.*\n.*in force.*\n.*ended.*\n.*ended/);
+    expect(await keys.text("bans", "key_nobody")).toBe("No such bans are recorded.\n");
+    expect(await keys.text("bans", "--limit", "2")).toContain("--limit N shows more");
+  });
+});
+
+describe("a ban in force", () => {
+  it("shows in the key's record and in the list", async () => {
+    const record = { state: "banned", bannedUntil: text(60) };
+    expect(await keys.json("show", zoo)).toMatchObject(record);
+    expect(await keys.text("show", zoo)).toMatch(new RegExp(`banned until.*\n.*\n.*${text(60)}`));
+    expect(await keys.json("list", "--name", "Zoo")).toMatchObject([record]);
+  });
+
+  it("makes the key banned rather than active until its end", async () => {
+    const namesOf = async (state: "banned" | "active", now: Date) =>
+      (await listApiKeys(keys.database.orm, { state }, now)).map(({ name }) => name);
+    expect(await namesOf("banned", inSeconds(29))).toEqual(["Zoo", "Shop"]);
+    expect(await namesOf("banned", inSeconds(30))).toEqual(["Zoo"]);
+    expect(await namesOf("active", inSeconds(30))).toEqual(["Shop"]);
+    expect(await namesOf("active", inSeconds(60))).toEqual(["Zoo", "Shop"]);
+  });
+
+  it("is over with a reset, which says when", async () => {
+    expect(await keys.json("reset", zoo)).toMatchObject({ state: "active", bannedUntil: null });
+    expect(await keys.json("show", zoo)).toMatchObject({ state: "active", bannedUntil: null });
+    const bans = await keys.json("bans", zoo);
+    expect(bans.map(({ state, liftedAt }: any) => [state, liftedAt])).toEqual([
+      ["lifted", text(0)],
+      ["ended", null],
+    ]);
+    expect(await keys.text("bans", zoo)).toContain(`lifted at ${text(0)}`);
+    expect(await inForce()).toEqual([shop]);
+    vi.setSystemTime(inSeconds(1));
+    await keys.json("reset", zoo);
+    expect((await keys.json("bans", zoo))[0].liftedAt).toBe(text(0));
+  });
+
+  it("does not hide that the key is revoked", async () => {
+    expect(await keys.json("revoke", shop)).toMatchObject({ state: "revoked" });
+  });
+});
+
+describe("keys show", () => {
+  it("tells when the key was last used and last reported", async () => {
+    const { record } = await keys.add();
+    expect(await keys.text("show", record.id)).toContain("no use in the last 366 days");
+    const usage = { admitted: 1, refused: 0, strikes: 0, bans: 0, peakMinute: 1, peakDay: 1 };
+    const row = { keyId: record.id, ...usage, perMinute: 60, perDay: 1_000 };
+    await keys.database.orm.insert(keyUsage).values([
+      { ...row, day: "2029-12-30", reportedAt: inSeconds(-2 * 86_400) },
+      { ...row, day: "2029-12-31", reportedAt: inSeconds(-86_400) },
+      { ...row, keyId: "key_other", day: "2030-01-01", reportedAt: NOW },
+    ]);
+    expect(await keys.json("show", record.id)).toMatchObject({
+      lastUsedOn: "2029-12-31",
+      reportedAt: text(-86_400),
+    });
+    expect(await keys.text("show", record.id)).toContain(
+      `Last used on 2029-12-31, as reported at ${text(-86_400)}.`,
+    );
+  });
+});

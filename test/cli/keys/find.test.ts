@@ -1,0 +1,116 @@
+import { Readable } from "node:stream";
+import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from "vitest";
+import type { CreatedKey } from "../../../src/api-keys/administration.ts";
+import { generateKey } from "../../../src/api-keys/key.ts";
+import { KeysCommand } from "./keys-command.ts";
+
+let keys: KeysCommand;
+let zoo: CreatedKey;
+let older: CreatedKey;
+
+beforeAll(async () => {
+  keys = await KeysCommand.open();
+  zoo = await keys.add({ name: "Zoo" });
+  older = await keys.add({ name: "Older" }, { lastFour: null });
+});
+afterEach(() => {
+  vi.restoreAllMocks();
+});
+afterAll(() => keys.close());
+
+/** Runs `keys find` with this on its standard input. */
+function findByInput(input: string, ...args: string[]) {
+  const stdin = Readable.from([input]) as typeof process.stdin;
+  vi.spyOn(process, "stdin", "get").mockReturnValue(stdin);
+  return keys.run("find", ...args);
+}
+
+async function idsByInput(input: string): Promise<string[]> {
+  const { status, stdout, stderr } = await findByInput(input, "--json");
+  expect({ status, stderr }).toEqual({ status: 0, stderr: "" });
+  return JSON.parse(stdout).map(({ id }: { id: string }) => id);
+}
+
+describe("keys find, with a key on standard input", () => {
+  it("names its record, and never shows the key", async () => {
+    expect(await idsByInput(zoo.key)).toEqual([zoo.record.id]);
+    expect(await idsByInput(` ${older.key}\r\n`)).toEqual([older.record.id]);
+    const { stdout } = await findByInput(`${zoo.key}\n`);
+    expect(stdout).toContain(zoo.record.id);
+    expect(stdout).not.toContain(zoo.key);
+  });
+
+  it("names the record of a former key and of its newer one", async () => {
+    const { key: former, record } = await keys.add({ name: "Rotated" });
+    const { key } = await keys.json("rotate", record.id);
+    expect(await idsByInput(former)).toEqual([record.id]);
+    expect(await idsByInput(key)).toEqual([record.id]);
+  });
+
+  it.each([
+    ["nothing", () => ""],
+    ["a mistyped key", () => `${zoo.key.slice(0, -1)}${zoo.key.endsWith("a") ? "b" : "a"}`],
+    ["two keys", () => `${zoo.key}\n${older.key}`],
+    ["endless input", () => "x".repeat(1_000_000)],
+  ])("refuses %s", async (_, input) => {
+    const { status, stdout, stderr } = await findByInput(input());
+    expect({ status, stdout }).toEqual({ status: 1, stdout: "" });
+    expect(stderr).toContain("holds no API key of this service");
+    expect(stderr).not.toContain("sord_");
+  });
+
+  it("says that no record has a key", async () => {
+    const { status, stdout, stderr } = await findByInput(generateKey());
+    expect({ status, stdout }).toEqual({ status: 1, stdout: "" });
+    expect(stderr).toContain("no record has this key");
+  });
+});
+
+describe("keys find, with the last characters", () => {
+  const ending = (characters: number) => zoo.key.slice(-characters);
+
+  it.each([1, 2, 3, 4])("finds a key by the last %i", async (characters) => {
+    for (const text of [ending(characters), ending(characters).toUpperCase()]) {
+      expect(await keys.json("find", text)).toContainEqual(
+        expect.objectContaining({ id: zoo.record.id, lastFour: ending(4) }),
+      );
+    }
+  });
+
+  it("finds nothing but keys that end so", async () => {
+    const found = await keys.json("find", ending(2));
+    expect(found.every(({ lastFour }: any) => lastFour.endsWith(ending(2)))).toBe(true);
+    const absent = zoo.key.endsWith("aaaa") ? "bbbb" : "aaaa";
+    const { status, stdout, stderr } = await keys.run("find", absent);
+    expect({ status, stdout }).toEqual({ status: 1, stdout: "" });
+    expect(stderr).toContain(`no key is known to end in ${absent}`);
+  });
+
+  it("takes no whole key, and does not repeat it", async () => {
+    const { status, stdout, stderr } = await keys.run("find", zoo.key);
+    expect({ status, stdout }).toEqual({ status: 2, stdout: "" });
+    expect(stderr).toContain("standard input");
+    expect(stderr).not.toContain(zoo.key);
+  });
+});
+
+describe("the last four characters", () => {
+  it("are in the list, unknown for a key that is older than they are", async () => {
+    const list = await keys.text("list");
+    expect(list).toMatch(new RegExp(`Zoo +│ ${zoo.key.slice(-4)} `));
+    expect(list).toMatch(/Older +│ unknown /);
+    expect(list).not.toContain("sord_");
+  });
+
+  it("follow a rotation, for an older key too", async () => {
+    const { key, lastFour } = await keys.json("rotate", older.record.id);
+    expect(lastFour).toBe(key.slice(-4));
+    expect(await keys.json("find", lastFour)).toMatchObject([{ id: older.record.id }]);
+  });
+
+  it("are never more of the key, whoever writes them", async () => {
+    const write = (text: string) =>
+      keys.database.transaction([{ sql: "UPDATE api_keys SET last_four = ?", params: [text] }]);
+    await expect(write(zoo.key.slice(-5))).rejects.toThrow("last_four_is_no_more_of_the_key");
+  });
+});
