@@ -32,7 +32,10 @@ export function authenticate(directory: ApiKeyDirectory, addresses: AddressBudge
   return createMiddleware<AppEnv>(async function authenticateMiddleware(c, next) {
     const credentials = parseCredentials(c.req.header("Authorization"));
     const result = await identify(credentials, directory, (hash) =>
-      directory.find(c.env.DB, hash, (promise) => c.executionCtx.waitUntil(promise)),
+      directory.find(c.env.DB, hash, {
+        isSuspect: () => addresses.peek(clientAddress(c.req.raw)).retryAtMs !== null,
+        waitUntil: (promise) => c.executionCtx.waitUntil(promise),
+      }),
     );
     if ("id" in result) {
       c.set("apiKey", result);
