@@ -13,6 +13,7 @@ const CORE_TESTS = [
   "test/faults/isolates/*.test.ts",
   // Those of the Durable Object run with all others inside workerd.
   "test/rate-limit/!(durable-object*).test.ts",
+  "test/telemetry/anonymous-sample.test.ts",
   "test/usage/**/*.test.ts",
 ];
 
