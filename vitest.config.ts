@@ -7,12 +7,14 @@ await buildAll();
 
 /** Tests of pure code, which needs no platform. */
 const CORE_TESTS = [
+  "test/api-keys/overtaking-look-ups.test.ts",
   "test/config.test.ts",
   "test/db/batched-query.test.ts",
   "test/orders/*.core.test.ts",
   "test/faults/isolates/*.test.ts",
   // Those of the Durable Object run with all others inside workerd.
   "test/rate-limit/!(durable-object*).test.ts",
+  "test/telemetry/anonymous-sample.test.ts",
   "test/usage/**/*.test.ts",
 ];
 

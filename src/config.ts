@@ -1,4 +1,4 @@
-import * as z from "zod";
+import * as z from "zod/mini";
 import { BAN_MODES, type BanPolicy } from "./rate-limit/bans.ts";
 import type { VersionLifecycle } from "./version-lifecycle.ts";
 
@@ -37,25 +37,28 @@ function wholeNumber(fallback: number, min: number, max: number) {
   const digits = (value: unknown) =>
     typeof value === "string" && /^\d+$/.test(value) ? Number(value) : value;
   const isInRange = (value: number) => Number.isInteger(value) && value >= min && value <= max;
-  return z.preprocess(digits, z.number(message).refine(isInRange, message).default(fallback));
+  const number = z.number(message).check(z.refine(isInRange, message));
+  return z.pipe(z.transform(digits), z._default(number, fallback));
 }
 
 const milliseconds = (fallback: number, max: number) => wholeNumber(fallback, 1, max);
 
 const seconds = (fallback: number, min: number, max: number) =>
-  wholeNumber(fallback, min, max).transform((value) => value * 1_000);
+  z.pipe(
+    wholeNumber(fallback, min, max),
+    z.transform((value: number) => value * 1_000),
+  );
 
-const origins = z
-  .string("must be a list of origins, separated by commas")
-  .default("")
-  .transform((text, context) => {
+const origins = z.pipe(
+  z._default(z.string("must be a list of origins, separated by commas"), ""),
+  z.transform((text: string, context) => {
     const listed = text
       .split(",")
       .map((origin) => origin.trim())
       .filter((origin) => origin !== "");
     for (const origin of listed) {
       if (!URL.canParse(origin) || new URL(origin).origin !== origin) {
-        context.addIssue({
+        context.issues.push({
           code: "custom",
           message: `${origin} is not an origin such as https://app.example`,
           input: text,
@@ -63,22 +66,25 @@ const origins = z
       }
     }
     return new Set(listed);
-  });
+  }),
+);
 
 const INSTANT_EXPECTED = "must be a date-time in UTC such as 2027-01-01T00:00:00Z";
 
-const instant = z.iso
-  .datetime(INSTANT_EXPECTED)
-  .transform((text) => new Date(text))
-  .optional();
+const instant = z.optional(
+  z.pipe(
+    z.iso.datetime(INSTANT_EXPECTED),
+    z.transform((text: string) => new Date(text)),
+  ),
+);
 
 const varsSchema = z
   .object({
     CORS_ORIGINS: origins,
-    REQUEST_LOG: z.enum(REQUEST_LOGS, "must be all, errors or none").default("none"),
+    REQUEST_LOG: z._default(z.enum(REQUEST_LOGS, "must be all, errors or none"), "none"),
     V1_DEPRECATED_AT: instant,
     V1_SUNSET_AT: instant,
-    BAN_MODE: z.enum(BAN_MODES, "must be on, log or off").default("on"),
+    BAN_MODE: z._default(z.enum(BAN_MODES, "must be on, log or off"), "on"),
     BAN_GRACE_SECONDS: seconds(2, 0, 60),
     BAN_STRIKE_WINDOW_SECONDS: seconds(60, 1, DAY_SECONDS),
     BAN_MIN_STRIKES: wholeNumber(60, 1, 1_000_000),
@@ -94,20 +100,22 @@ const varsSchema = z
     INSURANCE_SIZE: wholeNumber(10_000, 1, 100_000),
     DATABASE_TIMEOUT_MS: milliseconds(10_000, 30_000),
   })
-  .refine((vars) => vars.BAN_MIN_STRIKES <= vars.BAN_MAX_STRIKES, {
-    message: "BAN_MIN_STRIKES must not exceed BAN_MAX_STRIKES",
-  })
-  .refine((vars) => vars.BAN_FIRST_SECONDS <= vars.BAN_LONGEST_SECONDS, {
-    message: "BAN_FIRST_SECONDS must not exceed BAN_LONGEST_SECONDS",
-  })
-  .refine((vars) => vars.API_KEY_FRESH_SECONDS <= vars.API_KEY_STALE_SECONDS, {
-    message: "API_KEY_FRESH_SECONDS must not exceed API_KEY_STALE_SECONDS",
-  })
-  // RFC 9745, section 4.
-  .refine(
-    ({ V1_DEPRECATED_AT: deprecated, V1_SUNSET_AT: sunset }) =>
-      deprecated === undefined || sunset === undefined || deprecated <= sunset,
-    { message: "V1_SUNSET_AT must not be earlier than V1_DEPRECATED_AT" },
+  .check(
+    z.refine((vars) => vars.BAN_MIN_STRIKES <= vars.BAN_MAX_STRIKES, {
+      message: "BAN_MIN_STRIKES must not exceed BAN_MAX_STRIKES",
+    }),
+    z.refine((vars) => vars.BAN_FIRST_SECONDS <= vars.BAN_LONGEST_SECONDS, {
+      message: "BAN_FIRST_SECONDS must not exceed BAN_LONGEST_SECONDS",
+    }),
+    z.refine((vars) => vars.API_KEY_FRESH_SECONDS <= vars.API_KEY_STALE_SECONDS, {
+      message: "API_KEY_FRESH_SECONDS must not exceed API_KEY_STALE_SECONDS",
+    }),
+    // RFC 9745, section 4.
+    z.refine(
+      ({ V1_DEPRECATED_AT: deprecated, V1_SUNSET_AT: sunset }) =>
+        deprecated === undefined || sunset === undefined || deprecated <= sunset,
+      { message: "V1_SUNSET_AT must not be earlier than V1_DEPRECATED_AT" },
+    ),
   );
 
 /**

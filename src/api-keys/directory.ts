@@ -1,39 +1,67 @@
 import QuickLRU from "quick-lru";
 import { queryDatabase } from "../db/availability.ts";
+import { BatchedQuery } from "../db/batched-query.ts";
 import type { FoundKey } from "./api-key.ts";
-import { keyByHash } from "./key-by-hash.ts";
+import { keysByHash } from "./key-by-hash.ts";
 
-/** Between two tries to look a remembered key up again. */
+/** Least time between two attempts to refresh a remembered key. */
 const RETRY_MS = 1_000;
+
+/** Look-ups that run at once per isolate. With more than one, a slow query does not delay all. */
+const CONCURRENCY = 4;
+
+/** Time to wait before each query for clients that sent too many wrong keys: ten queries a second. */
+const SUSPECTS_PAUSE_MS = 100;
+
+type KeysByHash = ReadonlyMap<string, FoundKey>;
 
 interface Entry {
   /** `null`: no key has this hash. */
   readonly apiKey: FoundKey | null;
-  /** Unix time in milliseconds at which the database was asked. */
+  /** The number of the query that read it; a later query has a larger number. */
+  readonly query: number;
+  /** Unix time in milliseconds at which that query began. */
   readonly askedMs: number;
-  /** Unix time in milliseconds at which it was last tried to ask again. */
-  triedMs: number;
+  /** Unix time in milliseconds of the last attempt to refresh it. */
+  readonly triedMs: number;
+}
+
+/** The request that a key is looked up for. */
+export interface LookUp {
+  /** Whether its client has sent too many wrong keys, so that its look-ups wait behind others. */
+  readonly isSuspect: () => boolean;
+  /** Keeps the isolate at work after the answer. */
+  readonly waitUntil: (promise: Promise<unknown>) => void;
 }
 
 /**
- * Finds API keys by their hash, in the isolate's memory first. What is remembered there is used for
- * `freshMs` as it is, then up to `staleMs` while it is looked up again; so no request with a known
- * key waits for the database, and a change takes effect within `staleMs` (contract, section 3).
+ * Finds API keys by their hash, in the isolate's memory first. An entry is used as it is for
+ * `freshMs`, and then until `staleMs` while it is refreshed in the background. No request with a
+ * known key waits for the database, and a change takes effect within `staleMs`.
  */
 export class ApiKeyDirectory {
   readonly #freshMs: number;
   readonly #staleMs: number;
   readonly #timeoutMs: number;
   readonly #known: QuickLRU<string, Entry>;
-  /** Apart from the known ones, which a flood of invented keys must not push out. */
+  /** Apart from the known keys, which a flood of invented ones must not push out. */
   readonly #unknown: QuickLRU<string, Entry>;
+  readonly #lookUps: BatchedQuery<string, KeysByHash>;
+  readonly #suspectLookUps: BatchedQuery<string, KeysByHash>;
+  #queries = 0;
 
   constructor(options: { freshMs: number; staleMs: number; size: number; timeoutMs: number }) {
-    this.#freshMs = options.freshMs;
-    this.#staleMs = options.staleMs;
-    this.#timeoutMs = options.timeoutMs;
-    this.#known = new QuickLRU({ maxSize: options.size });
-    this.#unknown = new QuickLRU({ maxSize: options.size });
+    const { freshMs, staleMs, size, timeoutMs } = options;
+    this.#freshMs = freshMs;
+    this.#staleMs = staleMs;
+    this.#timeoutMs = timeoutMs;
+    this.#known = new QuickLRU({ maxSize: size });
+    this.#unknown = new QuickLRU({ maxSize: size });
+    this.#lookUps = new BatchedQuery({ concurrency: CONCURRENCY, timeoutMs });
+    this.#suspectLookUps = new BatchedQuery({
+      concurrency: 1,
+      timeoutMs: SUSPECTS_PAUSE_MS + timeoutMs,
+    });
   }
 
   /** Whether a key with this hash has been asked for lately. */
@@ -42,45 +70,72 @@ export class ApiKeyDirectory {
   }
 
   /**
-   * @param waitUntil keeps the isolate at work after the answer.
-   * @returns the key's record, whatever its state, also where it had this hash before a rotation;
-   *   `null` where no key has it.
+   * @returns the key's record, whatever its state, also by a hash that it had before a rotation;
+   *   `null` if no key has this hash.
    * @throws {DatabaseUnavailableError}
    */
   find(
     database: D1Database,
     hash: string,
-    waitUntil: (promise: Promise<unknown>) => void,
+    lookUp: LookUp,
   ): Promise<FoundKey | null> | FoundKey | null {
     const nowMs = Date.now();
     const entry = this.#known.get(hash) ?? this.#unknown.get(hash);
     if (entry === undefined || !isWithin(entry, this.#staleMs, nowMs)) {
-      return this.#lookUp(database, hash);
+      return this.#lookUp(database, hash, lookUp, entry);
     }
-    const isDue = !isWithin(entry, this.#freshMs, nowMs) && nowMs - entry.triedMs >= RETRY_MS;
-    if (isDue) {
-      entry.triedMs = nowMs;
-      // A database that does not answer is met by the request that can no longer do without it.
-      waitUntil(this.#lookUp(database, hash).catch(() => undefined));
+    if (!isWithin(entry, this.#freshMs, nowMs) && nowMs - entry.triedMs >= RETRY_MS) {
+      this.#store(hash, { ...entry, triedMs: nowMs });
+      // A failure becomes an error once the entry is too old to be used.
+      this.#lookUp(database, hash, lookUp, entry).catch(() => undefined);
     }
     return entry.apiKey;
   }
 
-  async #lookUp(database: D1Database, hash: string): Promise<FoundKey | null> {
-    const askedMs = Date.now();
-    const apiKey = await this.#ask(database, hash);
-    const entry = { apiKey, askedMs, triedMs: askedMs };
-    if (apiKey === null) this.#known.delete(hash);
-    (apiKey === null ? this.#unknown : this.#known).set(hash, entry);
-    return apiKey;
+  async #lookUp(
+    database: D1Database,
+    hash: string,
+    { isSuspect, waitUntil }: LookUp,
+    entry: Entry | undefined,
+  ): Promise<FoundKey | null> {
+    const isKnown = entry !== undefined && entry.apiKey !== null;
+    const keys =
+      !isKnown && isSuspect()
+        ? await this.#suspectLookUps.read(
+            hash,
+            (hashes) => pause().then(() => this.#query(database, hashes)),
+            waitUntil,
+          )
+        : await this.#lookUps.read(hash, (hashes) => this.#query(database, hashes), waitUntil);
+    return keys.get(hash) ?? null;
   }
 
-  async #ask(database: D1Database, hash: string): Promise<FoundKey | null> {
-    const query = keyByHash(database);
-    return queryDatabase(this.#timeoutMs, async () => (await query.get({ hash })) ?? null);
+  /** Queries may overtake each other: what a later one has read is never replaced by an earlier one. */
+  async #query(database: D1Database, hashes: readonly string[]): Promise<KeysByHash> {
+    this.#queries += 1;
+    const query = this.#queries;
+    const askedMs = Date.now();
+    const keys = await queryDatabase(this.#timeoutMs, () => keysByHash(database, hashes));
+    for (const hash of hashes) {
+      const stored = this.#known.peek(hash) ?? this.#unknown.peek(hash);
+      if (stored !== undefined && stored.query > query) continue;
+      this.#store(hash, { apiKey: keys.get(hash) ?? null, query, askedMs, triedMs: askedMs });
+    }
+    return keys;
+  }
+
+  #store(hash: string, entry: Entry): void {
+    const [place, other] =
+      entry.apiKey === null ? [this.#unknown, this.#known] : [this.#known, this.#unknown];
+    other.delete(hash);
+    place.set(hash, entry);
   }
 }
 
 function isWithin({ askedMs }: Entry, ageMs: number, nowMs: number): boolean {
   return nowMs >= askedMs && nowMs - askedMs < ageMs;
+}
+
+function pause(): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, SUSPECTS_PAUSE_MS));
 }

@@ -1,24 +1,50 @@
-import { eq, getTableColumns, sql } from "drizzle-orm";
-import { drizzle } from "drizzle-orm/d1";
-import { apiKeys, formerKeyHashes } from "../db/schema.ts";
+import type { FoundKey } from "./api-key.ts";
+
+type Milliseconds<T> = T extends Date ? number : T;
+
+/** A key's row as D1 has it: times in Unix milliseconds. */
+type Row = { readonly [Name in keyof FoundKey]: Milliseconds<FoundKey[Name]> } & {
+  readonly wantedHash: string;
+};
+
+const RECORD = `own.id, own.hash, own.name, own.plan, own.per_minute AS perMinute, own.per_day AS perDay,
+  own.created_at AS createdAt, own.expires_at AS expiresAt, own.revoked_at AS revokedAt,
+  own.revision, own.resets`;
 
 /**
- * The query for the key that has the placeholder `hash`, or had it before a rotation. One statement,
- * so that no rotation comes between; SQLite leaves the second part out where the first finds the key.
+ * One statement, so that no rotation falls between its parts. CROSS JOIN makes SQLite begin with the
+ * hashes, whatever statistics say.
  */
-export function keyByHash(database: D1Database) {
-  const record = getTableColumns(apiKeys);
-  // The first part's decoder, which a NULL passes by, reads the rows of both.
-  const toTime = (ms: number): Date | null => new Date(ms);
-  const orm = drizzle(database);
-  const own = orm
-    .select({ ...record, hashEndsAt: sql`NULL`.mapWith(toTime) })
-    .from(apiKeys)
-    .where(eq(apiKeys.hash, sql.placeholder("hash")));
-  const former = orm
-    .select({ ...record, hashEndsAt: sql`${formerKeyHashes.endsAt}`.mapWith(toTime) })
-    .from(formerKeyHashes)
-    .innerJoin(apiKeys, eq(apiKeys.id, formerKeyHashes.keyId))
-    .where(eq(formerKeyHashes.hash, sql.placeholder("hash")));
-  return own.unionAll(former).limit(1).prepare();
+const KEYS_BY_HASH = `
+  SELECT wanted.value AS wantedHash, NULL AS hashEndsAt, ${RECORD}
+  FROM json_each(?1) AS wanted
+  CROSS JOIN api_keys AS own ON own.hash = wanted.value
+  UNION ALL
+  SELECT wanted.value, former.ends_at, ${RECORD}
+  FROM json_each(?1) AS wanted
+  CROSS JOIN former_key_hashes AS former ON former.hash = wanted.value
+  CROSS JOIN api_keys AS own ON own.id = former.key_id`;
+
+/** Reads the keys that have one of `hashes`, or had it before a rotation. */
+export async function keysByHash(
+  database: D1Database,
+  hashes: readonly string[],
+): Promise<ReadonlyMap<string, FoundKey>> {
+  const wanted = JSON.stringify([...new Set(hashes)]);
+  const { results } = await database.prepare(KEYS_BY_HASH).bind(wanted).all<Row>();
+  return new Map(results.map((row) => [row.wantedHash, toFoundKey(row)]));
+}
+
+function toFoundKey({ wantedHash: _, ...row }: Row): FoundKey {
+  return {
+    ...row,
+    createdAt: new Date(row.createdAt),
+    expiresAt: toDate(row.expiresAt),
+    revokedAt: toDate(row.revokedAt),
+    hashEndsAt: toDate(row.hashEndsAt),
+  };
+}
+
+function toDate(ms: number | null): Date | null {
+  return ms === null ? null : new Date(ms);
 }

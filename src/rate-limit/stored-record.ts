@@ -1,9 +1,9 @@
-import * as z from "zod";
+import * as z from "zod/mini";
 import type { LimiterRecord } from "./decision.ts";
 
-const count = z.int().nonnegative();
+const count = z.int().check(z.nonnegative());
 const timeMs = z.number();
-const window = z.object({ openedMs: timeMs, count }).nullable();
+const window = z.nullable(z.object({ openedMs: timeMs, count }));
 
 /** The record as it is stored: without the wait, which need not survive (contract, section 5). */
 const storedRecordSchema = z.object({
@@ -12,9 +12,9 @@ const storedRecordSchema = z.object({
   resets: count,
   minute: window,
   day: window,
-  ban: z
-    .object({ untilMs: timeMs, number: count, loggedOnly: z.literal(true).optional() })
-    .nullable(),
+  ban: z.nullable(
+    z.object({ untilMs: timeMs, number: count, loggedOnly: z.optional(z.literal(true)) }),
+  ),
 });
 
 export type StoredRecord = z.output<typeof storedRecordSchema>;

@@ -22,6 +22,7 @@ export const DOUBLES = [
   "durationMs",
   "limit",
   "remaining",
+  "represents",
 ] as const satisfies readonly Names<number>[];
 
 /** The column of the data set in which a field of the record stands. */

@@ -7,8 +7,17 @@ import type { Degradation, RequestRecord } from "./request-record.ts";
 /** Index of the handler that belongs to the path itself; those before it are middleware. */
 const LAST = -1;
 
-/** The record of a request whose answer is decided. @param startedMs Unix time in milliseconds. */
-export function recordRequest(c: Context<AppEnv>, startedMs: number): RequestRecord {
+/**
+ * Returns the record of a request whose answer is decided.
+ *
+ * @param startedMs Unix time in milliseconds.
+ * @param represents requests that the record stands for.
+ */
+export function recordRequest(
+  c: Context<AppEnv>,
+  startedMs: number,
+  represents: number,
+): RequestRecord {
   // Set one after another on a request's way, which may end early.
   const { requestId, apiKey, quota, errorCode, limiter }: Partial<AppEnv["Variables"]> = c.var;
   const described = quota === undefined ? null : describedWindow(quota);
@@ -26,6 +35,7 @@ export function recordRequest(c: Context<AppEnv>, startedMs: number): RequestRec
     limit: described?.limit ?? null,
     remaining: described?.remaining ?? null,
     durationMs: Math.max(0, Date.now() - startedMs),
+    represents,
     region: textOrNull(cf?.colo),
     country: textOrNull(cf?.country),
     degraded: degradation(limiter?.isInsured ?? false, errorCode === "service_unavailable"),

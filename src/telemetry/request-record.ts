@@ -29,6 +29,8 @@ export interface RequestRecord {
   readonly region: string | null;
   /** The client's country, as Cloudflare sees it (ISO 3166-1 alpha-2). */
   readonly country: string | null;
+  /** Requests that this record stands for: more than 1 where a flood without a valid key is sampled. */
+  readonly represents: number;
   /** What did not answer; `null` where the answer is exactly what it should be. */
   readonly degraded: Degradation | null;
 }

@@ -23,8 +23,9 @@ const inBackground: Promise<unknown>[] = [];
 
 /** Finds a key, and waits for what its finding left to be done. */
 async function find(key: string): Promise<ApiKey | null> {
-  const found = await directory.find(line.database, hashKey(key), (promise) => {
-    inBackground.push(promise);
+  const found = await directory.find(line.database, hashKey(key), {
+    isSuspect: () => false,
+    waitUntil: (promise) => void inBackground.push(promise),
   });
   await Promise.all(inBackground.splice(0));
   return found;
@@ -62,8 +63,11 @@ test.each([
   const key = { own, former, none: generateKey() }[name];
   expect(await find(key)).toEqual(name === "none" ? null : expect.objectContaining({ id }));
   const [statement = ""] = line.statements;
-  const { meta } = await env.DB.prepare(statement).bind(hashKey(key), hashKey(key), 1).all();
-  expect(meta.rows_read).toBe(rowsRead);
+  const { meta } = await env.DB.prepare(statement)
+    .bind(JSON.stringify([hashKey(key)]))
+    .all();
+  // Each of the two parts reads the list of hashes.
+  expect(meta.rows_read).toBe(rowsRead + 2);
 });
 
 test("a warm request does not read the database to authenticate", async () => {

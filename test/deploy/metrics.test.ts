@@ -30,11 +30,13 @@ const REQUEST: RequestRecord = {
   limit: 60,
   remaining: 50,
   durationMs: 10,
+  represents: 1,
   region: "FRA",
   country: "DE",
   degraded: null,
 };
 const ZOO_REQUEST = { keyId: ZOO, plan: "pro", limit: 300, remaining: 200 } as const;
+const ANONYMOUS = { keyId: null, plan: null } as const;
 const REFUSED = { status: 429, code: "rate_limit_exceeded", remaining: 0, durationMs: 1 } as const;
 
 /** Requests of a day, the older ones sampled. */
@@ -47,7 +49,8 @@ const DAY: [secondsAgo: number, sampleInterval: number, fields: Partial<RequestR
   [2 * HOUR - 90, 1, { ...ZOO_REQUEST, ...REFUSED, code: "api_key_banned" }],
   [60, 3, { status: 503, code: "service_unavailable", degraded: "database", region: "GRU" }],
   [30, 1, { degraded: "limiter", region: "GRU", method: "DELETE", remaining: 6 }],
-  [10, 1, { keyId: null, plan: null, status: 401, code: "unauthorized", remaining: 3 }],
+  [10, 1, { ...ANONYMOUS, status: 401, code: "unauthorized", remaining: 3 }],
+  [9, 2, { ...ANONYMOUS, ...REFUSED, represents: 100 }],
 ];
 
 /** What those are by each question. */

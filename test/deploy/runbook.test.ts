@@ -30,6 +30,7 @@ const BANNED: RequestRecord = {
   limit: 300,
   remaining: 0,
   durationMs: 3,
+  represents: 1,
   region: "FRA",
   country: "DE",
   degraded: null,

@@ -3,7 +3,7 @@ import { beforeEach, describe, expect, test } from "vitest";
 import { generateKey } from "../../src/api-keys/key.ts";
 import { createApiKey, createEnterpriseKey } from "../fixtures/api-key-fixture.ts";
 import { advanceClock, stopClock } from "../fixtures/clock.ts";
-import { failingDatabase, unreachableDatabase } from "../fixtures/database-double.ts";
+import { databaseLine, failingDatabase, unreachableDatabase } from "../fixtures/database-double.ts";
 import { failingLimiters } from "../fixtures/limiter-double.ts";
 import { placeOrder } from "../fixtures/order-fixture.ts";
 import { type Send, send, startService } from "../fixtures/service.ts";
@@ -33,6 +33,7 @@ const FIRST = {
   limit: 60,
   remaining: 59,
   durationMs: 0,
+  represents: 1,
   region: null,
   country: null,
   degraded: null,
@@ -141,10 +142,10 @@ test("what the insurance limiter decides is degraded, until the objects answer a
   const degraded = { status: 200, keyId: id, remaining: 59, degraded: "limiter" };
   expect(await lineOf(service, LIST, { key })).toMatchObject(degraded);
   expect(await lineOf(send, LIST, { key })).toMatchObject({ ...degraded, degraded: null });
-  const neither = startService(
-    {},
-    { RATE_LIMITER: failingLimiters(fails), DB: unreachableDatabase() },
-  );
+  const database = databaseLine(env.DB);
+  const neither = startService({}, { RATE_LIMITER: failingLimiters(fails), DB: database.database });
+  await neither(LIST, { key });
+  database.isCut = true;
   expect(await lineOf(neither, LIST, { key })).toMatchObject({ degraded: "limiter,database" });
 });
 

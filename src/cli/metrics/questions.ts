@@ -20,13 +20,19 @@ interface Question {
 }
 
 const { keyId, route, method, code, plan, window, region, degraded } = COLUMNS;
-const { status, durationMs, limit, remaining } = COLUMNS;
+const { status, durationMs, limit, remaining, represents } = COLUMNS;
 
-/** A row of the data set stands for so many requests, because Cloudflare samples it. */
-const REQUESTS = "SUM(_sample_interval)";
+/**
+ * Requests that a row of the data set stands for: Cloudflare samples rows, and the service samples
+ * requests without a valid key. Rows of versions before that have a zero in the column.
+ */
+const WEIGHT = `_sample_interval * if(${represents} > 1, ${represents}, 1)`;
 
-const requestsWhere = (condition: string): string => `SUM(if(${condition}, _sample_interval, 0))`;
+const REQUESTS = `SUM(${WEIGHT})`;
 
+const requestsWhere = (condition: string): string => `SUM(if(${condition}, ${WEIGHT}, 0))`;
+
+/** Weighs by Cloudflare's sampling alone, because the weight has to be an integer column. */
 const quantile = (level: number): string =>
   `ROUND(quantileExactWeighted(${level})(${durationMs}, _sample_interval), 0)`;
 

@@ -1,0 +1,42 @@
+import { expect, test } from "vitest";
+import { createApiKey } from "../fixtures/api-key-fixture.ts";
+import { advanceClock, stopClock } from "../fixtures/clock.ts";
+import { startService } from "../fixtures/service.ts";
+import { requestLines } from "../fixtures/written-lines.ts";
+import { COLUMNS } from "../../src/telemetry/columns.ts";
+import { columnsOf, recordingDataSet } from "./data-set-double.ts";
+
+const LIST = "/v1/store/orders";
+
+/** What the lines and data points of each status stand for, in all and each. */
+function represented(status: number): { lines: number[]; total: number } {
+  const lines = requestLines().filter((line) => line.status === status);
+  const counts = lines.map(({ represents }) => represents);
+  return { lines: counts, total: counts.reduce((sum, count) => sum + count, 0) };
+}
+
+test("a flood without a valid key is sampled, and the sampled records say what they stand for", async () => {
+  stopClock();
+  const { dataSet, points } = recordingDataSet();
+  const service = startService({}, { ANALYTICS: dataSet });
+  for (let n = 0; n < 60 + 210; n += 1) await service(LIST, { address: "192.0.2.1" });
+  for (let n = 0; n < 110; n += 1) await service("/elsewhere");
+  expect(represented(401)).toStrictEqual({ lines: Array(10).fill(1), total: 10 });
+  expect(represented(429)).toStrictEqual({ lines: [...Array(10).fill(1), 100, 100], total: 210 });
+  expect(represented(404)).toStrictEqual({ lines: [...Array(10).fill(1), 100], total: 110 });
+  advanceClock(60_000);
+  await service(LIST, { address: "192.0.2.1" });
+  expect(represented(401)).toStrictEqual({ lines: [...Array(10).fill(1), 51], total: 61 });
+  const rows = points.map((point) => columnsOf(point)[COLUMNS.represents]);
+  expect(rows).toStrictEqual(requestLines().map(({ represents }) => represents));
+});
+
+test("requests with a valid key are recorded each, also beside a flood", async () => {
+  stopClock();
+  const { key } = await createApiKey();
+  const service = startService();
+  for (let n = 0; n < 20; n += 1) await service(LIST);
+  for (let n = 0; n < 70; n += 1) await service("/v1/nothing", { key });
+  expect(represented(404)).toStrictEqual({ lines: Array(60).fill(1), total: 60 });
+  expect(represented(429)).toStrictEqual({ lines: Array(10).fill(1), total: 10 });
+});
