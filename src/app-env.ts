@@ -11,8 +11,6 @@ export interface AppEnv {
   Variables: {
     requestId: string;
     limiter: InsuredLimiter;
-    /** The client address whose failed authentications are counted together. */
-    address: () => string;
     /** What the answer's rate-limit headers describe; the address's figures until it is set. */
     quota?: Quota;
     /** The `code` of an error answer. */

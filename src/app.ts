@@ -10,6 +10,7 @@ import { logEvent } from "./log.ts";
 import { readOrderListAhead } from "./orders/read-ahead.ts";
 import { orderRoutes } from "./orders/routes.ts";
 import { Outage } from "./outage.ts";
+import { AddressBudget } from "./rate-limit/address-budget.ts";
 import { announceQuota } from "./rate-limit/announce-quota.ts";
 import { enforceLimits } from "./rate-limit/enforce-limits.ts";
 import { provideLimiter } from "./rate-limit/provide-limiter.ts";
@@ -26,15 +27,17 @@ export function createApp(config: Config): Hono<AppEnv> {
     timeoutMs: config.databaseTimeoutMs,
   });
 
+  const addresses = new AddressBudget(config.bans);
+
   const database = new Outage({ began: "database_unavailable", ended: "database_available" });
 
   const v1 = new Hono<AppEnv>()
     .use(
       provideLimiter(config),
-      announceQuota,
+      announceQuota(addresses),
       announceLifecycle(config.lifecycle),
       crossOrigin(config.corsOrigins),
-      authenticate(directory),
+      authenticate(directory, addresses),
     )
     .get("/store/orders", readOrderListAhead(config))
     .use(enforceLimits)

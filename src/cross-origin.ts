@@ -28,8 +28,14 @@ export function crossOrigin(origins: ReadonlySet<string>) {
   return createMiddleware<AppEnv>(async function crossOriginMiddleware(c, next) {
     const origin = c.req.header("Origin");
     const isAllowed = origin !== undefined && origins.has(origin);
-    const isPreflight = c.req.header("Access-Control-Request-Method") !== undefined;
-    if (isAllowed && (c.req.method !== "OPTIONS" || isPreflight)) return allow(c, next);
-    return next();
+    const isAnswered = c.req.raw.method !== "OPTIONS" || isPreflight(c.req.raw);
+    return isAllowed && isAnswered ? allow(c, next) : next();
   });
+}
+
+/** Whether a browser asks before the actual request, which then follows or not (Fetch Standard). */
+export function isPreflight({ method, headers }: Request): boolean {
+  return (
+    method === "OPTIONS" && headers.has("Origin") && headers.has("Access-Control-Request-Method")
+  );
 }

@@ -1,7 +1,9 @@
 import { createMiddleware } from "hono/factory";
 import type { AppEnv } from "../app-env.ts";
-import { ApiError, writeError } from "../errors.ts";
-import { addressSubject } from "../rate-limit/limiter.ts";
+import { isPreflight } from "../cross-origin.ts";
+import { writeError } from "../errors.ts";
+import type { AddressBudget } from "../rate-limit/address-budget.ts";
+import { clientAddress } from "../rate-limit/client-address.ts";
 import { rateLimitError } from "../rate-limit/rate-limit-error.ts";
 import type { ApiKey, FoundKey } from "./api-key.ts";
 import { keyState, keySubject } from "./api-key.ts";
@@ -23,9 +25,10 @@ interface Failure {
 
 /**
  * Lets a request pass that carries a valid API key. Any other is counted against the budget of its
- * address and answered 401, or 429 once that is used up (contract, sections 3 and 4).
+ * address and answered 401, or 429 once that budget is used up. A preflight carries no key, by the
+ * Fetch Standard, and is counted nowhere.
  */
-export function authenticate(directory: ApiKeyDirectory) {
+export function authenticate(directory: ApiKeyDirectory, addresses: AddressBudget) {
   return createMiddleware<AppEnv>(async function authenticateMiddleware(c, next) {
     const credentials = parseCredentials(c.req.header("Authorization"));
     const result = await identify(credentials, directory, (hash) =>
@@ -36,14 +39,20 @@ export function authenticate(directory: ApiKeyDirectory) {
       c.set("subject", keySubject(result));
       return next();
     }
-    const decision = await c.get("limiter").admit(addressSubject(c.get("address")()));
-    c.set("quota", decision);
-    if (!decision.admitted) {
-      const reason = "Too many requests without a valid API key from your address.";
-      return writeError(c, rateLimitError(decision, reason));
+    if (credentials.kind !== "missing" || !isPreflight(c.req.raw)) {
+      const decision = addresses.admit(clientAddress(c.req.raw));
+      c.set("quota", decision);
+      if (!decision.admitted) {
+        const reason = "Too many requests without a valid API key from your address.";
+        return writeError(c, rateLimitError(decision, reason));
+      }
     }
     const challenge = result.isBearer ? `${CHALLENGE}, error="invalid_token"` : CHALLENGE;
-    throw new ApiError("unauthorized", result.message, { "WWW-Authenticate": challenge });
+    return writeError(c, {
+      code: "unauthorized",
+      message: result.message,
+      headers: { "WWW-Authenticate": challenge },
+    });
   });
 }
 

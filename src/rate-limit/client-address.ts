@@ -1,8 +1,13 @@
 import ipaddr from "ipaddr.js";
 
+/** The counted address of the client that sent `request`, as Cloudflare's edge states it. */
+export function clientAddress({ headers }: Request): string {
+  return countedAddress(headers.get("CF-Connecting-IP") ?? undefined);
+}
+
 /**
  * The client address whose failed authentications are counted together: an IPv4 address (also when
- * mapped into IPv6), or the /64 of an IPv6 address (contract, section 4). Requests that come without
+ * mapped into IPv6), or the /64 of an IPv6 address. Requests that come without
  * an address share one.
  *
  * @param header the value of `CF-Connecting-IP`, which Cloudflare's edge sets.

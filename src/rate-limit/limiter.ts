@@ -1,9 +1,8 @@
 import type { Decision, Quota, QuotaPolicy } from "./decision.ts";
-import { PLAN_LIMITS } from "./plans.ts";
 
 const KEY_PREFIX = "key:";
 
-/** Whose requests are counted: an API key or a client address. */
+/** Whose requests are counted: an API key. */
 export interface Subject extends QuotaPolicy {
   /** Names the Durable Object. Never holds key material. */
   readonly name: string;
@@ -27,15 +26,4 @@ export function keySubjectName(keyId: string): string {
 /** The id of the key whose requests a subject of this name counts; `null` where it is none. */
 export function keyIdOf(name: string | undefined): string | null {
   return name?.startsWith(KEY_PREFIX) ? name.slice(KEY_PREFIX.length) : null;
-}
-
-/** The subject that counts the failed authentications of one client address (contract, section 4). */
-export function addressSubject(address: string): Subject {
-  return {
-    name: `address:${address}`,
-    limits: PLAN_LIMITS.free,
-    revision: 0,
-    resets: 0,
-    bans: false,
-  };
 }

@@ -3,13 +3,12 @@ import QuickLRU from "quick-lru";
 import type { AppEnv } from "../app-env.ts";
 import type { Config } from "../config.ts";
 import { Outage } from "../outage.ts";
-import { countedAddress } from "./client-address.ts";
 import { DurableLimiter } from "./durable-limiter.ts";
 import { InsuranceLimiter } from "./insurance-limiter.ts";
 import { InsuredLimiter } from "./insured-limiter.ts";
 import { type Refusals, RememberingLimiter } from "./remembering-limiter.ts";
 
-/** Gives the request its limiter, and the address that failed authentication is counted against. */
+/** Gives the request its limiter. */
 export function provideLimiter(config: Config) {
   const refusals: Refusals = new QuickLRU({ maxSize: config.refusalsSize });
   const insurance = new InsuranceLimiter(config.bans, config.insuranceSize);
@@ -18,7 +17,6 @@ export function provideLimiter(config: Config) {
     const durable = new DurableLimiter(c.env.RATE_LIMITER, config.limiterTimeoutMs);
     const remembering = new RememberingLimiter(durable, refusals);
     c.set("limiter", new InsuredLimiter(remembering, insurance, outage, c.get("requestId")));
-    c.set("address", () => countedAddress(c.req.header("CF-Connecting-IP")));
     return next();
   });
 }

@@ -27,9 +27,21 @@ describe("by default", () => {
     expect(corsHeaders(response)).toStrictEqual([]);
   });
 
-  test("a preflight is a request without a key", async () => {
-    const response = await send(LIST, { method: "OPTIONS", headers: PREFLIGHT });
-    expect(corsHeaders(response)).toStrictEqual([]);
+  test("a preflight is refused, and nothing is counted", async () => {
+    for (let attempt = 0; attempt < 3; attempt++) {
+      const response = await send(LIST, { method: "OPTIONS", headers: PREFLIGHT });
+      expect(corsHeaders(response)).toStrictEqual([]);
+      expect(quotaOf(response)).toMatchObject({ remaining: 60, day: { remaining: 1_000 } });
+      await expectError(response, 401, "unauthorized");
+    }
+  });
+
+  test.each([
+    ["without an origin", { "Access-Control-Request-Method": "DELETE" }],
+    ["without a method to ask for", { Origin: APP }],
+    ["with credentials", { ...PREFLIGHT, Authorization: "Bearer x" }],
+  ])("an OPTIONS %s is no preflight", async (_, headers) => {
+    const response = await send(LIST, { method: "OPTIONS", headers });
     expect(quotaOf(response).remaining).toBe(59);
     await expectError(response, 401, "unauthorized");
   });
@@ -100,6 +112,27 @@ describe("a listed origin", () => {
     expect(quotaOf(response).remaining).toBe(59);
     await expectError(response, 401, "unauthorized");
   });
+});
+
+test("a preflight calls no object and no database, whether its origin is listed or not", async () => {
+  const touched: string[] = [];
+  const untouchable = <T extends object>(name: string): T =>
+    new Proxy({} as T, {
+      get: () => {
+        touched.push(name);
+        throw new Error(`${name} was used`);
+      },
+    });
+  const service = startService(
+    { CORS_ORIGINS: APP },
+    { DB: untouchable("DB"), RATE_LIMITER: untouchable("RATE_LIMITER") },
+  );
+  for (const Origin of [APP, "https://other.example"]) {
+    const response = await service(LIST, { method: "OPTIONS", headers: { ...PREFLIGHT, Origin } });
+    expect(response.status).toBe(Origin === APP ? 204 : 401);
+    expect(quotaOf(response).remaining).toBe(60);
+  }
+  expect(touched).toStrictEqual([]);
 });
 
 describe("an origin that is not listed", () => {

@@ -9,7 +9,6 @@ import {
   totalOperations,
 } from "../../src/cli/capacity/operations.ts";
 import { PAGE_ORDERS } from "../../src/orders/order-pages.ts";
-import { addressSubject } from "../../src/rate-limit/limiter.ts";
 import { createApiKey, createEnterpriseKey } from "../fixtures/api-key-fixture.ts";
 import { advanceClock, stopClock } from "../fixtures/clock.ts";
 import { limiterNamed } from "../fixtures/limiter.ts";
@@ -124,7 +123,6 @@ test("a refusal by the object, for which a list has been begun, and one from mem
 test("a request without a key", async () => {
   const service = new CountedService({ address: ADDRESS });
   await service.send();
-  await service.watchObject(addressSubject(ADDRESS).name);
   expect(await service.operationsOf(() => service.send())).toEqual(failedAuthentication);
 });
 

@@ -144,8 +144,7 @@ describe("while the objects cannot be reached", () => {
     const response = await service(LIST, { address: "192.0.2.1" });
     expect(quotaOf(response)).toMatchObject({ limit: 60, remaining: 59 });
     await expectError(response, 401, "unauthorized");
-    expect(events(log())).toStrictEqual(["insurance_limiter_on"]);
-    expect(JSON.stringify(log())).not.toContain('stack":"Error: D1');
+    expect(log()).toStrictEqual([]);
   });
 
   test("the insurance remembers no more keys than it may", async () => {

@@ -39,8 +39,8 @@ export const OPERATIONS = {
   placement: { ...NOTHING, rowsRead: 4, rowsWritten: 2 },
   /** An isolate looks a key up. */
   keyLookUp: { ...NOTHING, queries: 1, rowsRead: 1 },
-  /** A request without a valid key is counted for its address. */
-  failedAuthentication: { ...NOTHING, objectCalls: 1, objectRowsWritten: 1 },
+  /** A request without a valid key is counted for its address, in the isolate's memory. */
+  failedAuthentication: NOTHING,
   /** A key that was used reports it, after an hour: the alarm, set for it and once more after it. */
   usageReport: { ...NOTHING, objectCalls: 1, objectRowsWritten: 2, queries: 1, rowsWritten: 1 },
   /** The object of a key that is used no more removes itself. */
