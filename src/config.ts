@@ -78,7 +78,7 @@ const varsSchema = z
     REQUEST_LOG: z.enum(REQUEST_LOGS, "must be all, errors or none").default("none"),
     V1_DEPRECATED_AT: instant,
     V1_SUNSET_AT: instant,
-    BAN_GRACE_SECONDS: seconds(2, 0, 60),
+    BAN_GRACE_SECONDS: seconds(10, 0, 60),
     BAN_STRIKE_WINDOW_SECONDS: seconds(60, 1, DAY_SECONDS),
     BAN_MIN_STRIKES: wholeNumber(60, 1, 1_000_000),
     BAN_MAX_STRIKES: wholeNumber(1_000, 1, 1_000_000),

@@ -22,7 +22,7 @@ export const anyLimits: fc.Arbitrary<Limits> = fc.record({
 
 /** Small numbers, so that short histories meet bans; those of the contract are among them. */
 export const anyBanPolicy: fc.Arbitrary<BanPolicy> = fc.record({
-  graceMs: fc.constantFrom(2_000, 500),
+  graceMs: fc.constantFrom(10_000, 500),
   strikeWindowMs: fc.constantFrom(60_000, 5_000),
   minStrikes: fc.integer({ min: 1, max: 4 }),
   maxStrikes: fc.integer({ min: 4, max: 6 }),
