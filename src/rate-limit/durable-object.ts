@@ -1,34 +1,38 @@
 import { DurableObject } from "cloudflare:workers";
 import { type Config, parseConfig } from "../config.ts";
 import { logEvent } from "../log.ts";
-import type { Usage } from "../usage/day-usage.ts";
 import { KeyUsage } from "../usage/key-usage.ts";
-import type { Decision, LimiterRecord, Quota, QuotaPolicy } from "./decision.ts";
-import { decide, peek, recordEndMs } from "./decision.ts";
+import { decideOnce, type LimiterState } from "./decide-once.ts";
+import { type Decision, type LimiterRecord, type QuotaPolicy, recordEndMs } from "./decision.ts";
+import { GroupCommit } from "./group-commit.ts";
 import { keyIdOf } from "./limiter.ts";
-import { readRecord, type StoredRecord, toStored } from "./stored-record.ts";
+import {
+  readKeyId,
+  readState,
+  type StoredState,
+  toStored,
+  toStoredAnswered,
+} from "./stored-record.ts";
 
+/** One row for everything that a limiter stores, so that a commit writes one row. */
 const STATE = "record";
-
-/** One row for all that a limiter stores, so that an admission costs one row written. */
-type StoredState = StoredRecord & { readonly usage?: Usage };
 
 /** The least time between two reports of a key's usage. */
 const REPORT_EVERY_MS = 3_600_000;
 
 /**
- * The limiter of one API key or client address. All that it knows is one record, decided on in one
- * synchronous step; the output gate holds each answer until the record is on disk. Beside the record
- * it counts what a key uses.
+ * The limiter of one API key. It decides on its state in one synchronous step. Requests that are
+ * decided while a write is on its way share the next write, and no answer leaves before the write
+ * that holds its decision is on the disk.
  *
  * While a record is stored an alarm is set: for the next report of the usage to the database, or for
  * the end of both, so that an idle object removes itself.
  */
 export class RateLimiter extends DurableObject {
   readonly #config: Config;
-  #record: LimiterRecord | null;
-  /** `null` for a client address. */
-  readonly #usage: KeyUsage | null;
+  #state: LimiterState;
+  readonly #usage: KeyUsage;
+  readonly #commits: GroupCommit;
   /** Unix time in milliseconds; `null` where none is set and while it is under way. */
   #alarmMs: number | null = null;
 
@@ -36,11 +40,16 @@ export class RateLimiter extends DurableObject {
     super(ctx, env);
     this.#config = parseConfig(env);
     const stored = ctx.storage.kv.get(STATE);
-    this.#record = readRecord(stored);
-    if (stored !== undefined && this.#record === null)
+    this.#state = readState(stored);
+    if (stored !== undefined && this.#state.record === null)
       logEvent({ event: "limiter_record_unreadable" });
-    const keyId = keyIdOf(ctx.id.name);
-    this.#usage = keyId === null ? null : new KeyUsage(keyId, Object(stored).usage);
+    // An object that was opened by its id alone has no name.
+    const keyId = keyIdOf(ctx.id.name) ?? readKeyId(stored);
+    this.#usage = new KeyUsage(keyId, Object(stored).usage);
+    this.#commits = new GroupCommit(
+      () => this.#write(),
+      () => ctx.storage.sync(),
+    );
     void ctx.blockConcurrencyWhile(async () => {
       this.#alarmMs = await ctx.storage.getAlarm();
     });
@@ -52,32 +61,30 @@ export class RateLimiter extends DurableObject {
    * @param refusedAgesMs how many milliseconds ago requests were refused elsewhere by what this
    *   object had decided, the oldest first: those that may be strikes.
    * @param refusedElsewhere how many were so refused in all, and are not counted yet.
+   * @param nonce is the same each time that a request is sent, so that it is counted once.
+   * @throws {Error} if this is not the object of a key, or the decision cannot be stored.
    */
-  admit(
+  async admit(
     policy: QuotaPolicy,
     refusedAgesMs: readonly number[] = [],
     refusedElsewhere = refusedAgesMs.length,
-  ): Decision {
+    nonce?: string,
+  ): Promise<Decision> {
+    if (this.#usage.keyId === null) throw new Error("This object limits no API key.");
     const nowMs = Date.now();
     const refusedElsewhereMs = refusedAgesMs.map((ageMs) => nowMs - ageMs);
-    const before = this.#record;
-    const { record, decision, strikes, bans } = decide(
-      before,
-      policy,
+    const before = this.#state.record;
+    const { state, decision, consequences } = decideOnce(
+      this.#state,
+      { policy, nonce, refusedElsewhere, refusedElsewhereMs },
       this.#config.bans,
       nowMs,
-      refusedElsewhereMs,
     );
-    this.#record = record;
-    this.#usage?.count(decision, { refusedElsewhere, strikes, bans });
-    if (decision.admitted || isDurablyChanged(before, record)) this.#save(record, nowMs);
-    this.#tell(before, record, bans);
+    this.#state = state;
+    if (consequences !== null) this.#usage.count(decision, consequences);
+    this.#tell(before, state.record, consequences?.bans ?? 0);
+    await this.#store(before, nowMs);
     return decision;
-  }
-
-  /** What is left, with nothing counted. */
-  peek(policy: QuotaPolicy): Quota {
-    return peek(this.#record, policy, this.#config.bans, Date.now());
   }
 
   /**
@@ -92,35 +99,42 @@ export class RateLimiter extends DurableObject {
     const nowMs = Date.now();
     const nextReportMs = nowMs + REPORT_EVERY_MS;
     if (!isReported) return this.#setAlarm(nextReportMs);
-    const recordEnd = this.#record === null ? 0 : recordEndMs(this.#record, this.#config.bans);
-    const endMs = Math.max(recordEnd, this.#usage?.endMs ?? 0);
-    if (endMs > nowMs) {
-      return this.#setAlarm(this.#usage === null ? endMs : Math.max(endMs, nextReportMs));
-    }
-    this.#record = null;
+    const { record } = this.#state;
+    const recordEnd = record === null ? 0 : recordEndMs(record, this.#config.bans);
+    const endMs = Math.max(recordEnd, this.#usage.endMs);
+    if (endMs > nowMs) return this.#setAlarm(Math.max(endMs, nextReportMs));
+    this.#state = { record: null, answered: [] };
     await this.ctx.storage.deleteAll();
   }
 
   async #report(): Promise<boolean> {
-    if (this.#usage === null) return true;
     // The database keeps the larger of two totals: what is reported must not be forgotten.
-    if (!this.#usage.isStored && this.#record !== null) this.#store(this.#record);
+    if (!this.#usage.isStored) await this.#commits.commit();
     return this.#usage.report(this.env.DB, this.#config.databaseTimeoutMs);
   }
 
-  #save(record: LimiterRecord, nowMs: number): void {
-    this.#store(record);
-    const dueMs =
-      this.#usage === null ? recordEndMs(record, this.#config.bans) : nowMs + REPORT_EVERY_MS;
-    if (this.#alarmMs === null || (this.#usage !== null && this.#alarmMs > dueMs)) {
+  /** Resolves when everything that was decided until now is on the disk. */
+  async #store(before: LimiterRecord | null, nowMs: number): Promise<void> {
+    if (!isDurablyChanged(before, this.#state.record)) return this.#commits.pending ?? undefined;
+    const dueMs = nowMs + REPORT_EVERY_MS;
+    if (this.#alarmMs === null || this.#alarmMs > dueMs) {
       this.#alarmMs = dueMs;
       void this.ctx.storage.setAlarm(dueMs);
     }
+    return this.#commits.commit();
   }
 
-  #store(record: LimiterRecord): void {
-    const usage = this.#usage?.toStored();
-    this.ctx.storage.kv.put<StoredState>(STATE, { ...toStored(record), ...(usage && { usage }) });
+  #write(): void {
+    const { record, answered } = this.#state;
+    const { keyId } = this.#usage;
+    // Nothing is left to store if the alarm has removed everything in the meantime.
+    if (keyId === null || record === null) return;
+    this.ctx.storage.kv.put<StoredState>(STATE, {
+      ...toStored(record),
+      keyId,
+      answered: toStoredAnswered(answered),
+      usage: this.#usage.toStored(),
+    });
   }
 
   async #setAlarm(dueMs: number): Promise<void> {
@@ -129,11 +143,11 @@ export class RateLimiter extends DurableObject {
   }
 
   /** Logs what an operator may be asked about. */
-  #tell(before: LimiterRecord | null, after: LimiterRecord, bans: number): void {
-    const keyId = this.#usage?.keyId;
-    if (before !== null && after.resets > before.resets)
+  #tell(before: LimiterRecord | null, after: LimiterRecord | null, bans: number): void {
+    const { keyId } = this.#usage;
+    if (before !== null && after !== null && after.resets > before.resets)
       logEvent({ event: "limiter_reset", keyId });
-    if (bans > 0 && after.ban !== null) {
+    if (bans > 0 && after?.ban) {
       const { number, untilMs } = after.ban;
       logEvent({ event: "banned", keyId, number, until: new Date(untilMs).toISOString() });
     }
@@ -141,7 +155,7 @@ export class RateLimiter extends DurableObject {
 }
 
 /** Whether anything but the wait has changed, or a policy that the next request brings again. */
-function isDurablyChanged(before: LimiterRecord | null, after: LimiterRecord): boolean {
-  if (before === null) return after.ban !== null;
-  return before.minute !== after.minute || before.day !== after.day || before.ban !== after.ban;
+function isDurablyChanged(before: LimiterRecord | null, after: LimiterRecord | null): boolean {
+  if (before === null) return after !== null && (after.minute !== null || after.ban !== null);
+  return before.minute !== after?.minute || before.day !== after.day || before.ban !== after.ban;
 }

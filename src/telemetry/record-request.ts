@@ -28,7 +28,9 @@ export function recordRequest(c: Context<AppEnv>, startedMs: number): RequestRec
     durationMs: Math.max(0, Date.now() - startedMs),
     region: textOrNull(cf?.colo),
     country: textOrNull(cf?.country),
-    degraded: degradation(limiter?.isInsured ?? false, errorCode === "service_unavailable"),
+    degraded: limiter?.isOverloaded
+      ? "limiter"
+      : degradation(limiter?.isInsured ?? false, errorCode === "service_unavailable"),
   };
 }
 
