@@ -94,7 +94,7 @@ describe("an object that is overloaded", () => {
     const response = await service(`${LIST}/1`, { method: "DELETE", key });
     expect(response.headers.get("Retry-After")).toBe("1");
     expect(quotaOf(response)).toMatchObject({
-      limit: 3,
+      limit: 10,
       remaining: 0,
       minute: { seconds: 1 },
       day: { limit: 10, seconds: 1 },
