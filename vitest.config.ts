@@ -7,6 +7,7 @@ await buildAll();
 
 /** Tests of pure code, which needs no platform. */
 const CORE_TESTS = [
+  "test/circuit-breaker.test.ts",
   "test/config.test.ts",
   "test/db/coalesced-read.test.ts",
   "test/faults/isolates/*.test.ts",

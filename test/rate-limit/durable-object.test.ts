@@ -2,6 +2,7 @@ import { runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { beforeEach, describe, expect, test, vi } from "vitest";
 import type { QuotaPolicy } from "../../src/rate-limit/decision.ts";
 import { advanceClock, stopClock } from "../fixtures/clock.ts";
+import type { StoredState } from "../../src/rate-limit/stored-record.ts";
 import { evictLimiter, limiterNamed, limiterStorage } from "../fixtures/limiter.ts";
 
 const NAME = "key:test";
@@ -19,6 +20,12 @@ let startMs: number;
 beforeEach(() => {
   startMs = stopClock();
 });
+
+/** Sends a request under a name, as isolates do that may have to send it again. */
+const admitNamed = (
+  nonce: string,
+  { agesMs = [] as number[], refused = 0, policy = POLICY } = {},
+) => limiterNamed(NAME).admit(policy, agesMs, refused, nonce);
 
 async function admit(policy = POLICY): Promise<boolean> {
   return (await limiterNamed(NAME).admit(policy)).admitted;
@@ -223,6 +230,88 @@ describe("the alarm", () => {
     await runDurableObjectAlarm(limiterNamed(NAME));
     expect(await limiterStorage(NAME)).toMatchObject({ keys: [], alarmMs: null });
   });
+});
+
+describe("a request that is sent again", () => {
+  test("is counted once, and answered as before", async () => {
+    const first = await admitNamed("one");
+    expect(await admitNamed("one")).toStrictEqual(first);
+    expect(await admitNamed("two")).toMatchObject({ admitted: true, minute: { remaining: 0 } });
+    expect(await admitNamed("one")).toMatchObject({ admitted: true });
+    expect(await admitNamed("three")).toMatchObject({ admitted: false });
+    expect((await limiterStorage(NAME)).record?.minute?.count).toBe(2);
+  });
+
+  test("is counted once although the object was started anew in between", async () => {
+    await admitNamed("one");
+    await evictLimiter(NAME);
+    expect(await admitNamed("one")).toMatchObject({ admitted: true, minute: { remaining: 1 } });
+    expect((await limiterStorage(NAME)).record?.minute?.count).toBe(1);
+  });
+
+  test("is one strike, and reports what was refused elsewhere once", async () => {
+    for (let n = 0; n < 3; n++) await admit();
+    advanceClock(10_000);
+    const report = { agesMs: Array.from({ length: 58 }, () => 0), refused: 58 };
+    const first = await admitNamed("strike", report);
+    expect(first.strikes?.left).toBe(1);
+    for (let n = 0; n < 5; n++) expect(await admitNamed("strike", report)).toStrictEqual(first);
+    expect(await admitNamed("last")).toMatchObject({ banned: true });
+  });
+
+  test("is admitted if it was refused and has room by now", async () => {
+    for (let n = 0; n < 2; n++) await admit();
+    expect(await admitNamed("late")).toMatchObject({ admitted: false });
+    advanceClock(60_000);
+    expect(await admitNamed("late")).toMatchObject({ admitted: true });
+    expect(await admitNamed("late")).toMatchObject({ admitted: true });
+    expect((await limiterStorage(NAME)).record?.minute?.count).toBe(1);
+  });
+});
+
+describe("requests that are decided while a write is on its way", () => {
+  const policy = { ...POLICY, limits: { perMinute: 1_000, perDay: 1_000 } };
+
+  test("share the next one, and all of them are on the disk when they are answered", async () => {
+    await admit(policy);
+    const { rowsWritten } = await limiterStorage(NAME);
+    const counts: number[] = [];
+    await runInDurableObject(limiterNamed(NAME), async (limiter, { storage }) => {
+      const stored = () => storage.kv.get<StoredState>("record")?.minute?.count ?? 0;
+      const requests = Array.from({ length: 50 }, async () => {
+        const { minute } = await limiter.admit(policy);
+        counts.push(stored() - (minute.limit - minute.remaining));
+      });
+      await Promise.all(requests);
+    });
+    expect(counts).toHaveLength(50);
+    expect(Math.min(...counts)).toBeGreaterThanOrEqual(0);
+    const after = await limiterStorage(NAME);
+    expect(after.record?.minute?.count).toBe(51);
+    expect(after.rowsWritten - rowsWritten).toBeLessThanOrEqual(3);
+  });
+
+  test("are answered with an error if it fails, and the next one holds them", async () => {
+    await runInDurableObject(limiterNamed(NAME), async (limiter, { storage }) => {
+      const broken = vi.spyOn(storage.kv, "put").mockImplementation(() => {
+        throw new Error("disk");
+      });
+      await expect(limiter.admit(policy)).rejects.toThrow("disk");
+      broken.mockRestore();
+      expect((await limiter.admit(policy)).minute.remaining).toBe(998);
+    });
+    await evictLimiter(NAME);
+    expect((await limiterNamed(NAME).admit(policy)).minute.remaining).toBe(997);
+  });
+});
+
+test("other limits at the same revision apply with the next request, and an older revision's do not", async () => {
+  await admit();
+  const raised = { ...POLICY, limits: { perMinute: 9, perDay: 9 } };
+  expect((await limiterNamed(NAME).admit(raised)).minute).toMatchObject({ limit: 9, remaining: 7 });
+  const newer = { ...POLICY, revision: 1 };
+  expect(await limiterNamed(NAME).admit(newer)).toMatchObject({ admitted: false });
+  expect(await limiterNamed(NAME).admit(raised)).toMatchObject({ admitted: false });
 });
 
 test("simultaneous requests are decided one after another", async () => {

@@ -10,6 +10,7 @@ export type Step =
   | { readonly do: "pass time"; readonly ms: number }
   | { readonly do: "go to the retry time"; readonly offsetMs: number }
   | { readonly do: "change the plan"; readonly limits: Limits }
+  | { readonly do: "deploy other limits"; readonly limits: Limits }
   | { readonly do: "request under the plan before" }
   | { readonly do: "reset" }
   | { readonly do: "restart" };
@@ -56,7 +57,10 @@ const anyStep: fc.Arbitrary<Step> = fc.oneof(
   },
   {
     weight: 1,
-    arbitrary: fc.record({ do: fc.constant("change the plan" as const), limits: anyLimits }),
+    arbitrary: fc.record({
+      do: fc.constantFrom("change the plan" as const, "deploy other limits" as const),
+      limits: anyLimits,
+    }),
   },
   {
     weight: 2,
@@ -119,6 +123,10 @@ export function play(
         break;
       case "change the plan":
         change({ limits: step.limits });
+        break;
+      case "deploy other limits":
+        before = limiter.policy;
+        limiter.policy = { ...before, limits: step.limits };
         break;
       case "request under the plan before":
         requestUnder(before);

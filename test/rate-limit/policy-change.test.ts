@@ -34,6 +34,15 @@ describe("a plan changed inside a window (contract, section 4)", () => {
     });
   });
 
+  test("applies at the same revision too, as when a deployment changes the limits of a plan", () => {
+    const limiter = new SimulatedLimiter(free);
+    limiter.requests(61);
+    limiter.policy = { ...pro, revision: free.revision };
+    expect(limiter.request()).toMatchObject({ admitted: true, minute: { limit: 300 } });
+    limiter.policy = free;
+    expect(limiter.request()).toMatchObject({ admitted: false, minute: { limit: 60 } });
+  });
+
   test("is passed over where an older revision arrives late", () => {
     const limiter = new SimulatedLimiter(pro);
     limiter.requests(60);
