@@ -8,6 +8,7 @@ await buildAll();
 /** Tests of pure code, which needs no platform. */
 const CORE_TESTS = [
   "test/api-keys/overtaking-look-ups.test.ts",
+  "test/circuit-breaker.test.ts",
   "test/config.test.ts",
   "test/db/batched-query.test.ts",
   "test/orders/*.core.test.ts",

@@ -85,7 +85,7 @@ const varsSchema = z
     V1_DEPRECATED_AT: instant,
     V1_SUNSET_AT: instant,
     BAN_MODE: z._default(z.enum(BAN_MODES, "must be on, log or off"), "on"),
-    BAN_GRACE_SECONDS: seconds(2, 0, 60),
+    BAN_GRACE_SECONDS: seconds(10, 0, 60),
     BAN_STRIKE_WINDOW_SECONDS: seconds(60, 1, DAY_SECONDS),
     BAN_MIN_STRIKES: wholeNumber(60, 1, 1_000_000),
     BAN_MAX_STRIKES: wholeNumber(1_000, 1, 1_000_000),

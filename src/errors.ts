@@ -18,7 +18,7 @@ export const ERROR_STATUS = {
   api_key_banned: 429,
   /** A fault of ours. */
   internal_error: 500,
-  /** The database cannot be reached. */
+  /** The database cannot be reached, or the key's limiter is overloaded. */
   service_unavailable: 503,
 } as const;
 

@@ -5,7 +5,7 @@ const DAY_MS = 86_400_000;
 
 /** Each var that takes a whole number, where it goes, and its default in the unit of the var. */
 const NUMBERS = [
-  { name: "BAN_GRACE_SECONDS", fallback: 2, max: 60 },
+  { name: "BAN_GRACE_SECONDS", fallback: 10, max: 60 },
   { name: "BAN_STRIKE_WINDOW_SECONDS", fallback: 60, max: 86_400 },
   { name: "BAN_MIN_STRIKES", fallback: 60, max: 1_000_000 },
   { name: "BAN_MAX_STRIKES", fallback: 1_000, max: 1_000_000 },
@@ -27,7 +27,7 @@ const DEFAULTS = {
   requestLog: "none",
   bans: {
     mode: "on",
-    graceMs: 2_000,
+    graceMs: 10_000,
     strikeWindowMs: 60_000,
     minStrikes: 60,
     maxStrikes: 1_000,

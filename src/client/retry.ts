@@ -41,7 +41,7 @@ function passes(error: AnyStoreOrdersError): boolean {
 }
 
 /** Full jitter: any time up to a limit that doubles, on top of what the service asks for. */
-function retryDelayMs(retryAfterSeconds: number | null, attempt: number): number {
+export function retryDelayMs(retryAfterSeconds: number | null, attempt: number): number {
   const limitMs = Math.min(LONGEST_BACKOFF_MS, FIRST_BACKOFF_MS * 2 ** (attempt - 1));
   return (retryAfterSeconds ?? 0) * 1_000 + Math.random() * limitMs;
 }

@@ -1,4 +1,4 @@
-import * as z from "zod";
+import * as z from "zod/mini";
 import { queryDatabase } from "../db/availability.ts";
 import { logEvent } from "../log.ts";
 
@@ -24,13 +24,13 @@ const INSERT = `
 
 /** The bans of one API key on their way from its Durable Object to the database. */
 export class BanReports {
-  readonly #keyId: string;
+  readonly #keyId: string | null;
   #unreported: readonly UnreportedBan[];
 
   /** @param stored what `toStored` returned to this version or another one, or `undefined`. */
-  constructor(keyId: string, stored: unknown) {
+  constructor(keyId: string | null, stored: unknown) {
     this.#keyId = keyId;
-    const parsed = z.array(unreportedBanSchema).default([]).safeParse(stored);
+    const parsed = z._default(z.array(unreportedBanSchema), []).safeParse(stored);
     if (!parsed.success) logEvent({ event: "limiter_bans_unreadable", keyId });
     this.#unreported = parsed.data ?? [];
   }

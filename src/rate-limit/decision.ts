@@ -1,13 +1,16 @@
 import type { Ban, BanPolicy, Wait } from "./bans.ts";
 import { banAt, isStrike, nextBan, strikesToBan, waitAfterRefusal } from "./bans.ts";
-import type { Limits } from "./plans.ts";
+import { isSameLimits, type Limits } from "./plans.ts";
 import type { Window, WindowName } from "./windows.ts";
 import { windowAt, windowEndMs } from "./windows.ts";
 
 /** What a limiter must know of a key or an address to decide on one of its requests. */
 export interface QuotaPolicy {
   readonly limits: Limits;
-  /** Of two policies the one with the larger revision is the newer; an older one is passed over. */
+  /**
+   * An older revision than the record's is ignored. At the same revision the request's limits apply,
+   * because a deployment can change the limits of a plan without a change to any key.
+   */
   readonly revision: number;
   /** How often the operator has reset the key: a larger number than the last one empties the record. */
   readonly resets: number;
@@ -23,7 +26,7 @@ export interface LimiterRecord {
   readonly minute: Window | null;
   readonly day: Window | null;
   readonly ban: Ban | null;
-  /** Need not survive a restart (contract, section 5). */
+  /** Need not survive a restart. */
   readonly wait: Wait | null;
 }
 
@@ -65,7 +68,8 @@ interface Outcome {
   readonly bans: number;
 }
 
-interface Decided extends Outcome {
+/** The outcome of one request. */
+export interface Decided extends Outcome {
   readonly decision: Decision;
 }
 
@@ -78,7 +82,7 @@ export interface StrikeForecast {
 }
 
 /**
- * Decides on one request, as contract, sections 4 and 5, have it. Pure: `nowMs` is the only clock.
+ * Decides on one request. Pure: `nowMs` is the only clock.
  *
  * @param stored the record that the last decision left, or `null` for the first.
  * @param refusedElsewhereMs when requests were refused that this record does not know of, in
@@ -101,6 +105,26 @@ export function decide(
     : refuse(begun, policy, banPolicy, nowMs, refusedElsewhereMs);
 }
 
+/**
+ * Answers a request again that `decide` has already counted, and counts nothing. A request that was
+ * admitted stays admitted.
+ *
+ * @returns `null` if the request was refused and has room by now: it is to be decided anew.
+ */
+export function repeatDecision(
+  stored: LimiterRecord | null,
+  policy: QuotaPolicy,
+  banPolicy: BanPolicy,
+  nowMs: number,
+  wasAdmitted: boolean,
+): Decision | null {
+  const begun = recordAt(stored ?? recordUnder(null, policy), banPolicy, nowMs);
+  const record = recordUnder(begun, policy);
+  if (wasAdmitted) return admission(record, banPolicy, nowMs);
+  const { retryAtMs } = quotaOf(record, banPolicy, nowMs);
+  return retryAtMs === null ? null : refusal(record, policy, banPolicy, nowMs);
+}
+
 /** What is left at a later `nowMs` if nothing was counted since: a window that is not open opens then. */
 export function quotaLater<T extends Quota>(quota: T, nowMs: number): T {
   const later = (name: WindowName): WindowQuota => {
@@ -109,6 +133,19 @@ export function quotaLater<T extends Quota>(quota: T, nowMs: number): T {
     return isOpen ? quota[name] : windowQuota(name, null, limit, nowMs);
   };
   return { ...quota, nowMs, minute: later("minute"), day: later("day") };
+}
+
+/** What is left of a key's limits if nothing is admitted for `pauseMs` milliseconds, whatever was counted. */
+export function closedQuota({ limits }: QuotaPolicy, pauseMs: number, nowMs: number): Quota {
+  const retryAtMs = nowMs + pauseMs;
+  const closed = (limit: number): WindowQuota => ({ limit, remaining: 0, endsMs: retryAtMs });
+  return {
+    nowMs,
+    minute: closed(limits.perMinute),
+    day: closed(limits.perDay),
+    retryAtMs,
+    banned: false,
+  };
 }
 
 /** The window that matters most: with the fewest requests left, on a tie the one that ends later. */
@@ -143,7 +180,9 @@ function recordUnder(stored: LimiterRecord | null, policy: QuotaPolicy): Limiter
   if (stored === null || resets > stored.resets) {
     return { limits, revision, resets, minute: null, day: null, ban: null, wait: null };
   }
-  return revision > stored.revision ? { ...stored, limits, revision } : stored;
+  if (revision < stored.revision) return stored;
+  const isSame = revision === stored.revision && isSameLimits(limits, stored.limits);
+  return isSame ? stored : { ...stored, limits, revision };
 }
 
 /** The record with the times in it that a clock which has gone back makes impossible brought to `nowMs`. */
@@ -201,9 +240,12 @@ function admit(record: LimiterRecord, banPolicy: BanPolicy, nowMs: number): Deci
     day: countIn("day", record.day, nowMs),
     wait: null,
   };
-  const quota = quotaOf(admitted, banPolicy, nowMs);
-  const decision = { ...quota, admitted: true, standsUntilMs: null, strikes: null };
-  return { record: admitted, strikes: 0, bans: 0, decision };
+  return { record: admitted, strikes: 0, bans: 0, decision: admission(admitted, banPolicy, nowMs) };
+}
+
+function admission(record: LimiterRecord, banPolicy: BanPolicy, nowMs: number): Decision {
+  const quota = quotaOf(record, banPolicy, nowMs);
+  return { ...quota, admitted: true, standsUntilMs: null, strikes: null };
 }
 
 /** Refuses a request, and counts those refused elsewhere in the same wait before it. */
@@ -224,12 +266,21 @@ function refuse(
     );
   const before = { ...told, record: recordUnder(told.record, policy) };
   const refused = countRefusal(before, policy, banPolicy, nowMs);
-  const quota = quotaOf(refused.record, banPolicy, nowMs);
-  const standsUntilMs = quota.banned ? (refused.record.ban?.untilMs ?? null) : quota.retryAtMs;
-  const strikes = collectsStrikes(refused.record, policy, banPolicy, nowMs)
-    ? forecast(refused.record, banPolicy, nowMs)
+  return { ...refused, decision: refusal(refused.record, policy, banPolicy, nowMs) };
+}
+
+function refusal(
+  record: LimiterRecord,
+  policy: QuotaPolicy,
+  banPolicy: BanPolicy,
+  nowMs: number,
+): Decision {
+  const quota = quotaOf(record, banPolicy, nowMs);
+  const standsUntilMs = quota.banned ? (record.ban?.untilMs ?? null) : quota.retryAtMs;
+  const strikes = collectsStrikes(record, policy, banPolicy, nowMs)
+    ? forecast(record, banPolicy, nowMs)
     : null;
-  return { ...refused, decision: { ...quota, admitted: false, standsUntilMs, strikes } };
+  return { ...quota, admitted: false, standsUntilMs, strikes };
 }
 
 /** Whether a refusal can be a strike: not during a ban, and not of a subject that is never banned. */

@@ -1,6 +1,6 @@
 import QuickLRU from "quick-lru";
 import type { BanPolicy } from "./bans.ts";
-import { type Decision, decide, type LimiterRecord, peek, type Quota } from "./decision.ts";
+import { type Decision, decide, type LimiterRecord } from "./decision.ts";
 import type { Limiter, Subject } from "./limiter.ts";
 
 /** The same decision in the isolate's memory: approximate, for the time without Durable Objects. */
@@ -23,13 +23,5 @@ export class InsuranceLimiter implements Limiter {
     );
     this.#records.set(subject.name, record);
     return decision;
-  }
-
-  async peek(subject: Subject): Promise<Quota> {
-    return peek(this.#records.get(subject.name) ?? null, subject, this.#bans, Date.now());
-  }
-
-  isRefusing(): boolean {
-    return false;
   }
 }

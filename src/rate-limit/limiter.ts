@@ -1,4 +1,4 @@
-import type { Decision, Quota, QuotaPolicy } from "./decision.ts";
+import type { Decision, QuotaPolicy } from "./decision.ts";
 
 const KEY_PREFIX = "key:";
 
@@ -10,12 +10,12 @@ export interface Subject extends QuotaPolicy {
 
 /** Counts requests and says which are admitted. */
 export interface Limiter {
-  /** Counts one request if both windows have room. */
+  /**
+   * Counts one request if both windows have room.
+   *
+   * @throws {LimiterOverloadedError} if nothing can be counted at the moment.
+   */
   admit(subject: Subject): Promise<Decision>;
-  /** What is left, with nothing counted. */
-  peek(subject: Subject): Promise<Quota>;
-  /** Whether a request would surely be refused, as far as can be told at once. */
-  isRefusing(subject: Subject): boolean;
 }
 
 /** The name of the subject that counts the requests of a key. */

@@ -9,6 +9,11 @@ export interface Limits {
   readonly perDay: number;
 }
 
+/** Whether two keys may send the same number of requests. */
+export function isSameLimits(one: Limits, other: Limits): boolean {
+  return one.perMinute === other.perMinute && one.perDay === other.perDay;
+}
+
 /** The limits of the plans; an Enterprise key has its own (specification, section Limits). */
 export const PLAN_LIMITS: Readonly<Record<Exclude<Plan, "enterprise">, Limits>> = {
   free: { perMinute: 60, perDay: 1_000 },

@@ -1,7 +1,11 @@
 import { type Decision, type QuotaPolicy, quotaLater } from "./decision.ts";
+import { isSameLimits } from "./plans.ts";
 
 /** Most refusals that are gathered before the object is told of them. */
 const MAX_UNREPORTED = 50;
+
+/** Most of them while the object cannot be reached: as many as can lead to a ban by default. */
+const MAX_KEPT_BACK = 1_000;
 
 /** The longest that one is kept back: other isolates may be gathering for the same ban. */
 const MAX_UNREPORTED_MS = 1_000;
@@ -32,8 +36,11 @@ export class Refusal {
   }
 
   /** Whether the object would surely refuse a request at `nowMs` under this policy. */
-  standsAt(nowMs: number, { revision, resets }: QuotaPolicy): boolean {
-    const isSamePolicy = revision === this.#policy.revision && resets === this.#policy.resets;
+  standsAt(nowMs: number, { revision, resets, limits }: QuotaPolicy): boolean {
+    const isSamePolicy =
+      revision === this.#policy.revision &&
+      resets === this.#policy.resets &&
+      isSameLimits(limits, this.#policy.limits);
     return isSamePolicy && this.#lastsAt(nowMs);
   }
 
@@ -52,6 +59,13 @@ export class Refusal {
       if (isManyUnreported || isOldUnreported) return null;
       this.#unreportedMs.push(nowMs);
     }
+    this.#unreportedCount += 1;
+    return this.decisionAt(nowMs);
+  }
+
+  /** Refuses a request at `nowMs` while the object cannot hear of it. It is reported later. */
+  repeatUnreported(nowMs: number): Decision {
+    if (this.#unreportedMs.length < MAX_KEPT_BACK) this.#unreportedMs.push(nowMs);
     this.#unreportedCount += 1;
     return this.decisionAt(nowMs);
   }

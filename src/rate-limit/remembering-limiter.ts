@@ -1,6 +1,6 @@
 import type QuickLRU from "quick-lru";
 import { logEvent } from "../log.ts";
-import type { Decision, Quota } from "./decision.ts";
+import type { Decision } from "./decision.ts";
 import type { DurableLimiter } from "./durable-limiter.ts";
 import { keyIdOf, type Limiter, type Subject } from "./limiter.ts";
 import { Refusal } from "./refusal.ts";
@@ -21,6 +21,7 @@ export class RememberingLimiter implements Limiter {
     this.#refusals = refusals;
   }
 
+  /** Whether a request would surely be refused, as far as is known without a call. */
   isRefusing(subject: Subject): boolean {
     return this.#standingRefusal(subject, Date.now()) !== null;
   }
@@ -30,11 +31,14 @@ export class RememberingLimiter implements Limiter {
     const refusal = this.#standingRefusal(subject, askedMs);
     const repeated = refusal?.repeat(askedMs);
     if (repeated != null) return repeated;
-
+    if (!this.#objects.mayAsk(subject)) {
+      if (refusal === null) throw new Error("Not called, because a call has just failed.");
+      return refusal.repeatUnreported(askedMs);
+    }
     try {
-      return await this.#ask(subject);
+      return await this.#ask(subject, askedMs);
     } catch (error) {
-      // That the object cannot be told of strikes admits nobody whom it has refused.
+      // A refused client stays refused even when its strikes cannot be reported.
       const nowMs = Date.now();
       const standing = this.#standingRefusal(subject, nowMs);
       if (standing === null) throw error;
@@ -43,12 +47,7 @@ export class RememberingLimiter implements Limiter {
     }
   }
 
-  peek(subject: Subject): Promise<Quota> {
-    return this.#objects.peek(subject);
-  }
-
-  async #ask(subject: Subject): Promise<Decision> {
-    const askedMs = Date.now();
+  async #ask(subject: Subject, askedMs: number): Promise<Decision> {
     const unreported = this.#refusals.get(subject.name)?.takeUnreported(askedMs);
     const decision = await this.#objects.admit(subject, unreported);
     if (decision.admitted) this.#refusals.delete(subject.name);

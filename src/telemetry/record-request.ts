@@ -38,7 +38,9 @@ export function recordRequest(
     represents,
     region: textOrNull(cf?.colo),
     country: textOrNull(cf?.country),
-    degraded: degradation(limiter?.isInsured ?? false, errorCode === "service_unavailable"),
+    degraded: limiter?.isOverloaded
+      ? "limiter"
+      : degradation(limiter?.isInsured ?? false, errorCode === "service_unavailable"),
   };
 }
 

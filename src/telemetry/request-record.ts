@@ -35,5 +35,5 @@ export interface RequestRecord {
   readonly degraded: Degradation | null;
 }
 
-/** `limiter`: the insurance limiter decided. `database`: the answer is 503. */
+/** `limiter`: the insurance limiter decided, or the key's limiter is overloaded. `database`: the answer is 503. */
 export type Degradation = "limiter" | "database" | "limiter,database";

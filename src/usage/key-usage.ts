@@ -8,12 +8,13 @@ import { reportUsage } from "./usage-table.ts";
 
 /** The usage of one API key in the memory of its Durable Object, which stores it beside its record. */
 export class KeyUsage {
-  readonly keyId: string;
+  /** `null` if it is unknown: then nothing can be reported. */
+  readonly keyId: string | null;
   #usage: Usage;
   #stored: Usage;
 
   /** @param stored what `toStored` has returned to this version or another one, or `undefined`. */
-  constructor(keyId: string, stored: unknown) {
+  constructor(keyId: string | null, stored: unknown) {
     this.keyId = keyId;
     const usage = readUsage(stored);
     if (usage === null) logEvent({ event: "limiter_usage_unreadable", keyId });
@@ -46,13 +47,16 @@ export class KeyUsage {
    * @returns whether that succeeded; what is not reported stays.
    */
   async report(d1: D1Database, timeoutMs: number): Promise<boolean> {
+    const { keyId } = this;
     const usage = this.#usage;
+    if (usage.length === 0) return true;
     const now = new Date();
     try {
+      if (keyId === null) throw new Error("The usage does not say which key it is of.");
       const database = drizzle(d1);
-      await queryDatabase(timeoutMs, () => reportUsage(database, this.keyId, usage, now));
+      await queryDatabase(timeoutMs, () => reportUsage(database, keyId, usage, now));
     } catch (error) {
-      logEvent({ event: "usage_unreported", keyId: this.keyId, error });
+      logEvent({ event: "usage_unreported", keyId, error });
       return false;
     }
     this.#usage = usageToKeep(this.#usage, usage, now.getTime());

@@ -23,7 +23,7 @@ async function hammer(key: string, count: number): Promise<string[]> {
 /** Brings a key whose minute admits one request from the beginning of a window into a ban. */
 async function bringIntoBan(key: string): Promise<void> {
   expect(await hammer(key, 2)).toStrictEqual(["200", "rate_limit_exceeded"]);
-  advanceClock(2_000);
+  advanceClock(10_000);
   expect((await hammer(key, 60)).at(-1)).toBe("api_key_banned");
 }
 
@@ -32,7 +32,7 @@ test("the request that makes the last strike is the first that is answered as ba
   stopClock();
   await hammer(key, 1);
   expect(new Set(await hammer(key, 100))).toStrictEqual(new Set(["rate_limit_exceeded"]));
-  advanceClock(1_999);
+  advanceClock(9_999);
   expect(new Set(await hammer(key, 100))).toStrictEqual(new Set(["rate_limit_exceeded"]));
   advanceClock(1);
   const codes = await hammer(key, 62);
@@ -59,12 +59,12 @@ test("a ban waits for a full window that ends later", async () => {
   const nowMs = stopClock();
   await bringIntoBan(key);
   const response = await send(LIST, { key });
-  expect(response.headers.get("Retry-After")).toBe("86398");
+  expect(response.headers.get("Retry-After")).toBe("86390");
   expect(quotaOf(response)).toMatchObject({
     remaining: 0,
     reset: Math.ceil((nowMs + 86_400_000) / 1_000),
-    minute: { remaining: 0, seconds: 86_398 },
-    day: { remaining: 0, seconds: 86_398 },
+    minute: { remaining: 0, seconds: 86_390 },
+    day: { remaining: 0, seconds: 86_390 },
   });
   await expectError(response, 429, "api_key_banned");
 });
@@ -89,7 +89,7 @@ test("strikes that several isolates collect add up to a ban", async () => {
   const { key } = await createEnterpriseKey(1, 100);
   stopClock();
   await hammer(key, 2);
-  advanceClock(2_000);
+  advanceClock(10_000);
   const isolates = [startService(), startService(), startService()];
   for (let round = 0; round < 60; round++) {
     for (const isolate of isolates) await isolate(LIST, { key });

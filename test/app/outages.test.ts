@@ -98,13 +98,13 @@ describe("a limiter that fails", () => {
   });
 
   test.each([
-    ["will not pass", {}],
-    ["comes of overload", { retryable: true, overloaded: true }],
-  ])("is not asked again where the failure %s", async (_, marks) => {
+    ["will not pass", {}, 200],
+    ["comes of overload", { retryable: true, overloaded: true }, 503],
+  ])("is not asked again where the failure %s", async (_, marks, status) => {
     const { key } = await createApiKey();
     const { limiters, calls } = flakyLimiters(1, Object.assign(new Error("lost"), marks));
     const response = await startService({}, { RATE_LIMITER: limiters })(LIST, { key });
-    expect(response.status).toBe(200);
+    expect(response.status).toBe(status);
     expect(calls()).toBe(1);
     expect(quotaOf(await send(LIST, { key })).remaining).toBe(59);
   });

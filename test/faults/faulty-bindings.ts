@@ -67,7 +67,6 @@ export function faultyLimiters(): FaultyLimiters {
       return {
         admit: (...args: Parameters<typeof stub.admit>) =>
           script.run(async () => stub.admit(...args)),
-        peek: (...args: Parameters<typeof stub.peek>) => script.run(async () => stub.peek(...args)),
       };
     },
   };

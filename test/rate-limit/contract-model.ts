@@ -61,7 +61,7 @@ export class ContractModel {
       this.#waitMs = [];
       this.#bans = [];
     }
-    this.#policy = policy.revision > known.revision ? policy : known;
+    this.#policy = policy.revision >= known.revision ? policy : known;
     return this.#policy;
   }
 

@@ -10,6 +10,7 @@ export type Step =
   | { readonly do: "pass time"; readonly ms: number }
   | { readonly do: "go to the retry time"; readonly offsetMs: number }
   | { readonly do: "change the plan"; readonly limits: Limits }
+  | { readonly do: "deploy other limits"; readonly limits: Limits }
   | { readonly do: "request under the plan before" }
   | { readonly do: "reset" }
   | { readonly do: "restart" };
@@ -22,7 +23,7 @@ export const anyLimits: fc.Arbitrary<Limits> = fc.record({
 
 /** Small numbers, so that short histories meet bans; those of the contract are among them. */
 export const anyBanPolicy: fc.Arbitrary<BanPolicy> = fc.record({
-  graceMs: fc.constantFrom(2_000, 500),
+  graceMs: fc.constantFrom(10_000, 500),
   strikeWindowMs: fc.constantFrom(60_000, 5_000),
   minStrikes: fc.integer({ min: 1, max: 4 }),
   maxStrikes: fc.integer({ min: 4, max: 6 }),
@@ -56,7 +57,10 @@ const anyStep: fc.Arbitrary<Step> = fc.oneof(
   },
   {
     weight: 1,
-    arbitrary: fc.record({ do: fc.constant("change the plan" as const), limits: anyLimits }),
+    arbitrary: fc.record({
+      do: fc.constantFrom("change the plan" as const, "deploy other limits" as const),
+      limits: anyLimits,
+    }),
   },
   {
     weight: 2,
@@ -119,6 +123,10 @@ export function play(
         break;
       case "change the plan":
         change({ limits: step.limits });
+        break;
+      case "deploy other limits":
+        before = limiter.policy;
+        limiter.policy = { ...before, limits: step.limits };
         break;
       case "request under the plan before":
         requestUnder(before);

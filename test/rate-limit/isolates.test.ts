@@ -17,7 +17,7 @@ describe("refusals repeated by isolates (contract, sections 4 and 5)", () => {
   test("after a ban, a day that is still full is what refuses, and strikes count again", () => {
     const isolate = new Isolates(keyPolicy(60, 60), 1);
     isolate.requests(61);
-    isolate.advance(2_000).requests(60);
+    isolate.advance(10_000).requests(60);
     expect(isolate.request().banned).toBe(true);
     isolate.advance(MINUTE_MS);
     expect(isolate.request()).toMatchObject({ admitted: false, banned: false });

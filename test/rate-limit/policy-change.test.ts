@@ -34,6 +34,15 @@ describe("a plan changed inside a window (contract, section 4)", () => {
     });
   });
 
+  test("applies at the same revision too, as when a deployment changes the limits of a plan", () => {
+    const limiter = new SimulatedLimiter(free);
+    limiter.requests(61);
+    limiter.policy = { ...pro, revision: free.revision };
+    expect(limiter.request()).toMatchObject({ admitted: true, minute: { limit: 300 } });
+    limiter.policy = free;
+    expect(limiter.request()).toMatchObject({ admitted: false, minute: { limit: 60 } });
+  });
+
   test("is passed over where an older revision arrives late", () => {
     const limiter = new SimulatedLimiter(pro);
     limiter.requests(60);
@@ -46,7 +55,7 @@ describe("a plan changed inside a window (contract, section 4)", () => {
   test("does not end a ban or the wait", () => {
     const limiter = new SimulatedLimiter(free);
     limiter.requests(61);
-    limiter.advance(2_000).requests(59);
+    limiter.advance(10_000).requests(59);
     limiter.policy = { ...keyPolicy(10, 1_000), revision: 2 };
     expect(limiter.request().banned).toBe(true);
     limiter.policy = { ...pro, revision: 3 };
@@ -58,9 +67,9 @@ describe("a reset by the operator (contract, sections 5 and 6)", () => {
   const bannedTwice = () => {
     const limiter = new SimulatedLimiter(keyPolicy(1, 10), { ...CONTRACT_BANS, minStrikes: 3 });
     limiter.requests(2);
-    limiter.advance(2_000).requests(3);
+    limiter.advance(10_000).requests(3);
     limiter.advance(60_000).requests(2);
-    limiter.advance(2_000).requests(3);
+    limiter.advance(10_000).requests(3);
     expect(limiter.record?.ban?.number).toBe(2);
     return limiter;
   };
@@ -79,7 +88,7 @@ describe("a reset by the operator (contract, sections 5 and 6)", () => {
     const limiter = bannedTwice();
     limiter.policy = { ...limiter.policy, resets: 1 };
     limiter.requests(2);
-    const last = limiter.advance(2_000).requests(3).at(-1);
+    const last = limiter.advance(10_000).requests(3).at(-1);
     expect(last).toMatchObject({ banned: true, retryAtMs: limiter.nowMs + 60_000 });
   });
 

@@ -53,19 +53,19 @@ describe("a remembered refusal stands (contract, section 4)", () => {
 });
 
 describe("what is refused from memory still leads to a ban (contract, section 5)", () => {
-  test("nothing is reported of the 2 seconds in which refusals are no strikes", () => {
+  test("nothing is reported of the 10 seconds in which refusals are no strikes", () => {
     const { refusal, isolateMs } = remembered();
-    for (let n = 0; n < 500; n++) expect(refusal.repeat(isolateMs(2_999))).not.toBeNull();
-    expect(refusal.takeUnreported(isolateMs(3_000)).agesMs).toEqual([]);
+    for (let n = 0; n < 500; n++) expect(refusal.repeat(isolateMs(10_999))).not.toBeNull();
+    expect(refusal.takeUnreported(isolateMs(11_000)).agesMs).toEqual([]);
   });
 
   test("the object hears of half the strikes that are left, each once, with its age", () => {
     const { refusal, isolateMs } = remembered();
-    const repeats = Array.from({ length: 30 }, (_, n) => refusal.repeat(isolateMs(3_200 + n)));
+    const repeats = Array.from({ length: 30 }, (_, n) => refusal.repeat(isolateMs(11_200 + n)));
     expect(repeats.indexOf(null)).toBe(29);
-    const { agesMs } = refusal.takeUnreported(isolateMs(4_000));
+    const { agesMs } = refusal.takeUnreported(isolateMs(12_000));
     expect(agesMs).toEqual(Array.from({ length: 29 }, (_, n) => 800 - n));
-    expect(refusal.takeUnreported(isolateMs(4_000)).agesMs).toEqual([]);
+    expect(refusal.takeUnreported(isolateMs(12_000)).agesMs).toEqual([]);
   });
 
   test("an address has nothing to report, however often it is refused", () => {
@@ -79,17 +79,17 @@ describe("how many were refused from memory", () => {
   test("is told once: those in flight and the strikes, but none that the object may have counted", () => {
     const { refusal, isolateMs } = remembered();
     for (let n = 0; n < 7; n++) refusal.repeat(isolateMs(2_000));
-    for (let n = 0; n < 5; n++) refusal.repeat(isolateMs(3_200));
-    refusal.decisionAt(isolateMs(3_300));
-    expect(refusal.takeUnreported(isolateMs(4_000))).toMatchObject({ count: 12 });
-    expect(refusal.takeUnreported(isolateMs(4_000))).toMatchObject({ count: 0 });
+    for (let n = 0; n < 5; n++) refusal.repeat(isolateMs(11_200));
+    refusal.decisionAt(isolateMs(11_300));
+    expect(refusal.takeUnreported(isolateMs(12_000))).toMatchObject({ count: 12 });
+    expect(refusal.takeUnreported(isolateMs(12_000))).toMatchObject({ count: 0 });
   });
 
   test("is not forgotten when the refusal no longer stands, nor are the strikes", () => {
     const { refusal, isolateMs } = remembered();
-    for (let n = 0; n < 9; n++) refusal.repeat(isolateMs(3_200));
+    for (let n = 0; n < 9; n++) refusal.repeat(isolateMs(11_200));
     const { agesMs, count } = refusal.takeUnreported(isolateMs(2 * MINUTE_MS));
-    expect(agesMs).toEqual(Array(9).fill(2 * MINUTE_MS - 3_200));
+    expect(agesMs).toEqual(Array(9).fill(2 * MINUTE_MS - 11_200));
     expect(count).toBe(9);
   });
 });

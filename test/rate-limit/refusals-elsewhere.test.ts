@@ -34,31 +34,31 @@ describe("refusals that are reported later (contract, section 5)", () => {
   test("that lead to a ban are answered with it at once", () => {
     const limiter = new SimulatedLimiter(keyPolicy(60, 1_000));
     limiter.requests(61);
-    const strikesMs = Array.from({ length: 59 }, (_, index) => START_MS + 2_000 + index);
+    const strikesMs = Array.from({ length: 59 }, (_, index) => START_MS + 10_000 + index);
     const { decision } = decide(
       limiter.record,
       limiter.policy,
       CONTRACT_BANS,
-      START_MS + 3_000,
+      START_MS + 11_000,
       strikesMs,
     );
     expect(decision).toMatchObject({
       admitted: false,
       banned: true,
-      retryAtMs: START_MS + 3_000 + MINUTE_MS,
+      retryAtMs: START_MS + 11_000 + MINUTE_MS,
     });
   });
 
   test("of a wait that has ended count for nothing", () => {
     const limiter = new SimulatedLimiter(keyPolicy(60, 1_000));
     limiter.requests(61);
-    const earlierMs = [START_MS + 5_000, START_MS + 6_000];
+    const earlierMs = [START_MS + 15_000, START_MS + 16_000];
     limiter.advance(MINUTE_MS).requests(60);
     const refuse = () =>
       decide(limiter.record, limiter.policy, CONTRACT_BANS, limiter.nowMs, earlierMs);
     expect(refuse().record.wait).toMatchObject({ startedMs: limiter.nowMs, strikes: 0 });
     limiter.request();
-    limiter.advance(3_000);
+    limiter.advance(11_000);
     expect(refuse().record.wait).toMatchObject({ strikes: 1 });
   });
 
@@ -66,7 +66,7 @@ describe("refusals that are reported later (contract, section 5)", () => {
     const limiter = new SimulatedLimiter(keyPolicy(60, 1_000));
     limiter.requests(61);
     const lowered = { ...keyPolicy(1, 1), revision: 2 };
-    const strikesMs = [START_MS + 5_000, START_MS + 6_000];
+    const strikesMs = [START_MS + 15_000, START_MS + 16_000];
     const nowMs = START_MS + MINUTE_MS;
     const { record } = decide(limiter.record, lowered, CONTRACT_BANS, nowMs, strikesMs);
     expect(record.wait).toMatchObject({ startedMs: START_MS, strikes: 3 });
@@ -86,8 +86,8 @@ describe("the forecast of a ban", () => {
   test("is given with a refusal that may lead to one, and with no other answer", () => {
     const limiter = new SimulatedLimiter(keyPolicy(60, 1_000));
     expect(limiter.requests(60).every(({ strikes }) => strikes === null)).toBe(true);
-    expect(limiter.request().strikes).toEqual({ countFromMs: START_MS + 2_000, left: 60 });
-    expect(limiter.advance(2_000).request().strikes?.left).toBe(59);
+    expect(limiter.request().strikes).toEqual({ countFromMs: START_MS + 10_000, left: 60 });
+    expect(limiter.advance(10_000).request().strikes?.left).toBe(59);
     expect(limiter.requests(59).at(-1)).toMatchObject({ banned: true, strikes: null });
 
     const address = new SimulatedLimiter({ ...keyPolicy(1, 1), bans: false });

@@ -16,9 +16,9 @@ export const MINUTE_MS = 60_000;
 export const HOUR_MS = 3_600_000;
 export const DAY_MS = 86_400_000;
 
-/** The numbers of contract, section 5, written out here so that the tests do not take them from the code. */
+/** The default numbers, written out here so that the tests do not take them from the code. */
 export const CONTRACT_BANS: BanPolicy = {
-  graceMs: 2_000,
+  graceMs: 10_000,
   strikeWindowMs: 60_000,
   minStrikes: 60,
   maxStrikes: 1_000,

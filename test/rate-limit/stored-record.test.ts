@@ -7,7 +7,7 @@ import { keyPolicy, SimulatedLimiter } from "./simulated-limiter.ts";
 function bannedRecord() {
   const limiter = new SimulatedLimiter(keyPolicy(60, 1_000));
   limiter.requests(61);
-  limiter.advance(2_000).requests(60);
+  limiter.advance(10_000).requests(60);
   return limiter.record!;
 }
 

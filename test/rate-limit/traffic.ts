@@ -1,3 +1,4 @@
+import { retryDelayMs } from "../../src/client/retry.ts";
 import type { Decision } from "../../src/rate-limit/decision.ts";
 import { retryAfterSeconds } from "../../src/rate-limit/headers.ts";
 import { type SimulatedLimiter, START_MS } from "./simulated-limiter.ts";
@@ -26,6 +27,30 @@ export function* waitsForRetryAfter(latencyMs: Draw, workMs: Draw): Client {
     const decision = yield waitMs;
     const pauseMs = decision.admitted ? workMs() : retryAfterSeconds(decision) * 1_000;
     waitMs = latencyMs() + pauseMs + latencyMs();
+  }
+}
+
+/** Waits as it is told, and up to `jitterMs` longer, so that a fleet does not return all at once. */
+export function* waitsWithJitter(jitterMs: number, latencyMs: Draw, random: Draw): Client {
+  let waitMs = random() * jitterMs;
+  for (;;) {
+    const decision = yield waitMs;
+    const pauseMs = decision.admitted
+      ? 0
+      : retryAfterSeconds(decision) * 1_000 + random() * jitterMs;
+    waitMs = latencyMs() + pauseMs + latencyMs();
+  }
+}
+
+/** Retries as the client package does: what `Retry-After` says, and full jitter that doubles. */
+export function* retriesLikeTheClient(retries: number, latencyMs: Draw): Client {
+  let attempt = 0;
+  let waitMs = latencyMs();
+  for (;;) {
+    const decision = yield waitMs;
+    attempt = decision.admitted || attempt === retries ? 0 : attempt + 1;
+    const delayMs = attempt === 0 ? 0 : retryDelayMs(retryAfterSeconds(decision), attempt);
+    waitMs = latencyMs() + delayMs + latencyMs();
   }
 }
 
@@ -62,6 +87,48 @@ export interface Outcome {
   readonly bannedAfterMs: number | null;
 }
 
+interface Due {
+  readonly client: Client;
+  readonly dueMs: number;
+}
+
+/** A binary heap: fleets are large, and somebody is due next a million times. */
+class DueQueue {
+  readonly #heap: Due[] = [];
+
+  add(due: Due): void {
+    const heap = this.#heap;
+    let index = heap.push(due) - 1;
+    while (index > 0) {
+      const parent = (index - 1) >> 1;
+      if (heap[parent]!.dueMs <= due.dueMs) break;
+      heap[index] = heap[parent]!;
+      index = parent;
+    }
+    heap[index] = due;
+  }
+
+  /** Takes out whoever is due first. */
+  take(): Due {
+    const heap = this.#heap;
+    const first = heap[0]!;
+    const last = heap.pop()!;
+    if (heap.length === 0) return first;
+    let index = 0;
+    for (;;) {
+      const left = 2 * index + 1;
+      const right = left + 1;
+      const isRightFirst = right < heap.length && heap[right]!.dueMs < heap[left]!.dueMs;
+      const child = isRightFirst ? right : left;
+      if (child >= heap.length || heap[child]!.dueMs >= last.dueMs) break;
+      heap[index] = heap[child]!;
+      index = child;
+    }
+    heap[index] = last;
+    return first;
+  }
+}
+
 /** Lets the clients share the key for that long, or until it is banned. */
 export function run(
   limiter: SimulatedLimiter,
@@ -69,16 +136,17 @@ export function run(
   durationMs: number,
 ): Outcome {
   const startMs = limiter.nowMs;
-  const queue = clients.map((client) => ({ client, dueMs: startMs + client.next().value }));
+  const queue = new DueQueue();
+  for (const client of clients) queue.add({ client, dueMs: startMs + client.next().value });
   let admitted = 0;
   let refused = 0;
   for (;;) {
-    const next = queue.reduce((first, other) => (other.dueMs < first.dueMs ? other : first));
-    if (next.dueMs >= startMs + durationMs) return { admitted, refused, bannedAfterMs: null };
-    const decision = limiter.at(Math.floor(next.dueMs) - START_MS).request();
+    const { client, dueMs } = queue.take();
+    if (dueMs >= startMs + durationMs) return { admitted, refused, bannedAfterMs: null };
+    const decision = limiter.at(Math.floor(dueMs) - START_MS).request();
     if (decision.banned) return { admitted, refused, bannedAfterMs: limiter.nowMs - startMs };
     if (decision.admitted) admitted += 1;
     else refused += 1;
-    next.dueMs += next.client.next(decision).value;
+    queue.add({ client, dueMs: dueMs + client.next(decision).value });
   }
 }

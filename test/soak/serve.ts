@@ -6,10 +6,5 @@ import { Server } from "../bench/server.ts";
 const [bundleFile = "", store = ""] = process.argv.slice(2);
 process.once("disconnect", () => process.exit());
 const bundle = JSON.parse(await readFile(bundleFile, "utf8")) as Bundle;
-const server = await Server.start(bundle, {
-  store,
-  hasObjects: true,
-  // A busy machine is no fault of the objects: without this the insurance limiter would take over.
-  vars: { LIMITER_TIMEOUT_MS: "30000", DATABASE_TIMEOUT_MS: "30000" },
-});
+const server = await Server.start(bundle, { store, hasObjects: true });
 process.send?.(server.url);

@@ -61,7 +61,7 @@ export const DEFAULT_ASSUMPTIONS: Assumptions = {
   usageDaysKept: 365,
   configuration: {
     bans: {
-      graceMs: 2_000,
+      graceMs: 10_000,
       strikeWindowMs: 60_000,
       minStrikes: 60,
       maxStrikes: 1_000,

@@ -1,4 +1,4 @@
-import type { Decision, Quota, QuotaPolicy } from "../../../src/rate-limit/decision.ts";
+import type { Decision } from "../../../src/rate-limit/decision.ts";
 import type { RateLimiter } from "../../../src/rate-limit/durable-object.ts";
 import { ObservedDatabase } from "./database.ts";
 import type { Observer } from "./observer.ts";
@@ -19,13 +19,9 @@ function observedObjects(
   const getByName = (name: string) => {
     const stub = objects.getByName(name);
     return {
-      async admit(policy: QuotaPolicy, refusedAgesMs: readonly number[]): Promise<Decision> {
+      async admit(...request: Parameters<RateLimiter["admit"]>): Promise<Decision> {
         await observer.beforeObjectCall();
-        return stub.admit(policy, refusedAgesMs);
-      },
-      async peek(policy: QuotaPolicy): Promise<Quota> {
-        await observer.beforeObjectCall();
-        return stub.peek(policy);
+        return stub.admit(...request);
       },
     };
   };

@@ -15,7 +15,7 @@ export class Account {
   hasRoom(policy: QuotaPolicy, nowMs: number): boolean {
     const known = this.#policy ?? policy;
     if (policy.resets > known.resets) this.#minute = this.#day = null;
-    this.#policy = policy.revision > known.revision ? policy : known;
+    this.#policy = policy.revision >= known.revision ? policy : known;
     const { perMinute, perDay } = this.#policy.limits;
     return (
       openAt(this.#minute, 60_000, nowMs).count < perMinute &&

@@ -117,6 +117,8 @@ describe("several isolates, late and failing calls, evictions, changes of plan",
           await play(world, history);
           await world.drain();
           world.isolates.forEach((_, index) => world.learn(index));
+          // By then every isolate asks the object again; the insurance does not know its windows.
+          await world.advanceTo(world.nowMs + 1_000);
           const refusal = await ask(world, end.told);
           if (refusal.answer!.admitted) return;
           // A ban that came of what others did is not known to every isolate at once.

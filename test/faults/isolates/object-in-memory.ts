@@ -1,5 +1,10 @@
 import type { BanPolicy } from "../../../src/rate-limit/bans.ts";
 import {
+  type AdmitRequest,
+  decideOnce,
+  type LimiterState,
+} from "../../../src/rate-limit/decide-once.ts";
+import {
   type Decision,
   decide,
   type LimiterRecord,
@@ -7,27 +12,33 @@ import {
   type Quota,
   type QuotaPolicy,
 } from "../../../src/rate-limit/decision.ts";
+import { readState, toStored, toStoredAnswered } from "../../../src/rate-limit/stored-record.ts";
 import { windowEndMs } from "../../../src/rate-limit/windows.ts";
-import { readRecord, type StoredRecord, toStored } from "../../../src/rate-limit/stored-record.ts";
 
 /** One Durable Object of the limiter, told the time with every call. */
 export class ObjectInMemory {
   readonly #bans: BanPolicy;
-  record: LimiterRecord | null = null;
-  #stored: StoredRecord | null = null;
+  #state: LimiterState = { record: null, answered: [] };
+  #stored: unknown = undefined;
 
   constructor(bans: BanPolicy) {
     this.#bans = bans;
   }
 
-  admit(policy: QuotaPolicy, refusedAgesMs: readonly number[], nowMs: number): Decision {
-    const refusedMs = refusedAgesMs.map((ageMs) => nowMs - ageMs);
-    const { record, decision } = decide(this.record, policy, this.#bans, nowMs, refusedMs);
-    if (decision.admitted || record.ban !== (this.record?.ban ?? null)) {
-      this.#stored = structuredClone(toStored(record));
+  get record(): LimiterRecord | null {
+    return this.#state.record;
+  }
+
+  admit(request: AdmitRequest, nowMs: number) {
+    const before = this.record;
+    const decided = decideOnce(this.#state, request, this.#bans, nowMs);
+    this.#state = decided.state;
+    const { record, answered } = this.#state;
+    if (record !== null && (decided.decision.admitted || record.ban !== (before?.ban ?? null))) {
+      const answers = toStoredAnswered(answered);
+      this.#stored = structuredClone({ ...toStored(record), answered: answers });
     }
-    this.record = record;
-    return decision;
+    return decided;
   }
 
   peek(policy: QuotaPolicy, nowMs: number): Quota {
@@ -52,6 +63,6 @@ export class ObjectInMemory {
 
   /** Loses what is not stored. */
   evict(): void {
-    this.record = readRecord(this.#stored);
+    this.#state = readState(this.#stored);
   }
 }

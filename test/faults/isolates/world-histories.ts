@@ -39,7 +39,7 @@ const PERFECT: Wire = { outMs: 0, backMs: 0, fault: "none" };
 const someTime = fc.oneof(
   fc.integer({ min: 0, max: 5_000 }),
   fc.integer({ min: 20_000, max: 65_000 }),
-  fc.constantFrom(2_000, 60_000, HOUR_MS, DAY_MS - 1, DAY_MS),
+  fc.constantFrom(10_000, 60_000, HOUR_MS, DAY_MS - 1, DAY_MS),
 );
 
 const requests = (wire: fc.Arbitrary<Wire>, isolate: fc.Arbitrary<number>): fc.Arbitrary<Step> =>

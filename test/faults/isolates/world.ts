@@ -2,11 +2,11 @@ import QuickLRU from "quick-lru";
 import { vi } from "vitest";
 import type { BanPolicy } from "../../../src/rate-limit/bans.ts";
 import type { Decision, QuotaPolicy } from "../../../src/rate-limit/decision.ts";
+import { CircuitBreaker } from "../../../src/circuit-breaker.ts";
 import { DurableLimiter } from "../../../src/rate-limit/durable-limiter.ts";
 import { Outage } from "../../../src/outage.ts";
 import { InsuranceLimiter } from "../../../src/rate-limit/insurance-limiter.ts";
 import { InsuredLimiter } from "../../../src/rate-limit/insured-limiter.ts";
-import type { Limiter } from "../../../src/rate-limit/limiter.ts";
 import { RememberingLimiter } from "../../../src/rate-limit/remembering-limiter.ts";
 import { START_MS } from "../../rate-limit/simulated-limiter.ts";
 import { ObjectInMemory } from "./object-in-memory.ts";
@@ -46,7 +46,8 @@ export interface Decided {
 
 interface Isolate {
   readonly skewMs: number;
-  limiter: Limiter;
+  /** Makes the limiter of one request. */
+  newLimiter: () => InsuredLimiter;
   /** Counts the restarts, so that each life's insurance can be told apart. */
   life: number;
   policy: QuotaPolicy;
@@ -90,14 +91,14 @@ export class World {
       skewMs,
       policy,
       life: 0,
-      limiter: this.#newLimiter(),
+      newLimiter: this.#start(),
     }));
   }
 
   /** Forgets all that the isolate had in memory, as when another one takes its place. */
   restart(index: number): void {
     const isolate = this.isolates[index]!;
-    isolate.limiter = this.#newLimiter();
+    isolate.newLimiter = this.#start();
     isolate.life += 1;
   }
 
@@ -116,7 +117,8 @@ export class World {
     wire: Wire,
     onAnswer: (exchange: Exchange) => void = () => undefined,
   ): Promise<void> {
-    const { limiter, policy, life } = this.isolates[index]!;
+    const { newLimiter, policy, life } = this.isolates[index]!;
+    const limiter = newLimiter();
     const exchange: Exchange = {
       isolate: index,
       policy,
@@ -136,6 +138,7 @@ export class World {
     await this.#work(exchange, wire, () => {
       void limiter.admit({ name: "key:simulated", ...policy }).then((answer) => {
         exchange.answer = answer;
+        if (limiter.isInsured) exchange.by = "insurance";
         exchange.answeredMs = this.nowMs;
         this.#active = null;
         onAnswer(exchange);
@@ -184,30 +187,46 @@ export class World {
     }
   }
 
-  #newLimiter(): Limiter {
+  /** Starts an isolate with an empty memory. */
+  #start(): () => InsuredLimiter {
     const objects = {
       getByName: () => ({
-        admit: (policy: QuotaPolicy, ages: readonly number[], refused: number) =>
-          this.#call(policy, ages, refused),
+        admit: (policy: QuotaPolicy, ages: readonly number[], refused: number, nonce: string) =>
+          this.#call(policy, ages, refused, nonce),
       }),
     } as unknown as Cloudflare.Env["RATE_LIMITER"];
-    const durable = new DurableLimiter(objects, 30_000);
+    const breaker = new CircuitBreaker({ size: 10, probeMs: 30_000 });
+    const durable = new DurableLimiter(objects, 30_000, breaker);
     const remembering = new RememberingLimiter(durable, new QuickLRU({ maxSize: 10 }));
-    const insurance = new InsuranceLimiter(this.#bans, 10);
-    const outage = new Outage({ began: "insurance_limiter_on", ended: "insurance_limiter_off" });
-    return new InsuredLimiter(remembering, insurance, outage, "history");
+    const insurance = {
+      limiter: new InsuranceLimiter(this.#bans, 10),
+      outage: new Outage({ began: "insurance_limiter_on", ended: "insurance_limiter_off" }),
+      overload: new Outage({ began: "limiter_overloaded", ended: "limiter_not_overloaded" }),
+    };
+    return () => new InsuredLimiter(remembering, insurance, "history");
   }
 
-  #call(policy: QuotaPolicy, ages: readonly number[], refused: number): Promise<Decision> {
+  #call(
+    policy: QuotaPolicy,
+    ages: readonly number[],
+    refused: number,
+    nonce: string,
+  ): Promise<Decision> {
     const { exchange, wire } = this.#active!;
     this.#active = null;
     return new Promise((resolve, reject) => {
       this.at(this.nowMs + wire.outMs, () => {
         if (wire.fault === "never arrives")
           return this.#answer(exchange, wire, reject, "insurance");
-        const decision = structuredClone(this.object.admit(policy, ages, this.nowMs));
-        this.decided.push({ policy, atMs: this.nowMs, decision });
-        this.toldRefused += refused;
+        const request = {
+          policy,
+          nonce,
+          refusedElsewhere: refused,
+          refusedElsewhereMs: ages.map((ageMs) => this.nowMs - ageMs),
+        };
+        const { decision, consequences } = this.object.admit(request, this.nowMs);
+        this.decided.push({ policy, atMs: this.nowMs, decision: structuredClone(decision) });
+        this.toldRefused += consequences?.refusedElsewhere ?? 0;
         if (wire.fault === "answer is lost") {
           return this.#answer(exchange, wire, reject, "insurance");
         }
