@@ -6,12 +6,12 @@ import {
 } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { createApp } from "../../src/app.ts";
-import { type Operations, totalOperations } from "../../src/cli/capacity/operations.ts";
+import { NO_OPERATIONS, type Operations } from "../../src/cli/capacity/operations.ts";
 import { parseConfig } from "../../src/config.ts";
 import { observedBindings } from "../bench/observed/bindings.ts";
 import { limiterNamed } from "../fixtures/limiter.ts";
 
-const NOTHING = totalOperations([]);
+const ADDRESS = "192.0.2.1";
 
 interface SentRequest {
   readonly method?: string;
@@ -24,12 +24,12 @@ interface SentRequest {
 export class CountedService {
   readonly #sender: Readonly<Record<string, string>>;
   readonly #bindings: Cloudflare.Env;
-  #counted: { -readonly [Name in keyof Operations]: number } = { ...NOTHING };
+  #counted: { -readonly [Name in keyof Operations]: number } = { ...NO_OPERATIONS };
   #app = createApp(parseConfig(env));
 
-  constructor({ key, address }: { key?: string; address: string }) {
+  constructor({ key }: { key?: string } = {}) {
     this.#sender = {
-      "CF-Connecting-IP": address,
+      "CF-Connecting-IP": ADDRESS,
       ...(key !== undefined && { Authorization: `Bearer ${key}` }),
     };
     this.#bindings = observedBindings(env, {
@@ -48,18 +48,16 @@ export class CountedService {
   }
 
   /** Sends a request and waits for what goes on after the answer. */
-  async send({ method = "GET", path = "", headers = {} }: SentRequest = {}): Promise<{
-    etag: string;
-  }> {
+  async send({ method = "GET", path = "", headers = {} }: SentRequest = {}) {
     const request = new Request(`https://store.example/v1/store/orders${path}`, {
       method,
       headers: { ...this.#sender, ...headers },
     });
     const context = createExecutionContext();
     const response = await this.#app.fetch(request, this.#bindings, context);
-    await response.arrayBuffer();
+    const { byteLength: bytes } = await response.arrayBuffer();
     await waitOnExecutionContext(context);
-    return { etag: response.headers.get("ETag") ?? "" };
+    return { etag: response.headers.get("ETag") ?? "", bytes };
   }
 
   /** Counts from now on what the object of that name writes and asks the database. */
@@ -73,15 +71,17 @@ export class CountedService {
     });
   }
 
-  /** Lets the alarm of the object of that name come, which is billed as a call. */
-  async alarm(name: string): Promise<void> {
-    this.#counted.objectCalls += 1;
-    if (!(await runDurableObjectAlarm(limiterNamed(name)))) throw new Error("No alarm was set.");
+  /** Counts the operations of requests that are sent at once. */
+  async operationsOf(...requests: SentRequest[]): Promise<Operations> {
+    Object.assign(this.#counted, NO_OPERATIONS);
+    await Promise.all(requests.map((request) => this.send(request)));
+    return { ...this.#counted };
   }
 
-  async operationsOf(work: () => Promise<unknown>): Promise<Operations> {
-    Object.assign(this.#counted, NOTHING);
-    await work();
+  /** Counts the operations of an object's alarm, which is billed as a call. */
+  async operationsOfAlarm(name: string): Promise<Operations> {
+    Object.assign(this.#counted, NO_OPERATIONS, { objectCalls: 1 });
+    if (!(await runDurableObjectAlarm(limiterNamed(name)))) throw new Error("No alarm was set.");
     return { ...this.#counted };
   }
 

@@ -1,162 +1,110 @@
-import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { describe, expect, test } from "vitest";
-import {
-  LIST_PAGE_ORDERS,
-  OBJECT_BYTES,
-  type Operations,
-  OPERATIONS,
-  totalOperations,
-} from "../../src/cli/capacity/operations.ts";
+import { type Operations, OPERATIONS, sumOperations } from "../../src/cli/capacity/operations.ts";
 import { createApiKey, createEnterpriseKey } from "../fixtures/api-key-fixture.ts";
 import { advanceClock, stopClock } from "../fixtures/clock.ts";
-import { limiterNamed } from "../fixtures/limiter.ts";
-import { placeManyOrders, placeOrder } from "../fixtures/order-fixture.ts";
+import { placeManyOrders } from "../fixtures/order-fixture.ts";
 import { CountedService } from "./counted-service.ts";
 
-const ADDRESS = "192.0.2.1";
 const MINUTE_MS = 60_000;
 const HOUR_MS = 60 * MINUTE_MS;
 const DAY_MS = 24 * HOUR_MS;
+const ORDERS = 20;
 
-const {
-  admission,
-  refusal,
-  listVersion,
-  listPage,
-  cancellation,
-  vainCancellation,
-  placement,
-  keyLookUp,
-  failedAuthentication,
-  usageReport,
-  objectEnd,
-} = OPERATIONS;
+const sum = (...parts: Partial<Operations>[]) =>
+  sumOperations(parts.map((part) => [{ ...OPERATIONS.repeatedRefusal, ...part }, 1]));
 
-const sum = (...parts: Operations[]) => totalOperations(parts.map((part) => [part, 1]));
-const rowsRead = (count: number) => totalOperations([[{ ...sum(), rowsRead: 1 }, count]]);
-
-/** A service that has met the key and its list before, with orders from 1 on. */
-async function warmService({ orders = 20, perMinute = 1_000 } = {}) {
+/** An isolate that has sent a list to this key. */
+async function warmService({ perMinute = 1_000 } = {}) {
   const { key, id } = await createEnterpriseKey(perMinute, 1_000);
-  await placeManyOrders(orders);
-  const service = new CountedService({ key, address: ADDRESS });
+  await placeManyOrders(ORDERS);
+  const service = new CountedService({ key });
   const { etag } = await service.send();
   await service.watchObject(`key:${id}`);
   await service.send();
   return { service, etag, id };
 }
 
+const cancel = (path: string) => ({ method: "DELETE", path });
+
 describe("a list", () => {
-  test("of one page, that is kept", async () => {
-    const { service } = await warmService();
-    expect(await service.operationsOf(() => service.send())).toEqual(sum(admission, listVersion));
-  });
-
-  test("that the client has", async () => {
+  test.for([false, true])("unchanged; with If-None-Match: %j", async (isConditional) => {
     const { service, etag } = await warmService();
-    const send = () => service.send({ headers: { "If-None-Match": etag } });
-    expect(await service.operationsOf(send)).toEqual(sum(admission, listVersion));
+    const headers = isConditional ? { "If-None-Match": etag } : {};
+    expect(await service.operationsOf({ headers })).toEqual(OPERATIONS.unchangedList);
   });
 
-  test("of one page, that has changed", async () => {
+  test("32 at once on one key", async () => {
     const { service } = await warmService();
-    await placeOrder(21n);
-    const changed = await service.operationsOf(() => service.send());
-    // The version that the isolate still knows is a row that the query reads.
-    expect(changed).toEqual(sum(admission, listVersion, listPage, rowsRead(21), rowsRead(1)));
-  });
-
-  test("of two pages is read once for the answer and once for the cache", async () => {
-    const orders = LIST_PAGE_ORDERS + 100;
-    const { key } = await createEnterpriseKey(1_000, 1_000);
-    await placeManyOrders(orders);
-    const service = new CountedService({ key, address: ADDRESS });
-    await service.send({ method: "DELETE", path: "/none" });
-    const operations = await service.operationsOf(() => service.send());
-    const pages = [listPage, listPage, rowsRead(orders)];
-    const { objectCalls } = admission;
-    expect(operations).toEqual({ ...sum(...pages, ...pages), objectCalls });
+    const lists = Array.from({ length: 32 }, () => ({}));
+    const operations = await service.operationsOf(...lists);
+    const most = sumOperations([[OPERATIONS.groupedList, lists.length]]);
+    for (const name of Object.keys(most) as (keyof Operations)[]) {
+      expect(operations[name], name).toBeLessThanOrEqual(most[name]);
+    }
   });
 });
 
-describe("a cancellation", () => {
-  test("of a pending order", async () => {
-    const { service } = await warmService();
-    const send = () => service.send({ method: "DELETE", path: "/7" });
-    expect(await service.operationsOf(send)).toEqual(sum(admission, cancellation));
-  });
-
-  test.for(["/7", "/999"])("in vain: %s", async (path) => {
-    const { service } = await warmService();
-    await env.DB.exec("UPDATE orders SET status = 'shipped' WHERE id = 7");
-    const send = () => service.send({ method: "DELETE", path });
-    expect(await service.operationsOf(send)).toEqual(sum(admission, vainCancellation));
-  });
-});
-
-test("an order that is placed", async () => {
-  const { meta } = await env.DB.prepare("INSERT INTO orders (id) VALUES (1)").run();
-  expect({ rowsRead: meta.rows_read, rowsWritten: meta.rows_written }).toEqual({
-    rowsRead: placement.rowsRead,
-    rowsWritten: placement.rowsWritten,
-  });
-});
-
-test("a key that is looked up", async () => {
+test("a cancellation", async () => {
   const { service } = await warmService();
-  const send = () => service.send({ method: "DELETE", path: "/none" });
-  const known = await service.operationsOf(send);
-  service.forget();
-  expect(await service.operationsOf(send)).toEqual(sum(known, keyLookUp));
+  expect(await service.operationsOf(cancel("/7"))).toEqual(OPERATIONS.cancellation);
 });
 
-test("a refusal by the object, for which a list has been begun, and one from memory", async () => {
+test.for(["/7", "/999"])("a cancellation in vain: %s", async (path) => {
+  const { service } = await warmService();
+  await env.DB.exec("UPDATE orders SET status = 'shipped' WHERE id = 7");
+  expect(await service.operationsOf(cancel(path))).toEqual(OPERATIONS.vainCancellation);
+});
+
+test.for([
+  "INSERT INTO orders (id) VALUES (0)",
+  "UPDATE orders SET status = 'shipped' WHERE id = 7",
+])("an order that changes: %s", async (sql) => {
+  await placeManyOrders(ORDERS);
+  const { meta } = await env.DB.prepare(sql).run();
+  expect(OPERATIONS.orderChange.rowsWritten).toBe(meta.rows_written);
+  expect(OPERATIONS.orderChange.rowsRead).toBeGreaterThanOrEqual(meta.rows_read);
+});
+
+test("a key that the isolate does not know", async () => {
+  const { service } = await warmService();
+  service.forget();
+  const { vainCancellation, keyLookUp } = OPERATIONS;
+  expect(await service.operationsOf(cancel("/none"))).toEqual(
+    sum(vainCancellation, keyLookUp, { queries: -1, rowsRead: -vainCancellation.rowsRead }),
+  );
+});
+
+test("a refusal by the object, and one that the isolate repeats", async () => {
   const { service } = await warmService({ perMinute: 2 });
-  const send = () => service.send();
-  expect(await service.operationsOf(send)).toEqual(sum(refusal, listVersion));
-  expect(await service.operationsOf(send)).toEqual(sum());
+  expect(await service.operationsOf({})).toEqual(OPERATIONS.refusal);
+  expect(await service.operationsOf({})).toEqual(OPERATIONS.repeatedRefusal);
 });
 
 test("a request without a key", async () => {
-  const service = new CountedService({ address: ADDRESS });
+  const service = new CountedService();
   await service.send();
-  expect(await service.operationsOf(() => service.send())).toEqual(failedAuthentication);
+  expect(await service.operationsOf({})).toEqual(OPERATIONS.unauthorized);
 });
 
-describe("the object of a key", () => {
-  test("reports what was used, and ends when it is used no more", async () => {
-    const startMs = stopClock();
-    advanceClock(Math.ceil(startMs / DAY_MS) * DAY_MS + 12 * HOUR_MS - startMs);
-    const { key, id } = await createApiKey();
-    const service = new CountedService({ key, address: ADDRESS });
-    await service.send();
-    const name = `key:${id}`;
-    await service.watchObject(name);
-    const alarm = () => service.alarm(name);
+test("an object that reports usage and ends", async () => {
+  const startMs = stopClock();
+  advanceClock(Math.ceil(startMs / DAY_MS) * DAY_MS + 12 * HOUR_MS - startMs);
+  const { key, id } = await createApiKey();
+  const service = new CountedService({ key });
+  await service.send();
+  const name = `key:${id}`;
+  await service.watchObject(name);
 
-    advanceClock(HOUR_MS);
-    const reported = await service.operationsOf(alarm);
-    advanceClock(MINUTE_MS);
-    const send = () => service.send({ method: "DELETE", path: "/none" });
-    const admitted = await service.operationsOf(send);
-    // The key is looked up again, and its next report is due earlier than the object's end.
-    const alarmSet = { ...sum(), objectRowsWritten: 1 };
-    expect(admitted).toEqual(sum(admission, keyLookUp, alarmSet));
-    expect(sum(reported, alarmSet)).toEqual(usageReport);
+  advanceClock(HOUR_MS);
+  const report = await service.operationsOfAlarm(name);
+  // The next request sets the alarm of the next report, earlier than the object's end.
+  expect(sum(report, { objectRowsWritten: 1 })).toEqual(OPERATIONS.usageReport);
+  advanceClock(MINUTE_MS);
+  expect(await service.operationsOf(cancel("/none"))).toMatchObject({ objectRowsWritten: 2 });
 
-    advanceClock(HOUR_MS);
-    await alarm();
-    advanceClock(DAY_MS);
-    expect(await service.operationsOf(alarm)).toEqual(objectEnd);
-  });
-
-  test("takes so much on disk", async () => {
-    const { id } = await warmService();
-    const size = await runInDurableObject(
-      limiterNamed(`key:${id}`),
-      (_, { storage }) => storage.sql.databaseSize,
-    );
-    expect(size).toBe(OBJECT_BYTES);
-  });
+  advanceClock(HOUR_MS);
+  await service.operationsOfAlarm(name);
+  advanceClock(DAY_MS);
+  expect(await service.operationsOfAlarm(name)).toEqual(OPERATIONS.objectEnd);
 });

@@ -1,35 +1,37 @@
-import type { Basis, Scale } from "./basis.ts";
+import type { Assumptions } from "./assumptions.ts";
 import { estimate } from "./estimate.ts";
-import type { GrowingLimit } from "./platform-limits.ts";
+import type { Scale } from "./requests.ts";
 
-/** Beyond this nothing is looked for. */
-const LARGEST = 1e12;
+/** The largest scale that is tried. */
+export const LARGEST_SCALE = 1e12;
 
-/** From how many keys, or orders, on a limit is broken while the other stays as it is. */
-export interface BreakingPoint {
-  readonly name: GrowingLimit;
-  readonly from: number;
-}
+export type BreakingPoint = ReturnType<typeof breakingPoints>[number];
 
-/** The limits that break one after the other as the keys grow, or the orders. */
-export function breakingPoints(growing: keyof Scale, start: Scale, basis: Basis): BreakingPoint[] {
-  const names = estimate(start, basis).limits.map(({ name }) => name);
-  return names
-    .map((name) => ({ name, from: firstBroken(name, growing, start, basis) }))
-    .filter(({ from }) => from < LARGEST)
+/**
+ * Finds the limits that break while one number grows and the other stays, the first one first, and
+ * the number from which each is broken.
+ */
+export function breakingPoints(growing: keyof Scale, start: Scale, assumptions: Assumptions) {
+  const limitsAt = (scale: number) => estimate({ ...start, [growing]: scale }, assumptions).limits;
+  return limitsAt(1)
+    .map(({ name }) => ({
+      name,
+      from: firstBroken((scale) =>
+        limitsAt(scale).some((limit) => limit.name === name && limit.share > 1),
+      ),
+    }))
+    .filter(({ from }) => from < LARGEST_SCALE)
     .toSorted((one, other) => one.from - other.from);
 }
 
-/** Halves the distance, as a ratio, until it is a hundredth. */
-function firstBroken(name: GrowingLimit, growing: keyof Scale, start: Scale, basis: Basis): number {
-  let whole = 1;
-  let broken = LARGEST;
-  while (broken / whole > 1.01) {
-    const middle = Math.sqrt(whole * broken);
-    const { limits } = estimate({ ...start, [growing]: middle }, basis);
-    const isBroken = limits.some((limit) => limit.name === name && limit.share > 1);
-    if (isBroken) broken = middle;
-    else whole = middle;
+/** Finds the least broken scale by bisection, within 1 %. */
+function firstBroken(isBroken: (scale: number) => boolean): number {
+  let intact = 1;
+  let broken = LARGEST_SCALE;
+  while (broken / intact > 1.01) {
+    const middle = Math.sqrt(intact * broken);
+    if (isBroken(middle)) broken = middle;
+    else intact = middle;
   }
   return broken;
 }

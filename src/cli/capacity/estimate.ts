@@ -1,76 +1,96 @@
-import { type Basis, MONTH_DAYS, type Scale } from "./basis.ts";
-import { type Bill, bill, type BilledUse } from "./bill.ts";
-import { type LimitShare, limitShares } from "./limits.ts";
-import { type ListLoad, listLoad } from "./list-load.ts";
-import { type DatabaseBusy, monthOfOperations } from "./month-of-operations.ts";
-import { type MonthOfRequests, monthOfRequests } from "./month-of-requests.ts";
-import { OBJECT_BYTES, type Operations } from "./operations.ts";
+import { type Assumptions, MEASURED } from "./assumptions.ts";
+import { type LimitName, LIMITS } from "./limits.ts";
+import { listLoad } from "./list-load.ts";
+import { type Operations, segmentCount, sumOperations } from "./operations.ts";
+import { billFor } from "./prices.ts";
+import { MONTH_DAYS, MONTH_SECONDS, requestsInMonth, type Scale } from "./requests.ts";
 
 const GB = 1e9;
-/** The memory for which an object at work is billed, whatever it uses. */
+/** The memory for which Cloudflare bills an active Durable Object. */
 const OBJECT_GB = 0.128;
-/** For so long Workers Logs keeps a line. */
-const LOG_DAYS_KEPT = 7;
-/** An object lives until its key's day window and day of usage are over: so many days at most. */
+/** A Durable Object lives until a day after its key's last request. */
 const OBJECT_DAYS = 2;
+/** Workers Logs keeps a line for a week. */
+const LOG_MONTHS_KEPT = 7 / MONTH_DAYS;
+/** The memory of a list under way: two groups of segments and a piece of JSON. */
+const LIST_BYTES = 3.5e6;
+
+/** How much of a limit the busiest hour uses. A share above 1 breaks the limit. */
+interface LimitUse {
+  readonly name: LimitName;
+  readonly share: number;
+}
 
 /** A month at one scale. */
 export interface Estimate extends Scale {
-  readonly requests: MonthOfRequests;
-  readonly list: ListLoad;
+  readonly requests: number;
+  readonly requestsPerSecondAtPeak: number;
   readonly operations: Operations;
-  readonly databaseBusy: DatabaseBusy;
-  readonly bytes: MonthOfBytes;
-  readonly use: BilledUse;
-  readonly bill: Bill;
-  /** The limits of the platform, that of which most is used first. */
-  readonly limits: readonly LimitShare[];
+  /** The most used limit first. */
+  readonly limits: readonly [LimitUse, ...LimitUse[]];
+  /** `null` if a limit makes this scale impossible. */
+  readonly bill: ReturnType<typeof billFor> | null;
 }
 
-export interface MonthOfBytes {
-  readonly inDatabase: number;
-  readonly inObjects: number;
-  readonly sent: number;
-}
+/** Estimates a month of the service. */
+export function estimate(scale: Scale, assumptions: Assumptions): Estimate {
+  const { keys, orders } = scale;
+  const { peakFactor, dataCentres, isolates } = assumptions;
+  const requests = requestsInMonth(scale, assumptions);
+  const list = listLoad(orders, requests, assumptions);
+  const operations = sumOperations([
+    [requests.operations, 1],
+    [list.operations, 1],
+  ]);
+  const activeKeys = keys * assumptions.activeShare;
+  const databaseBytes =
+    orders * MEASURED.orderBytes +
+    keys * MEASURED.keyBytes +
+    activeKeys * assumptions.usageDays * MEASURED.usageReportBytes;
+  const cpuMs = requests.total * MEASURED.requestCpuMs + list.sent * orders * MEASURED.orderCpuMs;
+  const logGb = (requests.total * MEASURED.logLineBytes) / GB;
 
-/** Estimates a month. Pure. */
-export function estimate(scale: Scale, basis: Basis): Estimate {
-  const requests = monthOfRequests(scale, basis);
-  const list = listLoad(scale, requests, basis);
-  const { total: operations, databaseBusy } = monthOfOperations(scale, requests, list, basis);
-  const bytes = bytesOf(scale, requests, list, basis);
-  const { cost } = basis.assumptions;
-  const logGb = (requests.total * cost.logBytes) / GB;
-  const use: BilledUse = {
+  const peakSecond = (month: number) => (month / MONTH_SECONDS) * peakFactor;
+  const reads = requests.operations.queries - requests.writes;
+  const databaseMs = reads * MEASURED.readMs + requests.writes * MEASURED.writeMs + list.databaseMs;
+  // An isolate is busy for half of its time at most.
+  const busyIsolates = Math.max(dataCentres * isolates, (2 * peakSecond(cpuMs)) / 1_000);
+  const listsAtOnce = (peakSecond(list.sent) * list.downloadSeconds) / busyIsolates;
+  const limits = limitUses({
+    databaseTime: peakSecond(databaseMs) / 1_000,
+    databaseBytes,
+    segments: segmentCount(orders),
+    brokenLists: list.brokenShare,
+    listBytes: Math.max(1, listsAtOnce) * LIST_BYTES,
+  });
+  const bill = billFor({
     requests: requests.total,
-    cpuMs: requests.total * cost.requestCpuMs + list.ordersRead * basis.measured.orderCpuMs,
+    cpuMs,
     objectCalls: operations.objectCalls,
-    objectGbSeconds: (operations.objectCalls * cost.objectCallMs * OBJECT_GB) / 1_000,
+    objectGbSeconds: (operations.objectCalls * MEASURED.objectCallMs * OBJECT_GB) / 1_000,
     objectRowsWritten: operations.objectRowsWritten,
-    objectGb: bytes.inObjects / GB,
+    objectGb: (activeKeys * OBJECT_DAYS * MEASURED.objectBytes) / GB,
     rowsRead: operations.rowsRead,
     rowsWritten: operations.rowsWritten,
-    databaseGb: bytes.inDatabase / GB,
+    databaseGb: databaseBytes / GB,
     dataPoints: requests.total,
     logGb,
-    logGbMonths: (logGb / MONTH_DAYS) * LOG_DAYS_KEPT,
+    logGbMonths: logGb * LOG_MONTHS_KEPT,
+  });
+  return {
+    ...scale,
+    requests: requests.total,
+    requestsPerSecondAtPeak: peakSecond(requests.total),
+    operations,
+    limits,
+    bill: limits[0].share > 1 ? null : bill,
   };
-  const month = { ...scale, requests, list, operations, databaseBusy, bytes, use };
-  return { ...month, bill: bill(use), limits: limitShares(month, basis) };
 }
 
-function bytesOf(
-  { keys, orders }: Scale,
-  requests: MonthOfRequests,
-  list: ListLoad,
-  { traffic, measured, assumptions }: Basis,
-): MonthOfBytes {
-  const activeKeys = keys * traffic.activeShare;
-  const usageRows = activeKeys * assumptions.usageDaysKept;
-  return {
-    inDatabase:
-      orders * measured.orderBytes + keys * measured.keyBytes + usageRows * measured.usageBytes,
-    inObjects: activeKeys * OBJECT_DAYS * OBJECT_BYTES,
-    sent: list.sentBytes + requests.total * assumptions.cost.answerBytes,
-  };
+function limitUses(used: Readonly<Record<LimitName, number>>): Estimate["limits"] {
+  const [first, ...rest] = (Object.keys(used) as LimitName[])
+    .map((name) => ({ name, share: used[name] / LIMITS[name].value }))
+    .toSorted((one, other) => other.share - one.share);
+  if (first === undefined) throw new Error("There are no limits.");
+  return [first, ...rest];
 }

@@ -1,50 +1,60 @@
-import type { Basis } from "./basis.ts";
-import { isolatesAtPeak, type ListLoad } from "./list-load.ts";
-import type { DatabaseBusy } from "./month-of-operations.ts";
-import type { MonthOfRequests } from "./month-of-requests.ts";
-import { LIST_PAGE_ORDERS } from "./operations.ts";
-import { type GrowingLimit, PLATFORM_LIMITS } from "./platform-limits.ts";
+import { LIST_SIZES } from "./operations.ts";
 
-/** How much of a limit a scale uses. */
-export interface LimitShare {
-  readonly name: GrowingLimit;
-  readonly used: number;
-  /** Of the limit: above 1 it is broken. */
-  readonly share: number;
-}
+const D1 = "https://developers.cloudflare.com/d1/platform/limits/";
+const D1_SPEED = "https://developers.cloudflare.com/d1/reference/faq/";
+const SERVICE = "src/orders";
 
-/** In memory for each list under way: two pages, as text that D1 sent and as bytes to be sent on. */
-const LIST_BYTES_IN_MEMORY = 5e6;
+const PAGINATE = "Paginate, in v2 of the API.";
 
-/** What of a month counts against limits. */
-interface MonthOfUse {
-  readonly requests: MonthOfRequests;
-  readonly list: ListLoad;
-  readonly databaseBusy: DatabaseBusy;
-  readonly bytes: { readonly inDatabase: number };
-}
+/**
+ * What a growing store can exceed: limits of the Workers Paid plan and of the service, each with what
+ * to do before, the cheapest first.
+ */
+export const LIMITS = {
+  /** The share of the busiest hour. Queries run one after the other. */
+  databaseTime: {
+    title: "the time of a D1 database",
+    value: 1,
+    source: D1_SPEED,
+    remedies: [
+      "Ask clients for If-None-Match. A 304 is one small query, however long the list is.",
+      "Turn on D1 read replication.",
+      "Read the list's version once a second in each isolate. A list is then up to 1 s old.",
+      "Move keys and usage to a database of their own.",
+    ],
+  },
+  databaseBytes: {
+    title: "10 GB in a D1 database",
+    value: 10e9,
+    source: D1,
+    remedies: [
+      "Delete old days of key_usage.",
+      "Move keys and usage to a database of their own.",
+      "Split the orders over several databases by ranges of ids.",
+    ],
+  },
+  /** Each further query of a cold list reads four segments, and D1 allows 1,000 queries. */
+  segments: {
+    title: "29.5 million orders in a list",
+    value: LIST_SIZES.maxSegments,
+    source: D1,
+    remedies: ["Read more segments in one query.", PAGINATE],
+  },
+  brokenLists: {
+    title: "half of the lists unbroken",
+    value: 0.5,
+    source: SERVICE,
+    remedies: ["Read more missing segments in the first query of a list.", PAGINATE],
+  },
+  listBytes: {
+    title: "32 MiB for lists in an isolate",
+    value: LIST_SIZES.underWayBytes,
+    source: SERVICE,
+    remedies: [
+      "Ask clients for If-None-Match and compression. Their downloads then end sooner.",
+      PAGINATE,
+    ],
+  },
+};
 
-/** What is used of each limit, that of which most is used first: as everything grows, it breaks first. */
-export function limitShares(
-  { requests, list, databaseBusy, bytes }: MonthOfUse,
-  basis: Basis,
-): LimitShare[] {
-  const { measured, assumptions } = basis;
-  const listSeconds = Math.max(list.readSeconds, list.clientSeconds);
-  const readPerSecond = (list.read / requests.total) * requests.perSecondAtPeak;
-  const listsAtOnce = (readPerSecond * listSeconds) / isolatesAtPeak(requests, basis);
-  const ordersRead = 2 * list.pages * list.pageFill * LIST_PAGE_ORDERS;
-  const used: Readonly<Record<GrowingLimit, number>> = {
-    databaseBytes: bytes.inDatabase,
-    databaseTime: databaseBusy.atPeak,
-    // The list is read once for the answer and once for the cache, in one invocation.
-    queriesPerRequest: list.pages === 1 ? 2 : 2 * list.pages + 1,
-    requestCpuMs: assumptions.cost.requestCpuMs + ordersRead * measured.orderCpuMs,
-    afterAnswerSeconds: list.readSeconds,
-    cacheEntryBytes: list.pages === 1 ? 0 : list.bytes,
-    isolateBytes: Math.max(1, listsAtOnce) * LIST_BYTES_IN_MEMORY,
-  };
-  return (Object.keys(used) as GrowingLimit[])
-    .map((name) => ({ name, used: used[name], share: used[name] / PLATFORM_LIMITS[name].limit }))
-    .toSorted((one, other) => other.share - one.share);
-}
+export type LimitName = keyof typeof LIMITS;

@@ -1,88 +1,59 @@
-import { type Basis, MONTH_DAYS, MONTH_SECONDS, type Scale } from "./basis.ts";
-import type { MonthOfRequests } from "./month-of-requests.ts";
-import { type OneList, oneList } from "./one-list.ts";
-import { LIST_PAGE_ORDERS } from "./operations.ts";
-import { PLATFORM_LIMITS } from "./platform-limits.ts";
-
-/** What the list of orders costs in a month. */
-export interface ListLoad extends OneList {
-  /** How often the list changes in a second. */
-  readonly changesPerSecond: number;
-  /** Of the lists asked for: answered 304; sent from an isolate's memory or a data centre's cache; and from the database. */
-  readonly notModified: number;
-  readonly kept: number;
-  readonly read: number;
-  readonly pagesRead: number;
-  /** Of the pages, those that only the primary can read. */
-  readonly firstPagesRead: number;
-  readonly ordersRead: number;
-  readonly sentBytes: number;
-}
+import { type Assumptions, MEASURED } from "./assumptions.ts";
+import {
+  LIST_SIZES,
+  listReads,
+  SEGMENT_ORDERS,
+  segmentCount,
+  sumOperations,
+} from "./operations.ts";
+import { MONTH_SECONDS, type Requests } from "./requests.ts";
 
 /**
- * How often the list is read from the database. Lists are asked for, and the list changes, as
- * independent events: of `r` lists and `c` changes a second a place that keeps the list reads a share
- * of `c / (r + c)` anew.
+ * Estimates how often lists read the database. Lists and changes are independent events, and a
+ * change hits each segment with the same probability. A place that is asked `a` times a second for
+ * something that changes `c` times a second finds it changed in `c / (a + c)` of the cases.
+ *
+ * @returns the lists that are answered with orders, not with 304, what they cost in a month beyond
+ *   `unchangedList`, and the share of them that break off because a segment changes too early.
  */
-export function listLoad(scale: Scale, requests: MonthOfRequests, basis: Basis): ListLoad {
-  const list = oneList(scale.orders, basis);
-  const changesPerSecond = (requests.ordersPlaced + requests.cancelled) / MONTH_SECONDS;
-  const unchanged = basis.traffic.conditionalLists.withoutEvent(changesPerSecond);
-  const notModified = unchanged * scale.keys * MONTH_DAYS;
-  const sent = requests.lists - notModified;
+export function listLoad(
+  orders: number,
+  requests: Pick<Requests, "lists" | "changes">,
+  { conditionalShare, secondsBetweenLists, dataCentres, isolates }: Assumptions,
+) {
+  const segments = segmentCount(orders);
+  const changes = requests.changes / MONTH_SECONDS;
+  const segmentChanges = changes / segments;
+  const sent = requests.lists * (1 - conditionalShare / (1 + changes * secondsBetweenLists));
+  const inDataCentre = sent / MONTH_SECONDS / dataCentres;
+  const inIsolate = inDataCentre / isolates;
 
-  const isolates = isolatesAtPeak(requests, basis);
-  const firstInIsolate = shareOfFirst(sent / MONTH_SECONDS / isolates, changesPerSecond);
-  const isOnePage = list.pages === 1;
-  const keptShare = isOnePage
-    ? 1 - firstInIsolate
-    : cachedShare(list, { sent, changesPerSecond }, basis);
-  const kept = sent * keptShare;
-  const read = sent - kept;
-  // A long list that was sent is read once more, into the cache; each isolate that finds it there
-  // reads a page before.
-  const readings = isOnePage ? read : 2 * read;
-  const looks = isOnePage ? 0 : Math.min(kept, sent * firstInIsolate);
-  const pagesRead = readings * list.pages + looks;
+  const keptShare = Math.min(1, LIST_SIZES.keptBytes / (orders * MEASURED.keptOrderBytes));
+  const missing = segments * (1 - keptShare * unchangedShare(inIsolate, segmentChanges));
+  const uncached = segments * (1 - unchangedShare(inDataCentre, segmentChanges));
+  const unasked = Math.max(0, missing - uncached - LIST_SIZES.cacheCalls);
+  const isReadAtOnce = missing <= LIST_SIZES.missingWithManifest;
+  const read = isReadAtOnce ? missing : Math.min(missing, uncached + unasked);
+
+  const ordersPerSegment = orders / segments;
+  const manifestShare = 1 - unchangedShare(inIsolate, changes);
+  const downloadSeconds = (orders * MEASURED.listedOrderBytes * 8) / MEASURED.clientBitsPerSecond;
+  // On average, half of the download passes before a segment is read.
+  const readLate = isReadAtOnce ? 0 : (read * downloadSeconds) / 2;
   return {
-    ...list,
-    changesPerSecond,
-    notModified,
-    kept,
-    read,
-    pagesRead,
-    firstPagesRead: readings + looks,
-    ordersRead: pagesRead * list.pageFill * LIST_PAGE_ORDERS,
-    sentBytes: sent * list.bytes,
+    sent,
+    operations: sumOperations([
+      [listReads({ manifestShare, segments, segmentsRead: read, ordersPerSegment }), sent],
+    ]),
+    databaseMs:
+      sent * manifestShare * segments * MEASURED.manifestMsPerSegment +
+      sent * read * (ordersPerSegment / SEGMENT_ORDERS) * MEASURED.segmentReadMs,
+    downloadSeconds,
+    brokenShare: 1 - Math.exp(-readLate * segmentChanges),
   };
 }
 
-/** How many isolates answer at the busiest hour: as many as are assumed, or as half of their time takes. */
-export function isolatesAtPeak(
-  { perSecondAtPeak }: MonthOfRequests,
-  { assumptions: { network, cost } }: Basis,
-): number {
-  const busy = (perSecondAtPeak * cost.requestCpuMs) / 1_000;
-  return Math.max(network.dataCentres * network.isolates, 2 * busy);
-}
-
-/**
- * The share of lists that come from a data centre's cache. It has a version once one list of it was
- * sent and then stored, each of which takes a reading, and only if it changed in neither.
- */
-function cachedShare(
-  { bytes, readSeconds }: OneList,
-  { sent, changesPerSecond }: { readonly sent: number; readonly changesPerSecond: number },
-  { assumptions: { network } }: Basis,
-): number {
-  const { cacheEntryBytes, afterAnswerSeconds } = PLATFORM_LIMITS;
-  if (bytes > cacheEntryBytes.limit || readSeconds > afterAnswerSeconds.limit) return 0;
-  const unchanged = Math.exp(-changesPerSecond * 2 * readSeconds);
-  const perDataCentre = sent / MONTH_SECONDS / network.dataCentres;
-  return unchanged * (1 - shareOfFirst(perDataCentre, changesPerSecond));
-}
-
-/** Of events `perSecond`, the share that is the first after one of the changes. */
-function shareOfFirst(perSecond: number, changesPerSecond: number): number {
-  return changesPerSecond / (perSecond + changesPerSecond);
+/** The share of `asked` that find what the one before found. Both are events a second. */
+function unchangedShare(asked: number, changes: number): number {
+  return changes === 0 ? 1 : asked / (asked + changes);
 }

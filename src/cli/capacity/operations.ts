@@ -1,69 +1,104 @@
-/** What Cloudflare bills of a request or of what goes on beside them, and what D1 has to do for it. */
-export interface Operations {
+/** The operations that Cloudflare bills or that occupy the D1 database. */
+export const NO_OPERATIONS = {
   /** Calls of Durable Objects, alarms included. */
-  readonly objectCalls: number;
-  /** Rows written in objects: keys put or deleted, and alarms set. */
-  readonly objectRowsWritten: number;
-  /** Queries of D1; a batch is one. */
-  readonly queries: number;
-  readonly rowsRead: number;
-  readonly rowsWritten: number;
-}
-
-const NOTHING: Operations = {
   objectCalls: 0,
+  /** Keys written or deleted in Durable Objects, and alarms set. */
   objectRowsWritten: 0,
+  /** D1 queries. A batch is one query. */
   queries: 0,
   rowsRead: 0,
   rowsWritten: 0,
 };
 
+export type Operations = Readonly<typeof NO_OPERATIONS>;
+
+export const OPERATION_NAMES = Object.keys(NO_OPERATIONS) as (keyof Operations)[];
+
+const ADMISSION = { ...NO_OPERATIONS, objectCalls: 1, objectRowsWritten: 1 };
+
 /**
- * The operations of everything that the service does on a warm isolate, each by itself: a request
- * is the sum of its parts. `test/capacity/operations.test.ts` counts them in the running service.
+ * The operations of each kind of request, and of the work that requests cause.
+ * `test/capacity` counts every entry in the running service and fails if one differs.
  */
 export const OPERATIONS = {
-  /** The limiter admits a request and stores its count, whatever the answer then is. */
-  admission: { ...NOTHING, objectCalls: 1, objectRowsWritten: 1 },
-  /** The limiter refuses one that the isolate could not refuse from memory. */
-  refusal: { ...NOTHING, objectCalls: 1 },
-  /** The list's version is read: all that a 304 or a list that is kept somewhere costs. */
-  listVersion: { ...NOTHING, queries: 1, rowsRead: 1 },
-  /** A page of the list is read. Each order on it, cancelled ones included, is a row read more. */
-  listPage: { ...NOTHING, queries: 1, rowsRead: 2 },
-  /** A pending order is cancelled, and the version of the list replaced. */
-  cancellation: { ...NOTHING, queries: 1, rowsRead: 6, rowsWritten: 2 },
-  /** A cancellation finds no order, or one that has shipped. */
-  vainCancellation: { ...NOTHING, queries: 1, rowsRead: 3 },
-  /** An order is placed or shipped, among many of one import, and the version of the list replaced. */
-  placement: { ...NOTHING, rowsRead: 4, rowsWritten: 2 },
-  /** An isolate looks a key up. */
-  keyLookUp: { ...NOTHING, queries: 1, rowsRead: 3 },
-  /** A request without a valid key is counted for its address, in the isolate's memory. */
-  failedAuthentication: NOTHING,
-  /** A key that was used reports it, after an hour: the alarm, set for it and once more after it. */
-  usageReport: { ...NOTHING, objectCalls: 1, objectRowsWritten: 2, queries: 1, rowsWritten: 1 },
-  /** The object of a key that is used no more removes itself. */
-  objectEnd: { ...NOTHING, objectCalls: 1, objectRowsWritten: 2, queries: 1 },
+  /** A list that the isolate keeps, or a 304. */
+  unchangedList: { ...ADMISSION, queries: 1, rowsRead: 1 },
+  /** The same with 32 requests at once on one key, which share writes. An upper bound. */
+  groupedList: { ...ADMISSION, objectRowsWritten: 0.3, queries: 1, rowsRead: 1 },
+  cancellation: { ...ADMISSION, queries: 1, rowsRead: 11, rowsWritten: 5 },
+  /** The order does not exist or has shipped. */
+  vainCancellation: { ...ADMISSION, queries: 1, rowsRead: 3 },
+  unauthorized: NO_OPERATIONS,
+  /** The Durable Object refuses a list. The isolate has already begun to read the list. */
+  refusal: { ...NO_OPERATIONS, objectCalls: 1, queries: 1, rowsRead: 1 },
+  /** The isolate repeats a refusal or a ban from memory. */
+  repeatedRefusal: NO_OPERATIONS,
+  /** An isolate looks up a key that it does not know, or not recently. */
+  keyLookUp: { ...NO_OPERATIONS, queries: 1, rowsRead: 1 },
+  /** A command places or ships one order. */
+  orderChange: { ...NO_OPERATIONS, queries: 1, rowsRead: 7, rowsWritten: 3 },
+  /** A key's Durable Object reports its usage to D1: one alarm, and the next alarm set. */
+  usageReport: { ...ADMISSION, objectRowsWritten: 2, queries: 1, rowsWritten: 1 },
+  /** A Durable Object deletes itself a day after its last request. */
+  objectEnd: { ...ADMISSION, objectRowsWritten: 2, queries: 1 },
 } as const satisfies Readonly<Record<string, Operations>>;
 
-/** Orders in a page of a list (`PAGE_ORDERS` of `src/orders/order-pages.ts`). */
-export const LIST_PAGE_ORDERS = 13_483;
+/** The orders of a segment in a large store. */
+export const SEGMENT_ORDERS = 8_192;
 
-/** Bytes on disk of a Durable Object that has counted a day of its key. */
-export const OBJECT_BYTES = 12_288;
+/** Sizes that the service uses for lists. */
+export const LIST_SIZES = {
+  /** The memory for segments that an isolate keeps. */
+  keptBytes: 48 * 2 ** 20,
+  /** The first query of a list reads up to this many missing segments, and else one. */
+  missingWithManifest: 16,
+  /** The segments that each further query reads. */
+  groupSegments: 4,
+  /** A list calls the data centre's cache this often at most. */
+  cacheCalls: 2_000,
+  /** The service answers a longer list with 503. */
+  maxSegments: 3_600,
+  /** The memory for lists under way in an isolate. The service answers more lists with 503. */
+  underWayBytes: 32 * 2 ** 20,
+} as const;
 
-/** Adds operations up, each so many times. */
-export function totalOperations(
+/** The number of segments in which a store keeps its orders. */
+export function segmentCount(orders: number): number {
+  return Math.max(1, Math.ceil(orders / SEGMENT_ORDERS));
+}
+
+/** The rows that D1 counts for a query beyond those of orders: it counts rows of subqueries too. */
+const MANIFEST_ROWS = { each: 11, perSegment: 12, perSegmentRead: 5 };
+
+/**
+ * Counts what a list reads beyond `unchangedList`. Rows are an upper bound, 15 % too high at most.
+ *
+ * @param reads.manifestShare the share of the lists that read the manifest.
+ */
+export function listReads(reads: {
+  readonly manifestShare: number;
+  readonly segments: number;
+  readonly segmentsRead: number;
+  readonly ordersPerSegment: number;
+}): Operations {
+  const { manifestShare, segments, segmentsRead, ordersPerSegment } = reads;
+  const readLater = segmentsRead <= LIST_SIZES.missingWithManifest ? 0 : segmentsRead - 1;
+  const manifestRows = MANIFEST_ROWS.each + segments * MANIFEST_ROWS.perSegment;
+  const orderRows = segmentsRead * (ordersPerSegment + MANIFEST_ROWS.perSegmentRead);
+  return {
+    ...NO_OPERATIONS,
+    queries: Math.ceil(readLater / LIST_SIZES.groupSegments),
+    rowsRead: manifestShare * manifestRows + orderRows,
+  };
+}
+
+/** Adds up operations, each multiplied by a number. */
+export function sumOperations(
   parts: readonly (readonly [operations: Operations, times: number])[],
 ): Operations {
-  const sum = (name: keyof Operations) =>
-    parts.reduce((total, [operations, times]) => total + operations[name] * times, 0);
-  return {
-    objectCalls: sum("objectCalls"),
-    objectRowsWritten: sum("objectRowsWritten"),
-    queries: sum("queries"),
-    rowsRead: sum("rowsRead"),
-    rowsWritten: sum("rowsWritten"),
-  };
+  const sum = { ...NO_OPERATIONS };
+  for (const [operations, times] of parts) {
+    for (const name of OPERATION_NAMES) sum[name] += operations[name] * times;
+  }
+  return sum;
 }

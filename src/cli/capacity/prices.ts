@@ -1,151 +1,65 @@
-/** A price on Cloudflare's Workers Paid plan. */
-export interface Price {
-  readonly title: string;
-  /** For a narrow column. */
-  readonly short: string;
-  /** What `dollars` buys. */
-  readonly per: number;
-  readonly unit: string;
-  readonly dollars: number;
-  /** What the plan includes each month, in units. */
-  readonly included: number;
-  readonly source: string;
-  readonly note?: string;
-}
-
-const MILLION = 1_000_000;
-
 const WORKERS = "https://developers.cloudflare.com/workers/platform/pricing/";
 const OBJECTS = "https://developers.cloudflare.com/durable-objects/platform/pricing/";
 const D1 = "https://developers.cloudflare.com/d1/platform/pricing/";
 const ANALYTICS = "https://developers.cloudflare.com/analytics/analytics-engine/pricing/";
-const OBSERVABILITY = "https://developers.cloudflare.com/observability/pricing/";
+const LOGS = "https://developers.cloudflare.com/observability/pricing/";
+/** Cloudflare corrected its examples: the use of Durable Objects is rounded up. */
+const ROUNDING = "https://github.com/cloudflare/cloudflare-docs/pull/32525";
 
-/** When the prices and limits were looked up last. */
-export const LOOKED_UP = "2026-11-21";
+/** The day on which prices and limits were read. */
+export const LOOKED_UP = "2026-11-22";
+export const PRICE_SOURCES = [WORKERS, OBJECTS, ROUNDING, D1, ANALYTICS, LOGS];
 
-/** The Workers Paid plan itself, in dollars a month. Data sent is not charged for. */
+/** The plan itself, in dollars a month. Sent data is free. */
 export const PLAN_DOLLARS = 5;
 
-const LOGS_NOTE =
-  "from 2026-12-01; until then $0.60 a million lines, of which 20 million are included";
-
 export const PRICES = {
-  requests: {
-    title: "Worker requests",
-    short: "requests",
-    per: MILLION,
-    unit: "requests",
-    dollars: 0.3,
-    included: 10 * MILLION,
-    source: WORKERS,
-  },
-  cpuMs: {
-    title: "Worker processor time",
-    short: "CPU",
-    per: MILLION,
-    unit: "ms",
-    dollars: 0.02,
-    included: 30 * MILLION,
-    source: WORKERS,
-  },
-  objectCalls: {
-    title: "Object calls, alarms included",
-    short: "object calls",
-    per: MILLION,
-    unit: "calls",
-    dollars: 0.15,
-    included: MILLION,
-    source: OBJECTS,
-  },
-  objectGbSeconds: {
-    title: "Object duration",
-    short: "object time",
-    per: MILLION,
-    unit: "GB-s",
-    dollars: 12.5,
-    included: 400_000,
-    source: OBJECTS,
-    note: "128 MB for as long as an object is at work",
-  },
-  objectRowsWritten: {
-    title: "Object rows written",
-    short: "object rows",
-    per: MILLION,
-    unit: "rows",
-    dollars: 1,
-    included: 50 * MILLION,
-    source: OBJECTS,
-    note: "each setAlarm is a row",
-  },
-  objectGb: {
-    title: "Object storage",
-    short: "object GB",
-    per: 1,
-    unit: "GB-month",
-    dollars: 0.2,
-    included: 5,
-    source: OBJECTS,
-  },
-  rowsRead: {
-    title: "D1 rows read",
-    short: "rows read",
-    per: MILLION,
-    unit: "rows",
-    dollars: 0.001,
-    included: 25_000 * MILLION,
-    source: D1,
-  },
-  rowsWritten: {
-    title: "D1 rows written",
-    short: "rows written",
-    per: MILLION,
-    unit: "rows",
-    dollars: 1,
-    included: 50 * MILLION,
-    source: D1,
-  },
-  databaseGb: {
-    title: "D1 storage",
-    short: "D1 GB",
-    per: 1,
-    unit: "GB-month",
-    dollars: 0.75,
-    included: 5,
-    source: D1,
-  },
-  dataPoints: {
-    title: "Analytics Engine data points",
-    short: "points",
-    per: MILLION,
-    unit: "points",
-    dollars: 0.25,
-    included: 10 * MILLION,
-    source: ANALYTICS,
-    note: "published, but not billed yet",
-  },
-  logGb: {
-    title: "Workers Logs taken in",
-    short: "logs",
-    per: 1,
-    unit: "GB",
-    dollars: 0.25,
-    included: 50,
-    source: OBSERVABILITY,
-    note: LOGS_NOTE,
-  },
-  logGbMonths: {
-    title: "Workers Logs kept, for 7 days",
-    short: "logs kept",
-    per: 1,
-    unit: "GB-month",
-    dollars: 0.1,
-    included: 12,
-    source: OBSERVABILITY,
-    note: LOGS_NOTE,
-  },
-} as const satisfies Readonly<Record<string, Price>>;
+  requests: million("Worker requests", 0.3, "requests", 10e6, WORKERS),
+  cpuMs: million("Worker processor time", 0.02, "ms", 30e6, WORKERS),
+  objectCalls: million("Object calls and alarms", 0.15, "calls", 1e6, OBJECTS),
+  objectGbSeconds: million("Object duration", 12.5, "GB-s", 400e3, OBJECTS),
+  objectRowsWritten: million("Object rows written", 1, "rows", 50e6, OBJECTS),
+  objectGb: gigabyte("Object storage", 0.2, 5, OBJECTS),
+  rowsRead: million("D1 rows read", 0.001, "rows", 25e9, D1),
+  rowsWritten: million("D1 rows written", 1, "rows", 50e6, D1),
+  databaseGb: gigabyte("D1 storage", 0.75, 5, D1),
+  dataPoints: million("Analytics data points", 0.25, "points", 10e6, ANALYTICS),
+  logGb: gigabyte("Workers Logs ingested", 0.25, 50, LOGS),
+  logGbMonths: gigabyte("Workers Logs stored", 0.1, 12, LOGS),
+};
 
-export type BilledItem = keyof typeof PRICES;
+/** How much of each item a month uses. */
+export type Use = Readonly<Record<keyof typeof PRICES, number>>;
 
-export const BILLED_ITEMS = Object.keys(PRICES) as BilledItem[];
+/** Prices a month's use beyond what the plan includes. The total includes the plan itself. */
+export function billFor(use: Use): { items: Use; total: number } {
+  const items = Object.fromEntries(
+    (Object.keys(PRICES) as (keyof Use)[]).map((item) => [item, cost(use[item], PRICES[item])]),
+  ) as Use;
+  return { items, total: Object.values(items).reduce((sum, item) => sum + item, PLAN_DOLLARS) };
+}
+
+function cost(used: number, { dollars, per, included, isRoundedUp }: Price): number {
+  const units = Math.max(0, used - included) / per;
+  return (isRoundedUp ? Math.ceil(units) : units) * dollars;
+}
+
+interface Price {
+  readonly title: string;
+  /** What `per` units cost. */
+  readonly dollars: number;
+  readonly per: number;
+  readonly unit: string;
+  /** Units that the plan includes each month. */
+  readonly included: number;
+  /** Whether usage beyond `included` is rounded up to a multiple of `per`. */
+  readonly isRoundedUp: boolean;
+}
+
+function million(title: string, dollars: number, unit: string, included: number, source: string) {
+  return { title, dollars, per: 1e6, unit, included, isRoundedUp: source === OBJECTS };
+}
+
+function gigabyte(title: string, dollars: number, included: number, source: string): Price {
+  return { ...million(title, dollars, "GB-month", included, source), per: 1 };
+}

@@ -1,0 +1,54 @@
+import type { Assumptions } from "./assumptions.ts";
+import { OPERATIONS, sumOperations } from "./operations.ts";
+
+/** A year's twelfth. */
+export const MONTH_DAYS = 365 / 12;
+export const MONTH_SECONDS = MONTH_DAYS * 86_400;
+
+/** Reports that a key sends on a day on which it is used. */
+const REPORTS_A_DAY = 5;
+
+/** How large the service is. */
+export interface Scale {
+  readonly keys: number;
+  readonly orders: number;
+}
+
+/** Counts a month's requests, and the operations that do not depend on the size of a list. */
+export function requestsInMonth({ keys, orders }: Scale, assumptions: Assumptions) {
+  const { activeShare, refusedShare, repeatedShare } = assumptions;
+  const keyDays = keys * MONTH_DAYS;
+  const withKey = keyDays * assumptions.requestsPerKey;
+  const unauthorized = withKey * assumptions.unauthorizedShare;
+  const admitted = withKey * Math.max(0, 1 - refusedShare - repeatedShare);
+  const cancellations = admitted * assumptions.cancelShare;
+  const lists = admitted - cancellations;
+  const placed = orders * assumptions.changesPerOrder * MONTH_DAYS;
+  // No more orders can be cancelled than are placed.
+  const cancelled = Math.min(cancellations, placed);
+  const reports = keyDays * activeShare * REPORTS_A_DAY;
+  return {
+    total: withKey + unauthorized,
+    /** Admitted, whether answered 200 or 304. */
+    lists,
+    /** Orders placed, shipped or cancelled. */
+    changes: placed + cancelled,
+    /** Queries that write to D1. */
+    writes: placed + cancelled + reports,
+    operations: sumOperations([
+      [OPERATIONS.unchangedList, lists],
+      [OPERATIONS.cancellation, cancelled],
+      [OPERATIONS.vainCancellation, cancellations - cancelled],
+      [OPERATIONS.refusal, withKey * refusedShare],
+      [OPERATIONS.repeatedRefusal, withKey * repeatedShare],
+      [OPERATIONS.unauthorized, unauthorized],
+      [OPERATIONS.keyLookUp, withKey * assumptions.lookUpShare],
+      [OPERATIONS.orderChange, placed],
+      [OPERATIONS.usageReport, reports],
+      // The object of a key ends if the key is not used on the next day.
+      [OPERATIONS.objectEnd, keyDays * activeShare * (1 - activeShare)],
+    ]),
+  };
+}
+
+export type Requests = ReturnType<typeof requestsInMonth>;
