@@ -32,10 +32,10 @@ export async function keysByHash(
 ): Promise<ReadonlyMap<string, FoundKey>> {
   const wanted = JSON.stringify([...new Set(hashes)]);
   const { results } = await database.prepare(KEYS_BY_HASH).bind(wanted).all<Row>();
-  return new Map(results.map((row) => [row.wantedHash, toFoundKey(row)]));
+  return new Map(results.map(({ wantedHash, ...row }) => [wantedHash, toFoundKey(row)]));
 }
 
-function toFoundKey({ wantedHash: _, ...row }: Row): FoundKey {
+function toFoundKey(row: Omit<Row, "wantedHash">): FoundKey {
   return {
     ...row,
     createdAt: new Date(row.createdAt),

@@ -1,10 +1,12 @@
-import { and, eq, sql } from "drizzle-orm";
-import { drizzle } from "drizzle-orm/d1";
 import { queryDatabase } from "../db/availability.ts";
-import { orders } from "../db/schema.ts";
 
 /** What became of a request to cancel an order. */
 export type Cancellation = "cancelled" | "already_shipped" | "not_found";
+
+const CANCEL = `UPDATE orders SET status = 'cancelled', cancelled_at = ?2
+  WHERE id = CAST(?1 AS INTEGER) AND status = 'pending' RETURNING status`;
+
+const STATUS = "SELECT status FROM orders WHERE id = CAST(?1 AS INTEGER)";
 
 /**
  * Cancels a pending order in one atomic step (contract, section 2). An order cancelled before is no
@@ -18,15 +20,13 @@ export async function cancelOrder(
   id: bigint,
   timeoutMs: number,
 ): Promise<Cancellation> {
-  const db = drizzle(database);
-  const cancel = db
-    .update(orders)
-    .set({ status: "cancelled", cancelledAt: new Date() })
-    .where(and(eq(orders.id, id), eq(orders.status, "pending")))
-    .returning({ cancelled: sql<number>`1` });
-  const read = db.select({ status: orders.status }).from(orders).where(eq(orders.id, id));
-
-  const [cancelled, found] = await queryDatabase(timeoutMs, () => db.batch([cancel, read]));
-  if (cancelled.length > 0) return "cancelled";
-  return found[0]?.status === "shipped" ? "already_shipped" : "not_found";
+  const statements = [
+    database.prepare(CANCEL).bind(String(id), Date.now()),
+    database.prepare(STATUS).bind(String(id)),
+  ];
+  const [cancelled, found] = await queryDatabase(timeoutMs, () =>
+    database.batch<{ status: string }>(statements),
+  );
+  if (cancelled !== undefined && cancelled.results.length > 0) return "cancelled";
+  return found?.results[0]?.status === "shipped" ? "already_shipped" : "not_found";
 }

@@ -4,7 +4,7 @@ import type { Config } from "../config.ts";
 import { ApiError, quote } from "../errors.ts";
 import { methodNotAllowed } from "../method-not-allowed.ts";
 import { cancelOrder } from "./cancel-order.ts";
-import { orderIdSchema } from "./order.ts";
+import { parseInt64 } from "./int64.ts";
 
 /** `cancelOrder`, and the methods that the paths of orders do not have. */
 export function orderRoutes({ databaseTimeoutMs }: Config) {
@@ -12,26 +12,26 @@ export function orderRoutes({ databaseTimeoutMs }: Config) {
     .all("/", methodNotAllowed("GET, HEAD"))
     .delete("/:orderId", async (c) => {
       const text = c.req.param("orderId");
-      const id = orderIdSchema.safeParse(text);
-      if (!id.success) {
+      const id = parseInt64(text);
+      if (id === undefined) {
         throw new ApiError(
           "order_not_found",
           `No order has the id ${quote(text)}: an orderId is an int64 in decimal, such as 42.`,
         );
       }
-      const result = await cancelOrder(c.env.DB, id.data, databaseTimeoutMs);
+      const result = await cancelOrder(c.env.DB, id, databaseTimeoutMs);
       switch (result) {
         case "cancelled":
           return c.body(null, 204);
         case "already_shipped":
           throw new ApiError(
             "order_already_shipped",
-            `Order ${id.data} has already shipped, so it can no longer be cancelled.`,
+            `Order ${id} has already shipped, so it can no longer be cancelled.`,
           );
         case "not_found":
           throw new ApiError(
             "order_not_found",
-            `No order has the id ${id.data}. It may have been cancelled before.`,
+            `No order has the id ${id}. It may have been cancelled before.`,
           );
       }
     })

@@ -1,10 +1,11 @@
-import * as z from "zod";
+import * as z from "zod/mini";
 import type { Usage } from "./day-usage.ts";
 
-const count = z.int().nonnegative();
+const count = z.int().check(z.nonnegative());
 
-const storedUsageSchema = z
-  .array(
+// What an earlier version stored has no usage in it.
+const storedUsageSchema = z._default(
+  z.array(
     z.object({
       day: count,
       admitted: count,
@@ -15,9 +16,9 @@ const storedUsageSchema = z
       peakDay: count,
       limits: z.object({ perMinute: count, perDay: count }),
     }),
-  )
-  // What an earlier version stored has no usage in it.
-  .default([]);
+  ),
+  [],
+);
 
 /** Reads what this version or another one stored; `null` where it stored nothing that can be read. */
 export function readUsage(stored: unknown): Usage | null {
