@@ -98,8 +98,7 @@ describe("a ban", () => {
   });
 
   test("keeps nobody waiting for the database", async () => {
-    let fail = (_: Error): void => {};
-    const held = new Promise<never>((_, reject) => (fail = reject));
+    const { promise: held, reject: fail } = Promise.withResolvers<never>();
     const statement = { bind: () => ({ run: () => held }) };
     await withEnvironment({ DB: { prepare: () => statement } });
     await ban();

@@ -2,6 +2,7 @@ import { Readable } from "node:stream";
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from "vitest";
 import type { CreatedKey } from "../../../src/api-keys/administration.ts";
 import { generateKey } from "../../../src/api-keys/key.ts";
+import { findApiKeysByEnding } from "../../../src/api-keys/managed-key.ts";
 import { KeysCommand } from "./keys-command.ts";
 
 let keys: KeysCommand;
@@ -70,16 +71,16 @@ describe("keys find, with the last characters", () => {
   const ending = (characters: number) => zoo.key.slice(-characters);
 
   it.each([1, 2, 3, 4])("finds a key by the last %i", async (characters) => {
-    for (const text of [ending(characters), ending(characters).toUpperCase()]) {
-      expect(await keys.json("find", text)).toContainEqual(
-        expect.objectContaining({ id: zoo.record.id, lastFour: ending(4) }),
-      );
-    }
+    const found = await findApiKeysByEnding(keys.database.orm, ending(characters));
+    expect(found.map(({ id }) => id)).toContain(zoo.record.id);
+    expect(found.every(({ lastFour }) => lastFour?.endsWith(ending(characters)))).toBe(true);
   });
 
-  it("finds nothing but keys that end so", async () => {
-    const found = await keys.json("find", ending(2));
-    expect(found.every(({ lastFour }: any) => lastFour.endsWith(ending(2)))).toBe(true);
+  it("takes them in upper case too", async () => {
+    expect(await keys.json("find", ending(4).toUpperCase())).toMatchObject([{ id: zoo.record.id }]);
+  });
+
+  it("says that no key ends so", async () => {
     const absent = zoo.key.endsWith("aaaa") ? "bbbb" : "aaaa";
     const { status, stdout, stderr } = await keys.run("find", absent);
     expect({ status, stdout }).toEqual({ status: 1, stdout: "" });

@@ -116,7 +116,7 @@ describe("keys usage", () => {
     expect(small.stdout).toContain("No figures");
     // What is not reported an hour after a day's end did not happen.
     const [, ...rows] = cells((await usage("key_small", "--days", "3")).stdout);
-    expect(rows.map((row) => row.slice(1, 5))).toEqual([
+    expect(rows.map((cellsOfDay) => cellsOfDay.slice(1, 5))).toEqual([
       ["9", "0", "0", "0"],
       ["0", "0", "0", "0"],
       ["–", "–", "–", "–"],
