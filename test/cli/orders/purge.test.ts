@@ -93,7 +93,11 @@ describe("orders purge --env", () => {
   });
   const purge = (...args: string[]) =>
     runInProcess(ordersProgram(), [
-      ...["purge", "--env", "production", "--cancelled-before", BEFORE.toISOString()],
+      "purge",
+      "--env",
+      "production",
+      "--cancelled-before",
+      BEFORE.toISOString(),
       ...args,
     ]);
 
