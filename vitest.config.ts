@@ -8,8 +8,10 @@ await buildAll();
 /** Tests of pure code, which needs no platform. */
 const CORE_TESTS = [
   "test/config.test.ts",
+  "test/api-keys/key.test.ts",
   "test/db/coalesced-read.test.ts",
   "test/faults/isolates/*.test.ts",
+  "test/orders/order.test.ts",
   // Those of the Durable Object run with all others inside workerd.
   "test/rate-limit/!(durable-object*).test.ts",
   "test/usage/**/*.test.ts",
@@ -45,6 +47,10 @@ export default defineConfig({
         ],
         test: {
           name: "worker",
+          // One workerd runs all of them: starting another one for each file took most of the time.
+          isolate: false,
+          setupFiles: "test/fixtures/every-worker-test.ts",
+          testTimeout: 30_000,
           include: ["test/**/*.test.ts"],
           exclude: [...CORE_TESTS, ...NODE_TESTS],
         },
