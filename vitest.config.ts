@@ -12,7 +12,9 @@ const CORE_TESTS = [
   "test/config.test.ts",
   "test/db/batched-query.test.ts",
   "test/orders/*.core.test.ts",
+  "test/api-keys/key.test.ts",
   "test/faults/isolates/*.test.ts",
+  "test/orders/order.test.ts",
   // Those of the Durable Object run with all others inside workerd.
   "test/rate-limit/!(durable-object*).test.ts",
   "test/telemetry/anonymous-sample.test.ts",
@@ -49,6 +51,10 @@ export default defineConfig({
         ],
         test: {
           name: "worker",
+          // One workerd runs all of them: starting another one for each file took most of the time.
+          isolate: false,
+          setupFiles: "test/fixtures/every-worker-test.ts",
+          testTimeout: 30_000,
           include: ["test/**/*.test.ts"],
           exclude: [...CORE_TESTS, ...NODE_TESTS],
         },

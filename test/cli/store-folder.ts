@@ -1,18 +1,25 @@
-import { mkdtempSync, rmSync } from "node:fs";
+import { existsSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { type Outcome, runCommand, withoutProgress } from "../deploy/run-command.ts";
+import type { Command } from "commander";
+import { LAYOUT_VERSION } from "../../src/cli/database/local-store.ts";
+import { keysProgram } from "../../src/cli/keys/program.ts";
+import { ordersProgram } from "../../src/cli/orders/program.ts";
+import { type Outcome, withoutProgress } from "../deploy/run-command.ts";
+import { copyMigratedStore } from "../fixtures/migrated-store.ts";
+import { runInProcess } from "./in-process.ts";
 
-/** A folder of its own for a local store, and the real commands run on it. */
+/** A folder of its own for a local store, and the commands run on it in this process. */
 export class StoreFolder {
   readonly path = mkdtempSync(join(tmpdir(), "store-orders-test-"));
+  #made: Promise<void> | undefined;
 
   keys(...args: string[]): Promise<Outcome> {
-    return this.#run("keys", args);
+    return this.#run(keysProgram(), args);
   }
 
   orders(args: readonly string[], input?: string): Promise<Outcome> {
-    return this.#run("orders", args, input);
+    return this.#run(ordersProgram(), args, input);
   }
 
   /** Runs `keys ... --json`, which has to succeed with nothing but progress on stderr. */
@@ -25,16 +32,21 @@ export class StoreFolder {
     return parse(await this.orders([...args, "--json"], input));
   }
 
+  /** Puts a migrated store without data into the folder, unless there is a store. */
+  make(): Promise<void> {
+    this.#made ??= existsSync(join(this.path, LAYOUT_VERSION))
+      ? Promise.resolve()
+      : copyMigratedStore(this.path);
+    return this.#made;
+  }
+
   remove(): void {
     rmSync(this.path, { recursive: true, force: true });
   }
 
-  #run(command: string, args: readonly string[], input?: string): Promise<Outcome> {
-    return runCommand(
-      process.execPath,
-      [`src/cli/${command}.ts`, ...args, "--persist-to", this.path],
-      { env: {}, ...(input !== undefined && { input }) },
-    );
+  async #run(program: Command, args: readonly string[], input?: string): Promise<Outcome> {
+    await this.make();
+    return runInProcess(program, [...args, "--persist-to", this.path], input);
   }
 }
 

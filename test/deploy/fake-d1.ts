@@ -81,6 +81,14 @@ export class FakeD1 {
     this.sqlite.deserialize(state.content);
   }
 
+  /** D1's figures of a statement; only the size is a real one. */
+  #meta(): QueryResult["meta"] {
+    const [{ bytes }] = this.sqlite
+      .prepare("SELECT page_count * page_size AS bytes FROM pragma_page_count, pragma_page_size")
+      .all() as [{ bytes: number }];
+    return { duration: 0.1, rows_read: 0, rows_written: 0, changes: 0, size_after: bytes };
+  }
+
   private *statements(sql: string): Generator<QueryResult> {
     let rest = sql;
     while (/[^\s;]/.test(rest.replace(/--.*/g, ""))) {
@@ -93,13 +101,11 @@ export class FakeD1 {
         throw new Error("cannot start a transaction within a transaction: SQLITE_ERROR");
       }
       statement.setReadBigInts(true);
-      yield { results: statement.all().map(asDoubles), success: true, meta: META };
+      yield { results: statement.all().map(asDoubles), success: true, meta: this.#meta() };
       rest = rest.slice(text.length);
     }
   }
 }
-
-const META = { duration: 0.1, rows_read: 0, rows_written: 0, changes: 0, size_after: 4096 };
 
 function asDoubles(row: Record<string, unknown>): Record<string, unknown> {
   return Object.fromEntries(

@@ -1,12 +1,14 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from "vitest";
+import { metricsProgram } from "../../src/cli/metrics/program.ts";
 import { QUESTIONS, type QuestionName, toSql } from "../../src/cli/metrics/questions.ts";
 import { PROJECT_ROOT } from "../../src/cli/wrangler.ts";
 import { COLUMNS } from "../../src/telemetry/columns.ts";
 import type { RequestRecord } from "../../src/telemetry/request-record.ts";
+import { runInProcess } from "../cli/in-process.ts";
 import { FakeAnalytics } from "./fake-analytics.ts";
-import { type Outcome, runCommand } from "./run-command.ts";
+import type { Outcome } from "./run-command.ts";
 
 const HOUR = 3_600;
 /** 2026-11-21T12:00:00Z */
@@ -122,12 +124,15 @@ beforeAll(async () => {
 });
 afterEach(() => {
   analytics.failure = null;
+  vi.unstubAllEnvs();
 });
 afterAll(() => analytics.stop());
 
 function metrics(args: readonly string[], env: NodeJS.ProcessEnv = {}): Promise<Outcome> {
-  const allArgs = ["src/cli/metrics.ts", ...args];
-  return runCommand(process.execPath, allArgs, { env: { ...analytics.environment, ...env } });
+  for (const [name, value] of Object.entries({ ...analytics.environment, ...env })) {
+    vi.stubEnv(name, value);
+  }
+  return runInProcess(metricsProgram(), args);
 }
 
 const PRODUCTION = ["--env", "production"];

@@ -1,23 +1,37 @@
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { hashKey, isKey } from "../../src/api-keys/key.ts";
+import { keysProgram } from "../../src/cli/keys/program.ts";
+import { ordersProgram } from "../../src/cli/orders/program.ts";
+import { runWrangler } from "../../src/cli/wrangler.ts";
+import { runInProcess } from "../cli/in-process.ts";
 import { FakeCloudflare } from "./fake-cloudflare.ts";
-import { runCommand, withoutProgress } from "./run-command.ts";
+import { runFakeWrangler } from "./fake-wrangler.ts";
+import { withoutProgress } from "./run-command.ts";
+
+vi.mock("../../src/cli/wrangler.ts", { spy: true });
+vi.mocked(runWrangler).mockImplementation(runFakeWrangler);
+
+const PROGRAMS = { keys: keysProgram, orders: ordersProgram };
 
 const cloudflare = new FakeCloudflare();
 beforeAll(async () => {
   await cloudflare.start();
+  for (const [name, value] of Object.entries(cloudflare.environment)) vi.stubEnv(name, value);
   cloudflare.d1.create("store-orders-staging");
   cloudflare.d1.find("store-orders-staging").migrate();
 });
-afterAll(() => cloudflare.stop());
+afterAll(async () => {
+  vi.unstubAllEnvs();
+  await cloudflare.stop();
+});
 
-/** Runs what `npm run -s COMMAND -- ... --env staging` runs and returns its stdout. */
-async function run(command: string, args: readonly string[], input = ""): Promise<string> {
-  const outcome = await runCommand(
-    process.execPath,
-    [`src/cli/${command}.ts`, ...args, "--env", "staging"],
-    { env: cloudflare.environment, input },
-  );
+/** Runs a command with `--env staging`, which has to succeed. Returns its stdout. */
+async function run(
+  command: keyof typeof PROGRAMS,
+  args: readonly string[],
+  input = "",
+): Promise<string> {
+  const outcome = await runInProcess(PROGRAMS[command](), [...args, "--env", "staging"], input);
   expect({ status: outcome.status, stderr: withoutProgress(outcome) }).toEqual({
     status: 0,
     stderr: "",

@@ -4,8 +4,12 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vites
 import { requireConfirmation } from "../../src/cli/confirmation.ts";
 import { timeTravelProgram } from "../../src/cli/time-travel/program.ts";
 import { runInProcess } from "../cli/in-process.ts";
+import { runWrangler } from "../../src/cli/wrangler.ts";
 import { FakeCloudflare } from "./fake-cloudflare.ts";
-import { type Outcome, runCommand } from "./run-command.ts";
+import { runFakeWrangler } from "./fake-wrangler.ts";
+import type { Outcome } from "./run-command.ts";
+
+vi.mock("../../src/cli/wrangler.ts", { spy: true });
 
 const NAME = "store-orders-staging";
 const cloudflare = new FakeCloudflare();
@@ -16,6 +20,7 @@ beforeAll(async () => {
   database().migrate();
 });
 beforeEach(() => {
+  vi.mocked(runWrangler).mockImplementation(runFakeWrangler);
   database().sqlite.exec("DELETE FROM api_keys");
   cloudflare.changes.length = 0;
 });
@@ -27,7 +32,7 @@ afterAll(async () => {
 const database = () => cloudflare.d1.find(NAME);
 
 function timeTravel(...args: string[]): Promise<Outcome> {
-  return runCommand(process.execPath, ["src/cli/time-travel.ts", ...args], { env: {} });
+  return runInProcess(timeTravelProgram(), args);
 }
 
 /** Adds a key that has been changed and reset some times. */
@@ -125,19 +130,27 @@ describe("npm run time-travel", () => {
   it.each([
     [["bookmark"], 2, "the local store has no Time Travel; copy its folder"],
     [["bookmark", "--env", "staging", "--at", "yesterday"], 2, "Expected a date"],
-    [["bookmark", "--env", "staging", "--at", "2026-01-01"], 1, "within the last 30 days"],
-    [["bookmark", "--env", "staging", "--at", "2999-01-01"], 1, "in the past"],
     [["bookmark", "--env", "production"], 1, "there is none yet: run `npm run deploy"],
     [["restore", "--env", "staging"], 2, "--at TIME or --bookmark BOOKMARK"],
     [["restore", "--env", "staging", "--bookmark", "x", "--at", "2026-11-20"], 2, "cannot be used"],
     [["restore", "--env", "staging", "--bookmark", "x"], 1, "confirm with --yes"],
     [["restore", "--env", "staging", "--bookmark", "x", "--yes"], 1, "bookmark x is not valid"],
   ])("refuses %j with status %i", async (args, expected, message) => {
-    const { status, stdout, stderr } = await runInProcess(timeTravelProgram(), args);
+    const { status, stdout, stderr } = await timeTravel(...args);
     expect({ status, stdout }).toEqual({ status: expected, stdout: "" });
     expect(stderr).toMatch(/^error: /);
     expect(stderr).toContain(message);
     expect(cloudflare.changes.filter((change) => !change.startsWith("restore"))).toEqual([]);
+  });
+
+  it.each([
+    ["2026-01-01", "within the last 30 days"],
+    ["2999-01-01", "in the past"],
+  ])("passes on wrangler's refusal of %s", async (time, message) => {
+    vi.mocked(runWrangler).mockReset();
+    const outcome = await timeTravel("bookmark", "--env", "staging", "--at", time);
+    expect(outcome).toMatchObject({ status: 1, stdout: "" });
+    expect(outcome.stderr).toContain(message);
   });
 });
 

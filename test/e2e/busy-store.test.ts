@@ -2,6 +2,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { StoreFolder } from "../cli/store-folder.ts";
+import { testDroppedConnections } from "./dropped-connections.ts";
 import { Load } from "./load.ts";
 import { Service } from "./service.ts";
 
@@ -79,3 +80,5 @@ describe("the commands, while the service is under load", () => {
     expect(statuses.toSorted()).toEqual([204, ...Array<number>(49).fill(404)]);
   });
 });
+
+describe("clients that drop their connections", () => testDroppedConnections(() => service));

@@ -1,6 +1,6 @@
 import { execFile } from "node:child_process";
 import { promisify } from "node:util";
-import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
+import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { isKey } from "../../src/api-keys/key.ts";
 import { StoreFolder } from "../cli/store-folder.ts";
 import { Service } from "./service.ts";
@@ -74,18 +74,37 @@ describe("npm start on the same store again", { timeout: 180_000 }, () => {
   });
 });
 
-describe("npm start --empty on a new store", () => {
-  it("has neither orders nor keys, and tells how to make one", async () => {
-    const fresh = new StoreFolder();
-    const empty = await Service.start(fresh.path, { args: ["--empty"] });
-    onTestFinished(async () => {
-      await empty.end("SIGTERM");
-      fresh.remove();
-    });
+describe("npm start --empty --log on a new store", () => {
+  const fresh = new StoreFolder();
+  let empty: Service;
+
+  beforeAll(async () => {
+    empty = await Service.start(fresh.path, { args: ["--empty", "--log"] });
+  });
+  afterAll(async () => {
+    await empty.end("SIGTERM");
+    fresh.remove();
+  });
+
+  it("has neither orders nor keys, tells how to make one, and prints a line for each request", async () => {
     expect(empty.stdout).not.toContain("sord_");
     expect(empty.stdout).toContain("npm run keys -- create");
     expect(await fresh.keysJson("list")).toEqual([]);
     const { key } = await fresh.keysJson("create", "--plan", "free", "--name", "First");
-    expect(await (await empty.list(key)).text()).toBe("[]");
+    const list = await empty.list(key);
+    expect(await list.text()).toBe("[]");
+    const ids = [list, await empty.cancel(key, "1004")].map(({ headers }) =>
+      headers.get("X-Request-Id"),
+    );
+    const lines = await vi.waitUntil(() => {
+      const found = empty.stdout.split("\n").filter((line) => line.startsWith("{"));
+      return found.length >= 2 && found.map((line) => JSON.parse(line) as object);
+    });
+    expect(lines).toMatchObject([
+      { event: "request", requestId: ids[0], route: "/v1/store/orders", status: 200, plan: "free" },
+      { event: "request", requestId: ids[1], status: 404, code: "order_not_found" },
+    ]);
+    expect(empty.stdout + empty.stderr).not.toContain("wrangler");
+    expect(JSON.stringify(lines)).not.toContain(key);
   });
 });

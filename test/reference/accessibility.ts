@@ -1,10 +1,11 @@
 import { expect, test } from "vitest";
-import { describePage, expectText, listOrders } from "./reference-page.ts";
+import { expectText, listOrders, type ReferencePage } from "./reference-page.ts";
 import { violations } from "./violations.ts";
 
 const PHONE = { viewport: { width: 360, height: 740 }, hasTouch: true, isMobile: true };
 
-describePage("everyone can use the reference page", (reference) => {
+/** Tests that everyone can use the page. */
+export function testAccessibility(reference: ReferencePage): void {
   test("can be used by keyboard alone, with the focus always visible", async () => {
     const { page } = await reference.open();
     const press = (key: string) => page.keyboard.press(key);
@@ -81,4 +82,4 @@ describePage("everyone can use the reference page", (reference) => {
     );
     expect(cut).toStrictEqual([]);
   });
-});
+}

@@ -1,10 +1,11 @@
 import { expect, test } from "vitest";
-import { describePage, expectText, listOrders } from "./reference-page.ts";
+import { expectText, listOrders, type ReferencePage } from "./reference-page.ts";
 
 const MINUTE = '[data-window="minute"] .figure';
 const DAY = '[data-window="day"] .figure';
 
-describePage("the reference page", (reference) => {
+/** Tests what the page shows of requests and answers. */
+export function testConsole(reference: ReferencePage): void {
   test("loads by itself, under a policy that lets nothing else in", async () => {
     const { page, answers } = await reference.open();
     const { headers } = await fetch(reference.origin);
@@ -80,4 +81,4 @@ describePage("the reference page", (reference) => {
     await expectText(page, "#summary", /No answer came/);
     expect(complaints).toStrictEqual([]);
   });
-});
+}

@@ -1,10 +1,11 @@
 import { expect, test } from "vitest";
-import { describePage, expectText, listOrders } from "./reference-page.ts";
+import { expectText, listOrders, type ReferencePage } from "./reference-page.ts";
 
 const MINUTE = '[data-window="minute"] .figure';
 const DAY = '[data-window="day"] .figure';
 
-describePage("on the reference page, a limit", (reference) => {
+/** Tests what the page shows of limits, refusals and bans. */
+export function testLimits(reference: ReferencePage): void {
   test.each([
     ["no key", "", /No API key was sent/],
     ["an invented key", "sord_invented", /not an API key of this service/],
@@ -48,7 +49,7 @@ describePage("on the reference page, a limit", (reference) => {
     expect(await page.locator("#body").innerText()).toContain("api_key_banned");
     expect(await page.locator(DAY).innerText()).toBe("0 of 1,000");
   });
-});
+}
 
 async function codeOf(origin: string, key: string): Promise<unknown> {
   const headers = { Authorization: `Bearer ${key}` };

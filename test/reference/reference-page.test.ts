@@ -1,0 +1,12 @@
+import { describe } from "vitest";
+import { testAccessibility } from "./accessibility.ts";
+import { testConsole } from "./console.ts";
+import { testLimits } from "./limits.ts";
+import { describePage } from "./reference-page.ts";
+
+// One service and one browser for all of them; each part uses keys and orders of its own.
+describePage("the reference page", (reference) => {
+  describe("as a console", () => testConsole(reference));
+  describe("for everyone", () => testAccessibility(reference));
+  describe("at a limit", () => testLimits(reference));
+});
