@@ -1,6 +1,8 @@
 import { INT64_MAX, INT64_MIN } from "../../../src/orders/int64.ts";
-import { PAGE_ORDERS } from "../../../src/orders/order-pages.ts";
 import { ORDER_JSON_SQL } from "./order-json-sql.ts";
+
+/** As many as the service has in a segment. */
+const PAGE_ORDERS = 8_192;
 
 interface Env {
   readonly DB: D1Database;
