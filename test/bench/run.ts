@@ -65,6 +65,9 @@ const program = createProgram(
 async function run({ only, rounds, orders, json }: Options): Promise<void> {
   const folder = await mkdtemp(join(tmpdir(), "store-orders-bench-"));
   await using bench = new Bench({ rounds, orders: roundedTo(100, orders), folder });
+  for (const signal of ["SIGINT", "SIGTERM"] as const) {
+    process.once(signal, () => void bench[Symbol.asyncDispose]().finally(() => process.exit(1)));
+  }
   const results: Result[] = [];
   const costTable: Cost[] = [];
   for (const name of only ?? (Object.keys(SECTIONS) as Section[])) {

@@ -59,10 +59,14 @@ export async function createStore(
   return { folder: store, orders, orderFile, key: keys.keys[0] ?? "", ...keys, revokedKey };
 }
 
-/** A copy of a store for a Worker of its own: two processes on one store would wait for each other. */
+/**
+ * Copies a store for a Worker of its own: two processes on one store would wait for each other.
+ *
+ * @param name no other copy has it.
+ */
 export async function copyStore({ folder }: Store, name: string): Promise<string> {
   const copy = `${folder}-${name}`;
-  await cp(folder, copy, { recursive: true });
+  await cp(folder, copy, { recursive: true, force: false, errorOnExist: true });
   return copy;
 }
 

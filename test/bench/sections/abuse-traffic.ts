@@ -11,6 +11,8 @@ export const ALLOWED_ORIGIN = "https://app.example";
 /** More requests than a Free key is admitted a minute. */
 const MORE_THAN_A_MINUTE = 100;
 const HEX = 16;
+/** Requests within the limits of a key. */
+export const QUOTA_REQUESTS = 200;
 
 export type Sender = "without a key" | "with a Free key" | "with a revoked key";
 
@@ -116,7 +118,9 @@ export const ABUSE: readonly Abuse[] = [
     kind: "quota",
     prepare: ({ url }, store) =>
       Promise.resolve((index) =>
-        index % 2 === 0 ? cancellation(url, store, 1_000 + index) : listRequest(url, store.key),
+        index % 2 === 0
+          ? cancellation(url, store, QUOTA_REQUESTS + index)
+          : listRequest(url, store.key),
       ),
   },
 ];

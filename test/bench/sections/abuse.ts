@@ -1,16 +1,16 @@
 import { setTimeout as wait } from "node:timers/promises";
 import { PLAN_LIMITS } from "../../../src/rate-limit/plans.ts";
 import type { Bench } from "../bench.ts";
-import { sendLoad } from "../load.ts";
+import { type Load, sendLoad } from "../load.ts";
 import { costOf, operationsSince, PRODUCTION_VARS } from "../operations.ts";
 import type { Cost, Report, Result } from "../report.ts";
 import { spreadOf } from "../rounds.ts";
 import { Server } from "../server.ts";
 import { copyStore, type Store } from "../store.ts";
-import { type Abuse, ABUSE, ALLOWED_ORIGIN, type Sender } from "./abuse-traffic.ts";
+import { type Abuse, ABUSE, ALLOWED_ORIGIN, QUOTA_REQUESTS, type Sender } from "./abuse-traffic.ts";
 
 /** The drip lasts for most of a minute: afterwards the key is admitted again. */
-const REQUESTS = { flood: 2_000, drip: 50, quota: 200 };
+const REQUESTS = { flood: 2_000, drip: 50, quota: QUOTA_REQUESTS };
 const DRIP_MS = 1_000;
 const MOST_DOLLARS = 0.05;
 /** What a Free key is admitted, in a day in which a million requests are sent with it. */
@@ -45,13 +45,20 @@ async function price(server: Server, store: Store, abused: Abuse): Promise<Cost>
   const count = REQUESTS[kind];
   if (kind === "flood") await sendLoad({ requestAt, count });
   // The requests of a quota follow each other, so that none shares what another one reads or writes.
-  if (kind === "quota") await sendLoad({ requestAt, count, connections: 1 });
+  if (kind === "quota") await sendAdmitted({ requestAt, count, connections: 1 });
   for (let index = 0; kind === "drip" && index < count; index += 1) {
     await sendLoad({ requestAt: () => requestAt(index), count: 1 });
     await wait(DRIP_MS);
   }
   await server.process.idle();
   return costOf(`${sender}, ${traffic}`, await operationsSince(server), count);
+}
+
+async function sendAdmitted(load: Load): Promise<void> {
+  const { statuses } = await sendLoad(load);
+  const refused = [...statuses.keys()].filter((status) => status >= 400);
+  if (refused.length > 0)
+    throw new Error(`Requests of a quota were answered ${refused.join(", ")}.`);
 }
 
 /** Only an admitted request may cost more; a flood with a key contains a day's worth of them. */

@@ -83,7 +83,7 @@ async function coldAgainstBaseline(bench: Bench): Promise<Result[]> {
   if (baseline === null) return [];
   const [store, oldStore] = [await bench.store(bench.orders), await baseline.store(bench.orders)];
   const [bundle, oldBundle] = [await bench.service(), await baseline.service()];
-  const coldStore = { folder: await copyStore(store, "cold"), key: store.key };
+  const coldStore = { folder: await copyStore(store, "cold-today"), key: store.key };
   bench.say(`a cold list of ${bench.orders} against ${baseline.name}`);
   const figures = await takeTurns(bench.rounds, {
     old: () => timeColdList(oldBundle, oldStore),
