@@ -10,6 +10,7 @@ import { busyList } from "./sections/busy-list.ts";
 import { changedList } from "./sections/changed-list.ts";
 import { costs } from "./sections/costs.ts";
 import { denseList } from "./sections/dense-list.ts";
+import { expansion } from "./sections/expansion.ts";
 import { hotKey } from "./sections/hot-key.ts";
 import { inventedKeys } from "./sections/invented-keys.ts";
 import { largeList } from "./sections/large-list.ts";
@@ -31,6 +32,7 @@ const SECTIONS = {
   "changed-list": changedList,
   "busy-list": busyList,
   "dense-list": denseList,
+  expansion,
   "hot-key": hotKey,
   "invented-keys": inventedKeys,
   size,
