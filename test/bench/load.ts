@@ -1,3 +1,4 @@
+import { setTimeout as wait } from "node:timers/promises";
 import { Pool } from "undici";
 import type { Request } from "./http.ts";
 
@@ -66,4 +67,30 @@ export async function sendOne(
   const { statusCode, body } = await pool.request({ path: pathname + search, method, headers });
   await body.arrayBuffer();
   return statusCode;
+}
+
+/**
+ * Sends each request in time, even if those before it are still under way, on a connection of its own.
+ *
+ * @param url of the server.
+ * @param isOver asked before each request.
+ * @returns the statuses of the answers; the reason where there was no answer.
+ */
+export async function sendEvery(
+  url: string,
+  everyMs: number,
+  requestAt: (index: number) => Request,
+  isOver: (index: number) => boolean,
+): Promise<(number | string)[]> {
+  const pool = new Pool(new URL(url).origin, { pipelining: 0 });
+  const startMs = performance.now();
+  const sent: Promise<number | string>[] = [];
+  for (let index = 0; !isOver(index); index += 1) {
+    const earlyMs = startMs + index * everyMs - performance.now();
+    if (earlyMs > 0) await wait(earlyMs);
+    sent.push(sendOne(pool, requestAt(index)).catch(String));
+  }
+  const answers = await Promise.all(sent);
+  await pool.destroy();
+  return answers;
 }

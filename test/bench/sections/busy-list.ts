@@ -1,8 +1,6 @@
-import { setTimeout as wait } from "node:timers/promises";
-import { Pool } from "undici";
 import { type Bench, listRequest } from "../bench.ts";
 import { timeAnswer } from "../http.ts";
-import { sendOne } from "../load.ts";
+import { sendEvery } from "../load.ts";
 import { medianText, number, type Result } from "../report.ts";
 import { ratios, spreadOf, takeTurns } from "../rounds.ts";
 import { Server } from "../server.ts";
@@ -68,19 +66,15 @@ class BusyStore implements AsyncDisposable {
     return { wholePerSecond: lists.whole / seconds, brokenPerSecond: lists.broken / seconds };
   }
 
-  /** Sends each cancellation in time, even if the one before it is still under way. */
   async #cancel(isOver: () => boolean): Promise<void> {
     const { url, headers = {} } = listRequest(this.#server.url, this.#key);
-    const pool = new Pool(this.#server.url);
-    const sent: Promise<number>[] = [];
-    while (!isOver()) {
+    const requestAt = () => {
       const id = ((this.#cancelled++ * STRIDE) % this.#cancellable) + 1;
-      sent.push(sendOne(pool, { url: `${url}/${id}`, method: "DELETE", headers }));
-      await wait(CANCEL_EVERY_MS);
-    }
-    const refused = (await Promise.all(sent)).filter((status) => status !== 204);
-    await pool.destroy();
-    if (refused.length > 0) throw new Error(`Cancellations were answered ${refused.join(", ")}.`);
+      return { url: `${url}/${id}`, method: "DELETE", headers };
+    };
+    const answers = await sendEvery(url, CANCEL_EVERY_MS, requestAt, isOver);
+    const others = new Set(answers.filter((answer) => answer !== 204));
+    if (others.size > 0) throw new Error(`Cancellations were answered ${[...others].join(", ")}.`);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

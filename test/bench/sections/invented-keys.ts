@@ -4,7 +4,7 @@ import { generateKey } from "../../../src/api-keys/key.ts";
 import { type Bench, listRequest } from "../bench.ts";
 import type { Bundle } from "../bundle.ts";
 import type { Request } from "../http.ts";
-import { sendLoad, sendOne } from "../load.ts";
+import { sendEvery, sendLoad, sendOne } from "../load.ts";
 import { operationsSince } from "../operations.ts";
 import { medianText, number, type Result } from "../report.ts";
 import { ratios, spreadOf, takeTurns } from "../rounds.ts";
@@ -32,20 +32,16 @@ class Flood {
     return (index) => listRequest(url, keys[index] ?? "", { "CF-Connecting-IP": address });
   }
 
-  /** Sends each request in time, even if those before it are still under way. */
   async send(url: string): Promise<void> {
     const requestAt = this.requests(url);
-    const pool = new Pool(url);
-    const startMs = performance.now();
-    const sent: Promise<number>[] = [];
-    for (let index = 0; index < INVENTED_KEYS; index += 1) {
-      const earlyMs = startMs + index * INVENTED_EVERY_MS - performance.now();
-      if (earlyMs > 0) await wait(earlyMs);
-      sent.push(sendOne(pool, requestAt(index)));
-    }
-    const admitted = (await Promise.all(sent)).filter((status) => status < 400);
-    await pool.destroy();
-    if (admitted.length > 0) throw new Error("An invented key was admitted.");
+    const answers = await sendEvery(
+      url,
+      INVENTED_EVERY_MS,
+      requestAt,
+      (index) => index === INVENTED_KEYS,
+    );
+    const others = new Set(answers.filter((answer) => answer !== 401 && answer !== 429));
+    if (others.size > 0) throw new Error(`Invented keys were answered ${[...others].join(", ")}.`);
   }
 }
 
@@ -108,9 +104,10 @@ async function start(bundle: Bundle, store: Store, name: string): Promise<Server
 /** Sends a request again and again until `work` is done. @returns the 95th percentile in milliseconds. */
 async function p95Beside(work: Promise<unknown>, request: Request): Promise<number> {
   let isDone = false;
-  const done = work.finally(() => {
+  const stop = () => {
     isDone = true;
-  });
+  };
+  work.then(stop, stop);
   const pool = new Pool(new URL(request.url).origin, { connections: 1 });
   const times: number[] = [];
   while (!isDone) {
@@ -120,8 +117,8 @@ async function p95Beside(work: Promise<unknown>, request: Request): Promise<numb
     if (status !== 200) throw new Error(`The good client was answered ${status}.`);
     await wait(PAUSE_MS);
   }
-  await done;
   await pool.destroy();
+  await work;
   times.sort((one, other) => one - other);
   return times[Math.floor(times.length * 0.95)] ?? Number.NaN;
 }
