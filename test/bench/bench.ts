@@ -1,7 +1,11 @@
 import { rm } from "node:fs/promises";
-import { type Bundle, bundleService, bundleWorker } from "./bundle.ts";
+import { join } from "node:path";
+import { PROJECT_ROOT } from "../../src/cli/wrangler.ts";
+import { BASELINE_COMMIT, checkOutBaseline, removeBaseline } from "./baseline.ts";
+import { type Bundle, bundleWorker } from "./bundle.ts";
 import type { Request } from "./http.ts";
-import { createStore, type Store } from "./store.ts";
+import type { Store } from "./store.ts";
+import { Version } from "./version.ts";
 
 /** What the sections of the benchmark share: bundles and stores, each made when first asked for. */
 export class Bench implements AsyncDisposable {
@@ -9,46 +13,71 @@ export class Bench implements AsyncDisposable {
   /** Orders of the largest store. */
   readonly orders: number;
   readonly folder: string;
-  readonly #bundles = new Map<string, Promise<Bundle>>();
-  readonly #stores = new Map<number, Promise<Store>>();
+  /** This checkout. */
+  readonly today: Version;
+  readonly #workers = new Map<string, Promise<Bundle>>();
+  readonly #baselineRoot: string;
+  #baseline: Promise<Version | null> | null = null;
 
   /** @param folder an empty one, removed at the end. */
   constructor(options: { rounds: number; orders: number; folder: string }) {
-    this.rounds = options.rounds;
-    this.orders = options.orders;
-    this.folder = options.folder;
+    const { rounds, orders, folder } = options;
+    this.rounds = rounds;
+    this.orders = orders;
+    this.folder = folder;
+    this.today = new Version({ name: "", root: PROJECT_ROOT, folder, say: this.say });
+    this.#baselineRoot = join(folder, "baseline");
   }
 
   /** The service itself. */
   service(): Promise<Bundle> {
-    return once(this.#bundles, "service", () => {
-      this.say("bundling the service");
-      return bundleService(this.folder);
-    });
+    return this.today.service();
+  }
+
+  /** The earlier commit that the service is compared with; `null` if this clone cannot provide it. */
+  baseline(): Promise<Version | null> {
+    this.#baseline ??= this.#checkOut();
+    return this.#baseline;
   }
 
   /** A Worker of the benchmark, such as `peers/hello`. */
   worker(name: string): Promise<Bundle> {
-    return once(this.#bundles, name, () => {
-      this.say(`bundling ${name}`);
-      return bundleWorker(this.folder, name);
-    });
+    const bundle = this.#workers.get(name) ?? this.#bundle(name);
+    this.#workers.set(name, bundle);
+    return bundle;
   }
 
   store(orders: number): Promise<Store> {
-    return once(this.#stores, orders, () => {
-      this.say(`importing ${orders} orders`);
-      return createStore(this.folder, orders);
-    });
+    return this.today.store(orders);
   }
 
-  /** Tells on stderr how far the benchmark has come. */
-  say(progress: string): void {
-    process.stderr.write(`bench: ${progress}\n`);
-  }
+  /** Reports progress on stderr. */
+  readonly say = (progress: string): void => {
+    process.stderr.write(`bench: ${progress.trim()}\n`);
+  };
 
   async [Symbol.asyncDispose](): Promise<void> {
+    // A section has already failed with the error of a baseline that could not be made.
+    const baseline = await this.#baseline?.catch(() => null);
+    if (baseline != null) await removeBaseline(this.#baselineRoot);
     await rm(this.folder, { recursive: true, force: true });
+  }
+
+  #bundle(name: string): Promise<Bundle> {
+    this.say(`bundling ${name}`);
+    return bundleWorker(this.folder, name);
+  }
+
+  async #checkOut(): Promise<Version | null> {
+    this.say(`checking out ${BASELINE_COMMIT}`);
+    const root = this.#baselineRoot;
+    const problem = await checkOutBaseline(root);
+    if (problem !== null) {
+      this.say(`every line against ${BASELINE_COMMIT} is left out: ${problem}`);
+      return null;
+    }
+    const folder = join(this.folder, BASELINE_COMMIT);
+    return new Version({ name: BASELINE_COMMIT, root, folder, say: this.say });
   }
 }
 
@@ -59,14 +88,4 @@ export function listRequest(
   headers: Record<string, string> = {},
 ): Request {
   return { url: `${url}/v1/store/orders`, headers: { Authorization: `Bearer ${key}`, ...headers } };
-}
-
-function once<Key, Value>(
-  made: Map<Key, Promise<Value>>,
-  key: Key,
-  make: () => Promise<Value>,
-): Promise<Value> {
-  const value = made.get(key) ?? make();
-  made.set(key, value);
-  return value;
 }

@@ -1,7 +1,8 @@
 import { globSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { basename, join } from "node:path";
-import { PROJECT_ROOT, runWrangler } from "../../src/cli/wrangler.ts";
+import { PROJECT_ROOT, wranglerCommand } from "../../src/cli/wrangler.ts";
+import { runCommand } from "./run-command.ts";
 
 const BENCH = "test/bench";
 
@@ -14,34 +15,39 @@ export interface Bundle {
   readonly compatibilityDate: string;
 }
 
-/** Bundles the service itself, just as a deployment does. */
-export function bundleService(folder: string): Promise<Bundle> {
-  return bundle(folder, "service", "wrangler.toml", []);
+/**
+ * Bundles the service itself, just as a deployment does.
+ *
+ * @param root the checkout to bundle; this one by default.
+ */
+export function bundleService(folder: string, root = PROJECT_ROOT): Promise<Bundle> {
+  return bundle(root, join(folder, "service"), "wrangler.toml", []);
 }
 
 /** Bundles a Worker of the benchmark, such as `peers/hello`. */
 export function bundleWorker(folder: string, name: string): Promise<Bundle> {
-  return bundle(folder, name, join(BENCH, "wrangler.toml"), [join(BENCH, `${name}.ts`)]);
+  const script = join(BENCH, `${name}.ts`);
+  return bundle(PROJECT_ROOT, join(folder, name), join(BENCH, "wrangler.toml"), [script]);
 }
 
 async function bundle(
-  folder: string,
-  name: string,
+  root: string,
+  outdir: string,
   config: string,
   script: readonly string[],
 ): Promise<Bundle> {
-  const outdir = join(folder, name);
   const options = ["--dry-run", "--config", config, "--env=", "--outdir", outdir];
-  await runWrangler(["deploy", ...script, ...options]);
+  const { command, args } = wranglerCommand(["deploy", ...script, ...options]);
+  await runCommand(command, args, root);
   return {
     script: join(outdir, `${basename(script[0] ?? "index.ts", ".ts")}.js`),
     wasm: globSync(join(outdir, "*.wasm")),
-    compatibilityDate: await compatibilityDateIn(config),
+    compatibilityDate: await compatibilityDateIn(join(root, config)),
   };
 }
 
 async function compatibilityDateIn(config: string): Promise<string> {
-  const toml = await readFile(join(PROJECT_ROOT, config), "utf8");
+  const toml = await readFile(config, "utf8");
   const date = /^compatibility_date = "(?<date>[\d-]+)"$/m.exec(toml)?.groups?.["date"];
   if (date === undefined) throw new Error(`${config} has no compatibility_date.`);
   return date;

@@ -1,29 +1,34 @@
 import type { Bench } from "./bench.ts";
-import { type Request, requestRate } from "./http.ts";
+import type { Request } from "./http.ts";
+import { CONNECTIONS, requestRate } from "./load.ts";
 import { medianText, type Result } from "./report.ts";
 import { ratios, spreadOf, takeTurns } from "./rounds.ts";
-import { Server } from "./server.ts";
-import { copyStore } from "./store.ts";
+import type { Server } from "./server.ts";
 
 /** Requests of one turn. */
 const REQUESTS = 5_000;
+/** A turn of one connection takes as long with fewer. */
+const REQUESTS_OF_ONE_CONNECTION = 1_500;
 
 /** How often both are started anew: two processes with the same work differ by some percent for life. */
 const STARTS = 3;
 
-/** A kind of request, on a store of ten orders, and the bare Worker that it is held against. */
+/** One of two servers whose rates are compared. */
+export interface Side {
+  readonly start: () => Promise<Server>;
+  /** Brings about the state that the requests are to meet. */
+  readonly prepare: (server: Server) => Promise<(index: number) => Request>;
+  /** Of every answer. */
+  readonly status: number;
+}
+
+/** Two servers that answer the same kind of request. */
 export interface Comparison {
-  /** Names its copies of the store. */
-  readonly name: string;
   readonly what: string;
   readonly atLeast: number;
-  /** One of `peers/`. */
-  readonly peer: string;
-  readonly vars?: Record<string, string>;
-  /** Of every answer of the service. */
-  readonly status: number;
-  /** Brings about the state that the request is to meet. */
-  readonly prepare: (service: Server) => Promise<Request> | Request;
+  readonly service: Side;
+  readonly peer: Side;
+  readonly connections?: number;
 }
 
 interface Figure {
@@ -32,31 +37,22 @@ interface Figure {
   readonly processorMs: number;
 }
 
-/** The rate of one kind of request against that of a bare Worker, on 32 connections. */
+/** Compares the service's rate for one kind of request with the rate of a peer. */
 export async function compareRates(bench: Bench, comparison: Comparison): Promise<Result> {
-  const { name, what, atLeast, peer, vars = {}, status, prepare } = comparison;
-  const store = await bench.store(10);
-  const serviceStore = await copyStore(store, name);
-  const bareStore = await copyStore(store, `${name}-bare`);
-  const figures: Record<"service" | "bare", Figure[]> = { service: [], bare: [] };
+  const { what, atLeast, service, peer, connections = CONNECTIONS } = comparison;
+  const figures: Record<"service" | "peer", Figure[]> = { service: [], peer: [] };
   for (let start = 1; start <= STARTS; start += 1) {
     bench.say(`${what} (start ${start} of ${STARTS})`);
-    await using service = await Server.start(await bench.service(), {
-      store: serviceStore,
-      hasObjects: true,
-      vars,
-    });
-    await using bare = await Server.start(await bench.worker(`peers/${peer}`), {
-      store: bareStore,
-      hasObjects: peer !== "hello",
-    });
-    const request = await prepare(service);
+    await using serviceServer = await service.start();
+    await using peerServer = await peer.start();
+    const serviceRequest = await service.prepare(serviceServer);
+    const peerRequest = await peer.prepare(peerServer);
     const turns = await takeTurns(bench.rounds, {
-      service: () => measure(service, request, status),
-      bare: () => measure(bare, { url: bare.url }, 200),
+      service: () => measure(serviceServer, serviceRequest, service.status, connections),
+      peer: () => measure(peerServer, peerRequest, peer.status, connections),
     });
     figures.service.push(...turns.service);
-    figures.bare.push(...turns.bare);
+    figures.peer.push(...turns.peer);
   }
   const perSecond = (side: keyof typeof figures) => figures[side].map((figure) => figure.perSecond);
   const processorMs = (side: keyof typeof figures) =>
@@ -66,15 +62,21 @@ export async function compareRates(bench: Bench, comparison: Comparison): Promis
   return {
     what,
     service: text("service"),
-    peer: text("bare"),
-    ratio: spreadOf(ratios(perSecond("service"), perSecond("bare"))),
-    processorRatio: spreadOf(ratios(processorMs("bare"), processorMs("service"))),
+    peer: text("peer"),
+    ratio: spreadOf(ratios(perSecond("service"), perSecond("peer"))),
+    processorRatio: spreadOf(ratios(processorMs("peer"), processorMs("service"))),
     target: { atLeast },
   };
 }
 
-async function measure(server: Server, request: Request, status: number): Promise<Figure> {
+async function measure(
+  server: Server,
+  requestAt: (index: number) => Request,
+  status: number,
+  connections: number,
+): Promise<Figure> {
+  const count = connections === 1 ? REQUESTS_OF_ONE_CONNECTION : REQUESTS;
   const spentBefore = server.process.processorMs();
-  const perSecond = await requestRate(request, status, REQUESTS);
-  return { perSecond, processorMs: (server.process.processorMs() - spentBefore) / REQUESTS };
+  const perSecond = await requestRate({ requestAt, count, connections }, status);
+  return { perSecond, processorMs: (server.process.processorMs() - spentBefore) / count };
 }

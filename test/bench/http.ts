@@ -1,8 +1,5 @@
-import { Agent, type IncomingMessage, request as startRequest } from "node:http";
+import { type IncomingMessage, request as startRequest } from "node:http";
 import { connect } from "node:net";
-
-/** Simultaneous requests where it is the rate that is measured. */
-const CONNECTIONS = 32;
 
 /** A request that is sent again and again. */
 export interface Request {
@@ -72,49 +69,20 @@ export function timeAnswer({ url, headers = {} }: Request): Promise<AnswerTimes>
 /** The body of an answer. */
 export async function answerBody(request: Request): Promise<Buffer> {
   const data: Buffer[] = [];
-  await readAnswer(await send(request, false), (piece) => data.push(piece));
+  await readAnswer(await send(request), (piece) => data.push(piece));
   return Buffer.concat(data);
 }
 
 /** The status and headers of an answer, whose body is read and dropped. */
 export async function answerHeaders(request: Request): Promise<IncomingMessage> {
-  const response = await send(request, false);
+  const response = await send(request);
   await readAnswer(response);
   return response;
 }
 
-/** Sends one request after another on 32 connections. @returns requests per second. */
-export async function requestRate(
-  request: Request,
-  expectedStatus: number,
-  count: number,
-): Promise<number> {
-  // Connections of its own, because Workers drop those that are idle for a while.
-  const agent = new Agent({ keepAlive: true, maxSockets: CONNECTIONS });
-  let left = count;
-  const sendUntilNoneIsLeft = async () => {
-    while (left > 0) {
-      left -= 1;
-      const response = await send(request, agent);
-      await readAnswer(response);
-      if (response.statusCode !== expectedStatus) {
-        throw new Error(`${request.url}: ${response.statusCode} instead of ${expectedStatus}.`);
-      }
-    }
-  };
-  const startMs = performance.now();
-  await Promise.all(Array.from({ length: CONNECTIONS }, sendUntilNoneIsLeft));
-  const seconds = (performance.now() - startMs) / 1_000;
-  agent.destroy();
-  return count / seconds;
-}
-
-function send(
-  { url, method = "GET", headers = {} }: Request,
-  agent: Agent | false,
-): Promise<IncomingMessage> {
+function send({ url, method = "GET", headers = {} }: Request): Promise<IncomingMessage> {
   return new Promise((resolve, reject) => {
-    startRequest(url, { agent, method, headers }, resolve).on("error", reject).end();
+    startRequest(url, { agent: false, method, headers }, resolve).on("error", reject).end();
   });
 }
 

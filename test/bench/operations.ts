@@ -1,8 +1,26 @@
 import type { Operations } from "./observed/counted-service.ts";
+import { priceOf } from "./prices.ts";
+import type { Cost } from "./report.ts";
 import type { Server } from "./server.ts";
+
+/** The settings of production that decide what is counted. */
+export const PRODUCTION_VARS = { REQUEST_LOG: "all" };
 
 /** The operations of a counting service since they were last asked for. */
 export async function operationsSince(server: Server): Promise<Operations> {
   const response = await fetch(`${server.url}/operations`);
   return (await response.json()) as Operations;
+}
+
+/** The operations of one request and their price, as the mean over `requests`. */
+export function costOf(request: string, counted: Operations, requests: number): Cost {
+  const means = Object.entries(counted).map(([name, count]) => [name, count / requests]);
+  const operations = Object.fromEntries(means) as Operations;
+  const { dollars, telemetryDollars } = priceOf(operations);
+  return {
+    ...operations,
+    request,
+    dollarsPerMillion: dollars,
+    telemetryDollarsPerMillion: telemetryDollars,
+  };
 }

@@ -1,3 +1,4 @@
+import type { Operations } from "./observed/counted-service.ts";
 import { type Spread, spreadOf } from "./rounds.ts";
 
 /** One line of the benchmark's table. */
@@ -15,14 +16,11 @@ export interface Result {
 }
 
 /** What one kind of request costs. */
-export interface Cost {
+export interface Cost extends Operations {
   readonly request: string;
-  readonly objectCalls: number;
-  readonly objectRowsWritten: number;
-  readonly queries: number;
-  readonly rowsRead: number;
-  readonly rowsWritten: number;
   readonly dollarsPerMillion: number;
+  /** Of its log line and its data point. */
+  readonly telemetryDollarsPerMillion: number;
 }
 
 export interface Report {
@@ -73,7 +71,10 @@ export function toMarkdown({ results, costs }: Report): string {
           "D1 queries",
           "D1 rows read",
           "D1 rows written",
+          "Data points",
+          "Log bytes",
           "$ per million",
+          "$ with data points and log",
         ],
         costs.map((cost) => [
           cost.request,
@@ -83,8 +84,11 @@ export function toMarkdown({ results, costs }: Report): string {
             cost.queries,
             cost.rowsRead,
             cost.rowsWritten,
+            cost.dataPoints,
+            cost.logBytes,
           ].map(number),
           cost.dollarsPerMillion.toFixed(3),
+          (cost.dollarsPerMillion + cost.telemetryDollarsPerMillion).toFixed(3),
         ]),
       ),
     );

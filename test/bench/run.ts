@@ -4,8 +4,15 @@ import { join } from "node:path";
 import { InvalidArgumentError, Option } from "commander";
 import { createProgram, printJson, runProgram } from "../../src/cli/command-line.ts";
 import { Bench } from "./bench.ts";
-import { type Cost, isMet, type Result, toMarkdown } from "./report.ts";
+import { type Cost, isMet, type Report, type Result, toMarkdown } from "./report.ts";
+import { abuse } from "./sections/abuse.ts";
+import { busyList } from "./sections/busy-list.ts";
+import { changedList } from "./sections/changed-list.ts";
 import { costs } from "./sections/costs.ts";
+import { denseList } from "./sections/dense-list.ts";
+import { expansion } from "./sections/expansion.ts";
+import { hotKey } from "./sections/hot-key.ts";
+import { inventedKeys } from "./sections/invented-keys.ts";
 import { largeList } from "./sections/large-list.ts";
 import { memory } from "./sections/memory.ts";
 import { requests } from "./sections/requests.ts";
@@ -14,7 +21,7 @@ import { size } from "./sections/size.ts";
 import { transfers } from "./sections/transfers.ts";
 import { unchangedList } from "./sections/unchanged-list.ts";
 
-/** Each prints lines of the table of results, except `costs`, which has a table of its own. */
+/** Each adds lines to the table of results, or to the table of costs as well. */
 const SECTIONS = {
   requests,
   "side-by-side": sideBySide,
@@ -22,9 +29,16 @@ const SECTIONS = {
   memory,
   transfers,
   "unchanged-list": unchangedList,
+  "changed-list": changedList,
+  "busy-list": busyList,
+  "dense-list": denseList,
+  expansion,
+  "hot-key": hotKey,
+  "invented-keys": inventedKeys,
   size,
   costs,
-} as const satisfies Record<string, (bench: Bench) => Promise<Result[] | Cost[]>>;
+  abuse,
+} as const satisfies Record<string, (bench: Bench) => Promise<Result[] | Report>>;
 
 type Section = keyof typeof SECTIONS;
 
@@ -46,20 +60,24 @@ const program = createProgram(
   .addHelpText(
     "after",
     "\nEverything is kept in a folder of its own below TMPDIR and removed at the end. A disk that is\n" +
-      "slow to sync hides what the processor does; TMPDIR=/dev/shm, with 2 GB free, has none.\n",
+      "slow to sync hides what the processor does; TMPDIR=/dev/shm, with 4 GB free, has none.\n",
   )
   .action(run);
 
 async function run({ only, rounds, orders, json }: Options): Promise<void> {
   const folder = await mkdtemp(join(tmpdir(), "store-orders-bench-"));
   await using bench = new Bench({ rounds, orders: roundedTo(100, orders), folder });
-  const results: Result[] = [];
-  const prices: Cost[] = [];
-  for (const name of only ?? (Object.keys(SECTIONS) as Section[])) {
-    if (name === "costs") prices.push(...(await costs(bench)));
-    else results.push(...(await SECTIONS[name](bench)));
+  for (const signal of ["SIGINT", "SIGTERM"] as const) {
+    process.once(signal, () => void bench[Symbol.asyncDispose]().finally(() => process.exit(1)));
   }
-  const report = { results, costs: prices };
+  const results: Result[] = [];
+  const costTable: Cost[] = [];
+  for (const name of only ?? (Object.keys(SECTIONS) as Section[])) {
+    const measured = await SECTIONS[name](bench);
+    results.push(...("results" in measured ? measured.results : measured));
+    costTable.push(...("costs" in measured ? measured.costs : []));
+  }
+  const report = { results, costs: costTable };
   if (json)
     printJson({ ...report, results: results.map((line) => ({ ...line, met: isMet(line) })) });
   else process.stdout.write(`${toMarkdown(report)}\n`);

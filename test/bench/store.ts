@@ -1,16 +1,13 @@
-import { spawn } from "node:child_process";
-import { once } from "node:events";
 import { cp, mkdir } from "node:fs/promises";
 import { join } from "node:path";
-import { text } from "node:stream/consumers";
-import { createApiKey } from "../../src/api-keys/administration.ts";
-import { openLocalDatabase } from "../../src/cli/database/local.ts";
-import { addKeys } from "../../src/cli/keys/change-key.ts";
+import { generateKey, generateKeyId, hashKey } from "../../src/api-keys/key.ts";
 import { PROJECT_ROOT } from "../../src/cli/wrangler.ts";
 import { MAX_LIMIT } from "../../src/rate-limit/plans.ts";
+import { executeSql } from "./miniflare.ts";
 import { writeOrderFile } from "./order-file.ts";
+import { runCommand } from "./run-command.ts";
 
-/** A local store, filled by the service's own commands. */
+/** A local store, filled by the service's own command. */
 export interface Store {
   readonly folder: string;
   readonly orders: number;
@@ -18,52 +15,72 @@ export interface Store {
   readonly orderFile: string;
   /** An API key that is never refused. */
   readonly key: string;
+  /** API keys that are never refused, `key` among them. */
+  readonly keys: readonly string[];
   /** API keys with one request a day. */
   readonly scarceKeys: readonly string[];
+  /** API keys of the Free plan. */
+  readonly freeKeys: readonly string[];
+  readonly revokedKey: string;
 }
 
+const KEYS = 64;
 const SCARCE_KEYS = 8;
+const FREE_KEYS = 8;
 
-/** Makes a store of that many orders below `folder`. */
-export async function createStore(folder: string, orders: number): Promise<Store> {
+/**
+ * Makes a store of that many orders below `folder`.
+ *
+ * @param root the checkout whose command makes the store; this one by default.
+ */
+export async function createStore(
+  folder: string,
+  orders: number,
+  root = PROJECT_ROOT,
+): Promise<Store> {
   const store = join(folder, `store-${orders}`);
   await mkdir(store);
   const orderFile = join(folder, `orders-${orders}.ndjson`);
   await writeOrderFile(orderFile, orders);
-  await importOrders(orderFile, store);
-  const unlimited = enterpriseKey(MAX_LIMIT);
-  const scarce = Array.from({ length: SCARCE_KEYS }, () => enterpriseKey(1));
-  const database = await openLocalDatabase(store);
-  await addKeys(
-    database,
-    [unlimited, ...scarce].map(({ record }) => record),
-  );
-  await database.close();
-  const scarceKeys = scarce.map(({ key }) => key);
-  return { folder: store, orders, orderFile, key: unlimited.key, scarceKeys };
+  const importOrders = ["src/cli/orders.ts", "import", orderFile, "--persist-to", store, "--json"];
+  await runCommand(process.execPath, importOrders, root);
+  const keys = {
+    keys: someKeys(KEYS),
+    scarceKeys: someKeys(SCARCE_KEYS),
+    freeKeys: someKeys(FREE_KEYS),
+  };
+  const revokedKey = generateKey();
+  await executeSql(store, [
+    ...keys.keys.map((key) => enterpriseKeySql(key, MAX_LIMIT)),
+    ...keys.scarceKeys.map((key) => enterpriseKeySql(key, 1)),
+    ...keys.freeKeys.map((key) => keySql(key, "'free', NULL, NULL, NULL")),
+    keySql(revokedKey, "'free', NULL, NULL, 1"),
+  ]);
+  return { folder: store, orders, orderFile, key: keys.keys[0] ?? "", ...keys, revokedKey };
 }
 
-/** A copy of a store for a Worker of its own: two processes on one store would wait for each other. */
+/**
+ * Copies a store for a Worker of its own: two processes on one store would wait for each other.
+ *
+ * @param name no other copy has it.
+ */
 export async function copyStore({ folder }: Store, name: string): Promise<string> {
   const copy = `${folder}-${name}`;
-  await cp(folder, copy, { recursive: true });
+  await cp(folder, copy, { recursive: true, force: false, errorOnExist: true });
   return copy;
 }
 
-function enterpriseKey(limit: number): ReturnType<typeof createApiKey> {
-  const limits = { perMinute: limit, perDay: limit };
-  return createApiKey(
-    { name: "Benchmark", plan: "enterprise", limits, expiresAt: null },
-    new Date(),
-  );
+function someKeys(count: number): string[] {
+  return Array.from({ length: count }, generateKey);
 }
 
-async function importOrders(file: string, store: string): Promise<void> {
-  const args = ["src/cli/orders.ts", "import", file, "--persist-to", store, "--json"];
-  const child = spawn(process.execPath, args, {
-    cwd: PROJECT_ROOT,
-    stdio: ["ignore", "ignore", "pipe"],
-  });
-  const [errors, [status]] = await Promise.all([text(child.stderr), once(child, "exit")]);
-  if (status !== 0) throw new Error(`The import failed: ${errors}`);
+function enterpriseKeySql(key: string, limit: number): string {
+  return keySql(key, `'enterprise', ${limit}, ${limit}, NULL`);
+}
+
+/** Stores a key by SQL, because the schema of an earlier version needs no code of that version. */
+function keySql(key: string, values: string): string {
+  const columns = "id, hash, name, plan, per_minute, per_day, revoked_at, created_at";
+  const names = `'${generateKeyId()}', '${hashKey(key)}', 'Benchmark'`;
+  return `INSERT INTO api_keys (${columns}) VALUES (${names}, ${values}, 0)`;
 }

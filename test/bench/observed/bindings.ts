@@ -1,4 +1,3 @@
-import type { Decision } from "../../../src/rate-limit/decision.ts";
 import type { RateLimiter } from "../../../src/rate-limit/durable-object.ts";
 import { ObservedDatabase } from "./database.ts";
 import type { Observer } from "./observer.ts";
@@ -17,13 +16,18 @@ function observedObjects(
   observer: Observer,
 ): DurableObjectNamespace<RateLimiter> {
   const getByName = (name: string) => {
-    const stub = objects.getByName(name);
-    return {
-      async admit(...request: Parameters<RateLimiter["admit"]>): Promise<Decision> {
-        await observer.beforeObjectCall();
-        return stub.admit(...request);
+    const stub = objects.getByName(name) as unknown as Record<string, Method>;
+    return new Proxy(stub, {
+      get: (target, method) => {
+        if (typeof method !== "string") return undefined;
+        return async (...args: unknown[]) => {
+          await observer.beforeObjectCall();
+          return target[method]?.(...args);
+        };
       },
-    };
+    });
   };
   return { getByName } as unknown as DurableObjectNamespace<RateLimiter>;
 }
+
+type Method = (...args: unknown[]) => Promise<unknown>;

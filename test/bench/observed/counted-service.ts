@@ -3,15 +3,28 @@ import { observedBindings } from "./bindings.ts";
 
 /** Operations that Cloudflare bills, counted since they were last asked for. */
 export interface Operations {
+  /** Calls of objects, alarms included. */
   objectCalls: number;
   /** Keys written or deleted in the storage of objects, and alarms set. */
   objectRowsWritten: number;
   queries: number;
   rowsRead: number;
   rowsWritten: number;
+  /** Rows for Analytics Engine. */
+  dataPoints: number;
+  /** Characters of the lines that the service logs. */
+  logBytes: number;
 }
 
-const NONE = { objectCalls: 0, objectRowsWritten: 0, queries: 0, rowsRead: 0, rowsWritten: 0 };
+const NONE: Operations = {
+  objectCalls: 0,
+  objectRowsWritten: 0,
+  queries: 0,
+  rowsRead: 0,
+  rowsWritten: 0,
+  dataPoints: 0,
+  logBytes: 0,
+};
 
 let operations: Operations = { ...NONE };
 
@@ -28,11 +41,20 @@ const observer = {
   },
 };
 
+const ANALYTICS = {
+  writeDataPoint() {
+    operations.dataPoints += 1;
+  },
+};
+
+console.log = countLine;
+console.warn = countLine;
+
 /** The service with its operations counted; `/operations` answers with them and begins anew. */
 export default {
   fetch(request, env, context) {
     if (new URL(request.url).pathname !== "/operations") {
-      return service.fetch(request, observedBindings(env, observer), context);
+      return service.fetch(request, { ...observedBindings(env, observer), ANALYTICS }, context);
     }
     const counted = operations;
     operations = { ...NONE };
@@ -42,22 +64,38 @@ export default {
 
 export class RateLimiter extends Limiter {
   constructor(ctx: DurableObjectState, env: Cloudflare.Env) {
-    super(ctx, env);
+    super(ctx, { ...observedBindings(env, observer), ANALYTICS });
     const { storage } = ctx;
-    countCalls(storage.kv, "put");
-    countCalls(storage.kv, "delete");
-    countCalls(storage, "setAlarm");
-    countCalls(storage, "deleteAll");
+    const countRow = () => void (operations.objectRowsWritten += 1);
+    before(storage.kv, "put", countRow);
+    before(storage.kv, "delete", countRow);
+    before(storage, "put", countRow);
+    before(storage, "delete", countRow);
+    before(storage, "setAlarm", countRow);
+    before(storage, "deleteAll", countRow);
+    before(storage.sql, "exec", () => {
+      throw new Error("Rows written by SQL are not counted.");
+    });
+  }
+
+  override alarm(): Promise<void> {
+    operations.objectCalls += 1;
+    return super.alarm();
   }
 }
 
-function countCalls<Name extends string>(
+function before<Name extends string>(
   target: Record<Name, (...args: any[]) => unknown>,
   name: Name,
+  count: () => void,
 ): void {
   const method = target[name].bind(target);
   target[name] = (...args) => {
-    operations.objectRowsWritten += 1;
+    count();
     return method(...args);
   };
+}
+
+function countLine(...data: unknown[]): void {
+  operations.logBytes += data.join(" ").length;
 }

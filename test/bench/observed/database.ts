@@ -8,7 +8,8 @@ type StatementSource = Pick<D1DatabaseSession, "prepare" | "batch">;
  * results of `all` alone, so that every way to read goes through it.
  */
 export class ObservedDatabase {
-  readonly #source: StatementSource & Partial<Pick<D1Database, "withSession">>;
+  readonly #source: StatementSource &
+    Partial<Pick<D1Database, "withSession"> & Pick<D1DatabaseSession, "getBookmark">>;
   readonly #observer: Observer;
 
   constructor(source: D1Database | D1DatabaseSession, observer: Observer) {
@@ -16,10 +17,14 @@ export class ObservedDatabase {
     this.#observer = observer;
   }
 
-  withSession(constraint: D1SessionConstraint): ObservedDatabase {
-    const session = this.#source.withSession?.(constraint);
+  withSession(constraintOrBookmark?: D1SessionBookmark): ObservedDatabase {
+    const session = this.#source.withSession?.(constraintOrBookmark);
     if (session === undefined) throw new Error("A session has no sessions.");
     return new ObservedDatabase(session, this.#observer);
+  }
+
+  getBookmark(): D1SessionBookmark | null {
+    return this.#source.getBookmark?.() ?? null;
   }
 
   prepare(query: string): ObservedStatement {

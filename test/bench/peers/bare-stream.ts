@@ -1,8 +1,8 @@
 import { INT64_MAX, INT64_MIN } from "../../../src/orders/int64.ts";
 import { ORDER_JSON_SQL } from "./order-json-sql.ts";
 
-/** Some 1.2 MB: one row of D1 may have 2 MB. */
-const PAGE_ORDERS = 13_483;
+/** As many as the service has in a segment. */
+const PAGE_ORDERS = 8_192;
 
 interface Env {
   readonly DB: D1Database;

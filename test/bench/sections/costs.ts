@@ -1,12 +1,10 @@
-import { PRICES } from "../../../src/cli/capacity/prices.ts";
+import { provokeBan } from "../ban.ts";
 import { type Bench, listRequest } from "../bench.ts";
 import { answerHeaders, type Request } from "../http.ts";
-import type { Operations } from "../observed/counted-service.ts";
-import { operationsSince } from "../operations.ts";
-import type { Cost } from "../report.ts";
+import { costOf, operationsSince, PRODUCTION_VARS } from "../operations.ts";
+import type { Cost, Report } from "../report.ts";
 import { Server } from "../server.ts";
 import { copyStore, type Store } from "../store.ts";
-import { provokeBan } from "./requests.ts";
 
 /** Requests of each kind, over which the operations are averaged. */
 const REQUESTS = 200;
@@ -19,14 +17,6 @@ const BANS = {
   BAN_FIRST_SECONDS: "86400",
 };
 
-/** Dollars for a million of each. */
-const DOLLARS = {
-  objectCalls: PRICES.objectCalls.dollars,
-  objectRowsWritten: PRICES.objectRowsWritten.dollars,
-  rowsRead: PRICES.rowsRead.dollars,
-  rowsWritten: PRICES.rowsWritten.dollars,
-};
-
 interface Kind {
   readonly request: string;
   readonly status: number;
@@ -36,19 +26,19 @@ interface Kind {
 }
 
 /** What each kind of request costs on a warm isolate, by the operations that it was seen to make. */
-export async function costs(bench: Bench): Promise<Cost[]> {
+export async function costs(bench: Bench): Promise<Report> {
   const store = await bench.store(bench.orders / 100);
   await using server = await Server.start(await bench.worker("observed/counted-service"), {
     store: await copyStore(store, "costs"),
     hasObjects: true,
-    vars: BANS,
+    vars: { ...BANS, ...PRODUCTION_VARS },
   });
   const counted: Cost[] = [];
   for (const kind of kinds(store)) {
     bench.say(`counting the operations of: ${kind.request}`);
     counted.push(await count(server, kind));
   }
-  return counted;
+  return { results: [], costs: counted };
 }
 
 function kinds(store: Store): Kind[] {
@@ -118,16 +108,5 @@ async function count(server: Server, { request, status, send, prepare }: Kind): 
     if (statusCode !== status) throw new Error(`${request}: ${statusCode}`);
   }
   await server.process.idle();
-  const each = await operationsSince(server);
-  const mean = (name: keyof Operations) => each[name] / requests;
-  const priced = Object.entries(DOLLARS) as [keyof typeof DOLLARS, number][];
-  return {
-    request,
-    objectCalls: mean("objectCalls"),
-    objectRowsWritten: mean("objectRowsWritten"),
-    queries: mean("queries"),
-    rowsRead: mean("rowsRead"),
-    rowsWritten: mean("rowsWritten"),
-    dollarsPerMillion: priced.reduce((sum, [name, dollars]) => sum + mean(name) * dollars, 0),
-  };
+  return costOf(request, await operationsSince(server), requests);
 }

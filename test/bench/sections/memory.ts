@@ -14,14 +14,13 @@ interface Peak {
   readonly cached: number;
 }
 
-/** The most memory that a fresh process takes for lists that are scanned. */
+/** The most memory that a new process takes for a cold list. */
 export async function memory(bench: Bench): Promise<Result[]> {
   const [few, many] = [bench.orders / 10, bench.orders];
   bench.say("memory, in a fresh process each");
   const figures = await takeTurns(bench.rounds, {
-    small: () => peakOf(bench, few, 1),
-    large: () => peakOf(bench, many, 1),
-    often: () => peakOf(bench, few, 10),
+    small: () => peakOf(bench, few),
+    large: () => peakOf(bench, many),
   });
   const peaks = (name: keyof typeof figures, when: keyof Peak) =>
     figures[name].map((peak) => peak[when]);
@@ -39,14 +38,6 @@ export async function memory(bench: Bench): Promise<Result[]> {
     },
     {
       ...line(
-        `a list of ${number(many)} against ten of ${number(few)}: as much to collect as garbage`,
-        peaks("large", "cached"),
-        peaks("often", "cached"),
-      ),
-      target: null,
-    },
-    {
-      ...line(
         `${against}, with the filling of the local cache`,
         peaks("large", "cached"),
         peaks("small", "cached"),
@@ -56,19 +47,14 @@ export async function memory(bench: Bench): Promise<Result[]> {
   ];
 }
 
-async function peakOf(bench: Bench, orders: number, lists: number): Promise<Peak> {
+async function peakOf(bench: Bench, orders: number): Promise<Peak> {
   const store = await bench.store(orders);
-  await using server = await Server.start(await bench.service(), {
+  await using server = await Server.startWithoutCache(await bench.service(), {
     store: store.folder,
     hasObjects: true,
   });
-  const list = listRequest(server.url, store.key);
-  let answered = 0;
-  for (let index = 0; index < lists; index += 1) {
-    await server.changeOrderList();
-    await timeAnswer(list);
-    answered = server.process.peakBytes() / MEBIBYTE;
-    await server.process.idle();
-  }
+  await timeAnswer(listRequest(server.url, store.key));
+  const answered = server.process.peakBytes() / MEBIBYTE;
+  await server.process.idle();
   return { answered, cached: server.process.peakBytes() / MEBIBYTE };
 }

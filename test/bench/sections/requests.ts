@@ -1,10 +1,8 @@
-import { setTimeout as wait } from "node:timers/promises";
+import { provokeBan } from "../ban.ts";
 import { type Bench, listRequest } from "../bench.ts";
-import { compareRates } from "../compare-rates.ts";
-import { answerHeaders, type Request } from "../http.ts";
+import { compareWithBareWorker } from "../bare-worker.ts";
+import { answerHeaders } from "../http.ts";
 import type { Result } from "../report.ts";
-
-const BAN_TIMEOUT_MS = 30_000;
 
 /** So many strikes to a ban that a refused key stays a refused one. */
 const NEVER_BANNED = { BAN_MIN_STRIKES: "1000000", BAN_MAX_STRIKES: "1000000" };
@@ -15,7 +13,7 @@ const LONG_BAN = { BAN_FIRST_SECONDS: "86400" };
 export async function requests(bench: Bench): Promise<Result[]> {
   const { key, scarceKeys } = await bench.store(10);
   const [refusedKey = "", bannedKey = ""] = scarceKeys;
-  const admitted = await compareRates(bench, {
+  const admitted = await compareWithBareWorker(bench, {
     name: "admitted",
     what: "Admitted list of ten: speed of a bare Worker with one object write and one D1 select",
     atLeast: 0.85,
@@ -23,7 +21,7 @@ export async function requests(bench: Bench): Promise<Result[]> {
     status: 200,
     prepare: ({ url }) => listRequest(url, key),
   });
-  const refused = await compareRates(bench, {
+  const refused = await compareWithBareWorker(bench, {
     name: "refused",
     what: "Refused: speed of a bare Worker with one object call that does nothing",
     atLeast: 0.8,
@@ -36,7 +34,7 @@ export async function requests(bench: Bench): Promise<Result[]> {
       return request;
     },
   });
-  const banned = await compareRates(bench, {
+  const banned = await compareWithBareWorker(bench, {
     name: "banned",
     what: "Banned: speed of a bare Worker that says hello",
     atLeast: 0.7,
@@ -50,15 +48,4 @@ export async function requests(bench: Bench): Promise<Result[]> {
     },
   });
   return [admitted, refused, banned];
-}
-
-/** Asks until the answer says that the key is banned for longer than its windows last. */
-export async function provokeBan(request: Request): Promise<void> {
-  const deadline = Date.now() + BAN_TIMEOUT_MS;
-  while (Date.now() < deadline) {
-    const response = await fetch(request.url, { headers: { ...request.headers } });
-    if ((await response.text()).includes("api_key_banned")) return;
-    await wait(10);
-  }
-  throw new Error("The key was not banned.");
 }

@@ -1,0 +1,15 @@
+import { setTimeout as wait } from "node:timers/promises";
+import type { Request } from "./http.ts";
+
+const BAN_TIMEOUT_MS = 30_000;
+
+/** Asks until the answer says that the key is banned for longer than its windows last. */
+export async function provokeBan(request: Request): Promise<void> {
+  const deadline = Date.now() + BAN_TIMEOUT_MS;
+  while (Date.now() < deadline) {
+    const response = await fetch(request.url, { headers: { ...request.headers } });
+    if ((await response.text()).includes("api_key_banned")) return;
+    await wait(10);
+  }
+  throw new Error("The key was not banned.");
+}

@@ -1,0 +1,50 @@
+import type { Bench } from "./bench.ts";
+import { compareRates } from "./compare-rates.ts";
+import type { Request } from "./http.ts";
+import type { Result } from "./report.ts";
+import { Server } from "./server.ts";
+import { copyStore } from "./store.ts";
+
+/** A kind of request, on a store of ten orders, and the bare Worker that it is compared with. */
+export interface BareComparison {
+  /** Names its copies of the store. */
+  readonly name: string;
+  readonly what: string;
+  readonly atLeast: number;
+  /** One of `peers/`. */
+  readonly peer: string;
+  readonly vars?: Record<string, string>;
+  /** Of every answer of the service. */
+  readonly status: number;
+  /** Brings about the state that the request is to meet. */
+  readonly prepare: (service: Server) => Promise<Request> | Request;
+}
+
+/** Compares the rate of one kind of request with the rate of a bare Worker, on 32 connections. */
+export async function compareWithBareWorker(
+  bench: Bench,
+  { name, what, atLeast, peer, vars = {}, status, prepare }: BareComparison,
+): Promise<Result> {
+  const store = await bench.store(10);
+  const bundle = await bench.service();
+  const bareBundle = await bench.worker(`peers/${peer}`);
+  const serviceStore = await copyStore(store, name);
+  const bareStore = await copyStore(store, `${name}-bare`);
+  return compareRates(bench, {
+    what,
+    atLeast,
+    service: {
+      start: () => Server.start(bundle, { store: serviceStore, hasObjects: true, vars }),
+      prepare: async (server) => {
+        const request = await prepare(server);
+        return () => request;
+      },
+      status,
+    },
+    peer: {
+      start: () => Server.start(bareBundle, { store: bareStore, hasObjects: peer !== "hello" }),
+      prepare: ({ url }) => Promise.resolve(() => ({ url })),
+      status: 200,
+    },
+  });
+}

@@ -1,0 +1,44 @@
+import { createRequire } from "node:module";
+import { join } from "node:path";
+import type * as MiniflarePackage from "miniflare";
+import { LAYOUT_VERSION } from "../../src/cli/database/local-store.ts";
+
+export type Miniflare = MiniflarePackage.Miniflare;
+
+type Options = Parameters<(typeof MiniflarePackage)["convertV4MiniflareOptions"]>[0];
+
+/** Starts the Miniflare that wrangler brings, so that the benchmark runs what `npm start` runs. */
+export function createMiniflare(store: string, options: Options): Miniflare {
+  const { resolve } = createRequire(import.meta.url);
+  const requireLikeWrangler = createRequire(resolve("wrangler/package.json"));
+  const { convertV4MiniflareOptions, Log, LogLevel, Miniflare } = requireLikeWrangler(
+    "miniflare",
+  ) as typeof MiniflarePackage;
+  return new Miniflare(
+    convertV4MiniflareOptions({
+      ...options,
+      d1Databases: ["DB"],
+      resourcePersistencePath: join(store, LAYOUT_VERSION),
+      host: "127.0.0.1",
+      port: 0,
+      cf: false,
+      log: new Log(LogLevel.NONE),
+    }),
+  );
+}
+
+/** Runs SQL on the database of a store that no service uses meanwhile. One statement a line. */
+export async function executeSql(store: string, statements: readonly string[]): Promise<void> {
+  const script = "export default {};";
+  const miniflare = createMiniflare(store, {
+    modules: true,
+    script,
+    handleStructuredLogs: () => {},
+  });
+  try {
+    const database = await miniflare.getD1Database("DB");
+    await database.exec(statements.join("\n"));
+  } finally {
+    await miniflare.dispose();
+  }
+}

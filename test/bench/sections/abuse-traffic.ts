@@ -1,0 +1,167 @@
+import { generateKey } from "../../../src/api-keys/key.ts";
+import { listRequest } from "../bench.ts";
+import { provokeBan } from "../ban.ts";
+import type { Request } from "../http.ts";
+import { sendLoad } from "../load.ts";
+import type { Server } from "../server.ts";
+import type { Store } from "../store.ts";
+
+/** An origin that the service answers preflights of. */
+export const ALLOWED_ORIGIN = "https://app.example";
+/** More requests than a Free key is admitted a minute. */
+const MORE_THAN_A_MINUTE = 100;
+const HEX = 16;
+/** Requests within the limits of a key. */
+export const QUOTA_REQUESTS = 200;
+
+export type Sender = "without a key" | "with a Free key" | "with a revoked key";
+
+/** One kind of traffic that somebody can send to make the service cost money. */
+export interface Abuse {
+  readonly sender: Sender;
+  readonly traffic: string;
+  /** `flood`: as fast as possible. `drip`: one a second. `quota`: what the limits of a key admit. */
+  readonly kind: "flood" | "drip" | "quota";
+  /** Brings about the state that the traffic is to meet. */
+  readonly prepare: (server: Server, store: Store) => Promise<(index: number) => Request>;
+}
+
+export const ABUSE: readonly Abuse[] = [
+  flood("without a key", "no key", ({ url }) => withoutKey(url)),
+  flood(
+    "without a key",
+    "no key, a new /64 each",
+    ({ url }, _, network) =>
+      (index) =>
+        withoutKey(url, network(index))(),
+  ),
+  flood(
+    "without a key",
+    "malformed keys, a new /64 each",
+    ({ url }, _, network) =>
+      (index) =>
+        listRequest(url, "not a key", network(index)),
+  ),
+  flood(
+    "without a key",
+    "invented keys",
+    ({ url }) =>
+      () =>
+        listRequest(url, generateKey()),
+  ),
+  flood(
+    "without a key",
+    "invented keys, a new /64 each",
+    ({ url }, _, network) =>
+      (index) =>
+        listRequest(url, generateKey(), network(index)),
+  ),
+  flood(
+    "without a key",
+    "preflights, a new /64 each",
+    ({ url }, _, network) =>
+      (index) =>
+        preflight(url, ALLOWED_ORIGIN, network(index)),
+  ),
+  flood(
+    "without a key",
+    "preflights of other origins, a new /64 each",
+    ({ url }, _, network) =>
+      (index) =>
+        preflight(url, "https://other.example", network(index)),
+  ),
+  flood(
+    "with a revoked key",
+    "a flood",
+    ({ url }, { revokedKey }) =>
+      () =>
+        listRequest(url, revokedKey),
+  ),
+  flood(
+    "with a revoked key",
+    "a flood, a new /64 each",
+    ({ url }, { revokedKey }, network) =>
+      (index) =>
+        listRequest(url, revokedKey, network(index)),
+  ),
+  {
+    sender: "with a Free key",
+    traffic: "a flood beyond the limit",
+    kind: "flood",
+    prepare: (server, { freeKeys }) => exhausted(server, freeKeys[0]),
+  },
+  {
+    sender: "with a Free key",
+    traffic: "a flood during a ban",
+    kind: "flood",
+    async prepare({ url }, { freeKeys }) {
+      const request = listRequest(url, freeKeys[1] ?? "");
+      await provokeBan(request);
+      return () => request;
+    },
+  },
+  {
+    sender: "with a Free key",
+    traffic: "one request a second beyond the limit",
+    kind: "drip",
+    prepare: (server, { freeKeys }) => exhausted(server, freeKeys[2]),
+  },
+  {
+    sender: "with a Free key",
+    traffic: "within the limit, cancellations",
+    kind: "quota",
+    prepare: ({ url }, store) => Promise.resolve((index) => cancellation(url, store, index)),
+  },
+  {
+    sender: "with a Free key",
+    traffic: "within the limit, a list after each cancellation",
+    kind: "quota",
+    prepare: ({ url }, store) =>
+      Promise.resolve((index) =>
+        index % 2 === 0
+          ? cancellation(url, store, QUOTA_REQUESTS + index)
+          : listRequest(url, store.key),
+      ),
+  },
+];
+
+/** @param requests makes the requests of a flood; `network` names the sender's /64 of an index. */
+function flood(
+  sender: Sender,
+  traffic: string,
+  requests: (
+    server: Server,
+    store: Store,
+    network: (index: number) => Record<string, string>,
+  ) => (index: number) => Request,
+): Abuse {
+  const prepare = (server: Server, store: Store) => {
+    const site = Math.floor(Math.random() * HEX ** 4).toString(HEX);
+    const network = (index: number) => ({
+      "CF-Connecting-IP": `2001:db8:${site}:${index.toString(HEX)}::1`,
+    });
+    return Promise.resolve(requests(server, store, network));
+  };
+  return { sender, traffic, kind: "flood", prepare };
+}
+
+function withoutKey(url: string, headers: Record<string, string> = {}): () => Request {
+  return () => ({ url: `${url}/v1/store/orders`, headers });
+}
+
+function preflight(url: string, origin: string, headers: Record<string, string>): Request {
+  const asked = { Origin: origin, "Access-Control-Request-Method": "GET", ...headers };
+  return { url: `${url}/v1/store/orders`, method: "OPTIONS", headers: asked };
+}
+
+/** Any key stands for a Free one, because the plan does not change what an admission costs. */
+function cancellation(url: string, { key }: Store, index: number): Request {
+  const list = listRequest(url, key);
+  return { ...list, url: `${list.url}/${index + 10}`, method: "DELETE" };
+}
+
+async function exhausted({ url }: Server, key = ""): Promise<() => Request> {
+  const requestAt = () => listRequest(url, key);
+  await sendLoad({ requestAt, count: MORE_THAN_A_MINUTE });
+  return requestAt;
+}

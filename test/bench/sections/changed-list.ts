@@ -1,0 +1,122 @@
+import { type Bench, listRequest } from "../bench.ts";
+import { timeAnswer } from "../http.ts";
+import { operationsSince } from "../operations.ts";
+import { medianText, number, type Result } from "../report.ts";
+import { ratios, type Spread, spreadOf, takeTurns } from "../rounds.ts";
+import { Server } from "../server.ts";
+import { copyStore } from "../store.ts";
+import { type ListTimes, timeColdList, timeList } from "../timed-list.ts";
+
+const PERCENT = 100;
+/** The order file gives small ids to its first half; every hundredth of them has the field to change. */
+const ORDERS_BETWEEN_CHANGES = 100;
+/** A prime, so that the changes move over the whole half. */
+const STRIDE = 7_919;
+
+/** A large list after one order has changed, and a cold one, both against the baseline's cold list. */
+export async function changedList(bench: Bench): Promise<Result[]> {
+  const results = [await rowsRead(bench), await changedAgainstCold(bench)];
+  results.push(...(await coldAgainstBaseline(bench)));
+  return results;
+}
+
+async function rowsRead(bench: Bench): Promise<Result> {
+  const store = await bench.store(bench.orders);
+  await using server = await Server.startWithoutCache(
+    await bench.worker("observed/counted-service"),
+    { store: await copyStore(store, "counted-changes"), hasObjects: true },
+  );
+  const list = listRequest(server.url, store.key);
+  bench.say("counting the rows read after one change");
+  await timeAnswer(list);
+  await server.process.idle();
+  const percents: number[] = [];
+  for (let round = 0; round < bench.rounds; round += 1) {
+    await server.changeOrderList(idToChange(round, bench.orders));
+    await operationsSince(server);
+    await timeAnswer(list);
+    await server.process.idle();
+    percents.push(((await operationsSince(server)).rowsRead / bench.orders) * PERCENT);
+  }
+  return {
+    what: `${number(bench.orders)} orders, one changed: rows read, in percent of the store`,
+    service: medianText(percents, "%"),
+    peer: "",
+    ratio: spreadOf(percents),
+    target: { atMost: 3 },
+  };
+}
+
+async function changedAgainstCold(bench: Bench): Promise<Result> {
+  const store = await bench.store(bench.orders);
+  const bundle = await bench.service();
+  const coldStore = { folder: await copyStore(store, "cold-changes"), key: store.key };
+  await using server = await Server.startWithoutCache(bundle, {
+    store: await copyStore(store, "changes"),
+    hasObjects: true,
+  });
+  const list = listRequest(server.url, store.key);
+  let changes = 0;
+  bench.say(`a list of ${bench.orders}, cold and with one order changed before it`);
+  const figures = await takeTurns(bench.rounds, {
+    cold: () => timeColdList(bundle, coldStore),
+    changed: async () => {
+      await server.changeOrderList(idToChange(changes++, bench.orders));
+      const times = await timeList(server, list);
+      await server.process.idle();
+      return times;
+    },
+  });
+  return {
+    what: `${number(bench.orders)} orders, one changed: times faster than cold`,
+    service: medianText(totals(figures.changed), "ms"),
+    peer: medianText(totals(figures.cold), "ms"),
+    ratio: spreadOf(ratios(totals(figures.cold), totals(figures.changed))),
+    processorRatio: spreadOf(ratios(processor(figures.cold), processor(figures.changed))),
+    target: { atLeast: 5 },
+  };
+}
+
+/** The baseline takes two turns in each round: they differ by the noise of the machine. */
+async function coldAgainstBaseline(bench: Bench): Promise<Result[]> {
+  const baseline = await bench.baseline();
+  if (baseline === null) return [];
+  const [store, oldStore] = [await bench.store(bench.orders), await baseline.store(bench.orders)];
+  const [bundle, oldBundle] = [await bench.service(), await baseline.service()];
+  const coldStore = { folder: await copyStore(store, "cold-today"), key: store.key };
+  bench.say(`a cold list of ${bench.orders} against ${baseline.name}`);
+  const figures = await takeTurns(bench.rounds, {
+    old: () => timeColdList(oldBundle, oldStore),
+    today: () => timeColdList(bundle, coldStore),
+    oldAgain: () => timeColdList(oldBundle, oldStore),
+  });
+  const line = (what: string, name: keyof typeof figures, target: Result["target"]): Result => ({
+    what: `${number(bench.orders)} orders, cold: ${what}`,
+    service: medianText(totals(figures[name]), "ms"),
+    peer: medianText(totals(figures.old), "ms"),
+    ratio: spreadOf(ratios(totals(figures.old), totals(figures[name]))),
+    processorRatio: processorRatio(figures.old, figures[name]),
+    target,
+  });
+  return [
+    line(`speed of ${baseline.name}`, "today", { atLeast: 1 }),
+    line(`${baseline.name} against itself, the noise`, "oldAgain", null),
+  ];
+}
+
+function processorRatio(peer: readonly ListTimes[], service: readonly ListTimes[]): Spread {
+  return spreadOf(ratios(processor(peer), processor(service)));
+}
+
+function totals(times: readonly ListTimes[]): number[] {
+  return times.map(({ totalMs }) => totalMs);
+}
+
+function processor(times: readonly ListTimes[]): number[] {
+  return times.map(({ processorMs }) => processorMs);
+}
+
+function idToChange(turn: number, orders: number): number {
+  const choices = Math.floor(orders / 2 / ORDERS_BETWEEN_CHANGES);
+  return ((turn * STRIDE) % choices) * ORDERS_BETWEEN_CHANGES + 2;
+}
