@@ -6,6 +6,7 @@ import type { Config } from "./config.ts";
 import { crossOrigin } from "./cross-origin.ts";
 import { DatabaseUnavailableError } from "./db/availability.ts";
 import { ApiError, quote, writeError } from "./errors.ts";
+import { guardDatabase } from "./db/guarded-database.ts";
 import { logEvent } from "./log.ts";
 import { listRoute } from "./orders/list-route.ts";
 import { orderRoutes } from "./orders/routes.ts";
@@ -33,6 +34,7 @@ export function createApp(config: Config): Hono<AppEnv> {
 
   const v1 = new Hono<AppEnv>()
     .use(
+      guardDatabase(config),
       provideLimiter(config),
       announceQuota(addresses),
       announceLifecycle(config.lifecycle),

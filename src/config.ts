@@ -95,7 +95,7 @@ const varsSchema = z
     API_KEY_FRESH_SECONDS: seconds(10, 1, 25),
     API_KEY_STALE_SECONDS: seconds(25, 1, 25),
     API_KEY_CACHE_SIZE: wholeNumber(10_000, 1, 100_000),
-    LIMITER_TIMEOUT_MS: milliseconds(2_000, 30_000),
+    LIMITER_TIMEOUT_MS: milliseconds(5_000, 30_000),
     REFUSALS_SIZE: wholeNumber(10_000, 1, 100_000),
     INSURANCE_SIZE: wholeNumber(10_000, 1, 100_000),
     DATABASE_TIMEOUT_MS: milliseconds(10_000, 30_000),

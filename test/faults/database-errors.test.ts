@@ -59,22 +59,29 @@ async function expectUnavailable(response: Response): Promise<void> {
   await expectError(response, 503, "service_unavailable");
 }
 
+/** After silence the database is left alone for this long. */
+const PAUSE_MS = 1_000;
+
 describe.each([...UNAVAILABLE, ["silence", HANG] as [string, Outcome]])(
   "%s",
   (message, outcome) => {
     test("is 503, of a key, a list and a cancellation, which leaves the order as it was", async () => {
+      stopClock();
       line.script.always(outcome);
       const unknown = await service(LIST, { key });
       expect(quotaOf(unknown)).toMatchObject({ limit: 60, remaining: 60 });
       await expectUnavailable(unknown);
 
       line.script.always(PASS);
+      advanceClock(PAUSE_MS);
       expect((await service("/v1/nothing", { key })).status).toBe(404);
       line.script.always(outcome);
       line.script.calls = 0;
       await expectUnavailable(await service(LIST, { key }));
+      advanceClock(PAUSE_MS);
       const head = await service(LIST, { key, method: "HEAD" });
       expect([head.status, await head.text()]).toStrictEqual([503, ""]);
+      advanceClock(PAUSE_MS);
       const cancelled = await service(ORDER, { key, method: "DELETE" });
       expect(quotaOf(cancelled)).toMatchObject({ remaining: 56 });
       await expectUnavailable(cancelled);
@@ -90,6 +97,7 @@ describe.each([...UNAVAILABLE, ["silence", HANG] as [string, Outcome]])(
       expect(JSON.stringify(log())).not.toContain(key);
 
       line.script.always(PASS);
+      advanceClock(PAUSE_MS);
       expect((await service(ORDER, { key, method: "DELETE" })).status).toBe(204);
     });
   },
@@ -189,6 +197,7 @@ describe.each([
     advanceClock(1);
     await expectUnavailable(await service("/v1/nothing", { key }));
     line.script.always(PASS);
+    advanceClock(PAUSE_MS);
     expect((await service("/v1/nothing", { key })).status).toBe(404);
   });
 

@@ -241,7 +241,7 @@ describe("an object that is opened without its name", () => {
   });
 
   test("keeps what it cannot report, if an earlier version stored it without the key", async () => {
-    const object = await nameless(({ keyId: _, ...state }) => state);
+    const object = await nameless((state) => ({ ...state, keyId: undefined }));
     advanceClock(3 * DAY_MS);
     await runInDurableObject(object, async (limiterOfKey, { storage }) => {
       await limiterOfKey.alarm();

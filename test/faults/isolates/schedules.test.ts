@@ -24,7 +24,7 @@ const anyFate = fc.oneof(
 );
 
 const anyRun = fc.record({
-  limit: fc.integer({ min: 1, max: 6 }),
+  limit: fc.integer({ min: 1, max: 20 }),
   fates: fc.array(anyFate, { maxLength: 30, size: "max" }),
   requests: fc.array(fc.nat({ max: ISOLATES - 1 }), { minLength: 1, maxLength: 15 }),
 });
@@ -115,7 +115,7 @@ describe("isolates and an object in any order, with lost calls, kills and overlo
         expect(stored).toBeLessThanOrEqual(limit);
         expect(stored).toBeGreaterThanOrEqual(exact.length);
         // A request whose answer was lost may have been counted, but once.
-        expect(stored).toBeLessThanOrEqual(object.admitted.size);
+        expect(stored).toBeLessThanOrEqual(Math.min(object.admitted.size, requests.length));
         const insured = Map.groupBy(
           ended.filter(({ isInsured, decision }) => isInsured && decision?.admitted),
           ({ isolate }) => isolate,
