@@ -32,7 +32,7 @@ export async function* listText(
       upcoming.catch(() => undefined); // Thrown when awaited, unless the reader leaves first.
     }
     for (let shorthand = shorthands.shift(); shorthand; shorthand = shorthands.shift()) {
-      for (let start = 0; start < shorthand.length; ) {
+      for (let start = 0; start < shorthand.length;) {
         const end = shorthand.sliceEnd(start, sliceBytes);
         yield expander.expand(shorthand, start, end, { opening, closing: "" });
         opening = ",";

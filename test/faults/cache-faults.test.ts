@@ -63,7 +63,6 @@ describe("a long list is whole, again and again", () => {
     await service(`${LIST}/-1`, { method: "DELETE", key });
     await expectWhole(await service(LIST, { key }));
   });
-
 });
 
 /** Lists once, in an isolate with an empty memory. @returns how often the database was queried. */

@@ -1,10 +1,16 @@
 import fc from "fast-check";
 import { afterAll, afterEach, beforeEach, expect, test, vi } from "vitest";
 import { openOrderDatabase } from "./isolates/order-database.ts";
-import { type CacheFault, type Change, type QueryFault, type Reader, World } from "./isolates/world.ts";
+import {
+  type CacheFault,
+  type Change,
+  type QueryFault,
+  type Reader,
+  World,
+} from "./isolates/world.ts";
 
 const database = openOrderDatabase();
-const RUNS = 300;
+const RUNS = 1_000;
 
 beforeEach(() => void vi.useFakeTimers({ toFake: ["Date", "setTimeout", "clearTimeout"] }));
 afterEach(() => void vi.useRealTimers());
@@ -22,7 +28,10 @@ const change: fc.Arbitrary<Change> = fc.oneof(
   { weight: 2, arbitrary: ids.map((all): Change => ({ do: "import", ids: all })) },
   { weight: 1, arbitrary: ids.map((all): Change => ({ do: "bulk", ids: all })) },
   { weight: 1, arbitrary: fc.constant<Change>({ do: "lose the cache" }) },
-  { weight: 1, arbitrary: fc.constantFrom<Change>({ do: "wait", ms: 400 }, { do: "wait", ms: 3_000 }) },
+  {
+    weight: 1,
+    arbitrary: fc.constantFrom<Change>({ do: "wait", ms: 400 }, { do: "wait", ms: 3_000 }),
+  },
 );
 
 const reader: fc.Arbitrary<Reader> = fc.record({
@@ -34,7 +43,10 @@ const reader: fc.Arbitrary<Reader> = fc.record({
 
 const queryFault = fc.oneof(
   { weight: 12, arbitrary: fc.constant<QueryFault>("pass") },
-  { weight: 1, arbitrary: fc.constantFrom<QueryFault>("fail", "lose the answer", "hang", "our fault") },
+  {
+    weight: 1,
+    arbitrary: fc.constantFrom<QueryFault>("fail", "lose the answer", "hang", "our fault"),
+  },
 );
 const cacheFault = fc.oneof(
   { weight: 6, arbitrary: fc.constant<CacheFault>("pass") },
@@ -64,7 +76,8 @@ test("every whole list is the store at one moment, whatever happens meanwhile", 
     fc.asyncProperty(history, fc.scheduler(), async (happened, scheduler) => {
       database.exec("BEGIN");
       try {
-        for (const n of new Set(happened.first)) database.exec(`INSERT INTO orders (id) VALUES (${n})`);
+        for (const n of new Set(happened.first))
+          database.exec(`INSERT INTO orders (id) VALUES (${n})`);
         const world = new World({ ...happened, scheduler, database });
         for (const { readers, changes } of happened.rounds) {
           const inOrder = async () => {
@@ -83,7 +96,7 @@ test("every whole list is the store at one moment, whatever happens meanwhile", 
     }),
     { numRuns: RUNS },
   );
-  console.log(total);
+
   // Each kind of answer is common enough to be looked at.
   for (const count of Object.values(total)) expect(count).toBeGreaterThan(RUNS / 20);
 }, 120_000);

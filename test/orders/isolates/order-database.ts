@@ -31,7 +31,9 @@ export function openOrderDatabase(edit: (sql: string) => string = (sql) => sql):
 /** The list as the API answers it, written by JavaScript. */
 export function listOf(database: DatabaseSync): string {
   const rows = database
-    .prepare("SELECT CAST(id AS TEXT) AS id, CAST(quantity AS TEXT) AS quantity FROM orders ORDER BY orders.id")
+    .prepare(
+      "SELECT CAST(id AS TEXT) AS id, CAST(quantity AS TEXT) AS quantity FROM orders ORDER BY orders.id",
+    )
     .all() as { id: string; quantity: string | null }[];
   const objects = rows.map(({ id, quantity }) =>
     quantity === null ? `{"id":${id}}` : `{"id":${id},"quantity":${quantity}}`,

@@ -137,7 +137,9 @@ export class World {
         database.exec(`UPDATE orders SET status = 'shipped' WHERE id = ${change.id}`);
         break;
       case "touch":
-        database.exec(`UPDATE orders SET quantity = ifnull(quantity, 0) + 1 WHERE id = ${change.id}`);
+        database.exec(
+          `UPDATE orders SET quantity = ifnull(quantity, 0) + 1 WHERE id = ${change.id}`,
+        );
         break;
       case "remove":
         database.exec(`DELETE FROM orders WHERE id = ${change.id} AND status = 'pending'`);
@@ -168,7 +170,8 @@ export class World {
   async read(reader: Reader): Promise<void> {
     await this.#step("a reader comes");
     const lists = this.#lists[reader.isolate % this.#lists.length]!;
-    const tag = reader.tag === null ? null : this.#tags[reader.tag % Math.max(1, this.#tags.length)];
+    const tag =
+      reader.tag === null ? null : this.#tags[reader.tag % Math.max(1, this.#tags.length)];
     const events: ListEvent[] = [];
     const begun = this.moments.length - 1;
     const faultsBefore = this.#faulty + this.#waited;
@@ -193,13 +196,20 @@ export class World {
       this.answers.failed += 1;
       const isHonest = error instanceof DatabaseUnavailableError || error instanceof ApiError;
       if (!isHonest && !String(error).includes("SQLITE_ERROR")) this.faults.push(`threw ${error}`);
-      if (this.#faulty + this.#waited === faultsBefore) this.faults.push(`failed for nothing: ${error}`);
+      if (this.#faulty + this.#waited === faultsBefore)
+        this.faults.push(`failed for nothing: ${error}`);
     }
   }
 
   async #readBody(
     reader: Reader,
-    answer: { version: string; body: unknown; begun: number; events: ListEvent[]; faultsBefore: number },
+    answer: {
+      version: string;
+      body: unknown;
+      begun: number;
+      events: ListEvent[];
+      faultsBefore: number;
+    },
   ): Promise<void> {
     const { version, body, begun, events, faultsBefore } = answer;
     let text = "";
@@ -231,8 +241,10 @@ export class World {
     }
     this.answers.broken += 1;
     if (parses(text)) this.faults.push(`a list that broke off parses: ${text}`);
-    if (events.length !== 1) this.faults.push(`a list that broke off was logged ${events.length} times`);
-    const isDisturbed = this.#faulty + this.#waited > faultsBefore || this.moments.length - 1 > begun;
+    if (events.length !== 1)
+      this.faults.push(`a list that broke off was logged ${events.length} times`);
+    const isDisturbed =
+      this.#faulty + this.#waited > faultsBefore || this.moments.length - 1 > begun;
     if (!isDisturbed) this.faults.push(`a list broke off for nothing: ${events.join()}`);
   }
 
