@@ -36,7 +36,10 @@ export async function measureList(database: SampleDatabase): Promise<ListFigures
     .orderBy(orders.id)
     .limit(LIST_PAGE_ORDERS)
     .as("page");
-  const query = database.orm.select({ count: count(), text: sql`group_concat(shorthand, ${SEPARATOR})` }).from(page).toSQL();
+  const query = database.orm
+    .select({ count: count(), text: sql`group_concat(shorthand, ${SEPARATOR})` })
+    .from(page)
+    .toSQL();
   const read = () => JSON.stringify(database.run(query));
   const text = read();
   const write = () => {
