@@ -16,7 +16,7 @@ export const paths = {
       tags: ["Orders"],
       summary: "List all orders",
       description:
-        "Every order that was placed and not cancelled, in ascending `id`, as one JSON array that streams: a store of a million orders is an ordinary answer. A list that breaks off midway does not parse. There is no filtering and no pagination; both come with v2. Query parameters and a request body are ignored. `HEAD` is answered like `GET`, without the body.",
+        "Every order that was placed and not cancelled, in ascending `id`, as one JSON array that streams: a store of a million orders is an ordinary answer. A list that parses is the store at one moment after the request came. If orders change ahead of a list that is being read for the first time, the list breaks off and does not parse; repeat the request, which then reads only what is missing. There is no filtering and no pagination; both come with v2. Query parameters and a request body are ignored. `HEAD` is answered like `GET`, without the body.",
       parameters: [
         {
           name: "If-None-Match",

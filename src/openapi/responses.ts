@@ -65,7 +65,7 @@ export const ERROR_ANSWERS = {
   },
   Unavailable: {
     description:
-      "The database cannot be reached at the moment, or the API key sends more requests at once than can be counted. Repeat the request after `Retry-After`: a cancellation can be repeated safely.",
+      "The database cannot be reached, the API key sends more requests at once than can be counted, the service sends too many long lists at the moment, or the store has more orders than one answer can list. Repeat the request after `Retry-After`: a cancellation can be repeated safely.",
     codes: ["service_unavailable"],
     headers: ["Retry-After"],
     messages: {

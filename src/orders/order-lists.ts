@@ -196,7 +196,7 @@ export class OrderLists {
     });
     return listStream(listText(segments, source, this.#expander, this.#sizes), {
       stallMs,
-      onProgress: reservation.progressed,
+      onProgress: () => reservation.progressed(),
       onEnd(error) {
         reservation.release();
         if (error !== undefined) request.log(eventOf(error), error);

@@ -195,9 +195,10 @@ export class World {
     } catch (error) {
       this.answers.failed += 1;
       const isHonest = error instanceof DatabaseUnavailableError || error instanceof ApiError;
-      if (!isHonest && !String(error).includes("SQLITE_ERROR")) this.faults.push(`threw ${error}`);
+      if (!isHonest && !String(error).includes("SQLITE_ERROR"))
+        this.faults.push(`threw ${String(error)}`);
       if (this.#faulty + this.#waited === faultsBefore)
-        this.faults.push(`failed for nothing: ${error}`);
+        this.faults.push(`failed for nothing: ${String(error)}`);
     }
   }
 
