@@ -64,7 +64,7 @@ export default defineConfig({
           name: "node",
           include: NODE_TESTS,
           testTimeout: 60_000,
-          hookTimeout: 60_000,
+          hookTimeout: 120_000,
         },
       },
     ],

@@ -1,7 +1,6 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import { Readable, Writable } from "node:stream";
 import type { Command } from "commander";
-import { vi } from "vitest";
 import { exitStatus } from "../../src/cli/command-line.ts";
 import type { Outcome } from "../deploy/run-command.ts";
 
@@ -29,6 +28,13 @@ class TextStream extends Writable {
 /** Several commands may run at the same time, each with streams of its own. */
 const streams = new AsyncLocalStorage<Streams>();
 
+// Outside of a command everybody gets the streams of the process.
+for (const name of ["stdin", "stdout", "stderr"] as const) {
+  const original = process[name];
+  const get = () => streams.getStore()?.[name] ?? original;
+  Object.defineProperty(process, name, { configurable: true, get });
+}
+
 /**
  * Runs a command in this process. Starting Node for it would take a second of the processor.
  *
@@ -39,28 +45,9 @@ export async function runInProcess(
   args: readonly string[],
   input = "",
 ): Promise<Outcome> {
-  replaceStreams();
   const stdout = new TextStream();
   const stderr = new TextStream();
   const own = { stdin: Readable.from(input === "" ? [] : [Buffer.from(input)]), stdout, stderr };
   const status = await streams.run(own, () => exitStatus(program, args));
   return { status, stdout: stdout.text, stderr: stderr.text };
-}
-
-/** Gives each command its own streams, and everybody else those of the process. */
-function replaceStreams(): void {
-  for (const name of ["stdin", "stdout", "stderr"] as const) {
-    if (vi.isMockFunction(Object.getOwnPropertyDescriptor(process, name)?.get)) continue;
-    const original = process[name];
-    vi.spyOn(process, name, "get").mockImplementation(
-      () => (streams.getStore()?.[name] ?? original) as never,
-    );
-  }
-  if (vi.isMockFunction(console.log)) return;
-  const log = console.log.bind(console);
-  vi.spyOn(console, "log").mockImplementation((...values: unknown[]) => {
-    const own = streams.getStore();
-    if (own === undefined) log(...values);
-    else own.stdout.write(`${values.join(" ")}\n`);
-  });
 }
