@@ -26,7 +26,7 @@ beforeAll(async () => {
     vars: { DELAY_MS, DATABASE_TIMEOUT_MS: "5000" },
   });
   entityTag = (await ask()).entityTag;
-}, 120_000);
+}, 300_000);
 afterAll(async () => {
   await server[Symbol.asyncDispose]();
   await rm(folder, { recursive: true });
