@@ -5,8 +5,9 @@ import { beforeEach, describe, expect, test } from "vitest";
 import { resetApiKey } from "../../src/api-keys/administration.ts";
 import { changeQueries } from "../../src/api-keys/key-changes.ts";
 import { findApiKey } from "../../src/api-keys/managed-key.ts";
-import { keyBans } from "../../src/db/schema.ts";
+import { keyBans, keyUsage } from "../../src/db/schema.ts";
 import type { QuotaPolicy } from "../../src/rate-limit/decision.ts";
+import { RateLimiter } from "../../src/rate-limit/durable-object.ts";
 import { events, type LogLine, readLog } from "../faults/log-lines.ts";
 import { createApiKey } from "../fixtures/api-key-fixture.ts";
 import { advanceClock, stopClock } from "../fixtures/clock.ts";
@@ -173,4 +174,24 @@ describe("a reset", () => {
     await ban({ ...POLICY, revision: 1, resets: 1 });
     await expect.poll(recorded).toMatchObject([{ number: 1, liftedAt: null }]);
   });
+});
+
+test.for([
+  ["log", ["would_ban"]],
+  ["off", []],
+] as const)("with BAN_MODE=%s nobody is banned and no ban recorded", async ([mode, expected]) => {
+  const answers = await runInDurableObject(limiterNamed(name), (_, state) => {
+    const limiter = new RateLimiter(state, { ...env, BAN_MODE: mode } as Cloudflare.Env);
+    for (let n = 0; n < 4; n++) limiter.admit(POLICY);
+    advanceClock(20_000);
+    return Array.from({ length: 100 }, () => limiter.admit(POLICY));
+  });
+  expect(answers.some(({ banned }) => banned)).toBe(false);
+  expect(events(log())).toStrictEqual(expected);
+  const until = new Date(startMs + 80_000).toISOString();
+  for (const line of log()) expect(line).toMatchObject({ keyId, number: 1, until });
+  await evictLimiter(name);
+  await comeToAlarm();
+  expect(await recorded()).toStrictEqual([]);
+  expect(await drizzle(env.DB).select().from(keyUsage)).toMatchObject([{ admitted: 3, bans: 0 }]);
 });
