@@ -28,5 +28,8 @@ export async function timeColdList(
   const list = listRequest(server.url, key);
   const { statusCode } = await answerHeaders({ ...list, url: `${list.url}/-1`, method: "DELETE" });
   if (statusCode !== 404) throw new Error(`An unknown order was answered ${statusCode}.`);
-  return timeList(server, list);
+  const times = await timeList(server, list);
+  // A process that is stopped while it fills the cache takes Miniflare down with it.
+  await server.process.idle();
+  return times;
 }
