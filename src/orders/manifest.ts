@@ -12,16 +12,3 @@ export interface Manifest {
   readonly version: string;
   readonly segments: readonly Segment[];
 }
-
-/** Reads a manifest as `segment-query.ts` has SQLite write it. */
-export function parseManifest(version: string, json: string): Manifest {
-  const rows = JSON.parse(json) as [firstId: string, version: string, count: number][];
-  return {
-    version,
-    segments: rows.map(([firstId, segmentVersion, count]) => ({
-      firstId,
-      version: segmentVersion,
-      count,
-    })),
-  };
-}

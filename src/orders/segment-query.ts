@@ -1,8 +1,8 @@
 import { sql } from "drizzle-orm";
 import { SQLiteSyncDialect } from "drizzle-orm/sqlite-core";
 import { orderList, orderSegments, orders } from "../db/schema.ts";
-import { INT64_MAX } from "./int64.ts";
-import { type Manifest, parseManifest, type Segment } from "./manifest.ts";
+import { INT64_MAX, INT64_MIN } from "./int64.ts";
+import type { Manifest, Segment } from "./manifest.ts";
 import { orderShorthand, SEPARATOR, Shorthand } from "./shorthand.ts";
 
 /** The part of D1 that reads need; a session has it too. */
@@ -33,60 +33,56 @@ export interface Possessions {
 
 const dialect = new SQLiteSyncDialect();
 
-const lastId = sql`ifnull(lead(${orderSegments.firstId}) OVER (ORDER BY ${orderSegments.firstId}) - 1, ${sql.raw(String(INT64_MAX))})`;
-
-/** The orders from `first_id` to `last_id` of the row of the outer query. */
+/** The orders of the row `segment` of the outer query. */
 const text = sql`(
   SELECT ifnull(group_concat(shorthand, '${sql.raw(SEPARATOR)}'), '') FROM (
     SELECT ${orderShorthand} AS shorthand FROM ${orders}
-    WHERE ${orders.id} BETWEEN missing.first_id AND missing.last_id ORDER BY ${orders.id}
+    WHERE ${orders.id} BETWEEN segment.first_id AND ifnull((
+      SELECT min(later.first_id) - 1 FROM ${orderSegments} AS later
+      WHERE later.first_id > segment.first_id
+    ), ${sql.raw(String(INT64_MAX))})
+    ORDER BY ${orders.id}
   )
 )`;
 
+/** True for a version that is not in the JSON array of the parameter. It reads no row, as `json_each` does. */
+const isMissing = sql`instr(?2, '"' || version || '"') = 0`;
+
 /**
  * A single statement, so the version, the manifest and the orders are of one moment, after one round
- * trip. Reads one row if the caller already has the list's version. Triggers change that version
- * with every change of an order.
+ * trip. Triggers change the list's version with every change of an order. If every caller has that
+ * version, no segment is compared with `NULL`, and the statement reads one row.
  */
 const SNAPSHOT_SQL = dialect.sqlToQuery(sql`
-  WITH
-    list AS MATERIALIZED (
-      SELECT ${orderList.version} AS version,
-        ?1 IS NOT NULL AND ${orderList.version} NOT IN (SELECT value FROM json_each(?1)) AS is_needed
-      FROM ${orderList}
-    ),
-    segments AS MATERIALIZED (
-      SELECT first_id, ${orderSegments.version} AS version, count, ${lastId} AS last_id
-      FROM list CROSS JOIN ${orderSegments} WHERE is_needed
-    ),
-    missing AS MATERIALIZED (
-      SELECT first_id, last_id, version FROM segments
-      WHERE version NOT IN (SELECT value FROM json_each(?2))
-    )
-  SELECT version, iif(is_needed, (
-    SELECT json_group_array(json_array(CAST(first_id AS TEXT), version, count))
-    FROM (SELECT first_id, version, count FROM segments ORDER BY first_id)
-  ), NULL) AS text FROM list
-  UNION ALL
-  SELECT version, ${text} AS text FROM (
-    SELECT first_id, last_id, version FROM missing ORDER BY first_id
-    LIMIT (SELECT iif(count(*) <= ?3, ?3, 1) FROM missing)
-  ) AS missing`).sql;
+  SELECT list.version AS list_version, CAST(segment.first_id AS TEXT) AS first_id,
+    segment.version AS version, segment.count AS count,
+    iif(
+      instr(?2, '"' || segment.version || '"') = 0 AND (
+        (SELECT count(*) FROM ${orderSegments} WHERE ${isMissing}) <= ?3
+        OR segment.first_id = (SELECT min(first_id) FROM ${orderSegments} WHERE ${isMissing})
+      ), ${text}, NULL
+    ) AS text
+  FROM ${orderList} AS list LEFT JOIN ${orderSegments} AS segment ON segment.first_id >=
+    iif(?1 IS NULL OR instr(?1, '"' || list.version || '"') > 0, NULL, ${sql.raw(String(INT64_MIN))})
+  WHERE list.id = 1 ORDER BY segment.first_id`).sql;
 
 /** Reads no order of a segment that has another version by now. */
 const SEGMENTS_SQL = dialect.sqlToQuery(sql`
-  SELECT version, ${text} AS text FROM (
-    SELECT first_id, version,
-      ifnull((SELECT min(later.first_id) - 1 FROM ${orderSegments} AS later WHERE later.first_id > segment.first_id), ${sql.raw(String(INT64_MAX))}) AS last_id
-    FROM json_each(?1) AS wanted
-    JOIN ${orderSegments} AS segment ON segment.first_id = CAST(wanted.value ->> 0 AS INTEGER)
-    WHERE segment.version = wanted.value ->> 1
-  ) AS missing`).sql;
+  SELECT segment.version AS version, ${text} AS text
+  FROM json_each(?1) AS wanted
+  JOIN ${orderSegments} AS segment ON segment.first_id = CAST(wanted.value ->> 0 AS INTEGER)
+  WHERE segment.version = wanted.value ->> 1`).sql;
 
-interface Row {
+interface TextRow {
   readonly version: string;
   readonly text: string | null;
 }
+
+/** One segment; without one if nobody needs the manifest. */
+type SnapshotRow = { readonly list_version: string } & (
+  | (TextRow & { readonly first_id: string; readonly count: number })
+  | { readonly first_id: null }
+);
 
 /** Reads the list's version and, if anybody needs them, the manifest and missing segments. */
 export async function readSnapshot(
@@ -95,14 +91,13 @@ export async function readSnapshot(
 ): Promise<Snapshot> {
   const known = listVersions === null ? null : JSON.stringify(listVersions);
   const statement = source.prepare(SNAPSHOT_SQL).bind(known, segmentVersions, maxMissing);
-  const [list, ...segments] = (await statement.all<Row>()).results;
+  const rows = (await statement.all<SnapshotRow>()).results;
+  const [list] = rows;
   if (list === undefined) throw new Error("The database has no version of the list.");
-  const { version, text: manifest } = list;
-  return {
-    version,
-    manifest: manifest === null ? null : parseManifest(version, manifest),
-    texts: textsIn(segments),
-  };
+  const version = list.list_version;
+  if (list.first_id === null) return { version, manifest: null, texts: new Map() };
+  const segments = rows.filter((row) => row.first_id !== null);
+  return { version, manifest: toManifest(version, segments), texts: textsIn(segments) };
 }
 
 /** Reads the orders of segments that still have these versions; the result lacks all others. */
@@ -111,9 +106,22 @@ export async function readSegments(
   segments: readonly Segment[],
 ): Promise<SegmentTexts> {
   const wanted = JSON.stringify(segments.map(({ firstId, version }) => [firstId, version]));
-  return textsIn((await source.prepare(SEGMENTS_SQL).bind(wanted).all<Row>()).results);
+  return textsIn((await source.prepare(SEGMENTS_SQL).bind(wanted).all<TextRow>()).results);
 }
 
-function textsIn(rows: readonly Row[]): SegmentTexts {
-  return new Map(rows.map((row) => [row.version, Shorthand.fromText(row.text ?? "")]));
+function toManifest(
+  version: string,
+  rows: readonly { first_id: string; version: string; count: number }[],
+): Manifest {
+  const segments = rows.map((row) => ({
+    firstId: row.first_id,
+    version: row.version,
+    count: row.count,
+  }));
+  return { version, segments };
+}
+
+function textsIn(rows: readonly TextRow[]): SegmentTexts {
+  const read = rows.filter((row): row is TextRow & { text: string } => row.text !== null);
+  return new Map(read.map((row) => [row.version, Shorthand.fromText(row.text)]));
 }

@@ -8,7 +8,7 @@ const MAX_UNREPORTED = 50;
 const MAX_KEPT_BACK = 1_000;
 
 /** The longest that one is kept back: other isolates may be gathering for the same ban. */
-const MAX_UNREPORTED_MS = 1_000;
+const MAX_UNREPORTED_MS = 3_000;
 
 /** What the Durable Object has not heard of. */
 export interface UnreportedRefusals {
