@@ -18,8 +18,8 @@ ${Object.entries(PLAN_LIMITS).map(planRow).join("\n")}
 A key has two windows, a minute and a day. A window opens with the first request counted in it and
 ends exactly its length later. A request is admitted only if both have room, and then counts in both;
 a refused one counts in neither. On a 429, wait for \`Retry-After\`, send one request, and it is
-admitted. Who keeps sending instead is banned: for 60 seconds the first time, each further time for
-twice as long, 24 hours at most. A client that waits, or backs off exponentially, is never banned.
+admitted. A key that keeps sending for more than ten seconds instead collects strikes and is banned: for 60
+seconds the first time, each further time for twice as long, 24 hours at most. A client that waits, or backs off exponentially, is never banned.
 
 ## Versions and deprecation
 

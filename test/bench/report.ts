@@ -34,7 +34,7 @@ export function isMet({ ratio, target }: Result): boolean | null {
   return "atLeast" in target ? ratio.median >= target.atLeast : ratio.median <= target.atMost;
 }
 
-/** The report as the tables of README. */
+/** The report as tables, from which docs/performance.md takes its figures. */
 export function toMarkdown({ results, costs }: Report): string {
   const tables = [];
   if (results.length > 0) {

@@ -21,9 +21,9 @@ const PROGRAMS: Readonly<Record<string, () => Command>> = {
   "time-travel": timeTravelProgram,
 };
 
-/** Hands its arguments, one a line, to the test that runs the shell. */
+/** Hands its arguments, one a line, and after an empty line its input to the test that runs the shell. */
 const NPM = `#!/bin/sh
-printf '%s\\n' "$@" |
+{ printf '%s\\n' "$@" && echo && cat; } |
   curl -sS --fail-with-body --data-binary @- -H "Api: $CLOUDFLARE_API_BASE_URL" "$NPM_IN_PROCESS"
 `;
 
@@ -71,8 +71,10 @@ export class NpmInProcess {
   }
 
   async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const [run, name = "", separator, ...args] = (await text(request))
-      .trimEnd()
+    const sent = await text(request);
+    const end = sent.indexOf("\n\n");
+    const [run, name = "", separator, ...args] = sent
+      .slice(0, end)
       .split("\n")
       .filter((argument, index) => index > 1 || argument !== "-s");
     const program = PROGRAMS[name];
@@ -82,7 +84,11 @@ export class NpmInProcess {
       return;
     }
     vi.stubEnv("CLOUDFLARE_API_BASE_URL", String(request.headers["api"]));
-    const { status, stdout, stderr } = await runInProcess(program(), args);
+    const { status, stdout, stderr } = await runInProcess(
+      program(),
+      args,
+      sent.slice(end + 2),
+    );
     this.stderr += stderr;
     response.writeHead(status === 0 ? 200 : 500).end(stdout);
   }

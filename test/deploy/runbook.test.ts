@@ -115,8 +115,10 @@ it("has a test for each of its cases", () => {
 it(
   "a leaked key: finds its record, replaces it and shows who did",
   async () => {
+    sqlite().exec("INSERT INTO cancelled_orders (cancelled_at, id) VALUES (5000, 9)");
     const said = await follow("A key has leaked");
-    expect(said).toContain('"Pet shop"');
+    expect(said).toMatch(/│ key_pets\w+ +│ Pet shop/);
+    expect(said).toContain('"cancelled": "1970-01-01 00:00:05"');
     expect(said).toMatch(/│ ada +│ rotate │ key_pets/);
     expect(said).toMatch(/^401$/m);
     expect(values(`SELECT hash FROM api_keys WHERE id = '${PETS}'`)).not.toEqual([hashKey(key)]);
@@ -127,8 +129,11 @@ it(
 it(
   "a mistaken ban: lifts it and gives the plan",
   async () => {
+    sqlite().exec(`
+      INSERT INTO key_bans (key_id, began_at, ends_at, number) VALUES ('${PETS}', 1, 9999999999999, 1)`);
     const said = await follow("A customer was banned by mistake");
-    expect(said).toMatch(/key_pets.* 1 /);
+    expect(said).toMatch(/key_pets.* in force/);
+    expect(said).toMatch(/key_pets.* lifted at/);
     expect(rows(`SELECT plan, resets FROM api_keys WHERE id = '${PETS}'`)).toEqual([
       { plan: "business", resets: 1 },
     ]);
@@ -193,6 +198,8 @@ it(
       '{"id":1001,"status":"pending"}\n{"id":1003,"status":"shipped"}\n',
     );
     expect(JSON.parse(read("audit.json"))).toEqual([]);
+    expect(JSON.parse(read("bans.json"))).toEqual([]);
+    expect(JSON.parse(read("usage.json"))).toHaveLength(3);
     expect(values("SELECT id FROM api_keys ORDER BY id")).toEqual([NEW, PETS, ZOO]);
     expect(values("SELECT id FROM orders")).toEqual([1003]);
     expect(readdirSync(backups).filter((name) => /-\d{4}-/.test(name))).toHaveLength(2);

@@ -50,7 +50,7 @@ export function figuresOf(
   };
 }
 
-/** The table of the README, and below it whatever was wrong. */
+/** The table of docs/performance.md, and below it whatever was wrong. */
 export function toMarkdown(figures: Figures): string {
   const count = (value: number) => value.toLocaleString("en");
   const answers = Object.entries(figures.answers).map(([status, n]) => `${status}: ${count(n)}`);
