@@ -84,11 +84,7 @@ export class NpmInProcess {
       return;
     }
     vi.stubEnv("CLOUDFLARE_API_BASE_URL", String(request.headers["api"]));
-    const { status, stdout, stderr } = await runInProcess(
-      program(),
-      args,
-      sent.slice(end + 2),
-    );
+    const { status, stdout, stderr } = await runInProcess(program(), args, sent.slice(end + 2));
     this.stderr += stderr;
     response.writeHead(status === 0 ? 200 : 500).end(stdout);
   }
