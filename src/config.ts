@@ -22,9 +22,9 @@ export interface Config {
   readonly apiKeyCacheSize: number;
   /** How long to wait for a Durable Object before the insurance limiter takes over. */
   readonly limiterTimeoutMs: number;
-  /** Refused keys and addresses that an isolate remembers. */
+  /** Refused keys that an isolate remembers. */
   readonly refusalsSize: number;
-  /** Keys and addresses that an isolate's insurance limiter remembers. */
+  /** Keys that an isolate's insurance limiter remembers. */
   readonly insuranceSize: number;
   /** How long to wait for the database before the answer is 503. */
   readonly databaseTimeoutMs: number;

@@ -85,7 +85,7 @@ export const orderBulkChange = sqliteTable(
   "order_bulk_change",
   {
     id: integer("id").primaryKey(),
-    /** Rows changed so far: where it stays 0 the segments stay as they are. */
+    /** 1 once an order has changed. If it stays 0, the segments stay as they are. */
     changed: integer("changed").notNull(),
   },
   (change) => [check("order_bulk_change_is_one_row", sql`${change.id} = 1`)],
