@@ -31,7 +31,7 @@ export async function queryDatabase<T>(
   { isRepeatable = false } = {},
 ): Promise<T> {
   const passes = (error: unknown) =>
-    isRepeatable ? !isStatementFault(error) : BUSY.test(messages(error));
+    isRepeatable ? !isFinal(error) : BUSY.test(messages(error));
   const attempts = query().catch((error: unknown) => {
     if (!passes(error)) throw error;
     return repeat(query, error, { timeoutMs, passes });
@@ -39,7 +39,7 @@ export async function queryDatabase<T>(
   try {
     return await withDeadline(attempts, timeoutMs);
   } catch (error) {
-    if (isStatementFault(error)) throw error;
+    if (isFinal(error)) throw error;
     throw new DatabaseUnavailableError(error);
   }
 }
@@ -58,6 +58,11 @@ function repeat<T>(
     maxRetryTime: timeoutMs,
     shouldRetry: (context) => passes(context.error),
   });
+}
+
+/** Whether another attempt would fail too: a wrong statement, or a database that is left alone for now. */
+function isFinal(error: unknown): boolean {
+  return error instanceof DatabaseUnavailableError || isStatementFault(error);
 }
 
 function isStatementFault(error: unknown): boolean {

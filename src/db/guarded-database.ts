@@ -3,6 +3,7 @@ import type { AppEnv } from "../app-env.ts";
 import { CircuitBreaker } from "../circuit-breaker.ts";
 import type { Config } from "../config.ts";
 import { withDeadline } from "../deadline.ts";
+import { DatabaseUnavailableError } from "./availability.ts";
 
 const NAME = "database";
 
@@ -33,7 +34,8 @@ async function ask(
   query: () => Promise<unknown>,
 ): Promise<unknown> {
   if (!breaker.allows(NAME, Date.now())) {
-    throw new Error("Not asked, because a query has just timed out.");
+    const cause = new Error("Not asked, because a query has just timed out.");
+    throw new DatabaseUnavailableError(cause);
   }
   const answer = query();
   // An error is an answer too.

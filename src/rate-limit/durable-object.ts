@@ -121,7 +121,7 @@ export class RateLimiter extends DurableObject {
 
   async #report(): Promise<boolean> {
     // The database keeps the larger of two totals: what is reported must not be forgotten.
-    if (!this.#usage.isStored) await this.#commits.commit();
+    await (this.#usage.isStored ? this.#commits.settle() : this.#commits.commit());
     return this.#usage.report(this.env.DB, this.#config.databaseTimeoutMs);
   }
 
@@ -142,7 +142,7 @@ export class RateLimiter extends DurableObject {
 
   /** Resolves when everything that was decided until now is on the disk. */
   async #store(before: LimiterRecord | null, nowMs: number): Promise<void> {
-    if (!isDurablyChanged(before, this.#state.record)) return this.#commits.pending ?? undefined;
+    if (!isDurablyChanged(before, this.#state.record)) return this.#commits.settle() ?? undefined;
     const dueMs = nowMs + REPORT_EVERY_MS;
     if (this.#alarmMs === null || this.#alarmMs > dueMs) {
       this.#alarmMs = dueMs;

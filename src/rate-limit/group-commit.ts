@@ -7,6 +7,8 @@ export class GroupCommit {
   readonly #sync: () => Promise<void>;
   #underWay: Promise<void> | null = null;
   #next: Promise<void> | null = null;
+  /** Whether the last write failed, so that the memory is ahead of the disk. */
+  #hasFailed = false;
 
   /**
    * @param write stores everything that has changed so far.
@@ -25,24 +27,32 @@ export class GroupCommit {
     return this.#next;
   }
 
-  /** Resolves when everything that `commit` was called for until now is on the disk; `null` if it is already. */
-  get pending(): Promise<void> | null {
-    return this.#next ?? this.#underWay;
+  /**
+   * Resolves when everything that `commit` was called for until now is on the disk; `null` if it is
+   * already. Writes again what could not be stored.
+   */
+  settle(): Promise<void> | null {
+    if (this.#next !== null) return this.#next;
+    return this.#hasFailed ? this.commit() : this.#underWay;
   }
 
-  async #begin(): Promise<void> {
+  #begin(): Promise<void> {
     this.#next = null;
-    this.#underWay = this.#store();
+    this.#underWay = this.#store().finally(() => {
+      // Otherwise the next write begins in a moment, and no other one may come before it.
+      if (this.#next === null) this.#underWay = null;
+    });
     return this.#underWay;
   }
 
   async #store(): Promise<void> {
+    this.#hasFailed = false;
     try {
       this.#write();
       await this.#sync();
-    } finally {
-      // Otherwise the next write begins in a moment, and no other one may come before it.
-      if (this.#next === null) this.#underWay = null;
+    } catch (error) {
+      this.#hasFailed = true;
+      throw error;
     }
   }
 }

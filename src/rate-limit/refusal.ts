@@ -35,6 +35,13 @@ export class Refusal {
     this.#answeredMs = answeredMs;
   }
 
+  /** Takes over what an earlier refusal has gathered that the object has not heard of. */
+  takeOver(earlier: Refusal): this {
+    this.#unreportedMs = earlier.#unreportedMs;
+    this.#unreportedCount = earlier.#unreportedCount;
+    return this;
+  }
+
   /** Whether the object would surely refuse a request at `nowMs` under this policy. */
   standsAt(nowMs: number, { revision, resets, limits }: QuotaPolicy): boolean {
     const isSamePolicy =

@@ -50,8 +50,14 @@ export class RememberingLimiter implements Limiter {
   async #ask(subject: Subject, askedMs: number): Promise<Decision> {
     const unreported = this.#refusals.get(subject.name)?.takeUnreported(askedMs);
     const decision = await this.#objects.admit(subject, unreported);
-    if (decision.admitted) this.#refusals.delete(subject.name);
-    else this.#refusals.set(subject.name, new Refusal(decision, subject, askedMs, Date.now()));
+    if (decision.admitted) {
+      this.#refusals.delete(subject.name);
+      return decision;
+    }
+    const refusal = new Refusal(decision, subject, askedMs, Date.now());
+    // Others may have been refused from memory while the object was asked.
+    const earlier = this.#refusals.get(subject.name);
+    this.#refusals.set(subject.name, earlier === undefined ? refusal : refusal.takeOver(earlier));
     return decision;
   }
 

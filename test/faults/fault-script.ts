@@ -23,6 +23,8 @@ export function loseTheAnswer(message: string): Outcome {
 /** Says what becomes of each call, and remembers how many there were. */
 export class FaultScript {
   calls = 0;
+  /** Runs when a call hangs. */
+  onHang = (): void => undefined;
   #upcoming: Outcome[] = [];
   #otherwise: Outcome = PASS;
 
@@ -51,6 +53,7 @@ export class FaultScript {
         await call();
         throw outcome.error;
       case "hang":
+        this.onHang();
         return new Promise(() => undefined);
     }
   }

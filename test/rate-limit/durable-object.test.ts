@@ -303,6 +303,28 @@ describe("requests that are decided while a write is on its way", () => {
     await evictLimiter(NAME);
     expect((await limiterNamed(NAME).admit(policy)).minute.remaining).toBe(997);
   });
+
+  test.each(["put", "sync"])("are not answered before a failed %s was made good", async (fails) => {
+    await runInDurableObject(limiterNamed(NAME), async (limiter, { storage }) => {
+      const stored = () => storage.kv.get<StoredState>("record")?.minute?.count ?? 0;
+      await limiter.admit(POLICY, [], 0, "first");
+      const broken =
+        fails === "put"
+          ? vi.spyOn(storage.kv, "put").mockImplementation(() => {
+              throw new Error("disk");
+            })
+          : vi.spyOn(storage, "sync").mockRejectedValue(new Error("disk"));
+      const last = () => limiter.admit(POLICY, [], 0, "last");
+      const refused = () => limiter.admit(POLICY, [], 0, "refused");
+      for (const request of [last, last, refused, refused]) {
+        await expect(request()).rejects.toThrow("disk");
+      }
+      broken.mockRestore();
+      expect(await last()).toMatchObject({ admitted: true, minute: { remaining: 0 } });
+      expect(stored()).toBe(2);
+      expect(await refused()).toMatchObject({ admitted: false });
+    });
+  });
 });
 
 test("other limits at the same revision apply with the next request, and an older revision's do not", async () => {

@@ -1,4 +1,8 @@
 import { expect, test } from "vitest";
+import { generateKey } from "../../src/api-keys/key.ts";
+import { fail } from "../faults/fault-script.ts";
+import { faultyDatabase } from "../faults/faulty-bindings.ts";
+import { readLog } from "../faults/log-lines.ts";
 import { createApiKey } from "../fixtures/api-key-fixture.ts";
 import { advanceClock, stopClock } from "../fixtures/clock.ts";
 import { startService } from "../fixtures/service.ts";
@@ -39,4 +43,14 @@ test("requests with a valid key are recorded each, also beside a flood", async (
   for (let n = 0; n < 70; n += 1) await service("/v1/nothing", { key });
   expect(represented(404)).toStrictEqual({ lines: Array(60).fill(1), total: 60 });
   expect(represented(429)).toStrictEqual({ lines: Array(10).fill(1), total: 10 });
+});
+
+test("our own faults are recorded each, though nobody knows whose key it is", async () => {
+  readLog();
+  stopClock();
+  const { database, script } = faultyDatabase();
+  script.always(fail("D1_ERROR: Network connection lost."));
+  const service = startService({}, { DB: database });
+  for (let n = 0; n < 20; n += 1) await service(LIST, { key: generateKey() });
+  expect(represented(503)).toStrictEqual({ lines: Array(20).fill(1), total: 20 });
 });

@@ -86,7 +86,7 @@ export class ScheduledObject {
     if (decision.admitted) this.admitted.add(nonce);
     // The decision is made, and nothing of it is written.
     if (fate === "killed") this.kill();
-    await (decision.admitted ? life.commits.commit() : life.commits.pending);
+    await (decision.admitted ? life.commits.commit() : life.commits.settle());
     if (life.isOver) throw lost();
     await this.scheduler.schedule(Promise.resolve(), "answer");
     if (fate === "answer is lost") throw lost();
