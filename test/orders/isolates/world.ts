@@ -24,7 +24,7 @@ const { WebAssembly } = globalThis as unknown as {
   };
 };
 const { instance } = await WebAssembly.instantiate(await assembleExpansion());
-const expander = new OrderExpander(instance.exports);
+export const expander = new OrderExpander(instance.exports);
 
 /** What one request does. */
 export interface Reader {
