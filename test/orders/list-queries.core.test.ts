@@ -2,6 +2,7 @@ import type { SQLInputValue } from "node:sqlite";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { type ListRequest, OrderLists } from "../../src/orders/order-lists.ts";
 import { SegmentMemory } from "../../src/orders/segment-memory.ts";
+import { readSegments } from "../../src/orders/segment-query.ts";
 import { Shorthand } from "../../src/orders/shorthand.ts";
 import { openOrderDatabase } from "./isolates/order-database.ts";
 import { expander } from "./isolates/world.ts";
@@ -41,4 +42,17 @@ test("segments without orders take room in memory too", () => {
   }
   expect(memory.get("version 999")).toBeDefined();
   expect(memory.get("version 0")).toBeUndefined();
+});
+
+test("reading a few segments steps over no other one, whatever statistics say", async () => {
+  for (let id = 1; id <= 40; id += 1) database.exec(`INSERT INTO orders (id) VALUES (${id})`);
+  database.exec("ANALYZE");
+  let plan: unknown[] = [];
+  const all = (sql: string, values: SQLInputValue[]) => {
+    plan = database.prepare(`EXPLAIN QUERY PLAN ${sql}`).all(...values);
+    return Promise.resolve({ results: [] });
+  };
+  const d1 = { prepare: (sql: string) => ({ bind: (...v: []) => ({ all: () => all(sql, v) }) }) };
+  await readSegments(d1 as unknown as D1Database, [{ firstId: "1", version: "v", count: 1 }]);
+  expect(JSON.stringify(plan)).toMatch(/SEARCH segment USING INTEGER PRIMARY KEY/);
 });
