@@ -59,10 +59,12 @@ BEGIN
   DELETE FROM orders WHERE id = NEW.id;
 END;
 --> statement-breakpoint
+-- A cancelled order counts nothing, but INSERT OR REPLACE may put it in the place of a listed one.
 CREATE TRIGGER `insert_changes_order_list` AFTER INSERT ON `orders`
-WHEN NEW.status <> 'cancelled' AND NOT EXISTS (SELECT 1 FROM order_bulk_change)
+WHEN NOT EXISTS (SELECT 1 FROM order_bulk_change)
 BEGIN
-  UPDATE order_segments SET version = lower(hex(randomblob(16))), count = count + 1
+  UPDATE order_segments
+  SET version = lower(hex(randomblob(16))), count = count + (NEW.status <> 'cancelled')
   WHERE first_id = (SELECT max(first_id) FROM order_segments WHERE first_id <= NEW.id);
   UPDATE order_list SET version = lower(hex(randomblob(16)));
 END;
@@ -80,7 +82,8 @@ BEGIN
   UPDATE order_list SET version = lower(hex(randomblob(16)));
 END;
 --> statement-breakpoint
-CREATE TRIGGER `renumbering_changes_order_list` AFTER UPDATE OF id ON `orders`
+-- Not UPDATE OF id, which misses SET rowid.
+CREATE TRIGGER `renumbering_changes_order_list` AFTER UPDATE ON `orders`
 WHEN NEW.id <> OLD.id AND NOT EXISTS (SELECT 1 FROM order_bulk_change)
 BEGIN
   UPDATE order_segments SET version = lower(hex(randomblob(16))), count = count - 1

@@ -44,6 +44,8 @@ export function listRoute({ databaseTimeoutMs }: Config) {
   return new Hono<ListEnv>().get("/", readAhead, enforceLimits, async (c) => {
     const request = c.get("listRequest");
     const snapshot = await (c.get("snapshot") ?? lists.read(request));
+    // A list under way keeps `c`, which must not keep segments that are already sent.
+    c.set("snapshot", null);
     const { version, isKnown, body } = lists.answer(snapshot, request);
     const headers = { ETag: `"${version}"`, "Cache-Control": "private, no-cache" };
     if (isKnown) return new Response(null, { status: 304, headers });

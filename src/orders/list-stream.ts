@@ -22,12 +22,14 @@ export function listStream(
   { stallMs, onProgress, onEnd }: StreamOptions,
 ): ReadableStream<Uint8Array> {
   let stopTimer = () => {};
+  let hasLeft = false;
   const source: UnderlyingSource<Uint8Array> = {
     async pull(controller) {
       stopTimer();
       onProgress();
       try {
         const { done, value } = await pieces.next();
+        if (hasLeft) return;
         if (done) {
           controller.close();
           onEnd();
@@ -35,6 +37,7 @@ export function listStream(
         }
         controller.enqueue(value);
       } catch (error) {
+        if (hasLeft) return;
         controller.error(error);
         onEnd(error);
         return;
@@ -48,6 +51,7 @@ export function listStream(
       stopTimer = () => clearTimeout(timer);
     },
     async cancel() {
+      hasLeft = true;
       stopTimer();
       onEnd();
       await pieces.return();

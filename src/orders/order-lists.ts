@@ -146,12 +146,14 @@ export class OrderLists {
     keys: readonly (readonly string[] | null)[],
   ): Promise<Snapshot> {
     const held = this.#manifest;
+    const versions = held?.segments.map((segment) => segment.version) ?? [];
+    // Earlier segments are not told: no later manifest names them, and they would be ever more.
+    const inMemory = versions.filter((version) => this.#memory.get(version) !== undefined);
     // Without its first segment, it is read again: the answer then begins after one round trip.
-    const firstVersion = held?.segments[0]?.version ?? "";
-    const usable = this.#memory.get(firstVersion) === undefined ? null : held;
+    const usable = inMemory[0] === versions[0] ? held : null;
     const possessions = {
       listVersions: versionsThatSuffice(keys, usable),
-      segmentVersions: JSON.stringify([...this.#memory.versions()]),
+      segmentVersions: JSON.stringify(inMemory),
       maxMissing: this.#sizes.missingWithManifest,
     };
     const { database } = request;

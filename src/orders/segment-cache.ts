@@ -7,7 +7,7 @@ const CACHE_NAME = "order-segments";
 const LIFETIME_SECONDS = 86_400;
 
 /** A cache that takes longer than the database would is not waited for. */
-const MATCH_TIMEOUT_MS = 2_000;
+const TIMEOUT_MS = 2_000;
 
 /** Where segments are kept by their version. */
 export interface CacheStore {
@@ -58,7 +58,7 @@ export class SegmentCache {
     const cache = await this.#call();
     if (cache === null) return undefined;
     try {
-      const bytes = await withDeadline(cache.match(version), MATCH_TIMEOUT_MS);
+      const bytes = await withDeadline(cache.match(version), TIMEOUT_MS);
       return bytes && new Shorthand(bytes);
     } catch {
       return this.#fail();
@@ -95,7 +95,7 @@ export class SegmentCache {
 
 async function openOrNull(open: () => Promise<CacheStore>): Promise<CacheStore | null> {
   try {
-    return await open();
+    return await withDeadline(open(), TIMEOUT_MS);
   } catch {
     return null;
   }

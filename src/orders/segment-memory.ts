@@ -3,6 +3,9 @@ import type { Shorthand } from "./shorthand.ts";
 
 const MIB = 2 ** 20;
 
+/** What a segment takes beside its orders, which may be none. */
+const ENTRY_BYTES = 256;
+
 /** A million ordinary orders fit. */
 const DEFAULT_MAX_BYTES = 48 * MIB;
 
@@ -44,23 +47,19 @@ export class SegmentMemory {
     return bytes <= this.#maxBytes;
   }
 
-  /** The versions of all segments in memory. */
-  versions(): Iterable<string> {
-    return this.#segments.keys();
-  }
-
   /** Gives precedence to the segments of this manifest. */
   renew({ segments }: Manifest): void {
     this.#named = new Set(segments.map(({ version }) => version));
     this.#namedBytes = 0;
-    for (const [version, { bytes }] of this.#segments) {
-      if (this.#named.has(version)) this.#namedBytes += bytes.length;
+    for (const version of this.#named) {
+      const shorthand = this.#segments.get(version);
+      if (shorthand !== undefined) this.#namedBytes += sizeOf(shorthand);
     }
   }
 
   /** Keeps a segment of the newest manifest while there is room. */
   add(version: string, shorthand: Shorthand): void {
-    const size = shorthand.bytes.length;
+    const size = sizeOf(shorthand);
     const isKept = this.#segments.has(version) || !this.#named.has(version);
     if (isKept || this.#namedBytes + size > this.#maxBytes) return;
     this.#segments.set(version, shorthand);
@@ -70,11 +69,15 @@ export class SegmentMemory {
   }
 
   #dropEarlier(): void {
-    for (const [version, { bytes }] of this.#segments) {
+    for (const [version, shorthand] of this.#segments) {
       if (this.#totalBytes <= this.#maxBytes + this.#earlierBytes) return;
       if (this.#named.has(version)) continue;
       this.#segments.delete(version);
-      this.#totalBytes -= bytes.length;
+      this.#totalBytes -= sizeOf(shorthand);
     }
   }
+}
+
+function sizeOf({ length }: Shorthand): number {
+  return length + ENTRY_BYTES;
 }

@@ -66,11 +66,14 @@ const SNAPSHOT_SQL = dialect.sqlToQuery(sql`
     iif(?1 IS NULL OR instr(?1, '"' || list.version || '"') > 0, NULL, ${sql.raw(String(INT64_MIN))})
   WHERE list.id = 1 ORDER BY segment.first_id`).sql;
 
-/** Reads no order of a segment that has another version by now. */
+/**
+ * Reads no order of a segment that has another version by now. CROSS JOIN makes SQLite begin with the
+ * wanted segments, whatever statistics say.
+ */
 const SEGMENTS_SQL = dialect.sqlToQuery(sql`
   SELECT segment.version AS version, ${text} AS text
   FROM json_each(?1) AS wanted
-  JOIN ${orderSegments} AS segment ON segment.first_id = CAST(wanted.value ->> 0 AS INTEGER)
+  CROSS JOIN ${orderSegments} AS segment ON segment.first_id = CAST(wanted.value ->> 0 AS INTEGER)
   WHERE segment.version = wanted.value ->> 1`).sql;
 
 interface TextRow {

@@ -67,7 +67,7 @@ const history = fc.record({
   queryFaults: fc.oneof(fc.constant([]), fc.array(queryFault, { maxLength: 20 })),
   cacheFaults: fc.oneof(fc.constant([]), fc.array(cacheFault, { maxLength: 20 })),
   hasCache: fc.boolean(),
-  memoryBytes: fc.constantFrom(60, 200, 10_000),
+  memoryBytes: fc.constantFrom(600, 2_000, 20_000),
 });
 
 test("every whole list is the store at one moment, whatever happens meanwhile", async () => {

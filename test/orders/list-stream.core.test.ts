@@ -79,3 +79,23 @@ test("ends without an error when the reader leaves", async () => {
   expect(ends).toStrictEqual([[]]);
   expect(produced).toBe(1);
 });
+
+test.each(["piece", "end", "error"] as const)(
+  "ends once and without an error when the reader leaves before the next %s",
+  async (what) => {
+    const coming = Promise.withResolvers<void>();
+    async function* slow(): AsyncGenerator<Uint8Array, void> {
+      await coming.promise;
+      if (what === "error") throw new Error("lost");
+      if (what === "piece") yield Uint8Array.of(1);
+    }
+    const reader = read(slow());
+    const reading = reader.read();
+    await vi.advanceTimersByTimeAsync(1);
+    const leaving = reader.cancel();
+    coming.resolve();
+    await Promise.all([reading, leaving]);
+    await vi.advanceTimersByTimeAsync(2 * STALL_MS);
+    expect(ends).toStrictEqual([[]]);
+  },
+);

@@ -89,8 +89,8 @@ const step: fc.Arbitrary<Step> = fc.oneof(
     sql: [`UPDATE orders SET status = 'shipped' WHERE id = ${LITERAL(n)}`],
     ids: [n],
   })),
-  fc.tuple(id, id).map(([from, to]) => ({
-    sql: [`UPDATE OR REPLACE orders SET id = ${LITERAL(to)} WHERE id = ${LITERAL(from)}`],
+  fc.tuple(id, id, fc.constantFrom("id", "rowid")).map(([from, to, name]) => ({
+    sql: [`UPDATE OR REPLACE orders SET ${name} = ${LITERAL(to)} WHERE id = ${LITERAL(from)}`],
     ids: [from, to],
   })),
   fc.tuple(ids, quantity).map(([all, q]) => ({
@@ -100,7 +100,9 @@ const step: fc.Arbitrary<Step> = fc.oneof(
     ids: all,
   })),
   id.map((n) => ({
-    sql: [`INSERT INTO orders (id, status, cancelled_at) VALUES (${LITERAL(n)}, 'cancelled', 5)`],
+    sql: [
+      `INSERT OR REPLACE INTO orders (id, status, cancelled_at) VALUES (${LITERAL(n)}, 'cancelled', 5)`,
+    ],
     ids: [n],
   })),
   ids.map((all) => ({

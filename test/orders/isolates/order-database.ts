@@ -8,7 +8,7 @@ const MIGRATIONS = join(import.meta.dirname, "..", "..", "..", "migrations");
 const SMALL_NUMBERS = [
   ["12288", "4"],
   ["OFFSET 6144", "OFFSET 2"],
-  ["/ 8192", "/ 3"],
+  ["8192", "3"],
 ] as const;
 
 /** A new segment is split when it has more orders than this. */
