@@ -30,8 +30,7 @@ export async function queryDatabase<T>(
   query: () => Promise<T>,
   { isRepeatable = false } = {},
 ): Promise<T> {
-  const passes = (error: unknown) =>
-    isRepeatable ? !isFinal(error) : BUSY.test(messages(error));
+  const passes = (error: unknown) => (isRepeatable ? !isFinal(error) : BUSY.test(messages(error)));
   const attempts = query().catch((error: unknown) => {
     if (!passes(error)) throw error;
     return repeat(query, error, { timeoutMs, passes });

@@ -1,7 +1,7 @@
 import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { drizzle } from "drizzle-orm/d1";
-import { beforeEach, describe, expect, test } from "vitest";
+import { beforeEach, describe, expect, test, vi } from "vitest";
 import { keyUsage } from "../../src/db/schema.ts";
 import type { QuotaPolicy } from "../../src/rate-limit/decision.ts";
 import { events, type LogLine, readLog } from "../faults/log-lines.ts";
@@ -388,4 +388,17 @@ describe("the usage", () => {
     await comeToAlarm();
     expect(await reported()).toMatchObject([{ admitted: 3 }]);
   });
+});
+
+test("what a failed write has left out is not reported before the disk holds it", async () => {
+  await runInDurableObject(limiter(), async (object, { storage }) => {
+    await object.admit(POLICY);
+    const broken = vi.spyOn(storage, "sync").mockRejectedValue(new Error("disk"));
+    await expect(object.admit(POLICY)).rejects.toThrow("disk");
+    await expect(object.alarm()).rejects.toThrow("disk");
+    broken.mockRestore();
+  });
+  expect(await reported()).toStrictEqual([]);
+  await runInDurableObject(limiter(), (object) => object.alarm());
+  expect(await reported()).toMatchObject([{ admitted: 2 }]);
 });
