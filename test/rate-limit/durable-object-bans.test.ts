@@ -184,7 +184,7 @@ test.for([
     const limiter = new RateLimiter(state, { ...env, BAN_MODE: mode } as Cloudflare.Env);
     for (let n = 0; n < 4; n++) limiter.admit(POLICY);
     advanceClock(20_000);
-    return Array.from({ length: 100 }, () => limiter.admit(POLICY));
+    return Promise.all(Array.from({ length: 100 }, () => limiter.admit(POLICY)));
   });
   expect(answers.some(({ banned }) => banned)).toBe(false);
   expect(events(log())).toStrictEqual(expected);
