@@ -10,7 +10,7 @@ const CORE_TESTS = [
   "test/api-keys/overtaking-look-ups.test.ts",
   "test/circuit-breaker.test.ts",
   "test/config.test.ts",
-  "test/db/batched-query.test.ts",
+  "test/db/{availability,batched-query}.test.ts",
   "test/orders/*.core.test.ts",
   "test/api-keys/key.test.ts",
   "test/faults/isolates/*.test.ts",

@@ -4,9 +4,8 @@ import { ApiKeyDirectory } from "./api-keys/directory.ts";
 import type { AppEnv } from "./app-env.ts";
 import type { Config } from "./config.ts";
 import { crossOrigin } from "./cross-origin.ts";
-import { DatabaseUnavailableError } from "./db/availability.ts";
+import { DatabaseQueries, DatabaseUnavailableError } from "./db/availability.ts";
 import { ApiError, quote, writeError } from "./errors.ts";
-import { guardDatabase } from "./db/guarded-database.ts";
 import { logEvent } from "./log.ts";
 import { listRoute } from "./orders/list-route.ts";
 import { orderRoutes } from "./orders/routes.ts";
@@ -21,11 +20,13 @@ import { announceLifecycle } from "./version-lifecycle.ts";
 
 /** The whole service: every request under `/v1` is counted, authenticated and only then routed. */
 export function createApp(config: Config): Hono<AppEnv> {
+  const queries = new DatabaseQueries(config.databaseTimeoutMs);
+
   const directory = new ApiKeyDirectory({
     freshMs: config.apiKeyFreshMs,
     staleMs: config.apiKeyStaleMs,
     size: config.apiKeyCacheSize,
-    timeoutMs: config.databaseTimeoutMs,
+    queries,
   });
 
   const addresses = new AddressBudget(config.bans);
@@ -34,16 +35,15 @@ export function createApp(config: Config): Hono<AppEnv> {
 
   const v1 = new Hono<AppEnv>()
     .use(
-      guardDatabase(config),
       provideLimiter(config),
       announceQuota(addresses),
       announceLifecycle(config.lifecycle),
       crossOrigin(config.corsOrigins),
       authenticate(directory, addresses),
     )
-    .route("/store/orders", listRoute(config))
+    .route("/store/orders", listRoute(queries))
     .use(enforceLimits)
-    .route("/store/orders", orderRoutes(config));
+    .route("/store/orders", orderRoutes(queries));
 
   return new Hono<AppEnv>()
     .use(identifyRequest, observeRequests(config, database))

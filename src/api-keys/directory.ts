@@ -1,5 +1,5 @@
 import QuickLRU from "quick-lru";
-import { queryDatabase } from "../db/availability.ts";
+import type { DatabaseQueries } from "../db/availability.ts";
 import { BatchedQuery } from "../db/batched-query.ts";
 import type { FoundKey } from "./api-key.ts";
 import { keysByHash } from "./key-by-hash.ts";
@@ -42,19 +42,25 @@ export interface LookUp {
 export class ApiKeyDirectory {
   readonly #freshMs: number;
   readonly #staleMs: number;
-  readonly #timeoutMs: number;
+  readonly #queries: DatabaseQueries;
   readonly #known: QuickLRU<string, Entry>;
   /** Apart from the known keys, which a flood of invented ones must not push out. */
   readonly #unknown: QuickLRU<string, Entry>;
   readonly #lookUps: BatchedQuery<string, KeysByHash>;
   readonly #suspectLookUps: BatchedQuery<string, KeysByHash>;
-  #queries = 0;
+  #queryCount = 0;
 
-  constructor(options: { freshMs: number; staleMs: number; size: number; timeoutMs: number }) {
-    const { freshMs, staleMs, size, timeoutMs } = options;
+  constructor(options: {
+    freshMs: number;
+    staleMs: number;
+    size: number;
+    queries: DatabaseQueries;
+  }) {
+    const { freshMs, staleMs, size, queries } = options;
+    const { timeoutMs } = queries;
     this.#freshMs = freshMs;
     this.#staleMs = staleMs;
-    this.#timeoutMs = timeoutMs;
+    this.#queries = queries;
     this.#known = new QuickLRU({ maxSize: size });
     this.#unknown = new QuickLRU({ maxSize: size });
     this.#lookUps = new BatchedQuery({ concurrency: CONCURRENCY, timeoutMs });
@@ -112,10 +118,10 @@ export class ApiKeyDirectory {
 
   /** Queries may overtake each other: what a later one has read is never replaced by an earlier one. */
   async #query(database: D1Database, hashes: readonly string[]): Promise<KeysByHash> {
-    this.#queries += 1;
-    const query = this.#queries;
+    this.#queryCount += 1;
+    const query = this.#queryCount;
     const askedMs = Date.now();
-    const keys = await queryDatabase(this.#timeoutMs, () => keysByHash(database, hashes));
+    const keys = await this.#queries.run(() => keysByHash(database, hashes));
     for (const hash of hashes) {
       const stored = this.#known.peek(hash) ?? this.#unknown.peek(hash);
       if (stored !== undefined && stored.query > query) continue;

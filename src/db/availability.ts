@@ -1,5 +1,8 @@
 import pRetry from "p-retry";
+import { CircuitBreaker } from "../circuit-breaker.ts";
 import { withDeadline } from "../deadline.ts";
+
+const NAME = "database";
 
 /** The database could not be reached or did not answer in time. */
 export class DatabaseUnavailableError extends Error {
@@ -7,6 +10,13 @@ export class DatabaseUnavailableError extends Error {
 
   constructor(cause: unknown) {
     super("The database did not answer.", { cause });
+  }
+}
+
+/** The database was not asked, because a query has just timed out. */
+class PausedError extends Error {
+  constructor() {
+    super("Not asked, because a query has just timed out.");
   }
 }
 
@@ -21,25 +31,54 @@ const BUSY = /SQLITE_BUSY|SQLITE_LOCKED|database is locked|Failed to get session
  * Queries the database, and again after a pause while it is busy. A busy database has done nothing,
  * so writes may be repeated too.
  *
- * @param timeoutMs for all attempts together.
- * @param isRepeatable whether the query may be repeated after any passing error.
- * @throws {DatabaseUnavailableError} if the database does not answer in time or not at all.
+ * Spares those who share it from waiting, one after another, for a database that does not answer:
+ * after a query that has timed out, queries fail at once for a second, and then one probes.
  */
-export async function queryDatabase<T>(
-  timeoutMs: number,
-  query: () => Promise<T>,
-  { isRepeatable = false } = {},
-): Promise<T> {
-  const passes = (error: unknown) => (isRepeatable ? !isFinal(error) : BUSY.test(messages(error)));
-  const attempts = query().catch((error: unknown) => {
-    if (!passes(error)) throw error;
-    return repeat(query, error, { timeoutMs, passes });
-  });
-  try {
-    return await withDeadline(attempts, timeoutMs);
-  } catch (error) {
-    if (isFinal(error)) throw error;
-    throw new DatabaseUnavailableError(error);
+export class DatabaseQueries {
+  /** Time in milliseconds for all attempts of a query together. */
+  readonly timeoutMs: number;
+  readonly #breaker: CircuitBreaker;
+
+  constructor(timeoutMs: number) {
+    this.timeoutMs = timeoutMs;
+    this.#breaker = new CircuitBreaker({ size: 1, probeMs: timeoutMs });
+  }
+
+  /**
+   * @param isRepeatable whether the query may be repeated after any passing error.
+   * @throws {DatabaseUnavailableError} if the database does not answer in time or not at all.
+   */
+  async run<T>(query: () => Promise<T>, { isRepeatable = false } = {}): Promise<T> {
+    const ask = () => this.#ask(query);
+    const passes = (error: unknown) =>
+      isRepeatable
+        ? !isStatementFault(error) && !(error instanceof PausedError)
+        : BUSY.test(messages(error));
+    const attempts = ask().catch((error: unknown) => {
+      if (!passes(error)) throw error;
+      return repeat(ask, error, { timeoutMs: this.timeoutMs, passes });
+    });
+    try {
+      return await withDeadline(attempts, this.timeoutMs);
+    } catch (error) {
+      if (isStatementFault(error)) throw error;
+      throw new DatabaseUnavailableError(error);
+    }
+  }
+
+  async #ask<T>(query: () => Promise<T>): Promise<T> {
+    if (!this.#breaker.allows(NAME, Date.now())) throw new PausedError();
+    const answer = query();
+    // An error is an answer too.
+    const answered = answer.then(
+      () => this.#breaker.succeeded(NAME),
+      () => this.#breaker.succeeded(NAME),
+    );
+    await withDeadline(answered, this.timeoutMs).catch((error: unknown) => {
+      this.#breaker.failed(NAME, Date.now());
+      throw error;
+    });
+    return answer;
   }
 }
 
@@ -57,11 +96,6 @@ function repeat<T>(
     maxRetryTime: timeoutMs,
     shouldRetry: (context) => passes(context.error),
   });
-}
-
-/** Whether another attempt would fail too: a wrong statement, or a database that is left alone for now. */
-function isFinal(error: unknown): boolean {
-  return error instanceof DatabaseUnavailableError || isStatementFault(error);
 }
 
 function isStatementFault(error: unknown): boolean {

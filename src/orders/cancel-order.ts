@@ -1,4 +1,4 @@
-import { queryDatabase } from "../db/availability.ts";
+import type { DatabaseQueries } from "../db/availability.ts";
 
 /** What became of a request to cancel an order. */
 export type Cancellation = "cancelled" | "already_shipped" | "not_found";
@@ -18,13 +18,13 @@ const STATUS = "SELECT status FROM orders WHERE id = CAST(?1 AS INTEGER)";
 export async function cancelOrder(
   database: D1Database,
   id: bigint,
-  timeoutMs: number,
+  queries: DatabaseQueries,
 ): Promise<Cancellation> {
   const statements = [
     database.prepare(CANCEL).bind(String(id), Date.now()),
     database.prepare(STATUS).bind(String(id)),
   ];
-  const [cancelled, found] = await queryDatabase(timeoutMs, () =>
+  const [cancelled, found] = await queries.run(() =>
     database.batch<{ status: string }>(statements),
   );
   if (cancelled !== undefined && cancelled.results.length > 0) return "cancelled";

@@ -2,7 +2,7 @@ import { type Context, Hono } from "hono";
 import { createMiddleware } from "hono/factory";
 import expansion from "../../dist/wasm/expand-orders.wasm";
 import type { AppEnv } from "../app-env.ts";
-import type { Config } from "../config.ts";
+import type { DatabaseQueries } from "../db/availability.ts";
 import { logEvent } from "../log.ts";
 import { enforceLimits } from "../rate-limit/enforce-limits.ts";
 import { versionsIn } from "./if-none-match.ts";
@@ -24,8 +24,8 @@ interface ListEnv extends AppEnv {
 }
 
 /** `listOrders`. Enforces the limits itself, because it reads while the limiter decides. */
-export function listRoute({ databaseTimeoutMs }: Config) {
-  const lists = new OrderLists(databaseTimeoutMs, expander);
+export function listRoute(queries: DatabaseQueries) {
+  const lists = new OrderLists(queries, expander);
 
   /**
    * Begins to read while the limiter decides, so that the answer waits for the slower of the two and

@@ -1,4 +1,4 @@
-import { queryDatabase } from "../db/availability.ts";
+import type { DatabaseQueries } from "../db/availability.ts";
 import { BatchedQuery } from "../db/batched-query.ts";
 import { ApiError } from "../errors.ts";
 import { listStream, StalledReaderError } from "./list-stream.ts";
@@ -85,7 +85,7 @@ export interface OrderList {
  * or segment is only ever read again.
  */
 export class OrderLists {
-  readonly #timeoutMs: number;
+  readonly #queries: DatabaseQueries;
   readonly #expander: OrderExpander;
   readonly #openCache: () => Promise<CacheStore>;
   readonly #sizes: ListSizes;
@@ -94,9 +94,8 @@ export class OrderLists {
   readonly #memory: SegmentMemory;
   #manifest: Manifest | null = null;
 
-  /** @param timeoutMs time in milliseconds within which a query settles. */
   constructor(
-    timeoutMs: number,
+    queries: DatabaseQueries,
     expander: OrderExpander,
     {
       openCache = openSegmentCache,
@@ -108,12 +107,15 @@ export class OrderLists {
       readonly sizes?: Partial<ListSizes>;
     } = {},
   ) {
-    this.#timeoutMs = timeoutMs;
+    this.#queries = queries;
     this.#expander = expander;
     this.#openCache = openCache;
     this.#memory = memory;
     this.#sizes = { ...DEFAULT_SIZES, ...sizes };
-    this.#snapshots = new BatchedQuery({ concurrency: this.#sizes.concurrency, timeoutMs });
+    this.#snapshots = new BatchedQuery({
+      concurrency: this.#sizes.concurrency,
+      timeoutMs: queries.timeoutMs,
+    });
     this.#underWay = new ListsUnderWay(this.#sizes.underWayBytes, this.#sizes.stallMs);
   }
 
@@ -158,7 +160,7 @@ export class OrderLists {
     };
     const { database } = request;
     const read = () => readSnapshot(database, possessions);
-    const { version, manifest, texts } = await queryDatabase(this.#timeoutMs, read);
+    const { version, manifest, texts } = await this.#queries.run(read);
     if (manifest !== null) this.#keep(manifest, texts, request);
     return { version, manifest: manifest ?? (held?.version === version ? held : null), texts };
   }
@@ -191,7 +193,7 @@ export class OrderLists {
     if (reservation === null) throw refusal(request, "order_lists_too_many");
     const source = new SegmentSource({
       database: request.database,
-      timeoutMs: this.#timeoutMs,
+      queries: this.#queries,
       memory: this.#memory,
       cache: this.#cacheFor(request),
       texts,

@@ -1,13 +1,13 @@
 import { Hono } from "hono";
 import type { AppEnv } from "../app-env.ts";
-import type { Config } from "../config.ts";
+import type { DatabaseQueries } from "../db/availability.ts";
 import { ApiError, quote } from "../errors.ts";
 import { methodNotAllowed } from "../method-not-allowed.ts";
 import { cancelOrder } from "./cancel-order.ts";
 import { parseInt64 } from "./int64.ts";
 
 /** `cancelOrder`, and the methods that the paths of orders do not have. */
-export function orderRoutes({ databaseTimeoutMs }: Config) {
+export function orderRoutes(queries: DatabaseQueries) {
   return new Hono<AppEnv>()
     .all("/", methodNotAllowed("GET, HEAD"))
     .delete("/:orderId", async (c) => {
@@ -19,7 +19,7 @@ export function orderRoutes({ databaseTimeoutMs }: Config) {
           `No order has the id ${quote(text)}: an orderId is an int64 in decimal, such as 42.`,
         );
       }
-      const result = await cancelOrder(c.env.DB, id, databaseTimeoutMs);
+      const result = await cancelOrder(c.env.DB, id, queries);
       switch (result) {
         case "cancelled":
           return c.body(null, 204);

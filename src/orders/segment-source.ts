@@ -1,4 +1,4 @@
-import { queryDatabase } from "../db/availability.ts";
+import type { DatabaseQueries } from "../db/availability.ts";
 import type { Segment } from "./manifest.ts";
 import type { SegmentCache } from "./segment-cache.ts";
 import type { SegmentMemory } from "./segment-memory.ts";
@@ -17,7 +17,7 @@ export class ListMovedError extends Error {
 /** The orders of segments for one list: from memory, else from the cache, else from the database. */
 export class SegmentSource {
   readonly #database: Pick<D1Database, "withSession">;
-  readonly #timeoutMs: number;
+  readonly #queries: DatabaseQueries;
   readonly #memory: SegmentMemory;
   readonly #cache: SegmentCache;
   /** Read with the manifest, but not kept in memory. */
@@ -26,14 +26,14 @@ export class SegmentSource {
 
   constructor(options: {
     readonly database: Pick<D1Database, "withSession">;
-    readonly timeoutMs: number;
+    readonly queries: DatabaseQueries;
     readonly memory: SegmentMemory;
     readonly cache: SegmentCache;
     /** What was read with the manifest. */
     readonly texts: SegmentTexts;
   }) {
     this.#database = options.database;
-    this.#timeoutMs = options.timeoutMs;
+    this.#queries = options.queries;
     this.#memory = options.memory;
     this.#cache = options.cache;
     const { memory, texts } = options;
@@ -93,7 +93,7 @@ export class SegmentSource {
   #fromDatabase(segments: readonly Segment[]): Promise<SegmentTexts> {
     // Begins at the primary, so that no replica is older than the manifest.
     const session = (this.#session ??= this.#database.withSession("first-primary"));
-    return queryDatabase(this.#timeoutMs, () => readSegments(session, segments), {
+    return this.#queries.run(() => readSegments(session, segments), {
       isRepeatable: true,
     });
   }

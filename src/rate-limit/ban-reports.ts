@@ -1,5 +1,5 @@
 import * as z from "zod/mini";
-import { queryDatabase } from "../db/availability.ts";
+import { DatabaseQueries } from "../db/availability.ts";
 import { logEvent } from "../log.ts";
 
 const unreportedBanSchema = z.object({
@@ -58,7 +58,7 @@ export class BanReports {
       const { beganMs, untilMs, number, resets } = ban;
       const insert = database.prepare(INSERT).bind(this.#keyId, beganMs, untilMs, number, resets);
       try {
-        await queryDatabase(timeoutMs, () => insert.run());
+        await new DatabaseQueries(timeoutMs).run(() => insert.run());
       } catch (error) {
         logEvent({ event: "ban_unreported", keyId: this.#keyId, error });
         return false;

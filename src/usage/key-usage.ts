@@ -1,5 +1,5 @@
 import { drizzle } from "drizzle-orm/d1";
-import { queryDatabase } from "../db/availability.ts";
+import { DatabaseQueries } from "../db/availability.ts";
 import { logEvent } from "../log.ts";
 import type { Decision } from "../rate-limit/decision.ts";
 import { type Consequences, countUsage, type Usage, usageEndMs, usageToKeep } from "./day-usage.ts";
@@ -54,7 +54,7 @@ export class KeyUsage {
     try {
       if (keyId === null) throw new Error("The usage does not say which key it is of.");
       const database = drizzle(d1);
-      await queryDatabase(timeoutMs, () => reportUsage(database, keyId, usage, now));
+      await new DatabaseQueries(timeoutMs).run(() => reportUsage(database, keyId, usage, now));
     } catch (error) {
       logEvent({ event: "usage_unreported", keyId, error });
       return false;

@@ -3,20 +3,20 @@ import { beforeEach, describe, expect, test } from "vitest";
 import type { ApiKey } from "../../src/api-keys/api-key.ts";
 import { ApiKeyDirectory } from "../../src/api-keys/directory.ts";
 import { generateKey, hashKey } from "../../src/api-keys/key.ts";
-import { DatabaseUnavailableError } from "../../src/db/availability.ts";
+import { DatabaseQueries, DatabaseUnavailableError } from "../../src/db/availability.ts";
 import { createApiKey, rotate, updateApiKey } from "../fixtures/api-key-fixture.ts";
 import { advanceClock, stopClock } from "../fixtures/clock.ts";
 import { type DatabaseLine, databaseLine } from "../fixtures/database-double.ts";
 import { settle, startService } from "../fixtures/service.ts";
 
-const OPTIONS = { freshMs: 10_000, staleMs: 25_000, size: 4, timeoutMs: 1_000 };
+const OPTIONS = { freshMs: 10_000, staleMs: 25_000, size: 4 };
 
 let line: DatabaseLine;
 let directory: ApiKeyDirectory;
 
 beforeEach(() => {
   line = databaseLine(env.DB);
-  directory = new ApiKeyDirectory(OPTIONS);
+  directory = new ApiKeyDirectory({ ...OPTIONS, queries: new DatabaseQueries(1_000) });
 });
 
 const inBackground: Promise<unknown>[] = [];

@@ -1,5 +1,6 @@
 import type { SQLInputValue } from "node:sqlite";
 import { afterEach, beforeEach, expect, test } from "vitest";
+import { DatabaseQueries } from "../../src/db/availability.ts";
 import { type ListRequest, OrderLists } from "../../src/orders/order-lists.ts";
 import { SegmentMemory } from "../../src/orders/segment-memory.ts";
 import { readSegments } from "../../src/orders/segment-query.ts";
@@ -25,7 +26,7 @@ test("what a list sends to the database does not grow with the changes before it
     log: () => undefined,
     waitUntil: (promise) => void promise.catch(() => undefined),
   };
-  const lists = new OrderLists(1_000, expander);
+  const lists = new OrderLists(new DatabaseQueries(1_000), expander);
   for (let id = 1; id <= 50; id += 1) {
     database.exec(`INSERT OR REPLACE INTO orders (id) VALUES (1)`);
     lists.answer(await lists.read(request), request);
