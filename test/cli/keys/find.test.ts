@@ -115,3 +115,13 @@ describe("the last four characters", () => {
     await expect(write(zoo.key.slice(-5))).rejects.toThrow("last_four_is_no_more_of_the_key");
   });
 });
+
+it.each(["show", "revoke", "reset", "usage"])(
+  "a key instead of an id is not repeated by keys %s",
+  async (command) => {
+    const { status, stdout, stderr } = await keys.run(command, zoo.key);
+    expect({ status, stdout }).toEqual({ status: 1, stdout: "" });
+    expect(stderr).toContain("standard input");
+    expect(stderr).not.toContain(zoo.key.slice(5, 15));
+  },
+);
