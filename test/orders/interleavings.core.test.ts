@@ -10,7 +10,7 @@ import {
 } from "./isolates/world.ts";
 
 const database = openOrderDatabase();
-const RUNS = 1_000;
+const RUNS = 2_000;
 
 beforeEach(() => void vi.useFakeTimers({ toFake: ["Date", "setTimeout", "clearTimeout"] }));
 afterEach(() => void vi.useRealTimers());
@@ -64,6 +64,7 @@ const history = fc.record({
     { minLength: 1, maxLength: 3 },
   ),
   isolates: fc.integer({ min: 1, max: 2 }),
+  concurrency: fc.integer({ min: 1, max: 2 }),
   queryFaults: fc.oneof(fc.constant([]), fc.array(queryFault, { maxLength: 20 })),
   cacheFaults: fc.oneof(fc.constant([]), fc.array(cacheFault, { maxLength: 20 })),
   hasCache: fc.boolean(),

@@ -5,33 +5,57 @@ import { type ListRequest, OrderLists } from "../../src/orders/order-lists.ts";
 import { SegmentMemory } from "../../src/orders/segment-memory.ts";
 import { readSegments } from "../../src/orders/segment-query.ts";
 import { Shorthand } from "../../src/orders/shorthand.ts";
-import { openOrderDatabase } from "./isolates/order-database.ts";
+import { openOrderDatabase, versionOf } from "./isolates/order-database.ts";
 import { expander } from "./isolates/world.ts";
 
 let database: ReturnType<typeof openOrderDatabase>;
 beforeEach(() => void (database = openOrderDatabase()));
 afterEach(() => database.close());
 
-test("what a list sends to the database does not grow with the changes before it", async () => {
-  const sent: number[] = [];
+/** The database as the service sees it. @param see what was sent. */
+function seenThrough(see: (sql: string, values: SQLInputValue[]) => void): D1Database {
   const all = (sql: string, values: SQLInputValue[]) => {
-    sent.push(values.join().length);
+    see(sql, values);
     return Promise.resolve({ results: database.prepare(sql).all(...values) });
   };
-  const d1 = { prepare: (sql: string) => ({ bind: (...v: []) => ({ all: () => all(sql, v) }) }) };
-  const request: ListRequest = {
-    database: d1 as unknown as D1Database,
-    knownVersions: [],
-    isHead: false,
-    log: () => undefined,
-    waitUntil: (promise) => void promise.catch(() => undefined),
-  };
+  const prepare = (sql: string) => ({ bind: (...v: []) => ({ all: () => all(sql, v) }) });
+  return { prepare } as unknown as D1Database;
+}
+
+const requestOf = (d1: D1Database): ListRequest => ({
+  database: d1,
+  knownVersions: [],
+  isHead: false,
+  log: () => undefined,
+  waitUntil: (promise) => void promise.catch(() => undefined),
+});
+
+test("what a list sends to the database does not grow with the changes before it", async () => {
+  const sent: number[] = [];
+  const request = requestOf(
+    seenThrough((_, values) => sent.push(values.map(String).join().length)),
+  );
   const lists = new OrderLists(new DatabaseQueries(1_000), expander);
-  for (let id = 1; id <= 50; id += 1) {
-    database.exec(`INSERT OR REPLACE INTO orders (id) VALUES (1)`);
+  for (let n = 1; n <= 50; n += 1) {
+    database.exec("INSERT OR REPLACE INTO orders (id) VALUES (1)");
     lists.answer(await lists.read(request), request);
   }
   expect(sent.at(-1)).toBe(sent[1]);
+});
+
+test("requests that share a query are answered each by what it knows", async () => {
+  let queries = 0;
+  const request = requestOf(seenThrough(() => (queries += 1)));
+  const sizes = { concurrency: 1 };
+  const lists = new OrderLists(new DatabaseQueries(1_000), expander, { sizes });
+  const requests = [
+    { ...request, isHead: true },
+    { ...request, knownVersions: [versionOf(database)] },
+    { ...request, knownVersions: ["invented"] },
+  ];
+  const answers = requests.map(async (one) => lists.answer(await lists.read(one), one).body);
+  expect(await Promise.all(answers)).toStrictEqual([null, null, "[]"]);
+  expect(queries).toBe(2);
 });
 
 test("segments without orders take room in memory too", () => {
@@ -48,12 +72,10 @@ test("segments without orders take room in memory too", () => {
 test("reading a few segments steps over no other one, whatever statistics say", async () => {
   for (let id = 1; id <= 40; id += 1) database.exec(`INSERT INTO orders (id) VALUES (${id})`);
   database.exec("ANALYZE");
-  let plan: unknown[] = [];
-  const all = (sql: string, values: SQLInputValue[]) => {
-    plan = database.prepare(`EXPLAIN QUERY PLAN ${sql}`).all(...values);
-    return Promise.resolve({ results: [] });
-  };
-  const d1 = { prepare: (sql: string) => ({ bind: (...v: []) => ({ all: () => all(sql, v) }) }) };
-  await readSegments(d1 as unknown as D1Database, [{ firstId: "1", version: "v", count: 1 }]);
-  expect(JSON.stringify(plan)).toMatch(/SEARCH segment USING INTEGER PRIMARY KEY/);
+  let plan = "";
+  const d1 = seenThrough((sql, values) => {
+    plan = JSON.stringify(database.prepare(`EXPLAIN QUERY PLAN ${sql}`).all(...values));
+  });
+  await readSegments(d1, [{ firstId: "1", version: "v", count: 1 }]);
+  expect(plan).toMatch(/SEARCH segment USING INTEGER PRIMARY KEY/);
 });

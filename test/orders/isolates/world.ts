@@ -54,6 +54,8 @@ export interface WorldOptions {
   readonly scheduler: Scheduler;
   readonly database: DatabaseSync;
   readonly isolates: number;
+  /** Snapshot queries that an isolate runs at once. */
+  readonly concurrency: number;
   readonly queryFaults: readonly QueryFault[];
   readonly cacheFaults: readonly CacheFault[];
   /** Whether there is a cache at all. */
@@ -88,7 +90,7 @@ export class World {
           openCache: () => this.#openCache(),
           memory: new SegmentMemory(options.memoryBytes, options.memoryBytes / 4),
           sizes: {
-            concurrency: 2,
+            concurrency: options.concurrency,
             missingWithManifest: 2,
             groupSegments: 2,
             sliceBytes: 20,
