@@ -75,6 +75,8 @@ export interface Decided extends Outcome {
 
 /** How far a refused key is from a ban. */
 export interface StrikeForecast {
+  /** Unix time in milliseconds at which the wait began. */
+  readonly waitedSinceMs: number;
   /** Unix time in milliseconds from which a refusal is a strike. */
   readonly countFromMs: number;
   /** How many strikes lead to a ban, at the most: at least 1. */
@@ -256,7 +258,7 @@ function refuse(
   nowMs: number,
   refusedElsewhereMs: readonly number[],
 ): Decided {
-  const waitedSinceMs = begun.wait?.startedMs ?? Infinity;
+  const waitedSinceMs = begun.wait?.startedMs ?? fullSinceMs(begun, nowMs);
   // Those were refused under the policy of that time, which may be an older one.
   const told = refusedElsewhereMs
     .filter((refusedMs) => refusedMs >= waitedSinceMs)
@@ -267,6 +269,19 @@ function refuse(
   const before = { ...told, record: recordUnder(told.record, policy) };
   const refused = countRefusal(before, policy, banPolicy, nowMs);
   return { ...refused, decision: refusal(refused.record, policy, banPolicy, nowMs) };
+}
+
+/**
+ * The earliest time at which a wait can have begun that an eviction made the object forget: when the
+ * full window opened. An idle object is evicted within the grace of a ban, so isolates tell it of the wait.
+ */
+function fullSinceMs({ minute, day, limits }: LimiterRecord, nowMs: number): number {
+  const isFull = (name: WindowName, window: Window | null, limit: number) =>
+    window !== null && windowAt(name, window, nowMs).count >= limit;
+  return Math.min(
+    isFull("minute", minute, limits.perMinute) ? (minute?.openedMs ?? Infinity) : Infinity,
+    isFull("day", day, limits.perDay) ? (day?.openedMs ?? Infinity) : Infinity,
+  );
 }
 
 function refusal(
@@ -318,6 +333,7 @@ function forecast(
   nowMs: number,
 ): StrikeForecast {
   return {
+    waitedSinceMs: wait?.startedMs ?? nowMs,
     countFromMs: (wait?.startedMs ?? nowMs) + banPolicy.graceMs,
     left: strikesToBan(banPolicy, limits.perMinute) - (wait?.strikes ?? 0),
   };

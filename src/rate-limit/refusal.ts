@@ -82,9 +82,15 @@ export class Refusal {
     return quotaLater(this.#decision, this.#objectMs(nowMs));
   }
 
-  /** The refusals that the object has not heard of, as they are at `nowMs`. They are told once. */
+  /**
+   * The refusals that the object has not heard of, as they are at `nowMs`. They are told once. Before
+   * them comes the one that began the wait: an object that was evicted meanwhile has forgotten it.
+   */
   takeUnreported(nowMs: number): UnreportedRefusals {
-    const agesMs = this.#unreportedMs.map((refusedMs) => Math.max(0, nowMs - refusedMs));
+    const { strikes } = this.#decision;
+    const waitedMs = strikes === null ? [] : [this.#objectMs(nowMs) - strikes.waitedSinceMs];
+    const unreportedMs = this.#unreportedMs.map((refusedMs) => nowMs - refusedMs);
+    const agesMs = [...waitedMs, ...unreportedMs].map((ageMs) => Math.max(0, ageMs));
     const count = this.#unreportedCount;
     this.#unreportedMs = [];
     this.#unreportedCount = 0;

@@ -52,8 +52,8 @@ export class StoreFolder {
 
 function parse(outcome: Outcome): unknown {
   const { status, stdout, stderr } = outcome;
-  if (status !== 0 || withoutProgress(outcome) !== "")
-    throw new Error(`status ${status}: ${stderr}`);
+  const told = withoutProgress(outcome).replace(/^warning: .*\n/gm, "");
+  if (status !== 0 || told !== "") throw new Error(`status ${status}: ${stderr}`);
   if (!/^.+\n$/.test(stdout)) throw new Error(`not one line of JSON: ${stdout}`);
   return JSON.parse(stdout);
 }

@@ -67,7 +67,13 @@ describe("drizzle over the remote database", () => {
 
   it("inserts, selects and updates with hostile text unharmed", async () => {
     await staging.orm.insert(apiKeys).values(key);
-    const unset = { perMinute: null, perDay: null, expiresAt: null, revokedAt: null };
+    const unset = {
+      perMinute: null,
+      perDay: null,
+      expiresAt: null,
+      revokedAt: null,
+      lastFour: null,
+    };
     const record = { ...key, ...unset, revision: 0, resets: 0 };
     expect(await staging.orm.select().from(apiKeys)).toEqual([record]);
 

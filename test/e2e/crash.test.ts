@@ -58,7 +58,9 @@ afterAll(async () => {
 
 /** @returns the end of the ban. */
 async function banFreeKey(): Promise<string | null> {
-  for (let requests = 0; requests < 5_000; requests += 1) {
+  // The grace of ten seconds, the strikes, and a slow machine.
+  const deadline = performance.now() + 50_000;
+  while (performance.now() < deadline) {
     const response = await service.list(keys.free);
     if ((await response.text()).includes("api_key_banned")) {
       return response.headers.get("X-RateLimit-Reset");

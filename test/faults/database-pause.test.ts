@@ -1,9 +1,4 @@
-import type { Context } from "hono";
 import { beforeEach, expect, test, vi } from "vitest";
-import type { AppEnv } from "../../src/app-env.ts";
-import { parseConfig } from "../../src/config.ts";
-import { DatabaseUnavailableError, queryDatabase } from "../../src/db/availability.ts";
-import { guardDatabase } from "../../src/db/guarded-database.ts";
 import { expectError, quotaOf } from "../fixtures/answer.ts";
 import { createEnterpriseKey } from "../fixtures/api-key-fixture.ts";
 import { advanceClock, stopClock } from "../fixtures/clock.ts";
@@ -49,22 +44,6 @@ test("after a query that timed out, requests fail at once for a second, and then
   await expectAtOnce(cancelOrder());
   await expectError(await probe, 503, "service_unavailable");
   expect(line.script.calls).toBe(calls + 1);
-});
-
-test("meanwhile not even a query that may be repeated is", async () => {
-  const c = { env: { DB: line.database } } as unknown as Context<AppEnv>;
-  await guardDatabase(parseConfig({ DATABASE_TIMEOUT_MS: "50" }))(c, async () => undefined);
-  line.script.always(HANG);
-  let attempts = 0;
-  const query = () => {
-    attempts += 1;
-    return c.env.DB.prepare("SELECT 1").run();
-  };
-  const ask = () => queryDatabase(400, query, { isRepeatable: true });
-  await expect(ask()).rejects.toThrow(DatabaseUnavailableError);
-  attempts = 0;
-  await expect(ask()).rejects.toThrow(DatabaseUnavailableError);
-  expect(attempts).toBe(1);
 });
 
 test("a probe that succeeds lets everybody through", async () => {

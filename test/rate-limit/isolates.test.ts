@@ -25,6 +25,9 @@ describe("refusals repeated by isolates (contract, sections 4 and 5)", () => {
     expect(isolate.request().banned).toBe(true);
   });
 
+  /** Durable Objects can be evicted after this time without a request. */
+  const IDLE_MS = 10_000;
+
   const spreads = [1, 2, 4, 8, 16].flatMap((count) =>
     [3, 5, 50].map((rate) => [rate, count] as const),
   );
@@ -36,6 +39,14 @@ describe("refusals repeated by isolates (contract, sections 4 and 5)", () => {
     },
   );
 
+  test.for(spreads)(
+    "and an object that is evicted whenever it is idle: %i/s, %i isolates",
+    ([rate, count]) => {
+      const isolates = new Isolates(keyPolicy(60, 1_000), count, { idleMs: IDLE_MS });
+      expect(run(isolates, [loops(rate)], MINUTE_MS).bannedAfterMs).not.toBeNull();
+    },
+  );
+
   test.for([1, 3, 30])("a client that backs off is not banned through %i isolates", (count) => {
     for (const jitter of [true, false]) {
       for (const [perMinute, perDay] of [
@@ -43,7 +54,8 @@ describe("refusals repeated by isolates (contract, sections 4 and 5)", () => {
         [1, 1],
         [1, 1_000_000],
       ] as const) {
-        const isolates = new Isolates(keyPolicy(perMinute, perDay), count);
+        const idleMs = jitter ? IDLE_MS : Infinity;
+        const isolates = new Isolates(keyPolicy(perMinute, perDay), count, { idleMs });
         const client = backsOff(
           { firstMs: 100, capMs: 5_000, jitter, paceMs: 20 },
           seededRandom(count),
@@ -57,7 +69,10 @@ describe("refusals repeated by isolates (contract, sections 4 and 5)", () => {
     for (let seed = 1; seed <= 100; seed++) {
       const random = seededRandom(seed);
       const perMinute = 1 + Math.floor(random() * 90);
-      const isolates = new Isolates(keyPolicy(perMinute, 1_000_000), 1 + (seed % 20), seed);
+      const isolates = new Isolates(keyPolicy(perMinute, 1_000_000), 1 + (seed % 20), {
+        seed,
+        idleMs: seed % 2 === 0 ? IDLE_MS : Infinity,
+      });
       const worker = () =>
         waitsForRetryAfter(
           () => 10 + Math.round(random() * 1_490),

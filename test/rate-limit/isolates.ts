@@ -7,9 +7,13 @@ import { seededRandom } from "./traffic.ts";
 export class Isolates extends SimulatedLimiter {
   readonly #refusals: (Refusal | undefined)[];
   readonly #random: () => number;
+  readonly #idleMs: number;
+  #askedMs = 0;
 
-  constructor(policy: QuotaPolicy, count: number, seed = 1) {
+  /** @param idleMs the object is evicted after this time without a call, in milliseconds. */
+  constructor(policy: QuotaPolicy, count: number, { seed = 1, idleMs = Infinity } = {}) {
     super(policy);
+    this.#idleMs = idleMs;
     this.#refusals = Array.from({ length: count }, () => undefined);
     this.#random = seededRandom(seed);
   }
@@ -21,6 +25,8 @@ export class Isolates extends SimulatedLimiter {
     const repeated = standing?.repeat(this.nowMs);
     if (repeated != null) return repeated;
 
+    if (this.nowMs - this.#askedMs >= this.#idleMs) this.restart();
+    this.#askedMs = this.nowMs;
     const { agesMs } = refusal?.takeUnreported(this.nowMs) ?? { agesMs: [] };
     const refusedMs = agesMs.map((ageMs) => this.nowMs - ageMs);
     const { record, decision } = decide(this.record, this.policy, this.bans, this.nowMs, refusedMs);

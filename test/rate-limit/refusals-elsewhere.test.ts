@@ -86,7 +86,11 @@ describe("the forecast of a ban", () => {
   test("is given with a refusal that may lead to one, and with no other answer", () => {
     const limiter = new SimulatedLimiter(keyPolicy(60, 1_000));
     expect(limiter.requests(60).every(({ strikes }) => strikes === null)).toBe(true);
-    expect(limiter.request().strikes).toEqual({ countFromMs: START_MS + 10_000, left: 60 });
+    expect(limiter.request().strikes).toEqual({
+      waitedSinceMs: START_MS,
+      countFromMs: START_MS + 10_000,
+      left: 60,
+    });
     expect(limiter.advance(10_000).request().strikes?.left).toBe(59);
     expect(limiter.requests(59).at(-1)).toMatchObject({ banned: true, strikes: null });
 

@@ -41,7 +41,8 @@ export function testLimits(reference: ReferencePage): void {
     await expect
       .poll(() => codeOf(reference.origin, key), {
         interval: 5,
-        timeout: 20_000,
+        // Ten seconds of grace come before the first strike.
+        timeout: 45_000,
       })
       .toBe("api_key_banned");
     await page.getByRole("button", { name: "List orders" }).click();
