@@ -58,5 +58,7 @@ describe("a store that is served", { timeout: 120_000 }, () => {
     expect(loser.stderr).toContain(`process ${winner.pid} already serves`);
     expect(loser.stderr).toContain(`on port ${winner.port};`);
     await expect.poll(() => winner.stdout, { timeout: 60_000 }).toContain("Serving on");
+    // First: the end of the other one waits until nothing on the store is left.
+    await winner.end("SIGKILL");
   });
 });
