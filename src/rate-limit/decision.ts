@@ -258,10 +258,13 @@ function refuse(
   nowMs: number,
   refusedElsewhereMs: readonly number[],
 ): Decided {
-  const waitedSinceMs = begun.wait?.startedMs ?? fullSinceMs(begun, nowMs);
+  const { wait } = begun;
+  const fullMs = fullSinceMs(begun, nowMs);
   // Those were refused under the policy of that time, which may be an older one.
   const told = refusedElsewhereMs
-    .filter((refusedMs) => refusedMs >= waitedSinceMs)
+    .filter((refusedMs) =>
+      wait === null ? refusedMs >= fullMs : isStrike(wait, banPolicy, refusedMs),
+    )
     .reduce<Outcome>(
       (before, refusedMs) => countRefusal(before, policy, banPolicy, Math.min(refusedMs, nowMs)),
       { record: begun, strikes: 0, bans: 0 },
