@@ -88,8 +88,9 @@ export class Refusal {
    */
   takeUnreported(nowMs: number): UnreportedRefusals {
     const { strikes } = this.#decision;
-    // Without a grace every refusal is a strike, which must not be told twice.
-    const hasGrace = strikes !== null && strikes.countFromMs > strikes.waitedSinceMs;
+    // Without a grace every refusal is a strike, which must not be told twice. The object of an
+    // earlier version says nothing of strikes.
+    const hasGrace = strikes != null && strikes.countFromMs > strikes.waitedSinceMs;
     const waitedMs = hasGrace ? [this.#objectMs(nowMs) - strikes.waitedSinceMs] : [];
     const unreportedMs = this.#unreportedMs.map((refusedMs) => nowMs - refusedMs);
     const agesMs = [...waitedMs, ...unreportedMs].map((ageMs) => Math.max(0, ageMs));
