@@ -58,7 +58,7 @@ export const LIST_SIZES = {
   /** The segments that each further query reads. */
   groupSegments: 4,
   /** A list calls the data centre's cache this often at most. */
-  cacheCalls: 2_000,
+  cacheCalls: 800,
   /** The service answers a longer list with 503. */
   maxSegments: 3_600,
   /** The memory for lists under way in an isolate. The service answers more lists with 503. */
