@@ -125,7 +125,7 @@ export async function playAll(world: World, cast: Cast): Promise<void> {
   });
   const guesses = Array.from({ length: GUESSERS }, (_, index) => {
     const address = `203.0.113.${index + 1}`;
-    return guessing(world, address, world.subject(`guessing from ${address}`, false));
+    return guessing(world, address);
   });
   await Promise.all([...playing, ...guesses]);
 }

@@ -76,9 +76,19 @@ export async function hammering(
   }
 }
 
-/** Tries invented keys, old ones and none, from one address. */
-export async function guessing(world: World, address: string, subject: Subject): Promise<void> {
+/**
+ * Tries invented keys, old ones and none, from one address. The budget of an address lives in the
+ * memory of the service, so another subject is judged after each kill.
+ */
+export async function guessing(world: World, address: string): Promise<void> {
+  let { kills } = world.service;
+  let subject = world.subject(`guessing from ${address}`, false);
   for (let sent = 0; world.goesOn(sent); sent++) {
+    await world.service.url;
+    if (world.service.kills !== kills) {
+      ({ kills } = world.service);
+      subject = world.subject(`guessing from ${address}`, false);
+    }
     const chance = world.draw();
     const key = chance < 0.4 ? { key: generateKey() } : chance < 0.7 ? { key: "sord_guess" } : {};
     const answer: Answer | null = await world.send(subject, { ...key, address });
