@@ -118,7 +118,9 @@ BEGIN
       WHERE id BETWEEN order_segments.first_id AND ifnull(
         (SELECT min(later.first_id) - 1 FROM order_segments AS later WHERE later.first_id > order_segments.first_id),
         9223372036854775807))
-  WHERE first_id IN (NEW.first_id, (SELECT min(first_id) FROM order_segments WHERE first_id > NEW.first_id));
+  WHERE first_id IN (NEW.first_id, (SELECT min(first_id) FROM order_segments WHERE first_id > NEW.first_id))
+    -- Without a new segment, the next one is left alone.
+    AND (first_id = NEW.first_id OR count = 0);
 END;
 --> statement-breakpoint
 -- The segment before takes over its part of the id line, in which there is no order.

@@ -1,37 +1,21 @@
-import type { Segment } from "./manifest.ts";
 import type { OrderExpander } from "./order-expander.ts";
 import type { Shorthand } from "./shorthand.ts";
 
-/** Returns the orders of segments, in the same order. */
-export interface SegmentReader {
-  read(segments: readonly Segment[]): Promise<Shorthand[]>;
-}
-
 /**
- * The list of orders as a JSON array in pieces. Reads the next group of segments while the one
- * before is sent. The closing bracket comes only after every order, so that a list that breaks off
- * does not parse, however the connection ends.
+ * The list of orders as a JSON array in pieces. The closing bracket comes only after every order, so
+ * that a list that breaks off does not parse, however the connection ends.
+ *
+ * @param groups the orders of segments, in order.
+ * @param sliceBytes the shorthand that is expanded at once.
  */
 export async function* listText(
-  segments: readonly Segment[],
-  reader: SegmentReader,
+  groups: AsyncIterable<readonly Shorthand[]>,
   expander: OrderExpander,
-  { groupSegments, sliceBytes }: { readonly groupSegments: number; readonly sliceBytes: number },
+  sliceBytes: number,
 ): AsyncGenerator<Uint8Array, void> {
-  // The first segment alone, for an early first byte.
-  const groups = [segments.slice(0, 1)];
-  for (let start = 1; start < segments.length; start += groupSegments) {
-    groups.push(segments.slice(start, start + groupSegments));
-  }
   let opening: "[" | "," = "[";
-  let upcoming = reader.read(groups[0] ?? []);
-  for (const next of [...groups.slice(1), null]) {
-    const shorthands = await upcoming;
-    if (next !== null) {
-      upcoming = pause().then(() => reader.read(next));
-      upcoming.catch(() => undefined); // Thrown when awaited, unless the reader leaves first.
-    }
-    for (let shorthand = shorthands.shift(); shorthand; shorthand = shorthands.shift()) {
+  for await (const shorthands of groups) {
+    for (const shorthand of shorthands) {
       for (let start = 0; start < shorthand.length;) {
         const end = shorthand.sliceEnd(start, sliceBytes);
         yield expander.expand(shorthand, start, end, { opening, closing: "" });
@@ -41,9 +25,4 @@ export async function* listText(
     }
   }
   yield new TextEncoder().encode(opening === "[" ? "[]" : "]");
-}
-
-/** A local D1 runs on the same thread: queued output is flushed first, and other requests continue. */
-function pause(): Promise<void> {
-  return new Promise((resolve) => void setTimeout(resolve, 0));
 }

@@ -50,7 +50,7 @@ export class OrderExpander {
    * @param end the end of an order, as `sliceEnd` returns it.
    */
   expand(
-    { bytes }: Shorthand,
+    { text }: Shorthand,
     start: number,
     end: number,
     { opening, closing }: ArrayEnds,
@@ -59,10 +59,10 @@ export class OrderExpander {
     const jsonAt = shorthandEnd + SLACK_BYTES;
     const maxJsonBytes = FIRST_PIECE.length + (end - start) * MAX_GROWTH;
     const memory = this.#memory(jsonAt + maxJsonBytes + SLACK_BYTES);
-    const write = (text: string, at: number) =>
-      at + encoder.encodeInto(text, memory.subarray(at)).written;
+    const write = (ascii: string, at: number) =>
+      at + encoder.encodeInto(ascii, memory.subarray(at)).written;
 
-    memory.set(bytes.subarray(start, end), SHORTHAND_AT);
+    write(text.slice(start, end), SHORTHAND_AT);
     // The expansion looks at the byte after the last letter.
     memory[shorthandEnd] = 0;
     const ordersAt = write(opening + FIRST_PIECE, jsonAt);

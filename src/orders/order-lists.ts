@@ -18,9 +18,9 @@ export interface ListSizes {
   readonly concurrency: number;
   /** If at most this many segments are missing, they are read in one transaction with the manifest. */
   readonly missingWithManifest: number;
-  /** Segments that a list reads in one query. */
+  /** Segments that a list reads in one query, and keeps in one entry of the cache. */
   readonly groupSegments: number;
-  /** The shorthand that is expanded at once, of some 2,000 orders: small, so that many lists fit. */
+  /** The shorthand that is expanded at once, of some 5,000 orders: fewer pieces are faster, smaller ones let more lists fit. */
   readonly sliceBytes: number;
   /** Of 1,000 cache calls that the platform allows an invocation. */
   readonly cacheCalls: number;
@@ -34,8 +34,8 @@ const DEFAULT_SIZES: ListSizes = {
   concurrency: 4,
   missingWithManifest: 16,
   groupSegments: 4,
-  sliceBytes: 96 * 1_024,
-  cacheCalls: 800,
+  sliceBytes: 256 * 1_024,
+  cacheCalls: 950,
   maxSegments: 3_600,
   underWayBytes: 32 * 2 ** 20,
   stallMs: 60_000,
@@ -161,18 +161,14 @@ export class OrderLists {
     const { database } = request;
     const read = () => readSnapshot(database, possessions);
     const { version, manifest, texts } = await this.#queries.run(read);
-    if (manifest !== null) this.#keep(manifest, texts, request);
+    if (manifest !== null) this.#keep(manifest, texts);
     return { version, manifest: manifest ?? (held?.version === version ? held : null), texts };
   }
 
-  #keep(manifest: Manifest, texts: SegmentTexts, request: ListRequest): void {
+  #keep(manifest: Manifest, texts: SegmentTexts): void {
     this.#manifest = manifest;
     this.#memory.renew(manifest);
-    const cache = this.#cacheFor(request);
-    for (const [version, shorthand] of texts) {
-      this.#memory.add(version, shorthand);
-      cache.put(version, shorthand);
-    }
+    for (const [version, shorthand] of texts) this.#memory.add(version, shorthand);
   }
 
   #body(
@@ -180,7 +176,7 @@ export class OrderLists {
     texts: SegmentTexts,
     request: ListRequest,
   ): NonNullable<OrderList["body"]> {
-    const { maxSegments, sliceBytes, stallMs } = this.#sizes;
+    const { maxSegments, groupSegments, cacheCalls, sliceBytes, stallMs } = this.#sizes;
     const [first] = segments;
     if (segments.length === 1 && first !== undefined) {
       const shorthand = texts.get(first.version) ?? this.#memory.get(first.version);
@@ -192,13 +188,16 @@ export class OrderLists {
     const reservation = this.#underWay.reserve(this.#bytesToHold(segments));
     if (reservation === null) throw refusal(request, "order_lists_too_many");
     const source = new SegmentSource({
+      segments,
+      groupSegments,
       database: request.database,
       queries: this.#queries,
       memory: this.#memory,
-      cache: this.#cacheFor(request),
+      cache: new SegmentCache(this.#openCache, cacheCalls),
+      waitUntil: request.waitUntil,
       texts,
     });
-    return listStream(listText(segments, source, this.#expander, this.#sizes), {
+    return listStream(listText(source.read(), this.#expander, sliceBytes), {
       stallMs,
       onProgress: () => reservation.progressed(),
       onEnd(error) {
@@ -208,22 +207,18 @@ export class OrderLists {
     });
   }
 
-  /** One piece of JSON, and two groups of segments if memory does not hold all segments anyway. */
+  /** A piece of JSON, and three groups of segments if memory does not hold all segments anyway. */
   #bytesToHold(segments: readonly Segment[]): number {
     const { groupSegments, sliceBytes } = this.#sizes;
     const counts = segments.map(({ count }) => count);
     const orders = counts.reduce((sum, count) => sum + count, 0);
     if (this.#memory.holds(orders * ORDER_BYTES)) return 2 * sliceBytes;
-    return 2 * sliceBytes + 2 * groupSegments * Math.max(...counts) * ORDER_BYTES;
+    return 2 * sliceBytes + 3 * groupSegments * Math.max(...counts) * ORDER_BYTES;
   }
 
   #shortList(shorthand: Shorthand): Uint8Array<ArrayBuffer> | "[]" {
     if (shorthand.length === 0) return "[]";
     return this.#expander.expand(shorthand, 0, shorthand.length, { opening: "[", closing: "]" });
-  }
-
-  #cacheFor({ waitUntil }: ListRequest): SegmentCache {
-    return new SegmentCache(this.#openCache, this.#sizes.cacheCalls, waitUntil);
   }
 }
 

@@ -126,5 +126,5 @@ function toManifest(
 
 function textsIn(rows: readonly TextRow[]): SegmentTexts {
   const read = rows.filter((row): row is TextRow & { text: string } => row.text !== null);
-  return new Map(read.map((row) => [row.version, Shorthand.fromText(row.text)]));
+  return new Map(read.map((row) => [row.version, new Shorthand(row.text)]));
 }

@@ -30,25 +30,38 @@ export const PIECES = {
   n: `${JSON_MEMBERS.neither}}`,
 };
 
-const encoder = new TextEncoder();
+/** Separates two shorthands in one text; occurs in none. */
+const LINE_END = "\n";
 
-/** The shorthand of a segment's orders as ASCII bytes, in ascending id. Immutable. */
+/** The shorthand of a segment's orders in ascending id, in ASCII letters. Immutable. */
 export class Shorthand {
-  readonly bytes: Uint8Array<ArrayBuffer>;
+  readonly text: string;
 
-  constructor(bytes: Uint8Array<ArrayBuffer>) {
-    this.bytes = bytes;
+  /** @param text not a part of a longer string, which would stay in memory as a whole. */
+  constructor(text: string) {
+    this.text = text;
   }
 
-  static fromText(text: string): Shorthand {
-    const bytes = new Uint8Array(text.length);
-    encoder.encodeInto(text, bytes);
-    return new Shorthand(bytes);
+  /** The text of several shorthands, for `split`. */
+  static join(shorthands: readonly Shorthand[]): string {
+    return shorthands.map(({ text }) => text + LINE_END).join("");
+  }
+
+  /** The reverse of `join`, from bytes. */
+  static split(bytes: Uint8Array<ArrayBuffer>): Shorthand[] {
+    const decoder = new TextDecoder();
+    const shorthands: Shorthand[] = [];
+    for (let start = 0; start < bytes.length;) {
+      const end = bytes.indexOf(LINE_END.charCodeAt(0), start);
+      shorthands.push(new Shorthand(decoder.decode(bytes.subarray(start, end))));
+      start = end + 1;
+    }
+    return shorthands;
   }
 
   /** The length in bytes. */
   get length(): number {
-    return this.bytes.length;
+    return this.text.length;
   }
 
   /**
@@ -58,7 +71,7 @@ export class Shorthand {
    * @returns the place of a separator, or the length of the shorthand.
    */
   sliceEnd(start: number, minBytes: number): number {
-    const end = this.bytes.indexOf(SEPARATOR.charCodeAt(0), start + minBytes);
+    const end = this.text.indexOf(SEPARATOR, start + minBytes);
     return end === -1 ? this.length : end;
   }
 }

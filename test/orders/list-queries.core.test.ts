@@ -1,11 +1,14 @@
 import type { SQLInputValue } from "node:sqlite";
-import { afterEach, beforeEach, expect, test } from "vitest";
+import { setTimeout } from "node:timers/promises";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { DatabaseQueries } from "../../src/db/availability.ts";
-import { type ListRequest, OrderLists } from "../../src/orders/order-lists.ts";
+import { type ListEvent, type ListRequest, OrderLists } from "../../src/orders/order-lists.ts";
+import type { CacheStore } from "../../src/orders/segment-cache.ts";
 import { SegmentMemory } from "../../src/orders/segment-memory.ts";
 import { readSegments } from "../../src/orders/segment-query.ts";
+import { ListMovedError } from "../../src/orders/segment-source.ts";
 import { Shorthand } from "../../src/orders/shorthand.ts";
-import { openOrderDatabase, versionOf } from "./isolates/order-database.ts";
+import { listOf, openOrderDatabase, versionOf } from "./isolates/order-database.ts";
 import { expander } from "./isolates/world.ts";
 
 let database: ReturnType<typeof openOrderDatabase>;
@@ -19,7 +22,8 @@ function seenThrough(see: (sql: string, values: SQLInputValue[]) => void): D1Dat
     return Promise.resolve({ results: database.prepare(sql).all(...values) });
   };
   const prepare = (sql: string) => ({ bind: (...v: []) => ({ all: () => all(sql, v) }) });
-  return { prepare } as unknown as D1Database;
+  const source = { prepare, withSession: () => source };
+  return source as unknown as D1Database;
 }
 
 const requestOf = (d1: D1Database): ListRequest => ({
@@ -63,7 +67,7 @@ test("segments without orders take room in memory too", () => {
   for (let n = 0; n < 1_000; n += 1) {
     const version = `version ${n}`;
     memory.renew({ version, segments: [{ firstId: "0", version, count: 0 }] });
-    memory.add(version, Shorthand.fromText(""));
+    memory.add(version, new Shorthand(""));
   }
   expect(memory.get("version 999")).toBeDefined();
   expect(memory.get("version 0")).toBeUndefined();
@@ -78,4 +82,60 @@ test("reading a few segments steps over no other one, whatever statistics say", 
   });
   await readSegments(d1, [{ firstId: "1", version: "v", count: 1 }]);
   expect(plan).toMatch(/SEARCH segment USING INTEGER PRIMARY KEY/);
+});
+
+/** A cache of a data centre in which nothing is lost. */
+function openMapCache(): () => Promise<CacheStore> {
+  const entries = new Map<string, string>();
+  const cache: CacheStore = {
+    has: async (name) => entries.has(name),
+    match: async (name) => Uint8Array.from(Buffer.from(entries.get(name) ?? "")),
+    put: async (name, text) => void entries.set(name, text),
+  };
+  return async () => cache;
+}
+
+describe("a slow client's list is read ahead", () => {
+  const openNoCache = () => Promise.reject(new Error("There is no cache."));
+
+  test.for([
+    ["into memory", { memoryBytes: 100_000, openCache: openNoCache, isWhole: true }],
+    ["into the cache", { memoryBytes: 0, openCache: openMapCache(), isWhole: true }],
+    [
+      "no further than its turn, without both",
+      { memoryBytes: 0, openCache: openNoCache, isWhole: false },
+    ],
+  ] as const)("%s", async ([, { memoryBytes, openCache, isWhole }]) => {
+    for (let id = 1; id <= 60; id += 1) database.exec(`INSERT INTO orders (id) VALUES (${id})`);
+    const before = listOf(database);
+    let queries = 0;
+    const events: ListEvent[] = [];
+    const request = {
+      ...requestOf(seenThrough(() => (queries += 1))),
+      log: (event: ListEvent) => void events.push(event),
+    };
+    const lists = new OrderLists(new DatabaseQueries(1_000), expander, {
+      openCache,
+      memory: new SegmentMemory(memoryBytes, 0),
+      sizes: { missingWithManifest: 2, groupSegments: 2, sliceBytes: 10 },
+    });
+    const { body } = lists.answer(await lists.read(request), request);
+    const reader = (body as ReadableStream<Uint8Array>).getReader();
+    const pieces = [(await reader.read()).value!];
+    for (let seen = -1; seen !== queries;) {
+      seen = queries;
+      await setTimeout(20);
+    }
+    database.exec("UPDATE orders SET quantity = 1 WHERE id = 60");
+
+    const rest = async () => {
+      for (let read = await reader.read(); !read.done; read = await reader.read()) {
+        pieces.push(read.value);
+      }
+      return Buffer.concat(pieces).toString();
+    };
+    if (isWhole) expect(await rest()).toBe(before);
+    else await expect(rest()).rejects.toThrow(ListMovedError);
+    expect(events).toStrictEqual(isWhole ? [] : ["order_list_moved"]);
+  });
 });

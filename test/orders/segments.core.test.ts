@@ -172,7 +172,7 @@ test("a segment's version names its orders for ever, and changes only with them"
         database.exec("ROLLBACK");
       }
     }),
-    { numRuns: 200 },
+    { numRuns: 2_000 },
   );
 }, 60_000);
 

@@ -39,6 +39,9 @@ export const MEASURED = {
   writeMs: 5,
   segmentReadMs: 4.5,
   manifestMsPerSegment: 0.005,
+  /** From the Worker to the data centre's cache, and to a database on another continent. */
+  cacheCallMs: 10,
+  queryMs: 200,
   /** Processor time of the Worker. */
   requestCpuMs: 1,
   orderCpuMs: 0.000_063,

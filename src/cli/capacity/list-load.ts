@@ -30,16 +30,24 @@ export function listLoad(
 
   const keptShare = Math.min(1, LIST_SIZES.keptBytes / (orders * MEASURED.keptOrderBytes));
   const missing = segments * (1 - keptShare * unchangedShare(inIsolate, segmentChanges));
-  const uncached = segments * (1 - unchangedShare(inDataCentre, segmentChanges));
-  const unasked = Math.max(0, missing - uncached - LIST_SIZES.cacheCalls);
+  // An entry of the cache holds a group of segments, and a change in one of them makes it useless.
+  const { groupSegments, cacheCalls } = LIST_SIZES;
+  const groupChanges = segmentChanges * groupSegments;
+  const uncached = segments * (1 - unchangedShare(inDataCentre, groupChanges));
+  // One call reads ahead, and one takes the group when its turn comes.
+  const unasked = Math.max(0, missing - uncached - (cacheCalls / 2) * groupSegments);
   const isReadAtOnce = missing <= LIST_SIZES.missingWithManifest;
   const read = isReadAtOnce ? missing : Math.min(missing, uncached + unasked);
 
   const ordersPerSegment = orders / segments;
   const manifestShare = 1 - unchangedShare(inIsolate, changes);
   const downloadSeconds = (orders * MEASURED.listedOrderBytes * 8) / MEASURED.clientBitsPerSecond;
-  // On average, half of the download passes before a segment is read.
-  const readLate = isReadAtOnce ? 0 : (read * downloadSeconds) / 2;
+  // Segments are read ahead of the client, except those that the cache was not asked for.
+  const aheadSeconds =
+    (missing * MEASURED.cacheCallMs + read * MEASURED.queryMs) / groupSegments / 1_000;
+  const readSeconds = (read - unasked) * aheadSeconds + unasked * downloadSeconds;
+  // On average, half of that time passes before a segment is read.
+  const readLate = isReadAtOnce ? 0 : readSeconds / 2;
   return {
     sent,
     operations: sumOperations([

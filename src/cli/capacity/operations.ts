@@ -55,10 +55,10 @@ export const LIST_SIZES = {
   keptBytes: 48 * 2 ** 20,
   /** The first query of a list reads up to this many missing segments, and else one. */
   missingWithManifest: 16,
-  /** The segments that each further query reads. */
+  /** The segments that each further query reads, and that an entry of the cache holds. */
   groupSegments: 4,
   /** A list calls the data centre's cache this often at most. */
-  cacheCalls: 800,
+  cacheCalls: 950,
   /** The service answers a longer list with 503. */
   maxSegments: 3_600,
   /** The memory for lists under way in an isolate. The service answers more lists with 503. */

@@ -2,7 +2,7 @@ import { type Bench, listRequest } from "../bench.ts";
 import { timeAnswer } from "../http.ts";
 import { operationsSince } from "../operations.ts";
 import { medianText, number, type Result } from "../report.ts";
-import { ratios, type Spread, spreadOf, takeTurns } from "../rounds.ts";
+import { ratios, spreadOf, takeTurns } from "../rounds.ts";
 import { Server } from "../server.ts";
 import { copyStore } from "../store.ts";
 import { type ListTimes, timeColdList, timeList } from "../timed-list.ts";
@@ -77,7 +77,10 @@ async function changedAgainstCold(bench: Bench): Promise<Result> {
   };
 }
 
-/** The baseline takes two turns in each round: they differ by the noise of the machine. */
+/**
+ * The baseline takes two turns in each round, before the service and after it. Their mean cancels a
+ * machine that grows slower, and their ratio is the noise.
+ */
 async function coldAgainstBaseline(bench: Bench): Promise<Result[]> {
   const baseline = await bench.baseline();
   if (baseline === null) return [];
@@ -90,22 +93,34 @@ async function coldAgainstBaseline(bench: Bench): Promise<Result[]> {
     today: () => timeColdList(bundle, coldStore),
     oldAgain: () => timeColdList(oldBundle, oldStore),
   });
-  const line = (what: string, name: keyof typeof figures, target: Result["target"]): Result => ({
+  const { old, today, oldAgain } = figures;
+  const line = (
+    what: string,
+    peer: readonly ListTimes[],
+    service: readonly ListTimes[],
+    target: Result["target"],
+  ): Result => ({
     what: `${number(bench.orders)} orders, cold: ${what}`,
-    service: medianText(totals(figures[name]), "ms"),
-    peer: medianText(totals(figures.old), "ms"),
-    ratio: spreadOf(ratios(totals(figures.old), totals(figures[name]))),
-    processorRatio: processorRatio(figures.old, figures[name]),
+    service: medianText(totals(service), "ms"),
+    peer: medianText(totals(peer), "ms"),
+    ratio: spreadOf(ratios(totals(peer), totals(service))),
+    processorRatio: spreadOf(ratios(processor(peer), processor(service))),
     target,
   });
+  const bothOld = old.map((times, round) => meanOf(times, oldAgain[round] ?? times));
   return [
-    line(`speed of ${baseline.name}`, "today", { atLeast: 1 }),
-    line(`${baseline.name} against itself, the noise`, "oldAgain", null),
+    line(`speed of ${baseline.name}`, bothOld, today, { atLeast: 1 }),
+    line(`${baseline.name} against itself, the noise`, old, oldAgain, null),
   ];
 }
 
-function processorRatio(peer: readonly ListTimes[], service: readonly ListTimes[]): Spread {
-  return spreadOf(ratios(processor(peer), processor(service)));
+function meanOf(one: ListTimes, other: ListTimes): ListTimes {
+  const mean = (name: keyof ListTimes) => (one[name] + other[name]) / 2;
+  return {
+    firstByteMs: mean("firstByteMs"),
+    totalMs: mean("totalMs"),
+    processorMs: mean("processorMs"),
+  };
 }
 
 function totals(times: readonly ListTimes[]): number[] {

@@ -314,6 +314,13 @@ export class World {
     await this.#step("the cache is opened");
     if (this.#cacheFaults[0] === "hang") return new Promise(() => undefined);
     return {
+      has: async (name) => {
+        await this.#step("the cache is asked whether");
+        const fault = this.#cacheFaults.shift() ?? "pass";
+        if (fault === "hang") return new Promise(() => undefined);
+        if (fault === "fail") throw new Error("Internal error");
+        return fault !== "lose" && this.#cache.has(name);
+      },
       match: async (version) => {
         await this.#step("the cache is asked");
         const found = this.#cache.get(version);
@@ -322,12 +329,13 @@ export class World {
         if (fault === "fail") throw new Error("Internal error");
         return fault === "lose" ? undefined : found?.slice();
       },
-      put: async (version, bytes) => {
+      put: async (name, text) => {
         await this.#step("the cache is given");
         const fault = this.#cacheFaults.shift() ?? "pass";
         if (fault === "hang") return new Promise(() => undefined);
         if (fault === "fail") throw new Error("Internal error");
-        if (fault === "pass") this.#cache.set(version, bytes.slice());
+        if (fault === "pass")
+          this.#cache.set(name, Uint8Array.from(new TextEncoder().encode(text)));
       },
     };
   }
