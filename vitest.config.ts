@@ -1,6 +1,6 @@
 import { cloudflareTest, readD1Migrations } from "@cloudflare/vitest-plugin";
 import { defineConfig } from "vitest/config";
-import { buildAll } from "./src/cli/build/all.ts";
+import { buildAll } from "./src/operator/build/all.ts";
 
 // What `wrangler` builds first: the folder of wrangler.toml that workerd insists on, and a module.
 await buildAll();

@@ -1,6 +1,6 @@
 import { readFile, symlink } from "node:fs/promises";
 import { join } from "node:path";
-import { PROJECT_ROOT } from "../../src/cli/wrangler.ts";
+import { PROJECT_ROOT } from "../../src/operator/wrangler.ts";
 import { CommandError, runCommand } from "./run-command.ts";
 
 /** The commit that the service is compared with. */

@@ -1,6 +1,6 @@
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
-import { PROJECT_ROOT } from "../../src/cli/wrangler.ts";
+import { PROJECT_ROOT } from "../../src/operator/wrangler.ts";
 import { BASELINE_COMMIT, checkOutBaseline, removeBaseline } from "./baseline.ts";
 import { type Bundle, bundleWorker } from "./bundle.ts";
 import type { Request } from "./http.ts";

@@ -1,7 +1,7 @@
 import { globSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { basename, join } from "node:path";
-import { PROJECT_ROOT, wranglerCommand } from "../../src/cli/wrangler.ts";
+import { PROJECT_ROOT, wranglerCommand } from "../../src/operator/wrangler.ts";
 import { runCommand } from "./run-command.ts";
 
 const BENCH = "test/bench";

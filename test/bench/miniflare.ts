@@ -1,7 +1,7 @@
 import { createRequire } from "node:module";
 import { join } from "node:path";
 import type * as MiniflarePackage from "miniflare";
-import { LAYOUT_VERSION } from "../../src/cli/database/local-store.ts";
+import { LAYOUT_VERSION } from "../../src/operator/database/local-store.ts";
 
 export type Miniflare = MiniflarePackage.Miniflare;
 

@@ -1,4 +1,4 @@
-import { PRICES } from "../../src/cli/capacity/prices.ts";
+import { PRICES } from "../../src/operator/capacity/prices.ts";
 import type { Operations } from "./observed/counted-service.ts";
 
 const BYTES_OF_GB = 1_000_000_000;

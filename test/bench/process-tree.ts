@@ -2,7 +2,7 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { readdirSync, readFileSync } from "node:fs";
 import { text } from "node:stream/consumers";
-import { PROJECT_ROOT } from "../../src/cli/wrangler.ts";
+import { PROJECT_ROOT } from "../../src/operator/wrangler.ts";
 
 /** Between two looks at the processes, in milliseconds. */
 const LOOK_MS = 50;

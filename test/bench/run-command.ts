@@ -1,7 +1,7 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { text } from "node:stream/consumers";
-import { QUIET_WRANGLER } from "../../src/cli/wrangler.ts";
+import { QUIET_WRANGLER } from "../../src/operator/wrangler.ts";
 
 /** A command that failed. The message holds its arguments and what it wrote to stderr. */
 export class CommandError extends Error {

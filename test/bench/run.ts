@@ -2,7 +2,7 @@ import { mkdtemp } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { InvalidArgumentError, Option } from "commander";
-import { createProgram, printJson, runProgram } from "../../src/cli/command-line.ts";
+import { createProgram, printJson, runProgram } from "../../src/operator/command-line.ts";
 import { Bench } from "./bench.ts";
 import { type Cost, isMet, type Report, type Result, toMarkdown } from "./report.ts";
 import { abuse } from "./sections/abuse.ts";

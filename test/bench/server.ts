@@ -1,6 +1,6 @@
 import { rm } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { LAYOUT_VERSION } from "../../src/cli/database/local-store.ts";
+import { LAYOUT_VERSION } from "../../src/operator/database/local-store.ts";
 import type { Bundle } from "./bundle.ts";
 import { createMiniflare, type Miniflare } from "./miniflare.ts";
 import { childProcesses, WorkerProcess } from "./worker-process.ts";

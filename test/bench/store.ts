@@ -1,7 +1,7 @@
 import { cp, mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { generateKey, generateKeyId, hashKey } from "../../src/api-keys/key.ts";
-import { PROJECT_ROOT } from "../../src/cli/wrangler.ts";
+import { PROJECT_ROOT } from "../../src/operator/wrangler.ts";
 import { MAX_LIMIT } from "../../src/rate-limit/plans.ts";
 import { executeSql } from "./miniflare.ts";
 import { writeOrderFile } from "./order-file.ts";
@@ -42,7 +42,14 @@ export async function createStore(
   await mkdir(store);
   const orderFile = join(folder, `orders-${orders}.ndjson`);
   await writeOrderFile(orderFile, orders);
-  const importOrders = ["src/cli/orders.ts", "import", orderFile, "--persist-to", store, "--json"];
+  const importOrders = [
+    "src/operator/orders.ts",
+    "import",
+    orderFile,
+    "--persist-to",
+    store,
+    "--json",
+  ];
   await runCommand(process.execPath, importOrders, root);
   const keys = {
     keys: someKeys(KEYS),

@@ -6,7 +6,7 @@ import {
   OPERATION_NAMES,
   OPERATIONS,
   sumOperations,
-} from "../../src/cli/capacity/operations.ts";
+} from "../../src/operator/capacity/operations.ts";
 import { createEnterpriseKey } from "../fixtures/api-key-fixture.ts";
 import { placeManyOrders } from "../fixtures/order-fixture.ts";
 import { CountedService } from "./counted-service.ts";

@@ -1,6 +1,10 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, test } from "vitest";
-import { type Operations, OPERATIONS, sumOperations } from "../../src/cli/capacity/operations.ts";
+import {
+  type Operations,
+  OPERATIONS,
+  sumOperations,
+} from "../../src/operator/capacity/operations.ts";
 import { createApiKey, createEnterpriseKey } from "../fixtures/api-key-fixture.ts";
 import { advanceClock, stopClock } from "../fixtures/clock.ts";
 import { placeManyOrders } from "../fixtures/order-fixture.ts";

@@ -1,7 +1,7 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import { Readable, Writable } from "node:stream";
 import type { Command } from "commander";
-import { exitStatus } from "../../src/cli/command-line.ts";
+import { exitStatus } from "../../src/operator/command-line.ts";
 import type { Outcome } from "../deploy/run-command.ts";
 
 /** The standard streams of one command. */

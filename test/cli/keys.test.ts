@@ -1,8 +1,8 @@
 import { eq } from "drizzle-orm";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { isKey, hashKey } from "../../src/api-keys/key.ts";
-import { openLocalDatabase } from "../../src/cli/database/local.ts";
-import { keysProgram } from "../../src/cli/keys/program.ts";
+import { openLocalDatabase } from "../../src/operator/database/local.ts";
+import { keysProgram } from "../../src/operator/keys/program.ts";
 import { apiKeys } from "../../src/db/schema.ts";
 import { runInProcess } from "./in-process.ts";
 import { StoreFolder } from "./store-folder.ts";

@@ -1,8 +1,8 @@
 import type { Command } from "commander";
 import { describe, expect, it } from "vitest";
-import { keysProgram } from "../../src/cli/keys/program.ts";
-import { ordersProgram } from "../../src/cli/orders/program.ts";
-import { startProgram } from "../../src/cli/start/program.ts";
+import { keysProgram } from "../../src/operator/keys/program.ts";
+import { ordersProgram } from "../../src/operator/orders/program.ts";
+import { startProgram } from "../../src/operator/start/program.ts";
 import { runCommand } from "../deploy/run-command.ts";
 import { runInProcess } from "./in-process.ts";
 
@@ -83,9 +83,13 @@ describe("wrong usage", () => {
 
 describe("the exit status", () => {
   it.each(["keys", "orders", "start"])("is that of the process: %s", async (command) => {
-    const outcome = await runCommand(process.execPath, [`src/cli/${command}.ts`, "--nonsense"], {
-      env: {},
-    });
+    const outcome = await runCommand(
+      process.execPath,
+      [`src/operator/${command}.ts`, "--nonsense"],
+      {
+        env: {},
+      },
+    );
     expect(outcome).toMatchObject({ status: 2, stdout: "" });
     expect(outcome.stderr).toContain("unknown option '--nonsense'");
   });

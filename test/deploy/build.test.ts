@@ -2,7 +2,7 @@ import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { runWrangler } from "../../src/cli/wrangler.ts";
+import { runWrangler } from "../../src/operator/wrangler.ts";
 
 /** Cloudflare's limit on a compressed bundle on its free plan. */
 const MAX_GZIP_BYTES = 3_000_000;

@@ -3,9 +3,9 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { describeCommit, localChecks } from "../../src/cli/deploy/checks.ts";
-import { runSteps } from "../../src/cli/deploy/steps.ts";
-import type { RemoteEnvironment } from "../../src/cli/environment.ts";
+import { describeCommit, localChecks } from "../../src/operator/deploy/checks.ts";
+import { runSteps } from "../../src/operator/deploy/steps.ts";
+import type { RemoteEnvironment } from "../../src/operator/environment.ts";
 
 let folder: string;
 beforeEach(() => {

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { isKey } from "../../src/api-keys/key.ts";
-import { describeCommit } from "../../src/cli/deploy/checks.ts";
+import { describeCommit } from "../../src/operator/deploy/checks.ts";
 import { openApiDocument } from "../../src/openapi/document.ts";
 import { FakeCloudflare } from "./fake-cloudflare.ts";
 import { MIGRATION_NAMES } from "./fake-d1.ts";
@@ -21,7 +21,7 @@ afterEach(() => cloudflare.stop());
 
 function deploy(...args: string[]): Promise<Outcome> {
   const redirect = `--import=${new URL("redirect-workers-dev.ts", import.meta.url).href}`;
-  return runCommand(process.execPath, [redirect, "src/cli/deploy.ts", ...args], {
+  return runCommand(process.execPath, [redirect, "src/operator/deploy.ts", ...args], {
     env: { ...cloudflare.environment, FAKE_WORKERS_DEV: cloudflare.origin },
   });
 }

@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { parseArgs } from "node:util";
-import { WranglerError, type WranglerOutput } from "../../src/cli/wrangler.ts";
+import { WranglerError, type WranglerOutput } from "../../src/operator/wrangler.ts";
 
 const OPTIONS = {
   remote: { type: "boolean" },

@@ -1,7 +1,7 @@
 import { DatabaseSync } from "node:sqlite";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { inlineParameters } from "../../src/cli/database/inline-parameters.ts";
+import { inlineParameters } from "../../src/operator/database/inline-parameters.ts";
 
 const sqlite = new DatabaseSync(":memory:");
 

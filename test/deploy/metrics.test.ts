@@ -1,9 +1,9 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from "vitest";
-import { metricsProgram } from "../../src/cli/metrics/program.ts";
-import { QUESTIONS, type QuestionName, toSql } from "../../src/cli/metrics/questions.ts";
-import { PROJECT_ROOT } from "../../src/cli/wrangler.ts";
+import { metricsProgram } from "../../src/operator/metrics/program.ts";
+import { QUESTIONS, type QuestionName, toSql } from "../../src/operator/metrics/questions.ts";
+import { PROJECT_ROOT } from "../../src/operator/wrangler.ts";
 import { COLUMNS } from "../../src/telemetry/columns.ts";
 import type { RequestRecord } from "../../src/telemetry/request-record.ts";
 import { runInProcess } from "../cli/in-process.ts";

@@ -8,10 +8,10 @@ import { delimiter, dirname, join } from "node:path";
 import { text } from "node:stream/consumers";
 import type { Command } from "commander";
 import { vi } from "vitest";
-import { keysProgram } from "../../src/cli/keys/program.ts";
-import { metricsProgram } from "../../src/cli/metrics/program.ts";
-import { ordersProgram } from "../../src/cli/orders/program.ts";
-import { timeTravelProgram } from "../../src/cli/time-travel/program.ts";
+import { keysProgram } from "../../src/operator/keys/program.ts";
+import { metricsProgram } from "../../src/operator/metrics/program.ts";
+import { ordersProgram } from "../../src/operator/orders/program.ts";
+import { timeTravelProgram } from "../../src/operator/time-travel/program.ts";
 import { runInProcess } from "../cli/in-process.ts";
 
 const PROGRAMS: Readonly<Record<string, () => Command>> = {
@@ -78,7 +78,7 @@ export class NpmInProcess {
       .split("\n")
       .filter((argument, index) => index > 1 || argument !== "-s");
     const program = PROGRAMS[name];
-    const isScript = this.#scripts[name] === `node src/cli/${name}.ts`;
+    const isScript = this.#scripts[name] === `node src/operator/${name}.ts`;
     if (run !== "run" || separator !== "--" || program === undefined || !isScript) {
       response.writeHead(500).end(`no such script: ${name}\n`);
       return;

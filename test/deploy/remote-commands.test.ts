@@ -1,14 +1,14 @@
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { hashKey, isKey } from "../../src/api-keys/key.ts";
-import { keysProgram } from "../../src/cli/keys/program.ts";
-import { ordersProgram } from "../../src/cli/orders/program.ts";
-import { runWrangler } from "../../src/cli/wrangler.ts";
+import { keysProgram } from "../../src/operator/keys/program.ts";
+import { ordersProgram } from "../../src/operator/orders/program.ts";
+import { runWrangler } from "../../src/operator/wrangler.ts";
 import { runInProcess } from "../cli/in-process.ts";
 import { FakeCloudflare } from "./fake-cloudflare.ts";
 import { runFakeWrangler } from "./fake-wrangler.ts";
 import { withoutProgress } from "./run-command.ts";
 
-vi.mock("../../src/cli/wrangler.ts", { spy: true });
+vi.mock("../../src/operator/wrangler.ts", { spy: true });
 vi.mocked(runWrangler).mockImplementation(runFakeWrangler);
 
 const PROGRAMS = { keys: keysProgram, orders: ordersProgram };

@@ -1,14 +1,14 @@
 import { eq, sql } from "drizzle-orm";
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
-import { openRemoteDatabase } from "../../src/cli/database/remote.ts";
-import type { Statement, StoreDatabase } from "../../src/cli/database/database.ts";
+import { openRemoteDatabase } from "../../src/operator/database/remote.ts";
+import type { Statement, StoreDatabase } from "../../src/operator/database/database.ts";
 import { apiKeys, orderList, orders } from "../../src/db/schema.ts";
-import { runWrangler } from "../../src/cli/wrangler.ts";
+import { runWrangler } from "../../src/operator/wrangler.ts";
 import { FakeCloudflare } from "./fake-cloudflare.ts";
 import { runFakeWrangler } from "./fake-wrangler.ts";
 import { ApiError } from "./route.ts";
 
-vi.mock("../../src/cli/wrangler.ts", { spy: true });
+vi.mock("../../src/operator/wrangler.ts", { spy: true });
 vi.mocked(runWrangler).mockImplementation(runFakeWrangler);
 
 const cloudflare = new FakeCloudflare();

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import { generateKey, hashKey } from "../../src/api-keys/key.ts";
-import { runWrangler } from "../../src/cli/wrangler.ts";
+import { runWrangler } from "../../src/operator/wrangler.ts";
 import type { RequestRecord } from "../../src/telemetry/request-record.ts";
 import { FakeAnalytics } from "./fake-analytics.ts";
 import { FakeCloudflare } from "./fake-cloudflare.ts";
@@ -14,7 +14,7 @@ import { NpmInProcess } from "./npm-in-process.ts";
 import { runCommand } from "./run-command.ts";
 import { readCases, toScript } from "./runbook.ts";
 
-vi.mock("../../src/cli/wrangler.ts", { spy: true });
+vi.mock("../../src/operator/wrangler.ts", { spy: true });
 vi.mocked(runWrangler).mockImplementation(runFakeWrangler);
 
 const NAME = "store-orders-production";

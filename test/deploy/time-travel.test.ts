@@ -1,15 +1,15 @@
 import { PassThrough } from "node:stream";
 import { text } from "node:stream/consumers";
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
-import { requireConfirmation } from "../../src/cli/confirmation.ts";
-import { timeTravelProgram } from "../../src/cli/time-travel/program.ts";
+import { requireConfirmation } from "../../src/operator/confirmation.ts";
+import { timeTravelProgram } from "../../src/operator/time-travel/program.ts";
 import { runInProcess } from "../cli/in-process.ts";
-import { runWrangler } from "../../src/cli/wrangler.ts";
+import { runWrangler } from "../../src/operator/wrangler.ts";
 import { FakeCloudflare } from "./fake-cloudflare.ts";
 import { runFakeWrangler } from "./fake-wrangler.ts";
 import type { Outcome } from "./run-command.ts";
 
-vi.mock("../../src/cli/wrangler.ts", { spy: true });
+vi.mock("../../src/operator/wrangler.ts", { spy: true });
 
 const NAME = "store-orders-staging";
 const cloudflare = new FakeCloudflare();

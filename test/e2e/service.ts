@@ -4,7 +4,7 @@ import { once } from "node:events";
 import { join } from "node:path";
 import pRetry from "p-retry";
 import { vi } from "vitest";
-import { requireFreePort } from "../../src/cli/start/port.ts";
+import { requireFreePort } from "../../src/operator/start/port.ts";
 import type { Plan } from "../../src/rate-limit/plans.ts";
 import { leftOver, type Process, processTree } from "./processes.ts";
 
@@ -48,7 +48,11 @@ export class Service {
     const options = ["--port", String(port), "--persist-to", store, ...args];
     const child = npm
       ? spawn("npm", ["start", "--", ...options], spawnOptions(root))
-      : spawn(process.execPath, [join(root, "src/cli/start.ts"), ...options], spawnOptions(root));
+      : spawn(
+          process.execPath,
+          [join(root, "src/operator/start.ts"), ...options],
+          spawnOptions(root),
+        );
     return new Service(child, port, store);
   }
 

@@ -1,6 +1,6 @@
-import { createApiKey } from "../../src/api-keys/administration.ts";
-import { openLocalDatabase } from "../../src/cli/database/local.ts";
-import { addKeys } from "../../src/cli/keys/change-key.ts";
+import { createApiKey } from "../../src/operator/keys/administration.ts";
+import { openLocalDatabase } from "../../src/operator/database/local.ts";
+import { addKeys } from "../../src/operator/keys/change-key.ts";
 
 /**
  * Makes a local store with the orders 1 to 20 and one key for each name.

@@ -1,6 +1,6 @@
-import { type CreatedKey, createApiKey } from "../../src/api-keys/administration.ts";
-import { openLocalDatabase } from "../../src/cli/database/local.ts";
-import { addKeys } from "../../src/cli/keys/change-key.ts";
+import { type CreatedKey, createApiKey } from "../../src/operator/keys/administration.ts";
+import { openLocalDatabase } from "../../src/operator/database/local.ts";
+import { addKeys } from "../../src/operator/keys/change-key.ts";
 import { orders } from "../../src/db/schema.ts";
 import type { Limits, Plan } from "../../src/rate-limit/plans.ts";
 import { backingOff, dropping, guessing, hammering, type Holder, patient } from "./clients.ts";

@@ -2,7 +2,7 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { InvalidArgumentError } from "commander";
-import { createProgram, printJson, runProgram } from "../../src/cli/command-line.ts";
+import { createProgram, printJson, runProgram } from "../../src/operator/command-line.ts";
 import { bundleService } from "../bench/bundle.ts";
 import { type Cast, judgeOrders, playAll, prepareStore } from "./cast.ts";
 import { type Figures, figuresOf, toMarkdown } from "./report.ts";

@@ -3,8 +3,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Browser, BrowserContextOptions, Page } from "playwright-core";
 import { afterAll, afterEach, beforeAll, describe, expect, onTestFinished } from "vitest";
-import { writeUsagePage } from "../../src/cli/usage/write-page.ts";
-import type { UsageReport } from "../../src/usage/usage-report.ts";
+import { writeUsagePage } from "../../src/operator/usage/write-page.ts";
+import type { UsageReport } from "../../src/operator/usage/usage-report.ts";
 import { findChromium, launchChromium } from "../reference/chromium.ts";
 import { NOW } from "./report.ts";
 

@@ -1,4 +1,4 @@
-import { openLocalDatabase } from "../../../src/cli/database/local.ts";
+import { openLocalDatabase } from "../../../src/operator/database/local.ts";
 import { type Bench, listRequest } from "../bench.ts";
 import type { Bundle } from "../bundle.ts";
 import { executeSql } from "../miniflare.ts";

@@ -1,7 +1,7 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { gzipSync } from "node:zlib";
-import { runWrangler } from "../../../src/cli/wrangler.ts";
+import { runWrangler } from "../../../src/operator/wrangler.ts";
 import type { Bench } from "../bench.ts";
 import { number, type Result } from "../report.ts";
 

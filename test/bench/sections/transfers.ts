@@ -1,6 +1,6 @@
 import { cp, rm } from "node:fs/promises";
 import { join } from "node:path";
-import { openLocalDatabase } from "../../../src/cli/database/local.ts";
+import { openLocalDatabase } from "../../../src/operator/database/local.ts";
 import type { Bench } from "../bench.ts";
 import { writeOrderFile } from "../order-file.ts";
 import { peakBytesOf } from "../process-tree.ts";
@@ -44,7 +44,7 @@ async function transfer(empty: string, file: string): Promise<{ import: number; 
   const store = `${empty}-copy`;
   await cp(empty, store, { recursive: true });
   const peak = async (...args: string[]) =>
-    (await peakBytesOf(["src/cli/orders.ts", ...args, "--persist-to", store])) / MEBIBYTE;
+    (await peakBytesOf(["src/operator/orders.ts", ...args, "--persist-to", store])) / MEBIBYTE;
   const peaks = { import: await peak("import", file), export: await peak("export", `${file}.out`) };
   await rm(store, { recursive: true });
   return peaks;

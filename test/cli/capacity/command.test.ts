@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { capacityProgram } from "../../../src/cli/capacity/program.ts";
+import { capacityProgram } from "../../../src/operator/capacity/program.ts";
 import { runInProcess } from "../in-process.ts";
 
 const run = (...args: string[]) => runInProcess(capacityProgram(), args);

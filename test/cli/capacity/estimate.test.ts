@@ -1,11 +1,11 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { ASSUMPTIONS, type Assumptions } from "../../../src/cli/capacity/assumptions.ts";
-import { breakingPoints } from "../../../src/cli/capacity/breaking-points.ts";
-import { estimate } from "../../../src/cli/capacity/estimate.ts";
-import { LIMITS } from "../../../src/cli/capacity/limits.ts";
-import { OPERATIONS } from "../../../src/cli/capacity/operations.ts";
-import { billFor, PLAN_DOLLARS, PRICES, type Use } from "../../../src/cli/capacity/prices.ts";
+import { ASSUMPTIONS, type Assumptions } from "../../../src/operator/capacity/assumptions.ts";
+import { breakingPoints } from "../../../src/operator/capacity/breaking-points.ts";
+import { estimate } from "../../../src/operator/capacity/estimate.ts";
+import { LIMITS } from "../../../src/operator/capacity/limits.ts";
+import { OPERATIONS } from "../../../src/operator/capacity/operations.ts";
+import { billFor, PLAN_DOLLARS, PRICES, type Use } from "../../../src/operator/capacity/prices.ts";
 
 const DEFAULTS = Object.fromEntries(
   Object.entries(ASSUMPTIONS).map(([name, [value]]) => [name, value]),

@@ -3,15 +3,15 @@ import { once } from "node:events";
 import { globSync } from "node:fs";
 import { DatabaseSync } from "node:sqlite";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
-import { openLocalDatabase } from "../../../src/cli/database/local.ts";
-import type * as RetryWhileBusy from "../../../src/cli/database/retry-while-busy.ts";
-import { retryWhileBusy } from "../../../src/cli/database/retry-while-busy.ts";
+import { openLocalDatabase } from "../../../src/operator/database/local.ts";
+import type * as RetryWhileBusy from "../../../src/operator/database/retry-while-busy.ts";
+import { retryWhileBusy } from "../../../src/operator/database/retry-while-busy.ts";
 import { apiKeys } from "../../../src/db/schema.ts";
 import { StoreFolder } from "../store-folder.ts";
 
 /** Is called each time that a command finds the database locked. */
 const onBusy = vi.hoisted(() => vi.fn<() => void>());
-vi.mock("../../../src/cli/database/retry-while-busy.ts", async (importOriginal) => {
+vi.mock("../../../src/operator/database/retry-while-busy.ts", async (importOriginal) => {
   const original = await importOriginal<typeof RetryWhileBusy>();
   const watched: typeof original.retryWhileBusy = (work) =>
     original.retryWhileBusy(() =>

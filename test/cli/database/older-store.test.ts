@@ -1,7 +1,7 @@
 import { copyFileSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, expect, it } from "vitest";
-import { runWrangler } from "../../../src/cli/wrangler.ts";
+import { runWrangler } from "../../../src/operator/wrangler.ts";
 import { LISTED, VERSIONS } from "../../db/versions.ts";
 import { StoreFolder } from "../store-folder.ts";
 

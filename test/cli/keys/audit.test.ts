@@ -1,7 +1,7 @@
 import { hostname, userInfo } from "node:os";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
-import { listKeyChanges } from "../../../src/api-keys/audit-trail.ts";
-import { loadSampleStore } from "../../../src/cli/start/sample-store.ts";
+import { listKeyChanges } from "../../../src/operator/keys/audit-trail.ts";
+import { loadSampleStore } from "../../../src/operator/start/sample-store.ts";
 import { KeysCommand } from "./keys-command.ts";
 
 const TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;

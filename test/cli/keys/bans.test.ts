@@ -1,5 +1,5 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
-import { listApiKeys } from "../../../src/api-keys/managed-key.ts";
+import { listApiKeys } from "../../../src/operator/keys/managed-key.ts";
 import { keyBans, keyUsage } from "../../../src/db/schema.ts";
 import { KeysCommand } from "./keys-command.ts";
 

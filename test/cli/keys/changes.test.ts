@@ -1,9 +1,9 @@
 import { asc } from "drizzle-orm";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { updateApiKey } from "../../../src/api-keys/administration.ts";
-import { findApiKey } from "../../../src/api-keys/managed-key.ts";
-import type { StoreDatabase } from "../../../src/cli/database/database.ts";
-import { changeKey } from "../../../src/cli/keys/change-key.ts";
+import { updateApiKey } from "../../../src/operator/keys/administration.ts";
+import { findApiKey } from "../../../src/operator/keys/managed-key.ts";
+import type { StoreDatabase } from "../../../src/operator/database/database.ts";
+import { changeKey } from "../../../src/operator/keys/change-key.ts";
 import { keyChanges } from "../../../src/db/schema.ts";
 import { KeysCommand } from "./keys-command.ts";
 

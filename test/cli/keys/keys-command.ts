@@ -3,12 +3,12 @@ import {
   createApiKey,
   type CreatedKey,
   type KeySettings,
-} from "../../../src/api-keys/administration.ts";
-import type { ManagedKey } from "../../../src/api-keys/managed-key.ts";
-import type { StoreDatabase } from "../../../src/cli/database/database.ts";
-import { openLocalDatabase } from "../../../src/cli/database/local.ts";
-import { addKeys } from "../../../src/cli/keys/change-key.ts";
-import { keysProgram } from "../../../src/cli/keys/program.ts";
+} from "../../../src/operator/keys/administration.ts";
+import type { ManagedKey } from "../../../src/operator/keys/managed-key.ts";
+import type { StoreDatabase } from "../../../src/operator/database/database.ts";
+import { openLocalDatabase } from "../../../src/operator/database/local.ts";
+import { addKeys } from "../../../src/operator/keys/change-key.ts";
+import { keysProgram } from "../../../src/operator/keys/program.ts";
 import type { Outcome } from "../../deploy/run-command.ts";
 import { runInProcess } from "../in-process.ts";
 import { StoreFolder } from "../store-folder.ts";

@@ -1,8 +1,8 @@
 import { eq } from "drizzle-orm";
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from "vitest";
-import { toKeyRecord } from "../../../src/api-keys/key-record.ts";
+import { toKeyRecord } from "../../../src/operator/keys/key-record.ts";
 import { hashKey, isKey } from "../../../src/api-keys/key.ts";
-import { findApiKey } from "../../../src/api-keys/managed-key.ts";
+import { findApiKey } from "../../../src/operator/keys/managed-key.ts";
 import { formerKeyHashes } from "../../../src/db/schema.ts";
 import { KeysCommand } from "./keys-command.ts";
 

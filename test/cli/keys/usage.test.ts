@@ -1,8 +1,8 @@
 import { readdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
-import { openLocalDatabase } from "../../../src/cli/database/local.ts";
-import { keysProgram } from "../../../src/cli/keys/program.ts";
+import { openLocalDatabase } from "../../../src/operator/database/local.ts";
+import { keysProgram } from "../../../src/operator/keys/program.ts";
 import { apiKeys, keyBans, keyUsage, type PLANS } from "../../../src/db/schema.ts";
 import { runInProcess } from "../in-process.ts";
 import { StoreFolder } from "../store-folder.ts";

@@ -2,7 +2,7 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "n
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { exportToFile, exportToStdout } from "../../../src/cli/orders/export.ts";
+import { exportToFile, exportToStdout } from "../../../src/operator/orders/export.ts";
 import { type MemoryStore, openMemoryStore } from "./memory-store.ts";
 
 /** Three pages. */

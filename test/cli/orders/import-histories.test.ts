@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, it } from "vitest";
-import { exportPages } from "../../../src/cli/orders/export-pages.ts";
+import { exportPages } from "../../../src/operator/orders/export-pages.ts";
 import { importLines, type MemoryStore, openMemoryStore } from "./memory-store.ts";
 
 interface Line {

@@ -1,5 +1,5 @@
 import { afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import type { StoreDatabase } from "../../../src/cli/database/database.ts";
+import type { StoreDatabase } from "../../../src/operator/database/database.ts";
 import { importLines, type MemoryStore, openMemoryStore } from "./memory-store.ts";
 
 /** So many orders fill two segments, and almost half of a third. */

@@ -1,9 +1,9 @@
 import { sql } from "drizzle-orm";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import type { StoreDatabase } from "../../../src/cli/database/database.ts";
-import { openLocalDatabase } from "../../../src/cli/database/local.ts";
-import { exportPages } from "../../../src/cli/orders/export-pages.ts";
-import { importOrders } from "../../../src/cli/orders/import.ts";
+import type { StoreDatabase } from "../../../src/operator/database/database.ts";
+import { openLocalDatabase } from "../../../src/operator/database/local.ts";
+import { exportPages } from "../../../src/operator/orders/export-pages.ts";
+import { importOrders } from "../../../src/operator/orders/import.ts";
 import { orderImportChunks, orders } from "../../../src/db/schema.ts";
 import { StoreFolder } from "../store-folder.ts";
 

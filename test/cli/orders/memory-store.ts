@@ -2,8 +2,8 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync, type SQLInputValue } from "node:sqlite";
 import { drizzle } from "drizzle-orm/sqlite-proxy";
-import type { StoreDatabase } from "../../../src/cli/database/database.ts";
-import { importOrders } from "../../../src/cli/orders/import.ts";
+import type { StoreDatabase } from "../../../src/operator/database/database.ts";
+import { importOrders } from "../../../src/operator/orders/import.ts";
 import { MIGRATION_NAMES } from "../../deploy/fake-d1.ts";
 
 /** A store in memory, for tests of what SQL does to many orders. */

@@ -1,6 +1,6 @@
 import { PassThrough } from "node:stream";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { startProgress, type Task } from "../../../src/cli/orders/progress.ts";
+import { startProgress, type Task } from "../../../src/operator/orders/progress.ts";
 
 beforeEach(() => {
   vi.useFakeTimers();

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
-import { openLocalDatabase } from "../../../src/cli/database/local.ts";
-import { ordersProgram } from "../../../src/cli/orders/program.ts";
-import { countCancelled, purgeCancelled } from "../../../src/cli/orders/purge.ts";
+import { openLocalDatabase } from "../../../src/operator/database/local.ts";
+import { ordersProgram } from "../../../src/operator/orders/program.ts";
+import { countCancelled, purgeCancelled } from "../../../src/operator/orders/purge.ts";
 import { FakeCloudflare } from "../../deploy/fake-cloudflare.ts";
 import { runInProcess } from "../in-process.ts";
 import { StoreFolder } from "../store-folder.ts";

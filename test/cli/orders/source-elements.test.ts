@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { MAX_ELEMENT_CHARACTERS } from "../../../src/cli/orders/source-element.ts";
-import { readElements } from "../../../src/cli/orders/source-elements.ts";
+import { MAX_ELEMENT_CHARACTERS } from "../../../src/operator/orders/source-element.ts";
+import { readElements } from "../../../src/operator/orders/source-elements.ts";
 
 async function* parts(bytes: Uint8Array, cuts: readonly number[]) {
   const sorted = [...new Set(cuts.map((cut) => cut % (bytes.length + 1)))].sort((a, b) => a - b);

@@ -1,7 +1,7 @@
 import type { DatabaseSync, SQLInputValue } from "node:sqlite";
 import type { Scheduler } from "fast-check";
 import { vi } from "vitest";
-import { assembleExpansion } from "../../../src/cli/build/expansion.ts";
+import { assembleExpansion } from "../../../src/operator/build/expansion.ts";
 import { DatabaseQueries, DatabaseUnavailableError } from "../../../src/db/availability.ts";
 import { ApiError } from "../../../src/errors.ts";
 import { type Expansion, OrderExpander } from "../../../src/orders/order-expander.ts";

@@ -1,0 +1,80 @@
+import { and, desc, eq, gt, gte, isNull, or, type SQL, sql } from "drizzle-orm";
+import type { BaseSQLiteDatabase } from "drizzle-orm/sqlite-core";
+import { apiKeys, keyBans } from "../../db/schema.ts";
+
+type Database = BaseSQLiteDatabase<"async", unknown>;
+
+/** One ban of a key, with the key's name; `null` if the key no longer exists. */
+export type KeyBan = typeof keyBans.$inferSelect & { readonly name: string | null };
+
+/** Which bans to list: of one key, and how many at most. */
+export interface BanFilter {
+  readonly keyId?: string | undefined;
+  /** Only bans that have neither ended nor been lifted by then. */
+  readonly inForceAt?: Date | undefined;
+  readonly limit: number;
+}
+
+/** The bans that fit `filter`, the newest first. */
+export async function listKeyBans(
+  database: Database,
+  { keyId, inForceAt, limit }: BanFilter,
+): Promise<KeyBan[]> {
+  return database
+    .select({
+      keyId: keyBans.keyId,
+      name: apiKeys.name,
+      number: keyBans.number,
+      beganAt: keyBans.beganAt,
+      endsAt: keyBans.endsAt,
+      liftedAt: keyBans.liftedAt,
+    })
+    .from(keyBans)
+    .leftJoin(apiKeys, eq(apiKeys.id, keyBans.keyId))
+    .where(
+      and(
+        keyId === undefined ? undefined : eq(keyBans.keyId, keyId),
+        inForceAt === undefined ? undefined : isInForce(inForceAt),
+      ),
+    )
+    .orderBy(desc(keyBans.beganAt), keyBans.keyId)
+    .limit(limit);
+}
+
+/** What the bans of a key that began on one day add up to. */
+export interface BanDay {
+  readonly keyId: string;
+  /** In UTC, as `2026-11-21`. */
+  readonly day: string;
+  readonly bans: number;
+  /** The last end of those that nobody lifted, in Unix milliseconds; `null`: all were lifted. */
+  readonly untilMs: number | null;
+}
+
+/** The bans of all keys, or of one, that began on `firstDay` (`2026-11-21`) or later or are in force. */
+export async function readBanDays(
+  database: Database,
+  { keyId, firstDay, now }: { keyId: string | undefined; firstDay: string; now: Date },
+): Promise<BanDay[]> {
+  const day = sql<string>`date(${keyBans.beganAt} / 1000, 'unixepoch')`;
+  const liftedOrEnd = sql`CASE WHEN ${keyBans.liftedAt} IS NULL THEN ${keyBans.endsAt} END`;
+  return database
+    .select({
+      keyId: keyBans.keyId,
+      day: day.as("day"),
+      bans: sql<number>`count(*)`.as("bans"),
+      untilMs: sql<number | null>`max(${liftedOrEnd})`.as("until_ms"),
+    })
+    .from(keyBans)
+    .where(
+      and(
+        keyId === undefined ? undefined : eq(keyBans.keyId, keyId),
+        or(gte(keyBans.beganAt, new Date(firstDay)), isInForce(now)),
+      ),
+    )
+    .groupBy(keyBans.keyId, day);
+}
+
+function isInForce(at: Date): SQL | undefined {
+  return and(gt(keyBans.endsAt, at), isNull(keyBans.liftedAt));
+}

@@ -1,0 +1,56 @@
+import { type Command, Option } from "commander";
+import { listApiKeys, MANAGED_KEY_STATES, type ManagedKeyState } from "./managed-key.ts";
+import type { Plan } from "../../rate-limit/plans.ts";
+import { type StoreCommandOptions, useDatabase } from "../database/open.ts";
+import { planOption } from "./arguments.ts";
+import { durationUpTo } from "./duration.ts";
+import { printKeys } from "./print-keys.ts";
+
+const LONGEST_DAYS = 36_500;
+
+const EXAMPLES = `
+Examples:
+  $ npm run keys -- list
+  $ npm run keys -- list --plan pro --name zoo
+  $ npm run keys -- list --expires-within 30d      to be renewed
+  $ npm run keys -- list --state revoked --json
+
+A key has to match every filter that is named. "key ends in" shows the last four characters of the
+key; a key made before they were stored shows "unknown" there until it is rotated.`;
+
+const NO_KEYS = "There are no keys yet: `npm run keys -- create --help` tells how to make one.";
+
+interface ListOptions extends StoreCommandOptions {
+  readonly plan?: Plan;
+  readonly state?: ManagedKeyState;
+  readonly name?: string;
+  /** In milliseconds. */
+  readonly expiresWithin?: number;
+}
+
+/** Completes the command `keys list`. */
+export function defineList(command: Command): void {
+  command
+    .description("show all keys, or those that fit the filters, the oldest first")
+    .addOption(planOption())
+    .addOption(new Option("--state <state>", "state of the key").choices(MANAGED_KEY_STATES))
+    .option("--name <text>", "part of the name, in upper or lower case")
+    .option(
+      "--expires-within <duration>",
+      "active keys that end within it, such as 12h or 30d",
+      durationUpTo(LONGEST_DAYS),
+    )
+    .addHelpText("after", EXAMPLES)
+    .action(list);
+}
+
+async function list({ json, expiresWithin, ...options }: ListOptions): Promise<void> {
+  const { plan, state, name } = options;
+  const now = new Date();
+  const expiresUntil =
+    expiresWithin === undefined ? undefined : new Date(now.getTime() + expiresWithin);
+  const filter = { plan, state, name, expiresUntil };
+  const keys = await useDatabase(options, ({ orm }) => listApiKeys(orm, filter, now));
+  const isFiltered = Object.values(filter).some((value) => value !== undefined);
+  printKeys(keys, { json, none: isFiltered ? "No key fits." : NO_KEYS });
+}

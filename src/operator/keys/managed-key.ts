@@ -1,0 +1,135 @@
+import { and, eq, getTableColumns, gt, isNull, lte, not, or, type SQL, sql } from "drizzle-orm";
+import type { BaseSQLiteDatabase } from "drizzle-orm/sqlite-core";
+import { apiKeys } from "../../db/schema.ts";
+import type { Plan } from "../../rate-limit/plans.ts";
+import { type ApiKey, KEY_STATES, keyState } from "../../api-keys/api-key.ts";
+
+type Database = BaseSQLiteDatabase<"async", unknown>;
+
+/** A key as its operator sees it. */
+export interface ManagedKey extends ApiKey {
+  /** The last four characters; `null` for a key made before they were stored. */
+  readonly lastFour: string | null;
+  /** When the keys that rotations have replaced end or ended, in ascending order. */
+  readonly formerKeyEnds: readonly Date[];
+  /** When the last ban that nobody lifted ends or ended; `null`: never banned. */
+  readonly bannedUntil: Date | null;
+}
+
+export const MANAGED_KEY_STATES = [...KEY_STATES, "banned"] as const;
+export type ManagedKeyState = (typeof MANAGED_KEY_STATES)[number];
+
+/** The state of a key, a ban included. */
+export function managedKeyState(key: ManagedKey, now: Date): ManagedKeyState {
+  const state = keyState(key, now.getTime());
+  const isBanned = key.bannedUntil !== null && key.bannedUntil > now;
+  return state === "active" && isBanned ? "banned" : state;
+}
+
+/** Which keys to list: those that fit everything that is named. */
+export interface KeyFilter {
+  readonly plan?: Plan | undefined;
+  readonly state?: ManagedKeyState | undefined;
+  /** A part of the name, in upper or lower case. */
+  readonly name?: string | undefined;
+  /** Only keys that expire until then, and are neither expired nor revoked. */
+  readonly expiresUntil?: Date | undefined;
+}
+
+/** The keys that fit `filter` at `now`, the oldest first. */
+export async function listApiKeys(
+  database: Database,
+  { plan, state, name, expiresUntil }: KeyFilter,
+  now: Date,
+): Promise<ManagedKey[]> {
+  const keys = await database
+    .select(MANAGED_KEY)
+    .from(apiKeys)
+    .where(
+      and(
+        plan === undefined ? undefined : eq(apiKeys.plan, plan),
+        state === undefined ? undefined : hasState(state, now),
+        expiresUntil === undefined
+          ? undefined
+          : and(isUsable(now), lte(apiKeys.expiresAt, expiresUntil)),
+      ),
+    )
+    .orderBy(apiKeys.createdAt, apiKeys.id);
+  // SQLite knows upper and lower case of ASCII only.
+  return name === undefined ? keys : keys.filter((key) => fold(key.name).includes(fold(name)));
+}
+
+/** The key that has this hash, or had it before a rotation. */
+export async function findApiKeyByHash(
+  database: Database,
+  hash: string,
+): Promise<ManagedKey | undefined> {
+  const former = sql`(SELECT key_id FROM former_key_hashes WHERE former_key_hashes.hash = ${hash})`;
+  const [key] = await database
+    .select(MANAGED_KEY)
+    .from(apiKeys)
+    .where(or(eq(apiKeys.hash, hash), eq(apiKeys.id, former)));
+  return key;
+}
+
+/**
+ * The keys that end with these characters, the oldest first.
+ *
+ * @param ending one to four characters of a key, in lower case.
+ */
+export async function findApiKeysByEnding(
+  database: Database,
+  ending: string,
+): Promise<ManagedKey[]> {
+  return database
+    .select(MANAGED_KEY)
+    .from(apiKeys)
+    .where(eq(sql`substr(${apiKeys.lastFour}, ${-ending.length})`, ending))
+    .orderBy(apiKeys.createdAt, apiKeys.id);
+}
+
+export async function findApiKey(database: Database, id: string): Promise<ManagedKey | undefined> {
+  const [key] = await database.select(MANAGED_KEY).from(apiKeys).where(eq(apiKeys.id, id));
+  return key;
+}
+
+/** The names are qualified by hand: drizzle leaves the table out where a query has only one. */
+const MANAGED_KEY = {
+  ...getTableColumns(apiKeys),
+  formerKeyEnds:
+    sql`(SELECT json_group_array(ends_at) FROM former_key_hashes WHERE former_key_hashes.key_id = api_keys.id)`
+      .mapWith(toTimes)
+      .as("former_key_ends"),
+  bannedUntil:
+    sql`(SELECT max(ends_at) FROM key_bans WHERE key_bans.key_id = api_keys.id AND lifted_at IS NULL)`
+      // A NULL passes the decoder by.
+      .mapWith((ms: number): Date | null => new Date(ms))
+      .as("banned_until"),
+};
+
+function toTimes(json: string): Date[] {
+  const times = JSON.parse(json) as number[];
+  return times.sort((one, other) => one - other).map((ms) => new Date(ms));
+}
+
+/** `managedKeyState` in SQL. */
+function hasState(state: ManagedKeyState, now: Date): SQL | undefined {
+  const { revokedAt, expiresAt } = apiKeys;
+  if (state === "revoked") return lte(revokedAt, now);
+  if (state === "expired") return and(isNotRevoked(now), lte(expiresAt, now));
+  const isBanned = sql`EXISTS (SELECT 1 FROM key_bans WHERE key_bans.key_id = api_keys.id AND lifted_at IS NULL AND ends_at > ${now.getTime()})`;
+  return and(isUsable(now), state === "banned" ? isBanned : not(isBanned));
+}
+
+function isUsable(now: Date): SQL | undefined {
+  const { expiresAt } = apiKeys;
+  return and(isNotRevoked(now), or(isNull(expiresAt), gt(expiresAt, now)));
+}
+
+function isNotRevoked(now: Date): SQL | undefined {
+  return or(isNull(apiKeys.revokedAt), gt(apiKeys.revokedAt, now));
+}
+
+function fold(text: string): string {
+  return text.normalize("NFC").toLowerCase();
+}

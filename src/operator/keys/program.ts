@@ -1,0 +1,65 @@
+import type { Command } from "commander";
+import { resetApiKey, revokeApiKey } from "./administration.ts";
+import { createProgram } from "../command-line.ts";
+import { storeCommand, type StoreCommandOptions, useDatabase } from "../database/open.ts";
+import { defineUsage } from "../usage/usage.ts";
+import { defineAudit } from "./audit.ts";
+import { changeKey } from "./change-key.ts";
+import { defineBans } from "./bans.ts";
+import { defineCreate } from "./create.ts";
+import { defineFind } from "./find.ts";
+import { defineList } from "./list.ts";
+import { printKey } from "./print-keys.ts";
+import { defineRotate } from "./rotate.ts";
+import { defineShow } from "./show.ts";
+import { defineUpdate } from "./update.ts";
+
+const EXAMPLES = `
+Examples:
+  $ npm run keys -- create --plan free --name "Pet shop"
+  $ npm run keys -- list
+  $ npm run keys -- update key_abc --plan pro
+  $ npm run keys -- revoke key_abc --env production
+  $ npm run -s keys -- list --json | jq -r .[].id
+
+They act on the local store, whether the service runs on it or not, or with --env on the database of
+a deployed environment. Changes take effect within 30 seconds. Each command has a --help of its own.`;
+
+/** The command line of `npm run keys`. */
+export function keysProgram(): Command {
+  const program = createProgram(
+    "npm run keys --",
+    "Manage the API keys of the service.",
+  ).addHelpText("after", EXAMPLES);
+
+  defineCreate(storeCommand(program, "create"));
+  defineList(storeCommand(program, "list"));
+
+  defineShow(storeCommand(program, "show <id>"));
+  defineFind(storeCommand(program, "find"));
+  defineUpdate(storeCommand(program, "update <id>"));
+  defineRotate(storeCommand(program, "rotate <id>"));
+
+  storeCommand(program, "revoke <id>")
+    .description("end a key for good")
+    .action(async (id: string, options: StoreCommandOptions) => {
+      const record = await useDatabase(options, (database) =>
+        changeKey(database, id, "revoke", revokeApiKey),
+      );
+      printKey(record, { json: options.json, title: "The key is revoked." });
+    });
+
+  storeCommand(program, "reset <id>")
+    .description("empty both windows of a key, lift its ban and forget earlier ones")
+    .action(async (id: string, options: StoreCommandOptions) => {
+      const record = await useDatabase(options, (database) =>
+        changeKey(database, id, "reset", resetApiKey),
+      );
+      printKey(record, { json: options.json, title: "The key's windows and ban are reset." });
+    });
+
+  defineAudit(storeCommand(program, "audit [id]"));
+  defineBans(storeCommand(program, "bans [id]"));
+  defineUsage(storeCommand(program, "usage [id]"));
+  return program;
+}

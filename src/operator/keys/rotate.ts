@@ -1,0 +1,69 @@
+import type { Command } from "commander";
+import { rotateApiKey } from "./administration.ts";
+import { keyState } from "../../api-keys/api-key.ts";
+import { toKeyRecord } from "./key-record.ts";
+import type { ManagedKey } from "./managed-key.ts";
+import { printJson } from "../command-line.ts";
+import { type StoreCommandOptions, useDatabase } from "../database/open.ts";
+import { changeKey } from "./change-key.ts";
+import { durationUpTo } from "./duration.ts";
+import { printKey } from "./print-keys.ts";
+
+const DEFAULT_GRACE = "24h";
+const MAX_GRACE_DAYS = 90;
+const parseGrace = durationUpTo(MAX_GRACE_DAYS);
+
+const EXAMPLES = `
+Examples:
+  $ npm run keys -- rotate key_abc                 the former key ends in ${DEFAULT_GRACE}
+  $ npm run keys -- rotate key_abc --grace 7d
+  $ npm run keys -- rotate key_abc --grace 0       a key that leaked: it ends within 30 seconds
+
+Both keys are one: they share the plan, the limits, the counts and a ban, and whatever changes later
+changes for both. Rotating again during the grace replaces the newer key; no earlier one then stays
+valid for longer than that. The new key is shown once.`;
+
+interface RotateOptions extends StoreCommandOptions {
+  /** In milliseconds. */
+  readonly grace: number;
+}
+
+/** Completes the command `keys rotate`. */
+export function defineRotate(command: Command): void {
+  command
+    .description("replace a key by a new one with the same id, plan and counts")
+    .option(
+      "--grace <duration>",
+      `for how long the former key stays valid: 90m, 24h, 7d or 0, at most ${MAX_GRACE_DAYS}d`,
+      parseGrace,
+      parseGrace(DEFAULT_GRACE),
+    )
+    .addHelpText("after", EXAMPLES)
+    .action(rotate);
+}
+
+async function rotate(id: string, options: RotateOptions): Promise<void> {
+  let key = "";
+  const record = await useDatabase(options, (database) =>
+    changeKey(database, id, "rotate", (current, now) => {
+      refuseEnded(current, now);
+      const formerEndsAt = new Date(now.getTime() + options.grace);
+      const rotated = rotateApiKey(current, formerEndsAt, now);
+      key = rotated.key;
+      return rotated.record;
+    }),
+  );
+  if (options.json) {
+    const { id: _, ...rest } = toKeyRecord(record, new Date());
+    return printJson({ id, key, ...rest });
+  }
+  process.stdout.write(`${key}\n\nKeep this key now: it is not shown again.\n`);
+  if (options.grace === 0) process.stdout.write(`The former key ends within 30 seconds.\n`);
+  printKey(record, { json: false });
+}
+
+function refuseEnded(key: ManagedKey, now: Date): void {
+  const state = keyState(key, now.getTime());
+  if (state === "active") return;
+  throw new Error(`the key is ${state}: \`npm run keys -- create\` makes a new one`);
+}

@@ -1,0 +1,81 @@
+import type { Command } from "commander";
+import type { ApiKey } from "../../api-keys/api-key.ts";
+import { type KeySettings, updateApiKey } from "./administration.ts";
+import type { Limits, Plan } from "../../rate-limit/plans.ts";
+import { UsageError } from "../command-line.ts";
+import { type StoreCommandOptions, useDatabase } from "../database/open.ts";
+import { limitOptions, parseName, parseTimeOrNever, planOption } from "./arguments.ts";
+import { changeKey } from "./change-key.ts";
+import { refusePast } from "./expiry.ts";
+import { printKey } from "./print-keys.ts";
+
+const EXAMPLES = `
+Examples:
+  $ npm run keys -- update key_abc --plan pro
+  $ npm run keys -- update key_abc --plan enterprise --per-minute 5000 --per-day 500000
+  $ npm run keys -- update key_abc --per-day 800000     one limit of an Enterprise key
+  $ npm run keys -- update key_abc --expires never
+
+A change takes effect everywhere within 30 seconds. Windows keep their counts and take the new limit.`;
+
+interface UpdateOptions extends StoreCommandOptions {
+  readonly plan?: Plan;
+  readonly name?: string;
+  readonly perMinute?: number;
+  readonly perDay?: number;
+  readonly expires?: Date | "never";
+}
+
+/** Completes the command `keys update`. */
+export function defineUpdate(command: Command): void {
+  command.description("change a key's plan, limits, name or expiry").addOption(planOption());
+  for (const option of limitOptions()) command.addOption(option);
+  command
+    .option("--name <text>", "whose key it is, up to 100 characters", parseName)
+    .option("--expires <time>", "when the key ends, in ISO 8601, or never", parseTimeOrNever)
+    .addHelpText("after", EXAMPLES)
+    .action(update);
+}
+
+async function update(id: string, options: UpdateOptions): Promise<void> {
+  const { plan, name, expires, perMinute, perDay } = options;
+  const expiresAt = expires === "never" ? null : expires;
+  const hasLimits = perMinute !== undefined || perDay !== undefined;
+  if (!hasLimits && plan === undefined && name === undefined && expiresAt === undefined) {
+    throw new UsageError("nothing to change: name at least one option, see --help");
+  }
+  if (hasLimits && plan !== undefined && plan !== "enterprise") {
+    throw new UsageError(`the plan ${plan} has fixed limits: own limits are for enterprise only`);
+  }
+  if (expiresAt !== undefined) refusePast(expiresAt, new Date());
+  const record = await useDatabase(options, (database) =>
+    changeKey(database, id, "update", (current) => {
+      const limits = nextLimits(current, options);
+      const changes: Partial<KeySettings> = {
+        ...(plan !== undefined && { plan }),
+        ...(name !== undefined && { name }),
+        ...(expiresAt !== undefined && { expiresAt }),
+        ...(limits !== undefined && { limits }),
+      };
+      return updateApiKey(current, changes);
+    }),
+  );
+  printKey(record, { json: options.json, title: "The key is now:" });
+}
+
+/** The key's own limits after the change: `null` for none, `undefined` where they stay. */
+function nextLimits(current: ApiKey, options: UpdateOptions): Limits | null | undefined {
+  const plan = options.plan ?? current.plan;
+  const perMinute = options.perMinute ?? current.perMinute;
+  const perDay = options.perDay ?? current.perDay;
+  if (plan === "enterprise") {
+    if (perMinute !== null && perDay !== null) return { perMinute, perDay };
+    throw new Error("to become an Enterprise key it needs --per-minute and --per-day");
+  }
+  if (options.perMinute !== undefined || options.perDay !== undefined) {
+    throw new Error(
+      `the key has the plan ${plan}, whose limits are fixed: own limits come with --plan enterprise`,
+    );
+  }
+  return options.plan === undefined ? undefined : null;
+}

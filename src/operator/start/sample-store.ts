@@ -1,0 +1,64 @@
+import { createApiKey, type CreatedKey } from "../keys/administration.ts";
+import { creationQueries } from "../keys/key-changes.ts";
+import { orders, PLANS } from "../../db/schema.ts";
+import { INT64_MAX, INT64_MIN } from "../../orders/int64.ts";
+import type { Plan } from "../../rate-limit/plans.ts";
+import { type StoreDatabase, toStatements } from "../database/database.ts";
+
+/** The demo key's own limits where the plan has none. */
+const ENTERPRISE_LIMITS = { perMinute: 5_000, perDay: 500_000 };
+
+/** Ordinary orders, a shipped one (1004), the ends of int64, and two that lack most fields. */
+const SAMPLE_ORDERS: readonly (typeof orders.$inferInsert)[] = [
+  order(1001n, 501n, 1n, "2026-12-01T09:00:00.000Z"),
+  order(1002n, 502n, 2n, "2026-12-01T13:30:00.000Z"),
+  order(1003n, 501n, 12n, "2026-12-02T08:15:00.000Z"),
+  { ...order(1004n, 503n, 1n, "2026-11-18T10:00:00.000Z"), complete: true, status: "shipped" },
+  order(1005n, 504n, 4n, "2026-12-03T16:45:00.000Z"),
+  order(1006n, 505n, 1n, "2026-12-04T11:20:30.250Z"),
+  { id: 1007n, petId: 506n },
+  { id: 1008n },
+  order(INT64_MIN, INT64_MIN, 0n, "2026-12-31T23:59:59.999Z"),
+  order(INT64_MAX, INT64_MAX, INT64_MAX, "2027-01-01T00:00:00.000Z"),
+];
+
+/** A demo key of one plan. */
+export interface DemoKey {
+  readonly plan: Plan;
+  readonly key: string;
+}
+
+/**
+ * Fills a new store with a few orders and one key for each plan, in one step.
+ *
+ * @param actor whom the audit trail names.
+ * @returns the keys, which only this call ever knows.
+ */
+export async function loadSampleStore(
+  database: StoreDatabase,
+  actor: string,
+  now: Date,
+): Promise<DemoKey[]> {
+  const created = PLANS.map((plan) => createDemoKey(plan, now));
+  await database.transaction(
+    toStatements([
+      database.orm.insert(orders).values([...SAMPLE_ORDERS]),
+      ...created.flatMap(({ record }) => creationQueries(database.orm, record, actor)),
+    ]),
+  );
+  return created.map(({ key, record }) => ({ plan: record.plan, key }));
+}
+
+function createDemoKey(plan: Plan, now: Date): CreatedKey {
+  const limits = plan === "enterprise" ? ENTERPRISE_LIMITS : null;
+  return createApiKey({ name: `Demo ${plan}`, plan, limits, expiresAt: null }, now);
+}
+
+function order(
+  id: bigint,
+  petId: bigint,
+  quantity: bigint,
+  shipDate: string,
+): typeof orders.$inferInsert {
+  return { id, petId, quantity, shipDate, complete: false };
+}

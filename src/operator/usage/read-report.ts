@@ -1,0 +1,36 @@
+import { readBanDays } from "../keys/key-bans.ts";
+import { findApiKey } from "../keys/managed-key.ts";
+import { apiKeys } from "../../db/schema.ts";
+import { lastDays, reportOn, type UsageReport } from "./usage-report.ts";
+import { type ReportedDay, readUsageOfKey, readUsageOfKeys } from "../../usage/usage-table.ts";
+import type { StoreDatabase } from "../database/database.ts";
+import { requireKey } from "../keys/require-key.ts";
+
+/**
+ * Reads what all keys, or the one with this id, did today and on the days before.
+ *
+ * @param days how many days, today included.
+ * @throws an Error for the operator where no key has this id.
+ */
+export async function readReport(
+  { orm }: StoreDatabase,
+  id: string | undefined,
+  days: number,
+  now: Date,
+): Promise<UsageReport> {
+  const range = lastDays(days, now);
+  const [firstDay = ""] = range;
+  const readBans = () => readBanDays(orm, { keyId: id, firstDay, now });
+  if (id !== undefined) {
+    const key = requireKey(await findApiKey(orm, id), id);
+    const rows = await readUsageOfKey(orm, id, range);
+    return reportOn([key], range, { rows, banDays: await readBans(), now });
+  }
+  const { id: keyId, name, plan, createdAt } = apiKeys;
+  const keys = await orm.select({ id: keyId, name, plan }).from(apiKeys).orderBy(createdAt, keyId);
+  const rows: ReportedDay[] = [];
+  for await (const page of readUsageOfKeys(orm, firstDay)) {
+    for (const row of page) rows.push(row);
+  }
+  return reportOn(keys, range, { rows, banDays: await readBans(), now });
+}
