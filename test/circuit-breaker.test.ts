@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { CircuitBreaker } from "../src/circuit-breaker.ts";
+import { CircuitBreaker } from "../src/worker/circuit-breaker.ts";
 
 const NOW_MS = 1_800_000_000_000;
 

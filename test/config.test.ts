@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { parseConfig } from "../src/config.ts";
+import { parseConfig } from "../src/worker/config.ts";
 
 const DAY_MS = 86_400_000;
 

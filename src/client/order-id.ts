@@ -1,4 +1,4 @@
-import { INT64_MAX, INT64_MIN, parseInt64 } from "../orders/int64.ts";
+import { INT64_MAX, INT64_MIN, parseInt64 } from "../worker/orders/int64.ts";
 
 /** An order's id: a bigint, a number that is exact, or canonical decimal such as `"-42"`. */
 export type OrderId = bigint | number | string;

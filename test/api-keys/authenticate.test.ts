@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, test } from "vitest";
-import { generateKey, KEY_PREFIX } from "../../src/api-keys/key.ts";
+import { generateKey, KEY_PREFIX } from "../../src/worker/api-keys/key.ts";
 import { expectError, quotaOf } from "../fixtures/answer.ts";
 import { createApiKey } from "../fixtures/api-key-fixture.ts";
 import { advanceClock, stopClock } from "../fixtures/clock.ts";

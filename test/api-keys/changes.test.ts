@@ -1,7 +1,7 @@
 import { env } from "cloudflare:workers";
 import { sql } from "drizzle-orm";
 import { beforeEach, describe, expect, test, vi } from "vitest";
-import { apiKeys } from "../../src/db/schema.ts";
+import { apiKeys } from "../../src/worker/db/schema.ts";
 import { expectError, quotaOf } from "../fixtures/answer.ts";
 import { createApiKey, updateApiKey } from "../fixtures/api-key-fixture.ts";
 import { advanceClock, stopClock } from "../fixtures/clock.ts";

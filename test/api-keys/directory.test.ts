@@ -1,9 +1,9 @@
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
-import type { ApiKey } from "../../src/api-keys/api-key.ts";
-import { ApiKeyDirectory } from "../../src/api-keys/directory.ts";
-import { generateKey, hashKey } from "../../src/api-keys/key.ts";
-import { DatabaseQueries, DatabaseUnavailableError } from "../../src/db/availability.ts";
+import type { ApiKey } from "../../src/worker/api-keys/api-key.ts";
+import { ApiKeyDirectory } from "../../src/worker/api-keys/directory.ts";
+import { generateKey, hashKey } from "../../src/worker/api-keys/key.ts";
+import { DatabaseQueries, DatabaseUnavailableError } from "../../src/worker/db/availability.ts";
 import { createApiKey, rotate, updateApiKey } from "../fixtures/api-key-fixture.ts";
 import { advanceClock, stopClock } from "../fixtures/clock.ts";
 import { type DatabaseLine, databaseLine } from "../fixtures/database-double.ts";

@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 import { beforeEach, expect, test } from "vitest";
-import { generateKey } from "../../src/api-keys/key.ts";
+import { generateKey } from "../../src/worker/api-keys/key.ts";
 import { createApiKey, createEnterpriseKey } from "../fixtures/api-key-fixture.ts";
 import { stopClock } from "../fixtures/clock.ts";
 import { type DatabaseLine, databaseLine } from "../fixtures/database-double.ts";

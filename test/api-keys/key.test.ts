@@ -1,8 +1,14 @@
 import { createHash } from "node:crypto";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { generateKey, generateKeyId, hashKey, isKey, KEY_PREFIX } from "../../src/api-keys/key.ts";
-import { parseCredentials } from "../../src/api-keys/credentials.ts";
+import {
+  generateKey,
+  generateKeyId,
+  hashKey,
+  isKey,
+  KEY_PREFIX,
+} from "../../src/worker/api-keys/key.ts";
+import { parseCredentials } from "../../src/worker/api-keys/credentials.ts";
 
 const ALPHABET = "abcdefghijklmnopqrstuvwxyz234567";
 const aKey = fc.constant(null).map(generateKey);

@@ -1,8 +1,8 @@
 import fc, { type Scheduler } from "fast-check";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import type { FoundKey } from "../../src/api-keys/api-key.ts";
-import { ApiKeyDirectory } from "../../src/api-keys/directory.ts";
-import { DatabaseQueries, DatabaseUnavailableError } from "../../src/db/availability.ts";
+import type { FoundKey } from "../../src/worker/api-keys/api-key.ts";
+import { ApiKeyDirectory } from "../../src/worker/api-keys/directory.ts";
+import { DatabaseQueries, DatabaseUnavailableError } from "../../src/worker/db/availability.ts";
 
 const OPTIONS = { freshMs: 10_000, staleMs: 25_000, size: 100, timeoutMs: 5_000 };
 

@@ -1,6 +1,6 @@
 import { sql } from "drizzle-orm";
 import { expect, test } from "vitest";
-import { apiKeys } from "../../src/db/schema.ts";
+import { apiKeys } from "../../src/worker/db/schema.ts";
 import { expectError, quotaOf } from "../fixtures/answer.ts";
 import { createEnterpriseKey, updateApiKey } from "../fixtures/api-key-fixture.ts";
 import { advanceClock, stopClock } from "../fixtures/clock.ts";

@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, type MockInstance, test, vi } from "vitest";
-import { generateKey } from "../../src/api-keys/key.ts";
+import { generateKey } from "../../src/worker/api-keys/key.ts";
 import { expectError, quotaOf } from "../fixtures/answer.ts";
 import { createApiKey, createEnterpriseKey } from "../fixtures/api-key-fixture.ts";
 import { advanceClock, stopClock } from "../fixtures/clock.ts";

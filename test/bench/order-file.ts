@@ -1,7 +1,7 @@
 import { createReadStream } from "node:fs";
 import { open } from "node:fs/promises";
 import { createInterface } from "node:readline";
-import { INT64_MAX, INT64_MIN } from "../../src/orders/int64.ts";
+import { INT64_MAX, INT64_MIN } from "../../src/worker/orders/int64.ts";
 
 const LINES_AT_ONCE = 10_000;
 /** Above 2^53 only what keeps every digit keeps these apart. */

@@ -1,8 +1,8 @@
 import { cp, mkdir } from "node:fs/promises";
 import { join } from "node:path";
-import { generateKey, generateKeyId, hashKey } from "../../src/api-keys/key.ts";
+import { generateKey, generateKeyId, hashKey } from "../../src/worker/api-keys/key.ts";
 import { PROJECT_ROOT } from "../../src/operator/wrangler.ts";
-import { MAX_LIMIT } from "../../src/rate-limit/plans.ts";
+import { MAX_LIMIT } from "../../src/worker/limits/plans.ts";
 import { executeSql } from "./miniflare.ts";
 import { writeOrderFile } from "./order-file.ts";
 import { runCommand } from "./run-command.ts";

@@ -5,9 +5,9 @@ import {
   waitOnExecutionContext,
 } from "cloudflare:test";
 import { env } from "cloudflare:workers";
-import { createApp } from "../../src/app.ts";
+import { createApp } from "../../src/worker/app.ts";
 import { NO_OPERATIONS, type Operations } from "../../src/operator/capacity/operations.ts";
-import { parseConfig } from "../../src/config.ts";
+import { parseConfig } from "../../src/worker/config.ts";
 import { observedBindings } from "../bench/observed/bindings.ts";
 import { limiterNamed } from "../fixtures/limiter.ts";
 

@@ -1,9 +1,9 @@
 import { eq } from "drizzle-orm";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { isKey, hashKey } from "../../src/api-keys/key.ts";
+import { isKey, hashKey } from "../../src/worker/api-keys/key.ts";
 import { openLocalDatabase } from "../../src/operator/database/local.ts";
 import { keysProgram } from "../../src/operator/keys/program.ts";
-import { apiKeys } from "../../src/db/schema.ts";
+import { apiKeys } from "../../src/worker/db/schema.ts";
 import { runInProcess } from "./in-process.ts";
 import { StoreFolder } from "./store-folder.ts";
 

@@ -1,4 +1,4 @@
-import { quotaHeaders, retryAfterSeconds } from "../../src/rate-limit/headers.ts";
+import { quotaHeaders, retryAfterSeconds } from "../../src/worker/limits/headers.ts";
 import { keyPolicy, SimulatedLimiter } from "../rate-limit/simulated-limiter.ts";
 import type { Draw } from "../rate-limit/traffic.ts";
 

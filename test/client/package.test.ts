@@ -102,7 +102,7 @@ test("the package holds the client, its licence and its documentation, and nothi
     "dist",
     "package.json",
   ]);
-  expect((await readdir(join(installed, "dist"))).toSorted()).toEqual(["client", "orders"]);
+  expect((await readdir(join(installed, "dist"))).toSorted()).toEqual(["client", "worker"]);
   expect(await readdir(join(installed, "dist/orders"))).toEqual(["int64.d.ts", "int64.js"]);
   // A caller gets none of the Worker's own libraries.
   expect((await readdir(join(folder, "node_modules"))).toSorted()).toEqual([

@@ -1,8 +1,8 @@
 import { expect, expectTypeOf, test } from "vitest";
 import { API_ERROR_CODES, type ApiErrorCode } from "../../src/client/errors.ts";
 import { isOrder, type Order } from "../../src/client/order.ts";
-import { ERROR_STATUS, type ErrorCode } from "../../src/errors.ts";
-import { type OrderRecord, orderSchema } from "../../src/orders/order.ts";
+import { ERROR_STATUS, type ErrorCode } from "../../src/worker/errors.ts";
+import { type OrderRecord, orderSchema } from "../../src/worker/orders/order.ts";
 
 // The compiler checks these two; at run time they do nothing.
 type Served = Omit<OrderRecord, "status">;

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import { DatabaseQueries, DatabaseUnavailableError } from "../../src/db/availability.ts";
+import { DatabaseQueries, DatabaseUnavailableError } from "../../src/worker/db/availability.ts";
 
 const TIMEOUT_MS = 5_000;
 const repeatable = { isRepeatable: true };

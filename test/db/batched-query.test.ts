@@ -1,7 +1,7 @@
 import fc, { type Scheduler } from "fast-check";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import { DatabaseUnavailableError } from "../../src/db/availability.ts";
-import { BatchedQuery } from "../../src/db/batched-query.ts";
+import { DatabaseUnavailableError } from "../../src/worker/db/availability.ts";
+import { BatchedQuery } from "../../src/worker/db/batched-query.ts";
 
 const CONCURRENCY = 2;
 const TIMEOUT_MS = 100;

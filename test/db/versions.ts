@@ -1,4 +1,4 @@
-import { hashKey } from "../../src/api-keys/key.ts";
+import { hashKey } from "../../src/worker/api-keys/key.ts";
 
 /** Keys of the stores below. */
 export const KEYS = {

@@ -13,7 +13,7 @@ const ENVIRONMENTS = [
   { name: "production", flag: "--env=production", database: "store-orders-production" },
 ];
 
-const CHECK_TYPES = ["types", "src/worker-env.d.ts", "--include-runtime=false", "--check"];
+const CHECK_TYPES = ["types", "src/worker/worker-env.d.ts", "--include-runtime=false", "--check"];
 
 const wordsOf = (members: string) => members.replaceAll("?:", ":").trim().split(/\s+/);
 
@@ -43,7 +43,7 @@ describe.each(ENVIRONMENTS)("a dry-run deployment of $name", ({ flag, database }
 
 describe("the environments", () => {
   it("have the same bindings, so that none is optional in the generated types but telemetry", async () => {
-    const types = await readFile("src/worker-env.d.ts", "utf8");
+    const types = await readFile("src/worker/worker-env.d.ts", "utf8");
     const interfaces = [...types.matchAll(/interface (\w*Env) \{\n([^}]*)\}/g)];
     expect(interfaces.map(([, name]) => name)).toEqual([
       "__BaseEnv_Env",

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { isKey } from "../../src/api-keys/key.ts";
+import { isKey } from "../../src/worker/api-keys/key.ts";
 import { describeCommit } from "../../src/operator/deploy/checks.ts";
-import { openApiDocument } from "../../src/openapi/document.ts";
+import { openApiDocument } from "../../src/worker/openapi/document.ts";
 import { FakeCloudflare } from "./fake-cloudflare.ts";
 import { MIGRATION_NAMES } from "./fake-d1.ts";
 import { FakeVersions } from "./fake-versions.ts";

@@ -3,8 +3,8 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { DatabaseSync } from "node:sqlite";
 import { text } from "node:stream/consumers";
-import { toDataPoint } from "../../src/telemetry/data-point.ts";
-import type { RequestRecord } from "../../src/telemetry/request-record.ts";
+import { toDataPoint } from "../../src/worker/telemetry/data-point.ts";
+import type { RequestRecord } from "../../src/worker/telemetry/request-record.ts";
 
 const ACCOUNT = "0123456789abcdef0123456789abcdef";
 const TOKEN = "fake-token";

@@ -4,8 +4,8 @@ import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from "vitest
 import { metricsProgram } from "../../src/operator/metrics/program.ts";
 import { QUESTIONS, type QuestionName, toSql } from "../../src/operator/metrics/questions.ts";
 import { PROJECT_ROOT } from "../../src/operator/wrangler.ts";
-import { COLUMNS } from "../../src/telemetry/columns.ts";
-import type { RequestRecord } from "../../src/telemetry/request-record.ts";
+import { COLUMNS } from "../../src/worker/telemetry/columns.ts";
+import type { RequestRecord } from "../../src/worker/telemetry/request-record.ts";
 import { runInProcess } from "../cli/in-process.ts";
 import { FakeAnalytics } from "./fake-analytics.ts";
 import type { Outcome } from "./run-command.ts";

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
-import { hashKey, isKey } from "../../src/api-keys/key.ts";
+import { hashKey, isKey } from "../../src/worker/api-keys/key.ts";
 import { keysProgram } from "../../src/operator/keys/program.ts";
 import { ordersProgram } from "../../src/operator/orders/program.ts";
 import { runWrangler } from "../../src/operator/wrangler.ts";

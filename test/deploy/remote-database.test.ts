@@ -2,7 +2,7 @@ import { eq, sql } from "drizzle-orm";
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import { openRemoteDatabase } from "../../src/operator/database/remote.ts";
 import type { Statement, StoreDatabase } from "../../src/operator/database/database.ts";
-import { apiKeys, orderList, orders } from "../../src/db/schema.ts";
+import { apiKeys, orderList, orders } from "../../src/worker/db/schema.ts";
 import { runWrangler } from "../../src/operator/wrangler.ts";
 import { FakeCloudflare } from "./fake-cloudflare.ts";
 import { runFakeWrangler } from "./fake-wrangler.ts";

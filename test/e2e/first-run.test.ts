@@ -1,7 +1,7 @@
 import { execFile } from "node:child_process";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
-import { isKey } from "../../src/api-keys/key.ts";
+import { isKey } from "../../src/worker/api-keys/key.ts";
 import { StoreFolder } from "../cli/store-folder.ts";
 import { Service } from "./service.ts";
 

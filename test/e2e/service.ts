@@ -5,7 +5,7 @@ import { join } from "node:path";
 import pRetry from "p-retry";
 import { vi } from "vitest";
 import { requireFreePort } from "../../src/operator/start/port.ts";
-import type { Plan } from "../../src/rate-limit/plans.ts";
+import type { Plan } from "../../src/worker/limits/plans.ts";
 import { leftOver, type Process, processTree } from "./processes.ts";
 
 const START_MS = 90_000;

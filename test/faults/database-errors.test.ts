@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, test } from "vitest";
-import { generateKey } from "../../src/api-keys/key.ts";
+import { generateKey } from "../../src/worker/api-keys/key.ts";
 import { expectError, quotaOf } from "../fixtures/answer.ts";
 import { createApiKey } from "../fixtures/api-key-fixture.ts";
 import { advanceClock, stopClock } from "../fixtures/clock.ts";

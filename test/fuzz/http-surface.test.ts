@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { beforeEach, describe, expect, test, vi } from "vitest";
-import { generateKey } from "../../src/api-keys/key.ts";
-import { ERROR_STATUS } from "../../src/errors.ts";
+import { generateKey } from "../../src/worker/api-keys/key.ts";
+import { ERROR_STATUS } from "../../src/worker/errors.ts";
 import { quotaOf } from "../fixtures/answer.ts";
 import { createApiKey, createEnterpriseKey } from "../fixtures/api-key-fixture.ts";
 import { placeOrder, storedOrder } from "../fixtures/order-fixture.ts";

@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, test } from "vitest";
-import { INT64_MAX, INT64_MIN } from "../../src/orders/int64.ts";
+import { INT64_MAX, INT64_MIN } from "../../src/worker/orders/int64.ts";
 import { expectError } from "../fixtures/answer.ts";
 import { createApiKey, createEnterpriseKey } from "../fixtures/api-key-fixture.ts";
 import { stopClock } from "../fixtures/clock.ts";

@@ -1,7 +1,7 @@
 import { env } from "cloudflare:workers";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { INT64_MAX, INT64_MIN } from "../../src/orders/int64.ts";
+import { INT64_MAX, INT64_MIN } from "../../src/worker/orders/int64.ts";
 import { createApiKey } from "../fixtures/api-key-fixture.ts";
 import { databaseLine } from "../fixtures/database-double.ts";
 import {

@@ -1,13 +1,17 @@
 import type { SQLInputValue } from "node:sqlite";
 import { setTimeout } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { DatabaseQueries } from "../../src/db/availability.ts";
-import { type ListEvent, type ListRequest, OrderLists } from "../../src/orders/order-lists.ts";
-import type { CacheStore } from "../../src/orders/segment-cache.ts";
-import { SegmentMemory } from "../../src/orders/segment-memory.ts";
-import { readSegments } from "../../src/orders/segment-query.ts";
-import { ListMovedError } from "../../src/orders/segment-source.ts";
-import { Shorthand } from "../../src/orders/shorthand.ts";
+import { DatabaseQueries } from "../../src/worker/db/availability.ts";
+import {
+  type ListEvent,
+  type ListRequest,
+  OrderLists,
+} from "../../src/worker/orders/order-lists.ts";
+import type { CacheStore } from "../../src/worker/orders/segment-cache.ts";
+import { SegmentMemory } from "../../src/worker/orders/segment-memory.ts";
+import { readSegments } from "../../src/worker/orders/segment-query.ts";
+import { ListMovedError } from "../../src/worker/orders/segment-source.ts";
+import { Shorthand } from "../../src/worker/orders/shorthand.ts";
 import { listOf, openOrderDatabase, versionOf } from "./isolates/order-database.ts";
 import { expander } from "./isolates/world.ts";
 

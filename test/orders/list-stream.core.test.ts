@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import { listStream, StalledReaderError } from "../../src/orders/list-stream.ts";
+import { listStream, StalledReaderError } from "../../src/worker/orders/list-stream.ts";
 
 const STALL_MS = 60_000;
 

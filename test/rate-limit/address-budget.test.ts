@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import { AddressBudget } from "../../src/rate-limit/address-budget.ts";
+import { AddressBudget } from "../../src/worker/rate-limit/address-budget.ts";
 import { CONTRACT_BANS, DAY_MS, MINUTE_MS, START_MS } from "./simulated-limiter.ts";
 
 const ADDRESS = "192.0.2.1";

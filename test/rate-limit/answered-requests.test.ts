@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { type AnsweredRequests, remember } from "../../src/rate-limit/answered-requests.ts";
+import { type AnsweredRequests, remember } from "../../src/worker/rate-limit/answered-requests.ts";
 
 const request = (nonce: string, atMs = 0) => ({ nonce, atMs, admitted: true });
 

@@ -1,8 +1,8 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { type BanMode, banAt } from "../../src/rate-limit/bans.ts";
-import { decide, type Decision, type LimiterRecord } from "../../src/rate-limit/decision.ts";
-import { readRecord, toStored } from "../../src/rate-limit/stored-record.ts";
+import { type BanMode, banAt } from "../../src/worker/limits/bans.ts";
+import { decide, type Decision, type LimiterRecord } from "../../src/worker/limits/decision.ts";
+import { readRecord, toStored } from "../../src/worker/rate-limit/stored-record.ts";
 import { anyBanPolicy, anyHistory, anyLimits, play } from "./histories.ts";
 import { CONTRACT_BANS, keyPolicy, SimulatedLimiter, START_MS } from "./simulated-limiter.ts";
 

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { strikesToBan } from "../../src/rate-limit/bans.ts";
+import { strikesToBan } from "../../src/worker/limits/bans.ts";
 import { CONTRACT_BANS, DAY_MS, keyPolicy, SimulatedLimiter } from "./simulated-limiter.ts";
 
 /** A key with room for one request a day: whatever follows the first is refused. */

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { countedAddress } from "../../src/rate-limit/client-address.ts";
+import { countedAddress } from "../../src/worker/middleware/client-address.ts";
 
 describe("the counted address (contract, section 4)", () => {
   test.for([

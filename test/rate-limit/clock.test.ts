@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { retryAfterSeconds } from "../../src/rate-limit/headers.ts";
+import { retryAfterSeconds } from "../../src/worker/limits/headers.ts";
 import { anyBanPolicy, anyLimits } from "./histories.ts";
 import {
   CONTRACT_BANS,

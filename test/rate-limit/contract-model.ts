@@ -1,6 +1,6 @@
-import type { BanPolicy } from "../../src/rate-limit/bans.ts";
-import type { QuotaPolicy, WindowQuota } from "../../src/rate-limit/decision.ts";
-import type { Limits } from "../../src/rate-limit/plans.ts";
+import type { BanPolicy } from "../../src/worker/limits/bans.ts";
+import type { QuotaPolicy, WindowQuota } from "../../src/worker/limits/decision.ts";
+import type { Limits } from "../../src/worker/limits/plans.ts";
 
 export interface Answer {
   readonly admitted: boolean;

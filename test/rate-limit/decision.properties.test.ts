@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import type { Decision, QuotaPolicy } from "../../src/rate-limit/decision.ts";
-import { quotaHeaders, retryAfterSeconds } from "../../src/rate-limit/headers.ts";
+import type { Decision, QuotaPolicy } from "../../src/worker/limits/decision.ts";
+import { quotaHeaders, retryAfterSeconds } from "../../src/worker/limits/headers.ts";
 import { anyBanPolicy, anyHistory, anyLimits, anyTraffic, play, type Step } from "./histories.ts";
 import { DAY_MS, MINUTE_MS, SimulatedLimiter } from "./simulated-limiter.ts";
 

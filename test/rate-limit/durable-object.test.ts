@@ -1,8 +1,8 @@
 import { runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { beforeEach, describe, expect, test, vi } from "vitest";
-import type { QuotaPolicy } from "../../src/rate-limit/decision.ts";
+import type { QuotaPolicy } from "../../src/worker/limits/decision.ts";
 import { advanceClock, stopClock } from "../fixtures/clock.ts";
-import type { StoredState } from "../../src/rate-limit/stored-record.ts";
+import type { StoredState } from "../../src/worker/rate-limit/stored-record.ts";
 import { evictLimiter, limiterNamed, limiterStorage } from "../fixtures/limiter.ts";
 
 const NAME = "key:test";

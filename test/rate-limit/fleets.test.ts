@@ -1,9 +1,9 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { Pacer } from "../../src/client/pacer.ts";
-import type { Decision } from "../../src/rate-limit/decision.ts";
-import { retryAfterSeconds } from "../../src/rate-limit/headers.ts";
-import { PLAN_LIMITS } from "../../src/rate-limit/plans.ts";
-import { WINDOW_SECONDS } from "../../src/rate-limit/windows.ts";
+import type { Decision } from "../../src/worker/limits/decision.ts";
+import { retryAfterSeconds } from "../../src/worker/limits/headers.ts";
+import { PLAN_LIMITS } from "../../src/worker/limits/plans.ts";
+import { WINDOW_SECONDS } from "../../src/worker/limits/windows.ts";
 import { HOUR_MS, keyPolicy, SimulatedLimiter } from "./simulated-limiter.ts";
 import {
   type Client,

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { GroupCommit } from "../../src/rate-limit/group-commit.ts";
+import { GroupCommit } from "../../src/worker/rate-limit/group-commit.ts";
 
 const anyStep = fc.record({
   /** A request that changes nothing waits for what was decided before it. */

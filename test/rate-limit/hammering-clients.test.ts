@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { PLAN_LIMITS } from "../../src/rate-limit/plans.ts";
+import { PLAN_LIMITS } from "../../src/worker/limits/plans.ts";
 import { HOUR_MS, keyPolicy, MINUTE_MS, SimulatedLimiter } from "./simulated-limiter.ts";
 import { loops, run } from "./traffic.ts";
 

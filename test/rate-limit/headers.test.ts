@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
-import type { Quota } from "../../src/rate-limit/decision.ts";
-import { quotaHeaders, retryAfterSeconds } from "../../src/rate-limit/headers.ts";
+import type { Quota } from "../../src/worker/limits/decision.ts";
+import { quotaHeaders, retryAfterSeconds } from "../../src/worker/limits/headers.ts";
 import { keyPolicy, SimulatedLimiter, START_MS } from "./simulated-limiter.ts";
 
 const START_SECONDS = START_MS / 1_000;

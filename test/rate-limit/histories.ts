@@ -1,7 +1,7 @@
 import fc from "fast-check";
-import type { BanPolicy } from "../../src/rate-limit/bans.ts";
-import type { Decision, QuotaPolicy } from "../../src/rate-limit/decision.ts";
-import type { Limits } from "../../src/rate-limit/plans.ts";
+import type { BanPolicy } from "../../src/worker/limits/bans.ts";
+import type { Decision, QuotaPolicy } from "../../src/worker/limits/decision.ts";
+import type { Limits } from "../../src/worker/limits/plans.ts";
 import { DAY_MS, HOUR_MS, SimulatedLimiter } from "./simulated-limiter.ts";
 
 /** One thing that can happen to a key. */

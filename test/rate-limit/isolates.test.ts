@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { quotaHeaders } from "../../src/rate-limit/headers.ts";
+import { quotaHeaders } from "../../src/worker/limits/headers.ts";
 import { Isolates } from "./isolates.ts";
 import { HOUR_MS, keyPolicy, MINUTE_MS } from "./simulated-limiter.ts";
 import { backsOff, loops, run, seededRandom, waitsForRetryAfter } from "./traffic.ts";

@@ -1,5 +1,5 @@
-import { type Decision, decide, type QuotaPolicy } from "../../src/rate-limit/decision.ts";
-import { Refusal } from "../../src/rate-limit/refusal.ts";
+import { type Decision, decide, type QuotaPolicy } from "../../src/worker/limits/decision.ts";
+import { Refusal } from "../../src/worker/rate-limit/refusal.ts";
 import { SimulatedLimiter } from "./simulated-limiter.ts";
 import { seededRandom } from "./traffic.ts";
 

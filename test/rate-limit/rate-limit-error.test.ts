@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { rateLimitError } from "../../src/rate-limit/rate-limit-error.ts";
+import { rateLimitError } from "../../src/worker/middleware/rate-limit-error.ts";
 import { keyPolicy, SimulatedLimiter } from "./simulated-limiter.ts";
 
 describe("the 429 (contract, sections 1, 4 and 5)", () => {

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { retryAfterSeconds } from "../../src/rate-limit/headers.ts";
-import { Refusal } from "../../src/rate-limit/refusal.ts";
+import { retryAfterSeconds } from "../../src/worker/limits/headers.ts";
+import { Refusal } from "../../src/worker/rate-limit/refusal.ts";
 import { HOUR_MS, keyPolicy, MINUTE_MS, SimulatedLimiter, START_MS } from "./simulated-limiter.ts";
 
 /** A refusal by a full minute whose decision took 100 ms each way, remembered under a clock so far off. */

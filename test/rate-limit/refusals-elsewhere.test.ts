@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { decide } from "../../src/rate-limit/decision.ts";
+import { decide } from "../../src/worker/limits/decision.ts";
 import { anyBanPolicy, anyHistory, anyLimits, play } from "./histories.ts";
 import {
   CONTRACT_BANS,

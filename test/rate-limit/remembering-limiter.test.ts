@@ -1,10 +1,10 @@
 import QuickLRU from "quick-lru";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import type { Decision } from "../../src/rate-limit/decision.ts";
-import { decide, type LimiterRecord } from "../../src/rate-limit/decision.ts";
-import type { DurableLimiter } from "../../src/rate-limit/durable-limiter.ts";
-import type { UnreportedRefusals } from "../../src/rate-limit/refusal.ts";
-import { RememberingLimiter } from "../../src/rate-limit/remembering-limiter.ts";
+import type { Decision } from "../../src/worker/limits/decision.ts";
+import { decide, type LimiterRecord } from "../../src/worker/limits/decision.ts";
+import type { DurableLimiter } from "../../src/worker/rate-limit/durable-limiter.ts";
+import type { UnreportedRefusals } from "../../src/worker/rate-limit/refusal.ts";
+import { RememberingLimiter } from "../../src/worker/rate-limit/remembering-limiter.ts";
 import { CONTRACT_BANS, keyPolicy, START_MS } from "./simulated-limiter.ts";
 
 const SUBJECT = { name: "key:one", ...keyPolicy(60, 1_000) };

@@ -1,4 +1,4 @@
-import type { BanPolicy } from "../../src/rate-limit/bans.ts";
+import type { BanPolicy } from "../../src/worker/limits/bans.ts";
 import {
   type Decision,
   decide,
@@ -6,8 +6,8 @@ import {
   peek,
   type Quota,
   type QuotaPolicy,
-} from "../../src/rate-limit/decision.ts";
-import { readRecord, toStored } from "../../src/rate-limit/stored-record.ts";
+} from "../../src/worker/limits/decision.ts";
+import { readRecord, toStored } from "../../src/worker/rate-limit/stored-record.ts";
 
 /** Where simulated time begins, in Unix milliseconds: on a whole second. */
 export const START_MS = 1_800_000_000_000;

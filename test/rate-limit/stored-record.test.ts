@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { readRecord, toStored } from "../../src/rate-limit/stored-record.ts";
+import { readRecord, toStored } from "../../src/worker/rate-limit/stored-record.ts";
 import { anyBanPolicy, anyHistory, anyLimits, play } from "./histories.ts";
 import { keyPolicy, SimulatedLimiter } from "./simulated-limiter.ts";
 

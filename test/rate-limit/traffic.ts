@@ -1,6 +1,6 @@
 import { retryDelayMs } from "../../src/client/retry.ts";
-import type { Decision } from "../../src/rate-limit/decision.ts";
-import { retryAfterSeconds } from "../../src/rate-limit/headers.ts";
+import type { Decision } from "../../src/worker/limits/decision.ts";
+import { retryAfterSeconds } from "../../src/worker/limits/headers.ts";
 import { type SimulatedLimiter, START_MS } from "./simulated-limiter.ts";
 
 /** Yields for how many milliseconds until its next request arrives, and is told what that was answered. */

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { strikesToBan } from "../../src/rate-limit/bans.ts";
-import { PLAN_LIMITS } from "../../src/rate-limit/plans.ts";
+import { strikesToBan } from "../../src/worker/limits/bans.ts";
+import { PLAN_LIMITS } from "../../src/worker/limits/plans.ts";
 import {
   CONTRACT_BANS,
   HOUR_MS,

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { WINDOW_SECONDS } from "../../src/rate-limit/windows.ts";
+import { WINDOW_SECONDS } from "../../src/worker/limits/windows.ts";
 import { DAY_MS, keyPolicy, MINUTE_MS, SimulatedLimiter, START_MS } from "./simulated-limiter.ts";
 
 const LIMIT = 1_000_000;

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Browser, BrowserContextOptions, Page, Response } from "playwright-core";
 import { afterAll, afterEach, beforeAll, describe, expect, onTestFinished } from "vitest";
-import type { Plan } from "../../src/rate-limit/plans.ts";
+import type { Plan } from "../../src/worker/limits/plans.ts";
 import { Service } from "../e2e/service.ts";
 import { differencesFromDocument } from "../fixtures/documented-answer.ts";
 import { findChromium, launchChromium } from "./chromium.ts";

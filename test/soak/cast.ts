@@ -1,8 +1,8 @@
 import { type CreatedKey, createApiKey } from "../../src/operator/keys/administration.ts";
 import { openLocalDatabase } from "../../src/operator/database/local.ts";
 import { addKeys } from "../../src/operator/keys/change-key.ts";
-import { orders } from "../../src/db/schema.ts";
-import type { Limits, Plan } from "../../src/rate-limit/plans.ts";
+import { orders } from "../../src/worker/db/schema.ts";
+import type { Limits, Plan } from "../../src/worker/limits/plans.ts";
 import { backingOff, dropping, guessing, hammering, type Holder, patient } from "./clients.ts";
 import type { World } from "./world.ts";
 

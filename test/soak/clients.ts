@@ -1,4 +1,4 @@
-import { generateKey } from "../../src/api-keys/key.ts";
+import { generateKey } from "../../src/worker/api-keys/key.ts";
 import type { Answer } from "./answer.ts";
 import type { Subject } from "./referee.ts";
 import type { Ask, World } from "./world.ts";

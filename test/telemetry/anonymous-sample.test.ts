@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { AnonymousSample } from "../../src/telemetry/anonymous-sample.ts";
+import { AnonymousSample } from "../../src/worker/telemetry/anonymous-sample.ts";
 
 const MINUTE_MS = 60_000;
 

@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, test } from "vitest";
-import { COLUMNS } from "../../src/telemetry/columns.ts";
+import { COLUMNS } from "../../src/worker/telemetry/columns.ts";
 import { createApiKey } from "../fixtures/api-key-fixture.ts";
 import { advanceClock, stopClock } from "../fixtures/clock.ts";
 import { startService } from "../fixtures/service.ts";

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { generateKey } from "../../src/api-keys/key.ts";
+import { generateKey } from "../../src/worker/api-keys/key.ts";
 import { fail } from "../faults/fault-script.ts";
 import { faultyDatabase } from "../faults/faulty-bindings.ts";
 import { readLog } from "../faults/log-lines.ts";
@@ -7,7 +7,7 @@ import { createApiKey } from "../fixtures/api-key-fixture.ts";
 import { advanceClock, stopClock } from "../fixtures/clock.ts";
 import { startService } from "../fixtures/service.ts";
 import { requestLines } from "../fixtures/written-lines.ts";
-import { COLUMNS } from "../../src/telemetry/columns.ts";
+import { COLUMNS } from "../../src/worker/telemetry/columns.ts";
 import { columnsOf, recordingDataSet } from "./data-set-double.ts";
 
 const LIST = "/v1/store/orders";

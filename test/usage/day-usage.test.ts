@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { decide } from "../../src/rate-limit/decision.ts";
-import type { Decision } from "../../src/rate-limit/decision.ts";
+import { decide } from "../../src/worker/limits/decision.ts";
+import type { Decision } from "../../src/worker/limits/decision.ts";
 import {
   countUsage,
   dayText,
@@ -9,8 +9,8 @@ import {
   type Usage,
   usageEndMs,
   usageToKeep,
-} from "../../src/usage/day-usage.ts";
-import { readUsage } from "../../src/usage/stored-usage.ts";
+} from "../../src/worker/usage/day-usage.ts";
+import { readUsage } from "../../src/worker/usage/stored-usage.ts";
 import { ContractModel } from "../rate-limit/contract-model.ts";
 import { anyBanPolicy, anyHistory, anyLimits, play } from "../rate-limit/histories.ts";
 import { DAY_MS, keyPolicy, SimulatedLimiter, START_MS } from "../rate-limit/simulated-limiter.ts";

@@ -4,7 +4,7 @@ import loadWabt from "wabt";
 import { writeFolder } from "./folder.ts";
 
 const ROOT = join(import.meta.dirname, "..", "..", "..");
-const SOURCE = join(ROOT, "src", "orders", "expand-orders.wat");
+const SOURCE = join(ROOT, "src", "worker", "orders", "expand-orders.wat");
 
 /** The folder that the Worker imports it from. */
 const TARGET = join(ROOT, "dist", "wasm");

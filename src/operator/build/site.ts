@@ -2,11 +2,11 @@ import { createRequire } from "node:module";
 import { readFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { build } from "esbuild";
-import { openApiDocument } from "../../openapi/document.ts";
-import { PLAN_LIMITS } from "../../rate-limit/plans.ts";
+import { openApiDocument } from "../../worker/openapi/document.ts";
+import { PLAN_LIMITS } from "../../worker/limits/plans.ts";
 import { writeFolder } from "./folder.ts";
 
-const PAGE = join(import.meta.dirname, "..", "..", "reference");
+const PAGE = join(import.meta.dirname, "..", "..", "site");
 const VIEWER = dirname(createRequire(import.meta.url).resolve("swagger-ui-dist/package.json"));
 
 /** The folder that wrangler.toml names under `[assets]`. */

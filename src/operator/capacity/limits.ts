@@ -2,7 +2,7 @@ import { LIST_SIZES } from "./operations.ts";
 
 const D1 = "https://developers.cloudflare.com/d1/platform/limits/";
 const D1_SPEED = "https://developers.cloudflare.com/d1/reference/faq/";
-const SERVICE = "src/orders";
+const SERVICE = "src/worker/orders";
 
 const PAGINATE = "Paginate, in v2 of the API.";
 

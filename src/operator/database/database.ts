@@ -18,7 +18,7 @@ export function toStatements(
 
 /** The store's database as the commands reach it: a local one or an environment's remote one. */
 export interface StoreDatabase {
-  /** drizzle over that database, for the queries of `src/api-keys` and `src/orders`. */
+  /** drizzle over that database, for the queries of `src/worker/api-keys` and `src/worker/orders`. */
   readonly orm: BaseSQLiteDatabase<"async", unknown>;
   /** Runs the statements in order as one transaction: all of them or none. */
   transaction(statements: readonly Statement[]): Promise<void>;

@@ -1,5 +1,5 @@
 import pRetry from "p-retry";
-import { generateKey } from "../../api-keys/key.ts";
+import { generateKey } from "../../worker/api-keys/key.ts";
 
 const PAUSE_MS = 2_000;
 const REQUEST_TIMEOUT_MS = 10_000;

@@ -1,5 +1,5 @@
-import type { Limits, Plan } from "../../rate-limit/plans.ts";
-import { generateKey, generateKeyId, hashKey, lastFourOf } from "../../api-keys/key.ts";
+import type { Limits, Plan } from "../../worker/limits/plans.ts";
+import { generateKey, generateKeyId, hashKey, lastFourOf } from "../../worker/api-keys/key.ts";
 import type { ManagedKey } from "./managed-key.ts";
 
 /** What the operator settles about a key. `limits`: of its own where the plan is Enterprise. */

@@ -1,6 +1,6 @@
 import { and, desc, eq, gte, type SQL } from "drizzle-orm";
 import type { BaseSQLiteDatabase } from "drizzle-orm/sqlite-core";
-import { type KeyChangeDetails, keyChanges } from "../../db/schema.ts";
+import { type KeyChangeDetails, keyChanges } from "../../worker/db/schema.ts";
 import { type KeySettingsRecord, toSettingsRecord } from "./key-record.ts";
 import type { ManagedKey } from "./managed-key.ts";
 

@@ -1,7 +1,7 @@
 import type { Command } from "commander";
 import { createApiKey } from "./administration.ts";
 import { toKeyRecord } from "./key-record.ts";
-import { type Limits, type Plan, PLAN_LIMITS } from "../../rate-limit/plans.ts";
+import { type Limits, type Plan, PLAN_LIMITS } from "../../worker/limits/plans.ts";
 import { printJson, UsageError } from "../command-line.ts";
 import { type StoreCommandOptions, useDatabase } from "../database/open.ts";
 import { limitOptions, parseName, parseTime, planOption } from "./arguments.ts";

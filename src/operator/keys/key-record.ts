@@ -1,4 +1,4 @@
-import { limitsOf } from "../../api-keys/api-key.ts";
+import { limitsOf } from "../../worker/api-keys/api-key.ts";
 import { type ManagedKey, managedKeyState, type ManagedKeyState } from "./managed-key.ts";
 
 /** What an operator settles about a key. Times are ISO 8601 in UTC; the limits are those in force. */

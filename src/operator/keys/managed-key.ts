@@ -1,8 +1,8 @@
 import { and, eq, getTableColumns, gt, isNull, lte, not, or, type SQL, sql } from "drizzle-orm";
 import type { BaseSQLiteDatabase } from "drizzle-orm/sqlite-core";
-import { apiKeys } from "../../db/schema.ts";
-import type { Plan } from "../../rate-limit/plans.ts";
-import { type ApiKey, KEY_STATES, keyState } from "../../api-keys/api-key.ts";
+import { apiKeys } from "../../worker/db/schema.ts";
+import type { Plan } from "../../worker/limits/plans.ts";
+import { type ApiKey, KEY_STATES, keyState } from "../../worker/api-keys/api-key.ts";
 
 type Database = BaseSQLiteDatabase<"async", unknown>;
 

@@ -1,5 +1,5 @@
 import { Table } from "console-table-printer";
-import { keyState } from "../../api-keys/api-key.ts";
+import { keyState } from "../../worker/api-keys/api-key.ts";
 import { toKeyRecord } from "./key-record.ts";
 import type { ManagedKey } from "./managed-key.ts";
 import { printJson } from "../command-line.ts";

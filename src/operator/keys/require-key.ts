@@ -1,4 +1,4 @@
-import { KEY_PREFIX } from "../../api-keys/key.ts";
+import { KEY_PREFIX } from "../../worker/api-keys/key.ts";
 import type { ManagedKey } from "./managed-key.ts";
 
 /** @throws an Error for the operator where there is no such record. */

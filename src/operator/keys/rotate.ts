@@ -1,6 +1,6 @@
 import type { Command } from "commander";
 import { rotateApiKey } from "./administration.ts";
-import { keyState } from "../../api-keys/api-key.ts";
+import { keyState } from "../../worker/api-keys/api-key.ts";
 import { toKeyRecord } from "./key-record.ts";
 import type { ManagedKey } from "./managed-key.ts";
 import { printJson } from "../command-line.ts";

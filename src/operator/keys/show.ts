@@ -2,7 +2,7 @@ import type { Command } from "commander";
 import { toKeyRecord } from "./key-record.ts";
 import { findApiKey } from "./managed-key.ts";
 import { lastDays } from "../usage/usage-report.ts";
-import { type ReportedDay, readUsageOfKey } from "../../usage/usage-table.ts";
+import { type ReportedDay, readUsageOfKey } from "../../worker/usage/usage-table.ts";
 import { printJson } from "../command-line.ts";
 import type { StoreDatabase } from "../database/database.ts";
 import { type StoreCommandOptions, useDatabase } from "../database/open.ts";

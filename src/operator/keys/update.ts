@@ -1,7 +1,7 @@
 import type { Command } from "commander";
-import type { ApiKey } from "../../api-keys/api-key.ts";
+import type { ApiKey } from "../../worker/api-keys/api-key.ts";
 import { type KeySettings, updateApiKey } from "./administration.ts";
-import type { Limits, Plan } from "../../rate-limit/plans.ts";
+import type { Limits, Plan } from "../../worker/limits/plans.ts";
 import { UsageError } from "../command-line.ts";
 import { type StoreCommandOptions, useDatabase } from "../database/open.ts";
 import { limitOptions, parseName, parseTimeOrNever, planOption } from "./arguments.ts";

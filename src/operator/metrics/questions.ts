@@ -1,4 +1,4 @@
-import { COLUMNS } from "../../telemetry/columns.ts";
+import { COLUMNS } from "../../worker/telemetry/columns.ts";
 import type { RemoteEnvironment } from "../environment.ts";
 
 /** What a question is asked about. */

@@ -1,6 +1,6 @@
 import { type SQL, sql } from "drizzle-orm";
-import { orderSegments } from "../../db/schema.ts";
-import { INT64_MIN } from "../../orders/int64.ts";
+import { orderSegments } from "../../worker/db/schema.ts";
+import { INT64_MIN } from "../../worker/orders/int64.ts";
 import type { StoreDatabase } from "../database/database.ts";
 
 /** Orders in a new segment: it can grow by half before a trigger splits it. */

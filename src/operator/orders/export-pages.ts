@@ -1,7 +1,7 @@
 import { gte, sql } from "drizzle-orm";
-import { orderList, orders } from "../../db/schema.ts";
-import { INT64_MAX, INT64_MIN } from "../../orders/int64.ts";
-import { MAX_ORDER_BYTES, orderJsonMembers } from "../../orders/order-json.ts";
+import { orderList, orders } from "../../worker/db/schema.ts";
+import { INT64_MAX, INT64_MIN } from "../../worker/orders/int64.ts";
+import { MAX_ORDER_BYTES, orderJsonMembers } from "../../worker/orders/order-json.ts";
 import type { StoreDatabase } from "../database/database.ts";
 
 /** A page travels as one text, of which D1's limit is 2 MB. */

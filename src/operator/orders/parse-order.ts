@@ -1,6 +1,6 @@
 import { isLosslessNumber, LosslessNumber, parse } from "lossless-json";
 import type { z } from "zod";
-import { type OrderRecord, orderRecordSchema } from "../../orders/order.ts";
+import { type OrderRecord, orderRecordSchema } from "../../worker/orders/order.ts";
 
 /** A JSON number that is an integer as it is written, and could be an int64 by its length. */
 const PLAIN_INTEGER = /^(?:0|-?[1-9]\d{0,18})$/;

@@ -1,5 +1,5 @@
 import { DatabaseSync, type StatementSync } from "node:sqlite";
-import type { OrderRecord } from "../../orders/order.ts";
+import type { OrderRecord } from "../../worker/orders/order.ts";
 
 /** What is beyond is on disk. */
 const CACHE_KILOBYTES = 32_000;

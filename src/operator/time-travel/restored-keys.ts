@@ -1,5 +1,5 @@
 import { eq, sql } from "drizzle-orm";
-import { apiKeys } from "../../db/schema.ts";
+import { apiKeys } from "../../worker/db/schema.ts";
 import type { Statement, StoreDatabase } from "../database/database.ts";
 
 /** What a restoration can change about a key that an operator may not want. */

@@ -1,8 +1,12 @@
 import { readBanDays } from "../keys/key-bans.ts";
 import { findApiKey } from "../keys/managed-key.ts";
-import { apiKeys } from "../../db/schema.ts";
+import { apiKeys } from "../../worker/db/schema.ts";
 import { lastDays, reportOn, type UsageReport } from "./usage-report.ts";
-import { type ReportedDay, readUsageOfKey, readUsageOfKeys } from "../../usage/usage-table.ts";
+import {
+  type ReportedDay,
+  readUsageOfKey,
+  readUsageOfKeys,
+} from "../../worker/usage/usage-table.ts";
 import type { StoreDatabase } from "../database/database.ts";
 import { requireKey } from "../keys/require-key.ts";
 

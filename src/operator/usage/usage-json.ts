@@ -1,5 +1,5 @@
 import type { KeyReport } from "./usage-report.ts";
-import type { ReportedDay } from "../../usage/usage-table.ts";
+import type { ReportedDay } from "../../worker/usage/usage-table.ts";
 import { completeBy } from "./complete-by.ts";
 
 /**

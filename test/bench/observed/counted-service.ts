@@ -1,4 +1,4 @@
-import service, { RateLimiter as Limiter } from "../../../src/index.ts";
+import service, { RateLimiter as Limiter } from "../../../src/worker/index.ts";
 import { observedBindings } from "./bindings.ts";
 
 /** Operations that Cloudflare bills, counted since they were last asked for. */

@@ -1,4 +1,4 @@
-import service, { RateLimiter } from "../../../src/index.ts";
+import service, { RateLimiter } from "../../../src/worker/index.ts";
 import { observedBindings } from "./bindings.ts";
 
 export { RateLimiter };

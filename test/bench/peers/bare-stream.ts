@@ -1,4 +1,4 @@
-import { INT64_MAX, INT64_MIN } from "../../../src/orders/int64.ts";
+import { INT64_MAX, INT64_MIN } from "../../../src/worker/orders/int64.ts";
 import { ORDER_JSON_SQL } from "./order-json-sql.ts";
 
 /** As many as the service has in a segment. */

@@ -1,4 +1,4 @@
 // First, because the service instantiates its WebAssembly when it is imported.
 import "./plain-expansion.ts";
 
-export { default, RateLimiter } from "../../../src/index.ts";
+export { default, RateLimiter } from "../../../src/worker/index.ts";

@@ -1,4 +1,4 @@
-import type { Expansion } from "../../../src/orders/order-expander.ts";
+import type { Expansion } from "../../../src/worker/orders/order-expander.ts";
 
 const PIECE_BYTES = 32;
 const LENGTHS_AT = 24;

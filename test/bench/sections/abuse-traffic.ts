@@ -1,4 +1,4 @@
-import { generateKey } from "../../../src/api-keys/key.ts";
+import { generateKey } from "../../../src/worker/api-keys/key.ts";
 import { listRequest } from "../bench.ts";
 import { provokeBan } from "../ban.ts";
 import type { Request } from "../http.ts";

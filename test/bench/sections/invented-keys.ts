@@ -1,6 +1,6 @@
 import { setTimeout as wait } from "node:timers/promises";
 import { Pool } from "undici";
-import { generateKey } from "../../../src/api-keys/key.ts";
+import { generateKey } from "../../../src/worker/api-keys/key.ts";
 import { type Bench, listRequest } from "../bench.ts";
 import type { Bundle } from "../bundle.ts";
 import type { Request } from "../http.ts";

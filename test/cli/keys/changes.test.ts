@@ -4,7 +4,7 @@ import { updateApiKey } from "../../../src/operator/keys/administration.ts";
 import { findApiKey } from "../../../src/operator/keys/managed-key.ts";
 import type { StoreDatabase } from "../../../src/operator/database/database.ts";
 import { changeKey } from "../../../src/operator/keys/change-key.ts";
-import { keyChanges } from "../../../src/db/schema.ts";
+import { keyChanges } from "../../../src/worker/db/schema.ts";
 import { KeysCommand } from "./keys-command.ts";
 
 let keys: KeysCommand;

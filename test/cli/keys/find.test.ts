@@ -1,7 +1,7 @@
 import { Readable } from "node:stream";
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from "vitest";
 import type { CreatedKey } from "../../../src/operator/keys/administration.ts";
-import { generateKey } from "../../../src/api-keys/key.ts";
+import { generateKey } from "../../../src/worker/api-keys/key.ts";
 import { findApiKeysByEnding } from "../../../src/operator/keys/managed-key.ts";
 import { KeysCommand } from "./keys-command.ts";
 

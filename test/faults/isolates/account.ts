@@ -1,4 +1,4 @@
-import type { QuotaPolicy } from "../../../src/rate-limit/decision.ts";
+import type { QuotaPolicy } from "../../../src/worker/limits/decision.ts";
 
 interface OpenWindow {
   readonly openedMs: number;

@@ -1,8 +1,8 @@
 import { isDeepStrictEqual } from "node:util";
 import fc from "fast-check";
 import { beforeEach, describe, expect, test, vi } from "vitest";
-import type { Decision } from "../../../src/rate-limit/decision.ts";
-import { quotaHeaders, retryAfterSeconds } from "../../../src/rate-limit/headers.ts";
+import type { Decision } from "../../../src/worker/limits/decision.ts";
+import { quotaHeaders, retryAfterSeconds } from "../../../src/worker/limits/headers.ts";
 import { ContractModel } from "../../rate-limit/contract-model.ts";
 import { anyBanPolicy, anyLimits } from "../../rate-limit/histories.ts";
 import { Account } from "./account.ts";

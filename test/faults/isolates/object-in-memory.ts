@@ -1,9 +1,9 @@
-import type { BanPolicy } from "../../../src/rate-limit/bans.ts";
+import type { BanPolicy } from "../../../src/worker/limits/bans.ts";
 import {
   type AdmitRequest,
   decideOnce,
   type LimiterState,
-} from "../../../src/rate-limit/decide-once.ts";
+} from "../../../src/worker/rate-limit/decide-once.ts";
 import {
   type Decision,
   decide,
@@ -11,9 +11,13 @@ import {
   peek,
   type Quota,
   type QuotaPolicy,
-} from "../../../src/rate-limit/decision.ts";
-import { readState, toStored, toStoredAnswered } from "../../../src/rate-limit/stored-record.ts";
-import { windowEndMs } from "../../../src/rate-limit/windows.ts";
+} from "../../../src/worker/limits/decision.ts";
+import {
+  readState,
+  toStored,
+  toStoredAnswered,
+} from "../../../src/worker/rate-limit/stored-record.ts";
+import { windowEndMs } from "../../../src/worker/limits/windows.ts";
 
 /** One Durable Object of the limiter, told the time with every call. */
 export class ObjectInMemory {

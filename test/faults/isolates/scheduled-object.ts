@@ -1,9 +1,13 @@
 import type { Scheduler } from "fast-check";
-import type { BanPolicy } from "../../../src/rate-limit/bans.ts";
-import { decideOnce, type LimiterState } from "../../../src/rate-limit/decide-once.ts";
-import type { Decision, LimiterRecord, QuotaPolicy } from "../../../src/rate-limit/decision.ts";
-import { GroupCommit } from "../../../src/rate-limit/group-commit.ts";
-import { readState, toStored, toStoredAnswered } from "../../../src/rate-limit/stored-record.ts";
+import type { BanPolicy } from "../../../src/worker/limits/bans.ts";
+import { decideOnce, type LimiterState } from "../../../src/worker/rate-limit/decide-once.ts";
+import type { Decision, LimiterRecord, QuotaPolicy } from "../../../src/worker/limits/decision.ts";
+import { GroupCommit } from "../../../src/worker/rate-limit/group-commit.ts";
+import {
+  readState,
+  toStored,
+  toStoredAnswered,
+} from "../../../src/worker/rate-limit/stored-record.ts";
 
 /** What becomes of one attempt to call the object. */
 export type Fate =

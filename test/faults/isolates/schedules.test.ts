@@ -1,14 +1,14 @@
 import fc from "fast-check";
 import QuickLRU from "quick-lru";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
-import { CircuitBreaker } from "../../../src/circuit-breaker.ts";
-import { Outage } from "../../../src/outage.ts";
-import type { Decision, QuotaPolicy } from "../../../src/rate-limit/decision.ts";
-import { DurableLimiter } from "../../../src/rate-limit/durable-limiter.ts";
-import { retryAfterSeconds } from "../../../src/rate-limit/headers.ts";
-import { InsuranceLimiter } from "../../../src/rate-limit/insurance-limiter.ts";
-import { InsuredLimiter } from "../../../src/rate-limit/insured-limiter.ts";
-import { RememberingLimiter } from "../../../src/rate-limit/remembering-limiter.ts";
+import { CircuitBreaker } from "../../../src/worker/circuit-breaker.ts";
+import { Outage } from "../../../src/worker/outage.ts";
+import type { Decision, QuotaPolicy } from "../../../src/worker/limits/decision.ts";
+import { DurableLimiter } from "../../../src/worker/rate-limit/durable-limiter.ts";
+import { retryAfterSeconds } from "../../../src/worker/limits/headers.ts";
+import { InsuranceLimiter } from "../../../src/worker/rate-limit/insurance-limiter.ts";
+import { InsuredLimiter } from "../../../src/worker/rate-limit/insured-limiter.ts";
+import { RememberingLimiter } from "../../../src/worker/rate-limit/remembering-limiter.ts";
 import { CONTRACT_BANS, keyPolicy, START_MS } from "../../rate-limit/simulated-limiter.ts";
 import { type Fate, ScheduledObject } from "./scheduled-object.ts";
 

@@ -1,5 +1,5 @@
 import fc from "fast-check";
-import type { Limits } from "../../../src/rate-limit/plans.ts";
+import type { Limits } from "../../../src/worker/limits/plans.ts";
 import { anyLimits } from "../../rate-limit/histories.ts";
 import { DAY_MS, HOUR_MS } from "../../rate-limit/simulated-limiter.ts";
 import { MAX_LATENCY_MS, type Wire, type World } from "./world.ts";

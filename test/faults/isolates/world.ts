@@ -1,13 +1,13 @@
 import QuickLRU from "quick-lru";
 import { vi } from "vitest";
-import type { BanPolicy } from "../../../src/rate-limit/bans.ts";
-import type { Decision, QuotaPolicy } from "../../../src/rate-limit/decision.ts";
-import { CircuitBreaker } from "../../../src/circuit-breaker.ts";
-import { DurableLimiter } from "../../../src/rate-limit/durable-limiter.ts";
-import { Outage } from "../../../src/outage.ts";
-import { InsuranceLimiter } from "../../../src/rate-limit/insurance-limiter.ts";
-import { InsuredLimiter } from "../../../src/rate-limit/insured-limiter.ts";
-import { RememberingLimiter } from "../../../src/rate-limit/remembering-limiter.ts";
+import type { BanPolicy } from "../../../src/worker/limits/bans.ts";
+import type { Decision, QuotaPolicy } from "../../../src/worker/limits/decision.ts";
+import { CircuitBreaker } from "../../../src/worker/circuit-breaker.ts";
+import { DurableLimiter } from "../../../src/worker/rate-limit/durable-limiter.ts";
+import { Outage } from "../../../src/worker/outage.ts";
+import { InsuranceLimiter } from "../../../src/worker/rate-limit/insurance-limiter.ts";
+import { InsuredLimiter } from "../../../src/worker/rate-limit/insured-limiter.ts";
+import { RememberingLimiter } from "../../../src/worker/rate-limit/remembering-limiter.ts";
 import { START_MS } from "../../rate-limit/simulated-limiter.ts";
 import { ObjectInMemory } from "./object-in-memory.ts";
 

@@ -6,7 +6,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { createApiKey } from "../../../src/operator/keys/administration.ts";
 import { openLocalDatabase } from "../../../src/operator/database/local.ts";
 import { addKeys } from "../../../src/operator/keys/change-key.ts";
-import { ERROR_STATUS } from "../../../src/errors.ts";
+import { ERROR_STATUS } from "../../../src/worker/errors.ts";
 import { bundleService } from "../../bench/bundle.ts";
 import { Server } from "../../bench/server.ts";
 import { converse, firstAnswer, type WireAnswer } from "./conversation.ts";

@@ -2,12 +2,12 @@ import type { DatabaseSync, SQLInputValue } from "node:sqlite";
 import type { Scheduler } from "fast-check";
 import { vi } from "vitest";
 import { assembleExpansion } from "../../../src/operator/build/expansion.ts";
-import { DatabaseQueries, DatabaseUnavailableError } from "../../../src/db/availability.ts";
-import { ApiError } from "../../../src/errors.ts";
-import { type Expansion, OrderExpander } from "../../../src/orders/order-expander.ts";
-import { type ListEvent, OrderLists } from "../../../src/orders/order-lists.ts";
-import type { CacheStore } from "../../../src/orders/segment-cache.ts";
-import { SegmentMemory } from "../../../src/orders/segment-memory.ts";
+import { DatabaseQueries, DatabaseUnavailableError } from "../../../src/worker/db/availability.ts";
+import { ApiError } from "../../../src/worker/errors.ts";
+import { type Expansion, OrderExpander } from "../../../src/worker/orders/order-expander.ts";
+import { type ListEvent, OrderLists } from "../../../src/worker/orders/order-lists.ts";
+import type { CacheStore } from "../../../src/worker/orders/segment-cache.ts";
+import { SegmentMemory } from "../../../src/worker/orders/segment-memory.ts";
 import { bulkChange, listOf, versionOf } from "./order-database.ts";
 
 export type QueryFault = "pass" | "fail" | "lose the answer" | "hang" | "our fault";

@@ -1,0 +1,77 @@
+import { type Context, Hono } from "hono";
+import { authenticate } from "./middleware/authenticate.ts";
+import { ApiKeyDirectory } from "./api-keys/directory.ts";
+import type { AppEnv } from "./app-env.ts";
+import type { Config } from "./config.ts";
+import { crossOrigin } from "./middleware/cross-origin.ts";
+import { DatabaseQueries, DatabaseUnavailableError } from "./db/availability.ts";
+import { ApiError, quote, writeError } from "./errors.ts";
+import { logEvent } from "./log.ts";
+import { listRoute } from "./routes/list-orders.ts";
+import { orderRoutes } from "./routes/orders.ts";
+import { Outage } from "./outage.ts";
+import { AddressBudget } from "./rate-limit/address-budget.ts";
+import { announceQuota } from "./middleware/announce-quota.ts";
+import { enforceLimits } from "./middleware/enforce-limits.ts";
+import { provideLimiter } from "./middleware/provide-limiter.ts";
+import { identifyRequest } from "./middleware/identify-request.ts";
+import { observeRequests } from "./middleware/observe-requests.ts";
+import { announceLifecycle } from "./middleware/version-lifecycle.ts";
+
+/** The whole service: every request under `/v1` is counted, authenticated and only then routed. */
+export function createApp(config: Config): Hono<AppEnv> {
+  const queries = new DatabaseQueries(config.databaseTimeoutMs);
+
+  const directory = new ApiKeyDirectory({
+    freshMs: config.apiKeyFreshMs,
+    staleMs: config.apiKeyStaleMs,
+    size: config.apiKeyCacheSize,
+    queries,
+  });
+
+  const addresses = new AddressBudget(config.bans);
+
+  const database = new Outage({ began: "database_unavailable", ended: "database_available" });
+
+  const v1 = new Hono<AppEnv>()
+    .use(
+      provideLimiter(config),
+      announceQuota(addresses),
+      announceLifecycle(config.lifecycle),
+      crossOrigin(config.corsOrigins),
+      authenticate(directory, addresses),
+    )
+    .route("/store/orders", listRoute(queries))
+    .use(enforceLimits)
+    .route("/store/orders", orderRoutes(queries));
+
+  return new Hono<AppEnv>()
+    .use(identifyRequest, observeRequests(config, database))
+    .route("/v1", v1)
+    .notFound((c) =>
+      writeError(c, {
+        code: "not_found",
+        message: `There is nothing at ${quote(c.req.path)}. Orders are at /v1/store/orders.`,
+        headers: {},
+      }),
+    )
+    .onError((error, c) => writeError(c, toApiError(error, c, database)));
+}
+
+function toApiError(error: Error, c: Context<AppEnv>, database: Outage): ApiError {
+  if (error instanceof ApiError) return error;
+  const requestId = c.get("requestId");
+  if (error instanceof DatabaseUnavailableError) {
+    database.failed({ requestId, error: error.cause });
+    return new ApiError(
+      "service_unavailable",
+      "The service cannot reach its database at the moment. Repeat the request after the time in Retry-After; a cancellation can be repeated safely.",
+      { "Retry-After": "5" },
+    );
+  }
+  logEvent({ event: "internal_error", requestId, error });
+  return new ApiError(
+    "internal_error",
+    `Something went wrong on our side. Please report it with the request id ${requestId}.`,
+  );
+}

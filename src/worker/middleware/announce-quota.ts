@@ -1,0 +1,19 @@
+import { createMiddleware } from "hono/factory";
+import type { AppEnv } from "../app-env.ts";
+import type { AddressBudget } from "../rate-limit/address-budget.ts";
+import { clientAddress } from "./client-address.ts";
+import { quotaHeaders } from "../limits/headers.ts";
+
+/**
+ * Puts the rate-limit headers on every answer, errors included. An answer given before the key is
+ * known shows the figures of the client's address and counts nothing.
+ */
+export function announceQuota(addresses: AddressBudget) {
+  return createMiddleware<AppEnv>(async function announceQuotaMiddleware(c, next) {
+    await next();
+    const quota = c.get("quota") ?? addresses.peek(clientAddress(c.req.raw));
+    c.set("quota", quota);
+    const { headers } = c.res;
+    for (const [name, value] of Object.entries(quotaHeaders(quota))) headers.set(name, value);
+  });
+}

@@ -1,0 +1,41 @@
+import { cors } from "hono/cors";
+import { createMiddleware } from "hono/factory";
+import type { AppEnv } from "../app-env.ts";
+import { QUOTA_HEADERS } from "../limits/headers.ts";
+import { LIFECYCLE_HEADERS } from "./version-lifecycle.ts";
+
+const EXPOSED_HEADERS = [
+  ...QUOTA_HEADERS,
+  "Allow",
+  "ETag",
+  "WWW-Authenticate",
+  "X-Request-Id",
+  ...LIFECYCLE_HEADERS,
+];
+
+/**
+ * Lets scripts of the listed origins call the service from a browser (Fetch Standard, section CORS
+ * protocol). Any other origin is answered as if it had sent none.
+ */
+export function crossOrigin(origins: ReadonlySet<string>) {
+  const allow = cors({
+    origin: (origin) => origin,
+    allowMethods: ["GET", "HEAD", "DELETE"],
+    allowHeaders: ["Authorization", "If-None-Match", "X-Request-Id"],
+    exposeHeaders: EXPOSED_HEADERS,
+    maxAge: 86_400,
+  });
+  return createMiddleware<AppEnv>(async function crossOriginMiddleware(c, next) {
+    const origin = c.req.header("Origin");
+    const isAllowed = origin !== undefined && origins.has(origin);
+    const isAnswered = c.req.raw.method !== "OPTIONS" || isPreflight(c.req.raw);
+    return isAllowed && isAnswered ? allow(c, next) : next();
+  });
+}
+
+/** Whether a browser asks before the actual request, which then follows or not (Fetch Standard). */
+export function isPreflight({ method, headers }: Request): boolean {
+  return (
+    method === "OPTIONS" && headers.has("Origin") && headers.has("Access-Control-Request-Method")
+  );
+}

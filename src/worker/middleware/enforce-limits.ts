@@ -1,0 +1,41 @@
+import { createMiddleware } from "hono/factory";
+import type { AppEnv } from "../app-env.ts";
+import { type ApiFailure, writeError } from "../errors.ts";
+import { closedQuota, type Decision, decisiveWindow } from "../limits/decision.ts";
+import { LimiterOverloadedError } from "../rate-limit/limiter-overloaded-error.ts";
+import { rateLimitError } from "./rate-limit-error.ts";
+
+const OVERLOAD_PAUSE_MS = 1_000;
+
+const OVERLOADED: ApiFailure = {
+  code: "service_unavailable",
+  message:
+    "This API key sends more requests at once than can be counted. This one was not counted and did nothing. Repeat it after the time in Retry-After, and send fewer at once.",
+  headers: { "Retry-After": String(OVERLOAD_PAUSE_MS / 1_000) },
+};
+
+/** Counts an authenticated request against its key, and refuses it where a window is full or the key is banned. */
+export const enforceLimits = createMiddleware<AppEnv>(
+  async function enforceLimitsMiddleware(c, next) {
+    const subject = c.get("subject");
+    const decision = await c
+      .get("limiter")
+      .admit(subject)
+      .catch((error: unknown) => {
+        if (error instanceof LimiterOverloadedError) return null;
+        throw error;
+      });
+    c.set("quota", decision ?? closedQuota(subject, OVERLOAD_PAUSE_MS, Date.now()));
+    if (decision === null) return writeError(c, OVERLOADED);
+    if (decision.admitted) return next();
+    return writeError(c, rateLimitError(decision, refusalReason(decision)));
+  },
+);
+
+function refusalReason(decision: Decision): string {
+  if (decision.banned) {
+    return "This API key is banned for a while, because it kept sending requests after it was told to wait.";
+  }
+  const name = decisiveWindow(decision);
+  return `This API key has used its ${decision[name].limit} requests per ${name}.`;
+}

@@ -1,0 +1,28 @@
+import { createMiddleware } from "hono/factory";
+import QuickLRU from "quick-lru";
+import type { AppEnv } from "../app-env.ts";
+import { CircuitBreaker } from "../circuit-breaker.ts";
+import type { Config } from "../config.ts";
+import { Outage } from "../outage.ts";
+import { DurableLimiter } from "../rate-limit/durable-limiter.ts";
+import { InsuranceLimiter } from "../rate-limit/insurance-limiter.ts";
+import { InsuredLimiter } from "../rate-limit/insured-limiter.ts";
+import { type Refusals, RememberingLimiter } from "../rate-limit/remembering-limiter.ts";
+
+/** Gives the request its limiter. */
+export function provideLimiter(config: Config) {
+  const refusals: Refusals = new QuickLRU({ maxSize: config.refusalsSize });
+  const { limiterTimeoutMs, insuranceSize } = config;
+  const breaker = new CircuitBreaker({ size: insuranceSize, probeMs: limiterTimeoutMs });
+  const insurance = {
+    limiter: new InsuranceLimiter(config.bans, insuranceSize),
+    outage: new Outage({ began: "insurance_limiter_on", ended: "insurance_limiter_off" }),
+    overload: new Outage({ began: "limiter_overloaded", ended: "limiter_not_overloaded" }),
+  };
+  return createMiddleware<AppEnv>(function provideLimiterMiddleware(c, next) {
+    const durable = new DurableLimiter(c.env.RATE_LIMITER, limiterTimeoutMs, breaker);
+    const remembering = new RememberingLimiter(durable, refusals);
+    c.set("limiter", new InsuredLimiter(remembering, insurance, c.get("requestId")));
+    return next();
+  });
+}

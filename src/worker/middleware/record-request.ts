@@ -1,0 +1,54 @@
+import type { Context } from "hono";
+import { routePath } from "hono/route";
+import type { AppEnv } from "../app-env.ts";
+import { describedWindow } from "../limits/headers.ts";
+import type { Degradation, RequestRecord } from "../telemetry/request-record.ts";
+
+/** Index of the handler that belongs to the path itself; those before it are middleware. */
+const LAST = -1;
+
+/**
+ * Returns the record of a request whose answer is decided.
+ *
+ * @param startedMs Unix time in milliseconds.
+ * @param represents requests that the record stands for.
+ */
+export function recordRequest(
+  c: Context<AppEnv>,
+  startedMs: number,
+  represents: number,
+): RequestRecord {
+  // Set one after another on a request's way, which may end early.
+  const { requestId, apiKey, quota, errorCode, limiter }: Partial<AppEnv["Variables"]> = c.var;
+  const described = quota === undefined ? null : describedWindow(quota);
+  const cf = c.req.raw.cf;
+  return {
+    event: "request",
+    requestId: requestId ?? "",
+    keyId: apiKey?.id ?? null,
+    method: c.req.raw.method,
+    route: routePath(c, LAST).replace(/:(\w+)/g, "{$1}"),
+    status: c.res.status,
+    code: errorCode ?? null,
+    plan: apiKey?.plan ?? null,
+    window: described?.name ?? null,
+    limit: described?.limit ?? null,
+    remaining: described?.remaining ?? null,
+    durationMs: Math.max(0, Date.now() - startedMs),
+    represents,
+    region: textOrNull(cf?.colo),
+    country: textOrNull(cf?.country),
+    degraded: limiter?.isOverloaded
+      ? "limiter"
+      : degradation(limiter?.isInsured ?? false, errorCode === "service_unavailable"),
+  };
+}
+
+function degradation(isInsured: boolean, isWithoutDatabase: boolean): Degradation | null {
+  if (isInsured) return isWithoutDatabase ? "limiter,database" : "limiter";
+  return isWithoutDatabase ? "database" : null;
+}
+
+function textOrNull(value: unknown): string | null {
+  return typeof value === "string" ? value : null;
+}

@@ -1,0 +1,23 @@
+import { createMiddleware } from "hono/factory";
+import type { AppEnv } from "../app-env.ts";
+
+/** When this version of the API ends. */
+export interface VersionLifecycle {
+  /** Since when it is deprecated, or from when it will be. */
+  readonly deprecatedAt?: Date | undefined;
+  /** From when it may stop answering. */
+  readonly sunsetAt?: Date | undefined;
+}
+
+/** The headers that `announceLifecycle` writes, for `Access-Control-Expose-Headers`. */
+export const LIFECYCLE_HEADERS = ["Deprecation", "Sunset"] as const;
+
+/** Says on every answer when this version ends, where that is known: `Deprecation` (RFC 9745) and `Sunset` (RFC 8594). */
+export function announceLifecycle({ deprecatedAt, sunsetAt }: VersionLifecycle) {
+  return createMiddleware<AppEnv>(async function announceLifecycleMiddleware(c, next) {
+    await next();
+    const { headers } = c.res;
+    if (deprecatedAt) headers.set("Deprecation", `@${Math.floor(deprecatedAt.getTime() / 1_000)}`);
+    if (sunsetAt) headers.set("Sunset", sunsetAt.toUTCString());
+  });
+}

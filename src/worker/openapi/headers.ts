@@ -1,0 +1,125 @@
+import type { QUOTA_HEADERS } from "../limits/headers.ts";
+import { WINDOW_SECONDS } from "../limits/windows.ts";
+
+interface HeaderObject {
+  readonly description: string;
+  readonly required?: true;
+  readonly schema: Readonly<Record<string, unknown>>;
+  readonly example: string | number;
+}
+
+const { minute, day } = WINDOW_SECONDS;
+
+const quotaHeaders = {
+  "X-RateLimit-Limit": {
+    description:
+      "The size of the window that matters most: the one with the fewest requests left, on a tie the one that ends later; on a 429 the one that refused.",
+    required: true,
+    schema: { type: "integer", minimum: 1 },
+    example: 60,
+  },
+  "X-RateLimit-Remaining": {
+    description: "The requests that are left in that window.",
+    required: true,
+    schema: { type: "integer", minimum: 0 },
+    example: 59,
+  },
+  "X-RateLimit-Reset": {
+    description: "When that window ends, in Unix seconds, rounded up.",
+    required: true,
+    schema: { type: "integer", minimum: 1 },
+    example: 1795247754,
+  },
+  "RateLimit-Policy": {
+    description:
+      "Both windows with their size (`q`) and length in seconds (`w`): draft-ietf-httpapi-ratelimit-headers-11.",
+    required: true,
+    schema: { type: "string", pattern: `^"minute";q=\\d+;w=${minute}, "day";q=\\d+;w=${day}$` },
+    example: `"minute";q=60;w=${minute}, "day";q=1000;w=${day}`,
+  },
+  RateLimit: {
+    description:
+      "What is left of both windows (`r`) and in how many seconds they end (`t`). Under a ban nothing is left until it ends.",
+    required: true,
+    schema: { type: "string", pattern: '^"minute";r=\\d+;t=\\d+, "day";r=\\d+;t=\\d+$' },
+    example: '"minute";r=12;t=31, "day";r=640;t=40211',
+  },
+  "Retry-After": {
+    description:
+      "Whole seconds to wait. On a 429: wait that long, send one request, and it is admitted.",
+    required: true,
+    schema: { type: "integer", minimum: 1 },
+    example: 31,
+  },
+} as const satisfies Record<(typeof QUOTA_HEADERS)[number], HeaderObject>;
+
+const otherHeaders = {
+  "X-Request-Id": {
+    description: "Names this request: yours, where you sent one. Say it when you report a problem.",
+    required: true,
+    schema: { type: "string", minLength: 1 },
+    example: "5326b8b8-ae4f-4a2d-b4e5-b61b76a5b63f",
+  },
+  ETag: {
+    description: "The version of the list. It changes with every change of an order.",
+    required: true,
+    schema: { type: "string", pattern: '^"[^"]+"$' },
+    example: '"b635bf2fd4266e169c4c0e2344af96d9"',
+  },
+  "Cache-Control": {
+    description:
+      "Keep the list for yourself, and ask with `If-None-Match` before you use it again.",
+    required: true,
+    schema: { type: "string", const: "private, no-cache" },
+    example: "private, no-cache",
+  },
+  "WWW-Authenticate": {
+    description: "The scheme, with `error` only where a bearer token was sent (RFC 6750).",
+    required: true,
+    schema: { type: "string", pattern: '^Bearer realm="store-orders"(, error="invalid_token")?$' },
+    example: 'Bearer realm="store-orders", error="invalid_token"',
+  },
+  Allow: {
+    description: "The methods of this path.",
+    required: true,
+    schema: { type: "string", enum: ["GET, HEAD", "DELETE"] },
+    example: "GET, HEAD",
+  },
+  Deprecation: {
+    description: "Since when this version is deprecated, or from when it will be (RFC 9745).",
+    schema: { type: "string", pattern: "^@-?\\d+$" },
+    example: "@1830297600",
+  },
+  Sunset: {
+    description: "From when this version may stop answering (RFC 8594).",
+    schema: {
+      type: "string",
+      pattern: "^[A-Z][a-z]{2}, \\d{2} [A-Z][a-z]{2} \\d{4} [\\d:]{8} GMT$",
+    },
+    example: "Sat, 01 Jul 2028 00:00:00 GMT",
+  },
+} as const satisfies Record<string, HeaderObject>;
+
+/** Every header that an answer can carry, for `components.headers`. */
+export const componentHeaders = { ...quotaHeaders, ...otherHeaders };
+
+export type HeaderName = keyof typeof componentHeaders;
+
+/** On every answer under `/v1`; the last two only where the operator says so. */
+const EVERYWHERE = [
+  "X-RateLimit-Limit",
+  "X-RateLimit-Remaining",
+  "X-RateLimit-Reset",
+  "RateLimit-Policy",
+  "RateLimit",
+  "X-Request-Id",
+  "Deprecation",
+  "Sunset",
+] as const satisfies readonly HeaderName[];
+
+/** References to the headers that stand on every answer, and to `own` ones of this answer. */
+export function headerRefs(...own: HeaderName[]): Record<string, { $ref: string }> {
+  return Object.fromEntries(
+    [...own, ...EVERYWHERE].map((name) => [name, { $ref: `#/components/headers/${name}` }]),
+  );
+}

@@ -1,0 +1,44 @@
+import QuickLRU from "quick-lru";
+import type { BanPolicy } from "../limits/bans.ts";
+import {
+  type Decision,
+  decide,
+  type LimiterRecord,
+  peek,
+  type Quota,
+  type QuotaPolicy,
+} from "../limits/decision.ts";
+import { PLAN_LIMITS } from "../limits/plans.ts";
+
+/** Addresses that an isolate remembers: a few megabytes. */
+const MAX_ADDRESSES = 10_000;
+
+const POLICY: QuotaPolicy = { limits: PLAN_LIMITS.free, revision: 0, resets: 0, bans: false };
+
+/**
+ * Counts the failed authentications of each client address in the isolate's memory. A stranger
+ * therefore causes no storage and no call. Each isolate counts for itself, and a restart forgets.
+ */
+export class AddressBudget {
+  readonly #bans: BanPolicy;
+  readonly #records: QuickLRU<string, LimiterRecord>;
+
+  /** @param maxAddresses addresses to remember; the longest unused are forgotten first. */
+  constructor(bans: BanPolicy, maxAddresses = MAX_ADDRESSES) {
+    this.#bans = bans;
+    this.#records = new QuickLRU({ maxSize: maxAddresses });
+  }
+
+  /** Counts one failed authentication if both windows have room. */
+  admit(address: string): Decision {
+    const stored = this.#records.get(address) ?? null;
+    const { record, decision } = decide(stored, POLICY, this.#bans, Date.now());
+    this.#records.set(address, record);
+    return decision;
+  }
+
+  /** Returns what is left of the address's budget, and counts nothing. */
+  peek(address: string): Quota {
+    return peek(this.#records.get(address) ?? null, POLICY, this.#bans, Date.now());
+  }
+}

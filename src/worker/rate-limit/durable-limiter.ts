@@ -1,0 +1,93 @@
+import pRetry from "p-retry";
+import type { CircuitBreaker } from "../circuit-breaker.ts";
+import { withDeadline } from "../deadline.ts";
+import type { Decision, QuotaPolicy } from "../limits/decision.ts";
+import type { RateLimiter } from "./durable-object.ts";
+import type { Subject } from "./limiter.ts";
+import { LimiterOverloadedError } from "./limiter-overloaded-error.ts";
+import type { UnreportedRefusals } from "./refusal.ts";
+
+const NO_REFUSALS: UnreportedRefusals = { agesMs: [], count: 0 };
+
+/** Leaves 60 random bits of a UUID. */
+const NONCE_LENGTH = 18;
+
+/** The exact limiter: one Durable Object for each subject. */
+export class DurableLimiter {
+  readonly #objects: DurableObjectNamespace<RateLimiter>;
+  readonly #timeoutMs: number;
+  readonly #breaker: CircuitBreaker;
+
+  /** @param breaker is shared by all requests of the isolate. */
+  constructor(
+    objects: DurableObjectNamespace<RateLimiter>,
+    timeoutMs: number,
+    breaker: CircuitBreaker,
+  ) {
+    this.#objects = objects;
+    this.#timeoutMs = timeoutMs;
+    this.#breaker = breaker;
+  }
+
+  /** Whether to call the object now. If so, `admit` must follow. */
+  mayAsk(subject: Subject): boolean {
+    return this.#breaker.allows(subject.name, Date.now());
+  }
+
+  /**
+   * Asks the object, again if the failure may pass. The object counts the request once, because
+   * every attempt carries the same nonce.
+   *
+   * @param refused requests refused that the object has not heard of.
+   * @throws {LimiterOverloadedError}
+   * @throws {Error} if the object cannot be reached in time.
+   */
+  async admit(subject: Subject, refused: UnreportedRefusals = NO_REFUSALS): Promise<Decision> {
+    const policy = policyOf(subject);
+    const { agesMs, count } = refused;
+    const nonce = crypto.randomUUID().slice(0, NONCE_LENGTH);
+    try {
+      // A new stub for every attempt, because one that has thrown may be broken for good.
+      const decision = await this.#call(async () =>
+        this.#objects.getByName(subject.name).admit(policy, agesMs, count, nonce),
+      );
+      this.#breaker.succeeded(subject.name);
+      return decision;
+    } catch (error) {
+      if (!isOverloaded(error)) {
+        this.#breaker.failed(subject.name, Date.now());
+        throw error;
+      }
+      this.#breaker.succeeded(subject.name);
+      throw new LimiterOverloadedError(error);
+    }
+  }
+
+  async #call<T>(attempt: () => Promise<T>): Promise<T> {
+    const calls = attempt().catch((error: unknown) => {
+      if (!isRetryable(error)) throw error;
+      // The first attempt is the one that has failed.
+      return pRetry((number) => (number === 1 ? Promise.reject(error) : attempt()), {
+        retries: 2,
+        minTimeout: 50,
+        randomize: true,
+        maxRetryTime: this.#timeoutMs,
+        shouldRetry: (context) => isRetryable(context.error),
+      });
+    });
+    return withDeadline(calls, this.#timeoutMs);
+  }
+}
+
+function policyOf({ limits, revision, resets, bans }: Subject): QuotaPolicy {
+  return { limits, revision, resets, bans };
+}
+
+/** Cloudflare marks what may pass with another attempt; an overloaded object is only made worse by one. */
+function isRetryable(error: unknown): boolean {
+  return Object(error).retryable === true && !isOverloaded(error);
+}
+
+function isOverloaded(error: unknown): boolean {
+  return Object(error).overloaded === true;
+}

@@ -1,0 +1,65 @@
+import type { Outage } from "../outage.ts";
+import type { Decision } from "../limits/decision.ts";
+import { keyIdOf, type Limiter, type Subject } from "./limiter.ts";
+import { LimiterOverloadedError } from "./limiter-overloaded-error.ts";
+import type { RememberingLimiter } from "./remembering-limiter.ts";
+
+/** The limiters of an isolate and what is logged of them, shared by all of its requests. */
+export interface Insurance {
+  /** Decides when the exact limiter cannot be reached. */
+  readonly limiter: Limiter;
+  readonly outage: Outage;
+  readonly overload: Outage;
+}
+
+/** The limiter of one request. Falls back to the insurance limiter when the exact one cannot be reached. */
+export class InsuredLimiter implements Limiter {
+  readonly #limiter: RememberingLimiter;
+  readonly #insurance: Insurance;
+  readonly #requestId: string;
+  #isInsured = false;
+  #isOverloaded = false;
+
+  constructor(limiter: RememberingLimiter, insurance: Insurance, requestId: string) {
+    this.#limiter = limiter;
+    this.#insurance = insurance;
+    this.#requestId = requestId;
+  }
+
+  /** Whether the insurance limiter has decided on this request. */
+  get isInsured(): boolean {
+    return this.#isInsured;
+  }
+
+  /** Whether nobody has decided on this request, because the exact limiter is overloaded. */
+  get isOverloaded(): boolean {
+    return this.#isOverloaded;
+  }
+
+  isRefusing(subject: Subject): boolean {
+    return this.#limiter.isRefusing(subject);
+  }
+
+  admit(subject: Subject): Promise<Decision> {
+    const { limiter, outage, overload } = this.#insurance;
+    return this.#limiter.admit(subject).then(
+      (decision) => {
+        // A refusal may come from the isolate's memory.
+        if (decision.admitted) {
+          outage.answered();
+          overload.answered();
+        }
+        return decision;
+      },
+      (error: unknown) => {
+        this.#isOverloaded = error instanceof LimiterOverloadedError;
+        this.#isInsured = !this.#isOverloaded;
+        const failing = this.#isOverloaded ? overload : outage;
+        failing.failed({ requestId: this.#requestId, keyId: keyIdOf(subject.name), error });
+        // An overloaded object goes on counting, so that a second count beside it would admit too many.
+        if (this.#isOverloaded) throw error;
+        return limiter.admit(subject);
+      },
+    );
+  }
+}
