@@ -1,6 +1,6 @@
-import { createApiKey } from "../../src/operator/keys/administration.ts";
+import { createApiKey } from "../../src/operator/key-store/administration.ts";
 import { openLocalDatabase } from "../../src/operator/database/local.ts";
-import { addKeys } from "../../src/operator/keys/change-key.ts";
+import { addKeys } from "../../src/operator/key-store/change-key.ts";
 
 /**
  * Makes a local store with the orders 1 to 20 and one key for each name.

@@ -1,6 +1,6 @@
-import { type CreatedKey, createApiKey } from "../../src/operator/keys/administration.ts";
+import { type CreatedKey, createApiKey } from "../../src/operator/key-store/administration.ts";
 import { openLocalDatabase } from "../../src/operator/database/local.ts";
-import { addKeys } from "../../src/operator/keys/change-key.ts";
+import { addKeys } from "../../src/operator/key-store/change-key.ts";
 import { orders } from "../../src/worker/db/schema.ts";
 import type { Limits, Plan } from "../../src/worker/limits/plans.ts";
 import { backingOff, dropping, guessing, hammering, type Holder, patient } from "./clients.ts";

@@ -1,9 +1,9 @@
 import type { Command } from "commander";
 import { Table } from "console-table-printer";
-import { type KeyChange, listKeyChanges } from "./audit-trail.ts";
+import { type KeyChange, listKeyChanges } from "../key-store/audit-trail.ts";
 import { printJson } from "../command-line.ts";
 import { type StoreCommandOptions, useDatabase } from "../database/open.ts";
-import { parseCount, parseTime } from "./arguments.ts";
+import { parseCount, parseTime } from "../arguments.ts";
 
 const DEFAULT_LIMIT = 100;
 

@@ -1,9 +1,9 @@
 import type { Command } from "commander";
 import { Table } from "console-table-printer";
-import { type KeyBan, listKeyBans } from "./key-bans.ts";
+import { type KeyBan, listKeyBans } from "../key-store/key-bans.ts";
 import { printJson } from "../command-line.ts";
 import { type StoreCommandOptions, useDatabase } from "../database/open.ts";
-import { parseCount } from "./arguments.ts";
+import { parseCount } from "../arguments.ts";
 
 const DEFAULT_LIMIT = 100;
 

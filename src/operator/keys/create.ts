@@ -1,11 +1,11 @@
 import type { Command } from "commander";
-import { createApiKey } from "./administration.ts";
-import { toKeyRecord } from "./key-record.ts";
+import { createApiKey } from "../key-store/administration.ts";
+import { toKeyRecord } from "../key-store/key-record.ts";
 import { type Limits, type Plan, PLAN_LIMITS } from "../../worker/limits/plans.ts";
 import { printJson, UsageError } from "../command-line.ts";
 import { type StoreCommandOptions, useDatabase } from "../database/open.ts";
-import { limitOptions, parseName, parseTime, planOption } from "./arguments.ts";
-import { addKeys } from "./change-key.ts";
+import { limitOptions, parseName, parseTime, planOption } from "../arguments.ts";
+import { addKeys } from "../key-store/change-key.ts";
 import { refusePast } from "./expiry.ts";
 import { printKey } from "./print-keys.ts";
 

@@ -1,7 +1,11 @@
 import type { Readable } from "node:stream";
 import type { Command } from "commander";
 import { hashKey, isKey } from "../../worker/api-keys/key.ts";
-import { findApiKeyByHash, findApiKeysByEnding, type ManagedKey } from "./managed-key.ts";
+import {
+  findApiKeyByHash,
+  findApiKeysByEnding,
+  type ManagedKey,
+} from "../key-store/managed-key.ts";
 import { UsageError } from "../command-line.ts";
 import type { StoreDatabase } from "../database/database.ts";
 import { type StoreCommandOptions, useDatabase } from "../database/open.ts";

@@ -1,8 +1,8 @@
 import { type Command, Option } from "commander";
-import { listApiKeys, MANAGED_KEY_STATES, type ManagedKeyState } from "./managed-key.ts";
+import { listApiKeys, MANAGED_KEY_STATES, type ManagedKeyState } from "../key-store/managed-key.ts";
 import type { Plan } from "../../worker/limits/plans.ts";
 import { type StoreCommandOptions, useDatabase } from "../database/open.ts";
-import { planOption } from "./arguments.ts";
+import { planOption } from "../arguments.ts";
 import { durationUpTo } from "./duration.ts";
 import { printKeys } from "./print-keys.ts";
 

@@ -1,7 +1,7 @@
 import { Table } from "console-table-printer";
 import { keyState } from "../../worker/api-keys/api-key.ts";
-import { toKeyRecord } from "./key-record.ts";
-import type { ManagedKey } from "./managed-key.ts";
+import { toKeyRecord } from "../key-store/key-record.ts";
+import type { ManagedKey } from "../key-store/managed-key.ts";
 import { printJson } from "../command-line.ts";
 
 /**

@@ -1,10 +1,10 @@
 import type { Command } from "commander";
-import { resetApiKey, revokeApiKey } from "./administration.ts";
+import { resetApiKey, revokeApiKey } from "../key-store/administration.ts";
 import { createProgram } from "../command-line.ts";
 import { storeCommand, type StoreCommandOptions, useDatabase } from "../database/open.ts";
 import { defineUsage } from "../usage/usage.ts";
 import { defineAudit } from "./audit.ts";
-import { changeKey } from "./change-key.ts";
+import { changeKey } from "../key-store/change-key.ts";
 import { defineBans } from "./bans.ts";
 import { defineCreate } from "./create.ts";
 import { defineFind } from "./find.ts";

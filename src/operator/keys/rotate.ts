@@ -1,11 +1,11 @@
 import type { Command } from "commander";
-import { rotateApiKey } from "./administration.ts";
+import { rotateApiKey } from "../key-store/administration.ts";
 import { keyState } from "../../worker/api-keys/api-key.ts";
-import { toKeyRecord } from "./key-record.ts";
-import type { ManagedKey } from "./managed-key.ts";
+import { toKeyRecord } from "../key-store/key-record.ts";
+import type { ManagedKey } from "../key-store/managed-key.ts";
 import { printJson } from "../command-line.ts";
 import { type StoreCommandOptions, useDatabase } from "../database/open.ts";
-import { changeKey } from "./change-key.ts";
+import { changeKey } from "../key-store/change-key.ts";
 import { durationUpTo } from "./duration.ts";
 import { printKey } from "./print-keys.ts";
 

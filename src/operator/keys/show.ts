@@ -1,13 +1,13 @@
 import type { Command } from "commander";
-import { toKeyRecord } from "./key-record.ts";
-import { findApiKey } from "./managed-key.ts";
+import { toKeyRecord } from "../key-store/key-record.ts";
+import { findApiKey } from "../key-store/managed-key.ts";
 import { lastDays } from "../usage/usage-report.ts";
 import { type ReportedDay, readUsageOfKey } from "../../worker/usage/usage-table.ts";
 import { printJson } from "../command-line.ts";
 import type { StoreDatabase } from "../database/database.ts";
 import { type StoreCommandOptions, useDatabase } from "../database/open.ts";
 import { printKey } from "./print-keys.ts";
-import { requireKey } from "./require-key.ts";
+import { requireKey } from "../key-store/require-key.ts";
 
 /** As many days as `keys usage` shows. */
 const DAYS = 366;

@@ -1,11 +1,11 @@
 import type { Command } from "commander";
 import type { ApiKey } from "../../worker/api-keys/api-key.ts";
-import { type KeySettings, updateApiKey } from "./administration.ts";
+import { type KeySettings, updateApiKey } from "../key-store/administration.ts";
 import type { Limits, Plan } from "../../worker/limits/plans.ts";
 import { UsageError } from "../command-line.ts";
 import { type StoreCommandOptions, useDatabase } from "../database/open.ts";
-import { limitOptions, parseName, parseTimeOrNever, planOption } from "./arguments.ts";
-import { changeKey } from "./change-key.ts";
+import { limitOptions, parseName, parseTimeOrNever, planOption } from "../arguments.ts";
+import { changeKey } from "../key-store/change-key.ts";
 import { refusePast } from "./expiry.ts";
 import { printKey } from "./print-keys.ts";
 

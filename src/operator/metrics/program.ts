@@ -2,7 +2,7 @@ import { Argument, type Command, InvalidArgumentError, Option } from "commander"
 import { Table } from "console-table-printer";
 import { createProgram, printJson, UsageError } from "../command-line.ts";
 import { REMOTE_ENVIRONMENTS, type RemoteEnvironment } from "../environment.ts";
-import { parseCount } from "../keys/arguments.ts";
+import { parseCount } from "../arguments.ts";
 import { QUESTIONS, type QuestionName, toSql } from "./questions.ts";
 import { querySqlApi, type Row } from "./sql-api.ts";
 

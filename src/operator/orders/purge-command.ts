@@ -2,7 +2,7 @@ import type { Command } from "commander";
 import { printJson } from "../command-line.ts";
 import { requireConfirmation } from "../confirmation.ts";
 import { storeCommand, type StoreCommandOptions, useDatabase } from "../database/open.ts";
-import { parseTime } from "../keys/arguments.ts";
+import { parseTime } from "../arguments.ts";
 import { countCancelled, purgeCancelled } from "./purge.ts";
 
 const HELP = `

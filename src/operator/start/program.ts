@@ -5,7 +5,7 @@ import { createProgram } from "../command-line.ts";
 import { DEFAULT_STORE } from "../database/local-store.ts";
 import { openLocalDatabase } from "../database/local.ts";
 import { retryWhileBusy } from "../database/retry-while-busy.ts";
-import { currentActor } from "../keys/actor.ts";
+import { currentActor } from "../key-store/actor.ts";
 import { howToBegin, listDemoKeys } from "./announcement.ts";
 import { requireFreePort } from "./port.ts";
 import { type DemoKey, loadSampleStore } from "./sample-store.ts";

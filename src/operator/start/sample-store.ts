@@ -1,5 +1,5 @@
-import { createApiKey, type CreatedKey } from "../keys/administration.ts";
-import { creationQueries } from "../keys/key-changes.ts";
+import { createApiKey, type CreatedKey } from "../key-store/administration.ts";
+import { creationQueries } from "../key-store/key-changes.ts";
 import { orders, PLANS } from "../../worker/db/schema.ts";
 import { INT64_MAX, INT64_MIN } from "../../worker/orders/int64.ts";
 import type { Plan } from "../../worker/limits/plans.ts";

@@ -3,7 +3,7 @@ import { createProgram, printJson, UsageError } from "../command-line.ts";
 import { requireConfirmation } from "../confirmation.ts";
 import { storeCommand, type StoreCommandOptions } from "../database/open.ts";
 import type { RemoteEnvironment } from "../environment.ts";
-import { parseTime } from "../keys/arguments.ts";
+import { parseTime } from "../arguments.ts";
 import { findBookmark } from "./bookmarks.ts";
 import { describeRestore, restore } from "./restore.ts";
 

@@ -1,5 +1,5 @@
-import { readBanDays } from "../keys/key-bans.ts";
-import { findApiKey } from "../keys/managed-key.ts";
+import { readBanDays } from "../key-store/key-bans.ts";
+import { findApiKey } from "../key-store/managed-key.ts";
 import { apiKeys } from "../../worker/db/schema.ts";
 import { lastDays, reportOn, type UsageReport } from "./usage-report.ts";
 import {
@@ -8,7 +8,7 @@ import {
   readUsageOfKeys,
 } from "../../worker/usage/usage-table.ts";
 import type { StoreDatabase } from "../database/database.ts";
-import { requireKey } from "../keys/require-key.ts";
+import { requireKey } from "../key-store/require-key.ts";
 
 /**
  * Reads what all keys, or the one with this id, did today and on the days before.

@@ -1,5 +1,5 @@
 import type { ApiKey } from "../../worker/api-keys/api-key.ts";
-import type { BanDay } from "../keys/key-bans.ts";
+import type { BanDay } from "../key-store/key-bans.ts";
 import { dayOf, dayText } from "../../worker/usage/day-usage.ts";
 import type { ReportedDay } from "../../worker/usage/usage-table.ts";
 

@@ -1,6 +1,6 @@
 import { hostname, userInfo } from "node:os";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
-import { listKeyChanges } from "../../../src/operator/keys/audit-trail.ts";
+import { listKeyChanges } from "../../../src/operator/key-store/audit-trail.ts";
 import { loadSampleStore } from "../../../src/operator/start/sample-store.ts";
 import { KeysCommand } from "./keys-command.ts";
 

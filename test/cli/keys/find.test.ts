@@ -1,8 +1,8 @@
 import { Readable } from "node:stream";
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from "vitest";
-import type { CreatedKey } from "../../../src/operator/keys/administration.ts";
+import type { CreatedKey } from "../../../src/operator/key-store/administration.ts";
 import { generateKey } from "../../../src/worker/api-keys/key.ts";
-import { findApiKeysByEnding } from "../../../src/operator/keys/managed-key.ts";
+import { findApiKeysByEnding } from "../../../src/operator/key-store/managed-key.ts";
 import { KeysCommand } from "./keys-command.ts";
 
 let keys: KeysCommand;

@@ -3,11 +3,11 @@ import {
   createApiKey,
   type CreatedKey,
   type KeySettings,
-} from "../../../src/operator/keys/administration.ts";
-import type { ManagedKey } from "../../../src/operator/keys/managed-key.ts";
+} from "../../../src/operator/key-store/administration.ts";
+import type { ManagedKey } from "../../../src/operator/key-store/managed-key.ts";
 import type { StoreDatabase } from "../../../src/operator/database/database.ts";
 import { openLocalDatabase } from "../../../src/operator/database/local.ts";
-import { addKeys } from "../../../src/operator/keys/change-key.ts";
+import { addKeys } from "../../../src/operator/key-store/change-key.ts";
 import { keysProgram } from "../../../src/operator/keys/program.ts";
 import type { Outcome } from "../../deploy/run-command.ts";
 import { runInProcess } from "../in-process.ts";

@@ -1,8 +1,8 @@
 import { eq } from "drizzle-orm";
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from "vitest";
-import { toKeyRecord } from "../../../src/operator/keys/key-record.ts";
+import { toKeyRecord } from "../../../src/operator/key-store/key-record.ts";
 import { hashKey, isKey } from "../../../src/worker/api-keys/key.ts";
-import { findApiKey } from "../../../src/operator/keys/managed-key.ts";
+import { findApiKey } from "../../../src/operator/key-store/managed-key.ts";
 import { formerKeyHashes } from "../../../src/worker/db/schema.ts";
 import { KeysCommand } from "./keys-command.ts";
 

@@ -1,6 +1,6 @@
 import { hostname, userInfo } from "node:os";
 import { UsageError } from "../command-line.ts";
-import { isName } from "./arguments.ts";
+import { isName } from "../arguments.ts";
 
 const VARIABLE = "STORE_ORDERS_ACTOR";
 
