@@ -31,10 +31,10 @@ export function createProgram(name: string, description: string): Command {
     .helpOption("-h, --help", "show this help");
 }
 
-/** Runs the command that `process.argv` asks for, and sets the exit status. */
-export async function runProgram(program: Command): Promise<void> {
+/** Runs a command of this process, and sets the exit status. */
+export async function runProgram(program: Command, args: readonly string[]): Promise<void> {
   process.stdout.on("error", endQuietlyWithoutReader);
-  process.exitCode = await exitStatus(program, process.argv.slice(2));
+  process.exitCode = await exitStatus(program, args);
 }
 
 /**

@@ -95,4 +95,4 @@ function roundedTo(step: number, value: number): number {
   return Math.round(value / step) * step;
 }
 
-await runProgram(program);
+await runProgram(program, process.argv.slice(2));

@@ -42,15 +42,9 @@ export async function createStore(
   await mkdir(store);
   const orderFile = join(folder, `orders-${orders}.ndjson`);
   await writeOrderFile(orderFile, orders);
-  const importOrders = [
-    "src/operator/orders.ts",
-    "import",
-    orderFile,
-    "--persist-to",
-    store,
-    "--json",
-  ];
-  await runCommand(process.execPath, importOrders, root);
+  // By the name of the script, which is the same in an earlier checkout.
+  const importOrders = ["run", "orders", "--", "import", orderFile, "--persist-to", store];
+  await runCommand("npm", importOrders, root);
   const keys = {
     keys: someKeys(KEYS),
     scarceKeys: someKeys(SCARCE_KEYS),

@@ -63,7 +63,7 @@ describe("orders import and export", () => {
   });
 
   it("end quietly where the reader of an export has seen enough", async () => {
-    const args = ["src/operator/orders.ts", "export", "--persist-to", store.path];
+    const args = ["src/operator/main.ts", "orders", "export", "--persist-to", store.path];
     const child = spawn(process.execPath, args, { stdio: ["ignore", "pipe", "pipe"] });
     child.stdout.once("data", () => child.stdout.destroy());
     const [stderr, [status]] = await Promise.all([text(child.stderr), once(child, "close")]);

@@ -21,7 +21,7 @@ afterEach(() => cloudflare.stop());
 
 function deploy(...args: string[]): Promise<Outcome> {
   const redirect = `--import=${new URL("redirect-workers-dev.ts", import.meta.url).href}`;
-  return runCommand(process.execPath, [redirect, "src/operator/deploy.ts", ...args], {
+  return runCommand(process.execPath, [redirect, "src/operator/main.ts", "deploy", ...args], {
     env: { ...cloudflare.environment, FAKE_WORKERS_DEV: cloudflare.origin },
   });
 }

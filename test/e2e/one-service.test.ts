@@ -11,7 +11,14 @@ afterAll(() => store.remove());
 
 /** A start that is expected to be refused. */
 async function start(port: number) {
-  const args = ["src/operator/start.ts", "--port", String(port), "--persist-to", store.path];
+  const args = [
+    "src/operator/main.ts",
+    "start",
+    "--port",
+    String(port),
+    "--persist-to",
+    store.path,
+  ];
   return runCommand(process.execPath, args, { env: {} });
 }
 

@@ -20,7 +20,7 @@ const store = join(folder, "store");
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 const start = (...args: string[]) =>
-  runCommand(process.execPath, ["src/operator/start.ts", ...args], { env: {} });
+  runCommand(process.execPath, ["src/operator/main.ts", "start", ...args], { env: {} });
 
 describe("npm start", () => {
   it("explains itself with --help", async () => {

@@ -50,7 +50,7 @@ export class Service {
       ? spawn("npm", ["start", "--", ...options], spawnOptions(root))
       : spawn(
           process.execPath,
-          [join(root, "src/operator/start.ts"), ...options],
+          [join(root, "src/operator/main.ts"), "start", ...options],
           spawnOptions(root),
         );
     return new Service(child, port, store);

@@ -78,4 +78,4 @@ const program = createProgram(
   .option("--json", "print one JSON value", false)
   .action(soak);
 
-await runProgram(program);
+await runProgram(program, process.argv.slice(2));

@@ -7,6 +7,7 @@ import { openLocalDatabase } from "../database/local.ts";
 import { retryWhileBusy } from "../database/retry-while-busy.ts";
 import { currentActor } from "../key-store/actor.ts";
 import { howToBegin, listDemoKeys } from "./announcement.ts";
+import { endWithNpm } from "./end-with-npm.ts";
 import { requireFreePort } from "./port.ts";
 import { type DemoKey, loadSampleStore } from "./sample-store.ts";
 import { lockStore } from "./store-lock.ts";
@@ -55,6 +56,7 @@ export function startProgram(): Command {
 }
 
 async function start({ port, persistTo, empty, log }: StartOptions): Promise<void> {
+  endWithNpm();
   const store = resolve(persistTo);
   const hasStore = existsSync(store);
   // A refused start makes no store.

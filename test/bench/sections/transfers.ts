@@ -44,7 +44,8 @@ async function transfer(empty: string, file: string): Promise<{ import: number; 
   const store = `${empty}-copy`;
   await cp(empty, store, { recursive: true });
   const peak = async (...args: string[]) =>
-    (await peakBytesOf(["src/operator/orders.ts", ...args, "--persist-to", store])) / MEBIBYTE;
+    (await peakBytesOf(["src/operator/main.ts", "orders", ...args, "--persist-to", store])) /
+    MEBIBYTE;
   const peaks = { import: await peak("import", file), export: await peak("export", `${file}.out`) };
   await rm(store, { recursive: true });
   return peaks;

@@ -1,0 +1,17 @@
+import type { Command } from "commander";
+import { createProgram } from "../command-line.ts";
+import { buildAll } from "./all.ts";
+
+const HELP = `
+wrangler runs this before it serves or deploys, and the tests before they begin.`;
+
+/** `npm run build`. */
+export function buildProgram(): Command {
+  return createProgram(
+    "npm run build --",
+    "Build the reference page, openapi.json and the WebAssembly.",
+  )
+    .addHelpText("after", HELP)
+    .allowExcessArguments(false)
+    .action(buildAll);
+}

@@ -1,0 +1,39 @@
+import { type Command, InvalidArgumentError, Option } from "commander";
+import { createProgram } from "../command-line.ts";
+import { REMOTE_ENVIRONMENTS } from "../environment.ts";
+import { deploy } from "./roll-out.ts";
+
+const EXAMPLES = `
+Examples:
+  $ npm run deploy -- --env staging --dry-run   check only: needs no account
+  $ npm run deploy -- --env staging             check, migrate, deploy, test
+  $ npx wrangler rollback --env staging         back to the version before
+
+It checks types and build, and for production that everything is committed; the tests are for CI.
+The first roll-out deploys, which creates the database, and then migrates it; later ones note the
+state of the database, to which it can be restored, and migrate first. Log in with
+\`npx wrangler login\`, or set CLOUDFLARE_API_TOKEN and CLOUDFLARE_ACCOUNT_ID.`;
+
+function seconds(text: string): number {
+  if (!/^\d{1,4}$/.test(text)) throw new InvalidArgumentError("expected whole seconds up to 9999");
+  return Number(text);
+}
+
+/** `npm run deploy`. */
+export function deployProgram(): Command {
+  return createProgram(
+    "npm run deploy --",
+    "Deploy the service to an environment, with its database migrated.",
+  )
+    .addOption(
+      new Option("--env <environment>", "where to deploy to")
+        .choices(REMOTE_ENVIRONMENTS)
+        .makeOptionMandatory(),
+    )
+    .option("--dry-run", "only check, and change nothing", false)
+    .option("--skip-checks", "deploy what is here, if only it builds", false)
+    .option("--patience <seconds>", "how long the deployed service may take to answer", seconds, 60)
+    .addHelpText("after", EXAMPLES)
+    .allowExcessArguments(false)
+    .action(deploy);
+}

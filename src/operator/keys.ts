@@ -1,4 +1,0 @@
-import { runProgram } from "./command-line.ts";
-import { keysProgram } from "./keys/program.ts";
-
-await runProgram(keysProgram());

@@ -1,0 +1,25 @@
+import type { Command } from "commander";
+import { runProgram } from "./command-line.ts";
+
+/** The scripts of package.json. Each is loaded alone, because loading all of them takes a second. */
+const PROGRAMS: Readonly<Record<string, () => Promise<Command>>> = {
+  build: async () => (await import("./build/program.ts")).buildProgram(),
+  capacity: async () => (await import("./capacity/program.ts")).capacityProgram(),
+  deploy: async () => (await import("./deploy/program.ts")).deployProgram(),
+  keys: async () => (await import("./keys/program.ts")).keysProgram(),
+  metrics: async () => (await import("./metrics/program.ts")).metricsProgram(),
+  orders: async () => (await import("./orders/program.ts")).ordersProgram(),
+  start: async () => (await import("./start/program.ts")).startProgram(),
+  "time-travel": async () => (await import("./time-travel/program.ts")).timeTravelProgram(),
+};
+
+const [name = "", ...args] = process.argv.slice(2);
+const load = PROGRAMS[name];
+if (load === undefined) {
+  process.stderr.write(
+    `error: node src/operator/main.ts takes one of ${Object.keys(PROGRAMS).join(", ")}\n`,
+  );
+  process.exitCode = 2;
+} else {
+  await runProgram(await load(), args);
+}
