@@ -1,6 +1,6 @@
 import { quotaHeaders, retryAfterSeconds } from "../../src/worker/limits/headers.ts";
-import { keyPolicy, SimulatedLimiter } from "../rate-limit/simulated-limiter.ts";
-import type { Draw } from "../rate-limit/traffic.ts";
+import { keyPolicy, SimulatedLimiter } from "../worker/limits/simulated-limiter.ts";
+import type { Draw } from "../worker/limits/traffic.ts";
 
 /** The service as a client sees it: the real limiter's decision and headers, behind a slow network. */
 export class LimitedService {

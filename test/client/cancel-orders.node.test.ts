@@ -1,0 +1,172 @@
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import type { BatchProgress } from "../../src/client/cancel-orders.ts";
+import { createClient } from "../../src/client/client.ts";
+import type { BatchInterruptedError } from "../../src/client/errors.ts";
+import { seededRandom } from "../worker/limits/traffic.ts";
+import { LimitedService } from "./limited-service.ts";
+import { cancelled, failed, OPTIONS, ScriptedService, silent } from "./scripted-service.ts";
+
+beforeEach(() => {
+  vi.useFakeTimers({ loopLimit: 1_000_000 });
+});
+afterEach(() => {
+  vi.useRealTimers();
+});
+
+/** Lets the clock run until the call has ended. */
+async function settled<T>(call: Promise<T>): Promise<PromiseSettledResult<T>> {
+  const all = Promise.allSettled([call]);
+  await vi.runAllTimersAsync();
+  return (await all)[0];
+}
+
+function ids(count: number): bigint[] {
+  return Array.from({ length: count }, (_, index) => BigInt(index + 1));
+}
+
+function latency(seed: number, maxMs: number) {
+  const random = seededRandom(seed);
+  return () => random() * maxMs;
+}
+
+/** Each batch needs so many windows of `lengthSeconds`. */
+const PLANS = [
+  { plan: "Free", perMinute: 60, perDay: 1_000, count: 1_500, windows: 2, lengthSeconds: 86_400 },
+  { plan: "Pro", perMinute: 300, perDay: 10_000, count: 10_000, windows: 34, lengthSeconds: 60 },
+  {
+    plan: "Business",
+    perMinute: 1_000,
+    perDay: 100_000,
+    count: 10_000,
+    windows: 10,
+    lengthSeconds: 60,
+  },
+  { plan: "Enterprise", perMinute: 1, perDay: 50, count: 20, windows: 20, lengthSeconds: 60 },
+];
+
+test.each(PLANS)(
+  "$count cancels on $plan run at its speed and are never refused",
+  async ({ perMinute, perDay, count, windows, lengthSeconds }) => {
+    const service = new LimitedService(perMinute, perDay, latency(7, 200));
+    const client = createClient({ ...OPTIONS, fetch: service.fetch });
+    const progress: BatchProgress[] = [];
+    const startMs = performance.now();
+    const onProgress = (step: BatchProgress) => progress.push(step);
+    const outcome = await settled(client.cancelOrders(ids(count), { concurrency: 16, onProgress }));
+    const seconds = (performance.now() - startMs) / 1_000;
+
+    expect(service.counts).toMatchObject({ admitted: count, refused: 0, banned: 0 });
+    expect(service.counts.mostUnderWay).toBeLessThanOrEqual(16);
+    expect(outcome).toMatchObject({ status: "fulfilled", value: { length: count } });
+
+    // Each window costs its length, up to a second of rounding, and the way there and back.
+    const least = (windows - 1) * lengthSeconds;
+    const lastWindowSeconds = lengthSeconds === 60 ? 60 : 10 * 60;
+    expect(seconds).toBeGreaterThanOrEqual(least);
+    expect(seconds).toBeLessThan(least + windows * 1.8 + lastWindowSeconds);
+
+    expect(progress.map(({ done }) => done)).toEqual(ids(count).map(Number));
+    expect(progress.at(-1)).toMatchObject({ done: count, total: count, etaSeconds: 0 });
+    expect(progress[0]?.etaSeconds).toBeGreaterThan(seconds * 0.8);
+    expect(progress[0]?.etaSeconds).toBeLessThan(seconds * 1.2);
+  },
+);
+
+test("whatever the latency, the limits and the concurrency, none is refused", async () => {
+  const random = seededRandom(42);
+  for (let seed = 1; seed <= 40; seed += 1) {
+    const perMinute = 1 + Math.floor(random() * 40);
+    const perDay = perMinute + Math.floor(random() * 200);
+    const slowestMs = random() < 0.5 ? 5 : 20_000;
+    const service = new LimitedService(perMinute, perDay, latency(seed, slowestMs));
+    const client = createClient({ ...OPTIONS, fetch: service.fetch, timeoutMs: 60_000 });
+    const concurrency = 1 + Math.floor(random() * 50);
+    const outcome = await settled(client.cancelOrders(ids(150), { concurrency }));
+    expect(outcome.status).toBe("fulfilled");
+    expect(service.counts, `seed ${seed}`).toMatchObject({ admitted: 150, refused: 0 });
+  }
+});
+
+test("with pacing, single calls of one client share the limits too", async () => {
+  const service = new LimitedService(5, 1_000, latency(3, 100));
+  const client = createClient({ ...OPTIONS, fetch: service.fetch, pacing: true });
+  await settled(Promise.all(ids(12).map((id) => client.cancelOrder(id))));
+  expect(service.counts).toMatchObject({ admitted: 12, refused: 0 });
+});
+
+test("where somebody else uses the key, a batch waits its turn and is not banned", async () => {
+  const service = new LimitedService(60, 10_000, latency(5, 100));
+  const other = setInterval(() => service.answer(), 1_500);
+  const client = createClient({ ...OPTIONS, fetch: service.fetch });
+  const batch = client.cancelOrders(ids(200)).finally(() => clearInterval(other));
+  expect(await settled(batch)).toMatchObject({ value: { length: 200 } });
+  expect(service.counts.banned).toBe(0);
+});
+
+test("each id is cancelled once and its outcome told, in the order of the ids", async () => {
+  const service = new ScriptedService(({ url }) => {
+    if (url.endsWith("/2")) return failed(404, "order_not_found")();
+    if (url.endsWith("/3")) return failed(409, "order_already_shipped")();
+    return cancelled();
+  });
+  const client = createClient({ ...OPTIONS, fetch: service.fetch });
+  expect(await settled(client.cancelOrders([4n, 3n, "2", 2, 4n]))).toMatchObject({
+    value: [
+      { id: 4n, outcome: "cancelled" },
+      { id: 3n, outcome: "already_shipped" },
+      { id: 2n, outcome: "not_found" },
+    ],
+  });
+  expect(service.requests).toHaveLength(3);
+  expect(await client.cancelOrders([])).toEqual([]);
+});
+
+test("an error that would meet the others too ends the batch, and nothing of it is lost", async () => {
+  const service = new ScriptedService(cancelled, cancelled, failed(401, "unauthorized"), silent);
+  const client = createClient({ ...OPTIONS, fetch: service.fetch });
+  const outcome = await settled(client.cancelOrders(ids(10), { concurrency: 2 }));
+  const error = (outcome as PromiseRejectedResult).reason as BatchInterruptedError;
+  expect(error).toMatchObject({
+    code: "batch_interrupted",
+    status: 401,
+    requestId: "request-1",
+    cause: { code: "unauthorized" },
+  });
+  expect(error.results.length).toBe(2);
+  expect([...error.results.map(({ id }) => id), ...error.unsettledIds].toSorted(compare)).toEqual(
+    ids(10),
+  );
+  expect(service.requests.length).toBeLessThanOrEqual(4);
+});
+
+test("an abort ends a batch at once, even while it waits for a window", async () => {
+  const service = new LimitedService(5, 1_000, latency(9, 50));
+  const client = createClient({ ...OPTIONS, fetch: service.fetch });
+  const abort = new AbortController();
+  setTimeout(() => abort.abort(new Error("enough")), 30_000);
+  const startMs = performance.now();
+  const outcome = await settled(client.cancelOrders(ids(12), { signal: abort.signal }));
+  expect(performance.now() - startMs).toBeLessThanOrEqual(30_001);
+  expect(outcome).toMatchObject({
+    reason: { cause: { message: "enough" }, results: { length: 5 }, unsettledIds: { length: 7 } },
+  });
+});
+
+test("an error in the callback ends the batch", async () => {
+  const client = createClient({ ...OPTIONS, fetch: new ScriptedService(cancelled).fetch });
+  const onProgress = () => {
+    throw new Error("mine");
+  };
+  expect(await settled(client.cancelOrders(ids(3), { onProgress }))).toMatchObject({
+    reason: { code: "batch_interrupted", cause: { message: "mine" } },
+  });
+});
+
+test.each([0, -1, 1.5, NaN])("a concurrency of %d is refused", async (concurrency) => {
+  const client = createClient({ ...OPTIONS, fetch: new ScriptedService(cancelled).fetch });
+  await expect(client.cancelOrders([1n], { concurrency })).rejects.toThrow("concurrency");
+});
+
+function compare(a: bigint, b: bigint): number {
+  return a < b ? -1 : 1;
+}

@@ -1,0 +1,66 @@
+import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { runWrangler } from "../../../src/operator/wrangler.ts";
+
+/** Cloudflare's limit on a compressed bundle on its free plan. */
+const MAX_GZIP_BYTES = 3_000_000;
+
+const ENVIRONMENTS = [
+  { name: "the top level", flag: "--env=", database: "store-orders-local" },
+  { name: "staging", flag: "--env=staging", database: "store-orders-staging" },
+  { name: "production", flag: "--env=production", database: "store-orders-production" },
+];
+
+const CHECK_TYPES = ["types", "src/worker/worker-env.d.ts", "--include-runtime=false", "--check"];
+
+const wordsOf = (members: string) => members.replaceAll("?:", ":").trim().split(/\s+/);
+
+let folder: string;
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), "store-orders-build-"));
+});
+afterAll(() => rm(folder, { recursive: true }));
+
+describe.each(ENVIRONMENTS)("a dry-run deployment of $name", ({ flag, database }) => {
+  it("builds within Cloudflare's limit, with every binding", async () => {
+    const report = join(folder, `${database}.ndjson`);
+    const { stdout } = await runWrangler(
+      ["deploy", flag, "--dry-run", "--outdir", join(folder, database)],
+      { env: { WRANGLER_OUTPUT_FILE_PATH: report } },
+    );
+    expect(stdout).toMatch(new RegExp(`^env\\.DB \\(${database}\\) +D1 Database`, "m"));
+    expect(stdout).toMatch(/^env\.RATE_LIMITER \(RateLimiter\) +Durable Object/m);
+    expect(await readFile(join(folder, database, "index.js"), "utf8")).toContain("RateLimiter");
+
+    const lines = (await readFile(report, "utf8")).trim().split("\n");
+    const { bundle_size: size } = lines.map((line) => JSON.parse(line)).at(-1);
+    expect(size.gzip_bytes).toBeGreaterThan(10_000);
+    expect(size.gzip_bytes).toBeLessThan(MAX_GZIP_BYTES);
+  });
+});
+
+describe("the environments", () => {
+  it("have the same bindings, so that none is optional in the generated types but telemetry", async () => {
+    const types = await readFile("src/worker/worker-env.d.ts", "utf8");
+    const interfaces = [...types.matchAll(/interface (\w*Env) \{\n([^}]*)\}/g)];
+    expect(interfaces.map(([, name]) => name)).toEqual([
+      "__BaseEnv_Env",
+      "StagingEnv",
+      "ProductionEnv",
+    ]);
+    for (const [, name, members = ""] of interfaces) {
+      expect(members, name).toContain("\tDB: D1Database;");
+      expect(members, name).toContain("\tRATE_LIMITER: DurableObjectNamespace<");
+      const optional = [...members.matchAll(/(\w+)\?:/g)].map(([, member]) => member);
+      expect(optional, name).toEqual(name === "__BaseEnv_Env" ? ["ANALYTICS", "REQUEST_LOG"] : []);
+      expect(wordsOf(members), name).toEqual(wordsOf(interfaces[0]?.[2] ?? ""));
+    }
+  });
+
+  it("have the committed types", async () => {
+    const { stdout } = await runWrangler(CHECK_TYPES);
+    expect(stdout).toContain("up to date");
+  });
+});

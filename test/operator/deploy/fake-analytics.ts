@@ -1,0 +1,145 @@
+import { createServer } from "node:http";
+import type { IncomingMessage, ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import { DatabaseSync } from "node:sqlite";
+import { text } from "node:stream/consumers";
+import { toDataPoint } from "../../../src/worker/telemetry/data-point.ts";
+import type { RequestRecord } from "../../../src/worker/telemetry/request-record.ts";
+
+const ACCOUNT = "0123456789abcdef0123456789abcdef";
+const TOKEN = "fake-token";
+
+const SECONDS = { MINUTE: 60, HOUR: 3_600, DAY: 86_400 } as const;
+
+const COLUMNS = ["index1", ...numbered("blob", 20), ...numbered("double", 20)];
+
+interface Weighted {
+  readonly level: number;
+  readonly value: number;
+  readonly weight: number;
+}
+
+/** The SQL API of Workers Analytics Engine on a loopback port, with the functions asked for here, in SQLite. */
+export class FakeAnalytics {
+  /** What the API answers instead. */
+  failure: { readonly status: number; readonly body: string } | null = null;
+  readonly #sqlite = new DatabaseSync(":memory:");
+  readonly #server = createServer((request, response) => void this.#answer(request, response));
+
+  /** @param nowSeconds the Unix time at which every question is asked. */
+  constructor(nowSeconds: number) {
+    this.#sqlite.function("NOW", () => nowSeconds);
+    this.#sqlite.function("toStartOfInterval", (seconds, length) => {
+      const passed = Number(seconds);
+      return passed - (passed % Number(length));
+    });
+    // What an aggregate has seen is handed on as a value of SQLite.
+    this.#sqlite.aggregate<string>("quantileExactWeighted", {
+      start: () => "[]",
+      step: (seen, level, value, weight) =>
+        JSON.stringify([
+          ...(JSON.parse(String(seen)) as Weighted[]),
+          { level: Number(level), value: Number(value), weight: Number(weight) },
+        ]),
+      result: (seen) => weightedQuantile(JSON.parse(seen) as Weighted[]),
+    });
+  }
+
+  async start(): Promise<void> {
+    await new Promise<void>((resolve) => this.#server.listen(0, "127.0.0.1", resolve));
+  }
+
+  async stop(): Promise<void> {
+    await new Promise((resolve) => this.#server.close(resolve));
+    this.#sqlite.close();
+  }
+
+  get environment(): Record<string, string> {
+    const { port } = this.#server.address() as AddressInfo;
+    return {
+      CLOUDFLARE_API_BASE_URL: `http://127.0.0.1:${port}`,
+      CLOUDFLARE_API_TOKEN: TOKEN,
+      CLOUDFLARE_ACCOUNT_ID: ACCOUNT,
+    };
+  }
+
+  /** Keeps one data point, which stands for `sampleInterval` requests. */
+  write(dataSet: string, seconds: number, record: RequestRecord, sampleInterval = 1): void {
+    const columns = COLUMNS.map((name) => `${name} ${name.startsWith("double") ? "REAL" : "TEXT"}`);
+    this.#sqlite.exec(
+      `CREATE TABLE IF NOT EXISTS ${dataSet} (timestamp INTEGER, _sample_interval INTEGER, ${columns.join(", ")})`,
+    );
+    const { indexes = [], blobs = [], doubles = [] } = toDataPoint(record);
+    const values = [
+      textOf(indexes[0]),
+      ...Array.from({ length: 20 }, (_, position) => textOf(blobs[position])),
+      ...Array.from({ length: 20 }, (_, position) => doubles[position] ?? 0),
+    ];
+    const places = [seconds, sampleInterval, ...values].map(() => "?").join(", ");
+    this.#sqlite
+      .prepare(`INSERT INTO ${dataSet} VALUES (${places})`)
+      .run(seconds, sampleInterval, ...values);
+  }
+
+  async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const sql = await text(request);
+    const isKnown =
+      request.url === `/accounts/${ACCOUNT}/analytics_engine/sql` && request.method === "POST";
+    const isAllowed = request.headers.authorization === `Bearer ${TOKEN}`;
+    if (this.failure !== null || !isKnown || !isAllowed) {
+      const { status, body } = this.failure ?? { status: 404, body: "no such route" };
+      response.writeHead(status).end(body);
+      return;
+    }
+    try {
+      response.end(JSON.stringify(this.#query(sql)));
+    } catch (error) {
+      response.writeHead(422).end(error instanceof Error ? error.message : "");
+    }
+  }
+
+  /** @returns the rows as the API has them: sums of integers are 64 bits wide and come as strings. */
+  #query(sql: string): object {
+    const rows = this.#sqlite.prepare(toSqlite(sql)).all();
+    const isSum = (name: string) => /^(?:requests|refused|errors)$/.test(name);
+    const typeOf = (name: string, value: unknown) => {
+      if (isSum(name)) return "UInt64";
+      return typeof value === "number" ? "Float64" : "String";
+    };
+    const meta = Object.entries(rows[0] ?? {}).map(([name, value]) => ({
+      name,
+      type: typeOf(name, value),
+    }));
+    const data = rows.map((row) =>
+      Object.fromEntries(
+        Object.entries(row).map(([name, value]) => [name, isSum(name) ? String(value) : value]),
+      ),
+    );
+    return { meta, data, rows: rows.length };
+  }
+}
+
+/** The same statement in SQLite, which has no intervals and no functions with two lists of arguments. */
+function toSqlite(sql: string): string {
+  return sql
+    .replace(/INTERVAL '(\d+)' (MINUTE|HOUR|DAY)/g, (_, count: string, unit: string) =>
+      String(Number(count) * SECONDS[unit as keyof typeof SECONDS]),
+    )
+    .replace(/(quantileExactWeighted)\(([\d.]+)\)\(/g, "$1($2, ");
+}
+
+function weightedQuantile(seen: readonly Weighted[]): number {
+  const sorted = seen.toSorted((a, b) => a.value - b.value);
+  const total = sorted.reduce((sum, { weight }) => sum + weight, 0);
+  let passed = 0;
+  const found = sorted.find(({ level, weight }) => (passed += weight) >= level * total);
+  return found?.value ?? 0;
+}
+
+function textOf(value: ArrayBuffer | string | null | undefined): string {
+  return typeof value === "string" ? value : "";
+}
+
+function numbered(kind: string, count: number): string[] {
+  return Array.from({ length: count }, (_, position) => `${kind}${position + 1}`);
+}

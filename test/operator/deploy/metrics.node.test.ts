@@ -1,0 +1,219 @@
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from "vitest";
+import { metricsProgram } from "../../../src/operator/metrics/program.ts";
+import { QUESTIONS, type QuestionName, toSql } from "../../../src/operator/metrics/questions.ts";
+import { PROJECT_ROOT } from "../../../src/operator/wrangler.ts";
+import { COLUMNS } from "../../../src/worker/telemetry/columns.ts";
+import type { RequestRecord } from "../../../src/worker/telemetry/request-record.ts";
+import { runInProcess } from "../in-process.ts";
+import { FakeAnalytics } from "./fake-analytics.ts";
+import type { Outcome } from "./run-command.ts";
+
+const HOUR = 3_600;
+/** 2026-11-21T12:00:00Z */
+const NOW = 1_795_262_400;
+
+const ZOO = "key_zoozoozoozoozooz";
+const PETS = "key_petspetspetspets";
+
+const analytics = new FakeAnalytics(NOW);
+
+const REQUEST: RequestRecord = {
+  event: "request",
+  requestId: "1",
+  keyId: PETS,
+  method: "GET",
+  route: "/v1/store/orders",
+  status: 200,
+  code: null,
+  plan: "free",
+  window: "minute",
+  limit: 60,
+  remaining: 50,
+  durationMs: 10,
+  represents: 1,
+  region: "FRA",
+  country: "DE",
+  degraded: null,
+};
+const ZOO_REQUEST = { keyId: ZOO, plan: "pro", limit: 300, remaining: 200 } as const;
+const ANONYMOUS = { keyId: null, plan: null } as const;
+const REFUSED = { status: 429, code: "rate_limit_exceeded", remaining: 0, durationMs: 1 } as const;
+
+/** Requests of a day, the older ones sampled. */
+const DAY: [secondsAgo: number, sampleInterval: number, fields: Partial<RequestRecord>][] = [
+  [30 * HOUR, 1, { status: 500, code: "internal_error", degraded: "limiter" }],
+  [20 * HOUR, 100, {}],
+  [20 * HOUR, 10, REFUSED],
+  [20 * HOUR, 5, { ...ZOO_REQUEST, durationMs: 200 }],
+  [2 * HOUR, 1, { ...ZOO_REQUEST, ...REFUSED, code: "api_key_banned" }],
+  [2 * HOUR - 90, 1, { ...ZOO_REQUEST, ...REFUSED, code: "api_key_banned" }],
+  [60, 3, { status: 503, code: "service_unavailable", degraded: "database", region: "GRU" }],
+  [30, 1, { degraded: "limiter", region: "GRU", method: "DELETE", remaining: 6 }],
+  [10, 1, { ...ANONYMOUS, status: 401, code: "unauthorized", remaining: 3 }],
+  [9, 2, { ...ANONYMOUS, ...REFUSED, represents: 100 }],
+];
+
+/** What those are by each question. */
+const ANSWERS: Record<QuestionName, object[]> = {
+  traffic: [
+    { hour: NOW - 20 * HOUR, plan: "free", status: 200, requests: 100 },
+    { hour: NOW - 20 * HOUR, plan: "free", status: 429, requests: 10 },
+    { hour: NOW - 20 * HOUR, plan: "pro", status: 200, requests: 5 },
+    { hour: NOW - 2 * HOUR, plan: "pro", status: 429, requests: 2 },
+    { hour: NOW - HOUR, plan: "", status: 401, requests: 1 },
+    { hour: NOW - HOUR, plan: "", status: 429, requests: 200 },
+    { hour: NOW - HOUR, plan: "free", status: 200, requests: 1 },
+    { hour: NOW - HOUR, plan: "free", status: 503, requests: 3 },
+  ],
+  slowest: [
+    { ...route("GET"), requests: 321, median_ms: 10, p95_ms: 10, p99_ms: 200 },
+    { ...route("DELETE"), requests: 1, median_ms: 10, p95_ms: 10, p99_ms: 10 },
+  ],
+  refused: [
+    { key_id: "anonymous", plan: "", requests: 201, refused: 200 },
+    { key_id: PETS, plan: "free", requests: 114, refused: 10 },
+    { key_id: ZOO, plan: "pro", requests: 7, refused: 2 },
+  ],
+  "near-limit": [
+    { ...near(PETS, "free"), least_left: 0, quota: 60, requests: 11 },
+    { ...near(ZOO, "pro"), least_left: 0, quota: 300, requests: 2 },
+  ],
+  banned: [
+    {
+      key_id: ZOO,
+      plan: "pro",
+      first_seen: NOW - 2 * HOUR,
+      last_seen: NOW - 2 * HOUR + 90,
+      requests: 2,
+    },
+  ],
+  degraded: [
+    { minute: NOW - 60, missing: "database", region: "GRU", requests: 3 },
+    { minute: NOW - 60, missing: "limiter", region: "GRU", requests: 1 },
+  ],
+  errors: [
+    { region: "GRU", requests: 4, errors: 3, percent: 75 },
+    { region: "FRA", requests: 318, errors: 0, percent: 0 },
+  ],
+  key: [
+    { ...ofZoo(NOW - 20 * HOUR), status: 200, code: "", requests: 5, least_left: 200 },
+    { ...ofZoo(NOW - 2 * HOUR), status: 429, code: "api_key_banned", requests: 2, least_left: 0 },
+  ],
+};
+
+function route(method: string): object {
+  return { route: "/v1/store/orders", method };
+}
+
+function near(keyId: string, plan: string): object {
+  return { key_id: keyId, plan, quota_window: "minute" };
+}
+
+function ofZoo(hour: number): object {
+  return { hour, ...route("GET") };
+}
+
+beforeAll(async () => {
+  await analytics.start();
+  for (const [secondsAgo, sampleInterval, fields] of DAY) {
+    const record = { ...REQUEST, ...fields } as RequestRecord;
+    analytics.write("store_orders_production", NOW - secondsAgo, record, sampleInterval);
+  }
+});
+afterEach(() => {
+  analytics.failure = null;
+  vi.unstubAllEnvs();
+});
+afterAll(() => analytics.stop());
+
+function metrics(args: readonly string[], env: NodeJS.ProcessEnv = {}): Promise<Outcome> {
+  for (const [name, value] of Object.entries({ ...analytics.environment, ...env })) {
+    vi.stubEnv(name, value);
+  }
+  return runInProcess(metricsProgram(), args);
+}
+
+const PRODUCTION = ["--env", "production"];
+const NAMES = Object.keys(QUESTIONS) as QuestionName[];
+
+describe("npm run metrics", () => {
+  it.each(NAMES)("%s counts every request that a row stands for", async (name) => {
+    const key = name === "key" ? ["--key", ZOO] : [];
+    const { status, stdout, stderr } = await metrics([name, ...PRODUCTION, ...key, "--json"]);
+    expect({ status, stderr }).toEqual({ status: 0, stderr: "" });
+    const rows = JSON.parse(stdout) as object[];
+    expect(rows).toEqual(ANSWERS[name]);
+    expect(Object.keys(rows[0]!)).toEqual(Object.keys(ANSWERS[name][0]!));
+  });
+
+  it("prints a table, or that there is nothing", async () => {
+    const { stdout } = await metrics(["errors", ...PRODUCTION]);
+    expect(stdout).toContain("│ GRU    │        4 │      3 │      75 │");
+    expect((await metrics(["banned", ...PRODUCTION, "--hours", "1"])).stdout).toBe("Nothing.\n");
+  });
+
+  it("looks back as far as it is told, and at one key", async () => {
+    const all = await metrics(["degraded", ...PRODUCTION, "--hours", "31", "--json"]);
+    expect(JSON.parse(all.stdout)).toHaveLength(3);
+    const one = await metrics(["refused", ...PRODUCTION, "--key", PETS, "--json"]);
+    expect(JSON.parse(one.stdout)).toEqual([ANSWERS.refused[1]]);
+  });
+
+  it.each([
+    [["key", ...PRODUCTION], 2, "name the key: --key ID"],
+    [["traffic"], 2, "required option '--env <environment>' not specified"],
+    [["traffic", "--env", "local"], 2, "Allowed choices are staging, production"],
+    [["weather", ...PRODUCTION], 2, "Allowed choices are traffic, slowest"],
+    [["traffic", ...PRODUCTION, "--hours", "9999"], 2, "older data is not kept"],
+    [["key", ...PRODUCTION, "--key", "' OR 1 --"], 2, "Expected an id such as"],
+    [["traffic", "--env", "staging"], 1, "Analytics Engine: no such table"],
+  ])("refuses %j", async (args, status, message) => {
+    const outcome = await metrics(args);
+    expect(outcome.status).toBe(status);
+    expect(outcome.stderr).toContain(message);
+    expect(outcome.stdout).toBe("");
+  });
+
+  it("names what is missing, and passes on what Cloudflare says", async () => {
+    const without = await metrics(["traffic", ...PRODUCTION], { CLOUDFLARE_API_TOKEN: "" });
+    expect(without).toMatchObject({
+      status: 1,
+      stderr: expect.stringMatching(/Account Analytics/),
+    });
+    const errors = [{ code: 10000, message: "Authentication error" }];
+    analytics.failure = { status: 403, body: JSON.stringify({ success: false, errors }) };
+    const refused = await metrics(["traffic", ...PRODUCTION]);
+    const stderr = "error: Analytics Engine: Authentication error (403)\n";
+    expect(refused).toEqual({ status: 1, stdout: "", stderr });
+  });
+});
+
+/** What Cloudflare's reference of Analytics Engine's SQL has, of what is asked with here. */
+const FUNCTIONS = /^(?:SUM|MIN|MAX|ROUND|NOW|if|toStartOfInterval|quantileExactWeighted)$/;
+
+describe("the statements", () => {
+  it.each(NAMES)("%s has functions and columns that there are, and weighs its rows", (name) => {
+    const sql = toSql(name, { environment: "production", hours: 24 });
+    const called = [...sql.matchAll(/(\w+)\(/g)].map(([, name_]) => name_);
+    for (const name_ of called) expect(name_).toMatch(FUNCTIONS);
+    const columns = [...sql.matchAll(/\b(?:index|blob|double)\d+\b/g)].map(([column]) => column);
+    for (const column of columns) expect(Object.values(COLUMNS)).toContain(column);
+    expect(sql).toContain("_sample_interval");
+    expect(sql).not.toMatch(/COUNT|AVG|JOIN|UNION/i);
+  });
+
+  it("and the columns stand in the documentation as they are", async () => {
+    const page = await readFile(join(PROJECT_ROOT, "docs/observability.md"), "utf8");
+    for (const name of NAMES) {
+      const scope = { environment: "production", hours: 24 } as const;
+      const sql = toSql(name, name === "key" ? { ...scope, keyId: "key_v4hynivbh72jw5th" } : scope);
+      expect(page).toContain(`\`\`\`sql\n${sql}\n\`\`\``);
+      expect(page).toContain(QUESTIONS[name].asks.replace(" (needs --key)", ""));
+    }
+    for (const [field, column] of Object.entries(COLUMNS)) {
+      expect(page).toMatch(new RegExp(`^\\| \`${field}\` +\\| \`${column}\` +\\|`, "m"));
+    }
+  });
+});

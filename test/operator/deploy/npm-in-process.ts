@@ -1,0 +1,91 @@
+import { chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { createServer } from "node:http";
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { createRequire } from "node:module";
+import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import { delimiter, dirname, join } from "node:path";
+import { text } from "node:stream/consumers";
+import type { Command } from "commander";
+import { vi } from "vitest";
+import { keysProgram } from "../../../src/operator/keys/program.ts";
+import { metricsProgram } from "../../../src/operator/metrics/program.ts";
+import { ordersProgram } from "../../../src/operator/orders/program.ts";
+import { timeTravelProgram } from "../../../src/operator/time-travel/program.ts";
+import { runInProcess } from "../in-process.ts";
+
+const PROGRAMS: Readonly<Record<string, () => Command>> = {
+  keys: keysProgram,
+  metrics: metricsProgram,
+  orders: ordersProgram,
+  "time-travel": timeTravelProgram,
+};
+
+/** Hands its arguments, one a line, and after an empty line its input to the test that runs the shell. */
+const NPM = `#!/bin/sh
+{ printf '%s\\n' "$@" && echo && cat; } |
+  curl -sS --fail-with-body --data-binary @- -H "Api: $CLOUDFLARE_API_BASE_URL" "$NPM_IN_PROCESS"
+`;
+
+const WRANGLER = join(
+  dirname(createRequire(import.meta.url).resolve("wrangler/package.json")),
+  "bin/wrangler.js",
+);
+const NPX = `#!/bin/sh
+shift
+exec '${process.execPath}' '${WRANGLER}' "$@"
+`;
+
+/**
+ * An `npm` and an `npx` for a shell: `npm run NAME -- …` runs in this process, `npx wrangler` runs
+ * wrangler itself.
+ */
+export class NpmInProcess {
+  /** What the commands wrote to stderr. */
+  stderr = "";
+  readonly #folder = mkdtempSync(join(tmpdir(), "store-orders-npm-"));
+  readonly #scripts = (
+    JSON.parse(readFileSync("package.json", "utf8")) as { scripts: Record<string, string> }
+  ).scripts;
+  readonly #server = createServer((request, response) => void this.#answer(request, response));
+
+  async start(): Promise<void> {
+    for (const [name, script] of Object.entries({ npm: NPM, npx: NPX })) {
+      writeFileSync(join(this.#folder, name), script);
+      chmodSync(join(this.#folder, name), 0o755);
+    }
+    await new Promise<void>((resolve) => this.#server.listen(0, "127.0.0.1", resolve));
+  }
+
+  async stop(): Promise<void> {
+    await new Promise((resolve) => this.#server.close(resolve));
+    rmSync(this.#folder, { recursive: true });
+  }
+
+  get environment(): Record<string, string> {
+    const { port } = this.#server.address() as AddressInfo;
+    return {
+      PATH: `${this.#folder}${delimiter}${process.env["PATH"]}`,
+      NPM_IN_PROCESS: `http://127.0.0.1:${port}`,
+    };
+  }
+
+  async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const sent = await text(request);
+    const end = sent.indexOf("\n\n");
+    const [run, name = "", separator, ...args] = sent
+      .slice(0, end)
+      .split("\n")
+      .filter((argument, index) => index > 1 || argument !== "-s");
+    const program = PROGRAMS[name];
+    const isScript = this.#scripts[name] === `node src/operator/${name}.ts`;
+    if (run !== "run" || separator !== "--" || program === undefined || !isScript) {
+      response.writeHead(500).end(`no such script: ${name}\n`);
+      return;
+    }
+    vi.stubEnv("CLOUDFLARE_API_BASE_URL", String(request.headers["api"]));
+    const { status, stdout, stderr } = await runInProcess(program(), args, sent.slice(end + 2));
+    this.stderr += stderr;
+    response.writeHead(status === 0 ? 200 : 500).end(stdout);
+  }
+}

@@ -1,0 +1,102 @@
+import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { hashKey, isKey } from "../../../src/worker/api-keys/key.ts";
+import { keysProgram } from "../../../src/operator/keys/program.ts";
+import { ordersProgram } from "../../../src/operator/orders/program.ts";
+import { runWrangler } from "../../../src/operator/wrangler.ts";
+import { runInProcess } from "../in-process.ts";
+import { FakeCloudflare } from "./fake-cloudflare.ts";
+import { runFakeWrangler } from "./fake-wrangler.ts";
+import { withoutProgress } from "./run-command.ts";
+
+vi.mock("../../../src/operator/wrangler.ts", { spy: true });
+vi.mocked(runWrangler).mockImplementation(runFakeWrangler);
+
+const PROGRAMS = { keys: keysProgram, orders: ordersProgram };
+
+const cloudflare = new FakeCloudflare();
+beforeAll(async () => {
+  await cloudflare.start();
+  for (const [name, value] of Object.entries(cloudflare.environment)) vi.stubEnv(name, value);
+  cloudflare.d1.create("store-orders-staging");
+  cloudflare.d1.find("store-orders-staging").migrate();
+});
+afterAll(async () => {
+  vi.unstubAllEnvs();
+  await cloudflare.stop();
+});
+
+/** Runs a command with `--env staging`, which has to succeed. Returns its stdout. */
+async function run(
+  command: keyof typeof PROGRAMS,
+  args: readonly string[],
+  input = "",
+): Promise<string> {
+  const outcome = await runInProcess(PROGRAMS[command](), [...args, "--env", "staging"], input);
+  expect({ status: outcome.status, stderr: withoutProgress(outcome) }).toEqual({
+    status: 0,
+    stderr: "",
+  });
+  return outcome.stdout;
+}
+
+describe("keys --env staging", () => {
+  it("creates, lists, resets, rotates and audits a key in the remote database", async () => {
+    const name = "O'Brien & Söhne; --";
+    const limits = ["--plan", "enterprise", "--per-minute", "5000", "--per-day", "500000"];
+    const { key, ...record } = JSON.parse(
+      await run("keys", ["create", ...limits, "--name", name, "--json"]),
+    );
+    expect(isKey(key)).toBe(true);
+    expect(record).toMatchObject({ plan: "enterprise", name, perMinute: 5_000, perDay: 500_000 });
+    expect(JSON.parse(await run("keys", ["list", "--json"]))).toEqual([record]);
+    expect(JSON.parse(await run("keys", ["reset", record.id, "--json"]))).toEqual(record);
+    const rotated = JSON.parse(await run("keys", ["rotate", record.id, "--json"]));
+    expect(rotated).toEqual({
+      ...record,
+      key: rotated.key,
+      lastFour: rotated.key.slice(-4),
+      formerKeyEndsAt: expect.any(String),
+    });
+    const trail: { action: string }[] = JSON.parse(await run("keys", ["audit", "--json"]));
+    expect(trail.map(({ action }) => action)).toEqual(["rotate", "reset", "create"]);
+
+    const { sqlite } = cloudflare.d1.find("store-orders-staging");
+    const stored = sqlite.prepare("SELECT hash, revision, resets FROM api_keys").all();
+    expect(stored).toEqual([{ hash: hashKey(rotated.key), revision: 2, resets: 1 }]);
+    const former = sqlite.prepare("SELECT hash, key_id FROM former_key_hashes").all();
+    expect(former).toEqual([{ hash: hashKey(key), key_id: record.id }]);
+  });
+});
+
+describe("keys usage --env staging", () => {
+  it("reads what the keys have reported to the remote database", async () => {
+    const created = await run("keys", ["create", "--plan", "pro", "--name", "Zoo", "--json"]);
+    const { id } = JSON.parse(created);
+    const { sqlite } = cloudflare.d1.find("store-orders-staging");
+    const today = new Date().toISOString().slice(0, 10);
+    sqlite
+      .prepare("INSERT INTO key_usage VALUES (?, ?, 7, 1, 0, 0, 3, 7, 300, 10000, ?)")
+      .run(id, today, Date.now());
+    const all = JSON.parse(await run("keys", ["usage", "--json", "--days", "2"]));
+    expect(all[0]).toMatchObject({ id, admitted: 7, refused: 1, minutePeak: 0.01 });
+    const one = JSON.parse(await run("keys", ["usage", id, "--json", "--days", "2"]));
+    // The figures are complete an hour after each command.
+    expect(one).toEqual([{ ...all[0], completeBy: one[0].completeBy }]);
+  });
+});
+
+describe("orders --env staging", () => {
+  const lines = [
+    '{"id":-9223372036854775808,"petId":9223372036854775807,"complete":false,"status":"shipped"}',
+    ...Array.from({ length: 2_000 }, (_, id) => `{"id":${id},"quantity":${id},"status":"pending"}`),
+    '{"id":9223372036854775807,"shipDate":"2026-11-20T08:30:00.000Z","status":"pending"}',
+  ];
+
+  it("exports what it imported, byte for byte, int64 extremes included", async () => {
+    const file = lines.map((line) => `${line}\n`).join("");
+    const imported = await run("orders", ["import", "-", "--json"], file);
+    expect(JSON.parse(imported)).toEqual({ imported: lines.length });
+    expect(cloudflare.changes).toContain("import into store-orders-staging");
+    expect(await run("orders", ["export"])).toBe(file);
+  });
+});

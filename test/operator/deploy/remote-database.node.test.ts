@@ -1,0 +1,206 @@
+import { eq, sql } from "drizzle-orm";
+import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
+import { openRemoteDatabase } from "../../../src/operator/database/remote.ts";
+import type { Statement, StoreDatabase } from "../../../src/operator/database/database.ts";
+import { apiKeys, orderList, orders } from "../../../src/worker/db/schema.ts";
+import { runWrangler } from "../../../src/operator/wrangler.ts";
+import { FakeCloudflare } from "./fake-cloudflare.ts";
+import { runFakeWrangler } from "./fake-wrangler.ts";
+import { ApiError } from "./route.ts";
+
+vi.mock("../../../src/operator/wrangler.ts", { spy: true });
+vi.mocked(runWrangler).mockImplementation(runFakeWrangler);
+
+const cloudflare = new FakeCloudflare();
+let staging: StoreDatabase;
+
+beforeAll(async () => {
+  await cloudflare.start();
+  for (const [name, value] of Object.entries(cloudflare.environment)) vi.stubEnv(name, value);
+  cloudflare.d1.create("store-orders-staging");
+  cloudflare.d1.find("store-orders-staging").migrate();
+  staging = await openRemoteDatabase("staging");
+});
+beforeEach(() => {
+  cloudflare.interfere = () => {};
+  cloudflare.changes.length = 0;
+});
+afterAll(async () => {
+  vi.unstubAllEnvs();
+  await cloudflare.stop();
+});
+
+/** Answers the first queries with these errors and passes on all later ones. */
+function failWith(...errors: ApiError[]): () => number {
+  let asked = 0;
+  cloudflare.interfere = ({ path }) => {
+    if (!path.endsWith("/query")) return;
+    asked += 1;
+    const error = errors.shift();
+    if (error !== undefined) throw error;
+  };
+  return () => asked;
+}
+
+const insertOrder = (id: string, status = "pending"): Statement => ({
+  sql: "INSERT INTO orders (id, status) VALUES (CAST(? AS INTEGER), ?)",
+  params: [id, status],
+});
+
+/** What the fake database itself holds. */
+function stored(query: string): string[] {
+  const rows = cloudflare.d1.find("store-orders-staging").sqlite.prepare(query).all();
+  return rows.map((row) => String(Object.values(row)[0]));
+}
+
+const orderIds = () => stored("SELECT id || '' FROM orders ORDER BY id");
+
+describe("drizzle over the remote database", () => {
+  const name = 'O\'Brien; DROP TABLE api_keys; -- "?" `x` [y]\r\n/* ☕ */';
+  const key = {
+    id: "key_a",
+    hash: "0a",
+    plan: "free",
+    name,
+    createdAt: new Date(1_795_000_000_123),
+  } as const;
+
+  it("inserts, selects and updates with hostile text unharmed", async () => {
+    await staging.orm.insert(apiKeys).values(key);
+    const unset = {
+      perMinute: null,
+      perDay: null,
+      expiresAt: null,
+      revokedAt: null,
+      lastFour: null,
+    };
+    const record = { ...key, ...unset, revision: 0, resets: 0 };
+    expect(await staging.orm.select().from(apiKeys)).toEqual([record]);
+
+    const revoked = await staging.orm
+      .update(apiKeys)
+      .set({ revokedAt: new Date(1_795_000_000_999), revision: sql`${apiKeys.revision} + 1` })
+      .where(eq(apiKeys.id, "key_a"))
+      .returning();
+    expect(revoked).toEqual([{ ...record, revokedAt: new Date(1_795_000_000_999), revision: 1 }]);
+    expect(
+      await staging.orm.select().from(apiKeys).where(eq(apiKeys.id, "none")).get(),
+    ).toBeUndefined();
+  });
+
+  it("carries int64 exactly", async () => {
+    const extremes = [-(2n ** 63n), 2n ** 63n - 1n];
+    await staging.orm.insert(orders).values(extremes.map((id) => ({ id, petId: id })));
+    const asText = {
+      id: sql<string>`${orders.id} || ''`,
+      petId: sql<string>`${orders.petId} || ''`,
+    };
+    const rows = await staging.orm.select(asText).from(orders).orderBy(orders.id);
+    expect(rows).toEqual(extremes.map((id) => ({ id: String(id), petId: String(id) })));
+    await staging.orm.delete(orders);
+    expect(orderIds()).toEqual([]);
+  });
+});
+
+describe("a transaction", () => {
+  it("that fails changes nothing and says why", async () => {
+    const failing = [insertOrder("1", "shipped"), insertOrder("2", "lost")];
+    await expect(staging.transaction(failing)).rejects.toThrow(
+      /staging database: .*status_is_known/,
+    );
+    expect(orderIds()).toEqual([]);
+  });
+
+  it("beyond 64 KiB is imported as one file, all of it or nothing", async () => {
+    const many = Array.from({ length: 2_000 }, (_, index) => insertOrder(String(index)));
+    await expect(staging.transaction([...many, insertOrder("x", "lost")])).rejects.toThrow(
+      "status_is_known",
+    );
+    expect(orderIds()).toEqual([]);
+    await staging.transaction(many);
+    await staging.transaction([{ sql: "DELETE FROM orders WHERE id >= ?", params: [3] }]);
+    expect(orderIds()).toEqual(["0", "1", "2"]);
+    expect(cloudflare.changes).toEqual([
+      "import into store-orders-staging",
+      "import into store-orders-staging",
+      "write to store-orders-staging",
+    ]);
+  });
+
+  it("of many statements is imported too, as a query has to be answered within 30 seconds", async () => {
+    await staging.transaction(Array.from({ length: 8 }, (_, index) => insertOrder(`20${index}`)));
+    await staging.transaction(Array.from({ length: 9 }, (_, index) => insertOrder(`21${index}`)));
+    expect(cloudflare.changes).toEqual([
+      "write to store-orders-staging",
+      "import into store-orders-staging",
+    ]);
+    await staging.transaction([{ sql: "DELETE FROM orders WHERE id >= ?", params: [200] }]);
+  });
+
+  it("takes one statement as large as D1 does, and names a larger one before it is sent", async () => {
+    const statement = (bytes: number) => ({
+      sql: "INSERT INTO order_import_chunks (import_id, created_at, lines) VALUES (?, ?, ?)",
+      params: ["a", 0, "'".repeat(bytes / 2)],
+    });
+    await staging.transaction([statement(99_800)]);
+    await expect(staging.transaction([statement(100_000)])).rejects.toThrow(
+      "D1 takes at most 100000",
+    );
+    expect(stored("SELECT length(lines) FROM order_import_chunks")).toEqual(["49900"]);
+  });
+});
+
+describe("a passing failure", () => {
+  const lost = () => new ApiError(500, 7500, "Network connection lost.");
+  const overloaded = () =>
+    new ApiError(503, 7500, "D1 DB is overloaded. Requests queued for too long.");
+
+  it("is no matter for a read, which is repeated", async () => {
+    const asked = failWith(lost());
+    expect(await staging.orm.select().from(orderList)).toHaveLength(1);
+    expect(asked()).toBe(2);
+  });
+
+  it("repeats a write that never began", async () => {
+    const asked = failWith(overloaded());
+    await staging.transaction([insertOrder("7")]);
+    expect(asked()).toBe(2);
+    expect(orderIds()).toContain("7");
+  });
+
+  it("never repeats a write that may have happened, and says so", async () => {
+    const asked = failWith(lost());
+    await expect(staging.transaction([insertOrder("8")])).rejects.toThrow(
+      "check before you repeat it",
+    );
+    expect(asked()).toBe(1);
+  });
+});
+
+describe("an error tells the operator what to do", () => {
+  const select = (database: StoreDatabase) =>
+    database.orm
+      .select()
+      .from(apiKeys)
+      .catch((error: Error) => error.cause);
+
+  it("without a database", async () => {
+    expect(String(await select(await openRemoteDatabase("production")))).toBe(
+      "Error: production database: there is none yet: run `npm run deploy -- --env production` first",
+    );
+  });
+
+  it("without migrations", async () => {
+    cloudflare.d1.create("store-orders-production");
+    const error = await select(await openRemoteDatabase("production"));
+    expect(String(error)).toContain("migrations are missing (no such table: api_keys");
+    expect(String(error)).toContain("run `npm run deploy -- --env production` first");
+  });
+
+  it("with a wrong token", async () => {
+    vi.stubEnv("CLOUDFLARE_API_TOKEN", "wrong");
+    const error = await select(staging);
+    vi.stubEnv("CLOUDFLARE_API_TOKEN", cloudflare.environment["CLOUDFLARE_API_TOKEN"]);
+    expect(String(error)).toContain("not logged in to Cloudflare: run `npx wrangler login`");
+  });
+});

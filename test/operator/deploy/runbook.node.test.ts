@@ -1,0 +1,208 @@
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+import { afterEach, beforeEach, expect, it, vi } from "vitest";
+import { generateKey, hashKey } from "../../../src/worker/api-keys/key.ts";
+import { runWrangler } from "../../../src/operator/wrangler.ts";
+import type { RequestRecord } from "../../../src/worker/telemetry/request-record.ts";
+import { FakeAnalytics } from "./fake-analytics.ts";
+import { FakeCloudflare } from "./fake-cloudflare.ts";
+import { FakeVersions } from "./fake-versions.ts";
+import { runFakeWrangler } from "./fake-wrangler.ts";
+import { NpmInProcess } from "./npm-in-process.ts";
+import { runCommand } from "./run-command.ts";
+import { readCases, toScript } from "./runbook.ts";
+
+vi.mock("../../../src/operator/wrangler.ts", { spy: true });
+vi.mocked(runWrangler).mockImplementation(runFakeWrangler);
+
+const NAME = "store-orders-production";
+const PETS = "key_petspetspetspets";
+const ZOO = "key_zoozoozoozoozooz";
+const NEW = "key_newnewnewnewnewn";
+const VARIABLES = ["URL", "BACKUPS", "ID", "KEY", "TIME", "BOOKMARK"];
+/** A request of a key that is banned. */
+const BANNED: RequestRecord = {
+  event: "request",
+  requestId: "1",
+  keyId: PETS,
+  method: "GET",
+  route: "/v1/store/orders",
+  status: 429,
+  code: "api_key_banned",
+  plan: "pro",
+  window: "minute",
+  limit: 300,
+  remaining: 0,
+  durationMs: 3,
+  represents: 1,
+  region: "FRA",
+  country: "DE",
+  degraded: null,
+};
+
+/** A case types up to three commands that start wrangler. */
+const TIMEOUT_MS = 180_000;
+
+const cases = new Map(readCases("docs/runbook.md").map((found) => [found.title, found]));
+
+let cloudflare: FakeCloudflare;
+let analytics: FakeAnalytics;
+let npm: NpmInProcess;
+let backups: string;
+const key = generateKey();
+
+beforeEach(async () => {
+  cloudflare = new FakeCloudflare();
+  const nowSeconds = Math.floor(Date.now() / 1_000);
+  analytics = new FakeAnalytics(nowSeconds);
+  analytics.write("store_orders_production", nowSeconds - 60, BANNED);
+  npm = new NpmInProcess();
+  await Promise.all([cloudflare.start(), analytics.start(), npm.start()]);
+  for (const [name, value] of Object.entries(cloudflare.environment)) vi.stubEnv(name, value);
+  vi.stubEnv("STORE_ORDERS_ACTOR", "ada");
+  backups = mkdtempSync(join(tmpdir(), "store-orders-backups-"));
+  cloudflare.d1.create(NAME);
+  cloudflare.d1.find(NAME).migrate();
+  sqlite().exec(`
+    INSERT INTO orders (id, status) VALUES (1001, 'pending'), (1003, 'shipped');
+    INSERT INTO api_keys (id, hash, name, plan, created_at) VALUES
+      ('${PETS}', '${hashKey(key)}', 'Pet shop', 'pro', 0), ('${ZOO}', 'b', 'Zoo', 'free', 0);`);
+});
+afterEach(async () => {
+  vi.unstubAllEnvs();
+  await Promise.all([cloudflare.stop(), analytics.stop(), npm.stop()]);
+  rmSync(backups, { recursive: true });
+});
+
+const sqlite = () => cloudflare.d1.find(NAME).sqlite;
+const rows = (query: string) => sqlite().prepare(query).all();
+const values = (query: string) => rows(query).map((row) => Object.values(row)[0]);
+
+/** Types every command of a case; each has to succeed. Returns what they say. */
+async function follow(title: string, variables: Record<string, string> = {}): Promise<string> {
+  const { commands, promises } = cases.get(title) ?? { commands: [], promises: [] };
+  expect(commands.length).toBeGreaterThan(0);
+  const script = toScript(commands, VARIABLES);
+  const { status, stdout, stderr } = await runCommand("bash", ["-eu", "-c", script], {
+    env: {
+      ...cloudflare.environment,
+      ...npm.environment,
+      ANALYTICS_API: analytics.environment["CLOUDFLARE_API_BASE_URL"],
+      URL: `${cloudflare.origin}/workers.dev`,
+      BACKUPS: backups,
+      ID: PETS,
+      KEY: key,
+      ...variables,
+    },
+  });
+  expect(status, `${stdout}\n${stderr}\n${npm.stderr}`).toBe(0);
+  for (const promise of promises) expect(stdout).toContain(promise);
+  return stdout;
+}
+
+it("has a test for each of its cases", () => {
+  expect([...cases.keys()]).toEqual([
+    "A key has leaked",
+    "A customer was banned by mistake",
+    "The database is slow",
+    "A deployment has gone wrong",
+    "Restoring data",
+  ]);
+});
+
+it(
+  "a leaked key: finds its record, replaces it and shows who did",
+  async () => {
+    sqlite().exec("INSERT INTO cancelled_orders (cancelled_at, id) VALUES (5000, 9)");
+    const said = await follow("A key has leaked");
+    expect(said).toMatch(/│ key_pets\w+ +│ Pet shop/);
+    expect(said).toContain('"cancelled": "1970-01-01 00:00:05"');
+    expect(said).toMatch(/│ ada +│ rotate │ key_pets/);
+    expect(said).toMatch(/^401$/m);
+    expect(values(`SELECT hash FROM api_keys WHERE id = '${PETS}'`)).not.toEqual([hashKey(key)]);
+  },
+  TIMEOUT_MS,
+);
+
+it(
+  "a mistaken ban: lifts it and gives the plan",
+  async () => {
+    sqlite().exec(`
+      INSERT INTO key_bans (key_id, began_at, ends_at, number) VALUES ('${PETS}', 1, 9999999999999, 1)`);
+    const said = await follow("A customer was banned by mistake");
+    expect(said).toMatch(/key_pets.* in force/);
+    expect(said).toMatch(/key_pets.* lifted at/);
+    expect(rows(`SELECT plan, resets FROM api_keys WHERE id = '${PETS}'`)).toEqual([
+      { plan: "business", resets: 1 },
+    ]);
+  },
+  TIMEOUT_MS,
+);
+
+it(
+  "a slow database: shows its size and the import that is under way",
+  async () => {
+    sqlite().exec(
+      "INSERT INTO order_import_chunks (import_id, created_at, lines) VALUES ('import-1', 1795000000123, '[]')",
+    );
+    const said = await follow("The database is slow");
+    const [pages, pageBytes] = ["page_count", "page_size"].map(
+      (name) => values(`PRAGMA ${name}`)[0],
+    );
+    expect(said).toContain(`"size_after": ${Number(pages) * Number(pageBytes)}`);
+    expect(said).toContain('"import-1"');
+  },
+  TIMEOUT_MS,
+);
+
+it(
+  "a bad deployment: goes back to the version before",
+  async () => {
+    const versions = new FakeVersions();
+    const before = versions.upload("v1.3.0");
+    versions.deploy(before);
+    versions.deploy(versions.upload("v1.4.0"));
+    const bindings = [{ name: "DB", type: "d1", id: cloudflare.d1.find(NAME).uuid }];
+    cloudflare.workers.scripts.set(NAME, { bindings, migrationTag: "v1", versions });
+    const said = await follow("A deployment has gone wrong");
+    expect(versions.current).toBe(before);
+    expect(said).toContain("v1.4.0");
+    expect(said).toContain("errors since v1.4.0");
+    expect(said).toMatch(/^401$/m);
+  },
+  TIMEOUT_MS,
+);
+
+it(
+  "lost data: keeps what is there, restores, and undoes it again",
+  async () => {
+    cloudflare.d1.find(NAME).bookmark();
+    const TIME = new Date().toISOString();
+    await delay(2);
+    sqlite().exec(`
+      DELETE FROM orders WHERE id = 1001;
+      INSERT INTO api_keys (id, hash, name, plan, created_at) VALUES ('${NEW}', 'n', 'New', 'free', 1);
+      UPDATE api_keys SET revoked_at = 1 WHERE id = '${ZOO}'`);
+    const BOOKMARK = cloudflare.d1.find(NAME).bookmark();
+    writeFileSync(join(backups, "backup.ndjson"), '{"id":1001,"status":"pending"}\n{"id":9}\n');
+
+    const said = await follow("Restoring data", { TIME, BOOKMARK });
+    expect(said).toContain(`Keys made since, which are gone: ${NEW}.`);
+    expect(said).toContain(`npm run keys -- revoke ${ZOO} --env production`);
+    const read = (name: string) => readFileSync(join(backups, name), "utf8");
+    expect(read("before.ndjson")).toBe('{"id":1003,"status":"shipped"}\n');
+    expect(read("some.ndjson")).toBe('{"id":1001,"status":"pending"}\n');
+    expect(read("after.ndjson")).toBe(
+      '{"id":1001,"status":"pending"}\n{"id":1003,"status":"shipped"}\n',
+    );
+    expect(JSON.parse(read("audit.json"))).toEqual([]);
+    expect(JSON.parse(read("bans.json"))).toEqual([]);
+    expect(JSON.parse(read("usage.json"))).toHaveLength(3);
+    expect(values("SELECT id FROM api_keys ORDER BY id")).toEqual([NEW, PETS, ZOO]);
+    expect(values("SELECT id FROM orders")).toEqual([1003]);
+    expect(readdirSync(backups).filter((name) => /-\d{4}-/.test(name))).toHaveLength(2);
+  },
+  TIMEOUT_MS,
+);

@@ -1,0 +1,173 @@
+import { PassThrough } from "node:stream";
+import { text } from "node:stream/consumers";
+import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
+import { requireConfirmation } from "../../../src/operator/confirmation.ts";
+import { timeTravelProgram } from "../../../src/operator/time-travel/program.ts";
+import { runInProcess } from "../in-process.ts";
+import { runWrangler } from "../../../src/operator/wrangler.ts";
+import { FakeCloudflare } from "./fake-cloudflare.ts";
+import { runFakeWrangler } from "./fake-wrangler.ts";
+import type { Outcome } from "./run-command.ts";
+
+vi.mock("../../../src/operator/wrangler.ts", { spy: true });
+
+const NAME = "store-orders-staging";
+const cloudflare = new FakeCloudflare();
+beforeAll(async () => {
+  await cloudflare.start();
+  for (const [name, value] of Object.entries(cloudflare.environment)) vi.stubEnv(name, value);
+  cloudflare.d1.create(NAME);
+  database().migrate();
+});
+beforeEach(() => {
+  vi.mocked(runWrangler).mockImplementation(runFakeWrangler);
+  database().sqlite.exec("DELETE FROM api_keys");
+  cloudflare.changes.length = 0;
+});
+afterAll(async () => {
+  vi.unstubAllEnvs();
+  await cloudflare.stop();
+});
+
+const database = () => cloudflare.d1.find(NAME);
+
+function timeTravel(...args: string[]): Promise<Outcome> {
+  return runInProcess(timeTravelProgram(), args);
+}
+
+/** Adds a key that has been changed and reset some times. */
+function addKey(id: string, { revision = 0, resets = 0 } = {}): void {
+  database()
+    .sqlite.prepare(
+      "INSERT INTO api_keys (id, hash, name, plan, created_at, revision, resets) VALUES (?, ?, 'A', 'pro', 0, ?, ?)",
+    )
+    .run(id, `hash of ${id}`, revision, resets);
+}
+
+const keys = () =>
+  database().sqlite.prepare("SELECT id, hash, resets, revision FROM api_keys ORDER BY id").all();
+
+describe("npm run time-travel", () => {
+  it("prints the bookmark of now, or of another time", async () => {
+    const first = await timeTravel("bookmark", "--env", "staging");
+    expect(first).toMatchObject({ status: 0, stderr: "" });
+    expect(first.stdout).toMatch(/^[0-9a-f]{8}-[0-9a-f]{8}-[0-9a-f]{8}-[0-9a-f]{32}\n$/);
+    const then = new Date(Date.now() - 1).toISOString();
+    database().bookmark();
+    const { stdout } = await timeTravel("bookmark", "--env", "staging", "--at", then, "--json");
+    expect(JSON.parse(stdout)).toEqual({ bookmark: first.stdout.trim() });
+    expect(cloudflare.changes).toEqual([]);
+  });
+
+  it("restores, tells which keys are not as they were, and how to undo it", async () => {
+    addKey("key_a", { revision: 4, resets: 1 });
+    addKey("key_b");
+    addKey("key_c", { revision: 9 });
+    const bookmark = database().bookmark();
+    addKey("key_new");
+    database().sqlite.exec(`
+      UPDATE api_keys SET resets = 3, revision = 6 WHERE id = 'key_a';
+      UPDATE api_keys SET revoked_at = 5, revision = 1 WHERE id = 'key_b';
+      UPDATE api_keys SET hash = 'rotated', revision = 10 WHERE id = 'key_c'`);
+    const before = keys();
+
+    const startedMs = Date.now();
+    const state = ["--bookmark", bookmark];
+    const { status, stdout, stderr } = await timeTravel(
+      "restore",
+      "--env",
+      "staging",
+      ...state,
+      "--yes",
+    );
+    expect({ status, stderr }).toEqual({ status: 0, stderr: "" });
+    expect(cloudflare.changes[0]).toBe(`restore ${NAME}`);
+    expect(stdout).toContain(`The database of staging is back at ${bookmark}.\n`);
+    expect(stdout).toContain("made since, which are gone: key_new.\n");
+    expect(stdout).toMatch(/valid again.*\n {2}npm run keys -- revoke key_b --env staging\n/);
+    expect(stdout).toMatch(/valid again.*\n {2}npm run keys -- rotate key_c --env staging\n$/);
+    expect(keys().map(({ id, hash, resets }) => ({ id, hash, resets }))).toEqual([
+      { id: "key_a", hash: "hash of key_a", resets: 3 },
+      { id: "key_b", hash: "hash of key_b", resets: 0 },
+      { id: "key_c", hash: "hash of key_c", resets: 0 },
+    ]);
+    for (const { revision } of keys()) expect(Number(revision)).toBeGreaterThan(startedMs);
+
+    const [undo = ""] = /--bookmark \S+$/m.exec(stdout) ?? [];
+    const undone = await timeTravel(
+      "restore",
+      "--env",
+      "staging",
+      ...undo.split(" "),
+      "--yes",
+      "--json",
+    );
+    expect(JSON.parse(undone.stdout)).toEqual({
+      bookmark: undo.split(" ")[1],
+      previousBookmark: expect.any(String),
+      revived: [],
+      rotatedBack: ["key_c"],
+      lost: [],
+    });
+    const withoutRevision = ({ id, hash, resets }: ReturnType<typeof keys>[number]) => ({
+      id,
+      hash,
+      resets,
+    });
+    expect(keys().map(withoutRevision)).toEqual(before.map(withoutRevision));
+  });
+
+  it("restores a database that is past reading, to the state of a time", async () => {
+    addKey("key_a");
+    database().bookmark();
+    const then = new Date().toISOString();
+    database().sqlite.exec("DROP TABLE api_keys");
+    const args = ["restore", "--env", "staging", "--at", then, "--yes"];
+    expect(await timeTravel(...args)).toMatchObject({ status: 0 });
+    expect(keys()).toMatchObject([{ id: "key_a" }]);
+  });
+
+  it.each([
+    [["bookmark"], 2, "the local store has no Time Travel; copy its folder"],
+    [["bookmark", "--env", "staging", "--at", "yesterday"], 2, "Expected a date"],
+    [["bookmark", "--env", "production"], 1, "there is none yet: run `npm run deploy"],
+    [["restore", "--env", "staging"], 2, "--at TIME or --bookmark BOOKMARK"],
+    [["restore", "--env", "staging", "--bookmark", "x", "--at", "2026-11-20"], 2, "cannot be used"],
+    [["restore", "--env", "staging", "--bookmark", "x"], 1, "confirm with --yes"],
+    [["restore", "--env", "staging", "--bookmark", "x", "--yes"], 1, "bookmark x is not valid"],
+  ])("refuses %j with status %i", async (args, expected, message) => {
+    const { status, stdout, stderr } = await timeTravel(...args);
+    expect({ status, stdout }).toEqual({ status: expected, stdout: "" });
+    expect(stderr).toMatch(/^error: /);
+    expect(stderr).toContain(message);
+    expect(cloudflare.changes.filter((change) => !change.startsWith("restore"))).toEqual([]);
+  });
+
+  it.each([
+    ["2026-01-01", "within the last 30 days"],
+    ["2999-01-01", "in the past"],
+  ])("passes on wrangler's refusal of %s", async (time, message) => {
+    vi.mocked(runWrangler).mockReset();
+    const outcome = await timeTravel("bookmark", "--env", "staging", "--at", time);
+    expect(outcome).toMatchObject({ status: 1, stdout: "" });
+    expect(outcome.stderr).toContain(message);
+  });
+});
+
+describe("the confirmation", () => {
+  it.each([
+    ["staging\n", true],
+    ["production\n", false],
+    ["y\n", false],
+    ["", false],
+  ])("of a change of staging by %j: %j", async (typed, isConfirmed) => {
+    const input = Object.assign(new PassThrough(), { isTTY: true });
+    const output = new PassThrough();
+    input.end(typed);
+    const asked = requireConfirmation("staging", "This deletes 3 orders.", { input, output });
+    if (isConfirmed) await asked;
+    else await expect(asked).rejects.toThrow("not confirmed: nothing was changed");
+    output.end();
+    expect(await text(output)).toMatch(/^This deletes 3 orders\.\nType staging /);
+  });
+});

@@ -1,0 +1,63 @@
+import { expect } from "vitest";
+import {
+  createApiKey,
+  type CreatedKey,
+  type KeySettings,
+} from "../../../src/operator/key-store/administration.ts";
+import type { ManagedKey } from "../../../src/operator/key-store/managed-key.ts";
+import type { StoreDatabase } from "../../../src/operator/database/database.ts";
+import { openLocalDatabase } from "../../../src/operator/database/local.ts";
+import { addKeys } from "../../../src/operator/key-store/change-key.ts";
+import { keysProgram } from "../../../src/operator/keys/program.ts";
+import type { Outcome } from "../deploy/run-command.ts";
+import { runInProcess } from "../in-process.ts";
+import { StoreFolder } from "../store-folder.ts";
+
+/** `npm run keys` in this process, on a store of its own. */
+export class KeysCommand {
+  readonly #store: StoreFolder;
+  /** The store's database, for what the test itself puts there or looks up. */
+  readonly database: StoreDatabase;
+
+  private constructor(store: StoreFolder, database: StoreDatabase) {
+    this.#store = store;
+    this.database = database;
+  }
+
+  static async open(): Promise<KeysCommand> {
+    const store = new StoreFolder();
+    return new KeysCommand(store, await openLocalDatabase(store.path));
+  }
+
+  async close(): Promise<void> {
+    await this.database.close();
+    this.#store.remove();
+  }
+
+  run(...args: string[]): Promise<Outcome> {
+    return runInProcess(keysProgram(), [...args, "--persist-to", this.#store.path]);
+  }
+
+  /** Runs a command that has to succeed, for people. */
+  async text(...args: string[]): Promise<string> {
+    const { status, stdout, stderr } = await this.run(...args);
+    expect({ status, stderr }).toEqual({ status: 0, stderr: "" });
+    return stdout;
+  }
+
+  /** Runs a command that has to succeed, with `--json`. */
+  async json(...args: string[]): Promise<any> {
+    return JSON.parse(await this.text(...args, "--json"));
+  }
+
+  /** Adds a key, of the Free plan unless the settings say otherwise, as `keys create` does. */
+  async add(
+    settings: Partial<KeySettings> = {},
+    { createdAt = new Date(), ...record }: Partial<ManagedKey> = {},
+  ): Promise<CreatedKey> {
+    const all = { name: "Zoo", plan: "free", limits: null, expiresAt: null, ...settings } as const;
+    const created = createApiKey(all, createdAt);
+    await addKeys(this.database, [{ ...created.record, ...record }]);
+    return created;
+  }
+}

@@ -1,0 +1,57 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { DatabaseSync, type SQLInputValue } from "node:sqlite";
+import { drizzle } from "drizzle-orm/sqlite-proxy";
+import type { StoreDatabase } from "../../../src/operator/database/database.ts";
+import { importOrders } from "../../../src/operator/orders/import.ts";
+import { MIGRATION_NAMES } from "../deploy/fake-d1.ts";
+
+/** A store in memory, for tests of what SQL does to many orders. */
+export interface MemoryStore extends StoreDatabase {
+  readonly sqlite: DatabaseSync;
+  /** Called before each query, but not before those of a transaction. */
+  beforeQuery: () => void;
+}
+
+/** Opens an empty store with all migrations, or a copy of another one that SQLite serialized. */
+export function openMemoryStore(content?: Uint8Array): MemoryStore {
+  const sqlite = new DatabaseSync(":memory:");
+  if (content !== undefined) sqlite.deserialize(content);
+  else {
+    for (const name of MIGRATION_NAMES) sqlite.exec(readFileSync(join("migrations", name), "utf8"));
+  }
+  const rowsOf = (text: string, params: readonly unknown[]) => {
+    const statement = sqlite.prepare(text);
+    statement.setReturnArrays(true);
+    return statement.all(...(params as SQLInputValue[])) as unknown as unknown[][];
+  };
+  const store: MemoryStore = {
+    sqlite,
+    beforeQuery: () => {},
+    orm: drizzle(async (text, params, method) => {
+      store.beforeQuery();
+      const rows = rowsOf(text, params);
+      return { rows: method === "get" ? (rows[0] as unknown[]) : rows };
+    }),
+    transaction: async (statements) => {
+      sqlite.exec("BEGIN");
+      try {
+        for (const statement of statements) rowsOf(statement.sql, statement.params);
+        sqlite.exec("COMMIT");
+      } catch (error) {
+        sqlite.exec("ROLLBACK");
+        throw error;
+      }
+    },
+    close: async () => sqlite.close(),
+  };
+  return store;
+}
+
+/** Imports a file of these lines. */
+export function importLines(store: StoreDatabase, lines: readonly object[]): Promise<number> {
+  async function* file() {
+    yield new TextEncoder().encode(lines.map((line) => JSON.stringify(line)).join("\n"));
+  }
+  return importOrders(store, file());
+}

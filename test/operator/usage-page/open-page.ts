@@ -1,0 +1,67 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { Browser, BrowserContextOptions, Page } from "playwright-core";
+import { afterAll, afterEach, beforeAll, describe, expect, onTestFinished } from "vitest";
+import { writeUsagePage } from "../../../src/operator/usage/write-page.ts";
+import type { UsageReport } from "../../../src/operator/usage/usage-report.ts";
+import { findChromium, launchChromium } from "../../site/chromium.ts";
+import { NOW } from "./report.ts";
+
+const chromium = findChromium();
+if (chromium === undefined) {
+  console.error(
+    "\n!!! No Chromium on this machine: the tests of the usage page are SKIPPED.\n" +
+      "!!! Install chromium, or set CHROMIUM_PATH.\n",
+  );
+}
+
+/** Writes the page of a report to a file and opens that in a browser profile of its own. */
+export type OpenReport = (report: UsageReport, options?: BrowserContextOptions) => Promise<Page>;
+
+/** Tests of the page in Chromium; skipped where there is none. */
+export function describeUsagePage(name: string, tests: (open: OpenReport) => void): void {
+  describe.skipIf(chromium === undefined)(name, () => {
+    let folder: string;
+    let browser: Browser;
+    let complaints: string[] = [];
+
+    beforeAll(async () => {
+      folder = await mkdtemp(join(tmpdir(), "store-orders-usage-"));
+      browser = await launchChromium(chromium ?? "");
+    });
+
+    afterAll(async () => {
+      await browser?.close();
+      await rm(folder, { recursive: true, force: true });
+    });
+
+    // Whatever a test did: the console was silent, and nothing but the file was asked for.
+    afterEach(() => expect(complaints.splice(0)).toStrictEqual([]));
+
+    tests(async (report, options) => {
+      const file = join(folder, "usage.html");
+      await writeUsagePage(report, file, NOW);
+      const context = await browser.newContext({
+        viewport: { width: 1280, height: 900 },
+        ...options,
+      });
+      onTestFinished(() => context.close());
+      const page = await context.newPage();
+      page.on("console", (message) => complaints.push(message.text()));
+      page.on("pageerror", (error) => complaints.push(error.message));
+      page.on("request", (request) => {
+        if (!/^(file|data):/.test(request.url())) complaints.push(request.url());
+      });
+      await page.goto(`file://${file}`);
+      if (options?.javaScriptEnabled !== false) await drawn(page);
+      return page;
+    });
+  });
+}
+
+async function drawn(page: Page): Promise<void> {
+  for (const room of await page.locator("[data-plot]").all()) {
+    await room.locator("svg.plot").waitFor({ state: "visible" });
+  }
+}

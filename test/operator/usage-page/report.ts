@@ -1,0 +1,84 @@
+import { lastDays, reportOn, type UsageReport } from "../../../src/operator/usage/usage-report.ts";
+import type { ReportedDay } from "../../../src/worker/usage/usage-table.ts";
+
+export const NOW = new Date("2026-11-21T10:30:00Z");
+
+/** What would run, or break the page, if a name were taken for anything but text. */
+export const HOSTILE_NAME = `</script><b>x</b><script>document.title = "taken over"</script><!--`;
+
+const LIMITS = {
+  free: { perMinute: 60, perDay: 1_000 },
+  pro: { perMinute: 300, perDay: 10_000 },
+  business: { perMinute: 1_000, perDay: 100_000 },
+  enterprise: { perMinute: 5_000, perDay: 500_000 },
+};
+
+type Plan = keyof typeof LIMITS;
+
+interface Used {
+  readonly name: string;
+  readonly plan: Plan;
+  /** What is admitted each day, the last of them today. */
+  readonly admitted: readonly number[];
+  readonly refused?: number;
+  readonly bans?: number;
+  /** How full its windows are each day, from 0 to 1. */
+  readonly minute?: number;
+  readonly day?: number;
+}
+
+/** Makes a report of so many days. */
+export function reportOf(keys: readonly Used[], dayCount = 14): UsageReport {
+  const days = lastDays(dayCount, NOW);
+  const identities = keys.map(({ name, plan }, index) => ({ id: `key_${index}`, name, plan }));
+  const rows = keys.flatMap(({ plan, admitted, ...used }, index) =>
+    admitted.map((count, dayIndex): ReportedDay => {
+      const { perMinute, perDay } = LIMITS[plan];
+      return {
+        keyId: `key_${index}`,
+        day: days[dayCount - admitted.length + dayIndex]!,
+        admitted: count,
+        refused: used.refused ?? 0,
+        strikes: (used.bans ?? 0) * 60,
+        bans: used.bans ?? 0,
+        peakMinute: Math.round(perMinute * (used.minute ?? 0.5)),
+        peakDay: Math.round(perDay * (used.day ?? 0.3)),
+        perMinute,
+        perDay,
+        reportedAt: new Date(NOW.getTime() - 1_800_000),
+      };
+    }),
+  );
+  return reportOn(identities, days, { rows, banDays: [], now: NOW });
+}
+
+/** A fortnight in which one day is twice another, and every section has something to show. */
+export function fortnight(): UsageReport {
+  const rise = Array.from({ length: 14 }, (_, index) => (index + 1) * 1_000);
+  return reportOf([
+    { name: "Zoo", plan: "enterprise", admitted: rise, minute: 1, day: 0.25 },
+    { name: "Pet shop", plan: "pro", admitted: rise.map((count) => count / 2), refused: 500 },
+    {
+      name: HOSTILE_NAME,
+      plan: "business",
+      admitted: rise.map((count) => count * 0.9),
+      refused: 250,
+      bans: 2,
+      minute: 0.8,
+    },
+    { name: "Zoo", plan: "free", admitted: [100], bans: 1, minute: 0.1, day: 0.1 },
+    { name: "Idle", plan: "free", admitted: [] },
+  ]);
+}
+
+/** More keys than the plots show. */
+export function crowd(count: number): UsageReport {
+  return reportOf(
+    Array.from({ length: count }, (_, index) => ({
+      name: `Customer ${index}`,
+      plan: "free" as const,
+      admitted: [count - index],
+      bans: 1,
+    })),
+  );
+}

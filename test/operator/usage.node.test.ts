@@ -1,0 +1,120 @@
+import type { Command } from "commander";
+import { describe, expect, it } from "vitest";
+import { keysProgram } from "../../src/operator/keys/program.ts";
+import { ordersProgram } from "../../src/operator/orders/program.ts";
+import { startProgram } from "../../src/operator/start/program.ts";
+import { runCommand } from "./deploy/run-command.ts";
+import { runInProcess } from "./in-process.ts";
+
+const PROGRAMS: Record<string, () => Command> = {
+  keys: keysProgram,
+  orders: ordersProgram,
+  start: startProgram,
+};
+
+function run(command: string, ...args: string[]) {
+  const program = PROGRAMS[command]?.();
+  if (program === undefined) throw new Error(`no program ${command}`);
+  return runInProcess(program, args);
+}
+
+const create = (...args: string[]) => ["keys", "create", "--plan", "pro", "--name", "N", ...args];
+const enterprise = (...args: string[]) => [
+  "keys",
+  "create",
+  "--plan=enterprise",
+  "--name=N",
+  ...args,
+];
+
+describe("wrong usage", () => {
+  it.each([
+    [["keys"], "Usage: npm run keys --"],
+    [["keys", "make"], "unknown command 'make'"],
+    [["keys", "create", "--name", "N"], "--plan"],
+    [["keys", "create", "--plan", "pro"], "--name"],
+    [["keys", "create", "--plan", "gold", "--name", "N"], "free, pro, business, enterprise"],
+    [create("--per-minute", "5"), "fixed limits"],
+    [create("--colour", "red"), "unknown option '--colour'"],
+    [create("--name", " "), "1 to 100 characters"],
+    [create("--name", "a\nb"), "control characters"],
+    [create("--name", "x".repeat(101)), "1 to 100 characters"],
+    [create("--expires", "tomorrow"), "2027-01-31"],
+    [create("--expires", "2027-02-30"), "2027-01-31"],
+    [create("--expires", "2027-01-31T12:00:00"), "2027-01-31"],
+    [create("--expires", "2027-01-31T12:00:00.0001Z"), "2027-01-31"],
+    [create("--env", "moon"), "staging, production"],
+    [create("--env", "staging", "--persist-to", "x"), "cannot be used with"],
+    [enterprise("--per-minute", "5"), "--per-day"],
+    [enterprise("--per-minute", "0", "--per-day", "5"), "from 1 to 1000000000"],
+    [enterprise("--per-minute", "1e3", "--per-day", "5"), "from 1 to 1000000000"],
+    [enterprise("--per-minute", "5", "--per-day", "1000000001"), "from 1 to 1000000000"],
+    [["keys", "list", "--state", "lost"], "active, expired, revoked, banned"],
+    [["keys", "list", "--expires-within", "30"], "such as 90m"],
+    [["keys", "rotate"], "missing required argument 'id'"],
+    [["keys", "rotate", "key_x", "--grace", "24"], "such as 90m"],
+    [["keys", "rotate", "key_x", "--grace", "1.5h"], "such as 90m"],
+    [["keys", "rotate", "key_x", "--grace", "-1h"], "such as 90m"],
+    [["keys", "rotate", "key_x", "--grace", "91d"], "90 days"],
+    [["keys", "audit", "--limit", "0"], "from 1"],
+    [["keys", "audit", "--since", "yesterday"], "2027-01-31"],
+    [["keys", "bans", "--limit", "0"], "from 1"],
+    [["keys", "find", "abcd1"], "one to four letters or digits"],
+    [["keys", "find", "ab8"], "one to four letters or digits"],
+    [["keys", "find", ""], "one to four letters or digits"],
+    [["keys", "usage", "--near", "0"], "from 1 to 100"],
+    [["keys", "usage", "--near", "101"], "from 1 to 100"],
+    [["keys", "usage", "--near", "80%"], "from 1 to 100"],
+    [["keys", "show"], "missing required argument 'id'"],
+    [["keys", "update", "key_x"], "nothing to change"],
+    [["keys", "update", "key_x", "--plan", "free", "--per-day", "5"], "fixed limits"],
+    [["orders", "import"], "missing required argument 'file'"],
+    [["orders", "import", "a", "b"], "too many arguments"],
+    [["orders", "export", "--json"], "needs a FILE"],
+    [["start", "--port", "0"], "from 1 to 65535"],
+    [["start", "--port", "65536"], "from 1 to 65535"],
+    [["start", "now"], "too many arguments"],
+  ])("%j ends with status 2 and says why", async ([command = "", ...args], reason) => {
+    const { status, stdout, stderr } = await run(command, ...args);
+    expect({ status, stdout }).toEqual({ status: 2, stdout: "" });
+    expect(stderr).toContain(reason);
+  });
+});
+
+describe("the exit status", () => {
+  it.each(["keys", "orders", "start"])("is that of the process: %s", async (command) => {
+    const outcome = await runCommand(
+      process.execPath,
+      [`src/operator/${command}.ts`, "--nonsense"],
+      {
+        env: {},
+      },
+    );
+    expect(outcome).toMatchObject({ status: 2, stdout: "" });
+    expect(outcome.stderr).toContain("unknown option '--nonsense'");
+  });
+});
+
+describe("--help", () => {
+  it.each([
+    ["start"],
+    ["keys"],
+    ["keys", "create"],
+    ["keys", "list"],
+    ["keys", "show"],
+    ["keys", "find"],
+    ["keys", "update"],
+    ["keys", "rotate"],
+    ["keys", "audit"],
+    ["keys", "bans"],
+    ["keys", "usage"],
+    ["orders"],
+    ["orders", "import"],
+    ["orders", "export"],
+  ])("teaches %s %s", async (command, ...args) => {
+    const { status, stdout, stderr } = await run(command, ...args.filter(Boolean), "--help");
+    expect({ status, stderr }).toEqual({ status: 0, stderr: "" });
+    expect(stdout).toContain("Usage: npm ");
+    expect(stdout).toMatch(/Examples:|examples/);
+  });
+});

@@ -1,0 +1,84 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { StoreFolder } from "../operator/store-folder.ts";
+import { testDroppedConnections } from "./dropped-connections.ts";
+import { Load } from "./load.ts";
+import { Service } from "./service.ts";
+
+/** Orders to cancel, beyond the ids of the sample orders. */
+const FIRST_ID = 10_000;
+const ORDERS = 5_000;
+const FIRST_IMPORTED_ID = 1_000_000;
+const IMPORTED = 20_000;
+const CLIENTS = 4;
+
+const store = new StoreFolder();
+let service: Service;
+let key: string;
+
+beforeAll(async () => {
+  service = await Service.start(store.path);
+  const limits = ["--per-minute", "1000000", "--per-day", "1000000"];
+  [{ key }] = await Promise.all([
+    store.keysJson("create", "--plan", "enterprise", "--name", "Load", ...limits),
+    store.ordersJson(["import", "-"], orderLines(FIRST_ID, ORDERS)),
+  ]);
+}, 120_000);
+afterAll(async () => {
+  await service.end("SIGKILL");
+  store.remove();
+});
+
+/** Lines as `orders export` writes them, in ascending id. */
+function orderLines(firstId: number, count: number): string {
+  const line = (_: unknown, index: number) =>
+    `{"id":${firstId + index},"petId":7,"quantity":1,"complete":false,"status":"pending"}\n`;
+  return Array.from({ length: count }, line).join("");
+}
+
+describe("the commands, while the service is under load", () => {
+  it("import, export and make keys without a failed request or a lost order", async () => {
+    const cancelled = new Set<number>();
+    const load = new Load(CLIENTS, async (turn) => {
+      if (turn % 8 === 0) return service.list(key);
+      const id = FIRST_ID + turn;
+      const response = await service.cancel(key, id);
+      if (response.status === 204) cancelled.add(id);
+      return response;
+    });
+
+    const [imported, created] = await Promise.all([
+      store.ordersJson(["import", "-"], orderLines(FIRST_IMPORTED_ID, IMPORTED)),
+      store.keysJson("create", "--plan", "free", "--name", "Meanwhile"),
+    ]);
+    const exportFile = join(store.path, "orders.ndjson");
+    await store.ordersJson(["export", exportFile]);
+    await load.stop();
+
+    expect(imported).toEqual({ imported: IMPORTED });
+    expect((await service.list(created.key)).status).toBe(200);
+    expect(load.failures).toEqual([]);
+    const { 200: lists, 204: cancellations, 404: missing = 0, ...others } = load.statuses;
+    expect({ missing, ...others }).toEqual({ missing });
+    expect(lists).toBeGreaterThan(5);
+    expect(cancellations).toBe(cancelled.size);
+    expect(cancelled.size).toBeGreaterThan(10);
+    expect(readFileSync(exportFile, "utf8")).toContain(orderLines(FIRST_IMPORTED_ID, IMPORTED));
+
+    const list: { id: number }[] = JSON.parse(await (await service.list(created.key)).text());
+    const listed = new Set(list.map(({ id }) => id));
+    const ids = Array.from({ length: ORDERS }, (_, index) => FIRST_ID + index);
+    expect(ids.filter((id) => !listed.has(id))).toEqual(
+      [...cancelled].toSorted((one, other) => one - other),
+    );
+  });
+
+  it("let exactly one of 50 simultaneous requests cancel an order", async () => {
+    const cancels = Array.from({ length: 50 }, () => service.cancel(key, 1001));
+    const statuses = (await Promise.all(cancels)).map(({ status }) => status);
+    expect(statuses.toSorted()).toEqual([204, ...Array<number>(49).fill(404)]);
+  });
+});
+
+describe("clients that drop their connections", () => testDroppedConnections(() => service));

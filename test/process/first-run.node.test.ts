@@ -1,0 +1,110 @@
+import { execFile } from "node:child_process";
+import { promisify } from "node:util";
+import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { isKey } from "../../src/worker/api-keys/key.ts";
+import { StoreFolder } from "../operator/store-folder.ts";
+import { Service } from "./service.ts";
+
+const store = new StoreFolder();
+let service: Service;
+
+beforeAll(async () => {
+  service = await Service.start(store.path, { npm: true });
+});
+afterAll(async () => {
+  await service.end("SIGKILL");
+  store.remove();
+});
+
+/** Runs the line of the output that starts with `curl` in a shell, as if it had been pasted. */
+async function pasteCurl(output: string): Promise<{ status: string; body: string }> {
+  const [line = ""] = /^ *curl .*$/m.exec(output) ?? [];
+  const { stdout } = await promisify(execFile)("sh", ["-c", line]);
+  const [head = "", body = ""] = stdout.split("\r\n\r\n");
+  return { status: head.split("\r\n")[0] ?? "", body };
+}
+
+describe("npm start on a new store", () => {
+  it("prints where it serves and one working demo key per plan", async () => {
+    expect(service.stdout).toContain(`Serving on http://localhost:${service.port}`);
+    const { demoKeys } = service;
+    expect(Object.keys(demoKeys)).toEqual(["free", "pro", "business", "enterprise"]);
+    expect(Object.values(demoKeys).every(isKey)).toBe(true);
+    const answers = await Promise.all(Object.values(demoKeys).map((key) => service.list(key)));
+    expect(answers.map(({ status }) => status)).toEqual([200, 200, 200, 200]);
+    const perMinute = answers.map(({ headers }) => headers.get("X-RateLimit-Limit"));
+    expect(perMinute).toEqual(["60", "300", "1000", "5000"]);
+  });
+
+  it("prints a curl line that works as pasted and shows all of int64", async () => {
+    const { status, body } = await pasteCurl(service.stdout);
+    expect(status).toBe("HTTP/1.1 200 OK");
+    expect(JSON.parse(body)).toHaveLength(10);
+    const ids = [...body.matchAll(/"id":(-?\d+)/g)].map(([, id]) => id);
+    expect(ids[0]).toBe("-9223372036854775808");
+    expect(ids.at(-1)).toBe("9223372036854775807");
+    expect(body).toContain('"quantity":9223372036854775807,');
+  });
+});
+
+describe("npm start on the same store again", { timeout: 180_000 }, () => {
+  it("keeps the data and the keys, and tells how to make one instead of showing any", async () => {
+    const { pro, enterprise } = service.demoKeys;
+    expect((await service.cancel(pro, "9223372036854775807")).status).toBe(204);
+    expect((await service.cancel(pro, "1004")).status).toBe(409);
+    const before = await (await service.list(pro)).text();
+    const keys = await store.keysJson("list");
+    expect(keys).toHaveLength(4);
+    await service.end("SIGTERM");
+
+    service = await Service.start(store.path, { npm: true });
+    expect(service.stdout).not.toContain("sord_");
+    expect(service.stdout).toContain(
+      `npm run keys -- create --plan free --name "My client" --persist-to ${store.path}`,
+    );
+    expect(await (await service.list(enterprise)).text()).toBe(before);
+    expect(JSON.parse(before)).toHaveLength(9);
+    await service.end("SIGINT", { group: true });
+
+    // On a store with data --empty has nothing to say.
+    service = await Service.start(store.path, { args: ["--empty"] });
+    expect(service.stdout).not.toContain("sord_");
+    expect(await (await service.list(enterprise)).text()).toBe(before);
+    expect(await store.keysJson("list")).toEqual(keys);
+  });
+});
+
+describe("npm start --empty --log on a new store", () => {
+  const fresh = new StoreFolder();
+  let empty: Service;
+
+  beforeAll(async () => {
+    empty = await Service.start(fresh.path, { args: ["--empty", "--log"] });
+  });
+  afterAll(async () => {
+    await empty.end("SIGTERM");
+    fresh.remove();
+  });
+
+  it("has neither orders nor keys, tells how to make one, and prints a line for each request", async () => {
+    expect(empty.stdout).not.toContain("sord_");
+    expect(empty.stdout).toContain("npm run keys -- create");
+    expect(await fresh.keysJson("list")).toEqual([]);
+    const { key } = await fresh.keysJson("create", "--plan", "free", "--name", "First");
+    const list = await empty.list(key);
+    expect(await list.text()).toBe("[]");
+    const ids = [list, await empty.cancel(key, "1004")].map(({ headers }) =>
+      headers.get("X-Request-Id"),
+    );
+    const lines = await vi.waitUntil(() => {
+      const found = empty.stdout.split("\n").filter((line) => line.startsWith("{"));
+      return found.length >= 2 && found.map((line) => JSON.parse(line) as object);
+    });
+    expect(lines).toMatchObject([
+      { event: "request", requestId: ids[0], route: "/v1/store/orders", status: 200, plan: "free" },
+      { event: "request", requestId: ids[1], status: 404, code: "order_not_found" },
+    ]);
+    expect(empty.stdout + empty.stderr).not.toContain("wrangler");
+    expect(JSON.stringify(lines)).not.toContain(key);
+  });
+});

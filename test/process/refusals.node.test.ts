@@ -1,0 +1,119 @@
+import {
+  cpSync,
+  existsSync,
+  mkdtempSync,
+  readdirSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
+import { once } from "node:events";
+import { createServer } from "node:http";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { afterAll, describe, expect, it, vi } from "vitest";
+import { runCommand } from "../operator/deploy/run-command.ts";
+import { freePort, Service } from "./service.ts";
+
+const folder = mkdtempSync(join(tmpdir(), "store-orders-start-"));
+const store = join(folder, "store");
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+const start = (...args: string[]) =>
+  runCommand(process.execPath, ["src/operator/main.ts", "start", ...args], { env: {} });
+
+describe("npm start", () => {
+  it("explains itself with --help", async () => {
+    const { status, stdout, stderr } = await start("--help");
+    expect({ status, stderr }).toEqual({ status: 0, stderr: "" });
+    for (const word of ["--port", "8787", "--persist-to", ".wrangler/state", "--empty"]) {
+      expect(stdout).toContain(word);
+    }
+  });
+
+  it.each([
+    "--port=0",
+    "--port=65536",
+    "--port=http",
+    "--port",
+    "--persist-to",
+    "--prot=9000",
+    "9000",
+  ])("refuses %s with status 2", async (argument) => {
+    const { status, stdout, stderr } = await start("--persist-to", store, argument);
+    expect({ status, stdout }).toEqual({ status: 2, stdout: "" });
+    expect(stderr).toMatch(/^error: .*\n.*--help/s);
+    expect(readdirSync(folder)).toEqual([]);
+  });
+
+  it("refuses a taken port with status 1, before it makes a store", async () => {
+    const server = createServer().listen(0, "127.0.0.1");
+    await once(server, "listening");
+    const { port } = server.address() as { port: number };
+    const outcome = await start("--port", String(port), "--persist-to", store);
+    server.close();
+    expect(outcome).toEqual({
+      status: 1,
+      stdout: "",
+      stderr: `error: port ${port} is taken by another program; choose one with --port\n`,
+    });
+    expect(readdirSync(folder)).toEqual([]);
+  });
+
+  it("ends with status 1 where another program takes the port before it has it", async () => {
+    const fresh = join(folder, "fresh");
+    const service = await Service.launch(fresh, { args: ["--empty"] });
+    // It has looked at the port when it makes the store.
+    await vi.waitUntil(() => existsSync(fresh), { timeout: 50_000 });
+    const other = createServer((_, response) => response.end("other"));
+    try {
+      await once(other.listen(service.port, "127.0.0.1"), "listening");
+      expect(await service.exited()).toBe(1);
+    } finally {
+      other.close();
+      await service.end("SIGKILL");
+      rmSync(fresh, { recursive: true });
+    }
+    const address = `127.0.0.1:${service.port}`;
+    expect(service.stdout).toBe("");
+    expect(service.stderr).toContain(
+      `the service did not start: Address already in use (${address})`,
+    );
+  });
+
+  it("refuses a store that cannot be made with status 1", async () => {
+    writeFileSync(join(folder, "file"), "");
+    const port = String(await freePort());
+    const options = ["--port", port, "--persist-to", join(folder, "file", "store")];
+    const { status, stderr } = await start(...options);
+    rmSync(join(folder, "file"));
+    expect(status).toBe(1);
+    expect(stderr).toMatch(/^error: .*file.*\n$/);
+  });
+
+  it("refuses wrong vars with status 1, and names them", async () => {
+    const root = copyOfTheProject();
+    writeFileSync(join(root, ".dev.vars"), "BAN_FIRST_SECONDS=soon\nCORS_ORIGINS=nowhere\n");
+    const service = await Service.launch(store, { args: ["--empty"], root });
+    try {
+      await vi.waitUntil(() => service.hasExited, { timeout: 50_000 });
+      expect(await service.exited()).toBe(1);
+    } finally {
+      await service.end("SIGKILL");
+    }
+    expect(service.stderr).toMatch(/^error: the service did not start: Invalid vars: .*\n$/);
+    expect(service.stderr).toContain("BAN_FIRST_SECONDS: must be a whole number from 1 to 86400");
+    expect(service.stderr).toContain("CORS_ORIGINS: nowhere is not an origin");
+    expect(service.stdout).toBe("");
+  });
+});
+
+/** The project in a folder of its own, as `.dev.vars` and `.wrangler` belong into its root. */
+function copyOfTheProject(): string {
+  const root = join(folder, "project");
+  for (const name of ["src", "migrations", "package.json", "tsconfig.json", "wrangler.toml"]) {
+    cpSync(name, join(root, name), { recursive: true });
+  }
+  symlinkSync(resolve("node_modules"), join(root, "node_modules"));
+  return root;
+}

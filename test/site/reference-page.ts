@@ -1,0 +1,145 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { Browser, BrowserContextOptions, Page, Response } from "playwright-core";
+import { afterAll, afterEach, beforeAll, describe, expect, onTestFinished } from "vitest";
+import type { Plan } from "../../src/worker/limits/plans.ts";
+import { Service } from "../process/service.ts";
+import { differencesFromDocument } from "../support/documented-answer.ts";
+import { findChromium, launchChromium } from "./chromium.ts";
+
+const chromium = findChromium();
+if (chromium === undefined) {
+  console.error(
+    "\n!!! No Chromium on this machine: the tests of the reference page are SKIPPED.\n" +
+      "!!! Install chromium, or set CHROMIUM_PATH.\n",
+  );
+}
+
+interface OpenOptions extends BrowserContextOptions {
+  /** Whether the test moves the page's clock. */
+  readonly clock?: boolean;
+}
+
+/** The real service and a real browser, for the tests of one file. */
+export interface ReferencePage {
+  readonly origin: string;
+  readonly demoKeys: Record<Plan, string>;
+  /** Opens the page in a browser profile of its own, and waits until it is whole. */
+  open(options?: OpenOptions): Promise<OpenPage>;
+}
+
+/** An open page, and what has happened in it. */
+interface OpenPage {
+  readonly page: Page;
+  /** Errors and warnings in its console, those about the API's answers from 400 on apart. */
+  readonly complaints: string[];
+  readonly requests: string[];
+  /** Answers of the API. */
+  readonly answers: Response[];
+}
+
+/** Tests of the page in Chromium; skipped where there is none. */
+export function describePage(name: string, tests: (reference: ReferencePage) => void): void {
+  describe.skipIf(chromium === undefined)(name, () => {
+    let folder: string;
+    let service: Service;
+    let browser: Browser;
+    const opened: OpenPage[] = [];
+    const reference: ReferencePage = {
+      get origin() {
+        return `http://localhost:${service.port}`;
+      },
+      get demoKeys() {
+        return service.demoKeys;
+      },
+      async open(options) {
+        const open = await openPage(browser, reference.origin, options);
+        opened.push(open);
+        return open;
+      },
+    };
+
+    beforeAll(async () => {
+      folder = await mkdtemp(join(tmpdir(), "store-orders-page-"));
+      service = await Service.start(join(folder, "store"));
+      browser = await launchChromium(chromium ?? "");
+    });
+
+    afterAll(async () => {
+      await browser?.close();
+      await service?.end("SIGTERM");
+      await rm(folder, { recursive: true, force: true });
+    });
+
+    // Whatever a test did: nothing complained, no other origin was asked, and the document was right.
+    afterEach(async () => {
+      for (const { complaints, requests, answers } of opened.splice(0)) {
+        expect(complaints).toStrictEqual([]);
+        expect(requests.filter((url) => !url.startsWith(`${reference.origin}/`))).toStrictEqual([]);
+        for (const answer of answers) expect(await differences(answer)).toStrictEqual([]);
+      }
+    });
+
+    tests(reference);
+  });
+}
+
+async function openPage(
+  browser: Browser,
+  origin: string,
+  { clock = false, ...options }: OpenOptions = {},
+): Promise<OpenPage> {
+  const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, ...options });
+  onTestFinished(() => context.close());
+  const page = await context.newPage();
+  const open: OpenPage = { page, complaints: [], requests: [], answers: [] };
+  watch(open, origin);
+  if (clock) await page.clock.install();
+  await page.goto(origin);
+  await page.locator("#viewer .opblock").first().waitFor();
+  return open;
+}
+
+function watch({ page, complaints, requests, answers }: OpenPage, origin: string): void {
+  page.on("console", (message) => {
+    const isOfAnswer = message.text().startsWith("Failed to load resource");
+    if (["error", "warning"].includes(message.type()) && !isOfAnswer) {
+      complaints.push(message.text());
+    }
+  });
+  page.on("pageerror", (error) => complaints.push(error.message));
+  page.on("request", (request) => {
+    if (!request.url().startsWith("data:")) requests.push(request.url());
+  });
+  page.on("response", (response) => {
+    if (response.url().startsWith(`${origin}/v1`)) answers.push(response);
+    else if (response.status() >= 400) complaints.push(`${response.status()} ${response.url()}`);
+  });
+}
+
+async function differences(response: Response): Promise<string[]> {
+  const { pathname, search } = new URL(response.url());
+  const hasBody = ![204, 304].includes(response.status());
+  return differencesFromDocument({
+    method: response.request().method(),
+    path: `${pathname}${search}`,
+    status: response.status(),
+    headers: new Headers(await response.allHeaders()),
+    body: hasBody ? await response.text() : "",
+  });
+}
+
+/** Puts a key into the page and lists the orders with it. */
+export async function listOrders(page: Page, key: string): Promise<void> {
+  await page.getByLabel("API key").fill(key);
+  await page.getByRole("button", { name: "List orders" }).click();
+  await page.locator(".status").waitFor();
+}
+
+/** Waits until a text of the page is as expected. */
+export async function expectText(page: Page, selector: string, expected: RegExp): Promise<void> {
+  await expect
+    .poll(() => page.locator(selector).innerText(), { timeout: 10_000 })
+    .toMatch(expected);
+}

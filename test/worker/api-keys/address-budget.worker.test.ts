@@ -1,0 +1,116 @@
+import { describe, expect, test } from "vitest";
+import { generateKey } from "../../../src/worker/api-keys/key.ts";
+import { expectError, quotaOf } from "../../support/answer.ts";
+import { createApiKey } from "../../support/api-key-fixture.ts";
+import { advanceClock, stopClock } from "../../support/clock.ts";
+import { type RequestOptions, send, startService } from "../../support/service.ts";
+
+const LIST = "/v1/store/orders";
+const ADDRESS = "198.51.100.7";
+
+async function fail(options: RequestOptions): Promise<Response> {
+  const response = await send(LIST, options);
+  await response.body?.cancel();
+  return response;
+}
+
+async function remaining(options: RequestOptions): Promise<number> {
+  return quotaOf(await fail(options)).remaining;
+}
+
+test("an address has the Free plan's budget for all kinds of bad credentials together", async () => {
+  const nowMs = stopClock();
+  const kinds: RequestOptions[] = [
+    {},
+    { headers: { Authorization: "Bearer x" } },
+    { headers: { Authorization: "Basic x" } },
+    { key: generateKey() },
+  ];
+  for (let attempt = 0; attempt < 60; attempt++) {
+    const response = await fail({ ...kinds[attempt % 4], address: ADDRESS });
+    expect(response.status).toBe(401);
+    expect(quotaOf(response)).toStrictEqual({
+      limit: 60,
+      remaining: 59 - attempt,
+      reset: Math.ceil((nowMs + 60_000) / 1_000),
+      minute: { limit: 60, remaining: 59 - attempt, seconds: 60 },
+      day: { limit: 1_000, remaining: 999 - attempt, seconds: 86_400 },
+    });
+  }
+  advanceClock(20_000);
+  for (const kind of kinds) {
+    const response = await send(LIST, { ...kind, address: ADDRESS });
+    expect(response.headers.has("WWW-Authenticate")).toBe(false);
+    expect(response.headers.get("Retry-After")).toBe("40");
+    expect(quotaOf(response)).toMatchObject({ limit: 60, remaining: 0, day: { remaining: 940 } });
+    expect(await expectError(response, 429, "rate_limit_exceeded")).toContain("address");
+  }
+  advanceClock(40_000);
+  expect((await fail({ address: ADDRESS })).status).toBe(401);
+});
+
+test("a valid key is served from an address whose budget is used up", async () => {
+  const { key } = await createApiKey();
+  for (let attempt = 0; attempt < 61; attempt++) await fail({ address: ADDRESS });
+  const response = await send(LIST, { key, address: ADDRESS });
+  expect(response.status).toBe(200);
+  expect(quotaOf(response)).toMatchObject({ remaining: 59, day: { remaining: 999 } });
+  expect((await fail({ address: ADDRESS })).status).toBe(429);
+});
+
+test("requests with a valid key leave the budget of their address alone", async () => {
+  const { key } = await createApiKey();
+  await fail({ key, address: ADDRESS });
+  expect(await remaining({ address: ADDRESS })).toBe(59);
+});
+
+test("an address that does not stop is never banned", async () => {
+  stopClock();
+  for (let attempt = 0; attempt < 61; attempt++) await fail({ address: ADDRESS });
+  advanceClock(3_000);
+  for (let attempt = 0; attempt < 150; attempt++) await fail({ address: ADDRESS });
+  await expectError(await send(LIST, { address: ADDRESS }), 429, "rate_limit_exceeded");
+  advanceClock(57_000);
+  expect((await fail({ address: ADDRESS })).status).toBe(401);
+});
+
+describe("addresses that share a budget", () => {
+  test.each([
+    ["an IPv4 address and itself mapped into IPv6", ADDRESS, `::ffff:${ADDRESS}`],
+    ["the same, mapped in hexadecimal", ADDRESS, "::ffff:c633:6407"],
+    ["a /64", "2001:db8:1:2:3:4:5:6", "2001:db8:1:2:ffff:ffff:ffff:ffff"],
+    ["a /64, written otherwise", "2001:db8:0:0:1::1", "2001:DB8::"],
+    ["texts that are no address", "nonsense", ""],
+  ])("%s", async (_, first, second) => {
+    expect(await remaining({ address: first })).toBe(59);
+    expect(await remaining({ address: second })).toBe(58);
+  });
+
+  test("requests without an address", async () => {
+    expect(await remaining({})).toBe(59);
+    expect(await remaining({})).toBe(58);
+  });
+});
+
+test.each([
+  ["two IPv4 addresses", ADDRESS, "198.51.100.8"],
+  ["two /64", "2001:db8:1:2::1", "2001:db8:1:3::1"],
+])("%s do not share a budget", async (_, first, second) => {
+  expect(await remaining({ address: first })).toBe(59);
+  expect(await remaining({ address: second })).toBe(59);
+});
+
+test("failed authentication calls no object and no database", async () => {
+  const touched: string[] = [];
+  const untouchable = <T extends object>(name: string): T =>
+    new Proxy({} as T, { get: () => void touched.push(name) });
+  const service = startService(
+    {},
+    { DB: untouchable("DB"), RATE_LIMITER: untouchable("RATE_LIMITER") },
+  );
+  for (let attempt = 0; attempt < 61; attempt++) {
+    const response = await service(LIST, { address: ADDRESS });
+    expect(response.status).toBe(attempt < 60 ? 401 : 429);
+  }
+  expect(touched).toStrictEqual([]);
+});

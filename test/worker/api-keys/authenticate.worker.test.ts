@@ -1,0 +1,150 @@
+import { env } from "cloudflare:workers";
+import { describe, expect, test } from "vitest";
+import { generateKey, KEY_PREFIX } from "../../../src/worker/api-keys/key.ts";
+import { expectError, quotaOf } from "../../support/answer.ts";
+import { createApiKey } from "../../support/api-key-fixture.ts";
+import { advanceClock, stopClock } from "../../support/clock.ts";
+import { databaseLine } from "../../support/database-double.ts";
+import { send, startService } from "../../support/service.ts";
+
+const LIST = "/v1/store/orders";
+const PLAIN_CHALLENGE = 'Bearer realm="store-orders"';
+const TOKEN_CHALLENGE = 'Bearer realm="store-orders", error="invalid_token"';
+
+/** Expects a 401 that was counted against the address and did not tell what was sent. */
+async function expectUnauthorized(response: Response, challenge: string): Promise<string> {
+  expect(response.headers.get("WWW-Authenticate")).toBe(challenge);
+  expect(quotaOf(response)).toMatchObject({ limit: 60, remaining: 59 });
+  return expectError(response, 401, "unauthorized");
+}
+
+function mistyped(key: string): string {
+  const last = key.at(-1) === "a" ? "b" : "a";
+  return key.slice(0, -1) + last;
+}
+
+describe("credentials that hold no bearer token", () => {
+  test.each([
+    ["no header", {}],
+    ["an empty header", { Authorization: "" }],
+    ["another scheme", { Authorization: "Basic dXNlcjpwYXNz" }],
+    ["a scheme that begins alike", { Authorization: "Bearers abc" }],
+    ["a scheme alone", { Authorization: "Bearer" }],
+  ] as const)("%s", async (_, headers) => {
+    await expectUnauthorized(await send(LIST, { headers }), PLAIN_CHALLENGE);
+  });
+
+  test("a valid key without the scheme", async () => {
+    const { key } = await createApiKey();
+    const response = await send(LIST, { headers: { Authorization: key } });
+    expect(await expectUnauthorized(response, PLAIN_CHALLENGE)).not.toContain(key);
+  });
+
+  test("a valid key anywhere else", async () => {
+    const { key } = await createApiKey();
+    const response = await send(`${LIST}?access_token=${key}&api_key=${key}&key=${key}`, {
+      headers: { Cookie: `access_token=${key}`, "X-Api-Key": key, "Proxy-Authorization": key },
+    });
+    expect(await expectUnauthorized(response, PLAIN_CHALLENGE)).not.toContain(key);
+  });
+});
+
+describe("tokens that no key can be are refused without a query", () => {
+  test.each<[string, (key: string) => string]>([
+    ["a mistyped key", (key) => `Bearer ${mistyped(key)}`],
+    ["a key in capitals", (key) => `Bearer ${key.toUpperCase()}`],
+    ["a key cut off", (key) => `Bearer ${key.slice(0, -1)}`],
+    ["a key with something after it", (key) => `Bearer ${key}a`],
+    ["a key with padding", (key) => `Bearer ${key}=`],
+    ["a key in quotation marks", (key) => `Bearer "${key}"`],
+    ["a key as a parameter", (key) => `Bearer token=${key}`],
+    ["a key twice", (key) => `Bearer ${key} ${key}`],
+    ["a key after a tab", (key) => `Bearer \t${key}x`],
+    ["an invented key", () => `Bearer ${KEY_PREFIX}${"a".repeat(40)}`],
+    ["a token of another service", () => "Bearer eyJhbGciOiJub25lIn0.e30."],
+    ["a very long token", () => `Bearer ${"a".repeat(60_000)}`],
+  ])("%s", async (_, authorization) => {
+    const { key } = await createApiKey();
+    const line = databaseLine(env.DB);
+    const response = await startService({}, { DB: line.database })(LIST, {
+      headers: { Authorization: authorization(key) },
+    });
+    const message = await expectUnauthorized(response, TOKEN_CHALLENGE);
+    expect(message).not.toContain(key);
+    expect(message.length).toBeLessThan(300);
+    expect(line.statements).toStrictEqual([]);
+  });
+
+  test("two headers, each with a valid key", async () => {
+    const { key } = await createApiKey();
+    const headers = new Headers();
+    headers.append("Authorization", `Bearer ${key}`);
+    headers.append("Authorization", `Bearer ${key}`);
+    await expectUnauthorized(await send(LIST, { headers }), TOKEN_CHALLENGE);
+  });
+
+  test("two headers, one of another scheme", async () => {
+    const { key } = await createApiKey();
+    const headers = new Headers();
+    headers.append("Authorization", `Bearer ${key}`);
+    headers.append("Authorization", "Basic dXNlcjpwYXNz");
+    await expectUnauthorized(await send(LIST, { headers }), TOKEN_CHALLENGE);
+  });
+});
+
+describe("keys that are well formed but not valid", () => {
+  test("an unknown key", async () => {
+    const response = await send(LIST, { key: generateKey() });
+    expect(await expectUnauthorized(response, TOKEN_CHALLENGE)).toContain("unknown");
+  });
+
+  test("an expired key, from the very millisecond of its expiry", async () => {
+    const nowMs = stopClock();
+    const { key } = await createApiKey({ expiresAt: new Date(nowMs + 5_000) });
+    advanceClock(4_999);
+    expect((await send(LIST, { key })).status).toBe(200);
+    advanceClock(1);
+    const response = await send(LIST, { key });
+    expect(await expectUnauthorized(response, TOKEN_CHALLENGE)).toContain("expired");
+  });
+
+  test("a revoked key, also where it has expired", async () => {
+    const past = new Date(Date.now() - 1_000);
+    const { key } = await createApiKey({ revokedAt: past, expiresAt: past });
+    const response = await send(LIST, { key });
+    expect(await expectUnauthorized(response, TOKEN_CHALLENGE)).toContain("revoked");
+  });
+});
+
+describe("a valid key", () => {
+  test.each(["Bearer ", "bearer ", "BEARER ", "bEaReR ", "Bearer   "])(
+    "after %j",
+    async (scheme) => {
+      const { key } = await createApiKey();
+      const response = await send(LIST, { headers: { Authorization: `${scheme}${key}` } });
+      expect(response.status).toBe(200);
+      expect(response.headers.has("WWW-Authenticate")).toBe(false);
+    },
+  );
+
+  test.each([
+    ["free", 60, 1_000],
+    ["pro", 300, 10_000],
+    ["business", 1_000, 100_000],
+  ] as const)("has the limits of its plan: %s", async (plan, perMinute, perDay) => {
+    const { key } = await createApiKey({ plan });
+    const { minute, day } = quotaOf(await send(LIST, { key }));
+    expect(minute).toStrictEqual({ limit: perMinute, remaining: perMinute - 1, seconds: 60 });
+    expect(day).toStrictEqual({ limit: perDay, remaining: perDay - 1, seconds: 86_400 });
+  });
+
+  test("is stored as its SHA-256 alone", async () => {
+    const { key } = await createApiKey();
+    await send(LIST, { key });
+    const { results } = await env.DB.prepare("SELECT * FROM api_keys").all();
+    const digest = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(key));
+    const hash = [...new Uint8Array(digest)].map((byte) => byte.toString(16).padStart(2, "0"));
+    expect(results).toMatchObject([{ hash: hash.join("") }]);
+    expect(JSON.stringify(results)).not.toContain(key.slice(KEY_PREFIX.length));
+  });
+});

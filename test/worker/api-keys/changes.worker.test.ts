@@ -1,0 +1,93 @@
+import { env } from "cloudflare:workers";
+import { sql } from "drizzle-orm";
+import { beforeEach, describe, expect, test, vi } from "vitest";
+import { apiKeys } from "../../../src/worker/db/schema.ts";
+import { expectError, quotaOf } from "../../support/answer.ts";
+import { createApiKey, updateApiKey } from "../../support/api-key-fixture.ts";
+import { advanceClock, stopClock } from "../../support/clock.ts";
+import { databaseLine } from "../../support/database-double.ts";
+import { type Send, settle, startService } from "../../support/service.ts";
+
+const LIST = "/v1/store/orders";
+
+/** The contract allows 30 seconds. */
+const EFFECTIVE_MS = 30_000;
+
+/** Two isolates that know the key: one whose database answers, and one that was cut off since. */
+async function warmIsolates(key: string): Promise<{ connected: Send; cutOff: Send }> {
+  const line = databaseLine(env.DB);
+  const connected = startService();
+  const cutOff = startService({}, { DB: line.database });
+  for (const isolate of [connected, cutOff]) {
+    expect((await isolate("/v1/nothing", { key })).status).toBe(404);
+  }
+  line.isCut = true;
+  return { connected, cutOff };
+}
+
+beforeEach(() => {
+  vi.spyOn(console, "warn").mockReturnValue();
+  stopClock();
+});
+
+describe("takes effect within 30 seconds, and an isolate without a database stops using the key", () => {
+  test("a revocation", async () => {
+    const { id, key } = await createApiKey();
+    const { connected, cutOff } = await warmIsolates(key);
+    await updateApiKey(id, { revokedAt: new Date() });
+    advanceClock(EFFECTIVE_MS);
+    await expectError(await connected(LIST, { key }), 401, "unauthorized");
+    await expectError(await cutOff(LIST, { key }), 503, "service_unavailable");
+  });
+
+  test("an expiry brought forward", async () => {
+    const { id, key } = await createApiKey({ expiresAt: new Date(Date.now() + 86_400_000) });
+    const { connected, cutOff } = await warmIsolates(key);
+    await updateApiKey(id, { expiresAt: new Date(Date.now() + 1_000) });
+    advanceClock(EFFECTIVE_MS);
+    const message = await expectError(await connected(LIST, { key }), 401, "unauthorized");
+    expect(message).toContain("expired");
+    await expectError(await cutOff(LIST, { key }), 503, "service_unavailable");
+  });
+
+  test("a reset", async () => {
+    const { id, key } = await createApiKey();
+    const { connected } = await warmIsolates(key);
+    await updateApiKey(id, { resets: sql`${apiKeys.resets} + 1` as unknown as number });
+    advanceClock(EFFECTIVE_MS);
+    expect(quotaOf(await connected(LIST, { key }))).toMatchObject({
+      minute: { remaining: 59, seconds: 60 },
+      day: { remaining: 999, seconds: 86_400 },
+    });
+  });
+
+  test("a change of plan", async () => {
+    const { id, key } = await createApiKey();
+    const { connected } = await warmIsolates(key);
+    await updateApiKey(id, { plan: "business" });
+    advanceClock(EFFECTIVE_MS);
+    expect(quotaOf(await connected(LIST, { key })).minute).toStrictEqual({
+      limit: 1_000,
+      remaining: 997,
+      seconds: 30,
+    });
+  });
+});
+
+test("an isolate that has not heard of a change does not undo it", async () => {
+  const { id, key } = await createApiKey();
+  const { connected, cutOff } = await warmIsolates(key);
+  await updateApiKey(id, { plan: "pro", resets: sql`${apiKeys.resets} + 1` as unknown as number });
+  advanceClock(10_000);
+  await connected("/v1/nothing", { key });
+  await settle();
+  expect(quotaOf(await connected(LIST, { key })).minute).toMatchObject({
+    limit: 300,
+    remaining: 299,
+  });
+  expect(quotaOf(await cutOff("/v1/nothing", { key })).minute).toMatchObject({
+    limit: 300,
+    remaining: 298,
+  });
+  expect(quotaOf(await connected(LIST, { key })).minute).toMatchObject({ remaining: 297 });
+});

@@ -1,0 +1,216 @@
+import { env } from "cloudflare:workers";
+import { beforeEach, describe, expect, test } from "vitest";
+import type { ApiKey } from "../../../src/worker/api-keys/api-key.ts";
+import { ApiKeyDirectory } from "../../../src/worker/api-keys/directory.ts";
+import { generateKey, hashKey } from "../../../src/worker/api-keys/key.ts";
+import { DatabaseQueries, DatabaseUnavailableError } from "../../../src/worker/db/availability.ts";
+import { createApiKey, rotate, updateApiKey } from "../../support/api-key-fixture.ts";
+import { advanceClock, stopClock } from "../../support/clock.ts";
+import { type DatabaseLine, databaseLine } from "../../support/database-double.ts";
+import { settle, startService } from "../../support/service.ts";
+
+const OPTIONS = { freshMs: 10_000, staleMs: 25_000, size: 4 };
+
+let line: DatabaseLine;
+let directory: ApiKeyDirectory;
+
+beforeEach(() => {
+  line = databaseLine(env.DB);
+  directory = new ApiKeyDirectory({ ...OPTIONS, queries: new DatabaseQueries(1_000) });
+});
+
+const inBackground: Promise<unknown>[] = [];
+
+/** Finds a key, and waits for what its finding left to be done. */
+async function find(key: string): Promise<ApiKey | null> {
+  const found = await directory.find(line.database, hashKey(key), {
+    isSuspect: () => false,
+    waitUntil: (promise) => void inBackground.push(promise),
+  });
+  await Promise.all(inBackground.splice(0));
+  return found;
+}
+
+const queries = () => line.statements.length;
+
+test("finds the whole record by the hash of the key", async () => {
+  const expiresAt = new Date(4_000_000_000_000);
+  const { id, key } = await createApiKey({ name: "Ünï", expiresAt });
+  expect(await find(key)).toStrictEqual({
+    id,
+    hash: hashKey(key),
+    name: "Ünï",
+    plan: "free",
+    perMinute: null,
+    perDay: null,
+    createdAt: expect.any(Date),
+    expiresAt,
+    revokedAt: null,
+    revision: 0,
+    resets: 0,
+    hashEndsAt: null,
+  });
+});
+
+test.each([
+  ["a key by its own hash", "own", 1],
+  ["a key by a former hash", "former", 2],
+  ["no key", "none", 0],
+] as const)("reads no other rows to find %s", async (_, name, rowsRead) => {
+  const { id, key: former } = await createApiKey();
+  const own = await rotate(id, 60_000);
+  for (let n = 0; n < 10; n++) await rotate((await createApiKey()).id, 60_000);
+  const key = { own, former, none: generateKey() }[name];
+  expect(await find(key)).toEqual(name === "none" ? null : expect.objectContaining({ id }));
+  const [statement = ""] = line.statements;
+  const { meta } = await env.DB.prepare(statement)
+    .bind(JSON.stringify([hashKey(key)]))
+    .all();
+  // Each of the two parts reads the list of hashes.
+  expect(meta.rows_read).toBe(rowsRead + 2);
+});
+
+test("a warm request does not read the database to authenticate", async () => {
+  const { key } = await createApiKey();
+  const service = startService({}, { DB: line.database });
+  stopClock();
+  await service("/v1/nothing", { key });
+  expect(queries()).toBe(1);
+  expect(line.statements[0]).toContain("api_keys");
+  for (let n = 0; n < 20; n++) {
+    expect((await service("/v1/nothing", { key })).status).toBe(404);
+  }
+  advanceClock(9_999);
+  await service("/v1/nothing", { key });
+  await settle();
+  expect(queries()).toBe(1);
+  advanceClock(1);
+  await service("/v1/nothing", { key });
+  await settle();
+  expect(queries()).toBe(2);
+  await service("/v1/nothing", { key });
+  await settle();
+  expect(queries()).toBe(2);
+});
+
+describe("while the database does not answer", () => {
+  test("a known key is good for 25 seconds, then the error is passed on", async () => {
+    const { id, key } = await createApiKey();
+    stopClock();
+    await find(key);
+    line.isCut = true;
+    advanceClock(24_999);
+    expect(await find(key)).toMatchObject({ id });
+    advanceClock(1);
+    await expect(find(key)).rejects.toThrow(DatabaseUnavailableError);
+    line.isCut = false;
+    expect(await find(key)).toMatchObject({ id });
+  });
+
+  test("an unknown key is an error too, and not unknown", async () => {
+    const key = generateKey();
+    stopClock();
+    expect(await find(key)).toBeNull();
+    line.isCut = true;
+    advanceClock(24_999);
+    expect(await find(key)).toBeNull();
+    advanceClock(1);
+    await expect(find(key)).rejects.toThrow(DatabaseUnavailableError);
+    await expect(find(generateKey())).rejects.toThrow(DatabaseUnavailableError);
+  });
+});
+
+test("a key that is due is looked up again once a second at most", async () => {
+  const { key } = await createApiKey();
+  stopClock();
+  await find(key);
+  line.isCut = true;
+  advanceClock(10_000);
+  for (let n = 0; n < 5; n++) await find(key);
+  expect(queries()).toBe(2);
+  advanceClock(1_000);
+  for (let n = 0; n < 5; n++) await find(key);
+  expect(queries()).toBe(3);
+});
+
+test("a fault of the statement is passed on as it is", async () => {
+  const { key } = await createApiKey();
+  stopClock();
+  await find(key);
+  advanceClock(25_000);
+  await env.DB.exec("DROP TABLE api_keys");
+  await expect(find(key)).rejects.not.toThrow(DatabaseUnavailableError);
+});
+
+test("a clock that goes back makes the directory ask", async () => {
+  const { key } = await createApiKey();
+  stopClock();
+  await find(key);
+  advanceClock(-1);
+  await find(key);
+  expect(queries()).toBe(2);
+});
+
+describe("an unknown key", () => {
+  test("is remembered as such", async () => {
+    const key = generateKey();
+    stopClock();
+    for (let n = 0; n < 5; n++) expect(await find(key)).toBeNull();
+    expect(queries()).toBe(1);
+  });
+
+  test("that is created is found within the time", async () => {
+    const { id, key } = await createApiKey();
+    const hash = hashKey(key);
+    stopClock();
+    await env.DB.prepare("UPDATE api_keys SET hash = 'other' WHERE id = ?").bind(id).run();
+    expect(await find(key)).toBeNull();
+    await env.DB.prepare("UPDATE api_keys SET hash = ? WHERE id = ?").bind(hash, id).run();
+    advanceClock(10_000);
+    await find(key);
+    expect(await find(key)).toMatchObject({ id });
+    expect(queries()).toBe(2);
+  });
+
+  test("does not push out a known one, however many there are", async () => {
+    const { key } = await createApiKey();
+    stopClock();
+    await find(key);
+    for (let n = 0; n < 50; n++) await find(generateKey());
+    const asked = queries();
+    await find(key);
+    expect(queries()).toBe(asked);
+  });
+});
+
+test("the memory is bounded", async () => {
+  const keys = await Promise.all(
+    Array.from({ length: 20 }, async () => (await createApiKey()).key),
+  );
+  stopClock();
+  for (const key of [...keys, ...keys]) await find(key);
+  expect(queries()).toBe(40);
+});
+
+test("a deleted key is forgotten", async () => {
+  const { id, key } = await createApiKey();
+  stopClock();
+  await find(key);
+  await env.DB.prepare("DELETE FROM api_keys WHERE id = ?").bind(id).run();
+  advanceClock(10_000);
+  await find(key);
+  expect(await find(key)).toBeNull();
+  line.isCut = true;
+  expect(await find(key)).toBeNull();
+});
+
+test("a change is seen within the time", async () => {
+  const { id, key } = await createApiKey();
+  stopClock();
+  await find(key);
+  await updateApiKey(id, { plan: "pro" });
+  expect(await find(key)).toMatchObject({ plan: "free", revision: 0 });
+  advanceClock(10_000);
+  await find(key);
+  expect(await find(key)).toMatchObject({ plan: "pro", revision: 1 });
+});

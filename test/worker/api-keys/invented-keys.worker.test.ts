@@ -1,0 +1,101 @@
+import { env } from "cloudflare:workers";
+import { beforeEach, expect, test } from "vitest";
+import { generateKey } from "../../../src/worker/api-keys/key.ts";
+import { createApiKey, createEnterpriseKey } from "../../support/api-key-fixture.ts";
+import { stopClock } from "../../support/clock.ts";
+import { type DatabaseLine, databaseLine } from "../../support/database-double.ts";
+import { type Send, startService } from "../../support/service.ts";
+
+const PATH = "/v1/nothing";
+const ADDRESS = "198.51.100.7";
+const OTHER_ADDRESS = "198.51.100.8";
+
+let line: DatabaseLine;
+let service: Send;
+
+beforeEach(() => {
+  line = databaseLine(env.DB);
+  service = startService({}, { DB: line.database });
+  stopClock();
+});
+
+const queries = () => line.statements.length;
+
+/** Sends requests at once, each with its key, and counts the answers by their status. */
+async function sendAll(keys: readonly string[], address: string): Promise<Record<number, number>> {
+  const answers = await Promise.all(keys.map((key) => service(PATH, { key, address })));
+  const counts: Record<number, number> = {};
+  for (const { status } of answers) counts[status] = (counts[status] ?? 0) + 1;
+  return counts;
+}
+
+const invented = (count: number) => Array.from({ length: count }, generateKey);
+
+test("a hundred first requests with one key make a few queries", async () => {
+  const { key } = await createEnterpriseKey(1_000, 1_000);
+  expect(await sendAll(Array<string>(100).fill(key), ADDRESS)).toStrictEqual({ 404: 100 });
+  expect(queries()).toBeLessThanOrEqual(5);
+});
+
+test("first requests with many keys share queries, and each finds its own key", async () => {
+  const keys = await Promise.all(Array.from({ length: 40 }, () => createApiKey()));
+  const answers = await Promise.all([
+    ...keys.map(({ key }) => service(PATH, { key })),
+    ...invented(40).map((key) => service(PATH, { key })),
+  ]);
+  const statuses = answers.map(({ status }) => status);
+  expect(statuses).toStrictEqual([...Array(40).fill(404), ...Array(40).fill(401)]);
+  expect(queries()).toBeLessThanOrEqual(5);
+});
+
+test("a thousand invented keys from one address make a few queries, and keep nobody out", async () => {
+  const { key: good } = await createEnterpriseKey(1_000, 1_000);
+  const { key: late } = await createApiKey();
+  expect((await service(PATH, { key: good, address: OTHER_ADDRESS })).status).toBe(404);
+
+  const flood = await sendAll(invented(60), ADDRESS);
+  expect(flood).toStrictEqual({ 401: 60 });
+  const before = queries();
+  for (let wave = 0; wave < 10; wave += 1) {
+    const attack = sendAll(invented(94), ADDRESS);
+    const newcomer = service(PATH, { key: (await createApiKey()).key, address: OTHER_ADDRESS });
+    expect((await service(PATH, { key: good, address: OTHER_ADDRESS })).status).toBe(404);
+    expect((await newcomer).status).toBe(404);
+    if (wave === 9) {
+      expect((await service(PATH, { key: late, address: ADDRESS })).status).toBe(404);
+    }
+    expect(await attack).toStrictEqual({ 429: 94 });
+  }
+  // Of each wave two for the address and one for the newcomer; one for the late key.
+  expect(queries() - before).toBeLessThanOrEqual(31);
+}, 30_000);
+
+test("an address past its budget waits for its turn while others are served", async () => {
+  await sendAll(invented(61), ADDRESS);
+  const { key } = await createApiKey();
+  const finished: string[] = [];
+  const note = (name: string, request: Promise<Response>) =>
+    request.then(({ status }) => finished.push(`${name}: ${status}`));
+  await Promise.all([
+    note("invented", service(PATH, { key: generateKey(), address: ADDRESS })),
+    note("valid, same address", service(PATH, { key, address: ADDRESS })),
+    note("valid, other address", service(PATH, { key, address: OTHER_ADDRESS })),
+  ]);
+  expect(finished[0]).toBe("valid, other address: 404");
+  expect(finished.toSorted()).toStrictEqual([
+    "invented: 429",
+    "valid, other address: 404",
+    "valid, same address: 404",
+  ]);
+});
+
+test("a known key from an address past its budget does not wait, and stays in memory", async () => {
+  const { key } = await createApiKey();
+  await service(PATH, { key, address: ADDRESS });
+  const small = startService({ API_KEY_CACHE_SIZE: "10" }, { DB: line.database });
+  await small(PATH, { key, address: ADDRESS });
+  for (const unknown of invented(100)) await small(PATH, { key: unknown });
+  const before = queries();
+  expect((await small(PATH, { key, address: ADDRESS })).status).toBe(404);
+  expect(queries()).toBe(before);
+}, 30_000);

@@ -1,0 +1,255 @@
+import fc, { type Scheduler } from "fast-check";
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import type { FoundKey } from "../../../src/worker/api-keys/api-key.ts";
+import { ApiKeyDirectory } from "../../../src/worker/api-keys/directory.ts";
+import { DatabaseQueries, DatabaseUnavailableError } from "../../../src/worker/db/availability.ts";
+
+const OPTIONS = { freshMs: 10_000, staleMs: 25_000, size: 100, timeoutMs: 5_000 };
+
+/** Hashes that a key has or had, and of keys that nobody made. */
+const HASHES = ["first", "second", "invented", "also invented"] as const;
+type Hash = (typeof HASHES)[number];
+
+/** The record of a hash from one step of the world on; `null`: no key has the hash. */
+interface State {
+  readonly sinceStep: number;
+  readonly sinceMs: number;
+  readonly row: object | null;
+}
+
+/** A query whose answer has reached the isolate in time. */
+interface Answered {
+  readonly hashes: readonly string[];
+  readonly beganStep: number;
+}
+
+beforeEach(() => {
+  vi.useFakeTimers({ toFake: ["Date", "setTimeout", "clearTimeout"], now: 1_800_000_000_000 });
+});
+
+afterEach(() => {
+  vi.useRealTimers();
+});
+
+/** A database with one key, whose queries take as long as the scheduler likes, and an isolate. */
+class World {
+  readonly history: Record<Hash, State[]>;
+  readonly answered: Answered[] = [];
+  /** When each query that has not ended began; the isolate gives up those that take too long. */
+  readonly running = new Set<{ readonly beganMs: number }>();
+  mostRunning = 0;
+  failures = 0;
+  failNext = 0;
+  readonly #finds: Promise<unknown>[] = [];
+  readonly #violations: unknown[] = [];
+  #step = 0;
+  #revision = 0;
+  readonly #scheduler: Scheduler;
+  readonly #directory = new ApiKeyDirectory({
+    ...OPTIONS,
+    queries: new DatabaseQueries(OPTIONS.timeoutMs),
+  });
+
+  constructor(scheduler: Scheduler) {
+    this.#scheduler = scheduler;
+    const none = { sinceStep: 0, sinceMs: 0, row: null };
+    this.history = { first: [none], second: [none], invented: [none], "also invented": [none] };
+    this.change({ first: {} });
+  }
+
+  /** Replaces records of hashes in one transaction, as a revocation or a rotation does. */
+  change(rows: Partial<Record<Hash, object | null>>): void {
+    this.#step += 1;
+    this.#revision += 1;
+    for (const [hash, fields] of Object.entries(rows)) {
+      const row = fields && this.#row(hash, fields);
+      const state = { sinceStep: this.#step, sinceMs: Date.now(), row };
+      this.history[hash as Hash].push(state);
+    }
+  }
+
+  async advance(ms: number): Promise<void> {
+    this.#step += 1;
+    await vi.advanceTimersByTimeAsync(ms);
+  }
+
+  /** Lets one query get on, and looks at what the isolate then remembers. */
+  async proceed(): Promise<void> {
+    this.#step += 1;
+    if (this.#scheduler.count() > 0) await this.#scheduler.waitNext(1);
+    await settle();
+    if (this.#directory.remembers("first")) await this.find("first", false);
+  }
+
+  /** Looks a key up, and checks whatever is found, now or later. */
+  async find(hash: Hash, isSuspect: boolean): Promise<void> {
+    this.#step += 1;
+    const askedMs = Date.now();
+    const found = this.#directory.find(this.#database(), hash, {
+      isSuspect: () => isSuspect,
+      waitUntil: () => undefined,
+    });
+    if (found === null || "id" in found) {
+      this.#expectHeld(hash, found, this.#lastKnownStep(hash), askedMs - OPTIONS.staleMs);
+    } else {
+      const failures = this.failures;
+      const check = found.then(
+        (key) => this.#expectHeld(hash, key, 0, askedMs),
+        (error: unknown) => {
+          expect(error).toBeInstanceOf(DatabaseUnavailableError);
+          const isLate = Date.now() - askedMs >= OPTIONS.timeoutMs;
+          const isPaused = String((error as Error).cause).includes("has just timed out");
+          expect(isLate || isPaused || this.failures > failures).toBe(true);
+        },
+      );
+      this.#finds.push(check.catch((violation: unknown) => this.#violations.push(violation)));
+    }
+    await settle();
+  }
+
+  /** Lets all queries and look-ups come to their end. */
+  async end(): Promise<void> {
+    for (let round = 0; round < 10; round += 1) {
+      while (this.#scheduler.count() > 0) await this.proceed();
+      await this.advance(OPTIONS.timeoutMs);
+    }
+    await Promise.all(this.#finds);
+    expect(this.#violations).toStrictEqual([]);
+    expect(this.running.size).toBe(0);
+    // Four for all, and one for suspects.
+    expect(this.mostRunning).toBeLessThanOrEqual(5);
+  }
+
+  /** Expects a state that the hash had in this step or after it, and at this time or after it. */
+  #expectHeld(hash: Hash, found: FoundKey | null, fromStep: number, fromMs: number): void {
+    const states = this.history[hash].filter((_, index, all) => {
+      const next = all[index + 1];
+      return next === undefined || (next.sinceStep > fromStep && next.sinceMs >= fromMs);
+    });
+    expect(states.map(({ row }) => (row as FoundKey | null)?.revision ?? null)).toContain(
+      found?.revision ?? null,
+    );
+  }
+
+  /** The begin of the latest query about the hash that was answered. */
+  #lastKnownStep(hash: Hash): number {
+    const about = this.answered.filter(({ hashes }) => hashes.includes(hash));
+    return Math.max(0, ...about.map(({ beganStep }) => beganStep));
+  }
+
+  #database(): D1Database {
+    const bind = (json: string) => ({ all: () => this.#query(JSON.parse(json) as Hash[]) });
+    return { prepare: () => ({ bind }) } as unknown as D1Database;
+  }
+
+  async #query(hashes: Hash[]): Promise<{ results: unknown[] }> {
+    const beganStep = this.#step;
+    const beganMs = Date.now();
+    const running = { beganMs };
+    this.running.add(running);
+    const recent = [...this.running].filter((other) => beganMs - other.beganMs < OPTIONS.timeoutMs);
+    this.mostRunning = Math.max(this.mostRunning, recent.length);
+    const fails = this.failNext > 0;
+    this.failNext -= Number(fails);
+    await this.#scheduler.schedule(Promise.resolve(), "reaches the database");
+    const results = hashes.flatMap((hash) => this.history[hash].at(-1)?.row ?? []);
+    await this.#scheduler.schedule(Promise.resolve(), "reaches the isolate");
+    this.running.delete(running);
+    const isLate = Date.now() - beganMs >= OPTIONS.timeoutMs;
+    if (fails || isLate) this.failures += 1;
+    if (fails) throw new Error("D1_ERROR: Network connection lost.");
+    if (!isLate) this.answered.push({ hashes, beganStep });
+    return { results };
+  }
+
+  #row(hash: string, fields: object): object {
+    const times = { createdAt: 0, expiresAt: null, revokedAt: null, hashEndsAt: null };
+    return { wantedHash: hash, id: "key_1", revision: this.#revision, ...times, ...fields };
+  }
+}
+
+/** Lets everything happen that waits for promises alone. */
+async function settle(): Promise<void> {
+  for (let turn = 0; turn < 30; turn += 1) await Promise.resolve();
+}
+
+const anyHash = fc.oneof(
+  { weight: 4, arbitrary: fc.constant<Hash>("first") },
+  { weight: 1, arbitrary: fc.constantFrom(...HASHES) },
+);
+
+const anyChange = fc.constantFrom<Partial<Record<Hash, object | null>>>(
+  { first: { revokedAt: 1 } },
+  { first: null },
+  { first: {} },
+  // A rotation and the way back.
+  { first: { hashEndsAt: 1 }, second: {} },
+  { first: {}, second: null },
+);
+
+const anyWaitMs = fc.constantFrom(1, 100, 1_000, 1_000, 9_000, 10_000, 15_000);
+
+type Step = (world: World) => void | Promise<void>;
+
+const find = fc.tuple(anyHash, fc.nat(9)).map(
+  ([hash, chance]): Step =>
+    (world) =>
+      world.find(hash, chance === 0),
+);
+const proceed = fc.constant<Step>((world) => world.proceed());
+const change = anyChange.map(
+  (rows): Step =>
+    (world) =>
+      world.change(rows),
+);
+const failNext = fc.constant<Step>((world) => void (world.failNext += 1));
+const wait = anyWaitMs.map(
+  (ms): Step =>
+    (world) =>
+      world.advance(ms),
+);
+
+const anyStep = fc.oneof(
+  { weight: 6, arbitrary: find },
+  { weight: 10, arbitrary: proceed },
+  { weight: 3, arbitrary: change },
+  { weight: 1, arbitrary: failNext },
+  { weight: 2, arbitrary: wait },
+);
+
+test("look-ups that overtake each other never bring an older record back", async () => {
+  await fc.assert(
+    fc.asyncProperty(
+      fc.scheduler(),
+      fc.array(anyStep, { minLength: 5, maxLength: 60 }),
+      async (scheduler, steps) => {
+        const world = new World(scheduler);
+        for (const step of steps) await step(world);
+        await world.end();
+      },
+    ),
+    { numRuns: 1_000 },
+  );
+});
+
+test("what changed is known 25 seconds later, whatever the queries do", async () => {
+  await fc.assert(
+    fc.asyncProperty(
+      fc.scheduler(),
+      fc.array(anyStep, { maxLength: 20 }),
+      fc.nat(4),
+      fc.nat(OPTIONS.timeoutMs - 1),
+      async (scheduler, steps, proceeded, slowMs) => {
+        const world = new World(scheduler);
+        for (const step of steps) await step(world);
+        world.change({ first: { revokedAt: 1 } });
+        await world.advance(slowMs);
+        for (let n = 0; n < proceeded; n += 1) await world.proceed();
+        await world.advance(OPTIONS.staleMs - slowMs);
+        await world.find("first", false);
+        await world.end();
+      },
+    ),
+    { numRuns: 500 },
+  );
+});

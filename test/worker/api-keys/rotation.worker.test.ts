@@ -1,0 +1,165 @@
+import { env } from "cloudflare:workers";
+import { beforeEach, describe, expect, test, vi } from "vitest";
+import { expectError, quotaOf } from "../../support/answer.ts";
+import {
+  createApiKey,
+  createEnterpriseKey,
+  rotate,
+  updateApiKey,
+} from "../../support/api-key-fixture.ts";
+import { advanceClock, stopClock } from "../../support/clock.ts";
+import { databaseLine } from "../../support/database-double.ts";
+import { type Send, send, startService } from "../../support/service.ts";
+
+const LIST = "/v1/store/orders";
+const HOUR_MS = 3_600_000;
+
+/** The contract allows 30 seconds. */
+const EFFECTIVE_MS = 30_000;
+
+/** Expects a 401 that tells the caller to use the newer key. */
+async function expectReplaced(response: Response): Promise<void> {
+  expect(response.headers.get("WWW-Authenticate")).toContain('error="invalid_token"');
+  const message = await expectError(response, 401, "unauthorized");
+  expect(message).toContain("was replaced by a newer one");
+}
+
+async function expectMessage(part: string, ...responses: Response[]): Promise<void> {
+  for (const response of responses) {
+    expect(await expectError(response, 401, "unauthorized")).toContain(part);
+  }
+}
+
+beforeEach(() => {
+  vi.spyOn(console, "warn").mockReturnValue();
+  stopClock();
+});
+
+describe("during the grace", () => {
+  test("both keys draw on one budget", async () => {
+    const { id, key: former } = await createApiKey();
+    expect(quotaOf(await send(LIST, { key: former })).remaining).toBe(59);
+    const key = await rotate(id, HOUR_MS);
+    const remaining: number[] = [];
+    for (const next of [key, former, former, key]) {
+      remaining.push(quotaOf(await send(LIST, { key: next })).remaining);
+    }
+    expect(remaining).toStrictEqual([58, 57, 56, 55]);
+  });
+
+  test("what uses up the budget refuses both", async () => {
+    const { id, key: former } = await createEnterpriseKey(2, 1_000);
+    const key = await rotate(id, HOUR_MS);
+    await send(LIST, { key: former });
+    await send(LIST, { key });
+    for (const refused of [key, former]) {
+      await expectError(await send(LIST, { key: refused }), 429, "rate_limit_exceeded");
+    }
+  });
+
+  test("whatever changes, changes for both", async () => {
+    const { id, key: former } = await createApiKey();
+    const key = await rotate(id, HOUR_MS);
+    await updateApiKey(id, { plan: "pro" });
+    expect(quotaOf(await send(LIST, { key: former })).minute.limit).toBe(300);
+    expect(quotaOf(await send(LIST, { key })).minute.limit).toBe(300);
+    await updateApiKey(id, { expiresAt: new Date(Date.now() + 60_000) });
+    advanceClock(60_000);
+    await expectMessage("expired", await send(LIST, { key }), await send(LIST, { key: former }));
+    await updateApiKey(id, { revokedAt: new Date() });
+    advanceClock(EFFECTIVE_MS);
+    await expectMessage("revoked", await send(LIST, { key }), await send(LIST, { key: former }));
+  });
+});
+
+describe("at the end of the grace", () => {
+  /** An isolate that knows both keys; where it is cut off, without its database since. */
+  async function warmIsolate(keys: string[], isCutOff: boolean): Promise<Send> {
+    const line = databaseLine(env.DB);
+    const isolate = startService({}, { DB: line.database });
+    for (const key of keys) expect((await isolate("/v1/nothing", { key })).status).toBe(404);
+    line.isCut = isCutOff;
+    return isolate;
+  }
+
+  test.each([
+    ["also where it is remembered", false],
+    ["also where the database cannot be reached", true],
+  ])("the former key ends to the millisecond, %s", async (_, isCutOff) => {
+    const { id, key: former } = await createApiKey();
+    const key = await rotate(id, 5_000);
+    const isolate = await warmIsolate([key, former], isCutOff);
+    advanceClock(4_999);
+    expect((await isolate("/v1/nothing", { key: former })).status).toBe(404);
+    advanceClock(1);
+    await expectReplaced(await isolate("/v1/nothing", { key: former }));
+    expect((await isolate("/v1/nothing", { key })).status).toBe(404);
+  });
+
+  test("a grace of nought ends it within 30 seconds, whoever remembers it", async () => {
+    const { id, key: former } = await createApiKey();
+    const connected = await warmIsolate([former], false);
+    const cutOff = await warmIsolate([former], true);
+    const key = await rotate(id, 0);
+    await expectReplaced(await send(LIST, { key: former }));
+    advanceClock(EFFECTIVE_MS);
+    await expectReplaced(await connected(LIST, { key: former }));
+    await expectError(await cutOff(LIST, { key: former }), 503, "service_unavailable");
+    expect((await connected(LIST, { key })).status).toBe(200);
+  });
+});
+
+describe("rotated again during the grace", () => {
+  test("all keys are valid, the earlier ones no longer than the last", async () => {
+    const { id, key: first } = await createApiKey();
+    const second = await rotate(id, 24 * HOUR_MS);
+    const third = await rotate(id, HOUR_MS);
+    const remaining: number[] = [];
+    for (const key of [first, second, third]) {
+      remaining.push(quotaOf(await send(LIST, { key })).remaining);
+    }
+    expect(remaining).toStrictEqual([59, 58, 57]);
+    advanceClock(HOUR_MS);
+    await expectReplaced(await send(LIST, { key: first }));
+    await expectReplaced(await send(LIST, { key: second }));
+    expect((await send(LIST, { key: third })).status).toBe(200);
+  });
+
+  test("an earlier key keeps an end that comes sooner", async () => {
+    const { id, key: first } = await createApiKey();
+    const second = await rotate(id, HOUR_MS);
+    await rotate(id, 24 * HOUR_MS);
+    advanceClock(HOUR_MS);
+    await expectReplaced(await send(LIST, { key: first }));
+    expect((await send(LIST, { key: second })).status).toBe(200);
+  });
+
+  test("a grace of nought ends them all", async () => {
+    const { id, key: first } = await createApiKey();
+    const second = await rotate(id, HOUR_MS);
+    await rotate(id, 0);
+    await expectReplaced(await send(LIST, { key: first }));
+    await expectReplaced(await send(LIST, { key: second }));
+  });
+
+  test("a key that ended before is forgotten", async () => {
+    const { id, key: first } = await createApiKey();
+    await rotate(id, HOUR_MS);
+    advanceClock(HOUR_MS);
+    await rotate(id, HOUR_MS);
+    await expectMessage("unknown", await send(LIST, { key: first }));
+    const { results } = await env.DB.prepare("SELECT * FROM former_key_hashes").all();
+    expect(results).toHaveLength(1);
+  });
+});
+
+test("the rotation of another key changes nothing", async () => {
+  const { id, key: former } = await createApiKey();
+  await rotate(id, HOUR_MS);
+  const other = await createApiKey();
+  await rotate(other.id, 0);
+  expect((await send(LIST, { key: former })).status).toBe(200);
+  advanceClock(HOUR_MS);
+  await rotate(other.id, 0);
+  await expectReplaced(await send(LIST, { key: former }));
+});

@@ -1,0 +1,126 @@
+import { sql } from "drizzle-orm";
+import { expect, test } from "vitest";
+import { apiKeys } from "../../../src/worker/db/schema.ts";
+import { expectError, quotaOf } from "../../support/answer.ts";
+import { createEnterpriseKey, updateApiKey } from "../../support/api-key-fixture.ts";
+import { advanceClock, stopClock } from "../../support/clock.ts";
+import { evictLimiter } from "../../support/limiter.ts";
+import { send, startService } from "../../support/service.ts";
+
+const LIST = "/v1/store/orders";
+
+async function codeOf(response: Response): Promise<string> {
+  return response.status === 429 ? JSON.parse(await response.text()).code : String(response.status);
+}
+
+/** Sends that many requests at once in time and returns the codes of their answers, in order. */
+async function hammer(key: string, count: number): Promise<string[]> {
+  const codes: string[] = [];
+  for (let n = 0; n < count; n++) codes.push(await codeOf(await send(LIST, { key })));
+  return codes;
+}
+
+/** Brings a key whose minute admits one request from the beginning of a window into a ban. */
+async function bringIntoBan(key: string): Promise<void> {
+  expect(await hammer(key, 2)).toStrictEqual(["200", "rate_limit_exceeded"]);
+  advanceClock(10_000);
+  expect((await hammer(key, 60)).at(-1)).toBe("api_key_banned");
+}
+
+test("the request that makes the last strike is the first that is answered as banned", async () => {
+  const { key } = await createEnterpriseKey(1, 100);
+  stopClock();
+  await hammer(key, 1);
+  expect(new Set(await hammer(key, 100))).toStrictEqual(new Set(["rate_limit_exceeded"]));
+  advanceClock(9_999);
+  expect(new Set(await hammer(key, 100))).toStrictEqual(new Set(["rate_limit_exceeded"]));
+  advanceClock(1);
+  const codes = await hammer(key, 62);
+  expect(codes.indexOf("api_key_banned")).toBe(59);
+  expect(codes.slice(59)).toStrictEqual(Array(3).fill("api_key_banned"));
+});
+
+test("a ban lasts its time, whatever is sent meanwhile, and counts nothing", async () => {
+  const { key } = await createEnterpriseKey(1, 100);
+  stopClock();
+  await bringIntoBan(key);
+  advanceClock(59_999);
+  expect(new Set(await hammer(key, 50))).toStrictEqual(new Set(["api_key_banned"]));
+  const response = await send(LIST, { key });
+  expect(response.headers.get("Retry-After")).toBe("1");
+  advanceClock(1);
+  const admitted = await send(LIST, { key });
+  expect(admitted.status).toBe(200);
+  expect(quotaOf(admitted).day.remaining).toBe(98);
+});
+
+test("a ban waits for a full window that ends later", async () => {
+  const { key } = await createEnterpriseKey(1, 1);
+  const nowMs = stopClock();
+  await bringIntoBan(key);
+  const response = await send(LIST, { key });
+  expect(response.headers.get("Retry-After")).toBe("86390");
+  expect(quotaOf(response)).toMatchObject({
+    remaining: 0,
+    reset: Math.ceil((nowMs + 86_400_000) / 1_000),
+    minute: { remaining: 0, seconds: 86_390 },
+    day: { remaining: 0, seconds: 86_390 },
+  });
+  await expectError(response, 429, "api_key_banned");
+});
+
+test("the second ban lasts twice as long, also where the object was evicted between them", async () => {
+  const { id, key } = await createEnterpriseKey(1, 100);
+  stopClock();
+  await bringIntoBan(key);
+  await evictLimiter(`key:${id}`);
+  for (const isolate of [send, startService()]) {
+    const banned = await isolate(LIST, { key });
+    expect(banned.headers.get("Retry-After")).toBe("60");
+    await expectError(banned, 429, "api_key_banned");
+  }
+  advanceClock(60_000);
+  await evictLimiter(`key:${id}`);
+  await bringIntoBan(key);
+  expect((await send(LIST, { key })).headers.get("Retry-After")).toBe("120");
+});
+
+test("strikes that several isolates collect add up to a ban", async () => {
+  const { key } = await createEnterpriseKey(1, 100);
+  stopClock();
+  await hammer(key, 2);
+  advanceClock(10_000);
+  const isolates = [startService(), startService(), startService()];
+  for (let round = 0; round < 60; round++) {
+    for (const isolate of isolates) await isolate(LIST, { key });
+  }
+  await expectError(await startService()(LIST, { key }), 429, "api_key_banned");
+});
+
+test("a day after the end of a ban the next one is a first one again", async () => {
+  const { key } = await createEnterpriseKey(1, 100);
+  stopClock();
+  await bringIntoBan(key);
+  advanceClock(60_000 + 86_400_000);
+  await bringIntoBan(key);
+  expect((await send(LIST, { key })).headers.get("Retry-After")).toBe("60");
+});
+
+test("a reset lifts the ban within 30 seconds, empties the windows and forgets earlier bans", async () => {
+  const { id, key } = await createEnterpriseKey(1, 100);
+  stopClock();
+  await bringIntoBan(key);
+  advanceClock(60_000);
+  await bringIntoBan(key);
+  await updateApiKey(id, { resets: sql`${apiKeys.resets} + 1` as unknown as number });
+  advanceClock(30_000);
+  const admitted = await send(LIST, { key });
+  expect(admitted.status).toBe(200);
+  expect(quotaOf(admitted)).toMatchObject({
+    minute: { remaining: 0, seconds: 60 },
+    day: { remaining: 99, seconds: 86_400 },
+  });
+  advanceClock(60_000);
+  await bringIntoBan(key);
+  expect((await send(LIST, { key })).headers.get("Retry-After")).toBe("60");
+});

@@ -1,0 +1,224 @@
+import fc from "fast-check";
+import { beforeEach, describe, expect, test, vi } from "vitest";
+import { generateKey } from "../../../src/worker/api-keys/key.ts";
+import { ERROR_STATUS } from "../../../src/worker/errors.ts";
+import { quotaOf } from "../../support/answer.ts";
+import { createApiKey, createEnterpriseKey } from "../../support/api-key-fixture.ts";
+import { placeOrder, storedOrder } from "../../support/order-fixture.ts";
+import { type Send, startService } from "../../support/service.ts";
+
+const RUNS = { numRuns: 600 };
+const TIMEOUT_MS = 60_000;
+const MILLION = 1_000_000;
+
+let service: Send;
+/** Of the kinds of keys that there are. */
+let keys: { readonly good: string; readonly expired: string; readonly revoked: string };
+
+beforeEach(async () => {
+  service = startService();
+  const past = new Date(Date.now() - 1_000);
+  const { key: good } = await createEnterpriseKey(MILLION, MILLION);
+  const { key: expired } = await createApiKey({ expiresAt: past });
+  const { key: revoked } = await createApiKey({ revokedAt: past });
+  keys = { good, expired, revoked };
+  for (const id of [1n, 2n, 3n]) await placeOrder(id);
+  await placeOrder(4n, { status: "shipped" });
+});
+
+/** The methods that the runtime lets through; others are tried over sockets. */
+const anyMethod = fc.oneof(
+  { weight: 6, arbitrary: fc.constantFrom("GET", "HEAD", "DELETE") },
+  fc.constantFrom("POST", "PUT", "PATCH", "OPTIONS", "PROPFIND", "PURGE", "SEARCH", "LOCK", "COPY"),
+);
+
+const anySegment = fc.oneof(
+  { weight: 4, arbitrary: fc.constantFrom("v1", "store", "orders", "", ".", "..", "1", "4") },
+  fc.bigInt({ min: -(2n ** 65n), max: 2n ** 65n }).map(String),
+  fc.constantFrom(
+    "%",
+    "%zz",
+    "%E0%A4%A",
+    "%00",
+    "%0d%0aX-Evil:1",
+    "%2e%2e",
+    "%2F",
+    "%252F",
+    "%76%31",
+  ),
+  fc.constantFrom(
+    "__proto__",
+    "constructor",
+    ":orderId",
+    "*",
+    "1;DROP TABLE orders",
+    "'",
+    '"',
+    "\\",
+  ),
+  fc.string({ unit: "binary", maxLength: 12 }),
+  fc.string({ unit: "grapheme", maxLength: 200 }),
+);
+
+const anyPath = fc.oneof(
+  { weight: 2, arbitrary: fc.constantFrom("/v1/store/orders", "/v1/store/orders/1", "/v1") },
+  { weight: 3, arbitrary: anySegment.map((segment) => `/v1/store/orders/${segment}`) },
+  {
+    weight: 2,
+    arbitrary: fc.array(anySegment, { maxLength: 6 }).map((all) => `/v1/${all.join("/")}`),
+  },
+  fc.array(anySegment, { maxLength: 6 }).map((all) => `/${all.join("/")}`),
+);
+
+const anyQuery = fc.oneof(
+  { weight: 3, arbitrary: fc.constant("") },
+  fc.string({ unit: "binary", maxLength: 20 }).map((text) => `?${text}`),
+  fc.constantFrom("?key=sord_x&limit=-1&page=%", "?%", "?__proto__=1", "#fragment", "??"),
+);
+
+/** Visible ASCII and blanks; other bytes are tried over sockets. */
+const anyHeaderText = fc
+  .string({ unit: "binary-ascii", maxLength: 60 })
+  .map((text) => text.replaceAll(/[^\x20-\x7e]/g, " "));
+
+type Credentials = (known: typeof keys) => string | null;
+
+const anyCredentials: fc.Arbitrary<Credentials> = fc.oneof(
+  { weight: 5, arbitrary: fc.constant<Credentials>(({ good }) => `Bearer ${good}`) },
+  fc.constantFrom<Credentials[]>(
+    () => null,
+    ({ good }) => good,
+    ({ good }) => `bearer  ${good}  `,
+    ({ good }) => `Basic ${good}`,
+    ({ good }) => `Bearer ${good}, Bearer ${good}`,
+    ({ good }) => `Bearer ${good.toUpperCase()}`,
+    ({ good }) => `Bearer ${good.slice(0, -1)}`,
+    ({ good }) => `Bearer\t${good}`,
+    ({ expired }) => `Bearer ${expired}`,
+    ({ revoked }) => `Bearer ${revoked}`,
+    () => `Bearer ${generateKey()}`,
+    () => `Bearer ${"a".repeat(20_000)}`,
+  ),
+  anyHeaderText.map(
+    (text): Credentials =>
+      () =>
+        text,
+  ),
+  anyHeaderText.map(
+    (text): Credentials =>
+      () =>
+        `Bearer ${text}`,
+  ),
+);
+
+const HEADERS = [
+  ["If-None-Match", "If-Match", "Range", "Accept", "Accept-Encoding", "Content-Type", "Cookie"],
+  ["X-Request-Id", "X-HTTP-Method-Override", "X-Forwarded-For", "Origin", "Host", "Expect"],
+  ["Access-Control-Request-Method", "Content-Length", "Transfer-Encoding", "Upgrade"],
+].flat();
+
+const anyHeaders = fc.dictionary(
+  fc.constantFrom(...HEADERS),
+  fc.oneof(anyHeaderText, fc.constantFrom("*", '"*"', 'W/"', "null", "DELETE", "websocket", "-1")),
+  { maxKeys: 4 },
+);
+
+const anyAddress = fc.oneof(
+  fc.ipV4(),
+  fc.ipV6(),
+  fc.constantFrom("", "::ffff:192.0.2.1", "999.1.1.1", "localhost", "1.2.3.4, 5.6.7.8", "::1%eth0"),
+);
+
+const anyRequest = fc.record({
+  method: anyMethod,
+  path: fc.tuple(anyPath, anyQuery).map(([path, query]) => path + query),
+  credentials: anyCredentials,
+  headers: anyHeaders,
+  address: anyAddress,
+});
+
+/** Whether the path is part of the API once it is decoded, as far as nobody can doubt it. */
+function isUnderV1(path: string): boolean {
+  return /^\/v1(?:\/|$)/.test(new URL(`https://store.example${path}`).pathname);
+}
+
+const DOCUMENTED = [200, 204, 304, 401, 404, 405, 409, 429];
+
+async function expectDocumented(response: Response, method: string, underV1: boolean) {
+  expect(DOCUMENTED).toContain(response.status);
+  if (underV1) quotaOf(response);
+  expect(response.headers.get("X-Request-Id")).toMatch(/^[\w=-]+$/);
+  const text = await response.text();
+  if (method === "HEAD" || response.status === 204 || response.status === 304) {
+    expect(text).toBe("");
+  } else if (response.status >= 400) {
+    const body = JSON.parse(text) as Record<string, unknown>;
+    expect(body).toStrictEqual({
+      code: expect.any(String),
+      message: expect.stringMatching(/^[A-Z][^]*\.$/),
+      status: response.status,
+    });
+    expect(ERROR_STATUS).toHaveProperty(String(body["code"]), response.status);
+  } else {
+    expect(Array.isArray(JSON.parse(text))).toBe(true);
+  }
+  const { headers, status } = response;
+  expect(headers.has("WWW-Authenticate")).toBe(status === 401);
+  expect(headers.has("Allow")).toBe(status === 405);
+  expect(headers.has("Retry-After")).toBe(status === 429);
+  expect(headers.has("X-Evil")).toBe(false);
+}
+
+describe("any request", () => {
+  test(
+    "has a documented answer with its body and headers, and never 500",
+    async () => {
+      const log = vi.spyOn(console, "warn").mockReturnValue();
+      const statuses = new Map<number, number>();
+      await fc.assert(
+        fc.asyncProperty(anyRequest, async ({ method, path, credentials, headers, address }) => {
+          const authorization = credentials(keys);
+          const response = await service(path, {
+            method,
+            address,
+            headers: {
+              ...headers,
+              ...(authorization === null ? {} : { Authorization: authorization }),
+            },
+          });
+          await expectDocumented(response, method, isUnderV1(path));
+          statuses.set(response.status, (statuses.get(response.status) ?? 0) + 1);
+        }),
+        RUNS,
+      );
+      expect([...statuses.keys()]).toEqual(expect.arrayContaining([200, 401, 404, 405]));
+      expect(log).not.toHaveBeenCalled();
+      expect(await storedOrder(4n)).toMatchObject({ status: "shipped" });
+    },
+    TIMEOUT_MS,
+  );
+});
+
+test(
+  "any orderId is cancelled exactly where it is the decimal of an order",
+  async () => {
+    const anyId = fc.oneof(
+      fc.bigInt({ min: -(2n ** 63n), max: 2n ** 63n - 1n }).map(String),
+      fc.constantFrom("1", "2", "3", "4", "01", "+1", "1.0", " 1", "1 ", "0x1", "1e0", "-0"),
+      fc.string({ unit: "binary", minLength: 1, maxLength: 8 }),
+    );
+    const pending = new Set(["1", "2", "3"]);
+    await fc.assert(
+      fc.asyncProperty(anyId, async (id) => {
+        if (id === "." || id === "..") return;
+        const path = `/v1/store/orders/${encodeURIComponent(id.toWellFormed())}`;
+        const response = await service(path, { method: "DELETE", key: keys.good });
+        const expected = pending.delete(id) ? 204 : id === "4" ? 409 : 404;
+        expect(response.status).toBe(expected);
+        await expectDocumented(response, "DELETE", true);
+      }),
+      { numRuns: 150, endOnFailure: true },
+    );
+  },
+  TIMEOUT_MS,
+);

@@ -1,0 +1,214 @@
+import { describe, expect, test } from "vitest";
+import { parseConfig } from "../../src/worker/config.ts";
+
+const DAY_MS = 86_400_000;
+
+/** Each var that takes a whole number, where it goes, and its default in the unit of the var. */
+const NUMBERS = [
+  { name: "BAN_GRACE_SECONDS", fallback: 10, max: 60 },
+  { name: "BAN_STRIKE_WINDOW_SECONDS", fallback: 60, max: 86_400 },
+  { name: "BAN_MIN_STRIKES", fallback: 60, max: 1_000_000 },
+  { name: "BAN_MAX_STRIKES", fallback: 1_000, max: 1_000_000 },
+  { name: "BAN_FIRST_SECONDS", fallback: 60, max: 86_400 },
+  { name: "BAN_LONGEST_SECONDS", fallback: 86_400, max: 30 * 86_400 },
+  { name: "BAN_FORGET_SECONDS", fallback: 86_400, max: 30 * 86_400 },
+  { name: "API_KEY_FRESH_SECONDS", fallback: 10, max: 25 },
+  { name: "API_KEY_STALE_SECONDS", fallback: 25, max: 25 },
+  { name: "API_KEY_CACHE_SIZE", fallback: 10_000, max: 100_000 },
+  { name: "LIMITER_TIMEOUT_MS", fallback: 5_000, max: 30_000 },
+  { name: "REFUSALS_SIZE", fallback: 10_000, max: 100_000 },
+  { name: "INSURANCE_SIZE", fallback: 10_000, max: 100_000 },
+  { name: "DATABASE_TIMEOUT_MS", fallback: 10_000, max: 30_000 },
+];
+
+const DEFAULTS = {
+  corsOrigins: new Set(),
+  lifecycle: {},
+  requestLog: "none",
+  bans: {
+    mode: "on",
+    graceMs: 10_000,
+    strikeWindowMs: 60_000,
+    minStrikes: 60,
+    maxStrikes: 1_000,
+    firstBanMs: 60_000,
+    longestBanMs: DAY_MS,
+    forgetAfterMs: DAY_MS,
+  },
+  apiKeyFreshMs: 10_000,
+  apiKeyStaleMs: 25_000,
+  apiKeyCacheSize: 10_000,
+  limiterTimeoutMs: 5_000,
+  refusalsSize: 10_000,
+  insuranceSize: 10_000,
+  databaseTimeoutMs: 10_000,
+};
+
+describe("the configuration (contract, section 5)", () => {
+  test("has the contract's numbers where no var is set", () => {
+    expect(parseConfig({})).toEqual(DEFAULTS);
+  });
+
+  test("passes over bindings and vars of others", () => {
+    const env = { DB: { prepare() {} }, RATE_LIMITER: {}, CLOUDFLARE_CF_FETCH_ENABLED: "false" };
+    expect(parseConfig(env)).toEqual(DEFAULTS);
+  });
+
+  test("is as by default where every var says so, as a string or as a number", () => {
+    const entries = NUMBERS.map(({ name, fallback }) => [name, fallback] as const);
+    expect(parseConfig(Object.fromEntries(entries))).toEqual(DEFAULTS);
+    const strings = entries.map(([name, fallback]) => [name, String(fallback)] as const);
+    expect(parseConfig(Object.fromEntries(strings))).toEqual(DEFAULTS);
+  });
+
+  test("takes each var to its own place", () => {
+    const vars = {
+      BAN_MODE: "log",
+      BAN_GRACE_SECONDS: 3,
+      BAN_STRIKE_WINDOW_SECONDS: "30",
+      BAN_MIN_STRIKES: 7,
+      BAN_MAX_STRIKES: "8",
+      BAN_FIRST_SECONDS: 10,
+      BAN_LONGEST_SECONDS: "11",
+      BAN_FORGET_SECONDS: 12,
+      API_KEY_FRESH_SECONDS: "4",
+      API_KEY_STALE_SECONDS: 5,
+      API_KEY_CACHE_SIZE: "13",
+      LIMITER_TIMEOUT_MS: 14,
+      REFUSALS_SIZE: "15",
+      INSURANCE_SIZE: 16,
+      DATABASE_TIMEOUT_MS: "17",
+      REQUEST_LOG: "errors",
+    };
+    expect(parseConfig(vars)).toEqual({
+      corsOrigins: new Set(),
+      lifecycle: {},
+      requestLog: "errors",
+      bans: {
+        mode: "log",
+        graceMs: 3_000,
+        strikeWindowMs: 30_000,
+        minStrikes: 7,
+        maxStrikes: 8,
+        firstBanMs: 10_000,
+        longestBanMs: 11_000,
+        forgetAfterMs: 12_000,
+      },
+      apiKeyFreshMs: 4_000,
+      apiKeyStaleMs: 5_000,
+      apiKeyCacheSize: 13,
+      limiterTimeoutMs: 14,
+      refusalsSize: 15,
+      insuranceSize: 16,
+      databaseTimeoutMs: 17,
+    });
+  });
+});
+
+describe("a wrong var stops the Worker with a message that names it", () => {
+  const WRONG = ["", " ", "abc", "-1", "1.5", "1e3", "0x10", "9".repeat(30)];
+  const NOT_WHOLE = [-1, 1.5, 2 ** 53, Number.NaN, true, null, []];
+
+  test.for(NUMBERS)("$name", ({ name, max }) => {
+    for (const value of [...WRONG, ...NOT_WHOLE, max + 1, String(max + 1)]) {
+      expect(() => parseConfig({ [name]: value }), `${JSON.stringify(value)}`).toThrow(
+        new RegExp(`^Invalid vars: ${name}: must be a whole number from \\d to ${max}(;|$)`),
+      );
+    }
+  });
+
+  test("BAN_MODE", () => {
+    expect(() => parseConfig({ BAN_MODE: "yes" })).toThrow("BAN_MODE: must be on, log or off");
+  });
+
+  test.for([
+    [{ BAN_MIN_STRIKES: 1_001 }, "BAN_MIN_STRIKES must not exceed BAN_MAX_STRIKES"],
+    [
+      { BAN_FIRST_SECONDS: 61, BAN_LONGEST_SECONDS: 60 },
+      "BAN_FIRST_SECONDS must not exceed BAN_LONGEST_SECONDS",
+    ],
+    [
+      { API_KEY_FRESH_SECONDS: 6, API_KEY_STALE_SECONDS: 5 },
+      "API_KEY_FRESH_SECONDS must not exceed API_KEY_STALE_SECONDS",
+    ],
+  ] as const)("two that contradict each other: %j", ([vars, message]) => {
+    expect(() => parseConfig(vars)).toThrow(`Invalid vars: ${message}`);
+  });
+
+  test("and with all of them where several are wrong", () => {
+    const vars = { BAN_GRACE_SECONDS: "x", INSURANCE_SIZE: "0", CORS_ORIGINS: "app.example" };
+    const message = (() => {
+      try {
+        parseConfig(vars);
+      } catch (error) {
+        return String(error);
+      }
+      return "";
+    })();
+    for (const name of Object.keys(vars)) expect(message).toContain(`${name}: `);
+    expect(message).toContain("app.example is not an origin");
+  });
+});
+
+describe("V1_DEPRECATED_AT and V1_SUNSET_AT (RFC 9745, RFC 8594)", () => {
+  test("are dates in UTC", () => {
+    const vars = { V1_DEPRECATED_AT: "2028-01-01T00:00:00Z", V1_SUNSET_AT: "2028-07-01T12:30:00Z" };
+    expect(parseConfig(vars).lifecycle).toEqual({
+      deprecatedAt: new Date("2028-01-01T00:00:00Z"),
+      sunsetAt: new Date("2028-07-01T12:30:00Z"),
+    });
+  });
+
+  test.for(["", "2028-01-01", "2028-02-30T00:00:00Z", "@1830297600", "soon", 1_830_297_600])(
+    "%j is refused",
+    (value) => {
+      for (const name of ["V1_DEPRECATED_AT", "V1_SUNSET_AT"]) {
+        expect(() => parseConfig({ [name]: value })).toThrow(
+          new RegExp(`^Invalid vars: ${name}: `),
+        );
+      }
+    },
+  );
+
+  test("a version does not end before it is deprecated", () => {
+    const vars = { V1_DEPRECATED_AT: "2028-07-01T00:00:00Z", V1_SUNSET_AT: "2028-01-01T00:00:00Z" };
+    expect(() => parseConfig(vars)).toThrow("V1_SUNSET_AT must not be earlier");
+  });
+});
+
+describe("REQUEST_LOG", () => {
+  test.each(["all", "errors", "none"])("%s", (value) => {
+    expect(parseConfig({ REQUEST_LOG: value }).requestLog).toBe(value);
+  });
+
+  test.each(["", "ALL", "some", 1])("%j is refused", (value) => {
+    const message = "Invalid vars: REQUEST_LOG: must be all, errors or none";
+    expect(() => parseConfig({ REQUEST_LOG: value })).toThrow(message);
+  });
+});
+
+describe("CORS_ORIGINS (contract, section 3)", () => {
+  test.for([
+    ["", []],
+    [" , ", []],
+    ["https://app.example", ["https://app.example"]],
+    [
+      " https://app.example,http://localhost:3000 ",
+      ["https://app.example", "http://localhost:3000"],
+    ],
+  ] as const)("%j allows %j", ([value, origins]) => {
+    expect(parseConfig({ CORS_ORIGINS: value }).corsOrigins).toEqual(new Set(origins));
+  });
+
+  test.for([
+    "*",
+    "app.example",
+    "https://app.example/",
+    "https://app.example/path",
+    "null",
+    "https://a.example https://b.example",
+    7,
+  ])("%j is refused", (value) => {
+    expect(() => parseConfig({ CORS_ORIGINS: value })).toThrow(/^Invalid vars: CORS_ORIGINS: /);
+  });
+});

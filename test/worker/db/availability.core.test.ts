@@ -1,0 +1,33 @@
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { DatabaseQueries, DatabaseUnavailableError } from "../../../src/worker/db/availability.ts";
+
+const TIMEOUT_MS = 5_000;
+const repeatable = { isRepeatable: true };
+
+let queries: DatabaseQueries;
+beforeEach(() => {
+  vi.useFakeTimers();
+  queries = new DatabaseQueries(TIMEOUT_MS);
+});
+afterEach(() => void vi.useRealTimers());
+
+test("a read that may be repeated is not, while queries are paused after one that timed out", async () => {
+  const silent = queries.run(() => new Promise(() => undefined)).catch((error: unknown) => error);
+  await vi.advanceTimersByTimeAsync(TIMEOUT_MS);
+  expect(await silent).toBeInstanceOf(DatabaseUnavailableError);
+
+  const query = vi.fn<() => Promise<string>>().mockResolvedValue("answer");
+  const paused = queries.run(query, repeatable);
+  await expect(paused).rejects.toBeInstanceOf(DatabaseUnavailableError); // Though no time passes.
+  expect(query).not.toHaveBeenCalled();
+  vi.setSystemTime(Date.now() + 1_000);
+  expect(await queries.run(query, repeatable)).toBe("answer");
+});
+
+test("a read that may be repeated is, after an error that passes", async () => {
+  const query = vi.fn<() => Promise<string>>().mockResolvedValue("answer");
+  query.mockRejectedValueOnce(new Error("D1_ERROR: Network connection lost."));
+  const answer = queries.run(query, repeatable);
+  await vi.advanceTimersByTimeAsync(1_000);
+  expect(await answer).toBe("answer");
+});

@@ -1,0 +1,173 @@
+import fc, { type Scheduler } from "fast-check";
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { DatabaseUnavailableError } from "../../../src/worker/db/availability.ts";
+import { BatchedQuery } from "../../../src/worker/db/batched-query.ts";
+
+const CONCURRENCY = 2;
+const TIMEOUT_MS = 100;
+
+beforeEach(() => void vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] }));
+afterEach(() => void vi.useRealTimers());
+
+/** How a query ends. `hang`: the request that ran it was killed. */
+type End = "answer" | "fail" | "hang";
+
+/** What a query returns: what the database held when it began, and for whom it asked. */
+interface Answer {
+  readonly held: number;
+  readonly keys: readonly number[];
+}
+
+/** A database that holds one number. Beginnings and ends of queries wait for the scheduler. */
+class World {
+  held = 0;
+  running = 0;
+  mostRunning = 0;
+  queries = 0;
+  readonly kept: Promise<unknown>[] = [];
+  readonly #schedule: (label: string) => Promise<void>;
+  readonly #ends: End[];
+  readonly #batched = new BatchedQuery<number, Answer>({
+    concurrency: CONCURRENCY,
+    timeoutMs: TIMEOUT_MS,
+  });
+
+  constructor(schedule: (label: string) => Promise<void>, ends: readonly End[]) {
+    this.#schedule = schedule;
+    this.#ends = [...ends];
+  }
+
+  read(key: number): Promise<Answer> {
+    return this.#batched.read(
+      key,
+      (keys) => this.#query(keys),
+      (promise) => this.kept.push(promise),
+    );
+  }
+
+  async #query(keys: readonly number[]): Promise<Answer> {
+    const answer = { held: this.held, keys };
+    this.queries += 1;
+    this.running += 1;
+    this.mostRunning = Math.max(this.mostRunning, this.running);
+    const end = this.#ends.shift() ?? "answer";
+    if (end === "hang") return new Promise(() => undefined);
+    await this.#schedule("a query ends");
+    this.running -= 1;
+    if (end === "fail") throw new Error("failed");
+    return answer;
+  }
+}
+
+/** Runs everything to its end. @returns whether nobody is left waiting. */
+async function finish(scheduler: Scheduler, work: Promise<unknown>): Promise<boolean> {
+  let isDone = false;
+  void work.finally(() => (isDone = true));
+  for (let waitedMs = 0; waitedMs <= 20 * TIMEOUT_MS;) {
+    await new Promise((resolve) => setImmediate(resolve));
+    if (isDone) return true;
+    if (scheduler.count() > 0) {
+      await scheduler.waitNext(1);
+    } else {
+      vi.advanceTimersByTime(TIMEOUT_MS / 4);
+      waitedMs += TIMEOUT_MS / 4;
+    }
+  }
+  return false;
+}
+
+const end = fc.oneof(
+  { weight: 6, arbitrary: fc.constant<End>("answer") },
+  { weight: 1, arbitrary: fc.constantFrom<End>("fail", "hang") },
+);
+
+test("each request is answered, for its key, with a value read after it came", async () => {
+  await fc.assert(
+    fc.asyncProperty(
+      fc.scheduler(),
+      fc.array(end, { maxLength: 8 }),
+      fc.array(fc.boolean(), { maxLength: 14 }),
+      async (scheduler, ends, steps) => {
+        const schedule = (label: string) => scheduler.schedule(Promise.resolve(), label);
+        const world = new World(schedule, ends);
+        const hangs = ends.includes("hang");
+        const ask = async (key: number) => {
+          await schedule("a request comes");
+          const heldThen = world.held;
+          try {
+            const { held, keys } = await world.read(key);
+            expect(held).toBeGreaterThanOrEqual(heldThen);
+            expect(keys).toContain(key);
+          } catch (error) {
+            const isLate = hangs && error instanceof DatabaseUnavailableError;
+            const isFailure = ends.includes("fail") && (error as Error).message === "failed";
+            if (!isLate && !isFailure) throw error;
+          }
+        };
+        const change = async () => {
+          await schedule("the value changes");
+          world.held += 1;
+        };
+        const work = Promise.all(steps.map((isRequest, key) => (isRequest ? ask(key) : change())));
+        expect(await finish(scheduler, work)).toBe(true);
+        await work;
+        if (!hangs) expect(world.mostRunning).toBeLessThanOrEqual(CONCURRENCY);
+        await Promise.all(world.kept); // What keeps requests at work never rejects.
+      },
+    ),
+    { numRuns: 1_000 },
+  );
+}, 30_000);
+
+/** A world whose queries end when the test says so, in the order in which they began. */
+function steppedWorld(ends: readonly End[] = []): { world: World; endQuery: () => Promise<void> } {
+  const waiting: (() => void)[] = [];
+  const world = new World(() => new Promise((resolve) => void waiting.push(resolve)), ends);
+  const endQuery = async () => {
+    waiting.shift()?.();
+    await vi.advanceTimersByTimeAsync(0);
+  };
+  return { world, endQuery };
+}
+
+test("the first few run at once, and one query asks for all who waited", async () => {
+  const { world, endQuery } = steppedWorld();
+  const answers = Promise.all(Array.from({ length: 10 }, (_, key) => world.read(key)));
+  expect(world.queries).toBe(CONCURRENCY);
+  world.held = 1;
+  await endQuery();
+  expect(world.queries).toBe(CONCURRENCY + 1);
+  await endQuery();
+  await endQuery();
+  const late = [2, 3, 4, 5, 6, 7, 8, 9];
+  expect(await answers).toStrictEqual([
+    { held: 0, keys: [0] },
+    { held: 0, keys: [1] },
+    ...late.map(() => ({ held: 1, keys: late })),
+  ]);
+});
+
+test("a failure is that of everybody whom the query asked for, and of nobody else", async () => {
+  const { world, endQuery } = steppedWorld(["answer", "answer", "fail"]);
+  const outcomes = Promise.allSettled([0, 1, 2, 3].map((key) => world.read(key)));
+  for (let query = 0; query < 3; query += 1) await endQuery();
+  const statuses = (await outcomes).map(({ status }) => status);
+  expect(statuses).toStrictEqual(["fulfilled", "fulfilled", "rejected", "rejected"]);
+  const again = world.read(4);
+  await endQuery();
+  expect(await again).toStrictEqual({ held: 0, keys: [4] });
+});
+
+test("queries that never end hold nobody for more than twice their time", async () => {
+  const { world, endQuery } = steppedWorld(["hang", "hang"]);
+  const outcomes = Promise.allSettled([0, 1, 2].map((key) => world.read(key)));
+  await vi.advanceTimersByTimeAsync(2 * TIMEOUT_MS - 1);
+  expect(world.queries).toBe(CONCURRENCY);
+  await vi.advanceTimersByTimeAsync(1);
+  for (const outcome of await outcomes) {
+    expect(outcome).toMatchObject({ reason: expect.any(DatabaseUnavailableError) });
+  }
+  const next = world.read(3);
+  await endQuery();
+  expect(await next).toStrictEqual({ held: 0, keys: [3] });
+});

@@ -1,0 +1,131 @@
+import { env } from "cloudflare:workers";
+import { beforeEach, expect, test, vi } from "vitest";
+import { quotaOf } from "../../support/answer.ts";
+import { createApiKey } from "../../support/api-key-fixture.ts";
+import { cutIntoSegments, placeManyOrders } from "../../support/order-fixture.ts";
+import { type Send, startService } from "../../support/service.ts";
+import { fail, HANG, type Outcome, PASS } from "./fault-script.ts";
+import { type FaultyDatabase, faultyDatabase } from "./faulty-bindings.ts";
+import { type LogLine, readLog } from "./log-lines.ts";
+
+const LIST = "/v1/store/orders";
+const LOST = fail("D1_ERROR: Network connection lost.");
+/** In 20 segments: the first is read with the manifest, the others four at a time. */
+const COUNT = 40;
+
+let line: FaultyDatabase;
+let service: Send;
+let log: () => LogLine[];
+let keyId: string;
+let key: string;
+
+beforeEach(async () => {
+  vi.restoreAllMocks();
+  log = readLog();
+  line = faultyDatabase();
+  service = startService({ DATABASE_TIMEOUT_MS: "500" }, { DB: line.database });
+  ({ id: keyId, key } = await createApiKey());
+  await placeManyOrders(COUNT);
+  await cutIntoSegments(2);
+  await service("/v1/nothing", { key });
+});
+
+/** What arrives of a body, and whether it arrived whole as far as the reader can see. */
+async function readBody(response: Response): Promise<{ text: string; isBroken: boolean }> {
+  const decoder = new TextDecoder();
+  let text = "";
+  try {
+    for await (const chunk of response.body!) text += decoder.decode(chunk, { stream: true });
+    return { text, isBroken: false };
+  } catch {
+    return { text, isBroken: true };
+  }
+}
+
+test.each<[string, Outcome[]]>([
+  ["its second query is silent", [PASS, HANG]],
+  ["its last query is silent", [PASS, PASS, PASS, PASS, PASS, HANG]],
+  ["its second query is a fault of ours", [PASS, fail("D1_ERROR: no such column: SQLITE_ERROR")]],
+])("a list breaks off so that it does not parse where %s", async (_, outcomes) => {
+  line.script.next(...outcomes);
+  const response = await service(LIST, { key });
+  expect(response.status).toBe(200);
+  quotaOf(response);
+  const { text, isBroken } = await readBody(response);
+  expect(isBroken).toBe(true);
+  expect(text).toMatch(/^\[\{"id":1\},/);
+  expect(() => JSON.parse(text)).toThrow(SyntaxError);
+  await vi.waitFor(() =>
+    expect(log()).toContainEqual(
+      expect.objectContaining({
+        event: "order_list_broken",
+        requestId: response.headers.get("X-Request-Id"),
+        keyId,
+      }),
+    ),
+  );
+  expect(log()).toHaveLength(1);
+
+  line.script.next();
+  // After a query that has timed out, the database is left alone for a second.
+  const nowMs = Date.now();
+  vi.spyOn(Date, "now").mockReturnValue(nowMs + 1_000);
+  const whole = (await (await service(LIST, { key })).json()) as { id: number }[];
+  expect(whole.map(({ id }) => id)).toStrictEqual(Array.from({ length: COUNT }, (__, n) => n + 1));
+});
+
+test("a list breaks off where the database stays away", async () => {
+  const response = await service(LIST, { key });
+  line.script.always(LOST);
+  expect((await readBody(response)).isBroken).toBe(true);
+  expect(log()).toMatchObject([{ event: "order_list_broken", keyId }]);
+});
+
+test("a list whose later queries fail in passing is whole", async () => {
+  line.script.next(PASS, LOST, PASS, LOST, LOST, PASS);
+  const response = await service(LIST, { key });
+  expect((await response.json()) as unknown[]).toHaveLength(COUNT);
+  expect(log()).toStrictEqual([]);
+});
+
+test("a list breaks off where the orders change ahead of it, and is whole when asked again", async () => {
+  const response = await service(LIST, { key });
+  const reader = response.body!.getReader();
+  await reader.read();
+  await env.DB.exec(`UPDATE orders SET quantity = 1 WHERE id = ${COUNT}`);
+  const rest = async () => {
+    while (!(await reader.read()).done);
+  };
+  await expect(rest()).rejects.toThrow();
+  const requestId = response.headers.get("X-Request-Id");
+  expect(log()).toMatchObject([{ event: "order_list_moved", requestId, keyId }]);
+  line.script.calls = 0;
+  const again = (await (await service(LIST, { key })).json()) as unknown[];
+  expect(again).toHaveLength(COUNT);
+  expect(line.script.calls).toBe(1); // The manifest and the few segments that were not read before.
+});
+
+test("a list whose queries are late for a moment is whole", async () => {
+  const BUSY = fail("D1_ERROR: database is locked: SQLITE_BUSY");
+  line.script.next(BUSY, PASS, BUSY, BUSY, PASS, BUSY);
+  const response = await service(LIST, { key });
+  expect((await response.json()) as unknown[]).toHaveLength(COUNT);
+  expect(log()).toStrictEqual([]);
+});
+
+test("a list whose first query fails is 503 and not 200", async () => {
+  line.script.next(LOST);
+  const response = await service(LIST, { key });
+  expect(response.status).toBe(503);
+  expect(await response.json()).toMatchObject({ code: "service_unavailable" });
+});
+
+test("a reader that leaves midway stops the reading and is no fault", async () => {
+  line.script.calls = 0;
+  const response = await service(LIST, { key });
+  const reader = response.body!.getReader();
+  await reader.read();
+  await reader.cancel();
+  expect(line.script.calls).toBeLessThanOrEqual(2);
+  expect(log()).toStrictEqual([]);
+});

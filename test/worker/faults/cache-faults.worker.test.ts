@@ -1,0 +1,115 @@
+import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+import { createApiKey } from "../../support/api-key-fixture.ts";
+import { cutIntoSegments, placeManyOrders } from "../../support/order-fixture.ts";
+import { type Send, settle, startService } from "../../support/service.ts";
+import { type FaultyDatabase, faultyDatabase } from "./faulty-bindings.ts";
+import { readLog } from "./log-lines.ts";
+
+const LIST = "/v1/store/orders";
+/** In 20 segments: the first is read with the manifest, the others from the cache if it has them. */
+const COUNT = 40;
+
+const breaks = () => Promise.reject(new Error("Internal error: the cache cannot be reached."));
+const breaksAtOnce = () => {
+  throw new TypeError("Cache API is not available.");
+};
+
+let line: FaultyDatabase;
+let service: Send;
+let key: string;
+
+beforeEach(async () => {
+  readLog();
+  line = faultyDatabase();
+  service = startService({}, { DB: line.database });
+  ({ key } = await createApiKey());
+  await placeManyOrders(COUNT);
+  await cutIntoSegments(2);
+});
+
+afterEach(() => vi.unstubAllGlobals());
+
+/** Puts a cache in place of the runtime's. */
+function useCache(faults: Partial<Record<"open" | "match" | "put", unknown>>): void {
+  const real = caches;
+  const open = async (name: string) => {
+    const cache = await real.open(name);
+    return {
+      match: (url: string) => cache.match(url),
+      put: (url: string, response: Response) => cache.put(url, response),
+      ...faults,
+    };
+  };
+  vi.stubGlobal("caches", { open: faults.open ?? open });
+}
+
+async function expectWhole(response: Response): Promise<void> {
+  expect(response.status).toBe(200);
+  const orders = (await response.json()) as { id: number }[];
+  expect(orders).toHaveLength(COUNT);
+  expect(orders.at(-1)).toStrictEqual({ id: COUNT });
+}
+
+describe("a long list is whole, again and again", () => {
+  test.each([
+    ["there is no cache", { open: breaksAtOnce }],
+    ["the cache cannot be opened", { open: breaks }],
+    ["nothing can be looked up", { match: breaks }],
+    ["nothing can be kept", { put: breaks }],
+    ["nothing that is kept is found", { match: () => Promise.resolve(undefined) }],
+  ])("where %s", async (_, faults) => {
+    useCache(faults);
+    for (let n = 0; n < 3; n++) await expectWhole(await service(LIST, { key }));
+    await service(`${LIST}/-1`, { method: "DELETE", key });
+    await expectWhole(await service(LIST, { key }));
+  });
+});
+
+/** Lists once, in an isolate with an empty memory. @returns how often the database was queried. */
+async function queriesOfNewIsolate(): Promise<number> {
+  const isolate = startService({}, { DB: line.database });
+  await isolate("/v1/nothing", { key });
+  line.script.calls = 0;
+  await expectWhole(await isolate(LIST, { key }));
+  const { calls } = line.script;
+  await settle();
+  return calls;
+}
+
+test("an isolate with an empty memory reads from the cache what another has read", async () => {
+  useCache({});
+  expect(await queriesOfNewIsolate()).toBe(6); // The manifest, and 19 segments four at a time.
+  expect(await queriesOfNewIsolate()).toBe(1);
+  useCache({ match: () => Promise.resolve(undefined) });
+  expect(await queriesOfNewIsolate()).toBe(6);
+});
+
+test("a list that is kept in memory asks the cache for nothing", async () => {
+  useCache({});
+  await expectWhole(await service(LIST, { key }));
+  useCache({ open: breaks });
+  line.script.calls = 0;
+  await expectWhole(await service(LIST, { key }));
+  expect(line.script.calls).toBe(1);
+});
+
+test("a list that broke off put whole segments into the cache, and nothing else", async () => {
+  const kept: string[] = [];
+  useCache({
+    put: async (_: string, response: Response) => {
+      kept.push(await response.text());
+    },
+  });
+  const response = await service(LIST, { key });
+  const reader = response.body!.getReader();
+  await reader.read();
+  await reader.cancel();
+  await settle();
+  for (const text of kept) expect(text).toMatch(/^(?:\d+pqsni\d+pqsn\n){1,4}$/);
+  expect(kept.length).toBeGreaterThan(0);
+});
+
+test("where there is no cache, no segment is read twice", async () => {
+  useCache({ open: breaksAtOnce });
+  expect(await queriesOfNewIsolate()).toBe(6);
+});

@@ -1,0 +1,69 @@
+import { beforeEach, expect, test, vi } from "vitest";
+import { expectError, quotaOf } from "../../support/answer.ts";
+import { createEnterpriseKey } from "../../support/api-key-fixture.ts";
+import { advanceClock, stopClock } from "../../support/clock.ts";
+import { placeOrder } from "../../support/order-fixture.ts";
+import { type Send, startService } from "../../support/service.ts";
+import { fail, HANG, PASS } from "./fault-script.ts";
+import { type FaultyDatabase, faultyDatabase } from "./faulty-bindings.ts";
+
+const TIMEOUT_MS = 500;
+const cancel = { method: "DELETE" } as const;
+
+let line: FaultyDatabase;
+let service: Send;
+let key: string;
+
+beforeEach(async () => {
+  vi.spyOn(console, "warn").mockReturnValue();
+  line = faultyDatabase();
+  service = startService({ DATABASE_TIMEOUT_MS: String(TIMEOUT_MS) }, { DB: line.database });
+  ({ key } = await createEnterpriseKey(100, 1_000));
+  for (const id of [1n, 2n]) await placeOrder(id);
+  stopClock();
+  await service("/v1/none", { key });
+});
+
+const cancelOrder = (id = 1) => service(`/v1/store/orders/${id}`, { ...cancel, key });
+
+async function expectAtOnce(response: Promise<Response>): Promise<void> {
+  const beganMs = performance.now();
+  await expectError(await response, 503, "service_unavailable");
+  expect(performance.now() - beganMs).toBeLessThan(TIMEOUT_MS);
+}
+
+test("after a query that timed out, requests fail at once for a second, and then one probes", async () => {
+  line.script.always(HANG);
+  await expectError(await cancelOrder(), 503, "service_unavailable");
+  const { calls } = line.script;
+  for (let n = 0; n < 3; n++) await expectAtOnce(cancelOrder());
+  expect(line.script.calls).toBe(calls);
+  advanceClock(1_000);
+  const probe = cancelOrder();
+  await vi.waitUntil(() => line.script.calls === calls + 1, { interval: 1 });
+  await expectAtOnce(cancelOrder());
+  await expectError(await probe, 503, "service_unavailable");
+  expect(line.script.calls).toBe(calls + 1);
+});
+
+test("a probe that succeeds lets everybody through", async () => {
+  line.script.next(HANG);
+  await expectError(await cancelOrder(), 503, "service_unavailable");
+  advanceClock(1_000);
+  expect((await cancelOrder()).status).toBe(204);
+  expect((await cancelOrder(2)).status).toBe(204);
+});
+
+test("an error that comes at once pauses nothing", async () => {
+  line.script.next(fail("D1_ERROR: Network connection lost."));
+  await expectError(await cancelOrder(), 503, "service_unavailable");
+  expect((await cancelOrder()).status).toBe(204);
+});
+
+test("what needs no database is answered meanwhile", async () => {
+  line.script.next(HANG).always(PASS);
+  await expectError(await cancelOrder(), 503, "service_unavailable");
+  const response = await service("/v1/none", { key });
+  quotaOf(response);
+  await expectError(response, 404, "not_found");
+});

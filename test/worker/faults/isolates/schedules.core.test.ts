@@ -1,0 +1,162 @@
+import fc from "fast-check";
+import QuickLRU from "quick-lru";
+import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+import { CircuitBreaker } from "../../../../src/worker/circuit-breaker.ts";
+import { Outage } from "../../../../src/worker/outage.ts";
+import type { Decision, QuotaPolicy } from "../../../../src/worker/limits/decision.ts";
+import { DurableLimiter } from "../../../../src/worker/rate-limit/durable-limiter.ts";
+import { retryAfterSeconds } from "../../../../src/worker/limits/headers.ts";
+import { InsuranceLimiter } from "../../../../src/worker/rate-limit/insurance-limiter.ts";
+import { InsuredLimiter } from "../../../../src/worker/rate-limit/insured-limiter.ts";
+import { RememberingLimiter } from "../../../../src/worker/rate-limit/remembering-limiter.ts";
+import { CONTRACT_BANS, keyPolicy, START_MS } from "../../limits/simulated-limiter.ts";
+import { type Fate, ScheduledObject } from "./scheduled-object.ts";
+
+const TIMEOUT_MS = 2_000;
+const ISOLATES = 3;
+
+/** What is ready has happened by then. */
+const MICROTASKS = 30;
+
+const anyFate = fc.oneof(
+  { weight: 6, arbitrary: fc.constant<Fate>("arrives") },
+  fc.constantFrom<Fate>("never arrives", "answer is lost", "breaks", "overloaded", "killed"),
+);
+
+const anyRun = fc.record({
+  limit: fc.integer({ min: 1, max: 20 }),
+  fates: fc.array(anyFate, { maxLength: 30, size: "max" }),
+  requests: fc.array(fc.nat({ max: ISOLATES - 1 }), { minLength: 1, maxLength: 15 }),
+});
+
+/** How one request ended; `decision` is `null` if the limiter was overloaded. */
+interface Ended {
+  readonly isolate: number;
+  readonly isInsured: boolean;
+  readonly decision: Decision | null;
+}
+
+/** The limiters of one isolate. @returns what makes the limiter of a request. */
+function startIsolate(object: ScheduledObject): () => InsuredLimiter {
+  const objects = { getByName: () => object } as unknown as Cloudflare.Env["RATE_LIMITER"];
+  const breaker = new CircuitBreaker({ size: 10, probeMs: TIMEOUT_MS });
+  const durable = new DurableLimiter(objects, TIMEOUT_MS, breaker);
+  const remembering = new RememberingLimiter(durable, new QuickLRU({ maxSize: 10 }));
+  const insurance = {
+    limiter: new InsuranceLimiter(CONTRACT_BANS, 10),
+    outage: new Outage({ began: "insurance_limiter_on", ended: "insurance_limiter_off" }),
+    overload: new Outage({ began: "limiter_overloaded", ended: "limiter_not_overloaded" }),
+  };
+  return () => new InsuredLimiter(remembering, insurance, "schedule");
+}
+
+/** Several isolates before one object, in the order that the scheduler picks. */
+class Schedule {
+  readonly object: ScheduledObject;
+  readonly ended: Ended[] = [];
+  readonly #scheduler: fc.Scheduler;
+  readonly #policy: QuotaPolicy;
+  readonly #isolates: readonly (() => InsuredLimiter)[];
+
+  constructor(scheduler: fc.Scheduler, limit: number, fates: readonly Fate[]) {
+    this.#scheduler = scheduler;
+    this.#policy = keyPolicy(limit, 1_000);
+    this.object = new ScheduledObject(scheduler, CONTRACT_BANS, fates);
+    this.#isolates = Array.from({ length: ISOLATES }, () => startIsolate(this.object));
+  }
+
+  async request(isolate: number): Promise<Ended> {
+    const limiter = this.#isolates[isolate]!();
+    const decision = await limiter
+      .admit({ name: "key:scheduled", ...this.#policy })
+      .catch((error: unknown) => {
+        if (limiter.isOverloaded) return null;
+        throw error;
+      });
+    const ended = { isolate, isInsured: limiter.isInsured, decision };
+    this.ended.push(ended);
+    return ended;
+  }
+
+  /** Lets everything come to its end. Time passes only when nothing else can happen. */
+  async drain(requests: readonly Promise<unknown>[]): Promise<void> {
+    const state = { isDone: false };
+    const all = Promise.all(requests).finally(() => (state.isDone = true));
+    while (!state.isDone) {
+      for (let n = 0; n < MICROTASKS; n++) await Promise.resolve();
+      if (this.#scheduler.count() > 0) await this.#scheduler.waitNext(1);
+      else await vi.advanceTimersToNextTimerAsync();
+    }
+    await all;
+  }
+}
+
+beforeEach(() => {
+  vi.useFakeTimers({ toFake: ["Date", "setTimeout", "clearTimeout"], now: START_MS });
+  vi.spyOn(Math, "random").mockReturnValue(0.5);
+  vi.spyOn(console, "warn").mockReturnValue();
+});
+afterEach(() => {
+  vi.useRealTimers();
+  vi.restoreAllMocks();
+});
+
+describe("isolates and an object in any order, with lost calls, kills and overload", () => {
+  test("never admit too many, lose no count, and count no request twice", async () => {
+    const seen = { admitted: 0, insured: 0, overloaded: 0 };
+    await fc.assert(
+      fc.asyncProperty(fc.scheduler(), anyRun, async (scheduler, { limit, fates, requests }) => {
+        vi.setSystemTime(START_MS);
+        const schedule = new Schedule(scheduler, limit, fates);
+        await schedule.drain(requests.map((isolate) => schedule.request(isolate)));
+        const { ended, object } = schedule;
+        const exact = ended.filter(({ isInsured, decision }) => !isInsured && decision?.admitted);
+        const stored = object.storedRecord?.minute?.count ?? 0;
+        expect(stored).toBeLessThanOrEqual(limit);
+        expect(stored).toBeGreaterThanOrEqual(exact.length);
+        // A request whose answer was lost may have been counted, but once.
+        expect(stored).toBeLessThanOrEqual(Math.min(object.admitted.size, requests.length));
+        const insured = Map.groupBy(
+          ended.filter(({ isInsured, decision }) => isInsured && decision?.admitted),
+          ({ isolate }) => isolate,
+        );
+        for (const admitted of insured.values()) {
+          expect(admitted.length).toBeLessThanOrEqual(limit);
+        }
+        seen.admitted += exact.length;
+        seen.insured += ended.filter(({ isInsured }) => isInsured).length;
+        seen.overloaded += ended.filter(({ decision }) => decision === null).length;
+      }),
+      { numRuns: 500 },
+    );
+    expect(Math.min(seen.admitted, seen.insured, seen.overloaded)).toBeGreaterThan(10);
+  });
+
+  test("tell everyone a Retry-After that is enough", async () => {
+    let waited = 0;
+    const anyAsked = fc.nat({ max: ISOLATES - 1 });
+    await fc.assert(
+      fc.asyncProperty(fc.scheduler(), anyRun, anyAsked, async (scheduler, run, asked) => {
+        vi.setSystemTime(START_MS);
+        const schedule = new Schedule(scheduler, run.limit, run.fates);
+        await schedule.drain(run.requests.map((isolate) => schedule.request(isolate)));
+        const refused = schedule.ended.filter(
+          ({ isInsured, decision }) => !isInsured && decision?.admitted === false,
+        );
+        const { decision } = refused.at(-1) ?? { decision: null };
+        if (decision === null) return;
+        waited += 1;
+        vi.setSystemTime(decision.nowMs + retryAfterSeconds(decision) * 1_000);
+        // The script of faults may not be used up.
+        const request = schedule.request(asked);
+        await schedule.drain([request]);
+        const next = await request;
+        if (!next.isInsured && next.decision !== null) {
+          expect(next.decision.admitted).toBe(true);
+        }
+      }),
+      { numRuns: 300 },
+    );
+    expect(waited).toBeGreaterThan(50);
+  });
+});

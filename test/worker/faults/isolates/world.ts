@@ -1,0 +1,251 @@
+import QuickLRU from "quick-lru";
+import { vi } from "vitest";
+import type { BanPolicy } from "../../../../src/worker/limits/bans.ts";
+import type { Decision, QuotaPolicy } from "../../../../src/worker/limits/decision.ts";
+import { CircuitBreaker } from "../../../../src/worker/circuit-breaker.ts";
+import { DurableLimiter } from "../../../../src/worker/rate-limit/durable-limiter.ts";
+import { Outage } from "../../../../src/worker/outage.ts";
+import { InsuranceLimiter } from "../../../../src/worker/rate-limit/insurance-limiter.ts";
+import { InsuredLimiter } from "../../../../src/worker/rate-limit/insured-limiter.ts";
+import { RememberingLimiter } from "../../../../src/worker/rate-limit/remembering-limiter.ts";
+import { START_MS } from "../../limits/simulated-limiter.ts";
+import { ObjectInMemory } from "./object-in-memory.ts";
+
+/** How a call to the object fares: how long each way takes in milliseconds, and whether it fails. */
+export interface Wire {
+  readonly outMs: number;
+  readonly backMs: number;
+  readonly fault: "none" | "never arrives" | "answer is lost";
+}
+
+/** What became of one request. */
+export interface Exchange {
+  readonly isolate: number;
+  readonly policy: QuotaPolicy;
+  readonly sentMs: number;
+  /** What the object would have answered when the request was sent. */
+  readonly foreseen: Decision;
+  /** What it would have answered a latency before, where a window ended in between. */
+  readonly foreseenBefore: readonly Decision[];
+  /** The revision and the resets that the object knew of then. */
+  readonly known: { readonly revision: number; readonly resets: number };
+  /** Who decided what was answered, and in which life of the isolate. */
+  by: "object" | "memory" | "insurance";
+  readonly life: number;
+  /** Milliseconds; meaningless before there is an answer. */
+  answeredMs: number;
+  answer: Decision | null;
+}
+
+/** What the object decided, whether or not anybody heard of it. */
+export interface Decided {
+  readonly policy: QuotaPolicy;
+  readonly atMs: number;
+  readonly decision: Decision;
+}
+
+interface Isolate {
+  readonly skewMs: number;
+  /** Makes the limiter of one request. */
+  newLimiter: () => InsuredLimiter;
+  /** Counts the restarts, so that each life's insurance can be told apart. */
+  life: number;
+  policy: QuotaPolicy;
+}
+
+interface Event {
+  readonly atMs: number;
+  readonly happen: () => void;
+}
+
+/** The longest that a call takes one way. */
+export const MAX_LATENCY_MS = 300;
+
+/** Microtasks that a request may take between two events before it is taken to hang. */
+const MAX_MICROTASKS = 1_000;
+
+/**
+ * One key's limiter as it is deployed: several isolates with clocks of their own, each with all that
+ * the service puts before the object; the object; and calls that take time and may fail. Needs
+ * `Date` to be faked.
+ */
+export class World {
+  nowMs = START_MS;
+  readonly object: ObjectInMemory;
+  readonly isolates: Isolate[];
+  readonly exchanges: Exchange[] = [];
+  readonly decided: Decided[] = [];
+  /** How many requests the object was told of that isolates refused from memory. */
+  toldRefused = 0;
+  newest: QuotaPolicy;
+  readonly #bans: BanPolicy;
+  #events: Event[] = [];
+  /** The request that an isolate is at work on. */
+  #active: { exchange: Exchange; wire: Wire } | null = null;
+
+  constructor(policy: QuotaPolicy, bans: BanPolicy, skewsMs: readonly number[]) {
+    this.newest = policy;
+    this.#bans = bans;
+    this.object = new ObjectInMemory(bans);
+    this.isolates = skewsMs.map((skewMs) => ({
+      skewMs,
+      policy,
+      life: 0,
+      newLimiter: this.#start(),
+    }));
+  }
+
+  /** Forgets all that the isolate had in memory, as when another one takes its place. */
+  restart(index: number): void {
+    const isolate = this.isolates[index]!;
+    isolate.newLimiter = this.#start();
+    isolate.life += 1;
+  }
+
+  /** Changes the key's record; isolates learn of it one by one. */
+  change(changes: Partial<QuotaPolicy>): void {
+    this.newest = { ...this.newest, ...changes, revision: this.newest.revision + 1 };
+  }
+
+  learn(index: number): void {
+    this.isolates[index]!.policy = this.newest;
+  }
+
+  /** Sends a request now. `onAnswer` is called when it is answered. */
+  async send(
+    index: number,
+    wire: Wire,
+    onAnswer: (exchange: Exchange) => void = () => undefined,
+  ): Promise<void> {
+    const { newLimiter, policy, life } = this.isolates[index]!;
+    const limiter = newLimiter();
+    const exchange: Exchange = {
+      isolate: index,
+      policy,
+      sentMs: this.nowMs,
+      foreseen: this.object.foresee(policy, this.nowMs),
+      foreseenBefore: this.object.foreseeBefore(policy, this.nowMs, MAX_LATENCY_MS),
+      known: {
+        revision: this.object.record?.revision ?? 0,
+        resets: this.object.record?.resets ?? 0,
+      },
+      by: "memory",
+      life,
+      answeredMs: this.nowMs,
+      answer: null,
+    };
+    this.exchanges.push(exchange);
+    await this.#work(exchange, wire, () => {
+      void limiter.admit({ name: "key:simulated", ...policy }).then((answer) => {
+        exchange.answer = answer;
+        if (limiter.isInsured) exchange.by = "insurance";
+        exchange.answeredMs = this.nowMs;
+        this.#active = null;
+        onAnswer(exchange);
+      });
+    });
+  }
+
+  /** Lets everything happen that is due until then. */
+  async advanceTo(untilMs: number): Promise<void> {
+    for (;;) {
+      const next = this.#events.reduce<Event | null>(
+        (first, event) => (first === null || event.atMs < first.atMs ? event : first),
+        null,
+      );
+      if (next === null || next.atMs > untilMs) break;
+      this.#events = this.#events.filter((event) => event !== next);
+      this.nowMs = next.atMs;
+      next.happen();
+      await this.#settle();
+    }
+    this.nowMs = Math.max(this.nowMs, untilMs);
+  }
+
+  /** Lets all calls that are under way come to their end. */
+  async drain(): Promise<void> {
+    while (this.#events.length > 0) {
+      await this.advanceTo(Math.min(...this.#events.map(({ atMs }) => atMs)));
+    }
+  }
+
+  at(atMs: number, happen: () => void): void {
+    this.#events.push({ atMs, happen });
+  }
+
+  async #work(exchange: Exchange, wire: Wire, begin: () => void): Promise<void> {
+    this.#active = { exchange, wire };
+    vi.setSystemTime(this.nowMs + this.isolates[exchange.isolate]!.skewMs);
+    begin();
+    await this.#settle();
+  }
+
+  async #settle(): Promise<void> {
+    for (let n = 0; this.#active !== null; n++) {
+      if (n > MAX_MICROTASKS) throw new Error("A request hangs.");
+      await Promise.resolve();
+    }
+  }
+
+  /** Starts an isolate with an empty memory. */
+  #start(): () => InsuredLimiter {
+    const objects = {
+      getByName: () => ({
+        admit: (policy: QuotaPolicy, ages: readonly number[], refused: number, nonce: string) =>
+          this.#call(policy, ages, refused, nonce),
+      }),
+    } as unknown as Cloudflare.Env["RATE_LIMITER"];
+    const breaker = new CircuitBreaker({ size: 10, probeMs: 30_000 });
+    const durable = new DurableLimiter(objects, 30_000, breaker);
+    const remembering = new RememberingLimiter(durable, new QuickLRU({ maxSize: 10 }));
+    const insurance = {
+      limiter: new InsuranceLimiter(this.#bans, 10),
+      outage: new Outage({ began: "insurance_limiter_on", ended: "insurance_limiter_off" }),
+      overload: new Outage({ began: "limiter_overloaded", ended: "limiter_not_overloaded" }),
+    };
+    return () => new InsuredLimiter(remembering, insurance, "history");
+  }
+
+  #call(
+    policy: QuotaPolicy,
+    ages: readonly number[],
+    refused: number,
+    nonce: string,
+  ): Promise<Decision> {
+    const { exchange, wire } = this.#active!;
+    this.#active = null;
+    return new Promise((resolve, reject) => {
+      this.at(this.nowMs + wire.outMs, () => {
+        if (wire.fault === "never arrives")
+          return this.#answer(exchange, wire, reject, "insurance");
+        const request = {
+          policy,
+          nonce,
+          refusedElsewhere: refused,
+          refusedElsewhereMs: ages.map((ageMs) => this.nowMs - ageMs),
+        };
+        const { decision, consequences } = this.object.admit(request, this.nowMs);
+        this.decided.push({ policy, atMs: this.nowMs, decision: structuredClone(decision) });
+        this.toldRefused += consequences?.refusedElsewhere ?? 0;
+        if (wire.fault === "answer is lost") {
+          return this.#answer(exchange, wire, reject, "insurance");
+        }
+        this.#answer(exchange, wire, () => resolve(decision), "object");
+      });
+    });
+  }
+
+  #answer(
+    exchange: Exchange,
+    wire: Wire,
+    settle: (error: Error) => void,
+    by: Exchange["by"],
+  ): void {
+    this.at(this.nowMs + wire.backMs, () => {
+      exchange.by = by;
+      this.#active = { exchange, wire };
+      vi.setSystemTime(this.nowMs + this.isolates[exchange.isolate]!.skewMs);
+      settle(new Error("Network connection lost."));
+    });
+  }
+}

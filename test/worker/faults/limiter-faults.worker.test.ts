@@ -1,0 +1,293 @@
+import { beforeEach, describe, expect, test } from "vitest";
+import { expectError, quotaOf } from "../../support/answer.ts";
+import { createEnterpriseKey } from "../../support/api-key-fixture.ts";
+import { advanceClock, stopClock } from "../../support/clock.ts";
+import { evictLimiter, limiterStorage } from "../../support/limiter.ts";
+import { placeOrder, storedOrder } from "../../support/order-fixture.ts";
+import { type Send, startService } from "../../support/service.ts";
+import { requestLines } from "../../support/written-lines.ts";
+import { fail, HANG, loseTheAnswer, type Outcome, PASS } from "./fault-script.ts";
+import { type FaultyLimiters, faultyLimiters } from "./faulty-bindings.ts";
+import { stopDeadlines } from "./call-deadlines.ts";
+import { events, type LogLine, readLog } from "./log-lines.ts";
+
+const LIST = "/v1/store/orders";
+
+/** As Cloudflare's documentation of Durable Objects lists them, with the marks that it gives them. */
+const NETWORK = fail("Network connection lost.", { retryable: true });
+const DEPLOYMENT = fail("Durable Object reset because its code was updated.", { retryable: true });
+const OVERLOAD = fail("Durable Object is overloaded. Requests queued for too long.", {
+  retryable: true,
+  overloaded: true,
+});
+const FAULT = fail("Internal error in Durable Object storage caused object to be reset.");
+
+/** No other timer has this length. */
+const TIMEOUT_MS = 29_999;
+
+let line: FaultyLimiters;
+let passDeadlines: () => void;
+let service: Send;
+let log: () => LogLine[];
+let id: string;
+let key: string;
+
+beforeEach(async () => {
+  log = readLog();
+  line = faultyLimiters();
+  passDeadlines = stopDeadlines(TIMEOUT_MS);
+  line.script.onHang = passDeadlines;
+  const vars = { LIMITER_TIMEOUT_MS: String(TIMEOUT_MS) };
+  service = startService(vars, { RATE_LIMITER: line.limiters });
+  ({ id, key } = await createEnterpriseKey(3, 10));
+  stopClock();
+});
+
+const stored = async () => (await limiterStorage(`key:${id}`)).record;
+
+async function remainingOf(response: Response): Promise<number> {
+  await response.text();
+  return quotaOf(response).remaining;
+}
+
+describe("one fault", () => {
+  const lost = new Error("Network connection lost.");
+  test.each<[string, Outcome[], { calls: number; insured: boolean; counted: number }]>([
+    ["of the network", [NETWORK], { calls: 2, insured: false, counted: 1 }],
+    ["of a deployment", [DEPLOYMENT], { calls: 2, insured: false, counted: 1 }],
+    ["twice", [NETWORK, DEPLOYMENT], { calls: 3, insured: false, counted: 1 }],
+    ["three times", [NETWORK, NETWORK, NETWORK], { calls: 3, insured: true, counted: 0 }],
+    ["of the object", [FAULT], { calls: 1, insured: true, counted: 0 }],
+    ["by silence", [HANG], { calls: 1, insured: true, counted: 0 }],
+    ["and then silence", [NETWORK, HANG], { calls: 2, insured: true, counted: 0 }],
+    [
+      "after the object had decided, asked again",
+      [{ do: "lose the answer", error: Object.assign(lost, { retryable: true }) }],
+      { calls: 2, insured: false, counted: 1 },
+    ],
+    [
+      "after the object had decided",
+      [loseTheAnswer("Internal error.")],
+      { calls: 1, insured: true, counted: 1 },
+    ],
+  ])("%s", async (_, outcomes, { calls, insured, counted }) => {
+    await placeOrder(1n);
+    line.script.next(...outcomes);
+    const response = await service(`${LIST}/1`, { method: "DELETE", key });
+    expect(response.status).toBe(204);
+    expect(await response.text()).toBe("");
+    expect(quotaOf(response)).toMatchObject({
+      limit: 3,
+      remaining: insured ? 2 : 3 - counted,
+      minute: { seconds: 60 },
+      day: { limit: 10, seconds: 86_400 },
+    });
+    expect((await storedOrder(1n))?.["status"]).not.toBe("pending");
+    expect(line.script.calls).toBe(calls);
+    // A stub that has thrown may be broken for good.
+    expect(line.stubs()).toBe(calls);
+    expect((await stored())?.minute?.count ?? 0).toBe(counted);
+    expect(events(log())).toStrictEqual(insured ? ["insurance_limiter_on"] : []);
+    for (const entry of log()) expect(entry["keyId"]).toBe(id);
+  });
+});
+
+describe("an object that is overloaded", () => {
+  test.each<[string, Outcome[]]>([
+    ["at once", [OVERLOAD]],
+    ["when it is asked again", [NETWORK, OVERLOAD]],
+  ])("%s admits nothing, counts nothing and is left alone", async (_, outcomes) => {
+    await placeOrder(1n);
+    line.script.next(...outcomes);
+    const response = await service(`${LIST}/1`, { method: "DELETE", key });
+    expect(response.headers.get("Retry-After")).toBe("1");
+    expect(quotaOf(response)).toMatchObject({
+      limit: 10,
+      remaining: 0,
+      minute: { seconds: 1 },
+      day: { limit: 10, seconds: 1 },
+    });
+    await expectError(response, 503, "service_unavailable");
+    expect(await storedOrder(1n)).toMatchObject({ status: "pending" });
+    expect(line.script.calls).toBe(outcomes.length);
+    expect(await stored()).toBeNull();
+    expect(events(log())).toStrictEqual(["limiter_overloaded"]);
+    expect(requestLines().at(-1)).toMatchObject({ degraded: "limiter" });
+    expect(await remainingOf(await service(LIST, { key }))).toBe(2);
+  });
+
+  test("lets no isolate admit more than the object has room for", async () => {
+    const isolates = Array.from({ length: 5 }, () =>
+      startService({}, { RATE_LIMITER: line.limiters }),
+    );
+    const statuses: number[] = [];
+    for (let round = 0; round < 6; round++) {
+      line.script.always(round % 2 === 0 ? OVERLOAD : PASS);
+      for (const isolate of isolates) statuses.push((await isolate(LIST, { key })).status);
+    }
+    expect(statuses.filter((status) => status === 200)).toHaveLength(3);
+  });
+
+  test("keeps refusing whom it has refused", async () => {
+    for (let n = 0; n < 4; n++) await service(LIST, { key });
+    advanceClock(10_000);
+    line.script.always(OVERLOAD);
+    for (let n = 0; n < 70; n++) {
+      await expectError(await service(LIST, { key }), 429, "rate_limit_exceeded");
+    }
+  });
+});
+
+describe("while the objects cannot be reached", () => {
+  test("one isolate admits no more than the limit, in both windows", async () => {
+    line.script.always(FAULT);
+    const admitted: number[] = [];
+    for (let minute = 0; minute < 5; minute++) {
+      let count = 0;
+      for (let n = 0; n < 5; n++) {
+        const response = await service(LIST, { key });
+        if (response.status === 200) {
+          count += 1;
+          await response.text();
+        } else await expectError(response, 429, "rate_limit_exceeded");
+        quotaOf(response);
+      }
+      admitted.push(count);
+      advanceClock(60_000);
+    }
+    expect(admitted).toStrictEqual([3, 3, 3, 1, 0]);
+    expect(await stored()).toBeNull();
+  });
+
+  test("Retry-After is exact and suffices", async () => {
+    line.script.always(FAULT);
+    for (let n = 0; n < 3; n++) await service(LIST, { key });
+    advanceClock(20_400);
+    const refused = await service(LIST, { key });
+    expect(refused.headers.get("Retry-After")).toBe("40");
+    await expectError(refused, 429, "rate_limit_exceeded");
+    advanceClock(40_000);
+    expect((await service(LIST, { key })).status).toBe(200);
+  });
+
+  test("a loop is banned as it would be otherwise", async () => {
+    line.script.always(FAULT);
+    const statuses: string[] = [];
+    for (let n = 0; n < 3; n++) await service(LIST, { key });
+    await service(LIST, { key });
+    advanceClock(10_000);
+    for (let n = 0; n < 61; n++) {
+      const { code } = (await (await service(LIST, { key })).json()) as { code: string };
+      statuses.push(code);
+    }
+    expect(statuses.slice(0, 59)).toStrictEqual(Array(59).fill("rate_limit_exceeded"));
+    expect(statuses.slice(59)).toStrictEqual(["api_key_banned", "api_key_banned"]);
+  });
+
+  test("keys do not share what they have left", async () => {
+    line.script.always(FAULT);
+    const other = await createEnterpriseKey(2, 10);
+    for (let n = 0; n < 3; n++) await service(LIST, { key });
+    expect((await service(LIST, { key })).status).toBe(429);
+    expect(await remainingOf(await service(LIST, { key: other.key }))).toBe(1);
+  });
+
+  test("every failed authentication is answered with the headers of its address", async () => {
+    line.script.always(HANG);
+    const response = await service(LIST, { address: "192.0.2.1" });
+    expect(quotaOf(response)).toMatchObject({ limit: 60, remaining: 59 });
+    await expectError(response, 401, "unauthorized");
+    expect(log()).toStrictEqual([]);
+  });
+
+  test("the insurance remembers no more keys than it may", async () => {
+    const small = startService({ INSURANCE_SIZE: "1" }, { RATE_LIMITER: line.limiters });
+    line.script.always(FAULT);
+    const others = await Promise.all([1, 2, 3].map(() => createEnterpriseKey(3, 10)));
+    await small(LIST, { key });
+    for (const other of others) await small(LIST, { key: other.key });
+    expect(await remainingOf(await small(LIST, { key }))).toBe(2);
+  });
+});
+
+describe("after a failure", () => {
+  test("the object is left alone for a second, and then knows what it knew", async () => {
+    expect(await remainingOf(await service(LIST, { key }))).toBe(2);
+    line.script.next(FAULT);
+    expect(await remainingOf(await service(LIST, { key }))).toBe(2);
+    expect(await remainingOf(await service(LIST, { key }))).toBe(1);
+    expect(line.script.calls).toBe(2);
+    advanceClock(1_000);
+    expect(await remainingOf(await service(LIST, { key }))).toBe(1);
+    expect(line.script.calls).toBe(3);
+    await evictLimiter(`key:${id}`);
+    expect(await stored()).toMatchObject({ minute: { count: 2 }, day: { count: 2 } });
+    expect(events(log())).toStrictEqual(["insurance_limiter_on"]);
+  });
+
+  test("one request a second waits for it, and the others do not", async () => {
+    line.script.always(HANG);
+    await service(LIST, { key });
+    line.script.onHang = () => undefined;
+    for (let second = 1; second <= 3; second++) {
+      advanceClock(1_000);
+      const probe = service(LIST, { key });
+      await service(LIST, { key });
+      await service(LIST, { key });
+      expect(line.script.calls).toBe(1 + second);
+      passDeadlines();
+      await probe;
+    }
+  });
+
+  test("of one key, other keys are asked as ever", async () => {
+    const other = await createEnterpriseKey(3, 10);
+    line.script.next(FAULT);
+    await service(LIST, { key });
+    await service(LIST, { key: other.key });
+    expect(line.script.calls).toBe(2);
+  });
+});
+
+describe("a key that is known to be refused", () => {
+  const useUp = async () => {
+    for (let n = 0; n < 4; n++) await (await service(LIST, { key })).text();
+    advanceClock(10_000);
+  };
+
+  test.each([
+    ["break", FAULT],
+    ["hang", HANG],
+  ])(
+    "is refused while the objects %s, though they cannot be told of strikes",
+    async (_, outcome) => {
+      await useUp();
+      line.script.always(outcome);
+      for (let n = 0; n < 70; n++) {
+        const response = await service(LIST, { key });
+        expect(response.headers.get("Retry-After")).toBe("50");
+        expect(quotaOf(response)).toMatchObject({ remaining: 0 });
+        await expectError(response, 429, "rate_limit_exceeded");
+      }
+      expect(new Set(events(log()))).toStrictEqual(new Set(["refusals_unreported"]));
+      line.script.always(PASS);
+      advanceClock(50_000);
+      expect(await remainingOf(await service(LIST, { key }))).toBe(2);
+      expect(await stored()).toMatchObject({ minute: { count: 1 }, day: { count: 4 }, ban: null });
+    },
+  );
+
+  test("is banned until the same time while the objects cannot be reached", async () => {
+    await useUp();
+    for (let n = 0; n < 60; n++) await service(LIST, { key });
+    const { calls } = line.script;
+    line.script.always(HANG);
+    const response = await service(LIST, { key });
+    expect(response.headers.get("Retry-After")).toBe("60");
+    await expectError(response, 429, "api_key_banned");
+    expect(line.script.calls).toBe(calls);
+    line.script.always(PASS);
+    advanceClock(60_000);
+    expect((await service(LIST, { key })).status).toBe(200);
+  });
+});

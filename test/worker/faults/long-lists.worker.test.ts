@@ -1,0 +1,74 @@
+import { env } from "cloudflare:workers";
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { expectError, quotaOf } from "../../support/answer.ts";
+import { createEnterpriseKey } from "../../support/api-key-fixture.ts";
+import { cutIntoSegments, placeManyOrders } from "../../support/order-fixture.ts";
+import { type Send, startService } from "../../support/service.ts";
+import { type LogLine, readLog } from "./log-lines.ts";
+
+const LIST = "/v1/store/orders";
+const COUNT = 40;
+/** So many lists that nobody reads are within the bound of 32 MiB. */
+const MANY = 64;
+
+let log: () => LogLine[];
+let service: Send;
+let key: string;
+
+beforeEach(async () => {
+  log = readLog();
+  service = startService();
+  ({ key } = await createEnterpriseKey(10_000, 10_000));
+  await placeManyOrders(COUNT);
+  await cutIntoSegments(2);
+});
+afterEach(() => void vi.useRealTimers());
+
+/** Begins as many lists as the service sends at once, and reads none of them. */
+async function fill(): Promise<Response[]> {
+  const responses: Response[] = [];
+  for (let n = 0; n < MANY + 10; n += 1) {
+    const response = await service(LIST, { key });
+    if (response.status !== 200) {
+      await response.body?.cancel();
+      break;
+    }
+    responses.push(response);
+  }
+  return responses;
+}
+
+test("more long lists than fit into memory are 503, until one has ended", async () => {
+  const responses = await fill();
+  expect(responses).toHaveLength(MANY);
+  const refused = await service(LIST, { key });
+  quotaOf(refused);
+  expect(refused.headers.get("Retry-After")).toBe("5");
+  expect(await expectError(refused, 503, "service_unavailable")).toMatch(/too many long lists/);
+  expect(log().at(-1)).toMatchObject({
+    event: "order_lists_too_many",
+    requestId: refused.headers.get("X-Request-Id"),
+  });
+  expect((await service(LIST, { key, method: "HEAD" })).status).toBe(200);
+
+  expect(await responses[0]!.json()).toHaveLength(COUNT);
+  const afterOneEnded = await service(LIST, { key });
+  expect(afterOneEnded.status).toBe(200);
+  await responses[1]!.body!.cancel();
+  expect((await service(LIST, { key })).status).toBe(200);
+  expect((await service(LIST, { key })).status).toBe(503);
+
+  // Clients that have left without a word hold nothing after a minute.
+  vi.useFakeTimers({ toFake: ["Date"], now: Date.now() + 61_000 });
+  expect((await service(LIST, { key })).status).toBe(200);
+}, 30_000);
+
+test("a store with too many segments is 503 with an explanation", async () => {
+  await env.DB.exec(
+    "INSERT INTO order_segments (first_id, version, count) WITH RECURSIVE n(i) AS (SELECT 1000 UNION ALL SELECT i + 1 FROM n WHERE i < 4600) SELECT i, lower(hex(randomblob(16))), 8192 FROM n; UPDATE order_list SET version = lower(hex(randomblob(16)))",
+  );
+  const response = await service(LIST, { key });
+  expect(response.headers.get("Retry-After")).toBe("3600");
+  expect(await expectError(response, 503, "service_unavailable")).toMatch(/more orders than/);
+  expect(log().at(-1)).toMatchObject({ event: "order_list_too_long" });
+});

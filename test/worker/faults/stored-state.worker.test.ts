@@ -1,0 +1,179 @@
+import { runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
+import { beforeEach, describe, expect, test, vi } from "vitest";
+import { quotaOf } from "../../support/answer.ts";
+import { createEnterpriseKey } from "../../support/api-key-fixture.ts";
+import { advanceClock, stopClock } from "../../support/clock.ts";
+import { evictLimiter, limiterNamed, limiterStorage } from "../../support/limiter.ts";
+import { type Send, startService } from "../../support/service.ts";
+import { events, type LogLine, readLog } from "./log-lines.ts";
+
+const LIST = "/v1/store/orders";
+const DAY_MS = 86_400_000;
+
+let service: Send;
+let log: () => LogLine[];
+let id: string;
+let key: string;
+let startMs: number;
+
+beforeEach(async () => {
+  log = readLog();
+  service = startService();
+  ({ id, key } = await createEnterpriseKey(3, 10));
+  startMs = stopClock();
+});
+
+const request = () => service(LIST, { key });
+const name = () => `key:${id}`;
+
+/** Puts something in the place of the record and lets the object begin with it. */
+async function store(record: unknown): Promise<void> {
+  await runInDurableObject(limiterNamed(name()), (_, { storage }) => {
+    storage.kv.put("record", record);
+  });
+  await evictLimiter(name());
+}
+
+const valid = () => ({
+  limits: { perMinute: 3, perDay: 10 },
+  revision: 0,
+  resets: 0,
+  minute: { openedMs: startMs, count: 2 },
+  day: { openedMs: startMs, count: 4 },
+  ban: null,
+});
+
+describe("a record that cannot be read", () => {
+  test.each<[string, () => unknown]>([
+    ["text", () => "garbage"],
+    ["a number", () => 42],
+    ["null", () => null],
+    ["an empty object", () => ({})],
+    ["without a window", () => ({ ...valid(), minute: undefined })],
+    ["with a count below nothing", () => ({ ...valid(), day: { openedMs: startMs, count: -1 } })],
+    ["with a time that is none", () => ({ ...valid(), day: { openedMs: NaN, count: 1 } })],
+    ["with a ban without an end", () => ({ ...valid(), ban: { untilMs: Infinity, number: 1 } })],
+    ["with limits of another kind", () => ({ ...valid(), limits: [3, 10] })],
+    ["bytes", () => new Uint8Array([1, 2, 3])],
+  ])("%s starts afresh, with a log line", async (_, record) => {
+    await store(record());
+    const response = await request();
+    expect(response.status).toBe(200);
+    expect(quotaOf(response)).toMatchObject({ remaining: 2, day: { remaining: 9 } });
+    expect(events(log())).toStrictEqual(["limiter_record_unreadable"]);
+    expect((await limiterStorage(name())).record).toMatchObject({ minute: { count: 1 } });
+
+    await evictLimiter(name());
+    expect(quotaOf(await request()).remaining).toBe(1);
+    expect(events(log())).toHaveLength(1);
+  });
+});
+
+describe("a record of another version", () => {
+  test("with more in it is read", async () => {
+    await store({ ...valid(), region: "weur", minute: { openedMs: startMs, count: 2, peak: 7 } });
+    expect(quotaOf(await request())).toMatchObject({ remaining: 0, day: { remaining: 5 } });
+    expect((await request()).status).toBe(429);
+    expect(log()).toStrictEqual([]);
+  });
+
+  test("with times that cannot be keeps nobody away for longer than a day", async () => {
+    const century = startMs + 36_500 * DAY_MS;
+    await store({
+      ...valid(),
+      minute: { openedMs: century, count: 3 },
+      day: { openedMs: century, count: 10 },
+      ban: { untilMs: century, number: 40 },
+    });
+    const refused = await request();
+    expect(refused.headers.get("Retry-After")).toBe("86400");
+    expect(quotaOf(refused)).toMatchObject({
+      remaining: 0,
+      reset: Math.ceil(startMs / 1_000) + 86_400,
+    });
+    advanceClock(DAY_MS);
+    expect((await request()).status).toBe(200);
+  });
+});
+
+describe("versions side by side", () => {
+  /** What the first version of the object took and gave: no refusals of elsewhere, no forecasts. */
+  const earlierObjects = {
+    getByName: (objectName: string) => ({
+      admit: async (policy: never) => {
+        const { admitted, banned, nowMs, minute, day, retryAtMs } =
+          await limiterNamed(objectName).admit(policy);
+        return { admitted, banned, nowMs, minute, day, retryAtMs };
+      },
+    }),
+  } as unknown as Cloudflare.Env["RATE_LIMITER"];
+
+  test("a Worker reads the answers of an earlier object", async () => {
+    const later = startService({}, { RATE_LIMITER: earlierObjects });
+    const statuses: number[] = [];
+    for (let n = 0; n < 70; n++) {
+      const response = await later(LIST, { key });
+      quotaOf(response);
+      statuses.push(response.status);
+      if (n === 10) advanceClock(10_000);
+    }
+    expect(statuses.slice(0, 4)).toStrictEqual([200, 200, 200, 429]);
+    expect((await limiterStorage(name())).record).toMatchObject({ ban: null, day: { count: 3 } });
+    advanceClock(50_000);
+    expect((await later(LIST, { key })).status).toBe(200);
+    expect(log()).toStrictEqual([]);
+  });
+
+  test("an object answers an earlier Worker, which sends it less", async () => {
+    const policy = { limits: { perMinute: 1, perDay: 5 }, revision: 0, resets: 0, bans: true };
+    const admit = () => limiterNamed("key:other").admit(policy);
+    expect(await admit()).toMatchObject({ admitted: true });
+    expect(await admit()).toMatchObject({ admitted: false, retryAtMs: startMs + 60_000 });
+  });
+});
+
+describe("the alarm", () => {
+  test("that fails keeps the record, and is set for another time", async () => {
+    await request();
+    await runInDurableObject(limiterNamed(name()), async (limiter, { storage }) => {
+      const broken = vi.spyOn(storage, "setAlarm").mockRejectedValueOnce(new Error("disk"));
+      await expect(limiter.alarm()).rejects.toThrow("disk");
+      broken.mockRestore();
+    });
+    expect(quotaOf(await request()).remaining).toBe(1);
+    await runDurableObjectAlarm(limiterNamed(name()));
+    expect(await limiterStorage(name())).toMatchObject({
+      record: { day: { count: 2 } },
+      alarmMs: startMs + DAY_MS,
+    });
+  });
+
+  test("that cannot remove the record leaves one that says nothing", async () => {
+    await request();
+    advanceClock(DAY_MS);
+    await runInDurableObject(limiterNamed(name()), async (limiter, { storage }) => {
+      vi.spyOn(storage, "deleteAll").mockRejectedValueOnce(new Error("disk"));
+      await expect(limiter.alarm()).rejects.toThrow("disk");
+    });
+    for (const remaining of [2, 1]) {
+      expect(quotaOf(await request())).toMatchObject({
+        remaining,
+        day: { remaining: remaining + 7 },
+      });
+    }
+    await evictLimiter(name());
+    expect(quotaOf(await request()).remaining).toBe(0);
+    expect((await request()).status).toBe(429);
+  });
+
+  test("that comes between two requests, or never, changes no answer", async () => {
+    for (const remaining of [2, 1, 0]) {
+      expect(quotaOf(await request()).remaining).toBe(remaining);
+      await runDurableObjectAlarm(limiterNamed(name()));
+      await evictLimiter(name());
+    }
+    expect((await request()).status).toBe(429);
+    advanceClock(3 * DAY_MS);
+    expect(quotaOf(await request())).toMatchObject({ remaining: 2, day: { remaining: 9 } });
+  });
+});

@@ -1,0 +1,152 @@
+import { retryDelayMs } from "../../../src/client/retry.ts";
+import type { Decision } from "../../../src/worker/limits/decision.ts";
+import { retryAfterSeconds } from "../../../src/worker/limits/headers.ts";
+import { type SimulatedLimiter, START_MS } from "./simulated-limiter.ts";
+
+/** Yields for how many milliseconds until its next request arrives, and is told what that was answered. */
+export type Client = Generator<number, never, Decision>;
+
+/** Draws a number of milliseconds. */
+export type Draw = () => number;
+
+/** Numbers in [0, 1) that are the same on every run (mulberry32). */
+export function seededRandom(seed: number): Draw {
+  let state = seed;
+  return () => {
+    state = (state + 0x6d2b79f5) | 0;
+    let bits = Math.imul(state ^ (state >>> 15), 1 | state);
+    bits = (bits + Math.imul(bits ^ (bits >>> 7), 61 | bits)) ^ bits;
+    return ((bits ^ (bits >>> 14)) >>> 0) / 2 ** 32;
+  };
+}
+
+/** Works for a while on each answer before it sends the next request; where it is told to wait, it waits. */
+export function* waitsForRetryAfter(latencyMs: Draw, workMs: Draw): Client {
+  let waitMs = latencyMs();
+  for (;;) {
+    const decision = yield waitMs;
+    const pauseMs = decision.admitted ? workMs() : retryAfterSeconds(decision) * 1_000;
+    waitMs = latencyMs() + pauseMs + latencyMs();
+  }
+}
+
+/** Waits as it is told, and up to `jitterMs` longer, so that a fleet does not return all at once. */
+export function* waitsWithJitter(jitterMs: number, latencyMs: Draw, random: Draw): Client {
+  let waitMs = random() * jitterMs;
+  for (;;) {
+    const decision = yield waitMs;
+    const pauseMs = decision.admitted
+      ? 0
+      : retryAfterSeconds(decision) * 1_000 + random() * jitterMs;
+    waitMs = latencyMs() + pauseMs + latencyMs();
+  }
+}
+
+/** Retries as the client package does: what `Retry-After` says, and full jitter that doubles. */
+export function* retriesLikeTheClient(retries: number, latencyMs: Draw): Client {
+  let attempt = 0;
+  let waitMs = latencyMs();
+  for (;;) {
+    const decision = yield waitMs;
+    attempt = decision.admitted || attempt === retries ? 0 : attempt + 1;
+    const delayMs = attempt === 0 ? 0 : retryDelayMs(retryAfterSeconds(decision), attempt);
+    waitMs = latencyMs() + delayMs + latencyMs();
+  }
+}
+
+export interface Backoff {
+  readonly firstMs: number;
+  readonly capMs: number;
+  /** Full jitter: any time from nothing to the wait, instead of the wait. */
+  readonly jitter: boolean;
+  /** Time between requests while they are admitted. */
+  readonly paceMs: number;
+}
+
+/** Does not look at `Retry-After`, but doubles its wait with every refusal. */
+export function* backsOff({ firstMs, capMs, jitter, paceMs }: Backoff, random: Draw): Client {
+  let refusals = 0;
+  let waitMs = 0;
+  for (;;) {
+    const { admitted } = yield waitMs;
+    refusals = admitted ? 0 : refusals + 1;
+    const ceilingMs = Math.min(capMs, firstMs * 2 ** (refusals - 1));
+    waitMs = admitted ? paceMs : jitter ? random() * ceilingMs : ceilingMs;
+  }
+}
+
+/** Sends at this pace, whatever the answers are. */
+export function* loops(perSecond: number): Client {
+  for (;;) yield 1_000 / perSecond;
+}
+
+export interface Outcome {
+  readonly admitted: number;
+  readonly refused: number;
+  /** Milliseconds after the start of the traffic at which the first ban fell; `null` for none. */
+  readonly bannedAfterMs: number | null;
+}
+
+interface Due {
+  readonly client: Client;
+  readonly dueMs: number;
+}
+
+/** A binary heap: fleets are large, and somebody is due next a million times. */
+class DueQueue {
+  readonly #heap: Due[] = [];
+
+  add(due: Due): void {
+    const heap = this.#heap;
+    let index = heap.push(due) - 1;
+    while (index > 0) {
+      const parent = (index - 1) >> 1;
+      if (heap[parent]!.dueMs <= due.dueMs) break;
+      heap[index] = heap[parent]!;
+      index = parent;
+    }
+    heap[index] = due;
+  }
+
+  /** Takes out whoever is due first. */
+  take(): Due {
+    const heap = this.#heap;
+    const first = heap[0]!;
+    const last = heap.pop()!;
+    if (heap.length === 0) return first;
+    let index = 0;
+    for (;;) {
+      const left = 2 * index + 1;
+      const right = left + 1;
+      const isRightFirst = right < heap.length && heap[right]!.dueMs < heap[left]!.dueMs;
+      const child = isRightFirst ? right : left;
+      if (child >= heap.length || heap[child]!.dueMs >= last.dueMs) break;
+      heap[index] = heap[child]!;
+      index = child;
+    }
+    heap[index] = last;
+    return first;
+  }
+}
+
+/** Lets the clients share the key for that long, or until it is banned. */
+export function run(
+  limiter: SimulatedLimiter,
+  clients: readonly Client[],
+  durationMs: number,
+): Outcome {
+  const startMs = limiter.nowMs;
+  const queue = new DueQueue();
+  for (const client of clients) queue.add({ client, dueMs: startMs + client.next().value });
+  let admitted = 0;
+  let refused = 0;
+  for (;;) {
+    const { client, dueMs } = queue.take();
+    if (dueMs >= startMs + durationMs) return { admitted, refused, bannedAfterMs: null };
+    const decision = limiter.at(Math.floor(dueMs) - START_MS).request();
+    if (decision.banned) return { admitted, refused, bannedAfterMs: limiter.nowMs - startMs };
+    if (decision.admitted) admitted += 1;
+    else refused += 1;
+    queue.add({ client, dueMs: dueMs + client.next(decision).value });
+  }
+}

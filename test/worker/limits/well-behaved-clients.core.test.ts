@@ -1,0 +1,112 @@
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { strikesToBan } from "../../../src/worker/limits/bans.ts";
+import { PLAN_LIMITS } from "../../../src/worker/limits/plans.ts";
+import {
+  CONTRACT_BANS,
+  HOUR_MS,
+  keyPolicy,
+  MINUTE_MS,
+  SimulatedLimiter,
+} from "./simulated-limiter.ts";
+import { backsOff, type Draw, run, seededRandom, waitsForRetryAfter } from "./traffic.ts";
+
+const { free, pro, business } = PLAN_LIMITS;
+
+/** Keys whose day is never full, or soon, or after a while. */
+const KEYS = [
+  { key: "Free", ...free },
+  { key: "Pro", ...pro },
+  { key: "Business", ...business },
+  { key: "Enterprise of 1 a minute", perMinute: 1, perDay: 1_000_000_000 },
+  { key: "Enterprise of 60 a minute", perMinute: 60, perDay: 1_000_000_000 },
+  { key: "Enterprise of 2,000 a minute", perMinute: 2_000, perDay: 5_000 },
+];
+
+/** The networks a fleet is tried on, and what its workers do between two requests. In milliseconds. */
+const WORK = [
+  { does: "no work, no latency", latency: [0, 0], work: [0, 0] },
+  { does: "no work, latency 10 to 1,500 ms", latency: [10, 1_500], work: [0, 0] },
+  { does: "no work, latency 1,500 ms", latency: [1_500, 1_500], work: [0, 0] },
+  { does: "work of up to 50 s, latency 10 to 1,500 ms", latency: [10, 1_500], work: [0, 50_000] },
+] as const;
+
+const between =
+  ([minMs, maxMs]: readonly [number, number], random: Draw): Draw =>
+  () =>
+    Math.round(minMs + random() * (maxMs - minMs));
+
+describe("clients that wait for Retry-After are never banned (contract, section 5)", () => {
+  test.for(KEYS)("one alone: $key", ({ perMinute, perDay }) => {
+    const limiter = new SimulatedLimiter(keyPolicy(perMinute, perDay));
+    const worker = waitsForRetryAfter(
+      () => 0,
+      () => 0,
+    );
+    const { bannedAfterMs, refused } = run(limiter, [worker], 30 * HOUR_MS);
+    expect(bannedAfterMs).toBeNull();
+    expect(refused).toBeGreaterThan(0);
+  });
+
+  test.for(KEYS.flatMap((key) => WORK.map((work) => ({ ...key, ...work }))))(
+    "a fleet of as many as the strikes: $key, $does",
+    ({ perMinute, perDay, latency, work }) => {
+      const limiter = new SimulatedLimiter(keyPolicy(perMinute, perDay));
+      const random = seededRandom(1);
+      const size = strikesToBan(CONTRACT_BANS, perMinute);
+      const workers = Array.from({ length: size }, () =>
+        waitsForRetryAfter(between(latency, random), between(work, random)),
+      );
+      const { admitted, bannedAfterMs } = run(limiter, workers, 15 * MINUTE_MS);
+      expect(bannedAfterMs).toBeNull();
+      expect(admitted).toBeGreaterThan(0);
+    },
+  );
+
+  test("a fleet of any such size, on any limits, over any network", () => {
+    const anyRange = (maxMs: number) =>
+      fc
+        .tuple(fc.integer({ min: 0, max: maxMs }), fc.integer({ min: 0, max: maxMs }))
+        .map(([a, b]) => [Math.min(a, b), Math.max(a, b)] as const);
+    fc.assert(
+      fc.property(
+        fc.record({
+          perMinute: fc.integer({ min: 1, max: 90 }),
+          perDay: fc.integer({ min: 1, max: 600 }),
+          latency: anyRange(1_500),
+          work: anyRange(60_000),
+          seed: fc.integer(),
+        }),
+        ({ perMinute, perDay, latency, work, seed }) => {
+          const random = seededRandom(seed);
+          const workers = Array.from({ length: strikesToBan(CONTRACT_BANS, perMinute) }, () =>
+            waitsForRetryAfter(between(latency, random), between(work, random)),
+          );
+          const limiter = new SimulatedLimiter(keyPolicy(perMinute, perDay));
+          expect(run(limiter, workers, 25 * HOUR_MS).bannedAfterMs).toBeNull();
+        },
+      ),
+      { numRuns: 60 },
+    );
+  });
+});
+
+describe("a client that doubles its wait is never banned (contract, section 5)", () => {
+  const BACKOFFS = [100, 1_000].flatMap((firstMs) =>
+    [5_000, 60_000].flatMap((capMs) => [false, true].map((jitter) => ({ firstMs, capMs, jitter }))),
+  );
+
+  test.for(KEYS.flatMap((key) => BACKOFFS.map((backoff) => ({ ...key, ...backoff }))))(
+    "$key, from $firstMs ms to $capMs ms, full jitter: $jitter",
+    (row) => {
+      const seeds = row.jitter ? [1, 2] : [1];
+      for (const seed of seeds) {
+        const limiter = new SimulatedLimiter(keyPolicy(row.perMinute, row.perDay));
+        const client = backsOff({ ...row, paceMs: 20 }, seededRandom(seed));
+        const { bannedAfterMs, refused } = run(limiter, [client], 26 * HOUR_MS);
+        expect(bannedAfterMs).toBeNull();
+        expect(refused).toBeGreaterThan(100);
+      }
+    },
+  );
+});

@@ -1,0 +1,122 @@
+import { readFile } from "node:fs/promises";
+import { createConfig, lintFromString } from "@redocly/openapi-core";
+import { parse } from "lossless-json";
+import { describe, expect, test } from "vitest";
+import { ERROR_STATUS } from "../../../src/worker/errors.ts";
+import { openApiDocument } from "../../../src/worker/openapi/document.ts";
+import { INT64_MAX, INT64_MIN } from "../../../src/worker/orders/int64.ts";
+import { QUOTA_HEADERS } from "../../../src/worker/limits/headers.ts";
+import { LIFECYCLE_HEADERS } from "../../../src/worker/middleware/version-lifecycle.ts";
+
+const text = openApiDocument();
+const document = JSON.parse(text);
+const { listOrders, cancelOrder } = {
+  listOrders: document.paths["/store/orders"].get,
+  cancelOrder: document.paths["/store/orders/{orderId}"].delete,
+};
+
+/** What the linter of Redocly finds, under its strictest set of rules. */
+async function faultsOf(source: string): Promise<string[]> {
+  const config = await createConfig({ extends: ["recommended-strict"], telemetry: "off" });
+  const problems = await lintFromString({ source, absoluteRef: "/openapi.json", config });
+  return problems.map(({ ruleId, message }) => `${ruleId}: ${message}`);
+}
+
+describe("the document", () => {
+  test("passes an independent linter without a warning", async () => {
+    expect(await faultsOf(text)).toStrictEqual([]);
+  });
+
+  test.each([
+    ["two operations of one name", '"operationId": "cancelOrder"', '"operationId": "listOrders"'],
+    ["a reference to nothing", '"#/components/schemas/Order"', '"#/components/schemas/Orders"'],
+    ["a wrong example", '"petId": 501', '"petId": "501"'],
+    ["an unknown field", '"security": [', '"sekurity": ['],
+  ])("would not pass it with %s", async (_, from, to) => {
+    expect(text).toContain(from);
+    expect(await faultsOf(text.replace(from, to))).not.toStrictEqual([]);
+  });
+
+  test("is what the service serves", async () => {
+    expect(await readFile("dist/site/openapi.json", "utf8")).toBe(text);
+  });
+
+  test("is OpenAPI 3.1 of version 1.0.0, below /v1, for bearers of a key", () => {
+    expect(document.openapi).toMatch(/^3\.1\./);
+    expect(document.info.version).toBe("1.0.0");
+    expect(document.servers[0].url).toBe("/v1");
+    expect(document.security).toStrictEqual([{ apiKey: [] }]);
+    expect(document.components.securitySchemes.apiKey).toMatchObject({
+      type: "http",
+      scheme: "bearer",
+    });
+  });
+
+  test("states what comes with v2 and how a version ends", () => {
+    expect(document.info.description).toMatch(/Filtering and pagination[^.]*v2/);
+    expect(document.info.description).toMatch(/Deprecation.*RFC 9745/s);
+    expect(document.info.description).toMatch(/Sunset.*RFC 8594/s);
+  });
+});
+
+describe("the operations", () => {
+  test("are the two of the specification, by their ids", () => {
+    expect(listOrders.operationId).toBe("listOrders");
+    expect(cancelOrder.operationId).toBe("cancelOrder");
+    const operations = Object.values<Record<string, unknown>>(document.paths).flatMap((item) =>
+      Object.keys(item).filter((name) => name !== "parameters"),
+    );
+    expect(operations).toStrictEqual(["get", "delete"]);
+  });
+
+  test("have every status", () => {
+    const everywhere = ["401", "405", "429", "500", "503"];
+    expect(Object.keys(listOrders.responses).toSorted()).toStrictEqual(
+      ["200", "304", ...everywhere].toSorted(),
+    );
+    expect(Object.keys(cancelOrder.responses).toSorted()).toStrictEqual(
+      ["204", "404", "409", ...everywhere].toSorted(),
+    );
+  });
+
+  test("have every code of an error at its status", () => {
+    const codes = Object.values<any>(document.components.responses).flatMap(({ content }) => {
+      const [, narrowed] = content["application/json"].schema.allOf;
+      return narrowed.properties.code.enum.map((code: string) => [
+        code,
+        narrowed.properties.status.const,
+      ]);
+    });
+    expect(Object.fromEntries(codes)).toStrictEqual(ERROR_STATUS);
+  });
+
+  test("have the rate-limit headers on every answer", () => {
+    const answers = [listOrders, cancelOrder].flatMap(({ responses }) =>
+      Object.values<any>(responses).map((answer) =>
+        "$ref" in answer ? document.components.responses[answer.$ref.split("/").at(-1)] : answer,
+      ),
+    );
+    const names = [...QUOTA_HEADERS.filter((name) => name !== "Retry-After"), ...LIFECYCLE_HEADERS];
+    expect(answers).toHaveLength(15);
+    for (const { headers } of answers) {
+      expect(Object.keys(headers)).toEqual(expect.arrayContaining(["X-Request-Id", ...names]));
+    }
+  });
+});
+
+describe("int64", () => {
+  test("has bounds with every digit", () => {
+    const exact: any = parse(text, undefined, BigInt as never);
+    const { Int64 } = exact.components.schemas;
+    expect(Int64).toMatchObject({ type: "integer", format: "int64" });
+    expect([Int64.minimum, Int64.maximum]).toStrictEqual([INT64_MIN, INT64_MAX]);
+  });
+
+  test("is the id in the path, and every integer of an order", () => {
+    const int64 = "#/components/schemas/Int64";
+    expect(document.paths["/store/orders/{orderId}"].parameters[0].schema.$ref).toBe(int64);
+    const { properties, required } = document.components.schemas.Order;
+    for (const name of ["id", "petId", "quantity"]) expect(properties[name].$ref).toBe(int64);
+    expect(required).toBeUndefined();
+  });
+});

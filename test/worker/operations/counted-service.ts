@@ -1,0 +1,95 @@
+import {
+  createExecutionContext,
+  runDurableObjectAlarm,
+  runInDurableObject,
+  waitOnExecutionContext,
+} from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import { createApp } from "../../../src/worker/app.ts";
+import { NO_OPERATIONS, type Operations } from "../../../src/operator/capacity/operations.ts";
+import { parseConfig } from "../../../src/worker/config.ts";
+import { observedBindings } from "../../bench/observed/bindings.ts";
+import { limiterNamed } from "../../support/limiter.ts";
+
+const ADDRESS = "192.0.2.1";
+
+interface SentRequest {
+  readonly method?: string;
+  /** Below the list of orders. */
+  readonly path?: string;
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
+/** The service in one isolate, with everything counted that Cloudflare bills. */
+export class CountedService {
+  readonly #sender: Readonly<Record<string, string>>;
+  readonly #bindings: Cloudflare.Env;
+  #counted: { -readonly [Name in keyof Operations]: number } = { ...NO_OPERATIONS };
+  #app = createApp(parseConfig(env));
+
+  constructor({ key }: { key?: string } = {}) {
+    this.#sender = {
+      "CF-Connecting-IP": ADDRESS,
+      ...(key !== undefined && { Authorization: `Bearer ${key}` }),
+    };
+    this.#bindings = observedBindings(env, {
+      beforeObjectCall: () => void (this.#counted.objectCalls += 1),
+      beforeQuery: () => void (this.#counted.queries += 1),
+      afterStatement: (meta) => {
+        this.#counted.rowsRead += meta.rows_read;
+        this.#counted.rowsWritten += meta.rows_written;
+      },
+    });
+  }
+
+  /** Begins anew with an isolate that remembers nothing. */
+  forget(): void {
+    this.#app = createApp(parseConfig(env));
+  }
+
+  /** Sends a request and waits for what goes on after the answer. */
+  async send({ method = "GET", path = "", headers = {} }: SentRequest = {}) {
+    const request = new Request(`https://store.example/v1/store/orders${path}`, {
+      method,
+      headers: { ...this.#sender, ...headers },
+    });
+    const context = createExecutionContext();
+    const response = await this.#app.fetch(request, this.#bindings, context);
+    const { byteLength: bytes } = await response.arrayBuffer();
+    await waitOnExecutionContext(context);
+    return { etag: response.headers.get("ETag") ?? "", bytes };
+  }
+
+  /** Counts from now on what the object of that name writes and asks the database. */
+  async watchObject(name: string): Promise<void> {
+    await runInDurableObject(limiterNamed(name), (object, { storage }) => {
+      this.#countRows(storage.kv, "put");
+      this.#countRows(storage.kv, "delete");
+      this.#countRows(storage, "setAlarm");
+      this.#countRows(storage, "deleteAll");
+      Object.assign(object, { env: { ...env, DB: this.#bindings.DB } });
+    });
+  }
+
+  /** Counts the operations of requests that are sent at once. */
+  async operationsOf(...requests: SentRequest[]): Promise<Operations> {
+    Object.assign(this.#counted, NO_OPERATIONS);
+    await Promise.all(requests.map((request) => this.send(request)));
+    return { ...this.#counted };
+  }
+
+  /** Counts the operations of an object's alarm, which is billed as a call. */
+  async operationsOfAlarm(name: string): Promise<Operations> {
+    Object.assign(this.#counted, NO_OPERATIONS, { objectCalls: 1 });
+    if (!(await runDurableObjectAlarm(limiterNamed(name)))) throw new Error("No alarm was set.");
+    return { ...this.#counted };
+  }
+
+  #countRows(target: any, name: string): void {
+    const method = target[name].bind(target);
+    target[name] = (...args: unknown[]) => {
+      this.#counted.objectRowsWritten += 1;
+      return method(...args);
+    };
+  }
+}

@@ -1,0 +1,65 @@
+import { env } from "cloudflare:workers";
+import { expect, test } from "vitest";
+import {
+  listReads,
+  type Operations,
+  OPERATION_NAMES,
+  OPERATIONS,
+  sumOperations,
+} from "../../../src/operator/capacity/operations.ts";
+import { createEnterpriseKey } from "../../support/api-key-fixture.ts";
+import { placeManyOrders } from "../../support/order-fixture.ts";
+import { CountedService } from "./counted-service.ts";
+
+/** A store whose segments hold few orders, and an isolate that knows the key but no list. */
+async function coldService(segments: number, ordersPerSegment: number) {
+  await placeManyOrders(segments * ordersPerSegment);
+  const insert = env.DB.prepare(
+    "INSERT INTO order_segments (first_id, version, count) VALUES (?, ?, 0)",
+  );
+  const firstIds = Array.from(
+    { length: segments - 1 },
+    (_, index) => (index + 1) * ordersPerSegment + 1,
+  );
+  await env.DB.batch([
+    ...firstIds.map((firstId) => insert.bind(firstId, `first ${firstId}`)),
+    env.DB.prepare("UPDATE order_segments SET count = ?").bind(ordersPerSegment),
+  ]);
+  const { key, id } = await createEnterpriseKey(1_000, 1_000);
+  const service = new CountedService({ key });
+  await service.send({ method: "DELETE", path: "/none" });
+  await service.watchObject(`key:${id}`);
+  return service;
+}
+
+/** Queries are exact; of the rows the table gives an upper bound. */
+function expectList(counted: Operations, reads: Parameters<typeof listReads>[0]): void {
+  const table = sumOperations([
+    [OPERATIONS.unchangedList, 1],
+    [listReads(reads), 1],
+  ]);
+  for (const name of OPERATION_NAMES) {
+    if (name !== "rowsRead") expect(counted[name], name).toBe(table[name]);
+  }
+  expect(counted.rowsRead).toBeLessThanOrEqual(table.rowsRead);
+  expect(counted.rowsRead).toBeGreaterThanOrEqual(0.85 * table.rowsRead);
+}
+
+test.for([
+  [2, 200],
+  [16, 200],
+  [40, 200],
+] as const)("lists of %d segments of %d orders", async ([segments, ordersPerSegment]) => {
+  const service = await coldService(segments, ordersPerSegment);
+  const all = { manifestShare: 1, segments, segmentsRead: segments, ordersPerSegment };
+  expectList(await service.operationsOf({}), all);
+
+  await env.DB.exec("UPDATE orders SET quantity = 77 WHERE id = 7");
+  expectList(await service.operationsOf({}), { ...all, segmentsRead: 1 });
+
+  service.forget();
+  await service.send({ method: "DELETE", path: "/none" });
+  // The first query reads few missing segments without the cache, and of many only the first.
+  const segmentsRead = segments <= 16 ? segments : 1;
+  expectList(await service.operationsOf({}), { ...all, segmentsRead });
+});

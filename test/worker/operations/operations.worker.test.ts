@@ -1,0 +1,114 @@
+import { env } from "cloudflare:workers";
+import { describe, expect, test } from "vitest";
+import {
+  type Operations,
+  OPERATIONS,
+  sumOperations,
+} from "../../../src/operator/capacity/operations.ts";
+import { createApiKey, createEnterpriseKey } from "../../support/api-key-fixture.ts";
+import { advanceClock, stopClock } from "../../support/clock.ts";
+import { placeManyOrders } from "../../support/order-fixture.ts";
+import { CountedService } from "./counted-service.ts";
+
+const MINUTE_MS = 60_000;
+const HOUR_MS = 60 * MINUTE_MS;
+const DAY_MS = 24 * HOUR_MS;
+const ORDERS = 20;
+
+const sum = (...parts: Partial<Operations>[]) =>
+  sumOperations(parts.map((part) => [{ ...OPERATIONS.repeatedRefusal, ...part }, 1]));
+
+/** An isolate that has sent a list to this key. */
+async function warmService({ perMinute = 1_000 } = {}) {
+  const { key, id } = await createEnterpriseKey(perMinute, 1_000);
+  await placeManyOrders(ORDERS);
+  const service = new CountedService({ key });
+  const { etag } = await service.send();
+  await service.watchObject(`key:${id}`);
+  await service.send();
+  return { service, etag, id };
+}
+
+const cancel = (path: string) => ({ method: "DELETE", path });
+
+describe("a list", () => {
+  test.for([false, true])("unchanged; with If-None-Match: %j", async (isConditional) => {
+    const { service, etag } = await warmService();
+    const headers = isConditional ? { "If-None-Match": etag } : {};
+    expect(await service.operationsOf({ headers })).toEqual(OPERATIONS.unchangedList);
+  });
+
+  test("32 at once on one key", async () => {
+    const { service } = await warmService();
+    const lists = Array.from({ length: 32 }, () => ({}));
+    const operations = await service.operationsOf(...lists);
+    const most = sumOperations([[OPERATIONS.groupedList, lists.length]]);
+    for (const name of Object.keys(most) as (keyof Operations)[]) {
+      expect(operations[name], name).toBeLessThanOrEqual(most[name]);
+    }
+  });
+});
+
+test("a cancellation", async () => {
+  const { service } = await warmService();
+  expect(await service.operationsOf(cancel("/7"))).toEqual(OPERATIONS.cancellation);
+});
+
+test.for(["/7", "/999"])("a cancellation in vain: %s", async (path) => {
+  const { service } = await warmService();
+  await env.DB.exec("UPDATE orders SET status = 'shipped' WHERE id = 7");
+  expect(await service.operationsOf(cancel(path))).toEqual(OPERATIONS.vainCancellation);
+});
+
+test.for([
+  "INSERT INTO orders (id) VALUES (0)",
+  "UPDATE orders SET status = 'shipped' WHERE id = 7",
+])("an order that changes: %s", async (sql) => {
+  await placeManyOrders(ORDERS);
+  const { meta } = await env.DB.prepare(sql).run();
+  expect(OPERATIONS.orderChange.rowsWritten).toBe(meta.rows_written);
+  expect(OPERATIONS.orderChange.rowsRead).toBeGreaterThanOrEqual(meta.rows_read);
+});
+
+test("a key that the isolate does not know", async () => {
+  const { service } = await warmService();
+  service.forget();
+  const { vainCancellation, keyLookUp } = OPERATIONS;
+  expect(await service.operationsOf(cancel("/none"))).toEqual(
+    sum(vainCancellation, keyLookUp, { queries: -1, rowsRead: -vainCancellation.rowsRead }),
+  );
+});
+
+test("a refusal by the object, and one that the isolate repeats", async () => {
+  const { service } = await warmService({ perMinute: 2 });
+  expect(await service.operationsOf({})).toEqual(OPERATIONS.refusal);
+  expect(await service.operationsOf({})).toEqual(OPERATIONS.repeatedRefusal);
+});
+
+test("a request without a key", async () => {
+  const service = new CountedService();
+  await service.send();
+  expect(await service.operationsOf({})).toEqual(OPERATIONS.unauthorized);
+});
+
+test("an object that reports usage and ends", async () => {
+  const startMs = stopClock();
+  advanceClock(Math.ceil(startMs / DAY_MS) * DAY_MS + 12 * HOUR_MS - startMs);
+  const { key, id } = await createApiKey();
+  const service = new CountedService({ key });
+  await service.send();
+  const name = `key:${id}`;
+  await service.watchObject(name);
+
+  advanceClock(HOUR_MS);
+  const report = await service.operationsOfAlarm(name);
+  // The next request sets the alarm of the next report, earlier than the object's end.
+  expect(sum(report, { objectRowsWritten: 1 })).toEqual(OPERATIONS.usageReport);
+  advanceClock(MINUTE_MS);
+  expect(await service.operationsOf(cancel("/none"))).toMatchObject({ objectRowsWritten: 2 });
+
+  advanceClock(HOUR_MS);
+  await service.operationsOfAlarm(name);
+  advanceClock(DAY_MS);
+  expect(await service.operationsOfAlarm(name)).toEqual(OPERATIONS.objectEnd);
+});

@@ -1,0 +1,74 @@
+import { runInDurableObject } from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import { drizzle } from "drizzle-orm/d1";
+import { expect, test } from "vitest";
+import { createApiKey } from "../../../src/operator/key-store/administration.ts";
+import { creationQueries } from "../../../src/operator/key-store/key-changes.ts";
+import { MEASURED } from "../../../src/operator/capacity/assumptions.ts";
+import { createEnterpriseKey } from "../../support/api-key-fixture.ts";
+import { limiterNamed } from "../../support/limiter.ts";
+import { CountedService } from "./counted-service.ts";
+
+const ORDERS = 5_000;
+const KEYS = 500;
+const REPORTS = 2_000;
+
+/** Rows numbered `n` from 0 on. */
+const numbers = (count: number) =>
+  `WITH RECURSIVE numbers(n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM numbers WHERE n < ${count - 1})`;
+
+const placeOrders = () =>
+  env.DB.prepare(
+    `${numbers(ORDERS)} INSERT INTO orders (id, pet_id, quantity, ship_date, complete)
+     SELECT 100000000 + n, n % 5000, n % 9,
+       strftime('%Y-%m-%dT%H:%M:%fZ', 1764000000 + n * 12.345, 'unixepoch'), n % 3 = 0 FROM numbers`,
+  ).run();
+
+const reportUsage = () =>
+  env.DB.prepare(
+    `${numbers(REPORTS)} INSERT INTO key_usage SELECT 'key_' || lower(hex(randomblob(8))),
+       '2026-11-22', n, n % 100, n % 10, 0, n % 60, n % 1000, 60, 1000, 1764000000000 + n FROM numbers`,
+  ).run();
+
+async function createKeys(): Promise<void> {
+  const orm = drizzle(env.DB);
+  const settings = { plan: "free", name: "Customer 123", limits: null, expiresAt: null } as const;
+  const statements = Array.from({ length: KEYS }, () =>
+    creationQueries(orm, createApiKey(settings, new Date()).record, "operator"),
+  ).flat();
+  await env.DB.batch(
+    statements.map((query) => {
+      const { sql, params } = query.toSQL();
+      return env.DB.prepare(sql).bind(...params);
+    }),
+  );
+}
+
+async function databaseBytes(): Promise<number> {
+  return (await env.DB.prepare("SELECT 1").run()).meta.size_after;
+}
+
+test.for([
+  ["orderBytes", ORDERS, placeOrders],
+  ["keyBytes", KEYS, createKeys],
+  ["usageReportBytes", REPORTS, reportUsage],
+] as const)("%s in D1", async ([name, count, fill]) => {
+  const before = await databaseBytes();
+  await fill();
+  const measured = ((await databaseBytes()) - before) / count;
+  expect(measured / MEASURED[name]).toBeGreaterThan(0.85);
+  expect(measured / MEASURED[name]).toBeLessThan(1.15);
+});
+
+test("the size of an order in a list, and of the object of a key", async () => {
+  const { key, id } = await createEnterpriseKey(10, 10);
+  const service = new CountedService({ key });
+  await placeOrders();
+  const { bytes } = await service.send();
+  expect(bytes / ORDERS).toBeCloseTo(MEASURED.listedOrderBytes, 0);
+  const stored = await runInDurableObject(
+    limiterNamed(`key:${id}`),
+    (_, { storage }) => storage.sql.databaseSize,
+  );
+  expect(stored).toBe(MEASURED.objectBytes);
+});

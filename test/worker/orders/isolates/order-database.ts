@@ -1,0 +1,61 @@
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
+
+const MIGRATIONS = join(import.meta.dirname, "..", "..", "..", "..", "migrations");
+
+/** The numbers of the migrations and those of the tests: few orders make many segments. */
+const SMALL_NUMBERS = [
+  ["12288", "4"],
+  ["OFFSET 6144", "OFFSET 2"],
+  ["8192", "3"],
+] as const;
+
+/** A new segment is split when it has more orders than this. */
+export const MAX_SEGMENT_ORDERS = 4;
+
+/** The service's own tables and triggers in memory, with small segments. */
+export function openOrderDatabase(edit: (sql: string) => string = (sql) => sql): DatabaseSync {
+  const database = new DatabaseSync(":memory:");
+  for (const name of readdirSync(MIGRATIONS).toSorted()) {
+    if (!name.endsWith(".sql")) continue;
+    const sql = SMALL_NUMBERS.reduce(
+      (text, [large, small]) => text.replaceAll(large, small),
+      readFileSync(join(MIGRATIONS, name), "utf8"),
+    );
+    database.exec(edit(sql));
+  }
+  return database;
+}
+
+/** The list as the API answers it, written by JavaScript. */
+export function listOf(database: DatabaseSync): string {
+  const rows = database
+    .prepare(
+      "SELECT CAST(id AS TEXT) AS id, CAST(quantity AS TEXT) AS quantity FROM orders ORDER BY orders.id",
+    )
+    .all() as { id: string; quantity: string | null }[];
+  const objects = rows.map(({ id, quantity }) =>
+    quantity === null ? `{"id":${id}}` : `{"id":${id},"quantity":${quantity}}`,
+  );
+  return `[${objects.join(",")}]`;
+}
+
+export function versionOf(database: DatabaseSync): string {
+  return String(database.prepare("SELECT version FROM order_list").get()?.["version"]);
+}
+
+/** Places or changes orders as an import of many does: the triggers stand aside until the end. */
+export function bulkChange(database: DatabaseSync, statements: readonly string[]): void {
+  database.exec("INSERT INTO order_bulk_change (id, changed) VALUES (1, 0)");
+  for (const statement of statements) database.exec(statement);
+  database.exec(`
+    DELETE FROM order_segments;
+    INSERT INTO order_segments (first_id, version, count)
+    SELECT iif(segment = 0, -9223372036854775808, min(id)), lower(hex(randomblob(16))), count(*)
+    FROM (SELECT id, (row_number() OVER (ORDER BY id) - 1) / 3 AS segment FROM orders) GROUP BY segment;
+    INSERT OR IGNORE INTO order_segments (first_id, version, count)
+    VALUES (-9223372036854775808, lower(hex(randomblob(16))), 0);
+    UPDATE order_list SET version = lower(hex(randomblob(16)));
+    DELETE FROM order_bulk_change`);
+}

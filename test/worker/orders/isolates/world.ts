@@ -1,0 +1,358 @@
+import type { DatabaseSync, SQLInputValue } from "node:sqlite";
+import type { Scheduler } from "fast-check";
+import { vi } from "vitest";
+import { assembleExpansion } from "../../../../src/operator/build/expansion.ts";
+import {
+  DatabaseQueries,
+  DatabaseUnavailableError,
+} from "../../../../src/worker/db/availability.ts";
+import { ApiError } from "../../../../src/worker/errors.ts";
+import { type Expansion, OrderExpander } from "../../../../src/worker/orders/order-expander.ts";
+import { type ListEvent, OrderLists } from "../../../../src/worker/orders/order-lists.ts";
+import type { CacheStore } from "../../../../src/worker/orders/segment-cache.ts";
+import { SegmentMemory } from "../../../../src/worker/orders/segment-memory.ts";
+import { bulkChange, listOf, versionOf } from "./order-database.ts";
+
+export type QueryFault = "pass" | "fail" | "lose the answer" | "hang" | "our fault";
+export type CacheFault = "pass" | "fail" | "lose" | "hang";
+
+const TIMEOUT_MS = 1_000;
+/** Longer than anything may take. */
+const PATIENCE_MS = 200_000;
+
+/** Node has it, though its types do not. */
+const { WebAssembly } = globalThis as unknown as {
+  WebAssembly: {
+    instantiate(bytes: Uint8Array): Promise<{ instance: { exports: Expansion } }>;
+  };
+};
+const { instance } = await WebAssembly.instantiate(await assembleExpansion());
+export const expander = new OrderExpander(instance.exports);
+
+/** What one request does. */
+export interface Reader {
+  readonly isolate: number;
+  readonly isHead: boolean;
+  /** The how-manieth of the tags seen so far it sends; `null` for none. */
+  readonly tag: number | null;
+  /** Leaves after so many pieces; `null` if it stays. */
+  readonly leavesAfter: number | null;
+}
+
+/** A step of the world at one instant. */
+export type Change =
+  | { readonly do: "place" | "cancel" | "ship" | "touch" | "remove"; readonly id: number }
+  | { readonly do: "import"; readonly ids: readonly number[] }
+  | { readonly do: "bulk"; readonly ids: readonly number[] }
+  | { readonly do: "lose the cache" }
+  | { readonly do: "wait"; readonly ms: number };
+
+/** The state of the store at one moment. */
+interface Moment {
+  readonly list: string;
+  readonly version: string;
+}
+
+export interface WorldOptions {
+  readonly scheduler: Scheduler;
+  readonly database: DatabaseSync;
+  readonly isolates: number;
+  /** Snapshot queries that an isolate runs at once. */
+  readonly concurrency: number;
+  readonly queryFaults: readonly QueryFault[];
+  readonly cacheFaults: readonly CacheFault[];
+  /** Whether there is a cache at all. */
+  readonly hasCache: boolean;
+  readonly memoryBytes: number;
+}
+
+/** Isolates, their clients, a cache and a real SQLite, of which every step waits for the scheduler. */
+export class World {
+  readonly moments: Moment[] = [];
+  /** What was wrong. */
+  readonly faults: string[] = [];
+  readonly answers = { whole: 0, known: 0, broken: 0, failed: 0, left: 0 };
+  readonly #options: WorldOptions;
+  readonly #lists: OrderLists[];
+  readonly #cache = new Map<string, Uint8Array<ArrayBuffer>>();
+  readonly #queryFaults: QueryFault[];
+  readonly #cacheFaults: CacheFault[];
+  readonly #bodies = new Map<string, string>();
+  readonly #tags: string[] = [];
+  #faulty = 0;
+  #waited = 0;
+
+  constructor(options: WorldOptions) {
+    this.#options = options;
+    this.#queryFaults = [...options.queryFaults];
+    this.#cacheFaults = [...options.cacheFaults];
+    this.#lists = Array.from(
+      { length: options.isolates },
+      () =>
+        new OrderLists(new DatabaseQueries(TIMEOUT_MS), expander, {
+          openCache: () => this.#openCache(),
+          memory: new SegmentMemory(options.memoryBytes, options.memoryBytes / 4),
+          sizes: {
+            concurrency: options.concurrency,
+            missingWithManifest: 2,
+            groupSegments: 2,
+            sliceBytes: 20,
+            stallMs: 60_000,
+            cacheCalls: 20,
+          },
+        }),
+    );
+    this.#remember();
+  }
+
+  /** Runs everything to its end, moving the clock whenever nothing else is left to do. */
+  async run(work: readonly Promise<void>[]): Promise<void> {
+    let isDone = false;
+    const all = Promise.all(work).then(() => (isDone = true));
+    let waitedMs = 0;
+    for (;;) {
+      await new Promise((resolve) => setImmediate(resolve));
+      if (isDone) break;
+      if (this.#options.scheduler.count() > 0) {
+        await this.#options.scheduler.waitNext(1);
+      } else if (waitedMs > PATIENCE_MS) {
+        this.faults.push("somebody waits for ever");
+        return;
+      } else {
+        waitedMs += 250;
+        vi.advanceTimersByTime(250);
+      }
+    }
+    await all;
+  }
+
+  async change(change: Change): Promise<void> {
+    await this.#step(`change: ${JSON.stringify(change)}`);
+    const { database } = this.#options;
+    switch (change.do) {
+      case "place":
+        database.exec(place(change.id));
+        break;
+      case "cancel":
+        database.exec(
+          `UPDATE orders SET status = 'cancelled', cancelled_at = 1 WHERE id = ${change.id} AND status = 'pending'`,
+        );
+        break;
+      case "ship":
+        database.exec(`UPDATE orders SET status = 'shipped' WHERE id = ${change.id}`);
+        break;
+      case "touch":
+        database.exec(
+          `UPDATE orders SET quantity = ifnull(quantity, 0) + 1 WHERE id = ${change.id}`,
+        );
+        break;
+      case "remove":
+        database.exec(`DELETE FROM orders WHERE id = ${change.id} AND status = 'pending'`);
+        break;
+      case "import":
+        // One statement, as the triggers see it.
+        database.exec(
+          `INSERT INTO orders (id) SELECT value FROM json_each('[${change.ids.join()}]') WHERE value NOT IN (SELECT id FROM orders) GROUP BY value`,
+        );
+        break;
+      case "bulk":
+        bulkChange(database, [
+          `UPDATE orders SET quantity = 7 WHERE id IN (${change.ids.join()})`,
+          ...change.ids.map(place),
+        ]);
+        break;
+      case "lose the cache":
+        this.#cache.clear();
+        break;
+      case "wait":
+        this.#waited += 1;
+        vi.advanceTimersByTime(change.ms);
+        break;
+    }
+    this.#remember();
+  }
+
+  async read(reader: Reader): Promise<void> {
+    await this.#step("a reader comes");
+    const lists = this.#lists[reader.isolate % this.#lists.length]!;
+    const tag =
+      reader.tag === null ? null : this.#tags[reader.tag % Math.max(1, this.#tags.length)];
+    const events: ListEvent[] = [];
+    const errors: unknown[] = [];
+    const begun = this.moments.length - 1;
+    const faultsBefore = this.#faulty + this.#waited;
+    const request = {
+      database: this.#database(),
+      knownVersions: tag == null ? [] : [tag],
+      isHead: reader.isHead,
+      log: (event: ListEvent, error?: unknown) => {
+        events.push(event);
+        errors.push(error);
+      },
+      waitUntil: (promise: Promise<unknown>) => void promise.catch(() => undefined),
+    };
+    try {
+      const snapshot = await lists.read(request);
+      await this.#step("the limiter admits");
+      const { version, isKnown, body } = lists.answer(snapshot, request);
+      if (isKnown !== (version === tag)) this.faults.push("a 304 to one who lacks the version");
+      if (isKnown || reader.isHead) {
+        this.answers.known += 1;
+        return this.#expectMoment(begun, version, null);
+      }
+      await this.#readBody(reader, { version, body, begun, events, errors, faultsBefore });
+    } catch (error) {
+      this.answers.failed += 1;
+      const isHonest = error instanceof DatabaseUnavailableError || error instanceof ApiError;
+      if (!isHonest && !String(error).includes("SQLITE_ERROR"))
+        this.faults.push(`threw ${String(error)}`);
+      if (this.#faulty + this.#waited === faultsBefore && !this.#isPaused(error))
+        this.faults.push(`failed for nothing: ${String(error)}`);
+    }
+  }
+
+  async #readBody(
+    reader: Reader,
+    answer: {
+      version: string;
+      body: unknown;
+      begun: number;
+      events: ListEvent[];
+      errors: unknown[];
+      faultsBefore: number;
+    },
+  ): Promise<void> {
+    const { version, body, begun, events, errors, faultsBefore } = answer;
+    let text = "";
+    let isWhole = true;
+    if (body instanceof ReadableStream) {
+      const stream = body.getReader() as ReadableStreamDefaultReader<Uint8Array>;
+      try {
+        for (let pieces = 0; ; pieces += 1) {
+          if (pieces === reader.leavesAfter) {
+            this.answers.left += 1;
+            return void stream.cancel();
+          }
+          const { done, value } = await stream.read();
+          if (done) break;
+          text += new TextDecoder().decode(value);
+          await this.#step("a piece arrives");
+        }
+      } catch {
+        isWhole = false;
+      }
+    } else {
+      text = typeof body === "string" ? body : new TextDecoder().decode(body as Uint8Array);
+    }
+    if (isWhole) {
+      this.answers.whole += 1;
+      this.#expectMoment(begun, version, text);
+      this.#tags.push(version);
+      return;
+    }
+    this.answers.broken += 1;
+    if (parses(text)) this.faults.push(`a list that broke off parses: ${text}`);
+    if (events.length !== 1)
+      this.faults.push(`a list that broke off was logged ${events.length} times`);
+    const isDisturbed =
+      this.#faulty + this.#waited > faultsBefore ||
+      this.moments.length - 1 > begun ||
+      this.#isPaused(errors[0]);
+    if (!isDisturbed) this.faults.push(`a list broke off for nothing: ${events.join()}`);
+  }
+
+  /** The answer must be the store at one moment since the request came. */
+  #expectMoment(begun: number, version: string, text: string | null): void {
+    const moments = this.moments.slice(begun);
+    const isTrue = moments.some(
+      (moment) => moment.version === version && (text === null || moment.list === text),
+    );
+    if (!isTrue) this.faults.push(`no moment since ${begun} had ${version}: ${text}`);
+    if (text === null) return;
+    const body = this.#bodies.get(version) ?? text;
+    if (body !== text) this.faults.push(`${version} names two bodies: ${body} and ${text}`);
+    this.#bodies.set(version, body);
+  }
+
+  /** Whether the database was not asked, because a query has timed out before. */
+  #isPaused(error: unknown): boolean {
+    const isPaused = error instanceof Error && String(error.cause).includes("has just timed out");
+    return isPaused && this.#faulty + this.#waited > 0;
+  }
+
+  #remember(): void {
+    const { database } = this.#options;
+    this.moments.push({ list: listOf(database), version: versionOf(database) });
+  }
+
+  #step(label: string): Promise<void> {
+    return this.#options.scheduler.schedule(Promise.resolve(), label);
+  }
+
+  #database(): D1Database {
+    const source = {
+      prepare: (sql: string) => ({
+        bind: (...values: SQLInputValue[]) => ({ all: () => this.#query(sql, values) }),
+      }),
+      withSession: () => source,
+    };
+    return source as unknown as D1Database;
+  }
+
+  async #query(sql: string, values: SQLInputValue[]): Promise<{ results: unknown[] }> {
+    const fault = this.#queryFaults.shift() ?? "pass";
+    if (fault !== "pass") this.#faulty += 1;
+    await this.#step("a query begins");
+    if (fault === "fail") throw new Error("D1_ERROR: Network connection lost.");
+    if (fault === "our fault") throw new Error("D1_ERROR: no such column: SQLITE_ERROR");
+    if (fault === "hang") return new Promise(() => undefined);
+    const results = this.#options.database.prepare(sql).all(...values);
+    await this.#step("a query ends");
+    if (fault === "lose the answer") throw new Error("D1_ERROR: Network connection lost.");
+    return { results };
+  }
+
+  async #openCache(): Promise<CacheStore> {
+    if (!this.#options.hasCache) throw new TypeError("Cache API is not available.");
+    await this.#step("the cache is opened");
+    if (this.#cacheFaults[0] === "hang") return new Promise(() => undefined);
+    return {
+      has: async (name) => {
+        await this.#step("the cache is asked whether");
+        const fault = this.#cacheFaults.shift() ?? "pass";
+        if (fault === "hang") return new Promise(() => undefined);
+        if (fault === "fail") throw new Error("Internal error");
+        return fault !== "lose" && this.#cache.has(name);
+      },
+      match: async (version) => {
+        await this.#step("the cache is asked");
+        const found = this.#cache.get(version);
+        const fault = this.#cacheFaults.shift() ?? "pass";
+        if (fault === "hang") return new Promise(() => undefined);
+        if (fault === "fail") throw new Error("Internal error");
+        return fault === "lose" ? undefined : found?.slice();
+      },
+      put: async (name, text) => {
+        await this.#step("the cache is given");
+        const fault = this.#cacheFaults.shift() ?? "pass";
+        if (fault === "hang") return new Promise(() => undefined);
+        if (fault === "fail") throw new Error("Internal error");
+        if (fault === "pass")
+          this.#cache.set(name, Uint8Array.from(new TextEncoder().encode(text)));
+      },
+    };
+  }
+}
+
+function place(id: number): string {
+  return `INSERT INTO orders (id) SELECT ${id} WHERE ${id} NOT IN (SELECT id FROM orders);`;
+}
+
+function parses(text: string): boolean {
+  try {
+    JSON.parse(text);
+    return true;
+  } catch {
+    return false;
+  }
+}

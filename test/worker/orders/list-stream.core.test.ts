@@ -1,0 +1,101 @@
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { listStream, StalledReaderError } from "../../../src/worker/orders/list-stream.ts";
+
+const STALL_MS = 60_000;
+
+let produced: number;
+let ends: unknown[];
+let progress: number;
+
+beforeEach(() => {
+  vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+  produced = 0;
+  progress = 0;
+  ends = [];
+});
+afterEach(() => void vi.useRealTimers());
+
+async function* pieces(count: number, error?: Error): AsyncGenerator<Uint8Array, void> {
+  for (let piece = 1; piece <= count; piece += 1) {
+    produced = piece;
+    yield Uint8Array.of(piece);
+  }
+  if (error !== undefined) throw error;
+}
+
+function read(source: AsyncGenerator<Uint8Array, void>): ReadableStreamDefaultReader<Uint8Array> {
+  const onEnd = (...error: unknown[]) => void ends.push(error);
+  const onProgress = () => void (progress += 1);
+  return listStream(source, { stallMs: STALL_MS, onProgress, onEnd }).getReader();
+}
+
+test("produces a piece only when somebody reads", async () => {
+  const reader = read(pieces(3));
+  await vi.advanceTimersByTimeAsync(STALL_MS - 1);
+  expect(produced).toBe(0);
+  expect((await reader.read()).value).toStrictEqual(Uint8Array.of(1));
+  await vi.advanceTimersByTimeAsync(STALL_MS - 1);
+  expect(produced).toBe(1);
+});
+
+test("ends once, when the last piece was taken", async () => {
+  const reader = read(pieces(2));
+  await reader.read();
+  await reader.read();
+  expect(ends).toStrictEqual([]);
+  expect((await reader.read()).done).toBe(true);
+  await vi.advanceTimersByTimeAsync(2 * STALL_MS);
+  expect(ends).toStrictEqual([[]]);
+  expect(progress).toBe(3);
+});
+
+test("breaks off with the error of its pieces", async () => {
+  const error = new Error("lost");
+  const reader = read(pieces(1, error));
+  await reader.read();
+  await expect(reader.read()).rejects.toBe(error);
+  await vi.advanceTimersByTimeAsync(2 * STALL_MS);
+  expect(ends).toStrictEqual([[error]]);
+});
+
+test("breaks off when nobody reads for a minute, not earlier", async () => {
+  const reader = read(pieces(5));
+  for (let piece = 1; piece <= 3; piece += 1) {
+    expect((await reader.read()).value).toStrictEqual(Uint8Array.of(piece));
+    await vi.advanceTimersByTimeAsync(STALL_MS - 1);
+  }
+  expect(ends).toStrictEqual([]);
+  await vi.advanceTimersByTimeAsync(1);
+  expect(ends).toStrictEqual([[expect.any(StalledReaderError)]]);
+  await expect(reader.read()).rejects.toBeInstanceOf(StalledReaderError);
+  expect(produced).toBe(3);
+});
+
+test("ends without an error when the reader leaves", async () => {
+  const reader = read(pieces(5));
+  await reader.read();
+  await reader.cancel();
+  await vi.advanceTimersByTimeAsync(2 * STALL_MS);
+  expect(ends).toStrictEqual([[]]);
+  expect(produced).toBe(1);
+});
+
+test.each(["piece", "end", "error"] as const)(
+  "ends once and without an error when the reader leaves before the next %s",
+  async (what) => {
+    const coming = Promise.withResolvers<void>();
+    async function* slow(): AsyncGenerator<Uint8Array, void> {
+      await coming.promise;
+      if (what === "error") throw new Error("lost");
+      if (what === "piece") yield Uint8Array.of(1);
+    }
+    const reader = read(slow());
+    const reading = reader.read();
+    await vi.advanceTimersByTimeAsync(1);
+    const leaving = reader.cancel();
+    coming.resolve();
+    await Promise.all([reading, leaving]);
+    await vi.advanceTimersByTimeAsync(2 * STALL_MS);
+    expect(ends).toStrictEqual([[]]);
+  },
+);

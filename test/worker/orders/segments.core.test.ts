@@ -1,0 +1,198 @@
+import fc from "fast-check";
+import { afterAll, expect, test } from "vitest";
+import { INT64_MAX, INT64_MIN } from "../../../src/worker/orders/int64.ts";
+import {
+  bulkChange,
+  MAX_SEGMENT_ORDERS,
+  openOrderDatabase,
+  versionOf,
+} from "./isolates/order-database.ts";
+
+const database = openOrderDatabase();
+afterAll(() => database.close());
+
+interface SegmentRow {
+  readonly firstId: bigint;
+  readonly version: string;
+  readonly count: number;
+  /** What the segment's orders are, as text. */
+  readonly content: string;
+  readonly ids: readonly bigint[];
+}
+
+function segments(): SegmentRow[] {
+  const rows = database
+    .prepare(
+      "SELECT CAST(first_id AS TEXT) AS firstId, version, count FROM order_segments ORDER BY first_id",
+    )
+    .all() as { firstId: string; version: string; count: number }[];
+  const orders = (
+    database
+      .prepare(
+        "SELECT CAST(id AS TEXT) AS id, concat_ws('|', id, ifnull(quantity, 'none'), status) AS content FROM orders ORDER BY orders.id",
+      )
+      .all() as { id: string; content: string }[]
+  ).map(({ id, content }) => ({ id: BigInt(id), content }));
+  return rows.map(({ firstId, version, count }, index) => {
+    const next = rows[index + 1];
+    const inside = orders.filter(
+      ({ id }) => id >= BigInt(firstId) && (next === undefined || id < BigInt(next.firstId)),
+    );
+    return {
+      firstId: BigInt(firstId),
+      version,
+      count,
+      content: inside.map(({ content }) => content).join(),
+      ids: inside.map(({ id }) => id),
+    };
+  });
+}
+
+/** A statement, or several as a bulk change, and the ids that it is about. */
+interface Step {
+  readonly sql: readonly string[];
+  readonly ids: readonly bigint[];
+  readonly isBulk?: boolean;
+}
+
+const id = fc.oneof(
+  { weight: 8, arbitrary: fc.bigInt(1n, 24n) },
+  {
+    weight: 1,
+    arbitrary: fc.constantFrom(INT64_MIN, INT64_MIN + 1n, -1n, 0n, INT64_MAX - 1n, INT64_MAX),
+  },
+);
+const ids = fc.uniqueArray(id, { minLength: 1, maxLength: 9 });
+const quantity = fc.constantFrom("NULL", "1", "2");
+const LITERAL = (n: bigint) => (n === INT64_MIN ? "(-9223372036854775807 - 1)" : String(n));
+const list = (all: readonly bigint[]) => all.map(LITERAL).join();
+
+const step: fc.Arbitrary<Step> = fc.oneof(
+  fc.tuple(ids, quantity).map(([all, q]) => ({
+    sql: [
+      `INSERT INTO orders (id, quantity) VALUES ${all.map((n) => `(${LITERAL(n)}, ${q})`).join()} ON CONFLICT DO NOTHING`,
+    ],
+    ids: all,
+  })),
+  fc.tuple(ids, quantity).map(([all, q]) => ({
+    sql: [`UPDATE orders SET quantity = ${q} WHERE id IN (${list(all)})`],
+    ids: all,
+  })),
+  ids.map((all) => ({ sql: [`DELETE FROM orders WHERE id IN (${list(all)})`], ids: all })),
+  ids.map((all) => ({
+    sql: [
+      `UPDATE orders SET status = 'cancelled', cancelled_at = 1 WHERE id IN (${list(all)}) AND status = 'pending'`,
+    ],
+    ids: all,
+  })),
+  id.map((n) => ({
+    sql: [`UPDATE orders SET status = 'shipped' WHERE id = ${LITERAL(n)}`],
+    ids: [n],
+  })),
+  fc.tuple(id, id, fc.constantFrom("id", "rowid")).map(([from, to, name]) => ({
+    sql: [`UPDATE OR REPLACE orders SET ${name} = ${LITERAL(to)} WHERE id = ${LITERAL(from)}`],
+    ids: [from, to],
+  })),
+  fc.tuple(ids, quantity).map(([all, q]) => ({
+    sql: [
+      `INSERT OR REPLACE INTO orders (id, quantity) VALUES ${all.map((n) => `(${LITERAL(n)}, ${q})`).join()}`,
+    ],
+    ids: all,
+  })),
+  id.map((n) => ({
+    sql: [
+      `INSERT OR REPLACE INTO orders (id, status, cancelled_at) VALUES (${LITERAL(n)}, 'cancelled', 5)`,
+    ],
+    ids: [n],
+  })),
+  ids.map((all) => ({
+    sql: [`UPDATE orders SET quantity = quantity WHERE id IN (${list(all)})`],
+    ids: all,
+  })),
+  ids.map((all) => ({
+    sql: all.map(
+      (n) =>
+        `INSERT INTO orders (id) SELECT ${LITERAL(n)} WHERE ${LITERAL(n)} NOT IN (SELECT id FROM orders)`,
+    ),
+    ids: all,
+    isBulk: true,
+  })),
+);
+
+/** @returns whether the database took it: it refuses to turn a shipped order back. */
+function run({ sql, isBulk = false }: Step): boolean {
+  try {
+    if (isBulk) bulkChange(database, sql);
+    else for (const statement of sql) database.exec(statement);
+    return true;
+  } catch (error) {
+    expect(String(error)).toMatch(/shipped order|UNIQUE/);
+    return false;
+  }
+}
+
+test("a segment's version names its orders for ever, and changes only with them", () => {
+  fc.assert(
+    fc.property(fc.array(step, { minLength: 1, maxLength: 12 }), (steps) => {
+      database.exec("BEGIN");
+      try {
+        const named = new Map<string, string>();
+        for (const one of steps) {
+          const before = segments();
+          const listBefore = versionOf(database);
+          run(one);
+          const after = segments();
+
+          expect(after[0]?.firstId).toBe(INT64_MIN);
+          for (const { version, content, count, ids: inside } of after) {
+            expect(named.get(version) ?? content).toBe(content);
+            named.set(version, content);
+            expect(count).toBeGreaterThanOrEqual(inside.length);
+            expect(count).toBeLessThanOrEqual(MAX_SEGMENT_ORDERS);
+          }
+          const isSame =
+            before.map(({ content }) => content).join() ===
+            after.map(({ content }) => content).join();
+          const hasNewVersions =
+            before.map(({ version }) => version).join() !==
+            after.map(({ version }) => version).join();
+          if (!isSame) expect(versionOf(database)).not.toBe(listBefore);
+          expect(versionOf(database) !== listBefore).toBe(hasNewVersions);
+          if (one.isBulk) continue;
+          // What a statement is not about keeps its version.
+          for (const segment of after) {
+            const earlier = before.find(({ firstId }) => firstId === segment.firstId);
+            if (earlier === undefined || earlier.content !== segment.content) continue;
+            if (segment.ids.some((n) => one.ids.includes(n))) continue;
+            const isInside = one.ids.some((n) => ownerOf(before, n) === earlier.firstId);
+            if (!isInside) expect(segment.version).toBe(earlier.version);
+          }
+        }
+      } finally {
+        database.exec("ROLLBACK");
+      }
+    }),
+    { numRuns: 2_000 },
+  );
+}, 60_000);
+
+test("an update that changes nothing moves nothing", () => {
+  fc.assert(
+    fc.property(fc.array(step, { maxLength: 6 }), (steps) => {
+      database.exec("BEGIN");
+      try {
+        for (const one of steps) run(one);
+        const before = [versionOf(database), segments()];
+        database.exec("UPDATE orders SET id = id, quantity = quantity, status = status");
+        expect([versionOf(database), segments()]).toStrictEqual(before);
+      } finally {
+        database.exec("ROLLBACK");
+      }
+    }),
+    { numRuns: 200 },
+  );
+});
+
+function ownerOf(rows: readonly SegmentRow[], order: bigint): bigint | undefined {
+  return rows.findLast(({ firstId }) => firstId <= order)?.firstId;
+}

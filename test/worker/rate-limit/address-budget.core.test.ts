@@ -1,0 +1,60 @@
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { AddressBudget } from "../../../src/worker/rate-limit/address-budget.ts";
+import { CONTRACT_BANS, DAY_MS, MINUTE_MS, START_MS } from "../limits/simulated-limiter.ts";
+
+const ADDRESS = "192.0.2.1";
+
+beforeEach(() => {
+  vi.useFakeTimers({ toFake: ["Date"], now: START_MS });
+});
+
+afterEach(() => {
+  vi.useRealTimers();
+});
+
+function admitAll(budget: AddressBudget, count: number): boolean[] {
+  return Array.from({ length: count }, () => budget.admit(ADDRESS).admitted);
+}
+
+test("an address has the Free plan's two windows", () => {
+  const budget = new AddressBudget(CONTRACT_BANS);
+  for (let minute = 0; minute < 16; minute++) {
+    vi.setSystemTime(START_MS + minute * MINUTE_MS);
+    expect(admitAll(budget, 61)).toStrictEqual([...Array<boolean>(60).fill(true), false]);
+  }
+  vi.setSystemTime(START_MS + 16 * MINUTE_MS);
+  expect(admitAll(budget, 41)).toStrictEqual([...Array<boolean>(40).fill(true), false]);
+  expect(budget.peek(ADDRESS).retryAtMs).toBe(START_MS + DAY_MS);
+  vi.setSystemTime(START_MS + DAY_MS);
+  expect(budget.admit(ADDRESS)).toMatchObject({ admitted: true, day: { remaining: 999 } });
+});
+
+test("an address that does not stop is never banned", () => {
+  const budget = new AddressBudget(CONTRACT_BANS);
+  admitAll(budget, 60);
+  for (let second = 0; second < 60; second++) {
+    vi.setSystemTime(START_MS + second * 1_000);
+    expect(admitAll(budget, 20)).not.toContain(true);
+  }
+  expect(budget.peek(ADDRESS)).toMatchObject({ banned: false, retryAtMs: START_MS + MINUTE_MS });
+});
+
+test("a look counts nothing", () => {
+  const budget = new AddressBudget(CONTRACT_BANS);
+  for (let look = 0; look < 3; look++) expect(budget.peek(ADDRESS).minute.remaining).toBe(60);
+  budget.admit(ADDRESS);
+  for (let look = 0; look < 3; look++) expect(budget.peek(ADDRESS).minute.remaining).toBe(59);
+  expect(budget.peek("192.0.2.2").minute.remaining).toBe(60);
+});
+
+test("a flood of addresses pushes out those unused for longest, and no others", () => {
+  const budget = new AddressBudget(CONTRACT_BANS, 100);
+  budget.admit(ADDRESS);
+  budget.admit("192.0.2.2");
+  for (let n = 0; n < 10_000; n++) {
+    budget.admit(`2001:db8:0:${n.toString(16)}::/64`);
+    if (n % 50 === 0) budget.admit("192.0.2.2");
+  }
+  expect(budget.peek(ADDRESS).day.remaining).toBe(1_000);
+  expect(budget.peek("192.0.2.2").day.remaining).toBeLessThan(999);
+});

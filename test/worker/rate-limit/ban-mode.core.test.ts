@@ -1,0 +1,106 @@
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { type BanMode, banAt } from "../../../src/worker/limits/bans.ts";
+import { decide, type Decision, type LimiterRecord } from "../../../src/worker/limits/decision.ts";
+import { readRecord, toStored } from "../../../src/worker/rate-limit/stored-record.ts";
+import { anyBanPolicy, anyHistory, anyLimits, play } from "../limits/histories.ts";
+import {
+  CONTRACT_BANS,
+  keyPolicy,
+  SimulatedLimiter,
+  START_MS,
+} from "../limits/simulated-limiter.ts";
+
+/** A key with one request a day that is refused 10 times a second. */
+class Loop {
+  readonly #policy = keyPolicy(60, 1);
+  mode: BanMode;
+  record: LimiterRecord | null = null;
+  bans = 0;
+  strikes = 0;
+  nowMs = START_MS;
+
+  constructor(mode: BanMode) {
+    this.mode = mode;
+  }
+
+  run(seconds: number): Decision[] {
+    const policy = { ...CONTRACT_BANS, mode: this.mode };
+    // As an object does that was evicted meanwhile, except that it still knows the wait.
+    const stored = this.record && readRecord(structuredClone(toStored(this.record)));
+    if (stored !== null) this.record = { ...stored, wait: this.record?.wait ?? null };
+    return Array.from({ length: seconds * 10 }, () => {
+      const decided = decide(this.record, this.#policy, policy, this.nowMs);
+      this.record = decided.record;
+      this.bans += decided.bans;
+      this.strikes += decided.strikes;
+      this.nowMs += 100;
+      return decided.decision;
+    });
+  }
+}
+
+const areBanned = (answers: readonly Decision[]) => answers.some(({ banned }) => banned);
+
+describe("BAN_MODE", () => {
+  test("log and off answer as a key is answered that is never banned", () => {
+    fc.assert(
+      fc.property(anyLimits, anyBanPolicy, anyHistory, (limits, bans, history) => {
+        const answers = (mode: BanMode, isBannable: boolean) => {
+          const key = { ...keyPolicy(limits.perMinute, limits.perDay), bans: isBannable };
+          const given: Omit<Decision, "strikes">[] = [];
+          play(new SimulatedLimiter(key, { ...bans, mode }), history, {
+            requested: (_, __, { strikes: _strikes, ...answer }) => given.push(answer),
+          });
+          return given;
+        };
+        const neverBanned = answers("on", false);
+        expect(answers("log", true)).toEqual(neverBanned);
+        expect(answers("off", true)).toEqual(neverBanned);
+      }),
+    );
+  });
+
+  test("log counts each would-be ban once, as long as each ban would be", () => {
+    const loops = { on: new Loop("on"), log: new Loop("log") };
+    for (let minute = 0; minute < 120; minute += 1) {
+      loops.on.run(60);
+      expect(areBanned(loops.log.run(60))).toBe(false);
+      expect(loops.log).toMatchObject({ bans: loops.on.bans, strikes: loops.on.strikes });
+      expect(loops.log.record?.ban?.untilMs).toBe(loops.on.record?.ban?.untilMs);
+    }
+    expect(loops.log.bans).toBeGreaterThan(4);
+  });
+
+  test("log expects no reports of strikes during a would-be ban", () => {
+    const loop = new Loop("log");
+    const answers = loop.run(60);
+    expect(answers.map(({ strikes }) => strikes === null).indexOf(true, 1)).toBeGreaterThan(60);
+    expect(answers.at(-1)).toMatchObject({ banned: false, strikes: null });
+  });
+
+  test("off counts no strikes", () => {
+    const loop = new Loop("off");
+    const answers = loop.run(600);
+    expect(loop).toMatchObject({ bans: 0, strikes: 0 });
+    expect(answers.every(({ strikes }) => strikes === null)).toBe(true);
+  });
+
+  test("changed from log to on begins with a first ban and refuses nobody for an earlier one", () => {
+    const loop = new Loop("log");
+    loop.run(300);
+    expect(loop.record?.ban?.number).toBeGreaterThan(1);
+    loop.mode = "on";
+    expect(areBanned(loop.run(1))).toBe(false);
+    expect(areBanned(loop.run(60))).toBe(true);
+    expect(loop.record?.ban?.number).toBe(1);
+  });
+
+  test.for(["log", "off"] as const)("changed from on to %s lifts a ban", (mode) => {
+    const loop = new Loop("on");
+    expect(areBanned(loop.run(60))).toBe(true);
+    loop.mode = mode;
+    expect(areBanned(loop.run(60))).toBe(false);
+    expect(banAt(loop.record!.ban, { ...CONTRACT_BANS, mode: "off" }, loop.nowMs)).toBeNull();
+  });
+});

@@ -1,0 +1,404 @@
+import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import { drizzle } from "drizzle-orm/d1";
+import { beforeEach, describe, expect, test, vi } from "vitest";
+import { keyUsage } from "../../../src/worker/db/schema.ts";
+import type { QuotaPolicy } from "../../../src/worker/limits/decision.ts";
+import { events, type LogLine, readLog } from "../faults/log-lines.ts";
+import { advanceClock, stopClock } from "../../support/clock.ts";
+import { type DatabaseLine, databaseLine } from "../../support/database-double.ts";
+import { evictLimiter, limiterNamed, limiterStorage } from "../../support/limiter.ts";
+
+const NAME = "key:key_test";
+const HOUR_MS = 3_600_000;
+const DAY_MS = 24 * HOUR_MS;
+const POLICY: QuotaPolicy = {
+  limits: { perMinute: 3, perDay: 1_000 },
+  revision: 0,
+  resets: 0,
+  bans: true,
+};
+
+let log: () => LogLine[];
+let noonMs: number;
+let today: string;
+
+beforeEach(() => {
+  log = readLog();
+  const startMs = stopClock();
+  noonMs = Math.ceil(startMs / DAY_MS) * DAY_MS + 12 * HOUR_MS;
+  today = dayOf(noonMs);
+  advanceClock(noonMs - startMs);
+});
+
+const dayOf = (ms: number) => new Date(ms).toISOString().slice(0, 10);
+const limiter = () => limiterNamed(NAME);
+const admit = async (policy = POLICY) => (await limiter().admit(policy)).admitted;
+const reported = () => drizzle(env.DB).select().from(keyUsage).orderBy(keyUsage.day);
+const alarmMs = async () => (await limiterStorage(NAME)).alarmMs;
+
+/** Lets the alarm come at its time. */
+async function comeToAlarm(): Promise<void> {
+  advanceClock(Math.max(0, (await alarmMs())! - Date.now()));
+  expect(await runDurableObjectAlarm(limiter())).toBe(true);
+}
+
+/** Puts a line that can be cut between the object, until it is evicted, and the database. */
+async function tapDatabase(): Promise<DatabaseLine> {
+  const line = databaseLine(env.DB);
+  await runInDurableObject(limiter(), (object) => {
+    Object.assign(object, { env: { ...env, DB: line.database } });
+  });
+  return line;
+}
+
+/** Holds back what the object, until it is evicted, asks the database. */
+async function holdDatabase() {
+  const state = { isHeld: true, isAsked: false };
+  const statement = (query: string) => ({
+    bind: (...values: unknown[]) => ({
+      run: async () => {
+        state.isAsked = true;
+        while (state.isHeld) await scheduler.wait(1);
+        return env.DB.prepare(query)
+          .bind(...values)
+          .run();
+      },
+    }),
+  });
+  await runInDurableObject(limiter(), (object) => {
+    Object.assign(object, { env: { ...env, DB: { prepare: statement } } });
+  });
+  return state;
+}
+
+/** Changes what is on disk, and lets the object begin with it. */
+async function stored(change: (state: any) => unknown): Promise<void> {
+  await runInDurableObject(limiter(), (_, { storage }) => {
+    storage.kv.put("record", change(storage.kv.get("record")));
+  });
+  await evictLimiter(NAME);
+}
+
+describe("a report", () => {
+  test("holds what a key did in a day, under the id of the key", async () => {
+    for (let n = 0; n < 5; n++) await admit();
+    advanceClock(60_000);
+    await admit();
+    await comeToAlarm();
+    expect(await reported()).toStrictEqual([
+      {
+        keyId: "key_test",
+        day: today,
+        admitted: 4,
+        refused: 2,
+        strikes: 0,
+        bans: 0,
+        peakMinute: 3,
+        peakDay: 4,
+        perMinute: 3,
+        perDay: 1_000,
+        reportedAt: new Date(noonMs + HOUR_MS),
+      },
+    ]);
+  });
+
+  test("counts strikes and bans, also those that isolates tell of, and tells of the ban", async () => {
+    for (let n = 0; n < 4; n++) await admit();
+    advanceClock(11_000);
+    await limiter().admit(POLICY, [900, 800], 40);
+    for (let n = 0; n < 56; n++) await admit();
+    expect(log()).toStrictEqual([]);
+    expect((await limiter().admit(POLICY)).banned).toBe(true);
+    expect(log()).toMatchObject([
+      {
+        event: "banned",
+        keyId: "key_test",
+        number: 1,
+        until: new Date(noonMs + 71_000).toISOString(),
+      },
+    ]);
+    for (let n = 0; n < 10; n++) await admit();
+    await comeToAlarm();
+    const refused = 1 + 41 + 57 + 10;
+    expect(await reported()).toMatchObject([{ admitted: 3, refused, strikes: 60, bans: 1 }]);
+    expect(log()).toHaveLength(1);
+  });
+
+  test("counts the strikes of an earlier Worker as refused, which sends no number", async () => {
+    for (let n = 0; n < 4; n++) await admit();
+    advanceClock(11_000);
+    await limiter().admit(POLICY, [900, 800, 700]);
+    await comeToAlarm();
+    expect(await reported()).toMatchObject([{ refused: 5, strikes: 4 }]);
+  });
+
+  test("has a row for each day in UTC", async () => {
+    advanceClock(12 * HOUR_MS - 1);
+    await admit();
+    advanceClock(1);
+    for (let n = 0; n < 2; n++) await admit();
+    await comeToAlarm();
+    expect(await reported()).toMatchObject([
+      { day: today, admitted: 1, peakMinute: 1, peakDay: 1 },
+      { day: dayOf(noonMs + DAY_MS), admitted: 2, peakMinute: 3, peakDay: 3 },
+    ]);
+  });
+
+  test("is made at most once an hour, and within an hour of an admission", async () => {
+    const line = await tapDatabase();
+    const policy = { ...POLICY, limits: { perMinute: 100, perDay: 1_000 } };
+    const reportsMs: number[] = [];
+    for (let minute = 0; minute < 6 * 60; minute += 7) {
+      await admit(policy);
+      const due = await alarmMs();
+      expect(due).toBeLessThanOrEqual(Date.now() + HOUR_MS);
+      advanceClock(7 * 60_000);
+      if (due! > Date.now()) continue;
+      const { length } = line.statements;
+      await runDurableObjectAlarm(limiter());
+      expect(line.statements).toHaveLength(length + 1);
+      reportsMs.push(Date.now());
+    }
+    expect(reportsMs.length).toBeGreaterThan(4);
+    const gapsMs = reportsMs.slice(1).map((reportMs, index) => reportMs - reportsMs[index]!);
+    expect(Math.min(...gapsMs)).toBeGreaterThanOrEqual(HOUR_MS);
+  });
+
+  test("that comes twice, early or late changes nothing", async () => {
+    await admit();
+    await comeToAlarm();
+    const before = await reported();
+    await runInDurableObject(limiter(), (object) => object.alarm());
+    advanceClock(2 * HOUR_MS);
+    await evictLimiter(NAME);
+    await runDurableObjectAlarm(limiter());
+    expect(await reported()).toStrictEqual(before);
+    await admit();
+    await comeToAlarm();
+    expect(await reported()).toMatchObject([{ admitted: 2 }]);
+  });
+
+  test("of an object that lost its memory lowers nothing", async () => {
+    for (let n = 0; n < 9; n++) await admit();
+    await comeToAlarm();
+    await runInDurableObject(limiter(), (_, { storage }) => storage.deleteAll());
+    await evictLimiter(NAME);
+    await admit({ ...POLICY, limits: { perMinute: 5, perDay: 1_000 } });
+    await comeToAlarm();
+    expect(await reported()).toMatchObject([
+      { admitted: 3, refused: 6, peakMinute: 3, perMinute: 5 },
+    ]);
+  });
+
+  test("that an eviction precedes has the admissions, but may lack refusals", async () => {
+    for (let n = 0; n < 5; n++) await admit();
+    await evictLimiter(NAME);
+    await comeToAlarm();
+    expect(await reported()).toMatchObject([{ admitted: 3, refused: 0 }]);
+  });
+
+  test("is on disk before it is made, so that later ones are no smaller", async () => {
+    for (let n = 0; n < 5; n++) await admit();
+    await comeToAlarm();
+    await evictLimiter(NAME);
+    for (let n = 0; n < 5; n++) await admit();
+    await comeToAlarm();
+    expect(await reported()).toMatchObject([{ admitted: 6, refused: 4 }]);
+  });
+
+  test("leaves out nothing that is counted while the database takes its time", async () => {
+    for (let n = 0; n < 4; n++) await admit();
+    const database = await holdDatabase();
+    const alarm = comeToAlarm();
+    await expect.poll(() => database.isAsked).toBe(true);
+    expect([await admit(), await admit()]).toStrictEqual([true, true]);
+    database.isHeld = false;
+    await alarm;
+    expect(await reported()).toMatchObject([{ admitted: 3, refused: 1 }]);
+    expect(await alarmMs()).toBe(Date.now() + HOUR_MS);
+    await comeToAlarm();
+    expect(await reported()).toMatchObject([{ admitted: 5, refused: 1 }]);
+  });
+});
+
+describe("an object that is opened without its name", () => {
+  /** Puts the record of a key, with an admission, into an object that has no name. */
+  async function nameless(change: (state: any) => unknown) {
+    await admit();
+    const state = await runInDurableObject(limiter(), (_, { storage }) => storage.kv.get("record"));
+    const object = env.RATE_LIMITER.get(env.RATE_LIMITER.newUniqueId());
+    await runInDurableObject(object, (_, { storage }) => storage.kv.put("record", change(state)));
+    await evictDurableObject(object);
+    return env.RATE_LIMITER.get(object.id);
+  }
+
+  test("reports to the key that its record names", async () => {
+    const object = await nameless((state) => ({ ...state, keyId: "key_named" }));
+    expect(await object.admit(POLICY)).toMatchObject({ minute: { remaining: 1 } });
+    await runInDurableObject(object, (limiterOfKey) => limiterOfKey.alarm());
+    expect(await reported()).toMatchObject([{ keyId: "key_named", admitted: 2 }]);
+  });
+
+  test("keeps what it cannot report, if an earlier version stored it without the key", async () => {
+    const object = await nameless((state) => ({ ...state, keyId: undefined }));
+    advanceClock(3 * DAY_MS);
+    await runInDurableObject(object, async (limiterOfKey, { storage }) => {
+      await limiterOfKey.alarm();
+      expect(storage.kv.get("record")).toMatchObject({ usage: [{ admitted: 1 }] });
+      expect(await storage.getAlarm()).toBe(Date.now() + HOUR_MS);
+    });
+    expect(events(log())).toStrictEqual(["usage_unreported"]);
+  });
+});
+
+test("an address's object of an earlier version admits nobody, and removes itself", async () => {
+  const address = limiterNamed("address:192.0.2.1");
+  const { limits, revision, resets } = POLICY;
+  const open = { openedMs: Date.now(), count: 1 };
+  await runInDurableObject(address, (_, { storage }) => {
+    storage.kv.put("record", { limits, revision, resets, minute: open, day: open, ban: null });
+  });
+  await evictLimiter("address:192.0.2.1");
+  await runInDurableObject(limiterNamed("address:192.0.2.1"), async (object) => {
+    await expect(object.admit({ ...POLICY, bans: false })).rejects.toThrow("no API key");
+    advanceClock(DAY_MS);
+    await object.alarm();
+  });
+  expect(await limiterStorage("address:192.0.2.1")).toMatchObject({ keys: [] });
+  expect(await reported()).toStrictEqual([]);
+});
+
+describe("a database that fails", () => {
+  test("fails no request and loses no count; the next hour reports them", async () => {
+    const line = await tapDatabase();
+    line.isCut = true;
+    for (let hour = 1; hour <= 3; hour++) {
+      for (let n = 0; n < 4; n++) await admit();
+      await comeToAlarm();
+      expect(await alarmMs()).toBe(Date.now() + HOUR_MS);
+    }
+    expect(events(log())).toStrictEqual(Array.from({ length: 3 }, () => "usage_unreported"));
+    expect(log()[0]).toMatchObject({ keyId: "key_test" });
+    expect(await reported()).toStrictEqual([]);
+    await evictLimiter(NAME);
+    await comeToAlarm();
+    expect(await reported()).toMatchObject([{ admitted: 9, refused: 3 }]);
+  });
+
+  test("keeps the object alive, however many days", async () => {
+    await tapDatabase().then((line) => (line.isCut = true));
+    for (let day = 0; day < 3; day++) {
+      await admit();
+      advanceClock(DAY_MS);
+      await runDurableObjectAlarm(limiter());
+    }
+    advanceClock(3 * DAY_MS);
+    await runDurableObjectAlarm(limiter());
+    expect(await limiterStorage(NAME)).toMatchObject({ keys: ["record"] });
+    await evictLimiter(NAME);
+    await comeToAlarm();
+    expect(await reported()).toMatchObject([{ admitted: 1 }, { admitted: 1 }, { admitted: 1 }]);
+    expect(await limiterStorage(NAME)).toMatchObject({ keys: [], alarmMs: null });
+  });
+
+  test("may lack the table, as in the first roll-out", async () => {
+    await env.DB.exec("ALTER TABLE key_usage RENAME TO later");
+    await admit();
+    await comeToAlarm();
+    expect(events(log())).toStrictEqual(["usage_unreported"]);
+    await env.DB.exec("ALTER TABLE later RENAME TO key_usage");
+    await comeToAlarm();
+    expect(await reported()).toMatchObject([{ admitted: 1 }]);
+  });
+});
+
+describe("the usage", () => {
+  test("is removed with the record, when both are over and reported", async () => {
+    await admit();
+    await comeToAlarm();
+    expect(await limiterStorage(NAME)).toMatchObject({ alarmMs: noonMs + DAY_MS });
+    await comeToAlarm();
+    expect(await limiterStorage(NAME)).toMatchObject({ keys: [], alarmMs: null });
+    expect(await reported()).toMatchObject([{ admitted: 1 }]);
+  });
+
+  test("keeps the object to the end of the day, though its windows were reset", async () => {
+    await admit();
+    await stored((state) => ({ ...state, minute: null, day: null }));
+    await comeToAlarm();
+    expect(await alarmMs()).toBe(noonMs + 12 * HOUR_MS);
+    await comeToAlarm();
+    expect(await limiterStorage(NAME)).toMatchObject({ keys: [] });
+  });
+
+  test("is forgotten day by day in an object that lives on", async () => {
+    for (let day = 0; day < 3; day++) {
+      await admit();
+      await comeToAlarm();
+      advanceClock(DAY_MS - HOUR_MS);
+    }
+    await admit();
+    await comeToAlarm();
+    await admit();
+    await runInDurableObject(limiter(), (_, { storage }) => {
+      expect(storage.kv.get<{ usage: unknown[] }>("record")?.usage).toHaveLength(1);
+    });
+    expect(await reported()).toMatchObject([1, 1, 1, 1].map((admitted) => ({ admitted })));
+  });
+
+  test("survives a reset of the windows, which is told", async () => {
+    for (let n = 0; n < 4; n++) await admit();
+    const reset = { ...POLICY, revision: 1, resets: 1 };
+    expect(await admit(reset)).toBe(true);
+    expect(await admit(reset)).toBe(true);
+    expect(log()).toStrictEqual([{ event: "limiter_reset", keyId: "key_test" }]);
+    await comeToAlarm();
+    expect(await reported()).toMatchObject([{ admitted: 5, refused: 1, peakMinute: 3 }]);
+  });
+
+  test("begins with a record that an earlier version stored without it", async () => {
+    for (let n = 0; n < 2; n++) await admit();
+    await stored(({ limits, revision, resets, minute, day, ban }) => {
+      return { limits, revision, resets, minute, day, ban };
+    });
+    expect([await admit(), await admit()]).toStrictEqual([true, false]);
+    await comeToAlarm();
+    expect(await reported()).toMatchObject([{ admitted: 1, refused: 1, peakMinute: 3 }]);
+    expect(log()).toStrictEqual([]);
+  });
+
+  test.each([["text"], [[{ day: -1 }]], [null], [7]])(
+    "that cannot be read costs no count of the windows: %j",
+    async (usage) => {
+      for (let n = 0; n < 2; n++) await admit();
+      await stored((record) => ({ ...record, usage }));
+      expect([await admit(), await admit()]).toStrictEqual([true, false]);
+      expect(events(log())).toStrictEqual(["limiter_usage_unreadable"]);
+      await comeToAlarm();
+      expect(await reported()).toMatchObject([{ admitted: 1 }]);
+    },
+  );
+
+  test("is read where the record cannot be", async () => {
+    for (let n = 0; n < 2; n++) await admit();
+    await stored((record) => ({ ...record, minute: "full" }));
+    await admit();
+    expect(events(log())).toStrictEqual(["limiter_record_unreadable"]);
+    await comeToAlarm();
+    expect(await reported()).toMatchObject([{ admitted: 3 }]);
+  });
+});
+
+test("what a failed write has left out is not reported before the disk holds it", async () => {
+  await runInDurableObject(limiter(), async (object, { storage }) => {
+    await object.admit(POLICY);
+    const broken = vi.spyOn(storage, "sync").mockRejectedValue(new Error("disk"));
+    await expect(object.admit(POLICY)).rejects.toThrow("disk");
+    await expect(object.alarm()).rejects.toThrow("disk");
+    broken.mockRestore();
+  });
+  expect(await reported()).toStrictEqual([]);
+  await runInDurableObject(limiter(), (object) => object.alarm());
+  expect(await reported()).toMatchObject([{ admitted: 2 }]);
+});

@@ -1,0 +1,101 @@
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { retryAfterSeconds } from "../../../src/worker/limits/headers.ts";
+import { Refusal } from "../../../src/worker/rate-limit/refusal.ts";
+import {
+  HOUR_MS,
+  keyPolicy,
+  MINUTE_MS,
+  SimulatedLimiter,
+  START_MS,
+} from "../limits/simulated-limiter.ts";
+
+/** A refusal by a full minute whose decision took 100 ms each way, remembered under a clock so far off. */
+function remembered({ skewMs = 0, bans = true } = {}) {
+  const limiter = new SimulatedLimiter({ ...keyPolicy(60, 1_000), bans });
+  limiter.requests(60);
+  limiter.at(1_000);
+  const decision = limiter.request();
+  const isolateMs = (objectOffsetMs: number) => START_MS + objectOffsetMs + skewMs;
+  const refusal = new Refusal(decision, limiter.policy, isolateMs(900), isolateMs(1_100));
+  return { limiter, refusal, isolateMs };
+}
+
+describe("a remembered refusal stands (contract, section 4)", () => {
+  test.for([0, -HOUR_MS, HOUR_MS])(
+    "never past the time at which the object would admit, with clocks %i ms apart",
+    (skewMs) => {
+      const { limiter, refusal, isolateMs } = remembered({ skewMs });
+      expect(refusal.standsAt(isolateMs(1_100), limiter.policy)).toBe(true);
+      expect(refusal.standsAt(isolateMs(MINUTE_MS - 101), limiter.policy)).toBe(true);
+      expect(refusal.standsAt(isolateMs(MINUTE_MS), limiter.policy)).toBe(false);
+    },
+  );
+
+  test("not for a changed plan, after a reset, or where the clock went back", () => {
+    const { limiter, refusal, isolateMs } = remembered();
+    const nowMs = isolateMs(2_000);
+    expect(refusal.standsAt(nowMs, { ...limiter.policy, revision: 2 })).toBe(false);
+    expect(refusal.standsAt(nowMs, { ...limiter.policy, resets: 1 })).toBe(false);
+    expect(refusal.standsAt(isolateMs(1_099), limiter.policy)).toBe(false);
+  });
+
+  test("and its Retry-After suffices whenever it is repeated", () => {
+    fc.assert(
+      fc.property(
+        fc.integer({ min: 1_100, max: MINUTE_MS }),
+        fc.integer({ min: -HOUR_MS, max: HOUR_MS }),
+        (offsetMs, skewMs) => {
+          const { limiter, refusal, isolateMs } = remembered({ skewMs, bans: false });
+          if (!refusal.standsAt(isolateMs(offsetMs), limiter.policy)) return;
+          const repeated = refusal.repeat(isolateMs(offsetMs));
+          expect(repeated?.admitted).toBe(false);
+          limiter.at(offsetMs + retryAfterSeconds(repeated!) * 1_000);
+          expect(limiter.request().admitted).toBe(true);
+        },
+      ),
+    );
+  });
+});
+
+describe("what is refused from memory still leads to a ban (contract, section 5)", () => {
+  test("only the beginning is reported of the 10 seconds in which refusals are no strikes", () => {
+    const { refusal, isolateMs } = remembered();
+    for (let n = 0; n < 500; n++) expect(refusal.repeat(isolateMs(10_999))).not.toBeNull();
+    expect(refusal.takeUnreported(isolateMs(11_000)).agesMs).toEqual([9_900]);
+  });
+
+  test("the object hears of half the strikes that are left, each once, with its age", () => {
+    const { refusal, isolateMs } = remembered();
+    const repeats = Array.from({ length: 30 }, (_, n) => refusal.repeat(isolateMs(11_200 + n)));
+    expect(repeats.indexOf(null)).toBe(29);
+    const { agesMs } = refusal.takeUnreported(isolateMs(12_000));
+    expect(agesMs).toEqual([10_900, ...Array.from({ length: 29 }, (_, n) => 800 - n)]);
+    expect(refusal.takeUnreported(isolateMs(12_000)).agesMs).toEqual([10_900]);
+  });
+
+  test("an address has nothing to report, however often it is refused", () => {
+    const { refusal, isolateMs } = remembered({ bans: false });
+    for (let n = 0; n < 500; n++) expect(refusal.repeat(isolateMs(10_000))).not.toBeNull();
+    expect(refusal.takeUnreported(isolateMs(10_000)).agesMs).toEqual([]);
+  });
+});
+
+describe("how many were refused from memory", () => {
+  test("is told once: those in flight and the strikes, but none that the object may have counted", () => {
+    const { refusal, isolateMs } = remembered();
+    for (let n = 0; n < 7; n++) refusal.repeat(isolateMs(2_000));
+    for (let n = 0; n < 5; n++) refusal.repeat(isolateMs(11_200));
+    refusal.decisionAt(isolateMs(11_300));
+    expect(refusal.takeUnreported(isolateMs(12_000))).toMatchObject({ count: 12 });
+    expect(refusal.takeUnreported(isolateMs(12_000))).toMatchObject({ count: 0 });
+  });
+
+  test("is not forgotten when the refusal no longer stands, nor are the strikes", () => {
+    const { refusal, isolateMs } = remembered();
+    for (let n = 0; n < 9; n++) refusal.repeat(isolateMs(11_200));
+    const { agesMs, count } = refusal.takeUnreported(isolateMs(2 * MINUTE_MS));
+    expect(agesMs).toEqual([118_900, ...Array<number>(9).fill(2 * MINUTE_MS - 11_200)]);
+    expect(count).toBe(9);
+  });
+});

@@ -1,0 +1,196 @@
+import { env } from "cloudflare:workers";
+import { beforeEach, describe, expect, test } from "vitest";
+import { generateKey } from "../../../src/worker/api-keys/key.ts";
+import { createApiKey, createEnterpriseKey } from "../../support/api-key-fixture.ts";
+import { advanceClock, stopClock } from "../../support/clock.ts";
+import {
+  databaseLine,
+  failingDatabase,
+  unreachableDatabase,
+} from "../../support/database-double.ts";
+import { failingLimiters } from "../../support/limiter-double.ts";
+import { placeOrder } from "../../support/order-fixture.ts";
+import { type Send, send, startService } from "../../support/service.ts";
+import { listenTo, requestLines } from "../../support/written-lines.ts";
+
+const LIST = "/v1/store/orders";
+const fails = () => Promise.reject(new Error("Internal error."));
+
+let id: string;
+let key: string;
+
+beforeEach(async () => {
+  listenTo("warn");
+  ({ id, key } = await createApiKey());
+});
+
+/** The line of a Free key's first request. */
+const FIRST = {
+  event: "request",
+  requestId: "test-1",
+  method: "GET",
+  route: LIST,
+  status: 200,
+  code: null,
+  plan: "free",
+  window: "minute",
+  limit: 60,
+  remaining: 59,
+  durationMs: 0,
+  represents: 1,
+  region: null,
+  country: null,
+  degraded: null,
+};
+
+async function lineOf(
+  service: Send,
+  path: string,
+  options: Parameters<Send>[1] = {},
+): Promise<unknown> {
+  const headers = new Headers(options.headers);
+  headers.set("X-Request-Id", "test-1");
+  await (await service(path, { ...options, headers })).text();
+  return requestLines().at(-1);
+}
+
+describe("one line for each request, under", () => {
+  beforeEach(() => void stopClock());
+
+  test.each<[number, string, string, string, object]>([
+    [200, "GET", LIST, LIST, {}],
+    [200, "HEAD", `${LIST}?page=1`, LIST, {}],
+    [304, "GET", LIST, LIST, {}],
+    [204, "DELETE", `${LIST}/7`, `${LIST}/{orderId}`, {}],
+    [404, "DELETE", `${LIST}/9`, `${LIST}/{orderId}`, { code: "order_not_found" }],
+    [404, "DELETE", `${LIST}/x%2Fy`, `${LIST}/{orderId}`, { code: "order_not_found" }],
+    [404, "GET", "/v1/anything/at%20all", "/v1/*", { code: "not_found" }],
+    [405, "POST", LIST, LIST, { code: "method_not_allowed" }],
+    [409, "DELETE", `${LIST}/8`, `${LIST}/{orderId}`, { code: "order_already_shipped" }],
+  ])("%d %s %s", async (status, method, path, route, fields) => {
+    await placeOrder(7n);
+    await placeOrder(8n, { status: "shipped" });
+    const headers = status === 304 ? { "If-None-Match": "*" } : {};
+    const line = await lineOf(send, path, { method, key, headers });
+    expect(line).toStrictEqual({ ...FIRST, keyId: id, method, route, status, ...fields });
+    expect(requestLines()).toHaveLength(1);
+  });
+
+  test("401, with the figures of the address and nothing else of the client", async () => {
+    const line = await lineOf(send, LIST, { key: generateKey(), address: "192.0.2.1" });
+    const expected = { ...FIRST, keyId: null, status: 401, code: "unauthorized", plan: null };
+    expect(line).toStrictEqual(expected);
+  });
+
+  test("429, of a full window and of a ban", async () => {
+    const scarce = await createEnterpriseKey(1, 5);
+    await send(LIST, { key: scarce.key });
+    const limited = { ...FIRST, keyId: scarce.id, plan: "enterprise", limit: 1, remaining: 0 };
+    expect(await lineOf(send, LIST, { key: scarce.key })).toStrictEqual({
+      ...limited,
+      status: 429,
+      code: "rate_limit_exceeded",
+    });
+    advanceClock(10_000);
+    for (let strike = 1; strike < 60; strike++) await send(LIST, { key: scarce.key });
+    expect(await lineOf(send, LIST, { key: scarce.key })).toStrictEqual({
+      ...limited,
+      status: 429,
+      code: "api_key_banned",
+    });
+  });
+
+  test("500", async () => {
+    await env.DB.exec("DROP TABLE orders");
+    const line = await lineOf(send, LIST, { key });
+    expect(line).toStrictEqual({ ...FIRST, keyId: id, status: 500, code: "internal_error" });
+  });
+
+  test("503, before the key is known", async () => {
+    const line = await lineOf(startService({}, { DB: unreachableDatabase() }), LIST, { key });
+    expect(line).toStrictEqual({
+      ...FIRST,
+      keyId: null,
+      plan: null,
+      status: 503,
+      code: "service_unavailable",
+      remaining: 60,
+      degraded: "database",
+    });
+  });
+
+  test("404 outside the API, which nothing counts", async () => {
+    const line = await lineOf(send, "/any/where");
+    const nothing = { keyId: null, plan: null, window: null, limit: null, remaining: null };
+    expect(line).toStrictEqual({
+      ...FIRST,
+      ...nothing,
+      route: "/*",
+      status: 404,
+      code: "not_found",
+    });
+  });
+});
+
+test("the window is the one with the fewest requests left", async () => {
+  const { key: daily } = await createEnterpriseKey(100, 10);
+  expect(await lineOf(send, LIST, { key: daily })).toMatchObject({
+    window: "day",
+    limit: 10,
+    remaining: 9,
+  });
+});
+
+test("what the insurance limiter decides is degraded, until the objects answer again", async () => {
+  const service = startService({}, { RATE_LIMITER: failingLimiters(fails) });
+  const degraded = { status: 200, keyId: id, remaining: 59, degraded: "limiter" };
+  expect(await lineOf(service, LIST, { key })).toMatchObject(degraded);
+  expect(await lineOf(send, LIST, { key })).toMatchObject({ ...degraded, degraded: null });
+  const database = databaseLine(env.DB);
+  const neither = startService({}, { RATE_LIMITER: failingLimiters(fails), DB: database.database });
+  await neither(LIST, { key });
+  database.isCut = true;
+  expect(await lineOf(neither, LIST, { key })).toMatchObject({ degraded: "limiter,database" });
+});
+
+test("the time until the answer, and never less than none", async () => {
+  stopClock();
+  const after = (ms: number) =>
+    startService({}, { DB: failingDatabase(async () => (advanceClock(ms), fails())) });
+  expect(await lineOf(after(1_500), LIST, { key })).toMatchObject({ durationMs: 1_500 });
+  expect(await lineOf(after(-1_500), LIST, { key })).toMatchObject({ durationMs: 0 });
+});
+
+test("the id is the answer's: the caller's where it is well formed, else one of ours", async () => {
+  for (const sent of ["a".repeat(255), "a-1_b=", "a".repeat(256), "with space", "new\tline", ""]) {
+    const response = await send(LIST, { key, headers: { "X-Request-Id": sent } });
+    const answered = response.headers.get("X-Request-Id");
+    const isKept = /^[\w=-]{1,255}$/.test(sent);
+    expect(answered).toMatch(isKept ? new RegExp(`^${sent}$`) : /^[0-9a-f-]{36}$/);
+    expect(requestLines().at(-1)?.requestId).toBe(answered);
+  }
+});
+
+test("credentials stand in no line, wherever the caller has put them", async () => {
+  for (const path of [`${LIST}?key=${key}`, `/v1/${key}`, `${LIST}/${key}`, `/${key}`]) {
+    await send(path, { method: "DELETE", key, headers: { Cookie: key, "X-Api-Key": key } });
+    await send(path, { headers: { Authorization: `Basic ${key}` } });
+  }
+  const lines = requestLines();
+  expect(lines).toHaveLength(8);
+  expect(JSON.stringify(lines)).not.toContain(key);
+});
+
+describe("REQUEST_LOG", () => {
+  test.each([
+    ["all", [404, 401, 200, 503]],
+    ["errors", [200, 503]],
+    ["none", []],
+  ])("%s", async (REQUEST_LOG, statuses) => {
+    await startService({ REQUEST_LOG })("/v1/nothing", { key });
+    await startService({ REQUEST_LOG })(LIST);
+    await startService({ REQUEST_LOG }, { RATE_LIMITER: failingLimiters(fails) })(LIST, { key });
+    await startService({ REQUEST_LOG }, { DB: unreachableDatabase() })(LIST, { key });
+    expect(requestLines().map(({ status }) => status)).toStrictEqual(statuses);
+  });
+});
