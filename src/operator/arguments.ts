@@ -1,7 +1,6 @@
 import { InvalidArgumentError, Option } from "commander";
 import { z } from "zod";
-import { PLANS } from "../worker/db/schema.ts";
-import { MAX_LIMIT } from "../worker/limits/plans.ts";
+import { MAX_LIMIT, PLANS } from "../worker/limits/plans.ts";
 
 const MAX_NAME_CHARACTERS = 100;
 

@@ -1,10 +1,17 @@
 import * as z from "zod/mini";
 import { BAN_MODES, type BanPolicy } from "./limits/bans.ts";
-import type { VersionLifecycle } from "./middleware/version-lifecycle.ts";
 
 /** Which requests are logged: `errors` are those that we answer 5xx or that something was missing for. */
 export const REQUEST_LOGS = ["all", "errors", "none"] as const;
 export type RequestLog = (typeof REQUEST_LOGS)[number];
+
+/** When this version of the API ends. */
+export interface VersionLifecycle {
+  /** Since when it is deprecated, or from when it will be. */
+  readonly deprecatedAt?: Date | undefined;
+  /** From when it may stop answering. */
+  readonly sunsetAt?: Date | undefined;
+}
 
 /** The Worker's configuration, from the `vars` of wrangler.toml. */
 export interface Config {

@@ -1,8 +1,8 @@
 import { createApiKey, type CreatedKey } from "../key-store/administration.ts";
 import { creationQueries } from "../key-store/key-changes.ts";
-import { orders, PLANS } from "../../worker/db/schema.ts";
+import { orders } from "../../worker/db/schema.ts";
 import { INT64_MAX, INT64_MIN } from "../../worker/orders/int64.ts";
-import type { Plan } from "../../worker/limits/plans.ts";
+import { type Plan, PLANS } from "../../worker/limits/plans.ts";
 import { type StoreDatabase, toStatements } from "../database/database.ts";
 
 /** The demo key's own limits where the plan has none. */

@@ -8,6 +8,7 @@ import {
   sqliteTable,
   text,
 } from "drizzle-orm/sqlite-core";
+import { PLANS } from "../limits/plans.ts";
 
 /**
  * A 64-bit signed integer. D1 rounds integers above 2^53 on their way out and cannot bind a
@@ -116,8 +117,6 @@ export const orderImportChunks = sqliteTable("order_import_chunks", {
   /** A JSON array of `[line, id, petId, quantity, shipDate, complete, status]`. */
   lines: text("lines").notNull(),
 });
-
-export const PLANS = ["free", "pro", "business", "enterprise"] as const;
 
 /** The API keys; of the key itself only the SHA-256 (contract, section 3). */
 export const apiKeys = sqliteTable(

@@ -1,6 +1,5 @@
-import type { PLANS } from "../db/schema.ts";
-
-/** A plan of the specification (section Limits). */
+/** The plans, as the database and the commands name them (docs/limits.md). */
+export const PLANS = ["free", "pro", "business", "enterprise"] as const;
 export type Plan = (typeof PLANS)[number];
 
 /** How many requests each of the two windows admits: whole numbers, at least 1. */
@@ -14,7 +13,7 @@ export function isSameLimits(one: Limits, other: Limits): boolean {
   return one.perMinute === other.perMinute && one.perDay === other.perDay;
 }
 
-/** The limits of the plans; an Enterprise key has its own (specification, section Limits). */
+/** The limits of the plans; an Enterprise key has its own (docs/limits.md). */
 export const PLAN_LIMITS: Readonly<Record<Exclude<Plan, "enterprise">, Limits>> = {
   free: { perMinute: 60, perDay: 1_000 },
   pro: { perMinute: 300, perDay: 10_000 },

@@ -1,13 +1,6 @@
 import { createMiddleware } from "hono/factory";
 import type { AppEnv } from "../app-env.ts";
-
-/** When this version of the API ends. */
-export interface VersionLifecycle {
-  /** Since when it is deprecated, or from when it will be. */
-  readonly deprecatedAt?: Date | undefined;
-  /** From when it may stop answering. */
-  readonly sunsetAt?: Date | undefined;
-}
+import type { VersionLifecycle } from "../config.ts";
 
 /** The headers that `announceLifecycle` writes, for `Access-Control-Expose-Headers`. */
 export const LIFECYCLE_HEADERS = ["Deprecation", "Sunset"] as const;
