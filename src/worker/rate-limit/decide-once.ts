@@ -1,5 +1,5 @@
 import type { Consequences } from "../usage/day-usage.ts";
-import { type AnsweredRequests, remember } from "./answered-requests.ts";
+import { type AnsweredRequests, recall, remember } from "./answered-requests.ts";
 import type { BanPolicy } from "../limits/bans.ts";
 import {
   type Decision,
@@ -40,11 +40,11 @@ export function decideOnce(
   nowMs: number,
 ): DecidedOnce {
   const { policy, nonce } = request;
-  const before = answered.find((other) => other.nonce === nonce);
-  const repeated = before && repeatDecision(record, policy, banPolicy, nowMs, before.admitted);
+  const wasAdmitted = nonce && recall(answered, nonce);
+  const isFirst = typeof wasAdmitted !== "boolean";
+  const repeated = isFirst ? null : repeatDecision(record, policy, banPolicy, nowMs, wasAdmitted);
   if (repeated) return { state: { record, answered }, decision: repeated, consequences: null };
 
-  const isFirst = before === undefined;
   const refusedElsewhereMs = isFirst ? request.refusedElsewhereMs : [];
   const refusedElsewhere = isFirst ? request.refusedElsewhere : 0;
   const decided = decide(record, policy, banPolicy, nowMs, refusedElsewhereMs);

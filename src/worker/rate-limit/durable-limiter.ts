@@ -9,8 +9,8 @@ import type { UnreportedRefusals } from "./refusal.ts";
 
 const NO_REFUSALS: UnreportedRefusals = { agesMs: [], count: 0 };
 
-/** Leaves 60 random bits of a UUID. */
-const NONCE_LENGTH = 18;
+/** Leaves 48 random bits of a UUID: the object compares a nonce with a few hundred others. */
+const NONCE_LENGTH = 13;
 
 /** The exact limiter: one Durable Object for each subject. */
 export class DurableLimiter {

@@ -14,13 +14,7 @@ import {
 } from "../limits/decision.ts";
 import { GroupCommit } from "./group-commit.ts";
 import { keyIdOf } from "./limiter.ts";
-import {
-  readKeyId,
-  readState,
-  type StoredState,
-  toStored,
-  toStoredAnswered,
-} from "./stored-record.ts";
+import { readKeyId, readState, type StoredState, toStored } from "./stored-record.ts";
 
 /** One row for everything that a limiter stores, so that a commit writes one row. */
 const STATE = "record";
@@ -120,7 +114,7 @@ export class RateLimiter extends DurableObject {
     const recordEnd = record === null ? 0 : recordEndMs(record, this.#config.bans);
     const endMs = Math.max(recordEnd, this.#usage.endMs);
     if (endMs > nowMs) return this.#setAlarm(Math.max(endMs, nextReportMs));
-    this.#state = { record: null, answered: [] };
+    this.#state = { record: null, answered: "" };
     await this.ctx.storage.deleteAll();
   }
 
@@ -165,7 +159,7 @@ export class RateLimiter extends DurableObject {
     this.ctx.storage.kv.put<StoredState>(STATE, {
       ...toStored(record),
       keyId,
-      answered: toStoredAnswered(answered),
+      answered,
       usage: this.#usage.toStored(),
       ...(unreportedBans && { unreportedBans }),
     });

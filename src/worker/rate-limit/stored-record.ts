@@ -26,15 +26,14 @@ export type StoredRecord = z.output<typeof storedRecordSchema>;
 /** What an earlier version stored has none of these, which is no reason to lose the rest. */
 const storedBesideSchema = z.object({
   keyId: z.catch(z.nullable(z.string()), null),
-  answered: z.catch(z.array(z.tuple([z.string(), timeMs, z.boolean()])), []),
+  answered: z.catch(z.string(), ""),
 });
 
 /** Everything that the object of a key stores. */
 export interface StoredState extends StoredRecord {
   /** An object that is opened by its id alone has no name to tell the key from. */
   readonly keyId: string;
-  /** As tuples, because every write stores all of them. */
-  readonly answered: readonly (readonly [nonce: string, atMs: number, admitted: boolean])[];
+  readonly answered: AnsweredRequests;
   readonly usage: Usage;
   readonly unreportedBans?: readonly UnreportedBan[];
 }
@@ -56,17 +55,9 @@ export function readRecord(stored: unknown): LimiterRecord | null {
   return parsed.success ? { ...parsed.data, wait: null } : null;
 }
 
-export function toStoredAnswered(answered: AnsweredRequests): StoredState["answered"] {
-  return answered.map(({ nonce, atMs, admitted }) => [nonce, atMs, admitted]);
-}
-
 /** Reads what `decideOnce` needs; a part that cannot be read is empty. */
 export function readState(stored: unknown): LimiterState {
-  const { answered } = readBeside(stored);
-  return {
-    record: readRecord(stored),
-    answered: answered.map(([nonce, atMs, admitted]) => ({ nonce, atMs, admitted })),
-  };
+  return { record: readRecord(stored), answered: readBeside(stored).answered };
 }
 
 /** The id of the key that stored this, or `null` if it is not in it. */

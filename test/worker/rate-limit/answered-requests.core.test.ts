@@ -1,30 +1,40 @@
 import { expect, test } from "vitest";
-import {
-  type AnsweredRequests,
-  remember,
-} from "../../../src/worker/rate-limit/answered-requests.ts";
+import { recall, remember } from "../../../src/worker/rate-limit/answered-requests.ts";
 
-const request = (nonce: string, atMs = 0) => ({ nonce, atMs, admitted: true });
+const request = (nonce: string, atMs = 0, admitted = true) => ({ nonce, atMs, admitted });
+const rememberAll = (requests: readonly ReturnType<typeof request>[]) =>
+  requests.reduce(remember, "");
 
-const rememberAll = (requests: AnsweredRequests) =>
-  requests.reduce<AnsweredRequests>(remember, []).map(({ nonce }) => nonce);
+test("what was decided on a request is recalled by its nonce", () => {
+  const answered = rememberAll([request("a"), request("ab", 1, false), request("b", 2)]);
+  expect(["a", "ab", "b", "", "c"].map((nonce) => recall(answered, nonce))).toStrictEqual([
+    true,
+    false,
+    true,
+    undefined,
+    undefined,
+  ]);
+});
 
-test("the last 256 requests are remembered", () => {
-  const many = Array.from({ length: 1_000 }, (_, n) => request(String(n)));
-  expect(rememberAll(many)).toStrictEqual(many.slice(-256).map(({ nonce }) => nonce));
+test("at least the last 256 requests of the service are remembered, in bounded room", () => {
+  const nonce = () => crypto.randomUUID().slice(0, 13);
+  const many = Array.from({ length: 1_000 }, () => request(nonce(), Date.now()));
+  const answered = rememberAll(many);
+  for (const { nonce: last } of many.slice(-256)) expect(recall(answered, last)).toBe(true);
+  expect(recall(answered, many[0]!.nonce)).toBeUndefined();
+  expect(answered.length).toBeLessThanOrEqual(6_400);
 });
 
 test("a request is remembered for 30 seconds", () => {
-  expect(rememberAll([request("a"), request("b", 1), request("c", 30_000)])).toStrictEqual([
-    "b",
-    "c",
+  const answered = rememberAll([request("a"), request("b", 1), request("c", 30_000)]);
+  expect(["a", "b", "c"].map((nonce) => recall(answered, nonce))).toStrictEqual([
+    undefined,
+    true,
+    true,
   ]);
 });
 
-test("a request is remembered once, as it was decided last", () => {
-  const refused = { ...request("a"), admitted: false };
-  expect(remember([refused, request("b")], request("a"))).toStrictEqual([
-    request("b"),
-    request("a"),
-  ]);
+test("a request that was decided twice is recalled as it was decided last", () => {
+  const answered = rememberAll([request("a", 0, false), request("b"), request("a")]);
+  expect(recall(answered, "a")).toBe(true);
 });

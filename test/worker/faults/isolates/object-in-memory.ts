@@ -12,17 +12,13 @@ import {
   type Quota,
   type QuotaPolicy,
 } from "../../../../src/worker/limits/decision.ts";
-import {
-  readState,
-  toStored,
-  toStoredAnswered,
-} from "../../../../src/worker/rate-limit/stored-record.ts";
+import { readState, toStored } from "../../../../src/worker/rate-limit/stored-record.ts";
 import { windowEndMs } from "../../../../src/worker/limits/windows.ts";
 
 /** One Durable Object of the limiter, told the time with every call. */
 export class ObjectInMemory {
   readonly #bans: BanPolicy;
-  #state: LimiterState = { record: null, answered: [] };
+  #state: LimiterState = { record: null, answered: "" };
   #stored: unknown = undefined;
 
   constructor(bans: BanPolicy) {
@@ -39,8 +35,7 @@ export class ObjectInMemory {
     this.#state = decided.state;
     const { record, answered } = this.#state;
     if (record !== null && (decided.decision.admitted || record.ban !== (before?.ban ?? null))) {
-      const answers = toStoredAnswered(answered);
-      this.#stored = structuredClone({ ...toStored(record), answered: answers });
+      this.#stored = structuredClone({ ...toStored(record), answered });
     }
     return decided;
   }

@@ -7,11 +7,7 @@ import type {
   QuotaPolicy,
 } from "../../../../src/worker/limits/decision.ts";
 import { GroupCommit } from "../../../../src/worker/rate-limit/group-commit.ts";
-import {
-  readState,
-  toStored,
-  toStoredAnswered,
-} from "../../../../src/worker/rate-limit/stored-record.ts";
+import { readState, toStored } from "../../../../src/worker/rate-limit/stored-record.ts";
 
 /** What becomes of one attempt to call the object. */
 export type Fate =
@@ -38,7 +34,7 @@ class Life {
       () => {
         const { record, answered } = this.state;
         if (record === null) return;
-        written = structuredClone({ ...toStored(record), answered: toStoredAnswered(answered) });
+        written = structuredClone({ ...toStored(record), answered });
       },
       async () => {
         const writing = written;
