@@ -32,7 +32,7 @@ export interface Config {
   /** Refused keys that an isolate remembers. */
   readonly refusalsSize: number;
   /** Keys that an isolate's insurance limiter remembers. */
-  readonly insuranceSize: number;
+  readonly fallbackSize: number;
   /** How long to wait for the database before the answer is 503. */
   readonly databaseTimeoutMs: number;
 }
@@ -156,7 +156,7 @@ export function parseConfig(env: unknown): Config {
     apiKeyCacheSize: vars.API_KEY_CACHE_SIZE,
     limiterTimeoutMs: vars.LIMITER_TIMEOUT_MS,
     refusalsSize: vars.REFUSALS_SIZE,
-    insuranceSize: vars.INSURANCE_SIZE,
+    fallbackSize: vars.INSURANCE_SIZE,
     databaseTimeoutMs: vars.DATABASE_TIMEOUT_MS,
   };
 }

@@ -1,6 +1,6 @@
 import { cp, mkdir } from "node:fs/promises";
 import { join } from "node:path";
-import { generateKey, generateKeyId, hashKey } from "../../src/worker/api-keys/key.ts";
+import { generateSecret, generateKeyId, hashSecret } from "../../src/worker/api-keys/secret.ts";
 import { PROJECT_ROOT } from "../../src/operator/wrangler.ts";
 import { MAX_LIMIT } from "../../src/worker/limits/plans.ts";
 import { executeSql } from "./miniflare.ts";
@@ -50,7 +50,7 @@ export async function createStore(
     scarceKeys: someKeys(SCARCE_KEYS),
     freeKeys: someKeys(FREE_KEYS),
   };
-  const revokedKey = generateKey();
+  const revokedKey = generateSecret();
   await executeSql(store, [
     ...keys.keys.map((key) => enterpriseKeySql(key, MAX_LIMIT)),
     ...keys.scarceKeys.map((key) => enterpriseKeySql(key, 1)),
@@ -72,7 +72,7 @@ export async function copyStore({ folder }: Store, name: string): Promise<string
 }
 
 function someKeys(count: number): string[] {
-  return Array.from({ length: count }, generateKey);
+  return Array.from({ length: count }, generateSecret);
 }
 
 function enterpriseKeySql(key: string, limit: number): string {
@@ -82,6 +82,6 @@ function enterpriseKeySql(key: string, limit: number): string {
 /** Stores a key by SQL, because the schema of an earlier version needs no code of that version. */
 function keySql(key: string, values: string): string {
   const columns = "id, hash, name, plan, per_minute, per_day, revoked_at, created_at";
-  const names = `'${generateKeyId()}', '${hashKey(key)}', 'Benchmark'`;
+  const names = `'${generateKeyId()}', '${hashSecret(key)}', 'Benchmark'`;
   return `INSERT INTO api_keys (${columns}) VALUES (${names}, ${values}, 0)`;
 }

@@ -1,6 +1,6 @@
 import { eq } from "drizzle-orm";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { isKey, hashKey } from "../../src/worker/api-keys/key.ts";
+import { isSecret, hashSecret } from "../../src/worker/api-keys/secret.ts";
 import { openLocalDatabase } from "../../src/operator/database/local.ts";
 import { keysProgram } from "../../src/operator/keys/program.ts";
 import { apiKeys } from "../../src/worker/db/schema.ts";
@@ -39,7 +39,7 @@ describe("keys create", () => {
   it("prints the key with its record, and stores only the key's hash", async () => {
     expect(free).toEqual({
       id: expect.stringMatching(/^key_/),
-      key: expect.toSatisfy(isKey),
+      key: expect.toSatisfy(isSecret),
       plan: "free",
       name: "Łódź 'n' \"co\"",
       perMinute: 60,
@@ -54,7 +54,7 @@ describe("keys create", () => {
     });
     expect(enterprise).toMatchObject({ plan: "enterprise", perMinute: 5, perDay: 1_000_000_000 });
     const record = await stored(free.id);
-    expect(record?.hash).toBe(hashKey(free.key));
+    expect(record?.hash).toBe(hashSecret(free.key));
     expect(JSON.stringify(record)).not.toContain(free.key);
   });
 
@@ -69,7 +69,7 @@ describe("keys create", () => {
       "2099-01-31",
     );
     const [key = ""] = stdout.split("\n");
-    expect(key).toSatisfy(isKey);
+    expect(key).toSatisfy(isSecret);
     expect(stdout).toContain("not shown again");
     expect(stdout).toContain("2099-01-31T00:00:00.000Z");
     const list = await store.keys("list");

@@ -1,7 +1,7 @@
 import { execFile } from "node:child_process";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
-import { isKey } from "../../src/worker/api-keys/key.ts";
+import { isSecret } from "../../src/worker/api-keys/secret.ts";
 import { StoreFolder } from "../operator/store-folder.ts";
 import { Service } from "./service.ts";
 
@@ -29,7 +29,7 @@ describe("npm start on a new store", () => {
     expect(service.stdout).toContain(`Serving on http://localhost:${service.port}`);
     const { demoKeys } = service;
     expect(Object.keys(demoKeys)).toEqual(["free", "pro", "business", "enterprise"]);
-    expect(Object.values(demoKeys).every(isKey)).toBe(true);
+    expect(Object.values(demoKeys).every(isSecret)).toBe(true);
     const answers = await Promise.all(Object.values(demoKeys).map((key) => service.list(key)));
     expect(answers.map(({ status }) => status)).toEqual([200, 200, 200, 200]);
     const perMinute = answers.map(({ headers }) => headers.get("X-RateLimit-Limit"));

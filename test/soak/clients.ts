@@ -1,4 +1,4 @@
-import { generateKey } from "../../src/worker/api-keys/key.ts";
+import { generateSecret } from "../../src/worker/api-keys/secret.ts";
 import type { Answer } from "./answer.ts";
 import type { Subject } from "./referee.ts";
 import type { Ask, World } from "./world.ts";
@@ -90,7 +90,8 @@ export async function guessing(world: World, address: string): Promise<void> {
       subject = world.subject(`guessing from ${address}`, false);
     }
     const chance = world.draw();
-    const key = chance < 0.4 ? { key: generateKey() } : chance < 0.7 ? { key: "sord_guess" } : {};
+    const key =
+      chance < 0.4 ? { key: generateSecret() } : chance < 0.7 ? { key: "sord_guess" } : {};
     const answer: Answer | null = await world.send(subject, { ...key, address });
     await world.wait(answer === null ? RECONNECT_MS : 100 + world.draw() * 200);
   }

@@ -40,7 +40,7 @@ const DEFAULTS = {
   apiKeyCacheSize: 10_000,
   limiterTimeoutMs: 5_000,
   refusalsSize: 10_000,
-  insuranceSize: 10_000,
+  fallbackSize: 10_000,
   databaseTimeoutMs: 10_000,
 };
 
@@ -99,7 +99,7 @@ describe("the configuration (contract, section 5)", () => {
       apiKeyCacheSize: 13,
       limiterTimeoutMs: 14,
       refusalsSize: 15,
-      insuranceSize: 16,
+      fallbackSize: 16,
       databaseTimeoutMs: 17,
     });
   });

@@ -1,5 +1,5 @@
 import pRetry from "p-retry";
-import { generateKey } from "../../worker/api-keys/key.ts";
+import { generateSecret } from "../../worker/api-keys/secret.ts";
 
 const PAUSE_MS = 2_000;
 const REQUEST_TIMEOUT_MS = 10_000;
@@ -21,7 +21,7 @@ export async function smokeTest(address: string, patienceSeconds: number): Promi
 
 async function expectUnauthorized(address: string): Promise<void> {
   const url = new URL("/v1/store/orders", address);
-  const headers = { Authorization: `Bearer ${generateKey()}` };
+  const headers = { Authorization: `Bearer ${generateSecret()}` };
   const signal = AbortSignal.timeout(REQUEST_TIMEOUT_MS);
   const response = await fetch(url, { headers, signal }).catch((error: Error) => {
     throw new Error(`${url.href} does not answer: ${error.message}`, { cause: error });

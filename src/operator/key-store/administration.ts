@@ -1,6 +1,11 @@
 import type { Limits, Plan } from "../../worker/limits/plans.ts";
-import { generateKey, generateKeyId, hashKey, lastFourOf } from "../../worker/api-keys/key.ts";
-import type { ManagedKey } from "./managed-key.ts";
+import {
+  generateSecret,
+  generateKeyId,
+  hashSecret,
+  lastFourOf,
+} from "../../worker/api-keys/secret.ts";
+import type { KeyDetails } from "./key-details.ts";
 
 /** What the operator settles about a key. `limits`: of its own where the plan is Enterprise. */
 export interface KeySettings {
@@ -13,16 +18,16 @@ export interface KeySettings {
 /** A new key with its record. Nothing else ever holds the key itself (contract, section 3). */
 export interface CreatedKey {
   readonly key: string;
-  readonly record: ManagedKey;
+  readonly record: KeyDetails;
 }
 
 /** Makes a key and its record. */
 export function createApiKey(settings: KeySettings, now: Date): CreatedKey {
   const { name, plan, limits, expiresAt } = settings;
-  const key = generateKey();
+  const key = generateSecret();
   const record = {
     id: generateKeyId(),
-    hash: hashKey(key),
+    hash: hashSecret(key),
     lastFour: lastFourOf(key),
     name,
     plan,
@@ -41,9 +46,9 @@ export function createApiKey(settings: KeySettings, now: Date): CreatedKey {
 
 /** Changes a key's settings; those left out stay. */
 export function updateApiKey(
-  current: ManagedKey,
+  current: KeyDetails,
   { limits, ...settings }: Partial<KeySettings>,
-): ManagedKey {
+): KeyDetails {
   const ownLimits =
     limits === undefined
       ? {}
@@ -55,14 +60,14 @@ export function updateApiKey(
  * Gives a record a new key. The present one stays valid beside it until `formerEndsAt`, and those
  * that earlier rotations have replaced until then at the most.
  */
-export function rotateApiKey(current: ManagedKey, formerEndsAt: Date, now: Date): CreatedKey {
-  const key = generateKey();
+export function rotateApiKey(current: KeyDetails, formerEndsAt: Date, now: Date): CreatedKey {
+  const key = generateSecret();
   const earlierEnds = current.formerKeyEnds
     .filter((end) => end > now)
     .map((end) => (end < formerEndsAt ? end : formerEndsAt));
   const record = {
     ...current,
-    hash: hashKey(key),
+    hash: hashSecret(key),
     lastFour: lastFourOf(key),
     formerKeyEnds: [...earlierEnds, formerEndsAt],
   };
@@ -70,11 +75,11 @@ export function rotateApiKey(current: ManagedKey, formerEndsAt: Date, now: Date)
 }
 
 /** Revokes a key for good. A key that is revoked already keeps its first time of revocation. */
-export function revokeApiKey(current: ManagedKey, now: Date): ManagedKey {
+export function revokeApiKey(current: KeyDetails, now: Date): KeyDetails {
   return { ...current, revokedAt: current.revokedAt ?? now };
 }
 
 /** Has the key's limiter empty both windows and lift a ban when it next meets the record. */
-export function resetApiKey(current: ManagedKey): ManagedKey {
+export function resetApiKey(current: KeyDetails): KeyDetails {
   return { ...current, resets: current.resets + 1, bannedUntil: null };
 }

@@ -1,8 +1,8 @@
 import { and, desc, eq, gte, type SQL } from "drizzle-orm";
 import type { BaseSQLiteDatabase } from "drizzle-orm/sqlite-core";
 import { type KeyChangeDetails, keyChanges } from "../../worker/db/schema.ts";
-import { type KeySettingsRecord, toSettingsRecord } from "./key-record.ts";
-import type { ManagedKey } from "./managed-key.ts";
+import { type KeySettingsJson, toSettingsJson } from "./key-json.ts";
+import type { KeyDetails } from "./key-details.ts";
 
 type Database = BaseSQLiteDatabase<"async", unknown>;
 
@@ -21,12 +21,12 @@ const FIELDS = [
   "expiresAt",
   "revokedAt",
   "formerKeyEndsAt",
-] as const satisfies readonly (keyof KeySettingsRecord)[];
+] as const satisfies readonly (keyof KeySettingsJson)[];
 
 /** The fields in which two records of a key differ; all that are set, where there is none before. */
-export function differences(before: ManagedKey | undefined, after: ManagedKey): KeyChangeDetails {
-  const old = before && toSettingsRecord(before);
-  const record = toSettingsRecord(after);
+export function differences(before: KeyDetails | undefined, after: KeyDetails): KeyChangeDetails {
+  const old = before && toSettingsJson(before);
+  const record = toSettingsJson(after);
   const changes = FIELDS.map((field) => {
     return [field, { from: old?.[field] ?? null, to: record[field] }] as const;
   });

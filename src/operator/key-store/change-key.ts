@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from "node:util";
 import pRetry from "p-retry";
 import type { Operation } from "./audit-trail.ts";
 import { changeQueries, creationQueries, isOvertaken } from "./key-changes.ts";
-import { findApiKey, type ManagedKey } from "./managed-key.ts";
+import { findApiKey, type KeyDetails } from "./key-details.ts";
 import { type StoreDatabase, toStatements } from "../database/database.ts";
 import { currentActor } from "./actor.ts";
 import { requireKey } from "./require-key.ts";
@@ -11,7 +11,7 @@ import { requireKey } from "./require-key.ts";
 const RETRIES = 10;
 
 /** Stores new keys and adds that to the audit trail. */
-export async function addKeys(database: StoreDatabase, keys: readonly ManagedKey[]): Promise<void> {
+export async function addKeys(database: StoreDatabase, keys: readonly KeyDetails[]): Promise<void> {
   const actor = currentActor();
   const queries = keys.flatMap((key) => creationQueries(database.orm, key, actor));
   await database.transaction(toStatements(queries));
@@ -29,10 +29,10 @@ export async function changeKey(
   database: StoreDatabase,
   id: string,
   action: Operation["action"],
-  decide: (current: ManagedKey, now: Date) => ManagedKey,
-): Promise<ManagedKey> {
+  decide: (current: KeyDetails, now: Date) => KeyDetails,
+): Promise<KeyDetails> {
   const operation = { action, actor: currentActor(), at: new Date() };
-  const attempt = async (): Promise<ManagedKey> => {
+  const attempt = async (): Promise<KeyDetails> => {
     const before = requireKey(await findApiKey(database.orm, id), id);
     const decided = decide(before, operation.at);
     if (isDeepStrictEqual(before, decided)) return before;

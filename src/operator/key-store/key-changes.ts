@@ -2,7 +2,7 @@ import { and, eq, gt, isNull, lte, type Query, sql } from "drizzle-orm";
 import type { BaseSQLiteDatabase } from "drizzle-orm/sqlite-core";
 import { apiKeys, formerKeyHashes, keyBans, keyChanges } from "../../worker/db/schema.ts";
 import { differences, type Operation } from "./audit-trail.ts";
-import type { ManagedKey } from "./managed-key.ts";
+import type { KeyDetails } from "./key-details.ts";
 
 type Database = BaseSQLiteDatabase<"async", unknown>;
 
@@ -10,7 +10,7 @@ type Database = BaseSQLiteDatabase<"async", unknown>;
 export type Queries = readonly { toSQL(): Pick<Query, "sql" | "params"> }[];
 
 /** Stores a new key and adds that to the trail. */
-export function creationQueries(database: Database, key: ManagedKey, actor: string): Queries {
+export function creationQueries(database: Database, key: KeyDetails, actor: string): Queries {
   return [
     database.insert(apiKeys).values(columnsOf(key)),
     database.insert(keyChanges).values({
@@ -30,8 +30,8 @@ export function creationQueries(database: Database, key: ManagedKey, actor: stri
  */
 export function changeQueries(
   database: Database,
-  before: ManagedKey,
-  after: ManagedKey,
+  before: KeyDetails,
+  after: KeyDetails,
   operation: Operation,
 ): Queries {
   const { id, revision } = before;
@@ -64,8 +64,8 @@ function liftingQuery(database: Database, keyId: string, now: Date): Queries[num
 /** Keeps the hash of `before` until it ends, and no earlier one for longer. */
 function formerHashQueries(
   database: Database,
-  { id, hash }: ManagedKey,
-  { formerKeyEnds }: ManagedKey,
+  { id, hash }: KeyDetails,
+  { formerKeyEnds }: KeyDetails,
   now: Date,
 ): Queries {
   const endsAt = formerKeyEnds.at(-1);
@@ -81,7 +81,7 @@ function formerHashQueries(
   ];
 }
 
-function columnsOf(key: ManagedKey): typeof apiKeys.$inferSelect {
+function columnsOf(key: KeyDetails): typeof apiKeys.$inferSelect {
   const { formerKeyEnds: _ends, bannedUntil: _until, ...columns } = key;
   return columns;
 }

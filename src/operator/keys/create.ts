@@ -1,6 +1,6 @@
 import type { Command } from "commander";
 import { createApiKey } from "../key-store/administration.ts";
-import { toKeyRecord } from "../key-store/key-record.ts";
+import { toKeyJson } from "../key-store/key-json.ts";
 import { type Limits, type Plan, PLAN_LIMITS } from "../../worker/limits/plans.ts";
 import { printJson, UsageError } from "../command-line.ts";
 import { type StoreCommandOptions, useDatabase } from "../database/open.ts";
@@ -51,7 +51,7 @@ async function create(options: CreateOptions): Promise<void> {
   const { key, record } = created;
   await useDatabase(options, (database) => addKeys(database, [record]));
   if (options.json) {
-    const { id, ...rest } = toKeyRecord(record, now);
+    const { id, ...rest } = toKeyJson(record, now);
     return printJson({ id, key, ...rest });
   }
   process.stdout.write(`${key}\n\nKeep this key now: it is not shown again.\n`);

@@ -1,11 +1,11 @@
 import type { Readable } from "node:stream";
 import type { Command } from "commander";
-import { hashKey, isKey } from "../../worker/api-keys/key.ts";
+import { hashSecret, isSecret } from "../../worker/api-keys/secret.ts";
 import {
   findApiKeyByHash,
   findApiKeysByEnding,
-  type ManagedKey,
-} from "../key-store/managed-key.ts";
+  type KeyDetails,
+} from "../key-store/key-details.ts";
 import { UsageError } from "../command-line.ts";
 import type { StoreDatabase } from "../database/database.ts";
 import { type StoreCommandOptions, useDatabase } from "../database/open.ts";
@@ -40,7 +40,7 @@ async function find(ending: string | undefined, options: StoreCommandOptions): P
   printKeys(keys, { json: options.json, none: "" });
 }
 
-type Search = (database: StoreDatabase) => Promise<ManagedKey[]>;
+type Search = (database: StoreDatabase) => Promise<KeyDetails[]>;
 
 function searchByEnding(text: string): Search {
   const ending = text.toLowerCase();
@@ -62,13 +62,13 @@ function searchByEnding(text: string): Search {
 async function searchByKey(input: Readable & { readonly isTTY?: boolean }): Promise<Search> {
   if (input.isTTY) process.stderr.write("Paste the key, then press Enter and Ctrl+D.\n");
   const key = (await readInput(input)).trim();
-  if (!isKey(key)) {
+  if (!isSecret(key)) {
     throw new Error(
       "standard input holds no API key of this service: it may be mistyped, cut off, or more than the key",
     );
   }
   return async ({ orm }) => {
-    const record = await findApiKeyByHash(orm, hashKey(key));
+    const record = await findApiKeyByHash(orm, hashSecret(key));
     if (record !== undefined) return [record];
     throw new Error(
       "no record has this key: it may be of another store or environment, see --persist-to and --env",

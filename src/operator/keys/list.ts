@@ -1,5 +1,5 @@
 import { type Command, Option } from "commander";
-import { listApiKeys, MANAGED_KEY_STATES, type ManagedKeyState } from "../key-store/managed-key.ts";
+import { listApiKeys, KEY_STATES_AND_BAN, type KeyStateOrBan } from "../key-store/key-details.ts";
 import type { Plan } from "../../worker/limits/plans.ts";
 import { type StoreCommandOptions, useDatabase } from "../database/open.ts";
 import { planOption } from "../arguments.ts";
@@ -22,7 +22,7 @@ const NO_KEYS = "There are no keys yet: `npm run keys -- create --help` tells ho
 
 interface ListOptions extends StoreCommandOptions {
   readonly plan?: Plan;
-  readonly state?: ManagedKeyState;
+  readonly state?: KeyStateOrBan;
   readonly name?: string;
   /** In milliseconds. */
   readonly expiresWithin?: number;
@@ -33,7 +33,7 @@ export function defineList(command: Command): void {
   command
     .description("show all keys, or those that fit the filters, the oldest first")
     .addOption(planOption())
-    .addOption(new Option("--state <state>", "state of the key").choices(MANAGED_KEY_STATES))
+    .addOption(new Option("--state <state>", "state of the key").choices(KEY_STATES_AND_BAN))
     .option("--name <text>", "part of the name, in upper or lower case")
     .option(
       "--expires-within <duration>",

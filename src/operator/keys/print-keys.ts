@@ -1,16 +1,16 @@
 import { Table } from "console-table-printer";
 import { keyState } from "../../worker/api-keys/api-key.ts";
-import { toKeyRecord } from "../key-store/key-record.ts";
-import type { ManagedKey } from "../key-store/managed-key.ts";
+import { toKeyJson } from "../key-store/key-json.ts";
+import type { KeyDetails } from "../key-store/key-details.ts";
 import { printJson } from "../command-line.ts";
 
 /**
  * Prints one key for `--json`, or else as a table under a sentence that says what happened, with the
  * former keys that are still valid.
  */
-export function printKey(key: ManagedKey, options: { json: boolean; title?: string }): void {
+export function printKey(key: KeyDetails, options: { json: boolean; title?: string }): void {
   const now = new Date();
-  if (options.json) return printJson(toKeyRecord(key, now));
+  if (options.json) return printJson(toKeyJson(key, now));
   if (options.title !== undefined) process.stdout.write(`${options.title}\n`);
   printTable([key], now);
   for (const end of validFormerKeyEnds(key, now)) {
@@ -20,18 +20,18 @@ export function printKey(key: ManagedKey, options: { json: boolean; title?: stri
 
 /** Prints many keys: for `--json` one array, or else a table, or `none` where there are no keys. */
 export function printKeys(
-  keys: readonly ManagedKey[],
+  keys: readonly KeyDetails[],
   options: { json: boolean; none: string },
 ): void {
   const now = new Date();
-  if (options.json) return printJson(keys.map((key) => toKeyRecord(key, now)));
+  if (options.json) return printJson(keys.map((key) => toKeyJson(key, now)));
   if (keys.length > 0) return printTable(keys, now);
   process.stdout.write(`${options.none}\n`);
 }
 
-function printTable(keys: readonly ManagedKey[], now: Date): void {
+function printTable(keys: readonly KeyDetails[], now: Date): void {
   const isAnyInGrace = keys.some((key) => validFormerKeyEnds(key, now).length > 0);
-  const isAnyBanned = keys.some((key) => toKeyRecord(key, now).bannedUntil !== null);
+  const isAnyBanned = keys.some((key) => toKeyJson(key, now).bannedUntil !== null);
   const table = new Table({
     shouldDisableColors: true,
     columns: [
@@ -54,7 +54,7 @@ function printTable(keys: readonly ManagedKey[], now: Date): void {
     ],
   });
   for (const key of keys) {
-    const record = toKeyRecord(key, now);
+    const record = toKeyJson(key, now);
     const { id, name, plan, perMinute, perDay, state } = record;
     table.addRow({
       id,
@@ -77,7 +77,7 @@ function printTable(keys: readonly ManagedKey[], now: Date): void {
 }
 
 /** A former key is valid only as long as the key itself. */
-function validFormerKeyEnds(key: ManagedKey, now: Date): readonly Date[] {
+function validFormerKeyEnds(key: KeyDetails, now: Date): readonly Date[] {
   if (keyState(key, now.getTime()) !== "active") return [];
   return key.formerKeyEnds.filter((end) => end > now);
 }

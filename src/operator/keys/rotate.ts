@@ -1,8 +1,8 @@
 import type { Command } from "commander";
 import { rotateApiKey } from "../key-store/administration.ts";
 import { keyState } from "../../worker/api-keys/api-key.ts";
-import { toKeyRecord } from "../key-store/key-record.ts";
-import type { ManagedKey } from "../key-store/managed-key.ts";
+import { toKeyJson } from "../key-store/key-json.ts";
+import type { KeyDetails } from "../key-store/key-details.ts";
 import { printJson } from "../command-line.ts";
 import { type StoreCommandOptions, useDatabase } from "../database/open.ts";
 import { changeKey } from "../key-store/change-key.ts";
@@ -54,7 +54,7 @@ async function rotate(id: string, options: RotateOptions): Promise<void> {
     }),
   );
   if (options.json) {
-    const { id: _, ...rest } = toKeyRecord(record, new Date());
+    const { id: _, ...rest } = toKeyJson(record, new Date());
     return printJson({ id, key, ...rest });
   }
   process.stdout.write(`${key}\n\nKeep this key now: it is not shown again.\n`);
@@ -62,7 +62,7 @@ async function rotate(id: string, options: RotateOptions): Promise<void> {
   printKey(record, { json: false });
 }
 
-function refuseEnded(key: ManagedKey, now: Date): void {
+function refuseEnded(key: KeyDetails, now: Date): void {
   const state = keyState(key, now.getTime());
   if (state === "active") return;
   throw new Error(`the key is ${state}: \`npm run keys -- create\` makes a new one`);

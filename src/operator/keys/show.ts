@@ -1,8 +1,8 @@
 import type { Command } from "commander";
-import { toKeyRecord } from "../key-store/key-record.ts";
-import { findApiKey } from "../key-store/managed-key.ts";
+import { toKeyJson } from "../key-store/key-json.ts";
+import { findApiKey } from "../key-store/key-details.ts";
 import { lastDays } from "../usage/usage-report.ts";
-import { type ReportedDay, readUsageOfKey } from "../../worker/usage/usage-table.ts";
+import { type ReportedDay, readUsageOfKey } from "../../worker/usage/report-usage.ts";
 import { printJson } from "../command-line.ts";
 import type { StoreDatabase } from "../database/database.ts";
 import { type StoreCommandOptions, useDatabase } from "../database/open.ts";
@@ -37,7 +37,7 @@ async function show(id: string, options: StoreCommandOptions): Promise<void> {
   if (options.json) {
     const lastUsedOn = lastDay?.day ?? null;
     const reportedAt = lastDay?.reportedAt.toISOString() ?? null;
-    return printJson({ ...toKeyRecord(key, now), lastUsedOn, reportedAt });
+    return printJson({ ...toKeyJson(key, now), lastUsedOn, reportedAt });
   }
   printKey(key, { json: false });
   process.stdout.write(`${lastUse(lastDay)}\n`);

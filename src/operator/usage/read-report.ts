@@ -1,12 +1,12 @@
 import { readBanDays } from "../key-store/key-bans.ts";
-import { findApiKey } from "../key-store/managed-key.ts";
+import { findApiKey } from "../key-store/key-details.ts";
 import { apiKeys } from "../../worker/db/schema.ts";
 import { lastDays, reportOn, type UsageReport } from "./usage-report.ts";
 import {
   type ReportedDay,
   readUsageOfKey,
   readUsageOfKeys,
-} from "../../worker/usage/usage-table.ts";
+} from "../../worker/usage/report-usage.ts";
 import type { StoreDatabase } from "../database/database.ts";
 import { requireKey } from "../key-store/require-key.ts";
 

@@ -4,7 +4,7 @@ import { EndWithStatus, printJson } from "../command-line.ts";
 import { type StoreCommandOptions, useDatabase } from "../database/open.ts";
 import { MISSING, printUsageOfKey, printUsageOfKeys } from "./print-usage.ts";
 import { readReport } from "./read-report.ts";
-import { toUsageRecord } from "./usage-json.ts";
+import { toUsageJson } from "./usage-json.ts";
 
 const MAX_DAYS = 366;
 const DEFAULT_DAYS = 14;
@@ -76,7 +76,7 @@ async function output(
     await writeUsagePage(report, options.html, now);
     if (!options.json) process.stdout.write(`The page is in ${options.html}.\n`);
   }
-  if (options.json) return printJson(report.keys.map((key) => toUsageRecord(key, now)));
+  if (options.json) return printJson(report.keys.map((key) => toUsageJson(key, now)));
   if (options.html !== undefined) return;
   if (options.near !== undefined && report.keys.length === 0) {
     process.stdout.write(`No key came to ${options.near} % of a limit.\n`);

@@ -1,5 +1,5 @@
 import type { apiKeys } from "../db/schema.ts";
-import { keySubjectName, type Subject } from "../rate-limit/limiter.ts";
+import { limiterName, type LimitedKey } from "../rate-limit/limiter.ts";
 import { type Limits, PLAN_LIMITS } from "../limits/plans.ts";
 
 /** The record of an API key, as far as requests need it. */
@@ -37,7 +37,7 @@ export function keyState(
 }
 
 /** The subject that counts the requests of a key (contract, section 4). */
-export function keySubject(apiKey: ApiKey): Subject {
+export function limitedKey(apiKey: ApiKey): LimitedKey {
   const { id, revision, resets } = apiKey;
-  return { name: keySubjectName(id), limits: limitsOf(apiKey), revision, resets, bans: true };
+  return { name: limiterName(id), limits: limitsOf(apiKey), revision, resets, bans: true };
 }

@@ -1,4 +1,4 @@
-import { isKeyForm } from "./key.ts";
+import { hasSecretForm } from "./secret.ts";
 
 /** What an `Authorization` header holds. */
 export type Credentials =
@@ -41,7 +41,7 @@ export function parseCredentials(header: string | undefined): Credentials {
       message: "The Authorization header must hold exactly one API key.",
     };
   }
-  if (!isKeyForm(token)) {
+  if (!hasSecretForm(token)) {
     return {
       kind: "malformed",
       isBearer: true,

@@ -19,7 +19,7 @@ export interface QuotaPolicy {
 }
 
 /** Everything a limiter remembers of a key or an address. */
-export interface LimiterRecord {
+export interface LimiterState {
   readonly limits: Limits;
   readonly revision: number;
   readonly resets: number;
@@ -63,7 +63,7 @@ export interface Decision extends Quota {
 
 /** A record after one or more requests, and what they have led to. */
 interface Outcome {
-  readonly record: LimiterRecord;
+  readonly record: LimiterState;
   readonly strikes: number;
   readonly bans: number;
 }
@@ -94,14 +94,14 @@ export interface StrikeForecast {
  *   the strikes and bans that this request and those refused elsewhere have led to.
  */
 export function decide(
-  stored: LimiterRecord | null,
+  stored: LimiterState | null,
   policy: QuotaPolicy,
   banPolicy: BanPolicy,
   nowMs: number,
   refusedElsewhereMs: readonly number[] = [],
 ): Decided {
-  const begun = recordAt(stored ?? recordUnder(null, policy), banPolicy, nowMs);
-  const record = recordUnder(begun, policy);
+  const begun = stateAt(stored ?? stateUnder(null, policy), banPolicy, nowMs);
+  const record = stateUnder(begun, policy);
   return quotaOf(record, banPolicy, nowMs).retryAtMs === null
     ? admit(record, banPolicy, nowMs)
     : refuse(begun, policy, banPolicy, nowMs, refusedElsewhereMs);
@@ -114,14 +114,14 @@ export function decide(
  * @returns `null` if the request was refused and has room by now: it is to be decided anew.
  */
 export function repeatDecision(
-  stored: LimiterRecord | null,
+  stored: LimiterState | null,
   policy: QuotaPolicy,
   banPolicy: BanPolicy,
   nowMs: number,
   wasAdmitted: boolean,
 ): Decision | null {
-  const begun = recordAt(stored ?? recordUnder(null, policy), banPolicy, nowMs);
-  const record = recordUnder(begun, policy);
+  const begun = stateAt(stored ?? stateUnder(null, policy), banPolicy, nowMs);
+  const record = stateUnder(begun, policy);
   if (wasAdmitted) return admission(record, banPolicy, nowMs);
   const { retryAtMs } = quotaOf(record, banPolicy, nowMs);
   return retryAtMs === null ? null : refusal(record, policy, banPolicy, nowMs);
@@ -159,16 +159,16 @@ export function decisiveWindow({ minute, day }: Quota): WindowName {
 
 /** What is left at `nowMs`, with nothing counted. */
 export function peek(
-  stored: LimiterRecord | null,
+  stored: LimiterState | null,
   policy: QuotaPolicy,
   banPolicy: BanPolicy,
   nowMs: number,
 ): Quota {
-  return quotaOf(recordUnder(stored, policy), banPolicy, nowMs);
+  return quotaOf(stateUnder(stored, policy), banPolicy, nowMs);
 }
 
 /** Unix time in milliseconds from which a record says nothing that an empty one does not. */
-export function recordEndMs(record: LimiterRecord, banPolicy: BanPolicy): number {
+export function stateEndMs(record: LimiterState, banPolicy: BanPolicy): number {
   return Math.max(
     record.minute === null ? 0 : windowEndMs("minute", record.minute),
     record.day === null ? 0 : windowEndMs("day", record.day),
@@ -177,7 +177,7 @@ export function recordEndMs(record: LimiterRecord, banPolicy: BanPolicy): number
 }
 
 /** The record under the newer of its own policy and the one that came with the request. */
-function recordUnder(stored: LimiterRecord | null, policy: QuotaPolicy): LimiterRecord {
+function stateUnder(stored: LimiterState | null, policy: QuotaPolicy): LimiterState {
   const { limits, revision, resets } = policy;
   if (stored === null || resets > stored.resets) {
     return { limits, revision, resets, minute: null, day: null, ban: null, wait: null };
@@ -188,7 +188,7 @@ function recordUnder(stored: LimiterRecord | null, policy: QuotaPolicy): Limiter
 }
 
 /** The record with the times in it that a clock which has gone back makes impossible brought to `nowMs`. */
-function recordAt(record: LimiterRecord, banPolicy: BanPolicy, nowMs: number): LimiterRecord {
+function stateAt(record: LimiterState, banPolicy: BanPolicy, nowMs: number): LimiterState {
   const { minute, day, ban } = record;
   const isMinuteAhead = (minute?.openedMs ?? 0) > nowMs;
   const isDayAhead = (day?.openedMs ?? 0) > nowMs;
@@ -202,7 +202,7 @@ function recordAt(record: LimiterRecord, banPolicy: BanPolicy, nowMs: number): L
   };
 }
 
-function quotaOf(record: LimiterRecord, banPolicy: BanPolicy, nowMs: number): Quota {
+function quotaOf(record: LimiterState, banPolicy: BanPolicy, nowMs: number): Quota {
   const minute = windowQuota("minute", record.minute, record.limits.perMinute, nowMs);
   const day = windowQuota("day", record.day, record.limits.perDay, nowMs);
   const fullEndsMs = [minute, day]
@@ -235,8 +235,8 @@ function countIn(name: WindowName, stored: Window | null, nowMs: number): Window
   return { openedMs: window.openedMs, count: window.count + 1 };
 }
 
-function admit(record: LimiterRecord, banPolicy: BanPolicy, nowMs: number): Decided {
-  const admitted: LimiterRecord = {
+function admit(record: LimiterState, banPolicy: BanPolicy, nowMs: number): Decided {
+  const admitted: LimiterState = {
     ...record,
     minute: countIn("minute", record.minute, nowMs),
     day: countIn("day", record.day, nowMs),
@@ -245,14 +245,14 @@ function admit(record: LimiterRecord, banPolicy: BanPolicy, nowMs: number): Deci
   return { record: admitted, strikes: 0, bans: 0, decision: admission(admitted, banPolicy, nowMs) };
 }
 
-function admission(record: LimiterRecord, banPolicy: BanPolicy, nowMs: number): Decision {
+function admission(record: LimiterState, banPolicy: BanPolicy, nowMs: number): Decision {
   const quota = quotaOf(record, banPolicy, nowMs);
   return { ...quota, admitted: true, standsUntilMs: null, strikes: null };
 }
 
 /** Refuses a request, and counts those refused elsewhere in the same wait before it. */
 function refuse(
-  begun: LimiterRecord,
+  begun: LimiterState,
   policy: QuotaPolicy,
   banPolicy: BanPolicy,
   nowMs: number,
@@ -269,7 +269,7 @@ function refuse(
       (before, refusedMs) => countRefusal(before, policy, banPolicy, Math.min(refusedMs, nowMs)),
       { record: begun, strikes: 0, bans: 0 },
     );
-  const before = { ...told, record: recordUnder(told.record, policy) };
+  const before = { ...told, record: stateUnder(told.record, policy) };
   const refused = countRefusal(before, policy, banPolicy, nowMs);
   return { ...refused, decision: refusal(refused.record, policy, banPolicy, nowMs) };
 }
@@ -278,7 +278,7 @@ function refuse(
  * The earliest time at which a wait can have begun that an eviction made the object forget: when the
  * full window opened. An idle object is evicted within the grace of a ban, so isolates tell it of the wait.
  */
-function fullSinceMs({ minute, day, limits }: LimiterRecord, nowMs: number): number {
+function fullSinceMs({ minute, day, limits }: LimiterState, nowMs: number): number {
   const isFull = (name: WindowName, window: Window | null, limit: number) =>
     window !== null && windowAt(name, window, nowMs).count >= limit;
   return Math.min(
@@ -288,7 +288,7 @@ function fullSinceMs({ minute, day, limits }: LimiterRecord, nowMs: number): num
 }
 
 function refusal(
-  record: LimiterRecord,
+  record: LimiterState,
   policy: QuotaPolicy,
   banPolicy: BanPolicy,
   nowMs: number,
@@ -303,7 +303,7 @@ function refusal(
 
 /** Whether a refusal can be a strike: not during a ban, and not of a subject that is never banned. */
 function collectsStrikes(
-  record: LimiterRecord,
+  record: LimiterState,
   policy: QuotaPolicy,
   banPolicy: BanPolicy,
   nowMs: number,
@@ -331,7 +331,7 @@ function countRefusal(
 }
 
 function forecast(
-  { wait, limits }: LimiterRecord,
+  { wait, limits }: LimiterState,
   banPolicy: BanPolicy,
   nowMs: number,
 ): StrikeForecast {

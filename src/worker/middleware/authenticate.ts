@@ -6,10 +6,10 @@ import type { AddressBudget } from "../rate-limit/address-budget.ts";
 import { clientAddress } from "./client-address.ts";
 import { rateLimitError } from "./rate-limit-error.ts";
 import type { ApiKey, FoundKey } from "../api-keys/api-key.ts";
-import { keyState, keySubject } from "../api-keys/api-key.ts";
+import { keyState, limitedKey } from "../api-keys/api-key.ts";
 import { type Credentials, NO_SUCH_KEY, parseCredentials } from "../api-keys/credentials.ts";
 import type { ApiKeyDirectory } from "../api-keys/directory.ts";
-import { hashKey, isKey } from "../api-keys/key.ts";
+import { hashSecret, isSecret } from "../api-keys/secret.ts";
 
 const CHALLENGE = 'Bearer realm="store-orders"';
 const HOW_TO = "Send your API key as `Authorization: Bearer <API_KEY>`.";
@@ -39,7 +39,7 @@ export function authenticate(directory: ApiKeyDirectory, addresses: AddressBudge
     );
     if ("id" in result) {
       c.set("apiKey", result);
-      c.set("subject", keySubject(result));
+      c.set("limitedKey", limitedKey(result));
       return next();
     }
     if (credentials.kind !== "missing" || !isPreflight(c.req.raw)) {
@@ -70,9 +70,9 @@ async function identify(
     case "malformed":
       return { message: `${credentials.message} ${HOW_TO}`, isBearer: credentials.isBearer };
     case "key": {
-      const hash = hashKey(credentials.key);
+      const hash = hashSecret(credentials.key);
       // The checksum spares the database; a key that is remembered does not need it.
-      if (!directory.remembers(hash) && !isKey(credentials.key)) {
+      if (!directory.remembers(hash) && !isSecret(credentials.key)) {
         return { message: `${NO_SUCH_KEY} ${HOW_TO}`, isBearer: true };
       }
       const apiKey = await find(hash);

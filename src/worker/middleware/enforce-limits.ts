@@ -17,15 +17,15 @@ const OVERLOADED: ApiFailure = {
 /** Counts an authenticated request against its key, and refuses it where a window is full or the key is banned. */
 export const enforceLimits = createMiddleware<AppEnv>(
   async function enforceLimitsMiddleware(c, next) {
-    const subject = c.get("subject");
+    const key = c.get("limitedKey");
     const decision = await c
       .get("limiter")
-      .admit(subject)
+      .admit(key)
       .catch((error: unknown) => {
         if (error instanceof LimiterOverloadedError) return null;
         throw error;
       });
-    c.set("quota", decision ?? closedQuota(subject, OVERLOAD_PAUSE_MS, Date.now()));
+    c.set("quota", decision ?? closedQuota(key, OVERLOAD_PAUSE_MS, Date.now()));
     if (decision === null) return writeError(c, OVERLOADED);
     if (decision.admitted) return next();
     return writeError(c, rateLimitError(decision, refusalReason(decision)));

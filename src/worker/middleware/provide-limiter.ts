@@ -5,24 +5,24 @@ import { CircuitBreaker } from "../circuit-breaker.ts";
 import type { Config } from "../config.ts";
 import { Outage } from "../outage.ts";
 import { DurableLimiter } from "../rate-limit/durable-limiter.ts";
-import { InsuranceLimiter } from "../rate-limit/insurance-limiter.ts";
-import { InsuredLimiter } from "../rate-limit/insured-limiter.ts";
+import { FallbackLimiter } from "../rate-limit/fallback-limiter.ts";
+import { RequestLimiter } from "../rate-limit/request-limiter.ts";
 import { type Refusals, RememberingLimiter } from "../rate-limit/remembering-limiter.ts";
 
 /** Gives the request its limiter. */
 export function provideLimiter(config: Config) {
   const refusals: Refusals = new QuickLRU({ maxSize: config.refusalsSize });
-  const { limiterTimeoutMs, insuranceSize } = config;
-  const breaker = new CircuitBreaker({ size: insuranceSize, probeMs: limiterTimeoutMs });
+  const { limiterTimeoutMs, fallbackSize } = config;
+  const breaker = new CircuitBreaker({ size: fallbackSize, probeMs: limiterTimeoutMs });
   const insurance = {
-    limiter: new InsuranceLimiter(config.bans, insuranceSize),
+    limiter: new FallbackLimiter(config.bans, fallbackSize),
     outage: new Outage({ began: "insurance_limiter_on", ended: "insurance_limiter_off" }),
     overload: new Outage({ began: "limiter_overloaded", ended: "limiter_not_overloaded" }),
   };
   return createMiddleware<AppEnv>(function provideLimiterMiddleware(c, next) {
     const durable = new DurableLimiter(c.env.RATE_LIMITER, limiterTimeoutMs, breaker);
     const remembering = new RememberingLimiter(durable, refusals);
-    c.set("limiter", new InsuredLimiter(remembering, insurance, c.get("requestId")));
+    c.set("limiter", new RequestLimiter(remembering, insurance, c.get("requestId")));
     return next();
   });
 }

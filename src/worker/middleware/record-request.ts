@@ -40,12 +40,12 @@ export function recordRequest(
     country: textOrNull(cf?.country),
     degraded: limiter?.isOverloaded
       ? "limiter"
-      : degradation(limiter?.isInsured ?? false, errorCode === "service_unavailable"),
+      : degradation(limiter?.usedFallback ?? false, errorCode === "service_unavailable"),
   };
 }
 
-function degradation(isInsured: boolean, isWithoutDatabase: boolean): Degradation | null {
-  if (isInsured) return isWithoutDatabase ? "limiter,database" : "limiter";
+function degradation(usedFallback: boolean, isWithoutDatabase: boolean): Degradation | null {
+  if (usedFallback) return isWithoutDatabase ? "limiter,database" : "limiter";
   return isWithoutDatabase ? "database" : null;
 }
 

@@ -3,7 +3,7 @@ import type { BanPolicy } from "../limits/bans.ts";
 import {
   type Decision,
   decide,
-  type LimiterRecord,
+  type LimiterState,
   peek,
   type Quota,
   type QuotaPolicy,
@@ -21,7 +21,7 @@ const POLICY: QuotaPolicy = { limits: PLAN_LIMITS.free, revision: 0, resets: 0, 
  */
 export class AddressBudget {
   readonly #bans: BanPolicy;
-  readonly #records: QuickLRU<string, LimiterRecord>;
+  readonly #records: QuickLRU<string, LimiterState>;
 
   /** @param maxAddresses addresses to remember; the longest unused are forgotten first. */
   constructor(bans: BanPolicy, maxAddresses = MAX_ADDRESSES) {

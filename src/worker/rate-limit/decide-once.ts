@@ -4,14 +4,14 @@ import type { BanPolicy } from "../limits/bans.ts";
 import {
   type Decision,
   decide,
-  type LimiterRecord,
+  type LimiterState,
   type QuotaPolicy,
   repeatDecision,
 } from "../limits/decision.ts";
 
 /** Everything that the object of a key decides by. */
-export interface LimiterState {
-  readonly record: LimiterRecord | null;
+export interface ObjectState {
+  readonly record: LimiterState | null;
   readonly answered: AnsweredRequests;
 }
 
@@ -26,7 +26,7 @@ export interface AdmitRequest {
 }
 
 interface DecidedOnce {
-  readonly state: LimiterState;
+  readonly state: ObjectState;
   readonly decision: Decision;
   /** What is to be counted beside the decision; `null` if the request was counted before. */
   readonly consequences: Consequences | null;
@@ -34,7 +34,7 @@ interface DecidedOnce {
 
 /** Decides on a request as `decide` does, but counts a request that is sent again only once. Pure. */
 export function decideOnce(
-  { record, answered }: LimiterState,
+  { record, answered }: ObjectState,
   request: AdmitRequest,
   banPolicy: BanPolicy,
   nowMs: number,

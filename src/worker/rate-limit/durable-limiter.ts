@@ -3,7 +3,7 @@ import type { CircuitBreaker } from "../circuit-breaker.ts";
 import { withDeadline } from "../deadline.ts";
 import type { Decision, QuotaPolicy } from "../limits/decision.ts";
 import type { RateLimiter } from "./durable-object.ts";
-import type { Subject } from "./limiter.ts";
+import type { LimitedKey } from "./limiter.ts";
 import { LimiterOverloadedError } from "./limiter-overloaded-error.ts";
 import type { UnreportedRefusals } from "./refusal.ts";
 
@@ -12,7 +12,7 @@ const NO_REFUSALS: UnreportedRefusals = { agesMs: [], count: 0 };
 /** Leaves 48 random bits of a UUID: the object compares a nonce with a few hundred others. */
 const NONCE_LENGTH = 13;
 
-/** The exact limiter: one Durable Object for each subject. */
+/** The exact limiter: one Durable Object for each key. */
 export class DurableLimiter {
   readonly #objects: DurableObjectNamespace<RateLimiter>;
   readonly #timeoutMs: number;
@@ -30,8 +30,8 @@ export class DurableLimiter {
   }
 
   /** Whether to call the object now. If so, `admit` must follow. */
-  mayAsk(subject: Subject): boolean {
-    return this.#breaker.allows(subject.name, Date.now());
+  mayAsk(key: LimitedKey): boolean {
+    return this.#breaker.allows(key.name, Date.now());
   }
 
   /**
@@ -42,23 +42,23 @@ export class DurableLimiter {
    * @throws {LimiterOverloadedError}
    * @throws {Error} if the object cannot be reached in time.
    */
-  async admit(subject: Subject, refused: UnreportedRefusals = NO_REFUSALS): Promise<Decision> {
-    const policy = policyOf(subject);
+  async admit(key: LimitedKey, refused: UnreportedRefusals = NO_REFUSALS): Promise<Decision> {
+    const policy = policyOf(key);
     const { agesMs, count } = refused;
     const nonce = crypto.randomUUID().slice(0, NONCE_LENGTH);
     try {
       // A new stub for every attempt, because one that has thrown may be broken for good.
       const decision = await this.#call(async () =>
-        this.#objects.getByName(subject.name).admit(policy, agesMs, count, nonce),
+        this.#objects.getByName(key.name).admit(policy, agesMs, count, nonce),
       );
-      this.#breaker.succeeded(subject.name);
+      this.#breaker.succeeded(key.name);
       return decision;
     } catch (error) {
       if (!isOverloaded(error)) {
-        this.#breaker.failed(subject.name, Date.now());
+        this.#breaker.failed(key.name, Date.now());
         throw error;
       }
-      this.#breaker.succeeded(subject.name);
+      this.#breaker.succeeded(key.name);
       throw new LimiterOverloadedError(error);
     }
   }
@@ -79,7 +79,7 @@ export class DurableLimiter {
   }
 }
 
-function policyOf({ limits, revision, resets, bans }: Subject): QuotaPolicy {
+function policyOf({ limits, revision, resets, bans }: LimitedKey): QuotaPolicy {
   return { limits, revision, resets, bans };
 }
 

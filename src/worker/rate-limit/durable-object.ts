@@ -5,16 +5,16 @@ import { KeyUsage } from "../usage/key-usage.ts";
 import { REPORT_EVERY_MS } from "../usage/report-interval.ts";
 import { BanReports } from "./ban-reports.ts";
 import { banLengthMs } from "../limits/bans.ts";
-import { decideOnce, type LimiterState } from "./decide-once.ts";
+import { decideOnce, type ObjectState } from "./decide-once.ts";
 import {
   type Decision,
-  type LimiterRecord,
+  type LimiterState,
   type QuotaPolicy,
-  recordEndMs,
+  stateEndMs,
 } from "../limits/decision.ts";
 import { GroupCommit } from "./group-commit.ts";
 import { keyIdOf } from "./limiter.ts";
-import { readKeyId, readState, type StoredState, toStored } from "./stored-record.ts";
+import { readKeyId, readObjectState, type StoredState, toStored } from "./stored-state.ts";
 
 /** One row for everything that a limiter stores, so that a commit writes one row. */
 const STATE = "record";
@@ -32,7 +32,7 @@ const BAN_RETRY_MS = 60_000;
  */
 export class RateLimiter extends DurableObject {
   readonly #config: Config;
-  #state: LimiterState;
+  #state: ObjectState;
   readonly #usage: KeyUsage;
   readonly #bans: BanReports;
   readonly #commits: GroupCommit;
@@ -43,7 +43,7 @@ export class RateLimiter extends DurableObject {
     super(ctx, env);
     this.#config = parseConfig(env);
     const stored = ctx.storage.kv.get(STATE);
-    this.#state = readState(stored);
+    this.#state = readObjectState(stored);
     if (stored !== undefined && this.#state.record === null)
       logEvent({ event: "limiter_record_unreadable" });
     // An object that was opened by its id alone has no name.
@@ -111,7 +111,7 @@ export class RateLimiter extends DurableObject {
     const nextReportMs = nowMs + (areBansReported ? REPORT_EVERY_MS : BAN_RETRY_MS);
     if (!isUsageReported || !areBansReported) return this.#setAlarm(nextReportMs);
     const { record } = this.#state;
-    const recordEnd = record === null ? 0 : recordEndMs(record, this.#config.bans);
+    const recordEnd = record === null ? 0 : stateEndMs(record, this.#config.bans);
     const endMs = Math.max(recordEnd, this.#usage.endMs);
     if (endMs > nowMs) return this.#setAlarm(Math.max(endMs, nextReportMs));
     this.#state = { record: null, answered: "" };
@@ -125,7 +125,7 @@ export class RateLimiter extends DurableObject {
   }
 
   /** Remembers the ban of a record until the database knows it. */
-  #addBan(record: LimiterRecord | null): void {
+  #addBan(record: LimiterState | null): void {
     if (!record?.ban) return;
     const { untilMs, number } = record.ban;
     const beganMs = untilMs - banLengthMs(this.#config.bans, number);
@@ -140,7 +140,7 @@ export class RateLimiter extends DurableObject {
   }
 
   /** Resolves when everything that was decided until now is on the disk. */
-  async #store(before: LimiterRecord | null, nowMs: number): Promise<void> {
+  async #store(before: LimiterState | null, nowMs: number): Promise<void> {
     if (!isDurablyChanged(before, this.#state.record)) return this.#commits.settle() ?? undefined;
     const dueMs = nowMs + REPORT_EVERY_MS;
     if (this.#alarmMs === null || this.#alarmMs > dueMs) {
@@ -171,7 +171,7 @@ export class RateLimiter extends DurableObject {
   }
 
   /** Logs what an operator may be asked about. */
-  #tell(before: LimiterRecord | null, after: LimiterRecord | null, bans: number): void {
+  #tell(before: LimiterState | null, after: LimiterState | null, bans: number): void {
     const { keyId } = this.#usage;
     if (before !== null && after !== null && after.resets > before.resets)
       logEvent({ event: "limiter_reset", keyId });
@@ -184,7 +184,7 @@ export class RateLimiter extends DurableObject {
 }
 
 /** Whether anything but the wait has changed, or a policy that the next request brings again. */
-function isDurablyChanged(before: LimiterRecord | null, after: LimiterRecord | null): boolean {
+function isDurablyChanged(before: LimiterState | null, after: LimiterState | null): boolean {
   if (before === null) return after !== null && (after.minute !== null || after.ban !== null);
   return before.minute !== after?.minute || before.day !== after.day || before.ban !== after.ban;
 }

@@ -1,9 +1,9 @@
 import type { Decision, QuotaPolicy } from "../limits/decision.ts";
 
-const KEY_PREFIX = "key:";
+const NAME_PREFIX = "key:";
 
-/** Whose requests are counted: an API key. */
-export interface Subject extends QuotaPolicy {
+/** An API key as the limiter sees it. */
+export interface LimitedKey extends QuotaPolicy {
   /** Names the Durable Object. Never holds key material. */
   readonly name: string;
 }
@@ -15,15 +15,15 @@ export interface Limiter {
    *
    * @throws {LimiterOverloadedError} if nothing can be counted at the moment.
    */
-  admit(subject: Subject): Promise<Decision>;
+  admit(key: LimitedKey): Promise<Decision>;
 }
 
-/** The name of the subject that counts the requests of a key. */
-export function keySubjectName(keyId: string): string {
-  return `${KEY_PREFIX}${keyId}`;
+/** Returns the name of the Durable Object that limits a key. */
+export function limiterName(keyId: string): string {
+  return `${NAME_PREFIX}${keyId}`;
 }
 
-/** The id of the key whose requests a subject of this name counts; `null` where it is none. */
+/** Returns the id of the key that the Durable Object of this name limits; `null` if it limits none. */
 export function keyIdOf(name: string | undefined): string | null {
-  return name?.startsWith(KEY_PREFIX) ? name.slice(KEY_PREFIX.length) : null;
+  return name?.startsWith(NAME_PREFIX) ? name.slice(NAME_PREFIX.length) : null;
 }

@@ -33,7 +33,7 @@ export function listRoute(queries: DatabaseQueries) {
    */
   const readAhead = createMiddleware<ListEnv>(async function readAheadMiddleware(c, next) {
     const request = listRequest(c);
-    const isRefusing = c.get("limiter").isRefusing(c.get("subject"));
+    const isRefusing = c.get("limiter").isRefusing(c.get("limitedKey"));
     const snapshot = isRefusing ? null : lists.read(request);
     snapshot?.catch(() => undefined); // Thrown again when it is awaited, if the request is admitted.
     c.set("listRequest", request);

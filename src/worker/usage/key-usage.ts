@@ -3,8 +3,8 @@ import { DatabaseQueries } from "../db/availability.ts";
 import { logEvent } from "../log.ts";
 import type { Decision } from "../limits/decision.ts";
 import { type Consequences, countUsage, type Usage, usageEndMs, usageToKeep } from "./day-usage.ts";
-import { readUsage } from "./stored-usage.ts";
-import { reportUsage } from "./usage-table.ts";
+import { readUsage } from "./usage-in-object.ts";
+import { reportUsage } from "./report-usage.ts";
 
 /** The usage of one API key in the memory of its Durable Object, which stores it beside its record. */
 export class KeyUsage {

@@ -1,4 +1,4 @@
-import { generateKey } from "../../../src/worker/api-keys/key.ts";
+import { generateSecret } from "../../../src/worker/api-keys/secret.ts";
 import { listRequest } from "../bench.ts";
 import { provokeBan } from "../ban.ts";
 import type { Request } from "../http.ts";
@@ -47,14 +47,14 @@ export const ABUSE: readonly Abuse[] = [
     "invented keys",
     ({ url }) =>
       () =>
-        listRequest(url, generateKey()),
+        listRequest(url, generateSecret()),
   ),
   flood(
     "without a key",
     "invented keys, a new /64 each",
     ({ url }, _, network) =>
       (index) =>
-        listRequest(url, generateKey(), network(index)),
+        listRequest(url, generateSecret(), network(index)),
   ),
   flood(
     "without a key",

@@ -1,6 +1,6 @@
 import { setTimeout as wait } from "node:timers/promises";
 import { Pool } from "undici";
-import { generateKey } from "../../../src/worker/api-keys/key.ts";
+import { generateSecret } from "../../../src/worker/api-keys/secret.ts";
 import { type Bench, listRequest } from "../bench.ts";
 import type { Bundle } from "../bundle.ts";
 import type { Request } from "../http.ts";
@@ -28,7 +28,7 @@ class Flood {
   requests(url: string): (index: number) => Request {
     this.#turns += 1;
     const address = `198.51.${Math.floor(this.#turns / 256)}.${this.#turns % 256}`;
-    const keys = Array.from({ length: INVENTED_KEYS }, generateKey);
+    const keys = Array.from({ length: INVENTED_KEYS }, generateSecret);
     return (index) => listRequest(url, keys[index] ?? "", { "CF-Connecting-IP": address });
   }
 

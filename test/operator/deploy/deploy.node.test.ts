@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { isKey } from "../../../src/worker/api-keys/key.ts";
+import { isSecret } from "../../../src/worker/api-keys/secret.ts";
 import { describeCommit } from "../../../src/operator/deploy/checks.ts";
 import { openApiDocument } from "../../../src/worker/openapi/document.ts";
 import { FakeCloudflare } from "./fake-cloudflare.ts";
@@ -78,7 +78,7 @@ describe("npm run deploy", () => {
     ]);
     const [request] = cloudflare.workers.requests;
     expect(request?.path).toBe("/v1/store/orders");
-    expect(isKey(request?.authorization.replace("Bearer ", "") ?? "")).toBe(true);
+    expect(isSecret(request?.authorization.replace("Bearer ", "") ?? "")).toBe(true);
   });
 
   it("leaves the Worker as it is where a migration fails, and tells the way on and back", async () => {

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
-import { hashKey, isKey } from "../../../src/worker/api-keys/key.ts";
+import { hashSecret, isSecret } from "../../../src/worker/api-keys/secret.ts";
 import { keysProgram } from "../../../src/operator/keys/program.ts";
 import { ordersProgram } from "../../../src/operator/orders/program.ts";
 import { runWrangler } from "../../../src/operator/wrangler.ts";
@@ -46,7 +46,7 @@ describe("keys --env staging", () => {
     const { key, ...record } = JSON.parse(
       await run("keys", ["create", ...limits, "--name", name, "--json"]),
     );
-    expect(isKey(key)).toBe(true);
+    expect(isSecret(key)).toBe(true);
     expect(record).toMatchObject({ plan: "enterprise", name, perMinute: 5_000, perDay: 500_000 });
     expect(JSON.parse(await run("keys", ["list", "--json"]))).toEqual([record]);
     expect(JSON.parse(await run("keys", ["reset", record.id, "--json"]))).toEqual(record);
@@ -62,9 +62,9 @@ describe("keys --env staging", () => {
 
     const { sqlite } = cloudflare.d1.find("store-orders-staging");
     const stored = sqlite.prepare("SELECT hash, revision, resets FROM api_keys").all();
-    expect(stored).toEqual([{ hash: hashKey(rotated.key), revision: 2, resets: 1 }]);
+    expect(stored).toEqual([{ hash: hashSecret(rotated.key), revision: 2, resets: 1 }]);
     const former = sqlite.prepare("SELECT hash, key_id FROM former_key_hashes").all();
-    expect(former).toEqual([{ hash: hashKey(key), key_id: record.id }]);
+    expect(former).toEqual([{ hash: hashSecret(key), key_id: record.id }]);
   });
 });
 

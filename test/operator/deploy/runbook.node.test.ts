@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
-import { generateKey, hashKey } from "../../../src/worker/api-keys/key.ts";
+import { generateSecret, hashSecret } from "../../../src/worker/api-keys/secret.ts";
 import { runWrangler } from "../../../src/operator/wrangler.ts";
 import type { RequestRecord } from "../../../src/worker/telemetry/request-record.ts";
 import { FakeAnalytics } from "./fake-analytics.ts";
@@ -51,7 +51,7 @@ let cloudflare: FakeCloudflare;
 let analytics: FakeAnalytics;
 let npm: NpmInProcess;
 let backups: string;
-const key = generateKey();
+const key = generateSecret();
 
 beforeEach(async () => {
   cloudflare = new FakeCloudflare();
@@ -68,7 +68,7 @@ beforeEach(async () => {
   sqlite().exec(`
     INSERT INTO orders (id, status) VALUES (1001, 'pending'), (1003, 'shipped');
     INSERT INTO api_keys (id, hash, name, plan, created_at) VALUES
-      ('${PETS}', '${hashKey(key)}', 'Pet shop', 'pro', 0), ('${ZOO}', 'b', 'Zoo', 'free', 0);`);
+      ('${PETS}', '${hashSecret(key)}', 'Pet shop', 'pro', 0), ('${ZOO}', 'b', 'Zoo', 'free', 0);`);
 });
 afterEach(async () => {
   vi.unstubAllEnvs();
@@ -121,7 +121,7 @@ it(
     expect(said).toContain('"cancelled": "1970-01-01 00:00:05"');
     expect(said).toMatch(/│ ada +│ rotate │ key_pets/);
     expect(said).toMatch(/^401$/m);
-    expect(values(`SELECT hash FROM api_keys WHERE id = '${PETS}'`)).not.toEqual([hashKey(key)]);
+    expect(values(`SELECT hash FROM api_keys WHERE id = '${PETS}'`)).not.toEqual([hashSecret(key)]);
   },
   TIMEOUT_MS,
 );

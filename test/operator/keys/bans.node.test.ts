@@ -1,5 +1,5 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
-import { listApiKeys } from "../../../src/operator/key-store/managed-key.ts";
+import { listApiKeys } from "../../../src/operator/key-store/key-details.ts";
 import { keyBans, keyUsage } from "../../../src/worker/db/schema.ts";
 import { KeysCommand } from "./keys-command.ts";
 

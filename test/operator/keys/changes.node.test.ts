@@ -1,7 +1,7 @@
 import { asc } from "drizzle-orm";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { updateApiKey } from "../../../src/operator/key-store/administration.ts";
-import { findApiKey } from "../../../src/operator/key-store/managed-key.ts";
+import { findApiKey } from "../../../src/operator/key-store/key-details.ts";
 import type { StoreDatabase } from "../../../src/operator/database/database.ts";
 import { changeKey } from "../../../src/operator/key-store/change-key.ts";
 import { keyChanges } from "../../../src/worker/db/schema.ts";

@@ -1,8 +1,8 @@
 import { Readable } from "node:stream";
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from "vitest";
 import type { CreatedKey } from "../../../src/operator/key-store/administration.ts";
-import { generateKey } from "../../../src/worker/api-keys/key.ts";
-import { findApiKeysByEnding } from "../../../src/operator/key-store/managed-key.ts";
+import { generateSecret } from "../../../src/worker/api-keys/secret.ts";
+import { findApiKeysByEnding } from "../../../src/operator/key-store/key-details.ts";
 import { KeysCommand } from "./keys-command.ts";
 
 let keys: KeysCommand;
@@ -61,7 +61,7 @@ describe("keys find, with a key on standard input", () => {
   });
 
   it("says that no record has a key", async () => {
-    const { status, stdout, stderr } = await findByInput(generateKey());
+    const { status, stdout, stderr } = await findByInput(generateSecret());
     expect({ status, stdout }).toEqual({ status: 1, stdout: "" });
     expect(stderr).toContain("no record has this key");
   });

@@ -4,7 +4,7 @@ import {
   type CreatedKey,
   type KeySettings,
 } from "../../../src/operator/key-store/administration.ts";
-import type { ManagedKey } from "../../../src/operator/key-store/managed-key.ts";
+import type { KeyDetails } from "../../../src/operator/key-store/key-details.ts";
 import type { StoreDatabase } from "../../../src/operator/database/database.ts";
 import { openLocalDatabase } from "../../../src/operator/database/local.ts";
 import { addKeys } from "../../../src/operator/key-store/change-key.ts";
@@ -53,7 +53,7 @@ export class KeysCommand {
   /** Adds a key, of the Free plan unless the settings say otherwise, as `keys create` does. */
   async add(
     settings: Partial<KeySettings> = {},
-    { createdAt = new Date(), ...record }: Partial<ManagedKey> = {},
+    { createdAt = new Date(), ...record }: Partial<KeyDetails> = {},
   ): Promise<CreatedKey> {
     const all = { name: "Zoo", plan: "free", limits: null, expiresAt: null, ...settings } as const;
     const created = createApiKey(all, createdAt);

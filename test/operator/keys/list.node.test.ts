@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { type KeyFilter, listApiKeys } from "../../../src/operator/key-store/managed-key.ts";
+import { type KeyFilter, listApiKeys } from "../../../src/operator/key-store/key-details.ts";
 import { KeysCommand } from "./keys-command.ts";
 
 const DAY_MS = 86_400_000;

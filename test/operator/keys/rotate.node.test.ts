@@ -1,8 +1,8 @@
 import { eq } from "drizzle-orm";
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from "vitest";
-import { toKeyRecord } from "../../../src/operator/key-store/key-record.ts";
-import { hashKey, isKey } from "../../../src/worker/api-keys/key.ts";
-import { findApiKey } from "../../../src/operator/key-store/managed-key.ts";
+import { toKeyJson } from "../../../src/operator/key-store/key-json.ts";
+import { hashSecret, isSecret } from "../../../src/worker/api-keys/secret.ts";
+import { findApiKey } from "../../../src/operator/key-store/key-details.ts";
 import { formerKeyHashes } from "../../../src/worker/db/schema.ts";
 import { KeysCommand } from "./keys-command.ts";
 
@@ -37,13 +37,13 @@ describe("keys rotate", () => {
     const { key: former, record } = await keys.add();
     stopClock();
     const { key, ...rotated } = await keys.json("rotate", record.id, "--grace", "90m");
-    expect(key).toSatisfy(isKey);
+    expect(key).toSatisfy(isSecret);
     const formerKeyEndsAt = inHours(1.5).toISOString();
     const lastFour = key.slice(-4);
-    expect(rotated).toEqual({ ...toKeyRecord(record, NOW), lastFour, formerKeyEndsAt });
+    expect(rotated).toEqual({ ...toKeyJson(record, NOW), lastFour, formerKeyEndsAt });
     expect(await hashes(record.id)).toEqual({
-      own: hashKey(key),
-      former: [{ hash: hashKey(former), endsAt: inHours(1.5) }],
+      own: hashSecret(key),
+      former: [{ hash: hashSecret(former), endsAt: inHours(1.5) }],
     });
     expect(await keys.json("show", record.id)).toMatchObject(rotated);
   });
@@ -61,7 +61,7 @@ describe("keys rotate", () => {
     await keys.text("rotate", record.id, "--grace", "1h");
     const rotated = await keys.text("rotate", record.id, "--grace", "7d");
     const [key = ""] = rotated.split("\n");
-    expect(key).toSatisfy(isKey);
+    expect(key).toSatisfy(isSecret);
     expect(rotated).toContain("not shown again");
     const shown = await keys.text("show", record.id);
     expect(shown).not.toContain(key);
@@ -93,6 +93,6 @@ describe("keys rotate", () => {
     const { status, stdout, stderr } = await keys.run("rotate", record.id);
     expect({ status, stdout }).toEqual({ status: 1, stdout: "" });
     expect(stderr).toContain(`the key is ${state}`);
-    expect(await hashes(record.id)).toEqual({ own: hashKey(key), former: [] });
+    expect(await hashes(record.id)).toEqual({ own: hashSecret(key), former: [] });
   });
 });

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { generateKey } from "../../../src/worker/api-keys/key.ts";
+import { generateSecret } from "../../../src/worker/api-keys/secret.ts";
 import { expectError, quotaOf } from "../../support/answer.ts";
 import { createApiKey } from "../../support/api-key-fixture.ts";
 import { advanceClock, stopClock } from "../../support/clock.ts";
@@ -24,7 +24,7 @@ test("an address has the Free plan's budget for all kinds of bad credentials tog
     {},
     { headers: { Authorization: "Bearer x" } },
     { headers: { Authorization: "Basic x" } },
-    { key: generateKey() },
+    { key: generateSecret() },
   ];
   for (let attempt = 0; attempt < 60; attempt++) {
     const response = await fail({ ...kinds[attempt % 4], address: ADDRESS });

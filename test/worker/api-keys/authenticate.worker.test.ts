@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, test } from "vitest";
-import { generateKey, KEY_PREFIX } from "../../../src/worker/api-keys/key.ts";
+import { generateSecret, SECRET_PREFIX } from "../../../src/worker/api-keys/secret.ts";
 import { expectError, quotaOf } from "../../support/answer.ts";
 import { createApiKey } from "../../support/api-key-fixture.ts";
 import { advanceClock, stopClock } from "../../support/clock.ts";
@@ -60,7 +60,7 @@ describe("tokens that no key can be are refused without a query", () => {
     ["a key as a parameter", (key) => `Bearer token=${key}`],
     ["a key twice", (key) => `Bearer ${key} ${key}`],
     ["a key after a tab", (key) => `Bearer \t${key}x`],
-    ["an invented key", () => `Bearer ${KEY_PREFIX}${"a".repeat(40)}`],
+    ["an invented key", () => `Bearer ${SECRET_PREFIX}${"a".repeat(40)}`],
     ["a token of another service", () => "Bearer eyJhbGciOiJub25lIn0.e30."],
     ["a very long token", () => `Bearer ${"a".repeat(60_000)}`],
   ])("%s", async (_, authorization) => {
@@ -94,7 +94,7 @@ describe("tokens that no key can be are refused without a query", () => {
 
 describe("keys that are well formed but not valid", () => {
   test("an unknown key", async () => {
-    const response = await send(LIST, { key: generateKey() });
+    const response = await send(LIST, { key: generateSecret() });
     expect(await expectUnauthorized(response, TOKEN_CHALLENGE)).toContain("unknown");
   });
 
@@ -145,6 +145,6 @@ describe("a valid key", () => {
     const digest = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(key));
     const hash = [...new Uint8Array(digest)].map((byte) => byte.toString(16).padStart(2, "0"));
     expect(results).toMatchObject([{ hash: hash.join("") }]);
-    expect(JSON.stringify(results)).not.toContain(key.slice(KEY_PREFIX.length));
+    expect(JSON.stringify(results)).not.toContain(key.slice(SECRET_PREFIX.length));
   });
 });

@@ -2,7 +2,7 @@ import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
 import type { ApiKey } from "../../../src/worker/api-keys/api-key.ts";
 import { ApiKeyDirectory } from "../../../src/worker/api-keys/directory.ts";
-import { generateKey, hashKey } from "../../../src/worker/api-keys/key.ts";
+import { generateSecret, hashSecret } from "../../../src/worker/api-keys/secret.ts";
 import { DatabaseQueries, DatabaseUnavailableError } from "../../../src/worker/db/availability.ts";
 import { createApiKey, rotate, updateApiKey } from "../../support/api-key-fixture.ts";
 import { advanceClock, stopClock } from "../../support/clock.ts";
@@ -23,7 +23,7 @@ const inBackground: Promise<unknown>[] = [];
 
 /** Finds a key, and waits for what its finding left to be done. */
 async function find(key: string): Promise<ApiKey | null> {
-  const found = await directory.find(line.database, hashKey(key), {
+  const found = await directory.find(line.database, hashSecret(key), {
     isSuspect: () => false,
     waitUntil: (promise) => void inBackground.push(promise),
   });
@@ -38,7 +38,7 @@ test("finds the whole record by the hash of the key", async () => {
   const { id, key } = await createApiKey({ name: "Ünï", expiresAt });
   expect(await find(key)).toStrictEqual({
     id,
-    hash: hashKey(key),
+    hash: hashSecret(key),
     name: "Ünï",
     plan: "free",
     perMinute: null,
@@ -60,11 +60,11 @@ test.each([
   const { id, key: former } = await createApiKey();
   const own = await rotate(id, 60_000);
   for (let n = 0; n < 10; n++) await rotate((await createApiKey()).id, 60_000);
-  const key = { own, former, none: generateKey() }[name];
+  const key = { own, former, none: generateSecret() }[name];
   expect(await find(key)).toEqual(name === "none" ? null : expect.objectContaining({ id }));
   const [statement = ""] = line.statements;
   const { meta } = await env.DB.prepare(statement)
-    .bind(JSON.stringify([hashKey(key)]))
+    .bind(JSON.stringify([hashSecret(key)]))
     .all();
   // Each of the two parts reads the list of hashes.
   expect(meta.rows_read).toBe(rowsRead + 2);
@@ -108,7 +108,7 @@ describe("while the database does not answer", () => {
   });
 
   test("an unknown key is an error too, and not unknown", async () => {
-    const key = generateKey();
+    const key = generateSecret();
     stopClock();
     expect(await find(key)).toBeNull();
     line.isCut = true;
@@ -116,7 +116,7 @@ describe("while the database does not answer", () => {
     expect(await find(key)).toBeNull();
     advanceClock(1);
     await expect(find(key)).rejects.toThrow(DatabaseUnavailableError);
-    await expect(find(generateKey())).rejects.toThrow(DatabaseUnavailableError);
+    await expect(find(generateSecret())).rejects.toThrow(DatabaseUnavailableError);
   });
 });
 
@@ -153,7 +153,7 @@ test("a clock that goes back makes the directory ask", async () => {
 
 describe("an unknown key", () => {
   test("is remembered as such", async () => {
-    const key = generateKey();
+    const key = generateSecret();
     stopClock();
     for (let n = 0; n < 5; n++) expect(await find(key)).toBeNull();
     expect(queries()).toBe(1);
@@ -161,7 +161,7 @@ describe("an unknown key", () => {
 
   test("that is created is found within the time", async () => {
     const { id, key } = await createApiKey();
-    const hash = hashKey(key);
+    const hash = hashSecret(key);
     stopClock();
     await env.DB.prepare("UPDATE api_keys SET hash = 'other' WHERE id = ?").bind(id).run();
     expect(await find(key)).toBeNull();
@@ -176,7 +176,7 @@ describe("an unknown key", () => {
     const { key } = await createApiKey();
     stopClock();
     await find(key);
-    for (let n = 0; n < 50; n++) await find(generateKey());
+    for (let n = 0; n < 50; n++) await find(generateSecret());
     const asked = queries();
     await find(key);
     expect(queries()).toBe(asked);

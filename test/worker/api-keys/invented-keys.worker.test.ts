@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 import { beforeEach, expect, test } from "vitest";
-import { generateKey } from "../../../src/worker/api-keys/key.ts";
+import { generateSecret } from "../../../src/worker/api-keys/secret.ts";
 import { createApiKey, createEnterpriseKey } from "../../support/api-key-fixture.ts";
 import { stopClock } from "../../support/clock.ts";
 import { type DatabaseLine, databaseLine } from "../../support/database-double.ts";
@@ -29,7 +29,7 @@ async function sendAll(keys: readonly string[], address: string): Promise<Record
   return counts;
 }
 
-const invented = (count: number) => Array.from({ length: count }, generateKey);
+const invented = (count: number) => Array.from({ length: count }, generateSecret);
 
 test("a hundred first requests with one key make a few queries", async () => {
   const { key } = await createEnterpriseKey(1_000, 1_000);
@@ -77,7 +77,7 @@ test("an address past its budget waits for its turn while others are served", as
   const note = (name: string, request: Promise<Response>) =>
     request.then(({ status }) => finished.push(`${name}: ${status}`));
   await Promise.all([
-    note("invented", service(PATH, { key: generateKey(), address: ADDRESS })),
+    note("invented", service(PATH, { key: generateSecret(), address: ADDRESS })),
     note("valid, same address", service(PATH, { key, address: ADDRESS })),
     note("valid, other address", service(PATH, { key, address: OTHER_ADDRESS })),
   ]);

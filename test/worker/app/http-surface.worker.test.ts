@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { beforeEach, describe, expect, test, vi } from "vitest";
-import { generateKey } from "../../../src/worker/api-keys/key.ts";
+import { generateSecret } from "../../../src/worker/api-keys/secret.ts";
 import { ERROR_STATUS } from "../../../src/worker/errors.ts";
 import { quotaOf } from "../../support/answer.ts";
 import { createApiKey, createEnterpriseKey } from "../../support/api-key-fixture.ts";
@@ -96,7 +96,7 @@ const anyCredentials: fc.Arbitrary<Credentials> = fc.oneof(
     ({ good }) => `Bearer\t${good}`,
     ({ expired }) => `Bearer ${expired}`,
     ({ revoked }) => `Bearer ${revoked}`,
-    () => `Bearer ${generateKey()}`,
+    () => `Bearer ${generateSecret()}`,
     () => `Bearer ${"a".repeat(20_000)}`,
   ),
   anyHeaderText.map(

@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, type MockInstance, test, vi } from "vitest";
-import { generateKey } from "../../../src/worker/api-keys/key.ts";
+import { generateSecret } from "../../../src/worker/api-keys/secret.ts";
 import { expectError, quotaOf } from "../../support/answer.ts";
 import { createApiKey, createEnterpriseKey } from "../../support/api-key-fixture.ts";
 import { advanceClock, stopClock } from "../../support/clock.ts";
@@ -67,7 +67,7 @@ describe.each([
       { LIMITER_TIMEOUT_MS: "20" },
       { RATE_LIMITER: failingLimiters(outcome), DB: unreachableDatabase() },
     );
-    const response = await service(LIST, { key: generateKey() });
+    const response = await service(LIST, { key: generateSecret() });
     expect(quotaOf(response)).toMatchObject({ limit: 60, remaining: 60 });
     await expectError(response, 503, "service_unavailable");
   });

@@ -1,4 +1,4 @@
-import { hashKey } from "../../../src/worker/api-keys/key.ts";
+import { hashSecret } from "../../../src/worker/api-keys/secret.ts";
 
 /** Keys of the stores below. */
 export const KEYS = {
@@ -39,9 +39,9 @@ export const VERSIONS: Readonly<Record<string, Version>> = {
         (9223372036854775807, NULL, 0, NULL, NULL, 'shipped', NULL);
       INSERT INTO order_import_chunks (id, import_id, created_at, lines) VALUES (5, 'a', 1795000000123, '[]');
       INSERT INTO api_keys (id, hash, name, plan, per_minute, per_day, created_at, expires_at, revoked_at, revision, resets) VALUES
-        ('key_free', '${hashKey(KEYS.valid)}', 'O''Brien ☕', 'free', NULL, NULL, 1795000000000, NULL, NULL, 0, 0),
-        ('key_pro', '${hashKey(KEYS.revoked)}', 'B', 'pro', NULL, NULL, 1795000000001, NULL, 1795000000999, 1, 0),
-        ('key_business', '${hashKey(KEYS.expired)}', 'C', 'business', NULL, NULL, 1795000000002, 1795000000500, NULL, 2, 2),
+        ('key_free', '${hashSecret(KEYS.valid)}', 'O''Brien ☕', 'free', NULL, NULL, 1795000000000, NULL, NULL, 0, 0),
+        ('key_pro', '${hashSecret(KEYS.revoked)}', 'B', 'pro', NULL, NULL, 1795000000001, NULL, 1795000000999, 1, 0),
+        ('key_business', '${hashSecret(KEYS.expired)}', 'C', 'business', NULL, NULL, 1795000000002, 1795000000500, NULL, 2, 2),
         ('key_enterprise', 'ff', 'D', 'enterprise', 5000, 500000, 1795000000003, 4102444800000, NULL, 3, 1);`,
     queries: [
       `SELECT id, hash, name, plan, per_minute, per_day, created_at, expires_at, revoked_at, revision, resets FROM api_keys WHERE hash = 'ff'`,

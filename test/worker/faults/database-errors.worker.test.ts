@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, test } from "vitest";
-import { generateKey } from "../../../src/worker/api-keys/key.ts";
+import { generateSecret } from "../../../src/worker/api-keys/secret.ts";
 import { expectError, quotaOf } from "../../support/answer.ts";
 import { createApiKey } from "../../support/api-key-fixture.ts";
 import { advanceClock, stopClock } from "../../support/clock.ts";
@@ -204,7 +204,7 @@ describe.each([
   test("a key that nobody has seen is 503, and counts against no address", async () => {
     line.script.always(outcome);
     for (let n = 0; n < 3; n++) {
-      const response = await service(LIST, { key: generateKey(), address: "192.0.2.7" });
+      const response = await service(LIST, { key: generateSecret(), address: "192.0.2.7" });
       expect(quotaOf(response).remaining).toBe(60);
       await expectUnavailable(response);
     }

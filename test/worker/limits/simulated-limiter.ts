@@ -2,12 +2,12 @@ import type { BanPolicy } from "../../../src/worker/limits/bans.ts";
 import {
   type Decision,
   decide,
-  type LimiterRecord,
+  type LimiterState,
   peek,
   type Quota,
   type QuotaPolicy,
 } from "../../../src/worker/limits/decision.ts";
-import { readRecord, toStored } from "../../../src/worker/rate-limit/stored-record.ts";
+import { readLimiterState, toStored } from "../../../src/worker/rate-limit/stored-state.ts";
 
 /** Where simulated time begins, in Unix milliseconds: on a whole second. */
 export const START_MS = 1_800_000_000_000;
@@ -37,7 +37,7 @@ export class SimulatedLimiter {
   policy: QuotaPolicy;
   readonly bans: BanPolicy;
   nowMs = START_MS;
-  record: LimiterRecord | null = null;
+  record: LimiterState | null = null;
 
   constructor(policy: QuotaPolicy, bans: BanPolicy = CONTRACT_BANS) {
     this.policy = policy;
@@ -75,7 +75,8 @@ export class SimulatedLimiter {
 
   /** Forgets what is not stored, as an eviction does. */
   restart(): this {
-    if (this.record !== null) this.record = readRecord(structuredClone(toStored(this.record)));
+    if (this.record !== null)
+      this.record = readLimiterState(structuredClone(toStored(this.record)));
     return this;
   }
 }

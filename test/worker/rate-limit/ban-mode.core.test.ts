@@ -1,8 +1,8 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { type BanMode, banAt } from "../../../src/worker/limits/bans.ts";
-import { decide, type Decision, type LimiterRecord } from "../../../src/worker/limits/decision.ts";
-import { readRecord, toStored } from "../../../src/worker/rate-limit/stored-record.ts";
+import { decide, type Decision, type LimiterState } from "../../../src/worker/limits/decision.ts";
+import { readLimiterState, toStored } from "../../../src/worker/rate-limit/stored-state.ts";
 import { anyBanPolicy, anyHistory, anyLimits, play } from "../limits/histories.ts";
 import {
   CONTRACT_BANS,
@@ -15,7 +15,7 @@ import {
 class Loop {
   readonly #policy = keyPolicy(60, 1);
   mode: BanMode;
-  record: LimiterRecord | null = null;
+  record: LimiterState | null = null;
   bans = 0;
   strikes = 0;
   nowMs = START_MS;
@@ -27,7 +27,7 @@ class Loop {
   run(seconds: number): Decision[] {
     const policy = { ...CONTRACT_BANS, mode: this.mode };
     // As an object does that was evicted meanwhile, except that it still knows the wait.
-    const stored = this.record && readRecord(structuredClone(toStored(this.record)));
+    const stored = this.record && readLimiterState(structuredClone(toStored(this.record)));
     if (stored !== null) this.record = { ...stored, wait: this.record?.wait ?? null };
     return Array.from({ length: seconds * 10 }, () => {
       const decided = decide(this.record, this.#policy, policy, this.nowMs);

@@ -4,7 +4,7 @@ import { drizzle } from "drizzle-orm/d1";
 import { beforeEach, describe, expect, test } from "vitest";
 import { resetApiKey } from "../../../src/operator/key-store/administration.ts";
 import { changeQueries } from "../../../src/operator/key-store/key-changes.ts";
-import { findApiKey } from "../../../src/operator/key-store/managed-key.ts";
+import { findApiKey } from "../../../src/operator/key-store/key-details.ts";
 import { keyBans, keyUsage } from "../../../src/worker/db/schema.ts";
 import type { QuotaPolicy } from "../../../src/worker/limits/decision.ts";
 import { RateLimiter } from "../../../src/worker/rate-limit/durable-object.ts";

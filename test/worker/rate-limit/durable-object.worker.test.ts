@@ -2,7 +2,7 @@ import { runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { beforeEach, describe, expect, test, vi } from "vitest";
 import type { QuotaPolicy } from "../../../src/worker/limits/decision.ts";
 import { advanceClock, stopClock } from "../../support/clock.ts";
-import type { StoredState } from "../../../src/worker/rate-limit/stored-record.ts";
+import type { StoredState } from "../../../src/worker/rate-limit/stored-state.ts";
 import { evictLimiter, limiterNamed, limiterStorage } from "../../support/limiter.ts";
 
 const NAME = "key:test";

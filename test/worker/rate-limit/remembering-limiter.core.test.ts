@@ -1,7 +1,7 @@
 import QuickLRU from "quick-lru";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import type { Decision } from "../../../src/worker/limits/decision.ts";
-import { decide, type LimiterRecord } from "../../../src/worker/limits/decision.ts";
+import { decide, type LimiterState } from "../../../src/worker/limits/decision.ts";
 import type { DurableLimiter } from "../../../src/worker/rate-limit/durable-limiter.ts";
 import type { UnreportedRefusals } from "../../../src/worker/rate-limit/refusal.ts";
 import { RememberingLimiter } from "../../../src/worker/rate-limit/remembering-limiter.ts";
@@ -13,7 +13,7 @@ const SUBJECT = { name: "key:one", ...keyPolicy(60, 1_000) };
 class SlowObject {
   told = 0;
   toldStrikes = 0;
-  #record: LimiterRecord | null = null;
+  #record: LimiterState | null = null;
   #answers: (() => void)[] = [];
 
   mayAsk(): boolean {

@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
-import { generateKey } from "../../../src/worker/api-keys/key.ts";
+import { generateSecret } from "../../../src/worker/api-keys/secret.ts";
 import { createApiKey, createEnterpriseKey } from "../../support/api-key-fixture.ts";
 import { advanceClock, stopClock } from "../../support/clock.ts";
 import {
@@ -77,7 +77,7 @@ describe("one line for each request, under", () => {
   });
 
   test("401, with the figures of the address and nothing else of the client", async () => {
-    const line = await lineOf(send, LIST, { key: generateKey(), address: "192.0.2.1" });
+    const line = await lineOf(send, LIST, { key: generateSecret(), address: "192.0.2.1" });
     const expected = { ...FIRST, keyId: null, status: 401, code: "unauthorized", plan: null };
     expect(line).toStrictEqual(expected);
   });

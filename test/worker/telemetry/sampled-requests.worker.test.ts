@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { generateKey } from "../../../src/worker/api-keys/key.ts";
+import { generateSecret } from "../../../src/worker/api-keys/secret.ts";
 import { fail } from "../faults/fault-script.ts";
 import { faultyDatabase } from "../faults/faulty-bindings.ts";
 import { readLog } from "../faults/log-lines.ts";
@@ -51,6 +51,6 @@ test("our own faults are recorded each, though nobody knows whose key it is", as
   const { database, script } = faultyDatabase();
   script.always(fail("D1_ERROR: Network connection lost."));
   const service = startService({}, { DB: database });
-  for (let n = 0; n < 20; n += 1) await service(LIST, { key: generateKey() });
+  for (let n = 0; n < 20; n += 1) await service(LIST, { key: generateSecret() });
   expect(represented(503)).toStrictEqual({ lines: Array(20).fill(1), total: 20 });
 });

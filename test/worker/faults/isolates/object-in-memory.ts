@@ -2,30 +2,30 @@ import type { BanPolicy } from "../../../../src/worker/limits/bans.ts";
 import {
   type AdmitRequest,
   decideOnce,
-  type LimiterState,
+  type ObjectState,
 } from "../../../../src/worker/rate-limit/decide-once.ts";
 import {
   type Decision,
   decide,
-  type LimiterRecord,
+  type LimiterState,
   peek,
   type Quota,
   type QuotaPolicy,
 } from "../../../../src/worker/limits/decision.ts";
-import { readState, toStored } from "../../../../src/worker/rate-limit/stored-record.ts";
+import { readObjectState, toStored } from "../../../../src/worker/rate-limit/stored-state.ts";
 import { windowEndMs } from "../../../../src/worker/limits/windows.ts";
 
 /** One Durable Object of the limiter, told the time with every call. */
 export class ObjectInMemory {
   readonly #bans: BanPolicy;
-  #state: LimiterState = { record: null, answered: "" };
+  #state: ObjectState = { record: null, answered: "" };
   #stored: unknown = undefined;
 
   constructor(bans: BanPolicy) {
     this.#bans = bans;
   }
 
-  get record(): LimiterRecord | null {
+  get record(): LimiterState | null {
     return this.#state.record;
   }
 
@@ -62,6 +62,6 @@ export class ObjectInMemory {
 
   /** Loses what is not stored. */
   evict(): void {
-    this.#state = readState(this.#stored);
+    this.#state = readObjectState(this.#stored);
   }
 }

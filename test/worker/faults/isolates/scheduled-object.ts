@@ -1,13 +1,13 @@
 import type { Scheduler } from "fast-check";
 import type { BanPolicy } from "../../../../src/worker/limits/bans.ts";
-import { decideOnce, type LimiterState } from "../../../../src/worker/rate-limit/decide-once.ts";
+import { decideOnce, type ObjectState } from "../../../../src/worker/rate-limit/decide-once.ts";
 import type {
   Decision,
-  LimiterRecord,
+  LimiterState,
   QuotaPolicy,
 } from "../../../../src/worker/limits/decision.ts";
 import { GroupCommit } from "../../../../src/worker/rate-limit/group-commit.ts";
-import { readState, toStored } from "../../../../src/worker/rate-limit/stored-record.ts";
+import { readObjectState, toStored } from "../../../../src/worker/rate-limit/stored-state.ts";
 
 /** What becomes of one attempt to call the object. */
 export type Fate =
@@ -23,12 +23,12 @@ const overloaded = () => Object.assign(new Error("Overloaded."), { overloaded: t
 
 /** One life of the object, from what is on the disk to its end. */
 class Life {
-  state: LimiterState;
+  state: ObjectState;
   isOver = false;
   readonly commits: GroupCommit;
 
   constructor(disk: ScheduledObject) {
-    this.state = readState(disk.stored);
+    this.state = readObjectState(disk.stored);
     let written: unknown = disk.stored;
     this.commits = new GroupCommit(
       () => {
@@ -67,8 +67,8 @@ export class ScheduledObject {
   }
 
   /** What survives. */
-  get storedRecord(): LimiterRecord | null {
-    return readState(this.stored).record;
+  get storedRecord(): LimiterState | null {
+    return readObjectState(this.stored).record;
   }
 
   async admit(

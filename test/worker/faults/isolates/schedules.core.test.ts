@@ -6,8 +6,8 @@ import { Outage } from "../../../../src/worker/outage.ts";
 import type { Decision, QuotaPolicy } from "../../../../src/worker/limits/decision.ts";
 import { DurableLimiter } from "../../../../src/worker/rate-limit/durable-limiter.ts";
 import { retryAfterSeconds } from "../../../../src/worker/limits/headers.ts";
-import { InsuranceLimiter } from "../../../../src/worker/rate-limit/insurance-limiter.ts";
-import { InsuredLimiter } from "../../../../src/worker/rate-limit/insured-limiter.ts";
+import { FallbackLimiter } from "../../../../src/worker/rate-limit/fallback-limiter.ts";
+import { RequestLimiter } from "../../../../src/worker/rate-limit/request-limiter.ts";
 import { RememberingLimiter } from "../../../../src/worker/rate-limit/remembering-limiter.ts";
 import { CONTRACT_BANS, keyPolicy, START_MS } from "../../limits/simulated-limiter.ts";
 import { type Fate, ScheduledObject } from "./scheduled-object.ts";
@@ -32,22 +32,22 @@ const anyRun = fc.record({
 /** How one request ended; `decision` is `null` if the limiter was overloaded. */
 interface Ended {
   readonly isolate: number;
-  readonly isInsured: boolean;
+  readonly usedFallback: boolean;
   readonly decision: Decision | null;
 }
 
 /** The limiters of one isolate. @returns what makes the limiter of a request. */
-function startIsolate(object: ScheduledObject): () => InsuredLimiter {
+function startIsolate(object: ScheduledObject): () => RequestLimiter {
   const objects = { getByName: () => object } as unknown as Cloudflare.Env["RATE_LIMITER"];
   const breaker = new CircuitBreaker({ size: 10, probeMs: TIMEOUT_MS });
   const durable = new DurableLimiter(objects, TIMEOUT_MS, breaker);
   const remembering = new RememberingLimiter(durable, new QuickLRU({ maxSize: 10 }));
   const insurance = {
-    limiter: new InsuranceLimiter(CONTRACT_BANS, 10),
+    limiter: new FallbackLimiter(CONTRACT_BANS, 10),
     outage: new Outage({ began: "insurance_limiter_on", ended: "insurance_limiter_off" }),
     overload: new Outage({ began: "limiter_overloaded", ended: "limiter_not_overloaded" }),
   };
-  return () => new InsuredLimiter(remembering, insurance, "schedule");
+  return () => new RequestLimiter(remembering, insurance, "schedule");
 }
 
 /** Several isolates before one object, in the order that the scheduler picks. */
@@ -56,7 +56,7 @@ class Schedule {
   readonly ended: Ended[] = [];
   readonly #scheduler: fc.Scheduler;
   readonly #policy: QuotaPolicy;
-  readonly #isolates: readonly (() => InsuredLimiter)[];
+  readonly #isolates: readonly (() => RequestLimiter)[];
 
   constructor(scheduler: fc.Scheduler, limit: number, fates: readonly Fate[]) {
     this.#scheduler = scheduler;
@@ -73,7 +73,7 @@ class Schedule {
         if (limiter.isOverloaded) return null;
         throw error;
       });
-    const ended = { isolate, isInsured: limiter.isInsured, decision };
+    const ended = { isolate, usedFallback: limiter.usedFallback, decision };
     this.ended.push(ended);
     return ended;
   }
@@ -110,21 +110,23 @@ describe("isolates and an object in any order, with lost calls, kills and overlo
         const schedule = new Schedule(scheduler, limit, fates);
         await schedule.drain(requests.map((isolate) => schedule.request(isolate)));
         const { ended, object } = schedule;
-        const exact = ended.filter(({ isInsured, decision }) => !isInsured && decision?.admitted);
+        const exact = ended.filter(
+          ({ usedFallback, decision }) => !usedFallback && decision?.admitted,
+        );
         const stored = object.storedRecord?.minute?.count ?? 0;
         expect(stored).toBeLessThanOrEqual(limit);
         expect(stored).toBeGreaterThanOrEqual(exact.length);
         // A request whose answer was lost may have been counted, but once.
         expect(stored).toBeLessThanOrEqual(Math.min(object.admitted.size, requests.length));
         const insured = Map.groupBy(
-          ended.filter(({ isInsured, decision }) => isInsured && decision?.admitted),
+          ended.filter(({ usedFallback, decision }) => usedFallback && decision?.admitted),
           ({ isolate }) => isolate,
         );
         for (const admitted of insured.values()) {
           expect(admitted.length).toBeLessThanOrEqual(limit);
         }
         seen.admitted += exact.length;
-        seen.insured += ended.filter(({ isInsured }) => isInsured).length;
+        seen.insured += ended.filter(({ usedFallback }) => usedFallback).length;
         seen.overloaded += ended.filter(({ decision }) => decision === null).length;
       }),
       { numRuns: 500 },
@@ -141,7 +143,7 @@ describe("isolates and an object in any order, with lost calls, kills and overlo
         const schedule = new Schedule(scheduler, run.limit, run.fates);
         await schedule.drain(run.requests.map((isolate) => schedule.request(isolate)));
         const refused = schedule.ended.filter(
-          ({ isInsured, decision }) => !isInsured && decision?.admitted === false,
+          ({ usedFallback, decision }) => !usedFallback && decision?.admitted === false,
         );
         const { decision } = refused.at(-1) ?? { decision: null };
         if (decision === null) return;
@@ -151,7 +153,7 @@ describe("isolates and an object in any order, with lost calls, kills and overlo
         const request = schedule.request(asked);
         await schedule.drain([request]);
         const next = await request;
-        if (!next.isInsured && next.decision !== null) {
+        if (!next.usedFallback && next.decision !== null) {
           expect(next.decision.admitted).toBe(true);
         }
       }),

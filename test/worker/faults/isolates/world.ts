@@ -5,8 +5,8 @@ import type { Decision, QuotaPolicy } from "../../../../src/worker/limits/decisi
 import { CircuitBreaker } from "../../../../src/worker/circuit-breaker.ts";
 import { DurableLimiter } from "../../../../src/worker/rate-limit/durable-limiter.ts";
 import { Outage } from "../../../../src/worker/outage.ts";
-import { InsuranceLimiter } from "../../../../src/worker/rate-limit/insurance-limiter.ts";
-import { InsuredLimiter } from "../../../../src/worker/rate-limit/insured-limiter.ts";
+import { FallbackLimiter } from "../../../../src/worker/rate-limit/fallback-limiter.ts";
+import { RequestLimiter } from "../../../../src/worker/rate-limit/request-limiter.ts";
 import { RememberingLimiter } from "../../../../src/worker/rate-limit/remembering-limiter.ts";
 import { START_MS } from "../../limits/simulated-limiter.ts";
 import { ObjectInMemory } from "./object-in-memory.ts";
@@ -47,7 +47,7 @@ export interface Decided {
 interface Isolate {
   readonly skewMs: number;
   /** Makes the limiter of one request. */
-  newLimiter: () => InsuredLimiter;
+  newLimiter: () => RequestLimiter;
   /** Counts the restarts, so that each life's insurance can be told apart. */
   life: number;
   policy: QuotaPolicy;
@@ -138,7 +138,7 @@ export class World {
     await this.#work(exchange, wire, () => {
       void limiter.admit({ name: "key:simulated", ...policy }).then((answer) => {
         exchange.answer = answer;
-        if (limiter.isInsured) exchange.by = "insurance";
+        if (limiter.usedFallback) exchange.by = "insurance";
         exchange.answeredMs = this.nowMs;
         this.#active = null;
         onAnswer(exchange);
@@ -188,7 +188,7 @@ export class World {
   }
 
   /** Starts an isolate with an empty memory. */
-  #start(): () => InsuredLimiter {
+  #start(): () => RequestLimiter {
     const objects = {
       getByName: () => ({
         admit: (policy: QuotaPolicy, ages: readonly number[], refused: number, nonce: string) =>
@@ -199,11 +199,11 @@ export class World {
     const durable = new DurableLimiter(objects, 30_000, breaker);
     const remembering = new RememberingLimiter(durable, new QuickLRU({ maxSize: 10 }));
     const insurance = {
-      limiter: new InsuranceLimiter(this.#bans, 10),
+      limiter: new FallbackLimiter(this.#bans, 10),
       outage: new Outage({ began: "insurance_limiter_on", ended: "insurance_limiter_off" }),
       overload: new Outage({ began: "limiter_overloaded", ended: "limiter_not_overloaded" }),
     };
-    return () => new InsuredLimiter(remembering, insurance, "history");
+    return () => new RequestLimiter(remembering, insurance, "history");
   }
 
   #call(

@@ -1,8 +1,8 @@
 import { limitsOf } from "../../worker/api-keys/api-key.ts";
-import { type ManagedKey, managedKeyState, type ManagedKeyState } from "./managed-key.ts";
+import { type KeyDetails, keyStateOrBan, type KeyStateOrBan } from "./key-details.ts";
 
 /** What an operator settles about a key. Times are ISO 8601 in UTC; the limits are those in force. */
-export interface KeySettingsRecord {
+export interface KeySettingsJson {
   readonly plan: string;
   readonly name: string;
   readonly perMinute: number;
@@ -15,28 +15,28 @@ export interface KeySettingsRecord {
 }
 
 /** A key's record as the commands show it: without the hash. */
-export interface KeyRecord extends KeySettingsRecord {
+export interface KeyJson extends KeySettingsJson {
   readonly id: string;
   /** The last four characters of the key; `null` for a key made before they were stored. */
   readonly lastFour: string | null;
-  readonly state: ManagedKeyState;
+  readonly state: KeyStateOrBan;
   /** The end of the ban that is in force; `null`: not banned. */
   readonly bannedUntil: string | null;
 }
 
-export function toKeyRecord(key: ManagedKey, now: Date): KeyRecord {
+export function toKeyJson(key: KeyDetails, now: Date): KeyJson {
   const { id, lastFour, bannedUntil } = key;
   const isBanned = bannedUntil !== null && bannedUntil > now;
   return {
     id,
-    ...toSettingsRecord(key),
+    ...toSettingsJson(key),
     lastFour,
-    state: managedKeyState(key, now),
+    state: keyStateOrBan(key, now),
     bannedUntil: isBanned ? bannedUntil.toISOString() : null,
   };
 }
 
-export function toSettingsRecord(key: ManagedKey): KeySettingsRecord {
+export function toSettingsJson(key: KeyDetails): KeySettingsJson {
   const { perMinute, perDay } = limitsOf(key);
   return {
     plan: key.plan,

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { readRecord, toStored } from "../../../src/worker/rate-limit/stored-record.ts";
+import { readLimiterState, toStored } from "../../../src/worker/rate-limit/stored-state.ts";
 import { anyBanPolicy, anyHistory, anyLimits, play } from "../limits/histories.ts";
 import { keyPolicy, SimulatedLimiter } from "../limits/simulated-limiter.ts";
 
@@ -16,7 +16,7 @@ describe("the stored record (contract, sections 4 and 5)", () => {
     const record = bannedRecord();
     expect(record.ban).not.toBeNull();
     expect(toStored(record)).not.toHaveProperty("wait");
-    expect(readRecord(structuredClone(toStored(record)))).toEqual({ ...record, wait: null });
+    expect(readLimiterState(structuredClone(toStored(record)))).toEqual({ ...record, wait: null });
   });
 
   test("comes back the same after any history", () => {
@@ -26,7 +26,10 @@ describe("the stored record (contract, sections 4 and 5)", () => {
         limiter.request();
         play(limiter, history);
         const record = limiter.record!;
-        expect(readRecord(structuredClone(toStored(record)))).toEqual({ ...record, wait: null });
+        expect(readLimiterState(structuredClone(toStored(record)))).toEqual({
+          ...record,
+          wait: null,
+        });
       }),
     );
   });
@@ -39,7 +42,7 @@ describe("the stored record (contract, sections 4 and 5)", () => {
       hour: { openedMs: 1, count: 1 },
       ban: { ...record.ban, reason: "hammering" },
     };
-    expect(readRecord(later)).toEqual({ ...record, wait: null });
+    expect(readLimiterState(later)).toEqual({ ...record, wait: null });
   });
 
   test.for([
@@ -58,6 +61,6 @@ describe("the stored record (contract, sections 4 and 5)", () => {
     { ...toStored(bannedRecord()), ban: { untilMs: "tomorrow", number: 1 } },
     { ...toStored(bannedRecord()), revision: -1 },
   ])("that cannot be read is none: %j", (stored) => {
-    expect(readRecord(stored)).toBeNull();
+    expect(readLimiterState(stored)).toBeNull();
   });
 });

@@ -2,15 +2,15 @@ import * as z from "zod/mini";
 import type { Usage } from "../usage/day-usage.ts";
 import type { AnsweredRequests } from "./answered-requests.ts";
 import type { UnreportedBan } from "./ban-reports.ts";
-import type { LimiterState } from "./decide-once.ts";
-import type { LimiterRecord } from "../limits/decision.ts";
+import type { ObjectState } from "./decide-once.ts";
+import type { LimiterState } from "../limits/decision.ts";
 
 const count = z.int().check(z.nonnegative());
 const timeMs = z.number();
 const window = z.nullable(z.object({ openedMs: timeMs, count }));
 
 /** The record as it is stored: without the wait, which need not survive. */
-const storedRecordSchema = z.object({
+const storedLimiterSchema = z.object({
   limits: z.object({ perMinute: count, perDay: count }),
   revision: count,
   resets: count,
@@ -21,7 +21,7 @@ const storedRecordSchema = z.object({
   ),
 });
 
-export type StoredRecord = z.output<typeof storedRecordSchema>;
+export type StoredLimiterState = z.output<typeof storedLimiterSchema>;
 
 /** What an earlier version stored has none of these, which is no reason to lose the rest. */
 const storedBesideSchema = z.object({
@@ -30,7 +30,7 @@ const storedBesideSchema = z.object({
 });
 
 /** Everything that the object of a key stores. */
-export interface StoredState extends StoredRecord {
+export interface StoredState extends StoredLimiterState {
   /** An object that is opened by its id alone has no name to tell the key from. */
   readonly keyId: string;
   readonly answered: AnsweredRequests;
@@ -45,19 +45,19 @@ export function toStored({
   minute,
   day,
   ban,
-}: LimiterRecord): StoredRecord {
+}: LimiterState): StoredLimiterState {
   return { limits, revision, resets, minute, day, ban };
 }
 
 /** Reads what this version or another one stored; `null` where it stored nothing that can be read. */
-export function readRecord(stored: unknown): LimiterRecord | null {
-  const parsed = storedRecordSchema.safeParse(stored);
+export function readLimiterState(stored: unknown): LimiterState | null {
+  const parsed = storedLimiterSchema.safeParse(stored);
   return parsed.success ? { ...parsed.data, wait: null } : null;
 }
 
 /** Reads what `decideOnce` needs; a part that cannot be read is empty. */
-export function readState(stored: unknown): LimiterState {
-  return { record: readRecord(stored), answered: readBeside(stored).answered };
+export function readObjectState(stored: unknown): ObjectState {
+  return { record: readLimiterState(stored), answered: readBeside(stored).answered };
 }
 
 /** The id of the key that stored this, or `null` if it is not in it. */

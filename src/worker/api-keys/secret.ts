@@ -3,12 +3,12 @@ import { bytesToHex, concatBytes, randomBytes } from "@noble/hashes/utils.js";
 import { base32nopad } from "@scure/base";
 
 /** What every API key starts with, so that secret scanners can find one. */
-export const KEY_PREFIX = "sord_";
+export const SECRET_PREFIX = "sord_";
 
 const RANDOM_BYTES = 20;
 const CHECKSUM_BYTES = 5;
 /** Base32 of 25 bytes, which needs no padding, so that a key has one spelling. */
-const KEY_FORMAT = new RegExp(`^${KEY_PREFIX}[a-z2-7]{40}$`);
+const SECRET_FORMAT = new RegExp(`^${SECRET_PREFIX}[a-z2-7]{40}$`);
 
 const encoder = new TextEncoder();
 
@@ -16,26 +16,26 @@ const encoder = new TextEncoder();
  * Makes an API key: the prefix, then 160 random bits and a checksum of 40 bits in lower-case base32
  * (contract, section 3).
  */
-export function generateKey(): string {
+export function generateSecret(): string {
   const random = randomBytes(RANDOM_BYTES);
-  return KEY_PREFIX + base32nopad.encode(concatBytes(random, checksum(random))).toLowerCase();
+  return SECRET_PREFIX + base32nopad.encode(concatBytes(random, checksum(random))).toLowerCase();
 }
 
 /** Whether `text` has the form of an API key; its checksum is not looked at. */
-export function isKeyForm(text: string): boolean {
-  return KEY_FORMAT.test(text);
+export function hasSecretForm(text: string): boolean {
+  return SECRET_FORMAT.test(text);
 }
 
 /** Whether `text` has the form of an API key and the checksum of one: true of every key we made. */
-export function isKey(text: string): boolean {
-  if (!isKeyForm(text)) return false;
-  const bytes = base32nopad.decode(text.slice(KEY_PREFIX.length).toUpperCase());
+export function isSecret(text: string): boolean {
+  if (!hasSecretForm(text)) return false;
+  const bytes = base32nopad.decode(text.slice(SECRET_PREFIX.length).toUpperCase());
   const expected = checksum(bytes.subarray(0, RANDOM_BYTES));
   return expected.every((byte, index) => byte === bytes[RANDOM_BYTES + index]);
 }
 
 /** The SHA-256 of a key in lower-case hexadecimal: the only form in which a key is stored. */
-export function hashKey(key: string): string {
+export function hashSecret(key: string): string {
   return bytesToHex(sha256(encoder.encode(key)));
 }
 
@@ -50,5 +50,5 @@ export function generateKeyId(): string {
 }
 
 function checksum(random: Uint8Array): Uint8Array {
-  return sha256(concatBytes(encoder.encode(KEY_PREFIX), random)).subarray(0, CHECKSUM_BYTES);
+  return sha256(concatBytes(encoder.encode(SECRET_PREFIX), random)).subarray(0, CHECKSUM_BYTES);
 }

@@ -7,7 +7,7 @@ import { type ApiKey, KEY_STATES, keyState } from "../../worker/api-keys/api-key
 type Database = BaseSQLiteDatabase<"async", unknown>;
 
 /** A key as its operator sees it. */
-export interface ManagedKey extends ApiKey {
+export interface KeyDetails extends ApiKey {
   /** The last four characters; `null` for a key made before they were stored. */
   readonly lastFour: string | null;
   /** When the keys that rotations have replaced end or ended, in ascending order. */
@@ -16,11 +16,11 @@ export interface ManagedKey extends ApiKey {
   readonly bannedUntil: Date | null;
 }
 
-export const MANAGED_KEY_STATES = [...KEY_STATES, "banned"] as const;
-export type ManagedKeyState = (typeof MANAGED_KEY_STATES)[number];
+export const KEY_STATES_AND_BAN = [...KEY_STATES, "banned"] as const;
+export type KeyStateOrBan = (typeof KEY_STATES_AND_BAN)[number];
 
 /** The state of a key, a ban included. */
-export function managedKeyState(key: ManagedKey, now: Date): ManagedKeyState {
+export function keyStateOrBan(key: KeyDetails, now: Date): KeyStateOrBan {
   const state = keyState(key, now.getTime());
   const isBanned = key.bannedUntil !== null && key.bannedUntil > now;
   return state === "active" && isBanned ? "banned" : state;
@@ -29,7 +29,7 @@ export function managedKeyState(key: ManagedKey, now: Date): ManagedKeyState {
 /** Which keys to list: those that fit everything that is named. */
 export interface KeyFilter {
   readonly plan?: Plan | undefined;
-  readonly state?: ManagedKeyState | undefined;
+  readonly state?: KeyStateOrBan | undefined;
   /** A part of the name, in upper or lower case. */
   readonly name?: string | undefined;
   /** Only keys that expire until then, and are neither expired nor revoked. */
@@ -41,9 +41,9 @@ export async function listApiKeys(
   database: Database,
   { plan, state, name, expiresUntil }: KeyFilter,
   now: Date,
-): Promise<ManagedKey[]> {
+): Promise<KeyDetails[]> {
   const keys = await database
-    .select(MANAGED_KEY)
+    .select(KEY_DETAILS)
     .from(apiKeys)
     .where(
       and(
@@ -63,10 +63,10 @@ export async function listApiKeys(
 export async function findApiKeyByHash(
   database: Database,
   hash: string,
-): Promise<ManagedKey | undefined> {
+): Promise<KeyDetails | undefined> {
   const former = sql`(SELECT key_id FROM former_key_hashes WHERE former_key_hashes.hash = ${hash})`;
   const [key] = await database
-    .select(MANAGED_KEY)
+    .select(KEY_DETAILS)
     .from(apiKeys)
     .where(or(eq(apiKeys.hash, hash), eq(apiKeys.id, former)));
   return key;
@@ -80,21 +80,21 @@ export async function findApiKeyByHash(
 export async function findApiKeysByEnding(
   database: Database,
   ending: string,
-): Promise<ManagedKey[]> {
+): Promise<KeyDetails[]> {
   return database
-    .select(MANAGED_KEY)
+    .select(KEY_DETAILS)
     .from(apiKeys)
     .where(eq(sql`substr(${apiKeys.lastFour}, ${-ending.length})`, ending))
     .orderBy(apiKeys.createdAt, apiKeys.id);
 }
 
-export async function findApiKey(database: Database, id: string): Promise<ManagedKey | undefined> {
-  const [key] = await database.select(MANAGED_KEY).from(apiKeys).where(eq(apiKeys.id, id));
+export async function findApiKey(database: Database, id: string): Promise<KeyDetails | undefined> {
+  const [key] = await database.select(KEY_DETAILS).from(apiKeys).where(eq(apiKeys.id, id));
   return key;
 }
 
 /** The names are qualified by hand: drizzle leaves the table out where a query has only one. */
-const MANAGED_KEY = {
+const KEY_DETAILS = {
   ...getTableColumns(apiKeys),
   formerKeyEnds:
     sql`(SELECT json_group_array(ends_at) FROM former_key_hashes WHERE former_key_hashes.key_id = api_keys.id)`
@@ -112,8 +112,8 @@ function toTimes(json: string): Date[] {
   return times.sort((one, other) => one - other).map((ms) => new Date(ms));
 }
 
-/** `managedKeyState` in SQL. */
-function hasState(state: ManagedKeyState, now: Date): SQL | undefined {
+/** `keyStateOrBan` in SQL. */
+function hasState(state: KeyStateOrBan, now: Date): SQL | undefined {
   const { revokedAt, expiresAt } = apiKeys;
   if (state === "revoked") return lte(revokedAt, now);
   if (state === "expired") return and(isNotRevoked(now), lte(expiresAt, now));

@@ -1,11 +1,11 @@
 import type { Outage } from "../outage.ts";
 import type { Decision } from "../limits/decision.ts";
-import { keyIdOf, type Limiter, type Subject } from "./limiter.ts";
+import { keyIdOf, type Limiter, type LimitedKey } from "./limiter.ts";
 import { LimiterOverloadedError } from "./limiter-overloaded-error.ts";
 import type { RememberingLimiter } from "./remembering-limiter.ts";
 
 /** The limiters of an isolate and what is logged of them, shared by all of its requests. */
-export interface Insurance {
+export interface Fallback {
   /** Decides when the exact limiter cannot be reached. */
   readonly limiter: Limiter;
   readonly outage: Outage;
@@ -13,22 +13,22 @@ export interface Insurance {
 }
 
 /** The limiter of one request. Falls back to the insurance limiter when the exact one cannot be reached. */
-export class InsuredLimiter implements Limiter {
+export class RequestLimiter implements Limiter {
   readonly #limiter: RememberingLimiter;
-  readonly #insurance: Insurance;
+  readonly #fallback: Fallback;
   readonly #requestId: string;
-  #isInsured = false;
+  #usedFallback = false;
   #isOverloaded = false;
 
-  constructor(limiter: RememberingLimiter, insurance: Insurance, requestId: string) {
+  constructor(limiter: RememberingLimiter, insurance: Fallback, requestId: string) {
     this.#limiter = limiter;
-    this.#insurance = insurance;
+    this.#fallback = insurance;
     this.#requestId = requestId;
   }
 
   /** Whether the insurance limiter has decided on this request. */
-  get isInsured(): boolean {
-    return this.#isInsured;
+  get usedFallback(): boolean {
+    return this.#usedFallback;
   }
 
   /** Whether nobody has decided on this request, because the exact limiter is overloaded. */
@@ -36,13 +36,13 @@ export class InsuredLimiter implements Limiter {
     return this.#isOverloaded;
   }
 
-  isRefusing(subject: Subject): boolean {
-    return this.#limiter.isRefusing(subject);
+  isRefusing(key: LimitedKey): boolean {
+    return this.#limiter.isRefusing(key);
   }
 
-  admit(subject: Subject): Promise<Decision> {
-    const { limiter, outage, overload } = this.#insurance;
-    return this.#limiter.admit(subject).then(
+  admit(key: LimitedKey): Promise<Decision> {
+    const { limiter, outage, overload } = this.#fallback;
+    return this.#limiter.admit(key).then(
       (decision) => {
         // A refusal may come from the isolate's memory.
         if (decision.admitted) {
@@ -53,12 +53,12 @@ export class InsuredLimiter implements Limiter {
       },
       (error: unknown) => {
         this.#isOverloaded = error instanceof LimiterOverloadedError;
-        this.#isInsured = !this.#isOverloaded;
+        this.#usedFallback = !this.#isOverloaded;
         const failing = this.#isOverloaded ? overload : outage;
-        failing.failed({ requestId: this.#requestId, keyId: keyIdOf(subject.name), error });
+        failing.failed({ requestId: this.#requestId, keyId: keyIdOf(key.name), error });
         // An overloaded object goes on counting, so that a second count beside it would admit too many.
         if (this.#isOverloaded) throw error;
-        return limiter.admit(subject);
+        return limiter.admit(key);
       },
     );
   }

@@ -1,11 +1,11 @@
 import QuickLRU from "quick-lru";
 import type { BanPolicy } from "../limits/bans.ts";
-import { type Decision, decide, type LimiterRecord } from "../limits/decision.ts";
-import type { Limiter, Subject } from "./limiter.ts";
+import { type Decision, decide, type LimiterState } from "../limits/decision.ts";
+import type { Limiter, LimitedKey } from "./limiter.ts";
 
 /** The same decision in the isolate's memory: approximate, for the time without Durable Objects. */
-export class InsuranceLimiter implements Limiter {
-  readonly #records: QuickLRU<string, LimiterRecord>;
+export class FallbackLimiter implements Limiter {
+  readonly #records: QuickLRU<string, LimiterState>;
   readonly #bans: BanPolicy;
 
   /** @param size the most subjects to remember. */
@@ -14,14 +14,14 @@ export class InsuranceLimiter implements Limiter {
     this.#records = new QuickLRU({ maxSize: size });
   }
 
-  async admit(subject: Subject): Promise<Decision> {
+  async admit(key: LimitedKey): Promise<Decision> {
     const { record, decision } = decide(
-      this.#records.get(subject.name) ?? null,
-      subject,
+      this.#records.get(key.name) ?? null,
+      key,
       this.#bans,
       Date.now(),
     );
-    this.#records.set(subject.name, record);
+    this.#records.set(key.name, record);
     return decision;
   }
 }
