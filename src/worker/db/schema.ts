@@ -11,8 +11,8 @@ import {
 import { PLANS } from "../limits/plans.ts";
 
 /**
- * A 64-bit signed integer. D1 rounds integers above 2^53 on their way out and cannot bind a
- * `BigInt`, so values go in as decimal text that SQLite casts, and must be selected as text.
+ * A 64-bit signed integer. D1 cannot bind a `BigInt` and rounds integers above 2^53 in its results. So
+ * values are bound as decimal text that SQLite casts, and must be selected as text.
  */
 const int64 = customType<{ data: bigint; driverData: string }>({
   dataType: () => "integer",
@@ -20,11 +20,11 @@ const int64 = customType<{ data: bigint; driverData: string }>({
   fromDriver: (value) => BigInt(value),
 });
 
-export const ORDER_STATUSES = ["pending", "shipped", "cancelled"] as const;
+const ORDER_STATUSES = ["pending", "shipped", "cancelled"] as const;
 
 /**
- * The orders of the store. A trigger moves an order that is cancelled to `cancelledOrders`, so that a
- * scan reads only rows that are listed.
+ * The orders of the store. A trigger moves cancelled orders to `cancelledOrders`, so a scan reads only
+ * listed orders.
  */
 export const orders = sqliteTable(
   "orders",
@@ -53,8 +53,9 @@ export const orders = sqliteTable(
 );
 
 /**
- * One row whose version triggers replace with every change of an order, whoever makes it. Random
- * rather than counted, so that a database restored to an earlier time never repeats one.
+ * The version of the list, in one row. Triggers (`migrations/0003_order_segments.sql`) replace it with
+ * every change of an order, whoever makes the change. Versions are random, not counted, so a database
+ * that is restored to an earlier time never repeats one.
  */
 export const orderList = sqliteTable(
   "order_list",
@@ -66,21 +67,21 @@ export const orderList = sqliteTable(
 );
 
 /**
- * The id line cut into segments of some thousand orders. A segment reaches from its first id to the
- * one before the next segment's; the first segment begins at the smallest int64. Triggers give a
- * segment a new random version with every change of an order in it, whoever makes the change, and
- * split a segment that has grown. So a version names the segment's orders for ever.
+ * The segments of the list, of some thousand orders each. A segment has the ids from `firstId` up to
+ * the `firstId` of the next segment. The first segment begins at the smallest int64. Triggers
+ * (`migrations/0003_order_segments.sql`) give a segment a new random version with every change of its
+ * orders and split a segment that has grown. So a version names the same orders for ever.
  */
 export const orderSegments = sqliteTable("order_segments", {
   firstId: int64("first_id").primaryKey(),
   version: text("version").notNull(),
-  /** At least the number of orders in the segment: `INSERT OR REPLACE` may count one twice. */
+  /** The number of orders or more: `INSERT OR REPLACE` may count an order twice. */
   count: integer("count").notNull(),
 });
 
 /**
- * Holds its one row within the transaction of a bulk change. The triggers that keep `order_list` and
- * `order_segments` stand aside meanwhile, and the transaction itself rebuilds the segments at its end.
+ * Has a row only within the transaction of a bulk change. Meanwhile the triggers leave `order_list`
+ * and `order_segments` alone. The transaction rebuilds the segments at its end.
  */
 export const orderBulkChange = sqliteTable(
   "order_bulk_change",
@@ -92,7 +93,7 @@ export const orderBulkChange = sqliteTable(
   (change) => [check("order_bulk_change_is_one_row", sql`${change.id} = 1`)],
 );
 
-/** Cancelled orders, kept for the record. The same id can be cancelled again after it was placed anew. */
+/** Cancelled orders, kept for the record. An id that is placed again can be cancelled again. */
 export const cancelledOrders = sqliteTable(
   "cancelled_orders",
   {
@@ -107,8 +108,8 @@ export const cancelledOrders = sqliteTable(
 );
 
 /**
- * Parts of an import that is under way: validated orders as JSON text, unpacked into `orders` in
- * one transaction when the last line has been read.
+ * Parts of an import that is under way: validated orders as JSON. One transaction moves them to
+ * `orders` after the last line has been read.
  */
 export const orderImportChunks = sqliteTable("order_import_chunks", {
   id: integer("id").primaryKey(),
@@ -118,12 +119,12 @@ export const orderImportChunks = sqliteTable("order_import_chunks", {
   lines: text("lines").notNull(),
 });
 
-/** The API keys; of the key itself only the SHA-256 (contract, section 3). */
+/** The API keys, with the SHA-256 of each secret (docs/api.md, Authentication). */
 export const apiKeys = sqliteTable(
   "api_keys",
   {
     id: text("id").primaryKey().notNull(),
-    /** SHA-256 of the key in lower-case hexadecimal. */
+    /** SHA-256 of the secret in lower-case hexadecimal. */
     hash: text("hash").notNull().unique(),
     name: text("name").notNull(),
     plan: text("plan", { enum: PLANS }).notNull(),
@@ -134,11 +135,11 @@ export const apiKeys = sqliteTable(
     createdAt: integer("created_at", { mode: "timestamp_ms" }).notNull(),
     expiresAt: integer("expires_at", { mode: "timestamp_ms" }),
     revokedAt: integer("revoked_at", { mode: "timestamp_ms" }),
-    /** Grows with every change of the record, so that a limiter can tell the newer of two. */
+    /** Grows with every change of the key, so a limiter recognizes the newer version of it. */
     revision: integer("revision").notNull().default(0),
-    /** Grows with every `keys reset`: a limiter that meets a larger one forgets what it counted. */
+    /** Grows with every `keys reset`. A limiter that receives a larger number forgets its counts. */
     resets: integer("resets").notNull().default(0),
-    /** The last four characters of the key, for its operator; `null` for a key that is older than this column. */
+    /** The last four characters of the secret; `null` for a key that is older than this column. */
     lastFour: text("last_four"),
   },
   (key) => [
@@ -152,22 +153,22 @@ export const apiKeys = sqliteTable(
   ],
 );
 
-/** Hashes that a rotated key had before, which stay valid for a while beside its own. */
+/** Former hashes of rotated keys, which stay valid for a while. */
 export const formerKeyHashes = sqliteTable(
   "former_key_hashes",
   {
-    /** SHA-256 of the former key in lower-case hexadecimal. */
+    /** SHA-256 of the former secret in lower-case hexadecimal. */
     hash: text("hash").primaryKey().notNull(),
     keyId: text("key_id").notNull(),
-    /** From then on it is no longer valid. */
+    /** The former secret is valid until then. */
     endsAt: integer("ends_at", { mode: "timestamp_ms" }).notNull(),
   },
   (former) => [index("former_key_hashes_key_id").on(former.keyId)],
 );
 
-export const KEY_ACTIONS = ["create", "update", "rotate", "revoke", "reset"] as const;
+const KEY_ACTIONS = ["create", "update", "rotate", "revoke", "reset"] as const;
 
-/** Who changed which key, when and how. The database itself only lets rows be added. */
+/** The audit trail: who changed which key, when and how. Triggers refuse to change or delete rows. */
 export const keyChanges = sqliteTable(
   "key_changes",
   {
@@ -182,12 +183,12 @@ export const keyChanges = sqliteTable(
   (change) => [index("key_changes_key_id").on(change.keyId)],
 );
 
-/** The fields of a key's record that a change replaced. */
+/** The fields of a key that a change replaced. */
 export type KeyChangeDetails = Readonly<
   Record<string, { readonly from: string | number | null; readonly to: string | number | null }>
 >;
 
-/** What each key did on a day in UTC, as its limiter last reported it. */
+/** The usage of each key on a day in UTC, as its limiter last reported it. */
 export const keyUsage = sqliteTable(
   "key_usage",
   {
@@ -198,10 +199,10 @@ export const keyUsage = sqliteTable(
     refused: integer("refused").notNull(),
     strikes: integer("strikes").notNull(),
     bans: integer("bans").notNull(),
-    /** The most that a minute window and the day window have held. */
+    /** The largest counts of a minute window and of the day window. */
     peakMinute: integer("peak_minute").notNull(),
     peakDay: integer("peak_day").notNull(),
-    /** The limits that were in force last. */
+    /** The limits that applied last. */
     perMinute: integer("per_minute").notNull(),
     perDay: integer("per_day").notNull(),
     reportedAt: integer("reported_at", { mode: "timestamp_ms" }).notNull(),
@@ -209,16 +210,16 @@ export const keyUsage = sqliteTable(
   (usage) => [primaryKey({ columns: [usage.day, usage.keyId] })],
 );
 
-/** Every ban of a key. Its limiter adds it when it happens, `keys reset` lifts it. */
+/** The bans of keys. A limiter adds a ban when it begins, and `keys reset` lifts it. */
 export const keyBans = sqliteTable(
   "key_bans",
   {
     keyId: text("key_id").notNull(),
     beganAt: integer("began_at", { mode: "timestamp_ms" }).notNull(),
     endsAt: integer("ends_at", { mode: "timestamp_ms" }).notNull(),
-    /** How many bans there had been in a row, this one included. */
+    /** The number of bans in a row, including this one. */
     number: integer("number").notNull(),
-    /** When an operator lifted it before its end. */
+    /** The time at which an operator lifted the ban before its end. */
     liftedAt: integer("lifted_at", { mode: "timestamp_ms" }),
   },
   (ban) => [primaryKey({ columns: [ban.keyId, ban.beganAt] })],

@@ -6,11 +6,11 @@ import { contents, emptyColumns, tables } from "./table-contents.ts";
 import { KEYS, LISTED, PENDING_ID, SHIPPED_ID, VERSIONS } from "./versions.ts";
 
 const MIGRATIONS = env.TEST_MIGRATIONS;
-/** So many orders need three segments. */
+/** The number of orders that three segments hold. */
 const MANY = 20_000;
 const NAMES = MIGRATIONS.map(({ name }) => name);
 
-/** Makes the store of the version whose last migration is `name`, with data of every version up to it. */
+/** Makes a store whose last migration is `name`, with the data of every version up to that one. */
 async function createStore(name: string): Promise<void> {
   await reset();
   for (const migration of MIGRATIONS.slice(0, NAMES.indexOf(name) + 1)) {
@@ -20,9 +20,9 @@ async function createStore(name: string): Promise<void> {
   }
 }
 
-test("every migration has data for the stores of its version, and queries of its Worker", async () => {
+test("every migration has data of its tables and queries of its Worker", async () => {
   const advice =
-    "add what stores hold since this migration, and what the Worker asks, to versions.ts";
+    "Add the data of this migration's tables and the queries of its Worker to versions.ts.";
   expect(Object.keys(VERSIONS), advice).toEqual(NAMES);
   await createStore(NAMES.at(-1) ?? "");
   // Orders leave `orders` when they are cancelled; a bulk change lasts no longer than a transaction.
@@ -31,14 +31,14 @@ test("every migration has data for the stores of its version, and queries of its
 });
 
 describe.each(NAMES)("a store of %s, migrated to the present", (name) => {
-  test("holds all that it held, in every column", async () => {
+  test("keeps its data in every column", async () => {
     await createStore(name);
     const known = await tables();
     const before = await contents(known);
     await applyD1Migrations(env.DB, MIGRATIONS);
-    // What triggers and migrations make is not of the version before.
+    // Triggers and migrations have filled the tables that were empty.
     if (before["order_list"]?.length === 0) delete before["order_list"];
-    // Cancelled orders have a table of their own by now.
+    // Cancelled orders have a table of their own.
     before["orders"] = before["orders"]?.filter((row) => !row.includes("'cancelled'")) ?? [];
     expect(await contents(known)).toMatchObject(before);
   });
@@ -56,7 +56,7 @@ describe.each(NAMES)("a store of %s, migrated to the present", (name) => {
     expect(await left.first("count")).toBe(0);
   });
 
-  test("has its orders in segments", async () => {
+  test("has all orders in segments", async () => {
     await createStore(name);
     const isBefore = !(await tables()).some((table) => table.name === "order_segments");
     await env.DB.prepare(
@@ -79,7 +79,7 @@ describe.each(NAMES)("a store of %s, migrated to the present", (name) => {
     else expect(Math.max(...results.map(({ count }) => count))).toBeLessThanOrEqual(12_288);
   });
 
-  test("answers what its own Worker asks, until the next one is deployed", async () => {
+  test("answers the queries of its own Worker, which serves until the next one is deployed", async () => {
     await createStore(name);
     const queries = NAMES.slice(0, NAMES.indexOf(name) + 1).flatMap(
       (version) => VERSIONS[version]?.queries ?? [],
@@ -91,7 +91,7 @@ describe.each(NAMES)("a store of %s, migrated to the present", (name) => {
     expect(await answers()).toEqual(before);
   });
 
-  test("serves", async () => {
+  test("serves requests", async () => {
     await createStore(name);
     await applyD1Migrations(env.DB, MIGRATIONS);
     const statusOf = async (key: string) => (await send("/v1/store/orders", { key })).status;

@@ -5,7 +5,7 @@ interface Table {
   readonly columns: readonly string[];
 }
 
-/** The tables of the database that are the service's own, with their columns. */
+/** Reads the names and columns of the service's tables. */
 export async function tables(): Promise<Table[]> {
   const { results } = await env.DB.prepare(
     `SELECT m.name AS name, group_concat(c.name) AS columns
@@ -17,7 +17,7 @@ export async function tables(): Promise<Table[]> {
   return results.map(({ name, columns }) => ({ name, columns: columns.split(",") }));
 }
 
-/** Every row of the tables in the columns named, as SQL literals, so that no integer is rounded. */
+/** Reads these columns of every row, as SQL literals, because D1 rounds large integers. */
 export async function contents(of: readonly Table[]): Promise<Record<string, string[]>> {
   const rowsOf = async ({ name, columns }: Table): Promise<[string, string[]]> => {
     const row = columns.map((column) => `quote("${column}")`).join(" || ',' || ");
@@ -28,7 +28,7 @@ export async function contents(of: readonly Table[]): Promise<Record<string, str
   return Object.fromEntries(await Promise.all(of.map(rowsOf)));
 }
 
-/** The columns, as `table.column`, in which no row has a value. */
+/** Returns the columns in which no row has a value, as `table.column`. */
 export async function emptyColumns(): Promise<string[]> {
   const empty: string[] = [];
   for (const { name, columns } of await tables()) {
