@@ -1,4 +1,4 @@
-import { REPORT_EVERY_MS } from "../../worker/usage/report-interval.ts";
+import { REPORT_EVERY_MS } from "../../worker/usage/day-usage.ts";
 
 /** When every key will have reported what it did until `now`. */
 export function completeBy(now: Date): Date {

@@ -1,5 +1,5 @@
 import type { KeyReport } from "./usage-report.ts";
-import type { ReportedDay } from "../../worker/usage/report-usage.ts";
+import type { ReportedDay } from "./read-usage.ts";
 import { completeBy } from "./complete-by.ts";
 
 /**

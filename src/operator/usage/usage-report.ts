@@ -1,7 +1,7 @@
 import type { ApiKey } from "../../worker/api-keys/api-key.ts";
 import type { BanDay } from "../key-store/key-bans.ts";
 import { dayOf, dayText } from "../../worker/usage/day-usage.ts";
-import type { ReportedDay } from "../../worker/usage/report-usage.ts";
+import type { ReportedDay } from "./read-usage.ts";
 
 /** What keys did in a range of days in UTC, as far as their limiters have reported it. */
 export interface UsageReport {

@@ -2,7 +2,7 @@ import { DurableObject } from "cloudflare:workers";
 import { type Config, parseConfig } from "../config.ts";
 import { logEvent } from "../log.ts";
 import { KeyUsage } from "../usage/key-usage.ts";
-import { REPORT_EVERY_MS } from "../usage/report-interval.ts";
+import { REPORT_EVERY_MS } from "../usage/day-usage.ts";
 import { BanReports } from "./ban-reports.ts";
 import { banLengthMs } from "../limits/bans.ts";
 import { decideOnce, type ObjectState } from "./decide-once.ts";

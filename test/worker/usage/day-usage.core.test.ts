@@ -10,7 +10,7 @@ import {
   usageEndMs,
   usageToKeep,
 } from "../../../src/worker/usage/day-usage.ts";
-import { readUsage } from "../../../src/worker/usage/usage-in-object.ts";
+import { readUsage } from "../../../src/worker/usage/day-usage.ts";
 import { ContractModel } from "../limits/contract-model.ts";
 import { anyBanPolicy, anyHistory, anyLimits, play } from "../limits/histories.ts";
 import { DAY_MS, keyPolicy, SimulatedLimiter, START_MS } from "../limits/simulated-limiter.ts";
