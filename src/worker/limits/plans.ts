@@ -10,7 +10,10 @@ export interface Limits {
   readonly perDay: number;
 }
 
-const LIMIT_NAMES: PerWindow<keyof Limits> = { minute: "perMinute", day: "perDay" };
+const LIMIT_NAMES: PerWindow<keyof Limits> = {
+  minute: "perMinute",
+  day: "perDay",
+};
 
 /** Returns how many requests this window admits. */
 export function limitOf(limits: Limits, name: WindowName): number {

@@ -10,7 +10,10 @@ const timeMs = z.number();
 const window = z.nullable(z.object({ openedMs: timeMs, count }));
 
 const limiterStateSchema = z.object({
-  limits: z.object({ perMinute: count, perDay: count }),
+  limits: z.object({
+    perMinute: count,
+    perDay: count,
+  }),
   revision: count,
   resets: count,
   minute: window,
