@@ -1,8 +1,7 @@
 import type { ApiKey } from "../../worker/api-keys/api-key.ts";
 import type { BanDay } from "../key-store/key-bans.ts";
-import { dayOf, dayText } from "../../worker/usage/day-usage.ts";
-import { REPORT_EVERY_MS } from "../../worker/usage/report-interval.ts";
-import type { ReportedDay } from "../../worker/usage/report-usage.ts";
+import { dayOf, dayText, REPORT_EVERY_MS } from "../../worker/usage/day-usage.ts";
+import type { ReportedDay } from "./read-usage.ts";
 
 /**
  * The usage of keys over a range of days in UTC. Figures lag by up to an hour, because limiters

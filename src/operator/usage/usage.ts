@@ -1,5 +1,5 @@
 import { type Command, InvalidArgumentError } from "commander";
-import type { ReportedDay } from "../../worker/usage/report-usage.ts";
+import type { ReportedDay } from "./read-usage.ts";
 import { EndWithStatus, printJson } from "../command-line.ts";
 import { type StoreCommandOptions, useDatabase } from "../database/open.ts";
 import { MISSING, printUsageOfKey, printUsageOfKeys } from "./print-usage.ts";

@@ -1,5 +1,5 @@
 import { lastDays, reportOn, type UsageReport } from "../../../src/operator/usage/usage-report.ts";
-import type { ReportedDay } from "../../../src/worker/usage/report-usage.ts";
+import type { ReportedDay } from "../../../src/operator/usage/read-usage.ts";
 
 export const NOW = new Date("2026-11-21T10:30:00Z");
 

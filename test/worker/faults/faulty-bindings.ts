@@ -1,7 +1,7 @@
 import { env } from "cloudflare:workers";
 import { FaultScript } from "./fault-script.ts";
 
-/** The real database behind a script of faults. A statement of a batch counts with its batch. */
+/** The real database behind a script of faults. A batch is one call. */
 export interface FaultyDatabase {
   readonly database: D1Database;
   readonly script: FaultScript;
@@ -52,7 +52,7 @@ export function faultyDatabase(): FaultyDatabase {
 export interface FaultyLimiters {
   readonly limiters: Cloudflare.Env["RATE_LIMITER"];
   readonly script: FaultScript;
-  /** How many stubs were taken. */
+  /** Returns the number of stubs that were made. */
   stubs(): number;
 }
 
