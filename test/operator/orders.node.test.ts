@@ -13,7 +13,7 @@ afterAll(() => [store, other, files].forEach((folder) => folder.remove()));
 
 const file = (name: string) => join(files.path, name);
 
-/** Enough orders for three pages of an export, from one end of int64 to the other. */
+/** Orders for three pages of an export, from one end of int64 to the other. */
 const LINES = [
   '{"id":-9223372036854775808,"petId":9223372036854775807,"quantity":-9223372036854775808,"shipDate":"2026-11-20T08:30:00.000Z","complete":false,"status":"shipped"}',
   '{"id":-9007199254740993,"complete":true,"status":"pending"}',
@@ -24,7 +24,7 @@ const LINES = [
 const EXPORT = LINES.map((line) => `${line}\n`).join("");
 
 describe("orders import and export", () => {
-  it("take orders over from one store to another byte for byte", async () => {
+  it("copy orders from one store to another byte for byte", async () => {
     writeFileSync(file("shuffled.json"), `[\n${LINES.toReversed().join(",\n")}\n]\n`);
     expect(await store.ordersJson(["import", file("shuffled.json")])).toEqual({
       imported: LINES.length,
@@ -41,14 +41,14 @@ describe("orders import and export", () => {
     expect(readdirSync(files.path).toSorted()).toEqual(["again.ndjson", "shuffled.json"]);
   });
 
-  it("say to people how many orders there were", async () => {
+  it("print the number of orders for people", async () => {
     const imported = await other.orders(["import", "-"], '\n{"id":5}\n\n{"id":5}\n');
     expect(imported).toEqual({ status: 0, stdout: "Imported 1 order.\n", stderr: "" });
     const exported = await other.orders(["export", "/dev/null"]);
     expect(exported.stdout).toBe(`Exported ${LINES.length} orders to /dev/null.\n`);
   });
 
-  it("take an empty file for no orders", async () => {
+  it("read an empty file as no orders", async () => {
     expect(await other.ordersJson(["import", "-"], "")).toEqual({ imported: 0 });
   });
 
@@ -62,7 +62,7 @@ describe("orders import and export", () => {
     expect((await other.orders(["export"])).stdout === EXPORT).toBe(true);
   });
 
-  it("end quietly where the reader of an export has seen enough", async () => {
+  it("end quietly if the reader of an export stops reading", async () => {
     const args = ["src/operator/main.ts", "orders", "export", "--persist-to", store.path];
     const child = spawn(process.execPath, args, { stdio: ["ignore", "pipe", "pipe"] });
     child.stdout.once("data", () => child.stdout.destroy());
