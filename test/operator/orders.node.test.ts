@@ -13,7 +13,7 @@ afterAll(() => [store, other, files].forEach((folder) => folder.remove()));
 
 const file = (name: string) => join(files.path, name);
 
-/** Orders for three pages of an export, from one end of int64 to the other. */
+/** Enough orders for three pages of an export, from one end of int64 to the other. */
 const LINES = [
   '{"id":-9223372036854775808,"petId":9223372036854775807,"quantity":-9223372036854775808,"shipDate":"2026-11-20T08:30:00.000Z","complete":false,"status":"shipped"}',
   '{"id":-9007199254740993,"complete":true,"status":"pending"}',
@@ -41,18 +41,18 @@ describe("orders import and export", () => {
     expect(readdirSync(files.path).toSorted()).toEqual(["again.ndjson", "shuffled.json"]);
   });
 
-  it("print the number of orders for people", async () => {
+  it("print the number of orders", async () => {
     const imported = await other.orders(["import", "-"], '\n{"id":5}\n\n{"id":5}\n');
     expect(imported).toEqual({ status: 0, stdout: "Imported 1 order.\n", stderr: "" });
     const exported = await other.orders(["export", "/dev/null"]);
     expect(exported.stdout).toBe(`Exported ${LINES.length} orders to /dev/null.\n`);
   });
 
-  it("read an empty file as no orders", async () => {
+  it("accept an empty file", async () => {
     expect(await other.ordersJson(["import", "-"], "")).toEqual({ imported: 0 });
   });
 
-  it("refuse a file with a bad line, and change nothing", async () => {
+  it("refuse a file with a bad line and change nothing", async () => {
     const outcome = await other.orders(
       ["import", "-", "--json"],
       '{"id":5,"petId":1}\n{"id":0.5}\n',
@@ -62,7 +62,7 @@ describe("orders import and export", () => {
     expect((await other.orders(["export"])).stdout === EXPORT).toBe(true);
   });
 
-  it("end quietly if the reader of an export stops reading", async () => {
+  it("end without an error if the reader of an export stops reading", async () => {
     const args = ["src/operator/main.ts", "orders", "export", "--persist-to", store.path];
     const child = spawn(process.execPath, args, { stdio: ["ignore", "pipe", "pipe"] });
     child.stdout.once("data", () => child.stdout.destroy());
