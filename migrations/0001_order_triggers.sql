@@ -1,4 +1,4 @@
--- A shipped order is final, whoever writes to the database (contract, section 2).
+-- A shipped order is final, whoever writes to the database (docs/api.md, section Cancelling).
 CREATE TRIGGER `shipped_orders_stay_shipped` BEFORE UPDATE ON `orders`
 WHEN OLD.status = 'shipped' AND (NEW.status <> 'shipped' OR NEW.id <> OLD.id)
 BEGIN SELECT RAISE(ABORT, 'a shipped order cannot be turned back'); END;

@@ -59,7 +59,7 @@ BEGIN
   DELETE FROM orders WHERE id = NEW.id;
 END;
 --> statement-breakpoint
--- A cancelled order counts nothing, but INSERT OR REPLACE may put it in the place of a listed one.
+-- A cancelled order is not counted, but INSERT OR REPLACE may replace a listed order with it.
 CREATE TRIGGER `insert_changes_order_list` AFTER INSERT ON `orders`
 WHEN NOT EXISTS (SELECT 1 FROM order_bulk_change)
 BEGIN
@@ -69,7 +69,7 @@ BEGIN
   UPDATE order_list SET version = lower(hex(randomblob(16)));
 END;
 --> statement-breakpoint
--- A cancelled order leaves its segment here; the deletion that moves it counts nothing again.
+-- A cancelled order leaves its segment's count here, so the deletion that moves it changes no count.
 CREATE TRIGGER `update_changes_order_list` AFTER UPDATE ON `orders`
 WHEN NEW.id = OLD.id
   AND (NEW.pet_id, NEW.quantity, NEW.ship_date, NEW.complete, NEW.status)
@@ -123,7 +123,7 @@ BEGIN
     AND (first_id = NEW.first_id OR count = 0);
 END;
 --> statement-breakpoint
--- The segment before takes over its part of the id line, in which there is no order.
+-- The previous segment takes over its range of ids, which holds no order.
 CREATE TRIGGER `empty_segments_are_removed` AFTER UPDATE OF count ON `order_segments`
 WHEN NEW.count = 0 AND NEW.first_id <> -9223372036854775808
 BEGIN DELETE FROM order_segments WHERE first_id = NEW.first_id; END;

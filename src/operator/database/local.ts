@@ -12,25 +12,24 @@ import { runStatements, STATEMENT_WORKER } from "./statement-worker.ts";
 const BINDING = "DB";
 
 /**
- * Changes nothing, but takes SQLite's lock for writing. The local D1 writes a bookmark after every
- * statement, and after a SELECT that fails wherever another process wrote meanwhile: a long one
- * beside a busy service would never succeed.
+ * Takes SQLite's lock for writing without changing anything. The local D1 writes a bookmark after
+ * every statement. After a SELECT this fails if another process wrote meanwhile. So a long SELECT
+ * beside a busy service would never succeed without the lock.
  */
 const TAKE_LOCK: Statement = { sql: "DELETE FROM order_import_chunks WHERE false", params: [] };
 
-/** A store on this machine. */
-export interface LocalDatabase extends StoreDatabase {
-  /** Whether the store had no migrations before it was opened. */
+/** The database of a store on this machine. */
+interface LocalDatabase extends StoreDatabase {
+  /** True if the store had no migrations before it was opened. */
   readonly isNew: boolean;
 }
 
 /**
  * Opens the database of a local store and applies the migrations it lacks. The service may run on
- * the same store meanwhile: where it holds the lock, each statement waits for its turn. The columns
- * of one result need distinct names.
+ * the same store: while it holds the lock, each statement waits.
  *
- * @param persistTo the folder that `wrangler dev --persist-to` names; made if it is missing.
- * @throws an Error if the folder cannot be made or a migration fails.
+ * @param persistTo the folder that `wrangler dev --persist-to` names; created if it is missing.
+ * @throws an Error if the folder cannot be created or a migration fails.
  */
 export async function openLocalDatabase(persistTo: string): Promise<LocalDatabase> {
   const folder = resolve(persistTo);
@@ -44,7 +43,7 @@ export async function openLocalDatabase(persistTo: string): Promise<LocalDatabas
     const orm = drizzle(async (sql, params, method) => {
       const results = await run([TAKE_LOCK, { sql, params }]);
       const rows = (results[1] ?? []).map((row) => Object.values(row));
-      // For `get` drizzle takes the row itself, or nothing where there is none.
+      // For `get` drizzle expects the row itself, or nothing.
       return { rows: method === "get" ? (rows[0] as unknown[]) : rows };
     });
     return {
@@ -62,9 +61,9 @@ export async function openLocalDatabase(persistTo: string): Promise<LocalDatabas
 }
 
 /**
- * Only the database, in the Miniflare that wrangler brings, so that both read the store alike.
- * wrangler's `getPlatformProxy` would also run the alarms of the rate limiter's objects, whose class
- * it does not have.
+ * Starts the database alone, in wrangler's own Miniflare, so that both read the store alike.
+ * wrangler's `getPlatformProxy` would also run alarms of the rate limiter's objects without having
+ * their class.
  */
 async function startMiniflare(folder: string): Promise<MiniflarePackage.Miniflare> {
   const { resolve: resolveModule } = createRequire(import.meta.url);
@@ -80,7 +79,7 @@ async function startMiniflare(folder: string): Promise<MiniflarePackage.Miniflar
       resourcePersistencePath: join(folder, LAYOUT_VERSION),
       cf: false,
       log: new Log(LogLevel.NONE),
-      // What goes wrong comes back as an error too, without workerd's stack.
+      // Every failure is also thrown as an error, without workerd's stack.
       handleStructuredLogs: () => {},
     }),
   );

@@ -13,15 +13,15 @@ Examples:
   $ npm run time-travel -- bookmark --env production --at 2026-11-20T08:30:00Z
   $ npm run time-travel -- restore --env production --at 2026-11-20T08:30:00Z
 
-D1 keeps every state of a database for 30 days (7 on Cloudflare's free plan) without being asked to. A
-bookmark names one. The local store has none: copy its folder while nothing runs on it, or use
+D1 keeps every state of a database for 30 days (7 on Cloudflare's free plan). A bookmark names one of
+the states. The local store has no bookmarks: copy its folder while nothing runs on it, or use
 \`npm run orders -- export\`.`;
 
 const RESTORE_HELP = `
-The whole database goes back at once: orders, API keys and the record of their changes. Revocations
-and rotations made since are undone too, and keys made since are gone: the command lists them. What
-is counted against the limits, and bans, are kept elsewhere and stay. Nothing is lost: the bookmark
-that is printed leads back.`;
+The whole database goes back at once: orders, API keys and the record of their changes. Later
+revocations and rotations are undone, and later keys are gone. The command lists these keys. Counts
+against the limits and bans are stored elsewhere and stay. Nothing is lost: the printed bookmark
+leads back.`;
 
 interface BookmarkOptions extends StoreCommandOptions {
   readonly at?: Date;
@@ -41,7 +41,7 @@ export function timeTravelProgram(): Command {
 
   storeCommand(program, "bookmark")
     .description("print the bookmark of the database's present or earlier state")
-    .option("--at <time>", "of this time within the last 30 days, in ISO 8601", parseTime)
+    .option("--at <time>", "time of the state, within the last 30 days, in ISO 8601", parseTime)
     .action(async (options: BookmarkOptions) => {
       const bookmark = await findBookmark(requireEnvironment(options), options.at);
       if (options.json) printJson({ bookmark });
@@ -50,8 +50,8 @@ export function timeTravelProgram(): Command {
 
   storeCommand(program, "restore")
     .description("put the database back into an earlier state")
-    .option("--at <time>", "that of this time within the last 30 days, in ISO 8601", parseTime)
-    .addOption(new Option("--bookmark <bookmark>", "that of this bookmark").conflicts("at"))
+    .option("--at <time>", "time of the state, within the last 30 days, in ISO 8601", parseTime)
+    .addOption(new Option("--bookmark <bookmark>", "bookmark of the state").conflicts("at"))
     .option("--yes", "do not ask", false)
     .addHelpText("after", RESTORE_HELP)
     .action(restoreAndPrint);

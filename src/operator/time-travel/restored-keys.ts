@@ -1,35 +1,36 @@
 import { eq, sql } from "drizzle-orm";
 import { apiKeys } from "../../worker/db/schema.ts";
-import type { Statement, StoreDatabase } from "../database/database.ts";
+import { type StoreDatabase, toStatements } from "../database/database.ts";
 
-/** What a restoration can change about a key that an operator may not want. */
-export interface KeySnapshot {
+/** The parts of a key that a restoration should not change unnoticed. */
+interface ComparedKey {
   readonly id: string;
   readonly hash: string;
   readonly resets: number;
   readonly revokedAt: Date | null;
 }
 
+/** The differences between the keys before and after a restoration. */
 export interface KeyDifferences {
-  /** Ids of keys that had been revoked and no longer are. */
+  /** Ids of keys whose revocation is undone. */
   readonly revived: readonly string[];
-  /** Ids of keys that had been rotated and are as they were before, the rotated key unknown. */
+  /** Ids of keys whose rotation is undone, so that the secret since then is unknown. */
   readonly rotatedBack: readonly string[];
-  /** Ids of keys that there no longer are. */
+  /** Ids of keys that no longer exist. */
   readonly lost: readonly string[];
 }
 
-export async function readKeys({ orm }: StoreDatabase): Promise<KeySnapshot[]> {
+export async function readKeys({ orm }: StoreDatabase): Promise<ComparedKey[]> {
   const { id, hash, resets, revokedAt } = apiKeys;
   return orm.select({ id, hash, resets, revokedAt }).from(apiKeys).orderBy(id);
 }
 
 export function compareKeys(
-  former: readonly KeySnapshot[],
-  restored: readonly KeySnapshot[],
+  former: readonly ComparedKey[],
+  restored: readonly ComparedKey[],
 ): KeyDifferences {
   const restoredById = new Map(restored.map((key) => [key.id, key]));
-  const idsWhere = (differs: (before: KeySnapshot, after: KeySnapshot | undefined) => boolean) =>
+  const idsWhere = (differs: (before: ComparedKey, after: ComparedKey | undefined) => boolean) =>
     former.filter((key) => differs(key, restoredById.get(key.id))).map(({ id }) => id);
   return {
     revived: idsWhere((before, after) => before.revokedAt !== null && after?.revokedAt === null),
@@ -39,21 +40,23 @@ export function compareKeys(
 }
 
 /**
- * Makes the restored records newer than those that the keys' limiters have met, which pass over an
- * older one, and follow a reset only where its number is larger. Windows and bans stay as they are.
+ * Makes the restored keys newer than what their limiters know. A limiter ignores an older revision
+ * and follows a reset only if its number is larger. Windows and bans stay as they are.
  */
-export async function outrank(
+export async function outrankLimiters(
   database: StoreDatabase,
-  former: readonly KeySnapshot[],
+  former: readonly ComparedKey[],
   now: Date,
 ): Promise<void> {
-  // Revisions count changes: none gets as far as the time in milliseconds.
-  const updates = [database.orm.update(apiKeys).set({ revision: now.getTime() }).toSQL()];
-  for (const { id, resets } of former) {
-    if (resets === 0) continue;
-    const atLeast = sql`max(${apiKeys.resets}, ${resets})`;
-    const update = database.orm.update(apiKeys).set({ resets: atLeast });
-    updates.push(update.where(eq(apiKeys.id, id)).toSQL());
-  }
-  await database.transaction(updates as Statement[]);
+  // A revision counts changes, so it is far smaller than the time in milliseconds.
+  const revisions = database.orm.update(apiKeys).set({ revision: now.getTime() });
+  const resetCounts = former
+    .filter(({ resets }) => resets > 0)
+    .map(({ id, resets }) =>
+      database.orm
+        .update(apiKeys)
+        .set({ resets: sql`max(${apiKeys.resets}, ${resets})` })
+        .where(eq(apiKeys.id, id)),
+    );
+  await database.transaction(toStatements([revisions, ...resetCounts]));
 }

@@ -9,13 +9,13 @@ const store = new StoreFolder();
 const project = new StoreFolder();
 afterAll(() => [store, project].forEach((folder) => folder.remove()));
 
-/** Runs wrangler on the store as a checkout of the project did that had only the first migration. */
+/** Runs wrangler on the store as the first version of the project did, with only one migration. */
 async function asFirstVersion(...args: string[]): Promise<void> {
   const target = ["--local", "--persist-to", store.path];
   await runWrangler(["d1", ...args, ...target, "--config", join(project.path, "wrangler.toml")]);
 }
 
-it("a local store of the first version is migrated by the first command, and keeps its data", async () => {
+it("the first command migrates a local store of the first version and keeps its data", async () => {
   const [first = "", version] = Object.entries(VERSIONS)[0] ?? [];
   mkdirSync(join(project.path, "migrations"));
   copyFileSync(join("migrations", first), join(project.path, "migrations", first));

@@ -1,13 +1,22 @@
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { isSecret } from "../../../src/worker/api-keys/secret.ts";
 import { describeCommit } from "../../../src/operator/deploy/checks.ts";
+import { deployProgram } from "../../../src/operator/deploy/program.ts";
+import { timeTravelProgram } from "../../../src/operator/time-travel/program.ts";
+import type * as Wrangler from "../../../src/operator/wrangler.ts";
+import { runWrangler } from "../../../src/operator/wrangler.ts";
 import { openApiDocument } from "../../../src/worker/openapi/document.ts";
+import { runInProcess } from "../in-process.ts";
 import { FakeCloudflare } from "./fake-cloudflare.ts";
 import { MIGRATION_NAMES } from "./fake-d1.ts";
 import { FakeVersions } from "./fake-versions.ts";
+import { runFakeWrangler } from "./fake-wrangler.ts";
 import { ApiError } from "./route.ts";
 import { runCommand } from "./run-command.ts";
 import type { Outcome } from "./run-command.ts";
+
+vi.mock("../../../src/operator/wrangler.ts", { spy: true });
+const wrangler = await vi.importActual<typeof Wrangler>("../../../src/operator/wrangler.ts");
 
 const WORKER = "store-orders-staging";
 const ADDRESS = `https://${WORKER}.example.workers.dev`;
@@ -16,37 +25,59 @@ let cloudflare: FakeCloudflare;
 beforeEach(async () => {
   cloudflare = new FakeCloudflare();
   await cloudflare.start();
+  for (const [name, value] of Object.entries(cloudflare.environment)) vi.stubEnv(name, value);
+  redirectWorkersDev();
 });
-afterEach(() => cloudflare.stop());
+afterEach(async () => {
+  vi.mocked(runWrangler).mockReset();
+  vi.unstubAllGlobals();
+  vi.unstubAllEnvs();
+  await cloudflare.stop();
+});
 
-function deploy(...args: string[]): Promise<Outcome> {
-  const redirect = `--import=${new URL("redirect-workers-dev.ts", import.meta.url).href}`;
-  return runCommand(process.execPath, [redirect, "src/operator/main.ts", "deploy", ...args], {
-    env: { ...cloudflare.environment, FAKE_WORKERS_DEV: cloudflare.origin },
+/** Sends requests to workers.dev to the fake. */
+function redirectWorkersDev(): void {
+  const realFetch = globalThis.fetch;
+  vi.stubGlobal("fetch", (input: string | URL, init?: RequestInit) => {
+    const url = new URL(input);
+    const isWorker = url.hostname.endsWith(".workers.dev");
+    return realFetch(isWorker ? `${cloudflare.origin}/workers.dev${url.pathname}` : url, init);
   });
 }
 
-/** Types the command that a message names, as the operator would, and what is added to it. */
-function typeCommand(message: string, pattern: RegExp, ...added: string[]): Promise<Outcome> {
-  const command = pattern.exec(message)?.[0];
-  if (command === undefined) throw new Error(`${pattern} is not in: ${message}`);
-  const [program = "", ...args] = command.split(" ");
-  return runCommand(program, [...args, ...added], { env: cloudflare.environment });
+/** Leaves only migrations and uploads to wrangler itself, which takes seconds to start. */
+function skipSlowChecks(): void {
+  vi.mocked(runWrangler).mockImplementation(async (args, options) => {
+    if (args.includes("--dry-run")) return { stdout: "", stderr: "" };
+    const isKnown = args[1] === "execute" || args[1] === "time-travel";
+    return isKnown ? runFakeWrangler(args) : wrangler.runWrangler(args, options);
+  });
 }
 
-/** An account on which the service has been rolled out, maybe before the last migration was made. */
+function deploy(...args: string[]): Promise<Outcome> {
+  return runInProcess(deployProgram(), args);
+}
+
+/** Returns the arguments of a command that a message names. */
+function argumentsIn(message: string, command: RegExp): string[] {
+  const [, args] = command.exec(message) ?? [];
+  if (args === undefined) throw new Error(`${command} is not in: ${message}`);
+  return args.split(" ");
+}
+
+/** Makes an account with the service rolled out, with `isBehind` without the last migration. */
 function rollOut({ isBehind = false } = {}): void {
-  cloudflare.d1.create(WORKER);
-  cloudflare.d1.find(WORKER).migrate({ without: isBehind ? 1 : 0 });
+  const database = cloudflare.d1.create(WORKER);
+  database.migrate({ without: isBehind ? 1 : 0 });
   const versions = new FakeVersions();
   versions.deploy(versions.upload("the version before"));
-  const bindings = [{ name: "DB", type: "d1", id: cloudflare.d1.find(WORKER).uuid }];
+  const bindings = [{ name: "DB", type: "d1", id: database.uuid }];
   cloudflare.workers.scripts.set(WORKER, { bindings, migrationTag: "v1", versions });
 }
 
 const LAST_MIGRATION = MIGRATION_NAMES.at(-1) ?? "";
 
-/** wrangler makes its table of migrations, if need be, before it reads it. */
+/** wrangler first creates its table of migrations, unless there is one. */
 const LOOK_AT_MIGRATIONS = `write to ${WORKER}`;
 
 describe("npm run deploy", () => {
@@ -81,8 +112,9 @@ describe("npm run deploy", () => {
     expect(isSecret(request?.authorization.replace("Bearer ", "") ?? "")).toBe(true);
   });
 
-  it("leaves the Worker as it is where a migration fails, and tells the way on and back", async () => {
+  it("leaves the Worker as it is if a migration fails, and says how to continue and go back", async () => {
     rollOut({ isBehind: true });
+    skipSlowChecks();
     cloudflare.interfere = ({ path, body }) => {
       if (path.endsWith("/query") && body.includes(LAST_MIGRATION)) {
         throw new ApiError(400, 7500, "no such table: orders: SQLITE_ERROR");
@@ -99,13 +131,15 @@ describe("npm run deploy", () => {
 
     const { sqlite } = cloudflare.d1.find(WORKER);
     sqlite.exec("DROP TABLE orders");
-    const restored = await typeCommand(stderr, /npm run time-travel -- restore .*/, "--yes");
-    expect(restored).toMatchObject({ status: 0 });
+    const args = argumentsIn(stderr, /npm run time-travel -- (restore .*)/);
+    const restored = await runInProcess(timeTravelProgram(), [...args, "--yes"]);
+    expect(restored).toMatchObject({ status: 0, stderr: "" });
     expect(sqlite.prepare("SELECT count(*) AS orders FROM orders").get()).toEqual({ orders: 0 });
   });
 
-  it("migrates first on later roll-outs, and says what stands where the upload fails", async () => {
+  it("migrates first on later roll-outs, and says what is deployed if the upload fails", async () => {
     rollOut({ isBehind: true });
+    skipSlowChecks();
     cloudflare.interfere = ({ method, path }) => {
       if (method === "POST" && path.endsWith("/versions"))
         throw new ApiError(400, 10021, "bad script");
@@ -122,9 +156,10 @@ describe("npm run deploy", () => {
     expect(stderr).toContain("run `npm run deploy -- --env staging` again");
   });
 
-  it("tells the way back where the deployed service does not work", async () => {
+  it("says how to go back if the deployed service does not work", async () => {
     rollOut();
-    cloudflare.workers.answer = { status: 500, body: '{"code":"internal_error"}' };
+    skipSlowChecks();
+    cloudflare.workers.answer = () => ({ status: 500, body: '{"code":"internal_error"}' });
     const { status, stdout, stderr } = await deploy(
       "--env",
       "staging",
@@ -139,15 +174,15 @@ describe("npm run deploy", () => {
     const { versions } = cloudflare.workers.find(WORKER);
     const before = versions.list().at(-1);
     expect(versions.describe(versions.current ?? "")).not.toEqual(before);
-    const back = await typeCommand(stderr, /npx wrangler rollback --env staging/);
-    expect(back).toMatchObject({ status: 0 });
+    await wrangler.runWrangler(argumentsIn(stderr, /npx wrangler (rollback --env staging)/));
     expect(versions.describe(versions.current ?? "")).toEqual(before);
   });
 
   it.each([[[]], [["--env", "staging", "--patience", "x"]]])(
     "ends with status 2 for %j",
     async (args) => {
-      const { status, stdout, stderr } = await deploy(...args);
+      const command = ["src/operator/main.ts", "deploy", ...args];
+      const { status, stdout, stderr } = await runCommand(process.execPath, command, { env: {} });
       expect({ status, stdout }).toEqual({ status: 2, stdout: "" });
       expect(stderr).toMatch(/^error: /);
     },

@@ -1,32 +1,24 @@
 import { PassThrough } from "node:stream";
 import { text } from "node:stream/consumers";
-import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
+import { beforeEach, describe, expect, it, vi } from "vitest";
 import { requireConfirmation } from "../../../src/operator/confirmation.ts";
 import { timeTravelProgram } from "../../../src/operator/time-travel/program.ts";
 import { runInProcess } from "../in-process.ts";
 import { runWrangler } from "../../../src/operator/wrangler.ts";
-import { FakeCloudflare } from "./fake-cloudflare.ts";
+import { useFakeCloudflare } from "./fake-cloudflare.ts";
 import { runFakeWrangler } from "./fake-wrangler.ts";
+import { ApiError } from "./route.ts";
 import type { Outcome } from "./run-command.ts";
 
 vi.mock("../../../src/operator/wrangler.ts", { spy: true });
 
 const NAME = "store-orders-staging";
-const cloudflare = new FakeCloudflare();
-beforeAll(async () => {
-  await cloudflare.start();
-  for (const [name, value] of Object.entries(cloudflare.environment)) vi.stubEnv(name, value);
-  cloudflare.d1.create(NAME);
-  database().migrate();
-});
+const cloudflare = useFakeCloudflare(NAME);
 beforeEach(() => {
   vi.mocked(runWrangler).mockImplementation(runFakeWrangler);
   database().sqlite.exec("DELETE FROM api_keys");
   cloudflare.changes.length = 0;
-});
-afterAll(async () => {
-  vi.unstubAllEnvs();
-  await cloudflare.stop();
+  cloudflare.interfere = () => {};
 });
 
 const database = () => cloudflare.d1.find(NAME);
@@ -35,7 +27,7 @@ function timeTravel(...args: string[]): Promise<Outcome> {
   return runInProcess(timeTravelProgram(), args);
 }
 
-/** Adds a key that has been changed and reset some times. */
+/** Adds a key with this many changes and resets. */
 function addKey(id: string, { revision = 0, resets = 0 } = {}): void {
   database()
     .sqlite.prepare(
@@ -52,14 +44,14 @@ describe("npm run time-travel", () => {
     const first = await timeTravel("bookmark", "--env", "staging");
     expect(first).toMatchObject({ status: 0, stderr: "" });
     expect(first.stdout).toMatch(/^[0-9a-f]{8}-[0-9a-f]{8}-[0-9a-f]{8}-[0-9a-f]{32}\n$/);
-    const then = new Date(Date.now() - 1).toISOString();
+    const then = database().timeOf(first.stdout.trim());
     database().bookmark();
     const { stdout } = await timeTravel("bookmark", "--env", "staging", "--at", then, "--json");
     expect(JSON.parse(stdout)).toEqual({ bookmark: first.stdout.trim() });
     expect(cloudflare.changes).toEqual([]);
   });
 
-  it("restores, tells which keys are not as they were, and how to undo it", async () => {
+  it("restores, lists the keys that have changed, and says how to undo it", async () => {
     addKey("key_a", { revision: 4, resets: 1 });
     addKey("key_b");
     addKey("key_c", { revision: 9 });
@@ -117,14 +109,25 @@ describe("npm run time-travel", () => {
     expect(keys().map(withoutRevision)).toEqual(before.map(withoutRevision));
   });
 
-  it("restores a database that is past reading, to the state of a time", async () => {
+  it("restores a lost table, to the state of a time", async () => {
     addKey("key_a");
-    database().bookmark();
-    const then = new Date().toISOString();
+    const then = database().timeOf(database().bookmark());
     database().sqlite.exec("DROP TABLE api_keys");
     const args = ["restore", "--env", "staging", "--at", then, "--yes"];
     expect(await timeTravel(...args)).toMatchObject({ status: 0 });
     expect(keys()).toMatchObject([{ id: "key_a" }]);
+  });
+
+  it("restores nothing if it cannot read the present keys, which it has to compare", async () => {
+    const bookmark = database().bookmark();
+    cloudflare.interfere = ({ path }) => {
+      if (path.endsWith("/query")) throw new ApiError(400, 7500, "D1_ERROR: disk I/O error");
+    };
+    const args = ["restore", "--env", "staging", "--bookmark", bookmark, "--yes"];
+    const { status, stdout, stderr } = await timeTravel(...args);
+    expect({ status, stdout }).toEqual({ status: 1, stdout: "" });
+    expect(stderr).toContain("error: staging database: D1_ERROR: disk I/O error");
+    expect(cloudflare.changes).toEqual([]);
   });
 
   it.each([
