@@ -1,5 +1,5 @@
 /** The most characters of a body that the page reads and shows: a list can hold a million orders. */
-export const MAX_BODY_CHARACTERS = 200_000;
+const MAX_BODY_CHARACTERS = 200_000;
 
 /** An answer of the service, as the page shows it. */
 export interface Answer {

@@ -6,7 +6,7 @@ import { Server } from "./server.ts";
 import { copyStore } from "./store.ts";
 
 /** A kind of request, on a store of ten orders, and the bare Worker that it is compared with. */
-export interface BareComparison {
+interface BareComparison {
   /** Names its copies of the store. */
   readonly name: string;
   readonly what: string;

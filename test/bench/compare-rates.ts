@@ -23,7 +23,7 @@ export interface Side {
 }
 
 /** Two servers that answer the same kind of request. */
-export interface Comparison {
+interface Comparison {
   readonly what: string;
   readonly atLeast: number;
   readonly service: Side;

@@ -1,5 +1,5 @@
 /** What takes part in a comparison: each call is one turn. */
-export type Contestants<Name extends string, Figure> = Readonly<
+type Contestants<Name extends string, Figure> = Readonly<
   Record<Name, () => Promise<Figure>>
 >;
 

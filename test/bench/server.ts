@@ -6,7 +6,7 @@ import { createMiniflare, type Miniflare } from "./miniflare.ts";
 import { childProcesses, WorkerProcess } from "./worker-process.ts";
 
 /** What a Worker is served with. */
-export interface ServerOptions {
+interface ServerOptions {
   /** The folder of the store that it reads. */
   readonly store: string;
   /** Whether it has a class `RateLimiter` for Durable Objects. */

@@ -71,7 +71,7 @@ export class Subject {
 }
 
 /** Whether the request was counted in the windows that the answer describes. */
-export function isAdmitted({ status, code }: Answer): boolean {
+function isAdmitted({ status, code }: Answer): boolean {
   return status !== 429 && status !== 503 && code !== "internal_error";
 }
 
