@@ -90,7 +90,9 @@ export class Pacer {
       known !== undefined && differenceMs <= halfLengthMs && nowMs < known.endsMs;
     this.#windows.set(announced.name, {
       ...announced,
-      remaining: isSameWindow ? Math.min(announced.remaining, known.remaining) : announced.remaining,
+      remaining: isSameWindow
+        ? Math.min(announced.remaining, known.remaining)
+        : announced.remaining,
       endsMs: isSameWindow ? Math.min(endsMs, known.endsMs) : endsMs,
     });
   }

@@ -21,7 +21,8 @@ export async function withRetries<T>(call: Call, work: () => Promise<T>): Promis
     try {
       return await work();
     } catch (error) {
-      if (!isStoreOrdersError(error) || !isTransient(error) || attempt > settings.retries) throw error;
+      if (!isStoreOrdersError(error) || !isTransient(error) || attempt > settings.retries)
+        throw error;
       const delayMs = retryDelayMs(error.retryAfterSeconds, attempt);
       if (performance.now() - startMs + delayMs > maxElapsedMs) throw error;
       settings.onRetry({ error, attempt, delayMs });

@@ -61,7 +61,8 @@ export function timeAnswer({ url, headers = {} }: Request): Promise<AnswerTimes>
       const isWhole =
         length === undefined ? end === LIST_END : bytes - headBytes === Number(length);
       if (isWhole && head.startsWith("HTTP/1.1 200 ")) resolve(times);
-      else reject(new Error(`Not a complete answer with 200: ${head.slice(0, head.indexOf("\r"))}.`));
+      else
+        reject(new Error(`Not a complete answer with 200: ${head.slice(0, head.indexOf("\r"))}.`));
     });
     socket.write(`GET ${pathname}${search} HTTP/1.1\r\n${lines.join("\r\n")}${HEAD_END}`);
   });

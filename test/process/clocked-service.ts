@@ -25,7 +25,7 @@ export class ClockedService implements AsyncDisposable {
 
   /** Moves the service's clock ahead. */
   async advance(seconds: number): Promise<void> {
-    const { ok } = await fetch(`${this.#server.url}/clock?ms=${seconds * 1_000}`);
+    const { ok } = await fetch(`${this.#server.url}/clock?ms=${Math.round(seconds * 1_000)}`);
     if (!ok) throw new Error("The clock did not move.");
   }
 

@@ -43,7 +43,7 @@ beforeAll(async () => {
   const banEnd = await banFreeKey();
   before = { ...(await killUnderLoad()), banEnd };
   service = await Service.start(store.path, { root });
-});
+}, 180_000);
 afterAll(async () => {
   await service.end("SIGKILL");
   store.remove();

@@ -6,14 +6,20 @@ import { StoreFolder } from "../operator/store-folder.ts";
 import { Service } from "./service.ts";
 
 const store = new StoreFolder();
+const emptyStore = new StoreFolder();
 let service: Service;
+let empty: Service;
 
 beforeAll(async () => {
-  service = await Service.start(store.path, { npm: true });
+  [service, empty] = await Promise.all([
+    Service.start(store.path, { npm: true }),
+    Service.start(emptyStore.path, { args: ["--empty", "--log"] }),
+  ]);
 });
 afterAll(async () => {
-  await service.end("SIGKILL");
+  await Promise.all([service.end("SIGKILL"), empty.end("SIGTERM")]);
   store.remove();
+  emptyStore.remove();
 });
 
 /** Runs the `curl` line of the output in a shell, as if somebody had pasted the line. */
@@ -47,7 +53,7 @@ describe("npm start on a new store", () => {
   });
 });
 
-describe("npm start on the same store again", () => {
+describe("npm start on the same store again", { timeout: 120_000 }, () => {
   it("keeps the data and the keys, and prints how to create a key instead of any key", async () => {
     const { pro, enterprise } = service.demoKeys;
     expect((await service.cancel(pro, "9223372036854775807")).status).toBe(204);
@@ -70,22 +76,11 @@ describe("npm start on the same store again", () => {
 });
 
 describe("npm start --empty --log on a new store", () => {
-  const fresh = new StoreFolder();
-  let empty: Service;
-
-  beforeAll(async () => {
-    empty = await Service.start(fresh.path, { args: ["--empty", "--log"] });
-  });
-  afterAll(async () => {
-    await empty.end("SIGTERM");
-    fresh.remove();
-  });
-
   it("has neither orders nor keys, prints how to create a key, and a line for each request", async () => {
     expect(empty.stdout).not.toContain("sord_");
     expect(empty.stdout).toContain("npm run keys -- create");
-    expect(await fresh.keysJson("list")).toEqual([]);
-    const { key } = await fresh.keysJson("create", "--plan", "free", "--name", "First");
+    expect(await emptyStore.keysJson("list")).toEqual([]);
+    const { key } = await emptyStore.keysJson("create", "--plan", "free", "--name", "First");
     const list = await empty.list(key);
     expect(await list.text()).toBe("[]");
     const ids = [list, await empty.cancel(key, "1004")].map(({ headers }) =>

@@ -26,7 +26,7 @@ function ended(service: Service): void {
   onTestFinished(() => service.end("SIGKILL"));
 }
 
-describe("a store that is served", () => {
+describe("a store that is served", { timeout: 120_000 }, () => {
   let service: Service;
   let key: string;
 

@@ -58,7 +58,18 @@ describe("npm start", () => {
     expect(readdirSync(folder)).toEqual([]);
   });
 
-  it("ends with status 1 if another program takes the port during the start", async () => {
+  it("refuses a store that cannot be made with status 1", async () => {
+    writeFileSync(join(folder, "file"), "");
+    const port = String(await freePort());
+    const options = ["--port", port, "--persist-to", join(folder, "file", "store")];
+    const { status, stderr } = await start(...options);
+    rmSync(join(folder, "file"));
+    expect(status).toBe(1);
+    expect(stderr).toMatch(/^error: .*file.*\n$/);
+  });
+
+  // These two run side by side, because each waits for wrangler.
+  it.concurrent("ends with status 1 if another program takes the port during the start", async () => {
     const fresh = join(folder, "fresh");
     const service = await Service.launch(fresh, { args: ["--empty"] });
     // The start makes the store after it has checked the port.
@@ -79,17 +90,7 @@ describe("npm start", () => {
     );
   });
 
-  it("refuses a store that cannot be made with status 1", async () => {
-    writeFileSync(join(folder, "file"), "");
-    const port = String(await freePort());
-    const options = ["--port", port, "--persist-to", join(folder, "file", "store")];
-    const { status, stderr } = await start(...options);
-    rmSync(join(folder, "file"));
-    expect(status).toBe(1);
-    expect(stderr).toMatch(/^error: .*file.*\n$/);
-  });
-
-  it("refuses wrong vars with status 1, and names them", async () => {
+  it.concurrent("refuses wrong vars with status 1, and names them", async () => {
     const vars = ["BAN_FIRST_SECONDS=soon", "CORS_ORIGINS=nowhere"];
     const root = copyProject(join(folder, "project"), ...vars);
     await copyMigratedStore(store);

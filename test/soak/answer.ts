@@ -77,7 +77,9 @@ function errorCode(text: string, status: number): string {
   try {
     const body = JSON.parse(text) as Record<string, unknown>;
     const isError = Object.keys(body).length === 3 && body["status"] === status;
-    return isError && typeof body["message"] === "string" ? String(body["code"]) : "not an Error body";
+    return isError && typeof body["message"] === "string"
+      ? String(body["code"])
+      : "not an Error body";
   } catch {
     return "not JSON";
   }

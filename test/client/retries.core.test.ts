@@ -176,7 +176,10 @@ test("throws for a list that stops arriving, but not for a slow one", async () =
 test.each([
   ["an answer", new ScriptedService(silent)],
   ["a retry", new ScriptedService(refused(60))],
-  ["an answer to a fetch that ignores the signal", new ScriptedService(() => new Promise(() => undefined))],
+  [
+    "an answer to a fetch that ignores the signal",
+    new ScriptedService(() => new Promise(() => undefined)),
+  ],
 ])("an abort while waiting for %s ends the call at once, with its reason", async (_, service) => {
   const abort = new AbortController();
   const reason = new Error("enough");

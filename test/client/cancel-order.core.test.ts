@@ -86,8 +86,11 @@ test.each([
   [{ retries: -1 }, "retries"],
   [{ retries: 1.5 }, "retries"],
   [{ maxElapsedMs: NaN }, "maxElapsedMs"],
-])("wrong options %o are refused with the name of the option and without the key", (options, name) => {
-  const create = () => createClient({ ...OPTIONS, ...options });
-  expect(create).toThrow(name);
-  expect(create).not.toThrow(/secret/);
-});
+])(
+  "wrong options %o are refused with the name of the option and without the key",
+  (options, name) => {
+    const create = () => createClient({ ...OPTIONS, ...options });
+    expect(create).toThrow(name);
+    expect(create).not.toThrow(/secret/);
+  },
+);
