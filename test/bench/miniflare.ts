@@ -7,7 +7,7 @@ export type Miniflare = MiniflarePackage.Miniflare;
 
 type Options = Parameters<(typeof MiniflarePackage)["convertV4MiniflareOptions"]>[0];
 
-/** Starts the Miniflare that wrangler brings, so that the benchmark runs what `npm start` runs. */
+/** Starts the Miniflare of wrangler, which `npm start` runs too. */
 export function createMiniflare(store: string, options: Options): Miniflare {
   const { resolve } = createRequire(import.meta.url);
   const requireLikeWrangler = createRequire(resolve("wrangler/package.json"));
@@ -27,7 +27,9 @@ export function createMiniflare(store: string, options: Options): Miniflare {
   );
 }
 
-/** Runs SQL on the database of a store that no service uses meanwhile. One statement a line. */
+/**
+ * Runs SQL statements, each without a line break, on a store that no service uses at the same time.
+ */
 export async function executeSql(store: string, statements: readonly string[]): Promise<void> {
   const script = "export default {};";
   const miniflare = createMiniflare(store, {
