@@ -96,7 +96,7 @@ async function makeSampleStore(store: StoreFolder): Promise<Record<Plan, string>
   const database = await openLocalDatabase(store.path);
   try {
     const keys = await loadSampleStore(database, "test", new Date());
-    return Object.fromEntries(keys.map(({ plan, key }) => [plan, key])) as Record<Plan, string>;
+    return Object.fromEntries(keys.map(({ plan, secret }) => [plan, secret])) as Record<Plan, string>;
   } finally {
     await database.close();
   }
