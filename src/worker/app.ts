@@ -4,12 +4,11 @@ import { ApiKeyDirectory } from "./api-keys/directory.ts";
 import type { AppEnv } from "./app-env.ts";
 import type { Config } from "./config.ts";
 import { crossOrigin } from "./middleware/cross-origin.ts";
-import { DatabaseQueries, DatabaseUnavailableError } from "./db/availability.ts";
+import { type DatabaseName, DatabaseQueries, DatabaseUnavailableError } from "./db/availability.ts";
 import { ApiError, quote, writeError } from "./errors.ts";
 import { logEvent } from "./log.ts";
 import { listRoute } from "./routes/list-orders.ts";
 import { orderRoutes } from "./routes/orders.ts";
-import { Outage } from "./outage.ts";
 import { AddressBudget } from "./rate-limit/address-budget.ts";
 import { announceQuota } from "./middleware/announce-quota.ts";
 import { enforceLimits } from "./middleware/enforce-limits.ts";
@@ -20,18 +19,19 @@ import { announceLifecycle } from "./middleware/version-lifecycle.ts";
 
 /** The whole service: every request under `/v1` is counted, authenticated and only then routed. */
 export function createApp(config: Config): Hono<AppEnv> {
-  const queries = new DatabaseQueries(config.databaseTimeoutMs);
+  const databases = {
+    orders: new DatabaseQueries("orders", config.databaseTimeoutMs),
+    keys: new DatabaseQueries("keys", config.databaseTimeoutMs),
+  };
 
   const directory = new ApiKeyDirectory({
     freshMs: config.apiKeyFreshMs,
     staleMs: config.apiKeyStaleMs,
     size: config.apiKeyCacheSize,
-    queries,
+    queries: databases.keys,
   });
 
   const addresses = new AddressBudget(config.bans);
-
-  const database = new Outage({ began: "database_unavailable", ended: "database_available" });
 
   const v1 = new Hono<AppEnv>()
     .use(
@@ -41,12 +41,12 @@ export function createApp(config: Config): Hono<AppEnv> {
       crossOrigin(config.corsOrigins),
       authenticate(directory, addresses),
     )
-    .route("/store/orders", listRoute(queries))
+    .route("/store/orders", listRoute(databases.orders))
     .use(enforceLimits)
-    .route("/store/orders", orderRoutes(queries));
+    .route("/store/orders", orderRoutes(databases.orders));
 
   return new Hono<AppEnv>()
-    .use(identifyRequest, observeRequests(config, database))
+    .use(identifyRequest, observeRequests(config))
     .route("/v1", v1)
     .notFound((c) =>
       writeError(c, {
@@ -55,14 +55,18 @@ export function createApp(config: Config): Hono<AppEnv> {
         headers: {},
       }),
     )
-    .onError((error, c) => writeError(c, toApiError(error, c, database)));
+    .onError((error, c) => writeError(c, toApiError(error, c, databases)));
 }
 
-function toApiError(error: Error, c: Context<AppEnv>, database: Outage): ApiError {
+function toApiError(
+  error: Error,
+  c: Context<AppEnv>,
+  databases: Readonly<Record<DatabaseName, DatabaseQueries>>,
+): ApiError {
   if (error instanceof ApiError) return error;
   const requestId = c.get("requestId");
   if (error instanceof DatabaseUnavailableError) {
-    database.failed({ requestId, error: error.cause });
+    databases[error.database].outage.failed({ requestId, error: error.cause });
     return new ApiError(
       "service_unavailable",
       "The service cannot reach its database at the moment. Repeat the request after the time in Retry-After; a cancellation can be repeated safely.",

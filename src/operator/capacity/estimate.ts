@@ -3,7 +3,7 @@ import { type LimitName, LIMITS } from "./limits.ts";
 import { listLoad } from "./list-load.ts";
 import { type Operations, segmentCount, sumOperations } from "./operations.ts";
 import { billFor } from "./prices.ts";
-import { MONTH_DAYS, MONTH_SECONDS, requestsInMonth, type Scale } from "./requests.ts";
+import { MONTH_DAYS, MONTH_SECONDS, type Requests, requestsInMonth, type Scale } from "./requests.ts";
 
 const GB = 1e9;
 /** The memory for which Cloudflare bills an active Durable Object. */
@@ -39,26 +39,27 @@ export function estimate(scale: Scale, assumptions: Assumptions): Estimate {
   const requests = requestsInMonth(scale, assumptions);
   const list = listLoad(orders, requests, assumptions);
   const operations = sumOperations([
-    [requests.operations, 1],
+    [requests.orders.operations, 1],
+    [requests.keys.operations, 1],
     [list.operations, 1],
   ]);
   const activeKeys = keys * assumptions.activeShare;
-  const databaseBytes =
-    orders * MEASURED.orderBytes +
+  const ordersBytes = orders * MEASURED.orderBytes;
+  const keysBytes =
     keys * MEASURED.keyBytes +
     activeKeys * assumptions.usageDays * MEASURED.usageReportBytes;
   const cpuMs = requests.total * MEASURED.requestCpuMs + list.sent * orders * MEASURED.orderCpuMs;
   const logGb = (requests.total * MEASURED.logLineBytes) / GB;
 
   const peakSecond = (month: number) => (month / MONTH_SECONDS) * peakFactor;
-  const reads = requests.operations.queries - requests.writes;
-  const databaseMs = reads * MEASURED.readMs + requests.writes * MEASURED.writeMs + list.databaseMs;
   // An isolate is busy for half of its time at most.
   const busyIsolates = Math.max(dataCentres * isolates, (2 * peakSecond(cpuMs)) / 1_000);
   const listsAtOnce = (peakSecond(list.sent) * list.downloadSeconds) / busyIsolates;
   const limits = limitUses({
-    databaseTime: peakSecond(databaseMs) / 1_000,
-    databaseBytes,
+    ordersTime: peakSecond(queryMs(requests.orders) + list.databaseMs) / 1_000,
+    keysTime: peakSecond(queryMs(requests.keys)) / 1_000,
+    ordersBytes,
+    keysBytes,
     segments: segmentCount(orders),
     brokenLists: list.brokenShare,
     listBytes: Math.max(1, listsAtOnce) * LIST_BYTES,
@@ -72,7 +73,7 @@ export function estimate(scale: Scale, assumptions: Assumptions): Estimate {
     objectGb: (activeKeys * OBJECT_DAYS * MEASURED.objectBytes) / GB,
     rowsRead: operations.rowsRead,
     rowsWritten: operations.rowsWritten,
-    databaseGb: databaseBytes / GB,
+    databaseGb: (ordersBytes + keysBytes) / GB,
     dataPoints: requests.total,
     logGb,
     logGbMonths: logGb * LOG_MONTHS_KEPT,
@@ -85,6 +86,11 @@ export function estimate(scale: Scale, assumptions: Assumptions): Estimate {
     limits,
     bill: limits[0].share > 1 ? null : bill,
   };
+}
+
+/** The time that a database is busy with queries, of which `writes` write. */
+function queryMs({ operations, writes }: Requests["orders" | "keys"]): number {
+  return (operations.queries - writes) * MEASURED.readMs + writes * MEASURED.writeMs;
 }
 
 function limitUses(used: Readonly<Record<LimitName, number>>): Estimate["limits"] {

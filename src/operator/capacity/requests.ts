@@ -33,21 +33,29 @@ export function requestsInMonth({ keys, orders }: Scale, assumptions: Assumption
     lists,
     /** Orders placed, shipped or cancelled. */
     changes: placed + cancelled,
-    /** Queries that write to D1. */
-    writes: placed + cancelled + reports,
-    operations: sumOperations([
-      [OPERATIONS.unchangedList, lists],
-      [OPERATIONS.cancellation, cancelled],
-      [OPERATIONS.vainCancellation, cancellations - cancelled],
-      [OPERATIONS.refusal, withKey * refusedShare],
-      [OPERATIONS.repeatedRefusal, withKey * repeatedShare],
-      [OPERATIONS.unauthorized, unauthorized],
-      [OPERATIONS.keyLookUp, withKey * assumptions.lookUpShare],
-      [OPERATIONS.orderChange, placed],
-      [OPERATIONS.usageReport, reports],
-      // The object of a key ends if the key is not used on the next day.
-      [OPERATIONS.objectEnd, keyDays * activeShare * (1 - activeShare)],
-    ]),
+    /** What asks the orders database. */
+    orders: {
+      writes: placed + cancelled,
+      operations: sumOperations([
+        [OPERATIONS.unchangedList, lists],
+        [OPERATIONS.cancellation, cancelled],
+        [OPERATIONS.vainCancellation, cancellations - cancelled],
+        [OPERATIONS.refusal, withKey * refusedShare],
+        [OPERATIONS.orderChange, placed],
+      ]),
+    },
+    /** What asks the keys database, or none. */
+    keys: {
+      writes: reports,
+      operations: sumOperations([
+        [OPERATIONS.repeatedRefusal, withKey * repeatedShare],
+        [OPERATIONS.unauthorized, unauthorized],
+        [OPERATIONS.keyLookUp, withKey * assumptions.lookUpShare],
+        [OPERATIONS.usageReport, reports],
+        // The object of a key ends if the key is not used on the next day.
+        [OPERATIONS.objectEnd, keyDays * activeShare * (1 - activeShare)],
+      ]),
+    },
   };
 }
 

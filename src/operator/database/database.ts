@@ -1,4 +1,14 @@
 import type { BaseSQLiteDatabase } from "drizzle-orm/sqlite-core";
+import type { DatabaseName } from "../../worker/db/availability.ts";
+
+export type { DatabaseName };
+
+/** The databases of a store, by name, with their bindings in `wrangler.toml`. */
+export const BINDINGS = { orders: "ORDERS", keys: "KEYS" } as const satisfies Readonly<
+  Record<DatabaseName, string>
+>;
+
+export const DATABASE_NAMES = ["orders", "keys"] as const satisfies readonly DatabaseName[];
 
 /** One SQL statement with its bound parameters. int64 values go as decimal text, with a CAST. */
 export interface Statement {
@@ -16,7 +26,7 @@ export function toStatements(
   });
 }
 
-/** The store's database as the commands reach it: a local one or an environment's remote one. */
+/** A database of a store as the commands reach it: a local one or an environment's remote one. */
 export interface StoreDatabase {
   /** drizzle over that database, for the queries of `src/worker/api-keys` and `src/worker/orders`. */
   readonly orm: BaseSQLiteDatabase<"async", unknown>;

@@ -10,8 +10,8 @@ Examples:
   $ npx wrangler rollback --env staging         back to the version before
 
 It checks types and build, and for production that everything is committed; the tests are for CI.
-The first roll-out deploys, which creates the database, and then migrates it; later ones note the
-state of the database, to which it can be restored, and migrate first. Log in with
+The first roll-out deploys, which creates the databases, and then migrates them; later ones note the
+state of each database, to which it can be restored, and migrate first. Log in with
 \`npx wrangler login\`, or set CLOUDFLARE_API_TOKEN and CLOUDFLARE_ACCOUNT_ID.`;
 
 function seconds(text: string): number {
@@ -23,7 +23,7 @@ function seconds(text: string): number {
 export function deployProgram(): Command {
   return createProgram(
     "npm run deploy --",
-    "Deploy the service to an environment, with its database migrated.",
+    "Deploy the service to an environment, with its databases migrated.",
   )
     .addOption(
       new Option("--env <environment>", "where to deploy to")

@@ -6,7 +6,7 @@ const REQUEST_TIMEOUT_MS = 10_000;
 
 /**
  * Asks the deployed service for its orders with a well-formed key that nobody has: a 401 shows that
- * the Worker, its objects and its migrated database work together.
+ * the Worker and its migrated keys database work together.
  *
  * @param patienceSeconds for how long a new address may fail to answer.
  */

@@ -1,6 +1,6 @@
 import type { Command } from "commander";
 import { Table } from "console-table-printer";
-import { type KeyChange, listKeyChanges } from "../key-store/audit-trail.ts";
+import { describeDetails, type KeyChange, listKeyChanges } from "../key-store/audit-trail.ts";
 import { printJson } from "../command-line.ts";
 import { type StoreCommandOptions, useDatabase } from "../database/open.ts";
 import { parseCount, parseTime } from "../arguments.ts";
@@ -33,7 +33,7 @@ export function defineAudit(command: Command): void {
 
 async function audit(keyId: string | undefined, options: AuditOptions): Promise<void> {
   const { since, limit } = options;
-  const changes = await useDatabase(options, ({ orm }) =>
+  const changes = await useDatabase(options, "keys", ({ orm }) =>
     listKeyChanges(orm, { keyId, since, limit }),
   );
   if (options.json) return printJson(changes.map(toJson));
@@ -55,11 +55,8 @@ function toTable(changes: readonly KeyChange[]): Table {
     columns: columns.map((name) => ({ name, alignment: "left" })),
   });
   for (const { at, actor, action, keyId, details } of changes) {
-    const fields = Object.entries(details).map(([field, { from, to }]) =>
-      from === null ? `${field}: ${to}` : `${field}: ${from} → ${to ?? "none"}`,
-    );
-    const row = { at: at.toISOString(), actor, action, key: keyId, details: fields.join(", ") };
-    table.addRow(row);
+    const row = { at: at.toISOString(), actor, action, key: keyId };
+    table.addRow({ ...row, details: describeDetails(details) });
   }
   return table;
 }

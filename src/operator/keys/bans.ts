@@ -36,7 +36,7 @@ async function bans(keyId: string | undefined, options: BansOptions): Promise<vo
   const now = new Date();
   const { inForce, limit } = options;
   const inForceAt = inForce ? now : undefined;
-  const found = await useDatabase(options, ({ orm }) =>
+  const found = await useDatabase(options, "keys", ({ orm }) =>
     listKeyBans(orm, { keyId, inForceAt, limit }),
   );
   if (options.json) return printJson(found.map((ban) => toJson(ban, now)));

@@ -49,7 +49,7 @@ async function create(options: CreateOptions): Promise<void> {
   refusePast(expiresAt, now);
   const created = createApiKey({ name: options.name, plan: options.plan, limits, expiresAt }, now);
   const { key, record } = created;
-  await useDatabase(options, (database) => addKeys(database, [record]));
+  await useDatabase(options, "keys", (database) => addKeys(database, [record]));
   if (options.json) {
     const { id, ...rest } = toKeyJson(record, now);
     return printJson({ id, key, ...rest });

@@ -30,7 +30,7 @@ export function defineShow(command: Command): void {
 
 async function show(id: string, options: StoreCommandOptions): Promise<void> {
   const now = new Date();
-  const { key, lastDay } = await useDatabase(options, async (database) => ({
+  const { key, lastDay } = await useDatabase(options, "keys", async (database) => ({
     key: requireKey(await findApiKey(database.orm, id), id),
     lastDay: await readLastDay(database, id, now),
   }));

@@ -61,7 +61,7 @@ export function ordersProgram(): Command {
     .addHelpText("after", IMPORT_HELP)
     .action(async (file: string, options: StoreCommandOptions) => {
       const bytes = await openSource(file);
-      const imported = await useDatabase(options, (database) => importOrders(database, bytes));
+      const imported = await useDatabase(options, "orders", (database) => importOrders(database, bytes));
       if (options.json) printJson({ imported });
       else process.stdout.write(`Imported ${imported} ${orders(imported)}.\n`);
     });
@@ -83,7 +83,7 @@ async function exportAndPrint(
   if (file === undefined && options.json) {
     throw new UsageError("--json needs a FILE: the orders go to standard output");
   }
-  const exported = await useDatabase(options, (database) =>
+  const exported = await useDatabase(options, "orders", (database) =>
     file === undefined ? exportToStdout(database, options) : exportToFile(database, file, options),
   );
   warnOfChange(exported);

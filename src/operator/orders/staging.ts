@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { eq, lt } from "drizzle-orm";
-import { orderImportChunks } from "../../worker/db/schema.ts";
+import { orderImportChunks } from "../../worker/db/orders-schema.ts";
 import type { Statement, StoreDatabase } from "../database/database.ts";
 
 /** A statement with its text is at most 100,000 bytes where it travels as SQL alone. */

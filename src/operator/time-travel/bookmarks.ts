@@ -1,5 +1,5 @@
-import { describeFailure } from "../database/remote-failure.ts";
-import type { RemoteEnvironment } from "../environment.ts";
+import { BINDINGS } from "../database/database.ts";
+import { describeFailure, type RemoteTarget } from "../database/remote-failure.ts";
 import { runWrangler } from "../wrangler.ts";
 
 /** What a restoration did. */
@@ -11,29 +11,29 @@ export interface Restoration {
 }
 
 /**
- * Asks D1 Time Travel for the bookmark of the environment's database, which names one of its states.
+ * Asks D1 Time Travel for the bookmark of a database, which names one of its states.
  *
  * @param at the time of that state; now, if it is left out.
  * @throws an Error for the operator, also where the time is not within the last 30 days.
  */
-export async function findBookmark(environment: RemoteEnvironment, at?: Date): Promise<string> {
+export async function findBookmark(target: RemoteTarget, at?: Date): Promise<string> {
   const time = at === undefined ? [] : [`--timestamp=${at.toISOString()}`];
-  const { bookmark } = await timeTravel<{ bookmark: string }>(environment, "info", time, "reads");
+  const { bookmark } = await timeTravel<{ bookmark: string }>(target, "info", time, "reads");
   return bookmark;
 }
 
 /**
- * Puts the environment's database back into the state that a bookmark names, at once and whole.
+ * Puts a database back into the state that a bookmark names, at once and whole.
  * Queries under way are cancelled.
  *
  * @throws an Error for the operator.
  */
 export async function restoreBookmark(
-  environment: RemoteEnvironment,
+  target: RemoteTarget,
   bookmark: string,
 ): Promise<Restoration> {
   const restored = await timeTravel<{ bookmark: string; previous_bookmark: string }>(
-    environment,
+    target,
     "restore",
     [`--bookmark=${bookmark}`],
     "writes",
@@ -42,16 +42,16 @@ export async function restoreBookmark(
 }
 
 async function timeTravel<Result>(
-  environment: RemoteEnvironment,
+  target: RemoteTarget,
   command: "info" | "restore",
   args: readonly string[],
   change: "reads" | "writes",
 ): Promise<Result> {
-  const target = ["DB", "--env", environment, "--json"];
+  const database = [BINDINGS[target.name], "--env", target.environment, "--json"];
   try {
-    const { stdout } = await runWrangler(["d1", "time-travel", command, ...target, ...args]);
+    const { stdout } = await runWrangler(["d1", "time-travel", command, ...database, ...args]);
     return JSON.parse(stdout) as Result;
   } catch (error) {
-    throw describeFailure(error as Error, environment, change);
+    throw describeFailure(error as Error, target, change);
   }
 }

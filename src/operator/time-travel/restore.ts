@@ -1,45 +1,90 @@
 import { openRemoteDatabase } from "../database/remote.ts";
-import type { RemoteEnvironment } from "../environment.ts";
+import type { RemoteTarget } from "../database/remote-failure.ts";
+import type { StoreDatabase } from "../database/database.ts";
+import { currentActor } from "../key-store/actor.ts";
+import { describeDetails } from "../key-store/audit-trail.ts";
+import { type KeyDetails, listApiKeys } from "../key-store/key-details.ts";
 import { restoreBookmark, type Restoration } from "./bookmarks.ts";
-import { compareKeys, type KeyDifferences, outrank, readKeys } from "./restored-keys.ts";
+import { compareKeys, type KeyDifferences, settleRestoredKeys } from "./restored-keys.ts";
 
 /** What a restoration did, for the operator. */
-export type RestoreReport = Restoration & KeyDifferences;
+export interface RestoreReport extends Restoration {
+  /** Of the keys database alone; `null` if it had no keys that could be compared. */
+  readonly keys?: KeyDifferences | null;
+}
 
 /**
- * Puts the environment's database back into the state that a bookmark names, and sees to it that the
- * keys' limiters, which are not restored, follow the restored records.
+ * Puts a database back into the state that a bookmark names. After a restoration of the keys, sees to
+ * it that their limiters, which are not restored, follow the restored records.
  *
  * @throws an Error for the operator, which tells whether the database was restored.
  */
-export async function restore(
-  environment: RemoteEnvironment,
-  bookmark: string,
-): Promise<RestoreReport> {
-  const database = await openRemoteDatabase(environment);
-  // What is to be restored may be past reading.
-  const former = await readKeys(database).catch(() => []);
-  const restoration = await restoreBookmark(environment, bookmark);
+export async function restore(target: RemoteTarget, bookmark: string): Promise<RestoreReport> {
+  return target.name === "keys"
+    ? restoreKeys(target, bookmark)
+    : restoreBookmark(target, bookmark);
+}
+
+async function restoreKeys(target: RemoteTarget, bookmark: string): Promise<RestoreReport> {
+  const actor = currentActor();
+  const database = await openRemoteDatabase(target);
+  const former = await readFormerKeys(database);
+  const restoration = await restoreBookmark(target, bookmark);
   try {
-    await outrank(database, former, new Date());
-    return { ...restoration, ...compareKeys(former, await readKeys(database)) };
+    const keys = former && compareKeys(former, await readKeys(database));
+    await settleRestoredKeys(database, { former, keys, restoration, actor });
+    return { ...restoration, keys };
   } catch (error) {
     throw new Error(
-      "the database is restored, but where keys had been changed since, their limiters may go on " +
-        `as before: ${messageOf(error as Error)}\n${undo(environment, restoration)}`,
+      "the database is restored, but its keys could not be compared with those before. Keys that had " +
+        "been revoked or rotated since may be valid again, and limiters may go on as before: " +
+        `${messageOf(error as Error)}\n${undo(target, restoration)}`,
       { cause: error },
     );
   }
 }
 
+/** @returns `null` if the tables are missing, which may be why the database is to be restored. */
+async function readFormerKeys(database: StoreDatabase): Promise<KeyDetails[] | null> {
+  try {
+    return await readKeys(database);
+  } catch (error) {
+    const message = messageOf(error as Error);
+    if (message.includes("no such table")) return null;
+    throw new Error(
+      `nothing was restored, because the keys could not be read for the comparison: ${message}`,
+      { cause: error },
+    );
+  }
+}
+
+function readKeys({ orm }: StoreDatabase): Promise<KeyDetails[]> {
+  return listApiKeys(orm, {}, new Date());
+}
+
 /** A report for people. */
-export function describeRestore(environment: RemoteEnvironment, report: RestoreReport): string {
-  const { bookmark, revived, rotatedBack, lost } = report;
+export function describeRestore(target: RemoteTarget, report: RestoreReport): string {
+  const { environment, name } = target;
   const lines = [
-    `The database of ${environment} is back at ${bookmark}.`,
-    undo(environment, report),
+    `The ${name} database of ${environment} is back at ${report.bookmark}.`,
+    undo(target, report),
   ];
+  if (report.keys === null) {
+    lines.push(
+      "It had no table of keys before, so nothing could be compared. Look at the keys:",
+      `  npm run keys -- list --env ${environment}`,
+    );
+  } else if (report.keys !== undefined) lines.push(...describeKeys(environment, report.keys));
+  return `${lines.join("\n")}\n`;
+}
+
+function describeKeys(
+  environment: string,
+  { revived, rotatedBack, lost, back, changed }: KeyDifferences,
+): string[] {
+  const lines: string[] = [];
   if (lost.length > 0) lines.push(`Keys made since, which are gone: ${lost.join(", ")}.`);
+  if (back.length > 0) lines.push(`Keys that were gone, and are valid again: ${back.join(", ")}.`);
   if (revived.length > 0) {
     lines.push("Keys revoked since, which are valid again. To revoke them once more:");
     lines.push(...revived.map((id) => `  npm run keys -- revoke ${id} --env ${environment}`));
@@ -48,11 +93,17 @@ export function describeRestore(environment: RemoteEnvironment, report: RestoreR
     lines.push("Keys rotated since, of which the former secret is valid again. To rotate them:");
     lines.push(...rotatedBack.map((id) => `  npm run keys -- rotate ${id} --env ${environment}`));
   }
-  return `${lines.join("\n")}\n`;
+  const named = new Set([...lost, ...back]);
+  const kept = changed.filter(({ id }) => !named.has(id));
+  if (kept.length > 0) {
+    lines.push("What changed in the records of keys:");
+    lines.push(...kept.map(({ id, details }) => `  ${id} ${describeDetails(details)}`));
+  }
+  return lines;
 }
 
-function undo(environment: RemoteEnvironment, { previousBookmark }: Restoration): string {
-  return `To undo this: npm run time-travel -- restore --env ${environment} --bookmark ${previousBookmark}`;
+function undo({ environment, name }: RemoteTarget, { previousBookmark }: Restoration): string {
+  return `To undo this: npm run time-travel -- restore --env ${environment} --database ${name} --bookmark ${previousBookmark}`;
 }
 
 /** drizzle's own message is the SQL; the operator's is below it. */

@@ -1,5 +1,5 @@
 import { withDeadline } from "../deadline.ts";
-import { DatabaseUnavailableError } from "./availability.ts";
+import { type DatabaseName, DatabaseUnavailableError } from "./availability.ts";
 
 interface Call<Key, Value> {
   readonly key: Key;
@@ -18,6 +18,7 @@ export type Query<Key, Value> = (keys: readonly Key[]) => Promise<Value>;
  * A request awaits promises of another one, which `waitUntil` keeps at work if its client disconnects.
  */
 export class BatchedQuery<Key, Value> {
+  readonly #database: DatabaseName;
   readonly #concurrency: number;
   readonly #deadlineMs: number;
   readonly #running = new Set<Promise<void>>();
@@ -28,7 +29,16 @@ export class BatchedQuery<Key, Value> {
    * @param timeoutMs time in milliseconds within which a query settles. A request can wait for the
    *   end of one query and then for its own.
    */
-  constructor({ concurrency, timeoutMs }: { concurrency: number; timeoutMs: number }) {
+  constructor({
+    database,
+    concurrency,
+    timeoutMs,
+  }: {
+    database: DatabaseName;
+    concurrency: number;
+    timeoutMs: number;
+  }) {
+    this.#database = database;
     this.#concurrency = concurrency;
     this.#deadlineMs = 2 * timeoutMs;
   }
@@ -51,7 +61,8 @@ export class BatchedQuery<Key, Value> {
       this.#waiting.delete(call);
       // A query that has not settled by now belongs to a request that was ended from outside.
       this.#running.clear();
-      return new DatabaseUnavailableError(new Error("No shared query answered in time."));
+      const cause = new Error("No shared query answered in time.");
+      return new DatabaseUnavailableError(this.#database, cause);
     });
     waitUntil(answer.catch(() => undefined));
     return answer;

@@ -32,7 +32,7 @@ export function authenticate(directory: ApiKeyDirectory, addresses: AddressBudge
   return createMiddleware<AppEnv>(async function authenticateMiddleware(c, next) {
     const credentials = parseCredentials(c.req.header("Authorization"));
     const result = await identify(credentials, directory, (hash) =>
-      directory.find(c.env.DB, hash, {
+      directory.find(c.env.KEYS, hash, {
         isSuspect: () => addresses.peek(clientAddress(c.req.raw)).retryAtMs !== null,
         waitUntil: (promise) => c.executionCtx.waitUntil(promise),
       }),

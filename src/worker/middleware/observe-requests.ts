@@ -13,10 +13,8 @@ import type { RequestRecord } from "../telemetry/request-record.ts";
  * Records each request once its answer is decided: a line of JSON in the log, and a data point if
  * the environment has a data set. A failure to do so never reaches the caller. A flood of requests
  * without a valid key is sampled.
- *
- * @param database is told when the database has answered.
  */
-export function observeRequests({ requestLog }: Config, database: Outage) {
+export function observeRequests({ requestLog }: Config) {
   const lost = new Outage({ began: "telemetry_failing", ended: "telemetry_recovered" });
   // Apart, because a record of one status cannot stand for requests of another.
   const samples = new Map<number, AnonymousSample>();
@@ -28,7 +26,6 @@ export function observeRequests({ requestLog }: Config, database: Outage) {
   return createMiddleware<AppEnv>(async function observeRequestsMiddleware(c, next) {
     const startedMs = Date.now();
     await next();
-    if (isFromDatabase(c)) database.answered();
     if (requestLog === "none" && c.env.ANALYTICS === undefined) return;
     const represents = isSampled(c) ? sampleOf(c.res.status).count(Date.now()) : 1;
     if (represents === null) return;
@@ -46,19 +43,10 @@ function tell(c: Context<AppEnv>, record: RequestRecord, requestLog: RequestLog)
   c.env.ANALYTICS?.writeDataPoint(toDataPoint(record));
 }
 
-/** Whether the answer is one that only the database can have given. */
-function isFromDatabase(c: Context<AppEnv>): boolean {
-  return !isAnonymous(c) && (c.res.status < 400 || c.res.status === 409);
-}
-
 /** Whether anybody can cause any number of such requests. Our own faults are recorded each. */
 function isSampled(c: Context<AppEnv>): boolean {
-  return isAnonymous(c) && c.res.status < 500;
-}
-
-function isAnonymous(c: Context<AppEnv>): boolean {
   const apiKey: ApiKey | undefined = c.get("apiKey");
-  return apiKey === undefined;
+  return apiKey === undefined && c.res.status < 500;
 }
 
 function isLogged({ status, degraded }: RequestRecord, requestLog: RequestLog): boolean {

@@ -35,5 +35,8 @@ export interface RequestRecord {
   readonly degraded: Degradation | null;
 }
 
-/** `limiter`: the insurance limiter decided, or the key's limiter is overloaded. `database`: the answer is 503. */
-export type Degradation = "limiter" | "database" | "limiter,database";
+/**
+ * `limiter`: the insurance limiter decided, or the key's limiter is overloaded. `orders`, `keys`: the
+ * answer is 503, and this is the database that was needed.
+ */
+export type Degradation = "limiter" | "orders" | "keys" | "limiter,orders";

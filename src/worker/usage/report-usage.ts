@@ -1,6 +1,6 @@
 import { and, eq, gt, gte, inArray, ne, type SQL, sql } from "drizzle-orm";
 import type { BaseSQLiteDatabase } from "drizzle-orm/sqlite-core";
-import { keyUsage } from "../db/schema.ts";
+import { keyUsage } from "../db/keys-schema.ts";
 import { dayText, type Usage } from "./day-usage.ts";
 
 type Database = BaseSQLiteDatabase<"async", unknown>;

@@ -6,7 +6,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } 
 import { openLocalDatabase } from "../../../src/operator/database/local.ts";
 import type * as RetryWhileBusy from "../../../src/operator/database/retry-while-busy.ts";
 import { retryWhileBusy } from "../../../src/operator/database/retry-while-busy.ts";
-import { apiKeys } from "../../../src/worker/db/schema.ts";
+import { apiKeys } from "../../../src/worker/db/keys-schema.ts";
 import { StoreFolder } from "../store-folder.ts";
 
 /** Is called each time that a command finds the database locked. */

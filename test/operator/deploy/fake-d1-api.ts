@@ -1,4 +1,5 @@
 import { createHash, randomUUID } from "node:crypto";
+import { DATABASE_NAMES } from "../../../src/operator/database/database.ts";
 import { FakeD1 } from "./fake-d1.ts";
 import { ApiError } from "./route.ts";
 import type { ApiCall, Route } from "./route.ts";
@@ -82,6 +83,15 @@ export class FakeD1Api {
     const database = new FakeD1(randomUUID(), name);
     this.databases.push(database);
     return this.#describe(name);
+  }
+
+  /** Creates and migrates both databases of an environment. */
+  createStore(environment: string, migrated?: { without: number }): void {
+    for (const name of DATABASE_NAMES) {
+      const database = `store-orders-${environment}-${name}`;
+      this.create(database);
+      this.find(database).migrate(migrated);
+    }
   }
 
   /** What has been exported under this name. */

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { openLocalDatabase } from "../../../src/operator/database/local.ts";
 import { keysProgram } from "../../../src/operator/keys/program.ts";
-import { apiKeys, keyBans, keyUsage } from "../../../src/worker/db/schema.ts";
+import { apiKeys, keyBans, keyUsage } from "../../../src/worker/db/keys-schema.ts";
 import type { PLANS } from "../../../src/worker/limits/plans.ts";
 import { runInProcess } from "../in-process.ts";
 import { StoreFolder } from "../store-folder.ts";

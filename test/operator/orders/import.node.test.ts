@@ -4,7 +4,7 @@ import type { StoreDatabase } from "../../../src/operator/database/database.ts";
 import { openLocalDatabase } from "../../../src/operator/database/local.ts";
 import { exportPages } from "../../../src/operator/orders/export-pages.ts";
 import { importOrders } from "../../../src/operator/orders/import.ts";
-import { orderImportChunks, orders } from "../../../src/worker/db/schema.ts";
+import { orderImportChunks, orders } from "../../../src/worker/db/orders-schema.ts";
 import { StoreFolder } from "../store-folder.ts";
 
 const folder = new StoreFolder();

@@ -1,122 +1,6 @@
 import { sql } from "drizzle-orm";
-import {
-  check,
-  customType,
-  index,
-  integer,
-  primaryKey,
-  sqliteTable,
-  text,
-} from "drizzle-orm/sqlite-core";
+import { check, index, integer, primaryKey, sqliteTable, text } from "drizzle-orm/sqlite-core";
 import { PLANS } from "../limits/plans.ts";
-
-/**
- * A 64-bit signed integer. D1 rounds integers above 2^53 on their way out and cannot bind a
- * `BigInt`, so values go in as decimal text that SQLite casts, and must be selected as text.
- */
-const int64 = customType<{ data: bigint; driverData: string }>({
-  dataType: () => "integer",
-  toDriver: (value) => sql`CAST(${value.toString()} AS INTEGER)`,
-  fromDriver: (value) => BigInt(value),
-});
-
-export const ORDER_STATUSES = ["pending", "shipped", "cancelled"] as const;
-
-/**
- * The orders of the store. A trigger moves an order that is cancelled to `cancelledOrders`, so that a
- * scan reads only rows that are listed.
- */
-export const orders = sqliteTable(
-  "orders",
-  {
-    id: int64("id").primaryKey(),
-    petId: int64("pet_id"),
-    quantity: int64("quantity"),
-    /** RFC 3339 in UTC with three decimals. */
-    shipDate: text("ship_date"),
-    complete: integer("complete", { mode: "boolean" }),
-    status: text("status", { enum: ORDER_STATUSES }).notNull().default("pending"),
-    cancelledAt: integer("cancelled_at", { mode: "timestamp_ms" }),
-  },
-  (order) => [
-    check(
-      "ship_date_is_utc_milliseconds",
-      sql`${order.shipDate} IS strftime('%Y-%m-%dT%H:%M:%fZ', ${order.shipDate}, '+0 seconds')`,
-    ),
-    check("complete_is_boolean", sql`${order.complete} IN (0, 1)`),
-    check("status_is_known", sql`${order.status} IN ('pending', 'shipped', 'cancelled')`),
-    check(
-      "cancelled_orders_have_a_time",
-      sql`(${order.status} = 'cancelled') = (${order.cancelledAt} IS NOT NULL)`,
-    ),
-  ],
-);
-
-/**
- * One row whose version triggers replace with every change of an order, whoever makes it. Random
- * rather than counted, so that a database restored to an earlier time never repeats one.
- */
-export const orderList = sqliteTable(
-  "order_list",
-  {
-    id: integer("id").primaryKey(),
-    version: text("version").notNull(),
-  },
-  (list) => [check("order_list_is_one_row", sql`${list.id} = 1`)],
-);
-
-/**
- * The id line cut into segments of some thousand orders. A segment reaches from its first id to the
- * one before the next segment's; the first segment begins at the smallest int64. Triggers give a
- * segment a new random version with every change of an order in it, whoever makes the change, and
- * split a segment that has grown. So a version names the segment's orders for ever.
- */
-export const orderSegments = sqliteTable("order_segments", {
-  firstId: int64("first_id").primaryKey(),
-  version: text("version").notNull(),
-  /** At least the number of orders in the segment: `INSERT OR REPLACE` may count one twice. */
-  count: integer("count").notNull(),
-});
-
-/**
- * Holds its one row within the transaction of a bulk change. The triggers that keep `order_list` and
- * `order_segments` stand aside meanwhile, and the transaction itself rebuilds the segments at its end.
- */
-export const orderBulkChange = sqliteTable(
-  "order_bulk_change",
-  {
-    id: integer("id").primaryKey(),
-    /** 1 once an order has changed. If it stays 0, the segments stay as they are. */
-    changed: integer("changed").notNull(),
-  },
-  (change) => [check("order_bulk_change_is_one_row", sql`${change.id} = 1`)],
-);
-
-/** Cancelled orders, kept for the record. The same id can be cancelled again after it was placed anew. */
-export const cancelledOrders = sqliteTable(
-  "cancelled_orders",
-  {
-    cancelledAt: integer("cancelled_at", { mode: "timestamp_ms" }).notNull(),
-    id: int64("id").notNull(),
-    petId: int64("pet_id"),
-    quantity: int64("quantity"),
-    shipDate: text("ship_date"),
-    complete: integer("complete", { mode: "boolean" }),
-  },
-  (order) => [primaryKey({ columns: [order.cancelledAt, order.id] })],
-);
-
-/**
- * Parts of an import that is under way: validated orders as JSON text, unpacked into `orders` in
- * one transaction when the last line has been read.
- */
-export const orderImportChunks = sqliteTable("order_import_chunks", {
-  id: integer("id").primaryKey(),
-  importId: text("import_id").notNull(),
-  createdAt: integer("created_at", { mode: "timestamp_ms" }).notNull(),
-  /** A JSON array of `[line, id, petId, quantity, shipDate, complete, status]`. */
-  lines: text("lines").notNull(),
-});
 
 /** The API keys; of the key itself only the SHA-256 (contract, section 3). */
 export const apiKeys = sqliteTable(
@@ -165,7 +49,7 @@ export const formerKeyHashes = sqliteTable(
   (former) => [index("former_key_hashes_key_id").on(former.keyId)],
 );
 
-export const KEY_ACTIONS = ["create", "update", "rotate", "revoke", "reset"] as const;
+export const KEY_ACTIONS = ["create", "update", "rotate", "revoke", "reset", "restore"] as const;
 
 /** Who changed which key, when and how. The database itself only lets rows be added. */
 export const keyChanges = sqliteTable(
