@@ -50,7 +50,11 @@ describe("the configuration (contract, section 5)", () => {
   });
 
   test("passes over bindings and vars of others", () => {
-    const env = { DB: { prepare() {} }, RATE_LIMITER: {}, CLOUDFLARE_CF_FETCH_ENABLED: "false" };
+    const env = {
+      ORDERS: { prepare() {} },
+      RATE_LIMITER: {},
+      CLOUDFLARE_CF_FETCH_ENABLED: "false",
+    };
     expect(parseConfig(env)).toEqual(DEFAULTS);
   });
 

@@ -3,7 +3,13 @@ import { type LimitName, LIMITS } from "./limits.ts";
 import { listLoad } from "./list-load.ts";
 import { type Operations, segmentCount, sumOperations } from "./operations.ts";
 import { billFor } from "./prices.ts";
-import { MONTH_DAYS, MONTH_SECONDS, type Requests, requestsInMonth, type Scale } from "./requests.ts";
+import {
+  MONTH_DAYS,
+  MONTH_SECONDS,
+  type Requests,
+  requestsInMonth,
+  type Scale,
+} from "./requests.ts";
 
 const GB = 1e9;
 /** The memory for which Cloudflare bills an active Durable Object. */
@@ -46,8 +52,7 @@ export function estimate(scale: Scale, assumptions: Assumptions): Estimate {
   const activeKeys = keys * assumptions.activeShare;
   const ordersBytes = orders * MEASURED.orderBytes;
   const keysBytes =
-    keys * MEASURED.keyBytes +
-    activeKeys * assumptions.usageDays * MEASURED.usageReportBytes;
+    keys * MEASURED.keyBytes + activeKeys * assumptions.usageDays * MEASURED.usageReportBytes;
   const cpuMs = requests.total * MEASURED.requestCpuMs + list.sent * orders * MEASURED.orderCpuMs;
   const logGb = (requests.total * MEASURED.logLineBytes) / GB;
 

@@ -97,6 +97,9 @@ async function rollOut(env: RemoteEnvironment, first: boolean, patience: number)
       ? "The service is deployed and migrated; a new address can take minutes to answer."
       : `To go back to the version before: npx wrangler rollback --env ${env} (migrations stay).`,
   };
-  await runSteps(env, first ? [upload, ...migrations, test] : [...bookmarks, ...migrations, upload, test]);
+  await runSteps(
+    env,
+    first ? [upload, ...migrations, test] : [...bookmarks, ...migrations, upload, test],
+  );
   console.log(`Deployed ${env}: ${addresses.join(", ") || "no address of its own, so not tested"}`);
 }

@@ -2,7 +2,11 @@ import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { BINDINGS } from "../database/database.ts";
-import { describeFailure, isMissingDatabase, type RemoteTarget } from "../database/remote-failure.ts";
+import {
+  describeFailure,
+  isMissingDatabase,
+  type RemoteTarget,
+} from "../database/remote-failure.ts";
 import type { RemoteEnvironment } from "../environment.ts";
 import { runWrangler } from "../wrangler.ts";
 

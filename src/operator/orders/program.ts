@@ -61,7 +61,9 @@ export function ordersProgram(): Command {
     .addHelpText("after", IMPORT_HELP)
     .action(async (file: string, options: StoreCommandOptions) => {
       const bytes = await openSource(file);
-      const imported = await useDatabase(options, "orders", (database) => importOrders(database, bytes));
+      const imported = await useDatabase(options, "orders", (database) =>
+        importOrders(database, bytes),
+      );
       if (options.json) printJson({ imported });
       else process.stdout.write(`Imported ${imported} ${orders(imported)}.\n`);
     });

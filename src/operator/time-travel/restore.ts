@@ -20,9 +20,7 @@ export interface RestoreReport extends Restoration {
  * @throws an Error for the operator, which tells whether the database was restored.
  */
 export async function restore(target: RemoteTarget, bookmark: string): Promise<RestoreReport> {
-  return target.name === "keys"
-    ? restoreKeys(target, bookmark)
-    : restoreBookmark(target, bookmark);
+  return target.name === "keys" ? restoreKeys(target, bookmark) : restoreBookmark(target, bookmark);
 }
 
 async function restoreKeys(target: RemoteTarget, bookmark: string): Promise<RestoreReport> {

@@ -54,7 +54,9 @@ export class KeyUsage {
     try {
       if (keyId === null) throw new Error("The usage does not say which key it is of.");
       const database = drizzle(d1);
-      await new DatabaseQueries("keys", timeoutMs).run(() => reportUsage(database, keyId, usage, now));
+      await new DatabaseQueries("keys", timeoutMs).run(() =>
+        reportUsage(database, keyId, usage, now),
+      );
     } catch (error) {
       logEvent({ event: "usage_unreported", keyId, error });
       return false;

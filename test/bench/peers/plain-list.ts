@@ -22,8 +22,8 @@ const { status, ...listed } = {
 };
 
 /** The list as one would write it first. Beyond 2^53 its integers are rounded. */
-export default new Hono<{ Bindings: { DB: D1Database } }>().get("*", async (c) => {
-  const db = drizzle(c.env.DB);
+export default new Hono<{ Bindings: { ORDERS: D1Database } }>().get("*", async (c) => {
+  const db = drizzle(c.env.ORDERS);
   return c.json(
     await db
       .select(listed)

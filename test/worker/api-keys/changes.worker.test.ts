@@ -15,9 +15,9 @@ const EFFECTIVE_MS = 30_000;
 
 /** Two isolates that know the key: one whose database answers, and one that was cut off since. */
 async function warmIsolates(key: string): Promise<{ connected: Send; cutOff: Send }> {
-  const line = databaseLine(env.DB);
+  const line = databaseLine(env.KEYS);
   const connected = startService();
-  const cutOff = startService({}, { DB: line.database });
+  const cutOff = startService({}, { KEYS: line.database });
   for (const isolate of [connected, cutOff]) {
     expect((await isolate("/v1/nothing", { key })).status).toBe(404);
   }

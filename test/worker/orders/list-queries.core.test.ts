@@ -43,7 +43,7 @@ test("what a list sends to the database does not grow with the changes before it
   const request = requestOf(
     seenThrough((_, values) => sent.push(values.map(String).join().length)),
   );
-  const lists = new OrderLists(new DatabaseQueries(1_000), expander);
+  const lists = new OrderLists(new DatabaseQueries("orders", 1_000), expander);
   for (let n = 1; n <= 50; n += 1) {
     database.exec("INSERT OR REPLACE INTO orders (id) VALUES (1)");
     lists.answer(await lists.read(request), request);
@@ -55,7 +55,7 @@ test("requests that share a query are answered each by what it knows", async () 
   let queries = 0;
   const request = requestOf(seenThrough(() => (queries += 1)));
   const sizes = { concurrency: 1 };
-  const lists = new OrderLists(new DatabaseQueries(1_000), expander, { sizes });
+  const lists = new OrderLists(new DatabaseQueries("orders", 1_000), expander, { sizes });
   const requests = [
     { ...request, isHead: true },
     { ...request, knownVersions: [versionOf(database)] },
@@ -118,7 +118,7 @@ describe("a slow client's list is read ahead", () => {
       ...requestOf(seenThrough(() => (queries += 1))),
       log: (event: ListEvent) => void events.push(event),
     };
-    const lists = new OrderLists(new DatabaseQueries(1_000), expander, {
+    const lists = new OrderLists(new DatabaseQueries("orders", 1_000), expander, {
       openCache,
       memory: new SegmentMemory(memoryBytes, 0),
       sizes: { missingWithManifest: 2, groupSegments: 2, sliceBytes: 10 },
