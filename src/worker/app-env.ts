@@ -4,19 +4,19 @@ import type { Quota } from "./limits/decision.ts";
 import type { RequestLimiter } from "./rate-limit/request-limiter.ts";
 import type { LimitedKey } from "./rate-limit/limiter.ts";
 
-/** What the handlers of a request share. */
+/** The bindings, and the variables that middleware sets for later handlers of the same request. */
 export interface AppEnv {
   Bindings: Cloudflare.Env;
   Variables: {
     requestId: string;
     limiter: RequestLimiter;
-    /** What the answer's rate-limit headers describe; the address's figures until it is set. */
+    /** The quota that the rate-limit headers show; if it is not set, the address's budget. */
     quota?: Quota;
     /** The `code` of an error answer. */
     errorCode?: ErrorCode;
-    /** The key that the request came with, once it is authenticated. */
+    /** The key of an authenticated request. */
     apiKey: ApiKey;
-    /** What counts the requests of that key. */
+    /** The same key as the limiter sees it. */
     limitedKey: LimitedKey;
   };
 }

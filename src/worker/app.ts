@@ -1,23 +1,26 @@
 import { type Context, Hono } from "hono";
-import { authenticate } from "./middleware/authenticate.ts";
 import { ApiKeyDirectory } from "./api-keys/directory.ts";
 import type { AppEnv } from "./app-env.ts";
 import type { Config } from "./config.ts";
-import { crossOrigin } from "./middleware/cross-origin.ts";
 import { type DatabaseName, DatabaseQueries, DatabaseUnavailableError } from "./db/availability.ts";
 import { ApiError, quote, writeError } from "./errors.ts";
 import { logEvent } from "./log.ts";
-import { listRoute } from "./routes/list-orders.ts";
-import { orderRoutes } from "./routes/orders.ts";
-import { AddressBudget } from "./rate-limit/address-budget.ts";
 import { announceQuota } from "./middleware/announce-quota.ts";
+import { authenticate } from "./middleware/authenticate.ts";
+import { crossOrigin } from "./middleware/cross-origin.ts";
 import { enforceLimits } from "./middleware/enforce-limits.ts";
-import { provideLimiter } from "./middleware/provide-limiter.ts";
 import { identifyRequest } from "./middleware/identify-request.ts";
 import { observeRequests } from "./middleware/observe-requests.ts";
+import { provideLimiter } from "./middleware/provide-limiter.ts";
 import { announceLifecycle } from "./middleware/version-lifecycle.ts";
+import { AddressBudget } from "./rate-limit/address-budget.ts";
+import { listRoute } from "./routes/list-orders.ts";
+import { orderRoutes } from "./routes/orders.ts";
 
-/** The whole service: every request under `/v1` is counted, authenticated and only then routed. */
+/**
+ * Makes the service. A request under `/v1` is identified, then authenticated, counted and routed.
+ * So even a request for an unknown path needs a valid key and counts against its limits.
+ */
 export function createApp(config: Config): Hono<AppEnv> {
   const databases = {
     orders: new DatabaseQueries("orders", config.databaseTimeoutMs),
@@ -33,20 +36,20 @@ export function createApp(config: Config): Hono<AppEnv> {
 
   const addresses = new AddressBudget(config.bans);
 
+  const app = new Hono<AppEnv>().use(identifyRequest).use(observeRequests(config));
+
   const v1 = new Hono<AppEnv>()
-    .use(
-      provideLimiter(config),
-      announceQuota(addresses),
-      announceLifecycle(config.lifecycle),
-      crossOrigin(config.corsOrigins),
-      authenticate(directory, addresses),
-    )
+    .use(provideLimiter(config))
+    .use(announceQuota(addresses))
+    .use(announceLifecycle(config.lifecycle))
+    .use(crossOrigin(config.corsOrigins))
+    .use(authenticate(directory, addresses))
+    // Before `enforceLimits`, because the list enforces the limits itself while it reads ahead.
     .route("/store/orders", listRoute(databases.orders))
     .use(enforceLimits)
     .route("/store/orders", orderRoutes(databases.orders));
 
-  return new Hono<AppEnv>()
-    .use(identifyRequest, observeRequests(config))
+  return app
     .route("/v1", v1)
     .notFound((c) =>
       writeError(c, {

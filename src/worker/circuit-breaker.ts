@@ -1,25 +1,25 @@
 import QuickLRU from "quick-lru";
 
-/** After a failure, nothing is called for this long. */
+/** Pause after a failure. */
 const OPEN_MS = 1_000;
 
-/** Unix milliseconds between which nothing is called. */
+/** A time without calls, in Unix milliseconds. */
 interface Pause {
   readonly fromMs: number;
   readonly untilMs: number;
 }
 
 /**
- * Spares callers from waiting, one after another, for something that has just failed. After a
- * failure nothing is called for a second. Then one caller probes, and the others go on without it
- * until the probe succeeds. Pure: the time is a parameter.
+ * Stops calls to a part that has just failed, so that callers do not wait for it one after another.
+ * After a second one caller probes the part. Other callers do without the part until the probe
+ * succeeds, even if the part recovers earlier. Pure: the time is a parameter.
  */
 export class CircuitBreaker {
   readonly #pauses: QuickLRU<string, Pause>;
   readonly #probeMs: number;
 
   /**
-   * @param size failing names to remember; more are forgotten, and called as if they had not failed.
+   * @param size failing parts to remember. A forgotten part is called as if it had not failed.
    * @param probeMs milliseconds after which a probe without an outcome counts as lost.
    */
   constructor({ size, probeMs }: { size: number; probeMs: number }) {
@@ -27,11 +27,11 @@ export class CircuitBreaker {
     this.#probeMs = probeMs;
   }
 
-  /** Whether to call `name` now. A caller that is let through must report the outcome. */
+  /** Returns whether to call the part `name` now. The caller must then report the outcome. */
   allows(name: string, nowMs: number): boolean {
     const pause = this.#pauses.get(name);
     if (pause === undefined) return true;
-    // A pause that lies in the future is over too: the clock went back.
+    // The pause is also over if the clock went back to before it began.
     if (nowMs >= pause.fromMs && nowMs < pause.untilMs) return false;
     this.#pauses.set(name, { fromMs: nowMs, untilMs: nowMs + this.#probeMs });
     return true;

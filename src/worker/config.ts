@@ -1,45 +1,49 @@
 import * as z from "zod/mini";
 import { BAN_MODES, type BanPolicy } from "./limits/bans.ts";
 
-/** Which requests are logged: `errors` are those that we answer 5xx or that something was missing for. */
-export const REQUEST_LOGS = ["all", "errors", "none"] as const;
+/** `errors`: requests that are answered 5xx or that were answered while a part failed. */
+const REQUEST_LOGS = ["all", "errors", "none"] as const;
 export type RequestLog = (typeof REQUEST_LOGS)[number];
 
-/** When this version of the API ends. */
+/** The end of this version of the API, as far as the operator has set it. */
 export interface VersionLifecycle {
-  /** Since when it is deprecated, or from when it will be. */
   readonly deprecatedAt?: Date | undefined;
-  /** From when it may stop answering. */
+  /** From this time on the version may stop answering. */
   readonly sunsetAt?: Date | undefined;
 }
 
-/** The Worker's configuration, from the `vars` of wrangler.toml. */
+/** The Worker's configuration. */
 export interface Config {
   /** Origins whose scripts may call the service from a browser. */
   readonly corsOrigins: ReadonlySet<string>;
-  /** What the answers under `/v1` say of its end; nothing by default. */
   readonly lifecycle: VersionLifecycle;
   readonly requestLog: RequestLog;
   readonly bans: BanPolicy;
-  /** For how long an API key's record is used without looking it up again. */
+  /** An isolate uses a key for this long without looking it up again. */
   readonly apiKeyFreshMs: number;
-  /** For how long it is used while it is looked up again. */
+  /** An isolate uses a key for this long while it looks it up again. */
   readonly apiKeyStaleMs: number;
-  /** API keys that an isolate remembers. */
+  /** Keys that an isolate remembers. */
   readonly apiKeyCacheSize: number;
-  /** How long to wait for a Durable Object before the insurance limiter takes over. */
+  /** The fallback limiter decides after this time without an answer from the Durable Object. */
   readonly limiterTimeoutMs: number;
   /** Refused keys that an isolate remembers. */
   readonly refusalsSize: number;
-  /** Keys that an isolate's insurance limiter remembers. */
+  /** Keys that an isolate's fallback limiter remembers. */
   readonly fallbackSize: number;
-  /** How long to wait for the database before the answer is 503. */
+  /** A query that takes longer is answered 503. */
   readonly databaseTimeoutMs: number;
 }
 
 const DAY_SECONDS = 86_400;
 
-function wholeNumber(fallback: number, min: number, max: number) {
+interface WholeNumber {
+  readonly default: number;
+  readonly min: number;
+  readonly max: number;
+}
+
+function wholeNumber({ default: fallback, min, max }: WholeNumber) {
   const message = `must be a whole number from ${min} to ${max}`;
   const digits = (value: unknown) =>
     typeof value === "string" && /^\d+$/.test(value) ? Number(value) : value;
@@ -47,14 +51,6 @@ function wholeNumber(fallback: number, min: number, max: number) {
   const number = z.number(message).check(z.refine(isInRange, message));
   return z.pipe(z.transform(digits), z._default(number, fallback));
 }
-
-const milliseconds = (fallback: number, max: number) => wholeNumber(fallback, 1, max);
-
-const seconds = (fallback: number, min: number, max: number) =>
-  z.pipe(
-    wholeNumber(fallback, min, max),
-    z.transform((value: number) => value * 1_000),
-  );
 
 const origins = z.pipe(
   z._default(z.string("must be a list of origins, separated by commas"), ""),
@@ -85,6 +81,7 @@ const instant = z.optional(
   ),
 );
 
+/** Every var with its default and range (docs/operating.md, Configuration). */
 const varsSchema = z
   .object({
     CORS_ORIGINS: origins,
@@ -92,20 +89,21 @@ const varsSchema = z
     V1_DEPRECATED_AT: instant,
     V1_SUNSET_AT: instant,
     BAN_MODE: z._default(z.enum(BAN_MODES, "must be on, log or off"), "on"),
-    BAN_GRACE_SECONDS: seconds(10, 0, 60),
-    BAN_STRIKE_WINDOW_SECONDS: seconds(60, 1, DAY_SECONDS),
-    BAN_MIN_STRIKES: wholeNumber(60, 1, 1_000_000),
-    BAN_MAX_STRIKES: wholeNumber(1_000, 1, 1_000_000),
-    BAN_FIRST_SECONDS: seconds(60, 1, DAY_SECONDS),
-    BAN_LONGEST_SECONDS: seconds(DAY_SECONDS, 1, 30 * DAY_SECONDS),
-    BAN_FORGET_SECONDS: seconds(DAY_SECONDS, 1, 30 * DAY_SECONDS),
-    API_KEY_FRESH_SECONDS: seconds(10, 1, 25),
-    API_KEY_STALE_SECONDS: seconds(25, 1, 25),
-    API_KEY_CACHE_SIZE: wholeNumber(10_000, 1, 100_000),
-    LIMITER_TIMEOUT_MS: milliseconds(5_000, 30_000),
-    REFUSALS_SIZE: wholeNumber(10_000, 1, 100_000),
-    INSURANCE_SIZE: wholeNumber(10_000, 1, 100_000),
-    DATABASE_TIMEOUT_MS: milliseconds(10_000, 30_000),
+    BAN_GRACE_SECONDS: wholeNumber({ default: 10, min: 0, max: 60 }),
+    BAN_STRIKE_WINDOW_SECONDS: wholeNumber({ default: 60, min: 1, max: DAY_SECONDS }),
+    BAN_MIN_STRIKES: wholeNumber({ default: 60, min: 1, max: 1_000_000 }),
+    BAN_MAX_STRIKES: wholeNumber({ default: 1_000, min: 1, max: 1_000_000 }),
+    BAN_FIRST_SECONDS: wholeNumber({ default: 60, min: 1, max: DAY_SECONDS }),
+    BAN_LONGEST_SECONDS: wholeNumber({ default: DAY_SECONDS, min: 1, max: 30 * DAY_SECONDS }),
+    BAN_FORGET_SECONDS: wholeNumber({ default: DAY_SECONDS, min: 1, max: 30 * DAY_SECONDS }),
+    // Revocations must take effect within 30 seconds (docs/api.md, Authentication).
+    API_KEY_FRESH_SECONDS: wholeNumber({ default: 10, min: 1, max: 25 }),
+    API_KEY_STALE_SECONDS: wholeNumber({ default: 25, min: 1, max: 25 }),
+    API_KEY_CACHE_SIZE: wholeNumber({ default: 10_000, min: 1, max: 100_000 }),
+    LIMITER_TIMEOUT_MS: wholeNumber({ default: 5_000, min: 1, max: 30_000 }),
+    REFUSALS_SIZE: wholeNumber({ default: 10_000, min: 1, max: 100_000 }),
+    INSURANCE_SIZE: wholeNumber({ default: 10_000, min: 1, max: 100_000 }),
+    DATABASE_TIMEOUT_MS: wholeNumber({ default: 10_000, min: 1, max: 30_000 }),
   })
   .check(
     z.refine((vars) => vars.BAN_MIN_STRIKES <= vars.BAN_MAX_STRIKES, {
@@ -126,9 +124,10 @@ const varsSchema = z
   );
 
 /**
- * Reads the configuration from the Worker's environment; bindings in it are passed over.
+ * Reads the configuration from the `vars` in the Worker's environment, and ignores its bindings. A
+ * wrong value stops the Worker when it starts, rather than failing single requests later.
  *
- * @throws {Error} that names every var which has a wrong value.
+ * @throws {Error} that names every var with a wrong value.
  */
 export function parseConfig(env: unknown): Config {
   const parsed = varsSchema.safeParse(env);
@@ -143,16 +142,16 @@ export function parseConfig(env: unknown): Config {
     requestLog: vars.REQUEST_LOG,
     bans: {
       mode: vars.BAN_MODE,
-      graceMs: vars.BAN_GRACE_SECONDS,
-      strikeWindowMs: vars.BAN_STRIKE_WINDOW_SECONDS,
+      graceMs: 1_000 * vars.BAN_GRACE_SECONDS,
+      strikeWindowMs: 1_000 * vars.BAN_STRIKE_WINDOW_SECONDS,
       minStrikes: vars.BAN_MIN_STRIKES,
       maxStrikes: vars.BAN_MAX_STRIKES,
-      firstBanMs: vars.BAN_FIRST_SECONDS,
-      longestBanMs: vars.BAN_LONGEST_SECONDS,
-      forgetAfterMs: vars.BAN_FORGET_SECONDS,
+      firstBanMs: 1_000 * vars.BAN_FIRST_SECONDS,
+      longestBanMs: 1_000 * vars.BAN_LONGEST_SECONDS,
+      forgetAfterMs: 1_000 * vars.BAN_FORGET_SECONDS,
     },
-    apiKeyFreshMs: vars.API_KEY_FRESH_SECONDS,
-    apiKeyStaleMs: vars.API_KEY_STALE_SECONDS,
+    apiKeyFreshMs: 1_000 * vars.API_KEY_FRESH_SECONDS,
+    apiKeyStaleMs: 1_000 * vars.API_KEY_STALE_SECONDS,
     apiKeyCacheSize: vars.API_KEY_CACHE_SIZE,
     limiterTimeoutMs: vars.LIMITER_TIMEOUT_MS,
     refusalsSize: vars.REFUSALS_SIZE,

@@ -1,8 +1,7 @@
 /**
- * Settles as `promise` does, or rejects after `milliseconds`. Every request calls this, so the error
- * is made only when the time is up.
+ * Settles as `promise` does, or rejects after `milliseconds`.
  *
- * @param late makes the error.
+ * @param late makes the error. Every request sets deadlines, so errors are made only when needed.
  */
 export function withDeadline<T>(
   promise: Promise<T>,

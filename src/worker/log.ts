@@ -1,21 +1,21 @@
 import { DrizzleQueryError } from "drizzle-orm/errors";
 
-/** Something that an operator may have to look into. Never holds a key or a token. */
+/** An event that an operator may have to look into. Never contains a secret. */
 export interface LogEvent {
   readonly event: string;
-  /** The `X-Request-Id` of the answer. */
+  /** The `X-Request-Id` of the affected request. */
   readonly requestId?: string;
   readonly error?: unknown;
   readonly [field: string]: unknown;
 }
 
-/** Writes one line of JSON to the Worker's log, at the level of a warning. */
+/** Writes an event to the Worker's log, as a warning of one line of JSON. */
 export function logEvent({ error, ...fields }: LogEvent): void {
   console.warn(JSON.stringify({ ...fields, ...describe(error) }));
 }
 
 function describe(error: unknown): Record<string, unknown> {
-  // drizzle's own message tells the parameters, the hash of a key among them; the cause is D1's.
+  // drizzle's message contains the query's parameters, such as a hash. Its cause is D1's error.
   if (error instanceof DrizzleQueryError) return describe(error.cause);
   if (error === undefined) return {};
   return error instanceof Error ? { error: error.message, stack: error.stack } : { error };

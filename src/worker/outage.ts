@@ -1,27 +1,31 @@
 import { type LogEvent, logEvent } from "./log.ts";
 
-/** After the last failure an outage goes on for this long, so that one that comes and goes is one. */
+/** An outage ends this long after its last failure, so that an intermittent one is logged once. */
 const QUIET_MS = 10_000;
 
 /**
- * Something that the isolate depends on and that may fail. Logs one line when it begins to fail and
- * one when it answers again, however many requests meet it.
+ * The state of a part that the isolate depends on. Logs one line when the part begins to fail and
+ * one when it answers again, however many requests are affected.
  */
 export class Outage {
   readonly #began: string;
   readonly #ended: string;
-  /** Unix time in milliseconds; `null` while all is well. */
+  /** Unix time in milliseconds of the first failure; `null` if there is no outage. */
   #sinceMs: number | null = null;
   #lastMs = 0;
   #failures = 0;
 
-  /** @param events the names of the two lines. */
+  /** @param events the names of the two log events. */
   constructor(events: { readonly began: string; readonly ended: string }) {
     this.#began = events.began;
     this.#ended = events.ended;
   }
 
-  /** It has failed. @param details of the first failure, for the line. */
+  /**
+   * Notes a failure.
+   *
+   * @param details logged if this failure begins the outage.
+   */
   failed(details: Omit<LogEvent, "event">): void {
     this.#lastMs = Date.now();
     this.#failures += 1;
@@ -30,7 +34,7 @@ export class Outage {
     logEvent({ event: this.#began, ...details });
   }
 
-  /** It has answered. */
+  /** Notes an answer. */
   answered(): void {
     if (this.#sinceMs === null) return;
     const quietMs = Date.now() - this.#lastMs;

@@ -7,7 +7,7 @@ const NOW_MS = 1_800_000_000_000;
 const newBreaker = () => new CircuitBreaker({ size: 100, probeMs: 2_000 });
 
 describe("a circuit breaker", () => {
-  test("lets everybody through until a failure, and nobody for a second after it", () => {
+  test("allows every call until a failure, and none for a second after it", () => {
     const breaker = newBreaker();
     expect(breaker.allows("a", NOW_MS)).toBe(true);
     breaker.failed("a", NOW_MS);
@@ -16,7 +16,7 @@ describe("a circuit breaker", () => {
     expect(breaker.allows("b", NOW_MS)).toBe(true);
   });
 
-  test("then lets one probe, and everybody once the probe succeeds", () => {
+  test("then allows one probe, and every call once the probe succeeds", () => {
     const breaker = newBreaker();
     breaker.failed("a", NOW_MS);
     const later = [1_000, 1_000, 1_500, 2_999].map((ms) => breaker.allows("a", NOW_MS + ms));
@@ -34,20 +34,20 @@ describe("a circuit breaker", () => {
     expect(breaker.allows("a", NOW_MS + 2_700)).toBe(true);
   });
 
-  test("lets another one probe when the probe is lost", () => {
+  test("allows another probe when a probe is lost", () => {
     const breaker = newBreaker();
     breaker.failed("a", NOW_MS);
     breaker.allows("a", NOW_MS + 1_000);
     expect(breaker.allows("a", NOW_MS + 3_000)).toBe(true);
   });
 
-  test("keeps nobody waiting for a clock that went back", () => {
+  test("ends the pause if the clock goes back", () => {
     const breaker = newBreaker();
     breaker.failed("a", NOW_MS);
     expect(breaker.allows("a", NOW_MS - 1)).toBe(true);
   });
 
-  test("while all fails, calls at most once a second, and never pauses for longer than a probe may take", () => {
+  test("if every call fails, allows the next call after exactly a second", () => {
     fc.assert(
       fc.property(fc.array(fc.integer({ min: 0, max: 700 }), { maxLength: 100 }), (gapsMs) => {
         const breaker = newBreaker();

@@ -1,9 +1,10 @@
+import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import { parseConfig } from "../../src/worker/config.ts";
 
 const DAY_MS = 86_400_000;
 
-/** Each var that takes a whole number, where it goes, and its default in the unit of the var. */
+/** The vars that are whole numbers, with their defaults and maxima in the unit of the var. */
 const NUMBERS = [
   { name: "BAN_GRACE_SECONDS", fallback: 10, max: 60 },
   { name: "BAN_STRIKE_WINDOW_SECONDS", fallback: 60, max: 86_400 },
@@ -44,28 +45,51 @@ const DEFAULTS = {
   databaseTimeoutMs: 10_000,
 };
 
-describe("the configuration (contract, section 5)", () => {
-  test("has the contract's numbers where no var is set", () => {
+/** Reads the default of each var from the table in docs/operating.md. */
+function documentedDefaults(): Record<string, string> {
+  const text = readFileSync("docs/operating.md", "utf8");
+  const rows = [...text.matchAll(/^\| *((?:`[A-Z][A-Z0-9_]*`(?:, )?)+) *\| *([^|]+?) *\|/gm)];
+  return Object.fromEntries(
+    rows.flatMap(([, names = "", values = ""]) => {
+      const defaults = values.split(", ");
+      return names
+        .replaceAll("`", "")
+        .trim()
+        .split(", ")
+        .map((name, index) => [name, defaults[index] ?? ""]);
+    }),
+  );
+}
+
+describe("the configuration", () => {
+  test("has the defaults if no var is set (docs/limits.md, Bans)", () => {
     expect(parseConfig({})).toEqual(DEFAULTS);
   });
 
-  test("passes over bindings and vars of others", () => {
-    const env = {
-      ORDERS: { prepare() {} },
-      RATE_LIMITER: {},
-      CLOUDFLARE_CF_FETCH_ENABLED: "false",
-    };
+  test("has the documented defaults (docs/operating.md, Configuration)", () => {
+    expect(documentedDefaults()).toStrictEqual({
+      ...Object.fromEntries(NUMBERS.map(({ name, fallback }) => [name, String(fallback)])),
+      REQUEST_LOG: "none",
+      BAN_MODE: "on",
+      CORS_ORIGINS: "none",
+      V1_DEPRECATED_AT: "none",
+      V1_SUNSET_AT: "none",
+    });
+  });
+
+  test("ignores bindings and unknown vars", () => {
+    const env = { ORDERS: { prepare() {} }, RATE_LIMITER: {}, CLOUDFLARE_CF_FETCH_ENABLED: "false" };
     expect(parseConfig(env)).toEqual(DEFAULTS);
   });
 
-  test("is as by default where every var says so, as a string or as a number", () => {
+  test("is the same if every var is set to its default, as a string or as a number", () => {
     const entries = NUMBERS.map(({ name, fallback }) => [name, fallback] as const);
     expect(parseConfig(Object.fromEntries(entries))).toEqual(DEFAULTS);
     const strings = entries.map(([name, fallback]) => [name, String(fallback)] as const);
     expect(parseConfig(Object.fromEntries(strings))).toEqual(DEFAULTS);
   });
 
-  test("takes each var to its own place", () => {
+  test("assigns each var to its own field", () => {
     const vars = {
       BAN_MODE: "log",
       BAN_GRACE_SECONDS: 3,
@@ -109,7 +133,7 @@ describe("the configuration (contract, section 5)", () => {
   });
 });
 
-describe("a wrong var stops the Worker with a message that names it", () => {
+describe("a wrong var throws an error that names it", () => {
   const WRONG = ["", " ", "abc", "-1", "1.5", "1e3", "0x10", "9".repeat(30)];
   const NOT_WHOLE = [-1, 1.5, 2 ** 53, Number.NaN, true, null, []];
 
@@ -135,11 +159,11 @@ describe("a wrong var stops the Worker with a message that names it", () => {
       { API_KEY_FRESH_SECONDS: 6, API_KEY_STALE_SECONDS: 5 },
       "API_KEY_FRESH_SECONDS must not exceed API_KEY_STALE_SECONDS",
     ],
-  ] as const)("two that contradict each other: %j", ([vars, message]) => {
+  ] as const)("contradictory vars: %j", ([vars, message]) => {
     expect(() => parseConfig(vars)).toThrow(`Invalid vars: ${message}`);
   });
 
-  test("and with all of them where several are wrong", () => {
+  test("several wrong vars are all named", () => {
     const vars = { BAN_GRACE_SECONDS: "x", INSURANCE_SIZE: "0", CORS_ORIGINS: "app.example" };
     const message = (() => {
       try {
@@ -174,7 +198,7 @@ describe("V1_DEPRECATED_AT and V1_SUNSET_AT (RFC 9745, RFC 8594)", () => {
     },
   );
 
-  test("a version does not end before it is deprecated", () => {
+  test("a sunset before the deprecation is refused", () => {
     const vars = { V1_DEPRECATED_AT: "2028-07-01T00:00:00Z", V1_SUNSET_AT: "2028-01-01T00:00:00Z" };
     expect(() => parseConfig(vars)).toThrow("V1_SUNSET_AT must not be earlier");
   });
@@ -191,7 +215,7 @@ describe("REQUEST_LOG", () => {
   });
 });
 
-describe("CORS_ORIGINS (contract, section 3)", () => {
+describe("CORS_ORIGINS (docs/api.md, Browsers)", () => {
   test.for([
     ["", []],
     [" , ", []],

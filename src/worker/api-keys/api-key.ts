@@ -2,16 +2,16 @@ import type { apiKeys } from "../db/keys-schema.ts";
 import { limiterName, type LimitedKey } from "../rate-limit/limiter.ts";
 import { type Limits, PLAN_LIMITS } from "../limits/plans.ts";
 
-/** The record of an API key, as far as requests need it. */
+/** An API key: the columns of its row that requests need. */
 export type ApiKey = Omit<typeof apiKeys.$inferSelect, "lastFour">;
 
-/** A key as a hash finds it: its own, or one that it had before a rotation. */
+/** A key as one of its hashes finds it: the current one, or one from before a rotation. */
 export interface FoundKey extends ApiKey {
-  /** From when on a former hash is no longer valid; `null` for the key's own. */
+  /** When the former hash that was looked up stops being valid; `null` for the current hash. */
   readonly hashEndsAt: Date | null;
 }
 
-/** The limits of a key: its plan's, or its own where the plan is Enterprise. */
+/** Returns the limits of a key's plan; an Enterprise key has limits of its own. */
 export function limitsOf({
   plan,
   perMinute,
@@ -24,9 +24,9 @@ export function limitsOf({
 }
 
 export const KEY_STATES = ["active", "expired", "revoked"] as const;
-export type KeyState = (typeof KEY_STATES)[number];
+type KeyState = (typeof KEY_STATES)[number];
 
-/** Whether a key can be used at `nowMs` (Unix milliseconds), and if not, why. */
+/** Returns a key's state at `nowMs` (Unix milliseconds). Revoked comes before expired. */
 export function keyState(
   { expiresAt, revokedAt }: Pick<ApiKey, "expiresAt" | "revokedAt">,
   nowMs: number,
@@ -36,8 +36,8 @@ export function keyState(
   return "active";
 }
 
-/** The subject that counts the requests of a key (contract, section 4). */
-export function limitedKey(apiKey: ApiKey): LimitedKey {
-  const { id, revision, resets } = apiKey;
-  return { name: limiterName(id), limits: limitsOf(apiKey), revision, resets, bans: true };
+/** Returns what the limiter needs to know of a key. */
+export function limitedKey(key: ApiKey): LimitedKey {
+  const { id, revision, resets } = key;
+  return { name: limiterName(id), limits: limitsOf(key), revision, resets, bans: true };
 }

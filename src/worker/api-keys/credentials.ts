@@ -1,52 +1,27 @@
 import { hasSecretForm } from "./secret.ts";
 
-/** What an `Authorization` header holds. */
-export type Credentials =
-  | { readonly kind: "missing" }
-  /** Not the form `Bearer <key>`, or a token that no API key can be. */
-  | { readonly kind: "malformed"; readonly isBearer: boolean; readonly message: string }
-  /** A token of the form of a key, whose checksum is still to be looked at. */
-  | { readonly kind: "key"; readonly key: string };
+/** The content of an `Authorization` header: a text in the form of a secret, or why it has none. */
+type Credentials =
+  | { readonly ok: true; readonly secret: string }
+  | { readonly ok: false; readonly reason: CredentialsFault };
 
-/** Of a token that cannot be an API key of ours. */
-export const NO_SUCH_KEY = "This is not an API key of this service: it may be mistyped or cut off.";
+type CredentialsFault = "missing" | "other_scheme" | "no_token" | "not_one_token" | "not_a_secret";
 
 const BEARER = /^bearer(?: +(?<token>.*))?$/i;
-/** RFC 6750, section 2.1. Two headers reach us as one with a comma, which no token has. */
+/** RFC 6750, section 2.1. Two headers arrive joined by a comma, which no token contains. */
 const B64_TOKEN = /^[A-Za-z0-9._~+/-]+=*$/;
 
-/** Reads the value of the `Authorization` header (contract, section 3). */
+/**
+ * Reads the value of the `Authorization` header (docs/api.md, Authentication). Checks only the form
+ * of the secret: its checksum costs a hash, which a remembered key does not need.
+ */
 export function parseCredentials(header: string | undefined): Credentials {
-  if (header === undefined || header.trim() === "") return { kind: "missing" };
+  if (header === undefined || header.trim() === "") return { ok: false, reason: "missing" };
   const match = BEARER.exec(header.trim());
-  if (match === null) {
-    return {
-      kind: "malformed",
-      isBearer: false,
-      message: "The Authorization header has another scheme than Bearer.",
-    };
-  }
+  if (match === null) return { ok: false, reason: "other_scheme" };
   const token = match.groups?.["token"]?.trim() ?? "";
-  if (token === "") {
-    return {
-      kind: "malformed",
-      isBearer: false,
-      message: "The Authorization header holds no API key.",
-    };
-  }
-  if (!B64_TOKEN.test(token)) {
-    return {
-      kind: "malformed",
-      isBearer: true,
-      message: "The Authorization header must hold exactly one API key.",
-    };
-  }
-  if (!hasSecretForm(token)) {
-    return {
-      kind: "malformed",
-      isBearer: true,
-      message: NO_SUCH_KEY,
-    };
-  }
-  return { kind: "key", key: token };
+  if (token === "") return { ok: false, reason: "no_token" };
+  if (!B64_TOKEN.test(token)) return { ok: false, reason: "not_one_token" };
+  if (!hasSecretForm(token)) return { ok: false, reason: "not_a_secret" };
+  return { ok: true, secret: token };
 }

@@ -4,47 +4,47 @@ import { BatchedQuery } from "../db/batched-query.ts";
 import type { FoundKey } from "./api-key.ts";
 import { keysByHash } from "./key-by-hash.ts";
 
-/** Least time between two attempts to refresh a remembered key. */
+/** Shortest time between two attempts to refresh a remembered key. */
 const RETRY_MS = 1_000;
 
-/** Look-ups that run at once per isolate. With more than one, a slow query does not delay all. */
+/** Queries that run at once in an isolate. With more than one, a slow query does not delay all. */
 const CONCURRENCY = 4;
 
-/** Time to wait before each query for clients that sent too many wrong keys: ten queries a second. */
+/** Pause before each query for suspects, so that they cause at most ten queries a second. */
 const SUSPECTS_PAUSE_MS = 100;
 
 type KeysByHash = ReadonlyMap<string, FoundKey>;
 
 interface Entry {
   /** `null`: no key has this hash. */
-  readonly apiKey: FoundKey | null;
-  /** The number of the query that read it; a later query has a larger number. */
+  readonly key: FoundKey | null;
+  /** The number of the query that read the key; a later query has a larger number. */
   readonly query: number;
   /** Unix time in milliseconds at which that query began. */
   readonly askedMs: number;
-  /** Unix time in milliseconds of the last attempt to refresh it. */
+  /** Unix time in milliseconds of the last attempt to refresh the entry. */
   readonly triedMs: number;
 }
 
 /** The request that a key is looked up for. */
-export interface LookUp {
-  /** Whether its client has sent too many wrong keys, so that its look-ups wait behind others. */
+interface LookUp {
+  /** Returns whether the client sent too many wrong secrets. Its look-ups use a slower queue. */
   readonly isSuspect: () => boolean;
-  /** Keeps the isolate at work after the answer. */
+  /** Keeps the isolate running until the promise settles, even after the answer. */
   readonly waitUntil: (promise: Promise<unknown>) => void;
 }
 
 /**
- * Finds API keys by their hash, in the isolate's memory first. An entry is used as it is for
- * `freshMs`, and then until `staleMs` while it is refreshed in the background. No request with a
- * known key waits for the database, and a change takes effect within `staleMs`.
+ * Finds API keys by the hash of a secret, in the isolate's memory first. An entry is used as it is
+ * for `freshMs`, and then until `staleMs` while it is refreshed in the background. So requests with
+ * a remembered key do not wait for the database, but a change may take effect `staleMs` later.
  */
 export class ApiKeyDirectory {
   readonly #freshMs: number;
   readonly #staleMs: number;
   readonly #queries: DatabaseQueries;
   readonly #known: QuickLRU<string, Entry>;
-  /** Apart from the known keys, which a flood of invented ones must not push out. */
+  /** Separate, so that a flood of invented secrets cannot evict known keys. */
   readonly #unknown: QuickLRU<string, Entry>;
   readonly #lookUps: BatchedQuery<string, KeysByHash>;
   readonly #suspectLookUps: BatchedQuery<string, KeysByHash>;
@@ -71,14 +71,15 @@ export class ApiKeyDirectory {
     });
   }
 
-  /** Whether a key with this hash has been asked for lately. */
+  /** Returns whether an earlier look-up of this hash is in memory, whatever it found. */
   remembers(hash: string): boolean {
     return this.#known.has(hash) || this.#unknown.has(hash);
   }
 
   /**
-   * @returns the key's record, whatever its state, also by a hash that it had before a rotation;
-   *   `null` if no key has this hash.
+   * Finds a key by its current hash or by one from before a rotation, without looking at its state.
+   *
+   * @returns `null` if no key has this hash.
    * @throws {DatabaseUnavailableError}
    */
   find(
@@ -93,10 +94,10 @@ export class ApiKeyDirectory {
     }
     if (!isWithin(entry, this.#freshMs, nowMs) && nowMs - entry.triedMs >= RETRY_MS) {
       this.#store(hash, { ...entry, triedMs: nowMs });
-      // A failure becomes an error once the entry is too old to be used.
+      // A failed refresh matters only once the entry is stale: then the next `find` throws.
       this.#lookUp(database, hash, lookUp, entry).catch(() => undefined);
     }
-    return entry.apiKey;
+    return entry.key;
   }
 
   async #lookUp(
@@ -105,7 +106,7 @@ export class ApiKeyDirectory {
     { isSuspect, waitUntil }: LookUp,
     entry: Entry | undefined,
   ): Promise<FoundKey | null> {
-    const isKnown = entry !== undefined && entry.apiKey !== null;
+    const isKnown = entry !== undefined && entry.key !== null;
     const keys =
       !isKnown && isSuspect()
         ? await this.#suspectLookUps.read(
@@ -117,7 +118,7 @@ export class ApiKeyDirectory {
     return keys.get(hash) ?? null;
   }
 
-  /** Queries may overtake each other: what a later one has read is never replaced by an earlier one. */
+  /** Queries may overtake each other. An earlier query never replaces the result of a later one. */
   async #query(database: D1Database, hashes: readonly string[]): Promise<KeysByHash> {
     this.#queryCount += 1;
     const query = this.#queryCount;
@@ -126,14 +127,14 @@ export class ApiKeyDirectory {
     for (const hash of hashes) {
       const stored = this.#known.peek(hash) ?? this.#unknown.peek(hash);
       if (stored !== undefined && stored.query > query) continue;
-      this.#store(hash, { apiKey: keys.get(hash) ?? null, query, askedMs, triedMs: askedMs });
+      this.#store(hash, { key: keys.get(hash) ?? null, query, askedMs, triedMs: askedMs });
     }
     return keys;
   }
 
   #store(hash: string, entry: Entry): void {
     const [place, other] =
-      entry.apiKey === null ? [this.#unknown, this.#known] : [this.#known, this.#unknown];
+      entry.key === null ? [this.#unknown, this.#known] : [this.#known, this.#unknown];
     other.delete(hash);
     place.set(hash, entry);
   }

@@ -2,30 +2,30 @@ import type { FoundKey } from "./api-key.ts";
 
 type Milliseconds<T> = T extends Date ? number : T;
 
-/** A key's row as D1 has it: times in Unix milliseconds. */
+/** A key's row as D1 returns it: times in Unix milliseconds. */
 type Row = { readonly [Name in keyof FoundKey]: Milliseconds<FoundKey[Name]> } & {
   readonly wantedHash: string;
 };
 
-const RECORD = `own.id, own.hash, own.name, own.plan, own.per_minute AS perMinute, own.per_day AS perDay,
+const KEY_COLUMNS = `own.id, own.hash, own.name, own.plan, own.per_minute AS perMinute, own.per_day AS perDay,
   own.created_at AS createdAt, own.expires_at AS expiresAt, own.revoked_at AS revokedAt,
   own.revision, own.resets`;
 
 /**
- * One statement, so that no rotation falls between its parts. CROSS JOIN makes SQLite begin with the
- * hashes, whatever statistics say.
+ * A single statement, so that no rotation happens between its parts. CROSS JOIN makes SQLite start
+ * from the hashes, whatever its statistics say.
  */
 const KEYS_BY_HASH = `
-  SELECT wanted.value AS wantedHash, NULL AS hashEndsAt, ${RECORD}
+  SELECT wanted.value AS wantedHash, NULL AS hashEndsAt, ${KEY_COLUMNS}
   FROM json_each(?1) AS wanted
   CROSS JOIN api_keys AS own ON own.hash = wanted.value
   UNION ALL
-  SELECT wanted.value, former.ends_at, ${RECORD}
+  SELECT wanted.value, former.ends_at, ${KEY_COLUMNS}
   FROM json_each(?1) AS wanted
   CROSS JOIN former_key_hashes AS former ON former.hash = wanted.value
   CROSS JOIN api_keys AS own ON own.id = former.key_id`;
 
-/** Reads the keys that have one of `hashes`, or had it before a rotation. */
+/** Reads the keys whose current hash, or a hash from before a rotation, is one of `hashes`. */
 export async function keysByHash(
   database: D1Database,
   hashes: readonly string[],

@@ -3,7 +3,7 @@ import { CircuitBreaker } from "../circuit-breaker.ts";
 import { withDeadline } from "../deadline.ts";
 import { Outage } from "../outage.ts";
 
-/** The service's databases. `keys` also holds the record of their changes, their usage and their bans. */
+/** The databases of the service. `keys` also has the audit trail, bans and usage. */
 export type DatabaseName = "orders" | "keys";
 
 /** A database could not be reached or did not answer in time. */
@@ -17,32 +17,32 @@ export class DatabaseUnavailableError extends Error {
   }
 }
 
-/** The database was not asked, because a query has just timed out. */
+/** The query was not sent, because an earlier query has just timed out. */
 class PausedError extends Error {
   constructor() {
-    super("Not asked, because a query has just timed out.");
+    super("The query was not sent, because an earlier query has just timed out.");
   }
 }
 
-/** What SQLite or D1 says of a statement that would fail at every attempt. */
+/** Error messages of SQLite and D1 for a statement that would fail at every attempt. */
 const STATEMENT_FAULT =
   /SQLITE_(?:ERROR|CONSTRAINT|MISMATCH|RANGE|TOOBIG|AUTH|MISUSE|SCHEMA)|D1_(?:TYPE|COLUMN|DUMP|EXEC)\w*|no such (?:table|column)/;
 
-/** The last is how a local D1 reports a lock that it meets after the statement, before it commits. */
+/** The last message is from a local D1 that finds a lock between the statement and its commit. */
 const BUSY = /SQLITE_BUSY|SQLITE_LOCKED|database is locked|Failed to get session commit token/;
 
 /**
- * Queries one database, and again after a pause while it is busy. A busy database has done nothing,
- * so writes may be repeated too.
+ * Queries one database, and repeats a query while the database is busy. A busy database has done
+ * nothing, so writes are repeated as well.
  *
- * Spares those who share it from waiting, one after another, for a database that does not answer:
- * after a query that has timed out, queries fail at once for a second, and then one probes.
+ * After a query that has timed out, queries fail at once for a second, and then one query tries again.
+ * The trade: a single slow query fails all queries of the isolate for a second.
  */
 export class DatabaseQueries {
   readonly database: DatabaseName;
-  /** Ends with a query that succeeds. Whoever answers a request with a failure reports it here. */
+  /** Ends when a query succeeds. The caller reports failures, because it knows the request. */
   readonly outage: Outage;
-  /** Time in milliseconds for all attempts of a query together. */
+  /** Milliseconds for all attempts of a query together. */
   readonly timeoutMs: number;
   readonly #breaker: CircuitBreaker;
 
@@ -57,18 +57,19 @@ export class DatabaseQueries {
   }
 
   /**
-   * @param isRepeatable whether the query may be repeated after any passing error.
-   * @throws {DatabaseUnavailableError} if the database does not answer in time or not at all.
+   * @param isRepeatable true if the query may be repeated after any temporary error.
+   * @throws {DatabaseUnavailableError} if the database does not answer in time.
+   * @throws the error of the database if the statement itself is at fault.
    */
   async run<T>(query: () => Promise<T>, { isRepeatable = false } = {}): Promise<T> {
     const ask = () => this.#ask(query);
-    const passes = (error: unknown) =>
+    const isTemporary = (error: unknown) =>
       isRepeatable
         ? !isStatementFault(error) && !(error instanceof PausedError)
         : BUSY.test(messages(error));
     const attempts = ask().catch((error: unknown) => {
-      if (!passes(error)) throw error;
-      return repeat(ask, error, { timeoutMs: this.timeoutMs, passes });
+      if (!isTemporary(error)) throw error;
+      return repeat(ask, error, { timeoutMs: this.timeoutMs, isTemporary });
     });
     try {
       const answer = await withDeadline(attempts, this.timeoutMs);
@@ -83,7 +84,7 @@ export class DatabaseQueries {
   async #ask<T>(query: () => Promise<T>): Promise<T> {
     if (!this.#breaker.allows(this.database, Date.now())) throw new PausedError();
     const answer = query();
-    // An error is an answer too.
+    // An error is an answer, too.
     const answered = answer.then(
       () => this.#breaker.succeeded(this.database),
       () => this.#breaker.succeeded(this.database),
@@ -99,16 +100,16 @@ export class DatabaseQueries {
 function repeat<T>(
   query: () => Promise<T>,
   error: unknown,
-  { timeoutMs, passes }: { timeoutMs: number; passes: (error: unknown) => boolean },
+  { timeoutMs, isTemporary }: { timeoutMs: number; isTemporary: (error: unknown) => boolean },
 ): Promise<T> {
-  // The first attempt is the one that has failed.
+  // pRetry counts the attempt that has already failed as the first one.
   return pRetry((attempt) => (attempt === 1 ? Promise.reject(error) : query()), {
     retries: 20,
     minTimeout: 20,
     maxTimeout: 500,
     randomize: true,
     maxRetryTime: timeoutMs,
-    shouldRetry: (context) => passes(context.error),
+    shouldRetry: (context) => isTemporary(context.error),
   });
 }
 
@@ -120,7 +121,7 @@ function isStatementFault(error: unknown): boolean {
   );
 }
 
-/** The messages of an error and its causes: drizzle wraps what D1 throws. */
+/** Returns the messages of an error and its causes: drizzle wraps the errors of D1. */
 function messages(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   return error.cause === undefined ? error.message : `${error.message} ${messages(error.cause)}`;

@@ -7,15 +7,17 @@ interface Call<Key, Value> {
   readonly reject: (error: unknown) => void;
 }
 
-/** Runs one query for all keys, which have no order and may repeat. */
-export type Query<Key, Value> = (keys: readonly Key[]) => Promise<Value>;
+/** Runs one query for all these keys, which may repeat. */
+type Query<Key, Value> = (keys: readonly Key[]) => Promise<Value>;
 
 /**
- * Lets the requests of an isolate share database queries. A few queries run at once; a request that
- * comes meanwhile waits until one of them ends, and the next query then asks for every waiting
- * request. A request never receives the result of a query that began before the request came.
+ * Lets the requests of an isolate share database queries. At most a few queries run at the same time.
+ * Further requests wait until one of the queries ends; the next query then serves all that wait. A
+ * request never receives the result of a query that began earlier than the request. The trade: under
+ * load, a request waits for two queries.
  *
- * A request awaits promises of another one, which `waitUntil` keeps at work if its client disconnects.
+ * A request may await the query of another request, which `waitUntil` keeps alive if its client
+ * disconnects.
  */
 export class BatchedQuery<Key, Value> {
   readonly #database: DatabaseName;
@@ -25,9 +27,9 @@ export class BatchedQuery<Key, Value> {
   readonly #waiting = new Set<Call<Key, Value>>();
 
   /**
-   * @param concurrency queries that run at once.
-   * @param timeoutMs time in milliseconds within which a query settles. A request can wait for the
-   *   end of one query and then for its own.
+   * @param concurrency queries that run at the same time.
+   * @param timeoutMs milliseconds within which a query settles. A request waits at most twice as long:
+   *   for the end of a running query and for its own.
    */
   constructor({
     database,
@@ -44,8 +46,8 @@ export class BatchedQuery<Key, Value> {
   }
 
   /**
-   * @param query runs in the request that happens to start the batch, for the keys of all.
-   * @param waitUntil keeps this request at work for the others.
+   * @param query runs in the request that starts the batch, for the keys of all waiting requests.
+   * @param waitUntil keeps this request alive for the others.
    * @throws the error of the query.
    * @throws {DatabaseUnavailableError} if no query answered in time.
    */
@@ -59,7 +61,7 @@ export class BatchedQuery<Key, Value> {
     this.#waiting.add(call);
     const answer = withDeadline(this.#serve(call, promise, query), this.#deadlineMs, () => {
       this.#waiting.delete(call);
-      // A query that has not settled by now belongs to a request that was ended from outside.
+      // A query that has not settled by now belongs to a request that the platform has ended.
       this.#running.clear();
       const cause = new Error("No shared query answered in time.");
       return new DatabaseUnavailableError(this.#database, cause);

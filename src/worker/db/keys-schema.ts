@@ -2,12 +2,12 @@ import { sql } from "drizzle-orm";
 import { check, index, integer, primaryKey, sqliteTable, text } from "drizzle-orm/sqlite-core";
 import { PLANS } from "../limits/plans.ts";
 
-/** The API keys; of the key itself only the SHA-256 (contract, section 3). */
+/** The API keys, with the SHA-256 of each secret (docs/api.md, Authentication). */
 export const apiKeys = sqliteTable(
   "api_keys",
   {
     id: text("id").primaryKey().notNull(),
-    /** SHA-256 of the key in lower-case hexadecimal. */
+    /** SHA-256 of the secret in lower-case hexadecimal. */
     hash: text("hash").notNull().unique(),
     name: text("name").notNull(),
     plan: text("plan", { enum: PLANS }).notNull(),
@@ -18,11 +18,11 @@ export const apiKeys = sqliteTable(
     createdAt: integer("created_at", { mode: "timestamp_ms" }).notNull(),
     expiresAt: integer("expires_at", { mode: "timestamp_ms" }),
     revokedAt: integer("revoked_at", { mode: "timestamp_ms" }),
-    /** Grows with every change of the record, so that a limiter can tell the newer of two. */
+    /** Grows with every change of the key, so a limiter recognizes the newer version of it. */
     revision: integer("revision").notNull().default(0),
-    /** Grows with every `keys reset`: a limiter that meets a larger one forgets what it counted. */
+    /** Grows with every `keys reset`. A limiter that receives a larger number forgets its counts. */
     resets: integer("resets").notNull().default(0),
-    /** The last four characters of the key, for its operator; `null` for a key that is older than this column. */
+    /** The last four characters of the secret; `null` for a key that is older than this column. */
     lastFour: text("last_four"),
   },
   (key) => [
@@ -36,22 +36,22 @@ export const apiKeys = sqliteTable(
   ],
 );
 
-/** Hashes that a rotated key had before, which stay valid for a while beside its own. */
+/** Former hashes of rotated keys, which stay valid for a while. */
 export const formerKeyHashes = sqliteTable(
   "former_key_hashes",
   {
-    /** SHA-256 of the former key in lower-case hexadecimal. */
+    /** SHA-256 of the former secret in lower-case hexadecimal. */
     hash: text("hash").primaryKey().notNull(),
     keyId: text("key_id").notNull(),
-    /** From then on it is no longer valid. */
+    /** The former secret is valid until then. */
     endsAt: integer("ends_at", { mode: "timestamp_ms" }).notNull(),
   },
   (former) => [index("former_key_hashes_key_id").on(former.keyId)],
 );
 
-export const KEY_ACTIONS = ["create", "update", "rotate", "revoke", "reset", "restore"] as const;
+const KEY_ACTIONS = ["create", "update", "rotate", "revoke", "reset", "restore"] as const;
 
-/** Who changed which key, when and how. The database itself only lets rows be added. */
+/** The audit trail: who changed which key, when and how. Triggers refuse to change or delete rows. */
 export const keyChanges = sqliteTable(
   "key_changes",
   {
@@ -66,12 +66,12 @@ export const keyChanges = sqliteTable(
   (change) => [index("key_changes_key_id").on(change.keyId)],
 );
 
-/** The fields of a key's record that a change replaced. */
+/** The fields of a key that a change replaced. */
 export type KeyChangeDetails = Readonly<
   Record<string, { readonly from: string | number | null; readonly to: string | number | null }>
 >;
 
-/** What each key did on a day in UTC, as its limiter last reported it. */
+/** The usage of each key on a day in UTC, as its limiter last reported it. */
 export const keyUsage = sqliteTable(
   "key_usage",
   {
@@ -82,10 +82,10 @@ export const keyUsage = sqliteTable(
     refused: integer("refused").notNull(),
     strikes: integer("strikes").notNull(),
     bans: integer("bans").notNull(),
-    /** The most that a minute window and the day window have held. */
+    /** The largest counts of a minute window and of the day window. */
     peakMinute: integer("peak_minute").notNull(),
     peakDay: integer("peak_day").notNull(),
-    /** The limits that were in force last. */
+    /** The limits that applied last. */
     perMinute: integer("per_minute").notNull(),
     perDay: integer("per_day").notNull(),
     reportedAt: integer("reported_at", { mode: "timestamp_ms" }).notNull(),
@@ -93,16 +93,16 @@ export const keyUsage = sqliteTable(
   (usage) => [primaryKey({ columns: [usage.day, usage.keyId] })],
 );
 
-/** Every ban of a key. Its limiter adds it when it happens, `keys reset` lifts it. */
+/** The bans of keys. A limiter adds a ban when it begins, and `keys reset` lifts it. */
 export const keyBans = sqliteTable(
   "key_bans",
   {
     keyId: text("key_id").notNull(),
     beganAt: integer("began_at", { mode: "timestamp_ms" }).notNull(),
     endsAt: integer("ends_at", { mode: "timestamp_ms" }).notNull(),
-    /** How many bans there had been in a row, this one included. */
+    /** The number of bans in a row, including this one. */
     number: integer("number").notNull(),
-    /** When an operator lifted it before its end. */
+    /** The time at which an operator lifted the ban before its end. */
     liftedAt: integer("lifted_at", { mode: "timestamp_ms" }),
   },
   (ban) => [primaryKey({ columns: [ban.keyId, ban.beganAt] })],

@@ -2,8 +2,8 @@ import { sql } from "drizzle-orm";
 import { check, customType, integer, primaryKey, sqliteTable, text } from "drizzle-orm/sqlite-core";
 
 /**
- * A 64-bit signed integer. D1 rounds integers above 2^53 on their way out and cannot bind a
- * `BigInt`, so values go in as decimal text that SQLite casts, and must be selected as text.
+ * A 64-bit signed integer. D1 cannot bind a `BigInt` and rounds integers above 2^53 in its results. So
+ * values are bound as decimal text that SQLite casts, and must be selected as text.
  */
 const int64 = customType<{ data: bigint; driverData: string }>({
   dataType: () => "integer",
@@ -11,11 +11,11 @@ const int64 = customType<{ data: bigint; driverData: string }>({
   fromDriver: (value) => BigInt(value),
 });
 
-export const ORDER_STATUSES = ["pending", "shipped", "cancelled"] as const;
+const ORDER_STATUSES = ["pending", "shipped", "cancelled"] as const;
 
 /**
- * The orders of the store. A trigger moves an order that is cancelled to `cancelledOrders`, so that a
- * scan reads only rows that are listed.
+ * The orders of the store. A trigger moves cancelled orders to `cancelledOrders`, so a scan reads only
+ * listed orders.
  */
 export const orders = sqliteTable(
   "orders",
@@ -44,8 +44,9 @@ export const orders = sqliteTable(
 );
 
 /**
- * One row whose version triggers replace with every change of an order, whoever makes it. Random
- * rather than counted, so that a database restored to an earlier time never repeats one.
+ * The version of the list, in one row. Triggers (`migrations/orders`) replace it with
+ * every change of an order, whoever makes the change. Versions are random, not counted, so a database
+ * that is restored to an earlier time never repeats one.
  */
 export const orderList = sqliteTable(
   "order_list",
@@ -57,21 +58,21 @@ export const orderList = sqliteTable(
 );
 
 /**
- * The id line cut into segments of some thousand orders. A segment reaches from its first id to the
- * one before the next segment's; the first segment begins at the smallest int64. Triggers give a
- * segment a new random version with every change of an order in it, whoever makes the change, and
- * split a segment that has grown. So a version names the segment's orders for ever.
+ * The segments of the list, of some thousand orders each. A segment has the ids from `firstId` up to
+ * the `firstId` of the next segment. The first segment begins at the smallest int64. Triggers
+ * (`migrations/orders`) give a segment a new random version with every change of its
+ * orders and split a segment that has grown. So a version names the same orders for ever.
  */
 export const orderSegments = sqliteTable("order_segments", {
   firstId: int64("first_id").primaryKey(),
   version: text("version").notNull(),
-  /** At least the number of orders in the segment: `INSERT OR REPLACE` may count one twice. */
+  /** The number of orders or more: `INSERT OR REPLACE` may count an order twice. */
   count: integer("count").notNull(),
 });
 
 /**
- * Holds its one row within the transaction of a bulk change. The triggers that keep `order_list` and
- * `order_segments` stand aside meanwhile, and the transaction itself rebuilds the segments at its end.
+ * Has a row only within the transaction of a bulk change. Meanwhile the triggers leave `order_list`
+ * and `order_segments` alone. The transaction rebuilds the segments at its end.
  */
 export const orderBulkChange = sqliteTable(
   "order_bulk_change",
@@ -83,7 +84,7 @@ export const orderBulkChange = sqliteTable(
   (change) => [check("order_bulk_change_is_one_row", sql`${change.id} = 1`)],
 );
 
-/** Cancelled orders, kept for the record. The same id can be cancelled again after it was placed anew. */
+/** Cancelled orders, kept for the record. An id that is placed again can be cancelled again. */
 export const cancelledOrders = sqliteTable(
   "cancelled_orders",
   {
@@ -98,8 +99,8 @@ export const cancelledOrders = sqliteTable(
 );
 
 /**
- * Parts of an import that is under way: validated orders as JSON text, unpacked into `orders` in
- * one transaction when the last line has been read.
+ * Parts of an import that is under way: validated orders as JSON. One transaction moves them to
+ * `orders` after the last line has been read.
  */
 export const orderImportChunks = sqliteTable("order_import_chunks", {
   id: integer("id").primaryKey(),

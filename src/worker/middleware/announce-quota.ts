@@ -5,8 +5,8 @@ import { clientAddress } from "./client-address.ts";
 import { quotaHeaders } from "../limits/headers.ts";
 
 /**
- * Puts the rate-limit headers on every answer, errors included. An answer given before the key is
- * known shows the figures of the client's address and counts nothing.
+ * Sets the rate-limit headers of every answer, errors included (docs/limits.md, Headers). Without
+ * a decision on the request they show the budget of the client's address, which is not charged.
  */
 export function announceQuota(addresses: AddressBudget) {
   return createMiddleware<AppEnv>(async function announceQuotaMiddleware(c, next) {

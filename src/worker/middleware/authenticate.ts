@@ -5,98 +5,95 @@ import { writeError } from "../errors.ts";
 import type { AddressBudget } from "../rate-limit/address-budget.ts";
 import { clientAddress } from "./client-address.ts";
 import { rateLimitError } from "./rate-limit-error.ts";
-import type { ApiKey, FoundKey } from "../api-keys/api-key.ts";
-import { keyState, limitedKey } from "../api-keys/api-key.ts";
-import { type Credentials, NO_SUCH_KEY, parseCredentials } from "../api-keys/credentials.ts";
+import { type ApiKey, type FoundKey, keyState, limitedKey } from "../api-keys/api-key.ts";
+import { parseCredentials } from "../api-keys/credentials.ts";
 import type { ApiKeyDirectory } from "../api-keys/directory.ts";
 import { hashSecret, isSecret } from "../api-keys/secret.ts";
 
+type Authentication =
+  | { readonly ok: true; readonly key: ApiKey }
+  | { readonly ok: false; readonly reason: FailureReason };
+
+type FailureReason = keyof typeof MESSAGES;
+
 const CHALLENGE = 'Bearer realm="store-orders"';
 const HOW_TO = "Send your API key as `Authorization: Bearer <API_KEY>`.";
+const ASK_OPERATOR = "Ask the operator of the service for";
 
-const USE_NEWER = "Use that one, or ask the operator of the service for it.";
+/** The message of a 401 for each reason. */
+const MESSAGES = {
+  missing: `No API key was sent. ${HOW_TO}`,
+  other_scheme: `The Authorization header has another scheme than Bearer. ${HOW_TO}`,
+  no_token: `The Authorization header holds no API key. ${HOW_TO}`,
+  not_one_token: `The Authorization header must hold exactly one API key. ${HOW_TO}`,
+  not_a_secret: `This is not an API key of this service: it may be mistyped or cut off. ${HOW_TO}`,
+  unknown: `This API key is unknown. ${ASK_OPERATOR} a valid one.`,
+  expired: `This API key is expired. ${ASK_OPERATOR} a new one.`,
+  revoked: `This API key is revoked. ${ASK_OPERATOR} a new one.`,
+  replaced:
+    "This API key was replaced by a newer one. Use that one, or ask the operator of the service for it.",
+} as const;
 
-/** Why a request is not authenticated. */
-interface Failure {
-  readonly message: string;
-  /** Whether a bearer token was sent (RFC 6750, section 3.1). */
-  readonly isBearer: boolean;
-}
+/** Reasons without a bearer token. Their challenge has no `error` (RFC 6750, section 3.1). */
+const WITHOUT_TOKEN: ReadonlySet<FailureReason> = new Set(["missing", "other_scheme", "no_token"]);
 
 /**
- * Lets a request pass that carries a valid API key. Any other is counted against the budget of its
- * address and answered 401, or 429 once that budget is used up. A preflight carries no key, by the
- * Fetch Standard, and is counted nowhere.
+ * Admits requests with a valid API key. Any other request counts against the budget of its client
+ * address and is answered 401, or 429 beyond the budget (docs/limits.md, Failed authentication).
+ * A preflight carries no key, by the Fetch Standard, and is not counted.
  */
 export function authenticate(directory: ApiKeyDirectory, addresses: AddressBudget) {
   return createMiddleware<AppEnv>(async function authenticateMiddleware(c, next) {
-    const credentials = parseCredentials(c.req.header("Authorization"));
-    const result = await identify(credentials, directory, (hash) =>
+    const result = await findValidKey(c.req.header("Authorization"), directory, (hash) =>
       directory.find(c.env.KEYS, hash, {
         isSuspect: () => addresses.peek(clientAddress(c.req.raw)).retryAtMs !== null,
         waitUntil: (promise) => c.executionCtx.waitUntil(promise),
       }),
     );
-    if ("id" in result) {
-      c.set("apiKey", result);
-      c.set("limitedKey", limitedKey(result));
+    if (result.ok) {
+      c.set("apiKey", result.key);
+      c.set("limitedKey", limitedKey(result.key));
       return next();
     }
-    if (credentials.kind !== "missing" || !isPreflight(c.req.raw)) {
+    const { reason } = result;
+    if (reason !== "missing" || !isPreflight(c.req.raw)) {
       const decision = addresses.admit(clientAddress(c.req.raw));
       c.set("quota", decision);
       if (!decision.admitted) {
-        const reason = "Too many requests without a valid API key from your address.";
-        return writeError(c, rateLimitError(decision, reason));
+        const refusal = "Too many requests without a valid API key from your address.";
+        return writeError(c, rateLimitError(decision, refusal));
       }
     }
-    const challenge = result.isBearer ? `${CHALLENGE}, error="invalid_token"` : CHALLENGE;
     return writeError(c, {
       code: "unauthorized",
-      message: result.message,
-      headers: { "WWW-Authenticate": challenge },
+      message: MESSAGES[reason],
+      headers: {
+        "WWW-Authenticate": WITHOUT_TOKEN.has(reason)
+          ? CHALLENGE
+          : `${CHALLENGE}, error="invalid_token"`,
+      },
     });
   });
 }
 
-async function identify(
-  credentials: Credentials,
+async function findValidKey(
+  header: string | undefined,
   directory: ApiKeyDirectory,
   find: (hash: string) => Promise<FoundKey | null> | FoundKey | null,
-): Promise<ApiKey | Failure> {
-  switch (credentials.kind) {
-    case "missing":
-      return { message: `No API key was sent. ${HOW_TO}`, isBearer: false };
-    case "malformed":
-      return { message: `${credentials.message} ${HOW_TO}`, isBearer: credentials.isBearer };
-    case "key": {
-      const hash = hashSecret(credentials.key);
-      // The checksum spares the database; a key that is remembered does not need it.
-      if (!directory.remembers(hash) && !isSecret(credentials.key)) {
-        return { message: `${NO_SUCH_KEY} ${HOW_TO}`, isBearer: true };
-      }
-      const apiKey = await find(hash);
-      if (apiKey === null) {
-        return {
-          message: "This API key is unknown. Ask the operator of the service for a valid one.",
-          isBearer: true,
-        };
-      }
-      const nowMs = Date.now();
-      const state = keyState(apiKey, nowMs);
-      if (state !== "active") {
-        return {
-          message: `This API key is ${state}. Ask the operator of the service for a new one.`,
-          isBearer: true,
-        };
-      }
-      if (apiKey.hashEndsAt !== null && apiKey.hashEndsAt.getTime() <= nowMs) {
-        return {
-          message: `This API key was replaced by a newer one. ${USE_NEWER}`,
-          isBearer: true,
-        };
-      }
-      return apiKey;
-    }
+): Promise<Authentication> {
+  const credentials = parseCredentials(header);
+  if (!credentials.ok) return credentials;
+  const { secret } = credentials;
+  const hash = hashSecret(secret);
+  // The checksum saves a query for a mistyped secret. A remembered hash has passed it before.
+  if (!directory.remembers(hash) && !isSecret(secret)) return { ok: false, reason: "not_a_secret" };
+  const key = await find(hash);
+  if (key === null) return { ok: false, reason: "unknown" };
+  const nowMs = Date.now();
+  const state = keyState(key, nowMs);
+  if (state !== "active") return { ok: false, reason: state };
+  if (key.hashEndsAt !== null && key.hashEndsAt.getTime() <= nowMs) {
+    return { ok: false, reason: "replaced" };
   }
+  return { ok: true, key };
 }

@@ -1,16 +1,15 @@
 import ipaddr from "ipaddr.js";
 
-/** The counted address of the client that sent `request`, as Cloudflare's edge states it. */
+/** Returns the address that a failed authentication of this request counts against. */
 export function clientAddress({ headers }: Request): string {
   return countedAddress(headers.get("CF-Connecting-IP") ?? undefined);
 }
 
 /**
- * The client address whose failed authentications are counted together: an IPv4 address (also when
- * mapped into IPv6), or the /64 of an IPv6 address. Requests that come without
- * an address share one.
+ * Reduces an address to the one that has a budget (docs/limits.md, Failed authentication): IPv4,
+ * also when mapped into IPv6, or the /64 of an IPv6 address. Requests without an address share one.
  *
- * @param header the value of `CF-Connecting-IP`, which Cloudflare's edge sets.
+ * @param header the value of `CF-Connecting-IP`, which Cloudflare sets.
  */
 export function countedAddress(header: string | undefined): string {
   if (header === undefined || !ipaddr.isValid(header)) return "unknown";

@@ -14,8 +14,8 @@ const EXPOSED_HEADERS = [
 ];
 
 /**
- * Lets scripts of the listed origins call the service from a browser (Fetch Standard, section CORS
- * protocol). Any other origin is answered as if it had sent none.
+ * Lets scripts of the listed origins call the service from a browser (docs/api.md, Browsers). A
+ * request from any other origin is answered as if it had no `Origin` header.
  */
 export function crossOrigin(origins: ReadonlySet<string>) {
   const allow = cors({
@@ -33,7 +33,7 @@ export function crossOrigin(origins: ReadonlySet<string>) {
   });
 }
 
-/** Whether a browser asks before the actual request, which then follows or not (Fetch Standard). */
+/** Returns whether a request is a CORS preflight (Fetch Standard, section CORS protocol). */
 export function isPreflight({ method, headers }: Request): boolean {
   return (
     method === "OPTIONS" && headers.has("Origin") && headers.has("Access-Control-Request-Method")

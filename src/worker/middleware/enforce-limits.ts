@@ -14,7 +14,10 @@ const OVERLOADED: ApiFailure = {
   headers: { "Retry-After": String(OVERLOAD_PAUSE_MS / 1_000) },
 };
 
-/** Counts an authenticated request against its key, and refuses it where a window is full or the key is banned. */
+/**
+ * Counts an authenticated request against its key. Answers 429 if a window is full or the key is
+ * banned, and 503 if the key's limiter is overloaded.
+ */
 export const enforceLimits = createMiddleware<AppEnv>(
   async function enforceLimitsMiddleware(c, next) {
     const key = c.get("limitedKey");

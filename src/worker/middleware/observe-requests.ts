@@ -10,13 +10,13 @@ import { recordRequest } from "./record-request.ts";
 import type { RequestRecord } from "../telemetry/request-record.ts";
 
 /**
- * Records each request once its answer is decided: a line of JSON in the log, and a data point if
- * the environment has a data set. A failure to do so never reaches the caller. A flood of requests
- * without a valid key is sampled.
+ * Records each answered request: a line of JSON in the log, and a data point if the environment has
+ * a data set. Requests without a valid key are sampled, because anybody can send a flood of them.
+ * A failure to record never reaches the caller.
  */
 export function observeRequests({ requestLog }: Config) {
-  const lost = new Outage({ began: "telemetry_failing", ended: "telemetry_recovered" });
-  // Apart, because a record of one status cannot stand for requests of another.
+  const telemetry = new Outage({ began: "telemetry_failing", ended: "telemetry_recovered" });
+  // One sample for each status, because a record stands only for requests of its own status.
   const samples = new Map<number, AnonymousSample>();
   const sampleOf = (status: number): AnonymousSample => {
     const sample = samples.get(status) ?? new AnonymousSample();
@@ -30,20 +30,20 @@ export function observeRequests({ requestLog }: Config) {
     const represents = isSampled(c) ? sampleOf(c.res.status).count(Date.now()) : 1;
     if (represents === null) return;
     try {
-      tell(c, recordRequest(c, startedMs, represents), requestLog);
-      lost.answered();
+      writeRecord(c, recordRequest(c, startedMs, represents), requestLog);
+      telemetry.answered();
     } catch (error) {
-      lost.failed({ requestId: c.get("requestId"), error });
+      telemetry.failed({ requestId: c.get("requestId"), error });
     }
   });
 }
 
-function tell(c: Context<AppEnv>, record: RequestRecord, requestLog: RequestLog): void {
+function writeRecord(c: Context<AppEnv>, record: RequestRecord, requestLog: RequestLog): void {
   if (isLogged(record, requestLog)) console.log(JSON.stringify(record));
   c.env.ANALYTICS?.writeDataPoint(toDataPoint(record));
 }
 
-/** Whether anybody can cause any number of such requests. Our own faults are recorded each. */
+/** Returns whether the request is sampled. Each fault of the service is recorded. */
 function isSampled(c: Context<AppEnv>): boolean {
   const apiKey: ApiKey | undefined = c.get("apiKey");
   return apiKey === undefined && c.res.status < 500;

@@ -9,12 +9,15 @@ import { FallbackLimiter } from "../rate-limit/fallback-limiter.ts";
 import { RequestLimiter } from "../rate-limit/request-limiter.ts";
 import { type Refusals, RememberingLimiter } from "../rate-limit/remembering-limiter.ts";
 
-/** Gives the request its limiter. */
+/**
+ * Gives each request a limiter. The requests of an isolate share what makes refusals and failures
+ * cheap: remembered refusals, a circuit breaker, and the fallback limiter.
+ */
 export function provideLimiter(config: Config) {
   const refusals: Refusals = new QuickLRU({ maxSize: config.refusalsSize });
   const { limiterTimeoutMs, fallbackSize } = config;
   const breaker = new CircuitBreaker({ size: fallbackSize, probeMs: limiterTimeoutMs });
-  const insurance = {
+  const fallback = {
     limiter: new FallbackLimiter(config.bans, fallbackSize),
     outage: new Outage({ began: "insurance_limiter_on", ended: "insurance_limiter_off" }),
     overload: new Outage({ began: "limiter_overloaded", ended: "limiter_not_overloaded" }),
@@ -22,7 +25,7 @@ export function provideLimiter(config: Config) {
   return createMiddleware<AppEnv>(function provideLimiterMiddleware(c, next) {
     const durable = new DurableLimiter(c.env.RATE_LIMITER, limiterTimeoutMs, breaker);
     const remembering = new RememberingLimiter(durable, refusals);
-    c.set("limiter", new RequestLimiter(remembering, insurance, c.get("requestId")));
+    c.set("limiter", new RequestLimiter(remembering, fallback, c.get("requestId")));
     return next();
   });
 }

@@ -3,8 +3,8 @@ import type { Quota } from "../limits/decision.ts";
 import { retryAfterSeconds } from "../limits/headers.ts";
 
 /**
- * The 429 of a refused request, with `Retry-After` (contract, sections 1 and 4). Not thrown: a stack
- * would be most of its cost, and refusals are meant to be cheap.
+ * Makes the 429 of a refused request (docs/api.md, Errors). The failure is returned, not thrown:
+ * refusals must be cheap, and a stack trace would be most of their cost.
  */
 export function rateLimitError(quota: Quota, reason: string): ApiFailure {
   const seconds = retryAfterSeconds(quota);

@@ -4,21 +4,21 @@ import type { AppEnv } from "../app-env.ts";
 import { describedWindow } from "../limits/headers.ts";
 import type { Degradation, RequestRecord } from "../telemetry/request-record.ts";
 
-/** Index of the handler that belongs to the path itself; those before it are middleware. */
+/** The index of the last handler of a path; the handlers before it are middleware. */
 const LAST = -1;
 
 /**
- * Returns the record of a request whose answer is decided.
+ * Describes an answered request for the log and the data set.
  *
  * @param startedMs Unix time in milliseconds.
- * @param represents requests that the record stands for.
+ * @param represents the number of requests that the record stands for.
  */
 export function recordRequest(
   c: Context<AppEnv>,
   startedMs: number,
   represents: number,
 ): RequestRecord {
-  // Set one after another on a request's way, which may end early.
+  // Middleware sets these one after another, and may answer before all are set.
   const { requestId, apiKey, quota, errorCode, limiter }: Partial<AppEnv["Variables"]> = c.var;
   const described = quota === undefined ? null : describedWindow(quota);
   const cf = c.req.raw.cf;

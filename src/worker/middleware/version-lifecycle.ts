@@ -5,7 +5,10 @@ import type { VersionLifecycle } from "../config.ts";
 /** The headers that `announceLifecycle` writes, for `Access-Control-Expose-Headers`. */
 export const LIFECYCLE_HEADERS = ["Deprecation", "Sunset"] as const;
 
-/** Says on every answer when this version ends, where that is known: `Deprecation` (RFC 9745) and `Sunset` (RFC 8594). */
+/**
+ * Announces the end of this version on every answer, if the operator has set one: `Deprecation`
+ * (RFC 9745) and `Sunset` (RFC 8594).
+ */
 export function announceLifecycle({ deprecatedAt, sunsetAt }: VersionLifecycle) {
   return createMiddleware<AppEnv>(async function announceLifecycleMiddleware(c, next) {
     await next();

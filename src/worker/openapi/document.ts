@@ -6,8 +6,8 @@ import { componentResponses } from "./responses.ts";
 import { componentSchemas } from "./schemas.ts";
 
 /**
- * The OpenAPI 3.1 document of the service as JSON text, made from the schemas that the service
- * validates with. Its bounds of int64 are exact, so that not every reader can keep their digits.
+ * Makes the OpenAPI 3.1 document as JSON text, from the schemas that the service validates with.
+ * Its int64 bounds are exact, so a reader such as `JSON.parse` rounds them.
  */
 export function openApiDocument(): string {
   const document = {
@@ -19,9 +19,9 @@ export function openApiDocument(): string {
       description,
       license: { name: "MIT", identifier: "MIT" },
     },
-    servers: [{ url: "/v1", description: "The server that this document comes from." }],
+    servers: [{ url: "/v1", description: "The server that serves this document." }],
     security: [{ apiKey: [] }],
-    tags: [{ name: "Orders", description: "What a client can do with the orders of the store." }],
+    tags: [{ name: "Orders", description: "List and cancel the orders of the store." }],
     paths,
     components: {
       securitySchemes: {
@@ -36,7 +36,7 @@ export function openApiDocument(): string {
         "X-Request-Id": {
           name: "X-Request-Id",
           in: "header",
-          description: "Your own name for the request, which its answer repeats.",
+          description: "Your own id for the request. The answer repeats it.",
           schema: { type: "string", maxLength: 255, pattern: "^[\\w=-]+$" },
           example: "nightly-export-17",
         },

@@ -13,40 +13,40 @@ const { minute, day } = WINDOW_SECONDS;
 const quotaHeaders = {
   "X-RateLimit-Limit": {
     description:
-      "The size of the window that matters most: the one with the fewest requests left, on a tie the one that ends later; on a 429 the one that refused.",
+      "The limit of the window with the fewest requests left; on a tie, of the window that ends later. On a 429, the limit of the window that refused.",
     required: true,
     schema: { type: "integer", minimum: 1 },
     example: 60,
   },
   "X-RateLimit-Remaining": {
-    description: "The requests that are left in that window.",
+    description: "The requests left in that window.",
     required: true,
     schema: { type: "integer", minimum: 0 },
     example: 59,
   },
   "X-RateLimit-Reset": {
-    description: "When that window ends, in Unix seconds, rounded up.",
+    description: "The end of that window in Unix seconds, rounded up.",
     required: true,
     schema: { type: "integer", minimum: 1 },
     example: 1795247754,
   },
   "RateLimit-Policy": {
     description:
-      "Both windows with their size (`q`) and length in seconds (`w`): draft-ietf-httpapi-ratelimit-headers-11.",
+      "The limit (`q`) and the length in seconds (`w`) of both windows: draft-ietf-httpapi-ratelimit-headers-11.",
     required: true,
     schema: { type: "string", pattern: `^"minute";q=\\d+;w=${minute}, "day";q=\\d+;w=${day}$` },
     example: `"minute";q=60;w=${minute}, "day";q=1000;w=${day}`,
   },
   RateLimit: {
     description:
-      "What is left of both windows (`r`) and in how many seconds they end (`t`). Under a ban nothing is left until it ends.",
+      "The requests left (`r`) and the seconds until the end (`t`) of both windows. During a ban nothing is left, and `t` leads to its end.",
     required: true,
     schema: { type: "string", pattern: '^"minute";r=\\d+;t=\\d+, "day";r=\\d+;t=\\d+$' },
     example: '"minute";r=12;t=31, "day";r=640;t=40211',
   },
   "Retry-After": {
     description:
-      "Whole seconds to wait. On a 429: wait that long, send one request, and it is admitted.",
+      "Whole seconds to wait. On a 429: wait that long and send one request; it is admitted.",
     required: true,
     schema: { type: "integer", minimum: 1 },
     example: 31,
@@ -55,7 +55,7 @@ const quotaHeaders = {
 
 const otherHeaders = {
   "X-Request-Id": {
-    description: "Names this request: yours, where you sent one. Say it when you report a problem.",
+    description: "The id of this request: yours, if you sent one. Quote it to report a problem.",
     required: true,
     schema: { type: "string", minLength: 1 },
     example: "5326b8b8-ae4f-4a2d-b4e5-b61b76a5b63f",
@@ -68,13 +68,13 @@ const otherHeaders = {
   },
   "Cache-Control": {
     description:
-      "Keep the list for yourself, and ask with `If-None-Match` before you use it again.",
+      "Only your own cache may keep the list. Send `If-None-Match` before you use it again.",
     required: true,
     schema: { type: "string", const: "private, no-cache" },
     example: "private, no-cache",
   },
   "WWW-Authenticate": {
-    description: "The scheme, with `error` only where a bearer token was sent (RFC 6750).",
+    description: "The scheme, with `error` only if a bearer token was sent (RFC 6750).",
     required: true,
     schema: { type: "string", pattern: '^Bearer realm="store-orders"(, error="invalid_token")?$' },
     example: 'Bearer realm="store-orders", error="invalid_token"',
@@ -86,12 +86,12 @@ const otherHeaders = {
     example: "GET, HEAD",
   },
   Deprecation: {
-    description: "Since when this version is deprecated, or from when it will be (RFC 9745).",
+    description: "The time from which this version is deprecated (RFC 9745).",
     schema: { type: "string", pattern: "^@-?\\d+$" },
     example: "@1830297600",
   },
   Sunset: {
-    description: "From when this version may stop answering (RFC 8594).",
+    description: "The time from which this version may stop answering (RFC 8594).",
     schema: {
       type: "string",
       pattern: "^[A-Z][a-z]{2}, \\d{2} [A-Z][a-z]{2} \\d{4} [\\d:]{8} GMT$",
@@ -100,12 +100,12 @@ const otherHeaders = {
   },
 } as const satisfies Record<string, HeaderObject>;
 
-/** Every header that an answer can carry, for `components.headers`. */
+/** Every header that an answer can have, for `components.headers`. */
 export const componentHeaders = { ...quotaHeaders, ...otherHeaders };
 
 export type HeaderName = keyof typeof componentHeaders;
 
-/** On every answer under `/v1`; the last two only where the operator says so. */
+/** The headers of every answer under `/v1`; the last two only if the operator has set an end. */
 const EVERYWHERE = [
   "X-RateLimit-Limit",
   "X-RateLimit-Remaining",
@@ -117,7 +117,7 @@ const EVERYWHERE = [
   "Sunset",
 ] as const satisfies readonly HeaderName[];
 
-/** References to the headers that stand on every answer, and to `own` ones of this answer. */
+/** Returns references to the headers of every answer and to the `own` headers of this answer. */
 export function headerRefs(...own: HeaderName[]): Record<string, { $ref: string }> {
   return Object.fromEntries(
     [...own, ...EVERYWHERE].map((name) => [name, { $ref: `#/components/headers/${name}` }]),

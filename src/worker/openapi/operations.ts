@@ -7,7 +7,7 @@ const LIST_EXAMPLE = [
   { id: 1008 },
 ];
 
-/** Both operations (specification, section Endpoints), under paths relative to the server. */
+/** Both operations (docs/api.md, Orders), under paths relative to the server. */
 export const paths = {
   "/store/orders": {
     parameters: [{ $ref: "#/components/parameters/X-Request-Id" }],
@@ -16,12 +16,13 @@ export const paths = {
       tags: ["Orders"],
       summary: "List all orders",
       description:
-        "Every order that was placed and not cancelled, in ascending `id`, as one JSON array that streams: a store of a million orders is an ordinary answer. A list that parses is the store at one moment after the request came. If orders change ahead of a list that is being read for the first time, the list breaks off and does not parse; repeat the request, which then reads only what is missing. There is no filtering and no pagination; both come with v2. Query parameters and a request body are ignored. `HEAD` is answered like `GET`, without the body.",
+        "Returns every order that was placed and not cancelled, in ascending `id`, as one streamed JSON array, even for a million orders. A list that parses is the store at one moment after the request came. If an order changes in a part of a long list that the service has not read yet, the list breaks off and does not parse. Repeat the request: the service then reads only the missing parts. There is no filtering and no pagination; both come with v2. Query parameters and a request body are ignored. `HEAD` is answered like `GET`, without the body.",
       parameters: [
         {
           name: "If-None-Match",
           in: "header",
-          description: "The `ETag` of the list you have, or `*`: answered 304 while it stands.",
+          description:
+            "The `ETag` of the list you have, or `*`. Answered 304 if the list is unchanged.",
           schema: { type: "string" },
           example: '"b635bf2fd4266e169c4c0e2344af96d9"',
         },
@@ -38,7 +39,7 @@ export const paths = {
           },
         },
         "304": {
-          description: "The list is still the one you have. Counted like any other request.",
+          description: "Your list is still current. The request counts like any other.",
           headers: headerRefs("ETag", "Cache-Control"),
         },
         ...responseRefs(
@@ -58,7 +59,7 @@ export const paths = {
         in: "path",
         required: true,
         description:
-          "The order to cancel: an int64 in plain decimal. Anything else (`abc`, `1.5`, `007`, `+5`, `-0`) names no order and is answered 404.",
+          "The order to cancel: an int64 in plain decimal. Anything else (`abc`, `1.5`, `007`, `+5`, `-0`) is treated as an unknown order and answered 404.",
         schema: schemaRef("Int64"),
         example: 1001,
       },
@@ -69,7 +70,7 @@ export const paths = {
       tags: ["Orders"],
       summary: "Cancel an order",
       description:
-        "Cancels an order that has not shipped, in one atomic step: of any number of simultaneous requests exactly one gets 204. A cancelled order is gone from the list, and cancelling it again is answered 404.",
+        "Cancels an order that has not shipped, in one atomic step: exactly one of any number of simultaneous requests is answered 204. A cancelled order leaves the list, and cancelling it again is answered 404.",
       responses: {
         "204": { description: "The order is cancelled.", headers: headerRefs() },
         ...responseRefs(

@@ -6,15 +6,15 @@ interface ErrorAnswer {
   readonly description: string;
   readonly codes: readonly [ErrorCode, ...ErrorCode[]];
   readonly headers?: readonly HeaderName[];
-  /** What the service says, by code. */
+  /** An example message for each code. */
   readonly messages: Partial<Record<ErrorCode, string>>;
 }
 
-/** The answers from 400 on, by the name that each has in the document. */
+/** The error answers, by their names in the document. */
 export const ERROR_ANSWERS = {
   Unauthorized: {
     description:
-      "The API key is missing, malformed, unknown, expired, revoked or replaced by a newer one. Counted against the budget of the client's address, which these headers describe.",
+      "The API key is missing, malformed, unknown, expired, revoked or replaced by a newer one. The request counts against the budget of the client's address, which these headers describe.",
     codes: ["unauthorized"],
     headers: ["WWW-Authenticate"],
     messages: {
@@ -23,7 +23,7 @@ export const ERROR_ANSWERS = {
   },
   NotFound: {
     description:
-      "`order_not_found`: no order has this id, or it was cancelled before. `not_found`: there is no such path, for which every method is answered so.",
+      "`order_not_found`: no order has this id, or it was cancelled before. `not_found`: there is no such path, whatever the method.",
     codes: ["order_not_found", "not_found"],
     messages: {
       order_not_found: "No order has the id 42. It may have been cancelled before.",
@@ -31,7 +31,7 @@ export const ERROR_ANSWERS = {
     },
   },
   MethodNotAllowed: {
-    description: "This path was asked for with another method.",
+    description: "The path does not have this method.",
     codes: ["method_not_allowed"],
     headers: ["Allow"],
     messages: { method_not_allowed: "POST is not possible here. Use GET or HEAD." },
@@ -45,7 +45,7 @@ export const ERROR_ANSWERS = {
   },
   TooManyRequests: {
     description:
-      "`rate_limit_exceeded`: a window is full, and the request was not counted. `api_key_banned`: the key kept sending after it was told to wait, and is banned for a while. Either way, wait for `Retry-After`. Also the answer to an address that sent too many requests without a valid key.",
+      "`rate_limit_exceeded`: a window is full, and the request was not counted. `api_key_banned`: the key kept sending after it was told to wait, and is banned for a while. Either way, wait for `Retry-After`. An address that sent too many requests without a valid key is answered the same.",
     codes: ["rate_limit_exceeded", "api_key_banned"],
     headers: ["Retry-After"],
     messages: {
@@ -56,7 +56,7 @@ export const ERROR_ANSWERS = {
     },
   },
   InternalError: {
-    description: "A fault of ours. Report it with the `X-Request-Id`.",
+    description: "A fault of the service. Report it with the `X-Request-Id`.",
     codes: ["internal_error"],
     messages: {
       internal_error:
@@ -75,9 +75,9 @@ export const ERROR_ANSWERS = {
   },
 } as const satisfies Record<string, ErrorAnswer>;
 
-export type ErrorAnswerName = keyof typeof ERROR_ANSWERS;
+type ErrorAnswerName = keyof typeof ERROR_ANSWERS;
 
-/** Every answer from 400 on, for `components.responses`. */
+/** Returns every error answer, for `components.responses`. */
 export function componentResponses(): Record<string, unknown> {
   return Object.fromEntries(
     Object.entries(ERROR_ANSWERS).map(([name, answer]) => [name, errorResponse(answer)]),
@@ -103,7 +103,7 @@ function errorResponse({ description, codes, headers = [], messages }: ErrorAnsw
   };
 }
 
-/** References to these answers by their status. */
+/** Returns references to these answers by their status. */
 export function responseRefs(...names: ErrorAnswerName[]): Record<string, { $ref: string }> {
   return Object.fromEntries(
     names.map((name) => [

@@ -1,7 +1,7 @@
 import type { DatabaseQueries } from "../db/availability.ts";
 
-/** What became of a request to cancel an order. */
-export type Cancellation = "cancelled" | "already_shipped" | "not_found";
+/** The outcome of a request to cancel an order. */
+type Cancellation = "cancelled" | "already_shipped" | "not_found";
 
 const CANCEL = `UPDATE orders SET status = 'cancelled', cancelled_at = ?2
   WHERE id = CAST(?1 AS INTEGER) AND status = 'pending' RETURNING status`;
@@ -9,11 +9,11 @@ const CANCEL = `UPDATE orders SET status = 'cancelled', cancelled_at = ?2
 const STATUS = "SELECT status FROM orders WHERE id = CAST(?1 AS INTEGER)";
 
 /**
- * Cancels a pending order in one atomic step (contract, section 2). An order cancelled before is no
- * longer found.
+ * Cancels a pending order in one atomic step (docs/api.md, Cancelling). An order that was cancelled
+ * before is not found.
  *
- * @throws {DatabaseUnavailableError} where the database does not answer; the order may have been
- * cancelled all the same, and the request can be repeated safely.
+ * @throws {DatabaseUnavailableError} if the database does not answer. The order may be cancelled
+ *   nevertheless; repeating the request is safe.
  */
 export async function cancelOrder(
   database: D1Database,

@@ -1,30 +1,30 @@
-;; Writes out the list of orders from its shorthand (see order-expander.ts). A million orders are a
-;; hundred megabytes, each byte of which passes through this loop. It is WebAssembly because a process
-;; in which the JavaScript compiler leaves such a loop unoptimized takes three times as long for a list.
+;; Writes orders in shorthand as JSON (see order-expander.ts). Every byte of a list passes through this
+;; loop: 100 MB for a million orders. It is WebAssembly because V8 leaves the same loop in JavaScript
+;; unoptimized in some processes, and a list then takes three times as long.
 (module
   (memory (export "memory") 1)
 
-  ;; Expands the shorthand from $read to $end, writing at $write. Every letter stands for a piece of
-  ;; text: $pieces plus 32 times its code is where 24 bytes have the piece, and the next two its
-  ;; length before a value and its length before another letter. Up to 8 bytes are read past $end and
-  ;; up to 24 written past what counts. Returns the end of it.
+  ;; Expands the shorthand from $read to $end, writes at $write and returns the end of the JSON. Each
+  ;; letter stands for a piece of JSON. The entry of a letter is at $pieces plus 32 times its code: 24
+  ;; bytes of text, the length of this text before a value, its length before another letter. The loop
+  ;; reads up to 8 bytes past $end and writes up to 24 bytes past the returned end.
   (func (export "expand")
     (param $read i32) (param $end i32) (param $write i32) (param $pieces i32) (result i32)
     (local $word i64) (local $letters i64) (local $digits i32) (local $piece i32)
     (loop $next
       (if (i32.lt_u (local.get $read) (local.get $end))
         (then
-          ;; Eight bytes are copied at once; what was too much of them is written over.
+          ;; Copies eight bytes at once; the next write covers those that follow the first letter.
           (local.set $word (i64.load (local.get $read)))
           (i64.store (local.get $write) (local.get $word))
-          ;; In ASCII letters have this bit, and digits and `-:.` do not.
+          ;; ASCII letters have this bit; digits and `-:.` do not.
           (local.set $letters (i64.and (local.get $word) (i64.const 0x4040404040404040)))
           (if (i64.eqz (local.get $letters))
             (then
               (local.set $read (i32.add (local.get $read) (i32.const 8)))
               (local.set $write (i32.add (local.get $write) (i32.const 8))))
             (else
-              ;; The bytes before the first letter stand; its piece follows them.
+              ;; Keeps the bytes before the first letter and writes the letter's piece after them.
               (local.set $digits
                 (i32.shr_u (i32.wrap_i64 (i64.ctz (local.get $letters))) (i32.const 3)))
               (local.set $read (i32.add (local.get $read) (local.get $digits)))

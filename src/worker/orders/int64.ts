@@ -9,7 +9,8 @@ const CANONICAL_DECIMAL = /^(?:0|-?[1-9][0-9]{0,18})$/;
 /**
  * Reads an int64 in canonical decimal: no sign but a minus, no leading zeros, no `-0`.
  *
- * @returns the value, or `undefined` for any other text or a value out of range (contract, section 1).
+ * @returns the value; `undefined` for any other text and for values out of range (docs/api.md,
+ *   Cancelling).
  */
 export function parseInt64(text: string): bigint | undefined {
   if (!CANONICAL_DECIMAL.test(text)) return undefined;

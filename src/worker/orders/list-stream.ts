@@ -1,4 +1,7 @@
-/** A client took nothing of a list for too long. */
+import type { OrderExpander } from "./order-expander.ts";
+import type { Shorthand } from "./shorthand.ts";
+
+/** The client took nothing of a list for too long. */
 export class StalledReaderError extends Error {
   override readonly name = "StalledReaderError";
 
@@ -12,11 +15,14 @@ interface StreamOptions {
   readonly stallMs: number;
   /** Called when the client takes a piece. */
   readonly onProgress: () => void;
-  /** Called with the error that broke the stream off, or without one if it was sent or the client left. */
+  /** Called once. Without an error, the list was sent or the client left. */
   readonly onEnd: (error?: unknown) => void;
 }
 
-/** A stream of these pieces, which produces a piece only when somebody reads. */
+/**
+ * Returns a stream of these pieces, each of which is produced when somebody reads. The trade: the next
+ * piece is not ready when the client asks, but a slow client holds only one piece in memory.
+ */
 export function listStream(
   pieces: AsyncGenerator<Uint8Array, void>,
   { stallMs, onProgress, onEnd }: StreamOptions,
@@ -57,6 +63,31 @@ export function listStream(
       await pieces.return();
     },
   };
-  // Reads nothing ahead: a piece takes memory until it is sent.
   return new ReadableStream(source, { highWaterMark: 0 });
+}
+
+/**
+ * Yields the list of orders as a JSON array in pieces. The closing bracket follows the last order, so
+ * a list that breaks off does not parse, however the connection ends.
+ *
+ * @param groups the orders of segments, in ascending id.
+ * @param sliceBytes the shorthand of one piece.
+ */
+export async function* listText(
+  groups: AsyncIterable<readonly Shorthand[]>,
+  expander: OrderExpander,
+  sliceBytes: number,
+): AsyncGenerator<Uint8Array, void> {
+  let opening: "[" | "," = "[";
+  for await (const shorthands of groups) {
+    for (const shorthand of shorthands) {
+      for (let start = 0; start < shorthand.length;) {
+        const end = shorthand.sliceEnd(start, sliceBytes);
+        yield expander.expand(shorthand, start, end, { opening, closing: "" });
+        opening = ",";
+        start = end + 1;
+      }
+    }
+  }
+  yield new TextEncoder().encode(opening === "[" ? "[]" : "]");
 }

@@ -1,5 +1,5 @@
-/** The memory that one list under way takes. */
-export interface Reservation {
+/** The memory of one list under way. */
+interface Reservation {
   /** The client took a piece of the list. */
   progressed(): void;
   /** Returns the memory. */
@@ -11,13 +11,16 @@ interface Entry {
   progressedMs: number;
 }
 
-/** Bounds the memory of the lists that an isolate sends at the same time. */
+/**
+ * Bounds the memory of the lists that an isolate sends at the same time. Counts reservations, which
+ * are estimates.
+ */
 export class ListsUnderWay {
   readonly #maxBytes: number;
   readonly #stallMs: number;
   readonly #entries = new Set<Entry>();
 
-  /** @param stallMs a list that nobody reads for this long has ended. */
+  /** @param stallMs a list that nobody reads for this long counts as ended. */
   constructor(maxBytes: number, stallMs: number) {
     this.#maxBytes = maxBytes;
     this.#stallMs = stallMs;
@@ -38,7 +41,7 @@ export class ListsUnderWay {
     };
   }
 
-  /** A request that ends when its client disconnects runs no code of its own any more. */
+  /** Drops lists whose client has disconnected: such a request may end without a call of `release`. */
   #dropStalled(): void {
     const nowMs = Date.now();
     for (const entry of this.#entries) {

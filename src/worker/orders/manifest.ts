@@ -1,13 +1,20 @@
-/** A part of the id line, with the orders in it. Its version names these orders for ever. */
+/**
+ * A range of ids and the orders in it. Triggers in the database (`0003_order_segments.sql` in
+ * `migrations/`) give a segment a new random version with every change of its orders, whoever makes
+ * the change. So a version names the same orders for ever, and kept segments need no invalidation.
+ */
 export interface Segment {
   /** The smallest id that belongs to the segment: an int64 in decimal. */
   readonly firstId: string;
   readonly version: string;
-  /** At least the number of its orders. */
+  /** The number of orders or more. */
   readonly count: number;
 }
 
-/** All segments of the list at one moment, in ascending id. Its version names them for ever. */
+/**
+ * All segments of the list at one moment, in ascending id. The version is that of the list, which the
+ * same triggers change whenever they change the version of a segment.
+ */
 export interface Manifest {
   readonly version: string;
   readonly segments: readonly Segment[];

@@ -1,25 +1,25 @@
 import { PIECES, PIECES_OF_VALUES, SEPARATOR, type Shorthand } from "./shorthand.ts";
 
-/** What `expand-orders.wat` exports; addresses are in bytes. */
+/** The exports of `expand-orders.wat`; addresses are in bytes. */
 export interface Expansion {
   readonly memory: { readonly buffer: ArrayBuffer; grow(pages: number): number };
   expand(read: number, end: number, write: number, pieces: number): number;
 }
 
-/** What precedes the first order and follows the last one. */
-export interface ArrayEnds {
+/** The text before the first order and after the last order. */
+interface ArrayEnds {
   readonly opening: "[" | ",";
   readonly closing: "]" | "";
 }
 
-/** Addresses in the memory of the expansion. */
+// Addresses in the memory of the expansion.
 const PIECES_AT = 0;
 const PIECE_BYTES = 32;
 const LENGTH_BEFORE_VALUE_AT = 24;
 const LENGTH_BEFORE_LETTER_AT = 25;
 const SHORTHAND_AT = PIECES_AT + 128 * PIECE_BYTES;
 
-/** The expansion reads and writes whole words, so beyond the ends. */
+/** The expansion reads and writes words of 8 bytes, and so beyond the ends. */
 const SLACK_BYTES = 32;
 const MEMORY_PAGE_BYTES = 65_536;
 
@@ -33,7 +33,10 @@ const FIRST_PIECE = PIECES[SEPARATOR].slice(1);
 
 const encoder = new TextEncoder();
 
-/** Writes out orders in shorthand as JSON. Keeps its memory, because allocating it takes longer than filling it. */
+/**
+ * Writes orders in shorthand as JSON. Keeps its memory between calls, because allocating takes longer
+ * than filling.
+ */
 export class OrderExpander {
   readonly #expansion: Expansion;
 
@@ -63,7 +66,7 @@ export class OrderExpander {
       at + encoder.encodeInto(ascii, memory.subarray(at)).written;
 
     write(text.slice(start, end), SHORTHAND_AT);
-    // The expansion looks at the byte after the last letter.
+    // The expansion reads the byte after the last letter.
     memory[shorthandEnd] = 0;
     const ordersAt = write(opening + FIRST_PIECE, jsonAt);
     const ordersEnd = this.#expansion.expand(SHORTHAND_AT, shorthandEnd, ordersAt, PIECES_AT);
@@ -78,7 +81,7 @@ export class OrderExpander {
     entry[LENGTH_BEFORE_LETTER_AT] = lengthBeforeLetter;
   }
 
-  /** The memory, grown to as many bytes at least. */
+  /** Returns the memory, grown to at least this many bytes. */
   #memory(bytes: number): Uint8Array<ArrayBuffer> {
     const { memory } = this.#expansion;
     const missing = bytes - memory.buffer.byteLength;

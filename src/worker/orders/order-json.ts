@@ -10,25 +10,22 @@ export const JSON_MEMBERS = {
   afterShipDate: '"',
   complete: ',"complete":true',
   incomplete: ',"complete":false',
-  /** Where it is not known whether the order is complete. */
-  neither: "",
 };
 
-const { id, petId, quantity, shipDate, afterShipDate, complete, incomplete, neither } =
-  JSON_MEMBERS;
+const { id, petId, quantity, shipDate, afterShipDate, complete, incomplete } = JSON_MEMBERS;
 
 /**
  * SQL for the members of an order's JSON object, without the braces. SQLite writes the text because
- * it writes int64 digit for digit, which D1's own results do not; nothing needs escaping, as the
- * schema admits only digits and one form of date.
+ * D1's results round integers above 2^53. Nothing needs escaping: the schema admits only integers and
+ * one form of date.
  */
 export const orderJsonMembers = sql<string>`${literal(id)} || ${orders.id}
   || coalesce(${literal(petId)} || ${orders.petId}, '')
   || coalesce(${literal(quantity)} || ${orders.quantity}, '')
   || coalesce(${literal(shipDate)} || ${orders.shipDate} || ${literal(afterShipDate)}, '')
-  || CASE ${orders.complete} WHEN 1 THEN ${literal(complete)} WHEN 0 THEN ${literal(incomplete)} ELSE ${literal(neither)} END`;
+  || CASE ${orders.complete} WHEN 1 THEN ${literal(complete)} WHEN 0 THEN ${literal(incomplete)} ELSE '' END`;
 
-/** The length of the longest order as JSON text, with its braces and the comma after it. */
+/** The bytes of the longest order as JSON, with its braces and the comma after it. */
 export const MAX_ORDER_BYTES =
   '{"id":-9223372036854775808,"petId":-9223372036854775808,"quantity":-9223372036854775808,"shipDate":"0000-00-00T00:00:00.000Z","complete":false},'
     .length;

@@ -1,8 +1,7 @@
 import type { DatabaseQueries } from "../db/availability.ts";
 import { BatchedQuery } from "../db/batched-query.ts";
 import { ApiError } from "../errors.ts";
-import { listStream, StalledReaderError } from "./list-stream.ts";
-import { listText } from "./list-text.ts";
+import { listStream, listText, StalledReaderError } from "./list-stream.ts";
 import { ListsUnderWay } from "./lists-under-way.ts";
 import type { Manifest, Segment } from "./manifest.ts";
 import type { OrderExpander } from "./order-expander.ts";
@@ -12,19 +11,19 @@ import type { Shorthand } from "./shorthand.ts";
 import { readSnapshot, type SegmentTexts, type Snapshot } from "./segment-query.ts";
 import { ListMovedError, SegmentSource } from "./segment-source.ts";
 
-/** Sizes of an isolate's lists, which tests make small. */
-export interface ListSizes {
-  /** Snapshot queries that run at once, so that an unchanged list costs the database little. */
+/** Sizes of the lists of an isolate, which tests make small. */
+interface ListSizes {
+  /** Snapshot queries that run at the same time; further requests share the next query. */
   readonly concurrency: number;
-  /** If at most this many segments are missing, they are read in one transaction with the manifest. */
+  /** If at most this many segments are missing, they are read in one statement with the manifest. */
   readonly missingWithManifest: number;
-  /** Segments that a list reads in one query, and keeps in one entry of the cache. */
+  /** Segments in one query and in one entry of the cache. */
   readonly groupSegments: number;
-  /** The shorthand that is expanded at once, of some 5,000 orders: fewer pieces are faster, smaller ones let more lists fit. */
+  /** The shorthand of one piece. Larger pieces are faster, but fewer lists fit into memory. */
   readonly sliceBytes: number;
-  /** Of 1,000 cache calls that the platform allows an invocation. */
+  /** Cache calls of a list. The platform allows 1,000 for each invocation. */
   readonly cacheCalls: number;
-  /** A longer list would exceed the 1,000 database queries that the platform allows an invocation. */
+  /** A longer list would exceed the 1,000 database queries that the platform allows. */
   readonly maxSegments: number;
   readonly underWayBytes: number;
   readonly stallMs: number;
@@ -41,48 +40,49 @@ const DEFAULT_SIZES: ListSizes = {
   stallMs: 60_000,
 };
 
-/** The shorthand of an ordinary order, in bytes; its JSON is twice as long. */
+/** The bytes of an ordinary order in shorthand; its JSON is twice as long. */
 const ORDER_BYTES = 48;
 
 /** Events that an operator may have to look into. */
 export type ListEvent =
-  /** The list broke off because the orders changed while it was sent. */
+  /** The list broke off because orders changed while it was sent. */
   | "order_list_moved"
   /** The list broke off because the client took nothing of it for too long. */
   | "order_list_stalled"
   /** The list broke off for another reason. */
   | "order_list_broken"
-  /** Refused, because the lists that are being sent take all the memory that they may take. */
+  /** The list was refused because the lists under way take all the memory for lists. */
   | "order_lists_too_many"
-  /** Refused, because the store has too many orders. */
+  /** The list was refused because the store has too many orders. */
   | "order_list_too_long";
 
-/** The request that a list is read for. */
+/** A request for the list. */
 export interface ListRequest {
   readonly database: D1Database;
-  /** Versions that the caller has, or `"*"` for whichever there is. */
+  /** List versions that the caller has; `"*"` matches any version. */
   readonly knownVersions: readonly string[] | "*";
-  /** Whether the caller asked for the version alone. */
+  /** True if the caller asked only for the version. */
   readonly isHead: boolean;
   readonly log: (event: ListEvent, error?: unknown) => void;
   readonly waitUntil: (promise: Promise<unknown>) => void;
 }
 
 /** The list of orders at one version. */
-export interface OrderList {
+interface OrderList {
   readonly version: string;
-  /** Whether the caller has this version. */
+  /** True if the caller has this version. */
   readonly isKnown: boolean;
-  /** A JSON array; `null` if the caller has the version or asked for nothing else. */
+  /** A JSON array; `null` if the caller has the version or asked only for the version. */
   readonly body: Uint8Array<ArrayBuffer> | ReadableStream<Uint8Array> | "[]" | null;
 }
 
 /**
- * Reads the list of orders at the cost of what changed. An unchanged list costs one row. After a
- * change, the manifest and the segments that changed are read, in one round trip.
+ * Reads the list of orders. An unchanged list costs one row. After a change, one query reads the
+ * manifest and the changed segments. The trade: a list of more than some 130,000 orders that is not in
+ * memory takes several queries, and breaks off if orders change between them.
  *
- * Everything that outlives a request here is immutable and named by its version: a missing manifest
- * or segment is only ever read again.
+ * Memory and cache hold segments by their version, which triggers in the database set (see `Segment`).
+ * So they never hold an outdated list, and whatever they lose is read again.
  */
 export class OrderLists {
   readonly #queries: DatabaseQueries;
@@ -121,9 +121,9 @@ export class OrderLists {
   }
 
   /**
-   * Reads what the request needs of the list before it can be answered.
+   * Reads the list's version and, if the request needs the list, its manifest and missing segments.
    *
-   * @throws {DatabaseUnavailableError}
+   * @throws {DatabaseUnavailableError} if the database does not answer.
    */
   read(request: ListRequest): Promise<Snapshot> {
     const { knownVersions, isHead, waitUntil } = request;
@@ -132,15 +132,15 @@ export class OrderLists {
   }
 
   /**
-   * Returns the list that a request is answered with.
+   * Returns the list that answers the request.
    *
-   * @throws {ApiError} if the list is too long, or too many lists are being sent.
+   * @throws {ApiError} if the list is too long or too many lists are under way.
    */
   answer({ version, manifest, texts }: Snapshot, request: ListRequest): OrderList {
     const { knownVersions, isHead } = request;
     const isKnown = knownVersions === "*" || knownVersions.includes(version);
     if (isKnown || isHead) return { version, isKnown, body: null };
-    if (manifest === null) throw new Error("A list was needed, and its manifest was not read.");
+    if (manifest === null) throw new Error("The manifest of a needed list was not read.");
     return { version, isKnown, body: this.#body(manifest, texts, request) };
   }
 
@@ -150,17 +150,17 @@ export class OrderLists {
   ): Promise<Snapshot> {
     const held = this.#manifest;
     const versions = held?.segments.map((segment) => segment.version) ?? [];
-    // Earlier segments are not told: no later manifest names them, and they would be ever more.
+    // Without segments of earlier manifests, whose number would grow.
     const inMemory = versions.filter((version) => this.#memory.get(version) !== undefined);
-    // Without its first segment, it is read again: the answer then begins after one round trip.
+    // Without the first segment, this query reads it: the answer then begins after one round trip.
     const usable = inMemory[0] === versions[0] ? held : null;
-    const possessions = {
+    const needs = {
       listVersions: versionsThatSuffice(keys, usable),
       segmentVersions: JSON.stringify(inMemory),
       maxMissing: this.#sizes.missingWithManifest,
     };
     const { database } = request;
-    const read = () => readSnapshot(database, possessions);
+    const read = () => readSnapshot(database, needs);
     const { version, manifest, texts } = await this.#queries.run(read);
     if (manifest !== null) this.#keep(manifest, texts);
     return { version, manifest: manifest ?? (held?.version === version ? held : null), texts };
@@ -208,7 +208,10 @@ export class OrderLists {
     });
   }
 
-  /** A piece of JSON, and three groups of segments if memory does not hold all segments anyway. */
+  /**
+   * Estimates the memory of a list: a piece of JSON and, if the segments do not all fit into the
+   * memory that lists share, three groups of segments.
+   */
   #bytesToHold(segments: readonly Segment[]): number {
     const { groupSegments, sliceBytes } = this.#sizes;
     const counts = segments.map(({ count }) => count);
@@ -223,14 +226,14 @@ export class OrderLists {
   }
 }
 
-/** The list versions that every one of these requests knows, or that the isolate has a manifest of. */
+/** Returns the list versions that all these requests know, and the version of the held manifest. */
 function versionsThatSuffice(
   requests: readonly (readonly string[] | null)[],
   held: Manifest | null,
 ): readonly string[] | null {
-  const needy = requests.filter((known) => known !== null);
-  if (needy.length === 0) return null;
-  const [first = [], ...others] = needy.map((known) => new Set(known));
+  const listRequests = requests.filter((known) => known !== null);
+  if (listRequests.length === 0) return null;
+  const [first = [], ...others] = listRequests.map((known) => new Set(known));
   const common = [...first].filter((version) => others.every((known) => known.has(version)));
   return held === null ? common : [...common, held.version];
 }

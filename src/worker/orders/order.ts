@@ -17,12 +17,12 @@ const int64 = z
 const RFC_3339 =
   /^\d{4}-\d{2}-\d{2}[Tt](?<hour>\d{2}):\d{2}:\d{2}(?:\.(?<fraction>\d+))?(?:[Zz]|[+-](?<offsetHour>\d{2}):(?<offsetMinute>\d{2}))$/;
 
-/** `2026-11-20T08:30:00.000Z`: the only form in which a ship date is stored and answered. */
+/** The only form in which a ship date is stored and sent: `2026-11-20T08:30:00.000Z`. */
 const UTC_MILLISECONDS = /^\d{4}-.{18}Z$/;
 
 /**
- * A ship date in RFC 3339, brought to UTC with three decimals (contract, section 2). Digits finer
- * than milliseconds and dates that do not exist are errors.
+ * A ship date in RFC 3339, converted to UTC with three decimals (docs/api.md, Orders). Refuses digits
+ * finer than milliseconds and dates that do not exist.
  */
 export const shipDateSchema = z
   .string("expected an RFC 3339 date-time")
@@ -58,7 +58,7 @@ export const shipDateSchema = z
     examples: ["2026-11-20T08:30:00.000Z"],
   });
 
-/** The order resource of the specification. A field that an order lacks is left out. */
+/** An order as the API shows it (docs/api.md, Orders). */
 export const orderSchema = z
   .strictObject({
     id: int64.optional().describe("The order's identifier. Every order has one."),
@@ -84,7 +84,7 @@ export const orderSchema = z
     ],
   });
 
-/** An order as it is imported and exported: with the status that the API does not show. */
+/** An order as imported and exported, with the status that the API does not show. */
 export const orderRecordSchema = orderSchema.extend({
   id: int64,
   status: z.enum(["pending", "shipped"], 'expected "pending" or "shipped"').default("pending"),

@@ -4,13 +4,13 @@ import { Shorthand } from "./shorthand.ts";
 
 const CACHE_NAME = "order-segments";
 
-/** A segment never changes; an entry of a version that has passed only takes up space. */
+/** Entries never become wrong, but those of earlier versions take up space. */
 const LIFETIME_SECONDS = 86_400;
 
-/** A cache that takes longer than the database would is not waited for. */
+/** Beyond this time, the database is the faster source. */
 const TIMEOUT_MS = 2_000;
 
-/** Where groups of segments are kept by their name. */
+/** A store of groups of segments by name. */
 export interface CacheStore {
   has(name: string): Promise<boolean>;
   match(name: string): Promise<Uint8Array<ArrayBuffer> | undefined>;
@@ -38,9 +38,10 @@ export async function openSegmentCache(): Promise<CacheStore> {
 }
 
 /**
- * The segments in the data centre's cache, as one request may use it. An entry holds a group of
- * segments and is named by their versions. Nothing depends on the cache: what it lacks, or fails to
- * return, is read from the database.
+ * The segments in the data centre's cache, for one request. An entry holds a group of segments, and
+ * its name is made of their versions. The cache is optional: the database has every segment that the
+ * cache lacks or fails to return. The trade: when a segment is split, all groups after it are formed
+ * anew, and the cache has none of them.
  */
 export class SegmentCache {
   readonly #open: () => Promise<CacheStore>;
@@ -49,11 +50,16 @@ export class SegmentCache {
 
   /**
    * @param open called when the cache is first needed.
-   * @param maxCalls how often the request may call the cache, which the platform limits.
+   * @param maxCalls cache calls of the request, which the platform limits.
    */
   constructor(open: () => Promise<CacheStore>, maxCalls: number) {
     this.#open = open;
     this.#callsLeft = maxCalls;
+  }
+
+  /** The calls that the request may still make. */
+  get callsLeft(): number {
+    return this.#callsLeft;
   }
 
   async has(group: readonly Segment[]): Promise<boolean> {
@@ -65,7 +71,7 @@ export class SegmentCache {
     return bytes && Shorthand.split(bytes);
   }
 
-  /** @returns whether the cache has the group now. */
+  /** @returns whether the cache has accepted the group. */
   async put(group: readonly Segment[], shorthands: readonly Shorthand[]): Promise<boolean> {
     const text = Shorthand.join(shorthands);
     const isKept = await this.#call(async (cache) => {
@@ -75,7 +81,7 @@ export class SegmentCache {
     return isKept ?? false;
   }
 
-  /** Asks a cache that has failed for nothing more. */
+  /** Calls the cache. After a failure, the request calls it no more. */
   async #call<T>(ask: (cache: CacheStore) => Promise<T>): Promise<T | undefined> {
     if (this.#callsLeft <= 0) return undefined;
     this.#callsLeft -= 1;
@@ -93,7 +99,7 @@ function nameOf(group: readonly Segment[]): string {
   return group.map(({ version }) => version).join(".");
 }
 
-/** The number is that of the format; raise it when the shorthand changes. */
+/** The number is the version of the format; raise it when the shorthand changes. */
 function urlOf(name: string): string {
   return `https://order-segments.invalid/2/${name}`;
 }

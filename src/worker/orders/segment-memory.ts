@@ -3,35 +3,36 @@ import type { Shorthand } from "./shorthand.ts";
 
 const MIB = 2 ** 20;
 
-/** What a segment takes beside its orders, which may be none. */
+/** The memory of a segment in addition to its orders. */
 const ENTRY_BYTES = 256;
 
 /** A million ordinary orders fit. */
 const DEFAULT_MAX_BYTES = 48 * MIB;
 
-/** Always left to segments of earlier manifests, which lists under way may still need. */
+/** Reserved for segments of earlier manifests, which lists under way may still need. */
 const DEFAULT_EARLIER_BYTES = 8 * MIB;
 
 /**
- * The orders of segments that an isolate keeps in memory, by the segment's version. A segment that
- * is not here is only read again.
+ * The orders of segments that an isolate keeps in memory, by the segment's version. A missing segment
+ * is read again.
  *
- * Segments of the newest manifest stay while they fit: replacing the least recently used one would
- * drop each segment of a large list just before its turn. Segments of earlier manifests go first,
- * the oldest one first of all.
+ * Segments of the newest manifest stay once added, and further ones are not added when memory is
+ * full. Least recently used (LRU) replacement would drop each segment of a large list just before its
+ * turn. Segments of earlier manifests are dropped first, in the order in which they were added.
  */
 export class SegmentMemory {
   readonly #maxBytes: number;
   readonly #earlierBytes: number;
-  /** The oldest first. */
+  /** In the order in which they were added. */
   readonly #segments = new Map<string, Shorthand>();
+  /** The versions in the newest manifest. */
   #named: ReadonlySet<string> = new Set();
   #totalBytes = 0;
   #namedBytes = 0;
 
   /**
    * @param maxBytes for the newest manifest.
-   * @param earlierBytes for earlier ones, beside that.
+   * @param earlierBytes for earlier manifests, in addition.
    */
   constructor(maxBytes = DEFAULT_MAX_BYTES, earlierBytes = DEFAULT_EARLIER_BYTES) {
     this.#maxBytes = maxBytes;
@@ -42,12 +43,12 @@ export class SegmentMemory {
     return this.#segments.get(version);
   }
 
-  /** Whether the newest manifest fits if its segments have this many bytes in all. */
+  /** Returns whether a manifest fits whose segments have this many bytes in total. */
   holds(bytes: number): boolean {
     return bytes <= this.#maxBytes;
   }
 
-  /** Gives precedence to the segments of this manifest. */
+  /** Makes this manifest the newest one. */
   renew({ segments }: Manifest): void {
     this.#named = new Set(segments.map(({ version }) => version));
     this.#namedBytes = 0;
@@ -57,7 +58,7 @@ export class SegmentMemory {
     }
   }
 
-  /** Keeps a segment of the newest manifest while there is room. */
+  /** Keeps a segment if the newest manifest names it and there is room. */
   add(version: string, shorthand: Shorthand): void {
     const size = sizeOf(shorthand);
     const isKept = this.#segments.has(version) || !this.#named.has(version);

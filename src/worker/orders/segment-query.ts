@@ -5,29 +5,29 @@ import { INT64_MAX, INT64_MIN } from "./int64.ts";
 import type { Manifest, Segment } from "./manifest.ts";
 import { orderShorthand, SEPARATOR, Shorthand } from "./shorthand.ts";
 
-/** The part of D1 that reads need; a session has it too. */
+/** The part of D1 that reads need, which a session has as well. */
 export type StatementSource = Pick<D1DatabaseSession, "prepare">;
 
-/** Orders of segments, by the version of the segment. */
+/** The orders of segments, by the version of the segment. */
 export type SegmentTexts = ReadonlyMap<string, Shorthand>;
 
-/** What the database held at one moment. */
+/** The state of the list at one moment. */
 export interface Snapshot {
-  /** The version of the list. */
+  /** The version of the list, which triggers in the database set (see `Manifest`). */
   readonly version: string;
-  /** `null` if nobody needed it. */
+  /** `null` if no request needed it. */
   readonly manifest: Manifest | null;
   /** The orders of segments that were missing. */
   readonly texts: SegmentTexts;
 }
 
-/** What the requests that share a query have already. */
-export interface Possessions {
-  /** List versions at which nobody needs more than the version; `null` if nobody ever does. */
+/** The needs of the requests that share a query. */
+interface SnapshotNeeds {
+  /** List versions at which no request needs the manifest; `null` if no request needs it at all. */
   readonly listVersions: readonly string[] | null;
   /** Versions of segments in memory, as a JSON array. */
   readonly segmentVersions: string;
-  /** If at most this many segments are missing, all of them are read. Otherwise only the first. */
+  /** If at most this many segments are missing, all of them are read; otherwise only the first one. */
   readonly maxMissing: number;
 }
 
@@ -45,13 +45,13 @@ const text = sql`(
   )
 )`;
 
-/** True for a version that is not in the JSON array of the parameter. It reads no row, as `json_each` does. */
+/** True for a version that is not in the JSON array. Unlike `json_each`, `instr` reads no rows. */
 const isMissing = sql`instr(?2, '"' || version || '"') = 0`;
 
 /**
- * A single statement, so the version, the manifest and the orders are of one moment, after one round
- * trip. Triggers change the list's version with every change of an order. If every caller has that
- * version, no segment is compared with `NULL`, and the statement reads one row.
+ * A single statement, so the version, the manifest and the orders are of one moment, and one round
+ * trip is enough. If no request needs the manifest, no segment compares with `NULL`, and the statement
+ * reads one row.
  */
 const SNAPSHOT_SQL = dialect.sqlToQuery(sql`
   SELECT list.version AS list_version, CAST(segment.first_id AS TEXT) AS first_id,
@@ -67,8 +67,8 @@ const SNAPSHOT_SQL = dialect.sqlToQuery(sql`
   WHERE list.id = 1 ORDER BY segment.first_id`).sql;
 
 /**
- * Reads no order of a segment that has another version by now. CROSS JOIN makes SQLite begin with the
- * wanted segments, whatever statistics say.
+ * Reads no orders of a segment whose version has changed. CROSS JOIN makes SQLite begin with the
+ * wanted segments, whatever its statistics say.
  */
 const SEGMENTS_SQL = dialect.sqlToQuery(sql`
   SELECT segment.version AS version, ${text} AS text
@@ -81,16 +81,19 @@ interface TextRow {
   readonly text: string | null;
 }
 
-/** One segment; without one if nobody needs the manifest. */
+/** A segment; only the list's version if no request needs the manifest. */
 type SnapshotRow = { readonly list_version: string } & (
   | (TextRow & { readonly first_id: string; readonly count: number })
   | { readonly first_id: null }
 );
 
-/** Reads the list's version and, if anybody needs them, the manifest and missing segments. */
+/**
+ * Reads the list's version and, if a request needs them, the manifest and missing segments. The trade
+ * of a single statement: every row repeats the list's version.
+ */
 export async function readSnapshot(
   source: StatementSource,
-  { listVersions, segmentVersions, maxMissing }: Possessions,
+  { listVersions, segmentVersions, maxMissing }: SnapshotNeeds,
 ): Promise<Snapshot> {
   const known = listVersions === null ? null : JSON.stringify(listVersions);
   const statement = source.prepare(SNAPSHOT_SQL).bind(known, segmentVersions, maxMissing);
@@ -103,7 +106,7 @@ export async function readSnapshot(
   return { version, manifest: toManifest(version, segments), texts: textsIn(segments) };
 }
 
-/** Reads the orders of segments that still have these versions; the result lacks all others. */
+/** Reads the orders of the segments that still have these versions; the result lacks all others. */
 export async function readSegments(
   source: StatementSource,
   segments: readonly Segment[],

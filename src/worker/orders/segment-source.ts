@@ -5,7 +5,7 @@ import type { SegmentMemory } from "./segment-memory.ts";
 import { readSegments, type SegmentTexts, type StatementSource } from "./segment-query.ts";
 import type { Shorthand } from "./shorthand.ts";
 
-/** The orders changed while a list was read, so the rest of it would be of another moment. */
+/** The orders changed while a list was read, so the rest of the list would be of another moment. */
 export class ListMovedError extends Error {
   override readonly name = "ListMovedError";
 
@@ -14,18 +14,18 @@ export class ListMovedError extends Error {
   }
 }
 
-/** A local cache runs on the same thread, and the last bytes of the list are sent first. */
+/** A local cache runs on the same thread, so the last bytes of the list are sent first. */
 const AFTER_LIST_MS = 100;
 
 type Group = readonly Segment[];
 
 /**
- * The orders of the segments of one list: from memory, else from the cache, else from the database.
+ * Reads the segments of one list: from memory, else from the cache, else from the database.
  *
- * Segments are read in groups, because the platform limits the cache calls and the queries of a
- * request. The groups are read ahead of the client, into memory or the cache: the longer a group
- * waits for a slow client, the more likely it has changed when it is read. What neither of them
- * keeps is read when its turn comes.
+ * Segments are read in groups, because the platform limits the cache calls and queries of a request.
+ * Groups are read ahead of the client, into memory or the cache: the longer a group waits for a slow
+ * client, the more likely its orders change before it is read. The trade: reads for a client that
+ * leaves are wasted. A group that neither memory nor the cache can keep is read when its turn comes.
  */
 export class SegmentSource {
   readonly #database: Pick<D1Database, "withSession">;
@@ -34,22 +34,24 @@ export class SegmentSource {
   readonly #cache: SegmentCache;
   readonly #waitUntil: (promise: Promise<unknown>) => void;
   readonly #groups: readonly Group[];
-  /** What was read with the manifest. */
+  /** Segments that were read with the manifest and that memory did not keep. */
   readonly #texts: Map<string, Shorthand>;
-  readonly #fresh: Set<string>;
-  /** The group that the client is at, and the one that is read ahead. */
-  #taken = -1;
-  #ahead = 0;
-  /** The group that was read last from the database. */
-  #latest: { readonly index: number; readonly shorthands: readonly Shorthand[] } | null = null;
+  /** Versions of the segments that were read with the manifest. */
+  readonly #freshVersions: ReadonlySet<string>;
+  /** The index of the group that the client asked for last. */
+  #clientIndex = -1;
+  /** The number of groups that were read ahead. */
+  #aheadCount = 0;
+  /** The group that was read ahead last, unless it was kept before. */
+  #lastRead: { readonly index: number; readonly shorthands: readonly Shorthand[] } | null = null;
   #failure: { readonly error: unknown } | null = null;
   #hasEnded = false;
-  /** Groups that memory keeps, and the cache lacks. */
+  /** Groups that memory keeps and that the cache may lack. */
   readonly #uncached: Group[] = [];
-  /** Groups that the cache lacked, one after the other. */
+  /** Groups in a row that the cache lacked. */
   #misses = 0;
-  /** So many groups are read without asking the cache. */
-  #unasked = 0;
+  /** Groups to read before the cache is asked again. */
+  #skips = 0;
   #changed = Promise.withResolvers<void>();
   #session: StatementSource | null = null;
 
@@ -61,7 +63,7 @@ export class SegmentSource {
     readonly memory: SegmentMemory;
     readonly cache: SegmentCache;
     readonly waitUntil: (promise: Promise<unknown>) => void;
-    /** What was read with the manifest. */
+    /** Segments that were read with the manifest. */
     readonly texts: SegmentTexts;
   }) {
     this.#database = options.database;
@@ -72,41 +74,44 @@ export class SegmentSource {
     this.#groups = groupsOf(options.segments, options.groupSegments);
     const { memory, texts } = options;
     this.#texts = new Map([...texts].filter(([version]) => memory.get(version) === undefined));
-    this.#fresh = new Set(texts.keys());
+    this.#freshVersions = new Set(texts.keys());
   }
 
   /**
    * Yields the orders of each group of segments.
    *
-   * @throws {ListMovedError} if a segment has another version by now.
-   * @throws {DatabaseUnavailableError}
+   * @throws {ListMovedError} if the version of a segment has changed.
+   * @throws {DatabaseUnavailableError} if the database does not answer.
    */
   async *read(): AsyncGenerator<readonly Shorthand[], void> {
-    void this.#readAhead();
+    const readingAhead = this.#readAhead();
     try {
       for (const [index, group] of this.#groups.entries()) {
-        this.#set(() => (this.#taken = index));
-        await this.#until(() => this.#ahead > index || this.#failure !== null);
+        this.#set(() => (this.#clientIndex = index));
+        await this.#until(() => this.#aheadCount > index || this.#failure !== null);
         if (this.#failure !== null) throw this.#failure.error;
         yield await this.#take(index, group);
       }
     } finally {
       this.#set(() => (this.#hasEnded = true));
-      if (this.#uncached.length > 0) this.#waitUntil(this.#fillCache());
+      // The request may end before the last group is in the cache.
+      this.#waitUntil(readingAhead.then(() => this.#fillCache()));
     }
   }
 
+  /** Never rejects: `read` throws the error. */
   async #readAhead(): Promise<void> {
     try {
       for (const [index, group] of this.#groups.entries()) {
         if (this.#hasEnded) break;
-        const shorthands = await this.#secure(group);
-        this.#latest = shorthands && { index, shorthands };
-        this.#set(() => (this.#ahead = index + 1));
+        const shorthands = await this.#readUnlessKept(index, group);
+        this.#lastRead = shorthands && { index, shorthands };
+        this.#set(() => (this.#aheadCount = index + 1));
         if (shorthands === null) continue;
-        if (this.#isInMemory(group)) this.#uncached.push(group);
-        else if (!(await this.#cache.put(group, shorthands))) {
-          await this.#until(() => this.#taken > index || this.#hasEnded);
+        if (this.#isInMemory(group)) {
+          this.#uncached.push(group);
+        } else if (!this.#hasSpareCall(index) || !(await this.#cache.put(group, shorthands))) {
+          await this.#until(() => this.#clientIndex > index || this.#hasEnded);
         }
       }
     } catch (error) {
@@ -115,42 +120,52 @@ export class SegmentSource {
   }
 
   async #fillCache(): Promise<void> {
+    if (this.#uncached.length === 0) return;
     await pause(AFTER_LIST_MS);
     for (const group of this.#uncached) {
       const shorthands = this.#find(group);
-      if (isWhole(shorthands)) await this.#cache.put(group, shorthands);
+      if (isComplete(shorthands)) await this.#cache.put(group, shorthands);
     }
   }
 
-  /** @returns the orders of a group of which the database gave any; `null` if it was kept already. */
-  async #secure(group: Group): Promise<readonly Shorthand[] | null> {
+  /** @returns the orders if any came from the database; `null` if memory or the cache has the group. */
+  async #readUnlessKept(index: number, group: Group): Promise<readonly Shorthand[] | null> {
     const found = this.#find(group);
-    if (isWhole(found)) return group.some(({ version }) => this.#fresh.has(version)) ? found : null;
-    if (await this.#isInCache(group)) return null;
+    if (isComplete(found)) {
+      return group.some(({ version }) => this.#freshVersions.has(version)) ? found : null;
+    }
+    if (this.#hasSpareCall(index) && (await this.#isInCache(group))) return null;
     // A local D1 runs on the same thread: queued output is flushed first, and other requests continue.
     await pause();
     return this.#fromDatabase(group, found);
   }
 
-  /** Asks a cache that lacks one group after the other ever more rarely. */
+  /** Asks the cache for each group; more and more rarely while it has none. */
   async #isInCache(group: Group): Promise<boolean> {
-    if (this.#unasked > 0) {
-      this.#unasked -= 1;
+    if (this.#skips > 0) {
+      this.#skips -= 1;
       return false;
     }
     const isCached = await this.#cache.has(group);
     this.#misses = isCached ? 0 : this.#misses + 1;
-    this.#unasked = Math.max(0, 2 ** (this.#misses - 1) - 1);
+    this.#skips = Math.max(0, 2 ** (this.#misses - 1) - 1);
     return isCached;
   }
 
+  /** Leaves one call for each group that the client has yet to take: a cached group needs it. */
+  #hasSpareCall(index: number): boolean {
+    return this.#cache.callsLeft > index - this.#clientIndex + 1;
+  }
+
   async #take(index: number, group: Group): Promise<readonly Shorthand[]> {
-    const latest = this.#latest?.index === index ? this.#latest.shorthands : null;
-    this.#latest = null;
+    const lastRead = this.#lastRead;
     const found = this.#find(group);
     for (const { version } of group) this.#texts.delete(version);
-    if (latest !== null) return latest;
-    if (isWhole(found)) return found;
+    if (lastRead?.index === index) {
+      this.#lastRead = null;
+      return lastRead.shorthands;
+    }
+    if (isComplete(found)) return found;
     const cached = await this.#cache.get(group);
     if (cached?.length !== group.length) return this.#fromDatabase(group, found);
     for (const [place, shorthand] of cached.entries()) {
@@ -167,9 +182,12 @@ export class SegmentSource {
     return group.every(({ version }) => this.#memory.get(version) !== undefined);
   }
 
-  /** Reads what `found` lacks. */
-  async #fromDatabase(group: Group, found: readonly (Shorthand | undefined)[]) {
-    // Begins at the primary, so that no replica is older than the manifest.
+  /** Reads the segments that `found` lacks. */
+  async #fromDatabase(
+    group: Group,
+    found: readonly (Shorthand | undefined)[],
+  ): Promise<readonly Shorthand[]> {
+    // Begins at the primary, because a replica may be older than the manifest.
     const session = (this.#session ??= this.#database.withSession("first-primary"));
     const missing = group.filter((_, place) => found[place] === undefined);
     const stored = await this.#queries.run(() => readSegments(session, missing), {
@@ -177,7 +195,7 @@ export class SegmentSource {
     });
     for (const [version, shorthand] of stored) this.#memory.add(version, shorthand);
     const shorthands = group.map(({ version }, place) => found[place] ?? stored.get(version));
-    if (!isWhole(shorthands)) throw new ListMovedError();
+    if (!isComplete(shorthands)) throw new ListMovedError();
     return shorthands;
   }
 
@@ -192,7 +210,7 @@ export class SegmentSource {
   }
 }
 
-/** The first segment alone, for an early first byte. */
+/** Divides segments into groups. The first segment is a group of its own, for an early first byte. */
 function groupsOf(segments: readonly Segment[], size: number): Group[] {
   const groups = [segments.slice(0, 1)];
   for (let start = 1; start < segments.length; start += size) {
@@ -201,7 +219,7 @@ function groupsOf(segments: readonly Segment[], size: number): Group[] {
   return groups;
 }
 
-function isWhole(found: (Shorthand | undefined)[]): found is Shorthand[] {
+function isComplete(found: (Shorthand | undefined)[]): found is Shorthand[] {
   return !found.includes(undefined);
 }
 

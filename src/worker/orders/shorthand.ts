@@ -3,9 +3,9 @@ import { orders } from "../db/orders-schema.ts";
 import { JSON_MEMBERS } from "./order-json.ts";
 
 /**
- * SQL for an order in shorthand: its JSON text with one letter for each piece that recurs. D1 writes
- * a result as JSON text, which the Worker parses again; a text of half the length without quotes to
- * escape takes half the time. `concat` treats a missing value as an empty text.
+ * SQL for an order in shorthand: its JSON with one letter for each recurring piece. D1 encodes
+ * results as JSON, which the Worker parses; text of half the length and without quotes to escape takes
+ * half the time. `concat` treats a missing value as empty text.
  */
 export const orderShorthand = sql<string>`concat(${orders.id}, 'p', ${orders.petId}, 'q', ${orders.quantity}, 's', ${orders.shipDate},
   CASE ${orders.complete} WHEN 1 THEN 't' WHEN 0 THEN 'f' ELSE 'n' END)`;
@@ -20,39 +20,40 @@ export const PIECES_OF_VALUES = {
   s: JSON_MEMBERS.shipDate,
 };
 
-/** The JSON that replaces every other letter, those of a date included. */
+/** The JSON that replaces every other letter, including the letters of a date. */
 export const PIECES = {
   [SEPARATOR]: `,{${JSON_MEMBERS.id}`,
   T: "T",
   Z: `Z${JSON_MEMBERS.afterShipDate}`,
   t: `${JSON_MEMBERS.complete}}`,
   f: `${JSON_MEMBERS.incomplete}}`,
-  n: `${JSON_MEMBERS.neither}}`,
+  n: "}",
 };
 
-/** Separates two shorthands in one text; occurs in none. */
+/** Ends each shorthand in a text of several; occurs in no shorthand. */
 const LINE_END = "\n";
 
 /** The shorthand of a segment's orders in ascending id, in ASCII letters. Immutable. */
 export class Shorthand {
   readonly text: string;
 
-  /** @param text not a part of a longer string, which would stay in memory as a whole. */
+  /** @param text not a slice of a longer string: V8 would keep all of that string in memory. */
   constructor(text: string) {
     this.text = text;
   }
 
-  /** The text of several shorthands, for `split`. */
+  /** Joins several shorthands into one text, which `split` reads. */
   static join(shorthands: readonly Shorthand[]): string {
     return shorthands.map(({ text }) => text + LINE_END).join("");
   }
 
-  /** The reverse of `join`, from bytes. */
+  /** Reads the bytes of a joined text. Leaves out a shorthand that is cut off. */
   static split(bytes: Uint8Array<ArrayBuffer>): Shorthand[] {
     const decoder = new TextDecoder();
     const shorthands: Shorthand[] = [];
     for (let start = 0; start < bytes.length;) {
       const end = bytes.indexOf(LINE_END.charCodeAt(0), start);
+      if (end === -1) break;
       shorthands.push(new Shorthand(decoder.decode(bytes.subarray(start, end))));
       start = end + 1;
     }
@@ -65,10 +66,10 @@ export class Shorthand {
   }
 
   /**
-   * The end of a slice of whole orders that begins at `start`.
+   * Returns the end of a slice of complete orders that begins at `start`.
    *
-   * @param minBytes the least length of the slice, unless the shorthand ends before.
-   * @returns the place of a separator, or the length of the shorthand.
+   * @param minBytes the least length of the slice, unless the shorthand ends earlier.
+   * @returns the index of a separator, or the length of the shorthand.
    */
   sliceEnd(start: number, minBytes: number): number {
     const end = this.text.indexOf(SEPARATOR, start + minBytes);

@@ -5,12 +5,11 @@ import type { AppEnv } from "../app-env.ts";
 import type { DatabaseQueries } from "../db/availability.ts";
 import { logEvent } from "../log.ts";
 import { enforceLimits } from "../middleware/enforce-limits.ts";
-import { versionsIn } from "./if-none-match.ts";
 import { type Expansion, OrderExpander } from "../orders/order-expander.ts";
 import { type ListRequest, OrderLists } from "../orders/order-lists.ts";
 import type { Snapshot } from "../orders/segment-query.ts";
 
-// Imported here alone, because Node cannot import it.
+// Only this file imports the expansion, because Node cannot import WebAssembly.
 const expander = new OrderExpander(
   new WebAssembly.Instance(expansion).exports as unknown as Expansion,
 );
@@ -18,24 +17,24 @@ const expander = new OrderExpander(
 interface ListEnv extends AppEnv {
   Variables: AppEnv["Variables"] & {
     listRequest: ListRequest;
-    /** `null` if the reading has not begun. */
+    /** `null` if the list has not been read yet. */
     snapshot: Promise<Snapshot> | null;
   };
 }
 
-/** `listOrders`. Enforces the limits itself, because it reads while the limiter decides. */
+/**
+ * Routes `listOrders` (docs/api.md, Listing). Enforces the limits itself, because it reads the list
+ * while the limiter decides. The trade: a request that is then refused has cost a query.
+ */
 export function listRoute(queries: DatabaseQueries) {
   const lists = new OrderLists(queries, expander);
 
-  /**
-   * Begins to read while the limiter decides, so that the answer waits for the slower of the two and
-   * not for both. Reads nothing for a request that is sure to be refused.
-   */
+  /** Starts to read the list, unless the request is certain to be refused. */
   const readAhead = createMiddleware<ListEnv>(async function readAheadMiddleware(c, next) {
     const request = listRequest(c);
     const isRefusing = c.get("limiter").isRefusing(c.get("limitedKey"));
     const snapshot = isRefusing ? null : lists.read(request);
-    snapshot?.catch(() => undefined); // Thrown again when it is awaited, if the request is admitted.
+    snapshot?.catch(() => undefined); // The route throws the error, if the request is admitted.
     c.set("listRequest", request);
     c.set("snapshot", snapshot);
     await next();
@@ -44,13 +43,25 @@ export function listRoute(queries: DatabaseQueries) {
   return new Hono<ListEnv>().get("/", readAhead, enforceLimits, async (c) => {
     const request = c.get("listRequest");
     const snapshot = await (c.get("snapshot") ?? lists.read(request));
-    // A list under way keeps `c`, which must not keep segments that are already sent.
+    // A list under way keeps `c` in memory, which must not hold segments that are already sent.
     c.set("snapshot", null);
     const { version, isKnown, body } = lists.answer(snapshot, request);
     const headers = { ETag: `"${version}"`, "Cache-Control": "private, no-cache" };
     if (isKnown) return new Response(null, { status: 304, headers });
     return new Response(body, { headers: { ...headers, "Content-Type": "application/json" } });
   });
+}
+
+const ENTITY_TAG = /(?:W\/)?"(?<opaque>[\x21\x23-\x7e\x80-\xff]*)"/g;
+
+/**
+ * Returns the versions that an `If-None-Match` header names; `"*"` matches any version. Tags are
+ * compared weakly (RFC 9110, section 13.1.2), so `W/` is left out.
+ */
+function versionsIn(header: string | undefined): readonly string[] | "*" {
+  if (header === undefined) return [];
+  if (header.trim() === "*") return "*";
+  return [...header.matchAll(ENTITY_TAG)].map((match) => match.groups?.["opaque"] ?? "");
 }
 
 function listRequest(c: Context<ListEnv>): ListRequest {

@@ -1,12 +1,14 @@
-import { Hono } from "hono";
+import { type Context, Hono } from "hono";
 import type { AppEnv } from "../app-env.ts";
 import type { DatabaseQueries } from "../db/availability.ts";
 import { ApiError, quote } from "../errors.ts";
-import { methodNotAllowed } from "./method-not-allowed.ts";
 import { cancelOrder } from "../orders/cancel-order.ts";
 import { parseInt64 } from "../orders/int64.ts";
 
-/** `cancelOrder`, and the methods that the paths of orders do not have. */
+/**
+ * Routes `cancelOrder` (docs/api.md, Cancelling) and answers 405 to other methods of the paths of
+ * orders. Comes after the list, whose route answers `GET` and `HEAD`.
+ */
 export function orderRoutes(queries: DatabaseQueries) {
   return new Hono<AppEnv>()
     .all("/", methodNotAllowed("GET, HEAD"))
@@ -36,4 +38,15 @@ export function orderRoutes(queries: DatabaseQueries) {
       }
     })
     .all("/:orderId", methodNotAllowed("DELETE"));
+}
+
+/** Returns a handler that answers 405 and lists the allowed methods (RFC 9110, section 15.5.6). */
+function methodNotAllowed(allow: string) {
+  return function methodNotAllowedHandler(c: Context): never {
+    throw new ApiError(
+      "method_not_allowed",
+      `${c.req.raw.method} is not possible here. Use ${allow.replace(", ", " or ")}.`,
+      { Allow: allow },
+    );
+  };
 }

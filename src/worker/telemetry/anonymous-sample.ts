@@ -1,14 +1,15 @@
-/** Requests in a minute of which each is recorded. */
+/** The first requests of a minute, each of which is recorded. */
 const FULL_PER_MINUTE = 10;
 
-/** Beyond them one request in so many is recorded. */
+/** One in this many further requests is recorded. */
 const ONE_IN = 100;
 
 const MINUTE_MS = 60_000;
 
 /**
  * Chooses which of an isolate's requests without a valid key are recorded, so that a flood of them
- * costs little. Pure: time is a parameter. What is not recorded when the isolate ends is lost.
+ * costs little. In return, up to 99 skipped requests are never counted if the isolate ends. Pure:
+ * time is a parameter.
  */
 export class AnonymousSample {
   #minuteStartedMs = Number.NEGATIVE_INFINITY;
@@ -19,8 +20,8 @@ export class AnonymousSample {
    * Counts one request.
    *
    * @param nowMs Unix time in milliseconds.
-   * @returns how many requests its record stands for, those skipped before it included; `null` if
-   *   this request is skipped.
+   * @returns the number of requests that its record stands for: itself and those skipped before it.
+   *   `null` if this request is skipped.
    */
   count(nowMs: number): number | null {
     const ageMs = nowMs - this.#minuteStartedMs;

@@ -4,7 +4,7 @@ type Names<Value> = {
   [Name in keyof RequestRecord]: RequestRecord[Name] extends Value | null ? Name : never;
 }[keyof RequestRecord];
 
-/** What stands in each blob of a data point, in order: `""` for `null`. New ones go to the end. */
+/** The fields in the blobs of a data point, in order. Add new fields at the end. */
 export const BLOBS = [
   "route",
   "method",
@@ -16,7 +16,7 @@ export const BLOBS = [
   "degraded",
 ] as const satisfies readonly Names<string>[];
 
-/** What stands in each double of a data point, in order: -1 for `null`. New ones go to the end. */
+/** The fields in the doubles of a data point, in order. Add new fields at the end. */
 export const DOUBLES = [
   "status",
   "durationMs",
@@ -25,7 +25,7 @@ export const DOUBLES = [
   "represents",
 ] as const satisfies readonly Names<number>[];
 
-/** The column of the data set in which a field of the record stands. */
+/** The column of the data set that holds each field of a record. Stored rows fix the order. */
 export const COLUMNS = {
   keyId: "index1",
   ...columns("blob", BLOBS),

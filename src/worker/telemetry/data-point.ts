@@ -1,12 +1,12 @@
 import { BLOBS, DOUBLES } from "./columns.ts";
 import type { RequestRecord } from "./request-record.ts";
 
-/** The index of requests without a key. Data is sampled by index, so a flood of them hides no key. */
+/** The index of requests without a valid key. Sampling is by index, so a flood hides no key. */
 const ANONYMOUS = "anonymous";
 
 /**
- * The data point of one request in Workers Analytics Engine. Its limits are 96 bytes of index, 20
- * blobs of 16 KB in all, and 20 doubles; every field here is short by itself.
+ * Converts a record to a data point of Workers Analytics Engine, with `""` or -1 for `null`. The
+ * limits are 96 bytes of index, 20 blobs of 16 KB together, and 20 doubles; every field is short.
  */
 export function toDataPoint(record: RequestRecord): AnalyticsEngineDataPoint {
   return {

@@ -58,13 +58,13 @@ test("a valid key is served from an address whose budget is used up", async () =
   expect((await fail({ address: ADDRESS })).status).toBe(429);
 });
 
-test("requests with a valid key leave the budget of their address alone", async () => {
+test("requests with a valid key do not use the budget of their address", async () => {
   const { key } = await createApiKey();
   await fail({ key, address: ADDRESS });
   expect(await remaining({ address: ADDRESS })).toBe(59);
 });
 
-test("an address that does not stop is never banned", async () => {
+test("an address that keeps sending is never banned", async () => {
   stopClock();
   for (let attempt = 0; attempt < 61; attempt++) await fail({ address: ADDRESS });
   advanceClock(3_000);
@@ -79,8 +79,8 @@ describe("addresses that share a budget", () => {
     ["an IPv4 address and itself mapped into IPv6", ADDRESS, `::ffff:${ADDRESS}`],
     ["the same, mapped in hexadecimal", ADDRESS, "::ffff:c633:6407"],
     ["a /64", "2001:db8:1:2:3:4:5:6", "2001:db8:1:2:ffff:ffff:ffff:ffff"],
-    ["a /64, written otherwise", "2001:db8:0:0:1::1", "2001:DB8::"],
-    ["texts that are no address", "nonsense", ""],
+    ["a /64 in another spelling", "2001:db8:0:0:1::1", "2001:DB8::"],
+    ["texts that are not addresses", "nonsense", ""],
   ])("%s", async (_, first, second) => {
     expect(await remaining({ address: first })).toBe(59);
     expect(await remaining({ address: second })).toBe(58);

@@ -11,7 +11,7 @@ const LIST = "/v1/store/orders";
 const PLAIN_CHALLENGE = 'Bearer realm="store-orders"';
 const TOKEN_CHALLENGE = 'Bearer realm="store-orders", error="invalid_token"';
 
-/** Expects a 401 that was counted against the address and did not tell what was sent. */
+/** Expects a 401 that counted against the address. @returns its message. */
 async function expectUnauthorized(response: Response, challenge: string): Promise<string> {
   expect(response.headers.get("WWW-Authenticate")).toBe(challenge);
   expect(quotaOf(response)).toMatchObject({ limit: 60, remaining: 59 });
@@ -23,12 +23,12 @@ function mistyped(key: string): string {
   return key.slice(0, -1) + last;
 }
 
-describe("credentials that hold no bearer token", () => {
+describe("credentials without a bearer token", () => {
   test.each([
     ["no header", {}],
     ["an empty header", { Authorization: "" }],
     ["another scheme", { Authorization: "Basic dXNlcjpwYXNz" }],
-    ["a scheme that begins alike", { Authorization: "Bearers abc" }],
+    ["a scheme that begins with Bearer", { Authorization: "Bearers abc" }],
     ["a scheme alone", { Authorization: "Bearer" }],
   ] as const)("%s", async (_, headers) => {
     await expectUnauthorized(await send(LIST, { headers }), PLAIN_CHALLENGE);
@@ -49,7 +49,7 @@ describe("credentials that hold no bearer token", () => {
   });
 });
 
-describe("tokens that no key can be are refused without a query", () => {
+describe("a token that is no secret is refused without a query", () => {
   test.each<[string, (key: string) => string]>([
     ["a mistyped key", (key) => `Bearer ${mistyped(key)}`],
     ["a key in capitals", (key) => `Bearer ${key.toUpperCase()}`],
@@ -92,13 +92,13 @@ describe("tokens that no key can be are refused without a query", () => {
   });
 });
 
-describe("keys that are well formed but not valid", () => {
+describe("a well-formed key that is not valid", () => {
   test("an unknown key", async () => {
     const response = await send(LIST, { key: generateSecret() });
     expect(await expectUnauthorized(response, TOKEN_CHALLENGE)).toContain("unknown");
   });
 
-  test("an expired key, from the very millisecond of its expiry", async () => {
+  test("an expired key, from the millisecond of its expiry", async () => {
     const nowMs = stopClock();
     const { key } = await createApiKey({ expiresAt: new Date(nowMs + 5_000) });
     advanceClock(4_999);
@@ -108,7 +108,7 @@ describe("keys that are well formed but not valid", () => {
     expect(await expectUnauthorized(response, TOKEN_CHALLENGE)).toContain("expired");
   });
 
-  test("a revoked key, also where it has expired", async () => {
+  test("a revoked key, even if it has also expired", async () => {
     const past = new Date(Date.now() - 1_000);
     const { key } = await createApiKey({ revokedAt: past, expiresAt: past });
     const response = await send(LIST, { key });
@@ -138,7 +138,7 @@ describe("a valid key", () => {
     expect(day).toStrictEqual({ limit: perDay, remaining: perDay - 1, seconds: 86_400 });
   });
 
-  test("is stored as its SHA-256 alone", async () => {
+  test("is stored only as its SHA-256", async () => {
     const { key } = await createApiKey();
     await send(LIST, { key });
     const { results } = await env.KEYS.prepare("SELECT * FROM api_keys").all();

@@ -10,10 +10,10 @@ import { type Send, settle, startService } from "../../support/service.ts";
 
 const LIST = "/v1/store/orders";
 
-/** The contract allows 30 seconds. */
+/** Changes take effect within this time (docs/api.md, Authentication). */
 const EFFECTIVE_MS = 30_000;
 
-/** Two isolates that know the key: one whose database answers, and one that was cut off since. */
+/** Starts two isolates that remember the key. One of them then loses its database. */
 async function warmIsolates(key: string): Promise<{ connected: Send; cutOff: Send }> {
   const line = databaseLine(env.KEYS);
   const connected = startService();
@@ -30,7 +30,7 @@ beforeEach(() => {
   stopClock();
 });
 
-describe("takes effect within 30 seconds, and an isolate without a database stops using the key", () => {
+describe("takes effect within 30 seconds, and an isolate without a database stops accepting the key", () => {
   test("a revocation", async () => {
     const { id, key } = await createApiKey();
     const { connected, cutOff } = await warmIsolates(key);
@@ -40,7 +40,7 @@ describe("takes effect within 30 seconds, and an isolate without a database stop
     await expectError(await cutOff(LIST, { key }), 503, "service_unavailable");
   });
 
-  test("an expiry brought forward", async () => {
+  test("an earlier expiry", async () => {
     const { id, key } = await createApiKey({ expiresAt: new Date(Date.now() + 86_400_000) });
     const { connected, cutOff } = await warmIsolates(key);
     await updateApiKey(id, { expiresAt: new Date(Date.now() + 1_000) });
@@ -74,7 +74,7 @@ describe("takes effect within 30 seconds, and an isolate without a database stop
   });
 });
 
-test("an isolate that has not heard of a change does not undo it", async () => {
+test("an isolate with an outdated key does not undo a change", async () => {
   const { id, key } = await createApiKey();
   const { connected, cutOff } = await warmIsolates(key);
   await updateApiKey(id, { plan: "pro", resets: sql`${apiKeys.resets} + 1` as unknown as number });

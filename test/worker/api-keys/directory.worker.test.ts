@@ -21,7 +21,7 @@ beforeEach(() => {
 
 const inBackground: Promise<unknown>[] = [];
 
-/** Finds a key, and waits for what its finding left to be done. */
+/** Finds a key by its secret, and waits for the refresh that this may start. */
 async function find(key: string): Promise<ApiKey | null> {
   const found = await directory.find(line.database, hashSecret(key), {
     isSuspect: () => false,
@@ -33,7 +33,7 @@ async function find(key: string): Promise<ApiKey | null> {
 
 const queries = () => line.statements.length;
 
-test("finds the whole record by the hash of the key", async () => {
+test("finds every field of a key by the hash of its secret", async () => {
   const expiresAt = new Date(4_000_000_000_000);
   const { id, key } = await createApiKey({ name: "Ünï", expiresAt });
   expect(await find(key)).toStrictEqual({
@@ -53,7 +53,7 @@ test("finds the whole record by the hash of the key", async () => {
 });
 
 test.each([
-  ["a key by its own hash", "own", 1],
+  ["a key by its current hash", "own", 1],
   ["a key by a former hash", "former", 2],
   ["no key", "none", 0],
 ] as const)("reads no other rows to find %s", async (_, name, rowsRead) => {
@@ -66,7 +66,7 @@ test.each([
   const { meta } = await env.KEYS.prepare(statement)
     .bind(JSON.stringify([hashSecret(key)]))
     .all();
-  // Each of the two parts reads the list of hashes.
+  // Each half of the statement reads the list of hashes.
   expect(meta.rows_read).toBe(rowsRead + 2);
 });
 
@@ -94,7 +94,7 @@ test("a warm request does not read the database to authenticate", async () => {
 });
 
 describe("while the database does not answer", () => {
-  test("a known key is good for 25 seconds, then the error is passed on", async () => {
+  test("a known key stays valid for 25 seconds, then the error is thrown", async () => {
     const { id, key } = await createApiKey();
     stopClock();
     await find(key);
@@ -107,7 +107,7 @@ describe("while the database does not answer", () => {
     expect(await find(key)).toMatchObject({ id });
   });
 
-  test("an unknown key is an error too, and not unknown", async () => {
+  test("an unknown key is unknown for 25 seconds, then the error is thrown", async () => {
     const key = generateSecret();
     stopClock();
     expect(await find(key)).toBeNull();
@@ -120,7 +120,7 @@ describe("while the database does not answer", () => {
   });
 });
 
-test("a key that is due is looked up again once a second at most", async () => {
+test("a key is refreshed at most once a second", async () => {
   const { key } = await createApiKey();
   stopClock();
   await find(key);
@@ -133,7 +133,7 @@ test("a key that is due is looked up again once a second at most", async () => {
   expect(queries()).toBe(3);
 });
 
-test("a fault of the statement is passed on as it is", async () => {
+test("an error in the statement is thrown unchanged", async () => {
   const { key } = await createApiKey();
   stopClock();
   await find(key);
@@ -142,7 +142,7 @@ test("a fault of the statement is passed on as it is", async () => {
   await expect(find(key)).rejects.not.toThrow(DatabaseUnavailableError);
 });
 
-test("a clock that goes back makes the directory ask", async () => {
+test("if the clock goes back, the key is looked up again", async () => {
   const { key } = await createApiKey();
   stopClock();
   await find(key);
@@ -152,14 +152,14 @@ test("a clock that goes back makes the directory ask", async () => {
 });
 
 describe("an unknown key", () => {
-  test("is remembered as such", async () => {
+  test("is remembered as unknown", async () => {
     const key = generateSecret();
     stopClock();
     for (let n = 0; n < 5; n++) expect(await find(key)).toBeNull();
     expect(queries()).toBe(1);
   });
 
-  test("that is created is found within the time", async () => {
+  test("is found within 10 seconds of its creation", async () => {
     const { id, key } = await createApiKey();
     const hash = hashSecret(key);
     stopClock();
@@ -172,7 +172,7 @@ describe("an unknown key", () => {
     expect(queries()).toBe(2);
   });
 
-  test("does not push out a known one, however many there are", async () => {
+  test("never evicts a known key", async () => {
     const { key } = await createApiKey();
     stopClock();
     await find(key);
@@ -192,7 +192,7 @@ test("the memory is bounded", async () => {
   expect(queries()).toBe(40);
 });
 
-test("a deleted key is forgotten", async () => {
+test("a deleted key becomes unknown", async () => {
   const { id, key } = await createApiKey();
   stopClock();
   await find(key);
@@ -204,7 +204,7 @@ test("a deleted key is forgotten", async () => {
   expect(await find(key)).toBeNull();
 });
 
-test("a change is seen within the time", async () => {
+test("a change is seen after 10 seconds", async () => {
   const { id, key } = await createApiKey();
   stopClock();
   await find(key);

@@ -21,7 +21,7 @@ beforeEach(() => {
 
 const queries = () => line.statements.length;
 
-/** Sends requests at once, each with its key, and counts the answers by their status. */
+/** Sends concurrent requests, each with its key, and counts the answers by status. */
 async function sendAll(keys: readonly string[], address: string): Promise<Record<number, number>> {
   const answers = await Promise.all(keys.map((key) => service(PATH, { key, address })));
   const counts: Record<number, number> = {};
@@ -31,13 +31,13 @@ async function sendAll(keys: readonly string[], address: string): Promise<Record
 
 const invented = (count: number) => Array.from({ length: count }, generateSecret);
 
-test("a hundred first requests with one key make a few queries", async () => {
+test("a hundred concurrent first requests with one key cause a few queries", async () => {
   const { key } = await createEnterpriseKey(1_000, 1_000);
   expect(await sendAll(Array<string>(100).fill(key), ADDRESS)).toStrictEqual({ 404: 100 });
   expect(queries()).toBeLessThanOrEqual(5);
 });
 
-test("first requests with many keys share queries, and each finds its own key", async () => {
+test("concurrent first requests with many keys share queries, and each finds its own key", async () => {
   const keys = await Promise.all(Array.from({ length: 40 }, () => createApiKey()));
   const answers = await Promise.all([
     ...keys.map(({ key }) => service(PATH, { key })),
@@ -48,7 +48,7 @@ test("first requests with many keys share queries, and each finds its own key", 
   expect(queries()).toBeLessThanOrEqual(5);
 });
 
-test("a thousand invented keys from one address make a few queries, and keep nobody out", async () => {
+test("a thousand invented keys from one address cause a few queries, and lock nobody out", async () => {
   const { key: good } = await createEnterpriseKey(1_000, 1_000);
   const { key: late } = await createApiKey();
   expect((await service(PATH, { key: good, address: OTHER_ADDRESS })).status).toBe(404);
@@ -66,11 +66,11 @@ test("a thousand invented keys from one address make a few queries, and keep nob
     }
     expect(await attack).toStrictEqual({ 429: 94 });
   }
-  // Of each wave two for the address and one for the newcomer; one for the late key.
+  // Each wave: two for the address and one for the newcomer. One for the late key.
   expect(queries() - before).toBeLessThanOrEqual(31);
 }, 30_000);
 
-test("an address past its budget waits for its turn while others are served", async () => {
+test("an address past its budget waits while others are served", async () => {
   await sendAll(invented(61), ADDRESS);
   const { key } = await createApiKey();
   const finished: string[] = [];

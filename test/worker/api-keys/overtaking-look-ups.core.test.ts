@@ -6,18 +6,18 @@ import { DatabaseQueries, DatabaseUnavailableError } from "../../../src/worker/d
 
 const OPTIONS = { freshMs: 10_000, staleMs: 25_000, size: 100, timeoutMs: 5_000 };
 
-/** Hashes that a key has or had, and of keys that nobody made. */
+/** The current and former hash of a key, and two hashes without a key. */
 const HASHES = ["first", "second", "invented", "also invented"] as const;
 type Hash = (typeof HASHES)[number];
 
-/** The record of a hash from one step of the world on; `null`: no key has the hash. */
+/** The row of a hash, from one step of the world on; `null`: no key has the hash. */
 interface State {
   readonly sinceStep: number;
   readonly sinceMs: number;
   readonly row: object | null;
 }
 
-/** A query whose answer has reached the isolate in time. */
+/** A query whose answer reached the isolate in time. */
 interface Answered {
   readonly hashes: readonly string[];
   readonly beganStep: number;
@@ -31,11 +31,11 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-/** A database with one key, whose queries take as long as the scheduler likes, and an isolate. */
+/** An isolate and a database with one key. The scheduler decides how long each query takes. */
 class World {
   readonly history: Record<Hash, State[]>;
   readonly answered: Answered[] = [];
-  /** When each query that has not ended began; the isolate gives up those that take too long. */
+  /** The queries that have not ended, also those that the isolate no longer waits for. */
   readonly running = new Set<{ readonly beganMs: number }>();
   mostRunning = 0;
   failures = 0;
@@ -57,7 +57,7 @@ class World {
     this.change({ first: {} });
   }
 
-  /** Replaces records of hashes in one transaction, as a revocation or a rotation does. */
+  /** Replaces the rows of hashes in one transaction, as a revocation or a rotation does. */
   change(rows: Partial<Record<Hash, object | null>>): void {
     this.#step += 1;
     this.#revision += 1;
@@ -73,7 +73,7 @@ class World {
     await vi.advanceTimersByTimeAsync(ms);
   }
 
-  /** Lets one query get on, and looks at what the isolate then remembers. */
+  /** Lets one query make a step, and checks what the isolate then remembers. */
   async proceed(): Promise<void> {
     this.#step += 1;
     if (this.#scheduler.count() > 0) await this.#scheduler.waitNext(1);
@@ -81,7 +81,7 @@ class World {
     if (this.#directory.remembers("first")) await this.find("first", false);
   }
 
-  /** Looks a key up, and checks whatever is found, now or later. */
+  /** Looks a key up, and checks the result, now or when it arrives. */
   async find(hash: Hash, isSuspect: boolean): Promise<void> {
     this.#step += 1;
     const askedMs = Date.now();
@@ -90,11 +90,11 @@ class World {
       waitUntil: () => undefined,
     });
     if (found === null || "id" in found) {
-      this.#expectHeld(hash, found, this.#lastKnownStep(hash), askedMs - OPTIONS.staleMs);
+      this.#expectState(hash, found, this.#lastKnownStep(hash), askedMs - OPTIONS.staleMs);
     } else {
       const failures = this.failures;
       const check = found.then(
-        (key) => this.#expectHeld(hash, key, 0, askedMs),
+        (key) => this.#expectState(hash, key, 0, askedMs),
         (error: unknown) => {
           expect(error).toBeInstanceOf(DatabaseUnavailableError);
           const isLate = Date.now() - askedMs >= OPTIONS.timeoutMs;
@@ -107,7 +107,7 @@ class World {
     await settle();
   }
 
-  /** Lets all queries and look-ups come to their end. */
+  /** Waits for all queries and look-ups to end. */
   async end(): Promise<void> {
     for (let round = 0; round < 10; round += 1) {
       while (this.#scheduler.count() > 0) await this.proceed();
@@ -116,12 +116,12 @@ class World {
     await Promise.all(this.#finds);
     expect(this.#violations).toStrictEqual([]);
     expect(this.running.size).toBe(0);
-    // Four for all, and one for suspects.
+    // Four queries for everybody, and one for suspects.
     expect(this.mostRunning).toBeLessThanOrEqual(5);
   }
 
-  /** Expects a state that the hash had in this step or after it, and at this time or after it. */
-  #expectHeld(hash: Hash, found: FoundKey | null, fromStep: number, fromMs: number): void {
+  /** Expects a state that the hash had at or after both this step and this time. */
+  #expectState(hash: Hash, found: FoundKey | null, fromStep: number, fromMs: number): void {
     const states = this.history[hash].filter((_, index, all) => {
       const next = all[index + 1];
       return next === undefined || (next.sinceStep > fromStep && next.sinceMs >= fromMs);
@@ -131,7 +131,7 @@ class World {
     );
   }
 
-  /** The begin of the latest query about the hash that was answered. */
+  /** Returns the step in which the latest answered query for the hash began. */
   #lastKnownStep(hash: Hash): number {
     const about = this.answered.filter(({ hashes }) => hashes.includes(hash));
     return Math.max(0, ...about.map(({ beganStep }) => beganStep));
@@ -168,7 +168,7 @@ class World {
   }
 }
 
-/** Lets everything happen that waits for promises alone. */
+/** Lets everything run that waits only for promises. */
 async function settle(): Promise<void> {
   for (let turn = 0; turn < 30; turn += 1) await Promise.resolve();
 }
@@ -217,7 +217,7 @@ const anyStep = fc.oneof(
   { weight: 2, arbitrary: wait },
 );
 
-test("look-ups that overtake each other never bring an older record back", async () => {
+test("look-ups that overtake each other never restore an older row", async () => {
   await fc.assert(
     fc.asyncProperty(
       fc.scheduler(),
@@ -232,7 +232,7 @@ test("look-ups that overtake each other never bring an older record back", async
   );
 });
 
-test("what changed is known 25 seconds later, whatever the queries do", async () => {
+test("a change takes effect within 25 seconds, however slow the queries are", async () => {
   await fc.assert(
     fc.asyncProperty(
       fc.scheduler(),

@@ -14,10 +14,10 @@ import { type Send, send, startService } from "../../support/service.ts";
 const LIST = "/v1/store/orders";
 const HOUR_MS = 3_600_000;
 
-/** The contract allows 30 seconds. */
+/** Changes take effect within this time (docs/api.md, Authentication). */
 const EFFECTIVE_MS = 30_000;
 
-/** Expects a 401 that tells the caller to use the newer key. */
+/** Expects a 401 that refers the caller to the newer key. */
 async function expectReplaced(response: Response): Promise<void> {
   expect(response.headers.get("WWW-Authenticate")).toContain('error="invalid_token"');
   const message = await expectError(response, 401, "unauthorized");
@@ -36,7 +36,7 @@ beforeEach(() => {
 });
 
 describe("during the grace", () => {
-  test("both keys draw on one budget", async () => {
+  test("both keys share one budget", async () => {
     const { id, key: former } = await createApiKey();
     expect(quotaOf(await send(LIST, { key: former })).remaining).toBe(59);
     const key = await rotate(id, HOUR_MS);
@@ -47,7 +47,7 @@ describe("during the grace", () => {
     expect(remaining).toStrictEqual([58, 57, 56, 55]);
   });
 
-  test("what uses up the budget refuses both", async () => {
+  test("once the budget is used up, both are refused", async () => {
     const { id, key: former } = await createEnterpriseKey(2, 1_000);
     const key = await rotate(id, HOUR_MS);
     await send(LIST, { key: former });
@@ -57,7 +57,7 @@ describe("during the grace", () => {
     }
   });
 
-  test("whatever changes, changes for both", async () => {
+  test("every change applies to both", async () => {
     const { id, key: former } = await createApiKey();
     const key = await rotate(id, HOUR_MS);
     await updateApiKey(id, { plan: "pro" });
@@ -73,7 +73,7 @@ describe("during the grace", () => {
 });
 
 describe("at the end of the grace", () => {
-  /** An isolate that knows both keys; where it is cut off, without its database since. */
+  /** Starts an isolate that remembers the keys, and then cuts off its database if `isCutOff`. */
   async function warmIsolate(keys: string[], isCutOff: boolean): Promise<Send> {
     const line = databaseLine(env.KEYS);
     const isolate = startService({}, { KEYS: line.database });
@@ -83,9 +83,9 @@ describe("at the end of the grace", () => {
   }
 
   test.each([
-    ["also where it is remembered", false],
-    ["also where the database cannot be reached", true],
-  ])("the former key ends to the millisecond, %s", async (_, isCutOff) => {
+    ["even if it is remembered", false],
+    ["even if the database cannot be reached", true],
+  ])("the former key ends at the exact millisecond, %s", async (_, isCutOff) => {
     const { id, key: former } = await createApiKey();
     const key = await rotate(id, 5_000);
     const isolate = await warmIsolate([key, former], isCutOff);
@@ -96,7 +96,7 @@ describe("at the end of the grace", () => {
     expect((await isolate("/v1/nothing", { key })).status).toBe(404);
   });
 
-  test("a grace of nought ends it within 30 seconds, whoever remembers it", async () => {
+  test("a grace of zero ends it within 30 seconds, even if it is remembered", async () => {
     const { id, key: former } = await createApiKey();
     const connected = await warmIsolate([former], false);
     const cutOff = await warmIsolate([former], true);
@@ -110,7 +110,7 @@ describe("at the end of the grace", () => {
 });
 
 describe("rotated again during the grace", () => {
-  test("all keys are valid, the earlier ones no longer than the last", async () => {
+  test("all keys are valid, the earlier ones until the end of the last grace", async () => {
     const { id, key: first } = await createApiKey();
     const second = await rotate(id, 24 * HOUR_MS);
     const third = await rotate(id, HOUR_MS);
@@ -125,7 +125,7 @@ describe("rotated again during the grace", () => {
     expect((await send(LIST, { key: third })).status).toBe(200);
   });
 
-  test("an earlier key keeps an end that comes sooner", async () => {
+  test("an earlier key keeps its end if that comes first", async () => {
     const { id, key: first } = await createApiKey();
     const second = await rotate(id, HOUR_MS);
     await rotate(id, 24 * HOUR_MS);
@@ -134,7 +134,7 @@ describe("rotated again during the grace", () => {
     expect((await send(LIST, { key: second })).status).toBe(200);
   });
 
-  test("a grace of nought ends them all", async () => {
+  test("a grace of zero ends every earlier key", async () => {
     const { id, key: first } = await createApiKey();
     const second = await rotate(id, HOUR_MS);
     await rotate(id, 0);
@@ -142,7 +142,7 @@ describe("rotated again during the grace", () => {
     await expectReplaced(await send(LIST, { key: second }));
   });
 
-  test("a key that ended before is forgotten", async () => {
+  test("a key that has already ended is forgotten", async () => {
     const { id, key: first } = await createApiKey();
     await rotate(id, HOUR_MS);
     advanceClock(HOUR_MS);

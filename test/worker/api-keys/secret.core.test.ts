@@ -11,61 +11,61 @@ import {
 import { parseCredentials } from "../../../src/worker/api-keys/credentials.ts";
 
 const ALPHABET = "abcdefghijklmnopqrstuvwxyz234567";
-const aKey = fc.constant(null).map(generateSecret);
-const aSymbol = fc.constantFrom(...ALPHABET);
+const anySecret = fc.constant(null).map(generateSecret);
+const anySymbol = fc.constantFrom(...ALPHABET);
 
-describe("a generated key", () => {
-  test("has the prefix, 160 random bits and a checksum, and is a key", () => {
+describe("a generated secret", () => {
+  test("has the prefix, 160 random bits and a checksum, and is accepted", () => {
     fc.assert(
-      fc.property(aKey, (key) => {
-        expect(key).toMatch(/^sord_[a-z2-7]{40}$/);
-        expect(isSecret(key)).toBe(true);
-        expect(parseCredentials(`Bearer ${key}`)).toStrictEqual({ kind: "key", key });
+      fc.property(anySecret, (secret) => {
+        expect(secret).toMatch(/^sord_[a-z2-7]{40}$/);
+        expect(isSecret(secret)).toBe(true);
+        expect(parseCredentials(`Bearer ${secret}`)).toStrictEqual({ ok: true, secret });
       }),
     );
   });
 
-  test("never comes twice, and all of its first 160 bits vary", () => {
-    const keys = Array.from({ length: 2_000 }, generateSecret);
-    expect(new Set(keys).size).toBe(keys.length);
+  test("never repeats, and all of its first 160 bits vary", () => {
+    const secrets = Array.from({ length: 2_000 }, generateSecret);
+    expect(new Set(secrets).size).toBe(secrets.length);
     for (let position = 0; position < 32; position++) {
-      const symbols = new Set(keys.map((key) => key[SECRET_PREFIX.length + position]));
+      const symbols = new Set(secrets.map((secret) => secret[SECRET_PREFIX.length + position]));
       expect(symbols.size).toBe(32);
     }
   });
 });
 
-describe("is no key", () => {
-  test("a key with any one character changed", () => {
-    const key = generateSecret();
-    for (let position = SECRET_PREFIX.length; position < key.length; position++) {
+describe("is no secret", () => {
+  test("a secret with any one character changed", () => {
+    const secret = generateSecret();
+    for (let position = SECRET_PREFIX.length; position < secret.length; position++) {
       for (const symbol of ALPHABET) {
-        const other = key.slice(0, position) + symbol + key.slice(position + 1);
-        expect(isSecret(other)).toBe(other === key);
+        const other = secret.slice(0, position) + symbol + secret.slice(position + 1);
+        expect(isSecret(other)).toBe(other === secret);
       }
     }
   });
 
-  test("a key with two neighbours exchanged, one left out or one added", () => {
+  test("a secret with two neighbouring characters swapped, one left out or one added", () => {
     fc.assert(
-      fc.property(aKey, fc.nat({ max: 38 }), aSymbol, (key, offset, symbol) => {
+      fc.property(anySecret, fc.nat({ max: 38 }), anySymbol, (secret, offset, symbol) => {
         const at = SECRET_PREFIX.length + offset;
         const [head, first, second, tail] = [
-          key.slice(0, at),
-          key[at]!,
-          key[at + 1]!,
-          key.slice(at + 2),
+          secret.slice(0, at),
+          secret[at]!,
+          secret[at + 1]!,
+          secret.slice(at + 2),
         ];
-        const exchanged = head + second + first + tail;
-        expect(isSecret(exchanged)).toBe(exchanged === key);
+        const swapped = head + second + first + tail;
+        expect(isSecret(swapped)).toBe(swapped === secret);
         expect(isSecret(head + second + tail)).toBe(false);
         expect(isSecret(head + symbol + first + second + tail)).toBe(false);
       }),
     );
   });
 
-  test("an invented one with the right form", () => {
-    const invented = fc.string({ unit: aSymbol, minLength: 40, maxLength: 40 });
+  test("an invented text of the right form", () => {
+    const invented = fc.string({ unit: anySymbol, minLength: 40, maxLength: 40 });
     fc.assert(
       fc.property(invented, (text) => {
         expect(isSecret(SECRET_PREFIX + text)).toBe(false);
@@ -83,29 +83,29 @@ describe("is no key", () => {
     );
   });
 
-  test.each<[string, (key: string) => string]>([
-    ["in capitals", (key) => key.toUpperCase()],
-    ["with its random part in capitals", (key) => SECRET_PREFIX + key.slice(5).toUpperCase()],
-    ["without its prefix", (key) => key.slice(5)],
-    ["with another prefix", (key) => `sorb_${key.slice(5)}`],
-    ["with a space before it", (key) => ` ${key}`],
-    ["with a line end after it", (key) => `${key}\n`],
-    ["twice", (key) => key + key],
-    ["with padding", (key) => `${key}======`],
-  ])("a key %s", (_, change) => {
+  test.each<[string, (secret: string) => string]>([
+    ["in capitals", (secret) => secret.toUpperCase()],
+    ["with its random part in capitals", (secret) => SECRET_PREFIX + secret.slice(5).toUpperCase()],
+    ["without its prefix", (secret) => secret.slice(5)],
+    ["with another prefix", (secret) => `sorb_${secret.slice(5)}`],
+    ["with a space before it", (secret) => ` ${secret}`],
+    ["with a line end after it", (secret) => `${secret}\n`],
+    ["twice", (secret) => secret + secret],
+    ["with padding", (secret) => `${secret}======`],
+  ])("a secret %s", (_, change) => {
     expect(isSecret(change(generateSecret()))).toBe(false);
   });
 });
 
-test("the hash of a key is its SHA-256 in lower-case hexadecimal", () => {
+test("the hash of a secret is its SHA-256 in lower-case hexadecimal", () => {
   fc.assert(
-    fc.property(aKey, (key) => {
-      expect(hashSecret(key)).toBe(createHash("sha256").update(key).digest("hex"));
+    fc.property(anySecret, (secret) => {
+      expect(hashSecret(secret)).toBe(createHash("sha256").update(secret).digest("hex"));
     }),
   );
 });
 
-test("the id of a key's record says nothing of the key, and never comes twice", () => {
+test("the id of a key is random and never repeats", () => {
   const ids = Array.from({ length: 2_000 }, generateKeyId);
   expect(new Set(ids).size).toBe(ids.length);
   for (const id of ids) expect(id).toMatch(/^key_[a-z2-7]{16}$/);

@@ -9,7 +9,7 @@ import { send, sendThroughRuntime, startService } from "../../support/service.ts
 
 const ETAG = /^"[0-9a-f]{32}"$/;
 
-/** All headers of an answer on the first request of a window, at the time that `stopClock` gave. */
+/** All headers of the answer to the first request of a window. @param nowMs the stopped time. */
 function freshHeaders(nowMs: number): Record<string, string> {
   return {
     "ratelimit-policy": '"minute";q=60;w=60, "day";q=1000;w=86400',
@@ -105,7 +105,7 @@ test("405 names the methods that are possible", async () => {
   expect(await expectError(response, 405, "method_not_allowed")).toContain("GET or HEAD");
 });
 
-test("409 leaves the shipped order as it is", async () => {
+test("409 leaves the shipped order unchanged", async () => {
   const { key } = await createApiKey();
   await placeOrder(7n, { status: "shipped" });
   const nowMs = stopClock();
@@ -159,7 +159,7 @@ test("429 api_key_banned says when the ban ends", async () => {
   expect(await expectError(response, 429, "api_key_banned")).toContain("Wait 60 seconds");
 });
 
-test("500 names the request and is logged with it", async () => {
+test("500 names the id of the request and is logged with it", async () => {
   const log = vi.spyOn(console, "warn").mockReturnValue();
   const { key } = await createApiKey();
   await env.ORDERS.exec("DROP TABLE orders");
@@ -176,7 +176,7 @@ test("500 names the request and is logged with it", async () => {
   expect(JSON.stringify(entry)).not.toContain(key);
 });
 
-test("503 before the key is known shows the address's figures and counts nothing", async () => {
+test("503 before the key is known shows the address's budget and counts nothing", async () => {
   const log = vi.spyOn(console, "warn").mockReturnValue();
   const { key } = await createApiKey();
   const unreachable = startService({}, { KEYS: unreachableDatabase() });
@@ -195,7 +195,7 @@ test("503 before the key is known shows the address's figures and counts nothing
   expect(JSON.stringify(log.mock.calls)).toContain("keys_database_unavailable");
 });
 
-test("an answer without an X-Request-Id of the caller's has one of ours", async () => {
+test("each request without an X-Request-Id gets an id of its own", async () => {
   const ids = await Promise.all(
     [1, 2].map(async () => (await send("/v1/nothing")).headers.get("X-Request-Id")),
   );

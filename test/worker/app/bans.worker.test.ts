@@ -13,21 +13,21 @@ async function codeOf(response: Response): Promise<string> {
   return response.status === 429 ? JSON.parse(await response.text()).code : String(response.status);
 }
 
-/** Sends that many requests at once in time and returns the codes of their answers, in order. */
+/** Sends requests without moving the clock. @returns the codes of the answers, in order. */
 async function hammer(key: string, count: number): Promise<string[]> {
   const codes: string[] = [];
   for (let n = 0; n < count; n++) codes.push(await codeOf(await send(LIST, { key })));
   return codes;
 }
 
-/** Brings a key whose minute admits one request from the beginning of a window into a ban. */
+/** Gets a key banned that may send one request a minute. Its minute must not be open. */
 async function bringIntoBan(key: string): Promise<void> {
   expect(await hammer(key, 2)).toStrictEqual(["200", "rate_limit_exceeded"]);
   advanceClock(10_000);
   expect((await hammer(key, 60)).at(-1)).toBe("api_key_banned");
 }
 
-test("the request that makes the last strike is the first that is answered as banned", async () => {
+test("the request of the last strike is the first one answered as banned", async () => {
   const { key } = await createEnterpriseKey(1, 100);
   stopClock();
   await hammer(key, 1);
@@ -40,7 +40,7 @@ test("the request that makes the last strike is the first that is answered as ba
   expect(codes.slice(59)).toStrictEqual(Array(3).fill("api_key_banned"));
 });
 
-test("a ban lasts its time, whatever is sent meanwhile, and counts nothing", async () => {
+test("requests during a ban neither lengthen it nor count", async () => {
   const { key } = await createEnterpriseKey(1, 100);
   stopClock();
   await bringIntoBan(key);
@@ -54,7 +54,7 @@ test("a ban lasts its time, whatever is sent meanwhile, and counts nothing", asy
   expect(quotaOf(admitted).day.remaining).toBe(98);
 });
 
-test("a ban waits for a full window that ends later", async () => {
+test("Retry-After of a ban leads to the end of a full window that ends later", async () => {
   const { key } = await createEnterpriseKey(1, 1);
   const nowMs = stopClock();
   await bringIntoBan(key);
@@ -69,7 +69,7 @@ test("a ban waits for a full window that ends later", async () => {
   await expectError(response, 429, "api_key_banned");
 });
 
-test("the second ban lasts twice as long, also where the object was evicted between them", async () => {
+test("the second ban lasts twice as long, even if the object was evicted in between", async () => {
   const { id, key } = await createEnterpriseKey(1, 100);
   stopClock();
   await bringIntoBan(key);
@@ -85,7 +85,7 @@ test("the second ban lasts twice as long, also where the object was evicted betw
   expect((await send(LIST, { key })).headers.get("Retry-After")).toBe("120");
 });
 
-test("strikes that several isolates collect add up to a ban", async () => {
+test("strikes in several isolates add up to a ban", async () => {
   const { key } = await createEnterpriseKey(1, 100);
   stopClock();
   await hammer(key, 2);
@@ -97,7 +97,7 @@ test("strikes that several isolates collect add up to a ban", async () => {
   await expectError(await startService()(LIST, { key }), 429, "api_key_banned");
 });
 
-test("a day after the end of a ban the next one is a first one again", async () => {
+test("a day after the end of a ban the next ban is a first ban again", async () => {
   const { key } = await createEnterpriseKey(1, 100);
   stopClock();
   await bringIntoBan(key);

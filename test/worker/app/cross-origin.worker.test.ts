@@ -16,8 +16,8 @@ function corsHeaders({ headers }: Response): string[] {
   return [...headers.keys()].filter((name) => name.startsWith("access-control-"));
 }
 
-/** A service that the origins `APP` and `http://localhost:5173` may call. */
-const listening = () => startService({ CORS_ORIGINS: `${APP}, http://localhost:5173` });
+/** Starts a service that the origins `APP` and `http://localhost:5173` may call. */
+const startCorsService = () => startService({ CORS_ORIGINS: `${APP}, http://localhost:5173` });
 
 describe("by default", () => {
   test("no origin is allowed", async () => {
@@ -38,7 +38,7 @@ describe("by default", () => {
 
   test.each([
     ["without an origin", { "Access-Control-Request-Method": "DELETE" }],
-    ["without a method to ask for", { Origin: APP }],
+    ["without a requested method", { Origin: APP }],
     ["with credentials", { ...PREFLIGHT, Authorization: "Bearer x" }],
   ])("an OPTIONS %s is no preflight", async (_, headers) => {
     const response = await send(LIST, { method: "OPTIONS", headers });
@@ -50,7 +50,7 @@ describe("by default", () => {
 describe("a listed origin", () => {
   test.each([APP, "http://localhost:5173"])("%s may read the answer", async (origin) => {
     const { key } = await createApiKey();
-    const response = await listening()(LIST, { key, headers: { Origin: origin } });
+    const response = await startCorsService()(LIST, { key, headers: { Origin: origin } });
     expect(response.status).toBe(200);
     expect(response.headers.get("Access-Control-Allow-Origin")).toBe(origin);
     expect(response.headers.get("Vary")).toContain("Origin");
@@ -73,8 +73,8 @@ describe("a listed origin", () => {
     expect(response.headers.has("X-Request-Id")).toBe(true);
   });
 
-  test("may read every kind of answer", async () => {
-    const service = listening();
+  test("may read answers of every status", async () => {
+    const service = startCorsService();
     const { key } = await createApiKey();
     await placeOrder(1n);
     const answers = [
@@ -91,8 +91,8 @@ describe("a listed origin", () => {
     }
   });
 
-  test("has its preflight answered without a key, and nothing is counted", async () => {
-    const service = listening();
+  test("sends preflights without a key, and nothing is counted", async () => {
+    const service = startCorsService();
     for (let attempt = 0; attempt < 3; attempt++) {
       const response = await service(`${LIST}/1`, { method: "OPTIONS", headers: PREFLIGHT });
       expect(response.status).toBe(204);
@@ -108,7 +108,10 @@ describe("a listed origin", () => {
   });
 
   test("needs a key for an OPTIONS that is no preflight", async () => {
-    const response = await listening()(LIST, { method: "OPTIONS", headers: { Origin: APP } });
+    const response = await startCorsService()(LIST, {
+      method: "OPTIONS",
+      headers: { Origin: APP },
+    });
     expect(quotaOf(response).remaining).toBe(59);
     await expectError(response, 401, "unauthorized");
   });
@@ -148,9 +151,9 @@ describe("an origin that is not listed", () => {
     "https://APP.example",
     "null",
     "*",
-  ])("%s is answered as if it had sent none", async (origin) => {
+  ])("%s is answered as if it sent no Origin header", async (origin) => {
     const { key } = await createApiKey();
-    const service = listening();
+    const service = startCorsService();
     const response = await service(LIST, { key, headers: { Origin: origin } });
     expect(response.status).toBe(200);
     expect(corsHeaders(response)).toStrictEqual([]);

@@ -12,7 +12,7 @@ const TIMEOUT_MS = 60_000;
 const MILLION = 1_000_000;
 
 let service: Send;
-/** Of the kinds of keys that there are. */
+/** One secret for each state of a key. */
 let keys: { readonly good: string; readonly expired: string; readonly revoked: string };
 
 beforeEach(async () => {
@@ -26,7 +26,7 @@ beforeEach(async () => {
   await placeOrder(4n, { status: "shipped" });
 });
 
-/** The methods that the runtime lets through; others are tried over sockets. */
+/** The methods that the runtime accepts. test/process/sockets sends others. */
 const anyMethod = fc.oneof(
   { weight: 6, arbitrary: fc.constantFrom("GET", "HEAD", "DELETE") },
   fc.constantFrom("POST", "PUT", "PATCH", "OPTIONS", "PROPFIND", "PURGE", "SEARCH", "LOCK", "COPY"),
@@ -76,7 +76,7 @@ const anyQuery = fc.oneof(
   fc.constantFrom("?key=sord_x&limit=-1&page=%", "?%", "?__proto__=1", "#fragment", "??"),
 );
 
-/** Visible ASCII and blanks; other bytes are tried over sockets. */
+/** Visible ASCII and blanks. test/process/sockets sends other bytes. */
 const anyHeaderText = fc
   .string({ unit: "binary-ascii", maxLength: 60 })
   .map((text) => text.replaceAll(/[^\x20-\x7e]/g, " "));
@@ -137,7 +137,7 @@ const anyRequest = fc.record({
   address: anyAddress,
 });
 
-/** Whether the path is part of the API once it is decoded, as far as nobody can doubt it. */
+/** Returns whether the path is under `/v1` even before it is decoded. */
 function isUnderV1(path: string): boolean {
   return /^\/v1(?:\/|$)/.test(new URL(`https://store.example${path}`).pathname);
 }
@@ -171,7 +171,7 @@ async function expectDocumented(response: Response, method: string, underV1: boo
 
 describe("any request", () => {
   test(
-    "has a documented answer with its body and headers, and never 500",
+    "has a documented answer with the body and headers of its status, and never 500",
     async () => {
       const log = vi.spyOn(console, "warn").mockReturnValue();
       const statuses = new Map<number, number>();
@@ -200,7 +200,7 @@ describe("any request", () => {
 });
 
 test(
-  "any orderId is cancelled exactly where it is the decimal of an order",
+  "a DELETE succeeds only if its orderId is the canonical decimal of a pending order",
   async () => {
     const anyId = fc.oneof(
       fc.bigInt({ min: -(2n ** 63n), max: 2n ** 63n - 1n }).map(String),

@@ -10,13 +10,13 @@ const VARS = {
   CORS_ORIGINS: APP,
 };
 
-test("by default no answer speaks of an end of this version", async () => {
+test("by default no answer announces an end of this version", async () => {
   const { key } = await createApiKey();
   const { headers } = await send(LIST, { key });
   expect([headers.has("Deprecation"), headers.has("Sunset")]).toStrictEqual([false, false]);
 });
 
-test("every kind of answer says when this version ends, once that is configured", async () => {
+test("answers of every status announce the end of this version if it is configured", async () => {
   const { key } = await createApiKey();
   const service = startService(VARS);
   const answers = [
@@ -37,7 +37,7 @@ test("every kind of answer says when this version ends, once that is configured"
   }
 });
 
-test("one of the two can be known without the other", async () => {
+test("one of the two headers can be set without the other", async () => {
   const { headers } = await startService({ V1_DEPRECATED_AT: VARS.V1_DEPRECATED_AT })(LIST);
   expect([headers.get("Deprecation"), headers.get("Sunset")]).toStrictEqual(["@1830297600", null]);
 });

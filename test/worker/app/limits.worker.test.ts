@@ -34,7 +34,7 @@ describe("under concurrency", () => {
     expect(countOf(statuses, 429)).toBe(140);
   });
 
-  test("every admitted request has a remainder of its own", async () => {
+  test("every admitted request has its own remaining count", async () => {
     const { key } = await createEnterpriseKey(30, 1_000);
     const answers = await Promise.all(times(50, () => send(LIST, { key })));
     const admitted = answers.filter(({ status }) => status === 200).map(quotaOf);
@@ -42,7 +42,7 @@ describe("under concurrency", () => {
     expect(remainders).toStrictEqual(Array.from({ length: 30 }, (_, n) => n));
   });
 
-  test("keys do not use each other's windows", async () => {
+  test("each key has its own windows", async () => {
     const keys = [await createEnterpriseKey(5, 5), await createEnterpriseKey(5, 5)];
     const statuses = await statusesOf(
       keys.flatMap(({ key }) => times(8, () => send(LIST, { key }))),
@@ -51,7 +51,7 @@ describe("under concurrency", () => {
     expect(countOf(statuses.slice(8), 200)).toBe(5);
   });
 
-  test("200 at once, spread over four isolates, admit exactly 60", async () => {
+  test("200 requests at once over four isolates admit exactly 60", async () => {
     const { key } = await createApiKey();
     const isolates = times(4, () => startService());
     const answers = isolates.flatMap((isolate) => times(50, () => isolate("/v1/nothing", { key })));
@@ -70,7 +70,7 @@ describe("under concurrency", () => {
   });
 });
 
-describe("every authenticated request counts, whatever it is answered", () => {
+describe("every authenticated request counts, whatever its answer", () => {
   test.each([
     ["200", "GET", LIST, {}],
     ["204", "DELETE", `${LIST}/1`, {}],
@@ -122,7 +122,7 @@ describe("the windows", () => {
     });
   });
 
-  test("refuse for a day where the day is used up", async () => {
+  test("refuse until the end of the day if the day is full", async () => {
     const { key } = await createEnterpriseKey(2, 3);
     const nowMs = stopClock();
     await use(key, 2);
@@ -149,7 +149,7 @@ describe("the windows", () => {
     });
   });
 
-  test("show the later end where both are full, and where as much is left of both", async () => {
+  test("with the same number left are described by the one that ends later", async () => {
     const { key } = await createEnterpriseKey(2, 2);
     stopClock();
     const first = quotaOf(await send(LIST, { key }));
@@ -182,7 +182,7 @@ describe("the windows", () => {
 });
 
 describe("a change of plan inside a window keeps the count", () => {
-  test("and takes the larger limit", async () => {
+  test("and applies the larger limit", async () => {
     const { id, key } = await createApiKey();
     stopClock();
     await use(key, 60);
@@ -195,7 +195,7 @@ describe("a change of plan inside a window keeps the count", () => {
     });
   });
 
-  test("and takes the smaller limit", async () => {
+  test("and applies the smaller limit", async () => {
     const { id, key } = await createEnterpriseKey(10, 10);
     stopClock();
     await use(key, 6);

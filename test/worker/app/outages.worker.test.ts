@@ -9,7 +9,7 @@ import {
   failingDatabase,
   unreachableDatabase,
 } from "../../support/database-double.ts";
-import { failingLimiters } from "../../support/limiter-double.ts";
+import { failingLimiters } from "../../support/limiter.ts";
 import { placeOrder, storedOrder } from "../../support/order-fixture.ts";
 import { send, startService } from "../../support/service.ts";
 
@@ -31,7 +31,7 @@ describe.each([
   const withoutLimiters = () =>
     startService({ LIMITER_TIMEOUT_MS: "20" }, { RATE_LIMITER: failingLimiters(outcome) });
 
-  test("the insurance limiter keeps the limit and the headers", async () => {
+  test("the fallback limiter keeps the limit and the headers", async () => {
     const { key } = await createEnterpriseKey(3, 10);
     await placeOrder(1n);
     stopClock();
@@ -62,7 +62,7 @@ describe.each([
     expect(statuses.slice(58)).toStrictEqual([401, 401, 429]);
   });
 
-  test("and the keys database too, 503 still has its headers", async () => {
+  test("and the keys database fails too, a 503 still has the rate-limit headers", async () => {
     const service = startService(
       { LIMITER_TIMEOUT_MS: "20" },
       { RATE_LIMITER: failingLimiters(outcome), KEYS: unreachableDatabase() },
@@ -74,7 +74,7 @@ describe.each([
 });
 
 describe("a limiter that fails", () => {
-  /** Limiters whose first `failures` calls end in `error`, and the later ones as the real ones do. */
+  /** Limiters whose first `failures` calls end in `error`; later calls reach the real limiters. */
   function flakyLimiters(failures: number, error: Error) {
     let calls = 0;
     const limiters = {
@@ -88,7 +88,7 @@ describe("a limiter that fails", () => {
     return { limiters, calls: () => calls };
   }
 
-  test("is asked again where the failure may pass", async () => {
+  test("is called again if the failure may pass", async () => {
     const { key } = await createApiKey();
     const { limiters, calls } = flakyLimiters(
       1,
@@ -103,8 +103,8 @@ describe("a limiter that fails", () => {
 
   test.each([
     ["will not pass", {}, 200],
-    ["comes of overload", { retryable: true, overloaded: true }, 503],
-  ])("is not asked again where the failure %s", async (_, marks, status) => {
+    ["is an overload", { retryable: true, overloaded: true }, 503],
+  ])("is not called again if the failure %s", async (_, marks, status) => {
     const { key } = await createApiKey();
     const { limiters, calls } = flakyLimiters(1, Object.assign(new Error("lost"), marks));
     const response = await startService({}, { RATE_LIMITER: limiters })(LIST, { key });
@@ -125,7 +125,7 @@ describe("while a database does not answer", () => {
           Promise.reject(new Error("D1_ERROR: database is locked: SQLITE_BUSY")),
         ),
     ],
-  ])("and %s, a good key is 503 and never 401", async (_, database) => {
+  ])("and %s, a valid key is 503 and never 401", async (_, database) => {
     const { key } = await createApiKey();
     const service = startService({ DATABASE_TIMEOUT_MS: "100" }, { KEYS: database() });
     const response = await service(LIST, { key });
@@ -145,7 +145,7 @@ describe("while a database does not answer", () => {
     ["GET", LIST],
     ["HEAD", LIST],
     ["DELETE", `${LIST}/1`],
-  ])("%s with a key known before is 503, counted against the key", async (method, path) => {
+  ])("%s with a remembered key is 503, counted against the key", async (method, path) => {
     const { key } = await createApiKey();
     await placeOrder(1n);
     const line = databaseLine(env.ORDERS);
@@ -175,7 +175,7 @@ test("a request over its limit is 429 whether the database answers or not", asyn
   expect(log).not.toHaveBeenCalled();
 });
 
-test("a database that is busy for a moment is asked again", async () => {
+test("a query is repeated while the database is busy", async () => {
   const { key } = await createApiKey();
   await placeOrder(1n);
   let refusals = 3;

@@ -6,7 +6,7 @@ import { send } from "../../support/service.ts";
 
 const LIST = "/v1/store/orders";
 
-test("an orderId that is not an int64 in canonical decimal names no order", async () => {
+test("an orderId that is not an int64 in canonical decimal is an unknown order", async () => {
   const { key } = await createApiKey();
   await placeOrder(1n);
   const ids = [
@@ -54,7 +54,7 @@ test("an orderId that is not an int64 in canonical decimal names no order", asyn
   expect(quotaOf(await send(LIST, { key })).remaining).toBe(59 - ids.length);
 });
 
-test("an orderId of ten thousand digits names no order", async () => {
+test("an orderId of ten thousand digits is an unknown order", async () => {
   const { key } = await createApiKey();
   const response = await send(`${LIST}/${"1".repeat(10_000)}`, { method: "DELETE", key });
   await expectError(response, 404, "order_not_found");
@@ -73,7 +73,7 @@ describe("paths are percent-decoded once", () => {
   });
 });
 
-describe("a path that the service does not have", () => {
+describe("an unknown path", () => {
   const UNKNOWN = [
     "/v1",
     "/v1/",
@@ -100,7 +100,7 @@ describe("a path that the service does not have", () => {
     }
   });
 
-  test("is 401 without one, as is every path there is", async () => {
+  test("is 401 without a key, as is every known path", async () => {
     for (const path of [...UNKNOWN, LIST, `${LIST}/1`, `${LIST}/abc`]) {
       const response = await send(path, { method: "DELETE" });
       const challenge = response.headers.get("WWW-Authenticate");
@@ -124,7 +124,7 @@ describe("a path that the service does not have", () => {
   });
 });
 
-describe("a method that a path does not have is 405", () => {
+describe("another method on a known path is 405", () => {
   test.each(["POST", "PUT", "PATCH", "DELETE", "OPTIONS", "PROPFIND"])(
     "%s the list",
     async (method) => {
@@ -182,7 +182,7 @@ describe("HEAD answers like GET without the body", () => {
   });
 });
 
-describe("what the API does not ask for is ignored", () => {
+describe("the API ignores", () => {
   test("query parameters", async () => {
     const { key } = await createApiKey();
     await placeOrder(1n);
@@ -204,7 +204,7 @@ describe("what the API does not ask for is ignored", () => {
     expect(response.status).toBe(204);
   });
 
-  test("headers, however long", async () => {
+  test("other headers, even long ones", async () => {
     const { key } = await createApiKey();
     const response = await send(LIST, {
       key,

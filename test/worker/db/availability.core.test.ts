@@ -11,20 +11,20 @@ beforeEach(() => {
 });
 afterEach(() => void vi.useRealTimers());
 
-test("a read that may be repeated is not, while queries are paused after one that timed out", async () => {
+test("after a query that timed out, even a repeatable read is not repeated", async () => {
   const silent = queries.run(() => new Promise(() => undefined)).catch((error: unknown) => error);
   await vi.advanceTimersByTimeAsync(TIMEOUT_MS);
   expect(await silent).toBeInstanceOf(DatabaseUnavailableError);
 
   const query = vi.fn<() => Promise<string>>().mockResolvedValue("answer");
   const paused = queries.run(query, repeatable);
-  await expect(paused).rejects.toBeInstanceOf(DatabaseUnavailableError); // Though no time passes.
+  await expect(paused).rejects.toBeInstanceOf(DatabaseUnavailableError); // Without any time passing.
   expect(query).not.toHaveBeenCalled();
   vi.setSystemTime(Date.now() + 1_000);
   expect(await queries.run(query, repeatable)).toBe("answer");
 });
 
-test("a read that may be repeated is, after an error that passes", async () => {
+test("a repeatable read is repeated after a temporary error", async () => {
   const query = vi.fn<() => Promise<string>>().mockResolvedValue("answer");
   query.mockRejectedValueOnce(new Error("D1_ERROR: Network connection lost."));
   const answer = queries.run(query, repeatable);

@@ -9,16 +9,16 @@ const TIMEOUT_MS = 100;
 beforeEach(() => void vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] }));
 afterEach(() => void vi.useRealTimers());
 
-/** How a query ends. `hang`: the request that ran it was killed. */
+/** The end of a query. `hang`: the platform ended the request that ran the query. */
 type End = "answer" | "fail" | "hang";
 
-/** What a query returns: what the database held when it began, and for whom it asked. */
+/** The result of a query: the number in the database when the query began, and the keys. */
 interface Answer {
   readonly held: number;
   readonly keys: readonly number[];
 }
 
-/** A database that holds one number. Beginnings and ends of queries wait for the scheduler. */
+/** A database that holds one number. The end of each query waits for the scheduler. */
 class World {
   held = 0;
   running = 0;
@@ -60,7 +60,7 @@ class World {
   }
 }
 
-/** Runs everything to its end. @returns whether nobody is left waiting. */
+/** Runs the work to its end. @returns false if a request waits too long. */
 async function finish(scheduler: Scheduler, work: Promise<unknown>): Promise<boolean> {
   let isDone = false;
   void work.finally(() => (isDone = true));
@@ -82,7 +82,7 @@ const end = fc.oneof(
   { weight: 1, arbitrary: fc.constantFrom<End>("fail", "hang") },
 );
 
-test("each request is answered, for its key, with a value read after it came", async () => {
+test("each request receives a value for its key that was read after the request came", async () => {
   await fc.assert(
     fc.asyncProperty(
       fc.scheduler(),
@@ -113,14 +113,14 @@ test("each request is answered, for its key, with a value read after it came", a
         expect(await finish(scheduler, work)).toBe(true);
         await work;
         if (!hangs) expect(world.mostRunning).toBeLessThanOrEqual(CONCURRENCY);
-        await Promise.all(world.kept); // What keeps requests at work never rejects.
+        await Promise.all(world.kept); // The promises given to waitUntil never reject.
       },
     ),
     { numRuns: 1_000 },
   );
 }, 30_000);
 
-/** A world whose queries end when the test says so, in the order in which they began. */
+/** Makes a world in which each call of `endQuery` ends the oldest query. */
 function steppedWorld(ends: readonly End[] = []): { world: World; endQuery: () => Promise<void> } {
   const waiting: (() => void)[] = [];
   const world = new World(() => new Promise((resolve) => void waiting.push(resolve)), ends);
@@ -131,7 +131,7 @@ function steppedWorld(ends: readonly End[] = []): { world: World; endQuery: () =
   return { world, endQuery };
 }
 
-test("the first few run at once, and one query asks for all who waited", async () => {
+test("a few queries run at the same time, and one query serves all requests that wait", async () => {
   const { world, endQuery } = steppedWorld();
   const answers = Promise.all(Array.from({ length: 10 }, (_, key) => world.read(key)));
   expect(world.queries).toBe(CONCURRENCY);
@@ -148,7 +148,7 @@ test("the first few run at once, and one query asks for all who waited", async (
   ]);
 });
 
-test("a failure is that of everybody whom the query asked for, and of nobody else", async () => {
+test("an error reaches all requests that the query served, and no others", async () => {
   const { world, endQuery } = steppedWorld(["answer", "answer", "fail"]);
   const outcomes = Promise.allSettled([0, 1, 2, 3].map((key) => world.read(key)));
   for (let query = 0; query < 3; query += 1) await endQuery();
@@ -159,7 +159,7 @@ test("a failure is that of everybody whom the query asked for, and of nobody els
   expect(await again).toStrictEqual({ held: 0, keys: [4] });
 });
 
-test("queries that never end hold nobody for more than twice their time", async () => {
+test("when queries never end, a request waits at most twice the time-out", async () => {
   const { world, endQuery } = steppedWorld(["hang", "hang"]);
   const outcomes = Promise.allSettled([0, 1, 2].map((key) => world.read(key)));
   await vi.advanceTimersByTimeAsync(2 * TIMEOUT_MS - 1);

@@ -2,7 +2,7 @@ import { applyD1Migrations, reset } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { describe, expect, test } from "vitest";
 import type { DatabaseName } from "../../../src/worker/db/availability.ts";
-import { migrateDatabases } from "../../support/empty-storage.ts";
+import { migrateDatabases } from "../../support/migrated-databases.ts";
 import { send } from "../../support/service.ts";
 import { contents, emptyColumns, tables } from "./table-contents.ts";
 import { KEYS, LISTED, PENDING_ID, SHIPPED_ID, VERSIONS } from "./versions.ts";

@@ -3,7 +3,7 @@ interface Table {
   readonly columns: readonly string[];
 }
 
-/** The tables of a database that are the service's own, with their columns. */
+/** Reads the names and columns of the service's tables in a database. */
 export async function tables(database: D1Database): Promise<Table[]> {
   const { results } = await database
     .prepare(
@@ -17,7 +17,7 @@ export async function tables(database: D1Database): Promise<Table[]> {
   return results.map(({ name, columns }) => ({ name, columns: columns.split(",") }));
 }
 
-/** Every row of the tables in the columns named, as SQL literals, so that no integer is rounded. */
+/** Reads these columns of every row, as SQL literals, because D1 rounds large integers. */
 export async function contents(
   database: D1Database,
   of: readonly Table[],
@@ -31,7 +31,7 @@ export async function contents(
   return Object.fromEntries(await Promise.all(of.map(rowsOf)));
 }
 
-/** The columns, as `table.column`, in which no row has a value. */
+/** Returns the columns in which no row has a value, as `table.column`. */
 export async function emptyColumns(database: D1Database): Promise<string[]> {
   const empty: string[] = [];
   for (const { name, columns } of await tables(database)) {

@@ -1,14 +1,14 @@
 import type { DatabaseName } from "../../../src/worker/db/availability.ts";
 import { hashSecret } from "../../../src/worker/api-keys/secret.ts";
 
-/** Keys of the stores below. */
+/** Secrets of keys in the stores below. */
 export const KEYS = {
   valid: "sord_vdhehzqk6qjkwp6fpzh6owhou4qtc6yxtvhyay6v",
   revoked: "sord_lj2qcjnon5pkcncdlzfoqdozxcsuabjnjtxxwdn3",
   expired: "sord_4gepiacolecjhsdq44jg4hkjvtqppfeqr5kczhkp",
 };
 
-/** The orders of the stores below that are listed, as the API answers them. */
+/** The listed orders of the stores below, as the API sends them. */
 export const LISTED = [
   '{"id":-9223372036854775808,"petId":9223372036854775807,"quantity":-9223372036854775808,"shipDate":"2026-11-20T08:30:00.000Z","complete":false}',
   '{"id":1}',
@@ -19,15 +19,15 @@ export const LISTED = [
 export const PENDING_ID = "9007199254740993";
 export const SHIPPED_ID = "2";
 
-/** What a migration brought. */
+/** The data and queries that came with a migration. */
 interface Version {
-  /** Puts into the tables that it made what a store holds in them. Never edited once deployed. */
+  /** Statements that fill the migration's new tables and columns. Never edited after a deployment. */
   readonly data: string;
-  /** What the Worker of then asked, which goes on asking while the next migration is applied. */
+  /** Queries of the Worker of that version, which serves while the next migration is applied. */
   readonly queries: readonly string[];
 }
 
-/** A version of each schema for each of its migrations, by the name of the migration's file. */
+/** The versions of each database, by the file name of the migration. */
 export const VERSIONS: Readonly<Record<DatabaseName, Readonly<Record<string, Version>>>> = {
   orders: {
     "0000_orders.sql": {

@@ -15,7 +15,7 @@ const { listOrders, cancelOrder } = {
   cancelOrder: document.paths["/store/orders/{orderId}"].delete,
 };
 
-/** What the linter of Redocly finds, under its strictest set of rules. */
+/** Lints with Redocly's strictest set of rules. @returns the problems found. */
 async function faultsOf(source: string): Promise<string[]> {
   const config = await createConfig({ extends: ["recommended-strict"], telemetry: "off" });
   const problems = await lintFromString({ source, absoluteRef: "/openapi.json", config });
@@ -32,16 +32,16 @@ describe("the document", () => {
     ["a reference to nothing", '"#/components/schemas/Order"', '"#/components/schemas/Orders"'],
     ["a wrong example", '"petId": 501', '"petId": "501"'],
     ["an unknown field", '"security": [', '"sekurity": ['],
-  ])("would not pass it with %s", async (_, from, to) => {
+  ])("would not pass the linter with %s", async (_, from, to) => {
     expect(text).toContain(from);
     expect(await faultsOf(text.replace(from, to))).not.toStrictEqual([]);
   });
 
-  test("is what the service serves", async () => {
+  test("is the file that the service serves", async () => {
     expect(await readFile("dist/site/openapi.json", "utf8")).toBe(text);
   });
 
-  test("is OpenAPI 3.1 of version 1.0.0, below /v1, for bearers of a key", () => {
+  test("is OpenAPI 3.1 for version 1.0.0, under /v1, with bearer authentication", () => {
     expect(document.openapi).toMatch(/^3\.1\./);
     expect(document.info.version).toBe("1.0.0");
     expect(document.servers[0].url).toBe("/v1");
@@ -52,7 +52,7 @@ describe("the document", () => {
     });
   });
 
-  test("states what comes with v2 and how a version ends", () => {
+  test("announces v2 and explains how a version ends", () => {
     expect(document.info.description).toMatch(/Filtering and pagination[^.]*v2/);
     expect(document.info.description).toMatch(/Deprecation.*RFC 9745/s);
     expect(document.info.description).toMatch(/Sunset.*RFC 8594/s);
@@ -60,7 +60,7 @@ describe("the document", () => {
 });
 
 describe("the operations", () => {
-  test("are the two of the specification, by their ids", () => {
+  test("are listOrders and cancelOrder (docs/api.md, Requests)", () => {
     expect(listOrders.operationId).toBe("listOrders");
     expect(cancelOrder.operationId).toBe("cancelOrder");
     const operations = Object.values<Record<string, unknown>>(document.paths).flatMap((item) =>
@@ -69,7 +69,7 @@ describe("the operations", () => {
     expect(operations).toStrictEqual(["get", "delete"]);
   });
 
-  test("have every status", () => {
+  test("document every status", () => {
     const everywhere = ["401", "405", "429", "500", "503"];
     expect(Object.keys(listOrders.responses).toSorted()).toStrictEqual(
       ["200", "304", ...everywhere].toSorted(),
@@ -79,7 +79,7 @@ describe("the operations", () => {
     );
   });
 
-  test("have every code of an error at its status", () => {
+  test("document every error code at its status", () => {
     const codes = Object.values<any>(document.components.responses).flatMap(({ content }) => {
       const [, narrowed] = content["application/json"].schema.allOf;
       return narrowed.properties.code.enum.map((code: string) => [
@@ -90,7 +90,7 @@ describe("the operations", () => {
     expect(Object.fromEntries(codes)).toStrictEqual(ERROR_STATUS);
   });
 
-  test("have the rate-limit headers on every answer", () => {
+  test("document the rate-limit headers on every answer", () => {
     const answers = [listOrders, cancelOrder].flatMap(({ responses }) =>
       Object.values<any>(responses).map((answer) =>
         "$ref" in answer ? document.components.responses[answer.$ref.split("/").at(-1)] : answer,
@@ -105,14 +105,14 @@ describe("the operations", () => {
 });
 
 describe("int64", () => {
-  test("has bounds with every digit", () => {
+  test("has exact bounds", () => {
     const exact: any = parse(text, undefined, BigInt as never);
     const { Int64 } = exact.components.schemas;
     expect(Int64).toMatchObject({ type: "integer", format: "int64" });
     expect([Int64.minimum, Int64.maximum]).toStrictEqual([INT64_MIN, INT64_MAX]);
   });
 
-  test("is the id in the path, and every integer of an order", () => {
+  test("is the type of the orderId and of every integer of an order", () => {
     const int64 = "#/components/schemas/Int64";
     expect(document.paths["/store/orders/{orderId}"].parameters[0].schema.$ref).toBe(int64);
     const { properties, required } = document.components.schemas.Order;

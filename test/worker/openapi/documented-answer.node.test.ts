@@ -54,16 +54,16 @@ function withHeader(seen: SeenAnswer, name: string, value: string | null): SeenA
   return { ...seen, headers };
 }
 
-test.each(Object.entries(GOOD))("%s is as the document has it", (_, seen) => {
+test.each(Object.entries(GOOD))("%s matches the document", (_, seen) => {
   expect(differencesFromDocument(seen)).toStrictEqual([]);
 });
 
 describe("a difference is found in", () => {
   test.each([
     ["a status of another operation", { ...GOOD.cancelled, status: 304 }],
-    ["a status that nothing has", { ...GOOD.list, status: 418 }],
+    ["a status that no operation has", { ...GOOD.list, status: 418 }],
     ["a 409 on the list", error("GET", "/v1/store/orders", 409, "order_already_shipped")],
-    ["a 405 for a method of the path", { ...GOOD.otherMethod, method: "GET" }],
+    ["a 405 for a known method", { ...GOOD.otherMethod, method: "GET" }],
     ["a 404 for a known path", { ...GOOD.otherPath, path: "/v1/store/orders" }],
     ["a 200 for an unknown path", { ...GOOD.list, path: "/v1/pets" }],
   ])("%s", (_, seen) => {

@@ -15,12 +15,12 @@ const ADDRESS = "192.0.2.1";
 
 interface SentRequest {
   readonly method?: string;
-  /** Below the list of orders. */
+  /** The path below the list of orders. */
   readonly path?: string;
   readonly headers?: Readonly<Record<string, string>>;
 }
 
-/** The service in one isolate, with everything counted that Cloudflare bills. */
+/** The service in one isolate. Counts all operations that Cloudflare bills. */
 export class CountedService {
   readonly #sender: Readonly<Record<string, string>>;
   readonly #bindings: Cloudflare.Env;
@@ -42,12 +42,12 @@ export class CountedService {
     });
   }
 
-  /** Begins anew with an isolate that remembers nothing. */
+  /** Starts a new isolate with an empty memory. */
   forget(): void {
     this.#app = createApp(parseConfig(env));
   }
 
-  /** Sends a request and waits for what goes on after the answer. */
+  /** Sends a request and waits for the work after the answer as well. */
   async send({ method = "GET", path = "", headers = {} }: SentRequest = {}) {
     const request = new Request(`https://store.example/v1/store/orders${path}`, {
       method,
@@ -60,7 +60,7 @@ export class CountedService {
     return { etag: response.headers.get("ETag") ?? "", bytes };
   }
 
-  /** Counts from now on what the object of that name writes and asks the database. */
+  /** Counts from now on the writes and database queries of the object of this name. */
   async watchObject(name: string): Promise<void> {
     await runInDurableObject(limiterNamed(name), (object, { storage }) => {
       this.#countRows(storage.kv, "put");
@@ -71,7 +71,7 @@ export class CountedService {
     });
   }
 
-  /** Counts the operations of requests that are sent at once. */
+  /** Counts the operations of requests that are sent at the same time. */
   async operationsOf(...requests: SentRequest[]): Promise<Operations> {
     Object.assign(this.#counted, NO_OPERATIONS);
     await Promise.all(requests.map((request) => this.send(request)));

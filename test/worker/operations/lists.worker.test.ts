@@ -11,7 +11,7 @@ import { createEnterpriseKey } from "../../support/api-key-fixture.ts";
 import { placeManyOrders } from "../../support/order-fixture.ts";
 import { CountedService } from "./counted-service.ts";
 
-/** A store whose segments hold few orders, and an isolate that knows the key but no list. */
+/** Makes a store of small segments, and an isolate that knows the key but no list. */
 async function coldService(segments: number, ordersPerSegment: number) {
   await placeManyOrders(segments * ordersPerSegment);
   const insert = env.ORDERS.prepare(
@@ -32,7 +32,7 @@ async function coldService(segments: number, ordersPerSegment: number) {
   return service;
 }
 
-/** Queries are exact; of the rows the table gives an upper bound. */
+/** Expects the estimated number of queries exactly, and the estimated rows read as an upper bound. */
 function expectList(counted: Operations, reads: Parameters<typeof listReads>[0]): void {
   const table = sumOperations([
     [OPERATIONS.unchangedList, 1],
@@ -59,7 +59,7 @@ test.for([
 
   service.forget();
   await service.send({ method: "DELETE", path: "/none" });
-  // The first query reads few missing segments without the cache, and of many only the first.
+  // If few segments are missing, the first query reads all of them; otherwise only the first segment.
   const segmentsRead = segments <= 16 ? segments : 1;
   expectList(await service.operationsOf({}), { ...all, segmentsRead });
 });

@@ -18,7 +18,7 @@ const ORDERS = 20;
 const sum = (...parts: Partial<Operations>[]) =>
   sumOperations(parts.map((part) => [{ ...OPERATIONS.repeatedRefusal, ...part }, 1]));
 
-/** An isolate that has sent a list to this key. */
+/** Makes an isolate that has already sent the list to a key. */
 async function warmService({ perMinute = 1_000 } = {}) {
   const { key, id } = await createEnterpriseKey(perMinute, 1_000);
   await placeManyOrders(ORDERS);
@@ -38,7 +38,7 @@ describe("a list", () => {
     expect(await service.operationsOf({ headers })).toEqual(OPERATIONS.unchangedList);
   });
 
-  test("32 at once on one key", async () => {
+  test("32 at the same time with one key", async () => {
     const { service } = await warmService();
     const lists = Array.from({ length: 32 }, () => ({}));
     const operations = await service.operationsOf(...lists);
@@ -54,7 +54,7 @@ test("a cancellation", async () => {
   expect(await service.operationsOf(cancel("/7"))).toEqual(OPERATIONS.cancellation);
 });
 
-test.for(["/7", "/999"])("a cancellation in vain: %s", async (path) => {
+test.for(["/7", "/999"])("a cancellation that cancels nothing: %s", async (path) => {
   const { service } = await warmService();
   await env.ORDERS.exec("UPDATE orders SET status = 'shipped' WHERE id = 7");
   expect(await service.operationsOf(cancel(path))).toEqual(OPERATIONS.vainCancellation);
@@ -79,7 +79,7 @@ test("a key that the isolate does not know", async () => {
   );
 });
 
-test("a refusal by the object, and one that the isolate repeats", async () => {
+test("a refusal by the object, and a refusal from the memory of the isolate", async () => {
   const { service } = await warmService({ perMinute: 2 });
   expect(await service.operationsOf({})).toEqual(OPERATIONS.refusal);
   expect(await service.operationsOf({})).toEqual(OPERATIONS.repeatedRefusal);
@@ -102,7 +102,7 @@ test("an object that reports usage and ends", async () => {
 
   advanceClock(HOUR_MS);
   const report = await service.operationsOfAlarm(name);
-  // The next request sets the alarm of the next report, earlier than the object's end.
+  // The next request sets the alarm for its report, which is earlier than the end of the object.
   expect(sum(report, { objectRowsWritten: 1 })).toEqual(OPERATIONS.usageReport);
   advanceClock(MINUTE_MS);
   expect(await service.operationsOf(cancel("/none"))).toMatchObject({ objectRowsWritten: 2 });

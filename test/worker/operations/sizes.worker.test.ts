@@ -13,7 +13,7 @@ const ORDERS = 5_000;
 const KEYS = 500;
 const REPORTS = 2_000;
 
-/** Rows numbered `n` from 0 on. */
+/** SQL for `count` rows, numbered `n` from 0. */
 const numbers = (count: number) =>
   `WITH RECURSIVE numbers(n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM numbers WHERE n < ${count - 1})`;
 

@@ -25,7 +25,7 @@ async function getIf(key: string, condition: string): Promise<{ status: number; 
 const NOT_MODIFIED = { status: 304, text: "" };
 
 describe("the entity tag of the list", () => {
-  test("stays while nothing changes, whoever asks and however", async () => {
+  test("stays the same while nothing changes, for all keys and methods", async () => {
     const { key } = await createApiKey();
     const other = await createApiKey();
     await placeOrder(1n);
@@ -63,7 +63,7 @@ describe("the entity tag of the list", () => {
     expect(await entityTag(key, "GET")).toBe(changed);
   });
 
-  test("never comes back, even where the list does", async () => {
+  test("is never repeated, even if the list returns to an earlier content", async () => {
     const { key } = await createApiKey();
     const tags = [await entityTag(key)];
     for (const quantity of [1, 2, 1, 2]) {
@@ -78,8 +78,8 @@ describe("If-None-Match", () => {
   test.each<[string, (tag: string) => string]>([
     ["the tag", (tag) => tag],
     ["the tag as a weak one", (tag) => `W/${tag}`],
-    ["a list that holds it", (tag) => `"other", W/"another" ,${tag}`],
-    ["a list with it first", (tag) => `${tag},"a,b"`],
+    ["a list of tags that includes it", (tag) => `"other", W/"another" ,${tag}`],
+    ["a list of tags that begins with it", (tag) => `${tag},"a,b"`],
     ["any tag", () => "*"],
   ])("that names %s is answered 304", async (_, condition) => {
     const { key } = await createApiKey();
@@ -105,7 +105,7 @@ describe("If-None-Match", () => {
     expect(await getIf(key, condition(tag))).toStrictEqual({ status: 200, text: '[{"id":1}]' });
   });
 
-  test("is answered 304 until the list changes, in every form", async () => {
+  test("is answered 304 until the list changes", async () => {
     const { key } = await createApiKey();
     const tag = await entityTag(key);
     expect(await getIf(key, tag)).toStrictEqual(NOT_MODIFIED);
@@ -114,7 +114,7 @@ describe("If-None-Match", () => {
     expect(await getIf(key, await entityTag(key))).toStrictEqual(NOT_MODIFIED);
   });
 
-  test("holds for a list longer than a segment", async () => {
+  test("works for a list longer than a segment", async () => {
     const { key } = await createApiKey();
     await placeManyOrders(MAX_SEGMENT_ORDERS + 1);
     expect(await getIf(key, await entityTag(key, "GET"))).toStrictEqual(NOT_MODIFIED);

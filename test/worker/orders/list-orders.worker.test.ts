@@ -26,7 +26,7 @@ function idsIn(json: string): number[] {
   return JSON.parse(json).map(({ id }: { id: number }) => id);
 }
 
-/** The numbers 1 to `count` without those of `except`. */
+/** Returns the numbers from 1 to `count` that are not in `except`. */
 function numbersTo(count: number, except: readonly number[] = []): number[] {
   return Array.from({ length: count }, (_, index) => index + 1).filter((n) => !except.includes(n));
 }
@@ -35,7 +35,7 @@ test("an empty store has an empty list", async () => {
   expect(await list()).toBe("[]");
 });
 
-test("every int64 comes out digit for digit, in ascending order of ids", async () => {
+test("every int64 is exact, and orders are in ascending order of ids", async () => {
   const values = [
     INT64_MAX,
     0n,
@@ -54,7 +54,7 @@ test("every int64 comes out digit for digit, in ascending order of ids", async (
   expect(await list()).toBe(`[${objects.join(",")}]`);
 });
 
-test("a number of any length comes out whole", async () => {
+test("a number of any length is exact", async () => {
   const powers = Array.from({ length: 19 }, (_, digits) => 10n ** BigInt(digits));
   const values = [...powers.map((power) => -power).toReversed(), ...powers];
   for (const value of values) await placeOrder(value, { petId: -value, quantity: value });
@@ -62,7 +62,7 @@ test("a number of any length comes out whole", async () => {
   expect(await list()).toBe(`[${objects.join(",")}]`);
 });
 
-test("a field that an order lacks is left out, one that is nought or false is not", async () => {
+test("a field that an order lacks is left out; a field that is 0 or false is not", async () => {
   const shipDate = "2026-11-20T08:30:00.000Z";
   await placeOrder(1n);
   await placeOrder(2n, { petId: 0n });
@@ -82,7 +82,7 @@ test("a field that an order lacks is left out, one that is nought or false is no
   );
 });
 
-test("whatever fields the orders have, and however long, they come out as they went in", async () => {
+test("orders with any fields of any length are listed as they were placed", async () => {
   const int64 = fc.oneof(fc.bigInt(INT64_MIN, INT64_MAX), fc.bigInt(-100n, 100n));
   const shipDate = fc
     .date({ min: new Date(0), max: new Date("9999-12-31"), noInvalidDate: true })
@@ -123,7 +123,7 @@ test("shipped orders are listed, cancelled ones are not", async () => {
   expect(await list()).toBe('[{"id":2},{"id":4}]');
 });
 
-describe("a list longer than a segment is whole", () => {
+describe("a list longer than a segment is complete", () => {
   test.each([
     ["a segment", MAX_SEGMENT_ORDERS],
     ["a segment and an order", MAX_SEGMENT_ORDERS + 1],
@@ -144,7 +144,7 @@ describe("a list longer than a segment is whole", () => {
     expect(idsIn(await list())).toStrictEqual(numbersTo(count, gaps));
   });
 
-  test("where its last ids end at the greatest int64", async () => {
+  test("whose last id is the greatest int64", async () => {
     const first = INT64_MAX - BigInt(MAX_SEGMENT_ORDERS);
     await env.ORDERS.prepare(
       `WITH RECURSIVE numbers(n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM numbers WHERE n < ?1)
@@ -158,7 +158,7 @@ describe("a list longer than a segment is whole", () => {
     expect(json.endsWith(`{"id":${INT64_MAX - 1n}},{"id":${INT64_MAX}}]`)).toBe(true);
   });
 
-  test("where every order is as long as can be", async () => {
+  test("whose orders all have the greatest length", async () => {
     const count = MAX_SEGMENT_ORDERS + 1;
     const shipDate = "2026-11-20T08:30:00.000Z";
     await env.ORDERS.prepare(
@@ -176,7 +176,7 @@ describe("a list longer than a segment is whole", () => {
     expect((await list()) === `[${objects.join(",")}]`).toBe(true);
   });
 
-  test("again and again, also after a change", async () => {
+  test("when it is read repeatedly, also after a change", async () => {
     const count = MAX_SEGMENT_ORDERS + 1;
     await placeManyOrders(count);
     const { key } = await createApiKey();
@@ -190,7 +190,7 @@ describe("a list longer than a segment is whole", () => {
     expect(idsIn(await response.text())).toStrictEqual(numbersTo(count, [5]));
   });
 
-  test("read after the manifest in one session that begins at the primary", async () => {
+  test("and is read in one session that begins at the primary", async () => {
     await placeManyOrders(40);
     await cutIntoSegments(2);
     const { key } = await createApiKey();
@@ -200,7 +200,7 @@ describe("a list longer than a segment is whole", () => {
     expect(line.sessions).toStrictEqual(["first-primary"]);
   });
 
-  test("and one that breaks off midway does not parse", async () => {
+  test("and does not parse if it breaks off", async () => {
     await placeManyOrders(40);
     await cutIntoSegments(2);
     const { key } = await createApiKey();

@@ -19,7 +19,7 @@ let database: ReturnType<typeof openOrderDatabase>;
 beforeEach(() => void (database = openOrderDatabase()));
 afterEach(() => database.close());
 
-/** The database as the service sees it. @param see what was sent. */
+/** Returns the database as D1. @param see receives each statement and its values. */
 function seenThrough(see: (sql: string, values: SQLInputValue[]) => void): D1Database {
   const all = (sql: string, values: SQLInputValue[]) => {
     see(sql, values);
@@ -38,7 +38,7 @@ const requestOf = (d1: D1Database): ListRequest => ({
   waitUntil: (promise) => void promise.catch(() => undefined),
 });
 
-test("what a list sends to the database does not grow with the changes before it", async () => {
+test("the parameters of a list's queries do not grow with earlier changes", async () => {
   const sent: number[] = [];
   const request = requestOf(
     seenThrough((_, values) => sent.push(values.map(String).join().length)),
@@ -51,7 +51,7 @@ test("what a list sends to the database does not grow with the changes before it
   expect(sent.at(-1)).toBe(sent[1]);
 });
 
-test("requests that share a query are answered each by what it knows", async () => {
+test("requests that share a query each receive the answer for the versions they know", async () => {
   let queries = 0;
   const request = requestOf(seenThrough(() => (queries += 1)));
   const sizes = { concurrency: 1 };
@@ -66,7 +66,7 @@ test("requests that share a query are answered each by what it knows", async () 
   expect(queries).toBe(2);
 });
 
-test("segments without orders take room in memory too", () => {
+test("segments without orders count as memory, too", () => {
   const memory = new SegmentMemory(10_000, 10_000);
   for (let n = 0; n < 1_000; n += 1) {
     const version = `version ${n}`;
@@ -77,7 +77,7 @@ test("segments without orders take room in memory too", () => {
   expect(memory.get("version 0")).toBeUndefined();
 });
 
-test("reading a few segments steps over no other one, whatever statistics say", async () => {
+test("reading a few segments scans no others, whatever the statistics of SQLite say", async () => {
   for (let id = 1; id <= 40; id += 1) database.exec(`INSERT INTO orders (id) VALUES (${id})`);
   database.exec("ANALYZE");
   let plan = "";
@@ -88,58 +88,160 @@ test("reading a few segments steps over no other one, whatever statistics say", 
   expect(plan).toMatch(/SEARCH segment USING INTEGER PRIMARY KEY/);
 });
 
-/** A cache of a data centre in which nothing is lost. */
-function openMapCache(): () => Promise<CacheStore> {
-  const entries = new Map<string, string>();
-  const cache: CacheStore = {
-    has: async (name) => entries.has(name),
-    match: async (name) => Uint8Array.from(Buffer.from(entries.get(name) ?? "")),
-    put: async (name, text) => void entries.set(name, text),
-  };
-  return async () => cache;
+/** A cache that loses nothing. */
+class MapCache implements CacheStore {
+  readonly entries = new Map<string, string>();
+
+  async has(name: string): Promise<boolean> {
+    return this.entries.has(name);
+  }
+
+  async match(name: string): Promise<Uint8Array<ArrayBuffer> | undefined> {
+    const text = this.entries.get(name);
+    return text === undefined ? undefined : Uint8Array.from(Buffer.from(text));
+  }
+
+  async put(name: string, text: string): Promise<void> {
+    this.entries.set(name, text);
+  }
 }
 
-describe("a slow client's list is read ahead", () => {
-  const openNoCache = () => Promise.reject(new Error("There is no cache."));
+describe("a list of many segments", () => {
+  const GROUP_SEGMENTS = 2;
+  const NO_CACHE = null;
 
-  test.for([
-    ["into memory", { memoryBytes: 100_000, openCache: openNoCache, isWhole: true }],
-    ["into the cache", { memoryBytes: 0, openCache: openMapCache(), isWhole: true }],
-    [
-      "no further than its turn, without both",
-      { memoryBytes: 0, openCache: openNoCache, isWhole: false },
-    ],
-  ] as const)("%s", async ([, { memoryBytes, openCache, isWhole }]) => {
+  beforeEach(() => {
     for (let id = 1; id <= 60; id += 1) database.exec(`INSERT INTO orders (id) VALUES (${id})`);
-    const before = listOf(database);
-    let queries = 0;
+  });
+
+  /** Starts a list in an isolate that has no segments in memory. */
+  async function beginList({
+    cache,
+    memoryBytes = 0,
+    cacheCalls = 1_000,
+  }: {
+    cache: CacheStore | null;
+    memoryBytes?: number;
+    cacheCalls?: number;
+  }) {
+    /** The parameters of the queries for groups of segments. */
+    const groupsRead: SQLInputValue[] = [];
     const events: ListEvent[] = [];
-    const request = {
-      ...requestOf(seenThrough(() => (queries += 1))),
-      log: (event: ListEvent) => void events.push(event),
+    const keptAlive: Promise<unknown>[] = [];
+    const d1 = seenThrough((_, values) => {
+      if (values.length === 1) groupsRead.push(...values);
+    });
+    const request: ListRequest = {
+      ...requestOf(d1),
+      log: (event) => void events.push(event),
+      waitUntil: (promise) => void keptAlive.push(promise),
     };
     const lists = new OrderLists(new DatabaseQueries("orders", 1_000), expander, {
-      openCache,
+      openCache: () =>
+        cache === null ? Promise.reject(new Error("There is no cache.")) : Promise.resolve(cache),
       memory: new SegmentMemory(memoryBytes, 0),
-      sizes: { missingWithManifest: 2, groupSegments: 2, sliceBytes: 10 },
+      sizes: {
+        missingWithManifest: 2,
+        groupSegments: GROUP_SEGMENTS,
+        sliceBytes: 10,
+        cacheCalls,
+      },
     });
     const { body } = lists.answer(await lists.read(request), request);
     const reader = (body as ReadableStream<Uint8Array>).getReader();
-    const pieces = [(await reader.read()).value!];
-    for (let seen = -1; seen !== queries;) {
-      seen = queries;
-      await setTimeout(20);
-    }
-    database.exec("UPDATE orders SET quantity = 1 WHERE id = 60");
-
-    const rest = async () => {
-      for (let read = await reader.read(); !read.done; read = await reader.read()) {
-        pieces.push(read.value);
-      }
-      return Buffer.concat(pieces).toString();
+    const pieces: Uint8Array[] = [];
+    return {
+      groupsRead,
+      events,
+      keptAlive,
+      /** Takes the first piece, and waits until nothing more is read ahead. */
+      async takeFirstPiece(): Promise<void> {
+        pieces.push((await reader.read()).value!);
+        for (let seen = -1; seen !== groupsRead.length;) {
+          seen = groupsRead.length;
+          await setTimeout(20);
+        }
+      },
+      async takeRest(): Promise<string> {
+        for (let read = await reader.read(); !read.done; read = await reader.read()) {
+          pieces.push(read.value);
+        }
+        return Buffer.concat(pieces).toString();
+      },
     };
-    if (isWhole) expect(await rest()).toBe(before);
-    else await expect(rest()).rejects.toThrow(ListMovedError);
-    expect(events).toStrictEqual(isWhole ? [] : ["order_list_moved"]);
+  }
+
+  /** The first id in a group of segments. The first segment is a group of its own. */
+  function firstIdOf(group: number): string {
+    const first = database
+      .prepare("SELECT CAST(first_id AS TEXT) AS id FROM order_segments ORDER BY first_id")
+      .all()[1 + (group - 1) * GROUP_SEGMENTS];
+    return String(first?.["id"]);
+  }
+
+  test.for([
+    ["into memory", { memoryBytes: 100_000, cache: NO_CACHE }, []],
+    ["into the cache", { cache: new MapCache() }, []],
+    ["only up to its turn, without memory and cache", { cache: NO_CACHE }, ["order_list_moved"]],
+  ] as const)("is read ahead of a slow client %s", async ([, options, events]) => {
+    const before = listOf(database);
+    const list = await beginList(options);
+    await list.takeFirstPiece();
+    database.exec("UPDATE orders SET quantity = 1 WHERE id = 60");
+    if (events.length === 0) expect(await list.takeRest()).toBe(before);
+    else await expect(list.takeRest()).rejects.toThrow(ListMovedError);
+    expect(list.events).toStrictEqual(events);
+  });
+
+  test("hands over a group that the cache refused, although it has changed since", async () => {
+    const cache = new MapCache();
+    let puts = 0;
+    cache.put = async (name, text) => {
+      puts += 1;
+      if (puts === 4) throw new Error("Internal error");
+      cache.entries.set(name, text);
+    };
+    const before = listOf(database);
+    const list = await beginList({ cache });
+    await list.takeFirstPiece();
+    database.exec(`UPDATE orders SET quantity = 1 WHERE id = ${firstIdOf(3)}`);
+    expect(await list.takeRest()).toBe(before);
+    expect(list.events).toStrictEqual([]);
+  });
+
+  test("reads no group twice for a slow client, however few calls of the cache are allowed", async () => {
+    for (const cacheCalls of [0, 3, 10, 17, 25, 40]) {
+      const list = await beginList({ cache: new MapCache(), cacheCalls });
+      await list.takeFirstPiece();
+      expect(await list.takeRest()).toBe(listOf(database));
+      expect(new Set(list.groupsRead).size, `${cacheCalls}`).toBe(list.groupsRead.length);
+    }
+  });
+
+  test("keeps the request alive until the last group is in the cache", async () => {
+    const cache = new MapCache();
+    let putting = 0;
+    cache.put = async (name, text) => {
+      putting += 1;
+      await setTimeout(20);
+      cache.entries.set(name, text);
+      putting -= 1;
+    };
+    const list = await beginList({ cache });
+    await list.takeRest();
+    await Promise.all(list.keptAlive);
+    expect(putting).toBe(0);
+    const again = await beginList({ cache });
+    expect(await again.takeRest()).toBe(listOf(database));
+    expect(again.groupsRead).toStrictEqual([]);
+  });
+
+  test("reads a group from the database if its entry in the cache is cut off", async () => {
+    const cache = new MapCache();
+    await (await beginList({ cache })).takeRest();
+    for (const [name, text] of cache.entries) cache.entries.set(name, text.slice(0, -1));
+    const list = await beginList({ cache });
+    expect(await list.takeRest()).toBe(listOf(database));
+    expect(list.groupsRead.length).toBeGreaterThan(0);
   });
 });

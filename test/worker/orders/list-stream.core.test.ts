@@ -38,7 +38,7 @@ test("produces a piece only when somebody reads", async () => {
   expect(produced).toBe(1);
 });
 
-test("ends once, when the last piece was taken", async () => {
+test("ends once, after the client has taken the last piece", async () => {
   const reader = read(pieces(2));
   await reader.read();
   await reader.read();
@@ -58,7 +58,7 @@ test("breaks off with the error of its pieces", async () => {
   expect(ends).toStrictEqual([[error]]);
 });
 
-test("breaks off when nobody reads for a minute, not earlier", async () => {
+test("breaks off when nobody reads for a minute, and not earlier", async () => {
   const reader = read(pieces(5));
   for (let piece = 1; piece <= 3; piece += 1) {
     expect((await reader.read()).value).toStrictEqual(Uint8Array.of(piece));

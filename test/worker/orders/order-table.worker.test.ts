@@ -6,11 +6,11 @@ function run(statement: string): Promise<D1Result> {
   return env.ORDERS.prepare(statement).run();
 }
 
-describe("the database refuses to turn back a shipped order", () => {
+describe("the database refuses to change a shipped order back", () => {
   test.each([
     ["to pending", "UPDATE orders SET status = 'pending' WHERE id = 1"],
     ["to cancelled", "UPDATE orders SET status = 'cancelled', cancelled_at = 1 WHERE id = 1"],
-    ["together with others", "UPDATE orders SET status = 'pending'"],
+    ["in an update of all orders", "UPDATE orders SET status = 'pending'"],
     ["OR IGNORE", "UPDATE OR IGNORE orders SET status = 'pending' WHERE id = 1"],
     ["OR REPLACE", "UPDATE OR REPLACE orders SET status = 'pending' WHERE id = 1"],
     ["by another id", "UPDATE orders SET id = 9 WHERE id = 1"],
@@ -37,7 +37,7 @@ describe("the database refuses to turn back a shipped order", () => {
     expect(await storedOrder(2n)).toMatchObject({ status: "pending" });
   });
 
-  test("but lets its fields be corrected, and an order be shipped", async () => {
+  test("but it accepts corrections of other fields, and ships orders", async () => {
     await placeOrder(1n, { status: "shipped" });
     await placeOrder(2n);
     await run("UPDATE orders SET complete = 1 WHERE id = 1");
@@ -47,7 +47,7 @@ describe("the database refuses to turn back a shipped order", () => {
     expect(await storedOrder(2n)).toMatchObject({ status: "shipped" });
   });
 
-  test("and a batch that tries it changes nothing", async () => {
+  test("and a batch that tries to changes nothing", async () => {
     await placeOrder(1n, { status: "shipped" });
     await placeOrder(2n);
     const batch = env.ORDERS.batch([
@@ -64,7 +64,10 @@ describe("the database refuses", () => {
     ["an unknown status", "INSERT INTO orders (id, status) VALUES (1, 'lost')"],
     ["no status", "INSERT INTO orders (id, status) VALUES (1, NULL)"],
     ["a cancelled order without a time", "INSERT INTO orders (id, status) VALUES (1, 'cancelled')"],
-    ["a pending order with one", "INSERT INTO orders (id, cancelled_at) VALUES (1, 5)"],
+    [
+      "a pending order with a time of cancellation",
+      "INSERT INTO orders (id, cancelled_at) VALUES (1, 5)",
+    ],
     ["a text for a number", "INSERT INTO orders (id, quantity) VALUES (1, 'many')"],
     ["a fraction", "INSERT INTO orders (id, pet_id) VALUES (1, 1.5)"],
     ["a third truth value", "INSERT INTO orders (id, complete) VALUES (1, 2)"],
@@ -76,7 +79,7 @@ describe("the database refuses", () => {
     expect(await storedOrder(1n)).toBeNull();
   });
 
-  test("a ship date that does not exist or is written otherwise", async () => {
+  test("a ship date that does not exist or has another form", async () => {
     const shipDates = [
       "",
       "2026-11-20",

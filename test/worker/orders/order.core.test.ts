@@ -29,7 +29,7 @@ describe("an int64 in canonical decimal", () => {
     );
   });
 
-  test("does not reach beyond 64 bits", () => {
+  test("has at most 64 bits", () => {
     const outside = fc.oneof(
       fc.bigInt({ min: INT64_MAX + 1n, max: 2n ** 80n }),
       fc.bigInt({ min: -(2n ** 80n), max: INT64_MIN - 1n }),
@@ -42,7 +42,7 @@ describe("an int64 in canonical decimal", () => {
     );
   });
 
-  test("is nothing else", () => {
+  test("excludes all other texts", () => {
     fc.assert(
       fc.property(fc.string(), (text) => {
         fc.pre(!/^(?:0|-?[1-9][0-9]*)$/.test(text));
@@ -52,7 +52,7 @@ describe("an int64 in canonical decimal", () => {
   });
 });
 
-describe("a ship date is brought to UTC with three decimals", () => {
+describe("a ship date is converted to UTC with three decimals", () => {
   test.each([
     ["2026-11-20T08:30:00Z", "2026-11-20T08:30:00.000Z"],
     ["2026-11-20t08:30:00z", "2026-11-20T08:30:00.000Z"],
@@ -71,7 +71,7 @@ describe("a ship date is brought to UTC with three decimals", () => {
     expect(shipDateSchema.parse(text)).toBe(utc);
   });
 
-  test("whatever its offset", () => {
+  test("with any offset", () => {
     const instant = fc.date({
       min: new Date("0001-01-01T00:00:00Z"),
       max: new Date("9998-12-31T00:00:00Z"),
@@ -150,7 +150,7 @@ describe("an order record", () => {
     ["a text for a number", { id: 1n, petId: "1" }],
     ["a text for a truth value", { id: 1n, complete: "true" }],
     ["a number for a date", { id: 1n, shipDate: 0n }],
-    ["a status of the API's own", { id: 1n, status: "cancelled" }],
+    ["a status that only the database sets", { id: 1n, status: "cancelled" }],
     ["a status in capitals", { id: 1n, status: "PENDING" }],
     ["an array", [1n]],
   ])("is refused with %s", (_, value) => {

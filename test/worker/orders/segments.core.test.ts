@@ -15,7 +15,7 @@ interface SegmentRow {
   readonly firstId: bigint;
   readonly version: string;
   readonly count: number;
-  /** What the segment's orders are, as text. */
+  /** The segment's orders as text. */
   readonly content: string;
   readonly ids: readonly bigint[];
 }
@@ -48,7 +48,7 @@ function segments(): SegmentRow[] {
   });
 }
 
-/** A statement, or several as a bulk change, and the ids that it is about. */
+/** A statement, or several in a bulk change, and the ids that they concern. */
 interface Step {
   readonly sql: readonly string[];
   readonly ids: readonly bigint[];
@@ -119,7 +119,7 @@ const step: fc.Arbitrary<Step> = fc.oneof(
   })),
 );
 
-/** @returns whether the database took it: it refuses to turn a shipped order back. */
+/** @returns false if the database refuses the step, as it does to change a shipped order back. */
 function run({ sql, isBulk = false }: Step): boolean {
   try {
     if (isBulk) bulkChange(database, sql);
@@ -159,7 +159,7 @@ test("a segment's version names its orders for ever, and changes only with them"
           if (!isSame) expect(versionOf(database)).not.toBe(listBefore);
           expect(versionOf(database) !== listBefore).toBe(hasNewVersions);
           if (one.isBulk) continue;
-          // What a statement is not about keeps its version.
+          // A segment that the statement does not concern keeps its version.
           for (const segment of after) {
             const earlier = before.find(({ firstId }) => firstId === segment.firstId);
             if (earlier === undefined || earlier.content !== segment.content) continue;
@@ -176,7 +176,7 @@ test("a segment's version names its orders for ever, and changes only with them"
   );
 }, 60_000);
 
-test("an update that changes nothing moves nothing", () => {
+test("an update that changes nothing keeps all versions", () => {
   fc.assert(
     fc.property(fc.array(step, { maxLength: 6 }), (steps) => {
       database.exec("BEGIN");

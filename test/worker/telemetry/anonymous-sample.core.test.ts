@@ -4,18 +4,18 @@ import { AnonymousSample } from "../../../src/worker/telemetry/anonymous-sample.
 
 const MINUTE_MS = 60_000;
 
-/** What the records of requests at these times stand for; `null`: not recorded. */
+/** How many requests each record of requests at these times stands for; `null`: not recorded. */
 function sampled(timesMs: readonly number[]): (number | null)[] {
   const sample = new AnonymousSample();
   return timesMs.map((nowMs) => sample.count(nowMs));
 }
 
 describe("within a minute", () => {
-  test("ten requests are recorded each", () => {
+  test("each of the first ten requests is recorded", () => {
     expect(sampled(Array(10).fill(5_000))).toStrictEqual(Array(10).fill(1));
   });
 
-  test("one in a hundred further ones is recorded, and stands for them", () => {
+  test("one in a hundred further requests is recorded, and stands for all of them", () => {
     const represents = sampled(Array(310).fill(5_000));
     expect(represents.flatMap((count, index) => (count === null ? [] : [[index, count]]))).toEqual([
       ...Array.from({ length: 10 }, (_, index) => [index, 1]),
@@ -26,7 +26,7 @@ describe("within a minute", () => {
   });
 });
 
-test("the first record of the next minute stands for those skipped before it", () => {
+test("the first record of the next minute stands for the requests skipped before it", () => {
   const represents = sampled([...Array<number>(50).fill(0), MINUTE_MS, MINUTE_MS]);
   expect(represents.slice(-2)).toStrictEqual([41, 1]);
 });
@@ -36,7 +36,7 @@ const anyGapMs = fc.oneof(
   { weight: 1, arbitrary: fc.integer({ min: -MINUTE_MS, max: 2 * MINUTE_MS }) },
 );
 
-test("no request is counted twice, and fewer than a hundred are outstanding", () => {
+test("no request is counted twice, and fewer than a hundred are not counted yet", () => {
   fc.assert(
     fc.property(fc.array(anyGapMs, { maxLength: 2_000, size: "max" }), (gapsMs) => {
       let nowMs = 1_800_000_000_000;

@@ -59,7 +59,7 @@ test("a data point is written whether or not the request is logged", async () =>
 });
 
 describe("a data set that cannot be written to", () => {
-  test("fails no request, and is told of once", async () => {
+  test("fails no request, and is logged once", async () => {
     stopClock();
     const { dataSet, points, breakWith } = recordingDataSet();
     const service = startService({}, { ANALYTICS: dataSet });

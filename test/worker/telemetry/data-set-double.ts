@@ -1,8 +1,8 @@
-/** A data set that remembers what is written to it, and can be broken. */
-export interface RecordingDataSet {
+/** A data set that records its data points, and can be made to fail. */
+interface RecordingDataSet {
   readonly dataSet: AnalyticsEngineDataset;
   readonly points: AnalyticsEngineDataPoint[];
-  /** From now on writing throws this; `null`: nothing. */
+  /** Makes every further write throw this error; `null`: no error. */
   readonly breakWith: (error: Error | null) => void;
 }
 
@@ -21,7 +21,7 @@ export function recordingDataSet(): RecordingDataSet {
   };
 }
 
-/** A data point as a row of the data set: `index1`, `blob1`, `double1` and so on. */
+/** Converts a data point to a row of the data set: `index1`, `blob1`, `double1` and so on. */
 export function columnsOf({
   indexes = [],
   blobs = [],

@@ -31,7 +31,7 @@ describe.each([
     return { service, script: isLimiter ? limiterScript : databaseScript };
   }
 
-  test("is one line, however many requests meet it, and so is its end", async () => {
+  test("is logged once, however many requests fail, and so is its end", async () => {
     const { service, script } = start();
     await service(LIST, { key });
     script.always(fail("Network connection lost."));
@@ -53,7 +53,7 @@ describe.each([
     expect(log().slice(1)).toStrictEqual([{ event: ended, failures: 5, seconds: 5 }]);
   });
 
-  test("that comes and goes within ten seconds is one", async () => {
+  test("with pauses of less than ten seconds is one outage", async () => {
     const { service, script } = start();
     await service(LIST, { key });
     for (let n = 0; n < 3; n++) {
@@ -72,7 +72,7 @@ describe.each([
   });
 });
 
-test("a refusal from memory does not end an outage of the objects", async () => {
+test("a refusal from memory does not end an outage of the limiter", async () => {
   const { limiters, script } = faultyLimiters();
   const service = startService({}, { RATE_LIMITER: limiters });
   const other = await createApiKey({ plan: "enterprise", perMinute: 1, perDay: 9 });

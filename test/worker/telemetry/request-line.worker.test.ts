@@ -8,7 +8,7 @@ import {
   failingDatabase,
   unreachableDatabase,
 } from "../../support/database-double.ts";
-import { failingLimiters } from "../../support/limiter-double.ts";
+import { failingLimiters } from "../../support/limiter.ts";
 import { placeOrder } from "../../support/order-fixture.ts";
 import { type Send, send, startService } from "../../support/service.ts";
 import { listenTo, requestLines } from "../../support/written-lines.ts";
@@ -76,13 +76,13 @@ describe("one line for each request, under", () => {
     expect(requestLines()).toHaveLength(1);
   });
 
-  test("401, with the figures of the address and nothing else of the client", async () => {
+  test("401, with the address's budget and nothing else about the client", async () => {
     const line = await lineOf(send, LIST, { key: generateSecret(), address: "192.0.2.1" });
     const expected = { ...FIRST, keyId: null, status: 401, code: "unauthorized", plan: null };
     expect(line).toStrictEqual(expected);
   });
 
-  test("429, of a full window and of a ban", async () => {
+  test("429, for a full window and for a ban", async () => {
     const scarce = await createEnterpriseKey(1, 5);
     await send(LIST, { key: scarce.key });
     const limited = { ...FIRST, keyId: scarce.id, plan: "enterprise", limit: 1, remaining: 0 };
@@ -128,7 +128,7 @@ describe("one line for each request, under", () => {
     expect(cancelled).toMatchObject({ status: 503, method: "DELETE", degraded: "orders" });
   });
 
-  test("404 outside the API, which nothing counts", async () => {
+  test("404 outside the API, which no window counts", async () => {
     const line = await lineOf(send, "/any/where");
     const nothing = { keyId: null, plan: null, window: null, limit: null, remaining: null };
     expect(line).toStrictEqual({
@@ -150,7 +150,7 @@ test("the window is the one with the fewest requests left", async () => {
   });
 });
 
-test("what the insurance limiter decides is degraded, until the objects answer again", async () => {
+test("a decision of the fallback limiter is degraded", async () => {
   const service = startService({}, { RATE_LIMITER: failingLimiters(fails) });
   const degraded = { status: 200, keyId: id, remaining: 59, degraded: "limiter" };
   expect(await lineOf(service, LIST, { key })).toMatchObject(degraded);
@@ -163,7 +163,7 @@ test("what the insurance limiter decides is degraded, until the objects answer a
   expect(await lineOf(neither, LIST, { key })).toMatchObject({ degraded: "limiter,orders" });
 });
 
-test("the time until the answer, and never less than none", async () => {
+test("the duration is the time until the answer, and never negative", async () => {
   stopClock();
   const after = (ms: number) =>
     startService({}, { KEYS: failingDatabase(async () => (advanceClock(ms), fails())) });
@@ -171,7 +171,7 @@ test("the time until the answer, and never less than none", async () => {
   expect(await lineOf(after(-1_500), LIST, { key })).toMatchObject({ durationMs: 0 });
 });
 
-test("the id is the answer's: the caller's where it is well formed, else one of ours", async () => {
+test("the id is that of the answer: the caller's if it is well formed, else a new one", async () => {
   for (const sent of ["a".repeat(255), "a-1_b=", "a".repeat(256), "with space", "new\tline", ""]) {
     const response = await send(LIST, { key, headers: { "X-Request-Id": sent } });
     const answered = response.headers.get("X-Request-Id");
@@ -181,7 +181,7 @@ test("the id is the answer's: the caller's where it is well formed, else one of 
   }
 });
 
-test("credentials stand in no line, wherever the caller has put them", async () => {
+test("no line contains a secret, wherever the caller puts it", async () => {
   for (const path of [`${LIST}?key=${key}`, `/v1/${key}`, `${LIST}/${key}`, `/${key}`]) {
     await send(path, { method: "DELETE", key, headers: { Cookie: key, "X-Api-Key": key } });
     await send(path, { headers: { Authorization: `Basic ${key}` } });

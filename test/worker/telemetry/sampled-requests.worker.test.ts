@@ -12,14 +12,14 @@ import { columnsOf, recordingDataSet } from "./data-set-double.ts";
 
 const LIST = "/v1/store/orders";
 
-/** What the lines and data points of each status stand for, in all and each. */
+/** How many requests the lines of a status stand for, each and in total. */
 function represented(status: number): { lines: number[]; total: number } {
   const lines = requestLines().filter((line) => line.status === status);
   const counts = lines.map(({ represents }) => represents);
   return { lines: counts, total: counts.reduce((sum, count) => sum + count, 0) };
 }
 
-test("a flood without a valid key is sampled, and the sampled records say what they stand for", async () => {
+test("a flood without a valid key is sampled, and each record tells how many requests it stands for", async () => {
   stopClock();
   const { dataSet, points } = recordingDataSet();
   const service = startService({}, { ANALYTICS: dataSet });
@@ -35,7 +35,7 @@ test("a flood without a valid key is sampled, and the sampled records say what t
   expect(rows).toStrictEqual(requestLines().map(({ represents }) => represents));
 });
 
-test("requests with a valid key are recorded each, also beside a flood", async () => {
+test("every request with a valid key is recorded, even during a flood", async () => {
   stopClock();
   const { key } = await createApiKey();
   const service = startService();
@@ -45,7 +45,7 @@ test("requests with a valid key are recorded each, also beside a flood", async (
   expect(represented(429)).toStrictEqual({ lines: Array(10).fill(1), total: 10 });
 });
 
-test("our own faults are recorded each, though nobody knows whose key it is", async () => {
+test("every fault of the service is recorded, even before the key is known", async () => {
   readLog();
   stopClock();
   const { bindings, script } = faultyDatabases();

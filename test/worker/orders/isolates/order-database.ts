@@ -1,17 +1,17 @@
 import { DatabaseSync } from "node:sqlite";
 import { readMigrations } from "../../../support/migration-files.ts";
 
-/** The numbers of the migrations and those of the tests: few orders make many segments. */
+/** Replaces sizes in the migrations, so that few orders make many segments. */
 const SMALL_NUMBERS = [
   ["12288", "4"],
   ["OFFSET 6144", "OFFSET 2"],
   ["8192", "3"],
 ] as const;
 
-/** A new segment is split when it has more orders than this. */
+/** The orders above which a segment is split. */
 export const MAX_SEGMENT_ORDERS = 4;
 
-/** The service's own tables and triggers in memory, with small segments. */
+/** Opens a database in memory with the tables and triggers of the service, and with small segments. */
 export function openOrderDatabase(edit: (sql: string) => string = (sql) => sql): DatabaseSync {
   const database = new DatabaseSync(":memory:");
   for (const migration of readMigrations("orders")) {
@@ -24,7 +24,7 @@ export function openOrderDatabase(edit: (sql: string) => string = (sql) => sql):
   return database;
 }
 
-/** The list as the API answers it, written by JavaScript. */
+/** Returns the list as the API sends it, but written by JavaScript. */
 export function listOf(database: DatabaseSync): string {
   const rows = database
     .prepare(
@@ -41,7 +41,7 @@ export function versionOf(database: DatabaseSync): string {
   return String(database.prepare("SELECT version FROM order_list").get()?.["version"]);
 }
 
-/** Places or changes orders as an import of many does: the triggers stand aside until the end. */
+/** Runs the statements as a large import does: without triggers, and with new segments at the end. */
 export function bulkChange(database: DatabaseSync, statements: readonly string[]): void {
   database.exec("INSERT INTO order_bulk_change (id, changed) VALUES (1, 0)");
   for (const statement of statements) database.exec(statement);

@@ -14,13 +14,13 @@ import { SegmentMemory } from "../../../../src/worker/orders/segment-memory.ts";
 import { bulkChange, listOf, versionOf } from "./order-database.ts";
 
 export type QueryFault = "pass" | "fail" | "lose the answer" | "hang" | "our fault";
-export type CacheFault = "pass" | "fail" | "lose" | "hang";
+export type CacheFault = "pass" | "fail" | "lose" | "cut off" | "hang";
 
 const TIMEOUT_MS = 1_000;
-/** Longer than anything may take. */
+/** No answer may take longer. */
 const PATIENCE_MS = 200_000;
 
-/** Node has it, though its types do not. */
+/** Node has WebAssembly, but its types lack it. */
 const { WebAssembly } = globalThis as unknown as {
   WebAssembly: {
     instantiate(bytes: Uint8Array): Promise<{ instance: { exports: Expansion } }>;
@@ -29,13 +29,13 @@ const { WebAssembly } = globalThis as unknown as {
 const { instance } = await WebAssembly.instantiate(await assembleExpansion());
 export const expander = new OrderExpander(instance.exports);
 
-/** What one request does. */
+/** The behaviour of one request. */
 export interface Reader {
   readonly isolate: number;
   readonly isHead: boolean;
-  /** The how-manieth of the tags seen so far it sends; `null` for none. */
+  /** The index of the tag that the request sends, among those seen so far; `null` for none. */
   readonly tag: number | null;
-  /** Leaves after so many pieces; `null` if it stays. */
+  /** The pieces after which the client leaves; `null` if it stays. */
   readonly leavesAfter: number | null;
 }
 
@@ -53,23 +53,23 @@ interface Moment {
   readonly version: string;
 }
 
-export interface WorldOptions {
+interface WorldOptions {
   readonly scheduler: Scheduler;
   readonly database: DatabaseSync;
   readonly isolates: number;
-  /** Snapshot queries that an isolate runs at once. */
+  /** Snapshot queries that an isolate runs at the same time. */
   readonly concurrency: number;
   readonly queryFaults: readonly QueryFault[];
   readonly cacheFaults: readonly CacheFault[];
-  /** Whether there is a cache at all. */
+  /** False if there is no cache. */
   readonly hasCache: boolean;
   readonly memoryBytes: number;
 }
 
-/** Isolates, their clients, a cache and a real SQLite, of which every step waits for the scheduler. */
+/** Isolates, their clients, a cache and a real SQLite. Each of their steps waits for the scheduler. */
 export class World {
   readonly moments: Moment[] = [];
-  /** What was wrong. */
+  /** Descriptions of what went wrong. */
   readonly faults: string[] = [];
   readonly answers = { whole: 0, known: 0, broken: 0, failed: 0, left: 0 };
   readonly #options: WorldOptions;
@@ -105,7 +105,7 @@ export class World {
     this.#remember();
   }
 
-  /** Runs everything to its end, moving the clock whenever nothing else is left to do. */
+  /** Runs the work to its end. Moves the clock whenever nothing else is left to do. */
   async run(work: readonly Promise<void>[]): Promise<void> {
     let isDone = false;
     const all = Promise.all(work).then(() => (isDone = true));
@@ -116,7 +116,7 @@ export class World {
       if (this.#options.scheduler.count() > 0) {
         await this.#options.scheduler.waitNext(1);
       } else if (waitedMs > PATIENCE_MS) {
-        this.faults.push("somebody waits for ever");
+        this.faults.push("a request waits for ever");
         return;
       } else {
         waitedMs += 250;
@@ -150,7 +150,7 @@ export class World {
         database.exec(`DELETE FROM orders WHERE id = ${change.id} AND status = 'pending'`);
         break;
       case "import":
-        // One statement, as the triggers see it.
+        // A single statement, whose triggers run for each order.
         database.exec(
           `INSERT INTO orders (id) SELECT value FROM json_each('[${change.ids.join()}]') WHERE value NOT IN (SELECT id FROM orders) GROUP BY value`,
         );
@@ -173,7 +173,7 @@ export class World {
   }
 
   async read(reader: Reader): Promise<void> {
-    await this.#step("a reader comes");
+    await this.#step("a request arrives");
     const lists = this.#lists[reader.isolate % this.#lists.length]!;
     const tag =
       reader.tag === null ? null : this.#tags[reader.tag % Math.max(1, this.#tags.length)];
@@ -195,7 +195,7 @@ export class World {
       const snapshot = await lists.read(request);
       await this.#step("the limiter admits");
       const { version, isKnown, body } = lists.answer(snapshot, request);
-      if (isKnown !== (version === tag)) this.faults.push("a 304 to one who lacks the version");
+      if (isKnown !== (version === tag)) this.faults.push("a 304 to a request without the version");
       if (isKnown || reader.isHead) {
         this.answers.known += 1;
         return this.#expectMoment(begun, version, null);
@@ -261,7 +261,7 @@ export class World {
     if (!isDisturbed) this.faults.push(`a list broke off for nothing: ${events.join()}`);
   }
 
-  /** The answer must be the store at one moment since the request came. */
+  /** The answer must be the list at one moment since the request arrived. */
   #expectMoment(begun: number, version: string, text: string | null): void {
     const moments = this.moments.slice(begun);
     const isTrue = moments.some(
@@ -274,7 +274,7 @@ export class World {
     this.#bodies.set(version, body);
   }
 
-  /** Whether the database was not asked, because a query has timed out before. */
+  /** Returns whether the query was not sent because an earlier query has timed out. */
   #isPaused(error: unknown): boolean {
     const isPaused = error instanceof Error && String(error.cause).includes("has just timed out");
     return isPaused && this.#faulty + this.#waited > 0;
@@ -318,22 +318,23 @@ export class World {
     if (this.#cacheFaults[0] === "hang") return new Promise(() => undefined);
     return {
       has: async (name) => {
-        await this.#step("the cache is asked whether");
+        await this.#step("the cache looks for an entry");
         const fault = this.#cacheFaults.shift() ?? "pass";
         if (fault === "hang") return new Promise(() => undefined);
         if (fault === "fail") throw new Error("Internal error");
         return fault !== "lose" && this.#cache.has(name);
       },
-      match: async (version) => {
-        await this.#step("the cache is asked");
-        const found = this.#cache.get(version);
+      match: async (name) => {
+        await this.#step("the cache returns an entry");
+        const found = this.#cache.get(name);
         const fault = this.#cacheFaults.shift() ?? "pass";
         if (fault === "hang") return new Promise(() => undefined);
         if (fault === "fail") throw new Error("Internal error");
-        return fault === "lose" ? undefined : found?.slice();
+        if (fault === "lose") return undefined;
+        return fault === "cut off" ? found?.slice(0, -1) : found?.slice();
       },
       put: async (name, text) => {
-        await this.#step("the cache is given");
+        await this.#step("the cache receives an entry");
         const fault = this.#cacheFaults.shift() ?? "pass";
         if (fault === "hang") return new Promise(() => undefined);
         if (fault === "fail") throw new Error("Internal error");
