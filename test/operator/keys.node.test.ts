@@ -27,7 +27,7 @@ function refuse(...args: string[]) {
 }
 
 async function stored(id: string) {
-  const database = await openLocalDatabase(store.path);
+  const database = await openLocalDatabase(store.path, "keys");
   try {
     return (await database.orm.select().from(apiKeys).where(eq(apiKeys.id, id)))[0];
   } finally {

@@ -13,7 +13,7 @@ const PAGINATE = "Paginate, in v2 of the API.";
 export const LIMITS = {
   /** The share of the busiest hour. The queries of one database run one after the other. */
   ordersTime: {
-    title: "the time of the orders database",
+    title: "the orders database's time",
     value: 1,
     source: D1_SPEED,
     remedies: [
@@ -23,7 +23,7 @@ export const LIMITS = {
     ],
   },
   keysTime: {
-    title: "the time of the keys database",
+    title: "the keys database's time",
     value: 1,
     source: D1_SPEED,
     remedies: [

@@ -24,13 +24,19 @@ vi.mock("../../../src/operator/database/retry-while-busy.ts", async (importOrigi
 });
 
 const store = new StoreFolder();
-let sqliteFile: string;
 
-beforeAll(async () => {
-  await store.keysJson("list");
-  const [found = ""] = globSync(`${store.path}/v3/d1/*/????????????????*.sqlite`);
-  sqliteFile = found;
-});
+/** The file of the store's database that has this table. */
+function fileWith(table: string): string {
+  const files = globSync(`${store.path}/v3/d1/*/????????????????*.sqlite`);
+  const found = files.find((file) => {
+    using sqlite = new DatabaseSync(file);
+    return sqlite.prepare("SELECT 1 FROM sqlite_schema WHERE name = ?").get(table) !== undefined;
+  });
+  if (found === undefined) throw new Error(`no database has a table ${table}`);
+  return found;
+}
+
+beforeAll(() => store.make());
 beforeEach(() => void onBusy.mockReset());
 afterAll(() => store.remove());
 
@@ -38,7 +44,7 @@ const createKey = (name: string) => store.keysJson("create", "--plan", "free", "
 
 describe("commands on a store that another process writes to", () => {
   it("wait for the lock", async () => {
-    const sqlite = new DatabaseSync(sqliteFile);
+    const sqlite = new DatabaseSync(fileWith("api_keys"));
     sqlite.exec("BEGIN IMMEDIATE");
     const isRefusedAgain = new Promise<void>((resolve) =>
       onBusy.mockImplementation(() => {
@@ -56,7 +62,10 @@ describe("commands on a store that another process writes to", () => {
   });
 
   it("all succeed while it never rests", async () => {
-    const writer = spawn(process.execPath, ["test/operator/database/busy-writer.ts", sqliteFile]);
+    const writer = spawn(process.execPath, [
+      "test/operator/database/busy-writer.ts",
+      fileWith("orders"),
+    ]);
     await once(writer.stdout, "data");
     const names = ["one", "two", "three"];
     const orders = Array.from({ length: 20_000 }, (_, id) => `{"id":${id}}\n`).join("");
@@ -77,7 +86,7 @@ describe("commands on a store that another process writes to", () => {
 describe("commands on a new store", () => {
   it("migrate it once when two come at the same time", { timeout: 180_000 }, async () => {
     const fresh = new StoreFolder();
-    const databases = await Promise.all([1, 2].map(() => openLocalDatabase(fresh.path)));
+    const databases = await Promise.all([1, 2].map(() => openLocalDatabase(fresh.path, "keys")));
     for (const { orm } of databases) expect(await orm.select().from(apiKeys)).toEqual([]);
     await Promise.all(databases.map((database) => database.close()));
     fresh.remove();

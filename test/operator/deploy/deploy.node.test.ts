@@ -1,9 +1,10 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { isSecret } from "../../../src/worker/api-keys/secret.ts";
+import { BINDINGS, DATABASE_NAMES } from "../../../src/operator/database/database.ts";
 import { describeCommit } from "../../../src/operator/deploy/checks.ts";
 import { openApiDocument } from "../../../src/worker/openapi/document.ts";
 import { FakeCloudflare } from "./fake-cloudflare.ts";
-import { MIGRATION_NAMES } from "./fake-d1.ts";
+import type { FakeD1 } from "./fake-d1.ts";
 import { FakeVersions } from "./fake-versions.ts";
 import { ApiError } from "./route.ts";
 import { runCommand } from "./run-command.ts";
@@ -34,40 +35,52 @@ function typeCommand(message: string, pattern: RegExp, ...added: string[]): Prom
   return runCommand(program, [...args, ...added], { env: cloudflare.environment });
 }
 
-/** An account on which the service has been rolled out, maybe before the last migration was made. */
+const ORDERS = `${WORKER}-orders`;
+const KEYS = `${WORKER}-keys`;
+const database = (name: string): FakeD1 => cloudflare.d1.find(name);
+
+/** The bindings of both databases. */
+const bindings = () =>
+  DATABASE_NAMES.map((name) => ({
+    name: BINDINGS[name],
+    type: "d1",
+    id: database(`${WORKER}-${name}`).uuid,
+  }));
+
+/** An account on which the service has been rolled out, maybe before the last migrations were made. */
 function rollOut({ isBehind = false } = {}): void {
-  cloudflare.d1.create(WORKER);
-  cloudflare.d1.find(WORKER).migrate({ without: isBehind ? 1 : 0 });
+  cloudflare.d1.createStore("staging", { without: isBehind ? 1 : 0 });
   const versions = new FakeVersions();
   versions.deploy(versions.upload("the version before"));
-  const bindings = [{ name: "DB", type: "d1", id: cloudflare.d1.find(WORKER).uuid }];
-  cloudflare.workers.scripts.set(WORKER, { bindings, migrationTag: "v1", versions });
+  cloudflare.workers.scripts.set(WORKER, { bindings: bindings(), migrationTag: "v1", versions });
 }
 
-const LAST_MIGRATION = MIGRATION_NAMES.at(-1) ?? "";
+const lastMigration = (name: string) => database(name).migrations.at(-1)?.name ?? "";
 
 /** wrangler makes its table of migrations, if need be, before it reads it. */
-const LOOK_AT_MIGRATIONS = `write to ${WORKER}`;
+const lookAtMigrations = (name: string) => `write to ${name}`;
+
+const allMigrations = (name: string) =>
+  database(name).migrations.map((migration) => `migrate ${name}: ${migration.name}`);
 
 describe("npm run deploy", () => {
-  it("deploys first on the first roll-out, which creates the database, then migrates", async () => {
+  it("deploys first on the first roll-out, which creates the databases, then migrates them", async () => {
     const { status, stdout, stderr } = await deploy("--env", "staging");
     expect({ status, stderr }).toEqual({ status: 0, stderr: "" });
     expect(cloudflare.changes).toEqual([
-      `create database ${WORKER}`,
+      `create database ${ORDERS}`,
+      `create database ${KEYS}`,
       `deploy ${WORKER}`,
-      LOOK_AT_MIGRATIONS,
-      ...MIGRATION_NAMES.map((name) => `migrate ${WORKER}: ${name}`),
+      lookAtMigrations(ORDERS),
+      ...allMigrations(ORDERS),
+      lookAtMigrations(KEYS),
+      ...allMigrations(KEYS),
     ]);
     expect(stdout).toContain(`Deployed staging: ${ADDRESS}`);
-    const { bindings, migrationTag } = cloudflare.workers.find(WORKER);
-    expect(migrationTag).toBe("v1");
-    expect(bindings).toContainEqual({
-      name: "DB",
-      type: "d1",
-      id: cloudflare.d1.find(WORKER).uuid,
-    });
-    expect(bindings).toContainEqual(
+    const deployed = cloudflare.workers.find(WORKER);
+    expect(deployed.migrationTag).toBe("v1");
+    expect(deployed.bindings).toEqual(expect.arrayContaining(bindings()));
+    expect(deployed.bindings).toContainEqual(
       expect.objectContaining({ name: "RATE_LIMITER", type: "durable_object_namespace" }),
     );
     expect(cloudflare.workers.find(WORKER).assets).toMatchObject({ run_worker_first: ["/v1/*"] });
@@ -84,24 +97,50 @@ describe("npm run deploy", () => {
   it("leaves the Worker as it is where a migration fails, and tells the way on and back", async () => {
     rollOut({ isBehind: true });
     cloudflare.interfere = ({ path, body }) => {
-      if (path.endsWith("/query") && body.includes(LAST_MIGRATION)) {
-        throw new ApiError(400, 7500, "no such table: orders: SQLITE_ERROR");
+      if (path.endsWith("/query") && body.includes(lastMigration(KEYS))) {
+        throw new ApiError(400, 7500, "no such table: api_keys: SQLITE_ERROR");
       }
     };
     const { status, stdout, stderr } = await deploy("--env", "staging", "--skip-checks");
     expect(status).toBe(1);
-    expect(cloudflare.changes).toEqual([LOOK_AT_MIGRATIONS]);
-    expect(stdout).toMatch(
-      /Note the state of the database \.\.\.\nThe way back to it: npm run time-travel/,
+    expect(cloudflare.changes).toEqual([
+      lookAtMigrations(ORDERS),
+      `migrate ${ORDERS}: ${lastMigration(ORDERS)}`,
+      lookAtMigrations(KEYS),
+    ]);
+    const way =
+      /Note the state of the (\w+) database \.\.\.\nThe way back to it: npm run .* --database (\w+) /g;
+    const ways = [...stdout.matchAll(way)].map(([, noted, restored]) => [noted, restored]);
+    expect(ways).toEqual(DATABASE_NAMES.map((name) => [name, name]));
+    expect(stderr).toContain(
+      'error: "Apply migrations to the keys database" failed: no such table: api_keys',
     );
-    expect(stderr).toContain('error: "Apply migrations" failed: no such table: orders');
     expect(stderr).toContain("Not done: Deploy the Worker; Test the deployed service.");
+    expect(/restore .*/.exec(stderr)?.[0]).toContain("--database keys --bookmark ");
+  });
 
-    const { sqlite } = cloudflare.d1.find(WORKER);
+  it("prints a way back to the state before the migrations", async () => {
+    rollOut();
+    cloudflare.interfere = ({ path, body }) => {
+      if (path.includes(database(ORDERS).uuid) && body.includes("d1_migrations"))
+        throw new ApiError(400, 7500, "out of luck");
+    };
+    const { stderr } = await deploy("--env", "staging", "--skip-checks");
+    cloudflare.interfere = () => {};
+    const { sqlite } = database(ORDERS);
     sqlite.exec("DROP TABLE orders");
     const restored = await typeCommand(stderr, /npm run time-travel -- restore .*/, "--yes");
     expect(restored).toMatchObject({ status: 0 });
     expect(sqlite.prepare("SELECT count(*) AS orders FROM orders").get()).toEqual({ orders: 0 });
+  });
+
+  it("refuses to go on where only one of the databases exists", async () => {
+    cloudflare.d1.create(ORDERS);
+    const { status, stderr } = await deploy("--env", "staging", "--skip-checks");
+    expect(status).toBe(1);
+    expect(stderr).toContain("there is no keys database, although the other one exists");
+    expect(stderr).toContain("Nothing was changed.");
+    expect(cloudflare.changes).toEqual([]);
   });
 
   it("migrates first on later roll-outs, and says what stands where the upload fails", async () => {
@@ -114,11 +153,13 @@ describe("npm run deploy", () => {
     expect(status).toBe(1);
     expect(stdout).toContain("Migrate, then deploy.");
     expect(cloudflare.changes).toEqual([
-      LOOK_AT_MIGRATIONS,
-      `migrate ${WORKER}: ${LAST_MIGRATION}`,
+      lookAtMigrations(ORDERS),
+      `migrate ${ORDERS}: ${lastMigration(ORDERS)}`,
+      lookAtMigrations(KEYS),
+      `migrate ${KEYS}: ${lastMigration(KEYS)}`,
     ]);
     expect(stderr).toContain("bad script");
-    expect(stderr).toContain("the version before goes on serving, with the migrated database.");
+    expect(stderr).toContain("the version before goes on serving, with the migrated databases.");
     expect(stderr).toContain("run `npm run deploy -- --env staging` again");
   });
 
@@ -133,7 +174,11 @@ describe("npm run deploy", () => {
       "0",
     );
     expect(status).toBe(1);
-    expect(cloudflare.changes).toEqual([LOOK_AT_MIGRATIONS, `deploy ${WORKER}`]);
+    expect(cloudflare.changes).toEqual([
+      lookAtMigrations(ORDERS),
+      lookAtMigrations(KEYS),
+      `deploy ${WORKER}`,
+    ]);
     expect(stdout).not.toContain("Deployed");
     expect(stderr).toContain(`${ADDRESS}/v1/store/orders answers 500 instead of 401`);
     const { versions } = cloudflare.workers.find(WORKER);

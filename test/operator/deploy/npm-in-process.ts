@@ -78,7 +78,7 @@ export class NpmInProcess {
       .split("\n")
       .filter((argument, index) => index > 1 || argument !== "-s");
     const program = PROGRAMS[name];
-    const isScript = this.#scripts[name] === `node src/operator/${name}.ts`;
+    const isScript = this.#scripts[name] === `node src/operator/main.ts ${name}`;
     if (run !== "run" || separator !== "--" || program === undefined || !isScript) {
       response.writeHead(500).end(`no such script: ${name}\n`);
       return;

@@ -17,8 +17,7 @@ const cloudflare = new FakeCloudflare();
 beforeAll(async () => {
   await cloudflare.start();
   for (const [name, value] of Object.entries(cloudflare.environment)) vi.stubEnv(name, value);
-  cloudflare.d1.create("store-orders-staging");
-  cloudflare.d1.find("store-orders-staging").migrate();
+  cloudflare.d1.createStore("staging");
 });
 afterAll(async () => {
   vi.unstubAllEnvs();
@@ -60,7 +59,7 @@ describe("keys --env staging", () => {
     const trail: { action: string }[] = JSON.parse(await run("keys", ["audit", "--json"]));
     expect(trail.map(({ action }) => action)).toEqual(["rotate", "reset", "create"]);
 
-    const { sqlite } = cloudflare.d1.find("store-orders-staging");
+    const { sqlite } = cloudflare.d1.find("store-orders-staging-keys");
     const stored = sqlite.prepare("SELECT hash, revision, resets FROM api_keys").all();
     expect(stored).toEqual([{ hash: hashSecret(rotated.key), revision: 2, resets: 1 }]);
     const former = sqlite.prepare("SELECT hash, key_id FROM former_key_hashes").all();
@@ -72,7 +71,7 @@ describe("keys usage --env staging", () => {
   it("reads what the keys have reported to the remote database", async () => {
     const created = await run("keys", ["create", "--plan", "pro", "--name", "Zoo", "--json"]);
     const { id } = JSON.parse(created);
-    const { sqlite } = cloudflare.d1.find("store-orders-staging");
+    const { sqlite } = cloudflare.d1.find("store-orders-staging-keys");
     const today = new Date().toISOString().slice(0, 10);
     sqlite
       .prepare("INSERT INTO key_usage VALUES (?, ?, 7, 1, 0, 0, 3, 7, 300, 10000, ?)")
@@ -96,7 +95,7 @@ describe("orders --env staging", () => {
     const file = lines.map((line) => `${line}\n`).join("");
     const imported = await run("orders", ["import", "-", "--json"], file);
     expect(JSON.parse(imported)).toEqual({ imported: lines.length });
-    expect(cloudflare.changes).toContain("import into store-orders-staging");
+    expect(cloudflare.changes).toContain("import into store-orders-staging-orders");
     expect(await run("orders", ["export"])).toBe(file);
   });
 });

@@ -10,7 +10,7 @@ import { StoreFolder } from "../store-folder.ts";
 const folder = new StoreFolder();
 let database: StoreDatabase;
 beforeAll(async () => {
-  database = await openLocalDatabase(folder.path);
+  database = await openLocalDatabase(folder.path, "orders");
 });
 afterAll(async () => {
   await database.close();

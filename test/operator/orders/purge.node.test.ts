@@ -56,7 +56,7 @@ describe("orders purge", () => {
     runInProcess(ordersProgram(), ["purge", ...args, "--persist-to", folder.path]);
 
   it("says how many it would delete, then deletes them from the local store", async () => {
-    const database = await openLocalDatabase(folder.path);
+    const database = await openLocalDatabase(folder.path, "orders");
     await database.transaction([{ sql: cancelledOrders(4), params: [] }]);
     await database.close();
     const time = ["--cancelled-before", "2026-06-30T14:00:00+02:00"];
@@ -79,12 +79,11 @@ describe("orders purge", () => {
 
 describe("orders purge --env", () => {
   const cloudflare = new FakeCloudflare();
-  const database = () => cloudflare.d1.find("store-orders-production");
+  const database = () => cloudflare.d1.find("store-orders-production-orders");
   beforeAll(async () => {
     await cloudflare.start();
     for (const [name, value] of Object.entries(cloudflare.environment)) vi.stubEnv(name, value);
-    cloudflare.d1.create("store-orders-production");
-    database().migrate();
+    cloudflare.d1.createStore("production");
   });
   beforeEach(() => database().sqlite.exec(`DELETE FROM cancelled_orders; ${cancelledOrders(3)}`));
   afterAll(async () => {

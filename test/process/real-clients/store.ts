@@ -1,5 +1,5 @@
 import { createApiKey } from "../../../src/operator/key-store/administration.ts";
-import { openLocalDatabase } from "../../../src/operator/database/local.ts";
+import { openLocalStore } from "../../../src/operator/database/local.ts";
 import { addKeys } from "../../../src/operator/key-store/change-key.ts";
 
 /**
@@ -12,21 +12,17 @@ export async function createStore<Name extends string>(
   folder: string,
   perMinute: Readonly<Record<Name, number>>,
 ): Promise<Record<Name, string>> {
-  const database = await openLocalDatabase(folder);
-  try {
-    const created = Object.entries<number>(perMinute).map(([name, limit]) => {
-      const limits = { perMinute: limit, perDay: 100_000 };
-      return createApiKey({ name, plan: "enterprise", limits, expiresAt: null }, new Date());
-    });
-    await addKeys(
-      database,
-      created.map(({ record }) => record),
-    );
-    const orders = Array.from({ length: 20 }, (_, index) => `(${index + 1})`).join();
-    await database.transaction([{ sql: `INSERT INTO orders (id) VALUES ${orders}`, params: [] }]);
-    const keys = created.map(({ key, record }) => [record.name, key]);
-    return Object.fromEntries(keys) as Record<Name, string>;
-  } finally {
-    await database.close();
-  }
+  await using store = await openLocalStore(folder);
+  const created = Object.entries<number>(perMinute).map(([name, limit]) => {
+    const limits = { perMinute: limit, perDay: 100_000 };
+    return createApiKey({ name, plan: "enterprise", limits, expiresAt: null }, new Date());
+  });
+  await addKeys(
+    store.keys,
+    created.map(({ record }) => record),
+  );
+  const orders = Array.from({ length: 20 }, (_, index) => `(${index + 1})`).join();
+  await store.orders.transaction([{ sql: `INSERT INTO orders (id) VALUES ${orders}`, params: [] }]);
+  const keys = created.map(({ key, record }) => [record.name, key]);
+  return Object.fromEntries(keys) as Record<Name, string>;
 }

@@ -22,7 +22,7 @@ let server: Server;
 let port: number;
 
 beforeAll(async () => {
-  const database = await openLocalDatabase(folder);
+  const database = await openLocalDatabase(folder, "keys");
   await addKeys(database, [record]);
   await database.close();
   server = await Server.start(await bundleService(folder), { store: folder, hasObjects: true });
