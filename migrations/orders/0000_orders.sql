@@ -51,7 +51,7 @@ INSERT INTO `order_list` (`id`, `version`) VALUES (1, lower(hex(randomblob(16)))
 --> statement-breakpoint
 INSERT INTO `order_segments` (`first_id`, `version`, `count`) VALUES (-9223372036854775808, lower(hex(randomblob(16))), 0);
 --> statement-breakpoint
--- A shipped order is final, whoever writes to the database.
+-- A shipped order is final, whoever writes to the database (docs/api.md, section Cancelling).
 CREATE TRIGGER `shipped_orders_stay_shipped` BEFORE UPDATE ON `orders`
 WHEN OLD.status = 'shipped' AND (NEW.status <> 'shipped' OR NEW.id <> OLD.id)
 BEGIN SELECT RAISE(ABORT, 'a shipped order cannot be turned back'); END;
@@ -85,7 +85,7 @@ BEGIN
   DELETE FROM orders WHERE id = NEW.id;
 END;
 --> statement-breakpoint
--- A cancelled order counts nothing, but INSERT OR REPLACE may put it in the place of a listed one.
+-- A cancelled order is not counted, but INSERT OR REPLACE may replace a listed order with it.
 CREATE TRIGGER `insert_changes_order_list` AFTER INSERT ON `orders`
 WHEN NOT EXISTS (SELECT 1 FROM order_bulk_change)
 BEGIN
@@ -95,7 +95,7 @@ BEGIN
   UPDATE order_list SET version = lower(hex(randomblob(16)));
 END;
 --> statement-breakpoint
--- A cancelled order leaves its segment here; the deletion that moves it counts nothing again.
+-- A cancelled order leaves its segment's count here, so the deletion that moves it changes no count.
 CREATE TRIGGER `update_changes_order_list` AFTER UPDATE ON `orders`
 WHEN NEW.id = OLD.id
   AND (NEW.pet_id, NEW.quantity, NEW.ship_date, NEW.complete, NEW.status)
@@ -149,7 +149,7 @@ BEGIN
     AND (first_id = NEW.first_id OR count = 0);
 END;
 --> statement-breakpoint
--- The segment before takes over its part of the id line, in which there is no order.
+-- The previous segment takes over its range of ids, which holds no order.
 CREATE TRIGGER `empty_segments_are_removed` AFTER UPDATE OF count ON `order_segments`
 WHEN NEW.count = 0 AND NEW.first_id <> -9223372036854775808
 BEGIN DELETE FROM order_segments WHERE first_id = NEW.first_id; END;

@@ -3,16 +3,17 @@ import { z } from "zod";
 import { MAX_LIMIT, PLANS } from "../worker/limits/plans.ts";
 
 const MAX_NAME_CHARACTERS = 100;
+const UNIT_MS = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };
 
 const timeSchema = z.union([z.iso.date(), z.iso.datetime({ offset: true })]);
 const finerThanMilliseconds = /\.\d{3}\d*[1-9]/;
 
-/** An option that names a plan of the specification (section Limits). */
+/** Returns the option that names a plan (docs/limits.md, Plans). */
 export function planOption(): Option {
   return new Option("--plan <plan>", "plan of the key").choices(PLANS);
 }
 
-/** The options of an Enterprise key's own limits, in requests. */
+/** Returns the options for the limits of an Enterprise key, in requests. */
 export function limitOptions(): Option[] {
   return [
     new Option("--per-minute <n>", "own limit, Enterprise only").argParser(parseLimit),
@@ -20,20 +21,20 @@ export function limitOptions(): Option[] {
   ];
 }
 
-/** Reads a limit: a whole number of requests from 1 to `MAX_LIMIT`. */
-export function parseLimit(text: string): number {
+/** Parses a limit: a whole number of requests from 1 to `MAX_LIMIT`. */
+function parseLimit(text: string): number {
   const limit = /^[1-9]\d{0,9}$/.test(text) ? Number(text) : NaN;
   if (limit <= MAX_LIMIT) return limit;
   throw new InvalidArgumentError(`Expected a whole number from 1 to ${MAX_LIMIT}.`);
 }
 
-/** Reads how many: a whole number from 1. */
+/** Parses a count: a whole number from 1. */
 export function parseCount(text: string): number {
   if (/^[1-9]\d{0,8}$/.test(text)) return Number(text);
   throw new InvalidArgumentError("Expected a whole number from 1 to 999999999.");
 }
 
-/** Reads a name: 1 to 100 characters, none of them a control character or a line end. */
+/** Parses a name: 1 to 100 characters, none of them a control character or a line end. */
 export function parseName(text: string): string {
   if (isName(text)) return text;
   throw new InvalidArgumentError(
@@ -41,14 +42,14 @@ export function parseName(text: string): string {
   );
 }
 
-/** Whether `parseName` would take it. */
+/** Checks a name as `parseName` does. */
 export function isName(text: string): boolean {
   const characters = Array.from(text).length;
   const isOneLine = !/[\p{Cc}\p{Zl}\p{Zp}]/u.test(text);
   return text.trim() !== "" && characters <= MAX_NAME_CHARACTERS && isOneLine;
 }
 
-/** Reads a point in time in ISO 8601: a date, which means its beginning in UTC, or a date-time. */
+/** Parses a time in ISO 8601: a date-time, or a date, which means its beginning in UTC. */
 export function parseTime(text: string): Date {
   const parsed = timeSchema.safeParse(text);
   if (parsed.success && !finerThanMilliseconds.test(text)) return new Date(parsed.data);
@@ -57,7 +58,19 @@ export function parseTime(text: string): Date {
   );
 }
 
-/** Like `parseTime`, or `never`. */
+/** Parses `never`, or a time as `parseTime` does. */
 export function parseTimeOrNever(text: string): Date | "never" {
   return text === "never" ? text : parseTime(text);
+}
+
+/** Returns a parser of durations such as `90m`, `24h`, `7d` or `0`, in milliseconds. */
+export function durationParser(maxDays: number): (text: string) => number {
+  return (text) => {
+    const { count, unit } = /^(?<count>\d{1,9})(?<unit>[smhd])$/.exec(text)?.groups ?? {};
+    const ms = text === "0" ? 0 : Number(count) * UNIT_MS[unit as keyof typeof UNIT_MS];
+    if (ms <= maxDays * UNIT_MS.d) return ms;
+    throw new InvalidArgumentError(
+      `Expected a duration such as 90m, 24h or 7d, of ${maxDays} days at most, or 0.`,
+    );
+  };
 }

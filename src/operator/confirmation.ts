@@ -3,24 +3,24 @@ import { createInterface } from "node:readline/promises";
 import type { Readable, Writable } from "node:stream";
 import type { RemoteEnvironment } from "./environment.ts";
 
-/** Where a person is asked. */
+/** The streams on which to ask a person. */
 interface Terminal {
   readonly input: Readable & { readonly isTTY?: boolean };
   readonly output: Writable;
 }
 
 /**
- * Asks a person at the terminal to type the name of the environment whose database is to be changed.
+ * Asks the person at the terminal to confirm a change by typing the name of the environment.
  *
- * @param consequence says what the change does, in one or more lines.
- * @throws an Error if something else is typed, or if there is nobody to ask.
+ * @param consequence what the change does, in one or more lines.
+ * @throws an Error if the answer is anything else, or if there is no terminal.
  */
 export async function requireConfirmation(
   environment: RemoteEnvironment,
   consequence: string,
   { input, output }: Terminal = { input: process.stdin, output: process.stderr },
 ): Promise<void> {
-  if (input.isTTY !== true) throw new Error("there is nobody to ask: confirm with --yes");
+  if (input.isTTY !== true) throw new Error("there is no terminal to ask at: confirm with --yes");
   output.write(`${consequence}\n`);
   const terminal = createInterface({ input, output });
   const closed = once(terminal, "close").then(() => "");

@@ -1,7 +1,7 @@
 import type { Command } from "commander";
 import { runProgram } from "./command-line.ts";
 
-/** The scripts of package.json. Each is loaded alone, because loading all of them takes a second. */
+/** The scripts of package.json. Only one is loaded, because loading all of them takes a second. */
 const PROGRAMS: Readonly<Record<string, () => Promise<Command>>> = {
   build: async () => (await import("./build/program.ts")).buildProgram(),
   capacity: async () => (await import("./capacity/program.ts")).capacityProgram(),
@@ -17,7 +17,7 @@ const [name = "", ...args] = process.argv.slice(2);
 const load = PROGRAMS[name];
 if (load === undefined) {
   process.stderr.write(
-    `error: node src/operator/main.ts takes one of ${Object.keys(PROGRAMS).join(", ")}\n`,
+    `error: no such command; node src/operator/main.ts runs one of ${Object.keys(PROGRAMS).join(", ")}\n`,
   );
   process.exitCode = 2;
 } else {

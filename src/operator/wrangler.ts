@@ -7,10 +7,10 @@ import { stripVTControlCharacters } from "node:util";
 const WRANGLER_PACKAGE = createRequire(import.meta.url).resolve("wrangler/package.json");
 const WRANGLER_BIN = join(dirname(WRANGLER_PACKAGE), "bin", "wrangler.js");
 
-/** The folder of `wrangler.toml`, in which wrangler runs. */
+/** The folder of `wrangler.toml`. Wrangler runs there. */
 export const PROJECT_ROOT = join(import.meta.dirname, "..", "..");
 
-/** Keeps wrangler's output to what was asked for: no banner, no colours, no reports to its maker. */
+/** Turns off the banner, the colours and the reports to Cloudflare. */
 export const QUIET_WRANGLER: NodeJS.ProcessEnv = {
   WRANGLER_SEND_METRICS: "false",
   WRANGLER_SEND_ERROR_REPORTS: "false",
@@ -18,7 +18,7 @@ export const QUIET_WRANGLER: NodeJS.ProcessEnv = {
   FORCE_COLOR: "0",
 };
 
-/** Where Node keeps wrangler compiled: a quarter of the second that its start takes. */
+/** Node caches the compiled wrangler here, which saves a quarter of its start of one second. */
 const COMPILE_CACHE = join(PROJECT_ROOT, "node_modules", ".cache", "wrangler-compiled");
 
 export interface WranglerOutput {
@@ -26,14 +26,14 @@ export interface WranglerOutput {
   readonly stderr: string;
 }
 
-export interface WranglerOptions {
+interface WranglerOptions {
   /** Variables added to this process's environment. */
   readonly env?: NodeJS.ProcessEnv;
-  /** What wrangler reads on its standard input; nothing by default. */
+  /** The standard input of wrangler; empty by default. */
   readonly input?: string;
 }
 
-/** wrangler ran and failed. The message is its own last error message. */
+/** wrangler ran and failed. The message is the last error message of wrangler. */
 export class WranglerError extends Error {
   override readonly name = "WranglerError";
   readonly output: WranglerOutput;
@@ -45,8 +45,8 @@ export class WranglerError extends Error {
 }
 
 /**
- * The command that runs wrangler under this very Node, for callers that spawn by themselves: the
- * `node` of the caller's PATH can be older than wrangler needs.
+ * Returns the command that runs wrangler, for callers that spawn processes themselves. It names the
+ * Node of this process, because the `node` in PATH can be too old for wrangler.
  */
 export function wranglerCommand(args: readonly string[]): { command: string; args: string[] } {
   return { command: process.execPath, args: [WRANGLER_BIN, ...args] };
@@ -55,7 +55,7 @@ export function wranglerCommand(args: readonly string[]): { command: string; arg
 /**
  * Runs wrangler in the project's root, never interactively, and waits for its end.
  *
- * @throws {WranglerError} if wrangler exits with another status than 0.
+ * @throws {WranglerError} if the exit status is not 0.
  */
 export async function runWrangler(
   args: readonly string[],
@@ -76,7 +76,7 @@ export async function runWrangler(
     child.once("error", reject);
     child.once("close", (status, signal) => resolve(status ?? signal));
   });
-  // wrangler may end without reading its input; its exit status tells why.
+  // wrangler may end without reading its input. Its exit status then says what is wrong.
   child.stdin.on("error", () => {});
   child.stdin.end(options.input ?? "");
   const [status, stdout, stderr] = await Promise.all([
@@ -88,7 +88,7 @@ export async function runWrangler(
   throw new WranglerError(errorMessage({ stdout, stderr }, status), { stdout, stderr });
 }
 
-/** wrangler's last error without the words around it, or how it ended where it said none. */
+/** Extracts wrangler's last error. Without one, returns the exit status and stderr. */
 function errorMessage(output: WranglerOutput, status: unknown): string {
   const message =
     reportedError(output) ?? `wrangler ended with ${String(status)}: ${output.stderr}`;
@@ -99,7 +99,7 @@ function errorMessage(output: WranglerOutput, status: unknown): string {
     .trim();
 }
 
-/** An object on stdout with `--json`, else a block headed `[ERROR]` on stderr. */
+/** Finds the error: an object on stdout with `--json`, else a block headed `[ERROR]` on stderr. */
 function reportedError({ stdout, stderr }: WranglerOutput): string | undefined {
   const json = /^\{\s*"error":[^]*^\}/m.exec(stdout)?.[0];
   if (json !== undefined) {

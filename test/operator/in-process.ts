@@ -11,7 +11,7 @@ interface Streams {
   readonly stderr: TextStream;
 }
 
-/** Keeps what is written to it. */
+/** A stream that collects its text. */
 class TextStream extends Writable {
   readonly #parts: Buffer[] = [];
 
@@ -25,10 +25,10 @@ class TextStream extends Writable {
   }
 }
 
-/** Several commands may run at the same time, each with streams of its own. */
+/** The streams of the running command. Several commands may run at the same time. */
 const streams = new AsyncLocalStorage<Streams>();
 
-// Outside of a command everybody gets the streams of the process.
+// Code outside a command gets the streams of the process.
 for (const name of ["stdin", "stdout", "stderr"] as const) {
   const original = process[name];
   const get = () => streams.getStore()?.[name] ?? original;
@@ -36,9 +36,9 @@ for (const name of ["stdin", "stdout", "stderr"] as const) {
 }
 
 /**
- * Runs a command in this process. Starting Node for it would take a second of the processor.
+ * Runs a command in this process, because starting Node takes a second of processor time.
  *
- * @param input what the command reads on its standard input.
+ * @param input the standard input of the command.
  */
 export async function runInProcess(
   program: Command,

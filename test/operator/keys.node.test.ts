@@ -21,7 +21,7 @@ beforeAll(async () => {
 });
 afterAll(() => store.remove());
 
-/** Runs a command that is refused, here rather than in a process of its own. */
+/** Runs a command that is to fail. */
 function refuse(...args: string[]) {
   return runInProcess(keysProgram(), [...args, "--persist-to", store.path]);
 }
@@ -36,7 +36,7 @@ async function stored(id: string) {
 }
 
 describe("keys create", () => {
-  it("prints the key with its record, and stores only the key's hash", async () => {
+  it("prints the secret with the key, and stores only its hash", async () => {
     expect(free).toEqual({
       id: expect.stringMatching(/^key_/),
       key: expect.toSatisfy(isSecret),
@@ -53,12 +53,12 @@ describe("keys create", () => {
       bannedUntil: null,
     });
     expect(enterprise).toMatchObject({ plan: "enterprise", perMinute: 5, perDay: 1_000_000_000 });
-    const record = await stored(free.id);
-    expect(record?.hash).toBe(hashSecret(free.key));
-    expect(JSON.stringify(record)).not.toContain(free.key);
+    const row = await stored(free.id);
+    expect(row?.hash).toBe(hashSecret(free.key));
+    expect(JSON.stringify(row)).not.toContain(free.key);
   });
 
-  it("tells people that the key is not shown again, and never shows it again", async () => {
+  it("prints the secret once and says so", async () => {
     const { stdout } = await store.keys(
       "create",
       "--plan",
@@ -68,13 +68,13 @@ describe("keys create", () => {
       "--expires",
       "2099-01-31",
     );
-    const [key = ""] = stdout.split("\n");
-    expect(key).toSatisfy(isSecret);
+    const [secret = ""] = stdout.split("\n");
+    expect(secret).toSatisfy(isSecret);
     expect(stdout).toContain("not shown again");
     expect(stdout).toContain("2099-01-31T00:00:00.000Z");
     const list = await store.keys("list");
     expect(list.stdout).toContain("active");
-    expect(list.stdout).not.toContain(key);
+    expect(list.stdout).not.toContain(secret);
   });
 
   it("refuses an expiry in the past", async () => {
@@ -86,23 +86,23 @@ describe("keys create", () => {
 });
 
 describe("keys list and show", () => {
-  it("print the records without the keys", async () => {
-    const { key: _, ...record } = free;
-    expect(await store.keysJson("list")).toContainEqual(record);
+  it("print keys without their secrets", async () => {
+    const { key: _, ...details } = free;
+    expect(await store.keysJson("list")).toContainEqual(details);
     const unused = { lastUsedOn: null, reportedAt: null };
-    expect(await store.keysJson("show", free.id)).toEqual({ ...record, ...unused });
+    expect(await store.keysJson("show", free.id)).toEqual({ ...details, ...unused });
   });
 });
 
 describe("keys update", () => {
-  it("changes what is named and keeps the rest", async () => {
+  it("changes the settings that its options name and keeps the rest", async () => {
     const args = ["--name", "New", "--expires", "2099-12-31T23:59:59.5Z"];
     const updated = await store.keysJson("update", enterprise.id, "--per-minute", "7", ...args);
-    const { key: _, ...record } = enterprise;
+    const { key: _, ...details } = enterprise;
     const changes = { name: "New", perMinute: 7, expiresAt: "2099-12-31T23:59:59.500Z" };
-    expect(updated).toEqual({ ...record, ...changes });
+    expect(updated).toEqual({ ...details, ...changes });
     expect(await store.keysJson("update", enterprise.id, "--expires", "never")).toEqual({
-      ...record,
+      ...details,
       ...changes,
       expiresAt: null,
     });
@@ -115,7 +115,7 @@ describe("keys update", () => {
     expect(outcome.stderr).toContain("2020-01-31T00:00:00.000Z is in the past");
   });
 
-  it("takes a key to Enterprise and back to the limits of a plan", async () => {
+  it("changes a key to Enterprise and back to a plan with fixed limits", async () => {
     const { id } = await store.keysJson("create", "--plan", "business", "--name", "B");
     const refused = await refuse("update", id, "--plan", "enterprise", "--per-day", "9");
     expect(refused.status).toBe(1);
@@ -130,7 +130,7 @@ describe("keys update", () => {
     expect(await stored(id)).toMatchObject({ perMinute: null, perDay: null, revision: 2 });
   });
 
-  it("refuses limits for a key of another plan", async () => {
+  it("refuses own limits for a plan with fixed limits", async () => {
     const { status, stderr } = await refuse("update", free.id, "--per-minute", "1000");
     expect({ status, stderr }).toEqual({ status: 1, stderr: expect.stringContaining("free") });
   });
@@ -145,10 +145,10 @@ describe("keys revoke and reset", () => {
     expect((await store.keys("show", id)).stdout).toContain("revoked");
   });
 
-  it("count resets for the limiter to see, and change nothing else", async () => {
-    const { key: _, ...record } = free;
-    expect(await store.keysJson("reset", free.id)).toEqual(record);
-    expect(await store.keysJson("reset", free.id)).toEqual(record);
+  it("count resets for the limiter and change nothing else", async () => {
+    const { key: _, ...details } = free;
+    expect(await store.keysJson("reset", free.id)).toEqual(details);
+    expect(await store.keysJson("reset", free.id)).toEqual(details);
     expect(await stored(free.id)).toMatchObject({ resets: 2, revision: 2 });
   });
 });

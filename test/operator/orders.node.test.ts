@@ -24,7 +24,7 @@ const LINES = [
 const EXPORT = LINES.map((line) => `${line}\n`).join("");
 
 describe("orders import and export", () => {
-  it("take orders over from one store to another byte for byte", async () => {
+  it("copy orders from one store to another byte for byte", async () => {
     writeFileSync(file("shuffled.json"), `[\n${LINES.toReversed().join(",\n")}\n]\n`);
     expect(await store.ordersJson(["import", file("shuffled.json")])).toEqual({
       imported: LINES.length,
@@ -41,18 +41,18 @@ describe("orders import and export", () => {
     expect(readdirSync(files.path).toSorted()).toEqual(["again.ndjson", "shuffled.json"]);
   });
 
-  it("say to people how many orders there were", async () => {
+  it("print the number of orders", async () => {
     const imported = await other.orders(["import", "-"], '\n{"id":5}\n\n{"id":5}\n');
     expect(imported).toEqual({ status: 0, stdout: "Imported 1 order.\n", stderr: "" });
     const exported = await other.orders(["export", "/dev/null"]);
     expect(exported.stdout).toBe(`Exported ${LINES.length} orders to /dev/null.\n`);
   });
 
-  it("take an empty file for no orders", async () => {
+  it("accept an empty file", async () => {
     expect(await other.ordersJson(["import", "-"], "")).toEqual({ imported: 0 });
   });
 
-  it("refuse a file with a bad line, and change nothing", async () => {
+  it("refuse a file with a bad line and change nothing", async () => {
     const outcome = await other.orders(
       ["import", "-", "--json"],
       '{"id":5,"petId":1}\n{"id":0.5}\n',
@@ -62,7 +62,7 @@ describe("orders import and export", () => {
     expect((await other.orders(["export"])).stdout === EXPORT).toBe(true);
   });
 
-  it("end quietly where the reader of an export has seen enough", async () => {
+  it("end without an error if the reader of an export stops reading", async () => {
     const args = ["src/operator/main.ts", "orders", "export", "--persist-to", store.path];
     const child = spawn(process.execPath, args, { stdio: ["ignore", "pipe", "pipe"] });
     child.stdout.once("data", () => child.stdout.destroy());

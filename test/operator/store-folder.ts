@@ -9,7 +9,7 @@ import { type Outcome, withoutProgress } from "./deploy/run-command.ts";
 import { copyMigratedStore } from "../support/migrated-store.ts";
 import { runInProcess } from "./in-process.ts";
 
-/** A folder of its own for a local store, and the commands run on it in this process. */
+/** A temporary folder with a local store. Commands on the store run in this process. */
 export class StoreFolder {
   readonly path = mkdtempSync(join(tmpdir(), "store-orders-test-"));
   #made: Promise<void> | undefined;
@@ -22,17 +22,17 @@ export class StoreFolder {
     return this.#run(ordersProgram(), args, input);
   }
 
-  /** Runs `keys ... --json`, which has to succeed with nothing but progress on stderr. */
+  /** Runs `keys ... --json`, which has to succeed with only progress on stderr. */
   async keysJson(...args: string[]): Promise<any> {
     return parse(await this.keys(...args, "--json"));
   }
 
-  /** Runs `orders ... --json`, which has to succeed with nothing but progress on stderr. */
+  /** Runs `orders ... --json`, which has to succeed with only progress on stderr. */
   async ordersJson(args: readonly string[], input?: string): Promise<any> {
     return parse(await this.orders([...args, "--json"], input));
   }
 
-  /** Puts a migrated store without data into the folder, unless there is a store. */
+  /** Copies a migrated store without data into the folder, unless the folder has a store. */
   make(): Promise<void> {
     this.#made ??= existsSync(join(this.path, LAYOUT_VERSION))
       ? Promise.resolve()
@@ -52,8 +52,8 @@ export class StoreFolder {
 
 function parse(outcome: Outcome): unknown {
   const { status, stdout, stderr } = outcome;
-  const told = withoutProgress(outcome).replace(/^warning: .*\n/gm, "");
-  if (status !== 0 || told !== "") throw new Error(`status ${status}: ${stderr}`);
+  const messages = withoutProgress(outcome).replace(/^warning: .*\n/gm, "");
+  if (status !== 0 || messages !== "") throw new Error(`status ${status}: ${stderr}`);
   if (!/^.+\n$/.test(stdout)) throw new Error(`not one line of JSON: ${stdout}`);
   return JSON.parse(stdout);
 }

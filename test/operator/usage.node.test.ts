@@ -1,5 +1,6 @@
 import type { Command } from "commander";
 import { describe, expect, it } from "vitest";
+import { generateSecret } from "../../src/worker/api-keys/secret.ts";
 import { keysProgram } from "../../src/operator/keys/program.ts";
 import { ordersProgram } from "../../src/operator/orders/program.ts";
 import { startProgram } from "../../src/operator/start/program.ts";
@@ -81,14 +82,32 @@ describe("wrong usage", () => {
   });
 });
 
+describe("a secret in the wrong place is not repeated", () => {
+  const secret = generateSecret();
+  it.each([
+    ["as an option", ["keys", "show", `--${secret}`]],
+    ["as an option with a value", ["keys", "show", `--${secret}=1`]],
+    ["as an option of the program", ["orders", `--${secret}`]],
+    ["as a command", ["keys", secret]],
+    ["as the value of an option", ["keys", "list", "--plan", secret]],
+    ["within another value", ["keys", "list", "--state", `key_${secret}`]],
+    ["mistyped", ["keys", "list", "--plan", secret.slice(0, -1).toUpperCase()]],
+    ["as a port", ["start", "--port", secret]],
+    ["as a file", ["orders", "import", secret]],
+  ])("%s", async (_, [command = "", ...args]) => {
+    const { status, stdout, stderr } = await run(command, ...args);
+    expect({ isRefused: status !== 0, stdout }).toEqual({ isRefused: true, stdout: "" });
+    expect(stderr).toContain("sord_…");
+    expect(stderr.toLowerCase()).not.toContain(secret.slice(5, 15));
+  });
+});
+
 describe("the exit status", () => {
   it.each(["keys", "orders", "start"])("is that of the process: %s", async (command) => {
     const outcome = await runCommand(
       process.execPath,
-      [`src/operator/${command}.ts`, "--nonsense"],
-      {
-        env: {},
-      },
+      ["src/operator/main.ts", command, "--nonsense"],
+      { env: {} },
     );
     expect(outcome).toMatchObject({ status: 2, stdout: "" });
     expect(outcome.stderr).toContain("unknown option '--nonsense'");
@@ -111,7 +130,7 @@ describe("--help", () => {
     ["orders"],
     ["orders", "import"],
     ["orders", "export"],
-  ])("teaches %s %s", async (command, ...args) => {
+  ])("shows examples of %s %s", async (command, ...args) => {
     const { status, stdout, stderr } = await run(command, ...args.filter(Boolean), "--help");
     expect({ status, stderr }).toEqual({ status: 0, stderr: "" });
     expect(stdout).toContain("Usage: npm ");

@@ -6,15 +6,15 @@ import { writeFolder } from "./folder.ts";
 const ROOT = join(import.meta.dirname, "..", "..", "..");
 const SOURCE = join(ROOT, "src", "worker", "orders", "expand-orders.wat");
 
-/** The folder that the Worker imports it from. */
+/** The folder from which the Worker imports the module. */
 const TARGET = join(ROOT, "dist", "wasm");
 
-/** Builds the part of the service that is written in WebAssembly. */
+/** Builds the WebAssembly part of the service. */
 export async function buildExpansion(): Promise<void> {
   await writeFolder(TARGET, new Map([["expand-orders.wasm", await assembleExpansion()]]));
 }
 
-/** The module that writes out orders, as bytes. */
+/** Assembles the module that writes out orders. */
 export async function assembleExpansion(): Promise<Uint8Array<ArrayBuffer>> {
   const wabt = await loadWabt();
   const module = wabt.parseWat(SOURCE, await readFile(SOURCE, "utf8"));

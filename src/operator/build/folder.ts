@@ -2,8 +2,8 @@ import { mkdir, mkdtemp, readdir, readFile, rename, rm, writeFile } from "node:f
 import { join } from "node:path";
 
 /**
- * Makes a folder hold these files, by their names, and nothing else. Only those that have changed are
- * written, each in one step, because a service may be serving them.
+ * Makes a folder hold these files, by their names, and nothing else. Writes only changed files,
+ * each with one rename, because a service may be serving them.
  */
 export async function writeFolder(
   folder: string,

@@ -18,8 +18,8 @@ const SITE = join(import.meta.dirname, "..", "..", "..", "dist", "site");
 export async function buildSite(): Promise<void> {
   const files = new Map<string, string | Uint8Array>([
     ["openapi.json", openApiDocument()],
-    ["index.html", await page()],
-    ["main.js", await script()],
+    ["index.html", await renderPage()],
+    ["main.js", await bundleScript()],
   ]);
   for (const name of ["style.css", "viewer.css", "favicon.svg", "_headers"]) {
     files.set(name, await readFile(join(PAGE, name)));
@@ -31,7 +31,7 @@ export async function buildSite(): Promise<void> {
   await writeFolder(SITE, files);
 }
 
-async function page(): Promise<string> {
+async function renderPage(): Promise<string> {
   const html = await readFile(join(PAGE, "index.html"), "utf8");
   const picture = await readFile(join(PAGE, "limits-picture.svg"), "utf8");
   const plans = Object.entries(PLAN_LIMITS).map(([plan, { perMinute, perDay }]) =>
@@ -47,7 +47,7 @@ function tableRow(...cells: string[]): string {
   return `<tr>${cells.map((cell) => `<td>${cell}</td>`).join("")}</tr>`;
 }
 
-async function script(): Promise<Uint8Array> {
+async function bundleScript(): Promise<Uint8Array> {
   const { outputFiles } = await build({
     entryPoints: [join(PAGE, "main.ts")],
     bundle: true,
@@ -63,7 +63,7 @@ async function script(): Promise<Uint8Array> {
   return file.contents;
 }
 
-/** The map is not served: naming it would be a request for nothing. */
+/** Removes the reference to a source map, which is not served. */
 function withoutSourceMap(text: string): string {
   return text.replace(/\/[/*]# sourceMappingURL=\S+(?: \*\/)?\s*$/, "");
 }

@@ -1,4 +1,4 @@
-/** What nobody can measure before the service has callers. Each is an option of the command. */
+/** Figures that only a service with callers can measure. Each is an option of the command. */
 export const ASSUMPTIONS = {
   requestsPerKey: [160, "requests a day for each key, unused keys included"],
   activeShare: [0.4, "share of the keys that send a request on a day"],
@@ -19,7 +19,7 @@ export const ASSUMPTIONS = {
 export type Assumptions = Readonly<Record<keyof typeof ASSUMPTIONS, number>>;
 
 /**
- * Sizes and times on which the estimate rests. `test/capacity` checks the sizes. The times come from
+ * Sizes and times of the estimate. `test/worker/operations` checks the sizes. The times come from
  * `npm run bench` and from Cloudflare's documentation.
  */
 export const MEASURED = {
@@ -27,14 +27,14 @@ export const MEASURED = {
   orderBytes: 50,
   keyBytes: 480,
   usageReportBytes: 66,
-  /** A Durable Object that counted a day of its key. */
+  /** A Durable Object after a day with requests. */
   objectBytes: 12_288,
-  /** An order in the JSON of a list, and as an isolate keeps it. */
+  /** An order in the JSON of a list, and in the memory of an isolate. */
   listedOrderBytes: 97,
   keptOrderBytes: 49,
   /** A line of the log with the fields that Cloudflare adds. */
   logLineBytes: 1_000,
-  /** The time of the database. */
+  /** Times for which the database is busy. */
   readMs: 1,
   writeMs: 5,
   segmentReadMs: 4.5,

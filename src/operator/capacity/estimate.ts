@@ -12,20 +12,17 @@ import {
 } from "./requests.ts";
 
 const GB = 1e9;
-/** The memory for which Cloudflare bills an active Durable Object. */
+/** The memory that Cloudflare bills for an active Durable Object. */
 const OBJECT_GB = 0.128;
-/** A Durable Object lives until a day after its key's last request. */
+/** A Durable Object keeps its rows until a day after its key's last request. */
 const OBJECT_DAYS = 2;
 /** Workers Logs keeps a line for a week. */
 const LOG_MONTHS_KEPT = 7 / MONTH_DAYS;
-/** The memory of a list under way: three groups of segments and a piece of JSON. */
+/** The memory of a list that is being sent: three groups of segments and a piece of JSON. */
 const LIST_BYTES = 5.4e6;
 
-/** How much of a limit the busiest hour uses. A share above 1 breaks the limit. */
-interface LimitUse {
-  readonly name: LimitName;
-  readonly share: number;
-}
+/** The share of a limit that the busiest hour uses. A share above 1 breaks the limit. */
+type LimitUse = { readonly name: LimitName; readonly share: number };
 
 /** A month at one scale. */
 export interface Estimate extends Scale {
@@ -38,7 +35,7 @@ export interface Estimate extends Scale {
   readonly bill: ReturnType<typeof billFor> | null;
 }
 
-/** Estimates a month of the service. */
+/** Estimates a month of the service in closed form: without queues, timeouts or a simulation. */
 export function estimate(scale: Scale, assumptions: Assumptions): Estimate {
   const { keys, orders } = scale;
   const { peakFactor, dataCentres, isolates } = assumptions;
@@ -47,7 +44,7 @@ export function estimate(scale: Scale, assumptions: Assumptions): Estimate {
   const operations = sumOperations([
     [requests.orders.operations, 1],
     [requests.keys.operations, 1],
-    [list.operations, 1],
+    [list.operations, list.sent],
   ]);
   const activeKeys = keys * assumptions.activeShare;
   const ordersBytes = orders * MEASURED.orderBytes;
@@ -57,7 +54,7 @@ export function estimate(scale: Scale, assumptions: Assumptions): Estimate {
   const logGb = (requests.total * MEASURED.logLineBytes) / GB;
 
   const peakSecond = (month: number) => (month / MONTH_SECONDS) * peakFactor;
-  // An isolate is busy for half of its time at most.
+  // The estimate adds isolates until each one is busy for half of its time at most.
   const busyIsolates = Math.max(dataCentres * isolates, (2 * peakSecond(cpuMs)) / 1_000);
   const listsAtOnce = (peakSecond(list.sent) * list.downloadSeconds) / busyIsolates;
   const limits = limitUses({
@@ -99,9 +96,40 @@ function queryMs({ operations, writes }: Requests["orders" | "keys"]): number {
 }
 
 function limitUses(used: Readonly<Record<LimitName, number>>): Estimate["limits"] {
-  const [first, ...rest] = (Object.keys(used) as LimitName[])
-    .map((name) => ({ name, share: used[name] / LIMITS[name].value }))
-    .toSorted((one, other) => other.share - one.share);
-  if (first === undefined) throw new Error("There are no limits.");
-  return [first, ...rest];
+  const names = Object.keys(used) as [LimitName, ...LimitName[]];
+  const uses = names.map((name) => ({ name, share: used[name] / LIMITS[name].value }));
+  return uses.sort((one, other) => other.share - one.share) as [LimitUse, ...LimitUse[]];
+}
+
+export type BreakingPoints = ReturnType<typeof breakingPoints>;
+
+/** The largest scale that `breakingPoints` tries. */
+export const LARGEST_SCALE = 1e12;
+
+/**
+ * Finds the limits that break while one number grows and the other stays, the first one first, each
+ * with the number from which it is broken.
+ */
+export function breakingPoints(growing: keyof Scale, start: Scale, assumptions: Assumptions) {
+  const limitsAt = (scale: number) => estimate({ ...start, [growing]: scale }, assumptions).limits;
+  return limitsAt(1)
+    .map(({ name }) => ({
+      name,
+      from: firstBroken((scale) =>
+        limitsAt(scale).some((limit) => limit.name === name && limit.share > 1),
+      ),
+    }))
+    .filter(({ from }) => from < LARGEST_SCALE)
+    .toSorted((one, other) => one.from - other.from);
+}
+
+/** Finds the smallest broken scale by bisection, within 1 %. */
+function firstBroken(isBroken: (scale: number) => boolean): number {
+  let [intact, broken] = [1, LARGEST_SCALE];
+  while (broken / intact > 1.01) {
+    const middle = Math.sqrt(intact * broken);
+    if (isBroken(middle)) broken = middle;
+    else intact = middle;
+  }
+  return broken;
 }

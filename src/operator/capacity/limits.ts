@@ -6,12 +6,9 @@ const SERVICE = "src/worker/orders";
 
 const PAGINATE = "Paginate, in v2 of the API.";
 
-/**
- * What a growing store can exceed: limits of the Workers Paid plan and of the service, each with what
- * to do before, the cheapest first.
- */
+/** The limits of the Workers Paid plan and of the service, with remedies, the cheapest first. */
 export const LIMITS = {
-  /** The share of the busiest hour. The queries of one database run one after the other. */
+  /** The share of the busiest hour in which queries run. A D1 database runs one query at a time. */
   ordersTime: {
     title: "the orders database's time",
     value: 1,

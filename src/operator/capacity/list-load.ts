@@ -1,24 +1,18 @@
 import { type Assumptions, MEASURED } from "./assumptions.ts";
-import {
-  LIST_SIZES,
-  listReads,
-  SEGMENT_ORDERS,
-  segmentCount,
-  sumOperations,
-} from "./operations.ts";
-import { MONTH_SECONDS, type Requests } from "./requests.ts";
+import { LIST_SIZES, listReads, SEGMENT_ORDERS, segmentCount } from "./operations.ts";
+import { MONTH_SECONDS } from "./requests.ts";
 
 /**
  * Estimates how often lists read the database. Lists and changes are independent events, and a
- * change hits each segment with the same probability. A place that is asked `a` times a second for
- * something that changes `c` times a second finds it changed in `c / (a + c)` of the cases.
+ * change hits each segment with the same probability. If something is read `a` times a second and
+ * changes `c` times, `c / (a + c)` of the reads find a change (docs/capacity.md).
  *
- * @returns the lists that are answered with orders, not with 304, what they cost in a month beyond
- *   `unchangedList`, and the share of them that break off because a segment changes too early.
+ * @returns the lists of a month that are answered with orders rather than 304, the operations of
+ *   one beyond `unchangedList`, and the share that breaks off because a segment changes too early.
  */
 export function listLoad(
   orders: number,
-  requests: Pick<Requests, "lists" | "changes">,
+  requests: { readonly lists: number; readonly changes: number },
   { conditionalShare, secondsBetweenLists, dataCentres, isolates }: Assumptions,
 ) {
   const segments = segmentCount(orders);
@@ -30,11 +24,11 @@ export function listLoad(
 
   const keptShare = Math.min(1, LIST_SIZES.keptBytes / (orders * MEASURED.keptOrderBytes));
   const missing = segments * (1 - keptShare * unchangedShare(inIsolate, segmentChanges));
-  // An entry of the cache holds a group of segments, and a change in one of them makes it useless.
+  // A cache entry holds a group of segments, and a change in one segment makes the entry useless.
   const { groupSegments, cacheCalls } = LIST_SIZES;
   const groupChanges = segmentChanges * groupSegments;
   const uncached = segments * (1 - unchangedShare(inDataCentre, groupChanges));
-  // One call reads ahead, and one takes the group when its turn comes.
+  // A list makes two cache calls for a group: one reads ahead, and one takes the group in its turn.
   const unasked = Math.max(0, missing - uncached - (cacheCalls / 2) * groupSegments);
   const isReadAtOnce = missing <= LIST_SIZES.missingWithManifest;
   const read = isReadAtOnce ? missing : Math.min(missing, uncached + unasked);
@@ -42,17 +36,15 @@ export function listLoad(
   const ordersPerSegment = orders / segments;
   const manifestShare = 1 - unchangedShare(inIsolate, changes);
   const downloadSeconds = (orders * MEASURED.listedOrderBytes * 8) / MEASURED.clientBitsPerSecond;
-  // Segments are read ahead of the client, except those that the cache was not asked for.
+  // The service reads segments ahead of the client, except those beyond its cache calls.
   const aheadSeconds =
     (missing * MEASURED.cacheCallMs + read * MEASURED.queryMs) / groupSegments / 1_000;
   const readSeconds = (read - unasked) * aheadSeconds + unasked * downloadSeconds;
-  // On average, half of that time passes before a segment is read.
+  // On average, half of `readSeconds` passes before a segment is read.
   const readLate = isReadAtOnce ? 0 : readSeconds / 2;
   return {
     sent,
-    operations: sumOperations([
-      [listReads({ manifestShare, segments, segmentsRead: read, ordersPerSegment }), sent],
-    ]),
+    operations: listReads({ manifestShare, segments, segmentsRead: read, ordersPerSegment }),
     databaseMs:
       sent * manifestShare * segments * MEASURED.manifestMsPerSegment +
       sent * read * (ordersPerSegment / SEGMENT_ORDERS) * MEASURED.segmentReadMs,
@@ -61,7 +53,7 @@ export function listLoad(
   };
 }
 
-/** The share of `asked` that find what the one before found. Both are events a second. */
-function unchangedShare(asked: number, changes: number): number {
-  return changes === 0 ? 1 : asked / (asked + changes);
+/** Returns the share of reads that find no change since the read before. Both are per second. */
+function unchangedShare(reads: number, changes: number): number {
+  return changes === 0 ? 1 : reads / (reads + changes);
 }

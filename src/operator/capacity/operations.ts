@@ -1,4 +1,4 @@
-/** The operations that Cloudflare bills or that occupy the D1 database. */
+/** Zero of each operation that Cloudflare bills or that occupies the D1 database. */
 export const NO_OPERATIONS = {
   /** Calls of Durable Objects, alarms included. */
   objectCalls: 0,
@@ -17,16 +17,13 @@ export const OPERATION_NAMES = Object.keys(NO_OPERATIONS) as (keyof Operations)[
 const ADMISSION = { ...NO_OPERATIONS, objectCalls: 1, objectRowsWritten: 1 };
 
 /**
- * The operations of each kind of request, and of the work that requests cause.
- * `test/capacity` counts every entry in the running service and fails if one differs.
+ * The operations of each kind of request, and of the work that requests cause. Tests count every
+ * entry in the running service and fail if one differs (`test/worker/operations`).
  */
 export const OPERATIONS = {
   /** A list that the isolate keeps, or a 304. */
   unchangedList: { ...ADMISSION, queries: 1, rowsRead: 1 },
-  /**
-   * The same with 32 requests at once on one key, which share writes. An upper bound: the slower the
-   * disk, the more requests share a write.
-   */
+  /** The same with 32 requests at once on one key. An upper bound: a slow disk has fewer writes. */
   groupedList: { ...ADMISSION, objectRowsWritten: 0.5, queries: 1, rowsRead: 1 },
   cancellation: { ...ADMISSION, queries: 1, rowsRead: 11, rowsWritten: 5 },
   /** The order does not exist or has shipped. */
@@ -53,11 +50,11 @@ export const SEGMENT_ORDERS = 8_192;
 export const LIST_SIZES = {
   /** The memory for segments that an isolate keeps. */
   keptBytes: 48 * 2 ** 20,
-  /** The first query of a list reads up to this many missing segments, and else one. */
+  /** If at most this many segments are missing, the first query reads all of them, else one. */
   missingWithManifest: 16,
   /** The segments that each further query reads, and that an entry of the cache holds. */
   groupSegments: 4,
-  /** A list calls the data centre's cache this often at most. */
+  /** The most calls of a list to the data centre's cache. */
   cacheCalls: 950,
   /** The service answers a longer list with 503. */
   maxSegments: 3_600,
@@ -70,11 +67,11 @@ export function segmentCount(orders: number): number {
   return Math.max(1, Math.ceil(orders / SEGMENT_ORDERS));
 }
 
-/** The rows that D1 counts for a query beyond those of orders: it counts rows of subqueries too. */
-const MANIFEST_ROWS = { perSegment: 3, perSegmentRead: 3 };
+/** Rows that D1 counts for each segment of the manifest, and for each segment read. */
+const SEGMENT_ROWS = 3;
 
 /**
- * Counts what a list reads beyond `unchangedList`. Rows are an upper bound, 15 % too high at most.
+ * Counts the reads of a list beyond `unchangedList`. Rows are at most 15 % too high, never too low.
  *
  * @param reads.manifestShare the share of the lists that read the manifest.
  */
@@ -86,12 +83,11 @@ export function listReads(reads: {
 }): Operations {
   const { manifestShare, segments, segmentsRead, ordersPerSegment } = reads;
   const readLater = segmentsRead <= LIST_SIZES.missingWithManifest ? 0 : segmentsRead - 1;
-  const manifestRows = segments * MANIFEST_ROWS.perSegment;
-  const orderRows = segmentsRead * (ordersPerSegment + MANIFEST_ROWS.perSegmentRead);
+  const manifestRows = manifestShare * segments * SEGMENT_ROWS;
   return {
     ...NO_OPERATIONS,
     queries: Math.ceil(readLater / LIST_SIZES.groupSegments),
-    rowsRead: manifestShare * manifestRows + orderRows,
+    rowsRead: manifestRows + segmentsRead * (ordersPerSegment + SEGMENT_ROWS),
   };
 }
 

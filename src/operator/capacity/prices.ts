@@ -3,14 +3,14 @@ const OBJECTS = "https://developers.cloudflare.com/durable-objects/platform/pric
 const D1 = "https://developers.cloudflare.com/d1/platform/pricing/";
 const ANALYTICS = "https://developers.cloudflare.com/analytics/analytics-engine/pricing/";
 const LOGS = "https://developers.cloudflare.com/observability/pricing/";
-/** Cloudflare corrected its examples: the use of Durable Objects is rounded up. */
+/** Cloudflare corrected its examples here: it rounds the use of Durable Objects up. */
 const ROUNDING = "https://github.com/cloudflare/cloudflare-docs/pull/32525";
 
 /** The day on which prices and limits were read. */
 export const LOOKED_UP = "2026-11-22";
 export const PRICE_SOURCES = [WORKERS, OBJECTS, ROUNDING, D1, ANALYTICS, LOGS];
 
-/** The plan itself, in dollars a month. Sent data is free. */
+/** The price of the plan itself in dollars a month. Data sent to clients is free. */
 export const PLAN_DOLLARS = 5;
 
 export const PRICES = {
@@ -28,7 +28,7 @@ export const PRICES = {
   logGbMonths: gigabyte("Workers Logs stored", 0.1, 12, LOGS),
 };
 
-/** How much of each item a month uses. */
+/** The use of each item in a month. */
 export type Use = Readonly<Record<keyof typeof PRICES, number>>;
 
 /** Prices a month's use beyond what the plan includes. The total includes the plan itself. */
@@ -44,18 +44,12 @@ function cost(used: number, { dollars, per, included, isRoundedUp }: Price): num
   return (isRoundedUp ? Math.ceil(units) : units) * dollars;
 }
 
-interface Price {
-  readonly title: string;
-  /** What `per` units cost. */
-  readonly dollars: number;
-  readonly per: number;
-  readonly unit: string;
-  /** Units that the plan includes each month. */
-  readonly included: number;
-  /** Whether usage beyond `included` is rounded up to a multiple of `per`. */
-  readonly isRoundedUp: boolean;
-}
+type Price = ReturnType<typeof million>;
 
+/**
+ * Makes the price of an item: `dollars` for `per` units beyond the `included` units of a month. Use
+ * of Durable Objects beyond these is rounded up to a multiple of `per`.
+ */
 function million(title: string, dollars: number, unit: string, included: number, source: string) {
   return { title, dollars, per: 1e6, unit, included, isRoundedUp: source === OBJECTS };
 }

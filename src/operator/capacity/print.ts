@@ -1,5 +1,4 @@
-import type { BreakingPoint } from "./breaking-points.ts";
-import type { Estimate } from "./estimate.ts";
+import type { BreakingPoints, Estimate } from "./estimate.ts";
 import { LIMITS } from "./limits.ts";
 import {
   listReads,
@@ -13,13 +12,13 @@ import { LOOKED_UP, PRICE_SOURCES, PRICES } from "./prices.ts";
 import type { Scale } from "./requests.ts";
 import { count, dollars, table, times } from "./table.ts";
 
-/** All that `npm run capacity` estimates. */
+/** The estimates of `npm run capacity`. */
 interface CapacityReport {
   readonly scales: readonly Estimate[];
   /** The scale from which the keys grow, or the orders. */
   readonly smallest: Scale;
-  readonly asKeysGrow: readonly BreakingPoint[];
-  readonly asOrdersGrow: readonly BreakingPoint[];
+  readonly asKeysGrow: BreakingPoints;
+  readonly asOrdersGrow: BreakingPoints;
 }
 
 /** Prints the report for people. Every line fits 100 columns. */
@@ -39,11 +38,11 @@ const LISTED_ORDERS = 1e6;
 
 function requestTable(): string {
   const segments = segmentCount(LISTED_ORDERS);
-  const ordersPerSegment = LISTED_ORDERS / segments;
+  const store = { manifestShare: 1, segments, ordersPerSegment: LISTED_ORDERS / segments };
   const list = (segmentsRead: number) =>
     sumOperations([
       [OPERATIONS.unchangedList, 1],
-      [listReads({ manifestShare: 1, segments, segmentsRead, ordersPerSegment }), 1],
+      [listReads({ ...store, segmentsRead }), 1],
     ]);
   const kinds: readonly (readonly [kind: string, operations: Operations])[] = [
     ["unchanged list, 304", OPERATIONS.unchangedList],
@@ -89,22 +88,20 @@ function monthTable(scales: readonly Estimate[]): string {
   );
 }
 
-function breakingTable(title: string, growing: string, points: readonly BreakingPoint[]): string {
+function breakingTable(title: string, growing: string, points: BreakingPoints): string {
   const rows = points.map(({ name, from }) => [count(from), LIMITS[name].title]);
   return table(title, [`from ${growing}`, "<not enough"], rows);
 }
 
-function remedies(points: readonly BreakingPoint[]): string[] {
+function remedies(points: BreakingPoints): string[] {
   return [...new Set(points.map(({ name }) => LIMITS[name]))].map((limit) =>
     [`What to do before ${limit.title} is not enough`, ...limit.remedies].join("\n  - "),
   );
 }
 
 function priceTable(): string {
-  const addresses = new Set([
-    ...PRICE_SOURCES,
-    ...Object.values(LIMITS).map(({ source }) => source),
-  ]);
+  const limitSources = Object.values(LIMITS).map(({ source }) => source);
+  const addresses = new Set([...PRICE_SOURCES, ...limitSources]);
   const prices = table(
     "Prices of the Workers Paid plan",
     ["<item", "price", "included a month", "<billed"],

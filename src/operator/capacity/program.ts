@@ -1,16 +1,15 @@
 import { type Command, InvalidArgumentError } from "commander";
 import { createProgram, printJson } from "../command-line.ts";
 import { ASSUMPTIONS, type Assumptions } from "./assumptions.ts";
-import { breakingPoints, LARGEST_SCALE } from "./breaking-points.ts";
-import { estimate } from "./estimate.ts";
+import { breakingPoints, estimate, LARGEST_SCALE } from "./estimate.ts";
 import { printReport } from "./print.ts";
 
 const KEYS = [1e3, 1e4, 1e5, 1e6, 1e7];
 const ORDERS = [1e4, 1e5, 1e6, 1e7, 1e8];
 
 const HELP = `
-The command asks neither the network nor the store. It multiplies the operations that the tests
-count with Cloudflare's prices and limits. docs/capacity.md explains the result.
+The command needs neither the network nor the store. It multiplies operations, which tests count in
+the running service, by Cloudflare's prices. docs/capacity.md explains the result.
 
 Examples:
   $ npm run capacity
@@ -23,7 +22,7 @@ interface CapacityOptions extends Assumptions {
   readonly json: boolean;
 }
 
-/** The command line of `npm run capacity`. */
+/** Defines the command line of `npm run capacity`, which rests on assumptions about the callers. */
 export function capacityProgram(): Command {
   const program = createProgram(
     "npm run capacity --",
@@ -48,14 +47,11 @@ export function capacityProgram(): Command {
       else printReport(report);
     });
   for (const [name, [value, meaning]] of Object.entries(ASSUMPTIONS)) {
+    const option = name.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
     const parse = (text: string) => parseAssumption(name, text);
-    program.option(`--${toOption(name)} <n>`, meaning, parse, value);
+    program.option(`--${option} <n>`, meaning, parse, value);
   }
   return program;
-}
-
-function toOption(name: string): string {
-  return name.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
 }
 
 function parseScales(text: string, earlier: number[] | undefined): number[] {

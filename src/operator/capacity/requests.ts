@@ -1,14 +1,14 @@
 import type { Assumptions } from "./assumptions.ts";
 import { OPERATIONS, sumOperations } from "./operations.ts";
 
-/** A year's twelfth. */
+/** A twelfth of a year. */
 export const MONTH_DAYS = 365 / 12;
 export const MONTH_SECONDS = MONTH_DAYS * 86_400;
 
-/** Reports that a key sends on a day on which it is used. */
+/** Usage reports of a key on a day with requests. */
 const REPORTS_A_DAY = 5;
 
-/** How large the service is. */
+/** The size of the service. */
 export interface Scale {
   readonly keys: number;
   readonly orders: number;
@@ -24,7 +24,7 @@ export function requestsInMonth({ keys, orders }: Scale, assumptions: Assumption
   const cancellations = admitted * assumptions.cancelShare;
   const lists = admitted - cancellations;
   const placed = orders * assumptions.changesPerOrder * MONTH_DAYS;
-  // No more orders can be cancelled than are placed.
+  // The estimate lets no more orders be cancelled than are placed.
   const cancelled = Math.min(cancellations, placed);
   const reports = keyDays * activeShare * REPORTS_A_DAY;
   return {
@@ -33,7 +33,7 @@ export function requestsInMonth({ keys, orders }: Scale, assumptions: Assumption
     lists,
     /** Orders placed, shipped or cancelled. */
     changes: placed + cancelled,
-    /** What asks the orders database. */
+    /** The requests for the orders database. */
     orders: {
       writes: placed + cancelled,
       operations: sumOperations([
@@ -44,7 +44,7 @@ export function requestsInMonth({ keys, orders }: Scale, assumptions: Assumption
         [OPERATIONS.orderChange, placed],
       ]),
     },
-    /** What asks the keys database, or none. */
+    /** The requests for the keys database, or for none. */
     keys: {
       writes: reports,
       operations: sumOperations([
@@ -52,11 +52,9 @@ export function requestsInMonth({ keys, orders }: Scale, assumptions: Assumption
         [OPERATIONS.unauthorized, unauthorized],
         [OPERATIONS.keyLookUp, withKey * assumptions.lookUpShare],
         [OPERATIONS.usageReport, reports],
-        // The object of a key ends if the key is not used on the next day.
+        // The object of a key deletes its rows if the key is not used on the next day.
         [OPERATIONS.objectEnd, keyDays * activeShare * (1 - activeShare)],
       ]),
     },
   };
 }
-
-export type Requests = ReturnType<typeof requestsInMonth>;

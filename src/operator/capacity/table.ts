@@ -1,7 +1,7 @@
 /**
  * Lays out a table as text.
  *
- * @param columns titles. A column whose title begins with `<` is left-aligned.
+ * @param columns titles. A column whose title begins with `<` aligns left, all others right.
  */
 export function table(
   title: string,
@@ -9,20 +9,15 @@ export function table(
   rows: readonly (readonly string[])[],
 ): string {
   const lines = [columns.map((column) => column.replace("<", "")), ...rows];
-  const texts = columns.map((column, index) => {
-    const cells = lines.map((line) => line[index] ?? "");
-    const width = Math.max(...cells.map((cell) => cell.length));
-    return cells.map((cell) =>
-      column.startsWith("<") ? cell.padEnd(width) : cell.padStart(width),
-    );
+  const widthOf = (index: number) => Math.max(...lines.map((line) => line[index]?.length ?? 0));
+  const texts = lines.map((line) => {
+    const cells = columns.map((column, index) => {
+      const cell = line[index] ?? "";
+      return column.startsWith("<") ? cell.padEnd(widthOf(index)) : cell.padStart(widthOf(index));
+    });
+    return cells.join("  ").trimEnd();
   });
-  const joined = lines.map((_, index) =>
-    texts
-      .map((cells) => cells[index])
-      .join("  ")
-      .trimEnd(),
-  );
-  return [title, ...joined.map((line) => `  ${line}`)].join("\n");
+  return [title, ...texts].join("\n  ");
 }
 
 const compact = new Intl.NumberFormat("en", { notation: "compact", maximumSignificantDigits: 3 });

@@ -10,13 +10,22 @@ export const BINDINGS = { orders: "ORDERS", keys: "KEYS" } as const satisfies Re
 
 export const DATABASE_NAMES = ["orders", "keys"] as const satisfies readonly DatabaseName[];
 
-/** One SQL statement with its bound parameters. int64 values go as decimal text, with a CAST. */
+/** A database of a store as the commands use it: a local one or an environment's remote one. */
+export interface StoreDatabase {
+  /** drizzle over this database. The columns of one result need distinct names. */
+  readonly orm: BaseSQLiteDatabase<"async", unknown>;
+  /** Runs the statements in order as one transaction: all of them or none. */
+  transaction(statements: readonly Statement[]): Promise<void>;
+  close(): Promise<void>;
+}
+
+/** One SQL statement with its bound parameters. int64 values are decimal text with a CAST. */
 export interface Statement {
   readonly sql: string;
   readonly params: readonly (string | number | null)[];
 }
 
-/** Takes drizzle's queries as statements, for `transaction`. */
+/** Converts drizzle's queries into statements for `transaction`. */
 export function toStatements(
   queries: readonly { toSQL(): { readonly sql: string; readonly params: unknown[] } }[],
 ): Statement[] {
@@ -24,13 +33,4 @@ export function toStatements(
     const { sql, params } = query.toSQL();
     return { sql, params: params as Statement["params"] };
   });
-}
-
-/** A database of a store as the commands reach it: a local one or an environment's remote one. */
-export interface StoreDatabase {
-  /** drizzle over that database, for the queries of `src/worker/api-keys` and `src/worker/orders`. */
-  readonly orm: BaseSQLiteDatabase<"async", unknown>;
-  /** Runs the statements in order as one transaction: all of them or none. */
-  transaction(statements: readonly Statement[]): Promise<void>;
-  close(): Promise<void>;
 }

@@ -1,14 +1,14 @@
 import { inspect } from "node:util";
 import type { Statement } from "./database.ts";
 
-/** A quoted name, a string or a comment, in which `?` is text; else a parameter. */
+/** Matches strings, quoted names and comments, in which `?` is text, and parameters. */
 const QUOTED_OR_PARAMETER = /'[^']*'|"[^"]*"|`[^`]*`|\[[^\]]*\]|--[^\n]*|\/\*[^]*?\*\/|\?\d*/g;
 
 /**
  * Writes a statement's parameters into its SQL as literals, for an interface that takes SQL alone.
  *
- * @throws {TypeError} if a parameter has no exact literal (not finite, NUL or half a surrogate pair
- *   in a text, neither text nor number nor null), or if there are not as many as the SQL asks for.
+ * @throws {TypeError} if a parameter has no exact literal (a number that is not finite, a text with
+ *   NUL or half a surrogate pair, another type), or if the SQL has more or fewer parameters.
  */
 export function inlineParameters({ sql, params }: Statement): string {
   let next = 0;
@@ -16,13 +16,13 @@ export function inlineParameters({ sql, params }: Statement): string {
     if (!part.startsWith("?")) return part;
     if (part !== "?") throw new TypeError(`numbered parameter ${part} in: ${sql}`);
     if (next === params.length) throw new TypeError(`too few parameters for: ${sql}`);
-    return literal(params[next++]);
+    return toLiteral(params[next++]);
   });
   if (next !== params.length) throw new TypeError(`too many parameters for: ${sql}`);
   return inlined;
 }
 
-function literal(value: unknown): string {
+function toLiteral(value: unknown): string {
   if (value === null) return "NULL";
   if (typeof value === "string") {
     if (value.includes("\0")) throw new TypeError("text with a NUL character cannot be stored");
@@ -31,7 +31,7 @@ function literal(value: unknown): string {
     return `'${value.replaceAll("'", "''")}'`;
   }
   if (typeof value === "number" && Number.isFinite(value)) {
-    // In parentheses, as `1 -?` with -1 would otherwise begin a comment.
+    // The parentheses keep `1 -?` with -1 from beginning a comment.
     return `(${value})`;
   }
   throw new TypeError(`no SQL literal for ${inspect(value)}`);

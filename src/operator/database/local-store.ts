@@ -2,10 +2,10 @@ import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { PROJECT_ROOT } from "../wrangler.ts";
 
-/** The folder of the local store where none is named: wrangler's own default. */
+/** The default folder of the local store, which is wrangler's own default. */
 export const DEFAULT_STORE = join(PROJECT_ROOT, ".wrangler", "state");
 
-/** Where below a store's folder wrangler keeps its data: `--persist-to` means the folder above. */
+/** The subfolder of a store in which wrangler keeps its data. `--persist-to` names the store. */
 export const LAYOUT_VERSION = "v3";
 
 /** Miniflare's file for the binding `DB`, the one database of a store of earlier versions. */

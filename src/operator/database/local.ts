@@ -16,15 +16,15 @@ import { retryWhileBusy } from "./retry-while-busy.ts";
 import { runStatements, STATEMENT_WORKER } from "./statement-worker.ts";
 
 /**
- * Changes nothing, but takes SQLite's lock for writing. The local D1 writes a bookmark after every
- * statement, and after a SELECT that fails wherever another process wrote meanwhile: a long one
- * beside a busy service would never succeed.
+ * Takes SQLite's lock for writing without changing anything. The local D1 writes a bookmark after
+ * every statement. After a SELECT this fails if another process wrote meanwhile. So a long SELECT
+ * beside a busy service would never succeed without the lock.
  */
 const TAKE_LOCK: Statement = { sql: "DELETE FROM d1_migrations WHERE false", params: [] };
 
 /** A database of a store on this machine. */
-export interface LocalDatabase extends StoreDatabase {
-  /** Whether it had no migrations before it was opened. */
+interface LocalDatabase extends StoreDatabase {
+  /** True if it had no migrations before it was opened. */
   readonly isNew: boolean;
 }
 
@@ -50,12 +50,11 @@ export async function openLocalStore(persistTo: string): Promise<LocalStore> {
 
 /**
  * Opens a database of a local store and applies the migrations it lacks. The service may run on
- * the same store meanwhile: where it holds the lock, each statement waits for its turn. The columns
- * of one result need distinct names.
+ * the same store: while it holds the lock, each statement waits.
  *
- * @param persistTo the folder that `wrangler dev --persist-to` names; made if it is missing.
- * @throws an Error if the folder cannot be made, holds a store of an earlier version, or a migration
- *   fails.
+ * @param persistTo the folder that `wrangler dev --persist-to` names; created if it is missing.
+ * @throws an Error if the folder cannot be created or holds a store of an earlier version, or if a
+ *   migration fails.
  */
 export async function openLocalDatabase(
   persistTo: string,
@@ -79,7 +78,7 @@ export async function openLocalDatabase(
     const orm = drizzle(async (sql, params, method) => {
       const results = await run([TAKE_LOCK, { sql, params }]);
       const rows = (results[1] ?? []).map((row) => Object.values(row));
-      // For `get` drizzle takes the row itself, or nothing where there is none.
+      // For `get` drizzle expects the row itself, or nothing.
       return { rows: method === "get" ? (rows[0] as unknown[]) : rows };
     });
     return {
@@ -97,9 +96,9 @@ export async function openLocalDatabase(
 }
 
 /**
- * Only the database, in the Miniflare that wrangler brings, so that both read the store alike.
- * wrangler's `getPlatformProxy` would also run the alarms of the rate limiter's objects, whose class
- * it does not have.
+ * Starts the database alone, in wrangler's own Miniflare, so that both read the store alike.
+ * wrangler's `getPlatformProxy` would also run alarms of the rate limiter's objects without having
+ * their class.
  */
 async function startMiniflare(
   folder: string,
@@ -118,7 +117,7 @@ async function startMiniflare(
       resourcePersistencePath: join(folder, LAYOUT_VERSION),
       cf: false,
       log: new Log(LogLevel.NONE),
-      // What goes wrong comes back as an error too, without workerd's stack.
+      // Every failure is also thrown as an error, without workerd's stack.
       handleStructuredLogs: () => {},
     }),
   );

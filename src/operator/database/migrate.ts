@@ -9,9 +9,10 @@ import { isBusy, retryWhileBusy } from "./retry-while-busy.ts";
 const RETRIES = 6;
 
 /**
- * Applies the migrations that a local database lacks, through wrangler, which keeps the record of them.
+ * Applies the migrations that a local database lacks. wrangler applies them, because it also records
+ * them; each start of wrangler takes some seconds.
  *
- * @returns whether the store had none before.
+ * @returns true if the store had none before.
  * @throws an Error with wrangler's message, if a migration fails.
  */
 export async function migrate(
@@ -64,7 +65,7 @@ function hasAll(applied: ReadonlySet<string>, known: readonly string[]): boolean
   return known.every((name) => applied.has(name));
 }
 
-/** Whether another process applied the same migration at the same time. */
+/** Returns whether another process applied the same migration at the same time. */
 function isRace(error: Error): boolean {
   return /already exists|UNIQUE constraint failed: d1_migrations/.test(error.message);
 }

@@ -4,9 +4,9 @@ import { DEFAULT_STORE } from "./local-store.ts";
 import { REMOTE_ENVIRONMENTS, type RemoteEnvironment } from "../environment.ts";
 import { openRemoteDatabase } from "./remote.ts";
 
-/** Which store a command acts on. */
-export interface StoreOptions {
-  /** An environment's remote database instead of a local one. */
+/** The store that a command acts on. */
+interface StoreOptions {
+  /** The environment whose remote database is used instead of a local store. */
   readonly env?: RemoteEnvironment;
   /** The folder of a local store. */
   readonly persistTo?: string;
@@ -14,11 +14,11 @@ export interface StoreOptions {
 
 /** The options of every command on a store. */
 export interface StoreCommandOptions extends StoreOptions {
-  /** Print one JSON value and nothing else. */
+  /** True prints one JSON value and nothing else. */
   readonly json: boolean;
 }
 
-/** Adds a command on a store to a program: with `--persist-to`, `--env` and `--json`. */
+/** Adds a command on a store to a program, with `--persist-to`, `--env` and `--json`. */
 export function storeCommand(program: Command, usage: string): Command {
   return program
     .command(usage)
@@ -32,9 +32,9 @@ export function storeCommand(program: Command, usage: string): Command {
 }
 
 /**
- * Opens a database of the store for `work`, and closes it however that ends.
+ * Opens a database of the store for `work` and closes it afterwards, also after an error.
  *
- * @throws what `work` throws; an Error for the operator if the store cannot be opened or migrated.
+ * @throws the error of `work`; an Error for the operator if the store cannot be opened or migrated.
  */
 export async function useDatabase<T>(
   options: StoreOptions,
@@ -54,7 +54,7 @@ async function openDatabase(
   name: DatabaseName,
 ): Promise<StoreDatabase> {
   if (env !== undefined) return openRemoteDatabase({ environment: env, name });
-  // The local database starts workerd, which a remote one can do without.
+  // Only a local database needs Miniflare and workerd, which are slow to load.
   const { openLocalDatabase } = await import("./local.ts");
   return openLocalDatabase(persistTo ?? DEFAULT_STORE, name);
 }

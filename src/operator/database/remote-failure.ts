@@ -7,24 +7,33 @@ export interface RemoteTarget {
   readonly name: DatabaseName;
 }
 
-/** Cloudflare's and the network's failures that pass; D1's own as its documentation lists them. */
+/** Transient failures of Cloudflare and the network, among them those that D1 documents. */
 const TRANSIENT =
   /fetch failed|malformed response|Network connection lost|D1 DB is overloaded|caused object to be reset|D1 DB reset because its code was updated|\[code: 971\]/;
 
-/** The transient failures in which the statement never began. */
+/** Transient failures after which the statement surely never began. */
 const NOT_BEGUN = /D1 DB is overloaded|while starting up D1 DB storage|\[code: 971\]/;
 
-/** Whether the same statement may succeed if it is sent again. */
+/**
+ * Returns whether a statement may be sent again. A read may after any transient failure, a write
+ * only if it never began.
+ */
 export function mayRetry(error: Error, change: "reads" | "writes"): boolean {
   return (change === "reads" ? TRANSIENT : NOT_BEGUN).test(error.message);
 }
 
-/** Whether wrangler found no database under the name that `wrangler.toml` gives it. */
+/** Returns whether wrangler found no database of the name in `wrangler.toml`. */
 export function isMissingDatabase(error: Error): boolean {
   return error.message.includes("Couldn't find a D1 DB");
 }
 
-/** wrangler's failure in words for the operator, with what to do next. */
+/** Returns whether a query failed on a missing table. drizzle keeps that error as its cause. */
+export function isMissingTable(error: unknown): boolean {
+  if (!(error instanceof Error)) return false;
+  return error.message.includes("no such table") || isMissingTable(error.cause);
+}
+
+/** Describes wrangler's failure for the operator, with what to do next. */
 export function describeFailure(
   error: Error,
   { environment, name }: RemoteTarget,
@@ -46,7 +55,7 @@ function advise(message: string, environment: string, change: "reads" | "writes"
     return `not logged in to Cloudflare: run \`npx wrangler login\`, or set CLOUDFLARE_API_TOKEN to a valid token (${message})`;
   }
   if (change === "writes" && TRANSIENT.test(message) && !NOT_BEGUN.test(message)) {
-    return `${message}. Whether the change was made is not known: check before you repeat it`;
+    return `${message}. It is not known whether the change was made: check before you repeat it`;
   }
   return message;
 }

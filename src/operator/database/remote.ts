@@ -9,32 +9,32 @@ import { BINDINGS, type Statement, type StoreDatabase } from "./database.ts";
 import { inlineParameters } from "./inline-parameters.ts";
 import { describeFailure, mayRetry, type RemoteTarget } from "./remote-failure.ts";
 
-/** D1's limit on one statement, in bytes of UTF-8. Linux takes more, 131,071, in one argument. */
+/** D1's limit on one statement. Linux takes more in one argument: 131,071 bytes. */
 const MAX_STATEMENT_BYTES = 100_000;
-/** On a line of its own, as the statement may end in a comment. */
+/** The line end closes a comment at the statement's end. */
 const END = "\n;";
 /**
- * Up to this many bytes and statements a transaction is one query, which D1 has to answer within 30
- * seconds; beyond, a file that D1 imports, where that goes for each statement.
+ * Up to this many bytes and statements, a transaction is one query, which D1 has to answer within
+ * 30 seconds. A larger transaction is a file that D1 imports, with 30 seconds for each statement.
  */
 const MAX_QUERY_BYTES = 65_536;
 const MAX_QUERY_STATEMENTS = 8;
 const RETRIES = 4;
 
 /**
- * A remote database, reached through `wrangler d1 execute --remote`. Each query costs
- * a second or more, so callers with many statements pass them to `transaction` together. The columns
- * of one result need distinct names.
+ * Opens a remote database through `wrangler d1 execute --remote`, which brings its
+ * own login. Each query costs a second or more, so many statements belong in one `transaction`.
  *
  * Queries throw an Error for the operator: no such database yet, migrations missing, not logged in,
- * or what SQLite says. Reads are repeated after a passing failure, writes only if they never began.
+ * or SQLite's message. Reads are repeated after a transient failure, writes only if they never
+ * began.
  */
 export async function openRemoteDatabase(target: RemoteTarget): Promise<StoreDatabase> {
   return {
     orm: drizzle(async (sql, params, method) => {
       const rows = await query(target, toSql({ sql, params }));
       const values = rows.map((row) => Object.values(row));
-      // For `get` drizzle takes the row itself, or nothing where there is none.
+      // For `get` drizzle expects the row itself, or nothing.
       return { rows: method === "get" ? (values[0] as unknown[]) : values };
     }),
     transaction: async (statements) => {
@@ -68,7 +68,7 @@ async function transact(target: RemoteTarget, statements: string[]): Promise<voi
   const folder = await mkdtemp(join(tmpdir(), "store-orders-"));
   try {
     const file = join(folder, "transaction.sql");
-    // D1 knows files by their hash: a random statement keeps it from taking this for an earlier one.
+    // D1 skips a file whose hash it knows, so a random statement makes this file a new one.
     await writeFile(file, `SELECT '${randomUUID()}'${END}${sql}`);
     await execute(target, `--file=${file}`, "writes");
   } finally {

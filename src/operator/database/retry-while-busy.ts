@@ -2,14 +2,15 @@ import pRetry from "p-retry";
 
 const PATIENCE_MS = 30_000;
 
-/** A lock that D1 meets after a statement, even a SELECT, it reports as an internal error only. */
+/** D1 reports a lock that it finds only after the statement as an internal error. */
 const BUSY = /SQLITE_BUSY|database is locked|internal error; reference/;
 
 /**
- * Repeats `work` with growing pauses while another process holds the lock of the local database, for
- * half a minute at most. SQLite refuses before it changes anything, so that a repetition is safe.
+ * Repeats `work` with growing pauses while another process locks the local database, for half a
+ * minute at most. Repeating is safe, because SQLite refuses before it changes anything.
  *
- * @throws what `work` throws, once it is something else or the time is over.
+ * @throws the error of `work` if it is another one; an Error for the operator when the time is
+ *   over.
  */
 export async function retryWhileBusy<T>(work: () => Promise<T>): Promise<T> {
   try {
@@ -30,7 +31,7 @@ export async function retryWhileBusy<T>(work: () => Promise<T>): Promise<T> {
   }
 }
 
-/** Whether an error says that another process holds SQLite's lock. */
+/** Returns whether an error means that another process holds SQLite's lock. */
 export function isBusy(error: unknown): boolean {
   return error instanceof Error && BUSY.test(error.message);
 }

@@ -2,9 +2,9 @@ import type * as MiniflarePackage from "miniflare";
 import type { Statement } from "./database.ts";
 
 /**
- * A Worker that runs statements as one transaction. Miniflare's own stand-in for D1 in this process
- * keeps each statement, with its parameters, in workerd until it is collected here as garbage: of a
- * large import, all of them.
+ * A Worker that runs statements as one transaction. Miniflare's own D1 client in this process keeps
+ * each statement in workerd until it is garbage-collected here. In a large import that is all of
+ * them.
  */
 export const STATEMENT_WORKER = `
 export default {
@@ -22,10 +22,10 @@ export default {
 };`;
 
 /**
- * Runs the statements in that Worker.
+ * Runs the statements in `STATEMENT_WORKER`.
  *
- * @returns the rows of each.
- * @throws an Error with the message of D1.
+ * @returns the rows of each statement.
+ * @throws an Error with D1's message.
  */
 export async function runStatements(
   miniflare: MiniflarePackage.Miniflare,

@@ -11,8 +11,8 @@ const TSC = join(dirname(TYPESCRIPT_PACKAGE), "bin", "tsc");
 const MAX_FILES_NAMED = 5;
 
 /**
- * What is checked on this machine before anything is sent: that production gets what is committed,
- * and that the Worker's types hold. The tests are for CI, which deploys only what has passed them.
+ * Lists the checks on this machine before anything is sent: production gets only what is committed,
+ * and the types are right. The tests are left to CI, which deploys only what has passed them.
  */
 export function localChecks(env: RemoteEnvironment, folder = PROJECT_ROOT): Step[] {
   const types: Step = {
@@ -28,7 +28,7 @@ export function localChecks(env: RemoteEnvironment, folder = PROJECT_ROOT): Step
   return env === "production" ? [workTree, types] : [types];
 }
 
-/** The commit that is deployed, as `git describe` names it; `undefined` without git. */
+/** Names the commit that is deployed, as `git describe` does; `undefined` without git. */
 export async function describeCommit(folder = PROJECT_ROOT): Promise<string | undefined> {
   return run(folder, "git", "describe", "--always", "--dirty", "--tags").catch(() => undefined);
 }

@@ -9,17 +9,17 @@ Examples:
   $ npm run deploy -- --env staging             check, migrate, deploy, test
   $ npx wrangler rollback --env staging         back to the version before
 
-It checks types and build, and for production that everything is committed; the tests are for CI.
-The first roll-out deploys, which creates the databases, and then migrates them; later ones note the
-state of each database, to which it can be restored, and migrate first. Log in with
+The command checks types and build, and for production that everything is committed. The tests are
+left to CI. The first roll-out deploys, which creates the databases, and then migrates them. Later
+ones print the bookmark of each database's state, then migrate, then deploy. Log in with
 \`npx wrangler login\`, or set CLOUDFLARE_API_TOKEN and CLOUDFLARE_ACCOUNT_ID.`;
 
-function seconds(text: string): number {
+function parseSeconds(text: string): number {
   if (!/^\d{1,4}$/.test(text)) throw new InvalidArgumentError("expected whole seconds up to 9999");
   return Number(text);
 }
 
-/** `npm run deploy`. */
+/** The command line of `npm run deploy`. */
 export function deployProgram(): Command {
   return createProgram(
     "npm run deploy --",
@@ -31,8 +31,8 @@ export function deployProgram(): Command {
         .makeOptionMandatory(),
     )
     .option("--dry-run", "only check, and change nothing", false)
-    .option("--skip-checks", "deploy what is here, if only it builds", false)
-    .option("--patience <seconds>", "how long the deployed service may take to answer", seconds, 60)
+    .option("--skip-checks", "deploy the work tree as it is, if it builds", false)
+    .option("--patience <seconds>", "time for the deployed service to answer", parseSeconds, 60)
     .addHelpText("after", EXAMPLES)
     .allowExcessArguments(false)
     .action(deploy);

@@ -3,24 +3,26 @@ import type { RemoteEnvironment } from "../environment.ts";
 import { findBookmark } from "../time-travel/bookmarks.ts";
 import { describeCommit, localChecks } from "./checks.ts";
 import { smokeTest } from "./smoke-test.ts";
-import { runSteps, type Step } from "./steps.ts";
+import { print, runSteps, type Step } from "./steps.ts";
 import { applyMigrations, checkBuild, databaseExists, deployWorker } from "./wrangler-steps.ts";
 
-export interface DeployOptions {
+interface DeployOptions {
   readonly env: RemoteEnvironment;
-  /** Whether to stop after the checks. */
+  /** True stops after the checks. */
   readonly dryRun: boolean;
-  /** Whether to deploy whatever stands in the work tree, if only it builds. */
+  /** True deploys the work tree as it is, if it builds. */
   readonly skipChecks: boolean;
-  /** For how many seconds the deployed service may fail to answer. */
+  /** Seconds for which the deployed service may fail to answer. */
   readonly patience: number;
 }
 
 /**
- * Deploys the service: on the first roll-out the Worker, which creates the databases, and then their
- * migrations; on later ones the migrations first. Says on stdout what it does.
+ * Deploys the service and prints each step. The first roll-out deploys the Worker, which creates
+ * the databases, and then migrates. Later ones migrate first, so for a moment the version before
+ * works with the migrated databases.
  *
- * @throws an Error that tells which step failed, what was and was not done, and the way on or back.
+ * @throws an Error that names the failed step, what was and was not done, and how to continue or go
+ *   back.
  */
 export async function deploy({ env, dryRun, skipChecks, patience }: DeployOptions): Promise<void> {
   const build: Step = {
@@ -31,7 +33,7 @@ export async function deploy({ env, dryRun, skipChecks, patience }: DeployOption
   const checks = skipChecks ? [build] : [...localChecks(env), build];
   if (dryRun) {
     await runSteps(env, checks);
-    console.log("Dry run: nothing was changed.");
+    print("Dry run: nothing was changed.");
     return;
   }
   let first = false;
@@ -41,7 +43,7 @@ export async function deploy({ env, dryRun, skipChecks, patience }: DeployOption
     ifItFails: "Nothing was changed.",
   };
   await runSteps(env, [...checks, find]);
-  console.log(first ? "First roll-out: deploy, then migrate." : "Migrate, then deploy.");
+  print(first ? "First roll-out: deploy, then migrate." : "Migrate, then deploy.");
   await rollOut(env, first, patience);
 }
 
@@ -66,7 +68,7 @@ async function rollOut(env: RemoteEnvironment, first: boolean, patience: number)
       const bookmark = await findBookmark({ environment: env, name });
       restore[name] =
         `npm run time-travel -- restore --env ${env} --database ${name} --bookmark ${bookmark}`;
-      console.log(`The way back to it: ${restore[name]}`);
+      print(`The way back to it: ${restore[name]}`);
     },
     ifItFails: "Nothing was changed.",
   }));
@@ -101,5 +103,5 @@ async function rollOut(env: RemoteEnvironment, first: boolean, patience: number)
     env,
     first ? [upload, ...migrations, test] : [...bookmarks, ...migrations, upload, test],
   );
-  console.log(`Deployed ${env}: ${addresses.join(", ") || "no address of its own, so not tested"}`);
+  print(`Deployed ${env}: ${addresses.join(", ") || "no address of its own, so not tested"}`);
 }

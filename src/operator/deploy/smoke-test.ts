@@ -5,10 +5,11 @@ const PAUSE_MS = 2_000;
 const REQUEST_TIMEOUT_MS = 10_000;
 
 /**
- * Asks the deployed service for its orders with a well-formed key that nobody has: a 401 shows that
- * the Worker and its migrated keys database work together.
+ * Requests the orders of the deployed service with a well-formed secret that no key has. A 401
+ * shows that the Worker and its migrated keys database work together.
  *
- * @param patienceSeconds for how long a new address may fail to answer.
+ * @param patienceSeconds how long a new address may fail to answer.
+ * @throws an Error with the last answer if it is not the expected one.
  */
 export async function smokeTest(address: string, patienceSeconds: number): Promise<void> {
   await pRetry(() => expectUnauthorized(address), {

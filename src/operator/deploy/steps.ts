@@ -4,28 +4,33 @@ import type { RemoteEnvironment } from "../environment.ts";
 export interface Step {
   readonly title: string;
   readonly run: () => Promise<void>;
-  /** What the operator needs to know if this step fails; a function, where the steps before settle it. */
+  /** Advice for the operator if this step fails; a function if it depends on earlier steps. */
   readonly ifItFails: string | (() => string);
 }
 
 /**
- * Runs the steps in order, and says on stdout which one it is at.
+ * Runs the steps in order and prints the title of each.
  *
- * @throws an Error that tells which step failed, what was not done, and the way on or back.
+ * @throws an Error that names the failed step, what was not done, and how to continue or go back.
  */
 export async function runSteps(env: RemoteEnvironment, steps: readonly Step[]): Promise<void> {
   for (const [index, step] of steps.entries()) {
-    console.log(`${step.title} ...`);
+    print(`${step.title} ...`);
     try {
       await step.run();
     } catch (error) {
       const undone = steps.slice(index + 1).map(({ title }) => title);
-      throw failure(env, step, undone, error as Error);
+      throw describeFailure(env, step, undone, error as Error);
     }
   }
 }
 
-function failure(
+/** Prints a line on stdout. */
+export function print(line: string): void {
+  process.stdout.write(`${line}\n`);
+}
+
+function describeFailure(
   env: RemoteEnvironment,
   { title, ifItFails }: Step,
   undone: readonly string[],

@@ -10,14 +10,14 @@ import {
 import type { RemoteEnvironment } from "../environment.ts";
 import { runWrangler } from "../wrangler.ts";
 
-/** Builds the environment's Worker as a deployment would, and sends nothing. */
+/** Builds the environment's Worker as a deployment would, without sending anything. */
 export async function checkBuild(environment: RemoteEnvironment): Promise<void> {
   await inTemporaryFolder((folder) =>
     runWrangler(["deploy", "--env", environment, "--dry-run", "--outdir", folder]),
   );
 }
 
-/** Whether a database has been created, by an earlier deployment. */
+/** Returns whether an earlier deployment has created a database. */
 export async function databaseExists(target: RemoteTarget): Promise<boolean> {
   const probe = ["--remote", "--env", target.environment, "--json", "--command=SELECT 1"];
   try {
@@ -38,8 +38,8 @@ export async function applyMigrations({ environment, name }: RemoteTarget): Prom
 /**
  * Uploads the Worker, which creates databases that there are not, and sends all traffic to it.
  *
- * @param commit what `wrangler versions list` is to show of it.
- * @returns the addresses at which it answers as a whole: on workers.dev and custom domains.
+ * @param commit the message of the version in `wrangler versions list`.
+ * @returns the addresses on workers.dev and custom domains, where all of the service answers.
  */
 export async function deployWorker(
   environment: RemoteEnvironment,
@@ -59,7 +59,7 @@ export async function deployWorker(
   });
 }
 
-/** wrangler lists `https://NAME.workers.dev`, `DOMAIN (custom domain …)`, routes and schedules. */
+/** Picks the addresses from wrangler's targets, among which are also routes and schedules. */
 function toAddress(target: string): string[] {
   if (target.startsWith("https://")) return [target];
   const domain = /^(\S+) \(custom domain/.exec(target)?.[1];

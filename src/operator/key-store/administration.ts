@@ -7,28 +7,30 @@ import {
 } from "../../worker/api-keys/secret.ts";
 import type { KeyDetails } from "./key-details.ts";
 
-/** What the operator settles about a key. `limits`: of its own where the plan is Enterprise. */
+/** The settings of a key that its operator chooses. */
 export interface KeySettings {
   readonly name: string;
   readonly plan: Plan;
+  /** The key's own limits on the Enterprise plan; `null` on every other plan. */
   readonly limits: Limits | null;
   readonly expiresAt: Date | null;
 }
 
-/** A new key with its record. Nothing else ever holds the key itself (contract, section 3). */
+/** A key with a new secret, which is stored nowhere else (docs/api.md, Authentication). */
 export interface CreatedKey {
+  /** The secret. */
   readonly key: string;
   readonly record: KeyDetails;
 }
 
-/** Makes a key and its record. */
+/** Creates a key and its secret. Stores nothing. */
 export function createApiKey(settings: KeySettings, now: Date): CreatedKey {
   const { name, plan, limits, expiresAt } = settings;
-  const key = generateSecret();
-  const record = {
+  const secret = generateSecret();
+  const details = {
     id: generateKeyId(),
-    hash: hashSecret(key),
-    lastFour: lastFourOf(key),
+    hash: hashSecret(secret),
+    lastFour: lastFourOf(secret),
     name,
     plan,
     perMinute: limits?.perMinute ?? null,
@@ -41,10 +43,10 @@ export function createApiKey(settings: KeySettings, now: Date): CreatedKey {
     formerKeyEnds: [],
     bannedUntil: null,
   };
-  return { key, record };
+  return { key: secret, record: details };
 }
 
-/** Changes a key's settings; those left out stay. */
+/** Changes a key's settings. Settings that are left out stay. */
 export function updateApiKey(
   current: KeyDetails,
   { limits, ...settings }: Partial<KeySettings>,
@@ -57,29 +59,41 @@ export function updateApiKey(
 }
 
 /**
- * Gives a record a new key. The present one stays valid beside it until `formerEndsAt`, and those
- * that earlier rotations have replaced until then at the most.
+ * Gives a key a new secret. The current secret stays valid until `formerEndsAt`, and secrets that
+ * earlier rotations replaced stay valid no longer than that.
  */
 export function rotateApiKey(current: KeyDetails, formerEndsAt: Date, now: Date): CreatedKey {
-  const key = generateSecret();
+  const secret = generateSecret();
   const earlierEnds = current.formerKeyEnds
     .filter((end) => end > now)
     .map((end) => (end < formerEndsAt ? end : formerEndsAt));
-  const record = {
+  const details = {
     ...current,
-    hash: hashSecret(key),
-    lastFour: lastFourOf(key),
+    hash: hashSecret(secret),
+    lastFour: lastFourOf(secret),
     formerKeyEnds: [...earlierEnds, formerEndsAt],
   };
-  return { key, record };
+  return { key: secret, record: details };
 }
 
-/** Revokes a key for good. A key that is revoked already keeps its first time of revocation. */
+/** Revokes a key for good. Revoking it again keeps the time of the first revocation. */
 export function revokeApiKey(current: KeyDetails, now: Date): KeyDetails {
   return { ...current, revokedAt: current.revokedAt ?? now };
 }
 
-/** Has the key's limiter empty both windows and lift a ban when it next meets the record. */
+/** Resets a key. Its limiter empties both windows and lifts a ban once it learns the new count. */
 export function resetApiKey(current: KeyDetails): KeyDetails {
   return { ...current, resets: current.resets + 1, bannedUntil: null };
+}
+
+/**
+ * Refuses an expiry that is not in the future; `null` means never.
+ *
+ * @throws an Error for the operator.
+ */
+export function refusePast(expiresAt: Date | null, now: Date): void {
+  if (expiresAt === null || expiresAt > now) return;
+  throw new Error(
+    `the expiry ${expiresAt.toISOString()} is in the past; \`revoke\` ends a key at once`,
+  );
 }

@@ -1,18 +1,16 @@
-import { and, desc, eq, gte, type SQL } from "drizzle-orm";
+import { and, desc, eq, gte } from "drizzle-orm";
 import type { BaseSQLiteDatabase } from "drizzle-orm/sqlite-core";
 import { type KeyChangeDetails, keyChanges } from "../../worker/db/keys-schema.ts";
 import { type KeySettingsJson, toSettingsJson } from "./key-json.ts";
 import type { KeyDetails } from "./key-details.ts";
 
-type Database = BaseSQLiteDatabase<"async", unknown>;
-
-/** A change of a key, as the trail tells it. */
+/** One entry of the audit trail: a change of a key. */
 export type KeyChange = typeof keyChanges.$inferSelect;
 
-/** Who changes a key in which way, and when. */
+/** The kind of a change, who makes it, and when. */
 export type Operation = Pick<KeyChange, "action" | "actor" | "at">;
 
-/** What the trail tells of a record, beside its id. */
+/** The fields that an entry compares. */
 const FIELDS = [
   "name",
   "plan",
@@ -23,17 +21,17 @@ const FIELDS = [
   "formerKeyEndsAt",
 ] as const satisfies readonly (keyof KeySettingsJson)[];
 
-/** The fields in which two records of a key differ; all that are set, where there is none before. */
+/** Returns the fields in which a key differs from `before`: for a new key, all that are set. */
 export function differences(before: KeyDetails | undefined, after: KeyDetails): KeyChangeDetails {
-  const old = before && toSettingsJson(before);
-  const record = toSettingsJson(after);
+  const former = before && toSettingsJson(before);
+  const current = toSettingsJson(after);
   const changes = FIELDS.map((field) => {
-    return [field, { from: old?.[field] ?? null, to: record[field] }] as const;
+    return [field, { from: former?.[field] ?? null, to: current[field] }] as const;
   });
   return Object.fromEntries(changes.filter(([, { from, to }]) => from !== to));
 }
 
-/** The details of a change for people, on one line. */
+/** Formats the details of a change for people, on one line. */
 export function describeDetails(details: KeyChangeDetails): string {
   const fields = Object.entries(details).map(([field, { from, to }]) =>
     from === null ? `${field}: ${to}` : `${field}: ${from} → ${to ?? "none"}`,
@@ -41,25 +39,27 @@ export function describeDetails(details: KeyChangeDetails): string {
   return fields.join(", ");
 }
 
-/** Which changes to list: of one key, since a time, and how many at the most. */
-export interface TrailFilter {
+/** Selects changes: of one key, since a time, and `limit` of them at most. */
+interface TrailFilter {
   readonly keyId?: string | undefined;
   readonly since?: Date | undefined;
   readonly limit: number;
 }
 
-/** The changes that fit `filter`, the newest first. */
+/** Returns the changes that match `filter`, the newest first. */
 export async function listKeyChanges(
-  database: Database,
+  database: BaseSQLiteDatabase<"async", unknown>,
   { keyId, since, limit }: TrailFilter,
 ): Promise<KeyChange[]> {
-  const conditions: SQL[] = [];
-  if (keyId !== undefined) conditions.push(eq(keyChanges.keyId, keyId));
-  if (since !== undefined) conditions.push(gte(keyChanges.at, since));
   return database
     .select()
     .from(keyChanges)
-    .where(and(...conditions))
+    .where(
+      and(
+        keyId === undefined ? undefined : eq(keyChanges.keyId, keyId),
+        since === undefined ? undefined : gte(keyChanges.at, since),
+      ),
+    )
     .orderBy(desc(keyChanges.id))
     .limit(limit);
 }

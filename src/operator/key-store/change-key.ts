@@ -2,15 +2,14 @@ import { isDeepStrictEqual } from "node:util";
 import pRetry from "p-retry";
 import type { Operation } from "./audit-trail.ts";
 import { changeQueries, creationQueries, isOvertaken } from "./key-changes.ts";
-import { findApiKey, type KeyDetails } from "./key-details.ts";
+import { type KeyDetails, requireApiKey } from "./key-details.ts";
 import { type StoreDatabase, toStatements } from "../database/database.ts";
 import { currentActor } from "./actor.ts";
-import { requireKey } from "./require-key.ts";
 
-/** Of two operators who change one key at a time, one has to try again. */
+/** If two operators change a key at the same time, one of them has to try again. */
 const RETRIES = 10;
 
-/** Stores new keys and adds that to the audit trail. */
+/** Stores new keys and records them in the audit trail. */
 export async function addKeys(database: StoreDatabase, keys: readonly KeyDetails[]): Promise<void> {
   const actor = currentActor();
   const queries = keys.flatMap((key) => creationQueries(database.orm, key, actor));
@@ -18,12 +17,12 @@ export async function addKeys(database: StoreDatabase, keys: readonly KeyDetails
 }
 
 /**
- * Changes a key and adds that to the audit trail, or neither where nothing would change.
+ * Changes a key and records the change in the audit trail. If nothing would change, does neither.
  *
- * @param decide what the key is to be. It is asked again where somebody else has changed the key
- *   meanwhile, so that what it replaces is what it has seen.
+ * @param decide returns the key as it is to be. It runs again if another operator has changed the
+ *   key meanwhile, so the key that it sees is the one that is replaced.
  * @returns the key after the change.
- * @throws what `decide` throws; an Error for the operator where no key has this id.
+ * @throws what `decide` throws; an Error for the operator if no key has this id.
  */
 export async function changeKey(
   database: StoreDatabase,
@@ -33,7 +32,7 @@ export async function changeKey(
 ): Promise<KeyDetails> {
   const operation = { action, actor: currentActor(), at: new Date() };
   const attempt = async (): Promise<KeyDetails> => {
-    const before = requireKey(await findApiKey(database.orm, id), id);
+    const before = await requireApiKey(database.orm, id);
     const decided = decide(before, operation.at);
     if (isDeepStrictEqual(before, decided)) return before;
     const after = { ...decided, revision: before.revision + 1 };

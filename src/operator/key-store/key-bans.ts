@@ -4,18 +4,17 @@ import { apiKeys, keyBans } from "../../worker/db/keys-schema.ts";
 
 type Database = BaseSQLiteDatabase<"async", unknown>;
 
-/** One ban of a key, with the key's name; `null` if the key no longer exists. */
+/** A ban of a key, with the key's name; `null` if the key no longer exists. */
 export type KeyBan = typeof keyBans.$inferSelect & { readonly name: string | null };
 
-/** Which bans to list: of one key, and how many at most. */
-export interface BanFilter {
+/** Selects bans: of one key, in force at a time, and `limit` of them at most. */
+interface BanFilter {
   readonly keyId?: string | undefined;
-  /** Only bans that have neither ended nor been lifted by then. */
   readonly inForceAt?: Date | undefined;
   readonly limit: number;
 }
 
-/** The bans that fit `filter`, the newest first. */
+/** Returns the bans that match `filter`, the newest first. */
 export async function listKeyBans(
   database: Database,
   { keyId, inForceAt, limit }: BanFilter,
@@ -41,17 +40,17 @@ export async function listKeyBans(
     .limit(limit);
 }
 
-/** What the bans of a key that began on one day add up to. */
+/** The bans of a key that began on one day, added up. */
 export interface BanDay {
   readonly keyId: string;
   /** In UTC, as `2026-11-21`. */
   readonly day: string;
   readonly bans: number;
-  /** The last end of those that nobody lifted, in Unix milliseconds; `null`: all were lifted. */
+  /** The last end of a ban that nobody lifted, in Unix milliseconds; `null`: all were lifted. */
   readonly untilMs: number | null;
 }
 
-/** The bans of all keys, or of one, that began on `firstDay` (`2026-11-21`) or later or are in force. */
+/** Adds up the bans that began on `firstDay` (`2026-11-21`) or later, or are in force at `now`. */
 export async function readBanDays(
   database: Database,
   { keyId, firstDay, now }: { keyId: string | undefined; firstDay: string; now: Date },
@@ -75,6 +74,7 @@ export async function readBanDays(
     .groupBy(keyBans.keyId, day);
 }
 
-function isInForce(at: Date): SQL | undefined {
+/** The condition that a ban has neither ended nor been lifted. */
+export function isInForce(at: Date): SQL | undefined {
   return and(gt(keyBans.endsAt, at), isNull(keyBans.liftedAt));
 }

@@ -1,15 +1,16 @@
-import { and, eq, gt, isNull, lte, type Query, sql } from "drizzle-orm";
+import { and, eq, lte, type Query, sql } from "drizzle-orm";
 import type { BaseSQLiteDatabase } from "drizzle-orm/sqlite-core";
 import { apiKeys, formerKeyHashes, keyBans, keyChanges } from "../../worker/db/keys-schema.ts";
 import { differences, type Operation } from "./audit-trail.ts";
+import { isInForce } from "./key-bans.ts";
 import type { KeyDetails } from "./key-details.ts";
 
 type Database = BaseSQLiteDatabase<"async", unknown>;
 
-/** Statements for one transaction, in this order. */
-export type Queries = readonly { toSQL(): Pick<Query, "sql" | "params"> }[];
+/** Queries for one transaction, in this order. */
+type Queries = readonly { toSQL(): Pick<Query, "sql" | "params"> }[];
 
-/** Stores a new key and adds that to the trail. */
+/** Stores a new key and records it in the audit trail. */
 export function creationQueries(database: Database, key: KeyDetails, actor: string): Queries {
   return [
     database.insert(apiKeys).values(columnsOf(key)),
@@ -24,9 +25,11 @@ export function creationQueries(database: Database, key: KeyDetails, actor: stri
 }
 
 /**
- * Turns the key `before` into `after`, whose revision has to be the next one: limiters tell the newer
- * of two records by it. Adds what has changed to the trail. Where the record is no longer as it was `before`,
- * the transaction fails with an error that `isOvertaken` knows, and changes nothing.
+ * Replaces the key `before` by `after` and records the change in the audit trail. If the stored key
+ * is no longer `before`, the transaction changes nothing and fails with an error that `isOvertaken`
+ * recognizes.
+ *
+ * @param after has the next revision, by which limiters recognize the newer version of a key.
  */
 export function changeQueries(
   database: Database,
@@ -38,7 +41,7 @@ export function changeQueries(
   return [
     database.insert(keyChanges).values({
       ...operation,
-      // NULL, which the column refuses, where another change came first.
+      // NULL if another change came first. The column refuses NULL.
       keyId: sql`(SELECT id FROM api_keys WHERE id = ${id} AND revision = ${revision})`,
       details: differences(before, after),
     }),
@@ -48,20 +51,20 @@ export function changeQueries(
   ];
 }
 
-/** Whether a change failed because another one of the same key came first. */
+/** Recognizes the error of a change that lost to another change of the same key. */
 export function isOvertaken(error: Error): boolean {
   return error.message.includes("NOT NULL constraint failed: key_changes.key_id");
 }
 
-/** Ends the bans that are in force. */
+/** Lifts the bans in force. */
 function liftingQuery(database: Database, keyId: string, now: Date): Queries[number] {
   return database
     .update(keyBans)
     .set({ liftedAt: now })
-    .where(and(eq(keyBans.keyId, keyId), gt(keyBans.endsAt, now), isNull(keyBans.liftedAt)));
+    .where(and(eq(keyBans.keyId, keyId), isInForce(now)));
 }
 
-/** Keeps the hash of `before` until it ends, and no earlier one for longer. */
+/** Keeps the hash of `before` until its end, and no earlier hash longer than that. */
 function formerHashQueries(
   database: Database,
   { id, hash }: KeyDetails,

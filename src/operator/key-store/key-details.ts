@@ -3,14 +3,15 @@ import type { BaseSQLiteDatabase } from "drizzle-orm/sqlite-core";
 import { apiKeys } from "../../worker/db/keys-schema.ts";
 import type { Plan } from "../../worker/limits/plans.ts";
 import { type ApiKey, KEY_STATES, keyState } from "../../worker/api-keys/api-key.ts";
+import { SECRET_PREFIX } from "../../worker/api-keys/secret.ts";
 
 type Database = BaseSQLiteDatabase<"async", unknown>;
 
-/** A key as its operator sees it. */
+/** A key as the operator sees it: what requests need of it, and its rotations and bans. */
 export interface KeyDetails extends ApiKey {
-  /** The last four characters; `null` for a key made before they were stored. */
+  /** The last four characters of the secret; `null` for a secret older than this field. */
   readonly lastFour: string | null;
-  /** When the keys that rotations have replaced end or ended, in ascending order. */
+  /** When the secrets that rotations have replaced end or ended, in ascending order. */
   readonly formerKeyEnds: readonly Date[];
   /** When the last ban that nobody lifted ends or ended; `null`: never banned. */
   readonly bannedUntil: Date | null;
@@ -19,24 +20,24 @@ export interface KeyDetails extends ApiKey {
 export const KEY_STATES_AND_BAN = [...KEY_STATES, "banned"] as const;
 export type KeyStateOrBan = (typeof KEY_STATES_AND_BAN)[number];
 
-/** The state of a key, a ban included. */
+/** Returns the state of a key. Expiry and revocation take precedence over a ban. */
 export function keyStateOrBan(key: KeyDetails, now: Date): KeyStateOrBan {
   const state = keyState(key, now.getTime());
   const isBanned = key.bannedUntil !== null && key.bannedUntil > now;
   return state === "active" && isBanned ? "banned" : state;
 }
 
-/** Which keys to list: those that fit everything that is named. */
+/** Selects keys. A key has to match every field that is set. */
 export interface KeyFilter {
   readonly plan?: Plan | undefined;
   readonly state?: KeyStateOrBan | undefined;
   /** A part of the name, in upper or lower case. */
   readonly name?: string | undefined;
-  /** Only keys that expire until then, and are neither expired nor revoked. */
+  /** Selects keys that expire by then and are neither expired nor revoked now. */
   readonly expiresUntil?: Date | undefined;
 }
 
-/** The keys that fit `filter` at `now`, the oldest first. */
+/** Returns the keys that match `filter` at `now`, the oldest first. */
 export async function listApiKeys(
   database: Database,
   { plan, state, name, expiresUntil }: KeyFilter,
@@ -55,11 +56,11 @@ export async function listApiKeys(
       ),
     )
     .orderBy(apiKeys.createdAt, apiKeys.id);
-  // SQLite knows upper and lower case of ASCII only.
+  // SQLite folds the case of ASCII only.
   return name === undefined ? keys : keys.filter((key) => fold(key.name).includes(fold(name)));
 }
 
-/** The key that has this hash, or had it before a rotation. */
+/** Finds the key that has this hash, or had it before a rotation. */
 export async function findApiKeyByHash(
   database: Database,
   hash: string,
@@ -73,9 +74,9 @@ export async function findApiKeyByHash(
 }
 
 /**
- * The keys that end with these characters, the oldest first.
+ * Finds the keys whose secret ends with these characters, the oldest first.
  *
- * @param ending one to four characters of a key, in lower case.
+ * @param ending one to four characters, in lower case.
  */
 export async function findApiKeysByEnding(
   database: Database,
@@ -93,7 +94,25 @@ export async function findApiKey(database: Database, id: string): Promise<KeyDet
   return key;
 }
 
-/** The names are qualified by hand: drizzle leaves the table out where a query has only one. */
+/**
+ * Finds the key with this id.
+ *
+ * @throws an Error for the operator if there is none.
+ */
+export async function requireApiKey(database: Database, id: string): Promise<KeyDetails> {
+  const key = await findApiKey(database, id);
+  if (key !== undefined) return key;
+  if (id.startsWith(SECRET_PREFIX)) {
+    throw new Error(
+      "this is a key, not the id of a key; `npm run keys -- find` reads a key from standard input and shows its id",
+    );
+  }
+  throw new Error(
+    `no key has the id ${JSON.stringify(id)}; \`npm run keys -- list\` shows the ids`,
+  );
+}
+
+/** Names the tables by hand, because drizzle omits the table if a query has only one. */
 const KEY_DETAILS = {
   ...getTableColumns(apiKeys),
   formerKeyEnds:
@@ -102,7 +121,7 @@ const KEY_DETAILS = {
       .as("former_key_ends"),
   bannedUntil:
     sql`(SELECT max(ends_at) FROM key_bans WHERE key_bans.key_id = api_keys.id AND lifted_at IS NULL)`
-      // A NULL passes the decoder by.
+      // drizzle does not call the decoder for NULL.
       .mapWith((ms: number): Date | null => new Date(ms))
       .as("banned_until"),
 };

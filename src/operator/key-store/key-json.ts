@@ -1,7 +1,7 @@
 import { limitsOf } from "../../worker/api-keys/api-key.ts";
 import { type KeyDetails, keyStateOrBan, type KeyStateOrBan } from "./key-details.ts";
 
-/** What an operator settles about a key. Times are ISO 8601 in UTC; the limits are those in force. */
+/** What operators change of a key. Times are in ISO 8601 in UTC; the limits are those in force. */
 export interface KeySettingsJson {
   readonly plan: string;
   readonly name: string;
@@ -10,14 +10,14 @@ export interface KeySettingsJson {
   readonly createdAt: string;
   readonly expiresAt: string | null;
   readonly revokedAt: string | null;
-  /** When the key that the last rotation replaced ends or ended; `null`: never rotated. */
+  /** When the secret that the last rotation replaced ends or ended; `null`: never rotated. */
   readonly formerKeyEndsAt: string | null;
 }
 
-/** A key's record as the commands show it: without the hash. */
-export interface KeyJson extends KeySettingsJson {
+/** A key as the commands print it with `--json`: without the hash. */
+interface KeyJson extends KeySettingsJson {
   readonly id: string;
-  /** The last four characters of the key; `null` for a key made before they were stored. */
+  /** The last four characters of the secret; `null` for a secret older than this field. */
   readonly lastFour: string | null;
   readonly state: KeyStateOrBan;
   /** The end of the ban that is in force; `null`: not banned. */

@@ -1,12 +1,11 @@
 import type { Command } from "commander";
-import { createApiKey } from "../key-store/administration.ts";
+import { createApiKey, refusePast } from "../key-store/administration.ts";
 import { toKeyJson } from "../key-store/key-json.ts";
 import { type Limits, type Plan, PLAN_LIMITS } from "../../worker/limits/plans.ts";
 import { printJson, UsageError } from "../command-line.ts";
 import { type StoreCommandOptions, useDatabase } from "../database/open.ts";
 import { limitOptions, parseName, parseTime, planOption } from "../arguments.ts";
 import { addKeys } from "../key-store/change-key.ts";
-import { refusePast } from "./expiry.ts";
 import { printKey } from "./print-keys.ts";
 
 const EXAMPLES = `
@@ -19,9 +18,9 @@ Plans, in requests per minute and per day:
 ${Object.entries(PLAN_LIMITS)
   .map(([plan, { perMinute, perDay }]) => `  ${plan.padEnd(12)}${perMinute} and ${perDay}`)
   .join("\n")}
-  enterprise  its own: --per-minute and --per-day are needed
+  enterprise  set for each key: --per-minute and --per-day
 
-The key is shown once and stored only as a hash: nobody can look it up later.`;
+The key is shown once. The store keeps only its hash, so nobody can look the key up later.`;
 
 interface CreateOptions extends StoreCommandOptions {
   readonly plan: Plan;
@@ -31,13 +30,13 @@ interface CreateOptions extends StoreCommandOptions {
   readonly expires?: Date;
 }
 
-/** Completes the command `keys create`. */
+/** Completes the command `keys create`, which stores a new key and prints its secret once. */
 export function defineCreate(command: Command): void {
-  command.description("make a new API key").addOption(planOption().makeOptionMandatory());
+  command.description("create an API key").addOption(planOption().makeOptionMandatory());
   command.requiredOption("--name <text>", "whose key it is, up to 100 characters", parseName);
   for (const option of limitOptions()) command.addOption(option);
   command
-    .option("--expires <time>", "when the key ends, in ISO 8601 (default: never)", parseTime)
+    .option("--expires <time>", "when the key expires, in ISO 8601 (default: never)", parseTime)
     .addHelpText("after", EXAMPLES)
     .action(create);
 }
@@ -47,15 +46,15 @@ async function create(options: CreateOptions): Promise<void> {
   const now = new Date();
   const expiresAt = options.expires ?? null;
   refusePast(expiresAt, now);
-  const created = createApiKey({ name: options.name, plan: options.plan, limits, expiresAt }, now);
-  const { key, record } = created;
-  await useDatabase(options, "keys", (database) => addKeys(database, [record]));
+  const settings = { name: options.name, plan: options.plan, limits, expiresAt };
+  const { key: secret, record: key } = createApiKey(settings, now);
+  await useDatabase(options, "keys", (database) => addKeys(database, [key]));
   if (options.json) {
-    const { id, ...rest } = toKeyJson(record, now);
-    return printJson({ id, key, ...rest });
+    const { id, ...rest } = toKeyJson(key, now);
+    return printJson({ id, key: secret, ...rest });
   }
-  process.stdout.write(`${key}\n\nKeep this key now: it is not shown again.\n`);
-  printKey(record, { json: false });
+  process.stdout.write(`${secret}\n\nKeep this key now: it is not shown again.\n`);
+  printKey(key, { json: false });
 }
 
 function ownLimits({ plan, perMinute, perDay }: CreateOptions): Limits | null {

@@ -11,7 +11,7 @@ import type { StoreDatabase } from "../database/database.ts";
 import { type StoreCommandOptions, useDatabase } from "../database/open.ts";
 import { printKeys } from "./print-keys.ts";
 
-/** Longer than any key with white space around it. */
+/** Longer than any secret with white space around it. */
 const MAX_INPUT_CHARACTERS = 1_000;
 
 const DETAILS = `
@@ -20,22 +20,23 @@ Examples:
   $ pbpaste | npm run -s keys -- find --json | jq -r .[].id
   $ npm run keys -- find x7aq                      keys that end in x7aq
 
-A key goes in through standard input and never as an argument: shells keep a history of arguments. A
-former key, replaced by a rotation, names its record too. Only the last four characters of a key are
-stored. A key made before they were stored is found only through standard input; \`list\` shows
+Pass a whole key on standard input, never as an argument, because shells keep a history. \`find\` also
+finds a former key, which a rotation replaced. The store keeps the hash and the last four characters
+of a key. A key older than these characters is found only through standard input; \`list\` shows
 "unknown" for it until it is rotated.`;
 
-/** Completes the command `keys find`. */
+/** Completes the command `keys find`, which takes a secret on standard input only. */
 export function defineFind(command: Command): void {
   command
-    .description("show whose key it is: reads the key from standard input")
-    .argument("[ending]", "up to four characters that the key ends in, instead of the key")
+    .description("show the id and name of a key that is read from standard input")
+    .argument("[ending]", "the last one to four characters of the key, instead of the key")
     .addHelpText("after", DETAILS)
     .action(find);
 }
 
 async function find(ending: string | undefined, options: StoreCommandOptions): Promise<void> {
-  const search = ending === undefined ? await searchByKey(process.stdin) : searchByEnding(ending);
+  const search =
+    ending === undefined ? await searchBySecret(process.stdin) : searchByEnding(ending);
   const keys = await useDatabase(options, "keys", search);
   printKeys(keys, { json: options.json, none: "" });
 }
@@ -44,34 +45,34 @@ type Search = (database: StoreDatabase) => Promise<KeyDetails[]>;
 
 function searchByEnding(text: string): Search {
   const ending = text.toLowerCase();
-  // Names no character of the argument, which may be a whole key.
+  // The message repeats no part of the argument, which may be a secret.
   if (!/^[a-z2-7]{1,4}$/.test(ending)) {
     throw new UsageError(
-      "the argument is one to four letters or digits that the key ends in; a whole key goes in through standard input",
+      "expected the last one to four letters or digits of a key; pass a whole key on standard input",
     );
   }
   return async ({ orm }) => {
     const keys = await findApiKeysByEnding(orm, ending);
     if (keys.length > 0) return keys;
     throw new Error(
-      `no key is known to end in ${ending}; one made before the last characters were stored is found only through standard input`,
+      `no key is known to end in ${ending}; a key older than the stored characters is found only through standard input`,
     );
   };
 }
 
-async function searchByKey(input: Readable & { readonly isTTY?: boolean }): Promise<Search> {
+async function searchBySecret(input: Readable & { readonly isTTY?: boolean }): Promise<Search> {
   if (input.isTTY) process.stderr.write("Paste the key, then press Enter and Ctrl+D.\n");
-  const key = (await readInput(input)).trim();
-  if (!isSecret(key)) {
+  const secret = (await readInput(input)).trim();
+  if (!isSecret(secret)) {
     throw new Error(
-      "standard input holds no API key of this service: it may be mistyped, cut off, or more than the key",
+      "standard input holds no API key of this service: the key may be mistyped or cut off, or something else stands beside it",
     );
   }
   return async ({ orm }) => {
-    const record = await findApiKeyByHash(orm, hashSecret(key));
-    if (record !== undefined) return [record];
+    const key = await findApiKeyByHash(orm, hashSecret(secret));
+    if (key !== undefined) return [key];
     throw new Error(
-      "no record has this key: it may be of another store or environment, see --persist-to and --env",
+      "this store does not know the key: try another store or environment, see --persist-to and --env",
     );
   };
 }

@@ -2,8 +2,7 @@ import { type Command, Option } from "commander";
 import { listApiKeys, KEY_STATES_AND_BAN, type KeyStateOrBan } from "../key-store/key-details.ts";
 import type { Plan } from "../../worker/limits/plans.ts";
 import { type StoreCommandOptions, useDatabase } from "../database/open.ts";
-import { planOption } from "../arguments.ts";
-import { durationUpTo } from "./duration.ts";
+import { durationParser, planOption } from "../arguments.ts";
 import { printKeys } from "./print-keys.ts";
 
 const LONGEST_DAYS = 36_500;
@@ -12,13 +11,13 @@ const EXAMPLES = `
 Examples:
   $ npm run keys -- list
   $ npm run keys -- list --plan pro --name zoo
-  $ npm run keys -- list --expires-within 30d      to be renewed
+  $ npm run keys -- list --expires-within 30d      keys to renew
   $ npm run keys -- list --state revoked --json
 
-A key has to match every filter that is named. "key ends in" shows the last four characters of the
-key; a key made before they were stored shows "unknown" there until it is rotated.`;
+A key has to match every filter that is given. "key ends in" shows the last four characters of the
+key. A key older than these characters shows "unknown" until it is rotated.`;
 
-const NO_KEYS = "There are no keys yet: `npm run keys -- create --help` tells how to make one.";
+const NO_KEYS = "There are no keys yet: `npm run keys -- create --help` shows how to create one.";
 
 interface ListOptions extends StoreCommandOptions {
   readonly plan?: Plan;
@@ -28,17 +27,17 @@ interface ListOptions extends StoreCommandOptions {
   readonly expiresWithin?: number;
 }
 
-/** Completes the command `keys list`. */
+/** Completes the command `keys list`, which prints keys without their secrets. */
 export function defineList(command: Command): void {
   command
-    .description("show all keys, or those that fit the filters, the oldest first")
+    .description("show all keys, or those that match the filters, the oldest first")
     .addOption(planOption())
     .addOption(new Option("--state <state>", "state of the key").choices(KEY_STATES_AND_BAN))
     .option("--name <text>", "part of the name, in upper or lower case")
     .option(
       "--expires-within <duration>",
-      "active keys that end within it, such as 12h or 30d",
-      durationUpTo(LONGEST_DAYS),
+      "usable keys that expire within this time, such as 12h or 30d",
+      durationParser(LONGEST_DAYS),
     )
     .addHelpText("after", EXAMPLES)
     .action(list);
@@ -52,5 +51,5 @@ async function list({ json, expiresWithin, ...options }: ListOptions): Promise<v
   const filter = { plan, state, name, expiresUntil };
   const keys = await useDatabase(options, "keys", ({ orm }) => listApiKeys(orm, filter, now));
   const isFiltered = Object.values(filter).some((value) => value !== undefined);
-  printKeys(keys, { json, none: isFiltered ? "No key fits." : NO_KEYS });
+  printKeys(keys, { json, none: isFiltered ? "No matching keys." : NO_KEYS });
 }

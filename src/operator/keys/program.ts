@@ -22,10 +22,10 @@ Examples:
   $ npm run keys -- revoke key_abc --env production
   $ npm run -s keys -- list --json | jq -r .[].id
 
-They act on the local store, whether the service runs on it or not, or with --env on the database of
-a deployed environment. Changes take effect within 30 seconds. Each command has a --help of its own.`;
+The commands act on the local store, even while the service runs. With --env they act on a deployed
+environment's database. Changes take effect within 30 seconds. Each command has its own --help.`;
 
-/** The command line of `npm run keys`. */
+/** Defines the command line of `npm run keys`. */
 export function keysProgram(): Command {
   const program = createProgram(
     "npm run keys --",
@@ -43,19 +43,19 @@ export function keysProgram(): Command {
   storeCommand(program, "revoke <id>")
     .description("end a key for good")
     .action(async (id: string, options: StoreCommandOptions) => {
-      const record = await useDatabase(options, "keys", (database) =>
+      const key = await useDatabase(options, "keys", (database) =>
         changeKey(database, id, "revoke", revokeApiKey),
       );
-      printKey(record, { json: options.json, title: "The key is revoked." });
+      printKey(key, { json: options.json, title: "The key is revoked." });
     });
 
   storeCommand(program, "reset <id>")
     .description("empty both windows of a key, lift its ban and forget earlier ones")
     .action(async (id: string, options: StoreCommandOptions) => {
-      const record = await useDatabase(options, "keys", (database) =>
+      const key = await useDatabase(options, "keys", (database) =>
         changeKey(database, id, "reset", resetApiKey),
       );
-      printKey(record, { json: options.json, title: "The key's windows and ban are reset." });
+      printKey(key, { json: options.json, title: "The key's windows and ban are reset." });
     });
 
   defineAudit(storeCommand(program, "audit [id]"));

@@ -3,38 +3,38 @@ import { rotateApiKey } from "../key-store/administration.ts";
 import { keyState } from "../../worker/api-keys/api-key.ts";
 import { toKeyJson } from "../key-store/key-json.ts";
 import type { KeyDetails } from "../key-store/key-details.ts";
+import { durationParser } from "../arguments.ts";
 import { printJson } from "../command-line.ts";
 import { type StoreCommandOptions, useDatabase } from "../database/open.ts";
 import { changeKey } from "../key-store/change-key.ts";
-import { durationUpTo } from "./duration.ts";
 import { printKey } from "./print-keys.ts";
 
 const DEFAULT_GRACE = "24h";
 const MAX_GRACE_DAYS = 90;
-const parseGrace = durationUpTo(MAX_GRACE_DAYS);
+const parseGrace = durationParser(MAX_GRACE_DAYS);
 
 const EXAMPLES = `
 Examples:
   $ npm run keys -- rotate key_abc                 the former key ends in ${DEFAULT_GRACE}
   $ npm run keys -- rotate key_abc --grace 7d
-  $ npm run keys -- rotate key_abc --grace 0       a key that leaked: it ends within 30 seconds
+  $ npm run keys -- rotate key_abc --grace 0       the key has leaked: end it within 30 seconds
 
-Both keys are one: they share the plan, the limits, the counts and a ban, and whatever changes later
-changes for both. Rotating again during the grace replaces the newer key; no earlier one then stays
-valid for longer than that. The new key is shown once.`;
+The former and the new key share one id, plan, limits, counts and bans. Later changes apply to both.
+If a key is rotated again during the grace, no earlier key stays valid for longer than the one just
+replaced. The new key is shown once.`;
 
 interface RotateOptions extends StoreCommandOptions {
   /** In milliseconds. */
   readonly grace: number;
 }
 
-/** Completes the command `keys rotate`. */
+/** Completes the command `keys rotate`, which replaces the secret of a key and nothing else. */
 export function defineRotate(command: Command): void {
   command
-    .description("replace a key by a new one with the same id, plan and counts")
+    .description("replace a key by a new key with the same id, plan and counts")
     .option(
       "--grace <duration>",
-      `for how long the former key stays valid: 90m, 24h, 7d or 0, at most ${MAX_GRACE_DAYS}d`,
+      `how long the former key stays valid: 90m, 24h, 7d or 0, at most ${MAX_GRACE_DAYS}d`,
       parseGrace,
       parseGrace(DEFAULT_GRACE),
     )
@@ -43,27 +43,27 @@ export function defineRotate(command: Command): void {
 }
 
 async function rotate(id: string, options: RotateOptions): Promise<void> {
-  let key = "";
-  const record = await useDatabase(options, "keys", (database) =>
+  let secret = "";
+  const key = await useDatabase(options, "keys", (database) =>
     changeKey(database, id, "rotate", (current, now) => {
       refuseEnded(current, now);
       const formerEndsAt = new Date(now.getTime() + options.grace);
       const rotated = rotateApiKey(current, formerEndsAt, now);
-      key = rotated.key;
+      secret = rotated.key;
       return rotated.record;
     }),
   );
   if (options.json) {
-    const { id: _, ...rest } = toKeyJson(record, new Date());
-    return printJson({ id, key, ...rest });
+    const { id: _, ...rest } = toKeyJson(key, new Date());
+    return printJson({ id, key: secret, ...rest });
   }
-  process.stdout.write(`${key}\n\nKeep this key now: it is not shown again.\n`);
+  process.stdout.write(`${secret}\n\nKeep this key now: it is not shown again.\n`);
   if (options.grace === 0) process.stdout.write(`The former key ends within 30 seconds.\n`);
-  printKey(record, { json: false });
+  printKey(key, { json: false });
 }
 
 function refuseEnded(key: KeyDetails, now: Date): void {
   const state = keyState(key, now.getTime());
   if (state === "active") return;
-  throw new Error(`the key is ${state}: \`npm run keys -- create\` makes a new one`);
+  throw new Error(`the key is ${state}: \`npm run keys -- create\` creates a new one`);
 }

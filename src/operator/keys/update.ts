@@ -1,12 +1,11 @@
 import type { Command } from "commander";
 import type { ApiKey } from "../../worker/api-keys/api-key.ts";
-import { type KeySettings, updateApiKey } from "../key-store/administration.ts";
+import { type KeySettings, refusePast, updateApiKey } from "../key-store/administration.ts";
 import type { Limits, Plan } from "../../worker/limits/plans.ts";
 import { UsageError } from "../command-line.ts";
 import { type StoreCommandOptions, useDatabase } from "../database/open.ts";
 import { limitOptions, parseName, parseTimeOrNever, planOption } from "../arguments.ts";
 import { changeKey } from "../key-store/change-key.ts";
-import { refusePast } from "./expiry.ts";
 import { printKey } from "./print-keys.ts";
 
 const EXAMPLES = `
@@ -16,7 +15,7 @@ Examples:
   $ npm run keys -- update key_abc --per-day 800000     one limit of an Enterprise key
   $ npm run keys -- update key_abc --expires never
 
-A change takes effect everywhere within 30 seconds. Windows keep their counts and take the new limit.`;
+A change takes effect everywhere within 30 seconds. Windows keep their counts under the new limit.`;
 
 interface UpdateOptions extends StoreCommandOptions {
   readonly plan?: Plan;
@@ -26,13 +25,13 @@ interface UpdateOptions extends StoreCommandOptions {
   readonly expires?: Date | "never";
 }
 
-/** Completes the command `keys update`. */
+/** Completes the command `keys update`, which changes the settings that its options name. */
 export function defineUpdate(command: Command): void {
   command.description("change a key's plan, limits, name or expiry").addOption(planOption());
   for (const option of limitOptions()) command.addOption(option);
   command
     .option("--name <text>", "whose key it is, up to 100 characters", parseName)
-    .option("--expires <time>", "when the key ends, in ISO 8601, or never", parseTimeOrNever)
+    .option("--expires <time>", "when the key expires, in ISO 8601, or never", parseTimeOrNever)
     .addHelpText("after", EXAMPLES)
     .action(update);
 }
@@ -42,13 +41,13 @@ async function update(id: string, options: UpdateOptions): Promise<void> {
   const expiresAt = expires === "never" ? null : expires;
   const hasLimits = perMinute !== undefined || perDay !== undefined;
   if (!hasLimits && plan === undefined && name === undefined && expiresAt === undefined) {
-    throw new UsageError("nothing to change: name at least one option, see --help");
+    throw new UsageError("nothing to change: give at least one option, see --help");
   }
   if (hasLimits && plan !== undefined && plan !== "enterprise") {
     throw new UsageError(`the plan ${plan} has fixed limits: own limits are for enterprise only`);
   }
   if (expiresAt !== undefined) refusePast(expiresAt, new Date());
-  const record = await useDatabase(options, "keys", (database) =>
+  const key = await useDatabase(options, "keys", (database) =>
     changeKey(database, id, "update", (current) => {
       const limits = nextLimits(current, options);
       const changes: Partial<KeySettings> = {
@@ -60,17 +59,17 @@ async function update(id: string, options: UpdateOptions): Promise<void> {
       return updateApiKey(current, changes);
     }),
   );
-  printKey(record, { json: options.json, title: "The key is now:" });
+  printKey(key, { json: options.json, title: "The key is now:" });
 }
 
-/** The key's own limits after the change: `null` for none, `undefined` where they stay. */
+/** Returns the key's own limits after the change: `null` for none, `undefined` if they stay. */
 function nextLimits(current: ApiKey, options: UpdateOptions): Limits | null | undefined {
   const plan = options.plan ?? current.plan;
   const perMinute = options.perMinute ?? current.perMinute;
   const perDay = options.perDay ?? current.perDay;
   if (plan === "enterprise") {
     if (perMinute !== null && perDay !== null) return { perMinute, perDay };
-    throw new Error("to become an Enterprise key it needs --per-minute and --per-day");
+    throw new Error("the plan enterprise needs --per-minute and --per-day");
   }
   if (options.perMinute !== undefined || options.perDay !== undefined) {
     throw new Error(

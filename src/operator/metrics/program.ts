@@ -1,10 +1,10 @@
 import { Argument, type Command, InvalidArgumentError, Option } from "commander";
-import { Table } from "console-table-printer";
 import { createProgram, printJson, UsageError } from "../command-line.ts";
 import { REMOTE_ENVIRONMENTS, type RemoteEnvironment } from "../environment.ts";
 import { parseCount } from "../arguments.ts";
 import { QUESTIONS, type QuestionName, toSql } from "./questions.ts";
-import { querySqlApi, type Row } from "./sql-api.ts";
+import { querySqlApi } from "./sql-api.ts";
+import { textTable } from "../text-table.ts";
 
 /** Analytics Engine keeps data for three months. */
 const LONGEST_HOURS = 2_208;
@@ -19,10 +19,10 @@ Examples:
   $ npm run metrics -- traffic --env production
   $ npm run metrics -- refused --env production --hours 168 --json
   $ npm run metrics -- key --key key_v4hynivbh72jw5th --env production
-  $ npm run metrics -- slowest --env staging --sql     the statement itself, for Grafana or curl
+  $ npm run metrics -- slowest --env staging --sql     the SQL statement, for Grafana or curl
 
-Set CLOUDFLARE_ACCOUNT_ID, and CLOUDFLARE_API_TOKEN to a token that may read Account Analytics. Figures
-are estimates where Cloudflare has sampled: \`npm run keys -- usage\` has the exact ones.`;
+Set CLOUDFLARE_ACCOUNT_ID, and CLOUDFLARE_API_TOKEN to a token that may read Account Analytics. If
+Cloudflare samples requests, figures are estimates; \`npm run keys -- usage\` has exact figures.`;
 
 interface MetricsOptions {
   readonly env: RemoteEnvironment;
@@ -32,26 +32,29 @@ interface MetricsOptions {
   readonly sql: boolean;
 }
 
-/** The command line of `npm run metrics`. */
+/** Defines the command line of `npm run metrics`, whose figures may be estimates from samples. */
 export function metricsProgram(): Command {
-  return createProgram("npm run metrics --", "Ask what a deployed service has been doing.")
-    .addArgument(new Argument("<question>", "one of those below").choices(Object.keys(QUESTIONS)))
+  return createProgram("npm run metrics --", "Query the requests of a deployed service.")
+    .addArgument(
+      new Argument("<question>", "one of the questions below").choices(Object.keys(QUESTIONS)),
+    )
     .addOption(
       new Option("--env <environment>", "whose requests")
         .choices(REMOTE_ENVIRONMENTS)
         .makeOptionMandatory(),
     )
     .option("--hours <n>", "how far back to look", parseHours, 24)
-    .option("--key <id>", "requests of this key alone", parseKeyId)
+    .option("--key <id>", "only requests of this key", parseKeyId)
     .option("--json", "print one JSON array", false)
-    .option("--sql", "print the statement and ask nothing", false)
+    .option("--sql", "print the SQL statement without running it", false)
     .addHelpText("after", HELP)
     .action(ask);
 }
 
 async function ask(question: QuestionName, options: MetricsOptions): Promise<void> {
   const { env: environment, hours, key: keyId } = options;
-  if (question === "key" && keyId === undefined) throw new UsageError("name the key: --key ID");
+  if (question === "key" && keyId === undefined)
+    throw new UsageError("the question key needs --key ID");
   const sql = toSql(question, { environment, hours, ...(keyId !== undefined && { keyId }) });
   if (options.sql) {
     process.stdout.write(`${sql}\n`);
@@ -59,18 +62,7 @@ async function ask(question: QuestionName, options: MetricsOptions): Promise<voi
   }
   const rows = await querySqlApi(sql, process.env);
   if (options.json) return printJson(rows);
-  process.stdout.write(rows.length === 0 ? "Nothing.\n" : `${toTable(rows)}\n`);
-}
-
-function toTable(rows: readonly Row[]): string {
-  const columns = Object.entries(rows[0] ?? {}).map(([name, value]) => ({
-    name,
-    title: name.replaceAll("_", " "),
-    alignment: typeof value === "number" ? ("right" as const) : ("left" as const),
-  }));
-  const table = new Table({ shouldDisableColors: true, columns });
-  for (const row of rows) table.addRow(row);
-  return table.render();
+  process.stdout.write(rows.length === 0 ? "No matching requests.\n" : `${textTable(rows)}\n`);
 }
 
 function parseHours(text: string): number {

@@ -1,21 +1,21 @@
 import { COLUMNS } from "../../worker/telemetry/columns.ts";
 import type { RemoteEnvironment } from "../environment.ts";
 
-/** What a question is asked about. */
-export interface Scope {
+/** The requests that a question is about. */
+interface Scope {
   readonly environment: RemoteEnvironment;
-  /** How far back to look. */
+  /** The last hours to include. */
   readonly hours: number;
-  /** The id of the key that `key` is about. */
+  /** Only requests of this key; needed for the question `key`. */
   readonly keyId?: string;
 }
 
 interface Question {
   readonly asks: string;
-  /** In the SQL of Workers Analytics Engine, without the source of the rows. */
+  /** The columns, in the SQL of Workers Analytics Engine. */
   readonly select: string;
   readonly where?: string;
-  /** Grouping and order. */
+  /** The clauses after WHERE. */
   readonly order: string;
 }
 
@@ -23,8 +23,8 @@ const { keyId, route, method, code, plan, window, region, degraded } = COLUMNS;
 const { status, durationMs, limit, remaining, represents } = COLUMNS;
 
 /**
- * Requests that a row of the data set stands for: Cloudflare samples rows, and the service samples
- * requests without a valid key. Rows of versions before that have a zero in the column.
+ * The number of requests that a row stands for: Cloudflare samples rows, and the service samples
+ * requests without a valid key. Rows older than the column `represents` have zero in it.
  */
 const WEIGHT = `_sample_interval * if(${represents} > 1, ${represents}, 1)`;
 
@@ -32,13 +32,13 @@ const REQUESTS = `SUM(${WEIGHT})`;
 
 const requestsWhere = (condition: string): string => `SUM(if(${condition}, ${WEIGHT}, 0))`;
 
-/** Weighs by Cloudflare's sampling alone, because the weight has to be an integer column. */
+/** Weighs by Cloudflare's sampling only, because the weight has to be an integer column. */
 const quantile = (level: number): string =>
   `ROUND(quantileExactWeighted(${level})(${durationMs}, _sample_interval), 0)`;
 
 const interval = (length: string): string => `toStartOfInterval(timestamp, INTERVAL ${length})`;
 
-/** The operator's questions, by the name under which `npm run metrics` asks them. */
+/** The questions of `npm run metrics`, by name. docs/observability.md has the same statements. */
 export const QUESTIONS = {
   traffic: {
     asks: "requests by hour, plan and status",
@@ -87,7 +87,7 @@ export const QUESTIONS = {
 
 export type QuestionName = keyof typeof QUESTIONS;
 
-/** The statement that asks a question. The key's id has to be well formed: it is written into it. */
+/** Returns the SQL of a question. The caller checks the key's id, which the SQL quotes as it is. */
 export function toSql(name: QuestionName, { environment, hours, keyId: id }: Scope): string {
   const { select, where, order }: Question = QUESTIONS[name];
   const conditions = [

@@ -10,13 +10,13 @@ const answerSchema = z.object({
 
 const failureSchema = z.object({ errors: z.array(z.object({ message: z.string() })).min(1) });
 
-/** One row of an answer, in the order of its columns. */
-export type Row = Readonly<Record<string, string | number | null>>;
+/** A row of a result, with its columns in order. */
+type Row = Readonly<Record<string, string | number | null>>;
 
 /**
- * Asks the SQL API of Workers Analytics Engine, as `CLOUDFLARE_ACCOUNT_ID` with
- * `CLOUDFLARE_API_TOKEN`.
+ * Runs a statement on the SQL API of Workers Analytics Engine.
  *
+ * @param env has `CLOUDFLARE_ACCOUNT_ID` and `CLOUDFLARE_API_TOKEN`.
  * @throws an Error for the operator.
  */
 export async function querySqlApi(sql: string, env: NodeJS.ProcessEnv): Promise<readonly Row[]> {
@@ -38,7 +38,7 @@ export async function querySqlApi(sql: string, env: NodeJS.ProcessEnv): Promise<
   return toRows(answerSchema.parse(JSON.parse(text)));
 }
 
-/** 64-bit integers come as strings. */
+/** Turns 64-bit integers into numbers, because the API sends them as strings. */
 function toRows({ meta, data }: z.output<typeof answerSchema>): Row[] {
   const isNumber = new Map(meta.map(({ name, type }) => [name, /^(?:U?Int|Float)/.test(type)]));
   return data.map((row) =>
@@ -51,7 +51,7 @@ function toRows({ meta, data }: z.output<typeof answerSchema>): Row[] {
   );
 }
 
-/** Cloudflare's own message: of its API in JSON, of the database as text. */
+/** Extracts Cloudflare's message: JSON from the API, text from the database. */
 function reason(text: string): string {
   try {
     return failureSchema

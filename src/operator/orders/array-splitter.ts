@@ -4,23 +4,23 @@ import {
   MAX_ELEMENT_CHARACTERS,
   type SourceElement,
   type Splitter,
-} from "./source-element.ts";
+} from "./splitter.ts";
 
-/** Every character at which the state can change, outside a string and inside one. */
+/** The characters that can change the splitter's state, outside and inside a string. */
 const OUTSIDE_STRING = /["[\]{},]/g;
 const INSIDE_STRING = /["\\]/g;
 
 /**
- * A JSON array: finds where its elements end, and leaves it to the parser whether each is JSON.
- * Elements are numbered from 1.
+ * Splits a JSON array into its elements, numbered from 1. It finds only where they end: whether
+ * each element is valid JSON is left to the parser.
  */
 export class ArraySplitter implements Splitter {
   #number = 1;
-  /** The current element's text as far as it has arrived; until the array begins, what is before. */
+  /** The text of the current element so far; before the array begins, the text before it. */
   #text = "";
-  /** Up to where `#text` has been read. */
-  #read = 0;
-  /** Brackets that are open: 0 before and after the array, 1 between its elements. */
+  /** The offset in `#text` of the next character to look at. */
+  #offset = 0;
+  /** The number of open brackets: 0 outside the array, 1 between its elements. */
   #depth = 0;
   #inString = false;
   #isClosed = false;
@@ -29,7 +29,7 @@ export class ArraySplitter implements Splitter {
     this.#text += text;
     for (let found = this.#find(); found !== undefined; found = this.#find()) {
       if (this.#inString) this.#leaveString(found);
-      else yield* this.#meet(found);
+      else yield* this.#handle(found);
     }
     if (this.#isClosed) this.#refuseText();
     if (this.#text.length > MAX_ELEMENT_CHARACTERS) {
@@ -43,36 +43,36 @@ export class ArraySplitter implements Splitter {
     throw this.#error("the file ends within it");
   }
 
-  /** The next character that matters; a backslash only together with the character after it. */
+  /** Finds the next character that matters. A backslash waits for the character after it. */
   #find(): string | undefined {
     const pattern = this.#inString ? INSIDE_STRING : OUTSIDE_STRING;
-    pattern.lastIndex = this.#read;
+    pattern.lastIndex = this.#offset;
     const match = this.#isClosed ? null : pattern.exec(this.#text);
     if (match === null) {
-      this.#read = this.#text.length;
+      this.#offset = this.#text.length;
       return undefined;
     }
     if (match[0] === "\\" && match.index + 1 === this.#text.length) {
-      this.#read = match.index;
+      this.#offset = match.index;
       return undefined;
     }
-    this.#read = match.index + 1;
+    this.#offset = match.index + 1;
     return match[0];
   }
 
   #leaveString(found: string): void {
     if (found === '"') this.#inString = false;
-    else this.#read += 1;
+    else this.#offset += 1;
   }
 
-  *#meet(found: string): Generator<SourceElement> {
+  *#handle(found: string): Generator<SourceElement> {
     if (found === '"') {
       this.#inString = true;
     } else if (found === "[" || found === "{") {
       this.#depth += 1;
       if (this.#depth === 1) this.#take();
     } else if (this.#depth === 1) {
-      // A brace that closes nothing stays in the text, for the parser to refuse.
+      // An unmatched brace stays in the text, so that the parser refuses it.
       if (found !== "}") yield* this.#complete(found === "]");
     } else if (found !== ",") {
       this.#depth -= 1;
@@ -90,11 +90,11 @@ export class ArraySplitter implements Splitter {
     this.#isClosed = isLast;
   }
 
-  /** Removes what has been read, and gives it without its last character. */
+  /** Removes the text up to `#offset` and returns it without its last character. */
   #take(): string {
-    const text = this.#text.slice(0, this.#read - 1);
-    this.#text = this.#text.slice(this.#read);
-    this.#read = 0;
+    const text = this.#text.slice(0, this.#offset - 1);
+    this.#text = this.#text.slice(this.#offset);
+    this.#offset = 0;
     return text;
   }
 

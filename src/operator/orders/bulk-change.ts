@@ -3,20 +3,23 @@ import { orderSegments } from "../../worker/db/orders-schema.ts";
 import { INT64_MIN } from "../../worker/orders/int64.ts";
 import type { StoreDatabase } from "../database/database.ts";
 
-/** Orders in a new segment: it can grow by half before a trigger splits it. */
+/** Orders in a new segment. A trigger splits it once it has grown by half. */
 const SEGMENT_ORDERS = 8_192;
 
 /**
- * An import with at least this share of the store's orders is a bulk change. The triggers take about
- * a microsecond and two written rows for each order of the file. A rebuild reads the whole store,
- * 0.1 microseconds an order, and every list that was cached has to be read again, 0.3 microseconds.
+ * An import of at least this share of the store's orders is a bulk change. The triggers cost about
+ * 1 µs and two written rows for each order of the file. A rebuild costs 0.1 µs for each order of
+ * the store, and then every cached list is read again, at 0.3 µs an order.
  */
 const BULK_SHARE = 1 / 8;
 
 const HAS_CHANGED = sql`EXISTS (SELECT 1 FROM order_bulk_change WHERE changed > 0)`;
 const FIRST_ID = sql.raw(String(INT64_MIN));
 
-/** Whether an import of so many orders rebuilds the segments instead of keeping them row by row. */
+/**
+ * Decides whether an import of this many orders is a bulk change, which rebuilds all segments. A
+ * smaller import leaves it to triggers to update the segments row by row.
+ */
 export async function isBulkChange({ orm }: StoreDatabase, orderCount: number): Promise<boolean> {
   const [store] = await orm
     .select({ count: sql<number>`ifnull(sum(${orderSegments.count}), 0)`.as("count") })
@@ -24,12 +27,12 @@ export async function isBulkChange({ orm }: StoreDatabase, orderCount: number): 
   return orderCount >= (store?.count ?? 0) * BULK_SHARE;
 }
 
-/** Makes the triggers that keep the segments stand aside until the same transaction ends the change. */
+/** Disables the segment triggers until `endBulkChange` in the same transaction. */
 export function beginBulkChange(): SQL {
   return sql`INSERT INTO order_bulk_change (id, changed) VALUES (1, 0)`;
 }
 
-/** Notes before a placement whether it will change anything. Stops at the first order that differs. */
+/** Records, before orders are placed, whether any of them differs from the stored one. */
 export function noteBulkChange(stagedOrders: SQL, differs: SQL): SQL {
   return sql`
     UPDATE order_bulk_change SET changed = 1
@@ -38,9 +41,9 @@ export function noteBulkChange(stagedOrders: SQL, differs: SQL): SQL {
 }
 
 /**
- * Rebuilds the segments and gives the list a new version, if an order changed, and lets the triggers
- * act again. One statement steps through all orders: 10 million in about a second, and 100 million
- * (which fill the 10 GB of a D1 database) well within the 30 seconds that D1 allows.
+ * Rebuilds the segments and gives the list a new version, if an order changed. Enables the triggers
+ * again. One statement steps through all orders: 10 million take about a second. 100 million orders
+ * fill D1's 10 GB and stay well within its 30 seconds.
  */
 export function endBulkChange(): SQL[] {
   return [

@@ -4,29 +4,29 @@ import { INT64_MAX, INT64_MIN } from "../../worker/orders/int64.ts";
 import { MAX_ORDER_BYTES, orderJsonMembers } from "../../worker/orders/order-json.ts";
 import type { StoreDatabase } from "../database/database.ts";
 
-/** A page travels as one text, of which D1's limit is 2 MB. */
+/** A page is one text value, which D1 limits to 2 MB. */
 const PAGE_BYTES = 1_200_000;
 const MAX_STATUS_BYTES = ',"status":"shipped"'.length;
 const PAGE_ORDERS = Math.floor(PAGE_BYTES / (MAX_ORDER_BYTES + MAX_STATUS_BYTES));
 
-/** Some of the orders of an export. */
-export interface ExportPage {
-  /** One JSON object a line, each line ended. */
+/** One page of an export. */
+interface ExportPage {
+  /** One JSON object per line, the last line ended too. */
   readonly lines: string;
   readonly count: number;
   /** The version of the whole list when this page was read. */
   readonly listVersion: string;
 }
 
-/** How many orders an export has. */
+/** Counts the orders of an export. */
 export async function countOrders({ orm }: StoreDatabase): Promise<number> {
   const [row] = await orm.select({ count: sql<number>`count(*)`.as("count") }).from(orders);
   return row?.count ?? 0;
 }
 
 /**
- * Reads all orders, in ascending id, as newline-delimited JSON. The pages are of one moment if they
- * all have the same list version.
+ * Reads all orders in ascending id, as newline-delimited JSON. Each page is a query of its own, so
+ * that any number of orders fits. The pages show one moment if all have the same list version.
  */
 export async function* exportPages({ orm }: StoreDatabase): AsyncGenerator<ExportPage> {
   let firstId = INT64_MIN;

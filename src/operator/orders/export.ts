@@ -13,13 +13,13 @@ import {
   writeOrders,
 } from "./write-orders.ts";
 
-/** How often an export of one moment starts over, after pauses of 0.1 to 0.8 seconds. */
+/** Further attempts at an export of one moment, after pauses of 0.1 to 0.8 seconds. */
 const RESTARTS = 4;
 const FIRST_PAUSE_MS = 100;
 
 /**
- * Exports the store's orders to a file, which appears whole when all is written; until then what
- * stands there stays.
+ * Exports the store's orders to a file. An existing file stays until the export is complete. Until
+ * then a temporary file beside it takes the same room again.
  */
 export async function exportToFile(
   database: StoreDatabase,
@@ -28,7 +28,7 @@ export async function exportToFile(
 ): Promise<Exported> {
   const existing = await stat(file).catch(() => undefined);
   if (existing?.isDirectory()) throw new Error(`${file} is a folder`);
-  // A pipe or device is written to: renaming would replace it.
+  // A pipe or device is written directly, because a rename would replace it.
   if (existing !== undefined && !existing.isFile()) {
     return exportToStream(database, () => createWriteStream(file), { end: true }, options);
   }
@@ -44,7 +44,7 @@ export async function exportToFile(
   }
 }
 
-/** Exports the store's orders to standard output, which stays open. */
+/** Exports the store's orders to standard output and leaves it open. */
 export async function exportToStdout(
   database: StoreDatabase,
   options: ExportOptions,
@@ -70,7 +70,7 @@ async function exportToStream(
   }
 }
 
-/** Writes a file, anew where an export of one moment starts over. */
+/** Writes a file, again from its beginning if an export of one moment starts over. */
 async function writeFile(
   database: StoreDatabase,
   file: string,

@@ -1,18 +1,18 @@
 import type { StoreDatabase } from "../database/database.ts";
 import { isBulkChange } from "./bulk-change.ts";
 import { parseOrder } from "./parse-order.ts";
-import { chunkIds, findRefusedLine, placeStatements } from "./placement.ts";
+import { findRefusedLine, placeStatements, readChunkIds } from "./placement.ts";
 import { startProgress } from "./progress.ts";
 import { SortedOrders } from "./sorted-orders.ts";
-import { ElementError, type SourceElement } from "./source-element.ts";
+import { ElementError, type SourceElement } from "./splitter.ts";
 import { readElements } from "./source-elements.ts";
 import { Staging } from "./staging.ts";
 
 /**
- * Imports the orders of a file, all or none. Nothing is written before the
- * whole file has been read and is in order.
+ * Imports the orders of a file, all or none. Reads and checks the whole file before it writes
+ * anything, at the cost of a temporary file of the same size.
  *
- * @returns how many orders were placed; duplicates in the file count once.
+ * @returns the number of orders placed; duplicates in the file count once.
  * @throws {ElementError} that names the first bad line; other Errors for the operator.
  */
 export async function importOrders(
@@ -28,7 +28,7 @@ export async function importOrders(
     await place(database, staging.importId, kind, orders.count());
     return orders.count();
   } catch (error) {
-    // The first error is the one to tell; what stays behind a later import deletes.
+    // Report the first error. A later import deletes what cannot be deleted now.
     await staging.discard().catch(() => {});
     throw error;
   }
@@ -73,7 +73,7 @@ async function place(
   orderCount: number,
 ): Promise<void> {
   using _ = startProgress({ doing: "Placing the orders" });
-  const chunks = await chunkIds(database, importId);
+  const chunks = await readChunkIds(database, importId);
   const refuse = async () => {
     const refused = await findRefusedLine(database, importId, chunks);
     if (refused === null) return;
@@ -87,7 +87,7 @@ async function place(
   try {
     await database.transaction(placeStatements(importId, chunks, isBulk));
   } catch (error) {
-    // An order may have shipped since: the database refuses, and the line is to be named.
+    // If the database refused because an order shipped meanwhile, name its line instead.
     await refuse();
     throw error;
   }

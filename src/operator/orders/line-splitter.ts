@@ -4,15 +4,15 @@ import {
   MAX_ELEMENT_CHARACTERS,
   type SourceElement,
   type Splitter,
-} from "./source-element.ts";
+} from "./splitter.ts";
 
-/** Newline-delimited JSON: one element a line. Blank lines are passed over, but counted. */
+/** Splits newline-delimited JSON into its lines. Skips blank lines, but counts them. */
 export class LineSplitter implements Splitter {
   #number: number;
-  /** The beginning of a line whose end has not arrived. */
+  /** The beginning of a line that has not ended yet. */
   #rest = "";
 
-  /** @param firstLine the number of the line that the text begins with. */
+  /** @param firstLine the number of the text's first line. */
   constructor(firstLine: number) {
     this.#number = firstLine;
   }

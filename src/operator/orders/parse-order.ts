@@ -2,14 +2,14 @@ import { isLosslessNumber, LosslessNumber, parse } from "lossless-json";
 import type { z } from "zod";
 import { type OrderRecord, orderRecordSchema } from "../../worker/orders/order.ts";
 
-/** A JSON number that is an integer as it is written, and could be an int64 by its length. */
+/** Matches a JSON number written as a plain integer that is no longer than an int64. */
 const PLAIN_INTEGER = /^(?:0|-?[1-9]\d{0,18})$/;
 
 /**
- * Reads an order from JSON, exactly: `1.0`, `1e3` and `-0` are not integers, a name twice in an
- * object with different values is an error (contract, sections 2 and 6).
+ * Parses an order from JSON with exact integers (docs/api.md, section Orders). `1.0`, `1e3` and
+ * `-0` are no integers. A field given twice with different values is an error.
  *
- * @throws an Error that says what is wrong with the text.
+ * @throws an Error that names the fault.
  */
 export function parseOrder(text: string): OrderRecord {
   const value = parseJson(text);
@@ -37,11 +37,11 @@ function describe(value: unknown, issue: z.core.$ZodIssue | undefined): string {
   }
   const fieldValue = (value as Record<string, unknown>)[field];
   if (fieldValue === undefined) return `${field}: missing, ${issue.message}`;
-  return `${field}: ${issue.message}, got ${show(fieldValue)}`;
+  return `${field}: ${issue.message}, got ${format(fieldValue)}`;
 }
 
-/** A wrong value as it stands in the file, if that is short. */
-function show(value: unknown): string {
+/** Formats a wrong value as in the file, if it is short. */
+function format(value: unknown): string {
   if (typeof value === "bigint") return value.toString();
   if (isLosslessNumber(value)) return shorten(value.toString());
   if (Array.isArray(value)) return "an array";

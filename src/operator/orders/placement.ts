@@ -4,26 +4,26 @@ import { orderImportChunks } from "../../worker/db/orders-schema.ts";
 import type { Statement, StoreDatabase } from "../database/database.ts";
 import { beginBulkChange, endBulkChange, noteBulkChange } from "./bulk-change.ts";
 
-/** Chunks that one statement reads: some 40,000 orders, far less than the 30 seconds that D1 allows. */
+/** Chunks that one statement places: some 40,000 orders, far below D1's 30 seconds. */
 const CHUNKS_PER_STATEMENT = 64;
-/** Looking at an order takes a tenth of the time of placing it. */
-const CHUNKS_PER_LOOK = 1_024;
+/** Chunks that one statement checks. Checking an order takes a tenth of the time of placing it. */
+const CHUNKS_PER_CHECK = 1_024;
 
-/** A line that would turn a shipped order back, with the id of that order. */
-export interface RefusedLine {
+/** A line that would turn a shipped order back, with the order's id. */
+interface RefusedLine {
   readonly line: number;
   readonly id: string;
 }
 
-/** Some of the chunks of one import, by the ids of the first and the last. */
+/** Consecutive chunks of one import, by the ids of the first and the last. */
 interface ChunkRange {
   readonly importId: string;
   readonly first: number;
   readonly last: number;
 }
 
-/** The ids of an import's chunks, in the order in which they were staged. */
-export async function chunkIds({ orm }: StoreDatabase, importId: string): Promise<number[]> {
+/** Reads the ids of an import's chunks, in the order in which they were staged. */
+export async function readChunkIds({ orm }: StoreDatabase, importId: string): Promise<number[]> {
   const chunks = await orm
     .select({ id: orderImportChunks.id })
     .from(orderImportChunks)
@@ -32,15 +32,15 @@ export async function chunkIds({ orm }: StoreDatabase, importId: string): Promis
   return chunks.map(({ id }) => id);
 }
 
-/** Looks for the first line of an import that would turn a shipped order back. */
+/** Finds the first line of an import that would turn a shipped order back. */
 export async function findRefusedLine(
   { orm }: StoreDatabase,
   importId: string,
   chunks: readonly number[],
 ): Promise<RefusedLine | null> {
   let refused: RefusedLine | null = null;
-  for (const range of ranges(importId, chunks, CHUNKS_PER_LOOK)) {
-    // A bare column beside min() is of the row that holds the minimum (SQLite, section Bare columns).
+  for (const range of ranges(importId, chunks, CHUNKS_PER_CHECK)) {
+    // SQLite takes a bare column beside min() from the row with the minimum.
     const [first] = await orm
       .select({
         line: sql<number | null>`min(staged.line)`.as("line"),
@@ -55,10 +55,10 @@ export async function findRefusedLine(
 }
 
 /**
- * The statements that put the staged orders in place and delete the staging, for one transaction.
- * They write only orders that differ, and do nothing if they run again.
+ * Builds the statements that place the staged orders and delete their chunks, for one transaction.
+ * They write only orders that differ and do nothing if they run again.
  *
- * @param isBulk whether they rebuild the segments at their end. If not, triggers keep the segments.
+ * @param isBulk true rebuilds the segments at the end; otherwise triggers update them.
  */
 export function placeStatements(
   importId: string,
@@ -81,7 +81,7 @@ export function placeStatements(
   return all.map(toStatement);
 }
 
-/** Whether the stored order differs from the other one, or is missing. */
+/** The condition that the stored order is missing or differs from the other one. */
 function differsFrom(other: "staged" | "excluded"): SQL {
   return sql.raw(
     "(orders.pet_id, orders.quantity, orders.ship_date, orders.complete, orders.status) IS NOT " +

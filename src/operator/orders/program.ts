@@ -9,24 +9,26 @@ import { countBytes } from "./progress.ts";
 import { addPurgeCommand } from "./purge-command.ts";
 import type { Exported, ExportOptions } from "./write-orders.ts";
 
-/** What is read from a file at a time. */
+/** Bytes read from a file at a time. */
 const READ_BYTES = 256 * 1024;
 
 const IMPORT_HELP = `
-FILE is newline-delimited JSON, or one JSON array, of orders such as
+FILE is newline-delimited JSON or one JSON array. An order looks like this:
   {"id":1,"petId":7,"quantity":2,"shipDate":"2026-11-20T08:30:00.000Z","complete":false,"status":"pending"}
 
-  id        needed; an integer of 64 bits, as are petId and quantity
-  shipDate  RFC 3339, stored in UTC; milliseconds are the finest
-  status    pending (if left out) or shipped
+  id        required; an integer of 64 bits, like petId and quantity
+  shipDate  RFC 3339, no finer than milliseconds, stored in UTC
+  status    pending (the default) or shipped
 
-All other fields may be left out, but none may be null or unknown. An order is inserted, or replaces
-the one with its id; of duplicates in the file the last wins; the id of a cancelled order places it
-anew. A shipped order cannot be turned back. One bad line, and nothing is imported: the message names
-the line (in an array, the element), counted from 1. The number printed is that of different orders.
-A million orders need half a minute (in a deployed environment minutes), little memory, a temporary
-file of their size, and room for them twice in the database, which in a deployed environment answers
-nothing else while they are sent and placed.
+The other fields are optional. null and unknown fields are errors. An order is inserted or replaces
+the order with the same id. The last of duplicates in the file wins. The id of a cancelled order
+places it anew. A shipped order cannot be turned back. If one line is bad, nothing is imported, and
+the message names the line (in an array, the element), counted from 1. The command prints the number
+of different orders.
+
+A million orders take half a minute, or minutes in a deployed environment. The import needs little
+memory, but a temporary file as large as the orders and twice their room in the database. A deployed
+database answers nothing else while orders are sent and placed.
 
 Examples:
   $ npm run orders -- import orders.ndjson
@@ -34,13 +36,13 @@ Examples:
   $ npm run -s orders -- import orders.ndjson --json`;
 
 const EXPORT_HELP = `
-The orders come as newline-delimited JSON in ascending id, with their status, without the cancelled
-ones. What is exported imports unchanged. FILE appears when the export is complete.
+The export is newline-delimited JSON in ascending id, with the status, without cancelled orders. It
+can be imported unchanged. FILE appears when the export is complete.
 
-If orders change while a large store is read, some are exported as they were before and others as
-they are after: a warning on stderr says so. With --one-moment the export then starts over, up to four
-times, and fails without writing anything if orders changed each time. It needs a temporary file of
-the export's size, and writes only when all is read.
+If orders change while a large store is read, the export mixes orders from before and after the
+change, and a warning on stderr says so. With --one-moment the export then starts over, up to four
+times. If orders changed each time, it fails and writes nothing. It needs a temporary file of the
+export's size and writes only when everything has been read.
 
 Examples:
   $ npm run orders -- export orders.ndjson
@@ -52,7 +54,7 @@ Examples:
 export function ordersProgram(): Command {
   const program = createProgram(
     "npm run orders --",
-    "Import and export the orders of the store, and purge the record of cancelled ones.",
+    "Import and export the orders of the store, and purge cancelled orders.",
   ).addHelpText("after", `\nEach command has a --help of its own, with examples.`);
 
   storeCommand(program, "import")
@@ -65,7 +67,7 @@ export function ordersProgram(): Command {
         importOrders(database, bytes),
       );
       if (options.json) printJson({ imported });
-      else process.stdout.write(`Imported ${imported} ${orders(imported)}.\n`);
+      else process.stdout.write(`Imported ${formatCount(imported)}.\n`);
     });
 
   storeCommand(program, "export")
@@ -91,7 +93,7 @@ async function exportAndPrint(
   warnOfChange(exported);
   if (file === undefined) return;
   if (options.json) printJson({ exported: exported.count });
-  else process.stdout.write(`Exported ${exported.count} ${orders(exported.count)} to ${file}.\n`);
+  else process.stdout.write(`Exported ${formatCount(exported.count)} to ${file}.\n`);
 }
 
 function warnOfChange({ isOneMoment }: Exported): void {
@@ -102,7 +104,7 @@ function warnOfChange({ isOneMoment }: Exported): void {
   );
 }
 
-/** Opens an import's file, so that a wrong path is found before the database is touched. */
+/** Checks the path of an import before the database is touched, and returns the file's bytes. */
 async function openSource(file: string): Promise<AsyncIterable<Uint8Array>> {
   if (file === "-") return countBytes(process.stdin, undefined);
   const found = await stat(file);
@@ -111,11 +113,11 @@ async function openSource(file: string): Promise<AsyncIterable<Uint8Array>> {
   return countBytes(readFile(file), totalBytes);
 }
 
-/** Opens the file when it is first read, by when somebody listens to its errors. */
+/** Opens the file only when it is first read, because earlier its errors have no listener. */
 async function* readFile(file: string): AsyncGenerator<Uint8Array> {
   yield* createReadStream(file, { highWaterMark: READ_BYTES });
 }
 
-function orders(count: number): string {
-  return count === 1 ? "order" : "orders";
+function formatCount(count: number): string {
+  return `${count} ${count === 1 ? "order" : "orders"}`;
 }

@@ -1,33 +1,33 @@
 import { SingleBar } from "cli-progress";
 
-/** How often a line tells how far it is where there is no terminal: not at all of what is quick. */
+/** Pause between progress lines without a terminal. A quicker task prints none. */
 const LINE_EVERY_MS = 10_000;
 
-/** Something that takes its time. */
+/** A task that can take long. */
 export interface Task {
-  /** `Reading` */
+  /** For example `Reading`. */
   readonly doing: string;
-  /** What is counted; left out where there is nothing to count. */
+  /** The unit of the count; left out if nothing is counted. */
   readonly unit?: "MB" | "orders";
-  /** How much there is of it, where that is known. Megabytes are counted in bytes. */
+  /** The final count, if it is known. Megabytes are counted in bytes. */
   readonly total?: number | undefined;
 }
 
-export interface Progress extends Disposable {
+interface Progress extends Disposable {
   advance(by: number): void;
 }
 
 type Terminal = NodeJS.WritableStream & { readonly isTTY?: boolean };
 
 /**
- * Shows on stderr how far a task is, until it is disposed of: on a terminal a bar, elsewhere a line
- * every ten seconds.
+ * Shows the progress of a task on stderr until it is disposed of: a bar on a terminal, elsewhere a
+ * line every ten seconds.
  */
 export function startProgress(task: Task, stream: Terminal = process.stderr): Progress {
   return stream.isTTY === true ? showBar(task, stream) : writeLines(task, stream);
 }
 
-/** Passes bytes on and shows how many. */
+/** Passes bytes on and shows how many have been read. */
 export async function* countBytes(
   bytes: AsyncIterable<Uint8Array>,
   totalBytes: number | undefined,
@@ -52,7 +52,7 @@ function showBar(task: Task, stream: Terminal): Progress {
         ? `${doing}  {value} ${unit}  {duration_formatted}`
         : `${doing} [{bar}] {percentage}%  {value} of {total} ${unit}  ETA {eta_formatted}`,
     formatValue: (value, _options, type) =>
-      type === "value" || type === "total" ? quantity(value, unit) : String(value),
+      type === "value" || type === "total" ? formatQuantity(value, unit) : String(value),
     hideCursor: true,
   });
   bar.start(total ?? 0, 0);
@@ -64,14 +64,15 @@ function writeLines({ doing, unit, total }: Task, stream: Terminal): Progress {
   let value = 0;
   const timer = setInterval(() => {
     const seconds = `${Math.round((Date.now() - startedMs) / 1_000)} s`;
-    const of = total === undefined || unit === undefined ? "" : ` of ${quantity(total, unit)}`;
-    const counted = unit === undefined ? "" : ` ${quantity(value, unit)}${of} ${unit},`;
+    const of =
+      total === undefined || unit === undefined ? "" : ` of ${formatQuantity(total, unit)}`;
+    const counted = unit === undefined ? "" : ` ${formatQuantity(value, unit)}${of} ${unit},`;
     stream.write(`${doing}:${counted} ${seconds}\n`);
   }, LINE_EVERY_MS);
   timer.unref();
   return { advance: (by) => void (value += by), [Symbol.dispose]: () => clearInterval(timer) };
 }
 
-function quantity(value: number, unit: "MB" | "orders"): string {
+function formatQuantity(value: number, unit: "MB" | "orders"): string {
   return unit === "MB" ? (value / 1e6).toFixed(1) : String(value);
 }

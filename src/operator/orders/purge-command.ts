@@ -6,10 +6,10 @@ import { parseTime } from "../arguments.ts";
 import { countCancelled, purgeCancelled } from "./purge.ts";
 
 const HELP = `
-The service keeps a record of every cancelled order, which it never lists. This deletes the records of
-orders that were cancelled before DATE: a date, which means its beginning in UTC, or a time in ISO
-8601. Orders that are not cancelled stay as they are. It deletes in small steps, while the service
-runs; if it is interrupted, run it again. With --env it asks for confirmation first.
+The service keeps every cancelled order for the record and never lists it. This command deletes the
+records of orders cancelled before DATE: a date (its beginning in UTC) or a time, in ISO 8601. Other
+orders stay as they are. The command deletes in small steps while the service runs. If it is
+interrupted, run it again. With --env it asks for confirmation first.
 
 Examples:
   $ npm run orders -- purge --cancelled-before 2026-01-01 --dry-run
@@ -49,15 +49,15 @@ async function purgeAndPrint(options: PurgeOptions): Promise<void> {
       const time = cancelledBefore.toISOString();
       await requireConfirmation(
         env,
-        `This deletes ${orders(count)} of ${env}, cancelled before ${time}, for good.`,
+        `This deletes ${formatCount(count)} of ${env}, cancelled before ${time}, for good.`,
       );
     }
     return purgeCancelled(database, cancelledBefore, count);
   });
   if (json) printJson(dryRun ? { wouldPurge: counted } : { purged: counted });
-  else process.stdout.write(`${dryRun ? "Would delete" : "Deleted"} ${orders(counted)}.\n`);
+  else process.stdout.write(`${dryRun ? "Would delete" : "Deleted"} ${formatCount(counted)}.\n`);
 }
 
-function orders(count: number): string {
+function formatCount(count: number): string {
   return `${count} cancelled ${count === 1 ? "order" : "orders"}`;
 }

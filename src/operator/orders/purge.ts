@@ -3,10 +3,10 @@ import { cancelledOrders } from "../../worker/db/orders-schema.ts";
 import type { StoreDatabase } from "../database/database.ts";
 import { startProgress } from "./progress.ts";
 
-/** Orders deleted in one step. The service waits for a step, some hundredths of a second. */
+/** Orders deleted in one step. A step keeps the service waiting for some hundredths of a second. */
 const STEP_ORDERS = 10_000;
 
-/** How many orders were cancelled before a time. */
+/** Counts the orders that were cancelled before a time. */
 export async function countCancelled({ orm }: StoreDatabase, before: Date): Promise<number> {
   const [row] = await orm
     .select({ count: sql<number>`count(*)`.as("count") })
@@ -16,11 +16,11 @@ export async function countCancelled({ orm }: StoreDatabase, before: Date): Prom
 }
 
 /**
- * Deletes the orders that were cancelled before a time, in small steps, each a transaction of its own.
- * After a failure it can run again.
+ * Deletes the orders that were cancelled before a time, in small transactions between which the
+ * service works. After a failure it can run again.
  *
- * @param total how many there are, for the progress that is shown.
- * @returns how many were deleted.
+ * @param total the number of these orders, for the progress display.
+ * @returns the number of deleted orders.
  */
 export async function purgeCancelled(
   { orm }: StoreDatabase,

@@ -1,16 +1,15 @@
 import { DatabaseSync, type StatementSync } from "node:sqlite";
 import type { OrderRecord } from "../../worker/orders/order.ts";
 
-/** What is beyond is on disk. */
+/** Memory for the sorted orders; the rest is on disk. */
 const CACHE_KILOBYTES = 32_000;
 
 /**
- * The orders of an import, each id once, the last of duplicates, in ascending id. Kept in a temporary
- * file, which goes with this process, so that any number of them needs little memory, here and where
- * they are placed.
+ * The orders of an import in ascending id, with only the last of duplicates. They are in a
+ * temporary file, so that any number of them needs little memory, at the cost of disk space.
  */
 export class SortedOrders {
-  /** Without a name SQLite makes it a temporary one. */
+  /** SQLite deletes a database without a name when it is closed. */
   readonly #sqlite = new DatabaseSync("");
   readonly #put: StatementSync;
 
@@ -23,17 +22,17 @@ export class SortedOrders {
     this.#put = this.#sqlite.prepare("INSERT OR REPLACE INTO orders (id, text) VALUES (?, ?)");
   }
 
-  /** Takes the order that stands in this line (or array element) of the file. */
+  /** Adds the order of this line (or array element) of the file. */
   add(line: number, order: OrderRecord): void {
     this.#put.run(order.id, encode(line, order));
   }
 
-  /** How many different orders there are. */
+  /** Counts the different orders. */
   count(): number {
     return Number(this.#sqlite.prepare("SELECT count(*) AS count FROM orders").get()?.["count"]);
   }
 
-  /** Each order as `[line,id,petId,quantity,shipDate,complete,status]` in JSON. */
+  /** Yields each order as `[line,id,petId,quantity,shipDate,complete,status]` in JSON. */
   *texts(): Generator<string> {
     for (const { text } of this.#sqlite.prepare("SELECT text FROM orders ORDER BY id").iterate()) {
       yield String(text);
@@ -45,7 +44,7 @@ export class SortedOrders {
   }
 }
 
-/** int64 digit for digit. */
+/** Writes the JSON by hand, because `JSON.stringify` refuses bigints. */
 function encode(line: number, order: OrderRecord): string {
   const { id, petId = null, quantity = null, shipDate, complete, status } = order;
   const date = shipDate === undefined ? null : `"${shipDate}"`;

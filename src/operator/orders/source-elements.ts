@@ -1,14 +1,14 @@
 import { TextDecoder } from "node:util";
 import { ArraySplitter } from "./array-splitter.ts";
 import { LineSplitter } from "./line-splitter.ts";
-import type { SourceElement, Splitter } from "./source-element.ts";
+import type { SourceElement, Splitter } from "./splitter.ts";
 
 /**
- * Reads the elements of an import: of a JSON array if the first character that is not white space is
- * `[`, else of newline-delimited JSON. A byte order mark at the beginning is passed over.
+ * Reads the elements of an import. The file is a JSON array if its first character other than white
+ * space is `[`, else newline-delimited JSON. Skips a byte order mark.
  *
- * @returns after each part of the file the elements that it completes.
- * @throws {ElementError} where the text cannot be cut into elements; an Error if it is not UTF-8.
+ * @returns for each part of the file the elements that it completes.
+ * @throws {ElementError} if the text cannot be split into elements; an Error if it is not UTF-8.
  */
 export async function* readElements(
   bytes: AsyncIterable<Uint8Array>,

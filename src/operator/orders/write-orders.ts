@@ -4,15 +4,15 @@ import type { StoreDatabase } from "../database/database.ts";
 import { countOrders, exportPages } from "./export-pages.ts";
 import { startProgress } from "./progress.ts";
 
-/** How an export ended. */
+/** The result of an export. */
 export interface Exported {
   readonly count: number;
-  /** Whether no order changed while the export was read. Otherwise it may be of several moments. */
+  /** True if no order changed during the export. Otherwise it may mix several moments. */
   readonly isOneMoment: boolean;
 }
 
 export interface ExportOptions {
-  /** Starts over where an order changes meanwhile, and fails rather than export several moments. */
+  /** Starts over if an order changes meanwhile, and fails rather than mix several moments. */
   readonly oneMoment: boolean;
 }
 
@@ -22,9 +22,9 @@ export class OrdersChangedError extends Error {
 }
 
 /**
- * Writes the store's orders to a stream.
+ * Writes the store's orders to a stream and shows the progress.
  *
- * @throws {OrdersChangedError} if `oneMoment` asks for it, as soon as a page shows a change.
+ * @throws {OrdersChangedError} with `oneMoment`, as soon as a page shows a change.
  */
 export async function writeOrders(
   database: StoreDatabase,
@@ -34,13 +34,13 @@ export async function writeOrders(
 ): Promise<Exported> {
   let exported = 0;
   const versions = new Set<string>();
-  // Counting takes a second on a remote database, which only somebody who looks on needs.
+  // Counting takes a second on a remote database, so count only if somebody watches.
   const total = process.stderr.isTTY ? await countOrders(database) : undefined;
-  // A bar would tear the orders apart on the same terminal.
+  // A bar would break up the orders on the same terminal.
   using progress = isTerminal(stream)
     ? undefined
     : startProgress({ doing: "Exporting", unit: "orders", total });
-  async function* texts(): AsyncGenerator<string> {
+  async function* pages(): AsyncGenerator<string> {
     for await (const { lines, count, listVersion } of exportPages(database)) {
       versions.add(listVersion);
       if (oneMoment && versions.size > 1) throw new OrdersChangedError();
@@ -49,7 +49,7 @@ export async function writeOrders(
       progress?.advance(count);
     }
   }
-  await pipeline(texts, stream, streamOptions);
+  await pipeline(pages, stream, streamOptions);
   return { count: exported, isOneMoment: versions.size === 1 };
 }
 

@@ -2,27 +2,27 @@ import { resolve } from "node:path";
 import { DEFAULT_STORE } from "../database/local-store.ts";
 import type { DemoKey } from "./sample-store.ts";
 
-/** The demo keys by plan. */
-export function listDemoKeys(keys: readonly DemoKey[]): string {
-  const lines = keys.map(({ plan, key }) => `  ${plan.padEnd(12)}${key}`);
+/** Formats the secrets of the demo keys, one plan a line. */
+export function formatDemoKeys(keys: readonly DemoKey[]): string {
+  const lines = keys.map(({ plan, secret }) => `  ${plan.padEnd(12)}${secret}`);
   return `Demo keys, shown this once:\n${lines.join("\n")}\n\n`;
 }
 
-/** Where the service is, and what to type first: a request, or the command that makes a key for it. */
-export function howToBegin(port: number, store: string, keys: readonly DemoKey[]): string {
+/** Formats the service's address and the first line to type: a request, or the making of a key. */
+export function formatFirstSteps(port: number, store: string, keys: readonly DemoKey[]): string {
   const url = `http://localhost:${port}`;
-  const key = keys[0]?.key;
+  const secret = keys[0]?.secret;
   const begin =
-    key === undefined
+    secret === undefined
       ? `Make a key, then use it:
   npm run keys -- create --plan free --name "My client"${storeOption(store)}
   curl -i -H "Authorization: Bearer <API_KEY>" ${url}/v1/store/orders`
       : `Try it:
-  curl -i -H "Authorization: Bearer ${key}" ${url}/v1/store/orders`;
+  curl -i -H "Authorization: Bearer ${secret}" ${url}/v1/store/orders`;
   return `Serving on ${url}, until Ctrl+C.\n\n${begin}\n\n`;
 }
 
-/** What the other commands need to find a store that is not the default one. */
+/** Returns the option that other commands need to find this store. */
 function storeOption(store: string): string {
   return store === resolve(DEFAULT_STORE) ? "" : ` --persist-to ${quote(store)}`;
 }

@@ -1,8 +1,9 @@
 const POLL_MS = 250;
 
 /**
- * Ends this process as SIGTERM does once its parent has ended, if npm runs it. npm sends a signal to
- * the shell of a script only, and a shell that has not replaced itself with Node ends without us.
+ * Ends this process, as SIGTERM does, once its parent has ended, if npm runs it. npm signals only
+ * the shell of a script. A shell that has not replaced itself with Node ends and leaves Node
+ * running.
  */
 export function endWithNpm(): void {
   if (process.env["npm_lifecycle_event"] === undefined) return;

@@ -1,22 +1,22 @@
 import { isMainThread } from "node:worker_threads";
 import { lockFile } from "./exclusive-file.ts";
 
-/** How long to wait for the wrangler of a `start` that was killed just now. */
+/** Time for the wrangler of a killed `start` to end. */
 const PATIENCE_MS = 5_000;
 
 const LOCK_VARIABLE = "STORE_ORDERS_WRANGLER_LOCK";
 
-// Loaded into wrangler before its own code; its worker threads load it too.
+// wrangler loads this file before its own code, and its worker threads load it too.
 if (isMainThread) {
   holdStore();
   endWithParent();
 }
 
-/** Holds the store as long as wrangler runs, even if `start` is gone. */
+/** Locks the store as long as wrangler runs, even if `start` is gone. */
 function holdStore(): void {
   const path = process.env[LOCK_VARIABLE];
   if (path === undefined) return;
-  // wrangler starts itself again with the same options: one of the two processes holds the lock.
+  // wrangler starts itself again with the same options. Only one of the processes takes the lock.
   delete process.env[LOCK_VARIABLE];
   const lock = lockFile(path, PATIENCE_MS);
   if (lock === null) {
@@ -28,8 +28,9 @@ function holdStore(): void {
 }
 
 /**
- * Standard input is a pipe that `start` holds open. It closes however `start` ends, even by SIGKILL.
- * Then the whole process group has to go, as workerd would serve on without wrangler.
+ * Ends the whole process group when `start` ends, because workerd would go on without wrangler.
+ * Standard input is a pipe that `start` holds open. It closes however `start` ends, even by
+ * SIGKILL.
  */
 function endWithParent(): void {
   const endGroup = (): void => void process.kill(0, "SIGKILL");

@@ -8,11 +8,10 @@ export interface ExclusiveFile {
 }
 
 /**
- * Locks a file against other processes. SQLite takes the lock from the operating system, which
- * releases it however the process ends. So a killed process leaves no lock behind. Blocks the thread
- * while it waits.
+ * Locks a file against other processes with SQLite's lock. The operating system releases it however
+ * the process ends, so a killed process leaves no lock behind. Blocks the thread while it waits.
  *
- * @param path the file, made if it is missing; nothing is ever written to it.
+ * @param path the file, created if it is missing; nothing is ever written to it.
  * @param timeoutMs how long to wait for another process.
  * @returns `null` if another process still holds the file.
  * @throws an Error if the file cannot be opened.

@@ -3,8 +3,8 @@ import { createServer } from "node:net";
 import pRetry from "p-retry";
 
 /**
- * Makes sure that nothing listens on a port of this machine. Waits up to a second for a service that
- * is just ending.
+ * Makes sure that nothing listens on a port of this machine. Waits up to a second for a service
+ * that is ending.
  *
  * @throws an Error for the operator if the port is taken or may not be used.
  */

@@ -6,7 +6,7 @@ import { DEFAULT_STORE } from "../database/local-store.ts";
 import { openLocalStore } from "../database/local.ts";
 import { retryWhileBusy } from "../database/retry-while-busy.ts";
 import { currentActor } from "../key-store/actor.ts";
-import { howToBegin, listDemoKeys } from "./announcement.ts";
+import { formatDemoKeys, formatFirstSteps } from "./announcement.ts";
 import { endWithNpm } from "./end-with-npm.ts";
 import { requireFreePort } from "./port.ts";
 import { type DemoKey, loadSampleStore } from "./sample-store.ts";
@@ -17,8 +17,8 @@ const DEFAULT_PORT = 8787;
 
 const HELP = `
 The first run on a store migrates it, loads a few sample orders and makes one demo key per plan.
-Everything is kept: orders, keys, counts and bans are there again after the next start. One service
-runs on a store at a time; the other commands work beside it.
+Orders, keys, counts and bans are kept for the next start. One service runs on a store at a time; the
+other commands work beside it.
 
 Examples:
   $ npm start
@@ -59,29 +59,33 @@ async function start({ port, persistTo, empty, log }: StartOptions): Promise<voi
   endWithNpm();
   const store = resolve(persistTo);
   const hasStore = existsSync(store);
-  // A refused start makes no store.
+  // A refused start creates no store.
   if (!hasStore) await requireFreePort(port);
   const lock = await lockStore(store, port);
   try {
-    // After the lock, as the service that holds the store may hold the port too.
+    // After the lock, because the service that holds the store may hold the port too.
     if (hasStore) await requireFreePort(port);
     const demoKeys = await prepareStore(store, empty);
-    // At once, as nobody can look them up later.
-    if (demoKeys.length > 0) process.stdout.write(listDemoKeys(demoKeys));
+    // Print the secrets at once, because nobody can look them up later.
+    if (demoKeys.length > 0) process.stdout.write(formatDemoKeys(demoKeys));
     await serve({ port, store, log }, demoKeys);
   } finally {
     lock.release();
   }
 }
 
-/** @returns the demo keys, where they were made in this run. */
+/** Migrates the store, and fills it if it is new. Returns the demo keys if this run made them. */
 async function prepareStore(store: string, empty: boolean): Promise<DemoKey[]> {
   await using databases = await openLocalStore(store);
   const isNew = databases.orders.isNew && databases.keys.isNew;
   return isNew && !empty ? await loadSampleStore(databases, currentActor(), new Date()) : [];
 }
 
-/** Serves until a signal ends it; throws if the service ends by itself. */
+/**
+ * Serves until a signal ends it.
+ *
+ * @throws an Error if the service does not start, or ends by itself.
+ */
 async function serve(
   { port, store, log }: { port: number; store: string; log: boolean },
   demoKeys: readonly DemoKey[],
@@ -94,13 +98,13 @@ async function serve(
   };
   process.once("SIGINT", stop).once("SIGTERM", stop).once("SIGHUP", stop);
   try {
-    // A command that begins on the same store at the same moment can keep workerd from starting.
+    // A command that opens the store at the same moment can keep workerd from starting.
     await retryWhileBusy(async () => {
       if (isStopping) throw new Error("stopped before it served");
       service = new WranglerDev(port, store, log);
       await service.ready();
     });
-    process.stdout.write(howToBegin(port, store, demoKeys));
+    process.stdout.write(formatFirstSteps(port, store, demoKeys));
     await service?.ended();
     throw new Error("the service ended unexpectedly");
   } catch (error) {

@@ -5,7 +5,7 @@ import { INT64_MAX, INT64_MIN } from "../../worker/orders/int64.ts";
 import { type Plan, PLANS } from "../../worker/limits/plans.ts";
 import { type DatabaseName, type StoreDatabase, toStatements } from "../database/database.ts";
 
-/** The demo key's own limits where the plan has none. */
+/** Limits of the Enterprise demo key, whose plan has none of its own. */
 const ENTERPRISE_LIMITS = { perMinute: 5_000, perDay: 500_000 };
 
 /** Ordinary orders, a shipped one (1004), the ends of int64, and two that lack most fields. */
@@ -25,14 +25,14 @@ const SAMPLE_ORDERS: readonly (typeof orders.$inferInsert)[] = [
 /** A demo key of one plan. */
 export interface DemoKey {
   readonly plan: Plan;
-  readonly key: string;
+  readonly secret: string;
 }
 
 /**
  * Fills a new store with a few orders and one key for each plan.
  *
- * @param actor whom the audit trail names.
- * @returns the keys, which only this call ever knows.
+ * @param actor the name in the audit trail.
+ * @returns the keys with their secrets, which are stored nowhere.
  */
 export async function loadSampleStore(
   { orders: orderDatabase, keys }: Readonly<Record<DatabaseName, StoreDatabase>>,
@@ -44,7 +44,7 @@ export async function loadSampleStore(
   await keys.transaction(
     toStatements(created.flatMap(({ record }) => creationQueries(keys.orm, record, actor))),
   );
-  return created.map(({ key, record }) => ({ plan: record.plan, key }));
+  return created.map(({ key, record }) => ({ plan: record.plan, secret: key }));
 }
 
 function createDemoKey(plan: Plan, now: Date): CreatedKey {

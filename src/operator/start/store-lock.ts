@@ -4,24 +4,24 @@ import { setTimeout as delay } from "node:timers/promises";
 import { z } from "zod";
 import { type ExclusiveFile, lockFile } from "./exclusive-file.ts";
 
-/** As long as a start waits for the port of a service that is just ending. */
+/** The same patience as `requireFreePort` has with a service that is ending. */
 const PATIENCE_MS = 1_000;
 const POLL_MS = 100;
 
 const holderSchema = z.object({ pid: z.int(), port: z.int() });
 type Holder = z.output<typeof holderSchema>;
 
-/** The file that wrangler holds, which can outlive `start` for a moment. */
+/** Returns the path of the file that wrangler locks. wrangler can outlive `start` for a moment. */
 export function wranglerLockPath(store: string): string {
   return join(store, "wrangler.lock");
 }
 
 /**
- * Makes sure that no other service runs on a store: two services would have two limiters, each with
- * counts of its own. The other commands do not need the lock.
+ * Makes sure that no other service runs on a store. Two services would have two limiters with
+ * separate counts. The other commands need no lock.
  *
- * @param store the folder of the store; made if it is missing.
- * @throws an Error that names the service which runs there and says what to type instead.
+ * @param store the folder of the store; created if it is missing.
+ * @throws an Error that names the service on the store and says what to type instead.
  */
 export async function lockStore(store: string, port: number): Promise<ExclusiveFile> {
   await mkdir(store, { recursive: true });
@@ -33,12 +33,12 @@ export async function lockStore(store: string, port: number): Promise<ExclusiveF
       return lock;
     }
     if (performance.now() > deadline)
-      throw new Error(refusal(store, port, await readHolder(store)));
+      throw new Error(describeRefusal(store, port, await readHolder(store)));
     await delay(POLL_MS);
   }
 }
 
-function refusal(store: string, port: number, holder: Holder | null): string {
+function describeRefusal(store: string, port: number, holder: Holder | null): string {
   const service = holder === null ? "another service" : `process ${holder.pid}`;
   const onPort = holder === null ? "" : ` on port ${holder.port}`;
   const freePort = port === holder?.port ? port + 1 : port;
@@ -48,7 +48,7 @@ function refusal(store: string, port: number, holder: Holder | null): string {
   );
 }
 
-/** Only tells people who holds the lock: what a killed service left here stops nobody. */
+/** Returns the path of the file that names the holder, which only messages use. */
 function holderPath(store: string): string {
   return join(store, "service.json");
 }

@@ -10,32 +10,35 @@ import { wranglerLockPath } from "./store-lock.ts";
 const ENVIRONMENT: NodeJS.ProcessEnv = {
   WRANGLER_SEND_METRICS: "false",
   WRANGLER_HIDE_BANNER: "true",
-  // Without a network, asking where we are would print a stack trace.
+  // Without a network, wrangler's lookup of its location would print a stack trace.
   CLOUDFLARE_CF_FETCH_ENABLED: "false",
   // Local traces grow without bound in the store's folder and halve the speed.
   X_LOCAL_OBSERVABILITY: "false",
 };
 
-/** How each line begins that the service logs. */
+/** The beginning of each line that the service logs. */
 const SERVICE_LINE = '{"event":';
 
 const POLL_MS = 100;
 const START_TIMEOUT_MS = 60_000;
 const STOP_TIMEOUT_MS = 5_000;
 
-/** The Worker in `wrangler dev`, in a process group of its own, with workerd. */
+/**
+ * The service in `wrangler dev`, with workerd. Both have a process group of their own, so that one
+ * signal ends both.
+ */
 export class WranglerDev {
   readonly #child: ChildProcess;
   readonly #port: number;
   readonly #exited: Promise<unknown>;
-  /** Whether it is wrangler that answers on the port, and nobody else. */
+  /** True once wrangler has the port. Until then another program may answer there. */
   #isListening = false;
-  /** What wrangler wrote before the service was ready; `null` from then on. */
+  /** wrangler's output until the service is ready; `null` from then on. */
   #output: string[] | null = [];
 
   /**
    * @param persistTo the folder of the store, absolute.
-   * @param logsRequests whether to print a line for each request.
+   * @param logsRequests true prints a line for each request.
    */
   constructor(port: number, persistTo: string, logsRequests: boolean) {
     this.#port = port;
@@ -70,17 +73,17 @@ export class WranglerDev {
   /**
    * Waits until the service answers.
    *
-   * @throws an Error with wrangler's reason if it ends before, or if it takes more than a minute.
+   * @throws an Error with wrangler's reason if wrangler ends, or takes more than a minute.
    */
   async ready(): Promise<void> {
     const deadline = performance.now() + START_TIMEOUT_MS;
     while (!(await this.#answers())) {
       if (this.#hasExited()) {
-        throw new Error(`the service did not start: ${startFailure(this.#output ?? [])}`);
+        throw new Error(`the service did not start: ${describeStartFailure(this.#output ?? [])}`);
       }
       if (performance.now() > deadline) {
         throw new Error(
-          `the service does not answer after ${START_TIMEOUT_MS / 1000} seconds: ${startFailure(this.#output ?? [])}`,
+          `the service does not answer after ${START_TIMEOUT_MS / 1000} seconds: ${describeStartFailure(this.#output ?? [])}`,
         );
       }
       await delay(POLL_MS);
@@ -89,7 +92,7 @@ export class WranglerDev {
     this.#output = null;
   }
 
-  /** Waits until wrangler has ended, for whatever reason. */
+  /** Waits until wrangler has ended for any reason. */
   async ended(): Promise<void> {
     await this.#exited;
   }
@@ -106,7 +109,7 @@ export class WranglerDev {
     return this.#child.exitCode !== null || this.#child.signalCode !== null;
   }
 
-  /** Asks for a path outside the API, which counts against no limit. */
+  /** Requests a path outside the API, because it counts against no limit. */
   async #answers(): Promise<boolean> {
     if (!this.#isListening || this.#hasExited()) return false;
     try {
@@ -120,7 +123,7 @@ export class WranglerDev {
     }
   }
 
-  /** @returns whether any process of the group is left. */
+  /** Signals the process group. Returns whether any process of the group is left. */
   #signal(signal: NodeJS.Signals | 0): boolean {
     if (this.#child.pid === undefined) return false;
     try {
@@ -136,20 +139,20 @@ export class WranglerDev {
   }
 }
 
-/** wrangler tells a parent with a channel when it has the port. */
+/** Recognizes the message that wrangler sends over the IPC channel once it has the port. */
 function isListeningEvent(message: unknown): boolean {
   return typeof message === "string" && message.includes('"event":"DEV_SERVER_READY"');
 }
 
-/** Prints what the service logs, and nothing of what wrangler tells between. */
+/** Prints the service's log lines and drops wrangler's own. */
 function passServiceLines(output: Readable): void {
   createInterface({ input: output }).on("line", (line) => {
     if (line.startsWith(SERVICE_LINE)) process.stdout.write(`${line}\n`);
   });
 }
 
-/** wrangler's first error, without the names of its parts. */
-function startFailure(output: readonly string[]): string {
+/** Extracts wrangler's first error, without the names of its parts. */
+function describeStartFailure(output: readonly string[]): string {
   const text = stripVTControlCharacters(output.join(""));
   if (text.includes("SQLITE_BUSY")) return "SQLITE_BUSY, another process has locked the store";
   const first = /\[ERROR\] (?<message>.+)/.exec(text)?.groups?.["message"];

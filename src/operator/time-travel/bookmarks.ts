@@ -2,19 +2,19 @@ import { BINDINGS } from "../database/database.ts";
 import { describeFailure, type RemoteTarget } from "../database/remote-failure.ts";
 import { runWrangler } from "../wrangler.ts";
 
-/** What a restoration did. */
+/** The result of a restoration, as bookmarks. */
 export interface Restoration {
-  /** The state that the database is in now. */
+  /** The present state of the database. */
   readonly bookmark: string;
-  /** The state that it was in before. */
+  /** The state of the database before the restoration. */
   readonly previousBookmark: string;
 }
 
 /**
- * Asks D1 Time Travel for the bookmark of a database, which names one of its states.
+ * Asks D1 Time Travel for the bookmark of a state of a database.
  *
- * @param at the time of that state; now, if it is left out.
- * @throws an Error for the operator, also where the time is not within the last 30 days.
+ * @param at the time of the state; by default now.
+ * @throws an Error for the operator, also if the time is not within the last 30 days.
  */
 export async function findBookmark(target: RemoteTarget, at?: Date): Promise<string> {
   const time = at === undefined ? [] : [`--timestamp=${at.toISOString()}`];
@@ -23,8 +23,7 @@ export async function findBookmark(target: RemoteTarget, at?: Date): Promise<str
 }
 
 /**
- * Puts a database back into the state that a bookmark names, at once and whole.
- * Queries under way are cancelled.
+ * Puts a whole database back into the state of a bookmark. D1 cancels the queries under way.
  *
  * @throws an Error for the operator.
  */

@@ -16,16 +16,15 @@ Examples:
 
 There are two databases: orders, and keys with the record of their changes, their bans and usage.
 
-D1 keeps every state of a database for 30 days (7 on Cloudflare's free plan) without being asked to. A
-bookmark names one. The local store has none: copy its folder while nothing runs on it, or use
+D1 keeps every state of a database for 30 days (7 on Cloudflare's free plan). A bookmark names one of
+the states. The local store has no bookmarks: copy its folder while nothing runs on it, or use
 \`npm run orders -- export\`.`;
 
 const RESTORE_HELP = `
-The whole database goes back at once; the other one stays as it is. With the keys, revocations and
-rotations made since are undone too, as are changes of plans, limits and expiries, and keys made since
-are gone: the command lists all of them and adds them to the record of changes. What is counted
-against the limits, and bans, are kept elsewhere and stay. Nothing is lost: the bookmark that is
-printed leads back.`;
+The whole database goes back at once; the other one stays as it is. With the keys, later revocations,
+rotations and changes of plans, limits and expiries are undone, and later keys are gone. The command
+lists all of these keys and records them in the audit trail. Counts against the limits and bans are
+stored elsewhere and stay. Nothing is lost: the printed bookmark leads back.`;
 
 interface BookmarkOptions extends StoreCommandOptions {
   readonly database: DatabaseName;
@@ -47,7 +46,7 @@ export function timeTravelProgram(): Command {
   storeCommand(program, "bookmark")
     .description("print the bookmark of a database's present or earlier state")
     .addOption(databaseOption())
-    .option("--at <time>", "of this time within the last 30 days, in ISO 8601", parseTime)
+    .option("--at <time>", "time of the state, within the last 30 days, in ISO 8601", parseTime)
     .action(async (options: BookmarkOptions) => {
       const bookmark = await findBookmark(requireTarget(options), options.at);
       if (options.json) printJson({ bookmark });
@@ -57,8 +56,8 @@ export function timeTravelProgram(): Command {
   storeCommand(program, "restore")
     .description("put a database back into an earlier state")
     .addOption(databaseOption())
-    .option("--at <time>", "that of this time within the last 30 days, in ISO 8601", parseTime)
-    .addOption(new Option("--bookmark <bookmark>", "that of this bookmark").conflicts("at"))
+    .option("--at <time>", "time of the state, within the last 30 days, in ISO 8601", parseTime)
+    .addOption(new Option("--bookmark <bookmark>", "bookmark of the state").conflicts("at"))
     .option("--yes", "do not ask", false)
     .addHelpText("after", RESTORE_HELP)
     .action(restoreAndPrint);

@@ -1,5 +1,5 @@
 import { openRemoteDatabase } from "../database/remote.ts";
-import type { RemoteTarget } from "../database/remote-failure.ts";
+import { isMissingTable, type RemoteTarget } from "../database/remote-failure.ts";
 import type { StoreDatabase } from "../database/database.ts";
 import { currentActor } from "../key-store/actor.ts";
 import { describeDetails } from "../key-store/audit-trail.ts";
@@ -7,17 +7,18 @@ import { type KeyDetails, listApiKeys } from "../key-store/key-details.ts";
 import { restoreBookmark, type Restoration } from "./bookmarks.ts";
 import { compareKeys, type KeyDifferences, settleRestoredKeys } from "./restored-keys.ts";
 
-/** What a restoration did, for the operator. */
-export interface RestoreReport extends Restoration {
-  /** Of the keys database alone; `null` if it had no keys that could be compared. */
+/** The result of a restoration, for the operator. */
+interface RestoreReport extends Restoration {
+  /** Only for the keys database; `null` if it had no table of keys to compare with. */
   readonly keys?: KeyDifferences | null;
 }
 
 /**
- * Puts a database back into the state that a bookmark names. After a restoration of the keys, sees to
- * it that their limiters, which are not restored, follow the restored records.
+ * Puts a database back into the state of a bookmark. The keys' limiters are not restored, so a
+ * restoration of the keys also makes them follow the restored keys. Two states of all keys are
+ * compared in memory.
  *
- * @throws an Error for the operator, which tells whether the database was restored.
+ * @throws an Error for the operator that says whether the database was restored.
  */
 export async function restore(target: RemoteTarget, bookmark: string): Promise<RestoreReport> {
   return target.name === "keys" ? restoreKeys(target, bookmark) : restoreBookmark(target, bookmark);
@@ -36,21 +37,20 @@ async function restoreKeys(target: RemoteTarget, bookmark: string): Promise<Rest
     throw new Error(
       "the database is restored, but its keys could not be compared with those before. Keys that had " +
         "been revoked or rotated since may be valid again, and limiters may go on as before: " +
-        `${messageOf(error as Error)}\n${undo(target, restoration)}`,
+        `${messageOf(error as Error)}\n${describeUndo(target, restoration)}`,
       { cause: error },
     );
   }
 }
 
-/** @returns `null` if the tables are missing, which may be why the database is to be restored. */
+/** @returns `null` if a table is missing; a restoration may be what brings it back. */
 async function readFormerKeys(database: StoreDatabase): Promise<KeyDetails[] | null> {
   try {
     return await readKeys(database);
   } catch (error) {
-    const message = messageOf(error as Error);
-    if (message.includes("no such table")) return null;
+    if (isMissingTable(error)) return null;
     throw new Error(
-      `nothing was restored, because the keys could not be read for the comparison: ${message}`,
+      `nothing was restored, because the keys could not be read: ${messageOf(error as Error)}`,
       { cause: error },
     );
   }
@@ -60,12 +60,12 @@ function readKeys({ orm }: StoreDatabase): Promise<KeyDetails[]> {
   return listApiKeys(orm, {}, new Date());
 }
 
-/** A report for people. */
+/** Formats a report for people. */
 export function describeRestore(target: RemoteTarget, report: RestoreReport): string {
   const { environment, name } = target;
   const lines = [
     `The ${name} database of ${environment} is back at ${report.bookmark}.`,
-    undo(target, report),
+    describeUndo(target, report),
   ];
   if (report.keys === null) {
     lines.push(
@@ -100,11 +100,14 @@ function describeKeys(
   return lines;
 }
 
-function undo({ environment, name }: RemoteTarget, { previousBookmark }: Restoration): string {
+function describeUndo(
+  { environment, name }: RemoteTarget,
+  { previousBookmark }: Restoration,
+): string {
   return `To undo this: npm run time-travel -- restore --env ${environment} --database ${name} --bookmark ${previousBookmark}`;
 }
 
-/** drizzle's own message is the SQL; the operator's is below it. */
+/** drizzle's own message is the SQL; the message for the operator is in the cause. */
 function messageOf(error: Error): string {
   return error.cause instanceof Error ? error.cause.message : error.message;
 }

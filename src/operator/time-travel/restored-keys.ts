@@ -5,20 +5,20 @@ import { differences } from "../key-store/audit-trail.ts";
 import type { KeyDetails } from "../key-store/key-details.ts";
 import type { Restoration } from "./bookmarks.ts";
 
-/** The key of the record that tells of a restoration as a whole. */
+/** The key id in the audit record of the restoration as a whole. */
 const ALL_KEYS = "*";
 
-/** What a restoration changed about the keys, each by its id. */
+/** The differences between the keys before and after a restoration. */
 export interface KeyDifferences {
-  /** Keys that had been revoked and no longer are. */
+  /** Ids of keys whose revocation is undone. */
   readonly revived: readonly string[];
-  /** Keys that had been rotated and are as they were before, the rotated key unknown. */
+  /** Ids of keys whose rotation is undone, so that the secret since then is unknown. */
   readonly rotatedBack: readonly string[];
-  /** Keys that there no longer are. */
+  /** Ids of keys that no longer exist. */
   readonly lost: readonly string[];
-  /** Keys that there were not, as after an earlier restoration that this one undoes. */
+  /** Ids of keys that exist again, for example because a restoration is undone. */
   readonly back: readonly string[];
-  /** Every key whose record is another one, with the fields that differ. */
+  /** Every key that differs, lost keys included, with the fields that differ. */
   readonly changed: readonly { readonly id: string; readonly details: KeyChangeDetails }[];
 }
 
@@ -51,11 +51,11 @@ export function compareKeys(
 }
 
 /**
- * Makes the restored records newer than those that the keys' limiters have met, which pass over an
- * older one, and follow a reset only where its number is larger. Windows and bans stay as they are.
- * Adds the restoration to the audit trail, which went back too.
+ * Makes the restored keys newer than what their limiters know. A limiter ignores an older revision
+ * and follows a reset only if its number is larger. Windows and bans stay as they are. Also records
+ * the restoration in the audit trail, which was restored too.
  *
- * @param former `null` if the keys could not be read before.
+ * @param former the keys before; `null` if they are unknown.
  */
 export async function settleRestoredKeys(
   database: StoreDatabase,
@@ -80,7 +80,7 @@ export async function settleRestoredKeys(
   ];
   await database.transaction(
     toStatements([
-      // Revisions count changes: none gets as far as the time in milliseconds.
+      // A revision counts changes, so it is far smaller than the time in milliseconds.
       orm.update(apiKeys).set({ revision: at.getTime() }),
       ...(former ?? [])
         .filter(({ resets }) => resets > 0)

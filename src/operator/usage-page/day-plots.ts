@@ -18,13 +18,13 @@ const HEIGHT = 300;
 const MARGIN_LEFT = 48;
 /** Half of the last day's label. */
 const MARGIN_RIGHT = 24;
-/** What the label of a day needs, in pixels. */
+/** The width of a day's label in pixels. */
 const DAY_LABEL = 64;
 
 const shortDay = new Intl.DateTimeFormat("en", { month: "short", day: "numeric", timeZone: "UTC" });
 const longDay = new Intl.DateTimeFormat("en", { dateStyle: "full", timeZone: "UTC" });
 
-/** What was admitted on each day, the plans on top of each other. */
+/** Plots the requests admitted on each day, stacked by plan. */
 export function trafficPlot({ days }: PageFigures, width: number): Element {
   const parts = days.flatMap(({ day, byPlan }) =>
     Object.entries(byPlan).map(([plan, admitted]) => ({ day, plan, admitted })),
@@ -52,7 +52,7 @@ export function trafficPlot({ days }: PageFigures, width: number): Element {
   });
 }
 
-/** What was admitted on each day above the line, what was refused below it. */
+/** Plots the requests of each day: admitted above the line, refused below it. */
 export function outcomesPlot({ days }: PageFigures, width: number): Element {
   const bars = dayBars(days, width);
   return plot({
@@ -70,7 +70,7 @@ export function outcomesPlot({ days }: PageFigures, width: number): Element {
   });
 }
 
-/** Each bar is as wide as its day, with a gap where there is room for one. */
+/** Makes each bar as wide as its day, with a gap if there is room for one. */
 function dayBars(days: readonly DayFigures[], width: number) {
   const inset = width / days.length > 8 ? 1 : 0;
   return {
@@ -98,7 +98,7 @@ function dayPlot(days: readonly DayFigures[], width: number, ariaLabel: string) 
   } as const;
 }
 
-/** As many days are labelled as there is room for, each below the middle of its bar. */
+/** Labels as many days as there is room for, each below the middle of its bar. */
 function dayAxes(days: readonly DayFigures[], width: number) {
   const step = Math.max(
     1,

@@ -19,7 +19,7 @@ const FONT_SIZE = 13;
 const MARGIN_TOP = 8;
 const AXIS = 28;
 
-/** The keys with the most admissions, in the colours of their plans. */
+/** Plots the keys with the most admissions, in the colours of their plans. */
 export function busiestPlot({ busiest: { keys } }: PageFigures, width: number): Element {
   const ends = { x: "admitted", y: "id" } as const;
   return plot({
@@ -40,7 +40,7 @@ export function busiestPlot({ busiest: { keys } }: PageFigures, width: number): 
   });
 }
 
-/** The keys with the most bans. */
+/** Plots the keys with the most bans. */
 export function bannedPlot({ banned: { keys } }: PageFigures, width: number): Element {
   const ends = { x: "bans", y: "id" } as const;
   return plot({
@@ -60,7 +60,7 @@ export function bannedPlot({ banned: { keys } }: PageFigures, width: number): El
   });
 }
 
-/** How full the minute and the day of each key were at most. */
+/** Plots how full the minute and the day of each key were at most. */
 export function limitsPlot({ nearest: { keys } }: PageFigures, width: number): Element {
   return plot({
     ...keyPlot(keys, width, "How near keys came to their limits per minute and per day, as dots."),
@@ -94,7 +94,7 @@ function keyPlot(keys: readonly KeyFigures[], width: number, ariaLabel: string) 
   } as const;
 }
 
-/** @param max the largest count: there are no ticks between whole numbers. */
+/** @param max the largest count. More ticks than that would fall between whole numbers. */
 function keyAxes(keys: readonly KeyFigures[], width: number, max: number) {
   const ticks = Math.min(width > 480 ? 4 : 2, max);
   return [
@@ -104,7 +104,7 @@ function keyAxes(keys: readonly KeyFigures[], width: number, max: number) {
   ];
 }
 
-/** Names need not be unique: the scale is of ids. */
+/** Labels keys with their names. The scale uses ids, because names need not be unique. */
 function nameAxis(keys: readonly KeyFigures[], width: number) {
   const names = new Map(keys.map(({ id, name }) => [id, name]));
   return axisY({
@@ -112,7 +112,7 @@ function nameAxis(keys: readonly KeyFigures[], width: number) {
     tickSize: 0,
     tickPadding: 8,
     tickFormat: (id: string) => names.get(id) ?? id,
-    // Plot measures text by a narrow font: where the page's is wider, it must still fit.
+    // Plot measures text in a narrow font. The text must fit in the wider font of the page, too.
     lineWidth: (0.8 * (nameWidth(width) - 8)) / FONT_SIZE,
     textOverflow: "ellipsis",
   });

@@ -24,7 +24,7 @@ function draw(container: Element, width: number): void {
   const plotted = PLOTS[container.getAttribute("data-plot") ?? ""];
   if (plotted === undefined || width === 0) return;
   const plot = plotted(figures, Math.floor(width));
-  // One image to a screen reader: what Plot says of each mark means nothing there, the table does.
+  // A screen reader sees one image. The table has the figures.
   container.setAttribute("role", "img");
   container.setAttribute("aria-label", plot.getAttribute("aria-label") ?? "");
   plot.setAttribute("aria-hidden", "true");

@@ -1,6 +1,6 @@
 import type { PlotOptions } from "@observablehq/plot";
 
-/** What all plots of the page share. Colours are the page's own, so that they follow its mode. */
+/** The style of all plots. The colours are CSS variables, so they follow the light or dark mode. */
 export const PLOT_STYLE = {
   className: "plot",
   style: { fontSize: "13px" },
@@ -8,7 +8,7 @@ export const PLOT_STYLE = {
 
 export const TIP_STYLE = { lineHeight: 1.35, stroke: "var(--line-strong)" } as const;
 
-/** A plot's fill for each plan. */
+/** The colour of each plan. */
 export const PLAN_COLORS = {
   domain: ["free", "pro", "business", "enterprise"],
   range: ["var(--free)", "var(--pro)", "var(--business)", "var(--enterprise)"],
@@ -17,12 +17,12 @@ export const PLAN_COLORS = {
 const compact = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
 const whole = new Intl.NumberFormat("en");
 
-/** A count for an axis: `12K`. */
+/** Formats a count for an axis: `12K`. */
 export function compactCount(count: number): string {
   return compact.format(count);
 }
 
-/** A count to be read exactly: `12,345`. */
+/** Formats a count exactly: `12,345`. */
 export function exactCount(count: number): string {
   return whole.format(count);
 }

@@ -1,17 +1,17 @@
 import type { KeyReport, UsageReport, UsageTotals } from "./usage-report.ts";
 import { keysNear, totalsOf } from "./usage-report.ts";
 
-/** Keys that a plot shows at the most. */
+/** A plot shows this many keys at most. */
 const MAX_KEYS = 20;
 
-/** A key is near a limit from this share of it on. */
+/** A key is near a limit from this share on. */
 export const NEAR_LIMIT = 0.8;
 
-/** What the page of a usage report shows. */
+/** The figures that the page of a usage report shows. */
 export interface PageFigures {
   readonly days: readonly DayFigures[];
   readonly totals: UsageTotals;
-  /** How many keys there are, were used, were banned, and came near a limit. */
+  /** Numbers of keys: all, used, banned, and near a limit. */
   readonly keys: number;
   readonly usedKeys: number;
   readonly bannedKeys: number;
@@ -22,7 +22,7 @@ export interface PageFigures {
   readonly nearest: Ranking;
 }
 
-/** One day: all keys together. */
+/** The counts of all keys on one day. */
 export interface DayFigures {
   readonly day: string;
   readonly admitted: number;
@@ -32,13 +32,13 @@ export interface DayFigures {
 
 export interface Ranking {
   readonly keys: readonly KeyFigures[];
-  /** How many more keys belong here. */
+  /** The number of further keys, which the page does not show. */
   readonly leftOut: number;
 }
 
 export type KeyFigures = Omit<KeyReport, "days" | "reportedAt" | "bannedUntil" | "bansByDay">;
 
-/** Picks and adds up what the page shows. */
+/** Selects and adds up the figures of the page. */
 export function pageFigures(report: UsageReport): PageFigures {
   const { days, keys } = report;
   const fullest = ({ minutePeak, dayPeak }: KeyReport) => Math.max(minutePeak, dayPeak);

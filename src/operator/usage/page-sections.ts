@@ -5,18 +5,18 @@ import { type Column, dataTable } from "./page-table.ts";
 type Html = ReturnType<typeof html>;
 
 interface Section {
-  /** What the page's script draws there. */
+  /** The plot that the page's script draws. */
   readonly plot: "traffic" | "outcomes" | "busiest" | "limits" | "banned";
   readonly title: string;
   readonly text: string;
-  /** Colours of the plot, with what they mean and the shape they come in. */
+  /** The colours of the plot, their meanings and their shapes. */
   readonly legend: readonly (readonly [color: string, meaning: string, shape?: string])[];
   readonly table: Html;
-  /** Said in the place of a plot that would be empty. */
+  /** Replaces a plot that would be empty. */
   readonly none?: string | false;
 }
 
-/** The parts of the page: the totals, then each plot with its legend and its figures as a table. */
+/** Returns the parts of the page: the totals, then each plot with its legend and a table. */
 export function pageSections(figures: PageFigures): Html {
   const sections = [
     traffic(figures),
@@ -83,7 +83,7 @@ function traffic({ days, usedKeys }: PageFigures): Section {
   return {
     plot: "traffic",
     title: "Traffic by day and plan",
-    text: "By the plan that each key has now. The last day is not over yet.",
+    text: "By the current plan of each key. The last day is not over yet.",
     legend: PLANS.map((plan) => [plan, plan]),
     table: dataTable("Requests admitted by day and plan", days, [
       ["day", ({ day }) => day],
@@ -98,7 +98,7 @@ function outcomes({ days, usedKeys }: PageFigures): Section {
   return {
     plot: "outcomes",
     title: "Admitted against refused",
-    text: "Above the line what was admitted, below it what was refused with a 429.",
+    text: "Admitted requests above the line, refused requests (429) below it.",
     legend: [
       ["admitted", "admitted"],
       ["refused", "refused"],
@@ -116,7 +116,7 @@ function limits({ nearest }: PageFigures): Section {
   return {
     plot: "limits",
     title: "How near to the limits",
-    text: `How full the fullest minute and day of each key were, of its limits on that day. ${selection(nearest)}`,
+    text: `The fullest minute and the fullest day of each key, relative to its limits on that day. ${selection(nearest)}`,
     legend: [
       ["minute", "minute", "dot"],
       ["day", "day", "diamond"],
@@ -151,7 +151,7 @@ function banned({ banned: ranking }: PageFigures): Section {
   return {
     plot: "banned",
     title: "The banned keys",
-    text: `How often each was banned, and the strikes that led there. ${selection(ranking)}`,
+    text: `The bans of each key, and the strikes that led to them. ${selection(ranking)}`,
     legend: [["refused", "bans"]],
     table: dataTable("The keys with the most bans", ranking.keys, [
       ...NAMES,
@@ -159,14 +159,14 @@ function banned({ banned: ranking }: PageFigures): Section {
       ["strikes", ({ strikes }) => strikes],
       ["refused", ({ refused }) => refused],
     ]),
-    none: ranking.keys.length === 0 && "No key was banned in these days.",
+    none: ranking.keys.length === 0 && "No key was banned on these days.",
   };
 }
 
-/** With more days, a plot of them needs the page's whole width. */
+/** With more days, a plot needs the whole width of the page. */
 const MAX_DAYS_BESIDE = 45;
 
-const UNUSED = "No key was used in these days.";
+const UNUSED = "No key was used on these days.";
 
 const PLANS = ["free", "pro", "business", "enterprise"] as const;
 

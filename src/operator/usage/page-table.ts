@@ -1,9 +1,9 @@
 import { html } from "hono/html";
 
-/** A column's heading, and what a row has there: numbers stand to the right. */
+/** The heading of a column, and the cell that it takes of a row. Numbers align right. */
 export type Column<Row> = readonly [heading: string, cell: (row: Row) => string | number];
 
-/** A table that scrolls within the page where it is too large; the first cell heads its row. */
+/** Returns an HTML table that scrolls if it is too large. A row begins with its heading. */
 export function dataTable<Row>(
   caption: string,
   rows: readonly Row[],

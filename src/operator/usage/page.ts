@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
-import { readFile } from "node:fs/promises";
-import { join } from "node:path";
+import { readFile, rename, rm, stat, writeFile } from "node:fs/promises";
+import { dirname, join } from "node:path";
 import { build } from "esbuild";
 import { html, raw } from "hono/html";
 import { pageFigures } from "./page-figures.ts";
@@ -9,8 +9,29 @@ import { pageSections } from "./page-sections.ts";
 
 const PAGE = join(import.meta.dirname, "..", "usage-page");
 
-/** A usage report as one HTML document that asks for nothing else: its script and style are in it. */
-export async function usagePage(report: UsageReport, now: Date): Promise<string> {
+/**
+ * Writes a usage report as one HTML file with its script and style, which needs no network. An
+ * existing file is replaced once the page is complete.
+ *
+ * @throws an Error for the operator if the file cannot be written.
+ */
+export async function writeUsagePage(report: UsageReport, file: string, now: Date): Promise<void> {
+  const folder = dirname(file);
+  const isFolder = (await stat(folder).catch(() => undefined))?.isDirectory();
+  if (isFolder !== true) throw new Error(`there is no folder ${folder} to write the page into`);
+  const existing = await stat(file).catch(() => undefined);
+  if (existing?.isDirectory()) throw new Error(`${file} is a folder`);
+  const temporary = `${file}.${process.pid}.tmp`;
+  try {
+    await writeFile(temporary, await usagePage(report, now), { flag: "wx" });
+    await rename(temporary, file);
+  } catch (error) {
+    await rm(temporary, { force: true });
+    throw error;
+  }
+}
+
+async function usagePage(report: UsageReport, now: Date): Promise<string> {
   const figures = pageFigures(report);
   const style = await readFile(join(PAGE, "style.css"), "utf8");
   const script = await bundle();
@@ -39,10 +60,10 @@ export async function usagePage(report: UsageReport, now: Date): Promise<string>
             <p class="note">
               ${
                 reportedAt === null
-                  ? "No key has reported anything in these days."
-                  : html`As reported by the keys until ${time(reportedAt)}: each reports once an
-                    hour while it is used. Admitted requests and bans are exact up to its report;
-                    refused requests and strikes are at least as many.`
+                  ? "No key has reported anything on these days."
+                  : html`As reported by the keys until ${time(reportedAt)}. Each key reports once an
+                    hour while it is used. Admitted requests and bans are exact up to the last
+                    report. Refused requests and strikes are lower bounds.`
               }
               Made ${time(now)}.
             </p>
@@ -55,13 +76,13 @@ export async function usagePage(report: UsageReport, now: Date): Promise<string>
   );
 }
 
-/** Names of keys are foreign text: nothing but the page's own script may run, whatever is in them. */
+/** Allows only the page's own script to run, because names of keys are untrusted text. */
 function contentPolicy(script: string): string {
   const hash = createHash("sha256").update(script).digest("base64");
   return `default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'sha256-${hash}'`;
 }
 
-/** JSON that no text in it can end the script element of. */
+/** Escapes `<`, so that no text in the JSON ends the script element. */
 function scriptJson(value: unknown): string {
   return JSON.stringify(value).replaceAll("<", "\\u003c");
 }

@@ -1,12 +1,17 @@
 import { Table } from "console-table-printer";
 import sparkly from "sparkly";
-import type { KeyReport, UsageReport, UsageTotals } from "./usage-report.ts";
-import { completeBy, isComplete } from "./complete-by.ts";
+import {
+  completeBy,
+  isComplete,
+  type KeyReport,
+  type UsageReport,
+  type UsageTotals,
+} from "./usage-report.ts";
 
-/** Shown in the place of a figure that is not known yet. */
+/** Stands for a figure that is not known yet. */
 export const MISSING = "–";
 
-/** Prints a row for each key, the busiest first, with a plot of what was admitted day by day. */
+/** Prints a row for each key, the busiest first, with a plot of the admissions by day. */
 export function printUsageOfKeys(report: UsageReport, now: Date): void {
   if (report.keys.length === 0) {
     process.stdout.write("There are no keys yet.\n");
@@ -98,7 +103,7 @@ function figures({ admitted, refused, strikes, bans }: UsageTotals): Record<stri
   };
 }
 
-/** Bans are known at once; all else comes with a report. */
+/** Bans are known at once. All other figures come with a report. */
 function missingFigures(bans: number): Record<string, string> {
   const missing = { admitted: MISSING, refused: MISSING, strikes: MISSING };
   return { ...missing, bans: bans === 0 ? MISSING : bans.toLocaleString("en") };
@@ -135,7 +140,7 @@ function percent(share: number): string {
 function provenance({ reportedAt }: UsageReport): string {
   const asOf =
     reportedAt === null
-      ? "Nothing was reported in these days."
+      ? "Nothing was reported on these days."
       : `As reported until ${reportedAt.toISOString()}.`;
-  return `${asOf} Each key reports once an hour while it is used; refused and strikes are at least as many.`;
+  return `${asOf} Each key reports once an hour while it is used; "refused" and "strikes" are lower bounds.`;
 }

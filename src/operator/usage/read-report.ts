@@ -1,20 +1,15 @@
 import { readBanDays } from "../key-store/key-bans.ts";
-import { findApiKey } from "../key-store/key-details.ts";
+import { requireApiKey } from "../key-store/key-details.ts";
 import { apiKeys } from "../../worker/db/keys-schema.ts";
 import { lastDays, reportOn, type UsageReport } from "./usage-report.ts";
-import {
-  type ReportedDay,
-  readUsageOfKey,
-  readUsageOfKeys,
-} from "../../worker/usage/report-usage.ts";
+import { type ReportedDay, readUsageOfKey, readUsageOfKeys } from "./read-usage.ts";
 import type { StoreDatabase } from "../database/database.ts";
-import { requireKey } from "../key-store/require-key.ts";
 
 /**
- * Reads what all keys, or the one with this id, did today and on the days before.
+ * Reads the usage of all keys, or of the key with this id.
  *
  * @param days how many days, today included.
- * @throws an Error for the operator where no key has this id.
+ * @throws an Error for the operator if no key has this id.
  */
 export async function readReport(
   { orm }: StoreDatabase,
@@ -26,7 +21,7 @@ export async function readReport(
   const [firstDay = ""] = range;
   const readBans = () => readBanDays(orm, { keyId: id, firstDay, now });
   if (id !== undefined) {
-    const key = requireKey(await findApiKey(orm, id), id);
+    const key = await requireApiKey(orm, id);
     const rows = await readUsageOfKey(orm, id, range);
     return reportOn([key], range, { rows, banDays: await readBans(), now });
   }

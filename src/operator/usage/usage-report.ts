@@ -1,33 +1,36 @@
 import type { ApiKey } from "../../worker/api-keys/api-key.ts";
 import type { BanDay } from "../key-store/key-bans.ts";
-import { dayOf, dayText } from "../../worker/usage/day-usage.ts";
-import type { ReportedDay } from "../../worker/usage/report-usage.ts";
+import { dayOf, dayText, REPORT_EVERY_MS } from "../../worker/usage/day-usage.ts";
+import type { ReportedDay } from "./read-usage.ts";
 
-/** What keys did in a range of days in UTC, as far as their limiters have reported it. */
+/**
+ * The usage of keys over a range of days in UTC. Figures lag by up to an hour, because limiters
+ * report once an hour; bans do not lag.
+ */
 export interface UsageReport {
-  /** All days of the range, as `2026-11-21`, in their order. */
+  /** All days of the range in order, as `2026-11-21`. */
   readonly days: readonly string[];
-  /** When the last of the reports in it was made; `null` where there is none. */
+  /** The time of the last report in the range; `null` if there is none. */
   readonly reportedAt: Date | null;
   /** The busiest first. */
   readonly keys: readonly KeyReport[];
 }
 
-/** What a report says of a key beside its figures. */
-export type KeyIdentity = Pick<ApiKey, "id" | "name" | "plan">;
+/** The fields of a key that a report shows beside the figures. */
+type KeyIdentity = Pick<ApiKey, "id" | "name" | "plan">;
 
-/** What one key did: its totals over the range. */
+/** The usage of one key: its totals over the range. */
 export interface KeyReport extends KeyIdentity, UsageTotals {
-  /** How full the windows were at most, from 0 to 1: of the limits that were in force that day. */
+  /** How full the windows were at most, from 0 to 1, relative to the limits in force that day. */
   readonly minutePeak: number;
   readonly dayPeak: number;
-  /** `null`: the key reported nothing in the range, so its figures are not known yet or there are none. */
+  /** The time of the last report; `null`: the key reported nothing, so its figures are unknown. */
   readonly reportedAt: Date | null;
   /** The end of the ban that is in force; `null`: not banned. */
   readonly bannedUntil: Date | null;
-  /** The days on which something was counted, in their order. */
+  /** The days on which the key counted something, in order. */
   readonly days: readonly ReportedDay[];
-  /** The bans of each day, the bans that no report counts yet included. */
+  /** The bans of each day, including bans that no report counts yet. */
   readonly bansByDay: ReadonlyMap<string, number>;
 }
 
@@ -38,22 +41,33 @@ export interface UsageTotals {
   readonly bans: number;
 }
 
-/** Today and the days before it, in UTC: `count` of them, in their order. */
+/** Returns the time by which every key will have reported its usage until `now`. */
+export function completeBy(now: Date): Date {
+  return new Date(now.getTime() + REPORT_EVERY_MS);
+}
+
+/** Returns true once every key has reported this day. A missing report then means zero. */
+export function isComplete(day: string, now: Date): boolean {
+  const dayEndMs = Date.parse(day) + 86_400_000;
+  return now.getTime() >= dayEndMs + REPORT_EVERY_MS;
+}
+
+/** Returns the last `count` days in UTC, in order. Today is the last one. */
 export function lastDays(count: number, now: Date): string[] {
   const today = dayOf(now.getTime());
   return Array.from({ length: count }, (_, index) => dayText(today - count + 1 + index));
 }
 
-/** What the database knows of a range of days. What it knows of other keys and days is ignored. */
-export interface Recorded {
-  /** The reports of these days, in the order of the days. */
+/** The rows of the database for a report. Rows of other keys and days are ignored. */
+interface Recorded {
+  /** The reports of the days, in order. */
   readonly rows: readonly ReportedDay[];
-  /** The bans of these days, and earlier ones that are in force. */
+  /** The bans of the days, and earlier bans that are in force. */
   readonly banDays: readonly BanDay[];
   readonly now: Date;
 }
 
-/** Adds up what is recorded of these keys on these days. */
+/** Makes the report of these keys on these days. */
 export function reportOn(
   keys: readonly KeyIdentity[],
   days: readonly string[],
@@ -77,7 +91,7 @@ export function reportOn(
   };
 }
 
-/** Adds up what keys or days have counted. */
+/** Adds up the counts of keys or of days. */
 export function totalsOf(counted: readonly UsageTotals[]): UsageTotals {
   const sum = { admitted: 0, refused: 0, strikes: 0, bans: 0 };
   for (const { admitted, refused, strikes, bans } of counted) {
@@ -89,7 +103,7 @@ export function totalsOf(counted: readonly UsageTotals[]): UsageTotals {
   return sum;
 }
 
-/** The keys that came to this share of a limit, from 0 to 1, in a minute or day window. */
+/** Returns the keys whose fullest window reached this share of its limit, from 0 to 1. */
 export function keysNear({ keys }: UsageReport, share: number): readonly KeyReport[] {
   return keys.filter(({ minutePeak, dayPeak }) => Math.max(minutePeak, dayPeak) >= share);
 }
@@ -117,7 +131,7 @@ function reportOnKey(
   };
 }
 
-/** A ban is recorded when it happens, and its key's limiter counts it in a later report. */
+/** The database has each ban at once; reports count it later. So the larger number is right. */
 function countBans(
   range: readonly string[],
   reported: readonly ReportedDay[],

@@ -1,16 +1,16 @@
 import { type Command, InvalidArgumentError } from "commander";
-import { keysNear, type UsageReport } from "./usage-report.ts";
+import type { ReportedDay } from "./read-usage.ts";
 import { EndWithStatus, printJson } from "../command-line.ts";
 import { type StoreCommandOptions, useDatabase } from "../database/open.ts";
 import { MISSING, printUsageOfKey, printUsageOfKeys } from "./print-usage.ts";
 import { readReport } from "./read-report.ts";
-import { toUsageJson } from "./usage-json.ts";
+import { completeBy, type KeyReport, keysNear, type UsageReport } from "./usage-report.ts";
 
 const MAX_DAYS = 366;
 const DEFAULT_DAYS = 14;
-/** Reports come up to an hour late: a daily job would miss the last hour of a day with one day. */
+/** With one day, a daily job would miss the last hour, because reports come up to an hour late. */
 const NEAR_DAYS = 2;
-/** Exit status of `--near` if there are such keys. */
+/** Exit status of `--near` if a key is near a limit. */
 const NEAR_STATUS = 3;
 
 const EXAMPLES = `
@@ -21,13 +21,13 @@ Examples:
   $ npm run -s keys -- usage --near 80 || mail -s "Keys near a limit" ops@shop.example
   $ npm run -s keys -- usage --json | jq '.[] | select(.bans > 0) | .id'
 
-Each key reports its figures once an hour while it is used. Admitted and bans are exact up to that
-report; refused and strikes are at least as many. Days are in UTC. A ban shows as soon as it happens.
-A figure that no key has reported yet is shown as ${MISSING}, never as 0.
+Each key reports once an hour while it is used. "admitted" and "bans" are exact up to the last
+report; "refused" and "strikes" are lower bounds. Days are in UTC. A ban shows as soon as it begins.
+${MISSING} stands for a figure that the key has not reported yet.
 
---near PERCENT shows the keys whose fullest minute or day, of the days shown, came to that share of the
-key's limit on that day. It looks at today and yesterday unless --days says otherwise. Exit status: 3
-if there are such keys, 0 if there are none, 1 for a failure.`;
+--near PERCENT shows the keys whose fullest minute or day reached that share of the day's limit. The
+command looks at today and yesterday unless --days says otherwise. The exit status is 3 if there are
+such keys, 0 if there are none, and 1 for a failure.`;
 
 interface UsageOptions extends StoreCommandOptions {
   readonly days?: number;
@@ -36,10 +36,10 @@ interface UsageOptions extends StoreCommandOptions {
   readonly html?: string;
 }
 
-/** Completes the command `keys usage`. */
+/** Completes the command `keys usage`, which prints reported usage: it lags by up to an hour. */
 export function defineUsage(command: Command): void {
   command
-    .description("show what all keys, or one, have used, day by day")
+    .description("show the usage of all keys, or of one, day by day")
     .option(
       "--days <n>",
       `how many days, today included, up to ${MAX_DAYS} (default: ${DEFAULT_DAYS}, with --near ${NEAR_DAYS})`,
@@ -47,10 +47,10 @@ export function defineUsage(command: Command): void {
     )
     .option(
       "--near <percent>",
-      "only keys at this share of a limit or more, 1 to 100",
+      "only keys that reached this share of a limit, 1 to 100",
       parsePercent,
     )
-    .option("--html <file>", "write a page with plots instead, which needs no network")
+    .option("--html <file>", "write a page with plots, which needs no network, instead")
     .addHelpText("after", EXAMPLES)
     .action(usage);
 }
@@ -71,15 +71,15 @@ async function output(
   now: Date,
 ): Promise<void> {
   if (options.html !== undefined) {
-    // esbuild takes its time to load, and only the page needs it.
-    const { writeUsagePage } = await import("./write-page.ts");
+    // Loading esbuild is slow, and only the page needs it.
+    const { writeUsagePage } = await import("./page.ts");
     await writeUsagePage(report, options.html, now);
     if (!options.json) process.stdout.write(`The page is in ${options.html}.\n`);
   }
   if (options.json) return printJson(report.keys.map((key) => toUsageJson(key, now)));
   if (options.html !== undefined) return;
   if (options.near !== undefined && report.keys.length === 0) {
-    process.stdout.write(`No key came to ${options.near} % of a limit.\n`);
+    process.stdout.write(`No key reached ${options.near} % of a limit.\n`);
   } else print(report, id, now);
 }
 
@@ -87,6 +87,43 @@ function print(report: UsageReport, id: string | undefined, now: Date): void {
   const [key] = report.keys;
   if (id === undefined || key === undefined) printUsageOfKeys(report, now);
   else printUsageOfKey(key, report, now);
+}
+
+/** Times are in ISO 8601 in UTC, peaks from 0 to 1. */
+function toUsageJson(report: KeyReport, now: Date) {
+  const { id, name, plan, admitted, refused, strikes, bans, minutePeak, dayPeak } = report;
+  return {
+    id,
+    name,
+    plan,
+    admitted,
+    refused,
+    strikes,
+    bans,
+    minutePeak,
+    dayPeak,
+    reportedAt: report.reportedAt?.toISOString() ?? null,
+    completeBy: completeBy(now).toISOString(),
+    bannedUntil: report.bannedUntil?.toISOString() ?? null,
+    days: report.days.map(toDayJson),
+  };
+}
+
+function toDayJson(counted: ReportedDay) {
+  const { day, admitted, refused, strikes, bans, reportedAt } = counted;
+  const { peakMinute, peakDay, perMinute, perDay } = counted;
+  return {
+    day,
+    admitted,
+    refused,
+    strikes,
+    bans,
+    peakMinute,
+    peakDay,
+    perMinute,
+    perDay,
+    reportedAt: reportedAt.toISOString(),
+  };
 }
 
 function parseDays(text: string): number {

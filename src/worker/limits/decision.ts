@@ -1,36 +1,34 @@
 import type { Ban, BanPolicy, Wait } from "./bans.ts";
 import { banAt, isStrike, nextBan, strikesToBan, waitAfterRefusal } from "./bans.ts";
-import { isSameLimits, type Limits } from "./plans.ts";
-import type { Window, WindowName } from "./windows.ts";
-import { windowAt, windowEndMs } from "./windows.ts";
+import { isSameLimits, limitOf, type Limits } from "./plans.ts";
+import type { PerWindow, Window, WindowName } from "./windows.ts";
+import { mapWindows, WINDOW_NAMES, windowAt, windowEndMs } from "./windows.ts";
 
-/** What a limiter must know of a key or an address to decide on one of its requests. */
+/** The rules that a limiter applies to the requests of a key or an address. */
 export interface QuotaPolicy {
   readonly limits: Limits;
   /**
-   * An older revision than the record's is ignored. At the same revision the request's limits apply,
-   * because a deployment can change the limits of a plan without a change to any key.
+   * A policy with an older revision than the limiter state's is ignored. At the same revision the
+   * request's limits apply, because a deployment can change a plan's limits without changing a key.
    */
   readonly revision: number;
-  /** How often the operator has reset the key: a larger number than the last one empties the record. */
+  /** The number of resets by the operator. A larger number than before empties the limiter state. */
   readonly resets: number;
-  /** Whether refusals lead to a ban: for a key, not for an address. */
+  /** Refusals lead to a ban: true for a key, false for an address. */
   readonly bans: boolean;
 }
 
-/** Everything a limiter remembers of a key or an address. */
-export interface LimiterState {
+/** Everything that a limiter remembers of a key or an address, with a field for each window. */
+export interface LimiterState extends PerWindow<Window | null> {
   readonly limits: Limits;
   readonly revision: number;
   readonly resets: number;
-  readonly minute: Window | null;
-  readonly day: Window | null;
   readonly ban: Ban | null;
   /** Need not survive a restart. */
   readonly wait: Wait | null;
 }
 
-/** How much of a window is left. */
+/** The rest of a window. */
 export interface WindowQuota {
   readonly limit: number;
   /** Requests left: never negative. */
@@ -39,31 +37,29 @@ export interface WindowQuota {
   readonly endsMs: number;
 }
 
-/** What is left of both windows at `nowMs`. */
-export interface Quota {
+/** The rest of every window at `nowMs`. */
+export interface Quota extends PerWindow<WindowQuota> {
   readonly nowMs: number;
-  readonly minute: WindowQuota;
-  readonly day: WindowQuota;
-  /** Unix time in milliseconds from which a request is admitted if nothing else is; `null`: now. */
+  /** Unix time in milliseconds at which a request is next admitted, if nobody else uses the key; `null`: now. */
   readonly retryAtMs: number | null;
   readonly banned: boolean;
 }
 
-/** The answer to one request: its quota describes what is left after it. */
+/** The limiter's answer to one request. The quota in it is what is left after the request. */
 export interface Decision extends Quota {
   readonly admitted: boolean;
   /**
-   * Unix time in milliseconds until which further requests are answered like this one, as far as
-   * time alone decides; `null` where the next may be answered differently.
+   * Unix time in milliseconds until which the limiter gives further requests the same answer.
+   * `null` if the next answer may differ.
    */
   readonly standsUntilMs: number | null;
-  /** What further refusals will mean; `null` where they mean nothing. */
+  /** The distance to a ban; `null` if further refusals cannot lead to one. */
   readonly strikes: StrikeForecast | null;
 }
 
-/** A record after one or more requests, and what they have led to. */
+/** The limiter state after some requests, and the strikes and bans that they caused. */
 interface Outcome {
-  readonly record: LimiterState;
+  readonly state: LimiterState;
   readonly strikes: number;
   readonly bans: number;
 }
@@ -73,25 +69,25 @@ export interface Decided extends Outcome {
   readonly decision: Decision;
 }
 
-/** How far a refused key is from a ban. */
+/** The distance of a refused key from a ban. */
 export interface StrikeForecast {
   /** Unix time in milliseconds at which the wait began. */
   readonly waitedSinceMs: number;
   /** Unix time in milliseconds from which a refusal is a strike. */
   readonly countFromMs: number;
-  /** How many strikes lead to a ban, at the most: at least 1. */
+  /** The further strikes that lead to a ban: at least 1. */
   readonly left: number;
 }
 
 /**
  * Decides on one request. Pure: `nowMs` is the only clock.
  *
- * @param stored the record that the last decision left, or `null` for the first.
- * @param refusedElsewhereMs when requests were refused that this record does not know of, in
- *   ascending Unix milliseconds: those of a wait that goes on count as refusals of that time, so
- *   that they never take an admission from somebody who has waited.
- * @returns the decision; the record after it, which is `stored` itself where nothing changed; and
- *   the strikes and bans that this request and those refused elsewhere have led to.
+ * @param stored the limiter state after the last decision, or `null` for the first.
+ * @param refusedElsewhereMs times at which isolates refused requests that `stored` does not count, in
+ *   ascending Unix milliseconds. They count only in a wait that goes on, each at its own time. So
+ *   they never take an admission from a client that has waited.
+ * @returns the decision; the limiter state after it, which is `stored` itself if nothing changed; and
+ *   the strikes and bans caused by this request and by those refused elsewhere.
  */
 export function decide(
   stored: LimiterState | null,
@@ -100,18 +96,18 @@ export function decide(
   nowMs: number,
   refusedElsewhereMs: readonly number[] = [],
 ): Decided {
-  const begun = stateAt(stored ?? stateUnder(null, policy), banPolicy, nowMs);
-  const record = stateUnder(begun, policy);
-  return quotaOf(record, banPolicy, nowMs).retryAtMs === null
-    ? admit(record, banPolicy, nowMs)
-    : refuse(begun, policy, banPolicy, nowMs, refusedElsewhereMs);
+  const before = stateAt(stored ?? stateUnder(null, policy), banPolicy, nowMs);
+  const state = stateUnder(before, policy);
+  return quotaOf(state, banPolicy, nowMs).retryAtMs === null
+    ? admit(state, banPolicy, nowMs)
+    : refuse(before, policy, banPolicy, nowMs, refusedElsewhereMs);
 }
 
 /**
  * Answers a request again that `decide` has already counted, and counts nothing. A request that was
  * admitted stays admitted.
  *
- * @returns `null` if the request was refused and has room by now: it is to be decided anew.
+ * @returns `null` if the request was refused but has room now: the caller must decide on it anew.
  */
 export function repeatDecision(
   stored: LimiterState | null,
@@ -120,44 +116,44 @@ export function repeatDecision(
   nowMs: number,
   wasAdmitted: boolean,
 ): Decision | null {
-  const begun = stateAt(stored ?? stateUnder(null, policy), banPolicy, nowMs);
-  const record = stateUnder(begun, policy);
-  if (wasAdmitted) return admission(record, banPolicy, nowMs);
-  const { retryAtMs } = quotaOf(record, banPolicy, nowMs);
-  return retryAtMs === null ? null : refusal(record, policy, banPolicy, nowMs);
+  const state = stateUnder(stateAt(stored ?? stateUnder(null, policy), banPolicy, nowMs), policy);
+  if (wasAdmitted) return admission(state, banPolicy, nowMs);
+  const { retryAtMs } = quotaOf(state, banPolicy, nowMs);
+  return retryAtMs === null ? null : refusal(state, policy, banPolicy, nowMs);
 }
 
-/** What is left at a later `nowMs` if nothing was counted since: a window that is not open opens then. */
+/** Returns what is left at a later `nowMs` if nothing was counted since. */
 export function quotaLater<T extends Quota>(quota: T, nowMs: number): T {
   const later = (name: WindowName): WindowQuota => {
     const { limit, remaining, endsMs } = quota[name];
     const isOpen = remaining < limit && nowMs < endsMs;
     return isOpen ? quota[name] : windowQuota(name, null, limit, nowMs);
   };
-  return { ...quota, nowMs, minute: later("minute"), day: later("day") };
+  return { ...quota, nowMs, ...mapWindows(later) };
 }
 
-/** What is left of a key's limits if nothing is admitted for `pauseMs` milliseconds, whatever was counted. */
+/** Returns the quota of a key that nobody admits for the next `pauseMs` milliseconds. */
 export function closedQuota({ limits }: QuotaPolicy, pauseMs: number, nowMs: number): Quota {
   const retryAtMs = nowMs + pauseMs;
-  const closed = (limit: number): WindowQuota => ({ limit, remaining: 0, endsMs: retryAtMs });
   return {
     nowMs,
-    minute: closed(limits.perMinute),
-    day: closed(limits.perDay),
+    ...mapWindows((name) => ({ limit: limitOf(limits, name), remaining: 0, endsMs: retryAtMs })),
     retryAtMs,
     banned: false,
   };
 }
 
-/** The window that matters most: with the fewest requests left, on a tie the one that ends later. */
-export function decisiveWindow({ minute, day }: Quota): WindowName {
-  if (minute.remaining !== day.remaining)
-    return minute.remaining < day.remaining ? "minute" : "day";
-  return minute.endsMs > day.endsMs ? "minute" : "day";
+/** Returns the window with the fewest requests left; on a tie, the one that ends later. */
+export function decisiveWindow(quota: Quota): WindowName {
+  return WINDOW_NAMES.reduce((decisive, name) => {
+    const [one, other] = [quota[decisive], quota[name]];
+    const isTie = one.remaining === other.remaining;
+    const isOther = isTie ? other.endsMs >= one.endsMs : other.remaining < one.remaining;
+    return isOther ? name : decisive;
+  });
 }
 
-/** What is left at `nowMs`, with nothing counted. */
+/** Returns what is left at `nowMs`, and counts nothing. */
 export function peek(
   stored: LimiterState | null,
   policy: QuotaPolicy,
@@ -167,54 +163,53 @@ export function peek(
   return quotaOf(stateUnder(stored, policy), banPolicy, nowMs);
 }
 
-/** Unix time in milliseconds from which a record says nothing that an empty one does not. */
-export function stateEndMs(record: LimiterState, banPolicy: BanPolicy): number {
-  return Math.max(
-    record.minute === null ? 0 : windowEndMs("minute", record.minute),
-    record.day === null ? 0 : windowEndMs("day", record.day),
-    record.ban === null ? 0 : record.ban.untilMs + banPolicy.forgetAfterMs,
-  );
+/** Returns the Unix time in milliseconds from which a limiter state means the same as an empty one. */
+export function stateEndMs(state: LimiterState, banPolicy: BanPolicy): number {
+  const windowEndsMs = WINDOW_NAMES.map((name) => {
+    const window = state[name];
+    return window === null ? 0 : windowEndMs(name, window);
+  });
+  const banEndMs = state.ban === null ? 0 : state.ban.untilMs + banPolicy.forgetAfterMs;
+  return Math.max(banEndMs, ...windowEndsMs);
 }
 
-/** The record under the newer of its own policy and the one that came with the request. */
+/** Returns the limiter state under the newer of its own policy and the request's. */
 function stateUnder(stored: LimiterState | null, policy: QuotaPolicy): LimiterState {
   const { limits, revision, resets } = policy;
   if (stored === null || resets > stored.resets) {
-    return { limits, revision, resets, minute: null, day: null, ban: null, wait: null };
+    return { limits, revision, resets, ...mapWindows(() => null), ban: null, wait: null };
   }
   if (revision < stored.revision) return stored;
   const isSame = revision === stored.revision && isSameLimits(limits, stored.limits);
   return isSame ? stored : { ...stored, limits, revision };
 }
 
-/** The record with the times in it that a clock which has gone back makes impossible brought to `nowMs`. */
-function stateAt(record: LimiterState, banPolicy: BanPolicy, nowMs: number): LimiterState {
-  const { minute, day, ban } = record;
-  const isMinuteAhead = (minute?.openedMs ?? 0) > nowMs;
-  const isDayAhead = (day?.openedMs ?? 0) > nowMs;
+/** Corrects times that lie in the future because the clock has gone back. */
+function stateAt(state: LimiterState, banPolicy: BanPolicy, nowMs: number): LimiterState {
+  const { ban } = state;
+  const isAhead = (name: WindowName) => (state[name]?.openedMs ?? 0) > nowMs;
   const isBanAhead = (ban?.untilMs ?? 0) > nowMs + banPolicy.longestBanMs;
-  if (!isMinuteAhead && !isDayAhead && !isBanAhead) return record;
+  if (!isBanAhead && !WINDOW_NAMES.some(isAhead)) return state;
   return {
-    ...record,
-    minute: isMinuteAhead ? windowAt("minute", minute, nowMs) : minute,
-    day: isDayAhead ? windowAt("day", day, nowMs) : day,
+    ...state,
+    ...mapWindows((name) => (isAhead(name) ? windowAt(name, state[name], nowMs) : state[name])),
     ban: isBanAhead ? banAt(ban, banPolicy, nowMs) : ban,
   };
 }
 
-function quotaOf(record: LimiterState, banPolicy: BanPolicy, nowMs: number): Quota {
-  const minute = windowQuota("minute", record.minute, record.limits.perMinute, nowMs);
-  const day = windowQuota("day", record.day, record.limits.perDay, nowMs);
-  const fullEndsMs = [minute, day]
+function quotaOf(state: LimiterState, banPolicy: BanPolicy, nowMs: number): Quota {
+  const windows = mapWindows((name) =>
+    windowQuota(name, state[name], limitOf(state.limits, name), nowMs),
+  );
+  const fullEndsMs = Object.values(windows)
     .filter(({ remaining }) => remaining === 0)
     .map(({ endsMs }) => endsMs);
-  const ban = banAt(record.ban, banPolicy, nowMs);
+  const ban = banAt(state.ban, banPolicy, nowMs);
   const bannedUntilMs = ban === null || ban.loggedOnly ? 0 : ban.untilMs;
   const retryAtMs = Math.max(bannedUntilMs, ...fullEndsMs);
   return {
     nowMs,
-    minute,
-    day,
+    ...windows,
     retryAtMs: retryAtMs > nowMs ? retryAtMs : null,
     banned: bannedUntilMs > nowMs,
   };
@@ -230,104 +225,97 @@ function windowQuota(
   return { limit, remaining: Math.max(0, limit - window.count), endsMs: windowEndMs(name, window) };
 }
 
-function countIn(name: WindowName, stored: Window | null, nowMs: number): Window {
-  const window = windowAt(name, stored, nowMs);
-  return { openedMs: window.openedMs, count: window.count + 1 };
-}
-
-function admit(record: LimiterState, banPolicy: BanPolicy, nowMs: number): Decided {
-  const admitted: LimiterState = {
-    ...record,
-    minute: countIn("minute", record.minute, nowMs),
-    day: countIn("day", record.day, nowMs),
-    wait: null,
+function admit(before: LimiterState, banPolicy: BanPolicy, nowMs: number): Decided {
+  const countIn = (name: WindowName): Window => {
+    const { openedMs, count } = windowAt(name, before[name], nowMs);
+    return { openedMs, count: count + 1 };
   };
-  return { record: admitted, strikes: 0, bans: 0, decision: admission(admitted, banPolicy, nowMs) };
+  const state = { ...before, ...mapWindows(countIn), wait: null };
+  return { state, strikes: 0, bans: 0, decision: admission(state, banPolicy, nowMs) };
 }
 
-function admission(record: LimiterState, banPolicy: BanPolicy, nowMs: number): Decision {
-  const quota = quotaOf(record, banPolicy, nowMs);
+function admission(state: LimiterState, banPolicy: BanPolicy, nowMs: number): Decision {
+  const quota = quotaOf(state, banPolicy, nowMs);
   return { ...quota, admitted: true, standsUntilMs: null, strikes: null };
 }
 
-/** Refuses a request, and counts those refused elsewhere in the same wait before it. */
+/** Refuses a request, and counts before it those that isolates refused in the same wait. */
 function refuse(
-  begun: LimiterState,
+  before: LimiterState,
   policy: QuotaPolicy,
   banPolicy: BanPolicy,
   nowMs: number,
   refusedElsewhereMs: readonly number[],
 ): Decided {
-  const { wait } = begun;
-  const fullMs = fullSinceMs(begun, nowMs);
-  // Those were refused under the policy of that time, which may be an older one.
-  const told = refusedElsewhereMs
-    .filter((refusedMs) =>
-      wait === null ? refusedMs >= fullMs : isStrike(wait, banPolicy, refusedMs),
-    )
+  const { wait } = before;
+  const isOfThisWait = (refusedMs: number) =>
+    wait === null ? refusedMs >= fullSinceMs(before, nowMs) : isStrike(wait, banPolicy, refusedMs);
+  // Isolates refused them under the policy of that time, which may be an older one.
+  const afterElsewhere = refusedElsewhereMs
+    .filter(isOfThisWait)
     .reduce<Outcome>(
-      (before, refusedMs) => countRefusal(before, policy, banPolicy, Math.min(refusedMs, nowMs)),
-      { record: begun, strikes: 0, bans: 0 },
+      (outcome, refusedMs) => countRefusal(outcome, policy, banPolicy, Math.min(refusedMs, nowMs)),
+      { state: before, strikes: 0, bans: 0 },
     );
-  const before = { ...told, record: stateUnder(told.record, policy) };
-  const refused = countRefusal(before, policy, banPolicy, nowMs);
-  return { ...refused, decision: refusal(refused.record, policy, banPolicy, nowMs) };
+  const underPolicy = { ...afterElsewhere, state: stateUnder(afterElsewhere.state, policy) };
+  const refused = countRefusal(underPolicy, policy, banPolicy, nowMs);
+  return { ...refused, decision: refusal(refused.state, policy, banPolicy, nowMs) };
 }
 
 /**
- * The earliest time at which a wait can have begun that an eviction made the object forget: when the
- * full window opened. An idle object is evicted within the grace of a ban, so isolates tell it of the wait.
+ * Returns when the full window opened: the earliest time at which a forgotten wait can have begun.
+ * An idle object is evicted within the grace of a ban, so isolates report when the wait began.
  */
-function fullSinceMs({ minute, day, limits }: LimiterState, nowMs: number): number {
-  const isFull = (name: WindowName, window: Window | null, limit: number) =>
-    window !== null && windowAt(name, window, nowMs).count >= limit;
-  return Math.min(
-    isFull("minute", minute, limits.perMinute) ? (minute?.openedMs ?? Infinity) : Infinity,
-    isFull("day", day, limits.perDay) ? (day?.openedMs ?? Infinity) : Infinity,
-  );
+function fullSinceMs(state: LimiterState, nowMs: number): number {
+  const openedMs = WINDOW_NAMES.map((name) => {
+    const window = state[name];
+    const isFull = windowAt(name, window, nowMs).count >= limitOf(state.limits, name);
+    return isFull && window !== null ? window.openedMs : Infinity;
+  });
+  return Math.min(...openedMs);
 }
 
 function refusal(
-  record: LimiterState,
+  state: LimiterState,
   policy: QuotaPolicy,
   banPolicy: BanPolicy,
   nowMs: number,
 ): Decision {
-  const quota = quotaOf(record, banPolicy, nowMs);
-  const standsUntilMs = quota.banned ? (record.ban?.untilMs ?? null) : quota.retryAtMs;
-  const strikes = collectsStrikes(record, policy, banPolicy, nowMs)
-    ? forecast(record, banPolicy, nowMs)
+  const quota = quotaOf(state, banPolicy, nowMs);
+  const standsUntilMs = quota.banned ? (state.ban?.untilMs ?? null) : quota.retryAtMs;
+  const strikes = collectsStrikes(state, policy, banPolicy, nowMs)
+    ? forecast(state, banPolicy, nowMs)
     : null;
   return { ...quota, admitted: false, standsUntilMs, strikes };
 }
 
-/** Whether a refusal can be a strike: not during a ban, and not of a subject that is never banned. */
+/** Returns whether a refusal can be a strike: not during a ban, and not of an address. */
 function collectsStrikes(
-  record: LimiterState,
+  state: LimiterState,
   policy: QuotaPolicy,
   banPolicy: BanPolicy,
   nowMs: number,
 ): boolean {
-  const banEndMs = banAt(record.ban, banPolicy, nowMs)?.untilMs ?? 0;
+  const banEndMs = banAt(state.ban, banPolicy, nowMs)?.untilMs ?? 0;
   return policy.bans && banPolicy.mode !== "off" && banEndMs <= nowMs;
 }
 
-/** Counts a refusal; one that cannot be a strike changes nothing. */
+/** Counts a refusal. Changes nothing if the refusal cannot be a strike. */
 function countRefusal(
   before: Outcome,
   policy: QuotaPolicy,
   banPolicy: BanPolicy,
   nowMs: number,
 ): Outcome {
-  const { record, bans } = before;
-  if (!collectsStrikes(record, policy, banPolicy, nowMs)) return before;
-  const wait = waitAfterRefusal(record.wait, banPolicy, nowMs);
-  const strikes = before.strikes + Number(isStrike(record.wait, banPolicy, nowMs));
-  if (wait.strikes < strikesToBan(banPolicy, record.limits.perMinute)) {
-    return { record: { ...record, wait }, strikes, bans };
+  const { state, bans } = before;
+  if (!collectsStrikes(state, policy, banPolicy, nowMs)) return before;
+  const wait = waitAfterRefusal(state.wait, banPolicy, nowMs);
+  const strikes = before.strikes + Number(isStrike(state.wait, banPolicy, nowMs));
+  if (wait.strikes < strikesToBan(banPolicy, state.limits.perMinute)) {
+    return { state: { ...state, wait }, strikes, bans };
   }
-  const ban = nextBan(banAt(record.ban, banPolicy, nowMs), banPolicy, nowMs);
-  return { record: { ...record, ban, wait: { ...wait, strikes: 0 } }, strikes, bans: bans + 1 };
+  const ban = nextBan(banAt(state.ban, banPolicy, nowMs), banPolicy, nowMs);
+  return { state: { ...state, ban, wait: { ...wait, strikes: 0 } }, strikes, bans: bans + 1 };
 }
 
 function forecast(

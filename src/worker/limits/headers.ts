@@ -1,5 +1,5 @@
 import { decisiveWindow, type Quota, type WindowQuota } from "./decision.ts";
-import { WINDOW_SECONDS, type WindowName } from "./windows.ts";
+import { WINDOW_NAMES, WINDOW_SECONDS, type WindowName } from "./windows.ts";
 
 /** Every header that this module writes, for `Access-Control-Expose-Headers`. */
 export const QUOTA_HEADERS = [
@@ -12,9 +12,9 @@ export const QUOTA_HEADERS = [
 ] as const;
 
 /**
- * The rate-limit headers of an answer (contract, sections 4 and 5): `X-RateLimit-*` for the window
- * that matters most, `RateLimit-Policy` and `RateLimit` (draft-ietf-httpapi-ratelimit-headers-11)
- * for both.
+ * Writes the rate-limit headers of an answer (docs/limits.md, Headers). `X-RateLimit-*` describe the
+ * window that matters most. `RateLimit-Policy` and `RateLimit`
+ * (draft-ietf-httpapi-ratelimit-headers-11) describe every window.
  */
 export function quotaHeaders(quota: Quota): Record<string, string> {
   const described = describedWindow(quota);
@@ -22,18 +22,18 @@ export function quotaHeaders(quota: Quota): Record<string, string> {
     "X-RateLimit-Limit": String(described.limit),
     "X-RateLimit-Remaining": String(described.remaining),
     "X-RateLimit-Reset": String(Math.ceil(described.endsMs / 1_000)),
-    "RateLimit-Policy": `${policyItem("minute", quota)}, ${policyItem("day", quota)}`,
-    RateLimit: `${quotaItem("minute", quota)}, ${quotaItem("day", quota)}`,
+    "RateLimit-Policy": WINDOW_NAMES.map((name) => policyItem(name, quota)).join(", "),
+    RateLimit: WINDOW_NAMES.map((name) => quotaItem(name, quota)).join(", "),
   };
 }
 
-/** The window that `X-RateLimit-*` describe, as they do. */
+/** Returns the window that `X-RateLimit-*` describe, with the values that they announce. */
 export function describedWindow(quota: Quota): WindowQuota & { readonly name: WindowName } {
   const name = decisiveWindow(quota);
-  return { name, ...toldWindow(name, quota) };
+  return { name, ...announcedWindow(name, quota) };
 }
 
-/** Whole seconds to wait before the next request, at least 1 (RFC 9110, section 10.2.3). */
+/** Returns the whole seconds to wait before the next request, at least 1 (RFC 9110, section 10.2.3). */
 export function retryAfterSeconds(quota: Quota): number {
   return Math.max(1, secondsUntil(quota.retryAtMs ?? quota.nowMs, quota.nowMs));
 }
@@ -43,12 +43,12 @@ function policyItem(name: WindowName, quota: Quota): string {
 }
 
 function quotaItem(name: WindowName, quota: Quota): string {
-  const { remaining, endsMs } = toldWindow(name, quota);
+  const { remaining, endsMs } = announcedWindow(name, quota);
   return `"${name}";r=${remaining};t=${secondsUntil(endsMs, quota.nowMs)}`;
 }
 
-/** A window as callers are told of it: under a ban nothing is left until that ends. */
-function toldWindow(name: WindowName, quota: Quota): WindowQuota {
+/** Returns a window as the headers announce it. During a ban nothing is left until the ban ends. */
+function announcedWindow(name: WindowName, quota: Quota): WindowQuota {
   if (!quota.banned || quota.retryAtMs === null) return quota[name];
   return { limit: quota[name].limit, remaining: 0, endsMs: quota.retryAtMs };
 }

@@ -1,19 +1,31 @@
-/** The plans, as the database and the commands name them (docs/limits.md). */
+import { type PerWindow, WINDOW_NAMES, type WindowName } from "./windows.ts";
+
+/** The plans, as the database and the commands name them (docs/limits.md, Plans). */
 export const PLANS = ["free", "pro", "business", "enterprise"] as const;
 export type Plan = (typeof PLANS)[number];
 
-/** How many requests each of the two windows admits: whole numbers, at least 1. */
+/** The number of requests that each window admits: whole numbers, at least 1. */
 export interface Limits {
   readonly perMinute: number;
   readonly perDay: number;
 }
 
-/** Whether two keys may send the same number of requests. */
-export function isSameLimits(one: Limits, other: Limits): boolean {
-  return one.perMinute === other.perMinute && one.perDay === other.perDay;
+const LIMIT_NAMES: PerWindow<keyof Limits> = {
+  minute: "perMinute",
+  day: "perDay",
+};
+
+/** Returns how many requests this window admits. */
+export function limitOf(limits: Limits, name: WindowName): number {
+  return limits[LIMIT_NAMES[name]];
 }
 
-/** The limits of the plans; an Enterprise key has its own (docs/limits.md). */
+/** Returns whether both limits admit the same number of requests in every window. */
+export function isSameLimits(one: Limits, other: Limits): boolean {
+  return WINDOW_NAMES.every((name) => limitOf(one, name) === limitOf(other, name));
+}
+
+/** The limits of the plans. An Enterprise key has limits of its own. */
 export const PLAN_LIMITS: Readonly<Record<Exclude<Plan, "enterprise">, Limits>> = {
   free: { perMinute: 60, perDay: 1_000 },
   pro: { perMinute: 300, perDay: 10_000 },

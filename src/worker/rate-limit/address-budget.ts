@@ -17,28 +17,29 @@ const POLICY: QuotaPolicy = { limits: PLAN_LIMITS.free, revision: 0, resets: 0, 
 
 /**
  * Counts the failed authentications of each client address in the isolate's memory. A stranger
- * therefore causes no storage and no call. Each isolate counts for itself, and a restart forgets.
+ * therefore causes no storage and no call. In return, each isolate counts for itself, and a restart
+ * forgets the counts.
  */
 export class AddressBudget {
   readonly #bans: BanPolicy;
-  readonly #records: QuickLRU<string, LimiterState>;
+  readonly #states: QuickLRU<string, LimiterState>;
 
   /** @param maxAddresses addresses to remember; the longest unused are forgotten first. */
   constructor(bans: BanPolicy, maxAddresses = MAX_ADDRESSES) {
     this.#bans = bans;
-    this.#records = new QuickLRU({ maxSize: maxAddresses });
+    this.#states = new QuickLRU({ maxSize: maxAddresses });
   }
 
-  /** Counts one failed authentication if both windows have room. */
+  /** Counts one failed authentication if every window has room. */
   admit(address: string): Decision {
-    const stored = this.#records.get(address) ?? null;
-    const { record, decision } = decide(stored, POLICY, this.#bans, Date.now());
-    this.#records.set(address, record);
+    const before = this.#states.get(address) ?? null;
+    const { state, decision } = decide(before, POLICY, this.#bans, Date.now());
+    this.#states.set(address, state);
     return decision;
   }
 
   /** Returns what is left of the address's budget, and counts nothing. */
   peek(address: string): Quota {
-    return peek(this.#records.get(address) ?? null, POLICY, this.#bans, Date.now());
+    return peek(this.#states.get(address) ?? null, POLICY, this.#bans, Date.now());
   }
 }

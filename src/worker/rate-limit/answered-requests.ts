@@ -1,12 +1,12 @@
-/** The room for 256 requests: at 1,000 requests a second, those of the last quarter of a second. */
+/** Enough characters for 256 requests: at 1,000 requests a second, the last quarter of a second. */
 const MAX_LENGTH = 6_400;
 
-/** How long a request is remembered: no call to the object lasts longer, its repetitions included. */
+/** The time that a request is remembered. No call lasts longer, retries included. */
 const REMEMBERED_MS = 30_000;
 
-/** A request that was decided and counted, and may be sent again because its answer was lost. */
+/** A request that was decided and counted. Its isolate may send it again if the answer was lost. */
 export interface AnsweredRequest {
-  /** Drawn by the isolate for the request, and the same each time that it sends the request. */
+  /** Random text of the isolate, the same each time that the isolate sends the request. */
   readonly nonce: string;
   /** Unix time in milliseconds of the decision. */
   readonly atMs: number;
@@ -14,12 +14,13 @@ export interface AnsweredRequest {
 }
 
 /**
- * The last requests, the oldest first, a line each: nonce, time in base 36, and 1 if admitted. One
- * text, because every admission stores all of them, and a list of objects takes far longer to store.
+ * The last requests, the oldest first, one per line: nonce, time in base 36, and 1 if admitted.
+ *
+ * Every admission stores all of them. One text is far faster to store than a list of objects.
  */
 export type AnsweredRequests = string;
 
-/** Adds the newest request and forgets those that nobody sends again. */
+/** Adds the newest request, and drops those that are too old or exceed the space. */
 export function remember(
   answered: AnsweredRequests,
   { nonce, atMs, admitted }: AnsweredRequest,
@@ -36,7 +37,7 @@ export function remember(
   return answered.slice(start) + line;
 }
 
-/** Returns whether the request with this nonce was admitted when it was last decided. */
+/** Returns whether the last decision on this nonce admitted it; `undefined` if it is not remembered. */
 export function recall(answered: AnsweredRequests, nonce: string): boolean | undefined {
   const start = `\n${answered}`.lastIndexOf(`\n${nonce} `);
   return start === -1 ? undefined : answered[answered.indexOf("\n", start) - 1] === "1";

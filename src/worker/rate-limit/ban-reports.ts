@@ -6,15 +6,15 @@ const unreportedBanSchema = z.object({
   beganMs: z.number(),
   untilMs: z.number(),
   number: z.int(),
-  /** How often the operator had reset the key, as far as its limiter knew. */
+  /** The number of resets that the limiter knew of. */
   resets: z.int(),
 });
 
 /** A ban that the database may not know yet. Times in Unix milliseconds. */
 export type UnreportedBan = z.output<typeof unreportedBanSchema>;
 
-// A reset that the limiter had not learned of when it banned the key, or that came before this
-// report, has lifted the ban.
+// A reset lifts the ban even if it came between the ban and this report, or if the limiter did not
+// know of the reset when it banned the key.
 const INSERT = `
   INSERT INTO key_bans (key_id, began_at, ends_at, number, lifted_at)
   VALUES (?1, ?2, ?3, ?4, max(?2, (
@@ -22,12 +22,15 @@ const INSERT = `
     WHERE api_keys.id = ?1 AND api_keys.resets > ?5 AND key_changes.action = 'reset')))
   ON CONFLICT DO NOTHING`;
 
-/** The bans of one API key on their way from its Durable Object to the database. */
+/**
+ * Reports the bans of one API key from its Durable Object to the database. A ban holds at once and
+ * waits for no report, so the database may show it late.
+ */
 export class BanReports {
   readonly #keyId: string | null;
   #unreported: readonly UnreportedBan[];
 
-  /** @param stored what `toStored` returned to this version or another one, or `undefined`. */
+  /** @param stored the value that `toStored` of any version returned, or `undefined`. */
   constructor(keyId: string | null, stored: unknown) {
     this.#keyId = keyId;
     const parsed = z._default(z.array(unreportedBanSchema), []).safeParse(stored);
@@ -43,7 +46,7 @@ export class BanReports {
     this.#unreported = [...this.#unreported, ban];
   }
 
-  /** What must be stored now, so that a restart loses no ban; `undefined`: nothing. */
+  /** Returns the bans to store, so that a restart loses none; `undefined` if there are none. */
   toStored(): readonly UnreportedBan[] | undefined {
     return this.isEmpty ? undefined : this.#unreported;
   }
@@ -51,7 +54,7 @@ export class BanReports {
   /**
    * Adds the bans to the database. Repeating a report changes nothing.
    *
-   * @returns whether that succeeded; what is not reported stays.
+   * @returns whether all reports succeeded. Bans that are not reported stay for the next report.
    */
   async report(database: D1Database, timeoutMs: number): Promise<boolean> {
     for (const ban of this.#unreported) {

@@ -9,10 +9,13 @@ import type { UnreportedRefusals } from "./refusal.ts";
 
 const NO_REFUSALS: UnreportedRefusals = { agesMs: [], count: 0 };
 
-/** Leaves 48 random bits of a UUID: the object compares a nonce with a few hundred others. */
+/** Keeps 48 random bits of a UUID. The object compares a nonce with a few hundred others only. */
 const NONCE_LENGTH = 13;
 
-/** The exact limiter: one Durable Object for each key. */
+/**
+ * Calls the exact limiter: one Durable Object for each key. A call costs a round trip to one place
+ * in the world, which is the price of exact counts.
+ */
 export class DurableLimiter {
   readonly #objects: DurableObjectNamespace<RateLimiter>;
   readonly #timeoutMs: number;
@@ -29,16 +32,16 @@ export class DurableLimiter {
     this.#breaker = breaker;
   }
 
-  /** Whether to call the object now. If so, `admit` must follow. */
+  /** Returns whether to call the object now. If so, `admit` must follow. */
   mayAsk(key: LimitedKey): boolean {
     return this.#breaker.allows(key.name, Date.now());
   }
 
   /**
-   * Asks the object, again if the failure may pass. The object counts the request once, because
-   * every attempt carries the same nonce.
+   * Calls the object, and repeats the call if the failure may pass. The object counts the request
+   * once, because every attempt carries the same nonce.
    *
-   * @param refused requests refused that the object has not heard of.
+   * @param refused requests that the isolate refused since its last report to the object.
    * @throws {LimiterOverloadedError}
    * @throws {Error} if the object cannot be reached in time.
    */
@@ -47,7 +50,7 @@ export class DurableLimiter {
     const { agesMs, count } = refused;
     const nonce = crypto.randomUUID().slice(0, NONCE_LENGTH);
     try {
-      // A new stub for every attempt, because one that has thrown may be broken for good.
+      // A new stub for every attempt, because a stub that has thrown may be broken for good.
       const decision = await this.#call(async () =>
         this.#objects.getByName(key.name).admit(policy, agesMs, count, nonce),
       );
@@ -66,7 +69,7 @@ export class DurableLimiter {
   async #call<T>(attempt: () => Promise<T>): Promise<T> {
     const calls = attempt().catch((error: unknown) => {
       if (!isRetryable(error)) throw error;
-      // The first attempt is the one that has failed.
+      // p-retry begins with the attempt that has already failed.
       return pRetry((number) => (number === 1 ? Promise.reject(error) : attempt()), {
         retries: 2,
         minTimeout: 50,
@@ -83,7 +86,7 @@ function policyOf({ limits, revision, resets, bans }: LimitedKey): QuotaPolicy {
   return { limits, revision, resets, bans };
 }
 
-/** Cloudflare marks what may pass with another attempt; an overloaded object is only made worse by one. */
+/** Returns whether another attempt may succeed. A retry only makes an overloaded object worse. */
 function isRetryable(error: unknown): boolean {
   return Object(error).retryable === true && !isOverloaded(error);
 }

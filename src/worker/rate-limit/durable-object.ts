@@ -1,34 +1,35 @@
 import { DurableObject } from "cloudflare:workers";
 import { type Config, parseConfig } from "../config.ts";
-import { logEvent } from "../log.ts";
-import { KeyUsage } from "../usage/key-usage.ts";
-import { REPORT_EVERY_MS } from "../usage/report-interval.ts";
-import { BanReports } from "./ban-reports.ts";
 import { banLengthMs } from "../limits/bans.ts";
-import { decideOnce, type ObjectState } from "./decide-once.ts";
 import {
   type Decision,
   type LimiterState,
   type QuotaPolicy,
   stateEndMs,
 } from "../limits/decision.ts";
+import { WINDOW_NAMES, type WindowName } from "../limits/windows.ts";
+import { logEvent } from "../log.ts";
+import { REPORT_EVERY_MS } from "../usage/day-usage.ts";
+import { KeyUsage } from "../usage/key-usage.ts";
+import { BanReports } from "./ban-reports.ts";
+import { decideOnce, type ObjectState } from "./decide-once.ts";
 import { GroupCommit } from "./group-commit.ts";
 import { keyIdOf } from "./limiter.ts";
 import { readKeyId, readObjectState, type StoredState, toStored } from "./stored-state.ts";
 
-/** One row for everything that a limiter stores, so that a commit writes one row. */
+/** The key of the one row that an object stores, so that a commit writes one row. */
 const STATE = "record";
 
-/** After this time a ban is reported again that the database did not take. */
+/** The time after which the object repeats a ban report that failed. */
 const BAN_RETRY_MS = 60_000;
 
 /**
- * The limiter of one API key. It decides on its state in one synchronous step. Requests that are
- * decided while a write is on its way share the next write, and no answer leaves before the write
- * that holds its decision is on the disk.
+ * The limiter of one API key. It decides in one synchronous step on its state in memory. Requests
+ * that are decided while a write is on its way share the next write. No answer leaves before its
+ * decision is on the disk: that costs a write's time, and makes the limits exact.
  *
- * While a record is stored an alarm is set: for the next report of the usage to the database, or for
- * the end of both, so that an idle object removes itself.
+ * An object that stores anything has an alarm: for the next report of the usage to the database, or
+ * for the time at which everything stored is over. Then an idle object removes itself.
  */
 export class RateLimiter extends DurableObject {
   readonly #config: Config;
@@ -36,7 +37,7 @@ export class RateLimiter extends DurableObject {
   readonly #usage: KeyUsage;
   readonly #bans: BanReports;
   readonly #commits: GroupCommit;
-  /** Unix time in milliseconds; `null` where none is set and while it is under way. */
+  /** Unix time in milliseconds; `null` if no alarm is set, and while the alarm runs. */
   #alarmMs: number | null = null;
 
   constructor(ctx: DurableObjectState, env: Cloudflare.Env) {
@@ -44,7 +45,7 @@ export class RateLimiter extends DurableObject {
     this.#config = parseConfig(env);
     const stored = ctx.storage.kv.get(STATE);
     this.#state = readObjectState(stored);
-    if (stored !== undefined && this.#state.record === null)
+    if (stored !== undefined && this.#state.limiter === null)
       logEvent({ event: "limiter_record_unreadable" });
     // An object that was opened by its id alone has no name.
     const keyId = keyIdOf(ctx.id.name) ?? readKeyId(stored);
@@ -62,10 +63,10 @@ export class RateLimiter extends DurableObject {
   /**
    * Counts one request if it is admitted, or its refusal.
    *
-   * @param refusedAgesMs how many milliseconds ago requests were refused elsewhere by what this
-   *   object had decided, the oldest first: those that may be strikes.
-   * @param refusedElsewhere how many were so refused in all, and are not counted yet.
-   * @param nonce is the same each time that a request is sent, so that it is counted once.
+   * @param refusedAgesMs ages in milliseconds of requests that the isolate refused from memory and
+   *   that may be strikes, the oldest first.
+   * @param refusedElsewhere the number of all requests that the isolate refused since its last report.
+   * @param nonce is the same each time that a request is sent, so that the object counts it once.
    * @throws {Error} if this is not the object of a key, or the decision cannot be stored.
    */
   async admit(
@@ -77,59 +78,58 @@ export class RateLimiter extends DurableObject {
     if (this.#usage.keyId === null) throw new Error("This object limits no API key.");
     const nowMs = Date.now();
     const refusedElsewhereMs = refusedAgesMs.map((ageMs) => nowMs - ageMs);
-    const before = this.#state.record;
+    const before = this.#state.limiter;
     const { state, decision, consequences } = decideOnce(
       this.#state,
       { policy, nonce, refusedElsewhere, refusedElsewhereMs },
       this.#config.bans,
       nowMs,
     );
-    const { record } = state;
     this.#state = state;
     const bans = consequences?.bans ?? 0;
-    const enforcedBans = record?.ban?.loggedOnly ? 0 : bans;
+    const enforcedBans = state.limiter?.ban?.loggedOnly ? 0 : bans;
     if (consequences !== null) this.#usage.count(decision, { ...consequences, bans: enforcedBans });
-    if (enforcedBans > 0) this.#addBan(record);
-    this.#tell(before, record, bans);
+    if (enforcedBans > 0) this.#addBan(state.limiter);
+    this.#logChanges(before, state.limiter, bans);
     await this.#store(before, nowMs);
     if (enforcedBans > 0) this.ctx.waitUntil(this.#reportBans());
     return decision;
   }
 
   /**
-   * Reports what the key has used. Then removes all once it says nothing any more, and otherwise
-   * looks again at its end.
+   * Reports the bans and the usage to the database. Removes everything stored once it is over, and
+   * otherwise sets the next alarm.
    */
   override async alarm(): Promise<void> {
     this.#alarmMs = null;
     await this.#bans.report(this.env.KEYS, this.#config.databaseTimeoutMs);
-    const isUsageReported = await this.#report();
+    const isUsageReported = await this.#reportUsage();
     const areBansReported = this.#bans.isEmpty;
-    // A request that came meanwhile has set another one.
+    // A request that came meanwhile has set another alarm.
     if (this.#alarmMs !== null) return;
     const nowMs = Date.now();
     const nextReportMs = nowMs + (areBansReported ? REPORT_EVERY_MS : BAN_RETRY_MS);
     if (!isUsageReported || !areBansReported) return this.#setAlarm(nextReportMs);
-    const { record } = this.#state;
-    const recordEnd = record === null ? 0 : stateEndMs(record, this.#config.bans);
-    const endMs = Math.max(recordEnd, this.#usage.endMs);
+    const { limiter } = this.#state;
+    const limiterEndMs = limiter === null ? 0 : stateEndMs(limiter, this.#config.bans);
+    const endMs = Math.max(limiterEndMs, this.#usage.endMs);
     if (endMs > nowMs) return this.#setAlarm(Math.max(endMs, nextReportMs));
-    this.#state = { record: null, answered: "" };
+    this.#state = { limiter: null, answered: "" };
     await this.ctx.storage.deleteAll();
   }
 
-  async #report(): Promise<boolean> {
-    // The database keeps the larger of two totals: what is reported must not be forgotten.
+  async #reportUsage(): Promise<boolean> {
+    // The database never lowers a total, so a restart must not forget anything that was reported.
     await (this.#usage.isStored ? this.#commits.settle() : this.#commits.commit());
     return this.#usage.report(this.env.KEYS, this.#config.databaseTimeoutMs);
   }
 
-  /** Remembers the ban of a record until the database knows it. */
-  #addBan(record: LimiterState | null): void {
-    if (!record?.ban) return;
-    const { untilMs, number } = record.ban;
+  /** Keeps the ban of this limiter state until the database knows it. */
+  #addBan(limiter: LimiterState | null): void {
+    if (!limiter?.ban) return;
+    const { untilMs, number } = limiter.ban;
     const beganMs = untilMs - banLengthMs(this.#config.bans, number);
-    this.#bans.add({ beganMs, untilMs, number, resets: record.resets });
+    this.#bans.add({ beganMs, untilMs, number, resets: limiter.resets });
   }
 
   /** Reports a ban that is on the disk. If the database fails, the alarm tries again. */
@@ -139,9 +139,9 @@ export class RateLimiter extends DurableObject {
     if (!isReported && (this.#alarmMs ?? 0) > retryMs) await this.#setAlarm(retryMs);
   }
 
-  /** Resolves when everything that was decided until now is on the disk. */
+  /** Resolves when every decision until now is on the disk. */
   async #store(before: LimiterState | null, nowMs: number): Promise<void> {
-    if (!isDurablyChanged(before, this.#state.record)) return this.#commits.settle() ?? undefined;
+    if (!mustStore(before, this.#state.limiter)) return this.#commits.settle() ?? undefined;
     const dueMs = nowMs + REPORT_EVERY_MS;
     if (this.#alarmMs === null || this.#alarmMs > dueMs) {
       this.#alarmMs = dueMs;
@@ -151,13 +151,13 @@ export class RateLimiter extends DurableObject {
   }
 
   #write(): void {
-    const { record, answered } = this.#state;
+    const { limiter, answered } = this.#state;
     const { keyId } = this.#usage;
-    // Nothing is left to store if the alarm has removed everything in the meantime.
-    if (keyId === null || record === null) return;
+    // The alarm may have removed everything in the meantime.
+    if (keyId === null || limiter === null) return;
     const unreportedBans = this.#bans.toStored();
     this.ctx.storage.kv.put<StoredState>(STATE, {
-      ...toStored(record),
+      ...toStored(limiter),
       keyId,
       answered,
       usage: this.#usage.toStored(),
@@ -170,8 +170,8 @@ export class RateLimiter extends DurableObject {
     this.#alarmMs = dueMs;
   }
 
-  /** Logs what an operator may be asked about. */
-  #tell(before: LimiterState | null, after: LimiterState | null, bans: number): void {
+  /** Logs resets and bans, because customers ask operators about them. */
+  #logChanges(before: LimiterState | null, after: LimiterState | null, bans: number): void {
     const { keyId } = this.#usage;
     if (before !== null && after !== null && after.resets > before.resets)
       logEvent({ event: "limiter_reset", keyId });
@@ -183,8 +183,12 @@ export class RateLimiter extends DurableObject {
   }
 }
 
-/** Whether anything but the wait has changed, or a policy that the next request brings again. */
-function isDurablyChanged(before: LimiterState | null, after: LimiterState | null): boolean {
-  if (before === null) return after !== null && (after.minute !== null || after.ban !== null);
-  return before.minute !== after?.minute || before.day !== after.day || before.ban !== after.ban;
+/**
+ * Returns whether a window or the ban has changed. The wait need not survive a restart, and the next
+ * request brings the policy again.
+ */
+function mustStore(before: LimiterState | null, after: LimiterState | null): boolean {
+  const hasChanged = (name: "ban" | WindowName) =>
+    (before?.[name] ?? null) !== (after?.[name] ?? null);
+  return hasChanged("ban") || WINDOW_NAMES.some(hasChanged);
 }

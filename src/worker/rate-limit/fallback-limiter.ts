@@ -3,25 +3,24 @@ import type { BanPolicy } from "../limits/bans.ts";
 import { type Decision, decide, type LimiterState } from "../limits/decision.ts";
 import type { Limiter, LimitedKey } from "./limiter.ts";
 
-/** The same decision in the isolate's memory: approximate, for the time without Durable Objects. */
+/**
+ * Limits keys in the isolate's memory while their objects cannot be reached. Each isolate counts for
+ * itself, so more than the limit can pass meanwhile.
+ */
 export class FallbackLimiter implements Limiter {
-  readonly #records: QuickLRU<string, LimiterState>;
+  readonly #states: QuickLRU<string, LimiterState>;
   readonly #bans: BanPolicy;
 
-  /** @param size the most subjects to remember. */
+  /** @param size keys to remember; the longest unused are forgotten first. */
   constructor(bans: BanPolicy, size: number) {
     this.#bans = bans;
-    this.#records = new QuickLRU({ maxSize: size });
+    this.#states = new QuickLRU({ maxSize: size });
   }
 
   async admit(key: LimitedKey): Promise<Decision> {
-    const { record, decision } = decide(
-      this.#records.get(key.name) ?? null,
-      key,
-      this.#bans,
-      Date.now(),
-    );
-    this.#records.set(key.name, record);
+    const before = this.#states.get(key.name) ?? null;
+    const { state, decision } = decide(before, key, this.#bans, Date.now());
+    this.#states.set(key.name, state);
     return decision;
   }
 }

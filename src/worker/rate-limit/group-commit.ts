@@ -1,13 +1,14 @@
 /**
- * Lets the requests of a Durable Object share writes. One write is on its way to the disk at a time.
- * Everything that changes meanwhile goes to the disk with the next write.
+ * Lets the requests of a Durable Object share writes. One write is on its way to the disk at a time,
+ * and everything that changes meanwhile waits for the next write. A request so waits for up to two
+ * writes, but a busy object needs far fewer of them.
  */
 export class GroupCommit {
   readonly #write: () => void;
   readonly #sync: () => Promise<void>;
   #underWay: Promise<void> | null = null;
   #next: Promise<void> | null = null;
-  /** Whether the last write failed, so that the memory is ahead of the disk. */
+  /** True if the last write failed, so that the memory is ahead of the disk. */
   #hasFailed = false;
 
   /**
@@ -19,7 +20,7 @@ export class GroupCommit {
     this.#sync = sync;
   }
 
-  /** Stores what has changed until now. Resolves when it is on the disk, and rejects if it cannot be stored. */
+  /** Stores everything changed so far. Resolves when the changes are on the disk; rejects if the write fails. */
   commit(): Promise<void> {
     if (this.#underWay === null) return this.#begin();
     const begin = () => this.#begin();
@@ -28,8 +29,8 @@ export class GroupCommit {
   }
 
   /**
-   * Resolves when everything that `commit` was called for until now is on the disk; `null` if it is
-   * already. Writes again what could not be stored.
+   * Resolves when everything committed so far is on the disk. Returns `null` if it already is. If
+   * the last write failed, writes again.
    */
   settle(): Promise<void> | null {
     if (this.#next !== null) return this.#next;
@@ -39,7 +40,7 @@ export class GroupCommit {
   #begin(): Promise<void> {
     this.#next = null;
     this.#underWay = this.#store().finally(() => {
-      // Otherwise the next write begins in a moment, and no other one may come before it.
+      // If a next write waits, it begins in a moment, and no other write may begin before it.
       if (this.#next === null) this.#underWay = null;
     });
     return this.#underWay;

@@ -1,4 +1,4 @@
-/** The object of a key was reached, and has more requests waiting than it can decide on. Nothing was counted. */
+/** The object of a key was reached, but more requests wait than it can decide on. It counted nothing. */
 export class LimiterOverloadedError extends Error {
   override readonly name = "LimiterOverloadedError";
 

@@ -2,18 +2,18 @@ import type { Decision, QuotaPolicy } from "../limits/decision.ts";
 
 const NAME_PREFIX = "key:";
 
-/** An API key as the limiter sees it. */
+/** An API key as its limiter sees it. */
 export interface LimitedKey extends QuotaPolicy {
-  /** Names the Durable Object. Never holds key material. */
+  /** Names the Durable Object. Never holds the secret. */
   readonly name: string;
 }
 
-/** Counts requests and says which are admitted. */
+/** Counts requests and decides which are admitted. */
 export interface Limiter {
   /**
-   * Counts one request if both windows have room.
+   * Counts one request if every window has room.
    *
-   * @throws {LimiterOverloadedError} if nothing can be counted at the moment.
+   * @throws {LimiterOverloadedError} if the limiter cannot count anything at the moment.
    */
   admit(key: LimitedKey): Promise<Decision>;
 }

@@ -1,28 +1,33 @@
 import { type Decision, type QuotaPolicy, quotaLater } from "../limits/decision.ts";
 import { isSameLimits } from "../limits/plans.ts";
 
-/** Most refusals that are gathered before the object is told of them. */
+/** The most refusals that an isolate gathers before it reports them to the object. */
 const MAX_UNREPORTED = 50;
 
-/** Most of them while the object cannot be reached: as many as can lead to a ban by default. */
+/** The most while the object cannot be reached: as many as lead to a ban by default. */
 const MAX_KEPT_BACK = 1_000;
 
-/** The longest that one is kept back: other isolates may be gathering for the same ban. */
+/** The longest time that one waits for a report: other isolates may gather towards the same ban. */
 const MAX_UNREPORTED_MS = 3_000;
 
-/** What the Durable Object has not heard of. */
+/** Requests that an isolate refused and has not reported to the Durable Object. */
 export interface UnreportedRefusals {
-  /** How long ago those were that may be strikes, in milliseconds, the oldest first. */
+  /** The ages in milliseconds of those that may be strikes, the oldest first. */
   readonly agesMs: readonly number[];
-  /** How many there were in all. */
+  /** The number of all of them. */
   readonly count: number;
 }
 
-/** A refusal that the Durable Object has decided on, as an isolate remembers it. Pure: no clock of its own. */
+/**
+ * A refusal by the Durable Object, which an isolate repeats from memory. Pure: the time is a parameter.
+ *
+ * The isolate reports its refusals late and in groups, which saves calls. In return, a ban may begin
+ * up to `MAX_UNREPORTED_MS` late.
+ */
 export class Refusal {
   readonly #decision: Decision;
   readonly #policy: QuotaPolicy;
-  /** The isolate's clock when the object was asked and when it had answered, in Unix milliseconds. */
+  /** Unix milliseconds on the isolate's clock before and after the call to the object. */
   readonly #askedMs: number;
   readonly #answeredMs: number;
   #unreportedMs: number[] = [];
@@ -35,14 +40,14 @@ export class Refusal {
     this.#answeredMs = answeredMs;
   }
 
-  /** Takes over what an earlier refusal has gathered that the object has not heard of. */
+  /** Takes over the unreported requests of an earlier refusal. */
   takeOver(earlier: Refusal): this {
     this.#unreportedMs = earlier.#unreportedMs;
     this.#unreportedCount = earlier.#unreportedCount;
     return this;
   }
 
-  /** Whether the object would surely refuse a request at `nowMs` under this policy. */
+  /** Returns whether the object would surely refuse a request at `nowMs` under this policy. */
   standsAt(nowMs: number, { revision, resets, limits }: QuotaPolicy): boolean {
     const isSamePolicy =
       revision === this.#policy.revision &&
@@ -52,10 +57,9 @@ export class Refusal {
   }
 
   /**
-   * Refuses a request at `nowMs`, by the same decision.
+   * Refuses a request at `nowMs` by the same decision.
    *
-   * @returns the decision, or `null` where the object has to hear of the refusals first, because
-   *   they may amount to a ban.
+   * @returns `null` if the object must decide, because the unreported refusals may lead to a ban.
    */
   repeat(nowMs: number): Decision | null {
     const { strikes } = this.#decision;
@@ -70,26 +74,26 @@ export class Refusal {
     return this.decisionAt(nowMs);
   }
 
-  /** Refuses a request at `nowMs` while the object cannot hear of it. It is reported later. */
+  /** Refuses a request at `nowMs` while the object cannot be reached. A later call reports it. */
   repeatUnreported(nowMs: number): Decision {
     if (this.#unreportedMs.length < MAX_KEPT_BACK) this.#unreportedMs.push(nowMs);
     this.#unreportedCount += 1;
     return this.decisionAt(nowMs);
   }
 
-  /** The same decision at a later `nowMs`, for a request that the object may have counted. */
+  /** Returns the same decision at a later `nowMs`, for a request that the object may have counted. */
   decisionAt(nowMs: number): Decision {
     return quotaLater(this.#decision, this.#objectMs(nowMs));
   }
 
   /**
-   * The refusals that the object has not heard of, as they are at `nowMs`. They are told once. Before
-   * them comes the one that began the wait: an object that was evicted meanwhile has forgotten it.
+   * Returns the unreported refusals with their ages at `nowMs`, each only once. Adds the refusal that
+   * began the wait, because an object that was evicted meanwhile has forgotten it.
    */
   takeUnreported(nowMs: number): UnreportedRefusals {
     const { strikes } = this.#decision;
-    // Without a grace every refusal is a strike, which must not be told twice. The object of an
-    // earlier version says nothing of strikes.
+    // Without a grace every refusal is a strike, which must not be reported twice. An object of an
+    // earlier version sends no `strikes`.
     const hasGrace = strikes != null && strikes.countFromMs > strikes.waitedSinceMs;
     const waitedMs = hasGrace ? [this.#objectMs(nowMs) - strikes.waitedSinceMs] : [];
     const unreportedMs = this.#unreportedMs.map((refusedMs) => nowMs - refusedMs);
@@ -100,7 +104,10 @@ export class Refusal {
     return { agesMs, count };
   }
 
-  /** The two clocks differ by an unknown amount: that the object decided no earlier than it was asked bounds it. */
+  /**
+   * Returns whether the refusal still lasts. The two clocks differ by an unknown amount. But the
+   * object decided after `askedMs`, so the time since then is at least the refusal's age.
+   */
   #lastsAt(nowMs: number): boolean {
     const { standsUntilMs, nowMs: decidedMs } = this.#decision;
     return (
@@ -110,7 +117,7 @@ export class Refusal {
     );
   }
 
-  /** The object's time, or a little less: it decided before its answer came. */
+  /** Returns the object's time, or slightly less, because the object decided before its answer arrived. */
   #objectMs(nowMs: number): number {
     return this.#decision.nowMs + (nowMs - this.#answeredMs);
   }

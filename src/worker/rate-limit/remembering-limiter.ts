@@ -1,6 +1,6 @@
 import type QuickLRU from "quick-lru";
-import { logEvent } from "../log.ts";
 import type { Decision } from "../limits/decision.ts";
+import { logEvent } from "../log.ts";
 import type { DurableLimiter } from "./durable-limiter.ts";
 import { keyIdOf, type Limiter, type LimitedKey } from "./limiter.ts";
 import { Refusal } from "./refusal.ts";
@@ -9,8 +9,9 @@ import { Refusal } from "./refusal.ts";
 export type Refusals = QuickLRU<string, Refusal>;
 
 /**
- * Asks the Durable Object only what is not known already: a key that was told to wait until some
- * time is refused here until then, at no cost but memory.
+ * Repeats a refusal from the isolate's memory until it expires, and asks the Durable Object otherwise.
+ * A flood of refused requests therefore costs almost nothing. In return, a ban that requests
+ * elsewhere have led to shows up late.
  */
 export class RememberingLimiter implements Limiter {
   readonly #objects: DurableLimiter;
@@ -21,7 +22,7 @@ export class RememberingLimiter implements Limiter {
     this.#refusals = refusals;
   }
 
-  /** Whether a request would surely be refused, as far as is known without a call. */
+  /** Returns whether the limiter would surely refuse a request, as far as the isolate knows. */
   isRefusing(key: LimitedKey): boolean {
     return this.#standingRefusal(key, Date.now()) !== null;
   }
@@ -55,7 +56,7 @@ export class RememberingLimiter implements Limiter {
       return decision;
     }
     const refusal = new Refusal(decision, key, askedMs, Date.now());
-    // Others may have been refused from memory while the object was asked.
+    // The isolate may have refused other requests from memory during the call.
     const earlier = this.#refusals.get(key.name);
     this.#refusals.set(key.name, earlier === undefined ? refusal : refusal.takeOver(earlier));
     return decision;

@@ -1,18 +1,22 @@
-import type { Outage } from "../outage.ts";
 import type { Decision } from "../limits/decision.ts";
+import type { Outage } from "../outage.ts";
 import { keyIdOf, type Limiter, type LimitedKey } from "./limiter.ts";
 import { LimiterOverloadedError } from "./limiter-overloaded-error.ts";
 import type { RememberingLimiter } from "./remembering-limiter.ts";
 
-/** The limiters of an isolate and what is logged of them, shared by all of its requests. */
-export interface Fallback {
-  /** Decides when the exact limiter cannot be reached. */
+/** The fallback limiter of an isolate, and the outages that the isolate logs. */
+interface Fallback {
   readonly limiter: Limiter;
+  /** Lasts while the fallback limiter decides. */
   readonly outage: Outage;
+  /** Lasts while objects are overloaded. */
   readonly overload: Outage;
 }
 
-/** The limiter of one request. Falls back to the insurance limiter when the exact one cannot be reached. */
+/**
+ * The limiter of one request. Falls back to the fallback limiter if the exact limiter cannot be
+ * reached: answers continue, at the price of approximate counts.
+ */
 export class RequestLimiter implements Limiter {
   readonly #limiter: RememberingLimiter;
   readonly #fallback: Fallback;
@@ -20,18 +24,18 @@ export class RequestLimiter implements Limiter {
   #usedFallback = false;
   #isOverloaded = false;
 
-  constructor(limiter: RememberingLimiter, insurance: Fallback, requestId: string) {
+  constructor(limiter: RememberingLimiter, fallback: Fallback, requestId: string) {
     this.#limiter = limiter;
-    this.#fallback = insurance;
+    this.#fallback = fallback;
     this.#requestId = requestId;
   }
 
-  /** Whether the insurance limiter has decided on this request. */
+  /** True if the fallback limiter decided on this request. */
   get usedFallback(): boolean {
     return this.#usedFallback;
   }
 
-  /** Whether nobody has decided on this request, because the exact limiter is overloaded. */
+  /** True if nobody decided on this request, because the exact limiter is overloaded. */
   get isOverloaded(): boolean {
     return this.#isOverloaded;
   }
@@ -44,7 +48,7 @@ export class RequestLimiter implements Limiter {
     const { limiter, outage, overload } = this.#fallback;
     return this.#limiter.admit(key).then(
       (decision) => {
-        // A refusal may come from the isolate's memory.
+        // A refusal may come from the isolate's memory, so it does not prove that the object answers.
         if (decision.admitted) {
           outage.answered();
           overload.answered();
@@ -56,7 +60,7 @@ export class RequestLimiter implements Limiter {
         this.#usedFallback = !this.#isOverloaded;
         const failing = this.#isOverloaded ? overload : outage;
         failing.failed({ requestId: this.#requestId, keyId: keyIdOf(key.name), error });
-        // An overloaded object goes on counting, so that a second count beside it would admit too many.
+        // An overloaded object still counts. A second count beside it would admit too many.
         if (this.#isOverloaded) throw error;
         return limiter.admit(key);
       },

@@ -1,17 +1,19 @@
 import * as z from "zod/mini";
+import type { LimiterState } from "../limits/decision.ts";
 import type { Usage } from "../usage/day-usage.ts";
 import type { AnsweredRequests } from "./answered-requests.ts";
 import type { UnreportedBan } from "./ban-reports.ts";
 import type { ObjectState } from "./decide-once.ts";
-import type { LimiterState } from "../limits/decision.ts";
 
 const count = z.int().check(z.nonnegative());
 const timeMs = z.number();
 const window = z.nullable(z.object({ openedMs: timeMs, count }));
 
-/** The record as it is stored: without the wait, which need not survive. */
-const storedLimiterSchema = z.object({
-  limits: z.object({ perMinute: count, perDay: count }),
+const limiterStateSchema = z.object({
+  limits: z.object({
+    perMinute: count,
+    perDay: count,
+  }),
   revision: count,
   resets: count,
   minute: window,
@@ -21,50 +23,48 @@ const storedLimiterSchema = z.object({
   ),
 });
 
-export type StoredLimiterState = z.output<typeof storedLimiterSchema>;
+/** The part of a limiter's state that is stored: all but the wait, which need not survive a restart. */
+export type StoredLimiterState = z.output<typeof limiterStateSchema>;
 
-/** What an earlier version stored has none of these, which is no reason to lose the rest. */
-const storedBesideSchema = z.object({
+// An earlier version stored neither field. That must not make the rest unreadable.
+const otherFieldsSchema = z.object({
   keyId: z.catch(z.nullable(z.string()), null),
   answered: z.catch(z.string(), ""),
 });
 
-/** Everything that the object of a key stores. */
+/**
+ * Everything that the object of a key stores, in one row. Other versions of the service read it, so
+ * a field keeps its name for good, and a new field must have a default.
+ */
 export interface StoredState extends StoredLimiterState {
-  /** An object that is opened by its id alone has no name to tell the key from. */
+  /** Names the key, because an object that is opened by its id has no name. */
   readonly keyId: string;
   readonly answered: AnsweredRequests;
   readonly usage: Usage;
   readonly unreportedBans?: readonly UnreportedBan[];
 }
 
-export function toStored({
-  limits,
-  revision,
-  resets,
-  minute,
-  day,
-  ban,
-}: LimiterState): StoredLimiterState {
-  return { limits, revision, resets, minute, day, ban };
+/** Picks the part of a limiter's state that is stored. */
+export function toStored({ wait: _wait, ...stored }: LimiterState): StoredLimiterState {
+  return stored;
 }
 
-/** Reads what this version or another one stored; `null` where it stored nothing that can be read. */
+/** Reads a limiter state that any version has stored. Returns `null` if it cannot be read. */
 export function readLimiterState(stored: unknown): LimiterState | null {
-  const parsed = storedLimiterSchema.safeParse(stored);
+  const parsed = limiterStateSchema.safeParse(stored);
   return parsed.success ? { ...parsed.data, wait: null } : null;
 }
 
-/** Reads what `decideOnce` needs; a part that cannot be read is empty. */
+/** Reads what `decideOnce` needs. A part that cannot be read is empty. */
 export function readObjectState(stored: unknown): ObjectState {
-  return { record: readLimiterState(stored), answered: readBeside(stored).answered };
+  return { limiter: readLimiterState(stored), answered: readOtherFields(stored).answered };
 }
 
-/** The id of the key that stored this, or `null` if it is not in it. */
+/** Reads the id of the key. Returns `null` if an earlier version stored none. */
 export function readKeyId(stored: unknown): string | null {
-  return readBeside(stored).keyId;
+  return readOtherFields(stored).keyId;
 }
 
-function readBeside(stored: unknown): z.output<typeof storedBesideSchema> {
-  return storedBesideSchema.parse(Object(stored));
+function readOtherFields(stored: unknown): z.output<typeof otherFieldsSchema> {
+  return otherFieldsSchema.parse(Object(stored));
 }

@@ -1,35 +1,51 @@
+import * as z from "zod/mini";
 import type { Decision } from "../limits/decision.ts";
-import type { Limits } from "../limits/plans.ts";
+
+/** The longest time from a request to the report that counts it, unless the database fails. */
+export const REPORT_EVERY_MS = 3_600_000;
 
 const DAY_MS = 86_400_000;
 
-/** What a key did on one day in UTC. */
-export interface DayUsage {
-  /** Days since 1970-01-01. */
-  readonly day: number;
-  readonly admitted: number;
-  readonly refused: number;
-  readonly strikes: number;
-  readonly bans: number;
-  /** The most that a minute window and the day window have held. */
-  readonly peakMinute: number;
-  readonly peakDay: number;
-  /** The limits that were in force last. */
-  readonly limits: Limits;
-}
+const count = z.int().check(z.nonnegative());
 
-/** The days of a key that are not both over and reported, none of them twice. */
+const dayUsageSchema = z.object({
+  /** Days since 1970-01-01. */
+  day: count,
+  admitted: count,
+  refused: count,
+  strikes: count,
+  bans: count,
+  /** The largest count that a minute window and the day window have reached. */
+  peakMinute: count,
+  peakDay: count,
+  /** The limits that were in force last. */
+  limits: z.object({ perMinute: count, perDay: count }),
+});
+
+/** The usage of a key on one day in UTC, as its Durable Object stores it. */
+export type DayUsage = Readonly<z.output<typeof dayUsageSchema>>;
+
+/** The days of a key that are not yet both over and reported, each once. */
 export type Usage = readonly DayUsage[];
 
-/** What a request has led to beside the decision on it. */
+// An earlier version stored no usage.
+const usageSchema = z._default(z.array(dayUsageSchema), []);
+
+/** Further effects of one request, beside the decision on it. */
 export interface Consequences {
-  /** Requests refused elsewhere by what was decided here, not counted before. */
+  /** The number of requests that isolates refused from memory since their last report. */
   readonly refusedElsewhere: number;
   readonly strikes: number;
   readonly bans: number;
 }
 
-/** Counts one request, and what others were refused meanwhile, on the day of the decision. Pure. */
+/** Reads the usage that any version has stored. Returns `null` if it cannot be read. */
+export function readUsage(stored: unknown): Usage | null {
+  const parsed = usageSchema.safeParse(stored);
+  return parsed.success ? parsed.data : null;
+}
+
+/** Counts one request and its consequences on the day of the decision. Pure. */
 export function countUsage(usage: Usage, decision: Decision, consequences: Consequences): Usage {
   const { admitted, minute, day, nowMs } = decision;
   const { refusedElsewhere, strikes, bans } = consequences;
@@ -49,23 +65,23 @@ export function countUsage(usage: Usage, decision: Decision, consequences: Conse
   return usage.map((counted) => (counted === before ? after : counted));
 }
 
-/** What is to be kept once `reported` was reported: today, and what was counted since. */
+/** Drops the days that are over and have not changed since they were `reported`. */
 export function usageToKeep(usage: Usage, reported: Usage, nowMs: number): Usage {
   const today = dayOf(nowMs);
   return usage.filter((counted) => counted.day >= today || !reported.includes(counted));
 }
 
-/** Unix time in milliseconds at which the last of the days is over; 0 where there is none. */
+/** Returns the Unix time in milliseconds at which the last day is over; 0 if there are no days. */
 export function usageEndMs(usage: Usage): number {
   return Math.max(0, ...usage.map(({ day }) => (day + 1) * DAY_MS));
 }
 
-/** The day in UTC of a Unix time in milliseconds, in days since 1970-01-01. */
+/** Returns the day in UTC of a Unix time in milliseconds, in days since 1970-01-01. */
 export function dayOf(nowMs: number): number {
   return Math.floor(nowMs / DAY_MS);
 }
 
-/** A day as `2026-11-21`. */
+/** Writes a day as `2026-11-21`. */
 export function dayText(day: number): string {
   return new Date(day * DAY_MS).toISOString().slice(0, 10);
 }

@@ -1,19 +1,28 @@
 import { drizzle } from "drizzle-orm/d1";
 import { DatabaseQueries } from "../db/availability.ts";
-import { logEvent } from "../log.ts";
 import type { Decision } from "../limits/decision.ts";
-import { type Consequences, countUsage, type Usage, usageEndMs, usageToKeep } from "./day-usage.ts";
-import { readUsage } from "./usage-in-object.ts";
+import { logEvent } from "../log.ts";
+import {
+  type Consequences,
+  countUsage,
+  readUsage,
+  type Usage,
+  usageEndMs,
+  usageToKeep,
+} from "./day-usage.ts";
 import { reportUsage } from "./report-usage.ts";
 
-/** The usage of one API key in the memory of its Durable Object, which stores it beside its record. */
+/**
+ * The usage of one API key in the memory of its Durable Object, which stores it in the limiter's row.
+ * It so costs no write of its own. In return, a restart may lose refusals and strikes.
+ */
 export class KeyUsage {
   /** `null` if it is unknown: then nothing can be reported. */
   readonly keyId: string | null;
   #usage: Usage;
   #stored: Usage;
 
-  /** @param stored what `toStored` has returned to this version or another one, or `undefined`. */
+  /** @param stored the value that `toStored` of any version returned, or `undefined`. */
   constructor(keyId: string | null, stored: unknown) {
     this.keyId = keyId;
     const usage = readUsage(stored);
@@ -21,12 +30,12 @@ export class KeyUsage {
     this.#usage = this.#stored = usage ?? [];
   }
 
-  /** Unix time in milliseconds until which it is to be kept, once it is reported. */
+  /** Unix time in milliseconds at which the last counted day is over. */
   get endMs(): number {
     return usageEndMs(this.#usage);
   }
 
-  /** Whether nothing was counted since `toStored` was called. */
+  /** True if nothing was counted since the last call of `toStored`. */
   get isStored(): boolean {
     return this.#usage === this.#stored;
   }
@@ -35,16 +44,16 @@ export class KeyUsage {
     this.#usage = countUsage(this.#usage, decision, consequences);
   }
 
-  /** What is to be stored now. */
+  /** Returns the usage to store now. */
   toStored(): Usage {
     this.#stored = this.#usage;
     return this.#usage;
   }
 
   /**
-   * Reports it to the database, and forgets the days that are over and reported.
+   * Reports the usage to the database, and forgets the days that are over and reported.
    *
-   * @returns whether that succeeded; what is not reported stays.
+   * @returns whether the report succeeded. If not, all days stay for the next report.
    */
   async report(d1: D1Database, timeoutMs: number): Promise<boolean> {
     const { keyId } = this;
@@ -52,7 +61,7 @@ export class KeyUsage {
     if (usage.length === 0) return true;
     const now = new Date();
     try {
-      if (keyId === null) throw new Error("The usage does not say which key it is of.");
+      if (keyId === null) throw new Error("The usage cannot be reported: its key is unknown.");
       const database = drizzle(d1);
       await new DatabaseQueries("keys", timeoutMs).run(() =>
         reportUsage(database, keyId, usage, now),

@@ -1,8 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { ASSUMPTIONS, type Assumptions } from "../../../src/operator/capacity/assumptions.ts";
-import { breakingPoints } from "../../../src/operator/capacity/breaking-points.ts";
-import { estimate } from "../../../src/operator/capacity/estimate.ts";
+import { breakingPoints, estimate } from "../../../src/operator/capacity/estimate.ts";
 import { LIMITS } from "../../../src/operator/capacity/limits.ts";
 import { OPERATIONS } from "../../../src/operator/capacity/operations.ts";
 import { billFor, PLAN_DOLLARS, PRICES, type Use } from "../../../src/operator/capacity/prices.ts";
@@ -37,7 +36,7 @@ describe("a month", () => {
     );
   });
 
-  test("has no price beyond a limit, and one up to it", () => {
+  test("has a price up to every limit and none beyond", () => {
     fc.assert(
       fc.property(scale(1e8), scale(1e9), (keys, orders) => {
         const { bill, limits } = month(keys, orders);
@@ -46,7 +45,7 @@ describe("a month", () => {
     );
   });
 
-  test("worked out by hand: one key that cancels in vain, in a store that never changes", () => {
+  test("matches a calculation by hand: one key that cancels in vain in a store that never changes", () => {
     const { operations, requests } = month(1, 1, {
       requestsPerKey: 100,
       activeShare: 0,
@@ -77,12 +76,12 @@ describe("lists", () => {
     conditionalShare: 0,
   };
 
-  test("of a store that never changes read one row each", () => {
+  test("read one row each in a store that never changes", () => {
     const { operations, requests } = month(1_000, ORDERS, { ...LISTS_ALONE, changesPerOrder: 0 });
     expect(operations.rowsRead).toBeCloseTo(0.88 * requests);
   });
 
-  test("read the whole store each time if every order changes all the time", () => {
+  test("read the whole store each time if every order changes each second", () => {
     const { operations, requests } = month(1_000, ORDERS, {
       ...LISTS_ALONE,
       changesPerOrder: 86_400,
@@ -91,7 +90,7 @@ describe("lists", () => {
   });
 
   test("read the manifest and one segment after a change", () => {
-    // One request a second in one isolate, and a change each ten seconds.
+    // One isolate receives a request each second, and an order changes each ten seconds.
     const { operations, requests } = month(1, ORDERS, {
       ...LISTS_ALONE,
       requestsPerKey: 86_400,
@@ -144,7 +143,7 @@ describe("the limits that break", () => {
     expect(keysOnly["ordersBytes"]).toBe(many["ordersBytes"]);
   });
 
-  test.for(["keys", "orders"] as const)("as %s grow: where they are reached", (growing) => {
+  test.for(["keys", "orders"] as const)("as %s grow, break at the scales named", (growing) => {
     const points = breakingPoints(growing, START, DEFAULTS);
     expect(points.length).toBeGreaterThan(1);
     for (const { name, from } of points) {
@@ -164,7 +163,7 @@ describe("the limits that break", () => {
     expect(first?.from).toBeGreaterThanOrEqual(1e7);
   });
 
-  test("are those worked out by hand", () => {
+  test("match a calculation by hand", () => {
     const points = breakingPoints("orders", START, DEFAULTS);
     const from = (name: string) => points.find((point) => point.name === name)!.from;
     expect(from("ordersBytes") / (LIMITS.ordersBytes.value / 50)).toBeCloseTo(1, 1);

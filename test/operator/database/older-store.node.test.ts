@@ -28,13 +28,13 @@ function writeProject(...bindings: string[]): void {
   );
 }
 
-/** Runs wrangler on the store as a checkout of that project did. */
+/** Runs wrangler on the store as an earlier version of the project did. */
 async function asEarlier(...args: string[]): Promise<void> {
   const target = ["--local", "--persist-to", store.path];
   await runWrangler(["d1", ...args, ...target, "--config", join(project.path, "wrangler.toml")]);
 }
 
-it("a local store of the first version is migrated by the first commands, and keeps its data", async () => {
+it("the first commands migrate a local store of the first version and keep its data", async () => {
   writeProject(...Object.values(BINDINGS));
   for (const name of DATABASE_NAMES) {
     const binding = BINDINGS[name];

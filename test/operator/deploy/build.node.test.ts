@@ -46,7 +46,7 @@ describe.each(ENVIRONMENTS)("a dry-run deployment of $name", ({ flag, store }) =
 });
 
 describe("the environments", () => {
-  it("have the same bindings, so that none is optional in the generated types but telemetry", async () => {
+  it("have the same bindings, so that only telemetry is optional in the generated types", async () => {
     const types = await readFile("src/worker/worker-env.d.ts", "utf8");
     const interfaces = [...types.matchAll(/interface (\w*Env) \{\n([^}]*)\}/g)];
     expect(interfaces.map(([, name]) => name)).toEqual([

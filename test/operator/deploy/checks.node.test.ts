@@ -9,7 +9,7 @@ import type { RemoteEnvironment } from "../../../src/operator/environment.ts";
 
 let folder: string;
 beforeEach(() => {
-  vi.spyOn(console, "log").mockReturnValue();
+  vi.spyOn(process.stdout, "write").mockReturnValue(true);
   folder = mkdtempSync(join(tmpdir(), "store-orders-checks-"));
   write("tsconfig.json", '{ "compilerOptions": { "noEmit": true, "types": [] } }');
   write("worker.ts", "export const answer: number = 42;\n");
@@ -23,7 +23,7 @@ function write(name: string, text: string): void {
   writeFileSync(join(folder, name), text);
 }
 
-/** Commits everything, in a repository of its own that knows no settings of this machine. */
+/** Commits everything in a repository of its own, without the settings of this machine. */
 function commit(): void {
   const git = (...args: string[]) =>
     execFileSync("git", ["-c", "user.name=a", "-c", "user.email=a@example.com", ...args], {
@@ -38,13 +38,13 @@ function commit(): void {
 const check = (env: RemoteEnvironment) => runSteps(env, localChecks(env, folder));
 
 describe("the checks before a deployment", () => {
-  it("let pass what is committed and has types that hold", async () => {
+  it("accept committed files with correct types", async () => {
     commit();
     await check("production");
     expect(await describeCommit(folder)).toMatch(/^[0-9a-f]{7,}$/);
   });
 
-  it("keep from production what is not committed, but not from staging", async () => {
+  it("refuse uncommitted files for production, but not for staging", async () => {
     commit();
     write("worker.ts", "export const answer: number = 43;\n");
     write("new file.ts", "");
@@ -57,12 +57,12 @@ describe("the checks before a deployment", () => {
     expect(await describeCommit(folder)).toMatch(/-dirty$/);
   });
 
-  it("keep from production what is in no repository", async () => {
+  it("refuse files in no repository for production", async () => {
     await expect(check("production")).rejects.toThrow("not a git repository");
     expect(await describeCommit(folder)).toBeUndefined();
   });
 
-  it("refuse types that do not hold, and name the line", async () => {
+  it("refuse wrong types, and name the line", async () => {
     write("worker.ts", 'export const answer: number = "42";\n');
     await expect(check("staging")).rejects.toThrow(
       /"Check the Worker's types" failed: worker\.ts\(1,14\): error TS2322/,

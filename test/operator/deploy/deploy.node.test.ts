@@ -1,14 +1,22 @@
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { isSecret } from "../../../src/worker/api-keys/secret.ts";
 import { BINDINGS, DATABASE_NAMES } from "../../../src/operator/database/database.ts";
 import { describeCommit } from "../../../src/operator/deploy/checks.ts";
+import { deployProgram } from "../../../src/operator/deploy/program.ts";
+import { timeTravelProgram } from "../../../src/operator/time-travel/program.ts";
+import type * as Wrangler from "../../../src/operator/wrangler.ts";
+import { runWrangler } from "../../../src/operator/wrangler.ts";
 import { openApiDocument } from "../../../src/worker/openapi/document.ts";
+import { runInProcess } from "../in-process.ts";
 import { FakeCloudflare } from "./fake-cloudflare.ts";
-import type { FakeD1 } from "./fake-d1.ts";
 import { FakeVersions } from "./fake-versions.ts";
+import { runFakeWrangler } from "./fake-wrangler.ts";
 import { ApiError } from "./route.ts";
 import { runCommand } from "./run-command.ts";
 import type { Outcome } from "./run-command.ts";
+
+vi.mock("../../../src/operator/wrangler.ts", { spy: true });
+const wrangler = await vi.importActual<typeof Wrangler>("../../../src/operator/wrangler.ts");
 
 const WORKER = "store-orders-staging";
 const ADDRESS = `https://${WORKER}.example.workers.dev`;
@@ -17,37 +25,47 @@ let cloudflare: FakeCloudflare;
 beforeEach(async () => {
   cloudflare = new FakeCloudflare();
   await cloudflare.start();
+  for (const [name, value] of Object.entries(cloudflare.environment)) vi.stubEnv(name, value);
+  redirectWorkersDev();
 });
-afterEach(() => cloudflare.stop());
+afterEach(async () => {
+  vi.mocked(runWrangler).mockReset();
+  vi.unstubAllGlobals();
+  vi.unstubAllEnvs();
+  await cloudflare.stop();
+});
 
-function deploy(...args: string[]): Promise<Outcome> {
-  const redirect = `--import=${new URL("redirect-workers-dev.ts", import.meta.url).href}`;
-  return runCommand(process.execPath, [redirect, "src/operator/main.ts", "deploy", ...args], {
-    env: { ...cloudflare.environment, FAKE_WORKERS_DEV: cloudflare.origin },
+/** Sends requests to workers.dev to the fake. */
+function redirectWorkersDev(): void {
+  const realFetch = globalThis.fetch;
+  vi.stubGlobal("fetch", (input: string | URL, init?: RequestInit) => {
+    const url = new URL(input);
+    const isWorker = url.hostname.endsWith(".workers.dev");
+    return realFetch(isWorker ? `${cloudflare.origin}/workers.dev${url.pathname}` : url, init);
   });
 }
 
-/** Types the command that a message names, as the operator would, and what is added to it. */
-function typeCommand(message: string, pattern: RegExp, ...added: string[]): Promise<Outcome> {
-  const command = pattern.exec(message)?.[0];
-  if (command === undefined) throw new Error(`${pattern} is not in: ${message}`);
-  const [program = "", ...args] = command.split(" ");
-  return runCommand(program, [...args, ...added], { env: cloudflare.environment });
+/** Leaves only migrations and uploads to wrangler itself, which takes seconds to start. */
+function skipSlowChecks(): void {
+  vi.mocked(runWrangler).mockImplementation(async (args, options) => {
+    if (args.includes("--dry-run")) return { stdout: "", stderr: "" };
+    const isKnown = args[1] === "execute" || args[1] === "time-travel";
+    return isKnown ? runFakeWrangler(args) : wrangler.runWrangler(args, options);
+  });
 }
 
-const ORDERS = `${WORKER}-orders`;
-const KEYS = `${WORKER}-keys`;
-const database = (name: string): FakeD1 => cloudflare.d1.find(name);
+function deploy(...args: string[]): Promise<Outcome> {
+  return runInProcess(deployProgram(), args);
+}
 
-/** The bindings of both databases. */
-const bindings = () =>
-  DATABASE_NAMES.map((name) => ({
-    name: BINDINGS[name],
-    type: "d1",
-    id: database(`${WORKER}-${name}`).uuid,
-  }));
+/** Returns the arguments of a command that a message names. */
+function argumentsIn(message: string, command: RegExp): string[] {
+  const [, args] = command.exec(message) ?? [];
+  if (args === undefined) throw new Error(`${command} is not in: ${message}`);
+  return args.split(" ");
+}
 
-/** An account on which the service has been rolled out, maybe before the last migrations were made. */
+/** Makes an account with the service rolled out, with `isBehind` without the last migrations. */
 function rollOut({ isBehind = false } = {}): void {
   cloudflare.d1.createStore("staging", { without: isBehind ? 1 : 0 });
   const versions = new FakeVersions();
@@ -55,26 +73,38 @@ function rollOut({ isBehind = false } = {}): void {
   cloudflare.workers.scripts.set(WORKER, { bindings: bindings(), migrationTag: "v1", versions });
 }
 
-const lastMigration = (name: string) => database(name).migrations.at(-1)?.name ?? "";
+/** Returns the bindings of both databases. */
+function bindings(): { name: string; type: string; id: string }[] {
+  return DATABASE_NAMES.map((name) => {
+    const { uuid } = cloudflare.d1.find(`${WORKER}-${name}`);
+    return { name: BINDINGS[name], type: "d1", id: uuid };
+  });
+}
 
-/** wrangler makes its table of migrations, if need be, before it reads it. */
-const lookAtMigrations = (name: string) => `write to ${name}`;
+const ORDERS = `${WORKER}-orders`;
+const KEYS = `${WORKER}-keys`;
 
-const allMigrations = (name: string) =>
-  database(name).migrations.map((migration) => `migrate ${name}: ${migration.name}`);
+const lastMigration = (database: string) =>
+  cloudflare.d1.find(database).migrations.at(-1)?.name ?? "";
+
+/** wrangler first creates its table of migrations, unless there is one. */
+const lookAtMigrations = (database: string) => `write to ${database}`;
+
+const applyMigrations = (database: string) => [
+  lookAtMigrations(database),
+  ...cloudflare.d1.find(database).migrations.map(({ name }) => `migrate ${database}: ${name}`),
+];
 
 describe("npm run deploy", () => {
-  it("deploys first on the first roll-out, which creates the databases, then migrates them", async () => {
+  it("deploys first on the first roll-out, which creates the databases, then migrates", async () => {
     const { status, stdout, stderr } = await deploy("--env", "staging");
     expect({ status, stderr }).toEqual({ status: 0, stderr: "" });
     expect(cloudflare.changes).toEqual([
       `create database ${ORDERS}`,
       `create database ${KEYS}`,
       `deploy ${WORKER}`,
-      lookAtMigrations(ORDERS),
-      ...allMigrations(ORDERS),
-      lookAtMigrations(KEYS),
-      ...allMigrations(KEYS),
+      ...applyMigrations(ORDERS),
+      ...applyMigrations(KEYS),
     ]);
     expect(stdout).toContain(`Deployed staging: ${ADDRESS}`);
     const deployed = cloudflare.workers.find(WORKER);
@@ -94,48 +124,38 @@ describe("npm run deploy", () => {
     expect(isSecret(request?.authorization.replace("Bearer ", "") ?? "")).toBe(true);
   });
 
-  it("leaves the Worker as it is where a migration fails, and tells the way on and back", async () => {
-    rollOut({ isBehind: true });
+  it("leaves the Worker as it is if a migration fails, and says how to continue and go back", async () => {
+    rollOut();
+    skipSlowChecks();
     cloudflare.interfere = ({ path, body }) => {
-      if (path.endsWith("/query") && body.includes(lastMigration(KEYS))) {
+      if (path.includes(cloudflare.d1.find(KEYS).uuid) && body.includes("d1_migrations")) {
         throw new ApiError(400, 7500, "no such table: api_keys: SQLITE_ERROR");
       }
     };
     const { status, stdout, stderr } = await deploy("--env", "staging", "--skip-checks");
     expect(status).toBe(1);
-    expect(cloudflare.changes).toEqual([
-      lookAtMigrations(ORDERS),
-      `migrate ${ORDERS}: ${lastMigration(ORDERS)}`,
-      lookAtMigrations(KEYS),
-    ]);
-    const way =
-      /Note the state of the (\w+) database \.\.\.\nThe way back to it: npm run .* --database (\w+) /g;
-    const ways = [...stdout.matchAll(way)].map(([, noted, restored]) => [noted, restored]);
-    expect(ways).toEqual(DATABASE_NAMES.map((name) => [name, name]));
+    cloudflare.interfere = () => {};
+    expect(cloudflare.changes).toEqual([lookAtMigrations(ORDERS)]);
+    for (const name of DATABASE_NAMES) {
+      const way = `Note the state of the ${name} database ...\nThe way back to it: npm run time-travel`;
+      expect(stdout).toContain(`${way} -- restore --env staging --database ${name} --bookmark `);
+    }
     expect(stderr).toContain(
       'error: "Apply migrations to the keys database" failed: no such table: api_keys',
     );
     expect(stderr).toContain("Not done: Deploy the Worker; Test the deployed service.");
-    expect(/restore .*/.exec(stderr)?.[0]).toContain("--database keys --bookmark ");
+
+    const { sqlite } = cloudflare.d1.find(KEYS);
+    sqlite.exec("DROP TABLE api_keys");
+    const args = argumentsIn(stderr, /npm run time-travel -- (restore .*)/);
+    const restored = await runInProcess(timeTravelProgram(), [...args, "--yes"]);
+    expect(restored).toMatchObject({ status: 0, stderr: "" });
+    expect(sqlite.prepare("SELECT count(*) AS keys FROM api_keys").get()).toEqual({ keys: 0 });
   });
 
-  it("prints a way back to the state before the migrations", async () => {
-    rollOut();
-    cloudflare.interfere = ({ path, body }) => {
-      if (path.includes(database(ORDERS).uuid) && body.includes("d1_migrations"))
-        throw new ApiError(400, 7500, "out of luck");
-    };
-    const { stderr } = await deploy("--env", "staging", "--skip-checks");
-    cloudflare.interfere = () => {};
-    const { sqlite } = database(ORDERS);
-    sqlite.exec("DROP TABLE orders");
-    const restored = await typeCommand(stderr, /npm run time-travel -- restore .*/, "--yes");
-    expect(restored).toMatchObject({ status: 0 });
-    expect(sqlite.prepare("SELECT count(*) AS orders FROM orders").get()).toEqual({ orders: 0 });
-  });
-
-  it("refuses to go on where only one of the databases exists", async () => {
+  it("changes nothing if only one of the databases exists", async () => {
     cloudflare.d1.create(ORDERS);
+    skipSlowChecks();
     const { status, stderr } = await deploy("--env", "staging", "--skip-checks");
     expect(status).toBe(1);
     expect(stderr).toContain("there is no keys database, although the other one exists");
@@ -143,8 +163,9 @@ describe("npm run deploy", () => {
     expect(cloudflare.changes).toEqual([]);
   });
 
-  it("migrates first on later roll-outs, and says what stands where the upload fails", async () => {
+  it("migrates first on later roll-outs, and says what is deployed if the upload fails", async () => {
     rollOut({ isBehind: true });
+    skipSlowChecks();
     cloudflare.interfere = ({ method, path }) => {
       if (method === "POST" && path.endsWith("/versions"))
         throw new ApiError(400, 10021, "bad script");
@@ -163,9 +184,10 @@ describe("npm run deploy", () => {
     expect(stderr).toContain("run `npm run deploy -- --env staging` again");
   });
 
-  it("tells the way back where the deployed service does not work", async () => {
+  it("says how to go back if the deployed service does not work", async () => {
     rollOut();
-    cloudflare.workers.answer = { status: 500, body: '{"code":"internal_error"}' };
+    skipSlowChecks();
+    cloudflare.workers.answer = () => ({ status: 500, body: '{"code":"internal_error"}' });
     const { status, stdout, stderr } = await deploy(
       "--env",
       "staging",
@@ -184,15 +206,15 @@ describe("npm run deploy", () => {
     const { versions } = cloudflare.workers.find(WORKER);
     const before = versions.list().at(-1);
     expect(versions.describe(versions.current ?? "")).not.toEqual(before);
-    const back = await typeCommand(stderr, /npx wrangler rollback --env staging/);
-    expect(back).toMatchObject({ status: 0 });
+    await wrangler.runWrangler(argumentsIn(stderr, /npx wrangler (rollback --env staging)/));
     expect(versions.describe(versions.current ?? "")).toEqual(before);
   });
 
   it.each([[[]], [["--env", "staging", "--patience", "x"]]])(
     "ends with status 2 for %j",
     async (args) => {
-      const { status, stdout, stderr } = await deploy(...args);
+      const command = ["src/operator/main.ts", "deploy", ...args];
+      const { status, stdout, stderr } = await runCommand(process.execPath, command, { env: {} });
       expect({ status, stdout }).toEqual({ status: 2, stdout: "" });
       expect(stderr).toMatch(/^error: /);
     },

@@ -19,21 +19,21 @@ interface Weighted {
   readonly weight: number;
 }
 
-/** The SQL API of Workers Analytics Engine on a loopback port, with the functions asked for here, in SQLite. */
+/** The SQL API of Workers Analytics Engine on a loopback port. SQLite answers the queries. */
 export class FakeAnalytics {
-  /** What the API answers instead. */
+  /** The answer of the API instead of rows. */
   failure: { readonly status: number; readonly body: string } | null = null;
   readonly #sqlite = new DatabaseSync(":memory:");
   readonly #server = createServer((request, response) => void this.#answer(request, response));
 
-  /** @param nowSeconds the Unix time at which every question is asked. */
+  /** @param nowSeconds the Unix time of every query. */
   constructor(nowSeconds: number) {
     this.#sqlite.function("NOW", () => nowSeconds);
     this.#sqlite.function("toStartOfInterval", (seconds, length) => {
       const passed = Number(seconds);
       return passed - (passed % Number(length));
     });
-    // What an aggregate has seen is handed on as a value of SQLite.
+    // SQLite passes on the state of an aggregate as text.
     this.#sqlite.aggregate<string>("quantileExactWeighted", {
       start: () => "[]",
       step: (seen, level, value, weight) =>
@@ -63,7 +63,7 @@ export class FakeAnalytics {
     };
   }
 
-  /** Keeps one data point, which stands for `sampleInterval` requests. */
+  /** Stores one data point, which represents `sampleInterval` requests. */
   write(dataSet: string, seconds: number, record: RequestRecord, sampleInterval = 1): void {
     const columns = COLUMNS.map((name) => `${name} ${name.startsWith("double") ? "REAL" : "TEXT"}`);
     this.#sqlite.exec(
@@ -98,7 +98,7 @@ export class FakeAnalytics {
     }
   }
 
-  /** @returns the rows as the API has them: sums of integers are 64 bits wide and come as strings. */
+  /** Returns the rows as the API has them: sums of integers are 64-bit and come as strings. */
   #query(sql: string): object {
     const rows = this.#sqlite.prepare(toSqlite(sql)).all();
     const isSum = (name: string) => /^(?:requests|refused|errors)$/.test(name);
@@ -119,7 +119,10 @@ export class FakeAnalytics {
   }
 }
 
-/** The same statement in SQLite, which has no intervals and no functions with two lists of arguments. */
+/**
+ * Translates a statement to SQLite, which has neither intervals nor functions with two lists of
+ * arguments.
+ */
 function toSqlite(sql: string): string {
   return sql
     .replace(/INTERVAL '(\d+)' (MINUTE|HOUR|DAY)/g, (_, count: string, unit: string) =>

@@ -1,11 +1,11 @@
 import type { ApiCall, Route } from "./route.ts";
 
-/** What wrangler tells of the files that it has: their hashes by path. */
+/** wrangler's list of its files: their hashes by path. */
 type Manifest = Readonly<Record<string, { readonly hash: string }>>;
 
 /** The endpoints for uploading the static files of a Worker. */
 export class FakeAssetsApi {
-  /** Authorizes the upload, as a token for nothing else would. */
+  /** The token that authorizes the upload and nothing else. */
   readonly jwt = ["{}", "{}", "signature"]
     .map((part) => Buffer.from(part).toString("base64url"))
     .join(".");

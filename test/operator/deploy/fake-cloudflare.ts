@@ -2,6 +2,8 @@ import { createServer } from "node:http";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { buffer } from "node:stream/consumers";
+import { afterAll, beforeAll, vi } from "vitest";
+import type { RemoteEnvironment } from "../../../src/operator/environment.ts";
 import { FakeAssetsApi } from "./fake-assets-api.ts";
 import { FakeD1Api } from "./fake-d1-api.ts";
 import { FakeWorkersApi } from "./fake-workers-api.ts";
@@ -12,17 +14,32 @@ const ACCOUNT = "0123456789abcdef0123456789abcdef";
 const TOKEN = "fake-token";
 const BASE = "/client/v4";
 
+/** Points the commands of a test file or `describe` to a fake account with these environments. */
+export function useFakeCloudflare(...environments: readonly RemoteEnvironment[]): FakeCloudflare {
+  const cloudflare = new FakeCloudflare();
+  beforeAll(async () => {
+    await cloudflare.start();
+    for (const [name, value] of Object.entries(cloudflare.environment)) vi.stubEnv(name, value);
+    for (const environment of environments) cloudflare.d1.createStore(environment);
+  });
+  afterAll(async () => {
+    vi.unstubAllEnvs();
+    await cloudflare.stop();
+  });
+  return cloudflare;
+}
+
 /**
  * The part of Cloudflare's API that wrangler calls for this project's commands, on a loopback port,
- * with D1 databases of real SQLite. What it does not know it answers with 404.
+ * with D1 databases in real SQLite. It answers 404 to unknown calls.
  */
 export class FakeCloudflare {
   readonly d1 = new FakeD1Api(() => this.origin);
   readonly workers = new FakeWorkersApi();
   readonly assets = new FakeAssetsApi();
-  /** What has been called, without what only asks: `POST /d1/database/store-orders-staging/query`. */
+  /** The calls that change something: `deploy store-orders-staging`. */
   readonly changes: string[] = [];
-  /** Is shown each call before it is answered; what it throws is the answer. */
+  /** Sees each call before it is answered. An error that it throws is the answer. */
   interfere: (call: ApiCall) => void = () => {};
   readonly #routes: readonly Route[] = [
     ...this.d1.routes,
@@ -58,11 +75,10 @@ export class FakeCloudflare {
     const path = decodeURIComponent(url.pathname.replace(`${BASE}/accounts/${ACCOUNT}`, ""));
     if (url.pathname.startsWith("/workers.dev/")) {
       const { authorization = "" } = request.headers;
-      this.workers.requests.push({
-        path: url.pathname.slice("/workers.dev".length),
-        authorization,
-      });
-      response.writeHead(this.workers.answer.status).end(this.workers.answer.body);
+      const requestPath = url.pathname.slice("/workers.dev".length);
+      this.workers.requests.push({ path: requestPath, authorization });
+      const answer = this.workers.answer(authorization);
+      response.writeHead(answer.status).end(answer.body);
       return;
     }
     if (url.pathname.startsWith("/download/")) {

@@ -1,5 +1,6 @@
 import { createHash, randomUUID } from "node:crypto";
 import { DATABASE_NAMES } from "../../../src/operator/database/database.ts";
+import type { RemoteEnvironment } from "../../../src/operator/environment.ts";
 import { FakeD1 } from "./fake-d1.ts";
 import { ApiError } from "./route.ts";
 import type { ApiCall, Route } from "./route.ts";
@@ -27,9 +28,13 @@ export class FakeD1Api {
       method: "POST",
       path: /^\/d1\/database$/,
       change: ({ body }) => `create database ${JSON.parse(body.toString()).name}`,
-      answer: ({ body }) => this.create(JSON.parse(body.toString()).name),
+      answer: ({ body }) => describe(this.create(JSON.parse(body.toString()).name)),
     },
-    { method: "GET", path: /^\/d1\/database\/([^/]+)$/, answer: (_, name) => this.#describe(name) },
+    {
+      method: "GET",
+      path: /^\/d1\/database\/([^/]+)$/,
+      answer: (_, name) => describe(this.find(name)),
+    },
     {
       method: "POST",
       path: /^\/d1\/database\/([^/]+)\/query$/,
@@ -68,7 +73,7 @@ export class FakeD1Api {
     },
   ];
 
-  /** The database of that name or id. */
+  /** Finds the database of this name or id. */
   find(nameOrId: string): FakeD1 {
     const found = this.databases.find(({ name, uuid }) => name === nameOrId || uuid === nameOrId);
     if (found === undefined)
@@ -76,25 +81,23 @@ export class FakeD1Api {
     return found;
   }
 
-  create(name: string): { uuid: string; name: string } {
+  create(name: string): FakeD1 {
     if (this.databases.some((database) => database.name === name)) {
       throw new ApiError(400, 7502, "A database with that name already exists");
     }
     const database = new FakeD1(randomUUID(), name);
     this.databases.push(database);
-    return this.#describe(name);
+    return database;
   }
 
-  /** Creates and migrates both databases of an environment. */
-  createStore(environment: string, migrated?: { without: number }): void {
+  /** Creates the migrated databases of an environment, `without` the last migrations of each. */
+  createStore(environment: RemoteEnvironment, options?: { readonly without: number }): void {
     for (const name of DATABASE_NAMES) {
-      const database = `store-orders-${environment}-${name}`;
-      this.create(database);
-      this.find(database).migrate(migrated);
+      this.create(`store-orders-${environment}-${name}`).migrate(options);
     }
   }
 
-  /** What has been exported under this name. */
+  /** Returns the exported file of this name. */
   download(filename: string): string {
     return this.#files.get(filename) ?? "";
   }
@@ -103,15 +106,10 @@ export class FakeD1Api {
     return createHash("md5").update(body).digest("hex");
   }
 
-  #describe(nameOrId: string): { uuid: string; name: string } {
-    const { uuid, name } = this.find(nameOrId);
-    return { uuid, name };
-  }
-
   #list(query: URLSearchParams): object[] {
     const size = Number(query.get("per_page"));
     const start = (Number(query.get("page")) - 1) * size;
-    return this.databases.slice(start, start + size).map(({ name }) => this.#describe(name));
+    return this.databases.slice(start, start + size).map(describe);
   }
 
   #describeQuery({ body }: ApiCall, name: string): string | undefined {
@@ -133,7 +131,10 @@ export class FakeD1Api {
   }
 
   #bookmark(name: string, timestamp: string | null): object {
-    return { bookmark: this.find(name).bookmark(timestamp ? new Date(timestamp) : undefined) };
+    const database = this.find(name);
+    return {
+      bookmark: timestamp ? database.bookmarkAt(new Date(timestamp)) : database.bookmark(),
+    };
   }
 
   #restore(name: string, bookmark: string): object {
@@ -147,7 +148,7 @@ export class FakeD1Api {
     return { bookmark, previous_bookmark: previous, message: `restored to ${bookmark}` };
   }
 
-  /** Real exports hold the rows too. */
+  /** Exports the schema. Real exports hold the rows, too. */
   #export(name: string): object {
     const { sqlite, uuid } = this.find(name);
     const schema = sqlite.prepare("SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL").all();
@@ -196,4 +197,8 @@ export class FakeD1Api {
       messages: ["Processed 1 query"],
     };
   }
+}
+
+function describe({ uuid, name }: FakeD1): { uuid: string; name: string } {
+  return { uuid, name };
 }

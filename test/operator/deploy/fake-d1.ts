@@ -5,10 +5,13 @@ import { type MigrationFile, readMigrations } from "../../support/migration-file
 /** D1's limit on one statement, in bytes. */
 const MAX_STATEMENT_BYTES = 100_000;
 
-export interface QueryResult {
+/** D1's figures of a statement, which no test reads. */
+const META = { duration: 0.1, rows_read: 0, rows_written: 0, changes: 0, size_after: 0 };
+
+interface QueryResult {
   readonly results: Record<string, unknown>[];
   readonly success: true;
-  readonly meta: Readonly<Record<string, number>>;
+  readonly meta: typeof META;
 }
 
 interface State {
@@ -17,12 +20,14 @@ interface State {
   readonly content: Uint8Array;
 }
 
-/** A remote D1 database: what a query sends is one transaction, and integers come out as doubles. */
+/**
+ * A remote D1 database: what a query sends is one transaction, and integers come out as doubles.
+ */
 export class FakeD1 {
   readonly uuid: string;
   readonly name: string;
   readonly sqlite = new DatabaseSync(":memory:");
-  /** The states that a bookmark was asked for, the oldest first. */
+  /** The states with a bookmark, the oldest first. */
   readonly #states: State[] = [];
 
   constructor(uuid: string, name: string) {
@@ -30,14 +35,14 @@ export class FakeD1 {
     this.name = name;
   }
 
-  /** The project's migrations of this database. */
+  /** The project's migrations for this database. */
   get migrations(): MigrationFile[] {
     const database = DATABASE_NAMES.find((name) => this.name.endsWith(`-${name}`));
     if (database === undefined) throw new Error(`${this.name} is none of the project's databases`);
     return readMigrations(database);
   }
 
-  /** Applies the project's migrations as wrangler would, but for the last `without`. */
+  /** Applies the project's migrations as wrangler would, except for the last `without`. */
   migrate({ without = 0 } = {}): void {
     this.execute("CREATE TABLE d1_migrations (id INTEGER PRIMARY KEY, name TEXT, applied_at TEXT)");
     for (const { name, sql } of this.migrations.slice(0, this.migrations.length - without)) {
@@ -46,11 +51,11 @@ export class FakeD1 {
     }
   }
 
-  /** Runs every statement of `sql`, or none if one fails: then throws SQLite's error. */
+  /** Runs the statements of `sql`, all or none. Throws SQLite's error if one fails. */
   execute(sql: string): QueryResult[] {
     this.sqlite.exec("BEGIN");
     try {
-      const results = [...this.statements(sql)];
+      const results = [...this.#runEach(sql)];
       this.sqlite.exec("COMMIT");
       return results;
     } catch (error) {
@@ -59,38 +64,41 @@ export class FakeD1 {
     }
   }
 
-  /**
-   * Time Travel's bookmark of the present state, or of the last state at that time or before of which
-   * one was asked for. Real bookmarks are of every state.
-   */
-  bookmark(at?: Date): string {
-    if (at !== undefined) {
-      const state = this.#states.findLast(({ atMs }) => atMs <= at.getTime());
-      if (state === undefined) throw new Error(`no bookmark for ${at.toISOString()}`);
-      return state.bookmark;
-    }
+  /** Takes a bookmark of the present state. Real D1 has bookmarks of every state. */
+  bookmark(): string {
     const part = (this.#states.length + 1).toString(16).padStart(8, "0");
     const bookmark = `${part}-00000000-00004e2f-0a83ea2fceebc654de0640c422be4653`;
-    this.#states.push({ atMs: Date.now(), bookmark, content: this.sqlite.serialize() });
+    const atMs = Math.max(Date.now(), (this.#states.at(-1)?.atMs ?? 0) + 1);
+    this.#states.push({ atMs, bookmark, content: this.sqlite.serialize() });
     return bookmark;
+  }
+
+  /** Returns the last bookmark at that time or before. */
+  bookmarkAt(time: Date): string {
+    const state = this.#states.findLast(({ atMs }) => atMs <= time.getTime());
+    if (state === undefined) throw new Error(`no bookmark for ${time.toISOString()}`);
+    return state.bookmark;
+  }
+
+  /**
+   * Returns the time of a bookmark in ISO 8601, which is later than that of any earlier bookmark.
+   */
+  timeOf(bookmark: string): string {
+    return new Date(this.#find(bookmark).atMs).toISOString();
   }
 
   /** Goes back to the state of a bookmark. */
   restore(bookmark: string): void {
+    this.sqlite.deserialize(this.#find(bookmark).content);
+  }
+
+  #find(bookmark: string): State {
     const state = this.#states.find((known) => known.bookmark === bookmark);
     if (state === undefined) throw new Error(`bookmark ${bookmark} is not valid`);
-    this.sqlite.deserialize(state.content);
+    return state;
   }
 
-  /** D1's figures of a statement; only the size is a real one. */
-  #meta(): QueryResult["meta"] {
-    const [{ bytes }] = this.sqlite
-      .prepare("SELECT page_count * page_size AS bytes FROM pragma_page_count, pragma_page_size")
-      .all() as [{ bytes: number }];
-    return { duration: 0.1, rows_read: 0, rows_written: 0, changes: 0, size_after: bytes };
-  }
-
-  private *statements(sql: string): Generator<QueryResult> {
+  *#runEach(sql: string): Generator<QueryResult> {
     let rest = sql;
     while (/[^\s;]/.test(rest.replace(/--.*/g, ""))) {
       const statement = this.sqlite.prepare(rest);
@@ -102,7 +110,7 @@ export class FakeD1 {
         throw new Error("cannot start a transaction within a transaction: SQLITE_ERROR");
       }
       statement.setReadBigInts(true);
-      yield { results: statement.all().map(asDoubles), success: true, meta: this.#meta() };
+      yield { results: statement.all().map(asDoubles), success: true, meta: META };
       rest = rest.slice(text.length);
     }
   }

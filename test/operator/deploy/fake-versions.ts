@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { ApiError } from "./route.ts";
 
-/** A version of a Worker, and when it got all traffic. */
+/** An uploaded version of a Worker. */
 interface Version {
   readonly id: string;
   readonly message: string;
@@ -17,7 +17,9 @@ interface Deployment {
 
 const AUTHOR = { source: "wrangler", author_email: "operator@example.com" };
 
-/** The versions of one Worker and its deployments, each of one version to all traffic. */
+/**
+ * The versions of one Worker and its deployments. Each deployment sends all traffic to one version.
+ */
 export class FakeVersions {
   readonly #versions: Version[] = [];
   readonly #deployments: Deployment[] = [];
@@ -71,7 +73,7 @@ export class FakeVersions {
     }));
   }
 
-  /** Later with every call, so that what is sorted by time keeps its order. */
+  /** Returns a later time with every call, so that sorting by time keeps the order. */
   #now(): string {
     this.#clockMs += 60_000;
     return new Date(this.#clockMs).toISOString();

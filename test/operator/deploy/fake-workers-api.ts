@@ -2,7 +2,7 @@ import { FakeVersions } from "./fake-versions.ts";
 import { ApiError } from "./route.ts";
 import type { ApiCall, Route } from "./route.ts";
 
-/** What an upload of a Worker says about it. */
+/** The metadata of an uploaded Worker. */
 interface Metadata {
   readonly bindings: readonly {
     readonly name: string;
@@ -18,22 +18,30 @@ interface Script {
   readonly bindings: Metadata["bindings"];
   readonly migrationTag: string | undefined;
   readonly versions: FakeVersions;
-  /** How its static files are served. */
+  /** The configuration of its static files. */
   readonly assets?: object | undefined;
 }
+
+interface WorkerAnswer {
+  readonly status: number;
+  readonly body: string;
+}
+
+/** The service's answer to an unknown key. */
+export const UNAUTHORIZED: WorkerAnswer = {
+  status: 401,
+  body: '{"code":"unauthorized","message":"Unknown API key","status":401}',
+};
 
 const ENABLED = { enabled: true, previews_enabled: false };
 
 /** The endpoints for uploading Workers and putting them on workers.dev. */
 export class FakeWorkersApi {
   readonly scripts = new Map<string, Script>();
-  /** What has been asked of deployed Workers. */
+  /** The requests to deployed Workers. */
   readonly requests: { readonly path: string; readonly authorization: string }[] = [];
-  /** What deployed Workers answer. */
-  answer = {
-    status: 401,
-    body: '{"code":"unauthorized","message":"Unknown API key","status":401}',
-  };
+  /** Answers a request to a deployed Worker. */
+  answer: (authorization: string) => WorkerAnswer = () => UNAUTHORIZED;
 
   readonly routes: readonly Route[] = [
     { method: "GET", path: /^\/workers\/subdomain$/, answer: () => ({ subdomain: "example" }) },

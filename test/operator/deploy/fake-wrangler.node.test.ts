@@ -1,31 +1,22 @@
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, beforeAll, expect, it, vi } from "vitest";
+import { afterAll, expect, it } from "vitest";
 import { runWrangler } from "../../../src/operator/wrangler.ts";
-import { FakeCloudflare } from "./fake-cloudflare.ts";
+import { useFakeCloudflare } from "./fake-cloudflare.ts";
 import { runFakeWrangler } from "./fake-wrangler.ts";
 import { ApiError } from "./route.ts";
 
-// The other tests of remote commands use the stand-in. Here wrangler itself makes each of its calls.
+// Other tests of remote commands use the stand-in alone. Here wrangler itself makes the same calls.
 
-const cloudflare = new FakeCloudflare();
+const cloudflare = useFakeCloudflare("staging");
 const folder = mkdtempSync(join(tmpdir(), "store-orders-wrangler-"));
 const file = (name: string, sql: string) => {
   writeFileSync(join(folder, name), sql);
   return `--file=${join(folder, name)}`;
 };
 
-beforeAll(async () => {
-  await cloudflare.start();
-  for (const [name, value] of Object.entries(cloudflare.environment)) vi.stubEnv(name, value);
-  cloudflare.d1.createStore("staging");
-});
-afterAll(async () => {
-  vi.unstubAllEnvs();
-  await cloudflare.stop();
-  rmSync(folder, { recursive: true });
-});
+afterAll(() => rmSync(folder, { recursive: true }));
 
 const EXECUTE = ["d1", "execute", "ORDERS", "--remote", "--json", "--yes"];
 const HOSTILE = `SELECT 'O''Brien; -- "?" \`x\` [y]\r\n/* ☕ */' AS name, 9007199254740993 AS big`;
@@ -38,16 +29,16 @@ interface Outcome {
 
 async function outcomeOf(run: typeof runWrangler, args: readonly string[]): Promise<Outcome> {
   cloudflare.changes.length = 0;
-  const said = await run(args).then(({ stdout }) => relevant(JSON.parse(stdout)), messageOf);
+  const said = await run(args).then(({ stdout }) => relevantPart(JSON.parse(stdout)), messageOf);
   return { said, changes: [...cloudflare.changes] };
 }
 
-/** The part of an answer that the commands use. */
-function relevant(answer: { results?: unknown }[] | { bookmark: string }): unknown {
+/** Returns the part of an answer that the commands use. */
+function relevantPart(answer: { results?: unknown }[] | { bookmark: string }): unknown {
   return Array.isArray(answer) ? answer.map(({ results }) => results) : Object.keys(answer);
 }
 
-/** The part of a message that the commands or their tests look at. */
+/** Returns the part of a message that the commands or their tests look at. */
 function messageOf({ message }: Error): string {
   return message.split("\n")[0]?.replace(/^(Couldn't find a D1 DB).*/, "$1") ?? "";
 }

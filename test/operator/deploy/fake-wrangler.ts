@@ -30,8 +30,8 @@ interface Import {
 
 /**
  * Does what wrangler does for `d1 execute --remote` and `d1 time-travel`: the same calls of the API
- * and the same errors. Wrangler itself takes two seconds of the processor to start. The tests "with
- * wrangler itself" hold this stand-in to the real one.
+ * and the same errors. wrangler itself takes two seconds of the processor to start.
+ * `fake-wrangler.node.test.ts` compares both.
  */
 export async function runFakeWrangler(args: readonly string[]): Promise<WranglerOutput> {
   const { values, positionals } = parseArgs({

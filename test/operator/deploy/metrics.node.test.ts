@@ -41,7 +41,7 @@ const ZOO_REQUEST = { keyId: ZOO, plan: "pro", limit: 300, remaining: 200 } as c
 const ANONYMOUS = { keyId: null, plan: null } as const;
 const REFUSED = { status: 429, code: "rate_limit_exceeded", remaining: 0, durationMs: 1 } as const;
 
-/** Requests of a day, the older ones sampled. */
+/** Requests of a day. The older requests are sampled. */
 const DAY: [secondsAgo: number, sampleInterval: number, fields: Partial<RequestRecord>][] = [
   [30 * HOUR, 1, { status: 500, code: "internal_error", degraded: "limiter" }],
   [20 * HOUR, 100, {}],
@@ -55,7 +55,7 @@ const DAY: [secondsAgo: number, sampleInterval: number, fields: Partial<RequestR
   [9, 2, { ...ANONYMOUS, ...REFUSED, represents: 100 }],
 ];
 
-/** What those are by each question. */
+/** The answers to each question about `DAY`. */
 const ANSWERS: Record<QuestionName, object[]> = {
   traffic: [
     { hour: NOW - 20 * HOUR, plan: "free", status: 200, requests: 100 },
@@ -139,7 +139,7 @@ const PRODUCTION = ["--env", "production"];
 const NAMES = Object.keys(QUESTIONS) as QuestionName[];
 
 describe("npm run metrics", () => {
-  it.each(NAMES)("%s counts every request that a row stands for", async (name) => {
+  it.each(NAMES)("%s counts all requests that a row stands for", async (name) => {
     const key = name === "key" ? ["--key", ZOO] : [];
     const { status, stdout, stderr } = await metrics([name, ...PRODUCTION, ...key, "--json"]);
     expect({ status, stderr }).toEqual({ status: 0, stderr: "" });
@@ -148,13 +148,15 @@ describe("npm run metrics", () => {
     expect(Object.keys(rows[0]!)).toEqual(Object.keys(ANSWERS[name][0]!));
   });
 
-  it("prints a table, or that there is nothing", async () => {
+  it("prints a table, or a sentence if there are no rows", async () => {
     const { stdout } = await metrics(["errors", ...PRODUCTION]);
     expect(stdout).toContain("│ GRU    │        4 │      3 │      75 │");
-    expect((await metrics(["banned", ...PRODUCTION, "--hours", "1"])).stdout).toBe("Nothing.\n");
+    expect((await metrics(["banned", ...PRODUCTION, "--hours", "1"])).stdout).toBe(
+      "No matching requests.\n",
+    );
   });
 
-  it("looks back as far as it is told, and at one key", async () => {
+  it("limits the answer to some hours, and to one key", async () => {
     const all = await metrics(["degraded", ...PRODUCTION, "--hours", "31", "--json"]);
     expect(JSON.parse(all.stdout)).toHaveLength(3);
     const one = await metrics(["refused", ...PRODUCTION, "--key", PETS, "--json"]);
@@ -162,7 +164,7 @@ describe("npm run metrics", () => {
   });
 
   it.each([
-    [["key", ...PRODUCTION], 2, "name the key: --key ID"],
+    [["key", ...PRODUCTION], 2, "the question key needs --key ID"],
     [["traffic"], 2, "required option '--env <environment>' not specified"],
     [["traffic", "--env", "local"], 2, "Allowed choices are staging, production"],
     [["weather", ...PRODUCTION], 2, "Allowed choices are traffic, slowest"],
@@ -176,7 +178,7 @@ describe("npm run metrics", () => {
     expect(outcome.stdout).toBe("");
   });
 
-  it("names what is missing, and passes on what Cloudflare says", async () => {
+  it("names a missing variable, and repeats the error of Cloudflare", async () => {
     const without = await metrics(["traffic", ...PRODUCTION], { CLOUDFLARE_API_TOKEN: "" });
     expect(without).toMatchObject({
       status: 1,
@@ -190,11 +192,11 @@ describe("npm run metrics", () => {
   });
 });
 
-/** What Cloudflare's reference of Analytics Engine's SQL has, of what is asked with here. */
+/** The functions in Cloudflare's SQL reference of Analytics Engine that the questions use. */
 const FUNCTIONS = /^(?:SUM|MIN|MAX|ROUND|NOW|if|toStartOfInterval|quantileExactWeighted)$/;
 
 describe("the statements", () => {
-  it.each(NAMES)("%s has functions and columns that there are, and weighs its rows", (name) => {
+  it.each(NAMES)("%s has only existing functions and columns, and weighs its rows", (name) => {
     const sql = toSql(name, { environment: "production", hours: 24 });
     const called = [...sql.matchAll(/(\w+)\(/g)].map(([, name_]) => name_);
     for (const name_ of called) expect(name_).toMatch(FUNCTIONS);
@@ -204,7 +206,7 @@ describe("the statements", () => {
     expect(sql).not.toMatch(/COUNT|AVG|JOIN|UNION/i);
   });
 
-  it("and the columns stand in the documentation as they are", async () => {
+  it("and the columns are in the documentation", async () => {
     const page = await readFile(join(PROJECT_ROOT, "docs/observability.md"), "utf8");
     for (const name of NAMES) {
       const scope = { environment: "production", hours: 24 } as const;

@@ -21,7 +21,7 @@ const PROGRAMS: Readonly<Record<string, () => Command>> = {
   "time-travel": timeTravelProgram,
 };
 
-/** Hands its arguments, one a line, and after an empty line its input to the test that runs the shell. */
+/** Sends its arguments, one a line, an empty line and its input to the test that runs the shell. */
 const NPM = `#!/bin/sh
 { printf '%s\\n' "$@" && echo && cat; } |
   curl -sS --fail-with-body --data-binary @- -H "Api: $CLOUDFLARE_API_BASE_URL" "$NPM_IN_PROCESS"
@@ -41,7 +41,7 @@ exec '${process.execPath}' '${WRANGLER}' "$@"
  * wrangler itself.
  */
 export class NpmInProcess {
-  /** What the commands wrote to stderr. */
+  /** The stderr of all commands so far. */
   stderr = "";
   readonly #folder = mkdtempSync(join(tmpdir(), "store-orders-npm-"));
   readonly #scripts = (

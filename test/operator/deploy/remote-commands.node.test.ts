@@ -1,10 +1,10 @@
-import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import { hashSecret, isSecret } from "../../../src/worker/api-keys/secret.ts";
 import { keysProgram } from "../../../src/operator/keys/program.ts";
 import { ordersProgram } from "../../../src/operator/orders/program.ts";
 import { runWrangler } from "../../../src/operator/wrangler.ts";
 import { runInProcess } from "../in-process.ts";
-import { FakeCloudflare } from "./fake-cloudflare.ts";
+import { useFakeCloudflare } from "./fake-cloudflare.ts";
 import { runFakeWrangler } from "./fake-wrangler.ts";
 import { withoutProgress } from "./run-command.ts";
 
@@ -13,16 +13,7 @@ vi.mocked(runWrangler).mockImplementation(runFakeWrangler);
 
 const PROGRAMS = { keys: keysProgram, orders: ordersProgram };
 
-const cloudflare = new FakeCloudflare();
-beforeAll(async () => {
-  await cloudflare.start();
-  for (const [name, value] of Object.entries(cloudflare.environment)) vi.stubEnv(name, value);
-  cloudflare.d1.createStore("staging");
-});
-afterAll(async () => {
-  vi.unstubAllEnvs();
-  await cloudflare.stop();
-});
+const cloudflare = useFakeCloudflare("staging");
 
 /** Runs a command with `--env staging`, which has to succeed. Returns its stdout. */
 async function run(
@@ -68,7 +59,7 @@ describe("keys --env staging", () => {
 });
 
 describe("keys usage --env staging", () => {
-  it("reads what the keys have reported to the remote database", async () => {
+  it("reads the usage that keys have reported to the remote database", async () => {
     const created = await run("keys", ["create", "--plan", "pro", "--name", "Zoo", "--json"]);
     const { id } = JSON.parse(created);
     const { sqlite } = cloudflare.d1.find("store-orders-staging-keys");
@@ -79,7 +70,7 @@ describe("keys usage --env staging", () => {
     const all = JSON.parse(await run("keys", ["usage", "--json", "--days", "2"]));
     expect(all[0]).toMatchObject({ id, admitted: 7, refused: 1, minutePeak: 0.01 });
     const one = JSON.parse(await run("keys", ["usage", id, "--json", "--days", "2"]));
-    // The figures are complete an hour after each command.
+    // `completeBy` is an hour after each command.
     expect(one).toEqual([{ ...all[0], completeBy: one[0].completeBy }]);
   });
 });

@@ -1,4 +1,4 @@
-/** An error that the API answers: HTTP status, Cloudflare's own code and message. */
+/** An error answer of the API: HTTP status, Cloudflare's own code and message. */
 export class ApiError extends Error {
   readonly status: number;
   readonly code: number;
@@ -22,8 +22,8 @@ export interface ApiCall {
 export interface Route {
   readonly method: string;
   readonly path: RegExp;
-  /** How the call is recorded; `undefined` for what only asks. */
+  /** Returns the record of the call; `undefined` if it changes nothing. */
   readonly change?: (call: ApiCall, name: string) => string | undefined;
-  /** The `result` of the answer, or a promise of it; `name` is the path's first group. */
+  /** Returns the `result` of the answer, or its promise. `name` is the path's first group. */
   readonly answer: (call: ApiCall, name: string) => unknown;
 }

@@ -7,7 +7,9 @@ export interface Outcome {
   readonly stderr: string;
 }
 
-/** Runs a program in the project's root to its end, with these variables added to ours. */
+/**
+ * Runs a program in the project's root to its end, with these variables added to the environment.
+ */
 export async function runCommand(
   command: string,
   args: readonly string[],
@@ -20,7 +22,7 @@ export async function runCommand(
   return { status: await closed, stdout, stderr };
 }
 
-/** What a command wrote to stderr, without the lines in which it tells that it takes its time. */
+/** Returns the stderr of a command without its progress lines. */
 export function withoutProgress({ stderr }: Outcome): string {
   return stderr.replace(/^[A-Z][a-z ]+:(?: [\d.]+(?: of [\d.]+)? \w+,)? \d+ s\n/gm, "");
 }

@@ -1,7 +1,6 @@
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { setTimeout as delay } from "node:timers/promises";
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import { generateSecret, hashSecret } from "../../../src/worker/api-keys/secret.ts";
 import { runWrangler } from "../../../src/operator/wrangler.ts";
@@ -9,6 +8,7 @@ import type { RequestRecord } from "../../../src/worker/telemetry/request-record
 import { FakeAnalytics } from "./fake-analytics.ts";
 import { FakeCloudflare } from "./fake-cloudflare.ts";
 import { FakeVersions } from "./fake-versions.ts";
+import { UNAUTHORIZED } from "./fake-workers-api.ts";
 import { runFakeWrangler } from "./fake-wrangler.ts";
 import { NpmInProcess } from "./npm-in-process.ts";
 import { runCommand } from "./run-command.ts";
@@ -63,8 +63,7 @@ beforeEach(async () => {
   for (const [name, value] of Object.entries(cloudflare.environment)) vi.stubEnv(name, value);
   vi.stubEnv("STORE_ORDERS_ACTOR", "ada");
   backups = mkdtempSync(join(tmpdir(), "store-orders-backups-"));
-  cloudflare.d1.create(NAME);
-  cloudflare.d1.find(NAME).migrate();
+  cloudflare.d1.create(NAME).migrate();
   sqlite().exec(`
     INSERT INTO orders (id, status) VALUES (1001, 'pending'), (1003, 'shipped');
     INSERT INTO api_keys (id, hash, name, plan, created_at) VALUES
@@ -80,7 +79,7 @@ const sqlite = () => cloudflare.d1.find(NAME).sqlite;
 const rows = (query: string) => sqlite().prepare(query).all();
 const values = (query: string) => rows(query).map((row) => Object.values(row)[0]);
 
-/** Types every command of a case; each has to succeed. Returns what they say. */
+/** Types every command of a case; each has to succeed. Returns their output. */
 async function follow(title: string, variables: Record<string, string> = {}): Promise<string> {
   const { commands, promises } = cases.get(title) ?? { commands: [], promises: [] };
   expect(commands.length).toBeGreaterThan(0);
@@ -113,9 +112,14 @@ it("has a test for each of its cases", () => {
 });
 
 it(
-  "a leaked key: finds its record, replaces it and shows who did",
+  "a leaked key: finds its record, ends it and shows who did",
   async () => {
     sqlite().exec("INSERT INTO cancelled_orders (cancelled_at, id) VALUES (5000, 9)");
+    cloudflare.workers.answer = (authorization) => {
+      const hash = hashSecret(authorization.replace("Bearer ", ""));
+      const isKnown = values("SELECT hash FROM api_keys").includes(hash);
+      return isKnown ? { status: 200, body: "[]" } : UNAUTHORIZED;
+    };
     const said = await follow("A key has leaked");
     expect(said).toMatch(/│ key_pets\w+ +│ Pet shop/);
     expect(said).toContain('"cancelled": "1970-01-01 00:00:05"');
@@ -142,16 +146,13 @@ it(
 );
 
 it(
-  "a slow database: shows its size and the import that is under way",
+  "a slow database: counts its orders and shows the import that is under way",
   async () => {
     sqlite().exec(
       "INSERT INTO order_import_chunks (import_id, created_at, lines) VALUES ('import-1', 1795000000123, '[]')",
     );
     const said = await follow("The database is slow");
-    const [pages, pageBytes] = ["page_count", "page_size"].map(
-      (name) => values(`PRAGMA ${name}`)[0],
-    );
-    expect(said).toContain(`"size_after": ${Number(pages) * Number(pageBytes)}`);
+    expect(said).toContain('"orders": 2');
     expect(said).toContain('"import-1"');
   },
   TIMEOUT_MS,
@@ -166,6 +167,8 @@ it(
     versions.deploy(versions.upload("v1.4.0"));
     const bindings = [{ name: "DB", type: "d1", id: cloudflare.d1.find(NAME).uuid }];
     cloudflare.workers.scripts.set(NAME, { bindings, migrationTag: "v1", versions });
+    cloudflare.workers.answer = () =>
+      versions.current === before ? UNAUTHORIZED : { status: 500, body: "" };
     const said = await follow("A deployment has gone wrong");
     expect(versions.current).toBe(before);
     expect(said).toContain("v1.4.0");
@@ -178,14 +181,13 @@ it(
 it(
   "lost data: keeps what is there, restores, and undoes it again",
   async () => {
-    cloudflare.d1.find(NAME).bookmark();
-    const TIME = new Date().toISOString();
-    await delay(2);
+    const database = cloudflare.d1.find(NAME);
+    const TIME = database.timeOf(database.bookmark());
     sqlite().exec(`
       DELETE FROM orders WHERE id = 1001;
       INSERT INTO api_keys (id, hash, name, plan, created_at) VALUES ('${NEW}', 'n', 'New', 'free', 1);
       UPDATE api_keys SET revoked_at = 1 WHERE id = '${ZOO}'`);
-    const BOOKMARK = cloudflare.d1.find(NAME).bookmark();
+    const BOOKMARK = database.bookmark();
     writeFileSync(join(backups, "backup.ndjson"), '{"id":1001,"status":"pending"}\n{"id":9}\n');
 
     const said = await follow("Restoring data", { TIME, BOOKMARK });

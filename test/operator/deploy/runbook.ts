@@ -3,15 +3,15 @@ import { readFileSync } from "node:fs";
 /** One of the runbook's cases. */
 export interface Case {
   readonly title: string;
-  /** What to type, in order. */
+  /** The lines to type, in order. */
   readonly commands: readonly string[];
-  /** Lines of output that are shown and have nothing in them that differs from case to case. */
+  /** The shown lines of output that are the same in every run. */
   readonly promises: readonly string[];
 }
 
 const FENCED = /^```(?<language>\w*)\n(?<text>[^]*?)^```$/gm;
 
-/** Reads the cases of a runbook: its level-two headings, with the code fenced below each. */
+/** Reads the cases of a runbook: its level-two headings, with the fenced code below each. */
 export function readCases(file: string): Case[] {
   const [, ...sections] = readFileSync(file, "utf8").split(/^## /m);
   return sections.map((section) => {
@@ -29,9 +29,9 @@ export function readCases(file: string): Case[] {
 }
 
 /**
- * A script of commands for nobody at a terminal.
+ * Turns commands into a script that runs without a terminal.
  *
- * @param variables that the environment sets: what the runbook sets them to is an example.
+ * @param variables names that the environment sets; the runbook's values of them are examples.
  */
 export function toScript(commands: readonly string[], variables: readonly string[]): string {
   const isExample = (line: string) =>

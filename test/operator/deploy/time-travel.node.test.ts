@@ -1,11 +1,11 @@
 import { PassThrough } from "node:stream";
 import { text } from "node:stream/consumers";
-import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
+import { beforeEach, describe, expect, it, vi } from "vitest";
 import { requireConfirmation } from "../../../src/operator/confirmation.ts";
 import { timeTravelProgram } from "../../../src/operator/time-travel/program.ts";
 import { runInProcess } from "../in-process.ts";
 import { runWrangler } from "../../../src/operator/wrangler.ts";
-import { FakeCloudflare } from "./fake-cloudflare.ts";
+import { useFakeCloudflare } from "./fake-cloudflare.ts";
 import { runFakeWrangler } from "./fake-wrangler.ts";
 import { ApiError } from "./route.ts";
 import type { Outcome } from "./run-command.ts";
@@ -14,20 +14,12 @@ vi.mock("../../../src/operator/wrangler.ts", { spy: true });
 
 const NAME = "store-orders-staging-keys";
 const OF_KEYS = ["--database", "keys", "--env", "staging"];
-const cloudflare = new FakeCloudflare();
-beforeAll(async () => {
-  await cloudflare.start();
-  for (const [name, value] of Object.entries(cloudflare.environment)) vi.stubEnv(name, value);
-  cloudflare.d1.createStore("staging");
-});
+const cloudflare = useFakeCloudflare("staging");
 beforeEach(() => {
   vi.mocked(runWrangler).mockImplementation(runFakeWrangler);
   database().sqlite.exec("DELETE FROM api_keys");
   cloudflare.changes.length = 0;
-});
-afterAll(async () => {
-  vi.unstubAllEnvs();
-  await cloudflare.stop();
+  cloudflare.interfere = () => {};
 });
 
 const database = () => cloudflare.d1.find(NAME);
@@ -36,7 +28,7 @@ function timeTravel(...args: string[]): Promise<Outcome> {
   return runInProcess(timeTravelProgram(), args);
 }
 
-/** Adds a key that has been changed and reset some times. */
+/** Adds a key with this many changes and resets. */
 function addKey(id: string, { revision = 0, resets = 0 } = {}): void {
   database()
     .sqlite.prepare(
@@ -59,7 +51,7 @@ describe("npm run time-travel", () => {
     const first = await timeTravel("bookmark", ...OF_KEYS);
     expect(first).toMatchObject({ status: 0, stderr: "" });
     expect(first.stdout).toMatch(/^[0-9a-f]{8}-[0-9a-f]{8}-[0-9a-f]{8}-[0-9a-f]{32}\n$/);
-    const then = new Date(Date.now() - 1).toISOString();
+    const then = database().timeOf(first.stdout.trim());
     database().bookmark();
     const { stdout } = await timeTravel("bookmark", ...OF_KEYS, "--at", then, "--json");
     expect(JSON.parse(stdout)).toEqual({ bookmark: first.stdout.trim() });
@@ -83,7 +75,7 @@ describe("npm run time-travel", () => {
     expect(cloudflare.changes).toEqual(["restore store-orders-staging-orders"]);
   });
 
-  it("restores keys, tells which are not as they were, and how to undo it", async () => {
+  it("restores keys, lists those that have changed, and says how to undo it", async () => {
     addKey("key_a", { revision: 4, resets: 1 });
     addKey("key_b");
     addKey("key_c", { revision: 9 });
@@ -150,19 +142,21 @@ describe("npm run time-travel", () => {
     expect(keys().map(withoutRevision)).toEqual(before.map(withoutRevision));
   });
 
-  it("restores nothing where the keys cannot be read to be compared", async () => {
+  it("restores nothing if it cannot read the present keys, which it has to compare", async () => {
     const bookmark = database().bookmark();
     cloudflare.interfere = ({ path }) => {
-      if (path.endsWith("/query")) throw new ApiError(403, 10000, "Authentication error");
+      if (path.endsWith("/query")) throw new ApiError(400, 7500, "D1_ERROR: disk I/O error");
     };
-    const refused = await timeTravel("restore", ...OF_KEYS, "--bookmark", bookmark, "--yes");
-    cloudflare.interfere = () => {};
-    expect(refused).toMatchObject({ status: 1, stdout: "" });
-    expect(refused.stderr).toContain("error: nothing was restored, because the keys could not");
+    const args = ["restore", ...OF_KEYS, "--bookmark", bookmark, "--yes"];
+    const { status, stdout, stderr } = await timeTravel(...args);
+    expect({ status, stdout }).toEqual({ status: 1, stdout: "" });
+    expect(stderr).toContain(
+      "error: nothing was restored, because the keys could not be read: staging keys database: D1_ERROR: disk I/O error",
+    );
     expect(cloudflare.changes).toEqual([]);
   });
 
-  it("fails where the keys cannot be compared afterwards, and says how to undo it", async () => {
+  it("fails if the keys cannot be compared afterwards, and says how to undo it", async () => {
     addKey("key_a");
     const bookmark = database().bookmark();
     cloudflare.interfere = ({ path }) => {
@@ -170,7 +164,6 @@ describe("npm run time-travel", () => {
       if (isRestored && path.endsWith("/query")) throw new ApiError(403, 10000, "Forbidden");
     };
     const failed = await timeTravel("restore", ...OF_KEYS, "--bookmark", bookmark, "--yes");
-    cloudflare.interfere = () => {};
     expect(failed).toMatchObject({ status: 1, stdout: "" });
     expect(failed.stderr).toContain("error: the database is restored, but its keys could not be");
     expect(failed.stderr).toMatch(/To undo this: npm run .* --database keys --bookmark \S+\n/);
@@ -178,8 +171,7 @@ describe("npm run time-travel", () => {
 
   it("restores a keys database without its tables, and says that nothing was compared", async () => {
     addKey("key_a");
-    database().bookmark();
-    const then = new Date().toISOString();
+    const then = database().timeOf(database().bookmark());
     database().sqlite.exec("DROP TABLE api_keys");
     const restored = await timeTravel("restore", ...OF_KEYS, "--at", then, "--yes");
     expect(restored).toMatchObject({ status: 0 });

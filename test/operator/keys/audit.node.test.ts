@@ -23,13 +23,13 @@ afterAll(() => keys.close());
 const changesOf = (keyId: string) => listKeyChanges(keys.database.orm, { keyId, limit: 100 });
 
 describe("keys audit", () => {
-  it("tells of every change what was replaced by what, and nothing of what changed nothing", async () => {
+  it("records the old and the new value of every change, and nothing if nothing changed", async () => {
     const create = ["create", "--plan", "pro", "--name", "Zoo", "--expires", "2099-01-31"];
-    const { id, key } = await keys.json(...create);
+    const { id, key: secret } = await keys.json(...create);
     const own = ["--plan", "enterprise", "--per-minute", "5", "--per-day", "10000"];
     await keys.json("update", id, ...own, "--name", "Chain", "--expires", "never");
     await keys.json("update", id, "--name", "Chain", "--expires", "never");
-    const { key: newer, formerKeyEndsAt } = await keys.json("rotate", id);
+    const { key: newerSecret, formerKeyEndsAt } = await keys.json("rotate", id);
     await keys.json("reset", id);
     const { revokedAt } = await keys.json("revoke", id);
     await keys.json("revoke", id);
@@ -63,50 +63,54 @@ describe("keys audit", () => {
     expect(trail).toEqual(expected.map((change) => ({ ...common, ...change })));
     const stored = JSON.stringify(await changesOf(id));
     expect(stored).not.toMatch(/[0-9a-f]{64}/);
-    for (const secret of [key, newer]) expect(stored).not.toContain(secret.slice(5));
+    for (const shown of [secret, newerSecret]) expect(stored).not.toContain(shown.slice(5));
     const table = await keys.text("audit", id);
     expect(table).toContain("name: Zoo → Chain, plan: pro → enterprise, perMinute: 300 → 5");
     expect(table).toContain("expiresAt: 2099-01-31T00:00:00.000Z → none");
   });
 
-  it("shows the newest first, since a time and as many as asked for", async () => {
-    const { record } = await keys.add({ name: "One" }, { createdAt: new Date("2090-01-01") });
+  it("shows the newest changes first, filtered by time, key and number", async () => {
+    const { record: one } = await keys.add({ name: "One" }, { createdAt: new Date("2090-01-01") });
     await keys.add({ name: "Two" }, { createdAt: new Date("2090-01-02") });
     const names = async (...args: string[]) =>
       (await keys.json("audit", ...args)).map(({ details }: any) => details.name?.to);
     expect(await names("--since", "2090-01-01")).toEqual(["Two", "One"]);
     expect(await names("--since", "2090-01-01T00:00:00.001Z")).toEqual(["Two"]);
     expect(await names("--limit", "1")).toEqual(["Two"]);
-    expect(await names(record.id, "--since", "2090-01-01")).toEqual(["One"]);
+    expect(await names(one.id, "--since", "2090-01-01")).toEqual(["One"]);
     expect(await keys.text("audit", "key_nobody")).toBe("No such changes are recorded.\n");
     expect(await keys.text("audit", "--limit", "1")).toContain("--limit");
   });
 
-  it("tells of the demo keys of a new store", async () => {
+  it("records the demo keys of a new store", async () => {
     const store = { orders: openMemoryStore(), keys: keys.database };
     await loadSampleStore(store, "Ada", new Date("2091-01-01"));
     const filter = { since: new Date("2091-01-01"), limit: 100 };
     const changes = await listKeyChanges(keys.database.orm, filter);
-    const told = changes.map(({ actor, action, details }) => [actor, action, details["name"]?.to]);
+    const entries = changes.map(({ actor, action, details }) => [
+      actor,
+      action,
+      details["name"]?.to,
+    ]);
     const plans = ["enterprise", "business", "pro", "free"];
-    expect(told).toEqual(plans.map((plan) => ["Ada", "create", `Demo ${plan}`]));
+    expect(entries).toEqual(plans.map((plan) => ["Ada", "create", `Demo ${plan}`]));
   });
 });
 
 describe("the actor", () => {
   it("is the account and the machine by default", async () => {
     vi.stubEnv("STORE_ORDERS_ACTOR", "");
-    const { record } = await keys.add();
+    const { record: key } = await keys.add();
     const actor = `${userInfo().username}@${hostname()}`;
-    expect(await changesOf(record.id)).toEqual([expect.objectContaining({ actor })]);
+    expect(await changesOf(key.id)).toEqual([expect.objectContaining({ actor })]);
   });
 
-  it("has to be a name", async () => {
-    const { record } = await keys.add();
+  it("must be a name", async () => {
+    const { record: key } = await keys.add();
     vi.stubEnv("STORE_ORDERS_ACTOR", "a\nb");
-    const { status, stderr } = await keys.run("revoke", record.id);
+    const { status, stderr } = await keys.run("revoke", key.id);
     expect(status).toBe(2);
     expect(stderr).toContain("STORE_ORDERS_ACTOR");
-    expect(await changesOf(record.id)).toHaveLength(1);
+    expect(await changesOf(key.id)).toHaveLength(1);
   });
 });

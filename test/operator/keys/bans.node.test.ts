@@ -57,7 +57,7 @@ describe("keys bans", () => {
     expect(await inForce()).toEqual([shop, zoo]);
   });
 
-  it("prints a table for people, or that there are none", async () => {
+  it("prints a table, or a sentence if there are no bans", async () => {
     const table = await keys.text("bans");
     expect(table).toContain(text(60));
     expect(table).toMatch(/in force.*\n.*in force.*\n.*ended.*\n.*ended/);
@@ -67,11 +67,11 @@ describe("keys bans", () => {
 });
 
 describe("a ban in force", () => {
-  it("shows in the key's record and in the list", async () => {
-    const record = { state: "banned", bannedUntil: text(60) };
-    expect(await keys.json("show", zoo)).toMatchObject(record);
+  it("shows in `keys show` and in `keys list`", async () => {
+    const banned = { state: "banned", bannedUntil: text(60) };
+    expect(await keys.json("show", zoo)).toMatchObject(banned);
     expect(await keys.text("show", zoo)).toMatch(new RegExp(`banned until.*\n.*\n.*${text(60)}`));
-    expect(await keys.json("list", "--name", "Zoo")).toMatchObject([record]);
+    expect(await keys.json("list", "--name", "Zoo")).toMatchObject([banned]);
   });
 
   it("makes the key banned rather than active until its end", async () => {
@@ -83,7 +83,7 @@ describe("a ban in force", () => {
     expect(await namesOf("active", inSeconds(60))).toEqual(["Zoo", "Shop"]);
   });
 
-  it("is over with a reset, which says when", async () => {
+  it("is lifted by a reset, once", async () => {
     expect(await keys.json("reset", zoo)).toMatchObject({ state: "active", bannedUntil: null });
     expect(await keys.json("show", zoo)).toMatchObject({ state: "active", bannedUntil: null });
     const bans = await keys.json("bans", zoo);
@@ -98,27 +98,27 @@ describe("a ban in force", () => {
     expect((await keys.json("bans", zoo))[0].liftedAt).toBe(text(0));
   });
 
-  it("does not hide that the key is revoked", async () => {
+  it("does not hide a revocation", async () => {
     expect(await keys.json("revoke", shop)).toMatchObject({ state: "revoked" });
   });
 });
 
 describe("keys show", () => {
-  it("tells when the key was last used and last reported", async () => {
-    const { record } = await keys.add();
-    expect(await keys.text("show", record.id)).toContain("no use in the last 366 days");
+  it("shows the day of the last use and the time of the last report", async () => {
+    const { record: key } = await keys.add();
+    expect(await keys.text("show", key.id)).toContain("no use in the last 366 days");
     const usage = { admitted: 1, refused: 0, strikes: 0, bans: 0, peakMinute: 1, peakDay: 1 };
-    const row = { keyId: record.id, ...usage, perMinute: 60, perDay: 1_000 };
+    const row = { keyId: key.id, ...usage, perMinute: 60, perDay: 1_000 };
     await keys.database.orm.insert(keyUsage).values([
       { ...row, day: "2029-12-30", reportedAt: inSeconds(-2 * 86_400) },
       { ...row, day: "2029-12-31", reportedAt: inSeconds(-86_400) },
       { ...row, keyId: "key_other", day: "2030-01-01", reportedAt: NOW },
     ]);
-    expect(await keys.json("show", record.id)).toMatchObject({
+    expect(await keys.json("show", key.id)).toMatchObject({
       lastUsedOn: "2029-12-31",
       reportedAt: text(-86_400),
     });
-    expect(await keys.text("show", record.id)).toContain(
+    expect(await keys.text("show", key.id)).toContain(
       `Last used on 2029-12-31, as reported at ${text(-86_400)}.`,
     );
   });

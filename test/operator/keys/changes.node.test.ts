@@ -25,7 +25,7 @@ async function trail(id: string) {
   return rows.filter(({ keyId }) => keyId === id).map(({ details }) => details);
 }
 
-/** Holds back the first change of each of so many operators until all of them have decided. */
+/** Holds back the first change of each operator until all of them have decided. */
 function decidingTogether(operators: number): StoreDatabase {
   let waiting = 0;
   let proceed: () => void;
@@ -42,7 +42,7 @@ function decidingTogether(operators: number): StoreDatabase {
 }
 
 describe("operators who change one key at the same time", () => {
-  it("all succeed, and each replaces what another one left", async () => {
+  it("all succeed, one after the other", async () => {
     const id = await newKey();
     const together = decidingTogether(4);
     await Promise.all(
@@ -65,7 +65,7 @@ describe("operators who change one key at the same time", () => {
     ]);
   });
 
-  it("where one makes the other's change pointless, only one is recorded", async () => {
+  it("record one entry if both make the same change", async () => {
     const id = await newKey();
     const together = decidingTogether(2);
     const toPro = () => changeKey(together, id, "update", (key) => ({ ...key, plan: "pro" }));
@@ -76,7 +76,7 @@ describe("operators who change one key at the same time", () => {
 });
 
 describe("the audit trail", () => {
-  it("does not tell of a change that failed", async () => {
+  it("has no entry of a change that failed", async () => {
     const id = await newKey();
     const lacksLimits = changeKey(database, id, "update", (key) => ({ ...key, perDay: 5 }));
     await expect(lacksLimits).rejects.toThrow("enterprise_has_its_own_limits");

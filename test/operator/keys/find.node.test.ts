@@ -19,7 +19,7 @@ afterEach(() => {
 });
 afterAll(() => keys.close());
 
-/** Runs `keys find` with this on its standard input. */
+/** Runs `keys find` with `input` on its standard input. */
 function findByInput(input: string, ...args: string[]) {
   const stdin = Readable.from([input]) as typeof process.stdin;
   vi.spyOn(process, "stdin", "get").mockReturnValue(stdin);
@@ -33,7 +33,7 @@ async function idsByInput(input: string): Promise<string[]> {
 }
 
 describe("keys find, with a key on standard input", () => {
-  it("names its record, and never shows the key", async () => {
+  it("shows the id, and never the secret", async () => {
     expect(await idsByInput(zoo.key)).toEqual([zoo.record.id]);
     expect(await idsByInput(` ${older.key}\r\n`)).toEqual([older.record.id]);
     const { stdout } = await findByInput(`${zoo.key}\n`);
@@ -41,11 +41,11 @@ describe("keys find, with a key on standard input", () => {
     expect(stdout).not.toContain(zoo.key);
   });
 
-  it("names the record of a former key and of its newer one", async () => {
-    const { key: former, record } = await keys.add({ name: "Rotated" });
-    const { key } = await keys.json("rotate", record.id);
-    expect(await idsByInput(former)).toEqual([record.id]);
-    expect(await idsByInput(key)).toEqual([record.id]);
+  it("finds the same key by its former and its current secret", async () => {
+    const { key: former, record: rotated } = await keys.add({ name: "Rotated" });
+    const { key: current } = await keys.json("rotate", rotated.id);
+    expect(await idsByInput(former)).toEqual([rotated.id]);
+    expect(await idsByInput(current)).toEqual([rotated.id]);
   });
 
   it.each([
@@ -60,10 +60,10 @@ describe("keys find, with a key on standard input", () => {
     expect(stderr).not.toContain("sord_");
   });
 
-  it("says that no record has a key", async () => {
+  it("says that the store does not know the key", async () => {
     const { status, stdout, stderr } = await findByInput(generateSecret());
     expect({ status, stdout }).toEqual({ status: 1, stdout: "" });
-    expect(stderr).toContain("no record has this key");
+    expect(stderr).toContain("this store does not know the key");
   });
 });
 
@@ -80,14 +80,14 @@ describe("keys find, with the last characters", () => {
     expect(await keys.json("find", ending(4).toUpperCase())).toMatchObject([{ id: zoo.record.id }]);
   });
 
-  it("says that no key ends so", async () => {
+  it("says that no key has this ending", async () => {
     const absent = zoo.key.endsWith("aaaa") ? "bbbb" : "aaaa";
     const { status, stdout, stderr } = await keys.run("find", absent);
     expect({ status, stdout }).toEqual({ status: 1, stdout: "" });
     expect(stderr).toContain(`no key is known to end in ${absent}`);
   });
 
-  it("takes no whole key, and does not repeat it", async () => {
+  it("refuses a whole key and does not repeat it", async () => {
     const { status, stdout, stderr } = await keys.run("find", zoo.key);
     expect({ status, stdout }).toEqual({ status: 2, stdout: "" });
     expect(stderr).toContain("standard input");
@@ -96,7 +96,7 @@ describe("keys find, with the last characters", () => {
 });
 
 describe("the last four characters", () => {
-  it("are in the list, unknown for a key that is older than they are", async () => {
+  it("are in the list, or 'unknown' for an older key", async () => {
     const list = await keys.text("list");
     expect(list).toMatch(new RegExp(`Zoo +│ ${zoo.key.slice(-4)} `));
     expect(list).toMatch(/Older +│ unknown /);
@@ -109,7 +109,7 @@ describe("the last four characters", () => {
     expect(await keys.json("find", lastFour)).toMatchObject([{ id: older.record.id }]);
   });
 
-  it("are never more of the key, whoever writes them", async () => {
+  it("are never more than four, whoever writes them", async () => {
     const write = (text: string) =>
       keys.database.transaction([{ sql: "UPDATE api_keys SET last_four = ?", params: [text] }]);
     await expect(write(zoo.key.slice(-5))).rejects.toThrow("last_four_is_no_more_of_the_key");

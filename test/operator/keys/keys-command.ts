@@ -13,10 +13,10 @@ import type { Outcome } from "../deploy/run-command.ts";
 import { runInProcess } from "../in-process.ts";
 import { StoreFolder } from "../store-folder.ts";
 
-/** `npm run keys` in this process, on a store of its own. */
+/** Runs `npm run keys` in this process, on a store of its own. */
 export class KeysCommand {
   readonly #store: StoreFolder;
-  /** The store's database, for what the test itself puts there or looks up. */
+  /** The store's database, for rows that a test inserts or reads itself. */
   readonly database: StoreDatabase;
 
   private constructor(store: StoreFolder, database: StoreDatabase) {
@@ -38,26 +38,26 @@ export class KeysCommand {
     return runInProcess(keysProgram(), [...args, "--persist-to", this.#store.path]);
   }
 
-  /** Runs a command that has to succeed, for people. */
+  /** Runs a command that has to succeed, and returns its text. */
   async text(...args: string[]): Promise<string> {
     const { status, stdout, stderr } = await this.run(...args);
     expect({ status, stderr }).toEqual({ status: 0, stderr: "" });
     return stdout;
   }
 
-  /** Runs a command that has to succeed, with `--json`. */
+  /** Runs a command that has to succeed, and returns its JSON. */
   async json(...args: string[]): Promise<any> {
     return JSON.parse(await this.text(...args, "--json"));
   }
 
-  /** Adds a key, of the Free plan unless the settings say otherwise, as `keys create` does. */
+  /** Adds a key as `keys create` does, by default on the Free plan. */
   async add(
     settings: Partial<KeySettings> = {},
-    { createdAt = new Date(), ...record }: Partial<KeyDetails> = {},
+    { createdAt = new Date(), ...details }: Partial<KeyDetails> = {},
   ): Promise<CreatedKey> {
     const all = { name: "Zoo", plan: "free", limits: null, expiresAt: null, ...settings } as const;
     const created = createApiKey(all, createdAt);
-    await addKeys(this.database, [{ ...created.record, ...record }]);
+    await addKeys(this.database, [{ ...created.record, ...details }]);
     return created;
   }
 }

@@ -43,13 +43,13 @@ describe("listApiKeys", () => {
 });
 
 describe("keys list", () => {
-  it("takes every filter", async () => {
+  it("applies every filter", async () => {
     expect(names(await keys.json("list", "--expires-within", "30d"))).toEqual(["soon"]);
     const filters = ["--plan", "pro", "--state", "active", "--name", "O"];
     expect(names(await keys.json("list", ...filters))).toEqual(["soon"]);
   });
 
-  it("tells people that no key fits", async () => {
-    expect(await keys.text("list", "--name", "nobody")).toBe("No key fits.\n");
+  it("says that no key matches", async () => {
+    expect(await keys.text("list", "--name", "nobody")).toBe("No matching keys.\n");
   });
 });

@@ -11,7 +11,7 @@ import { StoreFolder } from "../store-folder.ts";
 const store = new StoreFolder();
 const DAY_MS = 86_400_000;
 const today = Math.floor(Date.now() / DAY_MS);
-/** Stopped, so that no midnight comes between the rows and the commands. */
+/** The clock stops at noon, so that the day does not change between the rows and the commands. */
 const nowMs = (today + 0.5) * DAY_MS;
 
 const inAnHour = new Date(nowMs + 3_600_000).toISOString();
@@ -104,18 +104,18 @@ describe("keys usage", () => {
       ["key_idle", "Idle", "business", "–", "–", "–", "–", "", "", ""],
     ]);
     expect(stdout).toContain(`As reported until ${new Date(nowMs).toISOString()}.`);
-    expect(stdout).toContain("at least");
+    expect(stdout).toContain("lower bounds");
     expect(stdout).toContain(`–: nothing was reported. A key in use reports by ${inAnHour}.`);
   });
 
-  it("says when figures will come where there are none yet", async () => {
+  it("says when to expect figures if there are none yet", async () => {
     const { stdout } = await usage("key_idle", "--days", "2");
     expect(stdout).toBe(
       `key_idle, Idle (business)\nNo figures from ${dayText(1)} to ${dayText(0)}. A key in use reports by ${inAnHour}.\n`,
     );
     const small = await usage("key_small", "--days", "2");
     expect(small.stdout).toContain("No figures");
-    // What is not reported an hour after a day's end did not happen.
+    // A day without a report counts as zero from one hour after its end.
     const [, ...rows] = cells((await usage("key_small", "--days", "3")).stdout);
     expect(rows.map((cellsOfDay) => cellsOfDay.slice(1, 5))).toEqual([
       ["9", "0", "0", "0"],
@@ -124,7 +124,7 @@ describe("keys usage", () => {
     ]);
   });
 
-  it("prints a row for each day of one key, and a fortnight where it is not told", async () => {
+  it("prints a row for each day of one key, for 14 days by default", async () => {
     const { stdout } = await usage("key_busy");
     const [, ...rows] = cells(stdout);
     expect(rows).toHaveLength(14);
@@ -195,7 +195,7 @@ describe("keys usage", () => {
     expect(stderr).toContain('no key has the id "key_nobody"');
   });
 
-  it("adds up more rows than one query brings", async () => {
+  it("adds up more rows than one query returns", async () => {
     const many = new StoreFolder();
     const database = await openLocalDatabase(many.path, "keys");
     const numbers =
@@ -235,16 +235,16 @@ describe("keys usage --near", () => {
     ["the day of yesterday", ["--near", "100"], ["key_busy"]],
     ["earlier days", ["--near", "5", "--days", "3"], ["key_busy", "key_small"]],
     ["one key", ["key_small", "--near", "5", "--days", "3"], ["key_small"]],
-    ["one key that is far from it", ["key_idle", "--near", "1"], []],
+    ["one key far from its limits", ["key_idle", "--near", "1"], []],
   ])("looks at %s", async (_, args, expected) => {
     const { status, stdout } = await usage(...args, "--json");
     const ids = JSON.parse(stdout).map(({ id }: { id: string }) => id);
     expect({ ids, status }).toEqual({ ids: expected, status: expected.length > 0 ? 3 : 0 });
   });
 
-  it("tells people that there are none", async () => {
+  it("says that no key is near its limit", async () => {
     const outcome = await usage("key_idle", "--near", "80");
-    expect(outcome).toEqual({ status: 0, stdout: "No key came to 80 % of a limit.\n", stderr: "" });
+    expect(outcome).toEqual({ status: 0, stdout: "No key reached 80 % of a limit.\n", stderr: "" });
   });
 });
 
@@ -257,7 +257,7 @@ describe("a ban that no report counts yet", () => {
     await database.orm.insert(keyBans).values([
       { ...ban, keyId: "key_idle", beganAt: new Date(nowMs - 1) },
       { ...ban, keyId: "key_small", beganAt: new Date(nowMs - 2), liftedAt: new Date(nowMs) },
-      // Two that a report counts, and one before the days that are shown.
+      // Two bans that a report counts, and one before the days shown.
       { ...ban, keyId: "key_busy", beganAt: new Date(nowMs - DAY_MS), endsAt: new Date(nowMs) },
       { ...ban, keyId: "key_busy", beganAt: new Date(nowMs - DAY_MS + 1), endsAt: new Date(nowMs) },
       { ...ban, keyId: "key_busy", beganAt: new Date(nowMs - 5 * DAY_MS), endsAt: new Date(nowMs) },
@@ -265,7 +265,7 @@ describe("a ban that no report counts yet", () => {
     await database.close();
   });
 
-  it("is in the figures at once, with its end", async () => {
+  it("shows in the figures at once, with its end", async () => {
     const until = new Date(untilMs).toISOString();
     const all = await usageJson("--days", "2");
     expect(all.map(({ id, bans, bannedUntil }: any) => [id, bans, bannedUntil])).toEqual([
@@ -302,8 +302,8 @@ describe("a ban that no report counts yet", () => {
 describe("keys usage --html", () => {
   const page = join(store.path, "usage.html");
 
-  it("writes a page in the place of what was there, and nothing beside it", async () => {
-    await writeFile(page, "what was there");
+  it("replaces an existing file and leaves no other file", async () => {
+    await writeFile(page, "an older page");
     const before = await readdir(store.path);
     const { status, stdout } = await usage("--html", page);
     expect({ status, stdout }).toEqual({ status: 0, stdout: `The page is in ${page}.\n` });
@@ -314,7 +314,7 @@ describe("keys usage --html", () => {
     expect(await readdir(store.path)).toEqual(before);
   });
 
-  it("writes the page of one key, and its JSON with it", async () => {
+  it("writes the page of one key and prints its JSON", async () => {
     const [{ id }] = await usageJson("key_small", "--html", page);
     expect(id).toBe("key_small");
     const text = await readFile(page, "utf8");
@@ -322,7 +322,7 @@ describe("keys usage --html", () => {
     expect(text).not.toContain("key_busy");
   });
 
-  it("says what is wrong with the file, and leaves what is there", async () => {
+  it("names what is wrong with the path", async () => {
     const missing = await usage("--html", join(store.path, "missing", "usage.html"));
     expect(missing).toMatchObject({ status: 1, stdout: "" });
     expect(missing.stderr).toContain(`there is no folder ${join(store.path, "missing")}`);

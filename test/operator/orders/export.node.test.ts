@@ -25,7 +25,9 @@ afterEach(async () => {
   vi.restoreAllMocks();
 });
 
-/** Changes the first and the last order just before the page of this number (from 1) is read. */
+/**
+ * Changes the first and the last order before each page, counted from 1, for which `isDue` is true.
+ */
 function changeBefore(isDue: (page: number) => boolean): void {
   let page = 0;
   store.beforeQuery = () => {
@@ -35,7 +37,7 @@ function changeBefore(isDue: (page: number) => boolean): void {
   };
 }
 
-/** The quantities of the first and the last order in an export, which must be whole. */
+/** Returns the quantities of the first and the last order of an export, which must be complete. */
 function quantities(text: string): unknown[] {
   const lines = text.trimEnd().split("\n");
   expect(lines).toHaveLength(STORED);
@@ -55,20 +57,20 @@ async function captureStdout(work: () => Promise<unknown>): Promise<string> {
 }
 
 describe("an export during which orders change", () => {
-  it.each([2, 3])("says so where the change came before page %i", async (changedPage) => {
+  it.each([2, 3])("says so if the change came before page %i", async (changedPage) => {
     changeBefore((page) => page === changedPage);
     const exported = await exportToFile(store, file, { oneMoment: false });
     expect(exported).toEqual({ count: STORED, isOneMoment: false });
     expect(quantities(readFileSync(file, "utf8"))).toEqual([undefined, changedPage]);
   });
 
-  it("says nothing where nothing changed, or only before its first page", async () => {
+  it("is of one moment if the change came before its first page", async () => {
     changeBefore((page) => page === 1);
     const exported = await exportToFile(store, file, { oneMoment: false });
     expect(exported).toEqual({ count: STORED, isOneMoment: true });
   });
 
-  it("starts over where it has to be of one moment", async () => {
+  it("starts over if it has to be of one moment", async () => {
     changeBefore((page) => page === 2 || page === 5);
     const exported = await exportToFile(store, file, { oneMoment: true });
     expect(exported).toEqual({ count: STORED, isOneMoment: true });
@@ -82,7 +84,7 @@ describe("an export during which orders change", () => {
     expect(quantities(written)).toEqual([3, 3]);
   });
 
-  it("gives up where they never rest, and leaves what was there", async () => {
+  it("gives up if they never stop changing, and keeps the earlier file", async () => {
     changeBefore(() => true);
     writeFileSync(file, "earlier");
     const refusal = "changed during each of 5 attempts, so nothing was exported: try again when";

@@ -8,7 +8,7 @@ interface Line {
   readonly quantity: number;
 }
 
-/** Some lines of a file, at times more than a segment of them. */
+/** Some lines of a file, sometimes more than fit in a segment. */
 const run = fc
   .record({
     start: fc.integer({ min: -40_000, max: 40_000 }),
@@ -21,7 +21,7 @@ const run = fc
   );
 const file = fc.array(run, { maxLength: 3 }).map((runs) => runs.flat());
 
-it("whatever is imported: the store holds it, and a segment's version names its orders for ever", async () => {
+it("after any imports, the store holds their orders, and no version of a segment ever names others", async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(file, { maxLength: 4 }), async (files) => {
       const store = openMemoryStore();
@@ -38,7 +38,7 @@ it("whatever is imported: the store holds it, and a segment's version names its 
       }
       await store.close();
     }),
-    // Shrinking ends in time for the counterexample to be shown.
+    // Shrinking ends early enough to show the counterexample.
     { numRuns: 10, interruptAfterTimeLimit: 40_000 },
   );
 });

@@ -2,7 +2,7 @@ import { afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import type { StoreDatabase } from "../../../src/operator/database/database.ts";
 import { importLines, type MemoryStore, openMemoryStore } from "./memory-store.ts";
 
-/** So many orders fill two segments, and almost half of a third. */
+/** These orders fill two segments, and almost half of a third. */
 const STORED = 20_000;
 
 let content: Uint8Array;
@@ -27,7 +27,7 @@ function orders(start: number, count: number, fields: object = {}): object[] {
   return Array.from({ length: count }, (_, index) => ({ id: start + index, ...fields }));
 }
 
-/** Every order that was inserted or updated since the test began. */
+/** Returns the ids of all inserts and updates since the test began. */
 function writtenIds(): unknown[] {
   return store.sqlite
     .prepare("SELECT id FROM written ORDER BY id")
@@ -47,7 +47,7 @@ function segments(): { firstId: string; version: string; count: number }[] {
     .all() as ReturnType<typeof segments>;
 }
 
-/** The first ids of the segments that have another version than before. */
+/** Returns the first ids of the segments with a new version. */
 function changedSince(before: ReturnType<typeof segments>): string[] {
   const former = new Set(before.map(({ version }) => version));
   return segments().flatMap(({ firstId, version }) => (former.has(version) ? [] : [firstId]));
@@ -89,7 +89,7 @@ describe("an import that changes much of the store", () => {
     expect(writtenIds()).toEqual([STORED - 1, STORED]);
   });
 
-  it("leaves segments and triggers as they were where it fails", async () => {
+  it("leaves segments and triggers as they were if it fails", async () => {
     const before = segments();
     const shipping: StoreDatabase = {
       ...store,
@@ -109,7 +109,7 @@ describe("an import that changes much of the store", () => {
   });
 });
 
-it("an import that changes little gives new versions to the segments it changes alone", async () => {
+it("an import that changes little gives a new version only to the segments that it changes", async () => {
   const [before, list] = [segments(), listVersion()];
   await importLines(store, [{ id: 8_191 }, { id: 8_192, petId: 1 }, { id: 16_383 }]);
   expect(changedSince(before)).toEqual(["8192"]);

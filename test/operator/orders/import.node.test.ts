@@ -10,6 +10,7 @@ import { StoreFolder } from "../store-folder.ts";
 const folder = new StoreFolder();
 let database: StoreDatabase;
 beforeAll(async () => {
+  await folder.make();
   database = await openLocalDatabase(folder.path, "orders");
 });
 afterAll(async () => {
@@ -17,7 +18,7 @@ afterAll(async () => {
   folder.remove();
 });
 
-/** A number for orders that no other test uses. */
+/** The first of the ids that only the present test uses. */
 let id = 0;
 beforeEach(() => {
   id += 1_000_000;
@@ -43,7 +44,7 @@ function run(lines: readonly object[] | string, target = database): Promise<numb
   return importOrders(target, bytes(text));
 }
 
-/** The exported lines of this test's orders. */
+/** Exports the orders of the present test. */
 async function exported(): Promise<any[]> {
   const lines: string[] = [];
   for await (const page of exportPages(database)) lines.push(...page.lines.trim().split("\n"));
@@ -66,17 +67,17 @@ async function ship(orderId: number): Promise<void> {
     .where(sql`id = ${orderId}`);
 }
 
-/** Of `whole` so many that one statement does not place them all. */
+/** More full orders than one statement places. */
 const MANY = 60_000;
 
 /** An order with every field. */
-function whole(offset: number, status: "pending" | "shipped"): object {
+function fullOrder(offset: number, status: "pending" | "shipped"): object {
   const shipDate = "2026-11-20T08:30:00.000Z";
   const petId = Number.MAX_SAFE_INTEGER;
   return { id: id + offset, petId, quantity: offset, shipDate, complete: true, status };
 }
 
-/** The database, and something that happens just before so many statements place the orders. */
+/** Returns the database with a hook just before the statements that place the orders. */
 function beforePlacing(happens: (statements: number) => Promise<void>): StoreDatabase {
   return {
     ...database,
@@ -113,8 +114,8 @@ describe("importOrders", () => {
   it("takes any order of lines, and more than one statement places", async () => {
     const descending = Array.from({ length: MANY }, (_, index) => MANY - 1 - index);
     const lines = [
-      ...descending.map((offset) => whole(offset, "shipped")),
-      ...descending.map((offset) => whole(offset, offset % 2 === 0 ? "pending" : "shipped")),
+      ...descending.map((offset) => fullOrder(offset, "shipped")),
+      ...descending.map((offset) => fullOrder(offset, offset % 2 === 0 ? "pending" : "shipped")),
     ];
     const placing: number[] = [];
     const watched = beforePlacing(async (statements) => void placing.push(statements));
@@ -122,8 +123,8 @@ describe("importOrders", () => {
     expect(placing).toEqual([2]);
     const placed = await exported();
     expect(placed).toHaveLength(MANY);
-    expect(placed[0]).toEqual(whole(0, "pending"));
-    expect(placed.at(-1)).toEqual(whole(MANY - 1, "shipped"));
+    expect(placed[0]).toEqual(fullOrder(0, "pending"));
+    expect(placed.at(-1)).toEqual(fullOrder(MANY - 1, "shipped"));
     expect(placed.filter(({ status }) => status === "pending")).toHaveLength(MANY / 2);
   });
 
@@ -168,7 +169,7 @@ describe("importOrders", () => {
   it("places nothing at all where the last of several statements is refused", async () => {
     const last = id + MANY - 1;
     await run([{ id: last }]);
-    const lines = Array.from({ length: MANY }, (_, offset) => whole(offset, "pending"));
+    const lines = Array.from({ length: MANY }, (_, offset) => fullOrder(offset, "pending"));
     const racing = beforePlacing(() => ship(last));
     await expect(run(lines, racing)).rejects.toThrow(`line ${MANY}: order ${last} has shipped`);
     expect(await exported()).toEqual([{ id: last, status: "shipped" }]);
@@ -187,7 +188,7 @@ describe("importOrders", () => {
     expect(await exported()).toEqual([]);
   });
 
-  it("deletes what imports left behind that died more than a day ago, and no other", async () => {
+  it("deletes only what dead imports left behind more than a day ago", async () => {
     const hour = 60 * 60 * 1000;
     const chunk = (importId: string, ageMs: number) => ({
       importId,

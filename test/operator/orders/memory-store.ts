@@ -7,11 +7,11 @@ import { readMigrations } from "../../support/migration-files.ts";
 /** A store in memory, for tests of what SQL does to many orders. */
 export interface MemoryStore extends StoreDatabase {
   readonly sqlite: DatabaseSync;
-  /** Called before each query, but not before those of a transaction. */
+  /** Called before each query that is not part of a transaction. */
   beforeQuery: () => void;
 }
 
-/** Opens an empty database of orders with all migrations, or a copy of another one that SQLite serialized. */
+/** Opens an empty orders database with all migrations, or a store that SQLite serialized. */
 export function openMemoryStore(content?: Uint8Array): MemoryStore {
   const sqlite = new DatabaseSync(":memory:");
   if (content !== undefined) sqlite.deserialize(content);

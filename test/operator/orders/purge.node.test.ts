@@ -1,15 +1,19 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
+import { afterAll, beforeEach, describe, expect, it, vi } from "vitest";
 import { openLocalDatabase } from "../../../src/operator/database/local.ts";
 import { ordersProgram } from "../../../src/operator/orders/program.ts";
 import { countCancelled, purgeCancelled } from "../../../src/operator/orders/purge.ts";
-import { FakeCloudflare } from "../deploy/fake-cloudflare.ts";
+import { runWrangler } from "../../../src/operator/wrangler.ts";
+import { useFakeCloudflare } from "../deploy/fake-cloudflare.ts";
+import { runFakeWrangler } from "../deploy/fake-wrangler.ts";
 import { runInProcess } from "../in-process.ts";
 import { StoreFolder } from "../store-folder.ts";
 import { openMemoryStore } from "./memory-store.ts";
 
+vi.mock("../../../src/operator/wrangler.ts", { spy: true });
+
 const BEFORE = new Date("2026-06-30T12:00:00Z");
 
-/** Orders -1, -2, ... cancelled a millisecond apart, the last of them at the time itself. */
+/** Inserts orders -1, -2, ... cancelled a millisecond apart, the last of them at `BEFORE`. */
 function cancelledOrders(count: number): string {
   return `
     WITH RECURSIVE n (back) AS (SELECT 0 UNION ALL SELECT back + 1 FROM n WHERE back + 1 < ${count})
@@ -56,6 +60,7 @@ describe("orders purge", () => {
     runInProcess(ordersProgram(), ["purge", ...args, "--persist-to", folder.path]);
 
   it("says how many it would delete, then deletes them from the local store", async () => {
+    await folder.make();
     const database = await openLocalDatabase(folder.path, "orders");
     await database.transaction([{ sql: cancelledOrders(4), params: [] }]);
     await database.close();
@@ -78,18 +83,13 @@ describe("orders purge", () => {
 });
 
 describe("orders purge --env", () => {
-  const cloudflare = new FakeCloudflare();
+  const cloudflare = useFakeCloudflare("production");
   const database = () => cloudflare.d1.find("store-orders-production-orders");
-  beforeAll(async () => {
-    await cloudflare.start();
-    for (const [name, value] of Object.entries(cloudflare.environment)) vi.stubEnv(name, value);
-    cloudflare.d1.createStore("production");
+  beforeEach(() => {
+    vi.mocked(runWrangler).mockImplementation(runFakeWrangler);
+    database().sqlite.exec(`DELETE FROM cancelled_orders; ${cancelledOrders(3)}`);
   });
-  beforeEach(() => database().sqlite.exec(`DELETE FROM cancelled_orders; ${cancelledOrders(3)}`));
-  afterAll(async () => {
-    vi.unstubAllEnvs();
-    await cloudflare.stop();
-  });
+  afterAll(() => void vi.mocked(runWrangler).mockReset());
   const purge = (...args: string[]) =>
     runInProcess(ordersProgram(), [
       "purge",

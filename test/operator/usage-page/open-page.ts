@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Browser, BrowserContextOptions, Page } from "playwright-core";
 import { afterAll, afterEach, beforeAll, describe, expect, onTestFinished } from "vitest";
-import { writeUsagePage } from "../../../src/operator/usage/write-page.ts";
+import { writeUsagePage } from "../../../src/operator/usage/page.ts";
 import type { UsageReport } from "../../../src/operator/usage/usage-report.ts";
 import { findChromium, launchChromium } from "../../site/chromium.ts";
 import { NOW } from "./report.ts";
@@ -16,10 +16,10 @@ if (chromium === undefined) {
   );
 }
 
-/** Writes the page of a report to a file and opens that in a browser profile of its own. */
+/** Writes the page of a report to a file and opens it in a new browser profile. */
 export type OpenReport = (report: UsageReport, options?: BrowserContextOptions) => Promise<Page>;
 
-/** Tests of the page in Chromium; skipped where there is none. */
+/** Describes tests of the page in Chromium. Without Chromium they are skipped. */
 export function describeUsagePage(name: string, tests: (open: OpenReport) => void): void {
   describe.skipIf(chromium === undefined)(name, () => {
     let folder: string;
@@ -36,7 +36,7 @@ export function describeUsagePage(name: string, tests: (open: OpenReport) => voi
       await rm(folder, { recursive: true, force: true });
     });
 
-    // Whatever a test did: the console was silent, and nothing but the file was asked for.
+    // After every test: the console is empty, and the page has requested nothing but its file.
     afterEach(() => expect(complaints.splice(0)).toStrictEqual([]));
 
     tests(async (report, options) => {
@@ -61,7 +61,7 @@ export function describeUsagePage(name: string, tests: (open: OpenReport) => voi
 }
 
 async function drawn(page: Page): Promise<void> {
-  for (const room of await page.locator("[data-plot]").all()) {
-    await room.locator("svg.plot").waitFor({ state: "visible" });
+  for (const container of await page.locator("[data-plot]").all()) {
+    await container.locator("svg.plot").waitFor({ state: "visible" });
   }
 }

@@ -10,10 +10,10 @@ import { crowd, fortnight, HOSTILE_NAME, reportOf } from "./report.ts";
 const PHONE = { viewport: { width: 360, height: 740 }, hasTouch: true, isMobile: true };
 const PLOTS = ["traffic", "outcomes", "limits", "busiest", "banned"];
 
-/** To be looked at: nothing compares them, because fonts differ from machine to machine. */
+/** For people to look at. No test compares them, because fonts differ between machines. */
 const SCREENSHOTS = join(import.meta.dirname, "..", "..", "..", "dist", "screenshots");
 
-/** What `light-dark` makes of some of the page's colours. */
+/** Some colours of the page in both modes. */
 const COLOURS = {
   light: { pro: "rgb(47, 111, 224)", refused: "rgb(201, 70, 61)", panel: "rgb(255, 255, 255)" },
   dark: { pro: "rgb(111, 157, 255)", refused: "rgb(255, 143, 134)", panel: "rgb(26, 31, 40)" },
@@ -21,7 +21,7 @@ const COLOURS = {
 
 const plot = (page: Page, name: string) => page.locator(`[data-plot=${name}] svg.plot`);
 
-/** The boxes of marks, in the order of the page. */
+/** Returns the boxes of marks, in the order of the page. */
 function boxes(marks: Locator) {
   return marks.evaluateAll((found) =>
     found.map((mark) => {
@@ -51,7 +51,7 @@ describeUsagePage("the page of a usage report", (open) => {
     }
   });
 
-  test("draws days in proportion, one beside the other", async () => {
+  test("draws the days side by side and in proportion", async () => {
     const page = await open(fortnight());
     const enterprise = await boxes(plot(page, "traffic").locator("rect[fill='var(--enterprise)']"));
     expect(enterprise).toHaveLength(14);
@@ -65,7 +65,7 @@ describeUsagePage("the page of a usage report", (open) => {
     expect(admitted.height / refused.height).toBeCloseTo((14_000 * 2.4 + 100) / 750, -1);
   });
 
-  test("draws keys in the order of what they show", async () => {
+  test("draws the keys in order and in proportion", async () => {
     const page = await open(fortnight());
     const widths = (await bars(page, "busiest")).map(({ width }) => width);
     expect(widths).toHaveLength(4);
@@ -75,7 +75,7 @@ describeUsagePage("the page of a usage report", (open) => {
     expect(bans[1]! / bans[0]!).toBeCloseTo(1 / 28, 2);
   });
 
-  test("puts a key whose minute was full on the line of the limit", async () => {
+  test("draws a key with a full minute on the line of the limit", async () => {
     const page = await open(fortnight());
     const limits = plot(page, "limits");
     const [line] = await boxes(
@@ -94,7 +94,7 @@ describeUsagePage("the page of a usage report", (open) => {
     expect(middle(days![0]!)).toBeLessThan(middle(minutes![1]!));
   });
 
-  test("tells of a day where the pointer is", async () => {
+  test("shows the figures of the day under the pointer", async () => {
     const page = await open(fortnight());
     const { x, y, width, height } = (await plot(page, "traffic").boundingBox())!;
     await page.mouse.move(x + width - 40, y + height / 2);
@@ -103,7 +103,7 @@ describeUsagePage("the page of a usage report", (open) => {
     expect(await tip.textContent()).toContain("enterprise: 14,000");
   });
 
-  test("takes names for text, whatever is in them", async () => {
+  test("shows names as text, even with HTML in them", async () => {
     const page = await open(fortnight());
     expect(await page.title()).toBe("API usage, 2026-11-08 to 2026-11-21");
     expect(await page.locator("b").count()).toBe(0);
@@ -116,7 +116,7 @@ describeUsagePage("the page of a usage report", (open) => {
     expect(labels.some((label) => label.startsWith("</script><b>"))).toBe(true);
   });
 
-  test("has all its figures in tables, without a script too", async () => {
+  test("has all its figures in tables, even without scripts", async () => {
     const page = await open(fortnight(), { javaScriptEnabled: false });
     const rows = async (section: string) =>
       (await page.locator(`.${section} tbody tr`).all()).length;
@@ -145,7 +145,7 @@ describeUsagePage("the page of a usage report", (open) => {
     expect(await page.locator("header").textContent()).toContain("2026-11-21 10:00 UTC");
   });
 
-  test("shows the first twenty of many keys, and says how many it leaves out", async () => {
+  test("shows the first 20 of many keys and says how many more there are", async () => {
     const page = await open(crowd(3_000));
     for (const name of ["limits", "busiest", "banned"]) {
       expect(await page.locator(`.${name} > .note`).textContent()).toContain(
@@ -156,7 +156,7 @@ describeUsagePage("the page of a usage report", (open) => {
     expect(await page.locator(".tiles").textContent()).toContain("3,000");
   });
 
-  test("says so where there is nothing to show", async () => {
+  test("says that there is nothing to show", async () => {
     const page = await open(reportOf([{ name: "Idle", plan: "free", admitted: [] }]));
     expect(await page.locator(".none").allTextContents()).toHaveLength(5);
     expect(await page.locator("header").textContent()).toContain("No key has reported anything");
@@ -180,7 +180,7 @@ describeUsagePage("the page of a usage report", (open) => {
     }
   });
 
-  test("fits a phone without scrolling sideways, and a window that grows", async () => {
+  test("fits a phone without scrolling sideways, and follows a growing window", async () => {
     const page = await open(fortnight(), PHONE);
     for (const summary of await page.locator("summary").all()) await summary.click();
     await page.screenshot({ path: join(SCREENSHOTS, "phone.png"), fullPage: true });

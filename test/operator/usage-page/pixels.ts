@@ -1,9 +1,9 @@
 import type { Locator, Page } from "playwright-core";
 
-/** The share of the pixels of a picture that have each colour, as `rgb(1, 2, 3)`. */
-export type Colours = ReadonlyMap<string, number>;
+/** The share of pixels of each colour in a picture. Colours are as `rgb(1, 2, 3)`. */
+type Colours = ReadonlyMap<string, number>;
 
-/** Takes a screenshot of a part of a page and counts its colours, in another page without its CSP. */
+/** Counts the colours in a screenshot. Does so in another page, which has no content policy. */
 export async function coloursOf(part: Locator, path: string): Promise<Colours> {
   const png = await part.screenshot({ path });
   const scratch: Page = await part.page().context().newPage();

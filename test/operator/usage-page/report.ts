@@ -1,9 +1,9 @@
 import { lastDays, reportOn, type UsageReport } from "../../../src/operator/usage/usage-report.ts";
-import type { ReportedDay } from "../../../src/worker/usage/report-usage.ts";
+import type { ReportedDay } from "../../../src/operator/usage/read-usage.ts";
 
 export const NOW = new Date("2026-11-21T10:30:00Z");
 
-/** What would run, or break the page, if a name were taken for anything but text. */
+/** A name that runs a script or breaks the page if the page does not escape it. */
 export const HOSTILE_NAME = `</script><b>x</b><script>document.title = "taken over"</script><!--`;
 
 const LIMITS = {
@@ -18,16 +18,16 @@ type Plan = keyof typeof LIMITS;
 interface Used {
   readonly name: string;
   readonly plan: Plan;
-  /** What is admitted each day, the last of them today. */
+  /** The requests admitted each day. The last day is today. */
   readonly admitted: readonly number[];
   readonly refused?: number;
   readonly bans?: number;
-  /** How full its windows are each day, from 0 to 1. */
+  /** How full the windows are each day, from 0 to 1. */
   readonly minute?: number;
   readonly day?: number;
 }
 
-/** Makes a report of so many days. */
+/** Makes a report of the last `dayCount` days. */
 export function reportOf(keys: readonly Used[], dayCount = 14): UsageReport {
   const days = lastDays(dayCount, NOW);
   const identities = keys.map(({ name, plan }, index) => ({ id: `key_${index}`, name, plan }));
@@ -52,7 +52,7 @@ export function reportOf(keys: readonly Used[], dayCount = 14): UsageReport {
   return reportOn(identities, days, { rows, banDays: [], now: NOW });
 }
 
-/** A fortnight in which one day is twice another, and every section has something to show. */
+/** Makes a report of 14 days with something to show in every section. */
 export function fortnight(): UsageReport {
   const rise = Array.from({ length: 14 }, (_, index) => (index + 1) * 1_000);
   return reportOf([
@@ -71,7 +71,7 @@ export function fortnight(): UsageReport {
   ]);
 }
 
-/** More keys than the plots show. */
+/** Makes a report of more keys than the plots show. */
 export function crowd(count: number): UsageReport {
   return reportOf(
     Array.from({ length: count }, (_, index) => ({

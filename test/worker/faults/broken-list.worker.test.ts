@@ -30,7 +30,7 @@ beforeEach(async () => {
   await service("/v1/nothing", { key });
 });
 
-/** What arrives of a body, and whether it arrived whole as far as the reader can see. */
+/** Reads the part of a body that arrives, and whether the body broke off. */
 async function readBody(response: Response): Promise<{ text: string; isBroken: boolean }> {
   const decoder = new TextDecoder();
   let text = "";
@@ -43,10 +43,13 @@ async function readBody(response: Response): Promise<{ text: string; isBroken: b
 }
 
 test.each<[string, Outcome[]]>([
-  ["its second query is silent", [PASS, HANG]],
-  ["its last query is silent", [PASS, PASS, PASS, PASS, PASS, HANG]],
-  ["its second query is a fault of ours", [PASS, fail("D1_ERROR: no such column: SQLITE_ERROR")]],
-])("a list breaks off so that it does not parse where %s", async (_, outcomes) => {
+  ["its second query is not answered", [PASS, HANG]],
+  ["its last query is not answered", [PASS, PASS, PASS, PASS, PASS, HANG]],
+  [
+    "its second query has an error in the statement",
+    [PASS, fail("D1_ERROR: no such column: SQLITE_ERROR")],
+  ],
+])("a list breaks off as invalid JSON if %s", async (_, outcomes) => {
   line.script.next(...outcomes);
   const response = await service(LIST, { key });
   expect(response.status).toBe(200);
@@ -67,28 +70,28 @@ test.each<[string, Outcome[]]>([
   expect(log()).toHaveLength(1);
 
   line.script.next();
-  // After a query that has timed out, the database is left alone for a second.
+  // After a query that has timed out, the service queries nothing for a second.
   const nowMs = Date.now();
   vi.spyOn(Date, "now").mockReturnValue(nowMs + 1_000);
   const whole = (await (await service(LIST, { key })).json()) as { id: number }[];
   expect(whole.map(({ id }) => id)).toStrictEqual(Array.from({ length: COUNT }, (__, n) => n + 1));
 });
 
-test("a list breaks off where the database stays away", async () => {
+test("a list breaks off if the database does not come back", async () => {
   const response = await service(LIST, { key });
   line.script.always(LOST);
   expect((await readBody(response)).isBroken).toBe(true);
   expect(log()).toMatchObject([{ event: "order_list_broken", keyId }]);
 });
 
-test("a list whose later queries fail in passing is whole", async () => {
+test("a list is complete although later queries fail in passing", async () => {
   line.script.next(PASS, LOST, PASS, LOST, LOST, PASS);
   const response = await service(LIST, { key });
   expect((await response.json()) as unknown[]).toHaveLength(COUNT);
   expect(log()).toStrictEqual([]);
 });
 
-test("a list breaks off where the orders change ahead of it, and is whole when asked again", async () => {
+test("a list breaks off if orders change in segments not yet read, and is complete when repeated", async () => {
   const response = await service(LIST, { key });
   const reader = response.body!.getReader();
   await reader.read();
@@ -102,10 +105,10 @@ test("a list breaks off where the orders change ahead of it, and is whole when a
   line.script.calls = 0;
   const again = (await (await service(LIST, { key })).json()) as unknown[];
   expect(again).toHaveLength(COUNT);
-  expect(line.script.calls).toBe(1); // The manifest and the few segments that were not read before.
+  expect(line.script.calls).toBe(1); // The manifest, and the few segments that were not read before.
 });
 
-test("a list whose queries are late for a moment is whole", async () => {
+test("a list is complete although the database is busy for a moment", async () => {
   const BUSY = fail("D1_ERROR: database is locked: SQLITE_BUSY");
   line.script.next(BUSY, PASS, BUSY, BUSY, PASS, BUSY);
   const response = await service(LIST, { key });
@@ -113,14 +116,14 @@ test("a list whose queries are late for a moment is whole", async () => {
   expect(log()).toStrictEqual([]);
 });
 
-test("a list whose first query fails is 503 and not 200", async () => {
+test("a list whose first query fails is answered 503, not 200", async () => {
   line.script.next(LOST);
   const response = await service(LIST, { key });
   expect(response.status).toBe(503);
   expect(await response.json()).toMatchObject({ code: "service_unavailable" });
 });
 
-test("a reader that leaves midway stops the reading and is no fault", async () => {
+test("a client that disconnects midway ends the queries, without a log line", async () => {
   line.script.calls = 0;
   const response = await service(LIST, { key });
   const reader = response.body!.getReader();

@@ -29,7 +29,7 @@ beforeEach(async () => {
 
 afterEach(() => vi.unstubAllGlobals());
 
-/** Puts a cache in place of the runtime's. */
+/** Replaces the runtime's cache. */
 function useCache(faults: Partial<Record<"open" | "match" | "put", unknown>>): void {
   const real = caches;
   const open = async (name: string) => {
@@ -50,14 +50,14 @@ async function expectWhole(response: Response): Promise<void> {
   expect(orders.at(-1)).toStrictEqual({ id: COUNT });
 }
 
-describe("a long list is whole, again and again", () => {
+describe("a long list is complete every time", () => {
   test.each([
     ["there is no cache", { open: breaksAtOnce }],
     ["the cache cannot be opened", { open: breaks }],
-    ["nothing can be looked up", { match: breaks }],
-    ["nothing can be kept", { put: breaks }],
-    ["nothing that is kept is found", { match: () => Promise.resolve(undefined) }],
-  ])("where %s", async (_, faults) => {
+    ["lookups fail", { match: breaks }],
+    ["nothing can be stored", { put: breaks }],
+    ["nothing that is stored is found", { match: () => Promise.resolve(undefined) }],
+  ])("if %s", async (_, faults) => {
     useCache(faults);
     for (let n = 0; n < 3; n++) await expectWhole(await service(LIST, { key }));
     await service(`${LIST}/-1`, { method: "DELETE", key });
@@ -65,7 +65,7 @@ describe("a long list is whole, again and again", () => {
   });
 });
 
-/** Lists once, in an isolate with an empty memory. @returns how often the database was queried. */
+/** Lists once in a new isolate. @returns the number of queries. */
 async function queriesOfNewIsolate(): Promise<number> {
   const isolate = startService({}, line.bindings);
   await isolate("/v1/nothing", { key });
@@ -76,7 +76,7 @@ async function queriesOfNewIsolate(): Promise<number> {
   return calls;
 }
 
-test("an isolate with an empty memory reads from the cache what another has read", async () => {
+test("a new isolate reads from the cache the segments that another isolate has read", async () => {
   useCache({});
   expect(await queriesOfNewIsolate()).toBe(6); // The manifest, and 19 segments four at a time.
   expect(await queriesOfNewIsolate()).toBe(1);
@@ -84,7 +84,7 @@ test("an isolate with an empty memory reads from the cache what another has read
   expect(await queriesOfNewIsolate()).toBe(6);
 });
 
-test("a list that is kept in memory asks the cache for nothing", async () => {
+test("a list from memory does not use the cache", async () => {
   useCache({});
   await expectWhole(await service(LIST, { key }));
   useCache({ open: breaks });
@@ -93,7 +93,7 @@ test("a list that is kept in memory asks the cache for nothing", async () => {
   expect(line.script.calls).toBe(1);
 });
 
-test("a list that broke off put whole segments into the cache, and nothing else", async () => {
+test("a list that broke off has put only whole segments into the cache", async () => {
   const kept: string[] = [];
   useCache({
     put: async (_: string, response: Response) => {
@@ -109,7 +109,7 @@ test("a list that broke off put whole segments into the cache, and nothing else"
   expect(kept.length).toBeGreaterThan(0);
 });
 
-test("where there is no cache, no segment is read twice", async () => {
+test("without a cache, no segment is read twice", async () => {
   useCache({ open: breaksAtOnce });
   expect(await queriesOfNewIsolate()).toBe(6);
 });

@@ -3,7 +3,7 @@ import { vi } from "vitest";
 /**
  * Stops timers of this length, so that a slow machine misses no deadline.
  *
- * @returns what lets those pass that are set by now or in the same turn.
+ * @returns a function that expires the timers that are set by now or in the same turn.
  */
 export function stopDeadlines(timeoutMs: number): () => void {
   const { setTimeout, clearTimeout } = globalThis;

@@ -12,7 +12,7 @@ import { events, type LogLine, readLog } from "./log-lines.ts";
 const LIST = "/v1/store/orders";
 const ORDER = `${LIST}/7`;
 
-/** Cloudflare's documentation, "Debug D1", section "List of D1_ERRORs". */
+/** The errors in Cloudflare's documentation, "Debug D1", section "List of D1_ERRORs". */
 const UNAVAILABLE = [
   "D1 DB reset because its code was updated.",
   "Internal error while starting up D1 DB storage caused object to be reset.",
@@ -27,8 +27,8 @@ const UNAVAILABLE = [
   "D1 DB exceeded its CPU time limit and was reset.",
 ].map((message): [string, Outcome] => [message, fail(`D1_ERROR: ${message}`)]);
 
-/** Faults of a statement, which no repetition mends. */
-const OURS = [
+/** Errors in a statement, which a retry does not help. */
+const STATEMENT_ERRORS = [
   "D1_ERROR: no such table: orders: SQLITE_ERROR",
   "D1_ERROR: CHECK constraint failed: complete_is_boolean: SQLITE_CONSTRAINT",
   "D1_TYPE_ERROR: Type 'undefined' not supported for value 'undefined'",
@@ -59,13 +59,13 @@ async function expectUnavailable(response: Response): Promise<void> {
   await expectError(response, 503, "service_unavailable");
 }
 
-/** After silence the database is left alone for this long. */
+/** After a query that timed out, the service queries nothing for this long. */
 const PAUSE_MS = 1_000;
 
 describe.each([...UNAVAILABLE, ["silence", HANG] as [string, Outcome]])(
   "%s",
   (message, outcome) => {
-    test("is 503, of a key, a list and a cancellation, which leaves the order as it was", async () => {
+    test("is answered 503 for a key, a list and a cancellation, which changes nothing", async () => {
       stopClock();
       line.script.always(outcome);
       const unknown = await service(LIST, { key });
@@ -85,7 +85,7 @@ describe.each([...UNAVAILABLE, ["silence", HANG] as [string, Outcome]])(
       const cancelled = await service(ORDER, { key, method: "DELETE" });
       expect(quotaOf(cancelled)).toMatchObject({ remaining: 56 });
       await expectUnavailable(cancelled);
-      // D1 repeats reads by itself, and of a write nobody knows what became of it.
+      // D1 repeats reads by itself. A write is not repeated, because its outcome is unknown.
       expect(line.script.calls).toBe(3);
       expect(await storedOrder(7n)).toMatchObject({ status: "pending", cancelledAt: null });
 
@@ -106,7 +106,7 @@ describe.each([...UNAVAILABLE, ["silence", HANG] as [string, Outcome]])(
   },
 );
 
-test.each(OURS)("%s is 500, logged and not repeated", async (_, outcome) => {
+test.each(STATEMENT_ERRORS)("%s is answered 500, logged and not repeated", async (_, outcome) => {
   await service("/v1/nothing", { key });
   for (const [method, path] of [
     ["GET", LIST],
@@ -127,14 +127,14 @@ test.each(OURS)("%s is 500, logged and not repeated", async (_, outcome) => {
 });
 
 describe("a busy database", () => {
-  /** Has time for the pauses between the attempts, however slow the machine is. */
+  /** Starts a service with enough time for all retries, even on a slow machine. */
   const patient = () => startService({ DATABASE_TIMEOUT_MS: "10000" }, line.bindings);
 
   test.each([
     ["GET", LIST, 200],
     ["HEAD", LIST, 200],
     ["DELETE", ORDER, 204],
-  ])("is asked by %s until it has time", async (method, path, status) => {
+  ])("is queried by %s until it has time", async (method, path, status) => {
     const send = patient();
     await send("/v1/nothing", { key });
     line.script.calls = 0;
@@ -144,13 +144,13 @@ describe("a busy database", () => {
     expect(events(log())).toStrictEqual([]);
   });
 
-  test("authenticates a key it has not seen, once it has time", async () => {
+  test("authenticates a new key once it has time", async () => {
     line.script.next(BUSY, BUSY);
     expect((await patient()("/v1/nothing", { key })).status).toBe(404);
     expect(line.script.calls).toBe(3);
   });
 
-  test("that never has time is 503 at the deadline", async () => {
+  test("that stays busy leads to 503 at the deadline", async () => {
     await service("/v1/nothing", { key });
     line.script.always(BUSY);
     const began = performance.now();
@@ -161,7 +161,7 @@ describe("a busy database", () => {
 });
 
 describe("a cancellation whose answer is lost", () => {
-  test("is 503, and 404 when it is repeated, as the order is gone", async () => {
+  test("is answered 503, and 404 when it is repeated, because the order is gone", async () => {
     await service("/v1/nothing", { key });
     line.script.next(loseTheAnswer("D1_ERROR: Network connection lost."));
     await expectUnavailable(await service(ORDER, { method: "DELETE", key }));
@@ -173,7 +173,7 @@ describe("a cancellation whose answer is lost", () => {
     expect(await (await service(LIST, { key })).text()).toBe("[]");
   });
 
-  test("never turns a shipped order back", async () => {
+  test("never cancels a shipped order", async () => {
     await placeOrder(8n, { status: "shipped" });
     await service("/v1/nothing", { key });
     line.script.next(loseTheAnswer("D1_ERROR: Network connection lost."));
@@ -188,7 +188,7 @@ describe.each([
   ["fails", UNAVAILABLE[2]![1]],
   ["hangs", HANG],
 ])("while the database %s", (_, outcome) => {
-  test("a known key is good for 25 seconds, and then 503, never 401", async () => {
+  test("a known key is valid for 25 seconds, and then answered 503, never 401", async () => {
     stopClock();
     await service("/v1/nothing", { key });
     line.script.always(outcome);
@@ -204,7 +204,7 @@ describe.each([
     expect((await service("/v1/nothing", { key })).status).toBe(404);
   });
 
-  test("a key that nobody has seen is 503, and counts against no address", async () => {
+  test("a new key is answered 503, and counts against no address", async () => {
     line.script.always(outcome);
     for (let n = 0; n < 3; n++) {
       const response = await service(LIST, { key: generateSecret(), address: "192.0.2.7" });
@@ -213,7 +213,7 @@ describe.each([
     }
   });
 
-  test("no credentials and mistyped ones are 401 all the same", async () => {
+  test("missing and mistyped credentials are still answered 401", async () => {
     line.script.always(outcome);
     await expectError(await service(LIST), 401, "unauthorized");
     await expectError(await service(LIST, { key: "sord_mistyped" }), 401, "unauthorized");
@@ -221,7 +221,7 @@ describe.each([
   });
 });
 
-test("a key that was revoked before the database failed is 401 throughout", async () => {
+test("a key that was revoked before the database failed stays 401", async () => {
   stopClock();
   const revoked = await createApiKey({ revokedAt: new Date(Date.now() - 1) });
   await expectError(await service(LIST, { key: revoked.key }), 401, "unauthorized");

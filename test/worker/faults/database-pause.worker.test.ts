@@ -32,7 +32,7 @@ async function expectAtOnce(response: Promise<Response>): Promise<void> {
   expect(performance.now() - beganMs).toBeLessThan(TIMEOUT_MS);
 }
 
-test("after a query that timed out, requests fail at once for a second, and then one probes", async () => {
+test("after a query that timed out, queries fail at once for a second, and then one probes", async () => {
   line.script.always(HANG);
   await expectError(await cancelOrder(), 503, "service_unavailable");
   const { calls } = line.script;
@@ -46,7 +46,7 @@ test("after a query that timed out, requests fail at once for a second, and then
   expect(line.script.calls).toBe(calls + 1);
 });
 
-test("a probe that succeeds lets everybody through", async () => {
+test("a probe that succeeds ends the pause", async () => {
   line.script.next(HANG);
   await expectError(await cancelOrder(), 503, "service_unavailable");
   advanceClock(1_000);
@@ -54,13 +54,13 @@ test("a probe that succeeds lets everybody through", async () => {
   expect((await cancelOrder(2)).status).toBe(204);
 });
 
-test("an error that comes at once pauses nothing", async () => {
+test("an immediate error causes no pause", async () => {
   line.script.next(fail("D1_ERROR: Network connection lost."));
   await expectError(await cancelOrder(), 503, "service_unavailable");
   expect((await cancelOrder()).status).toBe(204);
 });
 
-test("what needs no database is answered meanwhile", async () => {
+test("requests that need no database are answered meanwhile", async () => {
   line.script.next(HANG).always(PASS);
   await expectError(await cancelOrder(), 503, "service_unavailable");
   const response = await service("/v1/none", { key });

@@ -1,12 +1,12 @@
-/** What becomes of one call to a binding. */
+/** The outcome of one call to a binding. */
 export type Outcome =
-  /** It goes through. */
+  /** The call succeeds. */
   | { readonly do: "pass" }
-  /** It fails, and nothing has been done. */
+  /** The call fails, and nothing has been done. */
   | { readonly do: "fail"; readonly error: Error }
-  /** It is done, but the answer is lost. */
+  /** The call is done, but its answer is lost. */
   | { readonly do: "lose the answer"; readonly error: Error }
-  /** It is never answered, and nothing has been done. */
+  /** The call is never answered, and nothing has been done. */
   | { readonly do: "hang" };
 
 export const PASS: Outcome = { do: "pass" };
@@ -20,7 +20,7 @@ export function loseTheAnswer(message: string): Outcome {
   return { do: "lose the answer", error: new Error(message) };
 }
 
-/** Says what becomes of each call, and remembers how many there were. */
+/** Sets the outcome of each call, and counts the calls. */
 export class FaultScript {
   calls = 0;
   /** Runs when a call hangs. */
@@ -28,19 +28,19 @@ export class FaultScript {
   #upcoming: Outcome[] = [];
   #otherwise: Outcome = PASS;
 
-  /** The next calls end like this, one after another, and those after them as `otherwise` says. */
+  /** Sets the outcomes of the next calls. Later calls end as `always` says. */
   next(...outcomes: Outcome[]): this {
     this.#upcoming = outcomes;
     return this;
   }
 
-  /** Every call ends like this that `next` says nothing about. */
+  /** Sets the outcome of every call that `next` does not set. */
   always(outcome: Outcome): this {
     this.#otherwise = outcome;
     return this;
   }
 
-  /** Lets a call come to its end. */
+  /** Runs one call with its outcome. */
   async run<T>(call: () => Promise<T>): Promise<T> {
     this.calls += 1;
     const outcome = this.#upcoming.shift() ?? this.#otherwise;

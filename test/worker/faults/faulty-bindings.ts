@@ -1,7 +1,7 @@
 import { env } from "cloudflare:workers";
 import { FaultScript } from "./fault-script.ts";
 
-/** Real databases behind one script of faults. A statement of a batch counts with its batch. */
+/** Real databases behind one script of faults. A batch is one call. */
 export interface FaultyDatabases {
   readonly bindings: Partial<Pick<Cloudflare.Env, "ORDERS" | "KEYS">>;
   readonly script: FaultScript;
@@ -54,7 +54,7 @@ export function faultyDatabases(...names: readonly ("ORDERS" | "KEYS")[]): Fault
 export interface FaultyLimiters {
   readonly limiters: Cloudflare.Env["RATE_LIMITER"];
   readonly script: FaultScript;
-  /** How many stubs were taken. */
+  /** Returns the number of stubs that were made. */
   stubs(): number;
 }
 

@@ -13,7 +13,7 @@ import { events, type LogLine, readLog } from "./log-lines.ts";
 
 const LIST = "/v1/store/orders";
 
-/** As Cloudflare's documentation of Durable Objects lists them, with the marks that it gives them. */
+/** Errors and their properties as Cloudflare's documentation of Durable Objects lists them. */
 const NETWORK = fail("Network connection lost.", { retryable: true });
 const DEPLOYMENT = fail("Durable Object reset because its code was updated.", { retryable: true });
 const OVERLOAD = fail("Durable Object is overloaded. Requests queued for too long.", {
@@ -52,25 +52,25 @@ async function remainingOf(response: Response): Promise<number> {
 
 describe("one fault", () => {
   const lost = new Error("Network connection lost.");
-  test.each<[string, Outcome[], { calls: number; insured: boolean; counted: number }]>([
-    ["of the network", [NETWORK], { calls: 2, insured: false, counted: 1 }],
-    ["of a deployment", [DEPLOYMENT], { calls: 2, insured: false, counted: 1 }],
-    ["twice", [NETWORK, DEPLOYMENT], { calls: 3, insured: false, counted: 1 }],
-    ["three times", [NETWORK, NETWORK, NETWORK], { calls: 3, insured: true, counted: 0 }],
-    ["of the object", [FAULT], { calls: 1, insured: true, counted: 0 }],
-    ["by silence", [HANG], { calls: 1, insured: true, counted: 0 }],
-    ["and then silence", [NETWORK, HANG], { calls: 2, insured: true, counted: 0 }],
+  test.each<[string, Outcome[], { calls: number; usesFallback: boolean; counted: number }]>([
+    ["of the network", [NETWORK], { calls: 2, usesFallback: false, counted: 1 }],
+    ["of a deployment", [DEPLOYMENT], { calls: 2, usesFallback: false, counted: 1 }],
+    ["twice", [NETWORK, DEPLOYMENT], { calls: 3, usesFallback: false, counted: 1 }],
+    ["three times", [NETWORK, NETWORK, NETWORK], { calls: 3, usesFallback: true, counted: 0 }],
+    ["of the object", [FAULT], { calls: 1, usesFallback: true, counted: 0 }],
+    ["by silence", [HANG], { calls: 1, usesFallback: true, counted: 0 }],
+    ["and then silence", [NETWORK, HANG], { calls: 2, usesFallback: true, counted: 0 }],
     [
-      "after the object had decided, asked again",
+      "after the object had decided, with a retry",
       [{ do: "lose the answer", error: Object.assign(lost, { retryable: true }) }],
-      { calls: 2, insured: false, counted: 1 },
+      { calls: 2, usesFallback: false, counted: 1 },
     ],
     [
       "after the object had decided",
       [loseTheAnswer("Internal error.")],
-      { calls: 1, insured: true, counted: 1 },
+      { calls: 1, usesFallback: true, counted: 1 },
     ],
-  ])("%s", async (_, outcomes, { calls, insured, counted }) => {
+  ])("%s", async (_, outcomes, { calls, usesFallback, counted }) => {
     await placeOrder(1n);
     line.script.next(...outcomes);
     const response = await service(`${LIST}/1`, { method: "DELETE", key });
@@ -78,7 +78,7 @@ describe("one fault", () => {
     expect(await response.text()).toBe("");
     expect(quotaOf(response)).toMatchObject({
       limit: 3,
-      remaining: insured ? 2 : 3 - counted,
+      remaining: usesFallback ? 2 : 3 - counted,
       minute: { seconds: 60 },
       day: { limit: 10, seconds: 86_400 },
     });
@@ -87,7 +87,7 @@ describe("one fault", () => {
     // A stub that has thrown may be broken for good.
     expect(line.stubs()).toBe(calls);
     expect((await stored())?.minute?.count ?? 0).toBe(counted);
-    expect(events(log())).toStrictEqual(insured ? ["insurance_limiter_on"] : []);
+    expect(events(log())).toStrictEqual(usesFallback ? ["insurance_limiter_on"] : []);
     for (const entry of log()) expect(entry["keyId"]).toBe(id);
   });
 });
@@ -95,8 +95,8 @@ describe("one fault", () => {
 describe("an object that is overloaded", () => {
   test.each<[string, Outcome[]]>([
     ["at once", [OVERLOAD]],
-    ["when it is asked again", [NETWORK, OVERLOAD]],
-  ])("%s admits nothing, counts nothing and is left alone", async (_, outcomes) => {
+    ["at a retry", [NETWORK, OVERLOAD]],
+  ])("%s admits nothing, counts nothing and gets no further call", async (_, outcomes) => {
     await placeOrder(1n);
     line.script.next(...outcomes);
     const response = await service(`${LIST}/1`, { method: "DELETE", key });
@@ -116,7 +116,7 @@ describe("an object that is overloaded", () => {
     expect(await remainingOf(await service(LIST, { key }))).toBe(2);
   });
 
-  test("lets no isolate admit more than the object has room for", async () => {
+  test("makes no isolate admit more than the object has room for", async () => {
     const isolates = Array.from({ length: 5 }, () =>
       startService({}, { RATE_LIMITER: line.limiters }),
     );
@@ -128,7 +128,7 @@ describe("an object that is overloaded", () => {
     expect(statuses.filter((status) => status === 200)).toHaveLength(3);
   });
 
-  test("keeps refusing whom it has refused", async () => {
+  test("keeps refusing a key that it has refused", async () => {
     for (let n = 0; n < 4; n++) await service(LIST, { key });
     advanceClock(10_000);
     line.script.always(OVERLOAD);
@@ -139,7 +139,7 @@ describe("an object that is overloaded", () => {
 });
 
 describe("while the objects cannot be reached", () => {
-  test("one isolate admits no more than the limit, in both windows", async () => {
+  test("one isolate admits no more than the limit in both windows", async () => {
     line.script.always(FAULT);
     const admitted: number[] = [];
     for (let minute = 0; minute < 5; minute++) {
@@ -170,7 +170,7 @@ describe("while the objects cannot be reached", () => {
     expect((await service(LIST, { key })).status).toBe(200);
   });
 
-  test("a loop is banned as it would be otherwise", async () => {
+  test("a loop is banned as usual", async () => {
     line.script.always(FAULT);
     const statuses: string[] = [];
     for (let n = 0; n < 3; n++) await service(LIST, { key });
@@ -184,7 +184,7 @@ describe("while the objects cannot be reached", () => {
     expect(statuses.slice(59)).toStrictEqual(["api_key_banned", "api_key_banned"]);
   });
 
-  test("keys do not share what they have left", async () => {
+  test("each key has its own windows", async () => {
     line.script.always(FAULT);
     const other = await createEnterpriseKey(2, 10);
     for (let n = 0; n < 3; n++) await service(LIST, { key });
@@ -200,7 +200,7 @@ describe("while the objects cannot be reached", () => {
     expect(log()).toStrictEqual([]);
   });
 
-  test("the insurance remembers no more keys than it may", async () => {
+  test("the fallback limiter remembers no more keys than INSURANCE_SIZE", async () => {
     const small = startService({ INSURANCE_SIZE: "1" }, { RATE_LIMITER: line.limiters });
     line.script.always(FAULT);
     const others = await Promise.all([1, 2, 3].map(() => createEnterpriseKey(3, 10)));
@@ -211,7 +211,7 @@ describe("while the objects cannot be reached", () => {
 });
 
 describe("after a failure", () => {
-  test("the object is left alone for a second, and then knows what it knew", async () => {
+  test("the object gets no call for a second, and then counts on from its own state", async () => {
     expect(await remainingOf(await service(LIST, { key }))).toBe(2);
     line.script.next(FAULT);
     expect(await remainingOf(await service(LIST, { key }))).toBe(2);
@@ -225,7 +225,7 @@ describe("after a failure", () => {
     expect(events(log())).toStrictEqual(["insurance_limiter_on"]);
   });
 
-  test("one request a second waits for it, and the others do not", async () => {
+  test("one request a second waits for the object, and the others do not", async () => {
     line.script.always(HANG);
     await service(LIST, { key });
     line.script.onHang = () => undefined;
@@ -240,7 +240,7 @@ describe("after a failure", () => {
     }
   });
 
-  test("of one key, other keys are asked as ever", async () => {
+  test("for one key, the objects of other keys are called as usual", async () => {
     const other = await createEnterpriseKey(3, 10);
     line.script.next(FAULT);
     await service(LIST, { key });
@@ -249,7 +249,7 @@ describe("after a failure", () => {
   });
 });
 
-describe("a key that is known to be refused", () => {
+describe("a key that the isolate knows as refused", () => {
   const useUp = async () => {
     for (let n = 0; n < 4; n++) await (await service(LIST, { key })).text();
     advanceClock(10_000);
@@ -258,24 +258,21 @@ describe("a key that is known to be refused", () => {
   test.each([
     ["break", FAULT],
     ["hang", HANG],
-  ])(
-    "is refused while the objects %s, though they cannot be told of strikes",
-    async (_, outcome) => {
-      await useUp();
-      line.script.always(outcome);
-      for (let n = 0; n < 70; n++) {
-        const response = await service(LIST, { key });
-        expect(response.headers.get("Retry-After")).toBe("50");
-        expect(quotaOf(response)).toMatchObject({ remaining: 0 });
-        await expectError(response, 429, "rate_limit_exceeded");
-      }
-      expect(new Set(events(log()))).toStrictEqual(new Set(["refusals_unreported"]));
-      line.script.always(PASS);
-      advanceClock(50_000);
-      expect(await remainingOf(await service(LIST, { key }))).toBe(2);
-      expect(await stored()).toMatchObject({ minute: { count: 1 }, day: { count: 4 }, ban: null });
-    },
-  );
+  ])("is refused while the objects %s, although strikes cannot be reported", async (_, outcome) => {
+    await useUp();
+    line.script.always(outcome);
+    for (let n = 0; n < 70; n++) {
+      const response = await service(LIST, { key });
+      expect(response.headers.get("Retry-After")).toBe("50");
+      expect(quotaOf(response)).toMatchObject({ remaining: 0 });
+      await expectError(response, 429, "rate_limit_exceeded");
+    }
+    expect(new Set(events(log()))).toStrictEqual(new Set(["refusals_unreported"]));
+    line.script.always(PASS);
+    advanceClock(50_000);
+    expect(await remainingOf(await service(LIST, { key }))).toBe(2);
+    expect(await stored()).toMatchObject({ minute: { count: 1 }, day: { count: 4 }, ban: null });
+  });
 
   test("is banned until the same time while the objects cannot be reached", async () => {
     await useUp();

@@ -26,10 +26,10 @@ beforeEach(async () => {
 const request = () => service(LIST, { key });
 const name = () => `key:${id}`;
 
-/** Puts something in the place of the record and lets the object begin with it. */
-async function store(record: unknown): Promise<void> {
+/** Replaces the stored row, and restarts the object with it. */
+async function store(row: unknown): Promise<void> {
   await runInDurableObject(limiterNamed(name()), (_, { storage }) => {
-    storage.kv.put("record", record);
+    storage.kv.put("record", row);
   });
   await evictLimiter(name());
 }
@@ -43,20 +43,20 @@ const valid = () => ({
   ban: null,
 });
 
-describe("a record that cannot be read", () => {
+describe("an unreadable stored state", () => {
   test.each<[string, () => unknown]>([
     ["text", () => "garbage"],
     ["a number", () => 42],
     ["null", () => null],
     ["an empty object", () => ({})],
     ["without a window", () => ({ ...valid(), minute: undefined })],
-    ["with a count below nothing", () => ({ ...valid(), day: { openedMs: startMs, count: -1 } })],
-    ["with a time that is none", () => ({ ...valid(), day: { openedMs: NaN, count: 1 } })],
+    ["with a negative count", () => ({ ...valid(), day: { openedMs: startMs, count: -1 } })],
+    ["with a time that is no number", () => ({ ...valid(), day: { openedMs: NaN, count: 1 } })],
     ["with a ban without an end", () => ({ ...valid(), ban: { untilMs: Infinity, number: 1 } })],
-    ["with limits of another kind", () => ({ ...valid(), limits: [3, 10] })],
+    ["with limits of another type", () => ({ ...valid(), limits: [3, 10] })],
     ["bytes", () => new Uint8Array([1, 2, 3])],
-  ])("%s starts afresh, with a log line", async (_, record) => {
-    await store(record());
+  ])("%s: the limiter starts from an empty state, with a log line", async (_, row) => {
+    await store(row());
     const response = await request();
     expect(response.status).toBe(200);
     expect(quotaOf(response)).toMatchObject({ remaining: 2, day: { remaining: 9 } });
@@ -69,15 +69,15 @@ describe("a record that cannot be read", () => {
   });
 });
 
-describe("a record of another version", () => {
-  test("with more in it is read", async () => {
+describe("a stored state of another version", () => {
+  test("is read with additional fields", async () => {
     await store({ ...valid(), region: "weur", minute: { openedMs: startMs, count: 2, peak: 7 } });
     expect(quotaOf(await request())).toMatchObject({ remaining: 0, day: { remaining: 5 } });
     expect((await request()).status).toBe(429);
     expect(log()).toStrictEqual([]);
   });
 
-  test("with times that cannot be keeps nobody away for longer than a day", async () => {
+  test("delays nobody by more than a day, even with impossible times", async () => {
     const century = startMs + 36_500 * DAY_MS;
     await store({
       ...valid(),
@@ -97,7 +97,7 @@ describe("a record of another version", () => {
 });
 
 describe("versions side by side", () => {
-  /** What the first version of the object took and gave: no refusals of elsewhere, no forecasts. */
+  /** The interface of the first version of the object: no refusals elsewhere, no forecasts. */
   const earlierObjects = {
     getByName: (objectName: string) => ({
       admit: async (policy: never) => {
@@ -133,7 +133,7 @@ describe("versions side by side", () => {
 });
 
 describe("the alarm", () => {
-  test("that fails keeps the record, and is set for another time", async () => {
+  test("that fails keeps the state, and comes again", async () => {
     await request();
     await runInDurableObject(limiterNamed(name()), async (limiter, { storage }) => {
       const broken = vi.spyOn(storage, "setAlarm").mockRejectedValueOnce(new Error("disk"));
@@ -148,7 +148,7 @@ describe("the alarm", () => {
     });
   });
 
-  test("that cannot remove the record leaves one that says nothing", async () => {
+  test("that cannot remove the state leaves a state that no longer counts", async () => {
     await request();
     advanceClock(DAY_MS);
     await runInDurableObject(limiterNamed(name()), async (limiter, { storage }) => {

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import {
-  CONTRACT_BANS,
+  DEFAULT_BANS,
   DAY_MS,
   HOUR_MS,
   keyPolicy,
@@ -8,21 +8,21 @@ import {
   SimulatedLimiter,
 } from "./simulated-limiter.ts";
 
-/** Fills the minute and keeps asking until the key is banned. */
+/** Fills the minute and sends requests until the key is banned. */
 function provokeBan(limiter: SimulatedLimiter): void {
   limiter.requests(limiter.policy.limits.perMinute + 1);
-  limiter.advance(CONTRACT_BANS.graceMs).requests(60);
+  limiter.advance(DEFAULT_BANS.graceMs).requests(60);
   expect(limiter.peek().banned).toBe(true);
 }
 
 const banLengthMs = (limiter: SimulatedLimiter) =>
-  (limiter.record?.ban?.untilMs ?? Number.NaN) - limiter.nowMs;
+  (limiter.state?.ban?.untilMs ?? Number.NaN) - limiter.nowMs;
 
 function freeKey(): SimulatedLimiter {
   return new SimulatedLimiter(keyPolicy(60, 1_000_000));
 }
 
-describe("the length of a ban (contract, section 5)", () => {
+describe("the length of a ban (docs/limits.md, Bans)", () => {
   test("is 60 seconds, twice as long each time, and 24 hours at most", () => {
     const limiter = freeKey();
     const lengths = Array.from({ length: 14 }, () => {
@@ -46,18 +46,18 @@ describe("the length of a ban (contract, section 5)", () => {
   test("is forgotten 24 hours after its end, and remembered until then", () => {
     const remembered = freeKey();
     provokeBan(remembered);
-    remembered.advance(MINUTE_MS + DAY_MS - CONTRACT_BANS.graceMs - 1);
+    remembered.advance(MINUTE_MS + DAY_MS - DEFAULT_BANS.graceMs - 1);
     provokeBan(remembered);
     expect(banLengthMs(remembered)).toBe(2 * MINUTE_MS);
 
     const forgotten = freeKey();
     provokeBan(forgotten);
-    forgotten.advance(MINUTE_MS + DAY_MS - CONTRACT_BANS.graceMs);
+    forgotten.advance(MINUTE_MS + DAY_MS - DEFAULT_BANS.graceMs);
     provokeBan(forgotten);
     expect(banLengthMs(forgotten)).toBe(MINUTE_MS);
   });
 
-  test("counts in memory for 24 hours after the longest one too", () => {
+  test("is remembered for 24 hours after the end of the longest ban too", () => {
     const limiter = freeKey();
     for (let number = 1; number <= 12; number++) {
       provokeBan(limiter);
@@ -72,21 +72,21 @@ describe("the length of a ban (contract, section 5)", () => {
   });
 });
 
-describe("a banned key (contract, section 5)", () => {
-  test("is refused until the end of the ban, which requests neither lengthen nor count", () => {
+describe("a banned key (docs/limits.md, Bans)", () => {
+  test("is refused until the end of the ban; requests neither lengthen the ban nor count", () => {
     const limiter = freeKey();
     provokeBan(limiter);
     const endsMs = limiter.nowMs + MINUTE_MS;
     const dayLeft = limiter.peek().day.remaining;
-    const { record } = limiter;
+    const { state } = limiter;
     const answers = limiter.requests(10_000, 5);
     expect(answers.every(({ banned, admitted }) => banned && !admitted)).toBe(true);
     expect(answers.every(({ retryAtMs }) => retryAtMs === endsMs)).toBe(true);
     expect(limiter.peek().day.remaining).toBe(dayLeft);
-    expect(limiter.record).toBe(record);
+    expect(limiter.state).toBe(state);
   });
 
-  test("may return at the end of a full window that ends later than the ban", () => {
+  test("is admitted again at the end of a full window that ends later than the ban", () => {
     const limiter = new SimulatedLimiter(keyPolicy(60, 60));
     provokeBan(limiter);
     const answer = limiter.request();
@@ -95,7 +95,7 @@ describe("a banned key (contract, section 5)", () => {
     expect(limiter.at(DAY_MS).request().admitted).toBe(true);
   });
 
-  test("is told a full window's end once the ban is over, with the window's code", () => {
+  test("is refused by a full window after the ban, until the window ends", () => {
     const limiter = new SimulatedLimiter(keyPolicy(60, 60));
     provokeBan(limiter);
     limiter.advance(MINUTE_MS);

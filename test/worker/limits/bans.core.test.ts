@@ -1,8 +1,8 @@
 import { describe, expect, test } from "vitest";
 import { strikesToBan } from "../../../src/worker/limits/bans.ts";
-import { CONTRACT_BANS, DAY_MS, keyPolicy, SimulatedLimiter } from "./simulated-limiter.ts";
+import { DEFAULT_BANS, DAY_MS, keyPolicy, SimulatedLimiter } from "./simulated-limiter.ts";
 
-/** A key with room for one request a day: whatever follows the first is refused. */
+/** A key that admits one request a day and refuses all later ones. */
 function refusing(): SimulatedLimiter {
   const limiter = new SimulatedLimiter(keyPolicy(1_000, 1));
   limiter.request();
@@ -10,9 +10,9 @@ function refusing(): SimulatedLimiter {
 }
 
 const STRIKES = 1_000;
-const strikes = (limiter: SimulatedLimiter) => limiter.record?.wait?.strikes;
+const strikes = (limiter: SimulatedLimiter) => limiter.state?.wait?.strikes;
 
-describe("strikes (contract, section 5)", () => {
+describe("strikes (docs/limits.md, Bans)", () => {
   test.for([
     [1, 60],
     [59, 60],
@@ -23,15 +23,18 @@ describe("strikes (contract, section 5)", () => {
     [1_000, 1_000],
     [1_001, 1_000],
     [1_000_000_000, 1_000],
-  ] as const)("a key with %i requests a minute is banned by %i", ([perMinute, expected]) => {
-    expect(strikesToBan(CONTRACT_BANS, perMinute)).toBe(expected);
-    const limiter = new SimulatedLimiter(keyPolicy(perMinute, 1));
-    limiter.requests(2);
-    const refused = limiter.advance(10_000).requests(expected);
-    expect(refused.map(({ banned }) => banned).indexOf(true)).toBe(expected - 1);
-  });
+  ] as const)(
+    "a key with %i requests a minute is banned after %i strikes",
+    ([perMinute, expected]) => {
+      expect(strikesToBan(DEFAULT_BANS, perMinute)).toBe(expected);
+      const limiter = new SimulatedLimiter(keyPolicy(perMinute, 1));
+      limiter.requests(2);
+      const refused = limiter.advance(10_000).requests(expected);
+      expect(refused.map(({ banned }) => banned).indexOf(true)).toBe(expected - 1);
+    },
+  );
 
-  test("a refusal in the first 10 seconds of a wait is none, one at 10 seconds is", () => {
+  test("begin 10 seconds into a wait: earlier refusals are no strikes", () => {
     const limiter = refusing();
     limiter.requests(500);
     limiter.advance(9_999).requests(500);
@@ -62,7 +65,7 @@ describe("strikes (contract, section 5)", () => {
     expect(late.requests(STRIKES - 1).at(-1)?.banned).toBe(true);
   });
 
-  test("begin again with the next strike after those 60 seconds, not in step with them", () => {
+  test("start a new series of 60 seconds with the first strike after the last series", () => {
     const limiter = refusing();
     limiter.request();
     limiter.advance(10_000).requests(STRIKES - 1);
@@ -70,7 +73,7 @@ describe("strikes (contract, section 5)", () => {
     expect(limiter.advance(59_999).request().banned).toBe(true);
   });
 
-  test("an admission sets them to nought and the next refusal begins a new wait", () => {
+  test("are reset to zero by an admission, and the next refusal begins a new wait", () => {
     const limiter = new SimulatedLimiter(keyPolicy(60, 1_000));
     limiter.requests(61);
     limiter.advance(10_000).requests(59);
@@ -81,7 +84,7 @@ describe("strikes (contract, section 5)", () => {
     expect(refused.map(({ banned }) => banned).indexOf(true)).toBe(59);
   });
 
-  test("a ban sets them to nought", () => {
+  test("are reset to zero by a ban", () => {
     const limiter = refusing();
     limiter.request();
     limiter.advance(10_000).requests(STRIKES);
@@ -89,7 +92,7 @@ describe("strikes (contract, section 5)", () => {
     expect(afterwards.map(({ banned }) => banned).indexOf(true)).toBe(STRIKES - 1);
   });
 
-  test("a restart may lose them, and does not lose the ban", () => {
+  test("may be lost in a restart, unlike a ban", () => {
     const limiter = refusing();
     limiter.request();
     limiter.advance(10_000).requests(STRIKES - 1);

@@ -7,8 +7,8 @@ const remaining = (limiter: SimulatedLimiter) => {
   return { minute: minute.remaining, day: day.remaining };
 };
 
-describe("plans (specification, section Limits)", () => {
-  test("have the limits of the specification", () => {
+describe("plans (docs/limits.md, Plans)", () => {
+  test("have the documented limits", () => {
     expect(PLAN_LIMITS).toEqual({
       free: { perMinute: 60, perDay: 1_000 },
       pro: { perMinute: 300, perDay: 10_000 },
@@ -17,8 +17,8 @@ describe("plans (specification, section Limits)", () => {
   });
 });
 
-describe("admission (contract, section 4)", () => {
-  test("a Free key has 60 requests a minute and no more", () => {
+describe("admission (docs/limits.md, Windows)", () => {
+  test("a Free key has exactly 60 requests a minute", () => {
     const limiter = new SimulatedLimiter(keyPolicy(60, 1_000));
     const decisions = limiter.requests(200);
     expect(decisions.map(({ admitted }) => admitted)).toEqual([
@@ -30,7 +30,7 @@ describe("admission (contract, section 4)", () => {
     );
   });
 
-  test("a Free key has 1,000 requests a day and no more", () => {
+  test("a Free key has exactly 1,000 requests a day", () => {
     const limiter = new SimulatedLimiter(keyPolicy(60, 1_000));
     let admitted = 0;
     for (let minute = 0; minute < 24 * 60; minute++) {
@@ -47,13 +47,13 @@ describe("admission (contract, section 4)", () => {
     expect(remaining(limiter)).toEqual({ minute: 0, day: 8 });
   });
 
-  test("a request that the day refuses is not counted in the minute, and opens none", () => {
+  test("a request that the day refuses is not counted in the minute, and opens no minute", () => {
     const limiter = new SimulatedLimiter(keyPolicy(5, 3));
     limiter.requests(7);
     expect(remaining(limiter)).toEqual({ minute: 2, day: 0 });
     const refused = limiter.at(2 * MINUTE_MS).request();
     expect(refused).toMatchObject({ admitted: false, minute: { remaining: 5 } });
-    expect(limiter.record?.minute).toMatchObject({ openedMs: START_MS });
+    expect(limiter.state?.minute).toMatchObject({ openedMs: START_MS });
   });
 
   test.for([
@@ -68,7 +68,7 @@ describe("admission (contract, section 4)", () => {
       at: DAY_MS - 10_000,
       retry: DAY_MS + 50_000,
     },
-  ])("the retry time is the end of what is full: $full", (row) => {
+  ])("the retry time is the end of the full window: $full", (row) => {
     const limiter = new SimulatedLimiter(keyPolicy(row.perMinute, row.perDay));
     limiter.requests(row.earlier);
     limiter.at(row.at).requests(row.perDay - row.earlier);
@@ -81,19 +81,19 @@ describe("admission (contract, section 4)", () => {
     expect(limiter.at(row.retry).request().admitted).toBe(true);
   });
 
-  test("an address is refused without strikes or ban, however often it asks", () => {
+  test("an address is refused without strikes or a ban, however many requests it sends", () => {
     const limiter = new SimulatedLimiter({ ...keyPolicy(60, 1_000), bans: false });
     const refused = limiter.requests(5_000, 10).filter(({ admitted }) => !admitted);
     expect(refused).toHaveLength(5_000 - 60);
     expect(refused.some(({ banned }) => banned)).toBe(false);
-    expect(limiter.record).toMatchObject({ wait: null, ban: null });
+    expect(limiter.state).toMatchObject({ wait: null, ban: null });
   });
 
-  test("a refusal that changes nothing leaves the very same record", () => {
+  test("a refusal that changes nothing returns the same state object", () => {
     const limiter = new SimulatedLimiter({ ...keyPolicy(1, 10), bans: false });
     limiter.request();
-    const { record } = limiter;
+    const { state } = limiter;
     limiter.request();
-    expect(limiter.record).toBe(record);
+    expect(limiter.state).toBe(state);
   });
 });

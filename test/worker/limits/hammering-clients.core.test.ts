@@ -5,22 +5,25 @@ import { loops, run } from "./traffic.ts";
 
 const { perMinute, perDay } = PLAN_LIMITS.free;
 
-describe("a loop on a Free key is banned (contract, section 5)", () => {
-  test.for([3, 3.5, 4, 5, 10, 60, 100, 1_000])("within its first minute: %s a second", (rate) => {
-    const limiter = new SimulatedLimiter(keyPolicy(perMinute, perDay));
-    const { admitted, bannedAfterMs } = run(limiter, [loops(rate)], MINUTE_MS);
-    expect(admitted).toBe(60);
-    expect(bannedAfterMs).toBeLessThan(MINUTE_MS);
-  });
+describe("a loop on a Free key is banned (docs/limits.md, Bans)", () => {
+  test.for([3, 3.5, 4, 5, 10, 60, 100, 1_000])(
+    "within its first minute, at %s requests a second",
+    (rate) => {
+      const limiter = new SimulatedLimiter(keyPolicy(perMinute, perDay));
+      const { admitted, bannedAfterMs } = run(limiter, [loops(rate)], MINUTE_MS);
+      expect(admitted).toBe(60);
+      expect(bannedAfterMs).toBeLessThan(MINUTE_MS);
+    },
+  );
 
-  test("after about 50 seconds at 3 a second: 20 to use up the minute, 10 of grace, 20 of strikes", () => {
+  test("after about 50 seconds at 3 a second: 20 to fill the minute, 10 of grace, 20 of strikes", () => {
     const limiter = new SimulatedLimiter(keyPolicy(perMinute, perDay));
     const { bannedAfterMs } = run(limiter, [loops(3)], MINUTE_MS);
     expect(bannedAfterMs).toBeGreaterThan(49_000);
     expect(bannedAfterMs).toBeLessThan(51_000);
   });
 
-  test("within the first minute that it opens itself, however the key was used before", () => {
+  test("within the first minute that the loop opens, whatever the key was used for before", () => {
     for (let openedEarlierMs = 0; openedEarlierMs < MINUTE_MS; openedEarlierMs += 500) {
       const limiter = new SimulatedLimiter(keyPolicy(perMinute, perDay));
       limiter.request();
@@ -30,18 +33,18 @@ describe("a loop on a Free key is banned (contract, section 5)", () => {
     }
   });
 
-  test("at once where the day is full", () => {
+  test("sooner if the day is full", () => {
     const limiter = new SimulatedLimiter(keyPolicy(perMinute, 1));
     limiter.request();
     const { bannedAfterMs } = run(limiter.advance(HOUR_MS), [loops(3)], MINUTE_MS);
     expect(bannedAfterMs).toBeLessThan(31_000);
   });
 
-  test("again and again, for longer each time, while it goes on", () => {
+  test("again and again, longer each time, while it goes on", () => {
     const limiter = new SimulatedLimiter(keyPolicy(perMinute, 1_000_000));
     const lengths = Array.from({ length: 5 }, () => {
       expect(run(limiter, [loops(10)], MINUTE_MS).bannedAfterMs).not.toBeNull();
-      const endMs = limiter.record?.ban?.untilMs ?? Number.NaN;
+      const endMs = limiter.state?.ban?.untilMs ?? Number.NaN;
       const lengthMs = endMs - limiter.nowMs;
       limiter.nowMs = endMs;
       return lengthMs / MINUTE_MS;
@@ -51,7 +54,7 @@ describe("a loop on a Free key is banned (contract, section 5)", () => {
 });
 
 describe("a loop that is never refused as fast as it could have been served", () => {
-  test("is not banned: 1.5 a second on a Free key, for hours", () => {
+  test("is not banned, at 1.5 requests a second on a Free key for hours", () => {
     const limiter = new SimulatedLimiter(keyPolicy(perMinute, 1_000_000));
     expect(run(limiter, [loops(1.5)], 5 * HOUR_MS).bannedAfterMs).toBeNull();
   });

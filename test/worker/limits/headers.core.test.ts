@@ -5,7 +5,7 @@ import { keyPolicy, SimulatedLimiter, START_MS } from "./simulated-limiter.ts";
 
 const START_SECONDS = START_MS / 1_000;
 
-/** A quota at the start of simulated time; windows as [limit, remaining, ms to the end]. */
+/** Makes a quota at the start of simulated time; windows as [limit, remaining, ms to the end]. */
 function quota(
   minute: readonly [number, number, number],
   day: readonly [number, number, number],
@@ -26,8 +26,8 @@ function quota(
   };
 }
 
-describe("RateLimit-Policy and RateLimit (contract, section 4)", () => {
-  test("are written as the contract shows them", () => {
+describe("RateLimit-Policy and RateLimit (docs/limits.md, Headers)", () => {
+  test("have the documented form", () => {
     const headers = quotaHeaders(quota([60, 12, 31_000], [1_000, 640, 40_211_000]));
     expect(headers).toEqual({
       "X-RateLimit-Limit": "60",
@@ -38,7 +38,7 @@ describe("RateLimit-Policy and RateLimit (contract, section 4)", () => {
     });
   });
 
-  test("describe unopened windows as if they opened now", () => {
+  test("describe windows that are not open as if they opened now", () => {
     const headers = quotaHeaders(new SimulatedLimiter(keyPolicy(60, 1_000)).peek());
     expect(headers).toEqual({
       "X-RateLimit-Limit": "60",
@@ -49,7 +49,7 @@ describe("RateLimit-Policy and RateLimit (contract, section 4)", () => {
     });
   });
 
-  test("write a limit of a thousand million in full", () => {
+  test("write a limit of 1,000,000,000 in full", () => {
     const headers = quotaHeaders(quota([1e9, 1e9, 60_000], [1e9, 1e9, 86_400_000]));
     expect(headers["RateLimit-Policy"]).toBe(
       '"minute";q=1000000000;w=60, "day";q=1000000000;w=86400',
@@ -58,7 +58,7 @@ describe("RateLimit-Policy and RateLimit (contract, section 4)", () => {
   });
 });
 
-describe("the window that X-RateLimit describes (contract, section 4)", () => {
+describe("the window that X-RateLimit describes (docs/limits.md, Headers)", () => {
   test.for([
     { rule: "fewest left: minute", minute: [60, 5, 9_000], day: [1_000, 6, 99_000], is: "minute" },
     { rule: "fewest left: day", minute: [60, 6, 9_000], day: [1_000, 5, 99_000], is: "day" },
@@ -88,7 +88,7 @@ describe("the window that X-RateLimit describes (contract, section 4)", () => {
   });
 });
 
-describe("rounding (contract, section 4)", () => {
+describe("rounding (docs/limits.md, Headers)", () => {
   test.for([
     [1, 1],
     [999, 1],
@@ -104,7 +104,7 @@ describe("rounding (contract, section 4)", () => {
     expect(retryAfterSeconds(full)).toBe(seconds);
   });
 
-  test("Reset is the instant rounded up, also where now is no whole second", () => {
+  test("Reset is the end rounded up, also if now is not a whole second", () => {
     const limiter = new SimulatedLimiter(keyPolicy(60, 1_000)).at(999);
     limiter.request();
     const headers = quotaHeaders(limiter.at(1_500).peek());
@@ -117,8 +117,8 @@ describe("rounding (contract, section 4)", () => {
   });
 });
 
-describe("under a ban (contract, section 5)", () => {
-  test("nothing remains until the end of the ban, which Reset and Retry-After name", () => {
+describe("during a ban (docs/limits.md, Headers)", () => {
+  test("nothing remains until the end of the ban, which Reset and Retry-After announce", () => {
     const banned = quota([60, 60, 60_000], [1_000, 500, 86_400_000], {
       banned: true,
       retryAtMs: START_MS + 89_500,

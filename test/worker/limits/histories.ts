@@ -4,7 +4,7 @@ import type { Decision, QuotaPolicy } from "../../../src/worker/limits/decision.
 import type { Limits } from "../../../src/worker/limits/plans.ts";
 import { DAY_MS, HOUR_MS, SimulatedLimiter } from "./simulated-limiter.ts";
 
-/** One thing that can happen to a key. */
+/** One event in the life of a key. */
 export type Step =
   | { readonly do: "request"; readonly times: number; readonly gapMs: number }
   | { readonly do: "pass time"; readonly ms: number }
@@ -21,7 +21,7 @@ export const anyLimits: fc.Arbitrary<Limits> = fc.record({
   perDay: fc.integer({ min: 1, max: 25 }),
 });
 
-/** Small numbers, so that short histories meet bans; those of the contract are among them. */
+/** Small numbers, so that short histories lead to bans, and the default ones. */
 export const anyBanPolicy: fc.Arbitrary<BanPolicy> = fc.record({
   graceMs: fc.constantFrom(10_000, 500),
   strikeWindowMs: fc.constantFrom(60_000, 5_000),
@@ -74,7 +74,7 @@ const anyStep: fc.Arbitrary<Step> = fc.oneof(
 
 export const anyHistory = fc.array(anyStep, { maxLength: 40, size: "max" });
 
-/** Steps that leave the key's plan alone. */
+/** Histories without a change of plan, a reset or a restart. */
 export const anyTraffic = fc.array(
   anyStep.filter(
     (step) =>
@@ -83,24 +83,24 @@ export const anyTraffic = fc.array(
   { maxLength: 40, size: "max" },
 );
 
-/** What a history shows to whoever looks on: each request with its policy, and each restart. */
-export interface Onlooker {
+/** Observes a history: each request with its policy, and each restart. */
+export interface Observer {
   requested?(policy: QuotaPolicy, nowMs: number, decision: Decision): void;
   restarted?(): void;
 }
 
-/** Plays a history on a limiter. */
+/** Runs a history on a limiter. */
 export function play(
   limiter: SimulatedLimiter,
   history: readonly Step[],
-  onlooker: Onlooker = {},
+  observer: Observer = {},
 ): void {
   const requestUnder = (policy: QuotaPolicy) => {
     const newest = limiter.policy;
     limiter.policy = policy;
     const decision = limiter.request();
     limiter.policy = newest;
-    onlooker.requested?.(policy, limiter.nowMs, decision);
+    observer.requested?.(policy, limiter.nowMs, decision);
   };
   let before = limiter.policy;
   const change = (changes: Partial<QuotaPolicy>) => {
@@ -136,7 +136,7 @@ export function play(
         break;
       case "restart":
         limiter.restart();
-        onlooker.restarted?.();
+        observer.restarted?.();
     }
   }
 }

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import {
-  CONTRACT_BANS,
+  DEFAULT_BANS,
   DAY_MS,
   keyPolicy,
   SimulatedLimiter,
@@ -10,7 +10,7 @@ import {
 const free = keyPolicy(60, 1_000);
 const pro = { ...keyPolicy(300, 10_000), revision: 2 };
 
-describe("a plan changed inside a window (contract, section 4)", () => {
+describe("a plan that changes inside a window (docs/limits.md, Windows)", () => {
   test("keeps the count and takes the new, higher limit", () => {
     const limiter = new SimulatedLimiter(free);
     limiter.requests(61);
@@ -34,7 +34,7 @@ describe("a plan changed inside a window (contract, section 4)", () => {
     });
   });
 
-  test("applies at the same revision too, as when a deployment changes the limits of a plan", () => {
+  test("applies at the same revision too, because a deployment can change the limits of a plan", () => {
     const limiter = new SimulatedLimiter(free);
     limiter.requests(61);
     limiter.policy = { ...pro, revision: free.revision };
@@ -43,13 +43,13 @@ describe("a plan changed inside a window (contract, section 4)", () => {
     expect(limiter.request()).toMatchObject({ admitted: false, minute: { limit: 60 } });
   });
 
-  test("is passed over where an older revision arrives late", () => {
+  test("is ignored if an older revision arrives late", () => {
     const limiter = new SimulatedLimiter(pro);
     limiter.requests(60);
     limiter.policy = free;
     expect(limiter.request()).toMatchObject({ admitted: true, minute: { limit: 300 } });
     expect(limiter.peek().day.limit).toBe(10_000);
-    expect(limiter.record?.revision).toBe(2);
+    expect(limiter.state?.revision).toBe(2);
   });
 
   test("does not end a ban or the wait", () => {
@@ -63,14 +63,14 @@ describe("a plan changed inside a window (contract, section 4)", () => {
   });
 });
 
-describe("a reset by the operator (contract, sections 5 and 6)", () => {
+describe("a reset by the operator (docs/limits.md, Bans)", () => {
   const bannedTwice = () => {
-    const limiter = new SimulatedLimiter(keyPolicy(1, 10), { ...CONTRACT_BANS, minStrikes: 3 });
+    const limiter = new SimulatedLimiter(keyPolicy(1, 10), { ...DEFAULT_BANS, minStrikes: 3 });
     limiter.requests(2);
     limiter.advance(10_000).requests(3);
     limiter.advance(60_000).requests(2);
     limiter.advance(10_000).requests(3);
-    expect(limiter.record?.ban?.number).toBe(2);
+    expect(limiter.state?.ban?.number).toBe(2);
     return limiter;
   };
 
@@ -84,7 +84,7 @@ describe("a reset by the operator (contract, sections 5 and 6)", () => {
     });
   });
 
-  test("forgets earlier bans: the next one is as long as a first one", () => {
+  test("forgets earlier bans: the next ban is as long as a first ban", () => {
     const limiter = bannedTwice();
     limiter.policy = { ...limiter.policy, resets: 1 };
     limiter.requests(2);
@@ -92,7 +92,7 @@ describe("a reset by the operator (contract, sections 5 and 6)", () => {
     expect(last).toMatchObject({ banned: true, retryAtMs: limiter.nowMs + 60_000 });
   });
 
-  test("takes effect once, and is not undone by a policy from before it", () => {
+  test("takes effect once, and an older policy does not undo it", () => {
     const limiter = bannedTwice();
     const before = limiter.policy;
     limiter.policy = { ...before, resets: 1 };
@@ -101,6 +101,6 @@ describe("a reset by the operator (contract, sections 5 and 6)", () => {
     expect(limiter.request()).toMatchObject({ admitted: false, banned: false });
     limiter.policy = { ...before, resets: 1 };
     expect(limiter.request()).toMatchObject({ admitted: false, minute: { remaining: 0 } });
-    expect(limiter.record?.resets).toBe(1);
+    expect(limiter.state?.resets).toBe(1);
   });
 });

@@ -9,15 +9,15 @@ import {
 } from "../../../src/worker/limits/decision.ts";
 import { readLimiterState, toStored } from "../../../src/worker/rate-limit/stored-state.ts";
 
-/** Where simulated time begins, in Unix milliseconds: on a whole second. */
+/** The start of simulated time in Unix milliseconds: a whole second. */
 export const START_MS = 1_800_000_000_000;
 
 export const MINUTE_MS = 60_000;
 export const HOUR_MS = 3_600_000;
 export const DAY_MS = 86_400_000;
 
-/** The default numbers, written out here so that the tests do not take them from the code. */
-export const CONTRACT_BANS: BanPolicy = {
+/** The default ban policy, repeated here so that the tests do not take it from the code. */
+export const DEFAULT_BANS: BanPolicy = {
   graceMs: 10_000,
   strikeWindowMs: 60_000,
   minStrikes: 60,
@@ -27,7 +27,7 @@ export const CONTRACT_BANS: BanPolicy = {
   forgetAfterMs: DAY_MS,
 };
 
-/** The policy of a key with these limits. */
+/** Makes the policy of a key with these limits. */
 export function keyPolicy(perMinute: number, perDay: number): QuotaPolicy {
   return { limits: { perMinute, perDay }, revision: 1, resets: 0, bans: true };
 }
@@ -37,14 +37,14 @@ export class SimulatedLimiter {
   policy: QuotaPolicy;
   readonly bans: BanPolicy;
   nowMs = START_MS;
-  record: LimiterState | null = null;
+  state: LimiterState | null = null;
 
-  constructor(policy: QuotaPolicy, bans: BanPolicy = CONTRACT_BANS) {
+  constructor(policy: QuotaPolicy, bans: BanPolicy = DEFAULT_BANS) {
     this.policy = policy;
     this.bans = bans;
   }
 
-  /** Sets the clock to so many milliseconds after the start. */
+  /** Sets the clock to this many milliseconds after the start. */
   at(offsetMs: number): this {
     this.nowMs = START_MS + offsetMs;
     return this;
@@ -56,12 +56,12 @@ export class SimulatedLimiter {
   }
 
   request(): Decision {
-    const { record, decision } = decide(this.record, this.policy, this.bans, this.nowMs);
-    this.record = record;
+    const { state, decision } = decide(this.state, this.policy, this.bans, this.nowMs);
+    this.state = state;
     return decision;
   }
 
-  /** So many requests, the clock moving between them but not after the last. */
+  /** Sends `count` requests, and advances the clock between them but not after the last. */
   requests(count: number, gapMs = 0): Decision[] {
     return Array.from({ length: count }, (_, index) => {
       if (index > 0) this.advance(gapMs);
@@ -70,13 +70,12 @@ export class SimulatedLimiter {
   }
 
   peek(): Quota {
-    return peek(this.record, this.policy, this.bans, this.nowMs);
+    return peek(this.state, this.policy, this.bans, this.nowMs);
   }
 
-  /** Forgets what is not stored, as an eviction does. */
+  /** Forgets everything that is not stored, as an eviction does. */
   restart(): this {
-    if (this.record !== null)
-      this.record = readLimiterState(structuredClone(toStored(this.record)));
+    if (this.state !== null) this.state = readLimiterState(structuredClone(toStored(this.state)));
     return this;
   }
 }

@@ -3,13 +3,13 @@ import type { Decision } from "../../../src/worker/limits/decision.ts";
 import { retryAfterSeconds } from "../../../src/worker/limits/headers.ts";
 import { type SimulatedLimiter, START_MS } from "./simulated-limiter.ts";
 
-/** Yields for how many milliseconds until its next request arrives, and is told what that was answered. */
+/** Yields the milliseconds until its next request arrives, and receives the decision on that request. */
 export type Client = Generator<number, never, Decision>;
 
 /** Draws a number of milliseconds. */
 export type Draw = () => number;
 
-/** Numbers in [0, 1) that are the same on every run (mulberry32). */
+/** Makes a generator of numbers in [0, 1) that are the same on every run (mulberry32). */
 export function seededRandom(seed: number): Draw {
   let state = seed;
   return () => {
@@ -20,7 +20,7 @@ export function seededRandom(seed: number): Draw {
   };
 }
 
-/** Works for a while on each answer before it sends the next request; where it is told to wait, it waits. */
+/** Works for a while on each answer before it sends the next request. Waits for `Retry-After`. */
 export function* waitsForRetryAfter(latencyMs: Draw, workMs: Draw): Client {
   let waitMs = latencyMs();
   for (;;) {
@@ -30,7 +30,7 @@ export function* waitsForRetryAfter(latencyMs: Draw, workMs: Draw): Client {
   }
 }
 
-/** Waits as it is told, and up to `jitterMs` longer, so that a fleet does not return all at once. */
+/** Waits for `Retry-After` and up to `jitterMs` longer, so that a fleet does not return all at once. */
 export function* waitsWithJitter(jitterMs: number, latencyMs: Draw, random: Draw): Client {
   let waitMs = random() * jitterMs;
   for (;;) {
@@ -42,7 +42,7 @@ export function* waitsWithJitter(jitterMs: number, latencyMs: Draw, random: Draw
   }
 }
 
-/** Retries as the client package does: what `Retry-After` says, and full jitter that doubles. */
+/** Retries as the client package does: after `Retry-After` and a full jitter that doubles. */
 export function* retriesLikeTheClient(retries: number, latencyMs: Draw): Client {
   let attempt = 0;
   let waitMs = latencyMs();
@@ -57,13 +57,13 @@ export function* retriesLikeTheClient(retries: number, latencyMs: Draw): Client 
 export interface Backoff {
   readonly firstMs: number;
   readonly capMs: number;
-  /** Full jitter: any time from nothing to the wait, instead of the wait. */
+  /** Full jitter: a random time from zero to the wait, instead of the wait. */
   readonly jitter: boolean;
   /** Time between requests while they are admitted. */
   readonly paceMs: number;
 }
 
-/** Does not look at `Retry-After`, but doubles its wait with every refusal. */
+/** Ignores `Retry-After`, but doubles its wait with every refusal. */
 export function* backsOff({ firstMs, capMs, jitter, paceMs }: Backoff, random: Draw): Client {
   let refusals = 0;
   let waitMs = 0;
@@ -75,7 +75,7 @@ export function* backsOff({ firstMs, capMs, jitter, paceMs }: Backoff, random: D
   }
 }
 
-/** Sends at this pace, whatever the answers are. */
+/** Sends requests at this rate, whatever the answers are. */
 export function* loops(perSecond: number): Client {
   for (;;) yield 1_000 / perSecond;
 }
@@ -83,7 +83,7 @@ export function* loops(perSecond: number): Client {
 export interface Outcome {
   readonly admitted: number;
   readonly refused: number;
-  /** Milliseconds after the start of the traffic at which the first ban fell; `null` for none. */
+  /** Milliseconds from the start of the traffic to the first ban; `null` if there is none. */
   readonly bannedAfterMs: number | null;
 }
 
@@ -92,7 +92,7 @@ interface Due {
   readonly dueMs: number;
 }
 
-/** A binary heap: fleets are large, and somebody is due next a million times. */
+/** A binary heap, because a simulation takes the next of many clients a million times. */
 class DueQueue {
   readonly #heap: Due[] = [];
 
@@ -108,7 +108,7 @@ class DueQueue {
     heap[index] = due;
   }
 
-  /** Takes out whoever is due first. */
+  /** Removes and returns the client that is due first. */
   take(): Due {
     const heap = this.#heap;
     const first = heap[0]!;
@@ -129,7 +129,7 @@ class DueQueue {
   }
 }
 
-/** Lets the clients share the key for that long, or until it is banned. */
+/** Lets the clients share the key for this time, or until the key is banned. */
 export function run(
   limiter: SimulatedLimiter,
   clients: readonly Client[],

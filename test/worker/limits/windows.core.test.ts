@@ -4,7 +4,7 @@ import { DAY_MS, keyPolicy, MINUTE_MS, SimulatedLimiter, START_MS } from "./simu
 
 const LIMIT = 1_000_000;
 
-describe("windows (contract, section 4)", () => {
+describe("windows (docs/limits.md, Windows)", () => {
   test("last 60 seconds and 86,400 seconds", () => {
     expect(WINDOW_SECONDS).toEqual({ minute: 60, day: 86_400 });
   });
@@ -54,7 +54,7 @@ describe("windows (contract, section 4)", () => {
     });
   });
 
-  test("looking at a quota opens no window", () => {
+  test("a peek opens no window", () => {
     const limiter = new SimulatedLimiter(keyPolicy(60, 1_000));
     limiter.peek();
     expect(limiter.at(30_000).request().minute.endsMs).toBe(START_MS + 30_000 + MINUTE_MS);

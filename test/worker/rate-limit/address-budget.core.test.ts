@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { AddressBudget } from "../../../src/worker/rate-limit/address-budget.ts";
-import { CONTRACT_BANS, DAY_MS, MINUTE_MS, START_MS } from "../limits/simulated-limiter.ts";
+import { DEFAULT_BANS, DAY_MS, MINUTE_MS, START_MS } from "../limits/simulated-limiter.ts";
 
 const ADDRESS = "192.0.2.1";
 
@@ -17,7 +17,7 @@ function admitAll(budget: AddressBudget, count: number): boolean[] {
 }
 
 test("an address has the Free plan's two windows", () => {
-  const budget = new AddressBudget(CONTRACT_BANS);
+  const budget = new AddressBudget(DEFAULT_BANS);
   for (let minute = 0; minute < 16; minute++) {
     vi.setSystemTime(START_MS + minute * MINUTE_MS);
     expect(admitAll(budget, 61)).toStrictEqual([...Array<boolean>(60).fill(true), false]);
@@ -29,8 +29,8 @@ test("an address has the Free plan's two windows", () => {
   expect(budget.admit(ADDRESS)).toMatchObject({ admitted: true, day: { remaining: 999 } });
 });
 
-test("an address that does not stop is never banned", () => {
-  const budget = new AddressBudget(CONTRACT_BANS);
+test("an address that keeps sending is never banned", () => {
+  const budget = new AddressBudget(DEFAULT_BANS);
   admitAll(budget, 60);
   for (let second = 0; second < 60; second++) {
     vi.setSystemTime(START_MS + second * 1_000);
@@ -39,16 +39,16 @@ test("an address that does not stop is never banned", () => {
   expect(budget.peek(ADDRESS)).toMatchObject({ banned: false, retryAtMs: START_MS + MINUTE_MS });
 });
 
-test("a look counts nothing", () => {
-  const budget = new AddressBudget(CONTRACT_BANS);
+test("a peek counts nothing", () => {
+  const budget = new AddressBudget(DEFAULT_BANS);
   for (let look = 0; look < 3; look++) expect(budget.peek(ADDRESS).minute.remaining).toBe(60);
   budget.admit(ADDRESS);
   for (let look = 0; look < 3; look++) expect(budget.peek(ADDRESS).minute.remaining).toBe(59);
   expect(budget.peek("192.0.2.2").minute.remaining).toBe(60);
 });
 
-test("a flood of addresses pushes out those unused for longest, and no others", () => {
-  const budget = new AddressBudget(CONTRACT_BANS, 100);
+test("a flood of addresses evicts only the longest unused ones", () => {
+  const budget = new AddressBudget(DEFAULT_BANS, 100);
   budget.admit(ADDRESS);
   budget.admit("192.0.2.2");
   for (let n = 0; n < 10_000; n++) {

@@ -5,7 +5,7 @@ const request = (nonce: string, atMs = 0, admitted = true) => ({ nonce, atMs, ad
 const rememberAll = (requests: readonly ReturnType<typeof request>[]) =>
   requests.reduce(remember, "");
 
-test("what was decided on a request is recalled by its nonce", () => {
+test("the decision on a request is recalled by its nonce", () => {
   const answered = rememberAll([request("a"), request("ab", 1, false), request("b", 2)]);
   expect(["a", "ab", "b", "", "c"].map((nonce) => recall(answered, nonce))).toStrictEqual([
     true,
@@ -16,7 +16,7 @@ test("what was decided on a request is recalled by its nonce", () => {
   ]);
 });
 
-test("at least the last 256 requests of the service are remembered, in bounded room", () => {
+test("at least the last 256 requests are remembered, in bounded space", () => {
   const nonce = () => crypto.randomUUID().slice(0, 13);
   const many = Array.from({ length: 1_000 }, () => request(nonce(), Date.now()));
   const answered = rememberAll(many);
@@ -34,7 +34,7 @@ test("a request is remembered for 30 seconds", () => {
   ]);
 });
 
-test("a request that was decided twice is recalled as it was decided last", () => {
+test("the last decision on a request is the one that is recalled", () => {
   const answered = rememberAll([request("a", 0, false), request("b"), request("a")]);
   expect(recall(answered, "a")).toBe(true);
 });

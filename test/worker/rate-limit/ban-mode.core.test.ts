@@ -5,17 +5,17 @@ import { decide, type Decision, type LimiterState } from "../../../src/worker/li
 import { readLimiterState, toStored } from "../../../src/worker/rate-limit/stored-state.ts";
 import { anyBanPolicy, anyHistory, anyLimits, play } from "../limits/histories.ts";
 import {
-  CONTRACT_BANS,
+  DEFAULT_BANS,
   keyPolicy,
   SimulatedLimiter,
   START_MS,
 } from "../limits/simulated-limiter.ts";
 
-/** A key with one request a day that is refused 10 times a second. */
+/** A loop of 10 requests a second on a key that admits one request a day. */
 class Loop {
   readonly #policy = keyPolicy(60, 1);
   mode: BanMode;
-  record: LimiterState | null = null;
+  state: LimiterState | null = null;
   bans = 0;
   strikes = 0;
   nowMs = START_MS;
@@ -25,13 +25,13 @@ class Loop {
   }
 
   run(seconds: number): Decision[] {
-    const policy = { ...CONTRACT_BANS, mode: this.mode };
-    // As an object does that was evicted meanwhile, except that it still knows the wait.
-    const stored = this.record && readLimiterState(structuredClone(toStored(this.record)));
-    if (stored !== null) this.record = { ...stored, wait: this.record?.wait ?? null };
+    const policy = { ...DEFAULT_BANS, mode: this.mode };
+    // Begin like an evicted object, except that the wait is still known.
+    const stored = this.state && readLimiterState(structuredClone(toStored(this.state)));
+    if (stored !== null) this.state = { ...stored, wait: this.state?.wait ?? null };
     return Array.from({ length: seconds * 10 }, () => {
-      const decided = decide(this.record, this.#policy, policy, this.nowMs);
-      this.record = decided.record;
+      const decided = decide(this.state, this.#policy, policy, this.nowMs);
+      this.state = decided.state;
       this.bans += decided.bans;
       this.strikes += decided.strikes;
       this.nowMs += 100;
@@ -43,7 +43,7 @@ class Loop {
 const areBanned = (answers: readonly Decision[]) => answers.some(({ banned }) => banned);
 
 describe("BAN_MODE", () => {
-  test("log and off answer as a key is answered that is never banned", () => {
+  test("log and off answer as if the key could never be banned", () => {
     fc.assert(
       fc.property(anyLimits, anyBanPolicy, anyHistory, (limits, bans, history) => {
         const answers = (mode: BanMode, isBannable: boolean) => {
@@ -61,13 +61,13 @@ describe("BAN_MODE", () => {
     );
   });
 
-  test("log counts each would-be ban once, as long as each ban would be", () => {
+  test("log counts each would-be ban once, with the length of a real ban", () => {
     const loops = { on: new Loop("on"), log: new Loop("log") };
     for (let minute = 0; minute < 120; minute += 1) {
       loops.on.run(60);
       expect(areBanned(loops.log.run(60))).toBe(false);
       expect(loops.log).toMatchObject({ bans: loops.on.bans, strikes: loops.on.strikes });
-      expect(loops.log.record?.ban?.untilMs).toBe(loops.on.record?.ban?.untilMs);
+      expect(loops.log.state?.ban?.untilMs).toBe(loops.on.state?.ban?.untilMs);
     }
     expect(loops.log.bans).toBeGreaterThan(4);
   });
@@ -86,14 +86,14 @@ describe("BAN_MODE", () => {
     expect(answers.every(({ strikes }) => strikes === null)).toBe(true);
   });
 
-  test("changed from log to on begins with a first ban and refuses nobody for an earlier one", () => {
+  test("changed from log to on begins with a first ban, and enforces no earlier ban", () => {
     const loop = new Loop("log");
     loop.run(300);
-    expect(loop.record?.ban?.number).toBeGreaterThan(1);
+    expect(loop.state?.ban?.number).toBeGreaterThan(1);
     loop.mode = "on";
     expect(areBanned(loop.run(1))).toBe(false);
     expect(areBanned(loop.run(60))).toBe(true);
-    expect(loop.record?.ban?.number).toBe(1);
+    expect(loop.state?.ban?.number).toBe(1);
   });
 
   test.for(["log", "off"] as const)("changed from on to %s lifts a ban", (mode) => {
@@ -101,6 +101,6 @@ describe("BAN_MODE", () => {
     expect(areBanned(loop.run(60))).toBe(true);
     loop.mode = mode;
     expect(areBanned(loop.run(60))).toBe(false);
-    expect(banAt(loop.record!.ban, { ...CONTRACT_BANS, mode: "off" }, loop.nowMs)).toBeNull();
+    expect(banAt(loop.state!.ban, { ...DEFAULT_BANS, mode: "off" }, loop.nowMs)).toBeNull();
   });
 });

@@ -44,7 +44,7 @@ async function ban(policy = POLICY): Promise<void> {
   expect((await limiterNamed(name).admit(policy, refusedElsewhere)).banned).toBe(true);
 }
 
-/** Gives the object, until it is evicted, other vars or another database. */
+/** Gives the object other vars or another database until it is evicted. */
 async function withEnvironment(changes: object): Promise<void> {
   await runInDurableObject(limiterNamed(name), (object) => {
     Object.assign(object, { env: { ...env, ...changes } });
@@ -77,7 +77,7 @@ async function reset(): Promise<void> {
 }
 
 describe("a ban", () => {
-  test("is in the database at once, and once", async () => {
+  test("is in the database at once, in one row", async () => {
     await ban();
     const first = {
       keyId,
@@ -98,7 +98,7 @@ describe("a ban", () => {
     await expect.poll(recorded).toMatchObject([first, second]);
   });
 
-  test("keeps nobody waiting for the database", async () => {
+  test("is answered without waiting for the database", async () => {
     const { promise: held, reject: fail } = Promise.withResolvers<never>();
     const statement = { bind: () => ({ run: () => held }) };
     await withEnvironment({ KEYS: { prepare: () => statement } });
@@ -113,7 +113,7 @@ describe("a ban", () => {
     expect(await recorded()).toHaveLength(1);
   });
 
-  test("holds without a database, and is reported a minute later, also after a restart", async () => {
+  test("holds without a database, and is reported a minute later, even after a restart", async () => {
     const line = await tapDatabase();
     line.isCut = true;
     await ban();
@@ -149,7 +149,7 @@ describe("a reset", () => {
     expect(await recorded()).toMatchObject([{ liftedAt: new Date(Date.now()) }]);
   });
 
-  test("lifts a ban that the database learns of later", async () => {
+  test("lifts a ban that is reported later", async () => {
     const line = await tapDatabase();
     line.isCut = true;
     await ban();
@@ -162,7 +162,7 @@ describe("a reset", () => {
     expect(await recorded()).toMatchObject([{ liftedAt }]);
   });
 
-  test("lifts a ban that the key meets before its limiter learns of the reset", async () => {
+  test("lifts a ban that begins before the limiter knows of the reset", async () => {
     await reset();
     await ban();
     const now = new Date(Date.now());
@@ -179,19 +179,24 @@ describe("a reset", () => {
 test.for([
   ["log", ["would_ban"]],
   ["off", []],
-] as const)("with BAN_MODE=%s nobody is banned and no ban recorded", async ([mode, expected]) => {
-  const answers = await runInDurableObject(limiterNamed(name), async (_, state) => {
-    const limiter = new RateLimiter(state, { ...env, BAN_MODE: mode } as Cloudflare.Env);
-    for (let n = 0; n < 4; n++) await limiter.admit(POLICY);
-    advanceClock(20_000);
-    return Promise.all(Array.from({ length: 100 }, () => limiter.admit(POLICY)));
-  });
-  expect(new Set(answers.map(({ banned }) => banned))).toStrictEqual(new Set([false]));
-  expect(events(log())).toStrictEqual(expected);
-  const until = new Date(startMs + 80_000).toISOString();
-  for (const line of log()) expect(line).toMatchObject({ keyId, number: 1, until });
-  await evictLimiter(name);
-  await comeToAlarm();
-  expect(await recorded()).toStrictEqual([]);
-  expect(await drizzle(env.KEYS).select().from(keyUsage)).toMatchObject([{ admitted: 3, bans: 0 }]);
-});
+] as const)(
+  "with BAN_MODE=%s nobody is banned and no ban is recorded",
+  async ([mode, expected]) => {
+    const answers = await runInDurableObject(limiterNamed(name), async (_, state) => {
+      const limiter = new RateLimiter(state, { ...env, BAN_MODE: mode } as Cloudflare.Env);
+      for (let n = 0; n < 4; n++) await limiter.admit(POLICY);
+      advanceClock(20_000);
+      return Promise.all(Array.from({ length: 100 }, () => limiter.admit(POLICY)));
+    });
+    expect(new Set(answers.map(({ banned }) => banned))).toStrictEqual(new Set([false]));
+    expect(events(log())).toStrictEqual(expected);
+    const until = new Date(startMs + 80_000).toISOString();
+    for (const line of log()) expect(line).toMatchObject({ keyId, number: 1, until });
+    await evictLimiter(name);
+    await comeToAlarm();
+    expect(await recorded()).toStrictEqual([]);
+    expect(await drizzle(env.KEYS).select().from(keyUsage)).toMatchObject([
+      { admitted: 3, bans: 0 },
+    ]);
+  },
+);

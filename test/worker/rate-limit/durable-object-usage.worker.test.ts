@@ -43,7 +43,7 @@ async function comeToAlarm(): Promise<void> {
   expect(await runDurableObjectAlarm(limiter())).toBe(true);
 }
 
-/** Puts a line that can be cut between the object, until it is evicted, and the database. */
+/** Puts a line that can be cut between the object and the database, until the object is evicted. */
 async function tapDatabase(): Promise<DatabaseLine> {
   const line = databaseLine(env.KEYS);
   await runInDurableObject(limiter(), (object) => {
@@ -52,7 +52,7 @@ async function tapDatabase(): Promise<DatabaseLine> {
   return line;
 }
 
-/** Holds back what the object, until it is evicted, asks the database. */
+/** Holds back the object's queries until it is evicted. */
 async function holdDatabase() {
   const state = { isHeld: true, isAsked: false };
   const statement = (query: string) => ({
@@ -72,8 +72,8 @@ async function holdDatabase() {
   return state;
 }
 
-/** Changes what is on disk, and lets the object begin with it. */
-async function stored(change: (state: any) => unknown): Promise<void> {
+/** Changes the stored row, and restarts the object with it. */
+async function changeStored(change: (state: any) => unknown): Promise<void> {
   await runInDurableObject(limiter(), (_, { storage }) => {
     storage.kv.put("record", change(storage.kv.get("record")));
   });
@@ -81,7 +81,7 @@ async function stored(change: (state: any) => unknown): Promise<void> {
 }
 
 describe("a report", () => {
-  test("holds what a key did in a day, under the id of the key", async () => {
+  test("holds the usage of a key on a day, under the id of the key", async () => {
     for (let n = 0; n < 5; n++) await admit();
     advanceClock(60_000);
     await admit();
@@ -103,7 +103,7 @@ describe("a report", () => {
     ]);
   });
 
-  test("counts strikes and bans, also those that isolates tell of, and tells of the ban", async () => {
+  test("counts strikes and bans, also those that isolates report, and logs the ban", async () => {
     for (let n = 0; n < 4; n++) await admit();
     advanceClock(11_000);
     await limiter().admit(POLICY, [900, 800], 40);
@@ -125,7 +125,7 @@ describe("a report", () => {
     expect(log()).toHaveLength(1);
   });
 
-  test("counts the strikes of an earlier Worker as refused, which sends no number", async () => {
+  test("counts the strikes of an earlier Worker, which sends no number of refusals, as refused", async () => {
     for (let n = 0; n < 4; n++) await admit();
     advanceClock(11_000);
     await limiter().admit(POLICY, [900, 800, 700]);
@@ -165,7 +165,7 @@ describe("a report", () => {
     expect(Math.min(...gapsMs)).toBeGreaterThanOrEqual(HOUR_MS);
   });
 
-  test("that comes twice, early or late changes nothing", async () => {
+  test("changes nothing if it comes twice, early or late", async () => {
     await admit();
     await comeToAlarm();
     const before = await reported();
@@ -179,7 +179,7 @@ describe("a report", () => {
     expect(await reported()).toMatchObject([{ admitted: 2 }]);
   });
 
-  test("of an object that lost its memory lowers nothing", async () => {
+  test("lowers no total, even if the object lost its storage", async () => {
     for (let n = 0; n < 9; n++) await admit();
     await comeToAlarm();
     await runInDurableObject(limiter(), (_, { storage }) => storage.deleteAll());
@@ -191,14 +191,14 @@ describe("a report", () => {
     ]);
   });
 
-  test("that an eviction precedes has the admissions, but may lack refusals", async () => {
+  test("has all admissions after an eviction, but may lack refusals", async () => {
     for (let n = 0; n < 5; n++) await admit();
     await evictLimiter(NAME);
     await comeToAlarm();
     expect(await reported()).toMatchObject([{ admitted: 3, refused: 0 }]);
   });
 
-  test("is on disk before it is made, so that later ones are no smaller", async () => {
+  test("is on disk before it is sent, so that later reports are no smaller", async () => {
     for (let n = 0; n < 5; n++) await admit();
     await comeToAlarm();
     await evictLimiter(NAME);
@@ -207,7 +207,7 @@ describe("a report", () => {
     expect(await reported()).toMatchObject([{ admitted: 6, refused: 4 }]);
   });
 
-  test("leaves out nothing that is counted while the database takes its time", async () => {
+  test("leaves out nothing that is counted while the database is slow", async () => {
     for (let n = 0; n < 4; n++) await admit();
     const database = await holdDatabase();
     const alarm = comeToAlarm();
@@ -223,7 +223,7 @@ describe("a report", () => {
 });
 
 describe("an object that is opened without its name", () => {
-  /** Puts the record of a key, with an admission, into an object that has no name. */
+  /** Puts the stored row of a key, with an admission, into an object that has no name. */
   async function nameless(change: (state: any) => unknown) {
     await admit();
     const state = await runInDurableObject(limiter(), (_, { storage }) => storage.kv.get("record"));
@@ -233,14 +233,14 @@ describe("an object that is opened without its name", () => {
     return env.RATE_LIMITER.get(object.id);
   }
 
-  test("reports to the key that its record names", async () => {
+  test("reports for the key that its row names", async () => {
     const object = await nameless((state) => ({ ...state, keyId: "key_named" }));
     expect(await object.admit(POLICY)).toMatchObject({ minute: { remaining: 1 } });
     await runInDurableObject(object, (limiterOfKey) => limiterOfKey.alarm());
     expect(await reported()).toMatchObject([{ keyId: "key_named", admitted: 2 }]);
   });
 
-  test("keeps what it cannot report, if an earlier version stored it without the key", async () => {
+  test("keeps the usage, if an earlier version stored it without the key", async () => {
     const object = await nameless((state) => ({ ...state, keyId: undefined }));
     advanceClock(3 * DAY_MS);
     await runInDurableObject(object, async (limiterOfKey, { storage }) => {
@@ -252,7 +252,7 @@ describe("an object that is opened without its name", () => {
   });
 });
 
-test("an address's object of an earlier version admits nobody, and removes itself", async () => {
+test("an object that an earlier version kept for an address admits nobody, and removes itself", async () => {
   const address = limiterNamed("address:192.0.2.1");
   const { limits, revision, resets } = POLICY;
   const open = { openedMs: Date.now(), count: 1 };
@@ -270,7 +270,7 @@ test("an address's object of an earlier version admits nobody, and removes itsel
 });
 
 describe("a database that fails", () => {
-  test("fails no request and loses no count; the next hour reports them", async () => {
+  test("fails no request and loses no count; a later report has all", async () => {
     const line = await tapDatabase();
     line.isCut = true;
     for (let hour = 1; hour <= 3; hour++) {
@@ -286,7 +286,7 @@ describe("a database that fails", () => {
     expect(await reported()).toMatchObject([{ admitted: 9, refused: 3 }]);
   });
 
-  test("keeps the object alive, however many days", async () => {
+  test("keeps the object alive for any number of days", async () => {
     await tapDatabase().then((line) => (line.isCut = true));
     for (let day = 0; day < 3; day++) {
       await admit();
@@ -302,7 +302,7 @@ describe("a database that fails", () => {
     expect(await limiterStorage(NAME)).toMatchObject({ keys: [], alarmMs: null });
   });
 
-  test("may lack the table, as in the first roll-out", async () => {
+  test("may lack the table, as in the first deployment", async () => {
     await env.KEYS.exec("ALTER TABLE key_usage RENAME TO later");
     await admit();
     await comeToAlarm();
@@ -314,7 +314,7 @@ describe("a database that fails", () => {
 });
 
 describe("the usage", () => {
-  test("is removed with the record, when both are over and reported", async () => {
+  test("is removed with the limiter state, when both are over and reported", async () => {
     await admit();
     await comeToAlarm();
     expect(await limiterStorage(NAME)).toMatchObject({ alarmMs: noonMs + DAY_MS });
@@ -323,9 +323,9 @@ describe("the usage", () => {
     expect(await reported()).toMatchObject([{ admitted: 1 }]);
   });
 
-  test("keeps the object to the end of the day, though its windows were reset", async () => {
+  test("keeps the object to the end of the day, although its windows were reset", async () => {
     await admit();
-    await stored((state) => ({ ...state, minute: null, day: null }));
+    await changeStored((state) => ({ ...state, minute: null, day: null }));
     await comeToAlarm();
     expect(await alarmMs()).toBe(noonMs + 12 * HOUR_MS);
     await comeToAlarm();
@@ -347,7 +347,7 @@ describe("the usage", () => {
     expect(await reported()).toMatchObject([1, 1, 1, 1].map((admitted) => ({ admitted })));
   });
 
-  test("survives a reset of the windows, which is told", async () => {
+  test("survives a reset of the windows, which is logged", async () => {
     for (let n = 0; n < 4; n++) await admit();
     const reset = { ...POLICY, revision: 1, resets: 1 };
     expect(await admit(reset)).toBe(true);
@@ -357,9 +357,9 @@ describe("the usage", () => {
     expect(await reported()).toMatchObject([{ admitted: 5, refused: 1, peakMinute: 3 }]);
   });
 
-  test("begins with a record that an earlier version stored without it", async () => {
+  test("begins at zero if an earlier version stored no usage", async () => {
     for (let n = 0; n < 2; n++) await admit();
-    await stored(({ limits, revision, resets, minute, day, ban }) => {
+    await changeStored(({ limits, revision, resets, minute, day, ban }) => {
       return { limits, revision, resets, minute, day, ban };
     });
     expect([await admit(), await admit()]).toStrictEqual([true, false]);
@@ -369,10 +369,10 @@ describe("the usage", () => {
   });
 
   test.each([["text"], [[{ day: -1 }]], [null], [7]])(
-    "that cannot be read costs no count of the windows: %j",
+    "can be unreadable without any loss of the windows' counts: %j",
     async (usage) => {
       for (let n = 0; n < 2; n++) await admit();
-      await stored((record) => ({ ...record, usage }));
+      await changeStored((row) => ({ ...row, usage }));
       expect([await admit(), await admit()]).toStrictEqual([true, false]);
       expect(events(log())).toStrictEqual(["limiter_usage_unreadable"]);
       await comeToAlarm();
@@ -380,9 +380,9 @@ describe("the usage", () => {
     },
   );
 
-  test("is read where the record cannot be", async () => {
+  test("is read even if the limiter state cannot be", async () => {
     for (let n = 0; n < 2; n++) await admit();
-    await stored((record) => ({ ...record, minute: "full" }));
+    await changeStored((row) => ({ ...row, minute: "full" }));
     await admit();
     expect(events(log())).toStrictEqual(["limiter_record_unreadable"]);
     await comeToAlarm();
@@ -390,7 +390,7 @@ describe("the usage", () => {
   });
 });
 
-test("what a failed write has left out is not reported before the disk holds it", async () => {
+test("a count whose write failed is not reported before it is on the disk", async () => {
   await runInDurableObject(limiter(), async (object, { storage }) => {
     await object.admit(POLICY);
     const broken = vi.spyOn(storage, "sync").mockRejectedValue(new Error("disk"));

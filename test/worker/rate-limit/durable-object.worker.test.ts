@@ -21,7 +21,7 @@ beforeEach(() => {
   startMs = stopClock();
 });
 
-/** Sends a request under a name, as isolates do that may have to send it again. */
+/** Sends a request with a nonce, as isolates do because they may have to send it again. */
 const admitNamed = (
   nonce: string,
   { agesMs = [] as number[], refused = 0, policy = POLICY } = {},
@@ -31,7 +31,7 @@ async function admit(policy = POLICY): Promise<boolean> {
   return (await limiterNamed(NAME).admit(policy)).admitted;
 }
 
-/** Brings the object into a ban, which begins 10 seconds after the first request. */
+/** Gets the key banned, 10 seconds after the first request. */
 async function bringIntoBan(): Promise<void> {
   for (let n = 0; n < 3; n++) await admit();
   advanceClock(10_000);
@@ -40,7 +40,7 @@ async function bringIntoBan(): Promise<void> {
 }
 
 describe("storage", () => {
-  test("holds one record, and an alarm to report the usage", async () => {
+  test("holds one row, and an alarm to report the usage", async () => {
     await admit();
     expect(await limiterStorage(NAME)).toMatchObject({
       keys: ["record"],
@@ -83,7 +83,7 @@ describe("storage", () => {
     });
   });
 
-  test("that another version left unreadable is passed over, and said so", async () => {
+  test("that cannot be read is ignored and logged", async () => {
     const log = vi.spyOn(console, "warn").mockReturnValue();
     await runInDurableObject(limiterNamed(NAME), (_, { storage }) => {
       storage.kv.put("record", { limits: "none" });
@@ -97,7 +97,7 @@ describe("storage", () => {
     });
   });
 
-  test("that a later version left with more fields is read", async () => {
+  test("is read even if a later version added fields", async () => {
     await admit();
     await runInDurableObject(limiterNamed(NAME), (_, { storage }) => {
       storage.kv.put("record", { ...storage.kv.get<object>("record"), invented: true });
@@ -108,7 +108,7 @@ describe("storage", () => {
 });
 
 describe("an eviction", () => {
-  test("in mid-window forgets no count", async () => {
+  test("inside a window forgets no count", async () => {
     const admitted: boolean[] = [];
     for (let n = 0; n < 4; n++) {
       admitted.push(await admit());
@@ -156,7 +156,7 @@ describe("an eviction", () => {
 });
 
 describe("the alarm", () => {
-  test("removes an object whose windows are over", async () => {
+  test("removes an object whose windows have ended", async () => {
     await admit();
     advanceClock(DAY_MS);
     expect(await runDurableObjectAlarm(limiterNamed(NAME))).toBe(true);
@@ -171,7 +171,7 @@ describe("the alarm", () => {
     expect(await limiterStorage(NAME)).toMatchObject({ keys: [], alarmMs: null });
   });
 
-  test("that comes too early, or again, forgets nothing and is set anew", async () => {
+  test("that comes too early, or again, forgets nothing and is set again", async () => {
     for (let n = 0; n < 2; n++) await admit();
     for (const waitMs of [0, 59_999, DAY_MS - 60_000]) {
       advanceClock(waitMs);
@@ -192,7 +192,7 @@ describe("the alarm", () => {
     expect(await admit()).toBe(true);
   });
 
-  test("that comes late keeps nobody waiting", async () => {
+  test("that comes late delays no admission", async () => {
     const policy = { ...POLICY, limits: { perMinute: 5, perDay: 2 } };
     for (let n = 0; n < 2; n++) await admit(policy);
     advanceClock(DAY_MS - 1);
@@ -217,7 +217,7 @@ describe("the alarm", () => {
     });
   });
 
-  test("waits for the end of what is remembered of a ban", async () => {
+  test("keeps the object until the ban is forgotten", async () => {
     await bringIntoBan();
     const wipedMs = startMs + 10_000 + 60_000 + DAY_MS;
     advanceClock(DAY_MS);
@@ -242,14 +242,14 @@ describe("a request that is sent again", () => {
     expect((await limiterStorage(NAME)).record?.minute?.count).toBe(2);
   });
 
-  test("is counted once although the object was started anew in between", async () => {
+  test("is counted once although the object restarted in between", async () => {
     await admitNamed("one");
     await evictLimiter(NAME);
     expect(await admitNamed("one")).toMatchObject({ admitted: true, minute: { remaining: 1 } });
     expect((await limiterStorage(NAME)).record?.minute?.count).toBe(1);
   });
 
-  test("is one strike, and reports what was refused elsewhere once", async () => {
+  test("is one strike, and counts the refusals elsewhere once", async () => {
     for (let n = 0; n < 3; n++) await admit();
     advanceClock(10_000);
     const report = { agesMs: Array.from({ length: 58 }, () => 0), refused: 58 };
@@ -259,7 +259,7 @@ describe("a request that is sent again", () => {
     expect(await admitNamed("last")).toMatchObject({ banned: true });
   });
 
-  test("is admitted if it was refused and has room by now", async () => {
+  test("is admitted if it was refused before and has room now", async () => {
     for (let n = 0; n < 2; n++) await admit();
     expect(await admitNamed("late")).toMatchObject({ admitted: false });
     advanceClock(60_000);
@@ -269,10 +269,10 @@ describe("a request that is sent again", () => {
   });
 });
 
-describe("requests that are decided while a write is on its way", () => {
+describe("requests that are decided during a write", () => {
   const policy = { ...POLICY, limits: { perMinute: 1_000, perDay: 1_000 } };
 
-  test("share the next one, and all of them are on the disk when they are answered", async () => {
+  test("share the next write, and are on the disk when they are answered", async () => {
     await admit(policy);
     const { rowsWritten } = await limiterStorage(NAME);
     const counts: number[] = [];
@@ -291,7 +291,7 @@ describe("requests that are decided while a write is on its way", () => {
     expect(after.rowsWritten - rowsWritten).toBeLessThanOrEqual(3);
   });
 
-  test("are answered with an error if it fails, and the next one holds them", async () => {
+  test("are answered with an error if it fails, and the next write holds them", async () => {
     await runInDurableObject(limiterNamed(NAME), async (limiter, { storage }) => {
       const broken = vi.spyOn(storage.kv, "put").mockImplementation(() => {
         throw new Error("disk");
@@ -304,30 +304,33 @@ describe("requests that are decided while a write is on its way", () => {
     expect((await limiterNamed(NAME).admit(policy)).minute.remaining).toBe(997);
   });
 
-  test.each(["put", "sync"])("are not answered before a failed %s was made good", async (fails) => {
-    await runInDurableObject(limiterNamed(NAME), async (limiter, { storage }) => {
-      const stored = () => storage.kv.get<StoredState>("record")?.minute?.count ?? 0;
-      await limiter.admit(POLICY, [], 0, "first");
-      const broken =
-        fails === "put"
-          ? vi.spyOn(storage.kv, "put").mockImplementation(() => {
-              throw new Error("disk");
-            })
-          : vi.spyOn(storage, "sync").mockRejectedValue(new Error("disk"));
-      const last = () => limiter.admit(POLICY, [], 0, "last");
-      const refused = () => limiter.admit(POLICY, [], 0, "refused");
-      for (const request of [last, last, refused, refused]) {
-        await expect(request()).rejects.toThrow("disk");
-      }
-      broken.mockRestore();
-      expect(await last()).toMatchObject({ admitted: true, minute: { remaining: 0 } });
-      expect(stored()).toBe(2);
-      expect(await refused()).toMatchObject({ admitted: false });
-    });
-  });
+  test.each(["put", "sync"])(
+    "are not answered before a failed %s is repeated with success",
+    async (fails) => {
+      await runInDurableObject(limiterNamed(NAME), async (limiter, { storage }) => {
+        const stored = () => storage.kv.get<StoredState>("record")?.minute?.count ?? 0;
+        await limiter.admit(POLICY, [], 0, "first");
+        const broken =
+          fails === "put"
+            ? vi.spyOn(storage.kv, "put").mockImplementation(() => {
+                throw new Error("disk");
+              })
+            : vi.spyOn(storage, "sync").mockRejectedValue(new Error("disk"));
+        const last = () => limiter.admit(POLICY, [], 0, "last");
+        const refused = () => limiter.admit(POLICY, [], 0, "refused");
+        for (const request of [last, last, refused, refused]) {
+          await expect(request()).rejects.toThrow("disk");
+        }
+        broken.mockRestore();
+        expect(await last()).toMatchObject({ admitted: true, minute: { remaining: 0 } });
+        expect(stored()).toBe(2);
+        expect(await refused()).toMatchObject({ admitted: false });
+      });
+    },
+  );
 });
 
-test("other limits at the same revision apply with the next request, and an older revision's do not", async () => {
+test("limits at the same revision apply with the next request, limits of an older revision do not", async () => {
   await admit();
   const raised = { ...POLICY, limits: { perMinute: 9, perDay: 9 } };
   expect((await limiterNamed(NAME).admit(raised)).minute).toMatchObject({ limit: 9, remaining: 7 });
@@ -344,7 +347,7 @@ test("simultaneous requests are decided one after another", async () => {
   expect((await limiterStorage(NAME)).record?.minute?.count).toBe(2);
 });
 
-test("refusals that isolates report count as strikes at the time they happened", async () => {
+test("refusals that isolates report count as strikes at their own time", async () => {
   for (let n = 0; n < 3; n++) await admit();
   advanceClock(20_000);
   const inGrace = Array.from({ length: 100 }, () => 11_000);
@@ -357,7 +360,7 @@ test("refusals that isolates report count as strikes at the time they happened",
   });
 });
 
-test("a policy that is older than the last one is passed over", async () => {
+test("a policy that is older than the last one is ignored", async () => {
   const newer = { ...POLICY, limits: { perMinute: 1, perDay: 1 }, revision: 3, resets: 2 };
   await admit(newer);
   expect(await limiterNamed(NAME).admit({ ...POLICY, revision: 2, resets: 1 })).toMatchObject({

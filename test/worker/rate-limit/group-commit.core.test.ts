@@ -3,16 +3,16 @@ import { expect, test } from "vitest";
 import { GroupCommit } from "../../../src/worker/rate-limit/group-commit.ts";
 
 const anyStep = fc.record({
-  /** A request that changes nothing waits for what was decided before it. */
+  /** A request that changes nothing waits for the decisions before it. */
   changes: fc.boolean(),
-  /** How the write fares that this step may begin. */
+  /** The outcome of the write that this step may begin. */
   fate: fc.oneof(
     { weight: 3, arbitrary: fc.constant("written" as const) },
     fc.constantFrom("put fails" as const, "sync fails" as const),
   ),
 });
 
-/** A counter in memory, and a disk that a scheduler makes slow or breaks. */
+/** A counter in memory, and a disk that a scheduler delays or breaks. */
 class Counter {
   count = 0;
   onDisk = 0;
@@ -56,7 +56,7 @@ class Counter {
   }
 }
 
-test("no request is answered before what it was decided on is on the disk", async () => {
+test("no request is answered before the state of its decision is on the disk", async () => {
   const seen = { answered: 0, failed: 0 };
   await fc.assert(
     fc.asyncProperty(
@@ -93,7 +93,7 @@ test("no request is answered before what it was decided on is on the disk", asyn
   expect(Math.min(seen.answered, seen.failed)).toBeGreaterThan(100);
 });
 
-test("requests that come while a write is under way share the next one", async () => {
+test("requests that arrive during a write share the next write", async () => {
   let writes = 0;
   const syncs: PromiseWithResolvers<void>[] = [];
   const commits = new GroupCommit(

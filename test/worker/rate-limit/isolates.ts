@@ -3,14 +3,14 @@ import { Refusal } from "../../../src/worker/rate-limit/refusal.ts";
 import { SimulatedLimiter } from "../limits/simulated-limiter.ts";
 import { seededRandom } from "../limits/traffic.ts";
 
-/** Several isolates before one Durable Object, each with a memory of its own; a request meets any of them. */
+/** Several isolates before one Durable Object, each with its own memory. Each request goes to a random one. */
 export class Isolates extends SimulatedLimiter {
   readonly #refusals: (Refusal | undefined)[];
   readonly #random: () => number;
   readonly #idleMs: number;
   #askedMs = 0;
 
-  /** @param idleMs the object is evicted after this time without a call, in milliseconds. */
+  /** @param idleMs milliseconds without a call after which the object is evicted. */
   constructor(policy: QuotaPolicy, count: number, { seed = 1, idleMs = Infinity } = {}) {
     super(policy);
     this.#idleMs = idleMs;
@@ -29,8 +29,8 @@ export class Isolates extends SimulatedLimiter {
     this.#askedMs = this.nowMs;
     const { agesMs } = refusal?.takeUnreported(this.nowMs) ?? { agesMs: [] };
     const refusedMs = agesMs.map((ageMs) => this.nowMs - ageMs);
-    const { record, decision } = decide(this.record, this.policy, this.bans, this.nowMs, refusedMs);
-    this.record = record;
+    const { state, decision } = decide(this.state, this.policy, this.bans, this.nowMs, refusedMs);
+    this.state = state;
     this.#refusals[isolate] = decision.admitted
       ? undefined
       : new Refusal(decision, this.policy, this.nowMs, this.nowMs);

@@ -10,7 +10,7 @@ import {
   START_MS,
 } from "../limits/simulated-limiter.ts";
 
-/** A refusal by a full minute whose decision took 100 ms each way, remembered under a clock so far off. */
+/** Makes a refusal by a full minute. The call took 100 ms each way; the clocks differ by `skewMs`. */
 function remembered({ skewMs = 0, bans = true } = {}) {
   const limiter = new SimulatedLimiter({ ...keyPolicy(60, 1_000), bans });
   limiter.requests(60);
@@ -21,9 +21,9 @@ function remembered({ skewMs = 0, bans = true } = {}) {
   return { limiter, refusal, isolateMs };
 }
 
-describe("a remembered refusal stands (contract, section 4)", () => {
+describe("a remembered refusal stands (docs/limits.md, When parts fail)", () => {
   test.for([0, -HOUR_MS, HOUR_MS])(
-    "never past the time at which the object would admit, with clocks %i ms apart",
+    "only until the object would admit, with clocks %i ms apart",
     (skewMs) => {
       const { limiter, refusal, isolateMs } = remembered({ skewMs });
       expect(refusal.standsAt(isolateMs(1_100), limiter.policy)).toBe(true);
@@ -32,7 +32,7 @@ describe("a remembered refusal stands (contract, section 4)", () => {
     },
   );
 
-  test("not for a changed plan, after a reset, or where the clock went back", () => {
+  test("not for a changed plan, after a reset, or if the clock went back", () => {
     const { limiter, refusal, isolateMs } = remembered();
     const nowMs = isolateMs(2_000);
     expect(refusal.standsAt(nowMs, { ...limiter.policy, revision: 2 })).toBe(false);
@@ -40,7 +40,7 @@ describe("a remembered refusal stands (contract, section 4)", () => {
     expect(refusal.standsAt(isolateMs(1_099), limiter.policy)).toBe(false);
   });
 
-  test("and its Retry-After suffices whenever it is repeated", () => {
+  test("with a Retry-After that suffices whenever it is repeated", () => {
     fc.assert(
       fc.property(
         fc.integer({ min: 1_100, max: MINUTE_MS }),
@@ -58,14 +58,14 @@ describe("a remembered refusal stands (contract, section 4)", () => {
   });
 });
 
-describe("what is refused from memory still leads to a ban (contract, section 5)", () => {
-  test("only the beginning is reported of the 10 seconds in which refusals are no strikes", () => {
+describe("refusals from memory still lead to a ban (docs/limits.md, Bans)", () => {
+  test("of the 10 seconds of grace, only the beginning of the wait is reported", () => {
     const { refusal, isolateMs } = remembered();
     for (let n = 0; n < 500; n++) expect(refusal.repeat(isolateMs(10_999))).not.toBeNull();
     expect(refusal.takeUnreported(isolateMs(11_000)).agesMs).toEqual([9_900]);
   });
 
-  test("the object hears of half the strikes that are left, each once, with its age", () => {
+  test("the isolate reports at half the strikes that are left, each once, with its age", () => {
     const { refusal, isolateMs } = remembered();
     const repeats = Array.from({ length: 30 }, (_, n) => refusal.repeat(isolateMs(11_200 + n)));
     expect(repeats.indexOf(null)).toBe(29);
@@ -81,8 +81,8 @@ describe("what is refused from memory still leads to a ban (contract, section 5)
   });
 });
 
-describe("how many were refused from memory", () => {
-  test("is told once: those in flight and the strikes, but none that the object may have counted", () => {
+describe("the number of refusals from memory", () => {
+  test("is reported once, without requests that the object may have counted", () => {
     const { refusal, isolateMs } = remembered();
     for (let n = 0; n < 7; n++) refusal.repeat(isolateMs(2_000));
     for (let n = 0; n < 5; n++) refusal.repeat(isolateMs(11_200));
@@ -91,7 +91,7 @@ describe("how many were refused from memory", () => {
     expect(refusal.takeUnreported(isolateMs(12_000))).toMatchObject({ count: 0 });
   });
 
-  test("is not forgotten when the refusal no longer stands, nor are the strikes", () => {
+  test("is kept with the strikes when the refusal no longer stands", () => {
     const { refusal, isolateMs } = remembered();
     for (let n = 0; n < 9; n++) refusal.repeat(isolateMs(11_200));
     const { agesMs, count } = refusal.takeUnreported(isolateMs(2 * MINUTE_MS));

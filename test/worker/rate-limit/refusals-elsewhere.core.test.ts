@@ -3,42 +3,42 @@ import { describe, expect, test } from "vitest";
 import { decide } from "../../../src/worker/limits/decision.ts";
 import { anyBanPolicy, anyHistory, anyLimits, play } from "../limits/histories.ts";
 import {
-  CONTRACT_BANS,
+  DEFAULT_BANS,
   keyPolicy,
   MINUTE_MS,
   SimulatedLimiter,
   START_MS,
 } from "../limits/simulated-limiter.ts";
 
-describe("refusals that are reported later (contract, section 5)", () => {
-  test("count as if each had been decided at its own time", () => {
+describe("refusals that are reported later (docs/limits.md, Bans)", () => {
+  test("count as if each had been reported at its own time", () => {
     fc.assert(
       fc.property(
         anyBanPolicy,
         fc.array(fc.integer({ min: 0, max: 20_000 }), { minLength: 1, maxLength: 12 }),
         (banPolicy, gapsMs) => {
-          const told = new SimulatedLimiter(keyPolicy(1, 1), banPolicy);
-          told.requests(2);
-          const { record } = told;
+          const prompt = new SimulatedLimiter(keyPolicy(1, 1), banPolicy);
+          prompt.requests(2);
+          const { state } = prompt;
           const timesMs = gapsMs.map((gapMs) => {
-            told.advance(gapMs).request();
-            return told.nowMs;
+            prompt.advance(gapMs).request();
+            return prompt.nowMs;
           });
-          const late = decide(record, told.policy, banPolicy, told.nowMs, timesMs.slice(0, -1));
-          expect(late.record).toEqual(told.record);
+          const late = decide(state, prompt.policy, banPolicy, prompt.nowMs, timesMs.slice(0, -1));
+          expect(late.state).toEqual(prompt.state);
         },
       ),
     );
   });
 
-  test("that lead to a ban are answered with it at once", () => {
+  test("that lead to a ban: the reporting request is answered as banned", () => {
     const limiter = new SimulatedLimiter(keyPolicy(60, 1_000));
     limiter.requests(61);
     const strikesMs = Array.from({ length: 59 }, (_, index) => START_MS + 10_000 + index);
     const { decision } = decide(
-      limiter.record,
+      limiter.state,
       limiter.policy,
-      CONTRACT_BANS,
+      DEFAULT_BANS,
       START_MS + 11_000,
       strikesMs,
     );
@@ -49,41 +49,41 @@ describe("refusals that are reported later (contract, section 5)", () => {
     });
   });
 
-  test("of a wait that has ended count for nothing", () => {
+  test("of a wait that has ended do not count", () => {
     const limiter = new SimulatedLimiter(keyPolicy(60, 1_000));
     limiter.requests(61);
     const earlierMs = [START_MS + 15_000, START_MS + 16_000];
     limiter.advance(MINUTE_MS).requests(60);
     const refuse = () =>
-      decide(limiter.record, limiter.policy, CONTRACT_BANS, limiter.nowMs, earlierMs);
-    expect(refuse().record.wait).toMatchObject({ startedMs: limiter.nowMs, strikes: 0 });
+      decide(limiter.state, limiter.policy, DEFAULT_BANS, limiter.nowMs, earlierMs);
+    expect(refuse().state.wait).toMatchObject({ startedMs: limiter.nowMs, strikes: 0 });
     limiter.request();
     limiter.advance(11_000);
-    expect(refuse().record.wait).toMatchObject({ strikes: 1 });
+    expect(refuse().state.wait).toMatchObject({ strikes: 1 });
   });
 
-  test("of this wait count, though a window has ended and a lowered plan prolongs it", () => {
+  test("of this wait count, although a window has ended and a lower plan prolongs the wait", () => {
     const limiter = new SimulatedLimiter(keyPolicy(60, 1_000));
     limiter.requests(61);
     const lowered = { ...keyPolicy(1, 1), revision: 2 };
     const strikesMs = [START_MS + 15_000, START_MS + 16_000];
     const nowMs = START_MS + MINUTE_MS;
-    const { record } = decide(limiter.record, lowered, CONTRACT_BANS, nowMs, strikesMs);
-    expect(record.wait).toMatchObject({ startedMs: START_MS, strikes: 3 });
+    const { state } = decide(limiter.state, lowered, DEFAULT_BANS, nowMs, strikesMs);
+    expect(state.wait).toMatchObject({ startedMs: START_MS, strikes: 3 });
   });
 
-  test("and lie in the future by another clock count as now", () => {
+  test("from the future of another clock count as now", () => {
     const limiter = new SimulatedLimiter(keyPolicy(60, 1_000));
     limiter.requests(61);
-    const { record } = decide(limiter.record, limiter.policy, CONTRACT_BANS, START_MS, [
+    const { state } = decide(limiter.state, limiter.policy, DEFAULT_BANS, START_MS, [
       START_MS + 5_000,
     ]);
-    expect(record.wait).toMatchObject({ startedMs: START_MS, strikes: 0 });
+    expect(state.wait).toMatchObject({ startedMs: START_MS, strikes: 0 });
   });
 });
 
 describe("the forecast of a ban", () => {
-  test("is given with a refusal that may lead to one, and with no other answer", () => {
+  test("comes only with a refusal that can lead to a ban", () => {
     const limiter = new SimulatedLimiter(keyPolicy(60, 1_000));
     expect(limiter.requests(60).every(({ strikes }) => strikes === null)).toBe(true);
     expect(limiter.request().strikes).toEqual({
@@ -98,7 +98,7 @@ describe("the forecast of a ban", () => {
     expect(address.requests(2).at(-1)).toMatchObject({ admitted: false, strikes: null });
   });
 
-  test("holds after any history: that many refusals at once lead to a ban, one fewer does not", () => {
+  test("is exact after any history: that many refusals lead to a ban, one fewer does not", () => {
     fc.assert(
       fc.property(anyLimits, anyBanPolicy, anyHistory, (limits, banPolicy, history) => {
         const limiter = new SimulatedLimiter(keyPolicy(limits.perMinute, limits.perDay), banPolicy);

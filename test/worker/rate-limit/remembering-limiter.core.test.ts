@@ -1,19 +1,18 @@
 import QuickLRU from "quick-lru";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import type { Decision } from "../../../src/worker/limits/decision.ts";
-import { decide, type LimiterState } from "../../../src/worker/limits/decision.ts";
+import { type Decision, decide, type LimiterState } from "../../../src/worker/limits/decision.ts";
 import type { DurableLimiter } from "../../../src/worker/rate-limit/durable-limiter.ts";
 import type { UnreportedRefusals } from "../../../src/worker/rate-limit/refusal.ts";
 import { RememberingLimiter } from "../../../src/worker/rate-limit/remembering-limiter.ts";
-import { CONTRACT_BANS, keyPolicy, START_MS } from "../limits/simulated-limiter.ts";
+import { DEFAULT_BANS, keyPolicy, START_MS } from "../limits/simulated-limiter.ts";
 
-const SUBJECT = { name: "key:one", ...keyPolicy(60, 1_000) };
+const KEY = { name: "key:one", ...keyPolicy(60, 1_000) };
 
-/** An object whose answers take as long as the test wants, and what it was told. */
+/** An object that answers when the test wants, and counts the refusals that are reported to it. */
 class SlowObject {
-  told = 0;
-  toldStrikes = 0;
-  #record: LimiterState | null = null;
+  reported = 0;
+  reportedStrikes = 0;
+  #state: LimiterState | null = null;
   #answers: (() => void)[] = [];
 
   mayAsk(): boolean {
@@ -21,10 +20,10 @@ class SlowObject {
   }
 
   admit(_: unknown, refused: UnreportedRefusals = { agesMs: [], count: 0 }): Promise<Decision> {
-    this.told += refused.count;
-    this.toldStrikes += refused.agesMs.length;
-    const { record, decision } = decide(this.#record, SUBJECT, CONTRACT_BANS, Date.now());
-    this.#record = record;
+    this.reported += refused.count;
+    this.reportedStrikes += refused.agesMs.length;
+    const { state, decision } = decide(this.#state, KEY, DEFAULT_BANS, Date.now());
+    this.#state = state;
     return new Promise((resolve) => this.#answers.push(() => resolve(decision)));
   }
 
@@ -40,14 +39,14 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-test("who is refused from memory while the object is asked is reported with the next call", async () => {
+test("a request that is refused from memory during a call is reported with the next call", async () => {
   const object = new SlowObject();
   const limiter = new RememberingLimiter(
     object as unknown as DurableLimiter,
     new QuickLRU({ maxSize: 10 }),
   );
   const exchange = async () => {
-    const decision = limiter.admit(SUBJECT);
+    const decision = limiter.admit(KEY);
     object.answer();
     return decision;
   };
@@ -55,21 +54,21 @@ test("who is refused from memory while the object is asked is reported with the 
   vi.setSystemTime(START_MS + 10_000);
   let fromMemory = 0;
   for (let call = 0; call < 3; call++) {
-    const before = object.told;
-    // Until the object has to hear of them.
+    const before = object.reported;
+    // Until the limiter reports the refusals to the object.
     const asks: Promise<Decision>[] = [];
-    while (object.told === before) {
-      asks.push(limiter.admit(SUBJECT));
+    while (object.reported === before) {
+      asks.push(limiter.admit(KEY));
       fromMemory += 1;
     }
     fromMemory -= 1;
-    for (let n = 0; n < 5; n++) asks.push(limiter.admit(SUBJECT));
+    for (let n = 0; n < 5; n++) asks.push(limiter.admit(KEY));
     fromMemory += 5;
     object.answer();
     await Promise.all(asks);
   }
   expect(fromMemory).toBeGreaterThan(50);
-  expect(object.told).toBe(fromMemory - 5);
-  // Each call also tells when the wait began.
-  expect(object.toldStrikes).toBe(object.told + 3);
+  expect(object.reported).toBe(fromMemory - 5);
+  // Each call also reports when the wait began.
+  expect(object.reportedStrikes).toBe(object.reported + 3);
 });

@@ -4,45 +4,45 @@ import { readLimiterState, toStored } from "../../../src/worker/rate-limit/store
 import { anyBanPolicy, anyHistory, anyLimits, play } from "../limits/histories.ts";
 import { keyPolicy, SimulatedLimiter } from "../limits/simulated-limiter.ts";
 
-function bannedRecord() {
+function bannedState() {
   const limiter = new SimulatedLimiter(keyPolicy(60, 1_000));
   limiter.requests(61);
   limiter.advance(10_000).requests(60);
-  return limiter.record!;
+  return limiter.state!;
 }
 
-describe("the stored record (contract, sections 4 and 5)", () => {
-  test("says all that must survive a restart, and not the wait", () => {
-    const record = bannedRecord();
-    expect(record.ban).not.toBeNull();
-    expect(toStored(record)).not.toHaveProperty("wait");
-    expect(readLimiterState(structuredClone(toStored(record)))).toEqual({ ...record, wait: null });
+describe("the stored limiter state (docs/limits.md, Windows and Bans)", () => {
+  test("holds everything that must survive a restart, without the wait", () => {
+    const state = bannedState();
+    expect(state.ban).not.toBeNull();
+    expect(toStored(state)).not.toHaveProperty("wait");
+    expect(readLimiterState(structuredClone(toStored(state)))).toEqual({ ...state, wait: null });
   });
 
-  test("comes back the same after any history", () => {
+  test("is read back unchanged after any history", () => {
     fc.assert(
       fc.property(anyLimits, anyBanPolicy, anyHistory, (limits, banPolicy, history) => {
         const limiter = new SimulatedLimiter(keyPolicy(limits.perMinute, limits.perDay), banPolicy);
         limiter.request();
         play(limiter, history);
-        const record = limiter.record!;
-        expect(readLimiterState(structuredClone(toStored(record)))).toEqual({
-          ...record,
+        const state = limiter.state!;
+        expect(readLimiterState(structuredClone(toStored(state)))).toEqual({
+          ...state,
           wait: null,
         });
       }),
     );
   });
 
-  test("may hold fields of a later version", () => {
-    const record = bannedRecord();
+  test("is read even if it has fields of a later version", () => {
+    const state = bannedState();
     const later = {
-      ...toStored(record),
+      ...toStored(state),
       version: 2,
       hour: { openedMs: 1, count: 1 },
-      ban: { ...record.ban, reason: "hammering" },
+      ban: { ...state.ban, reason: "hammering" },
     };
-    expect(readLimiterState(later)).toEqual({ ...record, wait: null });
+    expect(readLimiterState(later)).toEqual({ ...state, wait: null });
   });
 
   test.for([
@@ -52,15 +52,15 @@ describe("the stored record (contract, sections 4 and 5)", () => {
     "record",
     [],
     {},
-    { ...toStored(bannedRecord()), limits: undefined },
-    { ...toStored(bannedRecord()), limits: { perMinute: "60", perDay: 1_000 } },
-    { ...toStored(bannedRecord()), minute: { openedMs: Number.NaN, count: 1 } },
-    { ...toStored(bannedRecord()), minute: { openedMs: 1, count: -1 } },
-    { ...toStored(bannedRecord()), day: { openedMs: 1, count: 1.5 } },
-    { ...toStored(bannedRecord()), day: undefined },
-    { ...toStored(bannedRecord()), ban: { untilMs: "tomorrow", number: 1 } },
-    { ...toStored(bannedRecord()), revision: -1 },
-  ])("that cannot be read is none: %j", (stored) => {
+    { ...toStored(bannedState()), limits: undefined },
+    { ...toStored(bannedState()), limits: { perMinute: "60", perDay: 1_000 } },
+    { ...toStored(bannedState()), minute: { openedMs: Number.NaN, count: 1 } },
+    { ...toStored(bannedState()), minute: { openedMs: 1, count: -1 } },
+    { ...toStored(bannedState()), day: { openedMs: 1, count: 1.5 } },
+    { ...toStored(bannedState()), day: undefined },
+    { ...toStored(bannedState()), ban: { untilMs: "tomorrow", number: 1 } },
+    { ...toStored(bannedState()), revision: -1 },
+  ])("is null if it cannot be read: %j", (stored) => {
     expect(readLimiterState(stored)).toBeNull();
   });
 });

@@ -1,17 +1,16 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { decide } from "../../../src/worker/limits/decision.ts";
-import type { Decision } from "../../../src/worker/limits/decision.ts";
+import { type Decision, decide } from "../../../src/worker/limits/decision.ts";
 import {
   countUsage,
   dayText,
   type DayUsage,
+  readUsage,
   type Usage,
   usageEndMs,
   usageToKeep,
 } from "../../../src/worker/usage/day-usage.ts";
-import { readUsage } from "../../../src/worker/usage/usage-in-object.ts";
-import { ContractModel } from "../limits/contract-model.ts";
+import { LimitsModel } from "../limits/limits-model.ts";
 import { anyBanPolicy, anyHistory, anyLimits, play } from "../limits/histories.ts";
 import { DAY_MS, keyPolicy, SimulatedLimiter, START_MS } from "../limits/simulated-limiter.ts";
 
@@ -24,7 +23,7 @@ interface Counted {
 
 const few = fc.nat(5);
 
-/** What one request came to, at any time: the clock may go back, too. */
+/** One request with its consequences, at any time: the clock may go back, too. */
 const anyCounted: fc.Arbitrary<Counted> = fc
   .record({
     admitted: fc.boolean(),
@@ -53,7 +52,7 @@ function count(usage: Usage, { decision, ...consequences }: Counted): Usage {
 }
 
 describe("the usage of a key", () => {
-  test("is for each day in UTC what its requests add up to, however the clock goes", () => {
+  test("is the sum of the requests of each day in UTC, even if the clock goes back", () => {
     fc.assert(
       fc.property(fc.array(anyCounted), (requests) => {
         const usage = requests.reduce(count, []);
@@ -83,7 +82,7 @@ describe("the usage of a key", () => {
     );
   });
 
-  test("drops a day once it is over and reported as it stands, and no other", () => {
+  test("drops a day only once it is over and reported unchanged", () => {
     fc.assert(
       fc.property(fc.array(anyCounted), fc.array(anyCounted), fc.nat(4), (first, then, later) => {
         const reported = first.reduce(count, []);
@@ -104,19 +103,19 @@ describe("the usage of a key", () => {
   });
 });
 
-/** A limiter that counts its usage as the Durable Object does, and forgets what that does not store. */
+/** A limiter that counts and stores its usage as the Durable Object does. */
 class CountingLimiter extends SimulatedLimiter {
   usage: Usage = [];
   #stored: Usage = [];
 
   override request(): Decision {
-    const { record, decision, strikes, bans } = decide(
-      this.record,
+    const { state, decision, strikes, bans } = decide(
+      this.state,
       this.policy,
       this.bans,
       this.nowMs,
     );
-    this.record = record;
+    this.state = state;
     this.usage = countUsage(this.usage, decision, { refusedElsewhere: 0, strikes, bans });
     if (decision.admitted || bans > 0) this.#stored = structuredClone(this.usage);
     return decision;
@@ -136,13 +135,13 @@ const totals = (usage: Usage) => ({
 });
 
 describe("over any history of a key", () => {
-  test("admissions and bans are exact, refusals and strikes at least, and exact without a restart", () => {
+  test("admissions and bans are exact; a restart can only lose refusals and strikes", () => {
     const seen = { strikes: 0, bans: 0, lost: 0 };
     fc.assert(
       fc.property(anyLimits, anyBanPolicy, anyHistory, (limits, banPolicy, history) => {
         const policy = keyPolicy(limits.perMinute, limits.perDay);
         const limiter = new CountingLimiter(policy, banPolicy);
-        const model = new ContractModel(banPolicy);
+        const model = new LimitsModel(banPolicy);
         const exact = { admitted: 0, refused: 0 };
         let restarts = 0;
         play(limiter, history, {

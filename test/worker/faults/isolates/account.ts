@@ -5,13 +5,13 @@ interface OpenWindow {
   readonly count: number;
 }
 
-/** Contract, section 4, and no more: how many admissions there are in each window. */
+/** Counts the admissions in each window, as docs/limits.md, Windows, says. Knows no bans. */
 export class Account {
   #policy: QuotaPolicy | null = null;
   #minute: OpenWindow | null = null;
   #day: OpenWindow | null = null;
 
-  /** Whether a request with this policy has to be admitted, unless the key is banned. */
+  /** Returns whether a request with this policy must be admitted, unless the key is banned. */
   hasRoom(policy: QuotaPolicy, nowMs: number): boolean {
     const known = this.#policy ?? policy;
     if (policy.resets > known.resets) this.#minute = this.#day = null;

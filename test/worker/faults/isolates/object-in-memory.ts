@@ -15,43 +15,43 @@ import {
 import { readObjectState, toStored } from "../../../../src/worker/rate-limit/stored-state.ts";
 import { windowEndMs } from "../../../../src/worker/limits/windows.ts";
 
-/** One Durable Object of the limiter, told the time with every call. */
+/** The Durable Object of one key, in memory. Each call passes the time. */
 export class ObjectInMemory {
   readonly #bans: BanPolicy;
-  #state: ObjectState = { record: null, answered: "" };
+  #state: ObjectState = { limiter: null, answered: "" };
   #stored: unknown = undefined;
 
   constructor(bans: BanPolicy) {
     this.#bans = bans;
   }
 
-  get record(): LimiterState | null {
-    return this.#state.record;
+  get limiter(): LimiterState | null {
+    return this.#state.limiter;
   }
 
   admit(request: AdmitRequest, nowMs: number) {
-    const before = this.record;
+    const before = this.limiter;
     const decided = decideOnce(this.#state, request, this.#bans, nowMs);
     this.#state = decided.state;
-    const { record, answered } = this.#state;
-    if (record !== null && (decided.decision.admitted || record.ban !== (before?.ban ?? null))) {
-      this.#stored = structuredClone({ ...toStored(record), answered });
+    const { limiter, answered } = this.#state;
+    if (limiter !== null && (decided.decision.admitted || limiter.ban !== (before?.ban ?? null))) {
+      this.#stored = structuredClone({ ...toStored(limiter), answered });
     }
     return decided;
   }
 
   peek(policy: QuotaPolicy, nowMs: number): Quota {
-    return peek(this.record, policy, this.#bans, nowMs);
+    return peek(this.limiter, policy, this.#bans, nowMs);
   }
 
-  /** What a request would be answered now. */
+  /** Returns the answer that a request would get now. */
   foresee(policy: QuotaPolicy, nowMs: number): Decision {
-    return decide(this.record, policy, this.#bans, nowMs).decision;
+    return decide(this.limiter, policy, this.#bans, nowMs).decision;
   }
 
-  /** What a request would have been answered before each window that ended in the last while. */
+  /** Returns the answer before the end of each window that ended in the last `whileMs` milliseconds. */
   foreseeBefore(policy: QuotaPolicy, nowMs: number, whileMs: number): Decision[] {
-    const { minute, day } = this.record ?? { minute: null, day: null };
+    const { minute, day } = this.limiter ?? { minute: null, day: null };
     return [
       ...(minute === null ? [] : [windowEndMs("minute", minute)]),
       ...(day === null ? [] : [windowEndMs("day", day)]),
@@ -60,7 +60,7 @@ export class ObjectInMemory {
       .map((endMs) => this.foresee(policy, endMs - 1));
   }
 
-  /** Loses what is not stored. */
+  /** Loses everything that is not stored. */
   evict(): void {
     this.#state = readObjectState(this.#stored);
   }

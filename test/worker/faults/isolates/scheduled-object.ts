@@ -9,7 +9,7 @@ import type {
 import { GroupCommit } from "../../../../src/worker/rate-limit/group-commit.ts";
 import { readObjectState, toStored } from "../../../../src/worker/rate-limit/stored-state.ts";
 
-/** What becomes of one attempt to call the object. */
+/** The outcome of one attempt to call the object. */
 export type Fate =
   | "arrives"
   | "never arrives"
@@ -21,7 +21,7 @@ export type Fate =
 const lost = () => Object.assign(new Error("Network connection lost."), { retryable: true });
 const overloaded = () => Object.assign(new Error("Overloaded."), { overloaded: true });
 
-/** One life of the object, from what is on the disk to its end. */
+/** One life of the object in memory, which begins with the content of the disk. */
 class Life {
   state: ObjectState;
   isOver = false;
@@ -32,9 +32,9 @@ class Life {
     let written: unknown = disk.stored;
     this.commits = new GroupCommit(
       () => {
-        const { record, answered } = this.state;
-        if (record === null) return;
-        written = structuredClone({ ...toStored(record), answered });
+        const { limiter, answered } = this.state;
+        if (limiter === null) return;
+        written = structuredClone({ ...toStored(limiter), answered });
       },
       async () => {
         const writing = written;
@@ -46,19 +46,19 @@ class Life {
 }
 
 /**
- * The Durable Object of one key, with a disk that takes its time. The scheduler decides when calls
- * arrive, writes reach the disk and answers arrive.
+ * The Durable Object of one key, with a slow disk. The scheduler decides when calls arrive, writes
+ * reach the disk and answers arrive.
  */
 export class ScheduledObject {
   readonly scheduler: Scheduler;
   readonly #bans: BanPolicy;
   readonly #fates: Fate[];
   stored: unknown = undefined;
-  /** The nonces of the requests that any life has admitted, whether or not that was stored. */
+  /** The nonces of the requests that any life has admitted, stored or not. */
   readonly admitted = new Set<string>();
   #life: Life;
 
-  /** @param fates of the first attempts to call, in the order in which isolates make them. */
+  /** @param fates the outcomes of the first attempts to call, in the order of the attempts. */
   constructor(scheduler: Scheduler, bans: BanPolicy, fates: readonly Fate[]) {
     this.scheduler = scheduler;
     this.#bans = bans;
@@ -66,9 +66,9 @@ export class ScheduledObject {
     this.#life = new Life(this);
   }
 
-  /** What survives. */
-  get storedRecord(): LimiterState | null {
-    return readObjectState(this.stored).record;
+  /** The limiter state that survives. */
+  get storedLimiter(): LimiterState | null {
+    return readObjectState(this.stored).limiter;
   }
 
   async admit(
@@ -88,7 +88,7 @@ export class ScheduledObject {
     const { state, decision } = decideOnce(life.state, request, this.#bans, nowMs);
     life.state = state;
     if (decision.admitted) this.admitted.add(nonce);
-    // The decision is made, and nothing of it is written.
+    // The decision is made, but not written.
     if (fate === "killed") this.kill();
     await (decision.admitted ? life.commits.commit() : life.commits.settle());
     if (life.isOver) throw lost();
@@ -98,7 +98,7 @@ export class ScheduledObject {
     return structuredClone(decision);
   }
 
-  /** Ends the object's life in memory. What is not on the disk is gone. */
+  /** Ends the object's life in memory. Everything that is not on the disk is lost. */
   kill(): void {
     this.#life.isOver = true;
     this.#life = new Life(this);

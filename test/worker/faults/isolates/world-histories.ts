@@ -6,7 +6,7 @@ import { MAX_LATENCY_MS, type Wire, type World } from "./world.ts";
 
 export const ISOLATES = 3;
 
-/** One thing that can happen to a key whose requests several isolates answer. */
+/** One event in the life of a key that several isolates serve. */
 export type Step =
   | {
       readonly do: "request";
@@ -77,7 +77,7 @@ const losses: fc.Arbitrary<Step> = fc.oneof(
 
 const SIZE = { maxLength: 25, size: "max" } as const;
 
-/** Anything, on any isolate, calls overlapping, being late and failing. */
+/** Any events on any isolate; calls overlap, are late and fail. */
 export const anyHistory: fc.Arbitrary<Step[]> = fc.array(
   fc.oneof(
     { weight: 10, arbitrary: requests(anyWire, anyIsolate) },
@@ -88,7 +88,7 @@ export const anyHistory: fc.Arbitrary<Step[]> = fc.array(
   SIZE,
 );
 
-/** One request after another on one isolate, and no call takes time or fails. */
+/** One request after another on one isolate; no call takes time or fails. */
 export const anyOrderlyHistory: fc.Arbitrary<Step[]> = fc.array(
   fc.oneof(
     { weight: 10, arbitrary: requests(fc.constant(PERFECT), fc.constant(0)) },
@@ -98,7 +98,7 @@ export const anyOrderlyHistory: fc.Arbitrary<Step[]> = fc.array(
   SIZE,
 );
 
-/** Plays a history. With `atOnce`, isolates know of a change of the plan when it happens. */
+/** Runs a history. With `atOnce`, isolates know of a change of the plan at once. */
 export async function play(
   world: World,
   history: readonly Step[],
@@ -137,8 +137,8 @@ export async function play(
         world.restart(step.isolate);
         break;
       case "evict":
-        // An object is evicted after a minute without a call: by then every isolate knows the newest
-        // plan, and none brings an older one to an object that has forgotten it.
+        // An object is evicted after a minute without a call. By then every isolate knows the newest
+        // plan, so none brings an older plan to an object that has forgotten the newest.
         await world.drain();
         learnAll();
         world.object.evict();

@@ -11,33 +11,34 @@ import { RememberingLimiter } from "../../../../src/worker/rate-limit/rememberin
 import { START_MS } from "../../limits/simulated-limiter.ts";
 import { ObjectInMemory } from "./object-in-memory.ts";
 
-/** How a call to the object fares: how long each way takes in milliseconds, and whether it fails. */
+/** The latency of a call to the object in milliseconds each way, and its fault. */
 export interface Wire {
   readonly outMs: number;
   readonly backMs: number;
   readonly fault: "none" | "never arrives" | "answer is lost";
 }
 
-/** What became of one request. */
+/** One request and its answer. */
 export interface Exchange {
   readonly isolate: number;
   readonly policy: QuotaPolicy;
   readonly sentMs: number;
-  /** What the object would have answered when the request was sent. */
+  /** The answer that the object would have given when the request was sent. */
   readonly foreseen: Decision;
-  /** What it would have answered a latency before, where a window ended in between. */
+  /** The answers before each window that ended within a latency before that. */
   readonly foreseenBefore: readonly Decision[];
   /** The revision and the resets that the object knew of then. */
   readonly known: { readonly revision: number; readonly resets: number };
-  /** Who decided what was answered, and in which life of the isolate. */
-  by: "object" | "memory" | "insurance";
+  /** The part that decided on the answer. */
+  by: "object" | "memory" | "fallback";
+  /** The number of the isolate's restarts so far. */
   readonly life: number;
   /** Milliseconds; meaningless before there is an answer. */
   answeredMs: number;
   answer: Decision | null;
 }
 
-/** What the object decided, whether or not anybody heard of it. */
+/** A decision of the object, even if its answer was lost. */
 export interface Decided {
   readonly policy: QuotaPolicy;
   readonly atMs: number;
@@ -48,7 +49,7 @@ interface Isolate {
   readonly skewMs: number;
   /** Makes the limiter of one request. */
   newLimiter: () => RequestLimiter;
-  /** Counts the restarts, so that each life's insurance can be told apart. */
+  /** Counts the restarts, because each life has its own fallback limiter. */
   life: number;
   policy: QuotaPolicy;
 }
@@ -58,16 +59,15 @@ interface Event {
   readonly happen: () => void;
 }
 
-/** The longest that a call takes one way. */
+/** The longest latency of a call one way. */
 export const MAX_LATENCY_MS = 300;
 
-/** Microtasks that a request may take between two events before it is taken to hang. */
+/** The most microtasks of a request between two events. With more, it hangs. */
 const MAX_MICROTASKS = 1_000;
 
 /**
- * One key's limiter as it is deployed: several isolates with clocks of their own, each with all that
- * the service puts before the object; the object; and calls that take time and may fail. Needs
- * `Date` to be faked.
+ * One key's limiter as it is deployed: the object, and several isolates with their own clocks and
+ * limiters. Calls take time and may fail. `Date` must be faked.
  */
 export class World {
   nowMs = START_MS;
@@ -75,12 +75,12 @@ export class World {
   readonly isolates: Isolate[];
   readonly exchanges: Exchange[] = [];
   readonly decided: Decided[] = [];
-  /** How many requests the object was told of that isolates refused from memory. */
-  toldRefused = 0;
+  /** The number of refusals from memory that isolates reported to the object. */
+  reportedRefusals = 0;
   newest: QuotaPolicy;
   readonly #bans: BanPolicy;
   #events: Event[] = [];
-  /** The request that an isolate is at work on. */
+  /** The request that an isolate works on. */
   #active: { exchange: Exchange; wire: Wire } | null = null;
 
   constructor(policy: QuotaPolicy, bans: BanPolicy, skewsMs: readonly number[]) {
@@ -95,14 +95,14 @@ export class World {
     }));
   }
 
-  /** Forgets all that the isolate had in memory, as when another one takes its place. */
+  /** Empties the memory of an isolate, as if another one replaced it. */
   restart(index: number): void {
     const isolate = this.isolates[index]!;
     isolate.newLimiter = this.#start();
     isolate.life += 1;
   }
 
-  /** Changes the key's record; isolates learn of it one by one. */
+  /** Changes the key's policy. Each isolate learns of it with `learn`. */
   change(changes: Partial<QuotaPolicy>): void {
     this.newest = { ...this.newest, ...changes, revision: this.newest.revision + 1 };
   }
@@ -126,8 +126,8 @@ export class World {
       foreseen: this.object.foresee(policy, this.nowMs),
       foreseenBefore: this.object.foreseeBefore(policy, this.nowMs, MAX_LATENCY_MS),
       known: {
-        revision: this.object.record?.revision ?? 0,
-        resets: this.object.record?.resets ?? 0,
+        revision: this.object.limiter?.revision ?? 0,
+        resets: this.object.limiter?.resets ?? 0,
       },
       by: "memory",
       life,
@@ -138,7 +138,7 @@ export class World {
     await this.#work(exchange, wire, () => {
       void limiter.admit({ name: "key:simulated", ...policy }).then((answer) => {
         exchange.answer = answer;
-        if (limiter.usedFallback) exchange.by = "insurance";
+        if (limiter.usedFallback) exchange.by = "fallback";
         exchange.answeredMs = this.nowMs;
         this.#active = null;
         onAnswer(exchange);
@@ -146,7 +146,7 @@ export class World {
     });
   }
 
-  /** Lets everything happen that is due until then. */
+  /** Runs everything that is due until then. */
   async advanceTo(untilMs: number): Promise<void> {
     for (;;) {
       const next = this.#events.reduce<Event | null>(
@@ -162,7 +162,7 @@ export class World {
     this.nowMs = Math.max(this.nowMs, untilMs);
   }
 
-  /** Lets all calls that are under way come to their end. */
+  /** Runs until all calls have ended. */
   async drain(): Promise<void> {
     while (this.#events.length > 0) {
       await this.advanceTo(Math.min(...this.#events.map(({ atMs }) => atMs)));
@@ -198,12 +198,12 @@ export class World {
     const breaker = new CircuitBreaker({ size: 10, probeMs: 30_000 });
     const durable = new DurableLimiter(objects, 30_000, breaker);
     const remembering = new RememberingLimiter(durable, new QuickLRU({ maxSize: 10 }));
-    const insurance = {
+    const fallback = {
       limiter: new FallbackLimiter(this.#bans, 10),
       outage: new Outage({ began: "insurance_limiter_on", ended: "insurance_limiter_off" }),
       overload: new Outage({ began: "limiter_overloaded", ended: "limiter_not_overloaded" }),
     };
-    return () => new RequestLimiter(remembering, insurance, "history");
+    return () => new RequestLimiter(remembering, fallback, "history");
   }
 
   #call(
@@ -216,8 +216,7 @@ export class World {
     this.#active = null;
     return new Promise((resolve, reject) => {
       this.at(this.nowMs + wire.outMs, () => {
-        if (wire.fault === "never arrives")
-          return this.#answer(exchange, wire, reject, "insurance");
+        if (wire.fault === "never arrives") return this.#answer(exchange, wire, reject, "fallback");
         const request = {
           policy,
           nonce,
@@ -226,9 +225,9 @@ export class World {
         };
         const { decision, consequences } = this.object.admit(request, this.nowMs);
         this.decided.push({ policy, atMs: this.nowMs, decision: structuredClone(decision) });
-        this.toldRefused += consequences?.refusedElsewhere ?? 0;
+        this.reportedRefusals += consequences?.refusedElsewhere ?? 0;
         if (wire.fault === "answer is lost") {
-          return this.#answer(exchange, wire, reject, "insurance");
+          return this.#answer(exchange, wire, reject, "fallback");
         }
         this.#answer(exchange, wire, () => resolve(decision), "object");
       });

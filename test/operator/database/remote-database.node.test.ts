@@ -1,25 +1,22 @@
 import { eq, sql } from "drizzle-orm";
-import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
+import { beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import { openRemoteDatabase } from "../../../src/operator/database/remote.ts";
 import type { Statement, StoreDatabase } from "../../../src/operator/database/database.ts";
 import { apiKeys } from "../../../src/worker/db/keys-schema.ts";
 import { orderList, orders } from "../../../src/worker/db/orders-schema.ts";
 import { runWrangler } from "../../../src/operator/wrangler.ts";
-import { FakeCloudflare } from "./fake-cloudflare.ts";
-import { runFakeWrangler } from "./fake-wrangler.ts";
-import { ApiError } from "./route.ts";
+import { useFakeCloudflare } from "../deploy/fake-cloudflare.ts";
+import { runFakeWrangler } from "../deploy/fake-wrangler.ts";
+import { ApiError } from "../deploy/route.ts";
 
 vi.mock("../../../src/operator/wrangler.ts", { spy: true });
 vi.mocked(runWrangler).mockImplementation(runFakeWrangler);
 
-const cloudflare = new FakeCloudflare();
+const cloudflare = useFakeCloudflare("staging");
 let orderDatabase: StoreDatabase;
 let keyDatabase: StoreDatabase;
 
 beforeAll(async () => {
-  await cloudflare.start();
-  for (const [name, value] of Object.entries(cloudflare.environment)) vi.stubEnv(name, value);
-  cloudflare.d1.createStore("staging");
   orderDatabase = await openRemoteDatabase({ environment: "staging", name: "orders" });
   keyDatabase = await openRemoteDatabase({ environment: "staging", name: "keys" });
 });
@@ -27,12 +24,12 @@ beforeEach(() => {
   cloudflare.interfere = () => {};
   cloudflare.changes.length = 0;
 });
-afterAll(async () => {
-  vi.unstubAllEnvs();
-  await cloudflare.stop();
-});
 
-/** Answers the first queries with these errors and passes on all later ones. */
+/**
+ * Answers the first queries with these errors and all later ones as usual.
+ *
+ * @returns the number of queries so far.
+ */
 function failWith(...errors: ApiError[]): () => number {
   let asked = 0;
   cloudflare.interfere = ({ path }) => {
@@ -49,7 +46,7 @@ const insertOrder = (id: string, status = "pending"): Statement => ({
   params: [id, status],
 });
 
-/** What the fake database itself holds. */
+/** Reads the first column from the fake database itself. */
 function stored(query: string): string[] {
   const rows = cloudflare.d1.find("store-orders-staging-orders").sqlite.prepare(query).all();
   return rows.map((row) => String(Object.values(row)[0]));
@@ -129,7 +126,7 @@ describe("a transaction", () => {
     ]);
   });
 
-  it("of many statements is imported too, as a query has to be answered within 30 seconds", async () => {
+  it("of many statements is imported too, because D1 has to answer a query within 30 seconds", async () => {
     await orderDatabase.transaction(
       Array.from({ length: 8 }, (_, index) => insertOrder(`20${index}`)),
     );
@@ -156,12 +153,12 @@ describe("a transaction", () => {
   });
 });
 
-describe("a passing failure", () => {
+describe("a transient failure", () => {
   const lost = () => new ApiError(500, 7500, "Network connection lost.");
   const overloaded = () =>
     new ApiError(503, 7500, "D1 DB is overloaded. Requests queued for too long.");
 
-  it("is no matter for a read, which is repeated", async () => {
+  it("is hidden from a read, which is repeated", async () => {
     const asked = failWith(lost());
     expect(await orderDatabase.orm.select().from(orderList)).toHaveLength(1);
     expect(asked()).toBe(2);
@@ -183,7 +180,7 @@ describe("a passing failure", () => {
   });
 });
 
-describe("an error tells the operator what to do", () => {
+describe("an error says what to do", () => {
   const select = (database: StoreDatabase) =>
     database.orm
       .select()

@@ -7,24 +7,24 @@ export interface Answer {
   readonly banned: boolean;
   readonly minute: WindowQuota;
   readonly day: WindowQuota;
-  /** Unix time in milliseconds; `null` where the next request would be admitted now. */
+  /** Unix time in milliseconds; `null` if the next request is admitted now. */
   readonly retryAtMs: number | null;
 }
 
 /**
- * Contract, sections 4 and 5, told from the list of everything that ever happened: slow, and close
- * enough to the text to be compared with it sentence by sentence. The clock must not go back.
+ * A reference model of docs/limits.md, Windows and Bans. It keeps a list of all events, which is slow
+ * but follows the text sentence by sentence. The clock must not go back.
  */
-export class ContractModel {
+export class LimitsModel {
   readonly #numbers: BanPolicy;
-  /** How many strikes and bans there have been in all. */
+  /** The number of all strikes and bans so far. */
   strikes = 0;
   bans = 0;
   #policy: QuotaPolicy | null = null;
   #admittedMs: number[] = [];
-  /** The refusals of the present wait: those since the last admission. Under a ban nothing counts. */
+  /** The refusals of the current wait: those since the last admission, except during a ban. */
   #waitMs: number[] = [];
-  /** All bans that are not forgotten. */
+  /** The bans that are not forgotten. */
   #bans: { readonly startMs: number; readonly endMs: number }[] = [];
 
   constructor(numbers: BanPolicy) {
@@ -53,7 +53,7 @@ export class ContractModel {
     this.#waitMs = [];
   }
 
-  /** The newest policy that was ever seen. A reset empties the lists. */
+  /** Returns the newest policy so far. A reset empties the lists. */
   #newest(policy: QuotaPolicy): QuotaPolicy {
     const known = this.#policy ?? policy;
     if (policy.resets > known.resets) {
@@ -108,7 +108,7 @@ export class ContractModel {
   }
 }
 
-/** Walks through every admission: each opens a window unless one is open, and counts in it. */
+/** Replays every admission: each opens a window unless one is open, and counts in it. */
 function describeWindow(
   admittedMs: readonly number[],
   lengthMs: number,
@@ -124,6 +124,6 @@ function describeWindow(
     }
     count += 1;
   }
-  const counted = count - 1; // The walk ended with now, where nothing is admitted yet.
+  const counted = count - 1; // The replay included now, where nothing is admitted yet.
   return { limit, remaining: Math.max(0, limit - counted), endsMs: openedMs + lengthMs };
 }

@@ -30,15 +30,15 @@ function playOn(
   return { limiter, answers };
 }
 
-/** The most admissions in any stretch of this length, wherever it begins. */
+/** Returns the most admissions in any period of this length. */
 function mostAdmittedWithin(lengthMs: number, admittedMs: readonly number[]): number {
   const within = (fromMs: number) =>
     admittedMs.filter((ms) => ms >= fromMs && ms < fromMs + lengthMs).length;
   return Math.max(0, ...admittedMs.map(within));
 }
 
-describe("any traffic on one plan (contract, section 4)", () => {
-  test("never has more than the limit admitted in a window, nor twice that in any such time", () => {
+describe("any traffic on one plan (docs/limits.md, Windows)", () => {
+  test("has at most the limit admitted in a window, and at most twice the limit in any such time", () => {
     fc.assert(
       fc.property(anyKey, anyTraffic, (key, traffic) => {
         const { answers } = playOn(key, traffic);
@@ -60,7 +60,7 @@ describe("any traffic on one plan (contract, section 4)", () => {
     );
   });
 
-  test("would be the same without its refused requests, as far as the windows go", () => {
+  test("leaves the same windows without its refused requests", () => {
     fc.assert(
       fc.property(anyKey, anyTraffic, (key, traffic) => {
         const { limiter, answers } = playOn(key, traffic);
@@ -70,15 +70,15 @@ describe("any traffic on one plan (contract, section 4)", () => {
           alone.nowMs = nowMs;
           expect(alone.request()).toEqual(decision);
         }
-        expect(alone.record?.minute).toEqual(limiter.record?.minute);
-        expect(alone.record?.day).toEqual(limiter.record?.day);
+        expect(alone.state?.minute).toEqual(limiter.state?.minute);
+        expect(alone.state?.day).toEqual(limiter.state?.day);
       }),
       RUNS,
     );
   });
 });
 
-describe("after any history (contract, section 4)", () => {
+describe("after any history (docs/limits.md, Headers)", () => {
   test("a client that waits exactly Retry-After and sends one request is admitted", () => {
     fc.assert(
       fc.property(anyKey, anyHistory, fc.nat({ max: 999 }), (key, history, lateMs) => {
@@ -108,7 +108,7 @@ describe("after any history (contract, section 4)", () => {
   });
 });
 
-describe("the headers of any answer (contract, sections 4 and 5)", () => {
+describe("the headers of any answer (docs/limits.md, Headers)", () => {
   test("agree with the decision", () => {
     fc.assert(
       fc.property(anyKey, anyHistory, (key, history) => {
@@ -136,7 +136,7 @@ describe("the headers of any answer (contract, sections 4 and 5)", () => {
     );
   });
 
-  test("are those of a look at the quota right after it", () => {
+  test("are the same as those of a peek right after it", () => {
     fc.assert(
       fc.property(anyKey, anyHistory, (key, history) => {
         const { limiter } = playOn(key, history);

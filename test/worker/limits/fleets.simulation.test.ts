@@ -3,7 +3,7 @@ import { Pacer } from "../../../src/client/pacer.ts";
 import type { Decision } from "../../../src/worker/limits/decision.ts";
 import { retryAfterSeconds } from "../../../src/worker/limits/headers.ts";
 import { PLAN_LIMITS } from "../../../src/worker/limits/plans.ts";
-import { WINDOW_SECONDS } from "../../../src/worker/limits/windows.ts";
+import { WINDOW_NAMES, WINDOW_SECONDS } from "../../../src/worker/limits/windows.ts";
 import { HOUR_MS, keyPolicy, SimulatedLimiter } from "./simulated-limiter.ts";
 import {
   type Client,
@@ -17,7 +17,7 @@ import {
 const { free, business } = PLAN_LIMITS;
 const JITTER_MS = 10_000;
 
-/** How often the client package retries by default. */
+/** The default number of retries of the client package. */
 const CLIENT_RETRIES = 5;
 
 /** A key whose day never fills, so that its minute refuses for hours. */
@@ -58,7 +58,7 @@ describe("a fleet that waits for Retry-After and jitters by up to 10 seconds is 
     expect(run(keyOf(business), fleet, HOUR_MS).bannedAfterMs).toBeNull();
   });
 
-  test("which 2 seconds of grace would not have been enough for", () => {
+  test("although it would be with a grace of 2 seconds", () => {
     const random = seededRandom(1);
     const limiter = keyOf(free);
     const earlier = new SimulatedLimiter(limiter.policy, { ...limiter.bans, graceMs: 2_000 });
@@ -70,7 +70,7 @@ describe("a fleet that waits for Retry-After and jitters by up to 10 seconds is 
 });
 
 describe("a fleet of 180 clients of the package on a Free key is never banned in 3 hours", () => {
-  test("that retry", () => {
+  test("that retries", () => {
     const random = seededRandom(1);
     const fleet = Array.from({ length: 180 }, () =>
       retriesLikeTheClient(CLIENT_RETRIES, latencyOf(random)),
@@ -78,14 +78,14 @@ describe("a fleet of 180 clients of the package on a Free key is never banned in
     expect(run(keyOf(free), fleet, 3 * HOUR_MS).bannedAfterMs).toBeNull();
   });
 
-  test("that pace themselves", () => {
+  test("that paces itself", () => {
     const random = seededRandom(1);
     const fleet = Array.from({ length: 180 }, () => pacesItself(latencyOf(random)));
     expect(run(keyOf(free), fleet, 3 * HOUR_MS).bannedAfterMs).toBeNull();
   });
 });
 
-/** One client that sends one request after another as soon as its pacer lets it. */
+/** A client that sends each request as soon as its pacer allows it. */
 function* pacesItself(latencyMs: Draw): Client {
   const pacer = new Pacer();
   let nowMs = 0;
@@ -103,7 +103,7 @@ function* pacesItself(latencyMs: Draw): Client {
 }
 
 function announcementOf(decision: Decision) {
-  const windows = (["minute", "day"] as const).map((name) => ({
+  const windows = WINDOW_NAMES.map((name) => ({
     name,
     limit: decision[name].limit,
     lengthSeconds: WINDOW_SECONDS[name],

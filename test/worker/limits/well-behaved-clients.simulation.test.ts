@@ -3,7 +3,7 @@ import { describe, expect, test } from "vitest";
 import { strikesToBan } from "../../../src/worker/limits/bans.ts";
 import { PLAN_LIMITS } from "../../../src/worker/limits/plans.ts";
 import {
-  CONTRACT_BANS,
+  DEFAULT_BANS,
   HOUR_MS,
   keyPolicy,
   MINUTE_MS,
@@ -13,7 +13,7 @@ import { backsOff, type Draw, run, seededRandom, waitsForRetryAfter } from "./tr
 
 const { free, pro, business } = PLAN_LIMITS;
 
-/** Keys whose day is never full, or soon, or after a while. */
+/** Keys whose day fills never, soon, or after a while. */
 const KEYS = [
   { key: "Free", ...free },
   { key: "Pro", ...pro },
@@ -23,7 +23,7 @@ const KEYS = [
   { key: "Enterprise of 2,000 a minute", perMinute: 2_000, perDay: 5_000 },
 ];
 
-/** The networks a fleet is tried on, and what its workers do between two requests. In milliseconds. */
+/** The latency of a fleet's network, and the work between two requests. In milliseconds. */
 const WORK = [
   { does: "no work, no latency", latency: [0, 0], work: [0, 0] },
   { does: "no work, latency 10 to 1,500 ms", latency: [10, 1_500], work: [0, 0] },
@@ -36,7 +36,7 @@ const between =
   () =>
     Math.round(minMs + random() * (maxMs - minMs));
 
-describe("clients that wait for Retry-After are never banned (contract, section 5)", () => {
+describe("clients that wait for Retry-After are never banned (docs/limits.md, Bans)", () => {
   test.for(KEYS)("one alone: $key", ({ perMinute, perDay }) => {
     const limiter = new SimulatedLimiter(keyPolicy(perMinute, perDay));
     const worker = waitsForRetryAfter(
@@ -49,11 +49,11 @@ describe("clients that wait for Retry-After are never banned (contract, section 
   });
 
   test.for(KEYS.flatMap((key) => WORK.map((work) => ({ ...key, ...work }))))(
-    "a fleet of as many as the strikes: $key, $does",
+    "a fleet of as many workers as strikes: $key, $does",
     ({ perMinute, perDay, latency, work }) => {
       const limiter = new SimulatedLimiter(keyPolicy(perMinute, perDay));
       const random = seededRandom(1);
-      const size = strikesToBan(CONTRACT_BANS, perMinute);
+      const size = strikesToBan(DEFAULT_BANS, perMinute);
       const workers = Array.from({ length: size }, () =>
         waitsForRetryAfter(between(latency, random), between(work, random)),
       );
@@ -79,7 +79,7 @@ describe("clients that wait for Retry-After are never banned (contract, section 
         }),
         ({ perMinute, perDay, latency, work, seed }) => {
           const random = seededRandom(seed);
-          const workers = Array.from({ length: strikesToBan(CONTRACT_BANS, perMinute) }, () =>
+          const workers = Array.from({ length: strikesToBan(DEFAULT_BANS, perMinute) }, () =>
             waitsForRetryAfter(between(latency, random), between(work, random)),
           );
           const limiter = new SimulatedLimiter(keyPolicy(perMinute, perDay));
@@ -91,7 +91,7 @@ describe("clients that wait for Retry-After are never banned (contract, section 
   });
 });
 
-describe("a client that doubles its wait is never banned (contract, section 5)", () => {
+describe("a client that doubles its wait is never banned (docs/limits.md, Bans)", () => {
   const BACKOFFS = [100, 1_000].flatMap((firstMs) =>
     [5_000, 60_000].flatMap((capMs) => [false, true].map((jitter) => ({ firstMs, capMs, jitter }))),
   );

@@ -9,7 +9,7 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-/** What is written of a task that advances by `step` every second, for so many seconds. */
+/** Returns the output of a task that advances by `step` each second. */
 function written(task: Task, { isTTY, step, seconds }: Record<string, any>): string {
   const stream = Object.assign(new PassThrough({ encoding: "utf8" }), { isTTY, columns: 80 });
   const progress = startProgress(task, stream);
@@ -27,7 +27,7 @@ function written(task: Task, { isTTY, step, seconds }: Record<string, any>): str
 describe("the progress of a long task", () => {
   const orders: Task = { doing: "Sending", unit: "orders", total: 40_000 };
 
-  it("is a line every ten seconds where there is no terminal", () => {
+  it("is a line every ten seconds without a terminal", () => {
     expect(written(orders, { isTTY: false, step: 1_000, seconds: 25 })).toBe(
       "Sending: 10000 of 40000 orders, 10 s\nSending: 20000 of 40000 orders, 20 s\n",
     );
@@ -40,11 +40,11 @@ describe("the progress of a long task", () => {
     );
   });
 
-  it("is nothing there of what is quick", () => {
+  it("is nothing for a quick task without a terminal", () => {
     expect(written(orders, { isTTY: undefined, step: 4_000, seconds: 9 })).toBe("");
   });
 
-  it("is a bar on a terminal, and how long it will take", () => {
+  it("is a bar with the remaining time on a terminal", () => {
     const text = written(orders, { isTTY: true, step: 1_000, seconds: 20 });
     expect(text).toMatch(/Sending \[=+-+\] 25% {2}10000 of 40000 orders {2}ETA 30s/);
     const bytes: Task = { doing: "Reading", unit: "MB", total: undefined };

@@ -1,11 +1,11 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { type Answer, ContractModel } from "./contract-model.ts";
+import { type Answer, LimitsModel } from "./limits-model.ts";
 import { anyBanPolicy, anyHistory, anyLimits, play } from "./histories.ts";
 import { SimulatedLimiter } from "./simulated-limiter.ts";
 
-describe("any history of a key (contract, sections 4 and 5)", () => {
-  test("is decided as the list of all its events would decide it", () => {
+describe("any history of a key (docs/limits.md, Windows and Bans)", () => {
+  test("is decided as the reference model decides it", () => {
     fc.assert(
       fc.property(
         anyLimits,
@@ -15,7 +15,7 @@ describe("any history of a key (contract, sections 4 and 5)", () => {
         (limits, banPolicy, bans, history) => {
           const policy = { limits, revision: 1, resets: 0, bans };
           const limiter = new SimulatedLimiter(policy, banPolicy);
-          const model = new ContractModel(banPolicy);
+          const model = new LimitsModel(banPolicy);
           play(limiter, history, {
             requested(under, nowMs, { admitted, banned, minute, day, retryAtMs }) {
               const answer: Answer = { admitted, banned, minute, day, retryAtMs };

@@ -4,8 +4,8 @@ import { Isolates } from "./isolates.ts";
 import { HOUR_MS, keyPolicy, MINUTE_MS } from "../limits/simulated-limiter.ts";
 import { backsOff, loops, run, seededRandom, waitsForRetryAfter } from "../limits/traffic.ts";
 
-describe("refusals repeated by isolates (contract, sections 4 and 5)", () => {
-  test("a window that has ended meanwhile is described as if it opened now", () => {
+describe("refusals repeated by isolates (docs/limits.md, When parts fail)", () => {
+  test("a window that has ended since is described as if it opened now", () => {
     const isolate = new Isolates(keyPolicy(60, 10), 1);
     isolate.requests(11);
     isolate.advance(5 * MINUTE_MS);
@@ -14,7 +14,7 @@ describe("refusals repeated by isolates (contract, sections 4 and 5)", () => {
     );
   });
 
-  test("after a ban, a day that is still full is what refuses, and strikes count again", () => {
+  test("after a ban, a day that is still full refuses, and strikes count again", () => {
     const isolate = new Isolates(keyPolicy(60, 60), 1);
     isolate.requests(61);
     isolate.advance(10_000).requests(60);
@@ -40,14 +40,14 @@ describe("refusals repeated by isolates (contract, sections 4 and 5)", () => {
   );
 
   test.for(spreads)(
-    "and an object that is evicted whenever it is idle: %i/s, %i isolates",
+    "a loop at %i/s is banned through %i isolates, although the idle object is evicted",
     ([rate, count]) => {
       const isolates = new Isolates(keyPolicy(60, 1_000), count, { idleMs: IDLE_MS });
       expect(run(isolates, [loops(rate)], MINUTE_MS).bannedAfterMs).not.toBeNull();
     },
   );
 
-  test.for([1, 3, 30])("a client that backs off is not banned through %i isolates", (count) => {
+  test.for([1, 3, 30])("a client that backs off is never banned through %i isolates", (count) => {
     for (const jitter of [true, false]) {
       for (const [perMinute, perDay] of [
         [60, 1_000],
@@ -65,7 +65,7 @@ describe("refusals repeated by isolates (contract, sections 4 and 5)", () => {
     }
   });
 
-  test("nor is a fleet of as many as the strikes that waits for Retry-After", () => {
+  test("a fleet of as many workers as strikes that waits for Retry-After is never banned", () => {
     for (let seed = 1; seed <= 100; seed++) {
       const random = seededRandom(seed);
       const perMinute = 1 + Math.floor(random() * 90);

@@ -3,7 +3,7 @@ import { describe, expect, test } from "vitest";
 import { retryAfterSeconds } from "../../../src/worker/limits/headers.ts";
 import { anyBanPolicy, anyLimits } from "./histories.ts";
 import {
-  CONTRACT_BANS,
+  DEFAULT_BANS,
   DAY_MS,
   HOUR_MS,
   keyPolicy,
@@ -18,16 +18,19 @@ const anyJump = fc.oneof(
   fc.constantFrom(-DAY_MS, -MINUTE_MS, -1, MINUTE_MS, DAY_MS),
 );
 
-describe("a clock that goes back (contract, section 4: exact)", () => {
-  test.for([50, 5_000, HOUR_MS])("by %i ms leaves every later Retry-After enough", (backMs) => {
-    const limiter = new SimulatedLimiter(keyPolicy(1, 1_000)).at(backMs);
-    limiter.request();
-    const refused = limiter.at(0).request();
-    limiter.advance(retryAfterSeconds(refused) * 1_000);
-    expect(limiter.request().admitted).toBe(true);
-  });
+describe("a clock that goes back (docs/limits.md, Windows)", () => {
+  test.for([50, 5_000, HOUR_MS])(
+    "by %i ms leaves every later Retry-After long enough",
+    (backMs) => {
+      const limiter = new SimulatedLimiter(keyPolicy(1, 1_000)).at(backMs);
+      limiter.request();
+      const refused = limiter.at(0).request();
+      limiter.advance(retryAfterSeconds(refused) * 1_000);
+      expect(limiter.request().admitted).toBe(true);
+    },
+  );
 
-  test("does not keep a ban that was given far ahead beyond the longest", () => {
+  test("does not prolong a ban from a time far ahead beyond the longest ban", () => {
     const limiter = new SimulatedLimiter(keyPolicy(1, 1_000)).at(30 * DAY_MS);
     limiter.requests(2);
     limiter.advance(10_000).requests(60);
@@ -46,7 +49,7 @@ describe("a clock that goes back (contract, section 4: exact)", () => {
     });
   });
 
-  test("leaves room where there was room, in a window of full length", () => {
+  test("keeps the room in a window, which then lasts its full length", () => {
     const limiter = new SimulatedLimiter(keyPolicy(5, 1_000)).at(HOUR_MS);
     limiter.requests(3);
     limiter.at(0);
@@ -58,43 +61,43 @@ describe("a clock that goes back (contract, section 4: exact)", () => {
     });
   });
 
-  test("begins the 10 seconds of grace anew", () => {
+  test("restarts the 10 seconds of grace", () => {
     const limiter = new SimulatedLimiter(keyPolicy(1, 1_000)).at(HOUR_MS);
     limiter.requests(2);
     limiter.at(0).requests(500);
-    expect(limiter.record?.wait).toMatchObject({ strikes: 0 });
+    expect(limiter.state?.wait).toMatchObject({ strikes: 0 });
     limiter.at(10_000).request();
-    expect(limiter.record?.wait).toMatchObject({ strikes: 1 });
+    expect(limiter.state?.wait).toMatchObject({ strikes: 1 });
   });
 
-  test("lets a series of strikes end 60 seconds later at the latest", () => {
+  test("ends a series of strikes at most 60 seconds later", () => {
     const limiter = new SimulatedLimiter(keyPolicy(1, 1)).at(HOUR_MS);
     limiter.requests(2);
     limiter.advance(10_000).requests(50);
     limiter.at(0).request();
     limiter.at(MINUTE_MS).request();
-    expect(limiter.record?.wait).toMatchObject({ strikes: 1 });
+    expect(limiter.state?.wait).toMatchObject({ strikes: 1 });
   });
 
-  test("opens no window that has ended, while it shortens a ban", () => {
-    const bans = { ...CONTRACT_BANS, longestBanMs: MINUTE_MS };
+  test("does not reopen an ended window when it shortens a ban", () => {
+    const bans = { ...DEFAULT_BANS, longestBanMs: MINUTE_MS };
     const limiter = new SimulatedLimiter(keyPolicy(5, 1), bans);
     const openedMs = limiter.nowMs;
     limiter.request();
     limiter.advance(MINUTE_MS + 5_000).request();
     limiter.advance(10_000).requests(60);
     expect(limiter.at(MINUTE_MS + 1_000).request()).toMatchObject({ banned: true });
-    expect(limiter.record?.minute).toEqual({ openedMs, count: 1 });
+    expect(limiter.state?.minute).toEqual({ openedMs, count: 1 });
   });
 
-  test("describes no ban as longer than the longest", () => {
+  test("never announces a ban that is longer than the longest", () => {
     const limiter = new SimulatedLimiter(keyPolicy(1, 1_000)).at(30 * DAY_MS);
     limiter.requests(2);
     limiter.advance(10_000).requests(60);
     limiter.at(0);
     expect(limiter.request()).toMatchObject({
       banned: true,
-      retryAtMs: limiter.nowMs + CONTRACT_BANS.longestBanMs,
+      retryAtMs: limiter.nowMs + DEFAULT_BANS.longestBanMs,
     });
   });
 });
@@ -117,12 +120,12 @@ describe("a clock that jumps ahead", () => {
     limiter.requests(6);
     limiter.advance(10_000).requests(59);
     limiter.advance(HOUR_MS).request();
-    expect(limiter.record?.wait).toMatchObject({ strikes: 1 });
+    expect(limiter.state?.wait).toMatchObject({ strikes: 1 });
   });
 });
 
-describe("a clock that jumps at will", () => {
-  test("never admits more than the limit in a window, nor sends anyone away for longer than a day", () => {
+describe("a clock that jumps at random", () => {
+  test("never admits more than the limit in a window, and never asks a client to wait longer than a day", () => {
     fc.assert(
       fc.property(
         anyLimits,
@@ -135,8 +138,8 @@ describe("a clock that jumps at will", () => {
           );
           for (const [jumpMs, times] of moves) {
             for (const decision of limiter.advance(jumpMs).requests(times)) {
-              expect(limiter.record?.minute?.count).toBeLessThanOrEqual(limits.perMinute);
-              expect(limiter.record?.day?.count).toBeLessThanOrEqual(limits.perDay);
+              expect(limiter.state?.minute?.count).toBeLessThanOrEqual(limits.perMinute);
+              expect(limiter.state?.day?.count).toBeLessThanOrEqual(limits.perDay);
               expect(retryAfterSeconds(decision)).toBeLessThanOrEqual(86_400);
             }
           }
@@ -146,7 +149,7 @@ describe("a clock that jumps at will", () => {
     );
   });
 
-  test("never admits in a window of the record what another clock's jump had already admitted", () => {
+  test("never admits more than the limit in a window that a jump back has moved", () => {
     fc.assert(
       fc.property(
         anyLimits,

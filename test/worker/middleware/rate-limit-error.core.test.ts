@@ -2,8 +2,8 @@ import { describe, expect, test } from "vitest";
 import { rateLimitError } from "../../../src/worker/middleware/rate-limit-error.ts";
 import { keyPolicy, SimulatedLimiter } from "../limits/simulated-limiter.ts";
 
-describe("the 429 (contract, sections 1, 4 and 5)", () => {
-  test("of a full window says how long to wait", () => {
+describe("the 429 (docs/api.md, Errors)", () => {
+  test("of a full window states the time to wait", () => {
     const limiter = new SimulatedLimiter(keyPolicy(60, 1_000));
     limiter.requests(60);
     const error = rateLimitError(limiter.at(28_500).request(), "The minute is full.");
@@ -12,7 +12,7 @@ describe("the 429 (contract, sections 1, 4 and 5)", () => {
     expect(error.message).toBe("The minute is full. Wait 32 seconds before the next request.");
   });
 
-  test("of one second is in the singular", () => {
+  test("of one second uses the singular", () => {
     const limiter = new SimulatedLimiter(keyPolicy(1, 1_000));
     limiter.request();
     const error = rateLimitError(limiter.at(59_999).request(), "Full.");
@@ -20,7 +20,7 @@ describe("the 429 (contract, sections 1, 4 and 5)", () => {
     expect(error.message).toBe("Full. Wait 1 second before the next request.");
   });
 
-  test("of a banned key has a code of its own and the end of the ban", () => {
+  test("of a banned key has its own code and leads to the end of the ban", () => {
     const limiter = new SimulatedLimiter(keyPolicy(60, 1_000));
     limiter.requests(61);
     const last = limiter.advance(10_000).requests(60).at(-1);

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { countedAddress } from "../../../src/worker/middleware/client-address.ts";
 
-describe("the counted address (contract, section 4)", () => {
+describe("the counted address (docs/limits.md, Failed authentication)", () => {
   test.for([
     ["203.0.113.7", "203.0.113.7"],
     ["0.0.0.0", "0.0.0.0"],
@@ -37,7 +37,7 @@ describe("the counted address (contract, section 4)", () => {
     "2001:db8::/64",
     "' OR 1=1 --",
     "a".repeat(10_000),
-  ])("of what is no address is one that they all share: %s", (header) => {
+  ])("of anything that is no address is the same: %s", (header) => {
     expect(countedAddress(header)).toBe("unknown");
   });
 });

@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, test, vi } from "vitest";
-import { CONTRACT_BANS, keyPolicy, MINUTE_MS, START_MS } from "../../limits/simulated-limiter.ts";
+import { DEFAULT_BANS, keyPolicy, MINUTE_MS, START_MS } from "../../limits/simulated-limiter.ts";
 import {
   backsOff,
   type Client,
@@ -23,13 +23,13 @@ interface Traffic {
   readonly seed: number;
 }
 
-/** Lets the clients share a Free key, each request going to any of the isolates. */
+/** Lets the clients share a Free key. Each request goes to a random isolate. */
 async function share(
   clients: (draw: Draw) => readonly Client[],
   { isolates, minutes, seed }: Traffic,
 ) {
   const draw = seededRandom(seed);
-  const world = new World(FREE, CONTRACT_BANS, SKEWS_MS.slice(0, isolates));
+  const world = new World(FREE, DEFAULT_BANS, SKEWS_MS.slice(0, isolates));
   let bannedAfterMs: number | null = null;
   const sendNext = (client: Client, afterMs: number): void =>
     world.at(Math.round(world.nowMs + afterMs), () => {
@@ -46,9 +46,9 @@ async function share(
   return { bannedAfterMs, requests: world.exchanges.length, calls };
 }
 
-describe("through several isolates, a well-behaved client meets no ban (contract, section 5)", () => {
+describe("through several isolates, a well-behaved client is not banned (docs/limits.md, Bans)", () => {
   test.each([1, 2, 3])(
-    "a fleet of as many workers as strikes that wait for Retry-After, %i",
+    "a fleet of as many workers as strikes that wait for Retry-After, seed %i",
     async (seed) => {
       const fleet = (draw: Draw) =>
         Array.from({ length: 60 }, () =>
@@ -66,7 +66,7 @@ describe("through several isolates, a well-behaved client meets no ban (contract
   test.each([
     ["with full jitter", true],
     ["without jitter", false],
-  ])("a single one that doubles its wait from 0.1 to 5 seconds %s", async (_, jitter) => {
+  ])("a single client that doubles its wait from 0.1 to 5 seconds %s", async (_, jitter) => {
     const single = (draw: Draw) => [
       backsOff({ firstMs: 100, capMs: 5_000, jitter, paceMs: 50 }, draw),
     ];
@@ -75,7 +75,7 @@ describe("through several isolates, a well-behaved client meets no ban (contract
   });
 });
 
-describe("through several isolates, a loop is banned within the minute (contract, section 5)", () => {
+describe("through several isolates, a loop is banned within the minute (docs/limits.md, Bans)", () => {
   test.each([
     [3, 1],
     [3, 3],

@@ -3,7 +3,7 @@ import fc from "fast-check";
 import { beforeEach, describe, expect, test, vi } from "vitest";
 import type { Decision } from "../../../../src/worker/limits/decision.ts";
 import { quotaHeaders, retryAfterSeconds } from "../../../../src/worker/limits/headers.ts";
-import { ContractModel } from "../../limits/contract-model.ts";
+import { LimitsModel } from "../../limits/limits-model.ts";
 import { anyBanPolicy, anyLimits } from "../../limits/histories.ts";
 import { Account } from "./account.ts";
 import { type Exchange, World } from "./world.ts";
@@ -21,7 +21,7 @@ function newWorld({ limits, bans, skewsMs }: Setting): World {
   return new World({ limits, revision: 1, resets: 0, bans: true }, bans, skewsMs);
 }
 
-/** The histories take a second or two; the machine may be busy. */
+/** The histories take a second or two, longer on a busy machine. */
 const TIMEOUT_MS = 60_000;
 
 const PERFECT = { outMs: 0, backMs: 0, fault: "none" } as const;
@@ -35,7 +35,7 @@ describe("several isolates, late and failing calls, evictions, changes of plan",
   const RUNS = { numRuns: 400 };
 
   test(
-    "the object admits whom the windows have room for and no one else; the insurance no more",
+    "the object admits exactly what the windows have room for; the fallback limiter admits no more",
     async () => {
       let decided = 0;
       await fc.assert(
@@ -50,15 +50,15 @@ describe("several isolates, late and failing calls, evictions, changes of plan",
             if (!decision.banned) expect(decision.admitted).toBe(hasRoom);
             if (decision.admitted) object.admit(atMs);
           }
-          const insured = world.exchanges.filter(({ by }) => by === "insurance");
-          const lives = Map.groupBy(insured, ({ isolate, life }) => `${isolate}.${life}`);
+          const byFallback = world.exchanges.filter(({ by }) => by === "fallback");
+          const lives = Map.groupBy(byFallback, ({ isolate, life }) => `${isolate}.${life}`);
           for (const exchanges of lives.values()) {
-            const insurance = new Account();
+            const account = new Account();
             for (const { policy, answer } of byTimeOfAnswer(exchanges)) {
-              const hasRoom = insurance.hasRoom(policy, answer!.nowMs);
+              const hasRoom = account.hasRoom(policy, answer!.nowMs);
               if (!answer!.admitted) continue;
               expect(hasRoom).toBe(true);
-              insurance.admit(answer!.nowMs);
+              account.admit(answer!.nowMs);
             }
           }
         }),
@@ -70,7 +70,7 @@ describe("several isolates, late and failing calls, evictions, changes of plan",
   );
 
   test(
-    "what is refused from memory the object would refuse in the same words",
+    "a refusal from memory has the same headers as a refusal by the object",
     async () => {
       let compared = 0;
       await fc.assert(
@@ -82,18 +82,18 @@ describe("several isolates, late and failing calls, evictions, changes of plan",
             const { by, policy, known, foreseen, foreseenBefore, answer } = exchange;
             if (by !== "memory") continue;
             expect(answer!.admitted).toBe(false);
-            // A change or a reset that another isolate has brought is met within 30 seconds.
+            // This isolate learns of another isolate's newer policy within 30 seconds.
             if (known.revision > policy.revision || known.resets > policy.resets) continue;
             expect(foreseen.admitted).toBe(false);
-            // What others did may have led to a ban that this isolate has yet to hear of.
+            // Other isolates' refusals may have led to a ban that this isolate does not know yet.
             if (foreseen.banned && !answer!.banned) continue;
             compared += 1;
-            const { words, seconds } = wordsOf(answer!);
+            const { text, seconds } = headersOf(answer!);
             const expected = [foreseen, ...foreseenBefore]
-              .map(wordsOf)
-              .find((other) => isDeepStrictEqual(other.words, words));
-            expect(expected?.words).toStrictEqual(words);
-            // The latency of one call may show in the rounding of a second.
+              .map(headersOf)
+              .find((other) => isDeepStrictEqual(other.text, text));
+            expect(expected?.text).toStrictEqual(text);
+            // The latency of a call may change the rounding by a second.
             seconds.forEach((second, index) => {
               expect(Math.abs(second - expected!.seconds[index]!)).toBeLessThanOrEqual(1);
             });
@@ -107,7 +107,7 @@ describe("several isolates, late and failing calls, evictions, changes of plan",
   );
 
   test(
-    "whoever waits exactly Retry-After, alone, is admitted",
+    "a client that waits exactly Retry-After, alone, is admitted",
     async () => {
       const anyEnd = fc.record({ told: fc.nat(ISOLATES - 1), asked: fc.nat(ISOLATES - 1) });
       let waited = 0;
@@ -117,11 +117,11 @@ describe("several isolates, late and failing calls, evictions, changes of plan",
           await play(world, history);
           await world.drain();
           world.isolates.forEach((_, index) => world.learn(index));
-          // By then every isolate asks the object again; the insurance does not know its windows.
+          // By then every isolate calls the object again: the fallback limiter does not know its windows.
           await world.advanceTo(world.nowMs + 1_000);
           const refusal = await ask(world, end.told);
           if (refusal.answer!.admitted) return;
-          // A ban that came of what others did is not known to every isolate at once.
+          // An isolate may not know yet of a ban that others' refusals led to.
           if (refusal.foreseen.banned && !refusal.answer!.banned) return;
           waited += 1;
           await world.advanceTo(world.nowMs + retryAfterSeconds(refusal.answer!) * 1_000);
@@ -136,17 +136,17 @@ describe("several isolates, late and failing calls, evictions, changes of plan",
   );
 });
 
-describe("what isolates refused from memory", () => {
+describe("refusals from memory", () => {
   test(
-    "is told of at most once, and in full where nothing is lost on the way",
+    "are reported at most once, and all of them if no call fails",
     async () => {
-      let told = 0;
+      let reported = 0;
       await fc.assert(
         fc.asyncProperty(anySetting, anyHistory, async (setting, history) => {
           const world = newWorld(setting);
           await play(world, history);
           await world.drain();
-          expect(world.toldRefused).toBeLessThanOrEqual(fromMemory(world));
+          expect(world.reportedRefusals).toBeLessThanOrEqual(fromMemory(world));
         }),
         { numRuns: 200 },
       );
@@ -154,15 +154,15 @@ describe("what isolates refused from memory", () => {
         fc.asyncProperty(anySetting, anyOrderlyHistory, async (setting, history) => {
           const world = newWorld({ ...setting, skewsMs: [0] });
           await play(world, history, { atOnce: true });
-          // By then no refusal stands, so that the next request goes to the object.
+          // By then no refusal stands, so the next request goes to the object.
           await world.advanceTo(world.nowMs + 2 * 86_400_000);
           await ask(world, 0);
-          expect(world.toldRefused).toBe(fromMemory(world));
-          told += world.toldRefused;
+          expect(world.reportedRefusals).toBe(fromMemory(world));
+          reported += world.reportedRefusals;
         }),
         { numRuns: 200 },
       );
-      expect(told).toBeGreaterThan(100);
+      expect(reported).toBeGreaterThan(100);
     },
     TIMEOUT_MS,
   );
@@ -170,14 +170,14 @@ describe("what isolates refused from memory", () => {
 
 describe("one isolate, one request after another", () => {
   test(
-    "is answered as the contract says, to the strike",
+    "is answered exactly as the reference model answers",
     async () => {
       const seen = { bans: 0, memory: 0 };
       await fc.assert(
         fc.asyncProperty(anySetting, anyOrderlyHistory, async (setting, history) => {
           const world = newWorld({ ...setting, skewsMs: [0] });
           await play(world, history, { atOnce: true });
-          const model = new ContractModel(setting.bans);
+          const model = new LimitsModel(setting.bans);
           for (const { policy, sentMs, answer, by } of world.exchanges) {
             const { admitted, banned, minute, day, retryAtMs } = answer!;
             expect({ admitted, banned, minute, day, retryAtMs }).toStrictEqual(
@@ -210,13 +210,13 @@ function byTimeOfAnswer(exchanges: readonly Exchange[]): Exchange[] {
   return exchanges.toSorted((first, second) => first.answeredMs - second.answeredMs);
 }
 
-/** The headers of an answer, with the durations in them apart. */
-function wordsOf(decision: Decision) {
+/** Splits the headers of an answer into durations and the rest. */
+function headersOf(decision: Decision) {
   const { RateLimit: rateLimit = "", ...headers } = quotaHeaders(decision);
   const seconds = [...rateLimit.matchAll(/t=(-?\d+)/g)].map(([, text]) => Number(text));
   const left = rateLimit.replaceAll(/t=-?\d+/g, "");
   return {
-    words: { ...headers, left, banned: decision.banned },
+    text: { ...headers, left, banned: decision.banned },
     seconds: [...seconds, retryAfterSeconds(decision)],
   };
 }

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { MAX_ELEMENT_CHARACTERS } from "../../../src/operator/orders/source-element.ts";
+import { MAX_ELEMENT_CHARACTERS } from "../../../src/operator/orders/splitter.ts";
 import { readElements } from "../../../src/operator/orders/source-elements.ts";
 
 async function* parts(bytes: Uint8Array, cuts: readonly number[]) {
@@ -25,7 +25,7 @@ const cuts = fc.array(fc.nat(), { maxLength: 20 });
 const blank = fc.stringMatching(/^[ \t\r\n]{0,3}$/);
 
 describe("readElements", () => {
-  it("cuts any JSON array into its elements, however it arrives", async () => {
+  it("splits any JSON array into its elements, in whatever parts it arrives", async () => {
     const array = fc.array(fc.json({ noUnicodeString: false, maxDepth: 3 }), { maxLength: 6 });
     await fc.assert(
       fc.asyncProperty(array, blank, cuts, async (elements, space, at) => {
@@ -37,7 +37,7 @@ describe("readElements", () => {
     );
   });
 
-  it("cuts any lines, counts blank ones and takes every line end", async () => {
+  it("splits any lines, counts blank ones and accepts every line end", async () => {
     const object = fc.dictionary(fc.string(), fc.string(), { maxKeys: 3 });
     const line = fc.option(object.map((value) => JSON.stringify(value)));
     await fc.assert(
@@ -64,7 +64,7 @@ describe("readElements", () => {
     },
   );
 
-  it("passes over a byte order mark", async () => {
+  it("skips a byte order mark", async () => {
     expect(await read("\ufeff\n{}")).toEqual([["line", 2, "{}"]]);
   });
 
@@ -90,7 +90,7 @@ describe("readElements", () => {
     await expect(read(`[{},"${long}`)).rejects.toThrow("element 2: longer than 65536 characters");
   });
 
-  it("knows an escaped quote from a closing one wherever the text is cut", async () => {
+  it("tells an escaped quote from a closing one wherever the text is cut", async () => {
     const elements = ['"\\"],"', '{"\\\\":"[\\\\\\""}', '"\\\\"'];
     const text = `[${elements.join()}]`;
     for (let cut = 0; cut <= text.length; cut += 1) {

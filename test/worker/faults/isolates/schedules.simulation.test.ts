@@ -9,13 +9,13 @@ import { retryAfterSeconds } from "../../../../src/worker/limits/headers.ts";
 import { FallbackLimiter } from "../../../../src/worker/rate-limit/fallback-limiter.ts";
 import { RequestLimiter } from "../../../../src/worker/rate-limit/request-limiter.ts";
 import { RememberingLimiter } from "../../../../src/worker/rate-limit/remembering-limiter.ts";
-import { CONTRACT_BANS, keyPolicy, START_MS } from "../../limits/simulated-limiter.ts";
+import { DEFAULT_BANS, keyPolicy, START_MS } from "../../limits/simulated-limiter.ts";
 import { type Fate, ScheduledObject } from "./scheduled-object.ts";
 
 const TIMEOUT_MS = 2_000;
 const ISOLATES = 3;
 
-/** What is ready has happened by then. */
+/** Enough microtasks for everything that is ready to happen. */
 const MICROTASKS = 30;
 
 const anyFate = fc.oneof(
@@ -29,28 +29,28 @@ const anyRun = fc.record({
   requests: fc.array(fc.nat({ max: ISOLATES - 1 }), { minLength: 1, maxLength: 15 }),
 });
 
-/** How one request ended; `decision` is `null` if the limiter was overloaded. */
+/** The end of one request; `decision` is `null` if the limiter was overloaded. */
 interface Ended {
   readonly isolate: number;
   readonly usedFallback: boolean;
   readonly decision: Decision | null;
 }
 
-/** The limiters of one isolate. @returns what makes the limiter of a request. */
+/** Starts an isolate. @returns a function that makes the limiter of a request. */
 function startIsolate(object: ScheduledObject): () => RequestLimiter {
   const objects = { getByName: () => object } as unknown as Cloudflare.Env["RATE_LIMITER"];
   const breaker = new CircuitBreaker({ size: 10, probeMs: TIMEOUT_MS });
   const durable = new DurableLimiter(objects, TIMEOUT_MS, breaker);
   const remembering = new RememberingLimiter(durable, new QuickLRU({ maxSize: 10 }));
-  const insurance = {
-    limiter: new FallbackLimiter(CONTRACT_BANS, 10),
+  const fallback = {
+    limiter: new FallbackLimiter(DEFAULT_BANS, 10),
     outage: new Outage({ began: "insurance_limiter_on", ended: "insurance_limiter_off" }),
     overload: new Outage({ began: "limiter_overloaded", ended: "limiter_not_overloaded" }),
   };
-  return () => new RequestLimiter(remembering, insurance, "schedule");
+  return () => new RequestLimiter(remembering, fallback, "schedule");
 }
 
-/** Several isolates before one object, in the order that the scheduler picks. */
+/** Several isolates before one object. The scheduler picks the order of events. */
 class Schedule {
   readonly object: ScheduledObject;
   readonly ended: Ended[] = [];
@@ -61,7 +61,7 @@ class Schedule {
   constructor(scheduler: fc.Scheduler, limit: number, fates: readonly Fate[]) {
     this.#scheduler = scheduler;
     this.#policy = keyPolicy(limit, 1_000);
-    this.object = new ScheduledObject(scheduler, CONTRACT_BANS, fates);
+    this.object = new ScheduledObject(scheduler, DEFAULT_BANS, fates);
     this.#isolates = Array.from({ length: ISOLATES }, () => startIsolate(this.object));
   }
 
@@ -78,7 +78,7 @@ class Schedule {
     return ended;
   }
 
-  /** Lets everything come to its end. Time passes only when nothing else can happen. */
+  /** Waits until everything has ended. Time passes only when nothing else can happen. */
   async drain(requests: readonly Promise<unknown>[]): Promise<void> {
     const state = { isDone: false };
     const all = Promise.all(requests).finally(() => (state.isDone = true));
@@ -103,7 +103,7 @@ afterEach(() => {
 
 describe("isolates and an object in any order, with lost calls, kills and overload", () => {
   test("never admit too many, lose no count, and count no request twice", async () => {
-    const seen = { admitted: 0, insured: 0, overloaded: 0 };
+    const seen = { admitted: 0, fallback: 0, overloaded: 0 };
     await fc.assert(
       fc.asyncProperty(fc.scheduler(), anyRun, async (scheduler, { limit, fates, requests }) => {
         vi.setSystemTime(START_MS);
@@ -113,28 +113,28 @@ describe("isolates and an object in any order, with lost calls, kills and overlo
         const exact = ended.filter(
           ({ usedFallback, decision }) => !usedFallback && decision?.admitted,
         );
-        const stored = object.storedRecord?.minute?.count ?? 0;
+        const stored = object.storedLimiter?.minute?.count ?? 0;
         expect(stored).toBeLessThanOrEqual(limit);
         expect(stored).toBeGreaterThanOrEqual(exact.length);
-        // A request whose answer was lost may have been counted, but once.
+        // A request whose answer was lost may have been counted, but at most once.
         expect(stored).toBeLessThanOrEqual(Math.min(object.admitted.size, requests.length));
-        const insured = Map.groupBy(
+        const byFallback = Map.groupBy(
           ended.filter(({ usedFallback, decision }) => usedFallback && decision?.admitted),
           ({ isolate }) => isolate,
         );
-        for (const admitted of insured.values()) {
+        for (const admitted of byFallback.values()) {
           expect(admitted.length).toBeLessThanOrEqual(limit);
         }
         seen.admitted += exact.length;
-        seen.insured += ended.filter(({ usedFallback }) => usedFallback).length;
+        seen.fallback += ended.filter(({ usedFallback }) => usedFallback).length;
         seen.overloaded += ended.filter(({ decision }) => decision === null).length;
       }),
       { numRuns: 500 },
     );
-    expect(Math.min(seen.admitted, seen.insured, seen.overloaded)).toBeGreaterThan(10);
+    expect(Math.min(seen.admitted, seen.fallback, seen.overloaded)).toBeGreaterThan(10);
   });
 
-  test("tell everyone a Retry-After that is enough", async () => {
+  test("give everyone a Retry-After that suffices", async () => {
     let waited = 0;
     const anyAsked = fc.nat({ max: ISOLATES - 1 });
     await fc.assert(
@@ -149,7 +149,7 @@ describe("isolates and an object in any order, with lost calls, kills and overlo
         if (decision === null) return;
         waited += 1;
         vi.setSystemTime(decision.nowMs + retryAfterSeconds(decision) * 1_000);
-        // The script of faults may not be used up.
+        // Some of the faults may still be due.
         const request = schedule.request(asked);
         await schedule.drain([request]);
         const next = await request;

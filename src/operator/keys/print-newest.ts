@@ -1,0 +1,29 @@
+import { Option } from "commander";
+import { parseCount } from "../arguments.ts";
+import { printJson } from "../command-line.ts";
+import { type TextRow, textTable } from "../text-table.ts";
+
+/** Returns the option `--limit` of a command that prints the newest entries of a log. */
+export function limitOption(entries: string): Option {
+  const option = new Option("--limit <n>", `how many ${entries} at most`);
+  return option.argParser(parseCount).default(100);
+}
+
+/** Prints the newest entries of a log: one JSON array with `json`, else a table. */
+export function printNewest<Entry>(
+  entries: readonly Entry[],
+  { json, limit }: { readonly json: boolean; readonly limit: number },
+  as: {
+    readonly json: (entry: Entry) => object;
+    readonly row: (entry: Entry) => TextRow;
+    /** The sentence to print if there are no entries. */
+    readonly none: string;
+  },
+): void {
+  if (json) return printJson(entries.map(as.json));
+  if (entries.length === 0) return void process.stdout.write(`${as.none}\n`);
+  process.stdout.write(`${textTable(entries.map(as.row))}\n`);
+  if (entries.length === limit) {
+    process.stdout.write(`The newest ${limit}; --limit N shows more.\n`);
+  }
+}
