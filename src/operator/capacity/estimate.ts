@@ -6,7 +6,7 @@ import { billFor } from "./prices.ts";
 import {
   MONTH_DAYS,
   MONTH_SECONDS,
-  type Requests,
+  type DatabaseUse,
   requestsInMonth,
   type Scale,
 } from "./requests.ts";
@@ -90,8 +90,8 @@ export function estimate(scale: Scale, assumptions: Assumptions): Estimate {
   };
 }
 
-/** The time that a database is busy with queries, of which `writes` write. */
-function queryMs({ operations, writes }: Requests["orders" | "keys"]): number {
+/** Returns the milliseconds for which a database is busy with queries. */
+function queryMs({ operations, writes }: DatabaseUse): number {
   return (operations.queries - writes) * MEASURED.readMs + writes * MEASURED.writeMs;
 }
 

@@ -1,5 +1,5 @@
 import type { Assumptions } from "./assumptions.ts";
-import { OPERATIONS, sumOperations } from "./operations.ts";
+import { OPERATIONS, type Operations, sumOperations } from "./operations.ts";
 
 /** A twelfth of a year. */
 export const MONTH_DAYS = 365 / 12;
@@ -12,6 +12,12 @@ const REPORTS_A_DAY = 5;
 export interface Scale {
   readonly keys: number;
   readonly orders: number;
+}
+
+/** The operations of the requests that need a database, and how many of their queries write. */
+export interface DatabaseUse {
+  readonly operations: Operations;
+  readonly writes: number;
 }
 
 /** Counts a month's requests, and the operations that do not depend on the size of a list. */
@@ -33,7 +39,7 @@ export function requestsInMonth({ keys, orders }: Scale, assumptions: Assumption
     lists,
     /** Orders placed, shipped or cancelled. */
     changes: placed + cancelled,
-    /** The requests for the orders database. */
+    /** The requests that need the orders database. */
     orders: {
       writes: placed + cancelled,
       operations: sumOperations([
@@ -44,7 +50,7 @@ export function requestsInMonth({ keys, orders }: Scale, assumptions: Assumption
         [OPERATIONS.orderChange, placed],
       ]),
     },
-    /** The requests for the keys database, or for none. */
+    /** The requests that need the keys database, or none. */
     keys: {
       writes: reports,
       operations: sumOperations([
