@@ -27,8 +27,8 @@ the message names the line (in an array, the element), counted from 1. The comma
 of different orders.
 
 A million orders take half a minute, or minutes in a deployed environment. The import needs little
-memory, but a temporary file as large as the orders and twice their room in the database. A deployed
-database answers nothing else while orders are sent and placed.
+memory, but a temporary file as large as the orders and twice their room in the database. While orders
+are sent and placed, a deployed service lists and cancels none; keys are in another database.
 
 Examples:
   $ npm run orders -- import orders.ndjson

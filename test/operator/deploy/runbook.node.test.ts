@@ -149,8 +149,8 @@ it(
     const said = await follow("A customer was banned by mistake");
     expect(said).toMatch(/key_pets.* in force/);
     expect(said).toMatch(/key_pets.* lifted at/);
-    const key = keys().sqlite.prepare("SELECT plan, resets FROM api_keys WHERE id = ?").get(PETS);
-    expect(key).toEqual({ plan: "business", resets: 1 });
+    const pets = keys().sqlite.prepare("SELECT plan, resets FROM api_keys WHERE id = ?").get(PETS);
+    expect(pets).toEqual({ plan: "business", resets: 1 });
   },
   TIMEOUT_MS,
 );

@@ -116,9 +116,8 @@ describe("npm run time-travel", () => {
       ["restore", "key_new", expect.objectContaining({ plan: { from: "pro", to: null } })],
     ]);
 
-    const undone = await timeTravel(
-      ...["restore", ...OF_KEYS, "--bookmark", previousBookmark, "--yes", "--json"],
-    );
+    const back = ["--bookmark", previousBookmark, "--yes", "--json"];
+    const undone = await timeTravel("restore", ...OF_KEYS, ...back);
     expect(JSON.parse(undone.stdout)).toEqual({
       bookmark: previousBookmark,
       previousBookmark: expect.any(String),
