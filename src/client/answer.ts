@@ -2,7 +2,7 @@ import type { Deadline } from "./deadline.ts";
 import { type AnswerDetails, API_ERROR_CODES, ApiError, UnexpectedAnswerError } from "./errors.ts";
 import { readRetryAfterSeconds } from "./rate-limit-headers.ts";
 
-/** The answer to one request, its body still to be read. */
+/** The answer to one request, before its body is read. */
 export class Answer implements AnswerDetails {
   readonly status: number;
   readonly requestId: string | null;
@@ -21,31 +21,31 @@ export class Answer implements AnswerDetails {
     this.#deadline = deadline;
   }
 
-  /** The next part of the body; `undefined` at its end. */
+  /** Reads the next part of the body; returns `undefined` at its end. */
   async read(): Promise<Uint8Array | undefined> {
     const reader = (this.#reader ??= this.#response.body?.getReader());
     if (reader === undefined) return undefined;
     return (await this.#deadline.within(() => reader.read())).value;
   }
 
-  /** What the service says went wrong, from the Error body. */
+  /** Reads the Error body (docs/api.md, Errors). */
   async error(): Promise<ApiError | UnexpectedAnswerError> {
     const text = await this.#deadline.within(() => this.#response.text());
     const { code, message } = parseErrorBody(text);
     const known = API_ERROR_CODES.find((candidate) => candidate === code);
     if (known !== undefined) return new ApiError(known, String(message), this);
     return new UnexpectedAnswerError(
-      `The answer is not one of the service: status ${this.status}. Does baseUrl lead to it?`,
+      `The answer is not from the service: status ${this.status}. Is baseUrl the address of the service?`,
       this,
     );
   }
 
-  /** Nothing of the body is left, or ever was. */
+  /** Ends the answer after its body was read, or if it has none. */
   release(): void {
     this.#deadline.release();
   }
 
-  /** Gives up what has not been read. */
+  /** Cancels the request and drops the unread rest of the body. */
   abort(): void {
     this.#deadline.abort();
   }

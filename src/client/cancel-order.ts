@@ -3,7 +3,10 @@ import { isStoreOrdersError } from "./errors.ts";
 import { isAmbiguous, withRetries } from "./retry.ts";
 import { type Call, send } from "./send.ts";
 
-/** Cancels one order, repeating the request where that may help. */
+/**
+ * Cancels one order and retries failures that pass. A 404 after a lost answer is ambiguous: the
+ * earlier attempt may have cancelled the order.
+ */
 export async function cancelOrder(call: Call, id: bigint): Promise<Cancellation> {
   let mayBeCancelled = false;
   return withRetries(call, async () => {

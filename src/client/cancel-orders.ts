@@ -4,12 +4,12 @@ import { BatchInterruptedError, isStoreOrdersError } from "./errors.ts";
 import { forEachAtOnce } from "./for-each.ts";
 import type { Call } from "./send.ts";
 
-/** How far a batch is. */
+/** The progress of a batch. */
 export interface BatchProgress {
-  /** How many orders are settled. */
+  /** Orders that are settled. */
   readonly done: number;
   readonly total: number;
-  /** The estimated rest, in seconds: by the limits, and by the speed so far. */
+  /** The estimated rest in seconds, by the limits or else by the speed so far. */
   readonly etaSeconds: number;
   /** The order that was settled last. */
   readonly latest: CancelResult;
@@ -17,13 +17,18 @@ export interface BatchProgress {
 
 export interface BatchOptions {
   readonly signal?: AbortSignal;
-  /** Requests under way at the same time. Default 6. */
+  /** Requests that run at the same time. Default 6. */
   readonly concurrency?: number;
-  /** Called after each order that is settled. */
+  /** Called after each settled order. */
   readonly onProgress?: (progress: BatchProgress) => void;
 }
 
-/** Cancels many orders at the speed of the plan. `ids` are distinct. */
+/**
+ * Cancels many orders at the speed of the plan.
+ *
+ * @param ids without duplicates.
+ * @throws {BatchInterruptedError} if an error or the signal ends the batch early.
+ */
 export async function cancelOrders(
   call: Call,
   ids: readonly bigint[],
@@ -56,7 +61,7 @@ async function settle(call: Call, id: bigint): Promise<CancelResult> {
   }
 }
 
-/** Estimates how long the rest of a batch takes. */
+/** The estimated time that the rest of a batch takes. */
 class Eta {
   readonly #call: Call;
   readonly #startMs = performance.now();
@@ -70,7 +75,7 @@ class Eta {
     const pacedMs = this.#call.gate.pacer.durationMs(left, nowMs);
     const elapsedMs = nowMs - this.#startMs;
     const atThisSpeedMs = (elapsedMs / done) * left;
-    // Where the limits make it wait, the speed so far says little.
+    // If the batch must wait for a window, the speed so far says little.
     return Math.ceil((pacedMs > 0 ? pacedMs : atThisSpeedMs) / 1_000);
   }
 }

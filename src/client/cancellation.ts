@@ -1,15 +1,15 @@
 /**
- * How a cancellation ended.
+ * The outcome of a cancellation.
  *
  * `cancelled`: this call cancelled the order.
  *
- * `cancelled_or_gone`: the order is gone; whether through this call is unknown. The answer to an
- * earlier attempt was lost, and the repetition found no such order: that attempt cancelled it, or
- * it never existed, or somebody else had cancelled it.
+ * `cancelled_or_gone`: the order is gone, possibly through this call. The answer to an earlier
+ * attempt was lost, and the next attempt found no order. The order was cancelled by that attempt or
+ * by somebody else, or it never existed.
  */
 export type Cancellation = "cancelled" | "cancelled_or_gone";
 
-/** How one order of a batch ended. `not_found` and `already_shipped` changed nothing. */
+/** The outcome for one order of a batch. `not_found` and `already_shipped` changed nothing. */
 export interface CancelResult {
   readonly id: bigint;
   readonly outcome: Cancellation | "not_found" | "already_shipped";

@@ -12,33 +12,33 @@ import { type Call, send } from "./send.ts";
 const DEFAULT_CONCURRENCY = 6;
 
 export interface CallOptions {
-  /** Ends the call at once; it then throws the signal's reason. */
+  /** Ends the call at once; the call then throws the signal's reason. */
   readonly signal?: AbortSignal;
 }
 
 export interface ListOptions extends CallOptions {
   /**
-   * Receives the whole list before the loop gets its first order, and asks again if the list broke off.
-   * The whole list is then in memory, about 250 bytes an order. Default false.
+   * Receives the complete list before the first order, and requests the list again if it broke off.
+   * The complete list is then in memory, at about 250 bytes an order. Default false.
    */
   readonly oneMoment?: boolean;
 }
 
-/** All orders. Each iteration sends a request of its own. */
+/** The list of all orders. Each iteration sends a request of its own. */
 export interface OrderList extends AsyncIterable<Order> {
   [Symbol.asyncIterator](): AsyncGenerator<Order, void, undefined>;
-  /** All of them at once, in memory; a list that breaks off is read again. */
+  /** Reads the complete list into memory, and reads it again if it breaks off. */
   all(): Promise<Order[]>;
 }
 
 export interface StoreOrdersClient {
   /**
-   * All orders that were placed and not cancelled, in ascending `id`, one by one as they arrive: a
-   * million need no more memory than ten. To leave the loop ends the request.
+   * Lists all orders that were placed and not cancelled, in ascending `id`, one by one as they
+   * arrive. A million orders need no more memory than ten. Leaving the loop ends the request.
    *
-   * A whole list is the store as it was at one moment. A list that breaks off, because orders changed
-   * while a long one was sent or because the connection ended, throws a BrokenListError: what came is
-   * not the whole list. Read it again, or set `oneMoment` to have that done before the first order.
+   * A complete list shows the store at one moment. A list can break off because orders changed
+   * while it was sent, or because the connection ended. It then throws a BrokenListError. Read the
+   * list again, or set `oneMoment`, which does so before the first order.
    *
    * @example
    * for await (const order of client.listOrders()) console.log(order.id, order.quantity);
@@ -54,12 +54,12 @@ export interface StoreOrdersClient {
   /**
    * Cancels an order that has not shipped.
    *
-   * An error other than an ApiError leaves open whether the order is cancelled: to call it again is safe.
+   * After an error other than an ApiError the order may be cancelled. Calling again is safe.
    *
-   * @returns `cancelled`, or `cancelled_or_gone` where the order is gone but the answer to an
-   *   earlier attempt was lost.
-   * @throws {ApiError} `order_not_found`, `order_already_shipped` and others; {RangeError} for what
-   *   is no int64, before anything is sent.
+   * @returns `cancelled`, or `cancelled_or_gone` if the order is gone but the answer to an earlier
+   *   attempt was lost.
+   * @throws {ApiError} such as `order_not_found` and `order_already_shipped`.
+   * @throws {RangeError} before any request, if the id is not an int64.
    *
    * @example
    * await client.cancelOrder(9223372036854775807n);
@@ -67,12 +67,14 @@ export interface StoreOrdersClient {
   cancelOrder(id: OrderId, options?: CallOptions): Promise<Cancellation>;
 
   /**
-   * Cancels many orders at the speed of the plan: it waits until the limits have room, so that it is
-   * not refused as long as nobody else uses the key. That may take days; the signal ends it.
+   * Cancels many orders at the speed of the plan. The batch waits until the limits have room, so
+   * the service refuses none of its requests while nobody else uses the key. A batch can take days;
+   * the signal ends it.
    *
-   * @returns how each order ended, in the order of the ids, each id once.
-   * @throws {BatchInterruptedError} where an error or the signal ended it early, with what is done and what
-   *   is not; {RangeError} for what is no int64, before anything is sent.
+   * @returns the outcome for each id, in the order of the ids, without duplicates.
+   * @throws {BatchInterruptedError} with the settled and unsettled orders, if an error or the
+   *   signal ended the batch early.
+   * @throws {RangeError} before any request, if an id is not an int64.
    *
    * @example
    * const results = await client.cancelOrders([1001n, 1002n, 1003n], {
@@ -83,13 +85,12 @@ export interface StoreOrdersClient {
 }
 
 /**
- * A client of the Store Orders Service, for browsers, Node 20 and later, Deno, Bun and Workers. Make
- * one per key, so that its calls know of each other's share of the limits.
+ * Creates a client of the Store Orders Service, for browsers, Node 20 and later, Deno, Bun and
+ * Workers. Create one client for each key: its calls share one count of the limits.
  *
- * It repeats what failed in a way that passes (429, 5xx, the network), with full jitter and never
- * before `Retry-After`.
+ * The client retries 429, 5xx and network errors, with full jitter and never before `Retry-After`.
  *
- * @throws {TypeError | RangeError} that names the option which is wrong.
+ * @throws {TypeError | RangeError} that names the wrong option.
  *
  * @example
  * import { createClient } from "store-orders/client";

@@ -1,6 +1,6 @@
 import { TimeoutError } from "./errors.ts";
 
-/** Ends a request when the caller aborts, or when nothing comes for too long. */
+/** Ends a request when the caller aborts, or when no data arrives for too long. */
 export class Deadline {
   readonly #controller = new AbortController();
   readonly #caller: AbortSignal | undefined;
@@ -19,15 +19,15 @@ export class Deadline {
   }
 
   /**
-   * Waits for `work`, whether it heeds the signal or not.
+   * Waits for `work`, even if it ignores the signal.
    *
-   * @throws the reason of the caller's abort, or a TimeoutError.
+   * @throws {TimeoutError}, or the reason of the caller's abort.
    */
   async within<T>(work: () => Promise<T>): Promise<T> {
     const { signal } = this.#controller;
     signal.throwIfAborted();
     const timeout = setTimeout(() => {
-      this.#controller.abort(new TimeoutError(`Nothing came within ${this.#timeoutMs} ms.`));
+      this.#controller.abort(new TimeoutError(`Nothing arrived within ${this.#timeoutMs} ms.`));
     }, this.#timeoutMs);
     let fail = (): void => undefined;
     const aborted = new Promise<never>((_, reject) => {
@@ -42,12 +42,12 @@ export class Deadline {
     }
   }
 
-  /** No longer listens to the caller. */
+  /** Stops listening to the caller's signal. */
   release(): void {
     this.#caller?.removeEventListener("abort", this.#follow);
   }
 
-  /** Ends what is still under way. */
+  /** Ends the request. */
   abort(): void {
     this.release();
     this.#controller.abort();

@@ -1,6 +1,6 @@
 import type { CancelResult } from "./cancellation.ts";
 
-/** Every `code` of the service's Error body. */
+/** Every `code` of an Error body (docs/api.md, Errors). */
 export const API_ERROR_CODES = [
   "unauthorized",
   "order_not_found",
@@ -15,19 +15,19 @@ export const API_ERROR_CODES = [
 
 export type ApiErrorCode = (typeof API_ERROR_CODES)[number];
 
-/** What is known of the answer behind an error. */
+/** Details of the answer that caused an error. */
 export interface AnswerDetails {
-  /** The HTTP status; `null` where there was no answer. */
+  /** The HTTP status; `null` if no answer arrived. */
   readonly status: number | null;
-  /** Name it when you report a problem. */
+  /** The id to name when you report a problem. */
   readonly requestId: string | null;
-  /** How long to wait before the next request, in seconds; `null` where the service did not say. */
+  /** Seconds to wait before the next request; `null` if the service did not say. */
   readonly retryAfterSeconds: number | null;
 }
 
 const NO_ANSWER: AnswerDetails = { status: null, requestId: null, retryAfterSeconds: null };
 
-/** What every error of this client has. `isStoreOrdersError` narrows to one of them, by `code`. */
+/** The base of all errors of this client. `isStoreOrdersError` narrows an error to one of them. */
 export abstract class StoreOrdersError extends Error implements AnswerDetails {
   abstract readonly code: string;
   readonly status: number | null;
@@ -42,7 +42,7 @@ export abstract class StoreOrdersError extends Error implements AnswerDetails {
   }
 }
 
-/** The service refused the request; `message` says why and what to do next. */
+/** The service refused the request; `message` says why and what to do. */
 export class ApiError extends StoreOrdersError {
   override readonly name = "ApiError";
   readonly code: ApiErrorCode;
@@ -53,7 +53,7 @@ export class ApiError extends StoreOrdersError {
   }
 }
 
-/** The answer is not the service's: a proxy's page, or a wrong `baseUrl`. */
+/** The answer is not from the service: a proxy answered, or `baseUrl` is wrong. */
 export class UnexpectedAnswerError extends StoreOrdersError {
   override readonly name = "UnexpectedAnswerError";
   readonly code = "unexpected_answer";
@@ -72,13 +72,14 @@ export class TimeoutError extends StoreOrdersError {
 }
 
 /**
- * The list broke off or is malformed: what came of it is not the whole list. The service breaks a
- * long list off where orders change while it is sent. Read it again, or set `oneMoment`.
+ * The list broke off or is malformed, so the received orders are not the complete list. The service
+ * breaks off a long list if orders change while it is sent. Read the list again, or set
+ * `oneMoment`.
  */
 export class BrokenListError extends StoreOrdersError {
   override readonly name = "BrokenListError";
   readonly code = "broken_list";
-  /** How many orders came before. */
+  /** The number of orders received before the list broke off. */
   readonly receivedCount: number;
 
   constructor(
@@ -92,16 +93,16 @@ export class BrokenListError extends StoreOrdersError {
   }
 }
 
-/** A batch ended before its last order: by an error that would meet the others too, or an abort. */
+/** An abort, or an error that concerns all orders, ended a batch before its last order. */
 export class BatchInterruptedError extends StoreOrdersError {
   override readonly name = "BatchInterruptedError";
   readonly code = "batch_interrupted";
-  /** What is known of the orders that were settled. */
+  /** The outcomes of the settled orders. */
   readonly results: readonly CancelResult[];
-  /** The ids that were not: some may be cancelled by now. Pass them on to a new batch. */
+  /** The other ids. Some of these orders may be cancelled. Pass the ids to a new batch. */
   readonly unsettledIds: readonly bigint[];
 
-  /** @param cause the error that ended it, or the reason of the abort. */
+  /** @param cause the error that ended the batch, or the reason of the abort. */
   constructor(results: readonly CancelResult[], unsettledIds: readonly bigint[], cause: unknown) {
     const why = cause instanceof Error ? cause.message : String(cause);
     const count = unsettledIds.length;
@@ -122,7 +123,7 @@ export type AnyStoreOrdersError =
   | BatchInterruptedError;
 
 /**
- * Whether this client threw it.
+ * Returns whether this client threw the error.
  *
  * @example
  * try {

@@ -1,8 +1,8 @@
 /**
- * Does `work` on each item, so many at once. The first error, or an abort of `outer`, aborts the
- * signal that `work` is given and begins no further item.
+ * Runs `work` for each item, at most `concurrency` at once. The first error, or an abort of
+ * `outer`, aborts the signal of the running work, and no further item begins.
  *
- * @returns what ended it early; `null` where every item was done.
+ * @returns the error that ended the loop early; `null` if all items are done.
  */
 export async function forEachAtOnce<T>(
   items: readonly T[],

@@ -1,13 +1,13 @@
 import { type Announcement, Pacer } from "./pacer.ts";
 import { sleep } from "./sleep.ts";
 
-/** Lets the requests of one client pass when its limits have room for them. */
+/** Delays paced requests of a client until its limits have room. */
 export class Gate {
   readonly pacer = new Pacer();
   #wakers = new Set<() => void>();
 
   /**
-   * Notes that a request is being sent; where it is paced, waits for its turn before.
+   * Waits for the turn of a paced request, then counts the request as sent.
    *
    * @throws the signal's reason, as soon as it is aborted.
    */
@@ -23,7 +23,7 @@ export class Gate {
     this.pacer.begin();
   }
 
-  /** Notes the answer to a request that entered, or `null` where none came. */
+  /** Takes the answer to a request that entered; `null` if no answer arrived. */
   leave(announcement: Announcement | null): void {
     this.pacer.end(announcement, performance.now());
     const wakers = this.#wakers;

@@ -1,39 +1,40 @@
 import type { AnyStoreOrdersError } from "./errors.ts";
 
-/** A request that is about to be repeated. */
+/** A retry that is about to begin. */
 export interface Retry {
-  /** Why. */
+  /** The error of the attempt before. */
   readonly error: AnyStoreOrdersError;
-  /** Which repetition this will be, from 1. */
+  /** The number of this retry, from 1. */
   readonly attempt: number;
-  /** How long the client waits before it, in milliseconds: never less than `Retry-After`. */
+  /** Milliseconds that the client waits first: never less than `Retry-After`. */
   readonly delayMs: number;
 }
 
 export interface ClientOptions {
   readonly apiKey: string;
-  /** Where the service is, without `/v1`: `https://orders.example`. */
+  /** The address of the service without `/v1`, such as `https://orders.example`. */
   readonly baseUrl: string | URL;
-  /** Default: the platform's own. */
+  /** Sends the requests. Default: `globalThis.fetch`. */
   readonly fetch?: typeof globalThis.fetch;
-  /** The longest wait for an answer, and then for each further part of a list. Default 30,000. */
+  /** The longest wait for an answer, and for each further part of a list. Default 30,000. */
   readonly timeoutMs?: number;
-  /** How often a request is repeated at most. Default 5; 0 never repeats. */
+  /** The most retries of a request. Default 5; 0 never retries. */
   readonly retries?: number;
   /**
-   * The longest that one call may last with its repetitions, in milliseconds. Where waiting for
-   * `Retry-After` would take longer, the call fails at once. Default 120,000.
+   * The longest time of one call with its retries, in milliseconds. If the wait for `Retry-After`
+   * would take longer, the call fails at once. Default 120,000.
    */
   readonly maxElapsedMs?: number;
   /**
-   * Whether each call waits, however long, until the limits have room for it, so that it is never
-   * refused. Default false. `cancelOrders` always does.
+   * Whether each call waits until the limits have room, even for hours, so that the service does
+   * not refuse it. Default false. `cancelOrders` always waits.
    */
   readonly pacing?: boolean;
-  /** Called before each wait for a repetition. */
+  /** Called before the wait of each retry. */
   readonly onRetry?: (retry: Retry) => void;
 }
 
+/** The options after checks, with defaults for all that are missing. */
 export interface Settings {
   readonly apiKey: string;
   /** Ends without a slash. */
@@ -46,7 +47,11 @@ export interface Settings {
   readonly onRetry: (retry: Retry) => void;
 }
 
-/** @throws {TypeError | RangeError} that names the option which is wrong; never shows the key. */
+/**
+ * Checks the options.
+ *
+ * @throws {TypeError | RangeError} that names the wrong option and never shows the key.
+ */
 export function checkOptions(options: ClientOptions): Settings {
   const { apiKey, pacing = false, onRetry = () => undefined } = options;
   if (typeof apiKey !== "string" || !/^[\x21-\x7e]+$/.test(apiKey)) {
@@ -55,7 +60,7 @@ export function checkOptions(options: ClientOptions): Settings {
   return {
     apiKey,
     baseUrl: checkBaseUrl(options.baseUrl),
-    // Bound, as Workers and browsers refuse to call it on another object.
+    // Bound, because Workers and browsers refuse to call `fetch` on another object.
     fetch: options.fetch ?? globalThis.fetch.bind(globalThis),
     timeoutMs: checkNumber("timeoutMs", options.timeoutMs ?? 30_000, 1, 2 ** 31 - 1),
     retries: checkNumber("retries", options.retries ?? 5, 0, 1_000),
@@ -65,7 +70,11 @@ export function checkOptions(options: ClientOptions): Settings {
   };
 }
 
-/** @throws {RangeError} that names the option. */
+/**
+ * Checks that an option is a whole number, or Infinity if `max` allows it.
+ *
+ * @throws {RangeError} that names the option.
+ */
 export function checkNumber(name: string, value: number, min: number, max: number): number {
   const isWhole = Number.isInteger(value) || value === Infinity;
   if (isWhole && value >= min && value <= max) return value;

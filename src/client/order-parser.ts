@@ -1,16 +1,16 @@
 import { Tokenizer, TokenParser, TokenType } from "@streamparser/json";
 import { isOrder, type Order } from "./order.ts";
 
-/** Reads integers as bigint: beyond 2^53 a number would be rounded. */
+/** Reads integers as bigint, because numbers above 2^53 are rounded. */
 class ExactTokenizer extends Tokenizer {
   protected override parseNumber(text: string): number {
     const value = /^-?\d+$/.test(text) ? BigInt(text) : Number(text);
-    // The library only passes it on.
+    // The library only passes the value on.
     return value as number;
   }
 }
 
-/** Takes a list of orders apart as it arrives, holding no more than one part of it. */
+/** Parses a list of orders as it arrives, with no more than one part in memory. */
 export class OrderParser {
   readonly #tokenizer = new ExactTokenizer();
   readonly #parser = new TokenParser({ paths: ["$.*"], keepStack: false });
@@ -30,14 +30,14 @@ export class OrderParser {
     this.#parser.onEnd = () => this.#tokenizer.end();
   }
 
-  /** Whether the list has come to its end. */
+  /** Whether the closing bracket has arrived. */
   get isWhole(): boolean {
     return this.#parser.isEnded;
   }
 
   /**
    * @returns the orders that end in this part.
-   * @throws an Error that says what is wrong with the list.
+   * @throws {Error} that says what is wrong with the list.
    */
   parse(part: Uint8Array): readonly Order[] {
     this.#orders = [];

@@ -1,4 +1,4 @@
-/** An order, with its int64 fields digit for digit. A field that the order lacks is left out. */
+/** An order. Its int64 fields are exact. A field that the order lacks is left out. */
 export interface Order {
   readonly id: bigint;
   /** The animal in the order. */
@@ -23,7 +23,9 @@ const FIELD_TYPES: Readonly<Record<keyof Order, FieldType>> = {
 
 const FIELDS = Object.entries(FIELD_TYPES);
 
-/** Whether a JSON value, its integers as bigint, is an order. Fields of later versions may stand in it. */
+/**
+ * Returns whether a JSON value, with integers as bigint, is an order. Unknown fields are allowed.
+ */
 export function isOrder(value: unknown): value is Order {
   if (typeof value !== "object" || value === null || !("id" in value)) return false;
   const fields = value as Readonly<Record<string, unknown>>;

@@ -1,36 +1,37 @@
 import type { WindowQuota } from "./rate-limit-headers.ts";
 
-/** A window as this client knows it. Times in milliseconds of a clock that never goes back. */
+/** A window as this client knows it. Times are milliseconds of a monotonic clock. */
 interface OpenWindow extends WindowQuota {
-  /** No earlier than the true end, as the service rounds up and its answer takes time. */
+  /** Not before the true end, because the service rounds up and its answer takes time. */
   readonly endsMs: number;
 }
 
-/** Whether a request may be sent now, at a later time, or only after the next answer. */
+/** When a request may be sent: now, at a later time, or after the next answer. */
 export type Turn =
   | { readonly kind: "now" }
   | { readonly kind: "at"; readonly timeMs: number }
   | { readonly kind: "after_answer" };
 
-/** What the service said beside an answer. */
+/** The rate-limit headers of an answer. */
 export interface Announcement {
   readonly windows: readonly WindowQuota[];
   readonly retryAfterSeconds: number | null;
 }
 
 /**
- * Keeps a client within its limits, by what the service says of them. Pure: `nowMs` is the only clock.
+ * Keeps a client within its limits, by the rate-limit headers of the answers. Pure: `nowMs` is the
+ * only clock.
  *
- * It counts what it sends itself, so that requests under way at the same time never overdraw a
- * window. Where it does not know a window that is open, one request goes alone to learn of it.
+ * The pacer counts the requests under way, so that together they never exceed a window. While it
+ * does not know an open window, it sends a single request and learns the window from the answer.
  */
 export class Pacer {
   readonly #windows = new Map<string, OpenWindow>();
   #underWay = 0;
-  /** No request before: the service said so by `Retry-After`. */
+  /** The end of the last `Retry-After`. */
   #heldUntilMs = 0;
 
-  /** When the next request may be sent. */
+  /** Says when the next request may be sent. */
   turn(nowMs: number): Turn {
     if (nowMs < this.#heldUntilMs) return { kind: "at", timeMs: this.#heldUntilMs };
     const open = [...this.#windows.values()].filter(({ endsMs }) => nowMs < endsMs);
@@ -41,12 +42,14 @@ export class Pacer {
     return this.#underWay < room ? { kind: "now" } : { kind: "after_answer" };
   }
 
-  /** A request is being sent. */
+  /** Counts a request that is about to be sent. */
   begin(): void {
     this.#underWay += 1;
   }
 
-  /** A request was answered, or (`null`) ended without an answer: then it may have been counted. */
+  /**
+   * Takes the answer to a request. `null`: no answer arrived, and the service may have counted it.
+   */
   end(announcement: Announcement | null, nowMs: number): void {
     this.#underWay -= 1;
     if (announcement === null) {
@@ -62,7 +65,7 @@ export class Pacer {
     for (const window of windows) this.#learn(window, nowMs);
   }
 
-  /** How long so many further requests take at least, in milliseconds. */
+  /** Returns the least time for that many more requests, in milliseconds. */
   durationMs(requests: number, nowMs: number): number {
     const durations = [...this.#windows.values()].map(
       ({ remaining, limit, lengthSeconds, endsMs }) => {
@@ -76,18 +79,20 @@ export class Pacer {
     return Math.max(0, this.#heldUntilMs - nowMs, ...durations);
   }
 
-  #learn(told: WindowQuota, nowMs: number): void {
-    const known = this.#windows.get(told.name);
-    const endsMs = nowMs + told.resetSeconds * 1_000;
+  #learn(announced: WindowQuota, nowMs: number): void {
+    const known = this.#windows.get(announced.name);
+    const endsMs = nowMs + announced.resetSeconds * 1_000;
     const differenceMs = known === undefined ? Infinity : endsMs - known.endsMs;
-    const halfLengthMs = told.lengthSeconds * 500;
-    // Answers may overtake each other: this one describes a window that has ended.
+    const halfLengthMs = announced.lengthSeconds * 500;
+    // Answers may overtake each other: this one describes an earlier window.
     if (differenceMs < -halfLengthMs) return;
     const isSameWindow =
       known !== undefined && differenceMs <= halfLengthMs && nowMs < known.endsMs;
-    this.#windows.set(told.name, {
-      ...told,
-      remaining: isSameWindow ? Math.min(told.remaining, known.remaining) : told.remaining,
+    this.#windows.set(announced.name, {
+      ...announced,
+      remaining: isSameWindow
+        ? Math.min(announced.remaining, known.remaining)
+        : announced.remaining,
       endsMs: isSameWindow ? Math.min(endsMs, known.endsMs) : endsMs,
     });
   }

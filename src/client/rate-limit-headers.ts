@@ -1,30 +1,30 @@
 import { type BareItem, type List, parseList } from "structured-headers";
 
-/** One window as the service describes it on an answer. */
+/** A window as the headers of an answer describe it. */
 export interface WindowQuota {
   readonly name: string;
-  /** How many requests the window admits. */
+  /** Requests that the window admits. */
   readonly limit: number;
   readonly lengthSeconds: number;
   readonly remaining: number;
-  /** Whole seconds, rounded up, until the window ends. */
+  /** Seconds until the window ends, rounded up. */
   readonly resetSeconds: number;
 }
 
 /**
- * Reads both windows from `RateLimit` and `RateLimit-Policy`
+ * Reads the windows from `RateLimit` and `RateLimit-Policy`
  * (draft-ietf-httpapi-ratelimit-headers-11).
  *
- * @returns the windows that both describe: none where the headers are missing or malformed.
+ * @returns the windows in both headers: none if a header is missing or malformed.
  */
 export function readWindows(headers: Headers): WindowQuota[] {
   const policies = parseItems(headers.get("RateLimit-Policy"));
   return [...parseItems(headers.get("RateLimit"))].flatMap(([name, window]) => {
     const policy = policies.get(name);
-    const limit = whole(policy?.get("q"));
-    const lengthSeconds = whole(policy?.get("w"));
-    const remaining = whole(window.get("r"));
-    const resetSeconds = whole(window.get("t"));
+    const limit = wholeNumber(policy?.get("q"));
+    const lengthSeconds = wholeNumber(policy?.get("w"));
+    const remaining = wholeNumber(window.get("r"));
+    const resetSeconds = wholeNumber(window.get("t"));
     if (!limit || !lengthSeconds || remaining === null || resetSeconds === null) return [];
     return [{ name, limit, lengthSeconds, remaining, resetSeconds }];
   });
@@ -33,20 +33,20 @@ export function readWindows(headers: Headers): WindowQuota[] {
 /**
  * Reads `Retry-After`, in seconds or as a date (RFC 9110, section 10.2.3).
  *
- * @returns seconds, never negative; `null` where it is missing or malformed.
+ * @returns seconds, never negative; `null` if the header is missing or malformed.
  */
 export function readRetryAfterSeconds(headers: Headers): number | null {
   const text = headers.get("Retry-After")?.trim() ?? "";
   if (/^\d+$/.test(text)) return Number(text);
   const untilMs = Date.parse(text);
   if (Number.isNaN(untilMs)) return null;
-  // By the clock that wrote the date, where it says what it shows.
+  // Relative to `Date`, the clock of the server, if the answer has it.
   const serverMs = Date.parse(headers.get("Date") ?? "");
   const nowMs = Number.isNaN(serverMs) ? Date.now() : serverMs;
   return Math.max(0, Math.ceil((untilMs - nowMs) / 1_000));
 }
 
-/** The parameters of each item of a structured field, by the item's name. */
+/** Parses a structured field (RFC 9651) into the parameters of each item, by the item's name. */
 function parseItems(text: string | null): Map<string, ReadonlyMap<string, BareItem>> {
   const items = new Map<string, ReadonlyMap<string, BareItem>>();
   for (const [name, parameters] of parseOrNone(text ?? "")) {
@@ -63,6 +63,6 @@ function parseOrNone(text: string): List {
   }
 }
 
-function whole(value: BareItem | undefined): number | null {
+function wholeNumber(value: BareItem | undefined): number | null {
   return typeof value === "number" && Number.isInteger(value) && value >= 0 ? value : null;
 }

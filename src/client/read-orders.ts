@@ -6,7 +6,7 @@ import type { Order } from "./order.ts";
 /**
  * Reads a list as it arrives, and ends the answer.
  *
- * @throws {BrokenListError} where it does not come to its end: a short list never looks whole.
+ * @throws {BrokenListError} if the list is not complete, so a short list never looks complete.
  */
 export async function* readOrders(
   answer: Answer,
@@ -17,7 +17,7 @@ export async function* readOrders(
   try {
     if (!answer.contentType.startsWith("application/json")) {
       throw new UnexpectedAnswerError(
-        `The answer is not JSON but ${JSON.stringify(answer.contentType)}. Does baseUrl lead to the service?`,
+        `The answer is not JSON but ${JSON.stringify(answer.contentType)}. Is baseUrl the address of the service?`,
         answer,
       );
     }
@@ -34,7 +34,7 @@ export async function* readOrders(
   }
 }
 
-/** @returns the orders of the next part; `undefined` after a whole list. */
+/** Reads the orders of the next part; returns `undefined` after a complete list. */
 async function nextOrders(
   answer: Answer,
   parser: OrderParser,
@@ -44,7 +44,7 @@ async function nextOrders(
   const broken = (why: string, options?: ErrorOptions): BrokenListError =>
     new BrokenListError(
       `The list broke off after ${receivedCount} orders: ${why}. Orders may have changed while it was ` +
-        "sent. Read it again from its beginning, or set oneMoment to have that done for you.",
+        "sent. Read it again from its beginning, or set oneMoment, which does that for you.",
       receivedCount,
       answer,
       options,

@@ -7,21 +7,22 @@ const FIRST_BACKOFF_MS = 250;
 const LONGEST_BACKOFF_MS = 10_000;
 
 /**
- * Does `work`, and again where it failed in a way that passes. Both operations of the service are
- * idempotent (RFC 9110, section 9.2.2), so any request may be repeated.
+ * Runs `work`, and retries failures that pass. Both operations of the service are idempotent (RFC
+ * 9110, section 9.2.2), so every request may be sent again.
  *
- * @throws the last error: where it does not pass, or too many or too long repetitions would be needed.
+ * @throws the last error, if it does not pass or the retries are used up.
  */
 export async function withRetries<T>(call: Call, work: () => Promise<T>): Promise<T> {
   const { settings, signal, isPaced } = call;
   const startMs = performance.now();
-  // What is paced waits as long as it takes.
+  // A paced call waits as long as the limits demand.
   const maxElapsedMs = isPaced ? Infinity : settings.maxElapsedMs;
   for (let attempt = 1; ; attempt += 1) {
     try {
       return await work();
     } catch (error) {
-      if (!isStoreOrdersError(error) || !passes(error) || attempt > settings.retries) throw error;
+      if (!isStoreOrdersError(error) || !isTransient(error) || attempt > settings.retries)
+        throw error;
       const delayMs = retryDelayMs(error.retryAfterSeconds, attempt);
       if (performance.now() - startMs + delayMs > maxElapsedMs) throw error;
       settings.onRetry({ error, attempt, delayMs });
@@ -30,17 +31,19 @@ export async function withRetries<T>(call: Call, work: () => Promise<T>): Promis
   }
 }
 
-/** Whether an attempt may have done its work although it failed. */
+/** Returns whether a failed attempt may have taken effect. */
 export function isAmbiguous(error: unknown): boolean {
   if (error instanceof NetworkError || error instanceof TimeoutError) return true;
   return isStoreOrdersError(error) && (error.status ?? 0) >= 500;
 }
 
-function passes(error: AnyStoreOrdersError): boolean {
+function isTransient(error: AnyStoreOrdersError): boolean {
   return isAmbiguous(error) || error instanceof BrokenListError || error.status === 429;
 }
 
-/** Full jitter: any time up to a limit that doubles, on top of what the service asks for. */
+/**
+ * Picks a delay with full jitter: a random time up to a limit that doubles, after `Retry-After`.
+ */
 export function retryDelayMs(retryAfterSeconds: number | null, attempt: number): number {
   const limitMs = Math.min(LONGEST_BACKOFF_MS, FIRST_BACKOFF_MS * 2 ** (attempt - 1));
   return (retryAfterSeconds ?? 0) * 1_000 + Math.random() * limitMs;

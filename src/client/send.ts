@@ -5,7 +5,7 @@ import type { Gate } from "./gate.ts";
 import type { Settings } from "./options.ts";
 import { readRetryAfterSeconds, readWindows } from "./rate-limit-headers.ts";
 
-/** How one call goes about its requests. */
+/** The settings that the requests of one call share. */
 export interface Call {
   readonly settings: Settings;
   readonly gate: Gate;
@@ -15,10 +15,10 @@ export interface Call {
 }
 
 /**
- * Sends one request, once.
+ * Sends a request once.
  *
- * @returns the answer, which must be released or aborted, where it has the expected status.
- * @throws a StoreOrdersError, or the reason of the caller's abort.
+ * @returns an answer with the expected status; the caller must release or abort it.
+ * @throws {StoreOrdersError}, or the reason of the caller's abort.
  */
 export async function send(
   call: Call,
@@ -36,7 +36,7 @@ export async function send(
     deadline.release();
     if (error instanceof StoreOrdersError || call.signal?.aborted) throw error;
     throw new NetworkError(
-      "The service could not be reached. In a browser this also means that its CORS_ORIGINS do not list this page's origin.",
+      "The service could not be reached. In a browser, check too that CORS_ORIGINS of the service lists this page's origin.",
       undefined,
       { cause: error },
     );
@@ -55,7 +55,7 @@ async function exchange(
       settings.fetch(`${settings.baseUrl}/v1/store/orders${path}`, {
         method,
         headers: { Authorization: `Bearer ${settings.apiKey}`, Accept: "application/json" },
-        // The key is for this address alone.
+        // A redirection must not carry the key to another address.
         redirect: "manual",
         signal: deadline.signal,
       }),

@@ -1,8 +1,8 @@
-/** The longest that a timer takes. */
+/** The longest delay of a timer. */
 const MAX_TIMER_MS = 2 ** 31 - 1;
 
 /**
- * Waits at least that long: timers may fire a little early.
+ * Waits at least `ms` milliseconds, although timers may fire a little early.
  *
  * @throws the signal's reason, as soon as it is aborted.
  */

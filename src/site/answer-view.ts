@@ -2,7 +2,7 @@ import type { Answer } from "./answer.ts";
 import { element, made } from "./element.ts";
 import { meaningOf } from "./meaning.ts";
 
-/** In this order, before the others. */
+/** Headers to show first, in this order. */
 const FIRST_HEADERS = [
   "retry-after",
   "x-ratelimit-limit",
@@ -15,7 +15,7 @@ const FIRST_HEADERS = [
   "www-authenticate",
 ];
 
-/** Names of headers with their usual capitals, which HTTP/2 and browsers do not keep. */
+/** The usual capitals of header names: HTTP/2 and browsers drop them. */
 const SPELLING: Readonly<Record<string, string>> = {
   etag: "ETag",
   ratelimit: "RateLimit",
@@ -55,12 +55,12 @@ export class AnswerView {
     this.#answer.hidden = false;
   }
 
-  /** Says something that no answer says. */
+  /** Shows a sentence instead of an answer's meaning. */
   say(text: string): void {
     this.#summary.replaceChildren(meaning(text));
   }
 
-  /** Says that no answer came. */
+  /** Shows that no answer came. */
   showFailure(error: unknown): void {
     const reason = error instanceof Error ? error.message : String(error);
     this.say(`No answer came (${reason}). Is the service running?`);

@@ -1,5 +1,5 @@
-/** The most characters of a body that the page reads and shows: a list can hold a million orders. */
-export const MAX_BODY_CHARACTERS = 200_000;
+/** The largest part of a body that the page reads: a list can have a million orders. */
+const MAX_BODY_CHARACTERS = 200_000;
 
 /** An answer of the service, as the page shows it. */
 export interface Answer {
@@ -7,15 +7,15 @@ export interface Answer {
   readonly status: number;
   readonly statusText: string;
   readonly headers: Headers;
-  /** As it was sent: digits beyond 2^53 are whole. */
+  /** The text as sent, so integers above 2^53 are exact. */
   readonly body: string;
-  /** Whether the body goes on. */
+  /** Whether `body` is only the beginning. */
   readonly isCut: boolean;
   /** Unix time in milliseconds at which the headers arrived. */
   readonly receivedMs: number;
 }
 
-/** A request of the API. */
+/** A request to the API. */
 export interface ApiRequest {
   readonly method: "GET" | "DELETE";
   readonly path: string;
@@ -23,9 +23,10 @@ export interface ApiRequest {
 }
 
 /**
- * Sends a request with an API key, or without one where it is empty.
+ * Sends a request with an API key.
  *
- * @throws {TypeError} where no answer comes.
+ * @param key an API key, or an empty text to send none.
+ * @throws {TypeError} if no answer comes.
  */
 export async function send(
   key: string,
@@ -52,7 +53,7 @@ async function readBody(response: Response): Promise<{ body: string; isCut: bool
   if (response.body === null) return { body, isCut: false };
   for await (const text of response.body.pipeThrough(new TextDecoderStream())) {
     body += text;
-    // Leaving the loop cancels the rest.
+    // Leaving the loop cancels the rest of the answer.
     if (body.length > MAX_BODY_CHARACTERS) {
       return { body: body.slice(0, MAX_BODY_CHARACTERS), isCut: true };
     }

@@ -3,7 +3,7 @@ import { element } from "./element.ts";
 import { waitMeaning } from "./meaning.ts";
 import { readRetryAfterSeconds } from "../client/rate-limit-headers.ts";
 
-/** Counts `Retry-After` down, and says what the wait means and when it is over. */
+/** The countdown of `Retry-After`, with an explanation of the wait. */
 export class Countdown {
   readonly #box = element("wait", HTMLElement);
   readonly #seconds = element("wait-seconds", HTMLElement);
@@ -26,6 +26,6 @@ export class Countdown {
     if (left > 0) return;
     this.#endMs = null;
     this.#box.classList.add("over");
-    this.#meaning.textContent = "The wait is over: the next request is let in.";
+    this.#meaning.textContent = "The wait is over: the next request is admitted.";
   }
 }

@@ -1,7 +1,7 @@
 /**
- * The element with that id.
+ * Finds an element by its id.
  *
- * @throws {Error} where the page has none of that type.
+ * @throws {Error} if the page has no such element of that type.
  */
 export function element<T extends HTMLElement>(id: string, type: new () => T): T {
   const found = document.getElementById(id);
@@ -9,14 +9,18 @@ export function element<T extends HTMLElement>(id: string, type: new () => T): T
   return found;
 }
 
-/** The first element inside `parent` that a selector matches. */
+/**
+ * Finds the first match of a selector inside `parent`.
+ *
+ * @throws {Error} if nothing matches.
+ */
 export function inside(parent: ParentNode, selector: string): HTMLElement {
   const found = parent.querySelector(selector);
   if (!(found instanceof HTMLElement)) throw new Error(`The page lacks ${selector}.`);
   return found;
 }
 
-/** A new element with text in it. */
+/** Creates an element with text. */
 export function made<K extends keyof HTMLElementTagNameMap>(
   name: K,
   text = "",

@@ -18,7 +18,7 @@ const countdown = new Countdown();
 const answerView = new AnswerView();
 const orderTable = new OrderTable((orderId) => confirmCancel(orderId));
 
-/** While requests are sent until the first 429. */
+/** Stops "Use up the minute"; `null` while that does not run. */
 let exhausting: AbortController | null = null;
 
 function show(answer: Answer): void {
@@ -48,7 +48,7 @@ async function exhaust(signal: AbortSignal): Promise<void> {
     const answer = await send(keyField.value.trim(), request, signal);
     meters.show(answer);
     if (answer.status !== 304) return show(answer);
-    answerView.say(`${sent} sent, all let in.`);
+    answerView.say(`${sent} requests sent, all admitted.`);
   }
 }
 

@@ -1,6 +1,6 @@
 import type { Answer } from "./answer.ts";
 
-/** What an answer means, in a plain sentence. */
+/** Explains an answer in a sentence. */
 export function meaningOf(answer: Answer): string {
   const said = errorIn(answer.body);
   switch (answer.status) {
@@ -9,18 +9,18 @@ export function meaningOf(answer: Answer): string {
     case 204:
       return "The order is cancelled. List again, and it is gone.";
     case 304:
-      return "The list has not changed. The request counted all the same.";
+      return "The list has not changed. The request still counts.";
     default:
-      return said?.message ?? "The service gave an answer that this page does not know.";
+      return said?.message ?? "This page does not know this answer of the service.";
   }
 }
 
-/** What a 429 means for whoever has to wait, in a plain sentence. */
+/** Explains a 429 to the person who must wait. */
 export function waitMeaning(answer: Answer): string {
   if (errorIn(answer.body)?.code === "api_key_banned") {
-    return "The key is banned: it kept sending after it was told to wait. Sending now changes nothing. When the time is over, send one request.";
+    return "The key is banned, because it kept sending requests instead of waiting. Requests during the ban change nothing. When the time is over, send one request.";
   }
-  return "A window is full. This request was not counted. Wait until the time is over, and the next one is let in; keep sending instead, and the key gets banned.";
+  return "A window is full. This request was not counted. If you wait until the time is over, the next request is admitted. If you keep sending, the key is banned.";
 }
 
 function errorIn(body: string): { code?: string; message?: string } | null {

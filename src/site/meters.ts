@@ -5,10 +5,10 @@ import { duration, type Quota, quotaIn } from "./quota.ts";
 
 const WINDOWS = { minute: "this minute", day: "today" } as const;
 
-/** From this share of a window on, its meter warns. */
+/** A meter warns when this share of a window or less is left. */
 const LOW_SHARE = 0.2;
 
-/** The two meters: what is left of each window, and when it ends. */
+/** The two meters: the rest of each window, and the time until the window ends. */
 export class Meters {
   readonly #root = element("meters", HTMLElement);
   readonly #subject = element("meters-subject", HTMLElement);
@@ -20,7 +20,7 @@ export class Meters {
     if (quota === null) return;
     this.#quota = quota;
     this.#receivedMs = answer.receivedMs;
-    // A 401 describes the address; so does a 429 that a bad key leads to, but it cannot be told.
+    // A 429 after bad keys describes the address too, but looks like any other 429.
     this.#subject.textContent =
       answer.status === 401
         ? "This is the budget of your address for requests without a valid key."
@@ -28,7 +28,7 @@ export class Meters {
     this.tick();
   }
 
-  /** Brings the meters to the present: a window that has ended is whole again. */
+  /** Updates the meters to the present time: a window that has ended is full again. */
   tick(): void {
     if (this.#quota === null) return;
     for (const name of ["minute", "day"] as const) this.#draw(name, this.#quota[name]);
@@ -44,8 +44,8 @@ export class Meters {
     meter.dataset["level"] = left === 0 ? "none" : left <= limit * LOW_SHARE ? "low" : "plenty";
     const figures = `${left.toLocaleString("en")} of ${limit.toLocaleString("en")}`;
     setText(inside(meter, ".figure"), figures);
-    const ends = secondsLeft === 0 ? "whole again" : `back in ${duration(secondsLeft)}`;
-    setText(inside(meter, ".meter-note"), left === limit && secondsLeft > 0 ? "all of it" : ends);
+    const ends = secondsLeft === 0 ? "full again" : `back in ${duration(secondsLeft)}`;
+    setText(inside(meter, ".meter-note"), left === limit && secondsLeft > 0 ? "all left" : ends);
     inside(meter, ".fill").style.width = `${(100 * left) / limit}%`;
     const track = inside(meter, ".track");
     track.setAttribute("aria-valuemax", String(limit));

@@ -7,7 +7,7 @@ const MAX_ROWS = 100;
 
 const FIELDS = ["id", "petId", "quantity", "shipDate", "complete"] as const;
 
-/** The orders of a list, each with a button that cancels it. int64 keep every digit. */
+/** A table of orders, each with a button that cancels it. Integers keep every digit. */
 export class OrderTable {
   readonly #root = element("orders", HTMLElement);
   readonly #rows = inside(this.#root, "tbody");
@@ -21,7 +21,7 @@ export class OrderTable {
     });
   }
 
-  /** Shows the orders of a list; after any other answer, none. */
+  /** Shows the orders of a list; hides the table after any other answer. */
   show(answer: Answer): void {
     const orders = answer.status === 200 ? ordersIn(answer) : null;
     this.#root.hidden = orders === null;
@@ -31,7 +31,7 @@ export class OrderTable {
     const isAll = !answer.isCut && shown === orders.length;
     this.#note.textContent = isAll
       ? `${shown} ${shown === 1 ? "order" : "orders"}`
-      : `The first ${shown} orders. Any other can be cancelled by its id.`;
+      : `The first ${shown} orders. Cancel any other order by its id.`;
   }
 }
 

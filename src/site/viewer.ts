@@ -1,6 +1,6 @@
 import { element } from "./element.ts";
 
-/** What this page uses of Swagger UI, whose bundle is a script of its own. */
+/** The options of Swagger UI that this page uses. Its bundle is a separate script. */
 type SwaggerUi = (options: {
   readonly domNode: HTMLElement;
   readonly spec: unknown;
@@ -14,7 +14,7 @@ type SwaggerUi = (options: {
 
 const nothing = () => () => null;
 
-/** Leaves what the page itself says: the title, the server, and the place to put a key. */
+/** Removes the parts that the page already has: title, server, and the field for the key. */
 const ONLY_OPERATIONS = {
   wrapComponents: {
     InfoContainer: nothing,
@@ -25,7 +25,7 @@ const ONLY_OPERATIONS = {
   },
 };
 
-/** Shows the document in Swagger UI, for reading; the console above it is for trying. */
+/** Shows the OpenAPI document in Swagger UI, without its console: the page has its own. */
 export async function showReference(): Promise<void> {
   followColorScheme();
   const { SwaggerUIBundle } = window as unknown as { SwaggerUIBundle: SwaggerUi };
@@ -38,20 +38,20 @@ export async function showReference(): Promise<void> {
     docExpansion: "list",
     defaultModelsExpandDepth: 1,
     defaultModelRendering: "model",
-    supportedSubmitMethods: [], // It rounds int64 when it shows an answer.
+    supportedSubmitMethods: [], // Swagger UI rounds int64 in answers.
     validatorUrl: null,
     plugins: [ONLY_OPERATIONS],
   });
 }
 
-/** Bounds beyond 2^53 would be shown rounded; the descriptions have their digits. */
+/** Removes bounds above 2^53, which Swagger UI rounds; the descriptions have them in digits. */
 function withoutUnsafeIntegers(text: string): unknown {
   return JSON.parse(text, (_, value: unknown) =>
     typeof value === "number" && Math.abs(value) > Number.MAX_SAFE_INTEGER ? undefined : value,
   );
 }
 
-/** Swagger UI goes dark by a class, not by itself. */
+/** Switches Swagger UI to dark mode, which it does not do by itself. */
 function followColorScheme(): void {
   const dark = matchMedia("(prefers-color-scheme: dark)");
   const follow = () => document.documentElement.classList.toggle("dark-mode", dark.matches);

@@ -3,7 +3,7 @@ import type { Request } from "./http.ts";
 
 const BAN_TIMEOUT_MS = 30_000;
 
-/** Asks until the answer says that the key is banned for longer than its windows last. */
+/** Sends requests until the key is banned for longer than its windows last. */
 export async function provokeBan(request: Request): Promise<void> {
   const deadline = Date.now() + BAN_TIMEOUT_MS;
   while (Date.now() < deadline) {

@@ -5,18 +5,18 @@ import type { Result } from "./report.ts";
 import { Server } from "./server.ts";
 import { copyStore } from "./store.ts";
 
-/** A kind of request, on a store of ten orders, and the bare Worker that it is compared with. */
-export interface BareComparison {
-  /** Names its copies of the store. */
+/** A kind of request on a store of ten orders, and the bare Worker to compare it with. */
+interface BareComparison {
+  /** The name of its copies of the store. */
   readonly name: string;
   readonly what: string;
   readonly atLeast: number;
-  /** One of `peers/`. */
+  /** A Worker of `peers/`. */
   readonly peer: string;
   readonly vars?: Record<string, string>;
-  /** Of every answer of the service. */
+  /** The status of every answer of the service. */
   readonly status: number;
-  /** Brings about the state that the request is to meet. */
+  /** Prepares the service for the requests. */
   readonly prepare: (service: Server) => Promise<Request> | Request;
 }
 

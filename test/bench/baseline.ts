@@ -3,14 +3,14 @@ import { join } from "node:path";
 import { PROJECT_ROOT } from "../../src/operator/wrangler.ts";
 import { CommandError, runCommand } from "./run-command.ts";
 
-/** The commit that the service is compared with. */
+/** The commit to compare the service with. */
 export const BASELINE_COMMIT = "c4fd191";
 
 /**
  * Checks the earlier commit out as a git worktree, with its packages.
  *
- * @param root where to put the worktree; nothing may be there.
- * @returns why the commit cannot be had, or `null` when it is ready.
+ * @param root the folder of the worktree, which must not exist.
+ * @returns why git cannot provide the commit, or `null` when it is ready.
  * @throws {CommandError} if its packages cannot be installed.
  */
 export async function checkOutBaseline(root: string): Promise<string | null> {
@@ -30,12 +30,12 @@ export async function checkOutBaseline(root: string): Promise<string | null> {
   return null;
 }
 
-/** Removes the worktree, and what git remembers of it. */
+/** Removes the worktree from the disk and from git. */
 export async function removeBaseline(root: string): Promise<void> {
   await runCommand("git", ["worktree", "remove", "--force", root], PROJECT_ROOT);
 }
 
-/** Links this checkout's packages where they are the same ones. */
+/** Links this checkout's packages if both commits use the same ones. */
 async function installPackages(root: string): Promise<void> {
   if (await hasSamePackages(root)) {
     await symlink(join(PROJECT_ROOT, "node_modules"), join(root, "node_modules"));

@@ -7,19 +7,19 @@ import type { Request } from "./http.ts";
 import type { Store } from "./store.ts";
 import { Version } from "./version.ts";
 
-/** What the sections of the benchmark share: bundles and stores, each made when first asked for. */
+/** The bundles and stores that the sections of the benchmark share, each made on first use. */
 export class Bench implements AsyncDisposable {
   readonly rounds: number;
-  /** Orders of the largest store. */
+  /** The number of orders in the largest store. */
   readonly orders: number;
   readonly folder: string;
-  /** This checkout. */
+  /** The version of this checkout. */
   readonly today: Version;
   readonly #workers = new Map<string, Promise<Bundle>>();
   readonly #baselineRoot: string;
   #baseline: Promise<Version | null> | null = null;
 
-  /** @param folder an empty one, removed at the end. */
+  /** @param folder an empty folder, removed at the end. */
   constructor(options: { rounds: number; orders: number; folder: string }) {
     const { rounds, orders, folder } = options;
     this.rounds = rounds;
@@ -34,13 +34,13 @@ export class Bench implements AsyncDisposable {
     return this.today.service();
   }
 
-  /** The earlier commit that the service is compared with; `null` if this clone cannot provide it. */
+  /** The earlier commit to compare the service with; `null` if this clone lacks it. */
   baseline(): Promise<Version | null> {
     this.#baseline ??= this.#checkOut();
     return this.#baseline;
   }
 
-  /** A Worker of the benchmark, such as `peers/hello`. */
+  /** Bundles a Worker of the benchmark, such as `peers/hello`. */
   worker(name: string): Promise<Bundle> {
     const bundle = this.#workers.get(name) ?? this.#bundle(name);
     this.#workers.set(name, bundle);
@@ -57,7 +57,7 @@ export class Bench implements AsyncDisposable {
   };
 
   async [Symbol.asyncDispose](): Promise<void> {
-    // A section has already failed with the error of a baseline that could not be made.
+    // If the baseline could not be made, a section has already failed with that error.
     const baseline = await this.#baseline?.catch(() => null);
     if (baseline != null) await removeBaseline(this.#baselineRoot);
     await rm(this.folder, { recursive: true, force: true });
@@ -81,7 +81,7 @@ export class Bench implements AsyncDisposable {
   }
 }
 
-/** A request for the list of orders. */
+/** Returns a request for the list of orders. */
 export function listRequest(
   url: string,
   key: string,

@@ -6,17 +6,17 @@ import { runCommand } from "./run-command.ts";
 
 const BENCH = "test/bench";
 
-/** A Worker with everything that it imports. */
+/** A bundled Worker with its WebAssembly. */
 export interface Bundle {
-  /** The path of its script. */
+  /** The path of the script. */
   readonly script: string;
-  /** The paths of the WebAssembly that it imports. */
+  /** The paths of the WebAssembly modules. */
   readonly wasm: readonly string[];
   readonly compatibilityDate: string;
 }
 
 /**
- * Bundles the service itself, just as a deployment does.
+ * Bundles the service exactly as a deployment does.
  *
  * @param root the checkout to bundle; this one by default.
  */
@@ -46,7 +46,8 @@ async function bundle(
   };
 }
 
-async function compatibilityDateIn(config: string): Promise<string> {
+/** Reads the compatibility date of a wrangler configuration. */
+export async function compatibilityDateIn(config: string): Promise<string> {
   const toml = await readFile(config, "utf8");
   const date = /^compatibility_date = "(?<date>[\d-]+)"$/m.exec(toml)?.groups?.["date"];
   if (date === undefined) throw new Error(`${config} has no compatibility_date.`);

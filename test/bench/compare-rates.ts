@@ -5,25 +5,27 @@ import { medianText, type Result } from "./report.ts";
 import { ratios, spreadOf, takeTurns } from "./rounds.ts";
 import type { Server } from "./server.ts";
 
-/** Requests of one turn. */
+/** The requests of one turn. */
 const REQUESTS = 5_000;
-/** A turn of one connection takes as long with fewer. */
+/** The requests of a turn on one connection: it is slower, so it needs fewer. */
 const REQUESTS_OF_ONE_CONNECTION = 1_500;
 
-/** How often both are started anew: two processes with the same work differ by some percent for life. */
+/**
+ * How often both servers are restarted: two processes with the same work differ by some percent.
+ */
 const STARTS = 3;
 
-/** One of two servers whose rates are compared. */
+/** One of two servers to compare. */
 export interface Side {
   readonly start: () => Promise<Server>;
-  /** Brings about the state that the requests are to meet. */
+  /** Prepares the server for the requests. */
   readonly prepare: (server: Server) => Promise<(index: number) => Request>;
-  /** Of every answer. */
+  /** The status of every answer. */
   readonly status: number;
 }
 
-/** Two servers that answer the same kind of request. */
-export interface Comparison {
+/** Two servers that answer the same kind of request, side by side. */
+interface Comparison {
   readonly what: string;
   readonly atLeast: number;
   readonly service: Side;

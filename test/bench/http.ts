@@ -1,29 +1,30 @@
 import { type IncomingMessage, request as startRequest } from "node:http";
 import { connect } from "node:net";
 
-/** A request that is sent again and again. */
+/** A request to send repeatedly. */
 export interface Request {
   readonly url: string;
   readonly method?: string;
   readonly headers?: Readonly<Record<string, string>>;
 }
 
-/** How long an answer took, in milliseconds from the request. */
+/** The times of an answer, in milliseconds from the request. */
 export interface AnswerTimes {
-  /** Until the first byte of the body. */
+  /** The first byte of the body. */
   readonly firstByteMs: number;
-  /** Until the last byte of the body. */
+  /** The last byte of the body. */
   readonly totalMs: number;
 }
 
 const HEAD_END = "\r\n\r\n";
-/** Of a list in chunks: one that broke off may end in a chunk of none, too. */
+/** The end of a complete list in chunks. A list that broke off may also end with an empty chunk. */
 const LIST_END = "]\r\n0\r\n\r\n";
 const READ_BYTES = 65_536;
 
 /**
- * Asks for a list and reads the answer to its end, into one buffer again and again: what Node's own
- * client allocates for a long body is garbage to collect, and the server shares the machine.
+ * Requests a list and reads the answer to its end. All reads share one buffer: Node's own client
+ * allocates a lot for a long body, and collecting that garbage slows the server on the same
+ * machine.
  */
 export function timeAnswer({ url, headers = {} }: Request): Promise<AnswerTimes> {
   const { host, hostname, port, pathname, search } = new URL(url);
@@ -60,20 +61,21 @@ export function timeAnswer({ url, headers = {} }: Request): Promise<AnswerTimes>
       const isWhole =
         length === undefined ? end === LIST_END : bytes - headBytes === Number(length);
       if (isWhole && head.startsWith("HTTP/1.1 200 ")) resolve(times);
-      else reject(new Error(`Not a whole answer of 200: ${head.slice(0, head.indexOf("\r"))}.`));
+      else
+        reject(new Error(`Not a complete answer with 200: ${head.slice(0, head.indexOf("\r"))}.`));
     });
     socket.write(`GET ${pathname}${search} HTTP/1.1\r\n${lines.join("\r\n")}${HEAD_END}`);
   });
 }
 
-/** The body of an answer. */
+/** Sends a request and returns the body of the answer. */
 export async function answerBody(request: Request): Promise<Buffer> {
   const data: Buffer[] = [];
   await readAnswer(await send(request), (piece) => data.push(piece));
   return Buffer.concat(data);
 }
 
-/** The status and headers of an answer, whose body is read and dropped. */
+/** Sends a request and returns the status and headers of the answer. Drops the body. */
 export async function answerHeaders(request: Request): Promise<IncomingMessage> {
   const response = await send(request);
   await readAnswer(response);

@@ -2,30 +2,32 @@ import { setTimeout as wait } from "node:timers/promises";
 import { Pool } from "undici";
 import type { Request } from "./http.ts";
 
-/** Connections where the rate is measured. */
+/** Connections for measuring a rate. */
 export const CONNECTIONS = 32;
 
-/** Requests to send, all to one origin. */
+/** Requests to send to one origin. */
 export interface Load {
   readonly requestAt: (index: number) => Request;
   readonly count: number;
   readonly connections?: number;
 }
 
-/** How a load was answered. */
+/** The answers to a load. */
 export interface Answered {
   readonly perSecond: number;
-  /** Answers of each status. */
+  /** The number of answers with each status. */
   readonly statuses: ReadonlyMap<number, number>;
 }
 
-/** Sends each request as soon as a connection is free. Its client costs a third of Node's own. */
+/**
+ * Sends each request as soon as a connection is free. undici's client costs a third of Node's own.
+ */
 export async function sendLoad({
   requestAt,
   count,
   connections = CONNECTIONS,
 }: Load): Promise<Answered> {
-  // Connections of its own, because Workers drop those that are idle for a while.
+  // New connections for each load, because Workers drop idle ones.
   const pool = new Pool(new URL(requestAt(0).url).origin, { connections });
   const statuses = new Map<number, number>();
   let next = 0;
@@ -58,7 +60,7 @@ export async function requestRate(load: Load, expectedStatus: number): Promise<n
   return perSecond;
 }
 
-/** Sends one request and reads its answer. @returns the status. */
+/** Sends one request, reads the answer and returns its status. */
 export async function sendOne(
   pool: Pool,
   { url, method = "GET", headers = {} }: Request,
@@ -70,11 +72,12 @@ export async function sendOne(
 }
 
 /**
- * Sends each request in time, even if those before it are still under way, on a connection of its own.
+ * Sends requests at a fixed rate, each on its own connection, even if earlier ones are still under
+ * way.
  *
- * @param url of the server.
- * @param isOver asked before each request.
- * @returns the statuses of the answers; the reason where there was no answer.
+ * @param url the address of the server.
+ * @param isOver called before each request; `true` ends the load.
+ * @returns the status of each answer, or the error of a request without an answer.
  */
 export async function sendEvery(
   url: string,

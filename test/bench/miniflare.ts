@@ -8,12 +8,12 @@ export type Miniflare = MiniflarePackage.Miniflare;
 
 type Options = Parameters<(typeof MiniflarePackage)["convertV4MiniflareOptions"]>[0];
 
-/** The bindings of a store's databases. A store of the baseline has one database for everything. */
+/** Returns the bindings of a store's databases. A store of the baseline has one for everything. */
 export function bindingsOf(store: string): Readonly<Record<DatabaseName, string>> {
   return hasSingleDatabase(store) ? { orders: "DB", keys: "DB" } : BINDINGS;
 }
 
-/** Starts the Miniflare that wrangler brings, so that the benchmark runs what `npm start` runs. */
+/** Starts the Miniflare of wrangler, which `npm start` runs too. */
 export function createMiniflare(store: string, options: Options): Miniflare {
   const { resolve } = createRequire(import.meta.url);
   const requireLikeWrangler = createRequire(resolve("wrangler/package.json"));
@@ -33,7 +33,10 @@ export function createMiniflare(store: string, options: Options): Miniflare {
   );
 }
 
-/** Runs SQL on a database of a store that no service uses meanwhile. One statement a line. */
+/**
+ * Runs SQL statements, each without a line break, on a database of a store that no service uses at
+ * the same time.
+ */
 export async function executeSql(
   store: string,
   name: DatabaseName,

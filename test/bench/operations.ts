@@ -3,16 +3,16 @@ import { priceOf } from "./prices.ts";
 import type { Cost } from "./report.ts";
 import type { Server } from "./server.ts";
 
-/** The settings of production that decide what is counted. */
+/** Settings of production that change the number of operations. */
 export const PRODUCTION_VARS = { REQUEST_LOG: "all" };
 
-/** The operations of a counting service since they were last asked for. */
+/** Reads the operations of a counting service since the last reading. */
 export async function operationsSince(server: Server): Promise<Operations> {
   const response = await fetch(`${server.url}/operations`);
   return (await response.json()) as Operations;
 }
 
-/** The operations of one request and their price, as the mean over `requests`. */
+/** Returns the operations and the price of one request, as the mean over `requests`. */
 export function costOf(request: string, counted: Operations, requests: number): Cost {
   const means = Object.entries(counted).map(([name, count]) => [name, count / requests]);
   const operations = Object.fromEntries(means) as Operations;

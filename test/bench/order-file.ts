@@ -4,11 +4,11 @@ import { createInterface } from "node:readline";
 import { INT64_MAX, INT64_MIN } from "../../src/worker/orders/int64.ts";
 
 const LINES_AT_ONCE = 10_000;
-/** Above 2^53 only what keeps every digit keeps these apart. */
+/** Ids above 2^53: code that rounds them confuses neighbours. */
 const LARGE_IDS = 2n ** 60n;
 const FIRST_SHIP_DATE_MS = Date.UTC(2026, 0, 1);
 
-/** Writes `count` orders in ascending id, one a line, each as the API has to answer it. */
+/** Writes `count` orders in ascending id, one a line, exactly as the API returns them. */
 export async function writeOrderFile(path: string, count: number): Promise<void> {
   const file = await open(path, "w");
   for (let index = 0; index < count; index += LINES_AT_ONCE) {
@@ -19,7 +19,7 @@ export async function writeOrderFile(path: string, count: number): Promise<void>
   await file.close();
 }
 
-/** The list that the API has to answer with, as JSON text in pieces. */
+/** Yields the JSON list that the API must return, in pieces. */
 export async function* expectedList(path: string): AsyncGenerator<Buffer> {
   let opening = "[";
   let lines: string[] = [];
@@ -33,7 +33,7 @@ export async function* expectedList(path: string): AsyncGenerator<Buffer> {
   yield Buffer.from(lines.length > 0 ? `${opening}${lines.join(",")}]` : "]");
 }
 
-/** Ordinary orders; among them some with the ends of int64, and some that lack fields. */
+/** Returns an order as JSON. Some orders have the ends of int64, and some lack fields. */
 function orderLine(index: number, count: number): string {
   const isExtreme = index % 1_000 === 3;
   const shipDate = new Date(FIRST_SHIP_DATE_MS + index * 12_345).toISOString();
@@ -49,7 +49,7 @@ function orderLine(index: number, count: number): string {
   return `{${members.filter((member) => member !== "").join(",")}}`;
 }
 
-/** Ends of int64 first and last, small ids between them, and large ones after the middle. */
+/** Returns an id: the ends of int64 first and last, small ids, and large ids in the second half. */
 function orderId(index: number, count: number): bigint {
   if (index === 0) return INT64_MIN;
   if (index === count - 1) return INT64_MAX;

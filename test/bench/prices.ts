@@ -3,7 +3,7 @@ import type { Operations } from "./observed/counted-service.ts";
 
 const BYTES_OF_GB = 1_000_000_000;
 
-/** Dollars for a million of each. Queries themselves are free. */
+/** Dollars for a million of each operation. Queries themselves are free. */
 const DOLLARS = {
   objectCalls: PRICES.objectCalls.dollars,
   objectRowsWritten: PRICES.objectRowsWritten.dollars,
@@ -11,13 +11,13 @@ const DOLLARS = {
   rowsWritten: PRICES.rowsWritten.dollars,
 };
 
-/** Dollars for a million of each. Data points are not billed yet. */
+/** Dollars for a million of each unit. Data points are not billed yet. */
 const TELEMETRY_DOLLARS = {
   dataPoints: PRICES.dataPoints.dollars,
   logBytes: (PRICES.logGb.dollars / BYTES_OF_GB) * 1_000_000,
 };
 
-/** The price of a million times these operations, in dollars. */
+/** Returns the price of a million times these operations, in dollars. */
 export function priceOf(operations: Operations): { dollars: number; telemetryDollars: number } {
   return {
     dollars: sum(DOLLARS, operations),

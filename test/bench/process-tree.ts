@@ -4,14 +4,14 @@ import { readdirSync, readFileSync } from "node:fs";
 import { text } from "node:stream/consumers";
 import { PROJECT_ROOT } from "../../src/operator/wrangler.ts";
 
-/** Between two looks at the processes, in milliseconds. */
-const LOOK_MS = 50;
+/** The interval between two samples, in milliseconds. */
+const SAMPLE_MS = 50;
 
 /**
- * Runs one of the project's commands to its end, as Linux accounts for it in `/proc`.
+ * Runs one of the project's commands to its end and measures its memory in `/proc`.
  *
- * @returns the most memory that it held with all processes that it started, in bytes: the sum of the
- *   peaks of those that lived at the same time.
+ * @returns the peak memory of the command with all its descendants, in bytes: the largest sum of
+ *   the peaks of processes that run at the same time.
  */
 export async function peakBytesOf(args: readonly string[]): Promise<number> {
   const child = spawn(process.execPath, args, {
@@ -25,14 +25,14 @@ export async function peakBytesOf(args: readonly string[]): Promise<number> {
       peak,
       peaks.reduce((sum, bytes) => sum + bytes, 0),
     );
-  }, LOOK_MS);
+  }, SAMPLE_MS);
   const [stderr, [status]] = await Promise.all([text(child.stderr), once(child, "close")]);
   clearInterval(timer);
   if (status !== 0) throw new Error(`${args.join(" ")} ended with ${status}: ${stderr}`);
   return peak;
 }
 
-/** The process and all that it has started, directly or not. */
+/** Lists a process and its descendants. */
 function descendants(root: number): number[] {
   const processes = readdirSync("/proc")
     .filter((name) => /^\d+$/.test(name))
@@ -48,7 +48,7 @@ function peakOf(pid: number): number {
   return Number(field(String(pid), "VmHWM")?.replace(" kB", "") ?? 0) * 1_024;
 }
 
-/** A field of `/proc/PID/status` (proc(5)); none where the process has ended. */
+/** Reads a field of `/proc/PID/status` (proc(5)); returns `undefined` if the process has ended. */
 function field(pid: string, name: string): string | undefined {
   try {
     const status = readFileSync(`/proc/${pid}/status`, "utf8");

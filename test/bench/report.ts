@@ -1,21 +1,21 @@
 import type { Operations } from "./observed/counted-service.ts";
 import { type Spread, spreadOf } from "./rounds.ts";
 
-/** One line of the benchmark's table. */
+/** A line of the benchmark's table. */
 export interface Result {
   readonly what: string;
   /** The service's figure with its unit. */
   readonly service: string;
-  /** The figure that it is held against, with its unit; empty where there is none. */
+  /** The figure to compare with, with its unit; empty if there is none. */
   readonly peer: string;
-  /** The ratio, or whatever else is held to the target. */
+  /** The ratio, or another figure to compare with the target. */
   readonly ratio: Spread | null;
-  /** The same ratio by the processor time of each process, which other work on the machine leaves alone. */
+  /** The same ratio by processor time, which other work on the machine does not change. */
   readonly processorRatio?: Spread;
   readonly target: { readonly atLeast: number } | { readonly atMost: number } | null;
 }
 
-/** What one kind of request costs. */
+/** The cost of one kind of request. */
 export interface Cost extends Operations {
   readonly request: string;
   readonly dollarsPerMillion: number;
@@ -28,13 +28,13 @@ export interface Report {
   readonly costs: readonly Cost[];
 }
 
-/** Whether the target is met; `null` where there is none. */
+/** Returns whether the result meets its target; `null` if there is none. */
 export function isMet({ ratio, target }: Result): boolean | null {
   if (ratio === null || target === null) return null;
   return "atLeast" in target ? ratio.median >= target.atLeast : ratio.median <= target.atMost;
 }
 
-/** The report as tables, from which docs/performance.md takes its figures. */
+/** Formats the report as tables, the source of the figures in docs/performance.md. */
 export function toMarkdown({ results, costs }: Report): string {
   const tables = [];
   if (results.length > 0) {
@@ -96,13 +96,13 @@ export function toMarkdown({ results, costs }: Report): string {
   return tables.join("\n\n");
 }
 
-/** A number with three digits that count. */
+/** Formats a number with three significant digits. */
 export function number(value: number): string {
   const digits = Math.abs(value) >= 100 ? Math.round(value) : Number(value.toPrecision(3));
   return digits.toLocaleString("en");
 }
 
-/** The middle of some figures, with their unit. */
+/** Formats the median of some figures, with their unit. */
 export function medianText(figures: readonly number[], unit: string): string {
   return `${number(spreadOf(figures).median)} ${unit}`;
 }

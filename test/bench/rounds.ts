@@ -1,7 +1,5 @@
-/** What takes part in a comparison: each call is one turn. */
-export type Contestants<Name extends string, Figure> = Readonly<
-  Record<Name, () => Promise<Figure>>
->;
+/** A participant of a comparison: each call is one turn. */
+type Contestants<Name extends string, Figure> = Readonly<Record<Name, () => Promise<Figure>>>;
 
 /** The figures of several runs. */
 export interface Spread {
@@ -11,8 +9,8 @@ export interface Spread {
 }
 
 /**
- * Lets the contestants take turns, in the opposite order in every other round, so that whatever else
- * the machine does meets them alike. One turn each goes before, uncounted.
+ * Lets the contestants take turns, in the opposite order in every other round, so that other work
+ * on the machine affects all alike. One turn each comes first and does not count.
  */
 export async function takeTurns<Name extends string, Figure>(
   rounds: number,
@@ -32,7 +30,7 @@ export async function takeTurns<Name extends string, Figure>(
   return figures;
 }
 
-/** How many times larger the one's figures are than the other's, round by round. */
+/** Returns the ratios of one contestant's figures to the other's, round by round. */
 export function ratios(figures: readonly number[], others: readonly number[]): number[] {
   return figures.map((figure, round) => figure / (others[round] ?? Number.NaN));
 }

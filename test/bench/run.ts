@@ -21,7 +21,7 @@ import { size } from "./sections/size.ts";
 import { transfers } from "./sections/transfers.ts";
 import { unchangedList } from "./sections/unchanged-list.ts";
 
-/** Each adds lines to the table of results, or to the table of costs as well. */
+/** The sections by name. Each adds lines to the table of results or the table of costs. */
 const SECTIONS = {
   requests,
   "side-by-side": sideBySide,
@@ -87,7 +87,7 @@ function atLeast(least: number): (text: string) => number {
   return (text) => {
     const value = Number(text);
     if (Number.isSafeInteger(value) && value >= least) return value;
-    throw new InvalidArgumentError(`It must be a whole number, at least ${least}.`);
+    throw new InvalidArgumentError(`Expected a whole number of at least ${least}.`);
   };
 }
 

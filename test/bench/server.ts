@@ -5,11 +5,11 @@ import type { Bundle } from "./bundle.ts";
 import { bindingsOf, createMiniflare, type Miniflare } from "./miniflare.ts";
 import { childProcesses, WorkerProcess } from "./worker-process.ts";
 
-/** What a Worker is served with. */
-export interface ServerOptions {
-  /** The folder of the store that it reads. */
+/** The surroundings of a Worker. */
+interface ServerOptions {
+  /** The folder of the store. */
   readonly store: string;
-  /** Whether it has a class `RateLimiter` for Durable Objects. */
+  /** Whether the Worker exports the Durable Object class `RateLimiter`. */
   readonly hasObjects?: boolean;
   readonly vars?: Record<string, string | number>;
 }
@@ -50,16 +50,16 @@ export class Server implements AsyncDisposable {
     return new Server(miniflare, store, url, new WorkerProcess(started[0] ?? 0));
   }
 
-  /** Starts a Worker whose data centre's cache is empty: Miniflare keeps the cache in the store. */
+  /** Starts a Worker with an empty cache of the data centre, which Miniflare keeps in the store. */
   static async startWithoutCache(bundle: Bundle, options: ServerOptions): Promise<Server> {
     await rm(join(options.store, LAYOUT_VERSION, "cache"), { recursive: true, force: true });
     return Server.start(bundle, options);
   }
 
   /**
-   * Changes an order and changes it back: the list has a new version and the same bytes.
+   * Changes an order and changes it back, so that the list gets a new version and keeps its bytes.
    *
-   * @param id of an order that has the field `complete`.
+   * @param id the id of an order that has the field `complete`.
    */
   async changeOrderList(id = 2): Promise<void> {
     const database = await this.#miniflare.getD1Database(bindingsOf(this.#store).orders);

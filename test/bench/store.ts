@@ -13,13 +13,13 @@ import { runCommand } from "./run-command.ts";
 export interface Store {
   readonly folder: string;
   readonly orders: number;
-  /** What was imported into it. */
+  /** The file that was imported. */
   readonly orderFile: string;
-  /** An API key that is never refused. */
+  /** An API key with limits that no load reaches. */
   readonly key: string;
-  /** API keys that are never refused, `key` among them. */
+  /** Such keys; the first one is `key`. */
   readonly keys: readonly string[];
-  /** API keys with one request a day. */
+  /** API keys that admit one request a day. */
   readonly scarceKeys: readonly string[];
   /** API keys of the Free plan. */
   readonly freeKeys: readonly string[];
@@ -31,7 +31,7 @@ const SCARCE_KEYS = 8;
 const FREE_KEYS = 8;
 
 /**
- * Makes a store of that many orders below `folder`.
+ * Makes a store below `folder`.
  *
  * @param root the checkout whose command makes the store; this one by default.
  */
@@ -44,7 +44,7 @@ export async function createStore(
   await mkdir(store);
   const orderFile = join(folder, `orders-${orders}.ndjson`);
   await writeOrderFile(orderFile, orders);
-  // By the name of the script, which is the same in an earlier checkout.
+  // Through the npm script, because an earlier checkout has the same script in another file.
   const importOrders = ["run", "orders", "--", "import", orderFile, "--persist-to", store];
   await runCommand("npm", importOrders, root);
   if (!hasSingleDatabase(store)) await (await openLocalDatabase(store, "keys")).close();
@@ -64,9 +64,9 @@ export async function createStore(
 }
 
 /**
- * Copies a store for a Worker of its own: two processes on one store would wait for each other.
+ * Copies a store, because two processes on one store would wait for each other.
  *
- * @param name no other copy has it.
+ * @param name the name of the copy, unique among the copies of the store.
  */
 export async function copyStore({ folder }: Store, name: string): Promise<string> {
   const copy = `${folder}-${name}`;
@@ -82,7 +82,7 @@ function enterpriseKeySql(key: string, limit: number): string {
   return keySql(key, `'enterprise', ${limit}, ${limit}, NULL`);
 }
 
-/** Stores a key by SQL, because the schema of an earlier version needs no code of that version. */
+/** Returns SQL that stores a key. Earlier versions have the same table, but other code. */
 function keySql(key: string, values: string): string {
   const columns = "id, hash, name, plan, per_minute, per_day, revoked_at, created_at";
   const names = `'${generateKeyId()}', '${hashSecret(key)}', 'Benchmark'`;

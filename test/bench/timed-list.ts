@@ -3,13 +3,13 @@ import type { Bundle } from "./bundle.ts";
 import { answerHeaders, type AnswerTimes, type Request, timeAnswer } from "./http.ts";
 import { Server } from "./server.ts";
 
-/** How long a list took. */
+/** The times of a list. */
 export interface ListTimes extends AnswerTimes {
   /** Processor time of the server in milliseconds, until the last byte. */
   readonly processorMs: number;
 }
 
-/** Measures one list. */
+/** Requests a list and measures its times. */
 export async function timeList({ process }: Server, request: Request): Promise<ListTimes> {
   const spentBefore = process.processorMs();
   const times = await timeAnswer(request);
@@ -17,8 +17,9 @@ export async function timeList({ process }: Server, request: Request): Promise<L
 }
 
 /**
- * Measures the first list of a new process: its memory and the data centre's cache are empty. The
- * key is known by then, the limiter's object runs, and the database is open.
+ * Measures the first list of a new process, with empty memory and an empty cache of the data
+ * centre. An earlier request has loaded the key, started the limiter's object and opened the
+ * database.
  */
 export async function timeColdList(
   bundle: Bundle,
@@ -29,7 +30,7 @@ export async function timeColdList(
   const { statusCode } = await answerHeaders({ ...list, url: `${list.url}/-1`, method: "DELETE" });
   if (statusCode !== 404) throw new Error(`An unknown order was answered ${statusCode}.`);
   const times = await timeList(server, list);
-  // A process that is stopped while it fills the cache takes Miniflare down with it.
+  // Miniflare crashes if its process is stopped while it fills the cache.
   await server.process.idle();
   return times;
 }

@@ -2,9 +2,9 @@ import { mkdir } from "node:fs/promises";
 import { type Bundle, bundleService } from "./bundle.ts";
 import { createStore, type Store } from "./store.ts";
 
-/** A version of the service. Its bundle and its stores are made when first asked for. */
+/** A version of the service. Its bundle and its stores are made on first use. */
 export class Version {
-  /** For people: `c4fd191`, or nothing for this checkout. */
+  /** The name in reports: `c4fd191`, or empty for this checkout. */
   readonly name: string;
   readonly #root: string;
   readonly #folder: string;
@@ -13,8 +13,8 @@ export class Version {
   readonly #stores = new Map<number, Promise<Store>>();
 
   /**
-   * @param root the checkout.
-   * @param folder for the bundle and the stores.
+   * @param root the folder of the checkout.
+   * @param folder the folder for the bundle and the stores.
    */
   constructor(options: {
     name: string;

@@ -2,13 +2,13 @@ import { quotaHeaders, retryAfterSeconds } from "../../src/worker/limits/headers
 import { keyPolicy, SimulatedLimiter } from "../worker/limits/simulated-limiter.ts";
 import type { Draw } from "../worker/limits/traffic.ts";
 
-/** The service as a client sees it: the real limiter's decision and headers, behind a slow network. */
+/** The service behind a slow network: the real limiter's decisions and headers. */
 export class LimitedService {
   readonly limiter: SimulatedLimiter;
   readonly counts = { admitted: 0, refused: 0, banned: 0, underWay: 0, mostUnderWay: 0 };
   readonly #latencyMs: Draw;
 
-  /** @param latencyMs drawn for each way of each request. */
+  /** @param latencyMs draws the time of each way of each request. */
   constructor(perMinute: number, perDay: number, latencyMs: Draw) {
     this.limiter = new SimulatedLimiter(keyPolicy(perMinute, perDay));
     this.#latencyMs = latencyMs;
@@ -24,9 +24,9 @@ export class LimitedService {
     return response;
   };
 
-  /** Decides on a request that arrives now. */
+  /** Answers a request that arrives now. */
   answer(): Response {
-    // The two clocks have nothing in common but their speed; whole seconds meet nowhere.
+    // The clocks of client and service differ: their whole seconds never coincide.
     const decision = this.limiter.at(Math.floor(performance.now()) + 437).request();
     const headers = new Headers(quotaHeaders(decision));
     if (decision.admitted) {

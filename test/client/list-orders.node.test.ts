@@ -22,7 +22,7 @@ async function readUntilFailure(orders: AsyncIterable<Order>) {
   return { received, error: null };
 }
 
-/** @returns the address of a real server. */
+/** Starts a real server and returns its address. */
 async function serve(listener: RequestListener): Promise<string> {
   const server = createServer(listener);
   onTestFinished(() => void server.close());
@@ -30,7 +30,7 @@ async function serve(listener: RequestListener): Promise<string> {
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
 }
 
-test("int64 comes out digit for digit, however the body is cut", async () => {
+test("int64 arrives digit for digit, at any division of the body", async () => {
   for (let size = 1; size <= 40; size += 1) {
     const parts = EXTREMES.match(new RegExp(`.{1,${size}}`, "g")) ?? [];
     const service = new ScriptedService(list(...parts));
@@ -60,7 +60,7 @@ test("sends the key as a bearer token, to the path below the base URL", async ()
   expect(request?.headers.get("Authorization")).toBe("Bearer sord_test");
 });
 
-test("each iteration asks anew, and none before it begins", async () => {
+test("each iteration sends its own request, when it begins", async () => {
   const service = new ScriptedService(list('[{"id":1}]'), list('[{"id":2}]'));
   const orders = clientOf(service).listOrders();
   expect(service.requests).toHaveLength(0);
@@ -72,8 +72,8 @@ test.each([
   ["a closing bracket that is missing", ['[{"id":1},{"id":2}']],
   ["an order cut in two", ['[{"id":1},{"id":2},{"i']],
   ["a connection that ends", ['[{"id":1},', '{"id":2},', new TypeError("terminated")]],
-  ["a character that is no JSON", ['[{"id":1},', '{"id":2},', "?]"]],
-  ["an element that is no order", ['[{"id":1},', '{"id":2},', '{"id":"3"}]']],
+  ["a character that is not JSON", ['[{"id":1},', '{"id":2},', "?]"]],
+  ["an element that is not an order", ['[{"id":1},', '{"id":2},', '{"id":"3"}]']],
   ["an element without an id", ['[{"id":1},', '{"id":2},', '{"petId":3}]']],
   ["bytes after the end", ['[{"id":1},', '{"id":2}]', "[]"]],
 ])("a list with %s ends in an error", async (_, parts) => {
@@ -86,7 +86,7 @@ test.each([
 });
 
 test.each(["", "null", "5", "{}", '"[]"', '{"orders":[]}'])(
-  "a body of %j is no list, and no empty one",
+  "a body of %j is an error, not an empty list",
   async (text) => {
     const { error } = await readUntilFailure(
       clientOf(new ScriptedService(list(text))).listOrders(),
@@ -95,7 +95,7 @@ test.each(["", "null", "5", "{}", '"[]"', '{"orders":[]}'])(
   },
 );
 
-test("all() reads a list that breaks off again, an iteration cannot", async () => {
+test("all() reads a list that breaks off again; an iteration throws", async () => {
   const broken = list('[{"id":1},');
   const service = new ScriptedService(broken, unreachable, list('[{"id":1}]'));
   const client = createClient({ ...OPTIONS, fetch: service.fetch });
@@ -123,14 +123,14 @@ test("leaving the loop ends the request", async () => {
   expect(ended).toBe(true);
 });
 
-test("fields of later versions are no fault", async () => {
+test("accepts unknown fields", async () => {
   const service = new ScriptedService(list('[{"id":1,"weight":1.5,"tags":[1,{"a":null}]}]'));
   expect(await clientOf(service).listOrders().all()).toEqual([
     { id: 1n, weight: 1.5, tags: [1n, { a: null }] },
   ]);
 });
 
-test("an answer that is not the service's is told apart", async () => {
+test("recognizes an answer that is not from the service", async () => {
   const page = () => new Response("<html>", { headers: { "Content-Type": "text/html" } });
   await expect(clientOf(new ScriptedService(page)).listOrders().all()).rejects.toMatchObject({
     code: "unexpected_answer",
@@ -143,7 +143,7 @@ test("an answer that is not the service's is told apart", async () => {
   });
 });
 
-test("the key goes nowhere else, wherever a redirection leads", async () => {
+test("does not send the key to the target of a redirection", async () => {
   let strayed = 0;
   const elsewhere = await serve((_, response) => {
     strayed += 1;

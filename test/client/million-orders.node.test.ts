@@ -5,7 +5,7 @@ import { expect, test } from "vitest";
 
 const run = promisify(execFile);
 
-test("a million orders are read in a heap of 32 MB, which does not grow", async () => {
+test("reads a million orders in a heap of 32 MB, which does not grow", async () => {
   const script = join(import.meta.dirname, "million-orders.ts");
   const { stdout } = await run(process.execPath, [
     "--expose-gc",

@@ -1,4 +1,5 @@
-// Run with a small heap: reads a million orders one by one, and says how much memory that took.
+// Reads a million orders one by one, and prints how much the heap grew. The test runs it with a
+// small heap.
 
 import { createClient } from "../../src/client/client.ts";
 
@@ -49,20 +50,16 @@ let count = 0;
 let sum = 0n;
 let firstBytes = 0;
 let mostBytes = 0;
-const startMs = performance.now();
 for await (const { id } of client.listOrders()) {
   count += 1;
   sum += id;
   if (count === 10_000) firstBytes = usedHeap();
   if (count % 100_000 === 0) mostBytes = Math.max(mostBytes, usedHeap());
 }
-const ms = Math.round(performance.now() - startMs);
 console.log(
   JSON.stringify({
     count,
     sum: String(sum),
     growthBytes: mostBytes - firstBytes,
-    ms,
-    ...process.cpuUsage(),
   }),
 );

@@ -9,7 +9,7 @@ const run = promisify(execFile);
 
 const ROOT = process.cwd();
 
-/** What a caller writes: each kind of call, and errors told apart by their code. */
+/** A caller's program: each kind of call, and errors by their code. */
 const PROGRAM = `
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -64,7 +64,7 @@ const EXPECTED = [
   "",
 ].join("\n");
 
-/** Strict, and with the libraries checked too. */
+/** Strict options that check the libraries as well. */
 const COMPILER_OPTIONS = {
   target: "es2022",
   strict: true,
@@ -103,8 +103,9 @@ test("the package holds the client, its licence and its documentation, and nothi
     "package.json",
   ]);
   expect((await readdir(join(installed, "dist"))).toSorted()).toEqual(["client", "worker"]);
-  expect(await readdir(join(installed, "dist/orders"))).toEqual(["int64.d.ts", "int64.js"]);
-  // A caller gets none of the Worker's own libraries.
+  expect(await readdir(join(installed, "dist/worker"))).toEqual(["orders"]);
+  expect(await readdir(join(installed, "dist/worker/orders"))).toEqual(["int64.d.ts", "int64.js"]);
+  // The package brings none of the Worker's own libraries.
   expect((await readdir(join(folder, "node_modules"))).toSorted()).toEqual([
     ".package-lock.json",
     "@streamparser",
@@ -124,7 +125,7 @@ test.each([
     include: ["src"],
   };
   expect(await compile(config)).toBe("");
-  // The check is one: a wrong call is found.
+  // The compiler does check the types: it finds a wrong use.
   await writeFile(join(folder, "src/wrong.ts"), wrongProgram());
   expect(await compile(config)).toMatch(/wrong\.ts.*TS2322.*'bigint'.*'number'/);
   await rm(join(folder, "src/wrong.ts"));
@@ -143,7 +144,7 @@ test("a fresh project runs on this machine's Node and on the pinned one", async 
   const program = join(folder, "out/program.js");
   const pinned = await run(process.execPath, [program], { cwd: folder });
   expect(pinned.stdout).toBe(EXPECTED);
-  // Outside npm's scripts: without the folders that npm puts into PATH.
+  // The machine's Node: PATH without the folders that npm adds.
   const path = (process.env["PATH"] ?? "").split(delimiter);
   const machines = path.filter((entry) => !entry.includes("node_modules")).join(delimiter);
   const env = { ...process.env, PATH: machines };
@@ -161,7 +162,7 @@ for await (const order of client.listOrders()) {
 `;
 }
 
-/** @returns what the compiler complains of. */
+/** Compiles the project and returns the errors of the compiler. */
 async function compile(config: object): Promise<string> {
   await writeFile(join(folder, "tsconfig.json"), JSON.stringify(config));
   try {

@@ -1,4 +1,4 @@
-/** A request that the double was sent. */
+/** A request that the double received. */
 export interface SentRequest {
   readonly method: string;
   readonly url: string;
@@ -9,7 +9,7 @@ export interface SentRequest {
 
 type Answer = (request: SentRequest) => Response | Promise<Response>;
 
-/** Stands in for `fetch`: gives the scripted answers in turn, the last one for ever. */
+/** A `fetch` that gives the scripted answers in turn, and then repeats the last one. */
 export class ScriptedService {
   readonly requests: SentRequest[] = [];
   readonly #answers: readonly Answer[];
@@ -35,7 +35,7 @@ export class ScriptedService {
     return answer(request);
   };
 
-  /** Milliseconds between each request and the one before it. */
+  /** Milliseconds between consecutive requests. */
   get gapsMs(): number[] {
     return this.requests.slice(1).map(({ atMs }, index) => atMs - this.requests[index]!.atMs);
   }
@@ -67,7 +67,7 @@ export function unreachable(): never {
   throw new TypeError("fetch failed");
 }
 
-/** Answers nothing, and heeds the signal. */
+/** Never answers, but obeys the signal. */
 export function silent({ signal }: SentRequest): Promise<Response> {
   return new Promise((_, reject) => {
     signal?.addEventListener("abort", () => reject(signal.reason));

@@ -4,7 +4,7 @@ import { createApiKey, createEnterpriseKey } from "../support/api-key-fixture.ts
 import { placeManyOrders, placeOrder } from "../support/order-fixture.ts";
 import { send } from "../support/service.ts";
 
-/** The client inside workerd, where the service itself stands in for the network. */
+/** A client inside workerd that calls the service directly instead of over the network. */
 function clientOf(key: string) {
   return createClient({
     apiKey: key,
@@ -35,7 +35,7 @@ test("lists and cancels, int64 digit for digit", async () => {
   expect(await client.listOrders().all()).toEqual([{ id: 5n }]);
 });
 
-test("a long list arrives whole, and leaving it early is no fault", async () => {
+test("a long list arrives complete, and leaving the loop early is no error", async () => {
   const { key } = await createApiKey();
   await placeManyOrders(20_000);
   let count = 0n;
@@ -47,7 +47,7 @@ test("a long list arrives whole, and leaving it early is no fault", async () => 
   for await (const { id } of clientOf(key).listOrders()) if (id === 3n) break;
 });
 
-test("what the limiter refuses is an error with the time to wait", async () => {
+test("a refusal by the limiter is an error with the time to wait", async () => {
   const { key } = await createEnterpriseKey(2, 1_000);
   const client = createClient({
     apiKey: key,

@@ -2,11 +2,15 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { StoreFolder } from "../operator/store-folder.ts";
+import { AMPLE, createKeys } from "./create-keys.ts";
 import { testDroppedConnections } from "./dropped-connections.ts";
 import { Load } from "./load.ts";
+import { orderLines } from "./order-lines.ts";
 import { Service } from "./service.ts";
 
-/** Orders to cancel, beyond the ids of the sample orders. */
+/** The order that many clients cancel at once. */
+const CONTESTED_ID = 1_001;
+/** Orders to cancel one by one. */
 const FIRST_ID = 10_000;
 const ORDERS = 5_000;
 const FIRST_IMPORTED_ID = 1_000_000;
@@ -18,24 +22,16 @@ let service: Service;
 let key: string;
 
 beforeAll(async () => {
+  const { load } = await createKeys(store, { load: AMPLE });
+  key = load.key;
+  const orders = orderLines(CONTESTED_ID, 1) + orderLines(FIRST_ID, ORDERS);
+  await store.ordersJson(["import", "-"], orders);
   service = await Service.start(store.path);
-  const limits = ["--per-minute", "1000000", "--per-day", "1000000"];
-  [{ key }] = await Promise.all([
-    store.keysJson("create", "--plan", "enterprise", "--name", "Load", ...limits),
-    store.ordersJson(["import", "-"], orderLines(FIRST_ID, ORDERS)),
-  ]);
-}, 120_000);
+});
 afterAll(async () => {
   await service.end("SIGKILL");
   store.remove();
 });
-
-/** Lines as `orders export` writes them, in ascending id. */
-function orderLines(firstId: number, count: number): string {
-  const line = (_: unknown, index: number) =>
-    `{"id":${firstId + index},"petId":7,"quantity":1,"complete":false,"status":"pending"}\n`;
-  return Array.from({ length: count }, line).join("");
-}
 
 describe("the commands, while the service is under load", () => {
   it("import, export and make keys without a failed request or a lost order", async () => {
@@ -75,10 +71,11 @@ describe("the commands, while the service is under load", () => {
   });
 
   it("let exactly one of 50 simultaneous requests cancel an order", async () => {
-    const cancels = Array.from({ length: 50 }, () => service.cancel(key, 1001));
+    const cancels = Array.from({ length: 50 }, () => service.cancel(key, CONTESTED_ID));
     const statuses = (await Promise.all(cancels)).map(({ status }) => status);
     expect(statuses.toSorted()).toEqual([204, ...Array<number>(49).fill(404)]);
   });
 });
 
-describe("clients that drop their connections", () => testDroppedConnections(() => service));
+describe("clients that drop their connections", () =>
+  testDroppedConnections(() => ({ service, key })));

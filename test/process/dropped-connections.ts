@@ -15,7 +15,7 @@ let key: string;
 /** Opens a connection and sends the head of a request. */
 async function send(requestLine: string, ...headers: readonly string[]): Promise<Socket> {
   const socket = connect(service.port, "127.0.0.1");
-  // The service may close it first, which is its right.
+  // The service may close the connection first.
   socket.on("error", () => {});
   await once(socket, "connect");
   const head = [`${requestLine} HTTP/1.1`, "Host: localhost", ...headers];
@@ -23,10 +23,10 @@ async function send(requestLine: string, ...headers: readonly string[]): Promise
   return socket;
 }
 
-/** Announces a body of 10 MB and goes away after some of it. */
+/** Announces a body of 10 MB and disconnects after a part of it. */
 async function dropUpload(index: number): Promise<void> {
   const [method, path] = index % 2 === 0 ? ["POST", "orders"] : ["DELETE", "orders/none"];
-  // Every third without a key: refused as early as it gets.
+  // Every third upload has no key and is refused before its body is read.
   const credentials = index % 3 === 0 ? [] : [`Authorization: Bearer ${key}`];
   const address = `CF-Connecting-IP: 192.0.2.${index % 200}`;
   const length = `Content-Length: ${10 * 1024 * 1024}`;
@@ -38,7 +38,7 @@ async function dropUpload(index: number): Promise<void> {
   socket.destroy();
 }
 
-/** Asks for the list and goes away at its beginning. */
+/** Requests the list and disconnects at its beginning. */
 async function dropDownload(index: number): Promise<void> {
   const socket = await send("GET /v1/store/orders", `Authorization: Bearer ${key}`);
   if (index % 3 > 0) await Promise.race([once(socket, "data"), once(socket, "close")]);
@@ -46,7 +46,7 @@ async function dropDownload(index: number): Promise<void> {
   else socket.destroy();
 }
 
-/** Drops connections under load from clients that do not. */
+/** Drops connections while other clients keep theirs. */
 async function dropMany(drop: (index: number) => Promise<void>): Promise<Load> {
   const load = new Load(4, (index) =>
     index % 2 === 0 ? service.list(key) : service.cancel(key, "none"),
@@ -60,17 +60,18 @@ async function dropMany(drop: (index: number) => Promise<void>): Promise<Load> {
   return load;
 }
 
-/** The servers themselves, which a crash would replace. */
+/** The ids of the workerd processes: a crash would replace them. */
 function workerdProcesses(): number[] {
   const servers = service.processes().filter(({ command }) => command.includes("workerd serve"));
   return servers.map(({ pid }) => pid);
 }
 
 /** Tests a service with many orders against clients that drop their connections. */
-export function testDroppedConnections(running: () => Service): void {
+export function testDroppedConnections(
+  started: () => { readonly service: Service; readonly key: string },
+): void {
   beforeAll(() => {
-    service = running();
-    key = service.demoKeys.enterprise;
+    ({ service, key } = started());
   });
 
   it.each([

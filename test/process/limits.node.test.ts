@@ -1,69 +1,58 @@
-import { setTimeout as delay } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { StoreFolder } from "../operator/store-folder.ts";
-import { Service } from "./service.ts";
+import { ClockedService } from "./clocked-service.ts";
+import { createKeys, type NewKey } from "./create-keys.ts";
 
-// The tests run side by side, as most of their time is waiting for the real clock.
-
-/** How soon a change made by a command has to be in effect (contract, section 3). */
-const EFFECTIVE_MS = 30_000;
-/** The grace of ten seconds, the strikes, and a slow machine. */
-const BANNED_MS = 50_000;
-const POLL_MS = 1_000;
-
-interface NewKey {
-  readonly id: string;
-  readonly key: string;
-}
+/** The time within which a change to a key takes effect (docs/api.md, Authentication). */
+const EFFECTIVE_SECONDS = 30;
+/** Refusals become strikes this long after the first one (docs/limits.md, Bans). */
+const GRACE_SECONDS = 10;
 
 const store = new StoreFolder();
-let service: Service;
-let upgraded: NewKey, banned: NewKey, revoked: NewKey, quiet: NewKey;
+let service: ClockedService;
+let keys: Record<"crowd" | "upgraded" | "banned" | "revoked" | "quiet", NewKey>;
 
 beforeAll(async () => {
-  service = await Service.start(store.path);
-  const create = (name: string): Promise<NewKey> =>
-    store.keysJson("create", "--plan", "free", "--name", name);
-  [upgraded, banned, revoked, quiet] = await Promise.all([
-    create("Upgraded"),
-    create("Banned"),
-    create("Revoked"),
-    create("Quiet"),
-  ]);
-}, 120_000);
+  keys = await createKeys(store, {
+    crowd: "free",
+    upgraded: "free",
+    banned: "free",
+    revoked: "free",
+    quiet: "free",
+  });
+  service = await ClockedService.start(store.path);
+});
 afterAll(async () => {
-  await service.end("SIGKILL");
+  await service[Symbol.asyncDispose]();
   store.remove();
 });
 
-/** Asks once a second until an answer is as wanted, at most until the change must be in effect. */
+/** Sends a request every second until the answer is as wanted or the change must be in effect. */
 async function untilEffective(
-  key: string,
+  { key }: NewKey,
   isWanted: (response: Response) => boolean,
 ): Promise<Response> {
-  const deadline = performance.now() + EFFECTIVE_MS;
-  for (;;) {
+  for (let seconds = 0; ; seconds += 1) {
     const response = await service.list(key);
     await response.arrayBuffer();
-    if (isWanted(response) || performance.now() > deadline) return response;
-    await delay(POLL_MS);
+    if (isWanted(response) || seconds === EFFECTIVE_SECONDS) return response;
+    await service.advance(1);
   }
 }
 
-/** Sends one request after the other until the key is banned. */
-async function hammerUntilBanned(key: string): Promise<void> {
-  const deadline = performance.now() + BANNED_MS;
-  while (performance.now() < deadline) {
+/** Sends one request after the other until an answer contains `text`. */
+async function hammerUntil(text: string, { key }: NewKey): Promise<void> {
+  for (let requests = 0; requests < 2_000; requests += 1) {
     const response = await service.list(key);
-    if ((await response.text()).includes("api_key_banned")) return;
+    if ((await response.text()).includes(text)) return;
   }
-  throw new Error("not banned");
+  throw new Error(`never ${text}`);
 }
 
-describe.concurrent("the running service", { timeout: 180_000 }, () => {
+describe("the running service", () => {
   it("admits exactly 60 of 200 simultaneous requests, and one that waits for Retry-After", async () => {
-    const { free } = service.demoKeys;
-    const answers = await Promise.all(Array.from({ length: 200 }, () => service.list(free)));
+    const { key } = keys.crowd;
+    const answers = await Promise.all(Array.from({ length: 200 }, () => service.list(key)));
     const statuses = answers.map(({ status }) => status);
     expect(statuses.filter((status) => status === 200)).toHaveLength(60);
     expect(statuses.filter((status) => status === 429)).toHaveLength(140);
@@ -71,8 +60,8 @@ describe.concurrent("the running service", { timeout: 180_000 }, () => {
     const seconds = refused.map(({ headers }) => Number(headers.get("Retry-After")));
     expect(Math.min(...seconds)).toBeGreaterThan(0);
     expect(Math.max(...seconds)).toBeLessThanOrEqual(60);
-    await delay(Math.max(...seconds) * 1_000);
-    expect((await service.list(free)).status).toBe(200);
+    await service.advance(Math.max(...seconds));
+    expect((await service.list(key)).status).toBe(200);
   });
 
   it("accepts a new key at once", async () => {
@@ -83,37 +72,40 @@ describe.concurrent("the running service", { timeout: 180_000 }, () => {
   });
 
   it("takes a new plan's limits within 30 seconds, and keeps the count", async () => {
-    for (let requests = 0; requests < 20; requests += 1) await service.list(upgraded.key);
-    await store.keysJson("update", upgraded.id, "--plan", "pro");
+    const { id, key } = keys.upgraded;
+    for (let requests = 0; requests < 20; requests += 1) await service.list(key);
+    await store.keysJson("update", id, "--plan", "pro");
     const limitOf = ({ headers }: Response) => headers.get("X-RateLimit-Limit");
-    const response = await untilEffective(upgraded.key, (answer) => limitOf(answer) === "300");
+    const response = await untilEffective(keys.upgraded, (answer) => limitOf(answer) === "300");
     expect(limitOf(response)).toBe("300");
     expect(Number(response.headers.get("X-RateLimit-Remaining"))).toBeLessThan(280);
     expect(response.headers.get("RateLimit")).toMatch(/"day";r=99\d\d;/);
   });
 
   it("lifts a ban and empties the windows within 30 seconds of a reset", async () => {
-    await hammerUntilBanned(banned.key);
-    await store.keysJson("reset", banned.id);
-    const response = await untilEffective(banned.key, ({ status }) => status === 200);
+    await hammerUntil("rate_limit_exceeded", keys.banned);
+    await service.advance(GRACE_SECONDS);
+    await hammerUntil("api_key_banned", keys.banned);
+    await store.keysJson("reset", keys.banned.id);
+    const response = await untilEffective(keys.banned, ({ status }) => status === 200);
     expect(response.status).toBe(200);
     expect(response.headers.get("RateLimit")).toBe('"minute";r=59;t=60, "day";r=999;t=86400');
   });
 
   it("refuses a revoked key within 30 seconds while it is used", async () => {
-    expect((await service.list(revoked.key)).status).toBe(200);
-    await store.keysJson("revoke", revoked.id);
-    const response = await untilEffective(revoked.key, ({ status }) => status === 401);
+    expect((await service.list(keys.revoked.key)).status).toBe(200);
+    await store.keysJson("revoke", keys.revoked.id);
+    const response = await untilEffective(keys.revoked, ({ status }) => status === 401);
     expect(response.status).toBe(401);
   });
 
   it("refuses a revoked key 30 seconds later when it was used just before", async () => {
     const [response] = await Promise.all([
-      service.list(quiet.key),
-      store.keysJson("revoke", quiet.id),
+      service.list(keys.quiet.key),
+      store.keysJson("revoke", keys.quiet.id),
     ]);
     expect(response.status).toBe(200);
-    await delay(EFFECTIVE_MS);
-    expect((await service.list(quiet.key)).status).toBe(401);
+    await service.advance(EFFECTIVE_SECONDS);
+    expect((await service.list(keys.quiet.key)).status).toBe(401);
   });
 });

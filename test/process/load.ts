@@ -1,10 +1,10 @@
-/** Clients that send one request after the other until they are stopped. */
+/** Clients that each send one request after the other until `stop`. */
 export class Load {
   readonly #clients: Promise<void[]>;
   #isStopped = false;
-  /** How many answers there were of each status. */
+  /** The number of answers with each status. */
   readonly statuses: Record<number, number> = {};
-  /** Requests that got no whole answer. */
+  /** The errors of requests that got no complete answer. */
   readonly failures: unknown[] = [];
 
   /** @param request sends one request; `turn` counts the requests of all clients, from 0. */
@@ -18,7 +18,7 @@ export class Load {
           this.statuses[response.status] = (this.statuses[response.status] ?? 0) + 1;
         } catch (error) {
           this.failures.push(error);
-          // No use to go on: there is nobody to answer.
+          // The service is gone.
           return;
         }
       }
@@ -26,12 +26,12 @@ export class Load {
     this.#clients = Promise.all(Array.from({ length: clients }, run));
   }
 
-  /** How many answers had this status. */
+  /** The number of answers with this status. */
   count(status: number): number {
     return this.statuses[status] ?? 0;
   }
 
-  /** Lets each client finish its request. */
+  /** Waits until each client has finished its request. */
   async stop(): Promise<void> {
     this.#isStopped = true;
     await this.#clients;

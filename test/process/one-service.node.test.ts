@@ -1,6 +1,6 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterAll, describe, expect, it, onTestFinished } from "vitest";
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
 import { StoreFolder } from "../operator/store-folder.ts";
 import { runCommand } from "../operator/deploy/run-command.ts";
 import { leftOver } from "./processes.ts";
@@ -9,7 +9,7 @@ import { freePort, Service } from "./service.ts";
 const store = new StoreFolder();
 afterAll(() => store.remove());
 
-/** A start that is expected to be refused. */
+/** Runs a start that is expected to be refused. */
 async function start(port: number) {
   const args = [
     "src/operator/main.ts",
@@ -27,9 +27,16 @@ function ended(service: Service): void {
 }
 
 describe("a store that is served", { timeout: 120_000 }, () => {
+  let service: Service;
+  let key: string;
+
+  beforeAll(async () => {
+    await store.make();
+    service = await Service.start(store.path, { args: ["--empty"] });
+  });
+  afterAll(() => service.end("SIGKILL"));
+
   it("is refused to a second service, and open to the commands", async () => {
-    const service = await Service.start(store.path, { args: ["--empty"] });
-    ended(service);
     const other = await freePort();
     const message = (port: number) =>
       `error: process ${service.pid} already serves the store ${store.path} on port ${service.port}; ` +
@@ -37,35 +44,33 @@ describe("a store that is served", { timeout: 120_000 }, () => {
     const [elsewhere, samePort] = await Promise.all([start(other), start(service.port)]);
     expect(elsewhere).toEqual({ status: 1, stdout: "", stderr: message(other) });
     expect(samePort).toEqual({ status: 1, stdout: "", stderr: message(service.port + 1) });
-    const { key } = await store.keysJson("create", "--plan", "free", "--name", "Beside");
+    ({ key } = await store.keysJson("create", "--plan", "free", "--name", "Beside"));
     expect((await service.list(key)).status).toBe(200);
   });
 
-  it("is free again after a kill, whatever the killed service left behind", async () => {
-    const killed = await Service.start(store.path, { args: ["--empty"] });
-    ended(killed);
-    const processes = killed.processes();
-    process.kill(killed.pid, "SIGKILL");
-    // As if another program had got the number of the killed process.
-    const holder = { pid: process.pid, port: killed.port };
+  it("is free again after a kill, for one of two services that start at the same moment", async () => {
+    const killed = service.processes();
+    process.kill(service.pid, "SIGKILL");
+    await service.exited();
+    // The test's own id, as if another program had got the id of the killed process.
+    const holder = { pid: process.pid, port: service.port };
     writeFileSync(join(store.path, "service.json"), JSON.stringify(holder));
-    // At once, while what the killed service started may still be running.
-    const next = await Service.start(store.path, { args: ["--empty"] });
-    ended(next);
-    expect(leftOver(processes, [])).toEqual([]);
-    await next.end("SIGTERM");
-  });
-
-  it("goes to one of two services that start at the same moment", async () => {
-    const both = await Promise.all([0, 1].map(() => Service.launch(store.path)));
+    // At once, while other processes of the killed service may still run.
+    const launch = () => Service.launch(store.path, { args: ["--empty"] });
+    const both = await Promise.all([launch(), launch()]);
     both.forEach(ended);
-    expect(await Promise.race(both.map((service) => service.exited()))).toBe(1);
+
+    expect(await Promise.race(both.map((candidate) => candidate.exited()))).toBe(1);
     const loser = both.find(({ hasExited }) => hasExited)!;
-    const winner = both.find((service) => service !== loser)!;
+    const winner = both.find((candidate) => candidate !== loser)!;
     expect(loser.stderr).toContain(`process ${winner.pid} already serves`);
     expect(loser.stderr).toContain(`on port ${winner.port};`);
-    await expect.poll(() => winner.stdout, { timeout: 60_000 }).toContain("Serving on");
-    // First: the end of the other one waits until nothing on the store is left.
-    await winner.end("SIGKILL");
+
+    await expect.poll(() => winner.stdout, { timeout: 50_000 }).toContain("Serving on");
+    expect(leftOver(killed, [])).toEqual([]);
+    // --empty deletes nothing.
+    expect((await winner.list(key)).status).toBe(200);
+    // First: the end of the loser waits until no process on the store is left.
+    await winner.end("SIGTERM");
   });
 });

@@ -6,7 +6,7 @@ export interface Process {
   readonly command: string;
 }
 
-/** All processes of this machine that still run. */
+/** Lists the running processes of this machine. */
 function runningProcesses(): Process[] {
   const { stdout } = spawnSync("ps", ["-A", "-ww", "-o", "pid=,ppid=,stat=,args="], {
     encoding: "utf8",
@@ -14,23 +14,25 @@ function runningProcesses(): Process[] {
   });
   return [...stdout.matchAll(/^ *(\d+) +(\d+) +(\S+) +(.*)$/gm)].flatMap(
     ([, pid, parentPid, state, command = ""]) =>
-      // A zombie has ended: only its parent has not looked yet.
+      // A zombie has ended, but its parent has not read its exit status.
       state?.startsWith("Z") ? [] : [{ pid: Number(pid), parentPid: Number(parentPid), command }],
   );
 }
 
-/** A process with all that it started, directly or not. */
+/** Lists a process and its descendants. */
 export function processTree(pid: number): Process[] {
   const running = runningProcesses();
   const tree = running.filter((process) => process.pid === pid);
-  // Grows while it is walked.
+  // The loop also visits the processes that it adds.
   for (const { pid: parent } of tree) {
     tree.push(...running.filter(({ parentPid }) => parentPid === parent));
   }
   return tree;
 }
 
-/** Which of these processes still run, and which others mention one of the words. */
+/**
+ * Lists those of `processes` that still run, and others whose command line has one of the words.
+ */
 export function leftOver(processes: readonly Process[], words: readonly string[]): Process[] {
   return runningProcesses().filter(
     ({ pid, command }) =>

@@ -1,19 +1,14 @@
-import {
-  cpSync,
-  existsSync,
-  mkdtempSync,
-  readdirSync,
-  rmSync,
-  symlinkSync,
-  writeFileSync,
-} from "node:fs";
 import { once } from "node:events";
+import { existsSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import { tmpdir } from "node:os";
-import { join, resolve } from "node:path";
+import { join } from "node:path";
 import { afterAll, describe, expect, it, vi } from "vitest";
+import { startProgram } from "../../src/operator/start/program.ts";
 import { runCommand } from "../operator/deploy/run-command.ts";
-import { freePort, Service } from "./service.ts";
+import { runInProcess } from "../operator/in-process.ts";
+import { copyMigratedStore } from "../support/migrated-store.ts";
+import { copyProject, freePort, Service } from "./service.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "store-orders-start-"));
 const store = join(folder, "store");
@@ -24,23 +19,26 @@ const start = (...args: string[]) =>
 
 describe("npm start", () => {
   it("explains itself with --help", async () => {
-    const { status, stdout, stderr } = await start("--help");
+    const { status, stdout, stderr } = await runInProcess(startProgram(), ["--help"]);
     expect({ status, stderr }).toEqual({ status: 0, stderr: "" });
     for (const word of ["--port", "8787", "--persist-to", ".wrangler/state", "--empty"]) {
       expect(stdout).toContain(word);
     }
   });
 
-  it.each([
-    "--port=0",
-    "--port=65536",
-    "--port=http",
-    "--port",
-    "--persist-to",
-    "--prot=9000",
-    "9000",
-  ])("refuses %s with status 2", async (argument) => {
-    const { status, stdout, stderr } = await start("--persist-to", store, argument);
+  it.each(["--port=0", "--port=65536", "--port=http", "--port", "--persist-to", "9000"])(
+    "refuses %s with status 2",
+    async (argument) => {
+      const args = ["--persist-to", store, argument];
+      const { status, stdout, stderr } = await runInProcess(startProgram(), args);
+      expect({ status, stdout }).toEqual({ status: 2, stdout: "" });
+      expect(stderr).toMatch(/^error: .*\n.*--help/s);
+      expect(readdirSync(folder)).toEqual([]);
+    },
+  );
+
+  it("refuses an unknown option with status 2, as a process", async () => {
+    const { status, stdout, stderr } = await start("--persist-to", store, "--prot=9000");
     expect({ status, stdout }).toEqual({ status: 2, stdout: "" });
     expect(stderr).toMatch(/^error: .*\n.*--help/s);
     expect(readdirSync(folder)).toEqual([]);
@@ -60,10 +58,21 @@ describe("npm start", () => {
     expect(readdirSync(folder)).toEqual([]);
   });
 
-  it("ends with status 1 where another program takes the port before it has it", async () => {
+  it("refuses a store that cannot be made with status 1", async () => {
+    writeFileSync(join(folder, "file"), "");
+    const port = String(await freePort());
+    const options = ["--port", port, "--persist-to", join(folder, "file", "store")];
+    const { status, stderr } = await start(...options);
+    rmSync(join(folder, "file"));
+    expect(status).toBe(1);
+    expect(stderr).toMatch(/^error: .*file.*\n$/);
+  });
+
+  // These two run side by side, because each waits for wrangler.
+  it.concurrent("ends with status 1 if another program takes the port during the start", async () => {
     const fresh = join(folder, "fresh");
     const service = await Service.launch(fresh, { args: ["--empty"] });
-    // It has looked at the port when it makes the store.
+    // The start makes the store after it has checked the port.
     await vi.waitUntil(() => existsSync(fresh), { timeout: 50_000 });
     const other = createServer((_, response) => response.end("other"));
     try {
@@ -81,19 +90,10 @@ describe("npm start", () => {
     );
   });
 
-  it("refuses a store that cannot be made with status 1", async () => {
-    writeFileSync(join(folder, "file"), "");
-    const port = String(await freePort());
-    const options = ["--port", port, "--persist-to", join(folder, "file", "store")];
-    const { status, stderr } = await start(...options);
-    rmSync(join(folder, "file"));
-    expect(status).toBe(1);
-    expect(stderr).toMatch(/^error: .*file.*\n$/);
-  });
-
-  it("refuses wrong vars with status 1, and names them", async () => {
-    const root = copyOfTheProject();
-    writeFileSync(join(root, ".dev.vars"), "BAN_FIRST_SECONDS=soon\nCORS_ORIGINS=nowhere\n");
+  it.concurrent("refuses wrong vars with status 1, and names them", async () => {
+    const vars = ["BAN_FIRST_SECONDS=soon", "CORS_ORIGINS=nowhere"];
+    const root = copyProject(join(folder, "project"), ...vars);
+    await copyMigratedStore(store);
     const service = await Service.launch(store, { args: ["--empty"], root });
     try {
       await vi.waitUntil(() => service.hasExited, { timeout: 50_000 });
@@ -107,13 +107,3 @@ describe("npm start", () => {
     expect(service.stdout).toBe("");
   });
 });
-
-/** The project in a folder of its own, as `.dev.vars` and `.wrangler` belong into its root. */
-function copyOfTheProject(): string {
-  const root = join(folder, "project");
-  for (const name of ["src", "migrations", "package.json", "tsconfig.json", "wrangler.toml"]) {
-    cpSync(name, join(root, name), { recursive: true });
-  }
-  symlinkSync(resolve("node_modules"), join(root, "node_modules"));
-  return root;
-}

@@ -1,7 +1,8 @@
 import { type ChildProcess, spawn, type SpawnOptions } from "node:child_process";
 import { randomInt } from "node:crypto";
 import { once } from "node:events";
-import { join } from "node:path";
+import { cpSync, symlinkSync, writeFileSync } from "node:fs";
+import { join, resolve } from "node:path";
 import pRetry from "p-retry";
 import { vi } from "vitest";
 import { requireFreePort } from "../../src/operator/start/port.ts";
@@ -13,13 +14,16 @@ const END_MS = 20_000;
 
 interface StartOptions {
   readonly args?: readonly string[];
-  /** Through the npm of the machine, as people do it; otherwise without the second it takes. */
+  /** Whether the machine's npm starts the service, as for users. npm takes a second. */
   readonly npm?: boolean;
   /** The project's folder. */
   readonly root?: string;
 }
 
-/** The real `npm start` on a store of its own, in a process group of its own. */
+/**
+ * The real `npm start` on a store of its own, in a process group of its own. A start takes several
+ * seconds of the processor: a test that needs only the Worker uses `serveWorker`.
+ */
 export class Service {
   readonly port: number;
   readonly store: string;
@@ -89,12 +93,12 @@ export class Service {
     return Object.fromEntries([...keys].map(([, plan, key]) => [plan, key]));
   }
 
-  /** Everything that the service consists of at the moment. */
+  /** All processes of the service at this moment. */
   processes(): Process[] {
     return processTree(this.pid);
   }
 
-  /** @param path below `/v1/store`. */
+  /** @param path the path below `/v1/store`. */
   async fetch(path: string, key: string, init: RequestInit = {}): Promise<Response> {
     const headers = new Headers(init.headers);
     headers.set("Authorization", `Bearer ${key}`);
@@ -109,17 +113,17 @@ export class Service {
     return this.fetch(`/orders/${orderId}`, key, { method: "DELETE" });
   }
 
-  /** @returns the exit status, or `null` where a signal ended it. */
+  /** @returns the exit status; `null` if a signal ended the service. */
   async exited(): Promise<number | null> {
     if (!this.hasExited) await this.#exited;
     return this.#child.exitCode;
   }
 
   /**
-   * Sends a signal to the service, or to its whole process group as a terminal does, and waits until
-   * nothing of it is left.
+   * Sends a signal to the service, or to its whole process group as a terminal does. Waits until
+   * all its processes have ended.
    *
-   * @throws an Error that names the processes which outlive it by 20 seconds.
+   * @throws {Error} that names the processes which still run after 20 seconds.
    */
   async end(signal: NodeJS.Signals, { group = signal === "SIGKILL" } = {}): Promise<void> {
     const processes = this.processes();
@@ -145,23 +149,38 @@ function kill(pid: number): void {
   try {
     process.kill(pid, "SIGKILL");
   } catch {
-    // It has ended meanwhile.
+    // The process has ended meanwhile.
   }
 }
 
 function spawnOptions(cwd: string): SpawnOptions {
-  // What npm and vitest set for this process is not for the service.
+  // The service gets none of the variables that npm and vitest set.
   const env = Object.fromEntries(
     Object.entries(process.env).filter(([name]) => !/^(?:npm_|VITEST|NODE_ENV|TEST$)/.test(name)),
   );
   return { cwd, env, detached: true, stdio: ["ignore", "pipe", "pipe"] };
 }
 
-/** A port that nothing listens on, and that no system hands out to whoever asks for any. */
+/** Finds a free port below those that the system hands out for port 0. */
 export function freePort(): Promise<number> {
   return pRetry(async () => {
     const port = randomInt(10_000, 32_768);
     await requireFreePort(port);
     return port;
   });
+}
+
+/**
+ * Copies the project, because `npm start` reads `.dev.vars` in the project's folder.
+ *
+ * @param folder the new folder.
+ * @param vars the lines of `.dev.vars`.
+ */
+export function copyProject(folder: string, ...vars: readonly string[]): string {
+  for (const name of ["src", "migrations", "package.json", "tsconfig.json", "wrangler.toml"]) {
+    cpSync(name, join(folder, name), { recursive: true });
+  }
+  symlinkSync(resolve("node_modules"), join(folder, "node_modules"));
+  writeFileSync(join(folder, ".dev.vars"), `${vars.join("\n")}\n`);
+  return folder;
 }

@@ -1,35 +1,36 @@
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { setTimeout as wait } from "node:timers/promises";
-import { afterAll, beforeAll, expect, it } from "vitest";
-import { bundleWorker } from "../bench/bundle.ts";
-import { Server } from "../bench/server.ts";
-import { createStore, type Store } from "../bench/store.ts";
+import { afterAll, beforeAll, beforeEach, expect, it, vi } from "vitest";
+import type { Server } from "../bench/server.ts";
+import { StoreFolder } from "../operator/store-folder.ts";
+import { AMPLE, createKeys } from "./create-keys.ts";
+import { orderLines } from "./order-lines.ts";
+import { serveWorker } from "./worker-server.ts";
+import type { Held } from "./workers/held.ts";
 
-const DELAY_MS = 300;
-/** So many ask the database at once, each for itself. */
+/** Version queries of an isolate that run at once. */
 const READERS = 4;
 const CLIENTS = 40;
 
-let folder: string;
-let store: Store;
+const store = new StoreFolder();
+let key: string;
 let server: Server;
 let entityTag: string;
 
 beforeAll(async () => {
-  folder = await mkdtemp(join(tmpdir(), "store-orders-"));
-  store = await createStore(folder, 10);
-  server = await Server.start(await bundleWorker(folder, "observed/left-service"), {
-    store: store.folder,
-    hasObjects: true,
-    vars: { DELAY_MS, DATABASE_TIMEOUT_MS: "5000" },
+  const { client } = await createKeys(store, { client: AMPLE });
+  key = client.key;
+  await store.ordersJson(["import", "-"], orderLines(1, 10));
+  server = await serveWorker("test/process/workers/held.ts", store.path, {
+    DATABASE_TIMEOUT_MS: "30000",
+    // No look-up of the key is among the queries that are held.
+    API_KEY_FRESH_SECONDS: "25",
   });
-  entityTag = (await ask()).entityTag;
-}, 300_000);
+});
 afterAll(async () => {
   await server[Symbol.asyncDispose]();
-  await rm(folder, { recursive: true });
+  store.remove();
+});
+beforeEach(async () => {
+  ({ entityTag } = await ask());
 });
 
 interface Answer {
@@ -39,43 +40,75 @@ interface Answer {
 
 async function ask(headers: Record<string, string> = {}): Promise<Answer> {
   const response = await fetch(`${server.url}/v1/store/orders`, {
-    headers: { Authorization: `Bearer ${store.key}`, ...headers },
+    headers: { Authorization: `Bearer ${key}`, ...headers },
   });
   await response.arrayBuffer();
   return { status: response.status, entityTag: response.headers.get("ETag") ?? "" };
 }
 
-/** What clients are answered that ask all at once whether the list has changed. */
+/** The answers to clients that ask at the same time whether the list has changed. */
 function askAtOnce(clients: number, headers: Record<string, string> = {}): Promise<Answer[]> {
   const conditional = { "If-None-Match": entityTag, ...headers };
   return Promise.all(Array.from({ length: clients }, () => ask(conditional)));
 }
 
-it("is told to all who ask at once, and so is each change", async () => {
+async function step(name: "hold" | "leave" | "go-on" | "look"): Promise<Held> {
+  return (await fetch(`${server.url}/${name}`)).json() as Promise<Held>;
+}
+
+/** Waits until the held service has received that many requests, and queries wait. */
+function received(requests: number, queries: number): Promise<void> {
+  const look = async () => {
+    const held = await step("look");
+    expect(held.requests).toBeGreaterThanOrEqual(requests);
+    expect(held.queries).toBeGreaterThanOrEqual(queries);
+  };
+  return vi.waitFor(look, { timeout: 20_000, interval: 10 });
+}
+
+it("is confirmed to all who ask at once, and so is each change", async () => {
   for (let round = 0; round < 2; round += 1) {
-    expect(await askAtOnce(CLIENTS)).toEqual(Array(CLIENTS).fill({ status: 304, entityTag }));
+    await step("hold");
+    const unchanged = askAtOnce(CLIENTS);
+    await received(CLIENTS, 1);
+    await step("go-on");
+    expect(await unchanged).toEqual(Array(CLIENTS).fill({ status: 304, entityTag }));
+
     await server.changeOrderList();
-    const answers = await askAtOnce(CLIENTS);
+    await step("hold");
+    const changed = askAtOnce(CLIENTS);
+    await received(CLIENTS, 1);
+    await step("go-on");
+    const answers = await changed;
     expect(answers[0]?.entityTag).not.toBe(entityTag);
     entityTag = answers[0]?.entityTag ?? "";
     expect(answers).toEqual(Array(CLIENTS).fill({ status: 200, entityTag }));
-    await askAtOnce(1);
   }
 });
 
-it("is told to those who wait for others that leave", async () => {
-  const leavers = askAtOnce(READERS, { "Leave-After": String(DELAY_MS / 3) });
-  await wait(DELAY_MS / 6);
-  expect(await askAtOnce(CLIENTS)).toEqual(Array(CLIENTS).fill({ status: 304, entityTag }));
+it("is confirmed to clients that wait for others, which disconnect", async () => {
+  await step("hold");
+  const leavers = askAtOnce(READERS, { Leaves: "yes" });
+  await received(READERS, READERS);
+  const clients = askAtOnce(CLIENTS);
+  await received(READERS + CLIENTS, READERS);
+  await step("leave");
   expect((await leavers).map(({ status }) => status)).toEqual(Array(READERS).fill(499));
+  await step("go-on");
+  expect(await clients).toEqual(Array(CLIENTS).fill({ status: 304, entityTag }));
 });
 
-it("is told to those who wait with others that leave before it is their turn", async () => {
+it("is confirmed to clients that wait with others, which disconnect before their turn", async () => {
+  await step("hold");
   const readers = askAtOnce(READERS);
-  await wait(DELAY_MS / 10);
-  const leavers = askAtOnce(READERS, { "Leave-After": String(DELAY_MS / 3) });
-  await wait(DELAY_MS / 10);
-  expect(await askAtOnce(CLIENTS)).toEqual(Array(CLIENTS).fill({ status: 304, entityTag }));
-  expect(await readers).toEqual(Array(READERS).fill({ status: 304, entityTag }));
+  await received(READERS, READERS);
+  const leavers = askAtOnce(READERS, { Leaves: "yes" });
+  await received(2 * READERS, READERS);
+  const clients = askAtOnce(CLIENTS);
+  await received(2 * READERS + CLIENTS, READERS);
+  await step("leave");
   expect((await leavers).map(({ status }) => status)).toEqual(Array(READERS).fill(499));
+  await step("go-on");
+  expect(await clients).toEqual(Array(CLIENTS).fill({ status: 304, entityTag }));
+  expect(await readers).toEqual(Array(READERS).fill({ status: 304, entityTag }));
 });

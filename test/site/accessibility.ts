@@ -71,7 +71,7 @@ export function testAccessibility(reference: ReferencePage): void {
       .locator("#viewer tbody > tr > :is(.response-col_description, .parameters-col_description)")
       .evaluateAll((found) => found.map((cell) => cell.clientWidth));
     expect(Math.min(...cells)).toBeGreaterThan(150);
-    // What is wider than its box would be cut off there.
+    // Elements that reach beyond the right edge would be cut off.
     const cut = await page.evaluate(() =>
       [...document.querySelectorAll("#try *, #limits *, #viewer *")]
         .filter((element) => {

@@ -6,7 +6,7 @@ const NAMES = ["chromium", "chromium-browser", "google-chrome", "google-chrome-s
 
 const MAC = "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome";
 
-/** What Chromium does on its own account, which no page has asked for. */
+/** Options that stop Chromium from doing anything that no page asked for. */
 const QUIET = [
   "--disable-gpu",
   "--disable-quic",
@@ -17,9 +17,9 @@ const QUIET = [
 ];
 
 /**
- * The Chromium of this machine: the one that `CHROMIUM_PATH` names, or else the first in `PATH`.
+ * Finds the Chromium of this machine: `CHROMIUM_PATH`, or else the first one in `PATH`.
  *
- * @throws {Error} where `CHROMIUM_PATH` names nothing.
+ * @throws {Error} if there is no file at `CHROMIUM_PATH`.
  */
 export function findChromium(): string | undefined {
   const named = process.env["CHROMIUM_PATH"];
@@ -32,7 +32,9 @@ export function findChromium(): string | undefined {
   return [...paths, MAC].find((path) => existsSync(path));
 }
 
-/** Starts it without a window. Root, as in a container, can only run it without its sandbox. */
+/**
+ * Starts Chromium without a window. For root, as in a container, it runs only without its sandbox.
+ */
 export function launchChromium(executablePath: string): Promise<Browser> {
   const isRoot = process.getuid?.() === 0;
   return chromium.launch({ executablePath, args: QUIET, chromiumSandbox: !isRoot });

@@ -4,9 +4,9 @@ import { expectText, listOrders, type ReferencePage } from "./reference-page.ts"
 const MINUTE = '[data-window="minute"] .figure';
 const DAY = '[data-window="day"] .figure';
 
-/** Tests what the page shows of requests and answers. */
+/** Tests how the page shows requests and answers. */
 export function testConsole(reference: ReferencePage): void {
-  test("loads by itself, under a policy that lets nothing else in", async () => {
+  test("loads from its own origin only, under a strict content security policy", async () => {
     const { page, answers } = await reference.open();
     const { headers } = await fetch(reference.origin);
     expect(headers.get("Content-Security-Policy")).toMatch(
@@ -21,7 +21,7 @@ export function testConsole(reference: ReferencePage): void {
     expect(state).toStrictEqual({ cookies: [], origins: [] });
   });
 
-  test("lists the orders with every digit, and shows what is left", async () => {
+  test("lists the orders with every digit, and shows what is left of the limits", async () => {
     const { page } = await reference.open();
     await listOrders(page, reference.demoKeys.business);
     expect(await page.locator(".status b").innerText()).toBe("200 OK");
@@ -37,7 +37,7 @@ export function testConsole(reference: ReferencePage): void {
     expect(await page.evaluate(() => ({ ...localStorage, ...sessionStorage }))).toStrictEqual({});
   });
 
-  test("cancels an order after asking, and leaves a shipped one", async () => {
+  test("cancels an order after a confirmation, but not a shipped one", async () => {
     const { page, answers } = await reference.open();
     await listOrders(page, reference.demoKeys.business);
     await page.getByRole("button", { name: "Cancel order 1001" }).click();
@@ -67,14 +67,14 @@ export function testConsole(reference: ReferencePage): void {
     expect(left).not.toContain("9223372036854775807");
   });
 
-  test("asks which order, where none is named", async () => {
+  test("asks for the order id if the field is empty", async () => {
     const { page, answers } = await reference.open();
     await page.getByRole("button", { name: "Cancel order" }).click();
     await expectText(page, "#summary", /Which order/);
     expect(answers).toStrictEqual([]);
   });
 
-  test("says so where no answer comes", async () => {
+  test("says when no answer comes", async () => {
     const { page, complaints } = await reference.open();
     await page.context().setOffline(true);
     await page.getByRole("button", { name: "List orders" }).click();

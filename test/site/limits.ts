@@ -4,7 +4,7 @@ import { expectText, listOrders, type ReferencePage } from "./reference-page.ts"
 const MINUTE = '[data-window="minute"] .figure';
 const DAY = '[data-window="day"] .figure';
 
-/** Tests what the page shows of limits, refusals and bans. */
+/** Tests how the page shows limits, refusals and bans. */
 export function testLimits(reference: ReferencePage): void {
   test.each([
     ["no key", "", /No API key was sent/],
@@ -19,7 +19,7 @@ export function testLimits(reference: ReferencePage): void {
     expect(await page.locator("#orders").isHidden()).toBe(true);
   });
 
-  test("uses up the minute, shows the 429 and counts it down, then a ban", async () => {
+  test("uses up the minute, shows the 429 and its countdown, then a ban", async () => {
     const { page } = await reference.open({ clock: true });
     const key = reference.demoKeys.free;
     await page.getByLabel("API key").fill(key);
@@ -41,8 +41,7 @@ export function testLimits(reference: ReferencePage): void {
     await expect
       .poll(() => codeOf(reference.origin, key), {
         interval: 5,
-        // Ten seconds of grace come before the first strike.
-        timeout: 45_000,
+        timeout: 20_000,
       })
       .toBe("api_key_banned");
     await page.getByRole("button", { name: "List orders" }).click();

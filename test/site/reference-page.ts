@@ -1,10 +1,11 @@
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Browser, BrowserContextOptions, Page, Response } from "playwright-core";
 import { afterAll, afterEach, beforeAll, describe, expect, onTestFinished } from "vitest";
+import { openLocalStore } from "../../src/operator/database/local.ts";
+import { loadSampleStore } from "../../src/operator/start/sample-store.ts";
 import type { Plan } from "../../src/worker/limits/plans.ts";
-import { Service } from "../process/service.ts";
+import { StoreFolder } from "../operator/store-folder.ts";
+import { copyProject, Service } from "../process/service.ts";
 import { differencesFromDocument } from "../support/documented-answer.ts";
 import { findChromium, launchChromium } from "./chromium.ts";
 
@@ -24,15 +25,15 @@ interface OpenOptions extends BrowserContextOptions {
 /** The real service and a real browser, for the tests of one file. */
 export interface ReferencePage {
   readonly origin: string;
-  readonly demoKeys: Record<Plan, string>;
-  /** Opens the page in a browser profile of its own, and waits until it is whole. */
+  readonly demoKeys: Readonly<Record<Plan, string>>;
+  /** Opens the page in a browser profile of its own, and waits until the page is complete. */
   open(options?: OpenOptions): Promise<OpenPage>;
 }
 
-/** An open page, and what has happened in it. */
+/** An open page, and the record of its requests and messages. */
 interface OpenPage {
   readonly page: Page;
-  /** Errors and warnings in its console, those about the API's answers from 400 on apart. */
+  /** Errors and warnings in the console, except those about 4xx and 5xx answers of the API. */
   readonly complaints: string[];
   readonly requests: string[];
   /** Answers of the API. */
@@ -42,7 +43,8 @@ interface OpenPage {
 /** Tests of the page in Chromium; skipped where there is none. */
 export function describePage(name: string, tests: (reference: ReferencePage) => void): void {
   describe.skipIf(chromium === undefined)(name, () => {
-    let folder: string;
+    const store = new StoreFolder();
+    let demoKeys: Record<Plan, string>;
     let service: Service;
     let browser: Browser;
     const opened: OpenPage[] = [];
@@ -51,7 +53,7 @@ export function describePage(name: string, tests: (reference: ReferencePage) => 
         return `http://localhost:${service.port}`;
       },
       get demoKeys() {
-        return service.demoKeys;
+        return demoKeys;
       },
       async open(options) {
         const open = await openPage(browser, reference.origin, options);
@@ -61,18 +63,22 @@ export function describePage(name: string, tests: (reference: ReferencePage) => 
     };
 
     beforeAll(async () => {
-      folder = await mkdtemp(join(tmpdir(), "store-orders-page-"));
-      service = await Service.start(join(folder, "store"));
-      browser = await launchChromium(chromium ?? "");
+      demoKeys = await makeSampleStore(store);
+      // Without the grace of ten seconds every refusal is a strike.
+      const root = copyProject(join(store.path, "project"), "BAN_GRACE_SECONDS=0");
+      [service, browser] = await Promise.all([
+        Service.start(store.path, { root }),
+        launchChromium(chromium ?? ""),
+      ]);
     });
 
     afterAll(async () => {
       await browser?.close();
       await service?.end("SIGTERM");
-      await rm(folder, { recursive: true, force: true });
+      store.remove();
     });
 
-    // Whatever a test did: nothing complained, no other origin was asked, and the document was right.
+    // After every test: no complaints, no requests to other origins, all answers as documented.
     afterEach(async () => {
       for (const { complaints, requests, answers } of opened.splice(0)) {
         expect(complaints).toStrictEqual([]);
@@ -83,6 +89,13 @@ export function describePage(name: string, tests: (reference: ReferencePage) => 
 
     tests(reference);
   });
+}
+
+async function makeSampleStore(store: StoreFolder): Promise<Record<Plan, string>> {
+  await store.make();
+  await using databases = await openLocalStore(store.path);
+  const keys = await loadSampleStore(databases, "test", new Date());
+  return Object.fromEntries(keys.map(({ plan, key }) => [plan, key])) as Record<Plan, string>;
 }
 
 async function openPage(
@@ -137,7 +150,7 @@ export async function listOrders(page: Page, key: string): Promise<void> {
   await page.locator(".status").waitFor();
 }
 
-/** Waits until a text of the page is as expected. */
+/** Waits until the text of an element matches. */
 export async function expectText(page: Page, selector: string, expected: RegExp): Promise<void> {
   await expect
     .poll(() => page.locator(selector).innerText(), { timeout: 10_000 })

@@ -5,7 +5,7 @@ import type { Page } from "playwright-core";
 
 const AXE = createRequire(import.meta.url).resolve("axe-core/axe.min.js");
 
-/** What axe finds against WCAG 2.2, level AA. */
+/** Lists the violations of WCAG 2.2, level AA, that axe finds. */
 export async function violations(page: Page): Promise<string[]> {
   await page.evaluate(await readFile(AXE, "utf8"));
   const options: RunOptions = { runOnly: ["wcag2a", "wcag2aa", "wcag21aa", "wcag22aa"] };

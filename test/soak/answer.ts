@@ -1,25 +1,30 @@
-/** What is left of one window, as an answer says. */
+/** The rest of a window, from the headers of an answer. */
 export interface AnnouncedWindow {
   readonly limit: number;
   readonly remaining: number;
-  /** Until the window ends, rounded up. */
+  /** Seconds until the window ends, rounded up. */
   readonly seconds: number;
 }
 
-/** One answer with the times between which the service gave it, in Unix milliseconds. */
+/** An answer, with the times before and after it in Unix milliseconds. */
 export interface Answer {
   readonly sentMs: number;
   readonly receivedMs: number;
   readonly status: number;
-  /** Of the Error body; `null` where there is none. */
+  /** The code of the Error body; `null` if there is none. */
   readonly code: string | null;
   readonly minute: AnnouncedWindow;
   readonly day: AnnouncedWindow;
-  /** `null` where there is no such header. */
+  /** `null` if the header is missing. */
   readonly retryAfterSeconds: number | null;
 }
 
-/** Reads an answer. @returns what is wrong with it where it is none that is documented. */
+/**
+ * Reads an answer.
+ *
+ * @returns a description of the fault, if the answer is not as documented (docs/api.md,
+ *   docs/limits.md).
+ */
 export async function readAnswer(
   response: Response,
   method: string,
@@ -55,7 +60,7 @@ export async function readAnswer(
   };
 }
 
-/** Contract, section 1; 500 is no answer to expect. */
+/** The codes for each status (docs/api.md, Errors). 500 is always a fault. */
 const CODES: Readonly<Record<number, readonly (string | null)[]>> = {
   200: [null],
   204: [null],
@@ -72,13 +77,17 @@ function errorCode(text: string, status: number): string {
   try {
     const body = JSON.parse(text) as Record<string, unknown>;
     const isError = Object.keys(body).length === 3 && body["status"] === status;
-    return isError && typeof body["message"] === "string" ? String(body["code"]) : "no Error body";
+    return isError && typeof body["message"] === "string"
+      ? String(body["code"])
+      : "not an Error body";
   } catch {
-    return "no JSON";
+    return "not JSON";
   }
 }
 
-/** An answer to HEAD has no body: a ban shows in that both windows end with it. */
+/**
+ * Derives the code of an answer to HEAD from the windows: in a ban both are empty and end together.
+ */
 function codeOfHead(status: number, left: RegExpExecArray | null): string | null {
   const isBan = status === 429 && left?.[1] === "0" && left[3] === "0" && left[2] === left[4];
   return isBan ? "api_key_banned" : (CODES[status]?.[0] ?? null);

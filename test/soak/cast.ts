@@ -6,7 +6,7 @@ import type { Limits, Plan } from "../../src/worker/limits/plans.ts";
 import { backingOff, dropping, guessing, hammering, type Holder, patient } from "./clients.ts";
 import type { World } from "./world.ts";
 
-/** One kind of client: how many keys it has and how many clients share each of them. */
+/** A kind of client, with the number of its keys and of the clients for each key. */
 interface Role {
   readonly name: string;
   readonly plan: Plan;
@@ -83,13 +83,13 @@ const ROLES: readonly Role[] = [
   { name: "dropping connections", ...hostile, clients: 2, play: dropping },
 ];
 
-/** Addresses from which keys are guessed. */
+/** The number of addresses that guess keys. */
 const GUESSERS = 6;
 const ORDERS = 1_000;
-/** Every so many of them has shipped. */
+/** One in this many orders has shipped. */
 const SHIPPED_EVERY = 10;
 
-/** A key for each role, stored, with the role that it is for. */
+/** The stored keys, each with its role. */
 export type Cast = readonly { readonly role: Role; readonly created: CreatedKey }[];
 
 /** Fills the store with orders and with the keys of all roles. */
@@ -115,7 +115,7 @@ export async function prepareStore(folder: string): Promise<Cast> {
   return cast;
 }
 
-/** Lets everybody play until the end. */
+/** Runs all clients until the end. */
 export async function playAll(world: World, cast: Cast): Promise<void> {
   const playing = cast.flatMap(({ role, created }) => {
     const name = `${role.name}, ${role.plan}, ${created.record.id}`;
@@ -129,7 +129,7 @@ export async function playAll(world: World, cast: Cast): Promise<void> {
   await Promise.all([...playing, ...guesses]);
 }
 
-/** What is wrong with the orders, once all is over. */
+/** Lists the faults in the orders at the end. */
 export function judgeOrders(world: World, listed: readonly { readonly id: number }[]): string[] {
   const ids = new Set(listed.map(({ id }) => id));
   const wrong: string[] = [];

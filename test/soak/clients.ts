@@ -3,16 +3,16 @@ import type { Answer } from "./answer.ts";
 import type { Subject } from "./referee.ts";
 import type { Ask, World } from "./world.ts";
 
-/** After a connection that failed. */
+/** The wait after a failed connection. */
 const RECONNECT_MS = 300;
 
-/** A key with the subject that its requests are recorded for. */
+/** A key, and the subject that records its requests. */
 export interface Holder {
   readonly key: string;
   readonly subject: Subject;
 }
 
-/** Lists, cancels and errs, in turn by chance. */
+/** Draws a request: a list, a cancellation or a mistake. */
 function anyAsk({ draw }: World, key: string): Ask {
   const chance = draw();
   if (chance < 0.6) return { key };
@@ -23,7 +23,7 @@ function anyAsk({ draw }: World, key: string): Ask {
   return chance < 0.95 ? { key, method: "POST" } : { key, path: "/v1/none" };
 }
 
-/** Waits exactly as long as it is told. Where it is alone with its key, it must then be admitted. */
+/** Waits exactly for `Retry-After`. A client that is alone with its key must then be admitted. */
 export async function patient(
   world: World,
   { key, subject }: Holder,
@@ -40,7 +40,7 @@ export async function patient(
       hasWaited = false;
       await world.wait(paceMs * (0.5 + world.draw()));
     } else {
-      if (isAlone && hasWaited) world.wronged.push(`${subject.name} had waited as it was told`);
+      if (isAlone && hasWaited) world.wronged.push(`${subject.name} had waited for Retry-After`);
       const waitMs = answer.retryAfterSeconds * 1_000;
       if (Date.now() + waitMs >= world.endMs) return;
       hasWaited = true;
@@ -49,7 +49,7 @@ export async function patient(
   }
 }
 
-/** Knows nothing of Retry-After, but doubles its wait from 0.1 to 5 seconds. */
+/** Ignores `Retry-After`, but doubles its wait from 0.1 to 5 seconds. */
 export async function backingOff(
   world: World,
   { key, subject }: Holder,
@@ -64,7 +64,7 @@ export async function backingOff(
   }
 }
 
-/** Sends on and on, whatever it is told. */
+/** Keeps sending, whatever the answers. */
 export async function hammering(
   world: World,
   { key, subject }: Holder,
@@ -77,8 +77,8 @@ export async function hammering(
 }
 
 /**
- * Tries invented keys, old ones and none, from one address. The budget of an address lives in the
- * memory of the service, so another subject is judged after each kill.
+ * Tries invented keys, malformed keys and no key, from one address. The budget of an address is in
+ * the memory of the service, so each kill begins another subject.
  */
 export async function guessing(world: World, address: string): Promise<void> {
   let { kills } = world.service;

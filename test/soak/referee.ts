@@ -5,7 +5,10 @@ const WINDOWS = [
   ["day", 86_400_000],
 ] as const;
 
-/** Ends of two windows of one kind are at least a minute apart; what is told of one, far less. */
+/**
+ * Two answers describe the same window if their ends differ by less. Windows end a minute apart or
+ * more.
+ */
 const SAME_WINDOW_MS = 20_000;
 
 interface Sent {
@@ -14,10 +17,10 @@ interface Sent {
   readonly answer: Answer | null;
 }
 
-/** Whose requests are counted together: a key or an address. */
+/** A key or an address, whose requests the service counts together. */
 export class Subject {
   readonly name: string;
-  /** Whether it keeps to what it is told, so that it must not be banned. */
+  /** Whether its clients behave well, so that the service must not ban them. */
   readonly isWellBehaved: boolean;
   readonly requests: Sent[] = [];
 
@@ -26,12 +29,12 @@ export class Subject {
     this.isWellBehaved = isWellBehaved;
   }
 
-  /** @param answer `null` where none came: the request may have been counted. */
+  /** @param answer `null` if no answer came: the service may have counted the request. */
   record(sentMs: number, answer: Answer | null): void {
     this.requests.push({ sentMs, answer });
   }
 
-  /** Everything that the contract forbids. */
+  /** Lists what the service did against docs/limits.md. */
   violations(): string[] {
     const answers = this.requests.flatMap(({ answer }) => (answer === null ? [] : [answer]));
     const bans = answers.filter(({ code }) => code === "api_key_banned");
@@ -70,12 +73,12 @@ export class Subject {
   }
 }
 
-/** Whether the request was counted in the windows that the answer describes. */
-export function isAdmitted({ status, code }: Answer): boolean {
+/** Returns whether the service counted the request in the windows of the answer. */
+function isAdmitted({ status, code }: Answer): boolean {
   return status !== 429 && status !== 503 && code !== "internal_error";
 }
 
-/** When the window ends that the answer describes, to a second and the time that the answer took. */
+/** Returns the end of a window, accurate to a second and the time of the answer. */
 function endOf(answer: Answer, name: "minute" | "day"): number {
   return (answer.sentMs + answer.receivedMs) / 2 + answer[name].seconds * 1_000;
 }
@@ -92,7 +95,7 @@ function groupByEnd(answers: readonly Answer[], name: "minute" | "day"): Answer[
   return groups;
 }
 
-/** A ban is told to its end and survives a restart. */
+/** Lists admissions during a ban: a ban lasts to its announced end and survives restarts. */
 function admissionsDuring(bans: readonly Answer[], answers: readonly Answer[]): string[] {
   return bans.flatMap((ban) => {
     const endMs = ban.sentMs + (ban.retryAfterSeconds! - 1) * 1_000;

@@ -1,13 +1,13 @@
 import type { World } from "./world.ts";
 
-/** What a soak has come to. */
+/** The results of a soak. */
 export interface Figures {
   readonly minutes: number;
   readonly seed: number;
   readonly requests: number;
   /** Requests that a kill left without an answer. */
   readonly lost: number;
-  /** Requests whose client went away before the answer. */
+  /** Requests whose client disconnected before the answer. */
   readonly dropped: number;
   readonly answers: Readonly<Record<string, number>>;
   readonly kills: number;
@@ -18,7 +18,7 @@ export interface Figures {
   readonly violations: readonly string[];
 }
 
-/** Asks the referee about everybody. */
+/** Collects the results, with the violations of all subjects. */
 export function figuresOf(
   world: World,
   { minutes, seed }: { readonly minutes: number; readonly seed: number },
@@ -50,7 +50,7 @@ export function figuresOf(
   };
 }
 
-/** The table of docs/performance.md, and below it whatever was wrong. */
+/** Formats the table of docs/performance.md, with the violations below. */
 export function toMarkdown(figures: Figures): string {
   const count = (value: number) => value.toLocaleString("en");
   const answers = Object.entries(figures.answers).map(([status, n]) => `${status}: ${count(n)}`);

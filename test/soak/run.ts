@@ -9,7 +9,7 @@ import { type Figures, figuresOf, toMarkdown } from "./report.ts";
 import { Service } from "./service.ts";
 import { World } from "./world.ts";
 
-/** Between two kills in milliseconds: at least, and up to as much again. */
+/** The least time between two kills in milliseconds; the most is twice as long. */
 const KILL_EVERY_MS = 12_000;
 
 interface SoakOptions {
@@ -40,7 +40,7 @@ async function soak({ minutes, seed, json }: SoakOptions): Promise<void> {
 async function play(service: Service, cast: Cast, minutes: number, seed: number): Promise<Figures> {
   const world = new World(service, Date.now() + minutes * 60_000, seed);
   await Promise.all([playAll(world, cast), killAgainAndAgain(world)]);
-  // By a key that has played no part in it, so that it is not refused.
+  // The observer's key has sent nothing, so this request is not refused.
   const observer = cast.find(({ role }) => role.name === "observing")!;
   const response = await fetch(`${await service.url}/v1/store/orders`, {
     headers: { Authorization: `Bearer ${observer.created.key}` },
@@ -52,7 +52,7 @@ async function play(service: Service, cast: Cast, minutes: number, seed: number)
 async function killAgainAndAgain(world: World): Promise<void> {
   for (;;) {
     await world.wait(KILL_EVERY_MS * (1 + world.draw()));
-    // The last ones to be asked still need an answer.
+    // No kill near the end, so that the last requests are answered.
     if (world.endMs - Date.now() < KILL_EVERY_MS / 2) return;
     await world.service.restart();
   }
@@ -71,10 +71,10 @@ function parseSeed(text: string): number {
 
 const program = createProgram(
   "npm run soak --",
-  "Lets well-behaved and hostile clients at the service while it is killed again and again, and judges every answer. Exits with 1 where one was wrong.",
+  "Runs well-behaved and hostile clients against the service, kills it repeatedly, and checks every answer. Exits with 1 if an answer was wrong.",
 )
-  .option("--minutes <n>", "how long the clients play", parseMinutes, 3)
-  .option("--seed <n>", "what chance begins with", parseSeed, 1)
+  .option("--minutes <n>", "how long the clients run", parseMinutes, 3)
+  .option("--seed <n>", "seed of the random number generator", parseSeed, 1)
   .option("--json", "print one JSON value", false)
   .action(soak);
 

@@ -2,7 +2,7 @@ import { type ChildProcess, fork } from "node:child_process";
 import { once } from "node:events";
 import { join } from "node:path";
 
-/** The service in a process of its own, which can be killed and started again on the same store. */
+/** The service in its own process, for killing and restarting it on the same store. */
 export class Service {
   readonly #bundleFile: string;
   readonly #store: string;
@@ -15,7 +15,7 @@ export class Service {
     this.#store = store;
   }
 
-  /** Where it is; while it is down, where it will be. */
+  /** The address of the service; resolves after the start if the service is down. */
   get url(): Promise<string> {
     return this.#address.promise;
   }
@@ -29,12 +29,12 @@ export class Service {
     const failed = once(child, "exit").then(([status]) => {
       throw new Error(`The service ended with ${status} instead of starting.`);
     });
-    failed.catch(() => undefined); // It is meant to end later on.
+    failed.catch(() => undefined); // Later the process ends by a kill.
     const [url] = await Promise.race([once(child, "message"), failed]);
     this.#address.resolve(String(url));
   }
 
-  /** Ends it and its workerd at once, whatever they are doing. */
+  /** Kills the process and its workerd at once. */
   async kill(): Promise<void> {
     const child = this.#child;
     if (child?.pid === undefined) return;

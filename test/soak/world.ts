@@ -5,10 +5,10 @@ import { Subject } from "./referee.ts";
 import type { Service } from "./service.ts";
 
 const TIMEOUT_MS = 10_000;
-/** What one client sends at the most, whatever its time. */
+/** The most requests of one client. */
 const MAX_REQUESTS = 20_000;
 
-/** What a client asks for. */
+/** A request of a client. */
 export interface Ask {
   readonly method?: "GET" | "HEAD" | "DELETE" | "POST";
   readonly path?: string;
@@ -17,22 +17,22 @@ export interface Ask {
   readonly address?: string;
 }
 
-/** What all clients of one run share. */
+/** The state that all clients of a run share. */
 export class World {
   readonly service: Service;
   readonly endMs: number;
   readonly draw: Draw;
   readonly subjects: Subject[] = [];
-  /** Answers that no document describes. */
+  /** Answers that are not as documented. */
   readonly undocumented: string[] = [];
-  /** Well-behaved clients that did as they were told and were refused. */
+  /** Refusals of clients that had waited for `Retry-After`. */
   readonly wronged: string[] = [];
   readonly statuses = new Map<number, number>();
-  /** How often each order was reported as cancelled. */
+  /** The number of 204 answers for each order. */
   readonly cancelled = new Map<string, number>();
-  /** Requests whose connection the service broke off, mostly by being killed. */
+  /** Requests without an answer, mostly because the service was killed. */
   lost = 0;
-  /** Requests that a client left before their answer. */
+  /** Requests whose client disconnected before the answer. */
   dropped = 0;
   #sent = 0;
 
@@ -52,7 +52,7 @@ export class World {
     return subject;
   }
 
-  /** Whether a client that has sent so many requests goes on. */
+  /** Returns whether a client continues after `sent` requests. */
   goesOn(sent: number): boolean {
     return Date.now() < this.endMs && sent < MAX_REQUESTS;
   }
@@ -63,7 +63,7 @@ export class World {
     await new Promise((resolve) => setTimeout(resolve, boundedMs));
   }
 
-  /** Sends a request on behalf of a subject. @returns `null` where no answer came. */
+  /** Sends a request and records it for a subject; returns `null` if no answer came. */
   async send(subject: Subject, ask: Ask): Promise<Answer | null> {
     const { method = "GET", path = "/v1/store/orders", key, address = "192.0.2.1" } = ask;
     const url = await this.service.url;
@@ -93,7 +93,7 @@ export class World {
     }
   }
 
-  /** Sends a request and goes away before its answer. */
+  /** Sends a request and disconnects before the answer. */
   async drop(subject: Subject, key: string): Promise<void> {
     const { hostname, port } = new URL(await this.service.url);
     this.#sent += 1;

@@ -70,7 +70,7 @@ export interface Decided extends Outcome {
 }
 
 /** The distance of a refused key from a ban. */
-export interface StrikeForecast {
+interface StrikeForecast {
   /** Unix time in milliseconds at which the wait began. */
   readonly waitedSinceMs: number;
   /** Unix time in milliseconds from which a refusal is a strike. */

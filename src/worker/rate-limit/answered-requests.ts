@@ -5,7 +5,7 @@ const MAX_LENGTH = 6_400;
 const REMEMBERED_MS = 30_000;
 
 /** A request that was decided and counted. Its isolate may send it again if the answer was lost. */
-export interface AnsweredRequest {
+interface AnsweredRequest {
   /** Random text of the isolate, the same each time that the isolate sends the request. */
   readonly nonce: string;
   /** Unix time in milliseconds of the decision. */

@@ -2,7 +2,7 @@ import type { RateLimiter } from "../../../src/worker/rate-limit/durable-object.
 import { ObservedDatabase } from "./database.ts";
 import type { Observer } from "./observer.ts";
 
-/** The service's environment with every use of a binding shown to `observer`. */
+/** Wraps the bindings of the service so that `observer` sees every use. */
 export function observedBindings(env: Cloudflare.Env, observer: Observer): Cloudflare.Env {
   return {
     ...env,

@@ -1,9 +1,9 @@
 import service, { RateLimiter as Limiter } from "../../../src/worker/index.ts";
 import { observedBindings } from "./bindings.ts";
 
-/** Operations that Cloudflare bills, counted since they were last asked for. */
+/** Operations that Cloudflare bills, counted since the last reading. */
 export interface Operations {
-  /** Calls of objects, alarms included. */
+  /** Calls of objects, including alarms. */
   objectCalls: number;
   /** Keys written or deleted in the storage of objects, and alarms set. */
   objectRowsWritten: number;
@@ -50,7 +50,7 @@ const ANALYTICS = {
 console.log = countLine;
 console.warn = countLine;
 
-/** The service with its operations counted; `/operations` answers with them and begins anew. */
+/** The service with counted operations. `/operations` returns the counts and resets them. */
 export default {
   fetch(request, env, context) {
     if (new URL(request.url).pathname !== "/operations") {

@@ -1,11 +1,11 @@
 import type { Observer } from "./observer.ts";
 
-/** What a D1 database and a session of one have in common. */
+/** The part that a D1 database and its sessions share. */
 type StatementSource = Pick<D1DatabaseSession, "prepare" | "batch">;
 
 /**
- * A D1 database that shows each query to an observer. What D1 tells of a statement comes with the
- * results of `all` alone, so that every way to read goes through it.
+ * A D1 database that shows each query to an observer. Only `all` returns the metadata of a
+ * statement, so every other method uses `all`.
  */
 export class ObservedDatabase {
   readonly #source: StatementSource &

@@ -7,7 +7,7 @@ interface DelayedEnv extends Cloudflare.Env {
   readonly DELAY_MS: number;
 }
 
-/** The service with every call of a binding `DELAY_MS` late. */
+/** The service with a delay of `DELAY_MS` before every call of a binding. */
 export default {
   fetch(request, env, context) {
     const delay = () => scheduler.wait(env.DELAY_MS);

@@ -1,9 +1,9 @@
-/** Is shown what the service does with its bindings. */
+/** An observer of the service's bindings. */
 export interface Observer {
-  /** A Durable Object is about to be called. */
+  /** Called before each call of a Durable Object. */
   beforeObjectCall(): Promise<void> | void;
-  /** The database is about to be asked, once for all statements of a batch. */
+  /** Called before each query of the database, once for a batch. */
   beforeQuery(): Promise<void> | void;
-  /** What the database says of each statement that it has run. */
+  /** Called with the metadata of each statement. */
   afterStatement(meta: D1Meta): void;
 }

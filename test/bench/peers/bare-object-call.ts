@@ -4,7 +4,7 @@ interface Env {
   readonly RATE_LIMITER: DurableObjectNamespace<RateLimiter>;
 }
 
-/** One call of an object that does nothing, and an answer. */
+/** Calls an object that does nothing, and answers. */
 export default {
   async fetch(_request: Request, env: Env): Promise<Response> {
     return Response.json(await env.RATE_LIMITER.getByName("one").touch());

@@ -10,8 +10,8 @@ const LIST_SQL = `SELECT '[' || group_concat(json, ',') || ']' AS json
   FROM (SELECT ${ORDER_JSON_SQL} AS json FROM orders WHERE status <> 'cancelled' ORDER BY id)`;
 
 /**
- * One object call that writes one row and one D1 select of the whole list, side by side, and an
- * answer of the same bytes as the service's: no key, no limits, no headers, no errors.
+ * Calls an object that writes one row and reads the list with one D1 statement, at the same time.
+ * The answer has the same bytes as the service's. There are no keys, limits, headers or errors.
  */
 export default {
   async fetch(_request: Request, env: Env): Promise<Response> {

@@ -1,7 +1,7 @@
 import { INT64_MAX, INT64_MIN } from "../../../src/worker/orders/int64.ts";
 import { ORDER_JSON_SQL } from "./order-json-sql.ts";
 
-/** As many as the service has in a segment. */
+/** The size of a segment of the service. */
 const PAGE_ORDERS = 8_192;
 
 interface Env {
@@ -18,7 +18,9 @@ const PAGE_SQL = `SELECT max(id) || '' AS last, count(*) AS count, group_concat(
   FROM (SELECT id, ${ORDER_JSON_SQL} AS json FROM orders
         WHERE id >= CAST(? AS INTEGER) AND status <> 'cancelled' ORDER BY id LIMIT ${PAGE_ORDERS})`;
 
-/** Streams the pages of the service's list, each read while the one before it is sent. No more. */
+/**
+ * Streams the list in pages, and reads each page while the one before is sent. Does nothing else.
+ */
 export default {
   fetch(_request: Request, env: Env): Response {
     const body = new ReadableStream<Uint8Array>(listSource(env.ORDERS), { highWaterMark: 0 });

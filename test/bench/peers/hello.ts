@@ -1,4 +1,4 @@
-/** The least that a Worker can do. */
+/** The smallest Worker: the floor for every comparison. */
 export default {
   fetch: () => new Response("hello"),
 };

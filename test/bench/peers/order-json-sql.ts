@@ -1,4 +1,4 @@
-/** The JSON text of one order in SQL: the service's bytes, written the direct way. */
+/** SQL for the JSON of an order, with the same bytes as the service's. */
 export const ORDER_JSON_SQL = `'{"id":' || id
   || ifnull(',"petId":' || pet_id, '')
   || ifnull(',"quantity":' || quantity, '')

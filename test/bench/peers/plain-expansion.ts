@@ -2,7 +2,7 @@ import type { Expansion } from "../../../src/worker/orders/order-expander.ts";
 
 const PIECE_BYTES = 32;
 const LENGTHS_AT = 24;
-/** In ASCII letters have this bit, and digits and `-:.` do not. */
+/** A bit that ASCII letters have, and digits and `-:.` do not. */
 const LETTER_BIT = 0x40;
 const MEMORY_PAGE_BYTES = 65_536;
 
@@ -40,7 +40,8 @@ const exports: Expansion = {
   expand,
 };
 
-// The service takes its loop from the module that it instantiates.
+// The service takes the loop from the WebAssembly module that it instantiates: this replaces the
+// module.
 Object.assign(WebAssembly, {
   Instance: class {
     readonly exports = exports;

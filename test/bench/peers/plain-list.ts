@@ -21,7 +21,7 @@ const { status, ...listed } = {
   status: orders.status,
 };
 
-/** The list as one would write it first. Beyond 2^53 its integers are rounded. */
+/** The simplest way to write the list. It rounds integers above 2^53. */
 export default new Hono<{ Bindings: { ORDERS: D1Database } }>().get("*", async (c) => {
   const db = drizzle(c.env.ORDERS);
   return c.json(

@@ -6,9 +6,9 @@ import { sendLoad } from "../load.ts";
 import type { Server } from "../server.ts";
 import type { Store } from "../store.ts";
 
-/** An origin that the service answers preflights of. */
+/** An origin in `CORS_ORIGINS`. */
 export const ALLOWED_ORIGIN = "https://app.example";
-/** More requests than a Free key is admitted a minute. */
+/** More requests than a Free key may send in a minute. */
 const MORE_THAN_A_MINUTE = 100;
 const HEX = 16;
 /** Requests within the limits of a key. */
@@ -16,13 +16,13 @@ export const QUOTA_REQUESTS = 200;
 
 export type Sender = "without a key" | "with a Free key" | "with a revoked key";
 
-/** One kind of traffic that somebody can send to make the service cost money. */
+/** A kind of traffic that an attacker can send to cause costs. */
 export interface Abuse {
   readonly sender: Sender;
   readonly traffic: string;
-  /** `flood`: as fast as possible. `drip`: one a second. `quota`: what the limits of a key admit. */
+  /** `flood`: as fast as possible. `drip`: one a second. `quota`: within the limits of a key. */
   readonly kind: "flood" | "drip" | "quota";
-  /** Brings about the state that the traffic is to meet. */
+  /** Prepares the service for the traffic. */
   readonly prepare: (server: Server, store: Store) => Promise<(index: number) => Request>;
 }
 
@@ -125,7 +125,7 @@ export const ABUSE: readonly Abuse[] = [
   },
 ];
 
-/** @param requests makes the requests of a flood; `network` names the sender's /64 of an index. */
+/** @param requests creates the requests of a flood; `network` returns a /64 for each index. */
 function flood(
   sender: Sender,
   traffic: string,
@@ -154,7 +154,7 @@ function preflight(url: string, origin: string, headers: Record<string, string>)
   return { url: `${url}/v1/store/orders`, method: "OPTIONS", headers: asked };
 }
 
-/** Any key stands for a Free one, because the plan does not change what an admission costs. */
+/** Any key represents a Free key, because an admission costs the same on every plan. */
 function cancellation(url: string, { key }: Store, index: number): Request {
   const list = listRequest(url, key);
   return { ...list, url: `${list.url}/${index + 10}`, method: "DELETE" };

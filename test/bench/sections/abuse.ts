@@ -9,16 +9,16 @@ import { Server } from "../server.ts";
 import { copyStore, type Store } from "../store.ts";
 import { type Abuse, ABUSE, ALLOWED_ORIGIN, QUOTA_REQUESTS, type Sender } from "./abuse-traffic.ts";
 
-/** The drip lasts for most of a minute: afterwards the key is admitted again. */
+/** The length of a drip: less than a minute, after which the service admits the key again. */
 const REQUESTS = { flood: 2_000, drip: 50, quota: QUOTA_REQUESTS };
 const DRIP_MS = 1_000;
 const MOST_DOLLARS = 0.05;
-/** What a Free key is admitted, in a day in which a million requests are sent with it. */
+/** The requests that a Free key is admitted in a day, among a million. */
 const ADMITTED_SHARE = PLAN_LIMITS.free.perDay / 1_000_000;
 
 type PricedAbuse = Abuse & { readonly cost: Cost };
 
-/** The price of the dearest traffic that somebody can send without a valid key, or beyond its limits. */
+/** The price of the most expensive traffic without a valid key, or beyond the limits of a key. */
 export async function abuse(bench: Bench): Promise<Report> {
   const store = await bench.store(bench.orders / 10);
   await using server = await Server.start(await bench.worker("observed/counted-service"), {
@@ -44,7 +44,7 @@ async function price(server: Server, store: Store, abused: Abuse): Promise<Cost>
   await operationsSince(server);
   const count = REQUESTS[kind];
   if (kind === "flood") await sendLoad({ requestAt, count });
-  // The requests of a quota follow each other, so that none shares what another one reads or writes.
+  // The requests of a quota run one by one, so that they share no reads or writes.
   if (kind === "quota") await sendAdmitted({ requestAt, count, connections: 1 });
   for (let index = 0; kind === "drip" && index < count; index += 1) {
     await sendLoad({ requestAt: () => requestAt(index), count: 1 });
@@ -61,7 +61,7 @@ async function sendAdmitted(load: Load): Promise<void> {
     throw new Error(`Requests of a quota were answered ${refused.join(", ")}.`);
 }
 
-/** Only an admitted request may cost more; a flood with a key contains a day's worth of them. */
+/** Only admitted requests may cost more. A flood with a key contains a day's quota of them. */
 function dearest(sender: Sender, priced: readonly PricedAbuse[]): Result {
   const most = (isQuota: boolean) =>
     priced

@@ -9,10 +9,10 @@ import type { Version } from "../version.ts";
 
 const READERS = 8;
 const CANCEL_EVERY_MS = 100;
-/** Lists that end before this are not counted: the readers begin together. */
+/** Lists that end before this do not count, because the readers begin together. */
 const WARM_UP_MS = 2_000;
 const COUNTED_MS = 8_000;
-/** A prime, so that the cancelled orders lie all over the store. */
+/** A prime, so that the cancelled orders are spread over the store. */
 const STRIDE = 7_919;
 
 interface Figure {
@@ -20,11 +20,11 @@ interface Figure {
   readonly brokenPerSecond: number;
 }
 
-/** A store that changes ten times a second below eight readers. */
+/** A store that changes ten times a second while eight readers list it. */
 class BusyStore implements AsyncDisposable {
   readonly #server: Server;
   readonly #key: string;
-  /** Of the store's orders, those with small ids. */
+  /** The ids of the orders with small ids. */
   readonly #cancellable: number;
   #cancelled = 0;
 
@@ -41,7 +41,7 @@ class BusyStore implements AsyncDisposable {
     return new BusyStore(server, store.key, Math.floor(orders / 2) - 1);
   }
 
-  /** Counts whole lists, which are the only ones of use, and those that broke off. */
+  /** Counts complete lists and lists that broke off. */
   async measure(): Promise<Figure> {
     const startMs = performance.now();
     const isOver = () => performance.now() - startMs > WARM_UP_MS + COUNTED_MS;
@@ -82,7 +82,7 @@ class BusyStore implements AsyncDisposable {
   }
 }
 
-/** Whole lists a second from a store that changes all the time, against the baseline. */
+/** Complete lists a second from a store that keeps changing, against the baseline. */
 export async function busyList(bench: Bench): Promise<Result[]> {
   const baseline = await bench.baseline();
   if (baseline === null) return [];

@@ -8,12 +8,17 @@ import { copyStore } from "../store.ts";
 import { type ListTimes, timeColdList, timeList } from "../timed-list.ts";
 
 const PERCENT = 100;
-/** The order file gives small ids to its first half; every hundredth of them has the field to change. */
+/**
+ * One in 100 orders has the field to change. The changed orders are in the first half, with small
+ * ids.
+ */
 const ORDERS_BETWEEN_CHANGES = 100;
-/** A prime, so that the changes move over the whole half. */
+/** A prime, so that the changes are spread over this half. */
 const STRIDE = 7_919;
 
-/** A large list after one order has changed, and a cold one, both against the baseline's cold list. */
+/**
+ * A large list after one order has changed, and a cold one, both against the baseline's cold list.
+ */
 export async function changedList(bench: Bench): Promise<Result[]> {
   const results = [await rowsRead(bench), await changedAgainstCold(bench)];
   results.push(...(await coldAgainstBaseline(bench)));
@@ -78,8 +83,8 @@ async function changedAgainstCold(bench: Bench): Promise<Result> {
 }
 
 /**
- * The baseline takes two turns in each round, before the service and after it. Their mean cancels a
- * machine that grows slower, and their ratio is the noise.
+ * The baseline takes two turns in each round, before and after the service. The mean of both
+ * compensates for a machine that slows down, and their ratio is the noise.
  */
 async function coldAgainstBaseline(bench: Bench): Promise<Result[]> {
   const baseline = await bench.baseline();

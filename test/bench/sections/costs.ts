@@ -6,10 +6,10 @@ import type { Cost, Report } from "../report.ts";
 import { Server } from "../server.ts";
 import { copyStore, type Store } from "../store.ts";
 
-/** Requests of each kind, over which the operations are averaged. */
+/** Requests of each kind; the costs are their mean. */
 const REQUESTS = 200;
 
-/** Refusals count at once, and enough of them are needed that a refused key stays one meanwhile. */
+/** Every refusal is a strike, and a ban needs more strikes than the benchmark sends. */
 const BANS = {
   BAN_GRACE_SECONDS: "0",
   BAN_MIN_STRIKES: "1000",
@@ -21,11 +21,11 @@ interface Kind {
   readonly request: string;
   readonly status: number;
   readonly send: (server: Server, index: number) => Promise<Request> | Request;
-  /** Brings about the state that the requests are to meet. */
+  /** Prepares the service for the requests. */
   readonly prepare?: (server: Server) => Promise<void>;
 }
 
-/** What each kind of request costs on a warm isolate, by the operations that it was seen to make. */
+/** The cost of each kind of request on a warm isolate, from counted operations. */
 export async function costs(bench: Bench): Promise<Report> {
   const store = await bench.store(bench.orders / 100);
   await using server = await Server.start(await bench.worker("observed/counted-service"), {

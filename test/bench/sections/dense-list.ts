@@ -7,10 +7,10 @@ import { Server } from "../server.ts";
 import type { Store } from "../store.ts";
 import { timeList } from "../timed-list.ts";
 
-/** One order in so many is not cancelled. */
+/** One in this many orders is not cancelled. */
 const LIVE_ONE_IN = 1_000;
 
-/** A store where nearly all orders are cancelled: before and after these left the table of orders. */
+/** A store with mostly cancelled orders. The baseline keeps them in the table of orders. */
 export async function denseList(bench: Bench): Promise<Result[]> {
   const baseline = await bench.baseline();
   if (baseline === null) return [];

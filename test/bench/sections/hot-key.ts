@@ -11,7 +11,7 @@ import type { Version } from "../version.ts";
 const ORDERS = 10;
 const COUNTED_REQUESTS = 3_000;
 
-/** Connections and keys of an admitted list. */
+/** The connections and keys of the traffic. */
 interface Traffic {
   readonly name: string;
   readonly what: string;
@@ -44,7 +44,9 @@ const TRAFFIC: readonly Traffic[] = [
   },
 ];
 
-/** Admitted lists of ten orders: rows written for an admission, and the rate against the baseline. */
+/**
+ * Admitted lists of ten orders: rows written for each admission, and the rate against the baseline.
+ */
 export async function hotKey(bench: Bench): Promise<Result[]> {
   const results = [await rowsForAnAdmission(bench)];
   const baseline = await bench.baseline();

@@ -16,12 +16,12 @@ const ORDERS = 10;
 const INVENTED_KEYS = 1_000;
 /** A flood of 200 a second. */
 const INVENTED_EVERY_MS = 5;
-/** Connections of a flood that is sent at once. */
+/** The connections of a flood. */
 const CONNECTIONS_AT_ONCE = 250;
-/** Between an answer to the good client and its next request. */
+/** The pause of the good client after each answer. */
 const PAUSE_MS = 5;
 
-/** Sends invented keys, each turn from another address, whose budget is unused. */
+/** Sends invented keys, each turn from another address with an unused budget. */
 class Flood {
   #turns = 0;
 
@@ -45,7 +45,7 @@ class Flood {
   }
 }
 
-/** 1,000 invented keys from one address, beside a client with a valid key. */
+/** Sends 1,000 invented keys from one address, beside a client with a valid key. */
 export async function inventedKeys(bench: Bench): Promise<Result[]> {
   const flood = new Flood();
   const results = [await queriesOf(bench, flood), await delayBy(bench, flood, bench.today)];
@@ -101,7 +101,9 @@ async function start(bundle: Bundle, store: Store, name: string): Promise<Server
   return Server.start(bundle, { store: await copyStore(store, name), hasObjects: true });
 }
 
-/** Sends a request again and again until `work` is done. @returns the 95th percentile in milliseconds. */
+/**
+ * Repeats a request until `work` is done; returns the 95th percentile of its times in milliseconds.
+ */
 async function p95Beside(work: Promise<unknown>, request: Request): Promise<number> {
   let isDone = false;
   const stop = () => {

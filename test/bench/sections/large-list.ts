@@ -7,7 +7,10 @@ import { Server } from "../server.ts";
 import { copyStore } from "../store.ts";
 import { timeColdList, timeList } from "../timed-list.ts";
 
-/** A list of a million orders: against the plain way, against the floor, and byte for byte. */
+/**
+ * Compares a list of a million orders with the simplest Worker, a minimal Worker and the imported
+ * bytes.
+ */
 export async function largeList(bench: Bench): Promise<Result[]> {
   const store = await bench.store(bench.orders);
   const bundle = await bench.service();

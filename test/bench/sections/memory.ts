@@ -6,15 +6,15 @@ import { Server } from "../server.ts";
 
 const MEBIBYTE = 2 ** 20;
 
-/** The peak of a process's memory, in MiB. */
+/** The peak memory of a process, in MiB. */
 interface Peak {
-  /** When the last byte of the answer had come. */
+  /** After the last byte of the answer. */
   readonly answered: number;
-  /** When the list was in the cache, which the local simulation keeps in the same process. */
+  /** After the list was cached: the local simulation keeps the cache in the same process. */
   readonly cached: number;
 }
 
-/** The most memory that a new process takes for a cold list. */
+/** The peak memory of a new process for a cold list. */
 export async function memory(bench: Bench): Promise<Result[]> {
   const [few, many] = [bench.orders / 10, bench.orders];
   bench.say("memory, in a fresh process each");

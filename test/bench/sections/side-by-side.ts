@@ -8,7 +8,10 @@ const DELAY_MS = 20;
 const WARM_UP = 5;
 const LISTS_PER_ROUND = 10;
 
-/** What a list takes when every call of a binding takes 20 ms: once that, if they run side by side. */
+/**
+ * The time of a list if every call of a binding takes 20 ms: about 20 ms if the calls run side by
+ * side.
+ */
 export async function sideBySide(bench: Bench): Promise<Result[]> {
   const store = await bench.store(10);
   await using server = await Server.start(await bench.worker("observed/delayed-service"), {

@@ -5,7 +5,7 @@ import { runWrangler } from "../../../src/operator/wrangler.ts";
 import type { Bench } from "../bench.ts";
 import { number, type Result } from "../report.ts";
 
-/** The size of the bundle, and wrangler's profile of its start. */
+/** The size of the bundle, and the time of its start by wrangler's profile. */
 export async function size(bench: Bench): Promise<Result[]> {
   const script = await readFile((await bench.service()).script);
   bench.say("profiling the start");

@@ -8,10 +8,10 @@ import { medianText, number, type Result } from "../report.ts";
 import { ratios, spreadOf, takeTurns } from "../rounds.ts";
 
 const MEBIBYTE = 2 ** 20;
-/** A turn takes half a minute, and peaks differ little. */
+/** Few rounds: a turn takes half a minute, and peaks differ little. */
 const MAX_ROUNDS = 3;
 
-/** The most memory that the import and the export of orders take, with every process they start. */
+/** The peak memory of the import and the export of orders, with every process they start. */
 export async function transfers(bench: Bench): Promise<Result[]> {
   const [few, many] = [bench.orders / 10, bench.orders];
   const empty = join(bench.folder, "empty-store");
@@ -39,7 +39,7 @@ export async function transfers(bench: Bench): Promise<Result[]> {
   });
 }
 
-/** Imports a file into a copy of the store, and exports it again. In MiB. */
+/** Imports a file into a copy of the store and exports it again; returns the peaks in MiB. */
 async function transfer(empty: string, file: string): Promise<{ import: number; export: number }> {
   const store = `${empty}-copy`;
   await cp(empty, store, { recursive: true });

@@ -8,10 +8,12 @@ import { Server } from "../server.ts";
 import { copyStore } from "../store.ts";
 import { timeColdList } from "../timed-list.ts";
 
-/** An unchanged list takes some 10 ms, on which a pause of the machine weighs: more turns than elsewhere. */
+/**
+ * More turns than elsewhere: an unchanged list takes about 10 ms, so pauses of the machine matter.
+ */
 const TURNS_PER_ROUND = 3;
 
-/** A list that has not changed: rows read, its time against a cold one, and 304. */
+/** An unchanged list: rows read, and its time against a cold list, with and without 304. */
 export async function unchangedList(bench: Bench): Promise<Result[]> {
   const results: Result[] = [];
   for (const orders of [10, bench.orders / 10, bench.orders]) {

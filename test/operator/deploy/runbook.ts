@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 
 /** One of the runbook's cases. */
-export interface Case {
+interface Case {
   readonly title: string;
   /** The lines to type, in order. */
   readonly commands: readonly string[];

@@ -17,7 +17,7 @@ if (chromium === undefined) {
 }
 
 /** Writes the page of a report to a file and opens it in a new browser profile. */
-export type OpenReport = (report: UsageReport, options?: BrowserContextOptions) => Promise<Page>;
+type OpenReport = (report: UsageReport, options?: BrowserContextOptions) => Promise<Page>;
 
 /** Describes tests of the page in Chromium. Without Chromium they are skipped. */
 export function describeUsagePage(name: string, tests: (open: OpenReport) => void): void {

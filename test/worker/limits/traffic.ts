@@ -54,7 +54,7 @@ export function* retriesLikeTheClient(retries: number, latencyMs: Draw): Client 
   }
 }
 
-export interface Backoff {
+interface Backoff {
   readonly firstMs: number;
   readonly capMs: number;
   /** Full jitter: a random time from zero to the wait, instead of the wait. */

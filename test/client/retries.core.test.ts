@@ -30,7 +30,7 @@ function refused(seconds: number) {
   return failed(429, "rate_limit_exceeded", { "Retry-After": String(seconds) });
 }
 
-test.each([0, 0.5, 0.999_999])("never repeats before Retry-After (jitter %d)", async (random) => {
+test.each([0, 0.5, 0.999_999])("never retries before Retry-After (jitter %d)", async (random) => {
   vi.spyOn(Math, "random").mockReturnValue(random);
   const service = new ScriptedService(refused(31), refused(1), cancelled);
   const client = createClient({ ...OPTIONS, fetch: service.fetch });
@@ -42,7 +42,7 @@ test.each([0, 0.5, 0.999_999])("never repeats before Retry-After (jitter %d)", a
   expect(second).toBeLessThanOrEqual(1_500);
 });
 
-test("a timer that fires early does not bring a request before Retry-After", async () => {
+test("a timer that fires early does not cause a request before Retry-After", async () => {
   vi.spyOn(Math, "random").mockReturnValue(0);
   const setTimer = globalThis.setTimeout;
   let isFirst = true;
@@ -73,7 +73,7 @@ test("Retry-After may be a date", async () => {
   expect(service.gapsMs[0]).toBeLessThanOrEqual(20_250);
 });
 
-test("backs off with full jitter: anything from nothing to a limit that doubles", async () => {
+test("backs off with full jitter: from zero to a limit that doubles", async () => {
   const limits = [250, 500, 1_000, 2_000, 4_000, 8_000, 10_000, 10_000];
   for (const share of [0, 0.5, 0.999]) {
     vi.spyOn(Math, "random").mockReturnValue(share);
@@ -90,7 +90,7 @@ test("backs off with full jitter: anything from nothing to a limit that doubles"
   }
 });
 
-test("the number of repetitions is bounded, and each is told", async () => {
+test("limits the number of retries, and calls onRetry for each", async () => {
   const retries: Retry[] = [];
   const service = new ScriptedService(failed(500, "internal_error"));
   const client = createClient({
@@ -109,7 +109,7 @@ test("the number of repetitions is bounded, and each is told", async () => {
   ]);
 });
 
-test("what would take too long fails at once, and says how long", async () => {
+test("fails at once if the wait would take too long, and says how long", async () => {
   const service = new ScriptedService(refused(86_400));
   const client = createClient({ ...OPTIONS, fetch: service.fetch });
   expect(await settled(client.listOrders().all())).toMatchObject({
@@ -118,7 +118,7 @@ test("what would take too long fails at once, and says how long", async () => {
   expect(service.requests).toHaveLength(1);
 });
 
-test("a ban is waited for like any Retry-After", async () => {
+test("waits for the end of a ban as for any Retry-After", async () => {
   const banned = failed(429, "api_key_banned", { "Retry-After": "60" });
   const service = new ScriptedService(banned, cancelled);
   const client = createClient({ ...OPTIONS, fetch: service.fetch });
@@ -126,7 +126,7 @@ test("a ban is waited for like any Retry-After", async () => {
   expect(service.gapsMs[0]).toBeGreaterThanOrEqual(60_000);
 });
 
-test("a proxy's 502 is repeated", async () => {
+test("retries a proxy's 502", async () => {
   const service = new ScriptedService(
     () => new Response("Bad Gateway", { status: 502 }),
     cancelled,
@@ -135,7 +135,7 @@ test("a proxy's 502 is repeated", async () => {
   expect(await settled(client.cancelOrder(1n))).toMatchObject({ value: "cancelled" });
 });
 
-test("a service that does not answer is a timeout, whether fetch heeds the signal or not", async () => {
+test("times out if the service does not answer, even if fetch ignores the signal", async () => {
   for (const answer of [silent, () => new Promise<Response>(() => undefined)]) {
     const service = new ScriptedService(answer);
     const client = createClient({ ...OPTIONS, fetch: service.fetch, timeoutMs: 700, retries: 1 });
@@ -146,7 +146,7 @@ test("a service that does not answer is a timeout, whether fetch heeds the signa
   }
 });
 
-test("a list that stops arriving is broken; one that arrives slowly is not", async () => {
+test("throws for a list that stops arriving, but not for a slow one", async () => {
   const slow = (gapMs: number) => () => {
     let parts = 0;
     const stream = new ReadableStream<Uint8Array>({
@@ -175,8 +175,11 @@ test("a list that stops arriving is broken; one that arrives slowly is not", asy
 
 test.each([
   ["an answer", new ScriptedService(silent)],
-  ["a repetition", new ScriptedService(refused(60))],
-  ["an answer to a fetch that ignores it", new ScriptedService(() => new Promise(() => undefined))],
+  ["a retry", new ScriptedService(refused(60))],
+  [
+    "an answer to a fetch that ignores the signal",
+    new ScriptedService(() => new Promise(() => undefined)),
+  ],
 ])("an abort while waiting for %s ends the call at once, with its reason", async (_, service) => {
   const abort = new AbortController();
   const reason = new Error("enough");

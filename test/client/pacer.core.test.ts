@@ -3,22 +3,22 @@ import { Pacer } from "../../src/client/pacer.ts";
 
 const MINUTE_MS = 60_000;
 
-/** What the service says of a window of ten requests a minute. */
-function told(remaining: number, resetSeconds = 60, retryAfterSeconds: number | null = null) {
+/** The headers of an answer, for a window of ten requests a minute. */
+function announced(remaining: number, resetSeconds = 60, retryAfterSeconds: number | null = null) {
   const window = { name: "minute", limit: 10, lengthSeconds: 60, remaining, resetSeconds };
   return { windows: [window], retryAfterSeconds };
 }
 
-/** A pacer that was told so at 0, and has nothing under way. */
-function pacerTold(...announcement: Parameters<typeof told>): Pacer {
+/** A pacer after one answer at 0 ms, with no request under way. */
+function pacerAfter(...announcement: Parameters<typeof announced>): Pacer {
   const pacer = new Pacer();
   pacer.begin();
-  pacer.end(told(...announcement), 0);
+  pacer.end(announced(...announcement), 0);
   return pacer;
 }
 
 test("a request without an answer may have been counted", () => {
-  const pacer = pacerTold(2);
+  const pacer = pacerAfter(2);
   pacer.begin();
   pacer.end(null, 1);
   expect(pacer.turn(2)).toEqual({ kind: "now" });
@@ -26,17 +26,17 @@ test("a request without an answer may have been counted", () => {
   expect(pacer.turn(2)).toEqual({ kind: "after_answer" });
 });
 
-test("an answer that tells of a window which has ended says nothing of the present one", () => {
-  const pacer = pacerTold(5);
+test("an answer about a window that has ended does not change the present window", () => {
+  const pacer = pacerAfter(5);
   pacer.begin();
   pacer.begin();
-  pacer.end(told(9), MINUTE_MS + 1);
-  pacer.end(told(0, 1), MINUTE_MS + 2);
+  pacer.end(announced(9), MINUTE_MS + 1);
+  pacer.end(announced(0, 1), MINUTE_MS + 2);
   expect(pacer.turn(MINUTE_MS + 3)).toEqual({ kind: "now" });
 });
 
-test("no request goes before Retry-After, whatever room the window has", () => {
-  const pacer = pacerTold(5, 60, 10);
+test("no request is sent before Retry-After, even if the window has room", () => {
+  const pacer = pacerAfter(5, 60, 10);
   expect(pacer.turn(9_999)).toEqual({ kind: "at", timeMs: 10_000 });
   expect(pacer.turn(10_000)).toEqual({ kind: "now" });
 });
@@ -47,5 +47,5 @@ test.each([
   [13, MINUTE_MS],
   [14, 2 * MINUTE_MS],
 ])("with room for three, %d more requests take at least %d ms", (requests, durationMs) => {
-  expect(pacerTold(3).durationMs(requests, 0)).toBe(durationMs);
+  expect(pacerAfter(3).durationMs(requests, 0)).toBe(durationMs);
 });

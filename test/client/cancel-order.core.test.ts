@@ -21,7 +21,7 @@ test.each([
 });
 
 test.each([9223372036854775808n, 2 ** 53, 1.5, NaN, "007", "+5", "-0", "", "1/../2", "abc"])(
-  "%s is no id, and nothing is sent",
+  "%s is not an id, and no request is sent",
   async (id) => {
     const service = new ScriptedService(cancelled);
     await expect(clientOf(service).cancelOrder(id)).rejects.toThrow(RangeError);
@@ -36,7 +36,7 @@ test.each([
   [404, "not_found"],
   [405, "method_not_allowed"],
   [409, "order_already_shipped"],
-])("%i %s is an error by its code, and is not repeated", async (status, code) => {
+])("%i %s becomes an error with this code, and is not retried", async (status, code) => {
   const service = new ScriptedService(failed(status, code));
   await expect(clientOf(service).cancelOrder(1n)).rejects.toMatchObject({
     name: "ApiError",
@@ -53,12 +53,12 @@ test.each([
   ["a lost connection", unreachable],
   ["a 500", failed(500, "internal_error")],
   ["a 503", failed(503, "service_unavailable", { "Retry-After": "0" })],
-])("a 404 after %s may mean that it was cancelled then", async (_, first) => {
+])("a 404 after %s is ambiguous: the order may be cancelled", async (_, first) => {
   const service = new ScriptedService(first, failed(404, "order_not_found"));
   expect(await clientOf(service).cancelOrder(1n)).toBe("cancelled_or_gone");
 });
 
-test("a 404 after a 429 means what it says", async () => {
+test("a 404 after a 429 means that there is no such order", async () => {
   const refusal = failed(429, "rate_limit_exceeded", { "Retry-After": "0" });
   const service = new ScriptedService(refusal, failed(404, "order_not_found"));
   await expect(clientOf(service).cancelOrder(1n)).rejects.toMatchObject({
@@ -66,7 +66,7 @@ test("a 404 after a 429 means what it says", async () => {
   });
 });
 
-test("a 409 after a lost connection means what it says", async () => {
+test("a 409 after a lost connection means that the order has shipped", async () => {
   const service = new ScriptedService(unreachable, failed(409, "order_already_shipped"));
   await expect(clientOf(service).cancelOrder(1n)).rejects.toMatchObject({
     code: "order_already_shipped",
@@ -86,8 +86,11 @@ test.each([
   [{ retries: -1 }, "retries"],
   [{ retries: 1.5 }, "retries"],
   [{ maxElapsedMs: NaN }, "maxElapsedMs"],
-])("the options %o are refused by name, without showing the key", (options, name) => {
-  const create = () => createClient({ ...OPTIONS, ...options });
-  expect(create).toThrow(name);
-  expect(create).not.toThrow(/secret/);
-});
+])(
+  "wrong options %o are refused with the name of the option and without the key",
+  (options, name) => {
+    const create = () => createClient({ ...OPTIONS, ...options });
+    expect(create).toThrow(name);
+    expect(create).not.toThrow(/secret/);
+  },
+);

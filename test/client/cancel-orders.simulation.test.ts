@@ -29,7 +29,7 @@ function latency(seed: number, maxMs: number) {
   return () => random() * maxMs;
 }
 
-/** Each batch needs so many windows of `lengthSeconds`. */
+/** The windows of `lengthSeconds` that each batch needs. */
 const PLANS = [
   { plan: "Free", perMinute: 60, perDay: 1_000, count: 1_500, windows: 2, lengthSeconds: 86_400 },
   { plan: "Pro", perMinute: 300, perDay: 10_000, count: 10_000, windows: 34, lengthSeconds: 60 },
@@ -45,7 +45,7 @@ const PLANS = [
 ];
 
 test.each(PLANS)(
-  "$count cancels on $plan run at its speed and are never refused",
+  "$count cancellations on $plan run at the speed of the plan and are never refused",
   async ({ perMinute, perDay, count, windows, lengthSeconds }) => {
     const service = new LimitedService(perMinute, perDay, latency(7, 200));
     const client = createClient({ ...OPTIONS, fetch: service.fetch });
@@ -59,7 +59,7 @@ test.each(PLANS)(
     expect(service.counts.mostUnderWay).toBeLessThanOrEqual(16);
     expect(outcome).toMatchObject({ status: "fulfilled", value: { length: count } });
 
-    // Each window costs its length, up to a second of rounding, and the way there and back.
+    // Each window costs its length, up to a second of rounding, and a round trip.
     const least = (windows - 1) * lengthSeconds;
     const lastWindowSeconds = lengthSeconds === 60 ? 60 : 10 * 60;
     expect(seconds).toBeGreaterThanOrEqual(least);
@@ -72,7 +72,7 @@ test.each(PLANS)(
   },
 );
 
-test("whatever the latency, the limits and the concurrency, none is refused", async () => {
+test("no request is refused, at any latency, limits and concurrency", async () => {
   const random = seededRandom(42);
   for (let seed = 1; seed <= 40; seed += 1) {
     const perMinute = 1 + Math.floor(random() * 40);
@@ -94,7 +94,7 @@ test("with pacing, single calls of one client share the limits too", async () =>
   expect(service.counts).toMatchObject({ admitted: 12, refused: 0 });
 });
 
-test("where somebody else uses the key, a batch waits its turn and is not banned", async () => {
+test("a batch waits and is not banned while somebody else uses the key", async () => {
   const service = new LimitedService(60, 10_000, latency(5, 100));
   const other = setInterval(() => service.answer(), 1_500);
   const client = createClient({ ...OPTIONS, fetch: service.fetch });
@@ -103,7 +103,7 @@ test("where somebody else uses the key, a batch waits its turn and is not banned
   expect(service.counts.banned).toBe(0);
 });
 
-test("each id is cancelled once and its outcome told, in the order of the ids", async () => {
+test("cancels each id once and returns the outcomes in the order of the ids", async () => {
   const service = new ScriptedService(({ url }) => {
     if (url.endsWith("/2")) return failed(404, "order_not_found")();
     if (url.endsWith("/3")) return failed(409, "order_already_shipped")();
@@ -121,7 +121,7 @@ test("each id is cancelled once and its outcome told, in the order of the ids", 
   expect(await client.cancelOrders([])).toEqual([]);
 });
 
-test("an error that would meet the others too ends the batch, and nothing of it is lost", async () => {
+test("an error that concerns all orders ends the batch, which reports every order", async () => {
   const service = new ScriptedService(cancelled, cancelled, failed(401, "unauthorized"), silent);
   const client = createClient({ ...OPTIONS, fetch: service.fetch });
   const outcome = await settled(client.cancelOrders(ids(10), { concurrency: 2 }));

@@ -16,7 +16,7 @@ afterEach(() => {
   vi.restoreAllMocks();
 });
 
-/** What a loop over the list of one moment received, and how it ended. */
+/** Loops over a list with `oneMoment`; returns the received orders and the error. */
 async function loop(service: ScriptedService, options: Partial<ClientOptions> = {}) {
   const received: Order[] = [];
   const client = createClient({ ...OPTIONS, fetch: service.fetch, ...options });
@@ -30,19 +30,19 @@ async function loop(service: ScriptedService, options: Partial<ClientOptions> = 
   return { received, error: await ended };
 }
 
-test("a list that breaks off is asked for again, and nothing of it reaches the loop", async () => {
+test("requests a list that breaks off again, and passes none of its orders to the loop", async () => {
   const service = new ScriptedService(BROKEN, unreachable, BROKEN, WHOLE);
   expect(await loop(service)).toEqual({ received: ORDERS, error: null });
   expect(service.requests).toHaveLength(4);
 });
 
-test("a list that is whole is asked for once", async () => {
+test("requests a complete list once", async () => {
   const service = new ScriptedService(WHOLE);
   expect(await loop(service)).toEqual({ received: ORDERS, error: null });
   expect(service.requests).toHaveLength(1);
 });
 
-test("one that always breaks off ends in an error after so many repetitions, which back off", async () => {
+test("throws after the last retry if every list breaks off, and backs off between them", async () => {
   vi.spyOn(Math, "random").mockReturnValue(0.999_999);
   const retried: Retry[] = [];
   const service = new ScriptedService(BROKEN);
@@ -53,14 +53,14 @@ test("one that always breaks off ends in an error after so many repetitions, whi
   expect(retried.map(({ delayMs }) => Math.round(delayMs))).toEqual([250, 500, 1_000]);
 });
 
-test("a repetition that the limits refuse waits for Retry-After", async () => {
+test("waits for Retry-After if the limits refuse a retry", async () => {
   const refused = failed(429, "rate_limit_exceeded", { "Retry-After": "31" });
   const service = new ScriptedService(BROKEN, refused, WHOLE);
   expect(await loop(service)).toEqual({ received: ORDERS, error: null });
   expect(service.gapsMs[1]).toBeGreaterThanOrEqual(31_000);
 });
 
-test("without it orders stream, and the error says how to go on", async () => {
+test("streams the orders without oneMoment, and the error says what to do", async () => {
   const service = new ScriptedService(BROKEN);
   const received: Order[] = [];
   const client = createClient({ ...OPTIONS, fetch: service.fetch });

@@ -9,7 +9,7 @@ import {
 } from "node:http";
 import type { AddressInfo } from "node:net";
 
-/** A request that a client sent and how it was answered. Times in milliseconds. */
+/** A request of a client and its answer. Times in milliseconds. */
 export interface Exchange {
   readonly key: string;
   readonly status: number;
@@ -19,7 +19,7 @@ export interface Exchange {
   readonly answeredMs: number;
 }
 
-/** Stands between the clients and the service, and notes what passes. */
+/** A proxy between the clients and the service that records every exchange. */
 export class RecordingProxy implements AsyncDisposable {
   readonly exchanges: Exchange[] = [];
   readonly #server: Server;
@@ -35,7 +35,7 @@ export class RecordingProxy implements AsyncDisposable {
         agent: this.#agent,
         method,
         path: url,
-        // The bodies are read here.
+        // The proxy reads the bodies.
         headers: { ...headers, "accept-encoding": "identity" },
       });
       onward.on("response", (answer) => {

@@ -1,12 +1,16 @@
 import { connect } from "node:net";
 
-/** After so many milliseconds without a further byte nothing more is expected. */
+/** An answer is complete after this long without a further byte. */
 const SILENCE_MS = 250;
-/** How long to wait for the first one: some bytes are only the beginning of a request. */
+/** How long to wait for the first byte: the bytes sent may be only the beginning of a request. */
 const PATIENCE_MS = 1_000;
 const TIMEOUT_MS = 5_000;
 
-/** Sends bytes to a port of this machine. @returns all that came back, as Latin-1. */
+/**
+ * Sends bytes to a port of this machine.
+ *
+ * @returns everything that came back, as Latin-1.
+ */
 export function converse(
   port: number,
   bytes: Buffer,
@@ -29,21 +33,21 @@ export function converse(
       received += data.toString("latin1");
       socket.setTimeout(SILENCE_MS);
     });
-    // A server may close on what it cannot read while it is still being sent.
+    // A server may close the connection before it has read everything.
     socket.on("error", end).on("close", end);
     socket.write(bytes);
   });
 }
 
-/** One answer as it came over the wire. */
+/** An HTTP answer as it came over the wire. */
 export interface WireAnswer {
   readonly status: number;
-  /** By lower-case name; of repeated ones all. */
+  /** All values of each header, by its name in lower case. */
   readonly headers: ReadonlyMap<string, readonly string[]>;
   readonly body: string;
 }
 
-/** The first answer in what was received; `null` where there is none. */
+/** Parses the first answer of a conversation; `null` if there is none. */
 export function firstAnswer(received: string): WireAnswer | null {
   const match =
     /^HTTP\/1\.1 (?<status>\d{3}) [^\r\n]*\r\n(?<head>[^]*?)\r\n\r\n(?<rest>[^]*)$/.exec(

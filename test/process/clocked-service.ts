@@ -1,0 +1,35 @@
+import type { Server } from "../bench/server.ts";
+import { serveWorker } from "./worker-server.ts";
+
+/** The service on a local store, with a clock that the test moves instead of waiting. */
+export class ClockedService implements AsyncDisposable {
+  readonly #server: Server;
+
+  private constructor(server: Server) {
+    this.#server = server;
+  }
+
+  static async start(store: string): Promise<ClockedService> {
+    return new ClockedService(await serveWorker("test/process/workers/clocked.ts", store));
+  }
+
+  get port(): number {
+    return Number(new URL(this.#server.url).port);
+  }
+
+  list(key: string): Promise<Response> {
+    return fetch(`${this.#server.url}/v1/store/orders`, {
+      headers: { Authorization: `Bearer ${key}` },
+    });
+  }
+
+  /** Moves the service's clock ahead. */
+  async advance(seconds: number): Promise<void> {
+    const { ok } = await fetch(`${this.#server.url}/clock?ms=${Math.round(seconds * 1_000)}`);
+    if (!ok) throw new Error("The clock did not move.");
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#server[Symbol.asyncDispose]();
+  }
+}

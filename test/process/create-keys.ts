@@ -1,0 +1,44 @@
+import { openLocalDatabase } from "../../src/operator/database/local.ts";
+import { createApiKey } from "../../src/operator/key-store/administration.ts";
+import { addKeys } from "../../src/operator/key-store/change-key.ts";
+import type { Limits, Plan } from "../../src/worker/limits/plans.ts";
+import type { StoreFolder } from "../operator/store-folder.ts";
+
+export interface NewKey {
+  readonly id: string;
+  readonly key: string;
+}
+
+/** Limits that no test reaches. */
+export const AMPLE: Limits = { perMinute: 1_000_000, perDay: 1_000_000 };
+
+/**
+ * Makes several keys in a local store at once: one command for each key would open the store each
+ * time.
+ *
+ * @param plans the plan of each key by its name, or its own limits.
+ */
+export async function createKeys<Name extends string>(
+  store: StoreFolder,
+  plans: Readonly<Record<Name, Exclude<Plan, "enterprise"> | Limits>>,
+): Promise<Record<Name, NewKey>> {
+  await store.make();
+  const database = await openLocalDatabase(store.path, "keys");
+  try {
+    const now = new Date();
+    const created = Object.entries<Plan | Limits>(plans).map(([name, plan]) =>
+      typeof plan === "string"
+        ? createApiKey({ name, plan, limits: null, expiresAt: null }, now)
+        : createApiKey({ name, plan: "enterprise", limits: plan, expiresAt: null }, now),
+    );
+    await addKeys(
+      database,
+      created.map(({ record }) => record),
+    );
+    return Object.fromEntries(
+      created.map(({ key, record }) => [record.name, { id: record.id, key }]),
+    ) as Record<Name, NewKey>;
+  } finally {
+    await database.close();
+  }
+}
