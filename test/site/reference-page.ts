@@ -95,7 +95,7 @@ async function makeSampleStore(store: StoreFolder): Promise<Record<Plan, string>
   await store.make();
   await using databases = await openLocalStore(store.path);
   const keys = await loadSampleStore(databases, "test", new Date());
-  return Object.fromEntries(keys.map(({ plan, key }) => [plan, key])) as Record<Plan, string>;
+  return Object.fromEntries(keys.map(({ plan, secret }) => [plan, secret])) as Record<Plan, string>;
 }
 
 async function openPage(
