@@ -23,7 +23,14 @@ export default defineConfig({
         plugins: [
           cloudflareTest(async () => ({
             wrangler: { configPath: "./wrangler.toml" },
-            miniflare: { bindings: { TEST_MIGRATIONS: await readD1Migrations("migrations") } },
+            miniflare: {
+              bindings: {
+                TEST_MIGRATIONS: {
+                  orders: await readD1Migrations("migrations/orders"),
+                  keys: await readD1Migrations("migrations/keys"),
+                },
+              },
+            },
           })),
         ],
         test: {

@@ -1,5 +1,8 @@
 declare namespace Cloudflare {
   interface Env {
-    TEST_MIGRATIONS: import("cloudflare:test").D1Migration[];
+    TEST_MIGRATIONS: Record<
+      import("../src/worker/db/availability.ts").DatabaseName,
+      import("cloudflare:test").D1Migration[]
+    >;
   }
 }

@@ -2,7 +2,7 @@ import { type Context, Hono } from "hono";
 import { ApiKeyDirectory } from "./api-keys/directory.ts";
 import type { AppEnv } from "./app-env.ts";
 import type { Config } from "./config.ts";
-import { DatabaseQueries, DatabaseUnavailableError } from "./db/availability.ts";
+import { type DatabaseName, DatabaseQueries, DatabaseUnavailableError } from "./db/availability.ts";
 import { ApiError, quote, writeError } from "./errors.ts";
 import { logEvent } from "./log.ts";
 import { announceQuota } from "./middleware/announce-quota.ts";
@@ -13,7 +13,6 @@ import { identifyRequest } from "./middleware/identify-request.ts";
 import { observeRequests } from "./middleware/observe-requests.ts";
 import { provideLimiter } from "./middleware/provide-limiter.ts";
 import { announceLifecycle } from "./middleware/version-lifecycle.ts";
-import { Outage } from "./outage.ts";
 import { AddressBudget } from "./rate-limit/address-budget.ts";
 import { listRoute } from "./routes/list-orders.ts";
 import { orderRoutes } from "./routes/orders.ts";
@@ -23,20 +22,21 @@ import { orderRoutes } from "./routes/orders.ts";
  * So even a request for an unknown path needs a valid key and counts against its limits.
  */
 export function createApp(config: Config): Hono<AppEnv> {
-  const queries = new DatabaseQueries(config.databaseTimeoutMs);
+  const databases = {
+    orders: new DatabaseQueries("orders", config.databaseTimeoutMs),
+    keys: new DatabaseQueries("keys", config.databaseTimeoutMs),
+  };
 
   const directory = new ApiKeyDirectory({
     freshMs: config.apiKeyFreshMs,
     staleMs: config.apiKeyStaleMs,
     size: config.apiKeyCacheSize,
-    queries,
+    queries: databases.keys,
   });
 
   const addresses = new AddressBudget(config.bans);
 
-  const database = new Outage({ began: "database_unavailable", ended: "database_available" });
-
-  const app = new Hono<AppEnv>().use(identifyRequest).use(observeRequests(config, database));
+  const app = new Hono<AppEnv>().use(identifyRequest).use(observeRequests(config));
 
   const v1 = new Hono<AppEnv>()
     .use(provideLimiter(config))
@@ -45,9 +45,9 @@ export function createApp(config: Config): Hono<AppEnv> {
     .use(crossOrigin(config.corsOrigins))
     .use(authenticate(directory, addresses))
     // Before `enforceLimits`, because the list enforces the limits itself while it reads ahead.
-    .route("/store/orders", listRoute(queries))
+    .route("/store/orders", listRoute(databases.orders))
     .use(enforceLimits)
-    .route("/store/orders", orderRoutes(queries));
+    .route("/store/orders", orderRoutes(databases.orders));
 
   return app
     .route("/v1", v1)
@@ -58,14 +58,18 @@ export function createApp(config: Config): Hono<AppEnv> {
         headers: {},
       }),
     )
-    .onError((error, c) => writeError(c, toApiError(error, c, database)));
+    .onError((error, c) => writeError(c, toApiError(error, c, databases)));
 }
 
-function toApiError(error: Error, c: Context<AppEnv>, database: Outage): ApiError {
+function toApiError(
+  error: Error,
+  c: Context<AppEnv>,
+  databases: Readonly<Record<DatabaseName, DatabaseQueries>>,
+): ApiError {
   if (error instanceof ApiError) return error;
   const requestId = c.get("requestId");
   if (error instanceof DatabaseUnavailableError) {
-    database.failed({ requestId, error: error.cause });
+    databases[error.database].outage.failed({ requestId, error: error.cause });
     return new ApiError(
       "service_unavailable",
       "The service cannot reach its database at the moment. Repeat the request after the time in Retry-After; a cancellation can be repeated safely.",

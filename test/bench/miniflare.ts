@@ -1,11 +1,17 @@
 import { createRequire } from "node:module";
 import { join } from "node:path";
 import type * as MiniflarePackage from "miniflare";
-import { LAYOUT_VERSION } from "../../src/operator/database/local-store.ts";
+import { BINDINGS, type DatabaseName } from "../../src/operator/database/database.ts";
+import { hasSingleDatabase, LAYOUT_VERSION } from "../../src/operator/database/local-store.ts";
 
 export type Miniflare = MiniflarePackage.Miniflare;
 
 type Options = Parameters<(typeof MiniflarePackage)["convertV4MiniflareOptions"]>[0];
+
+/** Returns the bindings of a store's databases. A store of the baseline has one for everything. */
+export function bindingsOf(store: string): Readonly<Record<DatabaseName, string>> {
+  return hasSingleDatabase(store) ? { orders: "DB", keys: "DB" } : BINDINGS;
+}
 
 /** Starts the Miniflare of wrangler, which `npm start` runs too. */
 export function createMiniflare(store: string, options: Options): Miniflare {
@@ -17,7 +23,7 @@ export function createMiniflare(store: string, options: Options): Miniflare {
   return new Miniflare(
     convertV4MiniflareOptions({
       ...options,
-      d1Databases: ["DB"],
+      d1Databases: [...new Set(Object.values(bindingsOf(store)))],
       resourcePersistencePath: join(store, LAYOUT_VERSION),
       host: "127.0.0.1",
       port: 0,
@@ -28,9 +34,14 @@ export function createMiniflare(store: string, options: Options): Miniflare {
 }
 
 /**
- * Runs SQL statements, each without a line break, on a store that no service uses at the same time.
+ * Runs SQL statements, each without a line break, on a database of a store that no service uses at
+ * the same time.
  */
-export async function executeSql(store: string, statements: readonly string[]): Promise<void> {
+export async function executeSql(
+  store: string,
+  name: DatabaseName,
+  statements: readonly string[],
+): Promise<void> {
   const script = "export default {};";
   const miniflare = createMiniflare(store, {
     modules: true,
@@ -38,7 +49,7 @@ export async function executeSql(store: string, statements: readonly string[]): 
     handleStructuredLogs: () => {},
   });
   try {
-    const database = await miniflare.getD1Database("DB");
+    const database = await miniflare.getD1Database(bindingsOf(store)[name]);
     await database.exec(statements.join("\n"));
   } finally {
     await miniflare.dispose();

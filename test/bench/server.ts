@@ -2,7 +2,7 @@ import { rm } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { LAYOUT_VERSION } from "../../src/operator/database/local-store.ts";
 import type { Bundle } from "./bundle.ts";
-import { createMiniflare, type Miniflare } from "./miniflare.ts";
+import { bindingsOf, createMiniflare, type Miniflare } from "./miniflare.ts";
 import { childProcesses, WorkerProcess } from "./worker-process.ts";
 
 /** The surroundings of a Worker. */
@@ -19,9 +19,11 @@ export class Server implements AsyncDisposable {
   readonly url: string;
   readonly process: WorkerProcess;
   readonly #miniflare: Miniflare;
+  readonly #store: string;
 
-  private constructor(miniflare: Miniflare, url: string, process: WorkerProcess) {
+  private constructor(miniflare: Miniflare, store: string, url: string, process: WorkerProcess) {
     this.#miniflare = miniflare;
+    this.#store = store;
     this.url = url;
     this.process = process;
   }
@@ -45,7 +47,7 @@ export class Server implements AsyncDisposable {
     const url = (await miniflare.ready).origin;
     const started = childProcesses().filter((pid) => !before.has(pid));
     if (started.length !== 1) throw new Error(`Expected one new process, not ${started.length}.`);
-    return new Server(miniflare, url, new WorkerProcess(started[0] ?? 0));
+    return new Server(miniflare, store, url, new WorkerProcess(started[0] ?? 0));
   }
 
   /** Starts a Worker with an empty cache of the data centre, which Miniflare keeps in the store. */
@@ -60,7 +62,7 @@ export class Server implements AsyncDisposable {
    * @param id the id of an order that has the field `complete`.
    */
   async changeOrderList(id = 2): Promise<void> {
-    const database = await this.#miniflare.getD1Database("DB");
+    const database = await this.#miniflare.getD1Database(bindingsOf(this.#store).orders);
     const change = `UPDATE orders SET complete = NOT complete WHERE id = ${id}`;
     await database.exec(`${change}\n${change}`);
   }

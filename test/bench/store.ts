@@ -3,6 +3,8 @@ import { join } from "node:path";
 import { generateSecret, generateKeyId, hashSecret } from "../../src/worker/api-keys/secret.ts";
 import { PROJECT_ROOT } from "../../src/operator/wrangler.ts";
 import { MAX_LIMIT } from "../../src/worker/limits/plans.ts";
+import { hasSingleDatabase } from "../../src/operator/database/local-store.ts";
+import { openLocalDatabase } from "../../src/operator/database/local.ts";
 import { executeSql } from "./miniflare.ts";
 import { writeOrderFile } from "./order-file.ts";
 import { runCommand } from "./run-command.ts";
@@ -45,13 +47,14 @@ export async function createStore(
   // Through the npm script, because an earlier checkout has the same script in another file.
   const importOrders = ["run", "orders", "--", "import", orderFile, "--persist-to", store];
   await runCommand("npm", importOrders, root);
+  if (!hasSingleDatabase(store)) await (await openLocalDatabase(store, "keys")).close();
   const keys = {
     keys: someKeys(KEYS),
     scarceKeys: someKeys(SCARCE_KEYS),
     freeKeys: someKeys(FREE_KEYS),
   };
   const revokedKey = generateSecret();
-  await executeSql(store, [
+  await executeSql(store, "keys", [
     ...keys.keys.map((key) => enterpriseKeySql(key, MAX_LIMIT)),
     ...keys.scarceKeys.map((key) => enterpriseKeySql(key, 1)),
     ...keys.freeKeys.map((key) => keySql(key, "'free', NULL, NULL, NULL")),

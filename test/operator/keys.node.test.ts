@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { isSecret, hashSecret } from "../../src/worker/api-keys/secret.ts";
 import { openLocalDatabase } from "../../src/operator/database/local.ts";
 import { keysProgram } from "../../src/operator/keys/program.ts";
-import { apiKeys } from "../../src/worker/db/schema.ts";
+import { apiKeys } from "../../src/worker/db/keys-schema.ts";
 import { runInProcess } from "./in-process.ts";
 import { StoreFolder } from "./store-folder.ts";
 
@@ -27,7 +27,7 @@ function refuse(...args: string[]) {
 }
 
 async function stored(id: string) {
-  const database = await openLocalDatabase(store.path);
+  const database = await openLocalDatabase(store.path, "keys");
   try {
     return (await database.orm.select().from(apiKeys).where(eq(apiKeys.id, id)))[0];
   } finally {

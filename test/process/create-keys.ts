@@ -23,7 +23,7 @@ export async function createKeys<Name extends string>(
   plans: Readonly<Record<Name, Exclude<Plan, "enterprise"> | Limits>>,
 ): Promise<Record<Name, NewKey>> {
   await store.make();
-  const database = await openLocalDatabase(store.path);
+  const database = await openLocalDatabase(store.path, "keys");
   try {
     const now = new Date();
     const created = Object.entries<Plan | Limits>(plans).map(([name, plan]) =>

@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import type { Browser, BrowserContextOptions, Page, Response } from "playwright-core";
 import { afterAll, afterEach, beforeAll, describe, expect, onTestFinished } from "vitest";
-import { openLocalDatabase } from "../../src/operator/database/local.ts";
+import { openLocalStore } from "../../src/operator/database/local.ts";
 import { loadSampleStore } from "../../src/operator/start/sample-store.ts";
 import type { Plan } from "../../src/worker/limits/plans.ts";
 import { StoreFolder } from "../operator/store-folder.ts";
@@ -93,13 +93,9 @@ export function describePage(name: string, tests: (reference: ReferencePage) => 
 
 async function makeSampleStore(store: StoreFolder): Promise<Record<Plan, string>> {
   await store.make();
-  const database = await openLocalDatabase(store.path);
-  try {
-    const keys = await loadSampleStore(database, "test", new Date());
-    return Object.fromEntries(keys.map(({ plan, secret }) => [plan, secret])) as Record<Plan, string>;
-  } finally {
-    await database.close();
-  }
+  await using databases = await openLocalStore(store.path);
+  const keys = await loadSampleStore(databases, "test", new Date());
+  return Object.fromEntries(keys.map(({ plan, secret }) => [plan, secret])) as Record<Plan, string>;
 }
 
 async function openPage(

@@ -1,7 +1,7 @@
 import { type CreatedKey, createApiKey } from "../../src/operator/key-store/administration.ts";
-import { openLocalDatabase } from "../../src/operator/database/local.ts";
+import { openLocalStore } from "../../src/operator/database/local.ts";
 import { addKeys } from "../../src/operator/key-store/change-key.ts";
-import { orders } from "../../src/worker/db/schema.ts";
+import { orders } from "../../src/worker/db/orders-schema.ts";
 import type { Limits, Plan } from "../../src/worker/limits/plans.ts";
 import { backingOff, dropping, guessing, hammering, type Holder, patient } from "./clients.ts";
 import type { World } from "./world.ts";
@@ -100,9 +100,9 @@ export async function prepareStore(folder: string): Promise<Cast> {
       return { role, created: createApiKey({ name, plan, limits, expiresAt: null }, new Date()) };
     }),
   );
-  const database = await openLocalDatabase(folder);
+  await using store = await openLocalStore(folder);
   await addKeys(
-    database,
+    store.keys,
     cast.map(({ created }) => created.record),
   );
   for (let from = 1; from <= ORDERS; from += 25) {
@@ -110,9 +110,8 @@ export async function prepareStore(folder: string): Promise<Cast> {
       id,
       status: Number(id) % SHIPPED_EVERY === 0 ? ("shipped" as const) : ("pending" as const),
     }));
-    await database.orm.insert(orders).values(rows);
+    await store.orders.orm.insert(orders).values(rows);
   }
-  await database.close();
   return cast;
 }
 

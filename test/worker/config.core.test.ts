@@ -78,7 +78,11 @@ describe("the configuration", () => {
   });
 
   test("ignores bindings and unknown vars", () => {
-    const env = { DB: { prepare() {} }, RATE_LIMITER: {}, CLOUDFLARE_CF_FETCH_ENABLED: "false" };
+    const env = {
+      ORDERS: { prepare() {} },
+      RATE_LIMITER: {},
+      CLOUDFLARE_CF_FETCH_ENABLED: "false",
+    };
     expect(parseConfig(env)).toEqual(DEFAULTS);
   });
 

@@ -3,7 +3,13 @@ import { type LimitName, LIMITS } from "./limits.ts";
 import { listLoad } from "./list-load.ts";
 import { type Operations, segmentCount, sumOperations } from "./operations.ts";
 import { billFor } from "./prices.ts";
-import { MONTH_DAYS, MONTH_SECONDS, requestsInMonth, type Scale } from "./requests.ts";
+import {
+  MONTH_DAYS,
+  MONTH_SECONDS,
+  type DatabaseUse,
+  requestsInMonth,
+  type Scale,
+} from "./requests.ts";
 
 const GB = 1e9;
 /** The memory that Cloudflare bills for an active Durable Object. */
@@ -36,26 +42,26 @@ export function estimate(scale: Scale, assumptions: Assumptions): Estimate {
   const requests = requestsInMonth(scale, assumptions);
   const list = listLoad(orders, requests, assumptions);
   const operations = sumOperations([
-    [requests.operations, 1],
+    [requests.orders.operations, 1],
+    [requests.keys.operations, 1],
     [list.operations, list.sent],
   ]);
   const activeKeys = keys * assumptions.activeShare;
-  const databaseBytes =
-    orders * MEASURED.orderBytes +
-    keys * MEASURED.keyBytes +
-    activeKeys * assumptions.usageDays * MEASURED.usageReportBytes;
+  const ordersBytes = orders * MEASURED.orderBytes;
+  const keysBytes =
+    keys * MEASURED.keyBytes + activeKeys * assumptions.usageDays * MEASURED.usageReportBytes;
   const cpuMs = requests.total * MEASURED.requestCpuMs + list.sent * orders * MEASURED.orderCpuMs;
   const logGb = (requests.total * MEASURED.logLineBytes) / GB;
 
   const peakSecond = (month: number) => (month / MONTH_SECONDS) * peakFactor;
-  const reads = requests.operations.queries - requests.writes;
-  const databaseMs = reads * MEASURED.readMs + requests.writes * MEASURED.writeMs + list.databaseMs;
   // The estimate adds isolates until each one is busy for half of its time at most.
   const busyIsolates = Math.max(dataCentres * isolates, (2 * peakSecond(cpuMs)) / 1_000);
   const listsAtOnce = (peakSecond(list.sent) * list.downloadSeconds) / busyIsolates;
   const limits = limitUses({
-    databaseTime: peakSecond(databaseMs) / 1_000,
-    databaseBytes,
+    ordersTime: peakSecond(queryMs(requests.orders) + list.databaseMs) / 1_000,
+    keysTime: peakSecond(queryMs(requests.keys)) / 1_000,
+    ordersBytes,
+    keysBytes,
     segments: segmentCount(orders),
     brokenLists: list.brokenShare,
     listBytes: Math.max(1, listsAtOnce) * LIST_BYTES,
@@ -69,7 +75,7 @@ export function estimate(scale: Scale, assumptions: Assumptions): Estimate {
     objectGb: (activeKeys * OBJECT_DAYS * MEASURED.objectBytes) / GB,
     rowsRead: operations.rowsRead,
     rowsWritten: operations.rowsWritten,
-    databaseGb: databaseBytes / GB,
+    databaseGb: (ordersBytes + keysBytes) / GB,
     dataPoints: requests.total,
     logGb,
     logGbMonths: logGb * LOG_MONTHS_KEPT,
@@ -82,6 +88,11 @@ export function estimate(scale: Scale, assumptions: Assumptions): Estimate {
     limits,
     bill: limits[0].share > 1 ? null : bill,
   };
+}
+
+/** Returns the milliseconds for which a database is busy with queries. */
+function queryMs({ operations, writes }: DatabaseUse): number {
+  return (operations.queries - writes) * MEASURED.readMs + writes * MEASURED.writeMs;
 }
 
 function limitUses(used: Readonly<Record<LimitName, number>>): Estimate["limits"] {

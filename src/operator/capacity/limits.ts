@@ -8,26 +8,43 @@ const PAGINATE = "Paginate, in v2 of the API.";
 
 /** The limits of the Workers Paid plan and of the service, with remedies, the cheapest first. */
 export const LIMITS = {
-  /** The share of the busiest hour in which queries run. D1 runs one query at a time. */
-  databaseTime: {
-    title: "the time of a D1 database",
+  /** The share of the busiest hour in which queries run. A D1 database runs one query at a time. */
+  ordersTime: {
+    title: "the orders database's time",
     value: 1,
     source: D1_SPEED,
     remedies: [
       "Ask clients for If-None-Match. A 304 is one small query, however long the list is.",
       "Turn on D1 read replication.",
       "Read the list's version once a second in each isolate. A list is then up to 1 s old.",
-      "Move keys and usage to a database of their own.",
     ],
   },
-  databaseBytes: {
-    title: "10 GB in a D1 database",
+  keysTime: {
+    title: "the keys database's time",
+    value: 1,
+    source: D1_SPEED,
+    remedies: [
+      "Turn on D1 read replication.",
+      "Report usage less often than once an hour.",
+      "Split keys and usage over several databases by the hash of the key.",
+    ],
+  },
+  ordersBytes: {
+    title: "10 GB in the orders database",
+    value: 10e9,
+    source: D1,
+    remedies: [
+      "Purge old cancelled orders.",
+      "Split the orders over several databases by ranges of ids.",
+    ],
+  },
+  keysBytes: {
+    title: "10 GB in the keys database",
     value: 10e9,
     source: D1,
     remedies: [
       "Delete old days of key_usage.",
-      "Move keys and usage to a database of their own.",
-      "Split the orders over several databases by ranges of ids.",
+      "Split keys and usage over several databases by the hash of the key.",
     ],
   },
   /** Each further query of a cold list reads four segments, and D1 allows 1,000 queries. */

@@ -1,5 +1,5 @@
 import type { Assumptions } from "./assumptions.ts";
-import { OPERATIONS, sumOperations } from "./operations.ts";
+import { OPERATIONS, type Operations, sumOperations } from "./operations.ts";
 
 /** A twelfth of a year. */
 export const MONTH_DAYS = 365 / 12;
@@ -12,6 +12,12 @@ const REPORTS_A_DAY = 5;
 export interface Scale {
   readonly keys: number;
   readonly orders: number;
+}
+
+/** The operations of the requests that need a database, and how many of their queries write. */
+export interface DatabaseUse {
+  readonly operations: Operations;
+  readonly writes: number;
 }
 
 /** Counts a month's requests, and the operations that do not depend on the size of a list. */
@@ -33,20 +39,28 @@ export function requestsInMonth({ keys, orders }: Scale, assumptions: Assumption
     lists,
     /** Orders placed, shipped or cancelled. */
     changes: placed + cancelled,
-    /** Queries that write to D1. */
-    writes: placed + cancelled + reports,
-    operations: sumOperations([
-      [OPERATIONS.unchangedList, lists],
-      [OPERATIONS.cancellation, cancelled],
-      [OPERATIONS.vainCancellation, cancellations - cancelled],
-      [OPERATIONS.refusal, withKey * refusedShare],
-      [OPERATIONS.repeatedRefusal, withKey * repeatedShare],
-      [OPERATIONS.unauthorized, unauthorized],
-      [OPERATIONS.keyLookUp, withKey * assumptions.lookUpShare],
-      [OPERATIONS.orderChange, placed],
-      [OPERATIONS.usageReport, reports],
-      // The object of a key deletes its rows if the key is not used on the next day.
-      [OPERATIONS.objectEnd, keyDays * activeShare * (1 - activeShare)],
-    ]),
+    /** The requests that need the orders database. */
+    orders: {
+      writes: placed + cancelled,
+      operations: sumOperations([
+        [OPERATIONS.unchangedList, lists],
+        [OPERATIONS.cancellation, cancelled],
+        [OPERATIONS.vainCancellation, cancellations - cancelled],
+        [OPERATIONS.refusal, withKey * refusedShare],
+        [OPERATIONS.orderChange, placed],
+      ]),
+    },
+    /** The requests that need the keys database, or none. */
+    keys: {
+      writes: reports,
+      operations: sumOperations([
+        [OPERATIONS.repeatedRefusal, withKey * repeatedShare],
+        [OPERATIONS.unauthorized, unauthorized],
+        [OPERATIONS.keyLookUp, withKey * assumptions.lookUpShare],
+        [OPERATIONS.usageReport, reports],
+        // The object of a key deletes its rows if the key is not used on the next day.
+        [OPERATIONS.objectEnd, keyDays * activeShare * (1 - activeShare)],
+      ]),
+    },
   };
 }

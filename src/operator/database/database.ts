@@ -1,6 +1,16 @@
 import type { BaseSQLiteDatabase } from "drizzle-orm/sqlite-core";
+import type { DatabaseName } from "../../worker/db/availability.ts";
 
-/** The store's database as the commands use it: a local one or an environment's remote one. */
+export type { DatabaseName };
+
+/** The databases of a store, by name, with their bindings in `wrangler.toml`. */
+export const BINDINGS = { orders: "ORDERS", keys: "KEYS" } as const satisfies Readonly<
+  Record<DatabaseName, string>
+>;
+
+export const DATABASE_NAMES = ["orders", "keys"] as const satisfies readonly DatabaseName[];
+
+/** A database of a store as the commands use it: a local one or an environment's remote one. */
 export interface StoreDatabase {
   /** drizzle over this database. The columns of one result need distinct names. */
   readonly orm: BaseSQLiteDatabase<"async", unknown>;

@@ -1,3 +1,4 @@
+import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { PROJECT_ROOT } from "../wrangler.ts";
 
@@ -6,3 +7,12 @@ export const DEFAULT_STORE = join(PROJECT_ROOT, ".wrangler", "state");
 
 /** The subfolder of a store in which wrangler keeps its data. `--persist-to` names the store. */
 export const LAYOUT_VERSION = "v3";
+
+/** Miniflare's file for the binding `DB`, the one database of a store of earlier versions. */
+const SINGLE_DATABASE =
+  "d1/miniflare-D1DatabaseObject/e7352547963de7050bd7d94658afc4fe78b61811b7815da12d90be8e863abf4d.sqlite";
+
+/** Whether a store was made by an earlier version, which kept orders and keys in one database. */
+export function hasSingleDatabase(folder: string): boolean {
+  return existsSync(join(folder, LAYOUT_VERSION, SINGLE_DATABASE));
+}

@@ -3,41 +3,76 @@ import { createRequire } from "node:module";
 import { join, resolve } from "node:path";
 import { drizzle } from "drizzle-orm/sqlite-proxy";
 import type * as MiniflarePackage from "miniflare";
-import type { Statement, StoreDatabase } from "./database.ts";
-import { LAYOUT_VERSION } from "./local-store.ts";
+import {
+  BINDINGS,
+  DATABASE_NAMES,
+  type DatabaseName,
+  type Statement,
+  type StoreDatabase,
+} from "./database.ts";
+import { hasSingleDatabase, LAYOUT_VERSION } from "./local-store.ts";
 import { migrate } from "./migrate.ts";
 import { retryWhileBusy } from "./retry-while-busy.ts";
 import { runStatements, STATEMENT_WORKER } from "./statement-worker.ts";
-
-const BINDING = "DB";
 
 /**
  * Takes SQLite's lock for writing without changing anything. The local D1 writes a bookmark after
  * every statement. After a SELECT this fails if another process wrote meanwhile. So a long SELECT
  * beside a busy service would never succeed without the lock.
  */
-const TAKE_LOCK: Statement = { sql: "DELETE FROM order_import_chunks WHERE false", params: [] };
+const TAKE_LOCK: Statement = { sql: "DELETE FROM d1_migrations WHERE false", params: [] };
 
-/** The database of a store on this machine. */
+/** A database of a store on this machine. */
 interface LocalDatabase extends StoreDatabase {
-  /** True if the store had no migrations before it was opened. */
+  /** True if it had no migrations before it was opened. */
   readonly isNew: boolean;
 }
 
+/** Both databases of a store on this machine. */
+export type LocalStore = Readonly<Record<DatabaseName, LocalDatabase>> & AsyncDisposable;
+
+/** Opens both databases of a local store as `openLocalDatabase` does. */
+export async function openLocalStore(persistTo: string): Promise<LocalStore> {
+  const opening = DATABASE_NAMES.map((name) => openLocalDatabase(persistTo, name));
+  const close = async () => {
+    for (const opened of await Promise.allSettled(opening)) {
+      if (opened.status === "fulfilled") await opened.value.close();
+    }
+  };
+  try {
+    const [orders, keys] = (await Promise.all(opening)) as [LocalDatabase, LocalDatabase];
+    return { orders, keys, [Symbol.asyncDispose]: close };
+  } catch (error) {
+    await close();
+    throw error;
+  }
+}
+
 /**
- * Opens the database of a local store and applies the migrations it lacks. The service may run on
+ * Opens a database of a local store and applies the migrations it lacks. The service may run on
  * the same store: while it holds the lock, each statement waits.
  *
  * @param persistTo the folder that `wrangler dev --persist-to` names; created if it is missing.
- * @throws an Error if the folder cannot be created or a migration fails.
+ * @throws an Error if the folder cannot be created or holds a store of an earlier version, or if a
+ *   migration fails.
  */
-export async function openLocalDatabase(persistTo: string): Promise<LocalDatabase> {
+export async function openLocalDatabase(
+  persistTo: string,
+  name: DatabaseName,
+): Promise<LocalDatabase> {
   const folder = resolve(persistTo);
+  if (hasSingleDatabase(folder)) {
+    throw new Error(
+      `the store in ${folder} was made by an earlier version, with orders and keys in one database. ` +
+        "Nothing was changed. Export its orders with that version and import them into a new store, " +
+        "in another folder (--persist-to) or after you have moved this one away; create its keys anew",
+    );
+  }
   await mkdir(folder, { recursive: true });
-  const miniflare = await retryWhileBusy(() => startMiniflare(folder));
+  const miniflare = await retryWhileBusy(() => startMiniflare(folder, BINDINGS[name]));
   try {
-    const d1 = await miniflare.getD1Database(BINDING);
-    const isNew = await migrate(d1, folder);
+    const d1 = await miniflare.getD1Database(BINDINGS[name]);
+    const isNew = await migrate(d1, name, folder);
     const run = (statements: readonly Statement[]) =>
       retryWhileBusy(() => runStatements(miniflare, statements));
     const orm = drizzle(async (sql, params, method) => {
@@ -65,7 +100,10 @@ export async function openLocalDatabase(persistTo: string): Promise<LocalDatabas
  * wrangler's `getPlatformProxy` would also run alarms of the rate limiter's objects without having
  * their class.
  */
-async function startMiniflare(folder: string): Promise<MiniflarePackage.Miniflare> {
+async function startMiniflare(
+  folder: string,
+  binding: string,
+): Promise<MiniflarePackage.Miniflare> {
   const { resolve: resolveModule } = createRequire(import.meta.url);
   const requireLikeWrangler = createRequire(resolveModule("wrangler/package.json"));
   const { convertV4MiniflareOptions, Log, LogLevel, Miniflare } = requireLikeWrangler(
@@ -75,7 +113,7 @@ async function startMiniflare(folder: string): Promise<MiniflarePackage.Miniflar
     convertV4MiniflareOptions({
       modules: true,
       script: STATEMENT_WORKER,
-      d1Databases: [BINDING],
+      d1Databases: [binding],
       resourcePersistencePath: join(folder, LAYOUT_VERSION),
       cf: false,
       log: new Log(LogLevel.NONE),

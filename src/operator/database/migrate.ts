@@ -3,24 +3,28 @@ import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import pRetry from "p-retry";
 import { PROJECT_ROOT, runWrangler, WranglerError } from "../wrangler.ts";
+import { BINDINGS, type DatabaseName } from "./database.ts";
 import { isBusy, retryWhileBusy } from "./retry-while-busy.ts";
 
 const RETRIES = 6;
 
 /**
- * Applies the migrations that a local store lacks. wrangler applies them, because it also records
+ * Applies the migrations that a local database lacks. wrangler applies them, because it also records
  * them; each start of wrangler takes some seconds.
  *
  * @returns true if the store had none before.
  * @throws an Error with wrangler's message, if a migration fails.
  */
-export async function migrate(d1: D1Database, folder: string): Promise<boolean> {
-  const known = (await readdir(join(PROJECT_ROOT, "migrations"))).filter((name) =>
-    name.endsWith(".sql"),
-  );
+export async function migrate(
+  d1: D1Database,
+  name: DatabaseName,
+  folder: string,
+): Promise<boolean> {
+  const files = await readdir(join(PROJECT_ROOT, "migrations", name));
+  const known = files.filter((file) => file.endsWith(".sql"));
   const applied = await appliedMigrations(d1);
   if (hasAll(applied, known)) return false;
-  await pRetry(() => applyPending(d1, folder, known), {
+  await pRetry(() => applyPending(d1, name, folder, known), {
     retries: RETRIES,
     minTimeout: 200,
     randomize: true,
@@ -31,12 +35,14 @@ export async function migrate(d1: D1Database, folder: string): Promise<boolean> 
 
 async function applyPending(
   d1: D1Database,
+  name: DatabaseName,
   folder: string,
   known: readonly string[],
 ): Promise<void> {
   if (hasAll(await appliedMigrations(d1), known)) return;
   try {
-    await runWrangler(["d1", "migrations", "apply", "DB", "--local", "--persist-to", folder]);
+    const target = [BINDINGS[name], "--local", "--persist-to", folder];
+    await runWrangler(["d1", "migrations", "apply", ...target]);
   } catch (error) {
     if (!(error instanceof WranglerError)) throw error;
     throw new Error(`the store in ${folder} could not be migrated: ${error.message}`, {

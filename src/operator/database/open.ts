@@ -1,5 +1,5 @@
 import { type Command, Option } from "commander";
-import type { StoreDatabase } from "./database.ts";
+import type { DatabaseName, StoreDatabase } from "./database.ts";
 import { DEFAULT_STORE } from "./local-store.ts";
 import { REMOTE_ENVIRONMENTS, type RemoteEnvironment } from "../environment.ts";
 import { openRemoteDatabase } from "./remote.ts";
@@ -32,15 +32,16 @@ export function storeCommand(program: Command, usage: string): Command {
 }
 
 /**
- * Opens the store's database for `work` and closes it afterwards, also after an error.
+ * Opens a database of the store for `work` and closes it afterwards, also after an error.
  *
  * @throws the error of `work`; an Error for the operator if the store cannot be opened or migrated.
  */
 export async function useDatabase<T>(
   options: StoreOptions,
+  name: DatabaseName,
   work: (database: StoreDatabase) => Promise<T>,
 ): Promise<T> {
-  const database = await openDatabase(options);
+  const database = await openDatabase(options, name);
   try {
     return await work(database);
   } finally {
@@ -48,9 +49,12 @@ export async function useDatabase<T>(
   }
 }
 
-async function openDatabase({ env, persistTo }: StoreOptions): Promise<StoreDatabase> {
-  if (env !== undefined) return openRemoteDatabase(env);
+async function openDatabase(
+  { env, persistTo }: StoreOptions,
+  name: DatabaseName,
+): Promise<StoreDatabase> {
+  if (env !== undefined) return openRemoteDatabase({ environment: env, name });
   // Only a local database needs Miniflare and workerd, which are slow to load.
   const { openLocalDatabase } = await import("./local.ts");
-  return openLocalDatabase(persistTo ?? DEFAULT_STORE);
+  return openLocalDatabase(persistTo ?? DEFAULT_STORE, name);
 }

@@ -1,3 +1,12 @@
+import type { RemoteEnvironment } from "../environment.ts";
+import type { DatabaseName } from "./database.ts";
+
+/** A database of a deployed environment. */
+export interface RemoteTarget {
+  readonly environment: RemoteEnvironment;
+  readonly name: DatabaseName;
+}
+
 /** Transient failures of Cloudflare and the network, among them those that D1 documents. */
 const TRANSIENT =
   /fetch failed|malformed response|Network connection lost|D1 DB is overloaded|caused object to be reset|D1 DB reset because its code was updated|\[code: 971\]/;
@@ -27,13 +36,13 @@ export function isMissingTable(error: unknown): boolean {
 /** Describes wrangler's failure for the operator, with what to do next. */
 export function describeFailure(
   error: Error,
-  environment: string,
+  { environment, name }: RemoteTarget,
   change: "reads" | "writes",
 ): Error {
   const advice = isMissingDatabase(error)
     ? `there is none yet: ${deployFirst(environment)}`
     : advise(error.message, environment, change);
-  return new Error(`${environment} database: ${advice}`, { cause: error });
+  return new Error(`${environment} ${name} database: ${advice}`, { cause: error });
 }
 
 function advise(message: string, environment: string, change: "reads" | "writes"): string {

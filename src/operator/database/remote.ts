@@ -4,11 +4,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { drizzle } from "drizzle-orm/sqlite-proxy";
 import pRetry from "p-retry";
-import type { RemoteEnvironment } from "../environment.ts";
 import { runWrangler } from "../wrangler.ts";
-import type { Statement, StoreDatabase } from "./database.ts";
+import { BINDINGS, type Statement, type StoreDatabase } from "./database.ts";
 import { inlineParameters } from "./inline-parameters.ts";
-import { describeFailure, mayRetry } from "./remote-failure.ts";
+import { describeFailure, mayRetry, type RemoteTarget } from "./remote-failure.ts";
 
 /** D1's limit on one statement. Linux takes more in one argument: 131,071 bytes. */
 const MAX_STATEMENT_BYTES = 100_000;
@@ -23,23 +22,23 @@ const MAX_QUERY_STATEMENTS = 8;
 const RETRIES = 4;
 
 /**
- * Opens an environment's remote database through `wrangler d1 execute --remote`, which brings its
+ * Opens a remote database through `wrangler d1 execute --remote`, which brings its
  * own login. Each query costs a second or more, so many statements belong in one `transaction`.
  *
  * Queries throw an Error for the operator: no such database yet, migrations missing, not logged in,
  * or SQLite's message. Reads are repeated after a transient failure, writes only if they never
  * began.
  */
-export async function openRemoteDatabase(environment: RemoteEnvironment): Promise<StoreDatabase> {
+export async function openRemoteDatabase(target: RemoteTarget): Promise<StoreDatabase> {
   return {
     orm: drizzle(async (sql, params, method) => {
-      const rows = await query(environment, toSql({ sql, params }));
+      const rows = await query(target, toSql({ sql, params }));
       const values = rows.map((row) => Object.values(row));
       // For `get` drizzle expects the row itself, or nothing.
       return { rows: method === "get" ? (values[0] as unknown[]) : values };
     }),
     transaction: async (statements) => {
-      if (statements.length > 0) await transact(environment, statements.map(toSql));
+      if (statements.length > 0) await transact(target, statements.map(toSql));
     },
     close: async () => {},
   };
@@ -52,18 +51,18 @@ function toSql(statement: Statement): string {
   throw new RangeError(`a statement of ${bytes} bytes: D1 takes at most ${MAX_STATEMENT_BYTES}`);
 }
 
-async function query(environment: RemoteEnvironment, sql: string): Promise<object[]> {
+async function query(target: RemoteTarget, sql: string): Promise<object[]> {
   const change = /^\s*select\b/i.test(sql) ? "reads" : "writes";
-  const stdout = await execute(environment, `--command=${sql}`, change);
+  const stdout = await execute(target, `--command=${sql}`, change);
   const [result] = JSON.parse(stdout) as { results: object[] }[];
   return result?.results ?? [];
 }
 
 /** D1 runs the statements of one query, and those of one imported file, as one transaction. */
-async function transact(environment: RemoteEnvironment, statements: string[]): Promise<void> {
+async function transact(target: RemoteTarget, statements: string[]): Promise<void> {
   const sql = statements.join("");
   if (statements.length <= MAX_QUERY_STATEMENTS && Buffer.byteLength(sql) <= MAX_QUERY_BYTES) {
-    await execute(environment, `--command=${sql}`, "writes");
+    await execute(target, `--command=${sql}`, "writes");
     return;
   }
   const folder = await mkdtemp(join(tmpdir(), "store-orders-"));
@@ -71,18 +70,19 @@ async function transact(environment: RemoteEnvironment, statements: string[]): P
     const file = join(folder, "transaction.sql");
     // D1 skips a file whose hash it knows, so a random statement makes this file a new one.
     await writeFile(file, `SELECT '${randomUUID()}'${END}${sql}`);
-    await execute(environment, `--file=${file}`, "writes");
+    await execute(target, `--file=${file}`, "writes");
   } finally {
     await rm(folder, { recursive: true });
   }
 }
 
 async function execute(
-  environment: RemoteEnvironment,
+  target: RemoteTarget,
   input: string,
   change: "reads" | "writes",
 ): Promise<string> {
-  const args = ["d1", "execute", "DB", "--remote", "--env", environment, "--json", "--yes", input];
+  const database = [BINDINGS[target.name], "--remote", "--env", target.environment];
+  const args = ["d1", "execute", ...database, "--json", "--yes", input];
   try {
     const { stdout } = await pRetry(() => runWrangler(args), {
       retries: RETRIES,
@@ -92,6 +92,6 @@ async function execute(
     });
     return stdout;
   } catch (error) {
-    throw describeFailure(error as Error, environment, change);
+    throw describeFailure(error as Error, target, change);
   }
 }

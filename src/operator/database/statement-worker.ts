@@ -8,11 +8,12 @@ import type { Statement } from "./database.ts";
  */
 export const STATEMENT_WORKER = `
 export default {
-  async fetch(request, { DB }) {
+  async fetch(request, env) {
+    const [database] = Object.values(env);
     const statements = await request.json();
     try {
-      const prepared = statements.map(({ sql, params }) => DB.prepare(sql).bind(...params));
-      const results = await DB.batch(prepared);
+      const prepared = statements.map(({ sql, params }) => database.prepare(sql).bind(...params));
+      const results = await database.batch(prepared);
       return Response.json(results.map(({ results }) => results));
     } catch (error) {
       return new Response(error.message, { status: 500 });

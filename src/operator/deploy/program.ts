@@ -10,8 +10,8 @@ Examples:
   $ npx wrangler rollback --env staging         back to the version before
 
 The command checks types and build, and for production that everything is committed. The tests are
-left to CI. The first roll-out deploys, which creates the database, and then migrates it. Later ones
-print the bookmark of the database's state, then migrate, then deploy. Log in with
+left to CI. The first roll-out deploys, which creates the databases, and then migrates them. Later
+ones print the bookmark of each database's state, then migrate, then deploy. Log in with
 \`npx wrangler login\`, or set CLOUDFLARE_API_TOKEN and CLOUDFLARE_ACCOUNT_ID.`;
 
 function parseSeconds(text: string): number {
@@ -23,7 +23,7 @@ function parseSeconds(text: string): number {
 export function deployProgram(): Command {
   return createProgram(
     "npm run deploy --",
-    "Deploy the service to an environment, with its database migrated.",
+    "Deploy the service to an environment, with its databases migrated.",
   )
     .addOption(
       new Option("--env <environment>", "where to deploy to")

@@ -1,3 +1,4 @@
+import { DATABASE_NAMES, type DatabaseName } from "../database/database.ts";
 import type { RemoteEnvironment } from "../environment.ts";
 import { findBookmark } from "../time-travel/bookmarks.ts";
 import { describeCommit, localChecks } from "./checks.ts";
@@ -17,8 +18,8 @@ interface DeployOptions {
 
 /**
  * Deploys the service and prints each step. The first roll-out deploys the Worker, which creates
- * the database, and then migrates. Later ones migrate first, so for a moment the version before
- * works with the migrated database.
+ * the databases, and then migrates. Later ones migrate first, so for a moment the version before
+ * works with the migrated databases.
  *
  * @throws an Error that names the failed step, what was and was not done, and how to continue or go
  *   back.
@@ -37,8 +38,8 @@ export async function deploy({ env, dryRun, skipChecks, patience }: DeployOption
   }
   let first = false;
   const find: Step = {
-    title: "Look for the database",
-    run: async () => void (first = !(await databaseExists(env))),
+    title: "Look for the databases",
+    run: async () => void (first = await isFirstRollOut(env)),
     ifItFails: "Nothing was changed.",
   };
   await runSteps(env, [...checks, find]);
@@ -46,33 +47,48 @@ export async function deploy({ env, dryRun, skipChecks, patience }: DeployOption
   await rollOut(env, first, patience);
 }
 
+/** @throws an Error if only one of the databases exists. */
+async function isFirstRollOut(environment: RemoteEnvironment): Promise<boolean> {
+  const missing: DatabaseName[] = [];
+  for (const name of DATABASE_NAMES) {
+    if (!(await databaseExists({ environment, name }))) missing.push(name);
+  }
+  if (missing.length !== 1) return missing.length > 0;
+  throw new Error(
+    `there is no ${missing[0]} database, although the other one exists. Check its database_name in ` +
+      "wrangler.toml. If a first roll-out was interrupted, create it: npx wrangler d1 create NAME",
+  );
+}
+
 async function rollOut(env: RemoteEnvironment, first: boolean, patience: number): Promise<void> {
-  let restore = "";
-  const bookmark: Step = {
-    title: "Note the state of the database",
+  const restore: Record<DatabaseName, string> = { orders: "", keys: "" };
+  const bookmarks = DATABASE_NAMES.map((name): Step => ({
+    title: `Note the state of the ${name} database`,
     run: async () => {
-      restore = `npm run time-travel -- restore --env ${env} --bookmark ${await findBookmark(env)}`;
-      print(`The way back to it: ${restore}`);
+      const bookmark = await findBookmark({ environment: env, name });
+      restore[name] =
+        `npm run time-travel -- restore --env ${env} --database ${name} --bookmark ${bookmark}`;
+      print(`The way back to it: ${restore[name]}`);
     },
     ifItFails: "Nothing was changed.",
-  };
-  const migrate: Step = {
-    title: "Apply migrations",
-    run: () => applyMigrations(env),
+  }));
+  const migrations = DATABASE_NAMES.map((name): Step => ({
+    title: `Apply migrations to the ${name} database`,
+    run: () => applyMigrations({ environment: env, name }),
     ifItFails: () =>
       first
-        ? "The service is deployed, but answers errors until its database is migrated."
+        ? "The service is deployed, but answers errors until its databases are migrated."
         : "Each migration is applied whole or not at all; those before the failed one stay, and " +
-          "the version that is deployed goes on serving. To undo them, and every other change to " +
-          `the database since: ${restore}`,
-  };
+          "the version that is deployed goes on serving. To undo those of this database, and every " +
+          `other change to it since: ${restore[name]}`,
+  }));
   let addresses: readonly string[] = [];
   const upload: Step = {
-    title: first ? "Deploy the Worker and create its database" : "Deploy the Worker",
+    title: first ? "Deploy the Worker and create its databases" : "Deploy the Worker",
     run: async () => void (addresses = await deployWorker(env, await describeCommit())),
     ifItFails: first
-      ? "The database may have been created by now; the next try finds it."
-      : "If it was not complete, the version before goes on serving, with the migrated database.",
+      ? "The databases may have been created by now; the next try finds them."
+      : "If it was not complete, the version before goes on serving, with the migrated databases.",
   };
   const test: Step = {
     title: "Test the deployed service",
@@ -83,6 +99,9 @@ async function rollOut(env: RemoteEnvironment, first: boolean, patience: number)
       ? "The service is deployed and migrated; a new address can take minutes to answer."
       : `To go back to the version before: npx wrangler rollback --env ${env} (migrations stay).`,
   };
-  await runSteps(env, first ? [upload, migrate, test] : [bookmark, migrate, upload, test]);
+  await runSteps(
+    env,
+    first ? [upload, ...migrations, test] : [...bookmarks, ...migrations, upload, test],
+  );
   print(`Deployed ${env}: ${addresses.join(", ") || "no address of its own, so not tested"}`);
 }

@@ -6,7 +6,7 @@ const REQUEST_TIMEOUT_MS = 10_000;
 
 /**
  * Requests the orders of the deployed service with a well-formed secret that no key has. A 401
- * shows that the Worker, its objects and its migrated database work together.
+ * shows that the Worker and its migrated keys database work together.
  *
  * @param patienceSeconds how long a new address may fail to answer.
  * @throws an Error with the last answer if it is not the expected one.

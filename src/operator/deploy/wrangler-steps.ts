@@ -1,7 +1,12 @@
 import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { describeFailure, isMissingDatabase } from "../database/remote-failure.ts";
+import { BINDINGS } from "../database/database.ts";
+import {
+  describeFailure,
+  isMissingDatabase,
+  type RemoteTarget,
+} from "../database/remote-failure.ts";
 import type { RemoteEnvironment } from "../environment.ts";
 import { runWrangler } from "../wrangler.ts";
 
@@ -12,25 +17,26 @@ export async function checkBuild(environment: RemoteEnvironment): Promise<void> 
   );
 }
 
-/** Returns whether an earlier deployment has created the environment's database. */
-export async function databaseExists(environment: RemoteEnvironment): Promise<boolean> {
-  const probe = ["--remote", "--env", environment, "--json", "--command=SELECT 1"];
+/** Returns whether an earlier deployment has created a database. */
+export async function databaseExists(target: RemoteTarget): Promise<boolean> {
+  const probe = ["--remote", "--env", target.environment, "--json", "--command=SELECT 1"];
   try {
-    await runWrangler(["d1", "execute", "DB", ...probe]);
+    await runWrangler(["d1", "execute", BINDINGS[target.name], ...probe]);
     return true;
   } catch (error) {
     if (isMissingDatabase(error as Error)) return false;
-    throw describeFailure(error as Error, environment, "reads");
+    throw describeFailure(error as Error, target, "reads");
   }
 }
 
-/** Applies the migrations that the environment's database lacks. */
-export async function applyMigrations(environment: RemoteEnvironment): Promise<void> {
-  await runWrangler(["d1", "migrations", "apply", "DB", "--remote", "--env", environment]);
+/** Applies the migrations that a database lacks. */
+export async function applyMigrations({ environment, name }: RemoteTarget): Promise<void> {
+  const target = [BINDINGS[name], "--remote", "--env", environment];
+  await runWrangler(["d1", "migrations", "apply", ...target]);
 }
 
 /**
- * Uploads the Worker, which creates the database if there is none, and sends all traffic to it.
+ * Uploads the Worker, which creates databases that there are not, and sends all traffic to it.
  *
  * @param commit the message of the version in `wrangler versions list`.
  * @returns the addresses on workers.dev and custom domains, where all of the service answers.

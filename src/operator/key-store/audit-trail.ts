@@ -1,6 +1,6 @@
 import { and, desc, eq, gte } from "drizzle-orm";
 import type { BaseSQLiteDatabase } from "drizzle-orm/sqlite-core";
-import { type KeyChangeDetails, keyChanges } from "../../worker/db/schema.ts";
+import { type KeyChangeDetails, keyChanges } from "../../worker/db/keys-schema.ts";
 import { type KeySettingsJson, toSettingsJson } from "./key-json.ts";
 import type { KeyDetails } from "./key-details.ts";
 
@@ -29,6 +29,14 @@ export function differences(before: KeyDetails | undefined, after: KeyDetails): 
     return [field, { from: former?.[field] ?? null, to: current[field] }] as const;
   });
   return Object.fromEntries(changes.filter(([, { from, to }]) => from !== to));
+}
+
+/** Formats the details of a change for people, on one line. */
+export function describeDetails(details: KeyChangeDetails): string {
+  const fields = Object.entries(details).map(([field, { from, to }]) =>
+    from === null ? `${field}: ${to}` : `${field}: ${from} → ${to ?? "none"}`,
+  );
+  return fields.join(", ");
 }
 
 /** Selects changes: of one key, since a time, and `limit` of them at most. */

@@ -1,5 +1,5 @@
 import type { Command } from "commander";
-import { type KeyChange, listKeyChanges } from "../key-store/audit-trail.ts";
+import { describeDetails, type KeyChange, listKeyChanges } from "../key-store/audit-trail.ts";
 import { parseTime } from "../arguments.ts";
 import { type StoreCommandOptions, useDatabase } from "../database/open.ts";
 import { limitOption, printNewest } from "./print-newest.ts";
@@ -30,7 +30,7 @@ export function defineAudit(command: Command): void {
 
 async function audit(keyId: string | undefined, options: AuditOptions): Promise<void> {
   const { since, limit } = options;
-  const changes = await useDatabase(options, ({ orm }) =>
+  const changes = await useDatabase(options, "keys", ({ orm }) =>
     listKeyChanges(orm, { keyId, since, limit }),
   );
   const none = "No such changes are recorded.";
@@ -42,8 +42,11 @@ function toJson({ at, actor, action, keyId, details }: KeyChange) {
 }
 
 function toRow({ at, actor, action, keyId, details }: KeyChange) {
-  const fields = Object.entries(details).map(([field, { from, to }]) =>
-    from === null ? `${field}: ${to}` : `${field}: ${from} → ${to ?? "none"}`,
-  );
-  return { at: at.toISOString(), actor, action, key: keyId, details: fields.join(", ") };
+  return {
+    at: at.toISOString(),
+    actor,
+    action,
+    key: keyId,
+    details: describeDetails(details),
+  };
 }

@@ -32,7 +32,7 @@ async function bans(keyId: string | undefined, options: BansOptions): Promise<vo
   const now = new Date();
   const { inForce, limit } = options;
   const inForceAt = inForce ? now : undefined;
-  const found = await useDatabase(options, ({ orm }) =>
+  const found = await useDatabase(options, "keys", ({ orm }) =>
     listKeyBans(orm, { keyId, inForceAt, limit }),
   );
   printNewest(found, options, {

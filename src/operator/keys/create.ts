@@ -48,7 +48,7 @@ async function create(options: CreateOptions): Promise<void> {
   refusePast(expiresAt, now);
   const settings = { name: options.name, plan: options.plan, limits, expiresAt };
   const { key: secret, record: key } = createApiKey(settings, now);
-  await useDatabase(options, (database) => addKeys(database, [key]));
+  await useDatabase(options, "keys", (database) => addKeys(database, [key]));
   if (options.json) {
     const { id, ...rest } = toKeyJson(key, now);
     return printJson({ id, key: secret, ...rest });

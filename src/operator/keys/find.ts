@@ -37,7 +37,7 @@ export function defineFind(command: Command): void {
 async function find(ending: string | undefined, options: StoreCommandOptions): Promise<void> {
   const search =
     ending === undefined ? await searchBySecret(process.stdin) : searchByEnding(ending);
-  const keys = await useDatabase(options, search);
+  const keys = await useDatabase(options, "keys", search);
   printKeys(keys, { json: options.json, none: "" });
 }
 

@@ -49,7 +49,7 @@ async function list({ json, expiresWithin, ...options }: ListOptions): Promise<v
   const expiresUntil =
     expiresWithin === undefined ? undefined : new Date(now.getTime() + expiresWithin);
   const filter = { plan, state, name, expiresUntil };
-  const keys = await useDatabase(options, ({ orm }) => listApiKeys(orm, filter, now));
+  const keys = await useDatabase(options, "keys", ({ orm }) => listApiKeys(orm, filter, now));
   const isFiltered = Object.values(filter).some((value) => value !== undefined);
   printKeys(keys, { json, none: isFiltered ? "No matching keys." : NO_KEYS });
 }

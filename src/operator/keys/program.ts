@@ -43,7 +43,7 @@ export function keysProgram(): Command {
   storeCommand(program, "revoke <id>")
     .description("end a key for good")
     .action(async (id: string, options: StoreCommandOptions) => {
-      const key = await useDatabase(options, (database) =>
+      const key = await useDatabase(options, "keys", (database) =>
         changeKey(database, id, "revoke", revokeApiKey),
       );
       printKey(key, { json: options.json, title: "The key is revoked." });
@@ -52,7 +52,7 @@ export function keysProgram(): Command {
   storeCommand(program, "reset <id>")
     .description("empty both windows of a key, lift its ban and forget earlier ones")
     .action(async (id: string, options: StoreCommandOptions) => {
-      const key = await useDatabase(options, (database) =>
+      const key = await useDatabase(options, "keys", (database) =>
         changeKey(database, id, "reset", resetApiKey),
       );
       printKey(key, { json: options.json, title: "The key's windows and ban are reset." });

@@ -44,7 +44,7 @@ export function defineRotate(command: Command): void {
 
 async function rotate(id: string, options: RotateOptions): Promise<void> {
   let secret = "";
-  const key = await useDatabase(options, (database) =>
+  const key = await useDatabase(options, "keys", (database) =>
     changeKey(database, id, "rotate", (current, now) => {
       refuseEnded(current, now);
       const formerEndsAt = new Date(now.getTime() + options.grace);

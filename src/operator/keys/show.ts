@@ -29,7 +29,7 @@ export function defineShow(command: Command): void {
 
 async function show(id: string, options: StoreCommandOptions): Promise<void> {
   const now = new Date();
-  const { key, lastDay } = await useDatabase(options, async (database) => ({
+  const { key, lastDay } = await useDatabase(options, "keys", async (database) => ({
     key: await requireApiKey(database.orm, id),
     lastDay: await readLastDay(database, id, now),
   }));

@@ -47,7 +47,7 @@ async function update(id: string, options: UpdateOptions): Promise<void> {
     throw new UsageError(`the plan ${plan} has fixed limits: own limits are for enterprise only`);
   }
   if (expiresAt !== undefined) refusePast(expiresAt, new Date());
-  const key = await useDatabase(options, (database) =>
+  const key = await useDatabase(options, "keys", (database) =>
     changeKey(database, id, "update", (current) => {
       const limits = nextLimits(current, options);
       const changes: Partial<KeySettings> = {

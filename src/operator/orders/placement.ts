@@ -1,6 +1,6 @@
 import { asc, eq, type SQL, sql } from "drizzle-orm";
 import { SQLiteAsyncDialect } from "drizzle-orm/sqlite-core";
-import { orderImportChunks } from "../../worker/db/schema.ts";
+import { orderImportChunks } from "../../worker/db/orders-schema.ts";
 import type { Statement, StoreDatabase } from "../database/database.ts";
 import { beginBulkChange, endBulkChange, noteBulkChange } from "./bulk-change.ts";
 

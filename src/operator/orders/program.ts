@@ -27,8 +27,8 @@ the message names the line (in an array, the element), counted from 1. The comma
 of different orders.
 
 A million orders take half a minute, or minutes in a deployed environment. The import needs little
-memory, but a temporary file as large as the orders and twice their room in the database. A deployed
-database answers nothing else while orders are sent and placed.
+memory, but a temporary file as large as the orders and twice their room in the database. While orders
+are sent and placed, a deployed service lists and cancels none; keys are in another database.
 
 Examples:
   $ npm run orders -- import orders.ndjson
@@ -63,7 +63,9 @@ export function ordersProgram(): Command {
     .addHelpText("after", IMPORT_HELP)
     .action(async (file: string, options: StoreCommandOptions) => {
       const bytes = await openSource(file);
-      const imported = await useDatabase(options, (database) => importOrders(database, bytes));
+      const imported = await useDatabase(options, "orders", (database) =>
+        importOrders(database, bytes),
+      );
       if (options.json) printJson({ imported });
       else process.stdout.write(`Imported ${formatCount(imported)}.\n`);
     });
@@ -85,7 +87,7 @@ async function exportAndPrint(
   if (file === undefined && options.json) {
     throw new UsageError("--json needs a FILE: the orders go to standard output");
   }
-  const exported = await useDatabase(options, (database) =>
+  const exported = await useDatabase(options, "orders", (database) =>
     file === undefined ? exportToStdout(database, options) : exportToFile(database, file, options),
   );
   warnOfChange(exported);

@@ -42,7 +42,7 @@ export function addPurgeCommand(program: Command): void {
 
 async function purgeAndPrint(options: PurgeOptions): Promise<void> {
   const { env, cancelledBefore, dryRun, yes, json } = options;
-  const counted = await useDatabase(options, async (database) => {
+  const counted = await useDatabase(options, "orders", async (database) => {
     const count = await countCancelled(database, cancelledBefore);
     if (dryRun || count === 0) return count;
     if (env !== undefined && !yes) {

@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { eq, lt } from "drizzle-orm";
-import { orderImportChunks } from "../../worker/db/schema.ts";
+import { orderImportChunks } from "../../worker/db/orders-schema.ts";
 import { type Statement, type StoreDatabase, toStatements } from "../database/database.ts";
 
 /** A statement that is sent as SQL alone has at most 100,000 bytes, with this text in it. */

@@ -3,7 +3,7 @@ import { resolve } from "node:path";
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { createProgram } from "../command-line.ts";
 import { DEFAULT_STORE } from "../database/local-store.ts";
-import { openLocalDatabase } from "../database/local.ts";
+import { openLocalStore } from "../database/local.ts";
 import { retryWhileBusy } from "../database/retry-while-busy.ts";
 import { currentActor } from "../key-store/actor.ts";
 import { formatDemoKeys, formatFirstSteps } from "./announcement.ts";
@@ -76,13 +76,9 @@ async function start({ port, persistTo, empty, log }: StartOptions): Promise<voi
 
 /** Migrates the store, and fills it if it is new. Returns the demo keys if this run made them. */
 async function prepareStore(store: string, empty: boolean): Promise<DemoKey[]> {
-  const database = await openLocalDatabase(store);
-  try {
-    if (!database.isNew || empty) return [];
-    return await loadSampleStore(database, currentActor(), new Date());
-  } finally {
-    await database.close();
-  }
+  await using databases = await openLocalStore(store);
+  const isNew = databases.orders.isNew && databases.keys.isNew;
+  return isNew && !empty ? await loadSampleStore(databases, currentActor(), new Date()) : [];
 }
 
 /**

@@ -1,9 +1,9 @@
 import { createApiKey, type CreatedKey } from "../key-store/administration.ts";
 import { creationQueries } from "../key-store/key-changes.ts";
-import { orders } from "../../worker/db/schema.ts";
+import { orders } from "../../worker/db/orders-schema.ts";
 import { INT64_MAX, INT64_MIN } from "../../worker/orders/int64.ts";
 import { type Plan, PLANS } from "../../worker/limits/plans.ts";
-import { type StoreDatabase, toStatements } from "../database/database.ts";
+import { type DatabaseName, type StoreDatabase, toStatements } from "../database/database.ts";
 
 /** Limits of the Enterprise demo key, whose plan has none of its own. */
 const ENTERPRISE_LIMITS = { perMinute: 5_000, perDay: 500_000 };
@@ -29,22 +29,20 @@ export interface DemoKey {
 }
 
 /**
- * Fills a new store with a few orders and one key for each plan, in one transaction.
+ * Fills a new store with a few orders and one key for each plan.
  *
  * @param actor the name in the audit trail.
  * @returns the keys with their secrets, which are stored nowhere.
  */
 export async function loadSampleStore(
-  database: StoreDatabase,
+  { orders: orderDatabase, keys }: Readonly<Record<DatabaseName, StoreDatabase>>,
   actor: string,
   now: Date,
 ): Promise<DemoKey[]> {
   const created = PLANS.map((plan) => createDemoKey(plan, now));
-  await database.transaction(
-    toStatements([
-      database.orm.insert(orders).values([...SAMPLE_ORDERS]),
-      ...created.flatMap(({ record }) => creationQueries(database.orm, record, actor)),
-    ]),
+  await orderDatabase.orm.insert(orders).values([...SAMPLE_ORDERS]);
+  await keys.transaction(
+    toStatements(created.flatMap(({ record }) => creationQueries(keys.orm, record, actor))),
   );
   return created.map(({ key, record }) => ({ plan: record.plan, secret: key }));
 }

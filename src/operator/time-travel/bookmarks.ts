@@ -1,5 +1,5 @@
-import { describeFailure } from "../database/remote-failure.ts";
-import type { RemoteEnvironment } from "../environment.ts";
+import { BINDINGS } from "../database/database.ts";
+import { describeFailure, type RemoteTarget } from "../database/remote-failure.ts";
 import { runWrangler } from "../wrangler.ts";
 
 /** The result of a restoration, as bookmarks. */
@@ -11,29 +11,28 @@ export interface Restoration {
 }
 
 /**
- * Asks D1 Time Travel for the bookmark of a state of the environment's database.
+ * Asks D1 Time Travel for the bookmark of a state of a database.
  *
  * @param at the time of the state; by default now.
  * @throws an Error for the operator, also if the time is not within the last 30 days.
  */
-export async function findBookmark(environment: RemoteEnvironment, at?: Date): Promise<string> {
+export async function findBookmark(target: RemoteTarget, at?: Date): Promise<string> {
   const time = at === undefined ? [] : [`--timestamp=${at.toISOString()}`];
-  const { bookmark } = await timeTravel<{ bookmark: string }>(environment, "info", time, "reads");
+  const { bookmark } = await timeTravel<{ bookmark: string }>(target, "info", time, "reads");
   return bookmark;
 }
 
 /**
- * Puts the whole database of the environment back into the state of a bookmark. D1 cancels the
- * queries under way.
+ * Puts a whole database back into the state of a bookmark. D1 cancels the queries under way.
  *
  * @throws an Error for the operator.
  */
 export async function restoreBookmark(
-  environment: RemoteEnvironment,
+  target: RemoteTarget,
   bookmark: string,
 ): Promise<Restoration> {
   const restored = await timeTravel<{ bookmark: string; previous_bookmark: string }>(
-    environment,
+    target,
     "restore",
     [`--bookmark=${bookmark}`],
     "writes",
@@ -42,16 +41,16 @@ export async function restoreBookmark(
 }
 
 async function timeTravel<Result>(
-  environment: RemoteEnvironment,
+  target: RemoteTarget,
   command: "info" | "restore",
   args: readonly string[],
   change: "reads" | "writes",
 ): Promise<Result> {
-  const target = ["DB", "--env", environment, "--json"];
+  const database = [BINDINGS[target.name], "--env", target.environment, "--json"];
   try {
-    const { stdout } = await runWrangler(["d1", "time-travel", command, ...target, ...args]);
+    const { stdout } = await runWrangler(["d1", "time-travel", command, ...database, ...args]);
     return JSON.parse(stdout) as Result;
   } catch (error) {
-    throw describeFailure(error as Error, environment, change);
+    throw describeFailure(error as Error, target, change);
   }
 }

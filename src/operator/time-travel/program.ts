@@ -1,29 +1,33 @@
 import { type Command, Option } from "commander";
 import { createProgram, printJson, UsageError } from "../command-line.ts";
 import { requireConfirmation } from "../confirmation.ts";
+import { DATABASE_NAMES, type DatabaseName } from "../database/database.ts";
 import { storeCommand, type StoreCommandOptions } from "../database/open.ts";
-import type { RemoteEnvironment } from "../environment.ts";
+import type { RemoteTarget } from "../database/remote-failure.ts";
 import { parseTime } from "../arguments.ts";
 import { findBookmark } from "./bookmarks.ts";
 import { describeRestore, restore } from "./restore.ts";
 
 const EXAMPLES = `
 Examples:
-  $ npm run time-travel -- bookmark --env production
-  $ npm run time-travel -- bookmark --env production --at 2026-11-20T08:30:00Z
-  $ npm run time-travel -- restore --env production --at 2026-11-20T08:30:00Z
+  $ npm run time-travel -- bookmark --database orders --env production
+  $ npm run time-travel -- bookmark --database keys --env production --at 2026-11-20T08:30:00Z
+  $ npm run time-travel -- restore --database orders --env production --at 2026-11-20T08:30:00Z
+
+There are two databases: orders, and keys with the record of their changes, their bans and usage.
 
 D1 keeps every state of a database for 30 days (7 on Cloudflare's free plan). A bookmark names one of
 the states. The local store has no bookmarks: copy its folder while nothing runs on it, or use
 \`npm run orders -- export\`.`;
 
 const RESTORE_HELP = `
-The whole database goes back at once: orders, API keys and the record of their changes. Later
-revocations and rotations are undone, and later keys are gone. The command lists these keys. Counts
-against the limits and bans are stored elsewhere and stay. Nothing is lost: the printed bookmark
-leads back.`;
+The whole database goes back at once; the other one stays as it is. With the keys, later revocations,
+rotations and changes of plans, limits and expiries are undone, and later keys are gone. The command
+lists all of these keys and records them in the audit trail. Counts against the limits and bans are
+stored elsewhere and stay. Nothing is lost: the printed bookmark leads back.`;
 
 interface BookmarkOptions extends StoreCommandOptions {
+  readonly database: DatabaseName;
   readonly at?: Date;
 }
 
@@ -36,20 +40,22 @@ interface RestoreOptions extends BookmarkOptions {
 export function timeTravelProgram(): Command {
   const program = createProgram(
     "npm run time-travel --",
-    "Put the database of a deployed environment back into an earlier state.",
+    "Put a database of a deployed environment back into an earlier state.",
   ).addHelpText("after", EXAMPLES);
 
   storeCommand(program, "bookmark")
-    .description("print the bookmark of the database's present or earlier state")
+    .description("print the bookmark of a database's present or earlier state")
+    .addOption(databaseOption())
     .option("--at <time>", "time of the state, within the last 30 days, in ISO 8601", parseTime)
     .action(async (options: BookmarkOptions) => {
-      const bookmark = await findBookmark(requireEnvironment(options), options.at);
+      const bookmark = await findBookmark(requireTarget(options), options.at);
       if (options.json) printJson({ bookmark });
       else process.stdout.write(`${bookmark}\n`);
     });
 
   storeCommand(program, "restore")
-    .description("put the database back into an earlier state")
+    .description("put a database back into an earlier state")
+    .addOption(databaseOption())
     .option("--at <time>", "time of the state, within the last 30 days, in ISO 8601", parseTime)
     .addOption(new Option("--bookmark <bookmark>", "bookmark of the state").conflicts("at"))
     .option("--yes", "do not ask", false)
@@ -59,27 +65,33 @@ export function timeTravelProgram(): Command {
 }
 
 async function restoreAndPrint(options: RestoreOptions): Promise<void> {
-  const environment = requireEnvironment(options);
+  const target = requireTarget(options);
   if (options.bookmark === undefined && options.at === undefined) {
     throw new UsageError("name the state: --at TIME or --bookmark BOOKMARK");
   }
-  const bookmark = options.bookmark ?? (await findBookmark(environment, options.at));
+  const bookmark = options.bookmark ?? (await findBookmark(target, options.at));
   if (!options.yes)
-    await requireConfirmation(environment, describeConsequence(environment, bookmark));
-  const report = await restore(environment, bookmark);
+    await requireConfirmation(target.environment, describeConsequence(target, bookmark));
+  const report = await restore(target, bookmark);
   if (options.json) printJson(report);
-  else process.stdout.write(describeRestore(environment, report));
+  else process.stdout.write(describeRestore(target, report));
 }
 
-function describeConsequence(environment: RemoteEnvironment, bookmark: string): string {
+function describeConsequence({ environment, name }: RemoteTarget, bookmark: string): string {
   return (
-    `This puts the database of ${environment} back to ${bookmark}.\n` +
-    "All that was written since is undone, and queries under way are cancelled."
+    `This puts the ${name} database of ${environment} back to ${bookmark}.\n` +
+    "All that was written to it since is undone, and queries under way are cancelled."
   );
 }
 
-function requireEnvironment({ env }: StoreCommandOptions): RemoteEnvironment {
-  if (env !== undefined) return env;
+function databaseOption(): Option {
+  return new Option("--database <database>", "which of the two databases")
+    .choices(DATABASE_NAMES)
+    .makeOptionMandatory();
+}
+
+function requireTarget({ env, database }: BookmarkOptions): RemoteTarget {
+  if (env !== undefined) return { environment: env, name: database };
   throw new UsageError(
     "name the environment with --env: the local store has no Time Travel; copy its folder while " +
       "nothing runs on it, or use `npm run orders -- export`",

@@ -1,50 +1,88 @@
 import { openRemoteDatabase } from "../database/remote.ts";
-import { isMissingTable } from "../database/remote-failure.ts";
-import type { RemoteEnvironment } from "../environment.ts";
+import { isMissingTable, type RemoteTarget } from "../database/remote-failure.ts";
+import type { StoreDatabase } from "../database/database.ts";
+import { currentActor } from "../key-store/actor.ts";
+import { describeDetails } from "../key-store/audit-trail.ts";
+import { type KeyDetails, listApiKeys } from "../key-store/key-details.ts";
 import { restoreBookmark, type Restoration } from "./bookmarks.ts";
-import { compareKeys, type KeyDifferences, outrankLimiters, readKeys } from "./restored-keys.ts";
+import { compareKeys, type KeyDifferences, settleRestoredKeys } from "./restored-keys.ts";
 
 /** The result of a restoration, for the operator. */
-type RestoreReport = Restoration & KeyDifferences;
+interface RestoreReport extends Restoration {
+  /** Only for the keys database; `null` if it had no table of keys to compare with. */
+  readonly keys?: KeyDifferences | null;
+}
 
 /**
- * Puts the environment's database back into the state of a bookmark. The keys' limiters are not
- * restored, so this also makes them follow the restored keys. Two states of all keys are compared
- * in memory.
+ * Puts a database back into the state of a bookmark. The keys' limiters are not restored, so a
+ * restoration of the keys also makes them follow the restored keys. Two states of all keys are
+ * compared in memory.
  *
  * @throws an Error for the operator that says whether the database was restored.
  */
-export async function restore(
-  environment: RemoteEnvironment,
-  bookmark: string,
-): Promise<RestoreReport> {
-  const database = await openRemoteDatabase(environment);
-  // A restoration may be what brings the table back.
-  const former = await readKeys(database).catch((error: unknown) => {
-    if (isMissingTable(error)) return [];
-    throw error;
-  });
-  const restoration = await restoreBookmark(environment, bookmark);
+export async function restore(target: RemoteTarget, bookmark: string): Promise<RestoreReport> {
+  return target.name === "keys" ? restoreKeys(target, bookmark) : restoreBookmark(target, bookmark);
+}
+
+async function restoreKeys(target: RemoteTarget, bookmark: string): Promise<RestoreReport> {
+  const actor = currentActor();
+  const database = await openRemoteDatabase(target);
+  const former = await readFormerKeys(database);
+  const restoration = await restoreBookmark(target, bookmark);
   try {
-    await outrankLimiters(database, former, new Date());
-    return { ...restoration, ...compareKeys(former, await readKeys(database)) };
+    const keys = former && compareKeys(former, await readKeys(database));
+    await settleRestoredKeys(database, { former, keys, restoration, actor });
+    return { ...restoration, keys };
   } catch (error) {
     throw new Error(
-      "the database is restored, but the limiters of keys that were changed since may go on as " +
-        `before: ${messageOf(error as Error)}\n${describeUndo(environment, restoration)}`,
+      "the database is restored, but its keys could not be compared with those before. Keys that had " +
+        "been revoked or rotated since may be valid again, and limiters may go on as before: " +
+        `${messageOf(error as Error)}\n${describeUndo(target, restoration)}`,
       { cause: error },
     );
   }
 }
 
+/** @returns `null` if a table is missing; a restoration may be what brings it back. */
+async function readFormerKeys(database: StoreDatabase): Promise<KeyDetails[] | null> {
+  try {
+    return await readKeys(database);
+  } catch (error) {
+    if (isMissingTable(error)) return null;
+    throw new Error(
+      `nothing was restored, because the keys could not be read: ${messageOf(error as Error)}`,
+      { cause: error },
+    );
+  }
+}
+
+function readKeys({ orm }: StoreDatabase): Promise<KeyDetails[]> {
+  return listApiKeys(orm, {}, new Date());
+}
+
 /** Formats a report for people. */
-export function describeRestore(environment: RemoteEnvironment, report: RestoreReport): string {
-  const { bookmark, revived, rotatedBack, lost } = report;
+export function describeRestore(target: RemoteTarget, report: RestoreReport): string {
+  const { environment, name } = target;
   const lines = [
-    `The database of ${environment} is back at ${bookmark}.`,
-    describeUndo(environment, report),
+    `The ${name} database of ${environment} is back at ${report.bookmark}.`,
+    describeUndo(target, report),
   ];
+  if (report.keys === null) {
+    lines.push(
+      "It had no table of keys before, so nothing could be compared. Look at the keys:",
+      `  npm run keys -- list --env ${environment}`,
+    );
+  } else if (report.keys !== undefined) lines.push(...describeKeys(environment, report.keys));
+  return `${lines.join("\n")}\n`;
+}
+
+function describeKeys(
+  environment: string,
+  { revived, rotatedBack, lost, back, changed }: KeyDifferences,
+): string[] {
+  const lines: string[] = [];
   if (lost.length > 0) lines.push(`Keys made since, which are gone: ${lost.join(", ")}.`);
+  if (back.length > 0) lines.push(`Keys that were gone, and are valid again: ${back.join(", ")}.`);
   if (revived.length > 0) {
     lines.push("Keys revoked since, which are valid again. To revoke them once more:");
     lines.push(...revived.map((id) => `  npm run keys -- revoke ${id} --env ${environment}`));
@@ -53,11 +91,20 @@ export function describeRestore(environment: RemoteEnvironment, report: RestoreR
     lines.push("Keys rotated since, of which the former secret is valid again. To rotate them:");
     lines.push(...rotatedBack.map((id) => `  npm run keys -- rotate ${id} --env ${environment}`));
   }
-  return `${lines.join("\n")}\n`;
+  const named = new Set([...lost, ...back]);
+  const kept = changed.filter(({ id }) => !named.has(id));
+  if (kept.length > 0) {
+    lines.push("What changed in the records of keys:");
+    lines.push(...kept.map(({ id, details }) => `  ${id} ${describeDetails(details)}`));
+  }
+  return lines;
 }
 
-function describeUndo(environment: RemoteEnvironment, { previousBookmark }: Restoration): string {
-  return `To undo this: npm run time-travel -- restore --env ${environment} --bookmark ${previousBookmark}`;
+function describeUndo(
+  { environment, name }: RemoteTarget,
+  { previousBookmark }: Restoration,
+): string {
+  return `To undo this: npm run time-travel -- restore --env ${environment} --database ${name} --bookmark ${previousBookmark}`;
 }
 
 /** drizzle's own message is the SQL; the message for the operator is in the cause. */

@@ -1,14 +1,12 @@
 import { eq, sql } from "drizzle-orm";
-import { apiKeys } from "../../worker/db/schema.ts";
+import { apiKeys, type KeyChangeDetails, keyChanges } from "../../worker/db/keys-schema.ts";
 import { type StoreDatabase, toStatements } from "../database/database.ts";
+import { differences } from "../key-store/audit-trail.ts";
+import type { KeyDetails } from "../key-store/key-details.ts";
+import type { Restoration } from "./bookmarks.ts";
 
-/** The parts of a key that a restoration should not change unnoticed. */
-interface ComparedKey {
-  readonly id: string;
-  readonly hash: string;
-  readonly resets: number;
-  readonly revokedAt: Date | null;
-}
+/** The key id in the audit record of the restoration as a whole. */
+const ALL_KEYS = "*";
 
 /** The differences between the keys before and after a restoration. */
 export interface KeyDifferences {
@@ -18,45 +16,97 @@ export interface KeyDifferences {
   readonly rotatedBack: readonly string[];
   /** Ids of keys that no longer exist. */
   readonly lost: readonly string[];
-}
-
-export async function readKeys({ orm }: StoreDatabase): Promise<ComparedKey[]> {
-  const { id, hash, resets, revokedAt } = apiKeys;
-  return orm.select({ id, hash, resets, revokedAt }).from(apiKeys).orderBy(id);
+  /** Ids of keys that exist again, for example because a restoration is undone. */
+  readonly back: readonly string[];
+  /** Every key that differs, lost keys included, with the fields that differ. */
+  readonly changed: readonly { readonly id: string; readonly details: KeyChangeDetails }[];
 }
 
 export function compareKeys(
-  former: readonly ComparedKey[],
-  restored: readonly ComparedKey[],
+  former: readonly KeyDetails[],
+  restored: readonly KeyDetails[],
 ): KeyDifferences {
-  const restoredById = new Map(restored.map((key) => [key.id, key]));
-  const idsWhere = (differs: (before: ComparedKey, after: ComparedKey | undefined) => boolean) =>
-    former.filter((key) => differs(key, restoredById.get(key.id))).map(({ id }) => id);
+  const restoredById = byId(restored);
+  const formerById = byId(former);
+  const pairs = former.flatMap((before) => {
+    const after = restoredById.get(before.id);
+    return after === undefined ? [] : [{ id: before.id, before, after }];
+  });
+  const lost = former.filter(({ id }) => !restoredById.has(id));
+  const back = restored.filter(({ id }) => !formerById.has(id));
+  const changed = [
+    ...pairs.map(({ id, before, after }) => ({ id, details: differences(before, after) })),
+    ...lost.map((key) => ({ id: key.id, details: inReverse(differences(undefined, key)) })),
+    ...back.map((key) => ({ id: key.id, details: differences(undefined, key) })),
+  ];
   return {
-    revived: idsWhere((before, after) => before.revokedAt !== null && after?.revokedAt === null),
-    rotatedBack: idsWhere((before, after) => after !== undefined && after.hash !== before.hash),
-    lost: idsWhere((_, after) => after === undefined),
+    revived: idsOf(
+      pairs.filter(({ before, after }) => before.revokedAt !== null && after.revokedAt === null),
+    ),
+    rotatedBack: idsOf(pairs.filter(({ before, after }) => before.hash !== after.hash)),
+    lost: idsOf(lost),
+    back: idsOf(back),
+    changed: changed.filter(({ details }) => Object.keys(details).length > 0),
   };
 }
 
 /**
  * Makes the restored keys newer than what their limiters know. A limiter ignores an older revision
- * and follows a reset only if its number is larger. Windows and bans stay as they are.
+ * and follows a reset only if its number is larger. Windows and bans stay as they are. Also records
+ * the restoration in the audit trail, which was restored too.
+ *
+ * @param former the keys before; `null` if they are unknown.
  */
-export async function outrankLimiters(
+export async function settleRestoredKeys(
   database: StoreDatabase,
-  former: readonly ComparedKey[],
-  now: Date,
+  {
+    former,
+    keys,
+    restoration,
+    actor,
+  }: {
+    readonly former: readonly KeyDetails[] | null;
+    readonly keys: KeyDifferences | null;
+    readonly restoration: Restoration;
+    readonly actor: string;
+  },
 ): Promise<void> {
-  // A revision counts changes, so it is far smaller than the time in milliseconds.
-  const revisions = database.orm.update(apiKeys).set({ revision: now.getTime() });
-  const resetCounts = former
-    .filter(({ resets }) => resets > 0)
-    .map(({ id, resets }) =>
-      database.orm
-        .update(apiKeys)
-        .set({ resets: sql`max(${apiKeys.resets}, ${resets})` })
-        .where(eq(apiKeys.id, id)),
-    );
-  await database.transaction(toStatements([revisions, ...resetCounts]));
+  const { orm } = database;
+  const at = new Date();
+  const { previousBookmark, bookmark } = restoration;
+  const records = [
+    { id: ALL_KEYS, details: { bookmark: { from: previousBookmark, to: bookmark } } },
+    ...(keys?.changed ?? []),
+  ];
+  await database.transaction(
+    toStatements([
+      // A revision counts changes, so it is far smaller than the time in milliseconds.
+      orm.update(apiKeys).set({ revision: at.getTime() }),
+      ...(former ?? [])
+        .filter(({ resets }) => resets > 0)
+        .map(({ id, resets }) =>
+          orm
+            .update(apiKeys)
+            .set({ resets: sql`max(${apiKeys.resets}, ${resets})` })
+            .where(eq(apiKeys.id, id)),
+        ),
+      ...records.map(({ id, details }) =>
+        orm.insert(keyChanges).values({ at, actor, action: "restore", keyId: id, details }),
+      ),
+    ]),
+  );
+}
+
+function byId(keys: readonly KeyDetails[]): ReadonlyMap<string, KeyDetails> {
+  return new Map(keys.map((key) => [key.id, key]));
+}
+
+function idsOf(keys: readonly { readonly id: string }[]): string[] {
+  return keys.map(({ id }) => id);
+}
+
+function inReverse(details: KeyChangeDetails): KeyChangeDetails {
+  return Object.fromEntries(
+    Object.entries(details).map(([field, { from, to }]) => [field, { from: to, to: from }]),
+  );
 }

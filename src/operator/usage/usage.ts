@@ -58,7 +58,7 @@ export function defineUsage(command: Command): void {
 async function usage(id: string | undefined, options: UsageOptions): Promise<void> {
   const now = new Date();
   const { near, days = near === undefined ? DEFAULT_DAYS : NEAR_DAYS } = options;
-  const all = await useDatabase(options, (database) => readReport(database, id, days, now));
+  const all = await useDatabase(options, "keys", (database) => readReport(database, id, days, now));
   const report = near === undefined ? all : { ...all, keys: keysNear(all, near / 100) };
   await output(report, id, options, now);
   if (near !== undefined && report.keys.length > 0) throw new EndWithStatus(NEAR_STATUS);

@@ -1,15 +1,19 @@
 import pRetry from "p-retry";
 import { CircuitBreaker } from "../circuit-breaker.ts";
 import { withDeadline } from "../deadline.ts";
+import { Outage } from "../outage.ts";
 
-const NAME = "database";
+/** The databases of the service. `keys` also has the audit trail, bans and usage. */
+export type DatabaseName = "orders" | "keys";
 
-/** The database could not be reached or did not answer in time. */
+/** A database could not be reached or did not answer in time. */
 export class DatabaseUnavailableError extends Error {
   override readonly name = "DatabaseUnavailableError";
+  readonly database: DatabaseName;
 
-  constructor(cause: unknown) {
-    super("The database did not answer.", { cause });
+  constructor(database: DatabaseName, cause: unknown) {
+    super(`The ${database} database did not answer.`, { cause });
+    this.database = database;
   }
 }
 
@@ -28,18 +32,26 @@ const STATEMENT_FAULT =
 const BUSY = /SQLITE_BUSY|SQLITE_LOCKED|database is locked|Failed to get session commit token/;
 
 /**
- * Queries the database, and repeats a query while the database is busy. A busy database has done
+ * Queries one database, and repeats a query while the database is busy. A busy database has done
  * nothing, so writes are repeated as well.
  *
  * After a query that has timed out, queries fail at once for a second, and then one query tries again.
  * The trade: a single slow query fails all queries of the isolate for a second.
  */
 export class DatabaseQueries {
+  readonly database: DatabaseName;
+  /** Ends when a query succeeds. The caller reports failures, because it knows the request. */
+  readonly outage: Outage;
   /** Milliseconds for all attempts of a query together. */
   readonly timeoutMs: number;
   readonly #breaker: CircuitBreaker;
 
-  constructor(timeoutMs: number) {
+  constructor(database: DatabaseName, timeoutMs: number) {
+    this.database = database;
+    this.outage = new Outage({
+      began: `${database}_database_unavailable`,
+      ended: `${database}_database_available`,
+    });
     this.timeoutMs = timeoutMs;
     this.#breaker = new CircuitBreaker({ size: 1, probeMs: timeoutMs });
   }
@@ -60,23 +72,25 @@ export class DatabaseQueries {
       return repeat(ask, error, { timeoutMs: this.timeoutMs, isTemporary });
     });
     try {
-      return await withDeadline(attempts, this.timeoutMs);
+      const answer = await withDeadline(attempts, this.timeoutMs);
+      this.outage.answered();
+      return answer;
     } catch (error) {
       if (isStatementFault(error)) throw error;
-      throw new DatabaseUnavailableError(error);
+      throw new DatabaseUnavailableError(this.database, error);
     }
   }
 
   async #ask<T>(query: () => Promise<T>): Promise<T> {
-    if (!this.#breaker.allows(NAME, Date.now())) throw new PausedError();
+    if (!this.#breaker.allows(this.database, Date.now())) throw new PausedError();
     const answer = query();
     // An error is an answer, too.
     const answered = answer.then(
-      () => this.#breaker.succeeded(NAME),
-      () => this.#breaker.succeeded(NAME),
+      () => this.#breaker.succeeded(this.database),
+      () => this.#breaker.succeeded(this.database),
     );
     await withDeadline(answered, this.timeoutMs).catch((error: unknown) => {
-      this.#breaker.failed(NAME, Date.now());
+      this.#breaker.failed(this.database, Date.now());
       throw error;
     });
     return answer;

@@ -1,5 +1,5 @@
 import { withDeadline } from "../deadline.ts";
-import { DatabaseUnavailableError } from "./availability.ts";
+import { type DatabaseName, DatabaseUnavailableError } from "./availability.ts";
 
 interface Call<Key, Value> {
   readonly key: Key;
@@ -20,6 +20,7 @@ type Query<Key, Value> = (keys: readonly Key[]) => Promise<Value>;
  * disconnects.
  */
 export class BatchedQuery<Key, Value> {
+  readonly #database: DatabaseName;
   readonly #concurrency: number;
   readonly #deadlineMs: number;
   readonly #running = new Set<Promise<void>>();
@@ -30,7 +31,16 @@ export class BatchedQuery<Key, Value> {
    * @param timeoutMs milliseconds within which a query settles. A request waits at most twice as long:
    *   for the end of a running query and for its own.
    */
-  constructor({ concurrency, timeoutMs }: { concurrency: number; timeoutMs: number }) {
+  constructor({
+    database,
+    concurrency,
+    timeoutMs,
+  }: {
+    database: DatabaseName;
+    concurrency: number;
+    timeoutMs: number;
+  }) {
+    this.#database = database;
     this.#concurrency = concurrency;
     this.#deadlineMs = 2 * timeoutMs;
   }
@@ -53,7 +63,8 @@ export class BatchedQuery<Key, Value> {
       this.#waiting.delete(call);
       // A query that has not settled by now belongs to a request that the platform has ended.
       this.#running.clear();
-      return new DatabaseUnavailableError(new Error("No shared query answered in time."));
+      const cause = new Error("No shared query answered in time.");
+      return new DatabaseUnavailableError(this.#database, cause);
     });
     waitUntil(answer.catch(() => undefined));
     return answer;

@@ -45,7 +45,7 @@ const WITHOUT_TOKEN: ReadonlySet<FailureReason> = new Set(["missing", "other_sch
 export function authenticate(directory: ApiKeyDirectory, addresses: AddressBudget) {
   return createMiddleware<AppEnv>(async function authenticateMiddleware(c, next) {
     const result = await findValidKey(c.req.header("Authorization"), directory, (hash) =>
-      directory.find(c.env.DB, hash, {
+      directory.find(c.env.KEYS, hash, {
         isSuspect: () => addresses.peek(clientAddress(c.req.raw)).retryAtMs !== null,
         waitUntil: (promise) => c.executionCtx.waitUntil(promise),
       }),

@@ -13,10 +13,8 @@ import type { RequestRecord } from "../telemetry/request-record.ts";
  * Records each answered request: a line of JSON in the log, and a data point if the environment has
  * a data set. Requests without a valid key are sampled, because anybody can send a flood of them.
  * A failure to record never reaches the caller.
- *
- * @param database the outage that ends when an answer shows that the database works.
  */
-export function observeRequests({ requestLog }: Config, database: Outage) {
+export function observeRequests({ requestLog }: Config) {
   const telemetry = new Outage({ began: "telemetry_failing", ended: "telemetry_recovered" });
   // One sample for each status, because a record stands only for requests of its own status.
   const samples = new Map<number, AnonymousSample>();
@@ -28,7 +26,6 @@ export function observeRequests({ requestLog }: Config, database: Outage) {
   return createMiddleware<AppEnv>(async function observeRequestsMiddleware(c, next) {
     const startedMs = Date.now();
     await next();
-    if (isFromDatabase(c)) database.answered();
     if (requestLog === "none" && c.env.ANALYTICS === undefined) return;
     const represents = isSampled(c) ? sampleOf(c.res.status).count(Date.now()) : 1;
     if (represents === null) return;
@@ -46,19 +43,10 @@ function writeRecord(c: Context<AppEnv>, record: RequestRecord, requestLog: Requ
   c.env.ANALYTICS?.writeDataPoint(toDataPoint(record));
 }
 
-/** Returns whether this answer requires an answer of the database. */
-function isFromDatabase(c: Context<AppEnv>): boolean {
-  return !isAnonymous(c) && (c.res.status < 400 || c.res.status === 409);
-}
-
 /** Returns whether the request is sampled. Each fault of the service is recorded. */
 function isSampled(c: Context<AppEnv>): boolean {
-  return isAnonymous(c) && c.res.status < 500;
-}
-
-function isAnonymous(c: Context<AppEnv>): boolean {
   const apiKey: ApiKey | undefined = c.get("apiKey");
-  return apiKey === undefined;
+  return apiKey === undefined && c.res.status < 500;
 }
 
 function isLogged({ status, degraded }: RequestRecord, requestLog: RequestLog): boolean {

@@ -40,13 +40,21 @@ export function recordRequest(
     country: textOrNull(cf?.country),
     degraded: limiter?.isOverloaded
       ? "limiter"
-      : degradation(limiter?.usedFallback ?? false, errorCode === "service_unavailable"),
+      : degradation(limiter?.usedFallback ?? false, {
+          isUnavailable: errorCode === "service_unavailable",
+          isAuthenticated: apiKey !== undefined,
+        }),
   };
 }
 
-function degradation(usedFallback: boolean, isWithoutDatabase: boolean): Degradation | null {
-  if (usedFallback) return isWithoutDatabase ? "limiter,database" : "limiter";
-  return isWithoutDatabase ? "database" : null;
+/** A request asks the keys database until it is authenticated, and the orders database from then on. */
+function degradation(
+  usedFallback: boolean,
+  { isUnavailable, isAuthenticated }: { isUnavailable: boolean; isAuthenticated: boolean },
+): Degradation | null {
+  if (!isUnavailable) return usedFallback ? "limiter" : null;
+  if (!isAuthenticated) return "keys";
+  return usedFallback ? "limiter,orders" : "orders";
 }
 
 function textOrNull(value: unknown): string | null {

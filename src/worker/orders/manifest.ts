@@ -1,6 +1,6 @@
 /**
- * A range of ids and the orders in it. Triggers in the database (`0003_order_segments.sql` in
- * `migrations/`) give a segment a new random version with every change of its orders, whoever makes
+ * A range of ids and the orders in it. Triggers in the database (`migrations/orders`)
+ * give a segment a new random version with every change of its orders, whoever makes
  * the change. So a version names the same orders for ever, and kept segments need no invalidation.
  */
 export interface Segment {

@@ -1,5 +1,5 @@
 import { type SQL, sql } from "drizzle-orm";
-import { orders } from "../db/schema.ts";
+import { orders } from "../db/orders-schema.ts";
 
 /** The text around the values of an order's JSON object, without the braces. */
 export const JSON_MEMBERS = {

@@ -113,6 +113,7 @@ export class OrderLists {
     this.#memory = memory;
     this.#sizes = { ...DEFAULT_SIZES, ...sizes };
     this.#snapshots = new BatchedQuery({
+      database: queries.database,
       concurrency: this.#sizes.concurrency,
       timeoutMs: queries.timeoutMs,
     });

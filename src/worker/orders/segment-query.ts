@@ -1,6 +1,6 @@
 import { sql } from "drizzle-orm";
 import { SQLiteSyncDialect } from "drizzle-orm/sqlite-core";
-import { orderList, orderSegments, orders } from "../db/schema.ts";
+import { orderList, orderSegments, orders } from "../db/orders-schema.ts";
 import { INT64_MAX, INT64_MIN } from "./int64.ts";
 import type { Manifest, Segment } from "./manifest.ts";
 import { orderShorthand, SEPARATOR, Shorthand } from "./shorthand.ts";

@@ -1,5 +1,5 @@
 import { sql } from "drizzle-orm";
-import { orders } from "../db/schema.ts";
+import { orders } from "../db/orders-schema.ts";
 import { JSON_MEMBERS } from "./order-json.ts";
 
 /**

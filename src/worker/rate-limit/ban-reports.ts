@@ -61,7 +61,7 @@ export class BanReports {
       const { beganMs, untilMs, number, resets } = ban;
       const insert = database.prepare(INSERT).bind(this.#keyId, beganMs, untilMs, number, resets);
       try {
-        await new DatabaseQueries(timeoutMs).run(() => insert.run());
+        await new DatabaseQueries("keys", timeoutMs).run(() => insert.run());
       } catch (error) {
         logEvent({ event: "ban_unreported", keyId: this.#keyId, error });
         return false;

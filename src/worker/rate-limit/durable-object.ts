@@ -102,7 +102,7 @@ export class RateLimiter extends DurableObject {
    */
   override async alarm(): Promise<void> {
     this.#alarmMs = null;
-    await this.#bans.report(this.env.DB, this.#config.databaseTimeoutMs);
+    await this.#bans.report(this.env.KEYS, this.#config.databaseTimeoutMs);
     const isUsageReported = await this.#reportUsage();
     const areBansReported = this.#bans.isEmpty;
     // A request that came meanwhile has set another alarm.
@@ -121,7 +121,7 @@ export class RateLimiter extends DurableObject {
   async #reportUsage(): Promise<boolean> {
     // The database never lowers a total, so a restart must not forget anything that was reported.
     await (this.#usage.isStored ? this.#commits.settle() : this.#commits.commit());
-    return this.#usage.report(this.env.DB, this.#config.databaseTimeoutMs);
+    return this.#usage.report(this.env.KEYS, this.#config.databaseTimeoutMs);
   }
 
   /** Keeps the ban of this limiter state until the database knows it. */
@@ -134,7 +134,7 @@ export class RateLimiter extends DurableObject {
 
   /** Reports a ban that is on the disk. If the database fails, the alarm tries again. */
   async #reportBans(): Promise<void> {
-    const isReported = await this.#bans.report(this.env.DB, this.#config.databaseTimeoutMs);
+    const isReported = await this.#bans.report(this.env.KEYS, this.#config.databaseTimeoutMs);
     const retryMs = Date.now() + BAN_RETRY_MS;
     if (!isReported && (this.#alarmMs ?? 0) > retryMs) await this.#setAlarm(retryMs);
   }

@@ -68,7 +68,7 @@ function listRequest(c: Context<ListEnv>): ListRequest {
   const requestId = c.get("requestId");
   const keyId = c.get("apiKey").id;
   return {
-    database: c.env.DB,
+    database: c.env.ORDERS,
     knownVersions: versionsIn(c.req.header("If-None-Match")),
     isHead: c.req.raw.method === "HEAD",
     log: (event, error) => logEvent({ event, requestId, keyId, error }),

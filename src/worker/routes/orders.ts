@@ -21,7 +21,7 @@ export function orderRoutes(queries: DatabaseQueries) {
           `No order has the id ${quote(text)}: an orderId is an int64 in decimal, such as 42.`,
         );
       }
-      const result = await cancelOrder(c.env.DB, id, queries);
+      const result = await cancelOrder(c.env.ORDERS, id, queries);
       switch (result) {
         case "cancelled":
           return c.body(null, 204);

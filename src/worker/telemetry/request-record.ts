@@ -36,7 +36,7 @@ export interface RequestRecord {
 }
 
 /**
- * `limiter`: the fallback limiter decided, or the key's limiter is overloaded. `database`: the
- * answer is 503.
+ * `limiter`: the fallback limiter decided, or the key's limiter is overloaded. `orders`, `keys`: the
+ * answer is 503, and the request needed this database.
  */
-export type Degradation = "limiter" | "database" | "limiter,database";
+export type Degradation = "limiter" | "orders" | "keys" | "limiter,orders";

@@ -63,7 +63,9 @@ export class KeyUsage {
     try {
       if (keyId === null) throw new Error("The usage cannot be reported: its key is unknown.");
       const database = drizzle(d1);
-      await new DatabaseQueries(timeoutMs).run(() => reportUsage(database, keyId, usage, now));
+      await new DatabaseQueries("keys", timeoutMs).run(() =>
+        reportUsage(database, keyId, usage, now),
+      );
     } catch (error) {
       logEvent({ event: "usage_unreported", keyId, error });
       return false;

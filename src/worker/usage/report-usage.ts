@@ -1,6 +1,6 @@
 import { gt, ne, type SQL, sql } from "drizzle-orm";
 import type { BaseSQLiteDatabase } from "drizzle-orm/sqlite-core";
-import { keyUsage } from "../db/schema.ts";
+import { keyUsage } from "../db/keys-schema.ts";
 import { dayText, type Usage } from "./day-usage.ts";
 
 /** The totals that a report never lowers, because a limiter may have forgotten what it reported. */

@@ -6,7 +6,8 @@ import type { Observer } from "./observer.ts";
 export function observedBindings(env: Cloudflare.Env, observer: Observer): Cloudflare.Env {
   return {
     ...env,
-    DB: new ObservedDatabase(env.DB, observer) as unknown as D1Database,
+    ORDERS: new ObservedDatabase(env.ORDERS, observer) as unknown as D1Database,
+    KEYS: new ObservedDatabase(env.KEYS, observer) as unknown as D1Database,
     RATE_LIMITER: observedObjects(env.RATE_LIMITER, observer),
   };
 }

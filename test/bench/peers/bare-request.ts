@@ -2,7 +2,7 @@ import { DurableObject } from "cloudflare:workers";
 import { ORDER_JSON_SQL } from "./order-json-sql.ts";
 
 interface Env {
-  readonly DB: D1Database;
+  readonly ORDERS: D1Database;
   readonly RATE_LIMITER: DurableObjectNamespace<RateLimiter>;
 }
 
@@ -17,7 +17,7 @@ export default {
   async fetch(_request: Request, env: Env): Promise<Response> {
     const [, row] = await Promise.all([
       env.RATE_LIMITER.getByName("one").count(),
-      env.DB.prepare(LIST_SQL).first<{ json: string }>(),
+      env.ORDERS.prepare(LIST_SQL).first<{ json: string }>(),
     ]);
     return new Response(row?.json ?? "[]", { headers: { "Content-Type": "application/json" } });
   },

@@ -5,7 +5,7 @@ import { ORDER_JSON_SQL } from "./order-json-sql.ts";
 const PAGE_ORDERS = 8_192;
 
 interface Env {
-  readonly DB: D1Database;
+  readonly ORDERS: D1Database;
 }
 
 interface Page {
@@ -23,7 +23,7 @@ const PAGE_SQL = `SELECT max(id) || '' AS last, count(*) AS count, group_concat(
  */
 export default {
   fetch(_request: Request, env: Env): Response {
-    const body = new ReadableStream<Uint8Array>(listSource(env.DB), { highWaterMark: 0 });
+    const body = new ReadableStream<Uint8Array>(listSource(env.ORDERS), { highWaterMark: 0 });
     return new Response(body, { headers: { "Content-Type": "application/json" } });
   },
 };

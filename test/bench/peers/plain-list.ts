@@ -22,8 +22,8 @@ const { status, ...listed } = {
 };
 
 /** The simplest way to write the list. It rounds integers above 2^53. */
-export default new Hono<{ Bindings: { DB: D1Database } }>().get("*", async (c) => {
-  const db = drizzle(c.env.DB);
+export default new Hono<{ Bindings: { ORDERS: D1Database } }>().get("*", async (c) => {
+  const db = drizzle(c.env.ORDERS);
   return c.json(
     await db
       .select(listed)

@@ -1,6 +1,6 @@
 import { cp, rm } from "node:fs/promises";
 import { join } from "node:path";
-import { openLocalDatabase } from "../../../src/operator/database/local.ts";
+import { openLocalStore } from "../../../src/operator/database/local.ts";
 import type { Bench } from "../bench.ts";
 import { writeOrderFile } from "../order-file.ts";
 import { peakBytesOf } from "../process-tree.ts";
@@ -15,7 +15,7 @@ const MAX_ROUNDS = 3;
 export async function transfers(bench: Bench): Promise<Result[]> {
   const [few, many] = [bench.orders / 10, bench.orders];
   const empty = join(bench.folder, "empty-store");
-  await (await openLocalDatabase(empty)).close();
+  await (await openLocalStore(empty))[Symbol.asyncDispose]();
   const files = { few: join(bench.folder, "few.ndjson"), many: join(bench.folder, "many.ndjson") };
   await writeOrderFile(files.few, few);
   await writeOrderFile(files.many, many);

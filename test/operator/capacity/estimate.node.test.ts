@@ -129,6 +129,20 @@ describe("a bill", () => {
 describe("the limits that break", () => {
   const START = { keys: 1e3, orders: 1e4 };
 
+  test("count each database by itself", () => {
+    const usedWith = (assumptions: Partial<Assumptions>) =>
+      Object.fromEntries(
+        month(1e5, 1e4, assumptions).limits.map(({ name, share }) => [name, share]),
+      );
+    const [few, many] = [usedWith({ lookUpShare: 0.1 }), usedWith({ lookUpShare: 0.2 })];
+    const lookUps = ((1e5 * 160 * 0.1) / 86_400) * DEFAULTS.peakFactor;
+    expect(many["keysTime"]! - few["keysTime"]!).toBeCloseTo(lookUps / 1_000);
+    expect(many["ordersTime"]).toBe(few["ordersTime"]);
+    const keysOnly = usedWith({ usageDays: 2 * DEFAULTS.usageDays });
+    expect(keysOnly["keysBytes"]).toBeGreaterThan(1.5 * many["keysBytes"]!);
+    expect(keysOnly["ordersBytes"]).toBe(many["ordersBytes"]);
+  });
+
   test.for(["keys", "orders"] as const)("as %s grow, break at the scales named", (growing) => {
     const points = breakingPoints(growing, START, DEFAULTS);
     expect(points.length).toBeGreaterThan(1);
@@ -152,7 +166,7 @@ describe("the limits that break", () => {
   test("match a calculation by hand", () => {
     const points = breakingPoints("orders", START, DEFAULTS);
     const from = (name: string) => points.find((point) => point.name === name)!.from;
-    expect(from("databaseBytes") / (LIMITS.databaseBytes.value / 50)).toBeCloseTo(1, 1);
+    expect(from("ordersBytes") / (LIMITS.ordersBytes.value / 50)).toBeCloseTo(1, 1);
     expect(from("segments") / (3_600 * 8_192)).toBeCloseTo(1, 1);
   });
 });

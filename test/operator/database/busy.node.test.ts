@@ -4,7 +4,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } 
 import { openLocalDatabase } from "../../../src/operator/database/local.ts";
 import type * as RetryWhileBusy from "../../../src/operator/database/retry-while-busy.ts";
 import { retryWhileBusy } from "../../../src/operator/database/retry-while-busy.ts";
-import { apiKeys } from "../../../src/worker/db/schema.ts";
+import { apiKeys } from "../../../src/worker/db/keys-schema.ts";
 import { StoreFolder } from "../store-folder.ts";
 
 /**
@@ -29,13 +29,15 @@ vi.mock("../../../src/operator/database/retry-while-busy.ts", async (importOrigi
 });
 
 const store = new StoreFolder();
-let sqliteFile: string;
 
-beforeAll(async () => {
-  await store.keysJson("list");
-  const [found = ""] = globSync(`${store.path}/v3/d1/*/????????????????*.sqlite`);
-  sqliteFile = found;
-});
+/** Opens the files of the store's databases as another process would. */
+function openFiles(): DatabaseSync[] {
+  const files = globSync(`${store.path}/v3/d1/*/????????????????*.sqlite`);
+  expect(files).toHaveLength(2);
+  return files.map((file) => new DatabaseSync(file, { timeout: 60_000 }));
+}
+
+beforeAll(() => store.make());
 beforeEach(() => {
   beforeWork.mockReset();
   onBusy.mockReset();
@@ -46,8 +48,8 @@ const createKey = (name: string) => store.keysJson("create", "--plan", "free", "
 
 describe("commands on a store that another process writes to", () => {
   it("wait for the lock", async () => {
-    const sqlite = new DatabaseSync(sqliteFile);
-    sqlite.exec("BEGIN IMMEDIATE");
+    const databases = openFiles();
+    for (const sqlite of databases) sqlite.exec("BEGIN IMMEDIATE");
     const isRefusedAgain = new Promise<void>((resolve) =>
       onBusy.mockImplementation(() => {
         if (onBusy.mock.calls.length === 3) resolve();
@@ -57,21 +59,21 @@ describe("commands on a store that another process writes to", () => {
     const creating = createKey("Waited").finally(isCreated);
     await isRefusedAgain;
     expect(isCreated).not.toHaveBeenCalled();
-    sqlite.exec("COMMIT");
-    sqlite.close();
+    for (const sqlite of databases) sqlite.close();
     const { id } = await creating;
     expect(await store.keysJson("list")).toContainEqual(expect.objectContaining({ id }));
   });
 
   it("all succeed although it writes before each of their statements", async () => {
-    const sqlite = new DatabaseSync(sqliteFile, { timeout: 60_000 });
-    const commit = () => sqlite.isTransaction && sqlite.exec("COMMIT");
+    const databases = openFiles();
+    const commit = () => {
+      for (const sqlite of databases) if (sqlite.isTransaction) sqlite.exec("COMMIT");
+    };
     beforeWork.mockImplementation(() => {
-      if (sqlite.isTransaction) return;
-      sqlite.exec(`
-        BEGIN IMMEDIATE;
-        INSERT INTO order_import_chunks (import_id, created_at, lines) VALUES ('busy', 0, '[]');
-        DELETE FROM order_import_chunks WHERE import_id = 'busy'`);
+      for (const sqlite of databases) {
+        if (sqlite.isTransaction) continue;
+        sqlite.exec("BEGIN IMMEDIATE; UPDATE d1_migrations SET applied_at = datetime('now')");
+      }
     });
     onBusy.mockImplementation(commit);
     const names = ["one", "two", "three"];
@@ -81,7 +83,7 @@ describe("commands on a store that another process writes to", () => {
       ...names.map(createKey),
     ]);
     commit();
-    sqlite.close();
+    for (const sqlite of databases) sqlite.close();
     expect(onBusy.mock.calls.length).toBeGreaterThanOrEqual(names.length);
     expect(imported).toEqual({ imported: 100 });
     beforeWork.mockReset();
@@ -93,7 +95,7 @@ describe("commands on a store that another process writes to", () => {
 describe("commands on a new store", () => {
   it("migrate it once if two start at the same time", { timeout: 180_000 }, async () => {
     const fresh = new StoreFolder();
-    const databases = await Promise.all([1, 2].map(() => openLocalDatabase(fresh.path)));
+    const databases = await Promise.all([1, 2].map(() => openLocalDatabase(fresh.path, "keys")));
     for (const { orm } of databases) expect(await orm.select().from(apiKeys)).toEqual([]);
     await Promise.all(databases.map((database) => database.close()));
     fresh.remove();

@@ -1,30 +1,51 @@
-import { copyFileSync, mkdirSync, writeFileSync } from "node:fs";
+import { mkdirSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterAll, expect, it } from "vitest";
+import { afterAll, afterEach, expect, it } from "vitest";
+import { BINDINGS, DATABASE_NAMES } from "../../../src/operator/database/database.ts";
+import { startProgram } from "../../../src/operator/start/program.ts";
 import { runWrangler } from "../../../src/operator/wrangler.ts";
+import { readMigrations } from "../../support/migration-files.ts";
 import { LISTED, VERSIONS } from "../../worker/db/versions.ts";
+import { runInProcess } from "../in-process.ts";
 import { StoreFolder } from "../store-folder.ts";
 
-const store = new StoreFolder();
+let store = new StoreFolder();
 const project = new StoreFolder();
-afterAll(() => [store, project].forEach((folder) => folder.remove()));
+afterEach(() => {
+  store.remove();
+  store = new StoreFolder();
+});
+afterAll(() => project.remove());
 
-/** Runs wrangler on the store as the first version of the project did, with only one migration. */
-async function asFirstVersion(...args: string[]): Promise<void> {
+/** Configures a project with a database for each binding, migrated from a folder of its name. */
+function writeProject(...bindings: string[]): void {
+  const databases = bindings.map(
+    (binding) => `[[d1_databases]]\nbinding = "${binding}"\nmigrations_dir = "${binding}"\n`,
+  );
+  writeFileSync(
+    join(project.path, "wrangler.toml"),
+    `name = "store-orders"\n${databases.join("")}`,
+  );
+}
+
+/** Runs wrangler on the store as an earlier version of the project did. */
+async function asEarlier(...args: string[]): Promise<void> {
   const target = ["--local", "--persist-to", store.path];
   await runWrangler(["d1", ...args, ...target, "--config", join(project.path, "wrangler.toml")]);
 }
 
-it("the first command migrates a local store of the first version and keeps its data", async () => {
-  const [first = "", version] = Object.entries(VERSIONS)[0] ?? [];
-  mkdirSync(join(project.path, "migrations"));
-  copyFileSync(join("migrations", first), join(project.path, "migrations", first));
-  const toml = 'name = "store-orders"\n[[d1_databases]]\nbinding = "DB"\n';
-  writeFileSync(join(project.path, "wrangler.toml"), toml);
-  writeFileSync(join(project.path, "data.sql"), version?.data ?? "");
-  await asFirstVersion("migrations", "apply", "DB");
-  await asFirstVersion("execute", "DB", "--yes", `--file=${join(project.path, "data.sql")}`);
-
+it("the first commands migrate a local store of the first version and keep its data", async () => {
+  writeProject(...Object.values(BINDINGS));
+  for (const name of DATABASE_NAMES) {
+    const binding = BINDINGS[name];
+    const [first] = readMigrations(name);
+    mkdirSync(join(project.path, binding));
+    writeFileSync(join(project.path, binding, first?.name ?? ""), first?.sql ?? "");
+    const data = join(project.path, `${name}.sql`);
+    writeFileSync(data, VERSIONS[name][first?.name ?? ""]?.data ?? "");
+    await asEarlier("migrations", "apply", binding);
+    await asEarlier("execute", binding, "--yes", `--file=${data}`);
+  }
   const { status, stdout, stderr } = await store.orders(["export"]);
   expect({ status, stderr }).toEqual({ status: 0, stderr: "" });
   const withoutStatus = stdout.replaceAll(/,"status":"\w+"/g, "");
@@ -35,4 +56,19 @@ it("the first command migrates a local store of the first version and keeps its 
     { id: "key_business", expiresAt: "2026-11-18T11:06:40.500Z" },
     { id: "key_enterprise", perMinute: 5_000, perDay: 500_000 },
   ]);
+});
+
+it("a local store with orders and keys in one database is refused and stays as it is", async () => {
+  writeProject("DB");
+  await asEarlier("execute", "DB", "--yes", "--command=CREATE TABLE orders (id INTEGER)");
+  const databases = () => readdirSync(join(store.path, "v3", "d1", "miniflare-D1DatabaseObject"));
+  const before = databases();
+  const start = runInProcess(startProgram(), ["--port", "18787", "--persist-to", store.path]);
+  for (const refused of [store.orders(["export"]), store.keys("list"), start]) {
+    const { status, stdout, stderr } = await refused;
+    expect({ status, stdout }).toEqual({ status: 1, stdout: "" });
+    expect(stderr).toContain(`error: the store in ${store.path} was made by an earlier version`);
+    expect(stderr).toContain("Nothing was changed. Export its orders with that version");
+  }
+  expect(databases()).toEqual(before);
 });

@@ -2,7 +2,8 @@ import { eq, sql } from "drizzle-orm";
 import { beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import { openRemoteDatabase } from "../../../src/operator/database/remote.ts";
 import type { Statement, StoreDatabase } from "../../../src/operator/database/database.ts";
-import { apiKeys, orderList, orders } from "../../../src/worker/db/schema.ts";
+import { apiKeys } from "../../../src/worker/db/keys-schema.ts";
+import { orderList, orders } from "../../../src/worker/db/orders-schema.ts";
 import { runWrangler } from "../../../src/operator/wrangler.ts";
 import { useFakeCloudflare } from "../deploy/fake-cloudflare.ts";
 import { runFakeWrangler } from "../deploy/fake-wrangler.ts";
@@ -11,11 +12,13 @@ import { ApiError } from "../deploy/route.ts";
 vi.mock("../../../src/operator/wrangler.ts", { spy: true });
 vi.mocked(runWrangler).mockImplementation(runFakeWrangler);
 
-const cloudflare = useFakeCloudflare("store-orders-staging");
-let staging: StoreDatabase;
+const cloudflare = useFakeCloudflare("staging");
+let orderDatabase: StoreDatabase;
+let keyDatabase: StoreDatabase;
 
 beforeAll(async () => {
-  staging = await openRemoteDatabase("staging");
+  orderDatabase = await openRemoteDatabase({ environment: "staging", name: "orders" });
+  keyDatabase = await openRemoteDatabase({ environment: "staging", name: "keys" });
 });
 beforeEach(() => {
   cloudflare.interfere = () => {};
@@ -45,7 +48,7 @@ const insertOrder = (id: string, status = "pending"): Statement => ({
 
 /** Reads the first column from the fake database itself. */
 function stored(query: string): string[] {
-  const rows = cloudflare.d1.find("store-orders-staging").sqlite.prepare(query).all();
+  const rows = cloudflare.d1.find("store-orders-staging-orders").sqlite.prepare(query).all();
   return rows.map((row) => String(Object.values(row)[0]));
 }
 
@@ -62,7 +65,7 @@ describe("drizzle over the remote database", () => {
   } as const;
 
   it("inserts, selects and updates with hostile text unharmed", async () => {
-    await staging.orm.insert(apiKeys).values(key);
+    await keyDatabase.orm.insert(apiKeys).values(key);
     const unset = {
       perMinute: null,
       perDay: null,
@@ -71,29 +74,29 @@ describe("drizzle over the remote database", () => {
       lastFour: null,
     };
     const record = { ...key, ...unset, revision: 0, resets: 0 };
-    expect(await staging.orm.select().from(apiKeys)).toEqual([record]);
+    expect(await keyDatabase.orm.select().from(apiKeys)).toEqual([record]);
 
-    const revoked = await staging.orm
+    const revoked = await keyDatabase.orm
       .update(apiKeys)
       .set({ revokedAt: new Date(1_795_000_000_999), revision: sql`${apiKeys.revision} + 1` })
       .where(eq(apiKeys.id, "key_a"))
       .returning();
     expect(revoked).toEqual([{ ...record, revokedAt: new Date(1_795_000_000_999), revision: 1 }]);
     expect(
-      await staging.orm.select().from(apiKeys).where(eq(apiKeys.id, "none")).get(),
+      await keyDatabase.orm.select().from(apiKeys).where(eq(apiKeys.id, "none")).get(),
     ).toBeUndefined();
   });
 
   it("carries int64 exactly", async () => {
     const extremes = [-(2n ** 63n), 2n ** 63n - 1n];
-    await staging.orm.insert(orders).values(extremes.map((id) => ({ id, petId: id })));
+    await orderDatabase.orm.insert(orders).values(extremes.map((id) => ({ id, petId: id })));
     const asText = {
       id: sql<string>`${orders.id} || ''`,
       petId: sql<string>`${orders.petId} || ''`,
     };
-    const rows = await staging.orm.select(asText).from(orders).orderBy(orders.id);
+    const rows = await orderDatabase.orm.select(asText).from(orders).orderBy(orders.id);
     expect(rows).toEqual(extremes.map((id) => ({ id: String(id), petId: String(id) })));
-    await staging.orm.delete(orders);
+    await orderDatabase.orm.delete(orders);
     expect(orderIds()).toEqual([]);
   });
 });
@@ -101,36 +104,40 @@ describe("drizzle over the remote database", () => {
 describe("a transaction", () => {
   it("that fails changes nothing and says why", async () => {
     const failing = [insertOrder("1", "shipped"), insertOrder("2", "lost")];
-    await expect(staging.transaction(failing)).rejects.toThrow(
-      /staging database: .*status_is_known/,
+    await expect(orderDatabase.transaction(failing)).rejects.toThrow(
+      /staging orders database: .*status_is_known/,
     );
     expect(orderIds()).toEqual([]);
   });
 
   it("beyond 64 KiB is imported as one file, all of it or nothing", async () => {
     const many = Array.from({ length: 2_000 }, (_, index) => insertOrder(String(index)));
-    await expect(staging.transaction([...many, insertOrder("x", "lost")])).rejects.toThrow(
+    await expect(orderDatabase.transaction([...many, insertOrder("x", "lost")])).rejects.toThrow(
       "status_is_known",
     );
     expect(orderIds()).toEqual([]);
-    await staging.transaction(many);
-    await staging.transaction([{ sql: "DELETE FROM orders WHERE id >= ?", params: [3] }]);
+    await orderDatabase.transaction(many);
+    await orderDatabase.transaction([{ sql: "DELETE FROM orders WHERE id >= ?", params: [3] }]);
     expect(orderIds()).toEqual(["0", "1", "2"]);
     expect(cloudflare.changes).toEqual([
-      "import into store-orders-staging",
-      "import into store-orders-staging",
-      "write to store-orders-staging",
+      "import into store-orders-staging-orders",
+      "import into store-orders-staging-orders",
+      "write to store-orders-staging-orders",
     ]);
   });
 
   it("of many statements is imported too, because D1 has to answer a query within 30 seconds", async () => {
-    await staging.transaction(Array.from({ length: 8 }, (_, index) => insertOrder(`20${index}`)));
-    await staging.transaction(Array.from({ length: 9 }, (_, index) => insertOrder(`21${index}`)));
+    await orderDatabase.transaction(
+      Array.from({ length: 8 }, (_, index) => insertOrder(`20${index}`)),
+    );
+    await orderDatabase.transaction(
+      Array.from({ length: 9 }, (_, index) => insertOrder(`21${index}`)),
+    );
     expect(cloudflare.changes).toEqual([
-      "write to store-orders-staging",
-      "import into store-orders-staging",
+      "write to store-orders-staging-orders",
+      "import into store-orders-staging-orders",
     ]);
-    await staging.transaction([{ sql: "DELETE FROM orders WHERE id >= ?", params: [200] }]);
+    await orderDatabase.transaction([{ sql: "DELETE FROM orders WHERE id >= ?", params: [200] }]);
   });
 
   it("takes one statement as large as D1 does, and names a larger one before it is sent", async () => {
@@ -138,8 +145,8 @@ describe("a transaction", () => {
       sql: "INSERT INTO order_import_chunks (import_id, created_at, lines) VALUES (?, ?, ?)",
       params: ["a", 0, "'".repeat(bytes / 2)],
     });
-    await staging.transaction([statement(99_800)]);
-    await expect(staging.transaction([statement(100_000)])).rejects.toThrow(
+    await orderDatabase.transaction([statement(99_800)]);
+    await expect(orderDatabase.transaction([statement(100_000)])).rejects.toThrow(
       "D1 takes at most 100000",
     );
     expect(stored("SELECT length(lines) FROM order_import_chunks")).toEqual(["49900"]);
@@ -153,20 +160,20 @@ describe("a transient failure", () => {
 
   it("is hidden from a read, which is repeated", async () => {
     const asked = failWith(lost());
-    expect(await staging.orm.select().from(orderList)).toHaveLength(1);
+    expect(await orderDatabase.orm.select().from(orderList)).toHaveLength(1);
     expect(asked()).toBe(2);
   });
 
   it("repeats a write that never began", async () => {
     const asked = failWith(overloaded());
-    await staging.transaction([insertOrder("7")]);
+    await orderDatabase.transaction([insertOrder("7")]);
     expect(asked()).toBe(2);
     expect(orderIds()).toContain("7");
   });
 
   it("never repeats a write that may have happened, and says so", async () => {
     const asked = failWith(lost());
-    await expect(staging.transaction([insertOrder("8")])).rejects.toThrow(
+    await expect(orderDatabase.transaction([insertOrder("8")])).rejects.toThrow(
       "check before you repeat it",
     );
     expect(asked()).toBe(1);
@@ -180,22 +187,24 @@ describe("an error says what to do", () => {
       .from(apiKeys)
       .catch((error: Error) => error.cause);
 
+  const production = { environment: "production", name: "keys" } as const;
+
   it("without a database", async () => {
-    expect(String(await select(await openRemoteDatabase("production")))).toBe(
-      "Error: production database: there is none yet: run `npm run deploy -- --env production` first",
+    expect(String(await select(await openRemoteDatabase(production)))).toBe(
+      "Error: production keys database: there is none yet: run `npm run deploy -- --env production` first",
     );
   });
 
   it("without migrations", async () => {
-    cloudflare.d1.create("store-orders-production");
-    const error = await select(await openRemoteDatabase("production"));
+    cloudflare.d1.create("store-orders-production-keys");
+    const error = await select(await openRemoteDatabase(production));
     expect(String(error)).toContain("migrations are missing (no such table: api_keys");
     expect(String(error)).toContain("run `npm run deploy -- --env production` first");
   });
 
   it("with a wrong token", async () => {
     vi.stubEnv("CLOUDFLARE_API_TOKEN", "wrong");
-    const error = await select(staging);
+    const error = await select(keyDatabase);
     vi.stubEnv("CLOUDFLARE_API_TOKEN", cloudflare.environment["CLOUDFLARE_API_TOKEN"]);
     expect(String(error)).toContain("not logged in to Cloudflare: run `npx wrangler login`");
   });

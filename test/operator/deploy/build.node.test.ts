@@ -2,15 +2,16 @@ import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { BINDINGS } from "../../../src/operator/database/database.ts";
 import { runWrangler } from "../../../src/operator/wrangler.ts";
 
 /** Cloudflare's limit on a compressed bundle on its free plan. */
 const MAX_GZIP_BYTES = 3_000_000;
 
 const ENVIRONMENTS = [
-  { name: "the top level", flag: "--env=", database: "store-orders-local" },
-  { name: "staging", flag: "--env=staging", database: "store-orders-staging" },
-  { name: "production", flag: "--env=production", database: "store-orders-production" },
+  { name: "the top level", flag: "--env=", store: "store-orders-local" },
+  { name: "staging", flag: "--env=staging", store: "store-orders-staging" },
+  { name: "production", flag: "--env=production", store: "store-orders-production" },
 ];
 
 const CHECK_TYPES = ["types", "src/worker/worker-env.d.ts", "--include-runtime=false", "--check"];
@@ -23,16 +24,19 @@ beforeAll(async () => {
 });
 afterAll(() => rm(folder, { recursive: true }));
 
-describe.each(ENVIRONMENTS)("a dry-run deployment of $name", ({ flag, database }) => {
+describe.each(ENVIRONMENTS)("a dry-run deployment of $name", ({ flag, store }) => {
   it("builds within Cloudflare's limit, with every binding", async () => {
-    const report = join(folder, `${database}.ndjson`);
+    const report = join(folder, `${store}.ndjson`);
     const { stdout } = await runWrangler(
-      ["deploy", flag, "--dry-run", "--outdir", join(folder, database)],
+      ["deploy", flag, "--dry-run", "--outdir", join(folder, store)],
       { env: { WRANGLER_OUTPUT_FILE_PATH: report } },
     );
-    expect(stdout).toMatch(new RegExp(`^env\\.DB \\(${database}\\) +D1 Database`, "m"));
+    for (const [name, binding] of Object.entries(BINDINGS)) {
+      const line = `^env\\.${binding} \\(${store}-${name}\\) +D1 Database`;
+      expect(stdout).toMatch(new RegExp(line, "m"));
+    }
     expect(stdout).toMatch(/^env\.RATE_LIMITER \(RateLimiter\) +Durable Object/m);
-    expect(await readFile(join(folder, database, "index.js"), "utf8")).toContain("RateLimiter");
+    expect(await readFile(join(folder, store, "index.js"), "utf8")).toContain("RateLimiter");
 
     const lines = (await readFile(report, "utf8")).trim().split("\n");
     const { bundle_size: size } = lines.map((line) => JSON.parse(line)).at(-1);
@@ -51,7 +55,9 @@ describe("the environments", () => {
       "ProductionEnv",
     ]);
     for (const [, name, members = ""] of interfaces) {
-      expect(members, name).toContain("\tDB: D1Database;");
+      for (const binding of Object.values(BINDINGS)) {
+        expect(members, name).toContain(`\t${binding}: D1Database;`);
+      }
       expect(members, name).toContain("\tRATE_LIMITER: DurableObjectNamespace<");
       const optional = [...members.matchAll(/(\w+)\?:/g)].map(([, member]) => member);
       expect(optional, name).toEqual(name === "__BaseEnv_Env" ? ["ANALYTICS", "REQUEST_LOG"] : []);

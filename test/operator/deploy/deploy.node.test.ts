@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { isSecret } from "../../../src/worker/api-keys/secret.ts";
+import { BINDINGS, DATABASE_NAMES } from "../../../src/operator/database/database.ts";
 import { describeCommit } from "../../../src/operator/deploy/checks.ts";
 import { deployProgram } from "../../../src/operator/deploy/program.ts";
 import { timeTravelProgram } from "../../../src/operator/time-travel/program.ts";
@@ -8,7 +9,6 @@ import { runWrangler } from "../../../src/operator/wrangler.ts";
 import { openApiDocument } from "../../../src/worker/openapi/document.ts";
 import { runInProcess } from "../in-process.ts";
 import { FakeCloudflare } from "./fake-cloudflare.ts";
-import { MIGRATION_NAMES } from "./fake-d1.ts";
 import { FakeVersions } from "./fake-versions.ts";
 import { runFakeWrangler } from "./fake-wrangler.ts";
 import { ApiError } from "./route.ts";
@@ -65,40 +65,52 @@ function argumentsIn(message: string, command: RegExp): string[] {
   return args.split(" ");
 }
 
-/** Makes an account with the service rolled out, with `isBehind` without the last migration. */
+/** Makes an account with the service rolled out, with `isBehind` without the last migrations. */
 function rollOut({ isBehind = false } = {}): void {
-  const database = cloudflare.d1.create(WORKER);
-  database.migrate({ without: isBehind ? 1 : 0 });
+  cloudflare.d1.createStore("staging", { without: isBehind ? 1 : 0 });
   const versions = new FakeVersions();
   versions.deploy(versions.upload("the version before"));
-  const bindings = [{ name: "DB", type: "d1", id: database.uuid }];
-  cloudflare.workers.scripts.set(WORKER, { bindings, migrationTag: "v1", versions });
+  cloudflare.workers.scripts.set(WORKER, { bindings: bindings(), migrationTag: "v1", versions });
 }
 
-const LAST_MIGRATION = MIGRATION_NAMES.at(-1) ?? "";
+/** Returns the bindings of both databases. */
+function bindings(): { name: string; type: string; id: string }[] {
+  return DATABASE_NAMES.map((name) => {
+    const { uuid } = cloudflare.d1.find(`${WORKER}-${name}`);
+    return { name: BINDINGS[name], type: "d1", id: uuid };
+  });
+}
+
+const ORDERS = `${WORKER}-orders`;
+const KEYS = `${WORKER}-keys`;
+
+const lastMigration = (database: string) =>
+  cloudflare.d1.find(database).migrations.at(-1)?.name ?? "";
 
 /** wrangler first creates its table of migrations, unless there is one. */
-const LOOK_AT_MIGRATIONS = `write to ${WORKER}`;
+const lookAtMigrations = (database: string) => `write to ${database}`;
+
+const applyMigrations = (database: string) => [
+  lookAtMigrations(database),
+  ...cloudflare.d1.find(database).migrations.map(({ name }) => `migrate ${database}: ${name}`),
+];
 
 describe("npm run deploy", () => {
-  it("deploys first on the first roll-out, which creates the database, then migrates", async () => {
+  it("deploys first on the first roll-out, which creates the databases, then migrates", async () => {
     const { status, stdout, stderr } = await deploy("--env", "staging");
     expect({ status, stderr }).toEqual({ status: 0, stderr: "" });
     expect(cloudflare.changes).toEqual([
-      `create database ${WORKER}`,
+      `create database ${ORDERS}`,
+      `create database ${KEYS}`,
       `deploy ${WORKER}`,
-      LOOK_AT_MIGRATIONS,
-      ...MIGRATION_NAMES.map((name) => `migrate ${WORKER}: ${name}`),
+      ...applyMigrations(ORDERS),
+      ...applyMigrations(KEYS),
     ]);
     expect(stdout).toContain(`Deployed staging: ${ADDRESS}`);
-    const { bindings, migrationTag } = cloudflare.workers.find(WORKER);
-    expect(migrationTag).toBe("v1");
-    expect(bindings).toContainEqual({
-      name: "DB",
-      type: "d1",
-      id: cloudflare.d1.find(WORKER).uuid,
-    });
-    expect(bindings).toContainEqual(
+    const deployed = cloudflare.workers.find(WORKER);
+    expect(deployed.migrationTag).toBe("v1");
+    expect(deployed.bindings).toEqual(expect.arrayContaining(bindings()));
+    expect(deployed.bindings).toContainEqual(
       expect.objectContaining({ name: "RATE_LIMITER", type: "durable_object_namespace" }),
     );
     expect(cloudflare.workers.find(WORKER).assets).toMatchObject({ run_worker_first: ["/v1/*"] });
@@ -113,28 +125,42 @@ describe("npm run deploy", () => {
   });
 
   it("leaves the Worker as it is if a migration fails, and says how to continue and go back", async () => {
-    rollOut({ isBehind: true });
+    rollOut();
     skipSlowChecks();
     cloudflare.interfere = ({ path, body }) => {
-      if (path.endsWith("/query") && body.includes(LAST_MIGRATION)) {
-        throw new ApiError(400, 7500, "no such table: orders: SQLITE_ERROR");
+      if (path.includes(cloudflare.d1.find(KEYS).uuid) && body.includes("d1_migrations")) {
+        throw new ApiError(400, 7500, "no such table: api_keys: SQLITE_ERROR");
       }
     };
     const { status, stdout, stderr } = await deploy("--env", "staging", "--skip-checks");
     expect(status).toBe(1);
-    expect(cloudflare.changes).toEqual([LOOK_AT_MIGRATIONS]);
-    expect(stdout).toMatch(
-      /Note the state of the database \.\.\.\nThe way back to it: npm run time-travel/,
+    cloudflare.interfere = () => {};
+    expect(cloudflare.changes).toEqual([lookAtMigrations(ORDERS)]);
+    for (const name of DATABASE_NAMES) {
+      const way = `Note the state of the ${name} database ...\nThe way back to it: npm run time-travel`;
+      expect(stdout).toContain(`${way} -- restore --env staging --database ${name} --bookmark `);
+    }
+    expect(stderr).toContain(
+      'error: "Apply migrations to the keys database" failed: no such table: api_keys',
     );
-    expect(stderr).toContain('error: "Apply migrations" failed: no such table: orders');
     expect(stderr).toContain("Not done: Deploy the Worker; Test the deployed service.");
 
-    const { sqlite } = cloudflare.d1.find(WORKER);
-    sqlite.exec("DROP TABLE orders");
+    const { sqlite } = cloudflare.d1.find(KEYS);
+    sqlite.exec("DROP TABLE api_keys");
     const args = argumentsIn(stderr, /npm run time-travel -- (restore .*)/);
     const restored = await runInProcess(timeTravelProgram(), [...args, "--yes"]);
     expect(restored).toMatchObject({ status: 0, stderr: "" });
-    expect(sqlite.prepare("SELECT count(*) AS orders FROM orders").get()).toEqual({ orders: 0 });
+    expect(sqlite.prepare("SELECT count(*) AS keys FROM api_keys").get()).toEqual({ keys: 0 });
+  });
+
+  it("changes nothing if only one of the databases exists", async () => {
+    cloudflare.d1.create(ORDERS);
+    skipSlowChecks();
+    const { status, stderr } = await deploy("--env", "staging", "--skip-checks");
+    expect(status).toBe(1);
+    expect(stderr).toContain("there is no keys database, although the other one exists");
+    expect(stderr).toContain("Nothing was changed.");
+    expect(cloudflare.changes).toEqual([]);
   });
 
   it("migrates first on later roll-outs, and says what is deployed if the upload fails", async () => {
@@ -148,11 +174,13 @@ describe("npm run deploy", () => {
     expect(status).toBe(1);
     expect(stdout).toContain("Migrate, then deploy.");
     expect(cloudflare.changes).toEqual([
-      LOOK_AT_MIGRATIONS,
-      `migrate ${WORKER}: ${LAST_MIGRATION}`,
+      lookAtMigrations(ORDERS),
+      `migrate ${ORDERS}: ${lastMigration(ORDERS)}`,
+      lookAtMigrations(KEYS),
+      `migrate ${KEYS}: ${lastMigration(KEYS)}`,
     ]);
     expect(stderr).toContain("bad script");
-    expect(stderr).toContain("the version before goes on serving, with the migrated database.");
+    expect(stderr).toContain("the version before goes on serving, with the migrated databases.");
     expect(stderr).toContain("run `npm run deploy -- --env staging` again");
   });
 
@@ -168,7 +196,11 @@ describe("npm run deploy", () => {
       "0",
     );
     expect(status).toBe(1);
-    expect(cloudflare.changes).toEqual([LOOK_AT_MIGRATIONS, `deploy ${WORKER}`]);
+    expect(cloudflare.changes).toEqual([
+      lookAtMigrations(ORDERS),
+      lookAtMigrations(KEYS),
+      `deploy ${WORKER}`,
+    ]);
     expect(stdout).not.toContain("Deployed");
     expect(stderr).toContain(`${ADDRESS}/v1/store/orders answers 500 instead of 401`);
     const { versions } = cloudflare.workers.find(WORKER);

@@ -3,6 +3,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { buffer } from "node:stream/consumers";
 import { afterAll, beforeAll, vi } from "vitest";
+import type { RemoteEnvironment } from "../../../src/operator/environment.ts";
 import { FakeAssetsApi } from "./fake-assets-api.ts";
 import { FakeD1Api } from "./fake-d1-api.ts";
 import { FakeWorkersApi } from "./fake-workers-api.ts";
@@ -13,13 +14,13 @@ const ACCOUNT = "0123456789abcdef0123456789abcdef";
 const TOKEN = "fake-token";
 const BASE = "/client/v4";
 
-/** Points the commands of a test file or `describe` to a fake account with migrated databases. */
-export function useFakeCloudflare(...databases: readonly string[]): FakeCloudflare {
+/** Points the commands of a test file or `describe` to a fake account with these environments. */
+export function useFakeCloudflare(...environments: readonly RemoteEnvironment[]): FakeCloudflare {
   const cloudflare = new FakeCloudflare();
   beforeAll(async () => {
     await cloudflare.start();
     for (const [name, value] of Object.entries(cloudflare.environment)) vi.stubEnv(name, value);
-    for (const name of databases) cloudflare.d1.create(name).migrate();
+    for (const environment of environments) cloudflare.d1.createStore(environment);
   });
   afterAll(async () => {
     vi.unstubAllEnvs();

@@ -1,4 +1,6 @@
 import { createHash, randomUUID } from "node:crypto";
+import { DATABASE_NAMES } from "../../../src/operator/database/database.ts";
+import type { RemoteEnvironment } from "../../../src/operator/environment.ts";
 import { FakeD1 } from "./fake-d1.ts";
 import { ApiError } from "./route.ts";
 import type { ApiCall, Route } from "./route.ts";
@@ -86,6 +88,13 @@ export class FakeD1Api {
     const database = new FakeD1(randomUUID(), name);
     this.databases.push(database);
     return database;
+  }
+
+  /** Creates the migrated databases of an environment, `without` the last migrations of each. */
+  createStore(environment: RemoteEnvironment, options?: { readonly without: number }): void {
+    for (const name of DATABASE_NAMES) {
+      this.create(`store-orders-${environment}-${name}`).migrate(options);
+    }
   }
 
   /** Returns the exported file of this name. */

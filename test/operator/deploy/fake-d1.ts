@@ -1,15 +1,9 @@
-import { readdirSync, readFileSync } from "node:fs";
-import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
+import { DATABASE_NAMES } from "../../../src/operator/database/database.ts";
+import { type MigrationFile, readMigrations } from "../../support/migration-files.ts";
 
 /** D1's limit on one statement, in bytes. */
 const MAX_STATEMENT_BYTES = 100_000;
-const MIGRATIONS = join(import.meta.dirname, "../../../migrations");
-
-/** The project's migrations, the oldest first. */
-export const MIGRATION_NAMES = readdirSync(MIGRATIONS)
-  .filter((file) => file.endsWith(".sql"))
-  .toSorted();
 
 /** D1's figures of a statement, which no test reads. */
 const META = { duration: 0.1, rows_read: 0, rows_written: 0, changes: 0, size_after: 0 };
@@ -41,11 +35,18 @@ export class FakeD1 {
     this.name = name;
   }
 
+  /** The project's migrations for this database. */
+  get migrations(): MigrationFile[] {
+    const database = DATABASE_NAMES.find((name) => this.name.endsWith(`-${name}`));
+    if (database === undefined) throw new Error(`${this.name} is none of the project's databases`);
+    return readMigrations(database);
+  }
+
   /** Applies the project's migrations as wrangler would, except for the last `without`. */
   migrate({ without = 0 } = {}): void {
     this.execute("CREATE TABLE d1_migrations (id INTEGER PRIMARY KEY, name TEXT, applied_at TEXT)");
-    for (const name of MIGRATION_NAMES.slice(0, MIGRATION_NAMES.length - without)) {
-      this.execute(readFileSync(join(MIGRATIONS, name), "utf8"));
+    for (const { name, sql } of this.migrations.slice(0, this.migrations.length - without)) {
+      this.execute(sql);
       this.execute(`INSERT INTO d1_migrations (name, applied_at) VALUES ('${name}', 'now')`);
     }
   }

@@ -9,7 +9,7 @@ import { ApiError } from "./route.ts";
 
 // Other tests of remote commands use the stand-in alone. Here wrangler itself makes the same calls.
 
-const cloudflare = useFakeCloudflare("store-orders-staging");
+const cloudflare = useFakeCloudflare("staging");
 const folder = mkdtempSync(join(tmpdir(), "store-orders-wrangler-"));
 const file = (name: string, sql: string) => {
   writeFileSync(join(folder, name), sql);
@@ -18,7 +18,7 @@ const file = (name: string, sql: string) => {
 
 afterAll(() => rmSync(folder, { recursive: true }));
 
-const EXECUTE = ["d1", "execute", "DB", "--remote", "--json", "--yes"];
+const EXECUTE = ["d1", "execute", "ORDERS", "--remote", "--json", "--yes"];
 const HOSTILE = `SELECT 'O''Brien; -- "?" \`x\` [y]\r\n/* ☕ */' AS name, 9007199254740993 AS big`;
 const STAGING = ["--env", "staging"];
 
@@ -46,10 +46,10 @@ function messageOf({ message }: Error): string {
 it.each([
   ["a query", [...EXECUTE, ...STAGING, `--command=${HOSTILE}`]],
   ["a query that fails", [...EXECUTE, ...STAGING, "--command=SELECT * FROM none"]],
-  ["the bookmark of now", ["d1", "time-travel", "info", "DB", ...STAGING, "--json"]],
+  ["the bookmark of now", ["d1", "time-travel", "info", "ORDERS", ...STAGING, "--json"]],
   [
     "a restoration to no bookmark",
-    ["d1", "time-travel", "restore", "DB", ...STAGING, "--json", "--bookmark=x"],
+    ["d1", "time-travel", "restore", "ORDERS", ...STAGING, "--json", "--bookmark=x"],
   ],
   ["no database", [...EXECUTE, "--env", "production", "--command=SELECT 1"]],
 ])("wrangler and its stand-in do the same for %s", async (_, args) => {
@@ -60,14 +60,14 @@ it("wrangler and its stand-in import a file as a whole", async () => {
   const sql = "INSERT INTO orders (id) VALUES (1); INSERT INTO orders (id) VALUES (2);";
   const broken = file("broken.sql", `${sql} INSERT INTO none VALUES (1);`);
   const whole = file("whole.sql", sql);
-  const { sqlite } = cloudflare.d1.find("store-orders-staging");
+  const { sqlite } = cloudflare.d1.find("store-orders-staging-orders");
   for (const run of [runFakeWrangler, runWrangler]) {
     const failed = await outcomeOf(run, [...EXECUTE, ...STAGING, broken]);
     expect(failed.said).toContain("no such table: none");
     expect(sqlite.prepare("SELECT id FROM orders").all()).toEqual([]);
     cloudflare.changes.length = 0;
     await run([...EXECUTE, ...STAGING, whole]);
-    expect(cloudflare.changes).toEqual(["import into store-orders-staging"]);
+    expect(cloudflare.changes).toEqual(["import into store-orders-staging-orders"]);
     expect(sqlite.prepare("SELECT id FROM orders").all()).toEqual([{ id: 1 }, { id: 2 }]);
     sqlite.exec("DELETE FROM orders");
   }
@@ -75,8 +75,8 @@ it("wrangler and its stand-in import a file as a whole", async () => {
 
 it("wrangler and its stand-in restore a state by its bookmark", async () => {
   for (const run of [runFakeWrangler, runWrangler]) {
-    const bookmark = cloudflare.d1.find("store-orders-staging").bookmark();
-    const args = ["d1", "time-travel", "restore", "DB", ...STAGING, "--json"];
+    const bookmark = cloudflare.d1.find("store-orders-staging-orders").bookmark();
+    const args = ["d1", "time-travel", "restore", "ORDERS", ...STAGING, "--json"];
     const { stdout } = await run([...args, `--bookmark=${bookmark}`]);
     expect(JSON.parse(stdout)).toMatchObject({ bookmark, previous_bookmark: expect.any(String) });
   }

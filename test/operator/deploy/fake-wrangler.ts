@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { parseArgs } from "node:util";
+import { BINDINGS, DATABASE_NAMES } from "../../../src/operator/database/database.ts";
 import { WranglerError, type WranglerOutput } from "../../../src/operator/wrangler.ts";
 
 const OPTIONS = {
@@ -39,7 +40,8 @@ export async function runFakeWrangler(args: readonly string[]): Promise<Wrangler
     allowPositionals: true,
   });
   const [group, command, subcommand] = positionals;
-  const database = `/d1/database/${await databaseId(`store-orders-${values.env}`)}`;
+  const name = DATABASE_NAMES.find((known) => BINDINGS[known] === positionals.at(-1));
+  const database = `/d1/database/${await databaseId(`store-orders-${values.env}-${name}`)}`;
   if (group !== "d1" || values.json !== true) throw new Error(`wrangler ${args.join(" ")}`);
   if (command === "execute" && values.command !== undefined) {
     return print(await callApi("POST", `${database}/query`, { sql: values.command }));

@@ -49,7 +49,7 @@ const DAY: [secondsAgo: number, sampleInterval: number, fields: Partial<RequestR
   [20 * HOUR, 5, { ...ZOO_REQUEST, durationMs: 200 }],
   [2 * HOUR, 1, { ...ZOO_REQUEST, ...REFUSED, code: "api_key_banned" }],
   [2 * HOUR - 90, 1, { ...ZOO_REQUEST, ...REFUSED, code: "api_key_banned" }],
-  [60, 3, { status: 503, code: "service_unavailable", degraded: "database", region: "GRU" }],
+  [60, 3, { status: 503, code: "service_unavailable", degraded: "orders", region: "GRU" }],
   [30, 1, { degraded: "limiter", region: "GRU", method: "DELETE", remaining: 6 }],
   [10, 1, { ...ANONYMOUS, status: 401, code: "unauthorized", remaining: 3 }],
   [9, 2, { ...ANONYMOUS, ...REFUSED, represents: 100 }],
@@ -90,8 +90,8 @@ const ANSWERS: Record<QuestionName, object[]> = {
     },
   ],
   degraded: [
-    { minute: NOW - 60, missing: "database", region: "GRU", requests: 3 },
     { minute: NOW - 60, missing: "limiter", region: "GRU", requests: 1 },
+    { minute: NOW - 60, missing: "orders", region: "GRU", requests: 3 },
   ],
   errors: [
     { region: "GRU", requests: 4, errors: 3, percent: 75 },

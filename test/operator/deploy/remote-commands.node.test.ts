@@ -13,7 +13,7 @@ vi.mocked(runWrangler).mockImplementation(runFakeWrangler);
 
 const PROGRAMS = { keys: keysProgram, orders: ordersProgram };
 
-const cloudflare = useFakeCloudflare("store-orders-staging");
+const cloudflare = useFakeCloudflare("staging");
 
 /** Runs a command with `--env staging`, which has to succeed. Returns its stdout. */
 async function run(
@@ -50,7 +50,7 @@ describe("keys --env staging", () => {
     const trail: { action: string }[] = JSON.parse(await run("keys", ["audit", "--json"]));
     expect(trail.map(({ action }) => action)).toEqual(["rotate", "reset", "create"]);
 
-    const { sqlite } = cloudflare.d1.find("store-orders-staging");
+    const { sqlite } = cloudflare.d1.find("store-orders-staging-keys");
     const stored = sqlite.prepare("SELECT hash, revision, resets FROM api_keys").all();
     expect(stored).toEqual([{ hash: hashSecret(rotated.key), revision: 2, resets: 1 }]);
     const former = sqlite.prepare("SELECT hash, key_id FROM former_key_hashes").all();
@@ -62,7 +62,7 @@ describe("keys usage --env staging", () => {
   it("reads the usage that keys have reported to the remote database", async () => {
     const created = await run("keys", ["create", "--plan", "pro", "--name", "Zoo", "--json"]);
     const { id } = JSON.parse(created);
-    const { sqlite } = cloudflare.d1.find("store-orders-staging");
+    const { sqlite } = cloudflare.d1.find("store-orders-staging-keys");
     const today = new Date().toISOString().slice(0, 10);
     sqlite
       .prepare("INSERT INTO key_usage VALUES (?, ?, 7, 1, 0, 0, 3, 7, 300, 10000, ?)")
@@ -86,7 +86,7 @@ describe("orders --env staging", () => {
     const file = lines.map((line) => `${line}\n`).join("");
     const imported = await run("orders", ["import", "-", "--json"], file);
     expect(JSON.parse(imported)).toEqual({ imported: lines.length });
-    expect(cloudflare.changes).toContain("import into store-orders-staging");
+    expect(cloudflare.changes).toContain("import into store-orders-staging-orders");
     expect(await run("orders", ["export"])).toBe(file);
   });
 });

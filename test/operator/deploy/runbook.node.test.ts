@@ -7,6 +7,7 @@ import { runWrangler } from "../../../src/operator/wrangler.ts";
 import type { RequestRecord } from "../../../src/worker/telemetry/request-record.ts";
 import { FakeAnalytics } from "./fake-analytics.ts";
 import { FakeCloudflare } from "./fake-cloudflare.ts";
+import type { FakeD1 } from "./fake-d1.ts";
 import { FakeVersions } from "./fake-versions.ts";
 import { UNAUTHORIZED } from "./fake-workers-api.ts";
 import { runFakeWrangler } from "./fake-wrangler.ts";
@@ -63,9 +64,11 @@ beforeEach(async () => {
   for (const [name, value] of Object.entries(cloudflare.environment)) vi.stubEnv(name, value);
   vi.stubEnv("STORE_ORDERS_ACTOR", "ada");
   backups = mkdtempSync(join(tmpdir(), "store-orders-backups-"));
-  cloudflare.d1.create(NAME).migrate();
-  sqlite().exec(`
-    INSERT INTO orders (id, status) VALUES (1001, 'pending'), (1003, 'shipped');
+  cloudflare.d1.createStore("production");
+  orders().sqlite.exec(
+    "INSERT INTO orders (id, status) VALUES (1001, 'pending'), (1003, 'shipped')",
+  );
+  keys().sqlite.exec(`
     INSERT INTO api_keys (id, hash, name, plan, created_at) VALUES
       ('${PETS}', '${hashSecret(key)}', 'Pet shop', 'pro', 0), ('${ZOO}', 'b', 'Zoo', 'free', 0);`);
 });
@@ -75,9 +78,13 @@ afterEach(async () => {
   rmSync(backups, { recursive: true });
 });
 
-const sqlite = () => cloudflare.d1.find(NAME).sqlite;
-const rows = (query: string) => sqlite().prepare(query).all();
-const values = (query: string) => rows(query).map((row) => Object.values(row)[0]);
+const orders = () => cloudflare.d1.find(`${NAME}-orders`);
+const keys = () => cloudflare.d1.find(`${NAME}-keys`);
+const values = ({ sqlite }: FakeD1, query: string) =>
+  sqlite
+    .prepare(query)
+    .all()
+    .map((row) => Object.values(row)[0]);
 
 /** Types every command of a case; each has to succeed. Returns their output. */
 async function follow(title: string, variables: Record<string, string> = {}): Promise<string> {
@@ -105,19 +112,21 @@ it("has a test for each of its cases", () => {
   expect([...cases.keys()]).toEqual([
     "A key has leaked",
     "A customer was banned by mistake",
-    "The database is slow",
+    "A database is slow",
     "A deployment has gone wrong",
-    "Restoring data",
+    "Restoring orders",
+    "Restoring keys",
+    "Backups of your own",
   ]);
 });
 
 it(
   "a leaked key: finds its record, ends it and shows who did",
   async () => {
-    sqlite().exec("INSERT INTO cancelled_orders (cancelled_at, id) VALUES (5000, 9)");
+    orders().sqlite.exec("INSERT INTO cancelled_orders (cancelled_at, id) VALUES (5000, 9)");
     cloudflare.workers.answer = (authorization) => {
       const hash = hashSecret(authorization.replace("Bearer ", ""));
-      const isKnown = values("SELECT hash FROM api_keys").includes(hash);
+      const isKnown = values(keys(), "SELECT hash FROM api_keys").includes(hash);
       return isKnown ? { status: 200, body: "[]" } : UNAUTHORIZED;
     };
     const said = await follow("A key has leaked");
@@ -125,7 +134,9 @@ it(
     expect(said).toContain('"cancelled": "1970-01-01 00:00:05"');
     expect(said).toMatch(/│ ada +│ rotate │ key_pets/);
     expect(said).toMatch(/^401$/m);
-    expect(values(`SELECT hash FROM api_keys WHERE id = '${PETS}'`)).not.toEqual([hashSecret(key)]);
+    expect(values(keys(), `SELECT hash FROM api_keys WHERE id = '${PETS}'`)).not.toEqual([
+      hashSecret(key),
+    ]);
   },
   TIMEOUT_MS,
 );
@@ -133,26 +144,26 @@ it(
 it(
   "a mistaken ban: lifts it and gives the plan",
   async () => {
-    sqlite().exec(`
+    keys().sqlite.exec(`
       INSERT INTO key_bans (key_id, began_at, ends_at, number) VALUES ('${PETS}', 1, 9999999999999, 1)`);
     const said = await follow("A customer was banned by mistake");
     expect(said).toMatch(/key_pets.* in force/);
     expect(said).toMatch(/key_pets.* lifted at/);
-    expect(rows(`SELECT plan, resets FROM api_keys WHERE id = '${PETS}'`)).toEqual([
-      { plan: "business", resets: 1 },
-    ]);
+    const pets = keys().sqlite.prepare("SELECT plan, resets FROM api_keys WHERE id = ?").get(PETS);
+    expect(pets).toEqual({ plan: "business", resets: 1 });
   },
   TIMEOUT_MS,
 );
 
 it(
-  "a slow database: counts its orders and shows the import that is under way",
+  "a slow database: counts orders and keys and shows the import that is under way",
   async () => {
-    sqlite().exec(
+    orders().sqlite.exec(
       "INSERT INTO order_import_chunks (import_id, created_at, lines) VALUES ('import-1', 1795000000123, '[]')",
     );
-    const said = await follow("The database is slow");
+    const said = await follow("A database is slow");
     expect(said).toContain('"orders": 2');
+    expect(said).toContain('"keys": 2');
     expect(said).toContain('"import-1"');
   },
   TIMEOUT_MS,
@@ -165,7 +176,10 @@ it(
     const before = versions.upload("v1.3.0");
     versions.deploy(before);
     versions.deploy(versions.upload("v1.4.0"));
-    const bindings = [{ name: "DB", type: "d1", id: cloudflare.d1.find(NAME).uuid }];
+    const bindings = [
+      { name: "ORDERS", type: "d1", id: orders().uuid },
+      { name: "KEYS", type: "d1", id: keys().uuid },
+    ];
     cloudflare.workers.scripts.set(NAME, { bindings, migrationTag: "v1", versions });
     cloudflare.workers.answer = () =>
       versions.current === before ? UNAUTHORIZED : { status: 500, body: "" };
@@ -178,33 +192,56 @@ it(
   TIMEOUT_MS,
 );
 
-it(
-  "lost data: keeps what is there, restores, and undoes it again",
-  async () => {
-    const database = cloudflare.d1.find(NAME);
-    const TIME = database.timeOf(database.bookmark());
-    sqlite().exec(`
-      DELETE FROM orders WHERE id = 1001;
-      INSERT INTO api_keys (id, hash, name, plan, created_at) VALUES ('${NEW}', 'n', 'New', 'free', 1);
-      UPDATE api_keys SET revoked_at = 1 WHERE id = '${ZOO}'`);
-    const BOOKMARK = database.bookmark();
-    writeFileSync(join(backups, "backup.ndjson"), '{"id":1001,"status":"pending"}\n{"id":9}\n');
+const read = (name: string) => readFileSync(join(backups, name), "utf8");
 
-    const said = await follow("Restoring data", { TIME, BOOKMARK });
-    expect(said).toContain(`Keys made since, which are gone: ${NEW}.`);
-    expect(said).toContain(`npm run keys -- revoke ${ZOO} --env production`);
-    const read = (name: string) => readFileSync(join(backups, name), "utf8");
+it(
+  "lost orders: keeps what is there, restores, and undoes it again, without touching a key",
+  async () => {
+    const TIME = orders().timeOf(orders().bookmark());
+    orders().sqlite.exec("DELETE FROM orders WHERE id = 1001");
+    const BOOKMARK = orders().bookmark();
+    writeFileSync(join(backups, "backup.ndjson"), '{"id":1001,"status":"pending"}\n{"id":9}\n');
+    const before = keys().sqlite.serialize();
+
+    await follow("Restoring orders", { TIME, BOOKMARK });
     expect(read("before.ndjson")).toBe('{"id":1003,"status":"shipped"}\n');
     expect(read("some.ndjson")).toBe('{"id":1001,"status":"pending"}\n');
     expect(read("after.ndjson")).toBe(
       '{"id":1001,"status":"pending"}\n{"id":1003,"status":"shipped"}\n',
     );
+    expect(values(orders(), "SELECT id FROM orders")).toEqual([1003]);
+    expect(Buffer.from(keys().sqlite.serialize()).equals(before)).toBe(true);
+  },
+  TIMEOUT_MS,
+);
+
+it(
+  "lost keys: keeps what is there, restores, and undoes it again",
+  async () => {
+    const TIME = keys().timeOf(keys().bookmark());
+    keys().sqlite.exec(`
+      INSERT INTO api_keys (id, hash, name, plan, created_at) VALUES ('${NEW}', 'n', 'New', 'free', 1);
+      UPDATE api_keys SET revoked_at = 1 WHERE id = '${ZOO}'`);
+    const BOOKMARK = keys().bookmark();
+
+    const said = await follow("Restoring keys", { TIME, BOOKMARK });
+    expect(said).toContain(`Keys made since, which are gone: ${NEW}.`);
+    expect(said).toContain(`npm run keys -- revoke ${ZOO} --env production`);
+    expect(said).toMatch(/│ ada +│ restore │ key_zoo/);
     expect(JSON.parse(read("audit.json"))).toEqual([]);
     expect(JSON.parse(read("bans.json"))).toEqual([]);
     expect(JSON.parse(read("usage.json"))).toHaveLength(3);
-    expect(values("SELECT id FROM api_keys ORDER BY id")).toEqual([NEW, PETS, ZOO]);
-    expect(values("SELECT id FROM orders")).toEqual([1003]);
-    expect(readdirSync(backups).filter((name) => /-\d{4}-/.test(name))).toHaveLength(2);
+    expect(values(keys(), "SELECT id FROM api_keys ORDER BY id")).toEqual([NEW, PETS, ZOO]);
+  },
+  TIMEOUT_MS,
+);
+
+it(
+  "backups: writes the orders, and all of each database",
+  async () => {
+    await follow("Backups of your own");
+    const written = readdirSync(backups).map((name) => name.replace(/-\d{4}-\d\d-\d\d/, ""));
+    expect(written.toSorted()).toEqual(["keys.sql", "orders.ndjson", "orders.sql"]);
   },
   TIMEOUT_MS,
 );

@@ -12,8 +12,9 @@ import type { Outcome } from "./run-command.ts";
 
 vi.mock("../../../src/operator/wrangler.ts", { spy: true });
 
-const NAME = "store-orders-staging";
-const cloudflare = useFakeCloudflare(NAME);
+const NAME = "store-orders-staging-keys";
+const OF_KEYS = ["--database", "keys", "--env", "staging"];
+const cloudflare = useFakeCloudflare("staging");
 beforeEach(() => {
   vi.mocked(runWrangler).mockImplementation(runFakeWrangler);
   database().sqlite.exec("DELETE FROM api_keys");
@@ -36,70 +37,101 @@ function addKey(id: string, { revision = 0, resets = 0 } = {}): void {
     .run(id, `hash of ${id}`, revision, resets);
 }
 
+const trail = () =>
+  database()
+    .sqlite.prepare("SELECT action, key_id, details FROM key_changes ORDER BY key_changes.id")
+    .all()
+    .map(({ action, key_id, details }) => [action, key_id, JSON.parse(String(details))]);
+
 const keys = () =>
   database().sqlite.prepare("SELECT id, hash, resets, revision FROM api_keys ORDER BY id").all();
 
 describe("npm run time-travel", () => {
   it("prints the bookmark of now, or of another time", async () => {
-    const first = await timeTravel("bookmark", "--env", "staging");
+    const first = await timeTravel("bookmark", ...OF_KEYS);
     expect(first).toMatchObject({ status: 0, stderr: "" });
     expect(first.stdout).toMatch(/^[0-9a-f]{8}-[0-9a-f]{8}-[0-9a-f]{8}-[0-9a-f]{32}\n$/);
     const then = database().timeOf(first.stdout.trim());
     database().bookmark();
-    const { stdout } = await timeTravel("bookmark", "--env", "staging", "--at", then, "--json");
+    const { stdout } = await timeTravel("bookmark", ...OF_KEYS, "--at", then, "--json");
     expect(JSON.parse(stdout)).toEqual({ bookmark: first.stdout.trim() });
     expect(cloudflare.changes).toEqual([]);
   });
 
-  it("restores, lists the keys that have changed, and says how to undo it", async () => {
+  it("restores orders and leaves the keys alone", async () => {
+    const orders = cloudflare.d1.find("store-orders-staging-orders");
+    const bookmark = orders.bookmark();
+    orders.sqlite.exec("INSERT INTO orders (id) VALUES (1)");
+    addKey("key_a");
+    const before = keys();
+    const target = ["--database", "orders", "--env", "staging"];
+    const restored = await timeTravel("restore", ...target, "--bookmark", bookmark, "--yes");
+    expect(restored).toMatchObject({ status: 0, stderr: "" });
+    expect(restored.stdout).toMatch(
+      /^The orders database of staging is back at \S+\.\nTo undo this: npm run time-travel -- restore --env staging --database orders --bookmark \S+\n$/,
+    );
+    expect(orders.sqlite.prepare("SELECT id FROM orders").all()).toEqual([]);
+    expect(keys()).toEqual(before);
+    expect(cloudflare.changes).toEqual(["restore store-orders-staging-orders"]);
+  });
+
+  it("restores keys, lists those that have changed, and says how to undo it", async () => {
     addKey("key_a", { revision: 4, resets: 1 });
     addKey("key_b");
     addKey("key_c", { revision: 9 });
+    addKey("key_d");
     const bookmark = database().bookmark();
     addKey("key_new");
     database().sqlite.exec(`
       UPDATE api_keys SET resets = 3, revision = 6 WHERE id = 'key_a';
       UPDATE api_keys SET revoked_at = 5, revision = 1 WHERE id = 'key_b';
-      UPDATE api_keys SET hash = 'rotated', revision = 10 WHERE id = 'key_c'`);
+      UPDATE api_keys SET hash = 'rotated', revision = 10 WHERE id = 'key_c';
+      UPDATE api_keys SET plan = 'free', expires_at = 86400000, revision = 1 WHERE id = 'key_d'`);
     const before = keys();
 
     const startedMs = Date.now();
     const state = ["--bookmark", bookmark];
-    const { status, stdout, stderr } = await timeTravel(
-      "restore",
-      "--env",
-      "staging",
-      ...state,
-      "--yes",
-    );
+    const { status, stdout, stderr } = await timeTravel("restore", ...OF_KEYS, ...state, "--yes");
     expect({ status, stderr }).toEqual({ status: 0, stderr: "" });
     expect(cloudflare.changes[0]).toBe(`restore ${NAME}`);
-    expect(stdout).toContain(`The database of staging is back at ${bookmark}.\n`);
+    expect(stdout).toContain(`The keys database of staging is back at ${bookmark}.\n`);
     expect(stdout).toContain("made since, which are gone: key_new.\n");
     expect(stdout).toMatch(/valid again.*\n {2}npm run keys -- revoke key_b --env staging\n/);
-    expect(stdout).toMatch(/valid again.*\n {2}npm run keys -- rotate key_c --env staging\n$/);
+    expect(stdout).toMatch(/valid again.*\n {2}npm run keys -- rotate key_c --env staging\n/);
+    expect(stdout).toContain(
+      "  key_d plan: free → pro, perMinute: 60 → 300, perDay: 1000 → 10000, expiresAt: 1970-01-02T00:00:00.000Z → none\n",
+    );
     expect(keys().map(({ id, hash, resets }) => ({ id, hash, resets }))).toEqual([
       { id: "key_a", hash: "hash of key_a", resets: 3 },
       { id: "key_b", hash: "hash of key_b", resets: 0 },
       { id: "key_c", hash: "hash of key_c", resets: 0 },
+      { id: "key_d", hash: "hash of key_d", resets: 0 },
     ]);
     for (const { revision } of keys()) expect(Number(revision)).toBeGreaterThan(startedMs);
+    const previousBookmark = /--bookmark (\S+)$/m.exec(stdout)?.[1] ?? "";
+    expect(trail()).toEqual([
+      ["restore", "*", { bookmark: { from: previousBookmark, to: bookmark } }],
+      ["restore", "key_b", { revokedAt: { from: "1970-01-01T00:00:00.005Z", to: null } }],
+      ["restore", "key_d", expect.objectContaining({ plan: { from: "free", to: "pro" } })],
+      ["restore", "key_new", expect.objectContaining({ plan: { from: "pro", to: null } })],
+    ]);
 
-    const [undo = ""] = /--bookmark \S+$/m.exec(stdout) ?? [];
-    const undone = await timeTravel(
-      "restore",
-      "--env",
-      "staging",
-      ...undo.split(" "),
-      "--yes",
-      "--json",
-    );
+    const back = ["--bookmark", previousBookmark, "--yes", "--json"];
+    const undone = await timeTravel("restore", ...OF_KEYS, ...back);
     expect(JSON.parse(undone.stdout)).toEqual({
-      bookmark: undo.split(" ")[1],
+      bookmark: previousBookmark,
       previousBookmark: expect.any(String),
-      revived: [],
-      rotatedBack: ["key_c"],
-      lost: [],
+      keys: {
+        revived: [],
+        rotatedBack: ["key_c"],
+        lost: [],
+        back: ["key_new"],
+        changed: [
+          { id: "key_b", details: { revokedAt: { from: null, to: "1970-01-01T00:00:00.005Z" } } },
+          { id: "key_d", details: expect.objectContaining({ plan: { from: "pro", to: "free" } }) },
+          { id: "key_new", details: expect.objectContaining({ plan: { from: null, to: "pro" } }) },
+        ],
+      },
     });
     const withoutRevision = ({ id, hash, resets }: ReturnType<typeof keys>[number]) => ({
       id,
@@ -109,35 +141,58 @@ describe("npm run time-travel", () => {
     expect(keys().map(withoutRevision)).toEqual(before.map(withoutRevision));
   });
 
-  it("restores a lost table, to the state of a time", async () => {
-    addKey("key_a");
-    const then = database().timeOf(database().bookmark());
-    database().sqlite.exec("DROP TABLE api_keys");
-    const args = ["restore", "--env", "staging", "--at", then, "--yes"];
-    expect(await timeTravel(...args)).toMatchObject({ status: 0 });
-    expect(keys()).toMatchObject([{ id: "key_a" }]);
-  });
-
   it("restores nothing if it cannot read the present keys, which it has to compare", async () => {
     const bookmark = database().bookmark();
     cloudflare.interfere = ({ path }) => {
       if (path.endsWith("/query")) throw new ApiError(400, 7500, "D1_ERROR: disk I/O error");
     };
-    const args = ["restore", "--env", "staging", "--bookmark", bookmark, "--yes"];
+    const args = ["restore", ...OF_KEYS, "--bookmark", bookmark, "--yes"];
     const { status, stdout, stderr } = await timeTravel(...args);
     expect({ status, stdout }).toEqual({ status: 1, stdout: "" });
-    expect(stderr).toContain("error: staging database: D1_ERROR: disk I/O error");
+    expect(stderr).toContain(
+      "error: nothing was restored, because the keys could not be read: staging keys database: D1_ERROR: disk I/O error",
+    );
     expect(cloudflare.changes).toEqual([]);
   });
 
+  it("fails if the keys cannot be compared afterwards, and says how to undo it", async () => {
+    addKey("key_a");
+    const bookmark = database().bookmark();
+    cloudflare.interfere = ({ path }) => {
+      const isRestored = cloudflare.changes.includes(`restore ${NAME}`);
+      if (isRestored && path.endsWith("/query")) throw new ApiError(403, 10000, "Forbidden");
+    };
+    const failed = await timeTravel("restore", ...OF_KEYS, "--bookmark", bookmark, "--yes");
+    expect(failed).toMatchObject({ status: 1, stdout: "" });
+    expect(failed.stderr).toContain("error: the database is restored, but its keys could not be");
+    expect(failed.stderr).toMatch(/To undo this: npm run .* --database keys --bookmark \S+\n/);
+  });
+
+  it("restores a keys database without its tables, and says that nothing was compared", async () => {
+    addKey("key_a");
+    const then = database().timeOf(database().bookmark());
+    database().sqlite.exec("DROP TABLE api_keys");
+    const restored = await timeTravel("restore", ...OF_KEYS, "--at", then, "--yes");
+    expect(restored).toMatchObject({ status: 0 });
+    expect(restored.stdout).toContain("so nothing could be compared. Look at the keys:");
+    expect(keys()).toMatchObject([{ id: "key_a" }]);
+    expect(trail().at(-1)).toMatchObject(["restore", "*", {}]);
+  });
+
   it.each([
-    [["bookmark"], 2, "the local store has no Time Travel; copy its folder"],
-    [["bookmark", "--env", "staging", "--at", "yesterday"], 2, "Expected a date"],
-    [["bookmark", "--env", "production"], 1, "there is none yet: run `npm run deploy"],
-    [["restore", "--env", "staging"], 2, "--at TIME or --bookmark BOOKMARK"],
-    [["restore", "--env", "staging", "--bookmark", "x", "--at", "2026-11-20"], 2, "cannot be used"],
-    [["restore", "--env", "staging", "--bookmark", "x"], 1, "confirm with --yes"],
-    [["restore", "--env", "staging", "--bookmark", "x", "--yes"], 1, "bookmark x is not valid"],
+    [["bookmark", "--env", "staging"], 2, "required option '--database <database>' not specified"],
+    [["bookmark", "--database", "all", "--env", "staging"], 2, "Allowed choices are orders, keys"],
+    [["bookmark", "--database", "keys"], 2, "the local store has no Time Travel; copy its folder"],
+    [["bookmark", ...OF_KEYS, "--at", "yesterday"], 2, "Expected a date"],
+    [
+      ["bookmark", "--database", "keys", "--env", "production"],
+      1,
+      "there is none yet: run `npm run deploy",
+    ],
+    [["restore", ...OF_KEYS], 2, "--at TIME or --bookmark BOOKMARK"],
+    [["restore", ...OF_KEYS, "--bookmark", "x", "--at", "2026-11-20"], 2, "cannot be used"],
+    [["restore", ...OF_KEYS, "--bookmark", "x"], 1, "confirm with --yes"],
+    [["restore", ...OF_KEYS, "--bookmark", "x", "--yes"], 1, "bookmark x is not valid"],
   ])("refuses %j with status %i", async (args, expected, message) => {
     const { status, stdout, stderr } = await timeTravel(...args);
     expect({ status, stdout }).toEqual({ status: expected, stdout: "" });
@@ -151,7 +206,7 @@ describe("npm run time-travel", () => {
     ["2999-01-01", "in the past"],
   ])("passes on wrangler's refusal of %s", async (time, message) => {
     vi.mocked(runWrangler).mockReset();
-    const outcome = await timeTravel("bookmark", "--env", "staging", "--at", time);
+    const outcome = await timeTravel("bookmark", ...OF_KEYS, "--at", time);
     expect(outcome).toMatchObject({ status: 1, stdout: "" });
     expect(outcome.stderr).toContain(message);
   });

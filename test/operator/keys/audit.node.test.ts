@@ -2,6 +2,7 @@ import { hostname, userInfo } from "node:os";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import { listKeyChanges } from "../../../src/operator/key-store/audit-trail.ts";
 import { loadSampleStore } from "../../../src/operator/start/sample-store.ts";
+import { openMemoryStore } from "../orders/memory-store.ts";
 import { KeysCommand } from "./keys-command.ts";
 
 const TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
@@ -82,7 +83,8 @@ describe("keys audit", () => {
   });
 
   it("records the demo keys of a new store", async () => {
-    await loadSampleStore(keys.database, "Ada", new Date("2091-01-01"));
+    const store = { orders: openMemoryStore(), keys: keys.database };
+    await loadSampleStore(store, "Ada", new Date("2091-01-01"));
     const filter = { since: new Date("2091-01-01"), limit: 100 };
     const changes = await listKeyChanges(keys.database.orm, filter);
     const entries = changes.map(({ actor, action, details }) => [

@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import { listApiKeys } from "../../../src/operator/key-store/key-details.ts";
-import { keyBans, keyUsage } from "../../../src/worker/db/schema.ts";
+import { keyBans, keyUsage } from "../../../src/worker/db/keys-schema.ts";
 import { KeysCommand } from "./keys-command.ts";
 
 const NOW = new Date("2030-01-01T12:00:00.000Z");

@@ -26,7 +26,7 @@ export class KeysCommand {
 
   static async open(): Promise<KeysCommand> {
     const store = new StoreFolder();
-    return new KeysCommand(store, await openLocalDatabase(store.path));
+    return new KeysCommand(store, await openLocalDatabase(store.path, "keys"));
   }
 
   async close(): Promise<void> {

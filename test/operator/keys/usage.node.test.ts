@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { openLocalDatabase } from "../../../src/operator/database/local.ts";
 import { keysProgram } from "../../../src/operator/keys/program.ts";
-import { apiKeys, keyBans, keyUsage } from "../../../src/worker/db/schema.ts";
+import { apiKeys, keyBans, keyUsage } from "../../../src/worker/db/keys-schema.ts";
 import type { PLANS } from "../../../src/worker/limits/plans.ts";
 import { runInProcess } from "../in-process.ts";
 import { StoreFolder } from "../store-folder.ts";
@@ -46,7 +46,7 @@ const key = (id: string, name: string, plan: (typeof PLANS)[number], hash: strin
 
 beforeAll(async () => {
   vi.useFakeTimers({ toFake: ["Date"], now: nowMs });
-  const database = await openLocalDatabase(store.path);
+  const database = await openLocalDatabase(store.path, "keys");
   await database.orm
     .insert(apiKeys)
     .values([
@@ -197,7 +197,7 @@ describe("keys usage", () => {
 
   it("adds up more rows than one query returns", async () => {
     const many = new StoreFolder();
-    const database = await openLocalDatabase(many.path);
+    const database = await openLocalDatabase(many.path, "keys");
     const numbers =
       "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 7000)";
     await database.transaction([
@@ -253,7 +253,7 @@ describe("a ban that no report counts yet", () => {
 
   beforeAll(async () => {
     const ban = { number: 1, endsAt: new Date(untilMs) };
-    const database = await openLocalDatabase(store.path);
+    const database = await openLocalDatabase(store.path, "keys");
     await database.orm.insert(keyBans).values([
       { ...ban, keyId: "key_idle", beganAt: new Date(nowMs - 1) },
       { ...ban, keyId: "key_small", beganAt: new Date(nowMs - 2), liftedAt: new Date(nowMs) },

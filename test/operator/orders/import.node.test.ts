@@ -4,14 +4,14 @@ import type { StoreDatabase } from "../../../src/operator/database/database.ts";
 import { openLocalDatabase } from "../../../src/operator/database/local.ts";
 import { exportPages } from "../../../src/operator/orders/export-pages.ts";
 import { importOrders } from "../../../src/operator/orders/import.ts";
-import { orderImportChunks, orders } from "../../../src/worker/db/schema.ts";
+import { orderImportChunks, orders } from "../../../src/worker/db/orders-schema.ts";
 import { StoreFolder } from "../store-folder.ts";
 
 const folder = new StoreFolder();
 let database: StoreDatabase;
 beforeAll(async () => {
   await folder.make();
-  database = await openLocalDatabase(folder.path);
+  database = await openLocalDatabase(folder.path, "orders");
 });
 afterAll(async () => {
   await database.close();

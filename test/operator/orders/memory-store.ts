@@ -1,10 +1,8 @@
-import { readFileSync } from "node:fs";
-import { join } from "node:path";
 import { DatabaseSync, type SQLInputValue } from "node:sqlite";
 import { drizzle } from "drizzle-orm/sqlite-proxy";
 import type { StoreDatabase } from "../../../src/operator/database/database.ts";
 import { importOrders } from "../../../src/operator/orders/import.ts";
-import { MIGRATION_NAMES } from "../deploy/fake-d1.ts";
+import { readMigrations } from "../../support/migration-files.ts";
 
 /** A store in memory, for tests of what SQL does to many orders. */
 export interface MemoryStore extends StoreDatabase {
@@ -13,12 +11,12 @@ export interface MemoryStore extends StoreDatabase {
   beforeQuery: () => void;
 }
 
-/** Opens an empty store with all migrations, or a store that SQLite serialized. */
+/** Opens an empty orders database with all migrations, or a store that SQLite serialized. */
 export function openMemoryStore(content?: Uint8Array): MemoryStore {
   const sqlite = new DatabaseSync(":memory:");
   if (content !== undefined) sqlite.deserialize(content);
   else {
-    for (const name of MIGRATION_NAMES) sqlite.exec(readFileSync(join("migrations", name), "utf8"));
+    for (const { sql } of readMigrations("orders")) sqlite.exec(sql);
   }
   const rowsOf = (text: string, params: readonly unknown[]) => {
     const statement = sqlite.prepare(text);

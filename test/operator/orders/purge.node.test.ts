@@ -61,7 +61,7 @@ describe("orders purge", () => {
 
   it("says how many it would delete, then deletes them from the local store", async () => {
     await folder.make();
-    const database = await openLocalDatabase(folder.path);
+    const database = await openLocalDatabase(folder.path, "orders");
     await database.transaction([{ sql: cancelledOrders(4), params: [] }]);
     await database.close();
     const time = ["--cancelled-before", "2026-06-30T14:00:00+02:00"];
@@ -83,8 +83,8 @@ describe("orders purge", () => {
 });
 
 describe("orders purge --env", () => {
-  const cloudflare = useFakeCloudflare("store-orders-production");
-  const database = () => cloudflare.d1.find("store-orders-production");
+  const cloudflare = useFakeCloudflare("production");
+  const database = () => cloudflare.d1.find("store-orders-production-orders");
   beforeEach(() => {
     vi.mocked(runWrangler).mockImplementation(runFakeWrangler);
     database().sqlite.exec(`DELETE FROM cancelled_orders; ${cancelledOrders(3)}`);

@@ -106,7 +106,11 @@ test("failed authentication calls no object and no database", async () => {
     new Proxy({} as T, { get: () => void touched.push(name) });
   const service = startService(
     {},
-    { DB: untouchable("DB"), RATE_LIMITER: untouchable("RATE_LIMITER") },
+    {
+      ORDERS: untouchable("ORDERS"),
+      KEYS: untouchable("KEYS"),
+      RATE_LIMITER: untouchable("RATE_LIMITER"),
+    },
   );
   for (let attempt = 0; attempt < 61; attempt++) {
     const response = await service(LIST, { address: ADDRESS });

@@ -65,8 +65,8 @@ describe("a token that is no secret is refused without a query", () => {
     ["a very long token", () => `Bearer ${"a".repeat(60_000)}`],
   ])("%s", async (_, authorization) => {
     const { key } = await createApiKey();
-    const line = databaseLine(env.DB);
-    const response = await startService({}, { DB: line.database })(LIST, {
+    const line = databaseLine(env.KEYS);
+    const response = await startService({}, { KEYS: line.database })(LIST, {
       headers: { Authorization: authorization(key) },
     });
     const message = await expectUnauthorized(response, TOKEN_CHALLENGE);
@@ -141,7 +141,7 @@ describe("a valid key", () => {
   test("is stored only as its SHA-256", async () => {
     const { key } = await createApiKey();
     await send(LIST, { key });
-    const { results } = await env.DB.prepare("SELECT * FROM api_keys").all();
+    const { results } = await env.KEYS.prepare("SELECT * FROM api_keys").all();
     const digest = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(key));
     const hash = [...new Uint8Array(digest)].map((byte) => byte.toString(16).padStart(2, "0"));
     expect(results).toMatchObject([{ hash: hash.join("") }]);

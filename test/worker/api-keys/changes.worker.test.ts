@@ -1,7 +1,7 @@
 import { env } from "cloudflare:workers";
 import { sql } from "drizzle-orm";
 import { beforeEach, describe, expect, test, vi } from "vitest";
-import { apiKeys } from "../../../src/worker/db/schema.ts";
+import { apiKeys } from "../../../src/worker/db/keys-schema.ts";
 import { expectError, quotaOf } from "../../support/answer.ts";
 import { createApiKey, updateApiKey } from "../../support/api-key-fixture.ts";
 import { advanceClock, stopClock } from "../../support/clock.ts";
@@ -15,9 +15,9 @@ const EFFECTIVE_MS = 30_000;
 
 /** Starts two isolates that remember the key. One of them then loses its database. */
 async function warmIsolates(key: string): Promise<{ connected: Send; cutOff: Send }> {
-  const line = databaseLine(env.DB);
+  const line = databaseLine(env.KEYS);
   const connected = startService();
-  const cutOff = startService({}, { DB: line.database });
+  const cutOff = startService({}, { KEYS: line.database });
   for (const isolate of [connected, cutOff]) {
     expect((await isolate("/v1/nothing", { key })).status).toBe(404);
   }

@@ -15,8 +15,8 @@ let line: DatabaseLine;
 let directory: ApiKeyDirectory;
 
 beforeEach(() => {
-  line = databaseLine(env.DB);
-  directory = new ApiKeyDirectory({ ...OPTIONS, queries: new DatabaseQueries(1_000) });
+  line = databaseLine(env.KEYS);
+  directory = new ApiKeyDirectory({ ...OPTIONS, queries: new DatabaseQueries("keys", 1_000) });
 });
 
 const inBackground: Promise<unknown>[] = [];
@@ -63,7 +63,7 @@ test.each([
   const key = { own, former, none: generateSecret() }[name];
   expect(await find(key)).toEqual(name === "none" ? null : expect.objectContaining({ id }));
   const [statement = ""] = line.statements;
-  const { meta } = await env.DB.prepare(statement)
+  const { meta } = await env.KEYS.prepare(statement)
     .bind(JSON.stringify([hashSecret(key)]))
     .all();
   // Each half of the statement reads the list of hashes.
@@ -72,7 +72,7 @@ test.each([
 
 test("a warm request does not read the database to authenticate", async () => {
   const { key } = await createApiKey();
-  const service = startService({}, { DB: line.database });
+  const service = startService({}, { KEYS: line.database });
   stopClock();
   await service("/v1/nothing", { key });
   expect(queries()).toBe(1);
@@ -138,7 +138,7 @@ test("an error in the statement is thrown unchanged", async () => {
   stopClock();
   await find(key);
   advanceClock(25_000);
-  await env.DB.exec("DROP TABLE api_keys");
+  await env.KEYS.exec("DROP TABLE api_keys");
   await expect(find(key)).rejects.not.toThrow(DatabaseUnavailableError);
 });
 
@@ -163,9 +163,9 @@ describe("an unknown key", () => {
     const { id, key } = await createApiKey();
     const hash = hashSecret(key);
     stopClock();
-    await env.DB.prepare("UPDATE api_keys SET hash = 'other' WHERE id = ?").bind(id).run();
+    await env.KEYS.prepare("UPDATE api_keys SET hash = 'other' WHERE id = ?").bind(id).run();
     expect(await find(key)).toBeNull();
-    await env.DB.prepare("UPDATE api_keys SET hash = ? WHERE id = ?").bind(hash, id).run();
+    await env.KEYS.prepare("UPDATE api_keys SET hash = ? WHERE id = ?").bind(hash, id).run();
     advanceClock(10_000);
     await find(key);
     expect(await find(key)).toMatchObject({ id });
@@ -196,7 +196,7 @@ test("a deleted key becomes unknown", async () => {
   const { id, key } = await createApiKey();
   stopClock();
   await find(key);
-  await env.DB.prepare("DELETE FROM api_keys WHERE id = ?").bind(id).run();
+  await env.KEYS.prepare("DELETE FROM api_keys WHERE id = ?").bind(id).run();
   advanceClock(10_000);
   await find(key);
   expect(await find(key)).toBeNull();

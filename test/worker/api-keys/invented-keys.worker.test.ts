@@ -14,8 +14,8 @@ let line: DatabaseLine;
 let service: Send;
 
 beforeEach(() => {
-  line = databaseLine(env.DB);
-  service = startService({}, { DB: line.database });
+  line = databaseLine(env.KEYS);
+  service = startService({}, { KEYS: line.database });
   stopClock();
 });
 
@@ -92,7 +92,7 @@ test("an address past its budget waits while others are served", async () => {
 test("a known key from an address past its budget does not wait, and stays in memory", async () => {
   const { key } = await createApiKey();
   await service(PATH, { key, address: ADDRESS });
-  const small = startService({ API_KEY_CACHE_SIZE: "10" }, { DB: line.database });
+  const small = startService({ API_KEY_CACHE_SIZE: "10" }, { KEYS: line.database });
   await small(PATH, { key, address: ADDRESS });
   for (const unknown of invented(100)) await small(PATH, { key: unknown });
   const before = queries();

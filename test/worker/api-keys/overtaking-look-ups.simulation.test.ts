@@ -47,7 +47,7 @@ class World {
   readonly #scheduler: Scheduler;
   readonly #directory = new ApiKeyDirectory({
     ...OPTIONS,
-    queries: new DatabaseQueries(OPTIONS.timeoutMs),
+    queries: new DatabaseQueries("keys", OPTIONS.timeoutMs),
   });
 
   constructor(scheduler: Scheduler) {

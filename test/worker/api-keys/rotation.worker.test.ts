@@ -75,8 +75,8 @@ describe("during the grace", () => {
 describe("at the end of the grace", () => {
   /** Starts an isolate that remembers the keys, and then cuts off its database if `isCutOff`. */
   async function warmIsolate(keys: string[], isCutOff: boolean): Promise<Send> {
-    const line = databaseLine(env.DB);
-    const isolate = startService({}, { DB: line.database });
+    const line = databaseLine(env.KEYS);
+    const isolate = startService({}, { KEYS: line.database });
     for (const key of keys) expect((await isolate("/v1/nothing", { key })).status).toBe(404);
     line.isCut = isCutOff;
     return isolate;
@@ -148,7 +148,7 @@ describe("rotated again during the grace", () => {
     advanceClock(HOUR_MS);
     await rotate(id, HOUR_MS);
     await expectMessage("unknown", await send(LIST, { key: first }));
-    const { results } = await env.DB.prepare("SELECT * FROM former_key_hashes").all();
+    const { results } = await env.KEYS.prepare("SELECT * FROM former_key_hashes").all();
     expect(results).toHaveLength(1);
   });
 });

@@ -162,7 +162,7 @@ test("429 api_key_banned says when the ban ends", async () => {
 test("500 names the id of the request and is logged with it", async () => {
   const log = vi.spyOn(console, "warn").mockReturnValue();
   const { key } = await createApiKey();
-  await env.DB.exec("DROP TABLE orders");
+  await env.ORDERS.exec("DROP TABLE orders");
   const nowMs = stopClock();
   const response = await send("/v1/store/orders", { key, headers: REQUEST_ID });
   expect(headersOf(response)).toStrictEqual({
@@ -179,7 +179,7 @@ test("500 names the id of the request and is logged with it", async () => {
 test("503 before the key is known shows the address's budget and counts nothing", async () => {
   const log = vi.spyOn(console, "warn").mockReturnValue();
   const { key } = await createApiKey();
-  const unreachable = startService({}, { DB: unreachableDatabase() });
+  const unreachable = startService({}, { KEYS: unreachableDatabase() });
   const nowMs = stopClock();
   for (let attempt = 0; attempt < 2; attempt++) {
     const response = await unreachable("/v1/store/orders", { key, headers: REQUEST_ID });
@@ -192,7 +192,7 @@ test("503 before the key is known shows the address's budget and counts nothing"
     });
     expect(await expectError(response, 503, "service_unavailable")).toContain("Repeat");
   }
-  expect(JSON.stringify(log.mock.calls)).toContain("database_unavailable");
+  expect(JSON.stringify(log.mock.calls)).toContain("keys_database_unavailable");
 });
 
 test("each request without an X-Request-Id gets an id of its own", async () => {

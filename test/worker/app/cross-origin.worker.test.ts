@@ -128,7 +128,11 @@ test("a preflight calls no object and no database, whether its origin is listed 
     });
   const service = startService(
     { CORS_ORIGINS: APP },
-    { DB: untouchable("DB"), RATE_LIMITER: untouchable("RATE_LIMITER") },
+    {
+      ORDERS: untouchable("ORDERS"),
+      KEYS: untouchable("KEYS"),
+      RATE_LIMITER: untouchable("RATE_LIMITER"),
+    },
   );
   for (const Origin of [APP, "https://other.example"]) {
     const response = await service(LIST, { method: "OPTIONS", headers: { ...PREFLIGHT, Origin } });

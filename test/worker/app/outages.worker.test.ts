@@ -62,10 +62,10 @@ describe.each([
     expect(statuses.slice(58)).toStrictEqual([401, 401, 429]);
   });
 
-  test("and the database fails too, a 503 still has the rate-limit headers", async () => {
+  test("and the keys database fails too, a 503 still has the rate-limit headers", async () => {
     const service = startService(
       { LIMITER_TIMEOUT_MS: "20" },
-      { RATE_LIMITER: failingLimiters(outcome), DB: unreachableDatabase() },
+      { RATE_LIMITER: failingLimiters(outcome), KEYS: unreachableDatabase() },
     );
     const response = await service(LIST, { key: generateSecret() });
     expect(quotaOf(response)).toMatchObject({ limit: 60, remaining: 60 });
@@ -114,7 +114,7 @@ describe("a limiter that fails", () => {
   });
 });
 
-describe("while the database does not answer", () => {
+describe("while a database does not answer", () => {
   test.each([
     ["cannot be reached", unreachableDatabase],
     ["hangs", () => failingDatabase(hangs)],
@@ -127,7 +127,7 @@ describe("while the database does not answer", () => {
     ],
   ])("and %s, a valid key is 503 and never 401", async (_, database) => {
     const { key } = await createApiKey();
-    const service = startService({ DATABASE_TIMEOUT_MS: "100" }, { DB: database() });
+    const service = startService({ DATABASE_TIMEOUT_MS: "100" }, { KEYS: database() });
     const response = await service(LIST, { key });
     expect(response.headers.get("Retry-After")).toBe("5");
     expect(response.headers.has("WWW-Authenticate")).toBe(false);
@@ -137,7 +137,7 @@ describe("while the database does not answer", () => {
   });
 
   test("a request without a key is still 401", async () => {
-    const response = await startService({}, { DB: unreachableDatabase() })(LIST);
+    const response = await startService({}, { KEYS: unreachableDatabase() })(LIST);
     await expectError(response, 401, "unauthorized");
   });
 
@@ -148,8 +148,8 @@ describe("while the database does not answer", () => {
   ])("%s with a remembered key is 503, counted against the key", async (method, path) => {
     const { key } = await createApiKey();
     await placeOrder(1n);
-    const line = databaseLine(env.DB);
-    const service = startService({}, { DB: line.database });
+    const line = databaseLine(env.ORDERS);
+    const service = startService({}, { ORDERS: line.database });
     await service("/v1/nothing", { key });
     line.isCut = true;
     const response = await service(path, { method, key });
@@ -165,8 +165,8 @@ describe("while the database does not answer", () => {
 
 test("a request over its limit is 429 whether the database answers or not", async () => {
   const { key } = await createEnterpriseKey(1, 10);
-  const line = databaseLine(env.DB);
-  const service = startService({}, { DB: line.database });
+  const line = databaseLine(env.ORDERS);
+  const service = startService({}, { ORDERS: line.database });
   await service("/v1/nothing", { key });
   line.isCut = true;
   for (let n = 0; n < 3; n++) {
@@ -179,7 +179,7 @@ test("a query is repeated while the database is busy", async () => {
   const { key } = await createApiKey();
   await placeOrder(1n);
   let refusals = 3;
-  const busy = new Proxy(env.DB, {
+  const busy = new Proxy(env.ORDERS, {
     get(target, name) {
       if (name !== "batch") return Reflect.get(target, name).bind(target);
       return (statements: D1PreparedStatement[]) =>
@@ -188,7 +188,7 @@ test("a query is repeated while the database is busy", async () => {
           : target.batch(statements);
     },
   });
-  const response = await startService({}, { DB: busy })(`${LIST}/1`, { method: "DELETE", key });
+  const response = await startService({}, { ORDERS: busy })(`${LIST}/1`, { method: "DELETE", key });
   expect(response.status).toBe(204);
   expect(refusals).toBe(-1);
 });

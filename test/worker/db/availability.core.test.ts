@@ -7,7 +7,7 @@ const repeatable = { isRepeatable: true };
 let queries: DatabaseQueries;
 beforeEach(() => {
   vi.useFakeTimers();
-  queries = new DatabaseQueries(TIMEOUT_MS);
+  queries = new DatabaseQueries("orders", TIMEOUT_MS);
 });
 afterEach(() => void vi.useRealTimers());
 

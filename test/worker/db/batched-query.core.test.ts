@@ -28,6 +28,7 @@ class World {
   readonly #schedule: (label: string) => Promise<void>;
   readonly #ends: End[];
   readonly #batched = new BatchedQuery<number, Answer>({
+    database: "orders",
     concurrency: CONCURRENCY,
     timeoutMs: TIMEOUT_MS,
   });

@@ -1,3 +1,4 @@
+import type { DatabaseName } from "../../../src/worker/db/availability.ts";
 import { hashSecret } from "../../../src/worker/api-keys/secret.ts";
 
 /** Secrets of keys in the stores below. */
@@ -26,64 +27,54 @@ interface Version {
   readonly queries: readonly string[];
 }
 
-/** The versions of the schema, by the file name of the migration. */
-export const VERSIONS: Readonly<Record<string, Version>> = {
-  "0000_store_orders.sql": {
-    data: `
-      INSERT INTO orders (id, pet_id, quantity, ship_date, complete, status, cancelled_at) VALUES
-        (-9223372036854775808, 9223372036854775807, -9223372036854775808, '2026-11-20T08:30:00.000Z', 0, 'pending', NULL),
-        (1, NULL, NULL, NULL, NULL, 'pending', NULL),
-        (2, NULL, NULL, NULL, 1, 'shipped', NULL),
-        (3, 7, NULL, NULL, NULL, 'cancelled', 1795000000123),
-        (9007199254740993, -9007199254740993, NULL, NULL, NULL, 'pending', NULL),
-        (9223372036854775807, NULL, 0, NULL, NULL, 'shipped', NULL);
-      INSERT INTO order_import_chunks (id, import_id, created_at, lines) VALUES (5, 'a', 1795000000123, '[]');
-      INSERT INTO api_keys (id, hash, name, plan, per_minute, per_day, created_at, expires_at, revoked_at, revision, resets) VALUES
-        ('key_free', '${hashSecret(KEYS.valid)}', 'O''Brien ☕', 'free', NULL, NULL, 1795000000000, NULL, NULL, 0, 0),
-        ('key_pro', '${hashSecret(KEYS.revoked)}', 'B', 'pro', NULL, NULL, 1795000000001, NULL, 1795000000999, 1, 0),
-        ('key_business', '${hashSecret(KEYS.expired)}', 'C', 'business', NULL, NULL, 1795000000002, 1795000000500, NULL, 2, 2),
-        ('key_enterprise', 'ff', 'D', 'enterprise', 5000, 500000, 1795000000003, 4102444800000, NULL, 3, 1);`,
-    queries: [
-      `SELECT id, hash, name, plan, per_minute, per_day, created_at, expires_at, revoked_at, revision, resets FROM api_keys WHERE hash = 'ff'`,
-      `UPDATE orders SET status = 'cancelled', cancelled_at = 1 WHERE id = 0 AND status = 'pending' RETURNING 1`,
-      `SELECT '{"id":' || id || coalesce(',"petId":' || pet_id, '') || coalesce(',"quantity":' || quantity, '') || coalesce(',"shipDate":"' || ship_date || '"', '') || complete FROM orders WHERE status <> 'cancelled' ORDER BY id`,
-    ],
+/** The versions of each database, by the file name of the migration. */
+export const VERSIONS: Readonly<Record<DatabaseName, Readonly<Record<string, Version>>>> = {
+  orders: {
+    "0000_orders.sql": {
+      data: `
+        INSERT INTO orders (id, pet_id, quantity, ship_date, complete, status, cancelled_at) VALUES
+          (-9223372036854775808, 9223372036854775807, -9223372036854775808, '2026-11-20T08:30:00.000Z', 0, 'pending', NULL),
+          (1, NULL, NULL, NULL, NULL, 'pending', NULL),
+          (2, NULL, NULL, NULL, 1, 'shipped', NULL),
+          (9007199254740993, -9007199254740993, NULL, NULL, NULL, 'pending', NULL),
+          (9223372036854775807, NULL, 0, NULL, NULL, 'shipped', NULL);
+        INSERT INTO cancelled_orders (cancelled_at, id, pet_id, quantity, ship_date, complete) VALUES
+          (1795000000123, 3, 7, NULL, NULL, NULL),
+          (1795000000123, 4, -7, 9223372036854775807, '2026-11-20T08:30:00.000Z', 1);
+        INSERT INTO order_import_chunks (id, import_id, created_at, lines) VALUES (5, 'a', 1795000000123, '[]');
+        UPDATE order_list SET version = '0123456789abcdef0123456789abcdef'`,
+      queries: [
+        `UPDATE orders SET status = 'cancelled', cancelled_at = 1 WHERE id = 0 AND status = 'pending' RETURNING 1`,
+        `SELECT '{"id":' || id || coalesce(',"petId":' || pet_id, '') || coalesce(',"quantity":' || quantity, '') || coalesce(',"shipDate":"' || ship_date || '"', '') || complete FROM orders ORDER BY id`,
+        "SELECT version FROM order_list",
+        "SELECT first_id || '' AS first_id, version, count FROM order_segments ORDER BY order_segments.first_id",
+        "SELECT cancelled_at, id, pet_id, quantity || '' AS quantity, ship_date, complete FROM cancelled_orders",
+        "SELECT changed FROM order_bulk_change",
+      ],
+    },
   },
-  "0001_order_triggers.sql": {
-    data: "UPDATE order_list SET version = '0123456789abcdef0123456789abcdef'",
-    queries: ["SELECT version FROM order_list"],
-  },
-  "0002_keys_in_daily_life.sql": {
-    data: `
-      INSERT INTO former_key_hashes (hash, key_id, ends_at) VALUES ('fe', 'key_enterprise', 4102444800000);
-      INSERT INTO key_changes (id, at, actor, action, key_id, details) VALUES
-        (7, 1795000000999, 'ann', 'revoke', 'key_pro', '{"revokedAt":"2026-11-18T06:13:20.999Z"}');
-      INSERT INTO key_usage (key_id, day, admitted, refused, strikes, bans, peak_minute, peak_day, per_minute, per_day, reported_at)
-        VALUES ('key_free', '2026-11-18', 900, 30, 20, 1, 60, 900, 60, 1000, 1795000000999);`,
-    queries: [
-      "SELECT key_id, ends_at FROM former_key_hashes WHERE hash = 'fe'",
-      "SELECT key_id, day, admitted, refused, strikes, bans, peak_minute, peak_day, per_minute, per_day, reported_at FROM key_usage",
-    ],
-  },
-  "0003_order_segments.sql": {
-    data: `
-      INSERT INTO cancelled_orders (cancelled_at, id, pet_id, quantity, ship_date, complete)
-        VALUES (1795000000123, 4, -7, 9223372036854775807, '2026-11-20T08:30:00.000Z', 1)`,
-    queries: [
-      "SELECT first_id || '' AS first_id, version, count FROM order_segments ORDER BY order_segments.first_id",
-      "SELECT cancelled_at, id, pet_id, quantity || '' AS quantity, ship_date, complete FROM cancelled_orders",
-      "SELECT changed FROM order_bulk_change",
-    ],
-  },
-  "0004_bans_and_last_characters.sql": {
-    data: `
-      UPDATE api_keys SET last_four = 'ay6v' WHERE id = 'key_free';
-      INSERT INTO key_bans (key_id, began_at, ends_at, number, lifted_at) VALUES
-        ('key_free', 1795000000000, 1795000060000, 1, 1795000001000),
-        ('key_free', 1795000002000, 1795000122000, 2, NULL);`,
-    queries: [
-      "SELECT last_four FROM api_keys WHERE id = 'key_free'",
-      "SELECT key_id, began_at, ends_at, number, lifted_at FROM key_bans",
-    ],
+  keys: {
+    "0000_keys.sql": {
+      data: `
+        INSERT INTO api_keys (id, hash, name, plan, per_minute, per_day, created_at, expires_at, revoked_at, revision, resets, last_four) VALUES
+          ('key_free', '${hashSecret(KEYS.valid)}', 'O''Brien ☕', 'free', NULL, NULL, 1795000000000, NULL, NULL, 0, 0, 'ay6v'),
+          ('key_pro', '${hashSecret(KEYS.revoked)}', 'B', 'pro', NULL, NULL, 1795000000001, NULL, 1795000000999, 1, 0, NULL),
+          ('key_business', '${hashSecret(KEYS.expired)}', 'C', 'business', NULL, NULL, 1795000000002, 1795000000500, NULL, 2, 2, NULL),
+          ('key_enterprise', 'ff', 'D', 'enterprise', 5000, 500000, 1795000000003, 4102444800000, NULL, 3, 1, NULL);
+        INSERT INTO former_key_hashes (hash, key_id, ends_at) VALUES ('fe', 'key_enterprise', 4102444800000);
+        INSERT INTO key_changes (id, at, actor, action, key_id, details) VALUES
+          (7, 1795000000999, 'ann', 'revoke', 'key_pro', '{"revokedAt":"2026-11-18T06:13:20.999Z"}');
+        INSERT INTO key_usage (key_id, day, admitted, refused, strikes, bans, peak_minute, peak_day, per_minute, per_day, reported_at)
+          VALUES ('key_free', '2026-11-18', 900, 30, 20, 1, 60, 900, 60, 1000, 1795000000999);
+        INSERT INTO key_bans (key_id, began_at, ends_at, number, lifted_at) VALUES
+          ('key_free', 1795000000000, 1795000060000, 1, 1795000001000),
+          ('key_free', 1795000002000, 1795000122000, 2, NULL)`,
+      queries: [
+        `SELECT id, hash, name, plan, per_minute, per_day, created_at, expires_at, revoked_at, revision, resets, last_four FROM api_keys`,
+        "SELECT key_id, ends_at FROM former_key_hashes WHERE hash = 'fe'",
+        "SELECT key_id, day, admitted, refused, strikes, bans, peak_minute, peak_day, per_minute, per_day, reported_at FROM key_usage",
+        "SELECT key_id, began_at, ends_at, number, lifted_at FROM key_bans",
+      ],
+    },
   },
 };

@@ -5,7 +5,7 @@ import { createApiKey } from "../../support/api-key-fixture.ts";
 import { cutIntoSegments, placeManyOrders } from "../../support/order-fixture.ts";
 import { type Send, startService } from "../../support/service.ts";
 import { fail, HANG, type Outcome, PASS } from "./fault-script.ts";
-import { type FaultyDatabase, faultyDatabase } from "./faulty-bindings.ts";
+import { type FaultyDatabases, faultyDatabases } from "./faulty-bindings.ts";
 import { type LogLine, readLog } from "./log-lines.ts";
 
 const LIST = "/v1/store/orders";
@@ -13,7 +13,7 @@ const LOST = fail("D1_ERROR: Network connection lost.");
 /** In 20 segments: the first is read with the manifest, the others four at a time. */
 const COUNT = 40;
 
-let line: FaultyDatabase;
+let line: FaultyDatabases;
 let service: Send;
 let log: () => LogLine[];
 let keyId: string;
@@ -22,8 +22,8 @@ let key: string;
 beforeEach(async () => {
   vi.restoreAllMocks();
   log = readLog();
-  line = faultyDatabase();
-  service = startService({ DATABASE_TIMEOUT_MS: "500" }, { DB: line.database });
+  line = faultyDatabases("ORDERS");
+  service = startService({ DATABASE_TIMEOUT_MS: "500" }, line.bindings);
   ({ id: keyId, key } = await createApiKey());
   await placeManyOrders(COUNT);
   await cutIntoSegments(2);
@@ -95,7 +95,7 @@ test("a list breaks off if orders change in segments not yet read, and is comple
   const response = await service(LIST, { key });
   const reader = response.body!.getReader();
   await reader.read();
-  await env.DB.exec(`UPDATE orders SET quantity = 1 WHERE id = ${COUNT}`);
+  await env.ORDERS.exec(`UPDATE orders SET quantity = 1 WHERE id = ${COUNT}`);
   const rest = async () => {
     while (!(await reader.read()).done);
   };

@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { createApiKey } from "../../support/api-key-fixture.ts";
 import { cutIntoSegments, placeManyOrders } from "../../support/order-fixture.ts";
 import { type Send, settle, startService } from "../../support/service.ts";
-import { type FaultyDatabase, faultyDatabase } from "./faulty-bindings.ts";
+import { type FaultyDatabases, faultyDatabases } from "./faulty-bindings.ts";
 import { readLog } from "./log-lines.ts";
 
 const LIST = "/v1/store/orders";
@@ -14,14 +14,14 @@ const breaksAtOnce = () => {
   throw new TypeError("Cache API is not available.");
 };
 
-let line: FaultyDatabase;
+let line: FaultyDatabases;
 let service: Send;
 let key: string;
 
 beforeEach(async () => {
   readLog();
-  line = faultyDatabase();
-  service = startService({}, { DB: line.database });
+  line = faultyDatabases("ORDERS");
+  service = startService({}, line.bindings);
   ({ key } = await createApiKey());
   await placeManyOrders(COUNT);
   await cutIntoSegments(2);
@@ -67,7 +67,7 @@ describe("a long list is complete every time", () => {
 
 /** Lists once in a new isolate. @returns the number of queries. */
 async function queriesOfNewIsolate(): Promise<number> {
-  const isolate = startService({}, { DB: line.database });
+  const isolate = startService({}, line.bindings);
   await isolate("/v1/nothing", { key });
   line.script.calls = 0;
   await expectWhole(await isolate(LIST, { key }));

@@ -6,7 +6,7 @@ import { advanceClock, stopClock } from "../../support/clock.ts";
 import { placeOrder, storedOrder } from "../../support/order-fixture.ts";
 import { type Send, startService } from "../../support/service.ts";
 import { fail, HANG, loseTheAnswer, type Outcome, PASS } from "./fault-script.ts";
-import { type FaultyDatabase, faultyDatabase } from "./faulty-bindings.ts";
+import { type FaultyDatabases, faultyDatabases } from "./faulty-bindings.ts";
 import { events, type LogLine, readLog } from "./log-lines.ts";
 
 const LIST = "/v1/store/orders";
@@ -38,15 +38,15 @@ const STATEMENT_ERRORS = [
 
 const BUSY = fail("D1_ERROR: database is locked: SQLITE_BUSY");
 
-let line: FaultyDatabase;
+let line: FaultyDatabases;
 let service: Send;
 let log: () => LogLine[];
 let key: string;
 
 beforeEach(async () => {
   log = readLog();
-  line = faultyDatabase();
-  service = startService({ DATABASE_TIMEOUT_MS: "250" }, { DB: line.database });
+  line = faultyDatabases();
+  service = startService({ DATABASE_TIMEOUT_MS: "250" }, line.bindings);
   ({ key } = await createApiKey());
   await placeOrder(7n);
 });
@@ -89,7 +89,10 @@ describe.each([...UNAVAILABLE, ["silence", HANG] as [string, Outcome]])(
       expect(line.script.calls).toBe(3);
       expect(await storedOrder(7n)).toMatchObject({ status: "pending", cancelledAt: null });
 
-      expect(events(log())).toStrictEqual(["database_unavailable"]);
+      expect(events(log())).toStrictEqual([
+        "keys_database_unavailable",
+        "orders_database_unavailable",
+      ]);
       expect(log()[0]).toMatchObject({
         requestId: unknown.headers.get("X-Request-Id"),
         error: message === "silence" ? expect.stringMatching(/timed out/) : expect.any(String),
@@ -125,7 +128,7 @@ test.each(STATEMENT_ERRORS)("%s is answered 500, logged and not repeated", async
 
 describe("a busy database", () => {
   /** Starts a service with enough time for all retries, even on a slow machine. */
-  const patient = () => startService({ DATABASE_TIMEOUT_MS: "10000" }, { DB: line.database });
+  const patient = () => startService({ DATABASE_TIMEOUT_MS: "10000" }, line.bindings);
 
   test.each([
     ["GET", LIST, 200],

@@ -5,19 +5,19 @@ import { advanceClock, stopClock } from "../../support/clock.ts";
 import { placeOrder } from "../../support/order-fixture.ts";
 import { type Send, startService } from "../../support/service.ts";
 import { fail, HANG, PASS } from "./fault-script.ts";
-import { type FaultyDatabase, faultyDatabase } from "./faulty-bindings.ts";
+import { type FaultyDatabases, faultyDatabases } from "./faulty-bindings.ts";
 
 const TIMEOUT_MS = 500;
 const cancel = { method: "DELETE" } as const;
 
-let line: FaultyDatabase;
+let line: FaultyDatabases;
 let service: Send;
 let key: string;
 
 beforeEach(async () => {
   vi.spyOn(console, "warn").mockReturnValue();
-  line = faultyDatabase();
-  service = startService({ DATABASE_TIMEOUT_MS: String(TIMEOUT_MS) }, { DB: line.database });
+  line = faultyDatabases("ORDERS");
+  service = startService({ DATABASE_TIMEOUT_MS: String(TIMEOUT_MS) }, line.bindings);
   ({ key } = await createEnterpriseKey(100, 1_000));
   for (const id of [1n, 2n]) await placeOrder(id);
   stopClock();

@@ -1,16 +1,16 @@
 import { env } from "cloudflare:workers";
 import { FaultScript } from "./fault-script.ts";
 
-/** The real database behind a script of faults. A batch is one call. */
-export interface FaultyDatabase {
-  readonly database: D1Database;
+/** Real databases behind one script of faults. A batch is one call. */
+export interface FaultyDatabases {
+  readonly bindings: Partial<Pick<Cloudflare.Env, "ORDERS" | "KEYS">>;
   readonly script: FaultScript;
   /** The statements that were executed or tried, as SQL. */
   readonly statements: string[];
 }
 
-/** Puts faults between the service and its real database. */
-export function faultyDatabase(): FaultyDatabase {
+/** Puts faults between the service and its real databases: both, or the one that is named. */
+export function faultyDatabases(...names: readonly ("ORDERS" | "KEYS")[]): FaultyDatabases {
   const script = new FaultScript();
   const statements: string[] = [];
   const original = new WeakMap<object, D1PreparedStatement>();
@@ -41,11 +41,13 @@ export function faultyDatabase(): FaultyDatabase {
       return script.run(() => real.batch(batched.map((statement) => original.get(statement)!)));
     },
   });
-  const database = {
-    ...wrap(env.DB),
-    withSession: (constraint: D1SessionConstraint) => wrap(env.DB.withSession(constraint)),
+  const wrapDatabase = (real: D1Database) => {
+    const withSession = (constraint: D1SessionConstraint) => wrap(real.withSession(constraint));
+    return { ...wrap(real), withSession } as unknown as D1Database;
   };
-  return { database: database as unknown as D1Database, script, statements };
+  const faulty = names.length === 0 ? (["ORDERS", "KEYS"] as const) : names;
+  const bindings = Object.fromEntries(faulty.map((name) => [name, wrapDatabase(env[name])]));
+  return { bindings, script, statements };
 }
 
 /** The real objects behind a script of faults. */

@@ -64,7 +64,7 @@ test("more long lists than fit into memory are answered 503 until one has ended"
 }, 30_000);
 
 test("a store with too many segments is answered 503 with an explanation", async () => {
-  await env.DB.exec(
+  await env.ORDERS.exec(
     "INSERT INTO order_segments (first_id, version, count) WITH RECURSIVE n(i) AS (SELECT 1000 UNION ALL SELECT i + 1 FROM n WHERE i < 4600) SELECT i, lower(hex(randomblob(16))), 8192 FROM n; UPDATE order_list SET version = lower(hex(randomblob(16)))",
   );
   const response = await service(LIST, { key });

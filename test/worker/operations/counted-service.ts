@@ -67,7 +67,7 @@ export class CountedService {
       this.#countRows(storage.kv, "delete");
       this.#countRows(storage, "setAlarm");
       this.#countRows(storage, "deleteAll");
-      Object.assign(object, { env: { ...env, DB: this.#bindings.DB } });
+      Object.assign(object, { env: { ...env, KEYS: this.#bindings.KEYS } });
     });
   }
 

@@ -14,16 +14,16 @@ import { CountedService } from "./counted-service.ts";
 /** Makes a store of small segments, and an isolate that knows the key but no list. */
 async function coldService(segments: number, ordersPerSegment: number) {
   await placeManyOrders(segments * ordersPerSegment);
-  const insert = env.DB.prepare(
+  const insert = env.ORDERS.prepare(
     "INSERT INTO order_segments (first_id, version, count) VALUES (?, ?, 0)",
   );
   const firstIds = Array.from(
     { length: segments - 1 },
     (_, index) => (index + 1) * ordersPerSegment + 1,
   );
-  await env.DB.batch([
+  await env.ORDERS.batch([
     ...firstIds.map((firstId) => insert.bind(firstId, `first ${firstId}`)),
-    env.DB.prepare("UPDATE order_segments SET count = ?").bind(ordersPerSegment),
+    env.ORDERS.prepare("UPDATE order_segments SET count = ?").bind(ordersPerSegment),
   ]);
   const { key, id } = await createEnterpriseKey(1_000, 1_000);
   const service = new CountedService({ key });
@@ -54,7 +54,7 @@ test.for([
   const all = { manifestShare: 1, segments, segmentsRead: segments, ordersPerSegment };
   expectList(await service.operationsOf({}), all);
 
-  await env.DB.exec("UPDATE orders SET quantity = 77 WHERE id = 7");
+  await env.ORDERS.exec("UPDATE orders SET quantity = 77 WHERE id = 7");
   expectList(await service.operationsOf({}), { ...all, segmentsRead: 1 });
 
   service.forget();

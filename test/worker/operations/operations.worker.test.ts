@@ -59,7 +59,7 @@ test("a cancellation", async () => {
 
 test.for(["/7", "/999"])("a cancellation that cancels nothing: %s", async (path) => {
   const { service } = await warmService();
-  await env.DB.exec("UPDATE orders SET status = 'shipped' WHERE id = 7");
+  await env.ORDERS.exec("UPDATE orders SET status = 'shipped' WHERE id = 7");
   expect(await service.operationsOf(cancel(path))).toEqual(OPERATIONS.vainCancellation);
 });
 
@@ -68,7 +68,7 @@ test.for([
   "UPDATE orders SET status = 'shipped' WHERE id = 7",
 ])("an order that changes: %s", async (sql) => {
   await placeManyOrders(ORDERS);
-  const { meta } = await env.DB.prepare(sql).run();
+  const { meta } = await env.ORDERS.prepare(sql).run();
   expect(OPERATIONS.orderChange.rowsWritten).toBe(meta.rows_written);
   expect(OPERATIONS.orderChange.rowsRead).toBeGreaterThanOrEqual(meta.rows_read);
 });

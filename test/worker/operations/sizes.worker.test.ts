@@ -18,44 +18,44 @@ const numbers = (count: number) =>
   `WITH RECURSIVE numbers(n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM numbers WHERE n < ${count - 1})`;
 
 const placeOrders = () =>
-  env.DB.prepare(
+  env.ORDERS.prepare(
     `${numbers(ORDERS)} INSERT INTO orders (id, pet_id, quantity, ship_date, complete)
      SELECT 100000000 + n, n % 5000, n % 9,
        strftime('%Y-%m-%dT%H:%M:%fZ', 1764000000 + n * 12.345, 'unixepoch'), n % 3 = 0 FROM numbers`,
   ).run();
 
 const reportUsage = () =>
-  env.DB.prepare(
+  env.KEYS.prepare(
     `${numbers(REPORTS)} INSERT INTO key_usage SELECT 'key_' || lower(hex(randomblob(8))),
        '2026-11-22', n, n % 100, n % 10, 0, n % 60, n % 1000, 60, 1000, 1764000000000 + n FROM numbers`,
   ).run();
 
 async function createKeys(): Promise<void> {
-  const orm = drizzle(env.DB);
+  const orm = drizzle(env.KEYS);
   const settings = { plan: "free", name: "Customer 123", limits: null, expiresAt: null } as const;
   const statements = Array.from({ length: KEYS }, () =>
     creationQueries(orm, createApiKey(settings, new Date()).record, "operator"),
   ).flat();
-  await env.DB.batch(
+  await env.KEYS.batch(
     statements.map((query) => {
       const { sql, params } = query.toSQL();
-      return env.DB.prepare(sql).bind(...params);
+      return env.KEYS.prepare(sql).bind(...params);
     }),
   );
 }
 
-async function databaseBytes(): Promise<number> {
-  return (await env.DB.prepare("SELECT 1").run()).meta.size_after;
+async function databaseBytes(database: D1Database): Promise<number> {
+  return (await database.prepare("SELECT 1").run()).meta.size_after;
 }
 
 test.for([
-  ["orderBytes", ORDERS, placeOrders],
-  ["keyBytes", KEYS, createKeys],
-  ["usageReportBytes", REPORTS, reportUsage],
-] as const)("%s in D1", async ([name, count, fill]) => {
-  const before = await databaseBytes();
+  ["orderBytes", env.ORDERS, ORDERS, placeOrders],
+  ["keyBytes", env.KEYS, KEYS, createKeys],
+  ["usageReportBytes", env.KEYS, REPORTS, reportUsage],
+] as const)("%s in D1", async ([name, database, count, fill]) => {
+  const before = await databaseBytes(database);
   await fill();
-  const measured = ((await databaseBytes()) - before) / count;
+  const measured = ((await databaseBytes(database)) - before) / count;
   expect(measured / MEASURED[name]).toBeGreaterThan(0.85);
   expect(measured / MEASURED[name]).toBeLessThan(1.15);
 });

@@ -71,7 +71,7 @@ describe("simultaneous requests", () => {
     for (let id = 1; id <= 20; id++) {
       await placeOrder(BigInt(id));
       const cancels = Array.from({ length: 4 }, () => cancel(key, id));
-      const ship = env.DB.prepare(
+      const ship = env.ORDERS.prepare(
         "UPDATE orders SET status = 'shipped' WHERE id = ? AND status = 'pending' RETURNING id",
       )
         .bind(id)

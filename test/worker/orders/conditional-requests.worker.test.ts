@@ -57,7 +57,7 @@ describe("the entity tag of the list", () => {
     await placeOrder(1n);
     await placeOrder(2n);
     const tag = await entityTag(key);
-    await env.DB.exec(statement);
+    await env.ORDERS.exec(statement);
     const changed = await entityTag(key);
     expect(changed).not.toBe(tag);
     expect(await entityTag(key, "GET")).toBe(changed);
@@ -67,7 +67,7 @@ describe("the entity tag of the list", () => {
     const { key } = await createApiKey();
     const tags = [await entityTag(key)];
     for (const quantity of [1, 2, 1, 2]) {
-      await env.DB.exec(`INSERT OR REPLACE INTO orders (id, quantity) VALUES (1, ${quantity})`);
+      await env.ORDERS.exec(`INSERT OR REPLACE INTO orders (id, quantity) VALUES (1, ${quantity})`);
       tags.push(await entityTag(key));
     }
     expect(new Set(tags).size).toBe(5);

@@ -95,7 +95,7 @@ test("orders with any fields of any length are listed as they were placed", asyn
   const { key } = await createApiKey({ plan: "business" });
   await fc.assert(
     fc.asyncProperty(orders, async (placed) => {
-      await env.DB.exec("DELETE FROM orders");
+      await env.ORDERS.exec("DELETE FROM orders");
       for (const { id, ...fields } of placed) await placeOrder(id, fields);
       const sorted = placed.toSorted((a, b) => (a.id < b.id ? -1 : 1));
       const text = sorted.map(({ id, petId, quantity, shipDate: date, complete }) =>
@@ -138,7 +138,7 @@ describe("a list longer than a segment is complete", () => {
     const count = 2 * MAX_SEGMENT_ORDERS + 2;
     const gaps = [1, 2, MAX_SEGMENT_ORDERS, MAX_SEGMENT_ORDERS + 1, MAX_SEGMENT_ORDERS + 2, count];
     await placeManyOrders(count);
-    await env.DB.exec(
+    await env.ORDERS.exec(
       `UPDATE orders SET status = 'cancelled', cancelled_at = 1 WHERE id IN (${gaps.join()})`,
     );
     expect(idsIn(await list())).toStrictEqual(numbersTo(count, gaps));
@@ -146,7 +146,7 @@ describe("a list longer than a segment is complete", () => {
 
   test("whose last id is the greatest int64", async () => {
     const first = INT64_MAX - BigInt(MAX_SEGMENT_ORDERS);
-    await env.DB.prepare(
+    await env.ORDERS.prepare(
       `WITH RECURSIVE numbers(n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM numbers WHERE n < ?1)
        INSERT INTO orders (id) SELECT CAST(?2 AS INTEGER) + n FROM numbers WHERE n <= ?1`,
     )
@@ -161,7 +161,7 @@ describe("a list longer than a segment is complete", () => {
   test("whose orders all have the greatest length", async () => {
     const count = MAX_SEGMENT_ORDERS + 1;
     const shipDate = "2026-11-20T08:30:00.000Z";
-    await env.DB.prepare(
+    await env.ORDERS.prepare(
       `WITH RECURSIVE numbers(n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM numbers WHERE n < ?1)
        INSERT INTO orders (id, pet_id, quantity, ship_date, complete)
        SELECT CAST(?2 AS INTEGER) + n, CAST(?2 AS INTEGER), CAST(?2 AS INTEGER), ?3, 0 FROM numbers WHERE n < ?1`,
@@ -194,8 +194,8 @@ describe("a list longer than a segment is complete", () => {
     await placeManyOrders(40);
     await cutIntoSegments(2);
     const { key } = await createApiKey();
-    const line = databaseLine(env.DB);
-    const response = await startService({}, { DB: line.database })(LIST, { key });
+    const line = databaseLine(env.ORDERS);
+    const response = await startService({}, { ORDERS: line.database })(LIST, { key });
     expect(idsIn(await response.text())).toStrictEqual(numbersTo(40));
     expect(line.sessions).toStrictEqual(["first-primary"]);
   });
@@ -204,8 +204,8 @@ describe("a list longer than a segment is complete", () => {
     await placeManyOrders(40);
     await cutIntoSegments(2);
     const { key } = await createApiKey();
-    const line = databaseLine(env.DB);
-    const service = startService({ DATABASE_TIMEOUT_MS: "200" }, { DB: line.database });
+    const line = databaseLine(env.ORDERS);
+    const service = startService({ DATABASE_TIMEOUT_MS: "200" }, { ORDERS: line.database });
     await service("/v1/nothing", { key });
     const response = await service(LIST, { key });
     line.isCut = true;

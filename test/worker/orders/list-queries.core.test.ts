@@ -43,7 +43,7 @@ test("the parameters of a list's queries do not grow with earlier changes", asyn
   const request = requestOf(
     seenThrough((_, values) => sent.push(values.map(String).join().length)),
   );
-  const lists = new OrderLists(new DatabaseQueries(1_000), expander);
+  const lists = new OrderLists(new DatabaseQueries("orders", 1_000), expander);
   for (let n = 1; n <= 50; n += 1) {
     database.exec("INSERT OR REPLACE INTO orders (id) VALUES (1)");
     lists.answer(await lists.read(request), request);
@@ -55,7 +55,7 @@ test("requests that share a query each receive the answer for the versions they 
   let queries = 0;
   const request = requestOf(seenThrough(() => (queries += 1)));
   const sizes = { concurrency: 1 };
-  const lists = new OrderLists(new DatabaseQueries(1_000), expander, { sizes });
+  const lists = new OrderLists(new DatabaseQueries("orders", 1_000), expander, { sizes });
   const requests = [
     { ...request, isHead: true },
     { ...request, knownVersions: [versionOf(database)] },
@@ -136,7 +136,7 @@ describe("a list of many segments", () => {
       log: (event) => void events.push(event),
       waitUntil: (promise) => void keptAlive.push(promise),
     };
-    const lists = new OrderLists(new DatabaseQueries(1_000), expander, {
+    const lists = new OrderLists(new DatabaseQueries("orders", 1_000), expander, {
       openCache: () =>
         cache === null ? Promise.reject(new Error("There is no cache.")) : Promise.resolve(cache),
       memory: new SegmentMemory(memoryBytes, 0),

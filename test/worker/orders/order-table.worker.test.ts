@@ -3,7 +3,7 @@ import { describe, expect, test } from "vitest";
 import { placeOrder, storedOrder } from "../../support/order-fixture.ts";
 
 function run(statement: string): Promise<D1Result> {
-  return env.DB.prepare(statement).run();
+  return env.ORDERS.prepare(statement).run();
 }
 
 describe("the database refuses to change a shipped order back", () => {
@@ -50,9 +50,9 @@ describe("the database refuses to change a shipped order back", () => {
   test("and a batch that tries to changes nothing", async () => {
     await placeOrder(1n, { status: "shipped" });
     await placeOrder(2n);
-    const batch = env.DB.batch([
-      env.DB.prepare("UPDATE orders SET quantity = 9 WHERE id = 2"),
-      env.DB.prepare("UPDATE orders SET status = 'pending' WHERE id = 1"),
+    const batch = env.ORDERS.batch([
+      env.ORDERS.prepare("UPDATE orders SET quantity = 9 WHERE id = 2"),
+      env.ORDERS.prepare("UPDATE orders SET status = 'pending' WHERE id = 1"),
     ]);
     await expect(batch).rejects.toThrow(/shipped/);
     expect(await storedOrder(2n)).toMatchObject({ quantity: null });

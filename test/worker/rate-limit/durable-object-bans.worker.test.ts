@@ -5,7 +5,7 @@ import { beforeEach, describe, expect, test } from "vitest";
 import { resetApiKey } from "../../../src/operator/key-store/administration.ts";
 import { changeQueries } from "../../../src/operator/key-store/key-changes.ts";
 import { findApiKey } from "../../../src/operator/key-store/key-details.ts";
-import { keyBans, keyUsage } from "../../../src/worker/db/schema.ts";
+import { keyBans, keyUsage } from "../../../src/worker/db/keys-schema.ts";
 import type { QuotaPolicy } from "../../../src/worker/limits/decision.ts";
 import { RateLimiter } from "../../../src/worker/rate-limit/durable-object.ts";
 import { events, type LogLine, readLog } from "../faults/log-lines.ts";
@@ -33,7 +33,7 @@ beforeEach(async () => {
   name = `key:${keyId}`;
 });
 
-const recorded = () => drizzle(env.DB).select().from(keyBans).orderBy(keyBans.beganAt);
+const recorded = () => drizzle(env.KEYS).select().from(keyBans).orderBy(keyBans.beganAt);
 const admit = (policy = POLICY) => limiterNamed(name).admit(policy);
 
 /** Uses the key until it is banned, 20 seconds later. */
@@ -52,8 +52,8 @@ async function withEnvironment(changes: object): Promise<void> {
 }
 
 async function tapDatabase(): Promise<DatabaseLine> {
-  const line = databaseLine(env.DB);
-  await withEnvironment({ DB: line.database });
+  const line = databaseLine(env.KEYS);
+  await withEnvironment({ KEYS: line.database });
   return line;
 }
 
@@ -65,15 +65,15 @@ async function comeToAlarm(): Promise<void> {
 
 /** Resets the key as `keys reset` does. */
 async function reset(): Promise<void> {
-  const orm = drizzle(env.DB);
+  const orm = drizzle(env.KEYS);
   const before = (await findApiKey(orm, keyId))!;
   const after = { ...resetApiKey(before), revision: before.revision + 1 };
   const operation = { action: "reset", actor: "test", at: new Date() } as const;
   const statements = changeQueries(orm, before, after, operation).map((query) => {
     const { sql, params } = query.toSQL();
-    return env.DB.prepare(sql).bind(...params);
+    return env.KEYS.prepare(sql).bind(...params);
   });
-  await env.DB.batch(statements);
+  await env.KEYS.batch(statements);
 }
 
 describe("a ban", () => {
@@ -101,7 +101,7 @@ describe("a ban", () => {
   test("is answered without waiting for the database", async () => {
     const { promise: held, reject: fail } = Promise.withResolvers<never>();
     const statement = { bind: () => ({ run: () => held }) };
-    await withEnvironment({ DB: { prepare: () => statement } });
+    await withEnvironment({ KEYS: { prepare: () => statement } });
     await ban();
     expect((await admit()).banned).toBe(true);
     expect(events(log())).toStrictEqual(["banned"]);
@@ -195,6 +195,8 @@ test.for([
     await evictLimiter(name);
     await comeToAlarm();
     expect(await recorded()).toStrictEqual([]);
-    expect(await drizzle(env.DB).select().from(keyUsage)).toMatchObject([{ admitted: 3, bans: 0 }]);
+    expect(await drizzle(env.KEYS).select().from(keyUsage)).toMatchObject([
+      { admitted: 3, bans: 0 },
+    ]);
   },
 );

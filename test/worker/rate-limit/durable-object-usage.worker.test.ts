@@ -2,7 +2,7 @@ import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from "c
 import { env } from "cloudflare:workers";
 import { drizzle } from "drizzle-orm/d1";
 import { beforeEach, describe, expect, test, vi } from "vitest";
-import { keyUsage } from "../../../src/worker/db/schema.ts";
+import { keyUsage } from "../../../src/worker/db/keys-schema.ts";
 import type { QuotaPolicy } from "../../../src/worker/limits/decision.ts";
 import { events, type LogLine, readLog } from "../faults/log-lines.ts";
 import { advanceClock, stopClock } from "../../support/clock.ts";
@@ -34,7 +34,7 @@ beforeEach(() => {
 const dayOf = (ms: number) => new Date(ms).toISOString().slice(0, 10);
 const limiter = () => limiterNamed(NAME);
 const admit = async (policy = POLICY) => (await limiter().admit(policy)).admitted;
-const reported = () => drizzle(env.DB).select().from(keyUsage).orderBy(keyUsage.day);
+const reported = () => drizzle(env.KEYS).select().from(keyUsage).orderBy(keyUsage.day);
 const alarmMs = async () => (await limiterStorage(NAME)).alarmMs;
 
 /** Lets the alarm come at its time. */
@@ -45,9 +45,9 @@ async function comeToAlarm(): Promise<void> {
 
 /** Puts a line that can be cut between the object and the database, until the object is evicted. */
 async function tapDatabase(): Promise<DatabaseLine> {
-  const line = databaseLine(env.DB);
+  const line = databaseLine(env.KEYS);
   await runInDurableObject(limiter(), (object) => {
-    Object.assign(object, { env: { ...env, DB: line.database } });
+    Object.assign(object, { env: { ...env, KEYS: line.database } });
   });
   return line;
 }
@@ -60,14 +60,14 @@ async function holdDatabase() {
       run: async () => {
         state.isAsked = true;
         while (state.isHeld) await scheduler.wait(1);
-        return env.DB.prepare(query)
+        return env.KEYS.prepare(query)
           .bind(...values)
           .run();
       },
     }),
   });
   await runInDurableObject(limiter(), (object) => {
-    Object.assign(object, { env: { ...env, DB: { prepare: statement } } });
+    Object.assign(object, { env: { ...env, KEYS: { prepare: statement } } });
   });
   return state;
 }
@@ -303,11 +303,11 @@ describe("a database that fails", () => {
   });
 
   test("may lack the table, as in the first deployment", async () => {
-    await env.DB.exec("ALTER TABLE key_usage RENAME TO later");
+    await env.KEYS.exec("ALTER TABLE key_usage RENAME TO later");
     await admit();
     await comeToAlarm();
     expect(events(log())).toStrictEqual(["usage_unreported"]);
-    await env.DB.exec("ALTER TABLE later RENAME TO key_usage");
+    await env.KEYS.exec("ALTER TABLE later RENAME TO key_usage");
     await comeToAlarm();
     expect(await reported()).toMatchObject([{ admitted: 1 }]);
   });

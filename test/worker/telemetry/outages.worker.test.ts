@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, test } from "vitest";
 import { fail, PASS } from "../faults/fault-script.ts";
-import { faultyDatabase, faultyLimiters } from "../faults/faulty-bindings.ts";
+import { faultyDatabases, faultyLimiters } from "../faults/faulty-bindings.ts";
 import { events, type LogLine, readLog } from "../faults/log-lines.ts";
 import { createApiKey } from "../../support/api-key-fixture.ts";
 import { advanceClock, stopClock } from "../../support/clock.ts";
@@ -20,14 +20,14 @@ beforeEach(async () => {
 
 describe.each([
   ["insurance_limiter_on", "insurance_limiter_off"],
-  ["database_unavailable", "database_available"],
+  ["orders_database_unavailable", "orders_database_available"],
 ])("%s", (began, ended) => {
   const isLimiter = began.startsWith("insurance");
 
   function start() {
     const { limiters, script: limiterScript } = faultyLimiters();
-    const { database, script: databaseScript } = faultyDatabase();
-    const service = startService({}, isLimiter ? { RATE_LIMITER: limiters } : { DB: database });
+    const { bindings, script: databaseScript } = faultyDatabases("ORDERS");
+    const service = startService({}, isLimiter ? { RATE_LIMITER: limiters } : bindings);
     return { service, script: isLimiter ? limiterScript : databaseScript };
   }
 

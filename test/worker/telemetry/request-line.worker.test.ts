@@ -101,13 +101,13 @@ describe("one line for each request, under", () => {
   });
 
   test("500", async () => {
-    await env.DB.exec("DROP TABLE orders");
+    await env.ORDERS.exec("DROP TABLE orders");
     const line = await lineOf(send, LIST, { key });
     expect(line).toStrictEqual({ ...FIRST, keyId: id, status: 500, code: "internal_error" });
   });
 
   test("503, before the key is known", async () => {
-    const line = await lineOf(startService({}, { DB: unreachableDatabase() }), LIST, { key });
+    const line = await lineOf(startService({}, { KEYS: unreachableDatabase() }), LIST, { key });
     expect(line).toStrictEqual({
       ...FIRST,
       keyId: null,
@@ -115,8 +115,17 @@ describe("one line for each request, under", () => {
       status: 503,
       code: "service_unavailable",
       remaining: 60,
-      degraded: "database",
+      degraded: "keys",
     });
+  });
+
+  test("503, of a list and of a cancellation", async () => {
+    const service = startService({}, { ORDERS: unreachableDatabase() });
+    const failed = { ...FIRST, keyId: id, status: 503, code: "service_unavailable" };
+    const line = await lineOf(service, LIST, { key });
+    expect(line).toStrictEqual({ ...failed, degraded: "orders" });
+    const cancelled = await lineOf(service, `${LIST}/7`, { method: "DELETE", key });
+    expect(cancelled).toMatchObject({ status: 503, method: "DELETE", degraded: "orders" });
   });
 
   test("404 outside the API, which no window counts", async () => {
@@ -146,17 +155,18 @@ test("a decision of the fallback limiter is degraded", async () => {
   const degraded = { status: 200, keyId: id, remaining: 59, degraded: "limiter" };
   expect(await lineOf(service, LIST, { key })).toMatchObject(degraded);
   expect(await lineOf(send, LIST, { key })).toMatchObject({ ...degraded, degraded: null });
-  const database = databaseLine(env.DB);
-  const neither = startService({}, { RATE_LIMITER: failingLimiters(fails), DB: database.database });
+  const orders = databaseLine(env.ORDERS);
+  const bindings = { RATE_LIMITER: failingLimiters(fails), ORDERS: orders.database };
+  const neither = startService({}, bindings);
   await neither(LIST, { key });
-  database.isCut = true;
-  expect(await lineOf(neither, LIST, { key })).toMatchObject({ degraded: "limiter,database" });
+  orders.isCut = true;
+  expect(await lineOf(neither, LIST, { key })).toMatchObject({ degraded: "limiter,orders" });
 });
 
 test("the duration is the time until the answer, and never negative", async () => {
   stopClock();
   const after = (ms: number) =>
-    startService({}, { DB: failingDatabase(async () => (advanceClock(ms), fails())) });
+    startService({}, { KEYS: failingDatabase(async () => (advanceClock(ms), fails())) });
   expect(await lineOf(after(1_500), LIST, { key })).toMatchObject({ durationMs: 1_500 });
   expect(await lineOf(after(-1_500), LIST, { key })).toMatchObject({ durationMs: 0 });
 });
@@ -190,7 +200,7 @@ describe("REQUEST_LOG", () => {
     await startService({ REQUEST_LOG })("/v1/nothing", { key });
     await startService({ REQUEST_LOG })(LIST);
     await startService({ REQUEST_LOG }, { RATE_LIMITER: failingLimiters(fails) })(LIST, { key });
-    await startService({ REQUEST_LOG }, { DB: unreachableDatabase() })(LIST, { key });
+    await startService({ REQUEST_LOG }, { ORDERS: unreachableDatabase() })(LIST, { key });
     expect(requestLines().map(({ status }) => status)).toStrictEqual(statuses);
   });
 });

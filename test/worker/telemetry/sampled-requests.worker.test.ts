@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { generateSecret } from "../../../src/worker/api-keys/secret.ts";
 import { fail } from "../faults/fault-script.ts";
-import { faultyDatabase } from "../faults/faulty-bindings.ts";
+import { faultyDatabases } from "../faults/faulty-bindings.ts";
 import { readLog } from "../faults/log-lines.ts";
 import { createApiKey } from "../../support/api-key-fixture.ts";
 import { advanceClock, stopClock } from "../../support/clock.ts";
@@ -48,9 +48,9 @@ test("every request with a valid key is recorded, even during a flood", async ()
 test("every fault of the service is recorded, even before the key is known", async () => {
   readLog();
   stopClock();
-  const { database, script } = faultyDatabase();
+  const { bindings, script } = faultyDatabases();
   script.always(fail("D1_ERROR: Network connection lost."));
-  const service = startService({}, { DB: database });
+  const service = startService({}, bindings);
   for (let n = 0; n < 20; n += 1) await service(LIST, { key: generateSecret() });
   expect(represented(503)).toStrictEqual({ lines: Array(20).fill(1), total: 20 });
 });

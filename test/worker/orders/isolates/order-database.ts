@@ -1,8 +1,5 @@
-import { readdirSync, readFileSync } from "node:fs";
-import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
-
-const MIGRATIONS = join(import.meta.dirname, "..", "..", "..", "..", "migrations");
+import { readMigrations } from "../../../support/migration-files.ts";
 
 /** Replaces sizes in the migrations, so that few orders make many segments. */
 const SMALL_NUMBERS = [
@@ -17,11 +14,10 @@ export const MAX_SEGMENT_ORDERS = 4;
 /** Opens a database in memory with the tables and triggers of the service, and with small segments. */
 export function openOrderDatabase(edit: (sql: string) => string = (sql) => sql): DatabaseSync {
   const database = new DatabaseSync(":memory:");
-  for (const name of readdirSync(MIGRATIONS).toSorted()) {
-    if (!name.endsWith(".sql")) continue;
+  for (const migration of readMigrations("orders")) {
     const sql = SMALL_NUMBERS.reduce(
       (text, [large, small]) => text.replaceAll(large, small),
-      readFileSync(join(MIGRATIONS, name), "utf8"),
+      migration.sql,
     );
     database.exec(edit(sql));
   }

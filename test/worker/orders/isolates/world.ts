@@ -89,7 +89,7 @@ export class World {
     this.#lists = Array.from(
       { length: options.isolates },
       () =>
-        new OrderLists(new DatabaseQueries(TIMEOUT_MS), expander, {
+        new OrderLists(new DatabaseQueries("orders", TIMEOUT_MS), expander, {
           openCache: () => this.#openCache(),
           memory: new SegmentMemory(options.memoryBytes, options.memoryBytes / 4),
           sizes: {

@@ -14,34 +14,60 @@ CREATE TABLE `order_bulk_change` (
 	CONSTRAINT "order_bulk_change_is_one_row" CHECK("order_bulk_change"."id" = 1)
 ) STRICT;
 --> statement-breakpoint
+CREATE TABLE `order_import_chunks` (
+	`id` integer PRIMARY KEY NOT NULL,
+	`import_id` text NOT NULL,
+	`created_at` integer NOT NULL,
+	`lines` text NOT NULL
+) STRICT;
+--> statement-breakpoint
+CREATE TABLE `order_list` (
+	`id` integer PRIMARY KEY NOT NULL,
+	`version` text NOT NULL,
+	CONSTRAINT "order_list_is_one_row" CHECK("order_list"."id" = 1)
+) STRICT;
+--> statement-breakpoint
 CREATE TABLE `order_segments` (
 	`first_id` integer PRIMARY KEY NOT NULL,
 	`version` text NOT NULL,
 	`count` integer NOT NULL
 ) STRICT;
 --> statement-breakpoint
-INSERT OR REPLACE INTO cancelled_orders (cancelled_at, id, pet_id, quantity, ship_date, complete)
-SELECT cancelled_at, id, pet_id, quantity, ship_date, complete FROM orders WHERE status = 'cancelled';
+CREATE TABLE `orders` (
+	`id` integer PRIMARY KEY NOT NULL,
+	`pet_id` integer,
+	`quantity` integer,
+	`ship_date` text,
+	`complete` integer,
+	`status` text DEFAULT 'pending' NOT NULL,
+	`cancelled_at` integer,
+	CONSTRAINT "ship_date_is_utc_milliseconds" CHECK("orders"."ship_date" IS strftime('%Y-%m-%dT%H:%M:%fZ', "orders"."ship_date", '+0 seconds')),
+	CONSTRAINT "complete_is_boolean" CHECK("orders"."complete" IN (0, 1)),
+	CONSTRAINT "status_is_known" CHECK("orders"."status" IN ('pending', 'shipped', 'cancelled')),
+	CONSTRAINT "cancelled_orders_have_a_time" CHECK(("orders"."status" = 'cancelled') = ("orders"."cancelled_at" IS NOT NULL))
+) STRICT;
 --> statement-breakpoint
-DROP TRIGGER `insert_changes_order_list`;
+INSERT INTO `order_list` (`id`, `version`) VALUES (1, lower(hex(randomblob(16))));
 --> statement-breakpoint
-DROP TRIGGER `update_changes_order_list`;
+INSERT INTO `order_segments` (`first_id`, `version`, `count`) VALUES (-9223372036854775808, lower(hex(randomblob(16))), 0);
 --> statement-breakpoint
-DROP TRIGGER `delete_changes_order_list`;
+-- A shipped order is final, whoever writes to the database (docs/api.md, section Cancelling).
+CREATE TRIGGER `shipped_orders_stay_shipped` BEFORE UPDATE ON `orders`
+WHEN OLD.status = 'shipped' AND (NEW.status <> 'shipped' OR NEW.id <> OLD.id)
+BEGIN SELECT RAISE(ABORT, 'a shipped order cannot be turned back'); END;
 --> statement-breakpoint
-DELETE FROM orders WHERE status = 'cancelled';
+CREATE TRIGGER `shipped_orders_are_not_overwritten` BEFORE UPDATE OF id ON `orders`
+WHEN NEW.id <> OLD.id AND EXISTS (SELECT 1 FROM orders WHERE id = NEW.id AND status = 'shipped')
+BEGIN SELECT RAISE(ABORT, 'a shipped order cannot be overwritten'); END;
 --> statement-breakpoint
--- Steps from segment to segment: a window function over 10 million orders would take most of D1's 30 seconds.
-INSERT INTO order_segments (first_id, version, count)
-WITH RECURSIVE segment (first_id, next_id) AS (
-  SELECT -9223372036854775808, (SELECT id FROM orders ORDER BY id LIMIT 1 OFFSET 8192)
-  UNION ALL
-  SELECT next_id, (SELECT id FROM orders WHERE id >= segment.next_id ORDER BY id LIMIT 1 OFFSET 8192)
-  FROM segment WHERE next_id IS NOT NULL
-)
-SELECT first_id, lower(hex(randomblob(16))),
-  iif(next_id IS NULL, (SELECT count(*) FROM orders WHERE id >= first_id), 8192)
-FROM segment;
+-- INSERT OR REPLACE deletes the old row without firing its DELETE trigger.
+CREATE TRIGGER `shipped_orders_are_not_replaced` BEFORE INSERT ON `orders`
+WHEN NEW.status <> 'shipped' AND EXISTS (SELECT 1 FROM orders WHERE id = NEW.id AND status = 'shipped')
+BEGIN SELECT RAISE(ABORT, 'a shipped order cannot be turned back'); END;
+--> statement-breakpoint
+CREATE TRIGGER `shipped_orders_are_kept` BEFORE DELETE ON `orders`
+WHEN OLD.status = 'shipped'
+BEGIN SELECT RAISE(ABORT, 'a shipped order cannot be deleted'); END;
 --> statement-breakpoint
 CREATE TRIGGER `cancelled_orders_are_moved` AFTER UPDATE OF status ON `orders`
 WHEN NEW.status = 'cancelled'
