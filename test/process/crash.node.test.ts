@@ -81,8 +81,8 @@ async function killUnderLoad(): Promise<Omit<Acknowledged, "banEnd">> {
   await service.end("SIGKILL");
   const loads = [minute, day, cancels];
   await Promise.all(loads.map((load) => load.stop()));
-  // All three loads were interrupted, though some clients may have been answered just before.
-  for (const { failures } of loads) expect(failures.length).toBeGreaterThan(0);
+  // The kill interrupted requests, though it may have met all clients of a load between two of them.
+  expect(loads.flatMap(({ failures }) => failures)).not.toHaveLength(0);
   return {
     windowEnds: [ofMinute, ofDay].map(({ headers }) => headers.get("X-RateLimit-Reset")),
     minute: minute.count(200) + 1,
