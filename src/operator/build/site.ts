@@ -18,7 +18,7 @@ const SITE = join(import.meta.dirname, "..", "..", "..", "dist", "site");
  */
 export async function buildSite(): Promise<void> {
   const files = new Map<string, string | Uint8Array>([
-    ...machineReadableFiles(publicOrigin(process.env["PUBLIC_URL"])),
+    ...machineReadableFiles(publicOrigin()),
     ["index.html", await renderPage()],
     ["main.js", await bundleScript()],
   ]);
