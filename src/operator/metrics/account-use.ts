@@ -31,14 +31,19 @@ const answerSchema = z.object({
   data: z.object({ viewer: z.object({ accounts: z.tuple([accountSchema]) }) }),
 });
 
+interface Cost {
+  readonly dollars: number;
+  /** The item that costs most. */
+  readonly most: string;
+}
+
 /**
  * Prices what the account used in the last 24 hours, at the prices beyond what the plan includes.
  * Logs, data points and storage are left out.
  *
- * @returns dollars.
  * @throws an Error for the operator.
  */
-export async function dollarsOfLastDay(env: NodeJS.ProcessEnv, now: Date): Promise<number> {
+export async function costOfLastDay(env: NodeJS.ProcessEnv, now: Date): Promise<Cost> {
   const from = new Date(now.getTime() - DAY_MS).toISOString();
   const answer = await callCloudflare(
     {
@@ -61,9 +66,16 @@ export async function dollarsOfLastDay(env: NodeJS.ProcessEnv, now: Date): Promi
     rowsRead: total(databases, (sum) => sum.rowsRead),
     rowsWritten: total(databases, (sum) => sum.rowsWritten),
   };
-  return (Object.entries(use) as [keyof Use, number][]).reduce((dollars, [item, used]) => {
-    return dollars + (used / PRICES[item].per) * PRICES[item].dollars;
-  }, 0);
+  const items = (Object.entries(use) as [keyof Use, number][])
+    .map(([item, used]) => {
+      const { title, per, dollars } = PRICES[item];
+      return { title, dollars: (used / per) * dollars };
+    })
+    .toSorted((one, other) => other.dollars - one.dollars);
+  return {
+    dollars: items.reduce((sum, { dollars }) => sum + dollars, 0),
+    most: items[0]?.title ?? "",
+  };
 }
 
 function total<Sum>(

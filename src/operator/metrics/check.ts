@@ -2,7 +2,7 @@ import { type Command, Option } from "commander";
 import { z } from "zod";
 import { EndWithStatus, printJson } from "../command-line.ts";
 import { REMOTE_ENVIRONMENTS, type RemoteEnvironment } from "../environment.ts";
-import { dollarsOfLastDay } from "./account-use.ts";
+import { costOfLastDay } from "./account-use.ts";
 import { parseHours } from "./hours.ts";
 import { type QuestionName, toSql } from "./questions.ts";
 import { querySqlApi } from "./sql-api.ts";
@@ -92,16 +92,16 @@ interface Compared {
 async function measure({ env: environment, hours }: CheckOptions): Promise<Measure[]> {
   const ask = (question: QuestionName) =>
     querySqlApi(toSql(question, { environment, hours }), process.env);
-  const [all, withKey, banned, dollars] = await Promise.all([
+  const [all, withKey, banned, cost] = await Promise.all([
     ask("health").then(([row]) => healthSchema.parse(row)),
     ask("authenticated").then(([row]) => authenticatedSchema.parse(row)),
     ask("banned"),
-    dollarsOfLastDay(process.env, new Date()),
+    costOfLastDay(process.env, new Date()),
   ]);
   const errorPercent = percent(all.errors, all.requests);
   const degradedPercent = percent(all.degraded, all.requests);
   const refusedPercent = percent(withKey.refused, withKey.requests);
-  const dollarsPerDay = rounded(dollars);
+  const dollarsPerDay = rounded(cost.dollars);
   return [
     {
       name: "errorPercent",
@@ -131,7 +131,7 @@ async function measure({ env: environment, hours }: CheckOptions): Promise<Measu
     {
       name: "dollarsPerDay",
       value: dollarsPerDay,
-      says: `the account used up to $${dollarsPerDay} in 24 hours`,
+      says: `the account used up to $${dollarsPerDay} in 24 hours, most of it for ${cost.most}`,
     },
   ];
 }

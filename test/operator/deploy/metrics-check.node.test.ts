@@ -102,7 +102,7 @@ describe("npm run metrics -- check", () => {
       "ok: 95 % of the requests with a key were answered within 900 ms; the threshold p95Ms is 900.",
       "ok: 7.5 % of 200 requests with a key were refused; the threshold refusedPercent is 7.5.",
       "ok: 2 keys asked while they were banned; the threshold bannedKeys is 2.",
-      "ok: the account used up to $12.03 in 24 hours; the threshold dollarsPerDay is 12.03.",
+      "ok: the account used up to $12.03 in 24 hours, most of it for Worker requests; the threshold dollarsPerDay is 12.03.",
     ]);
   });
 

@@ -194,6 +194,18 @@ describe("npm run metrics", () => {
   });
 });
 
+it("the commands of docs/observability.md are known", async () => {
+  const page = await readFile(join(PROJECT_ROOT, "docs/observability.md"), "utf8");
+  const blocks = [...page.matchAll(/^```sh\n([^]*?)^```$/gm)].map(([, block = ""]) => block);
+  const lines = blocks.join("").trim().split("\n");
+  expect(lines.length).toBeGreaterThan(4);
+  for (const line of lines) {
+    const typed = /^npm run (?:-s )?metrics -- (?<args>[^#]+)/.exec(line)?.groups?.["args"] ?? "";
+    const { status, stderr } = await metrics([...typed.trim().split(/\s+/), "--hours", "1"]);
+    expect([0, 1, 3], `${line}: ${stderr}`).toContain(status);
+  }
+});
+
 /** The functions in Cloudflare's SQL reference of Analytics Engine that the questions use. */
 const FUNCTIONS = /^(?:SUM|MIN|MAX|ROUND|NOW|if|toStartOfInterval|quantileExactWeighted)$/;
 
