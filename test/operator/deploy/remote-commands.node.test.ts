@@ -58,6 +58,18 @@ describe("keys --env staging", () => {
   });
 });
 
+describe("a token for keys", () => {
+  it("needs no permission but that for D1", async () => {
+    const paths: string[] = [];
+    cloudflare.interfere = ({ path }) => void paths.push(path);
+    await run("keys", ["create", "--plan", "pro", "--name", "Zoo"]);
+    await run("keys", ["list"]);
+    cloudflare.interfere = () => {};
+    expect(paths.length).toBeGreaterThan(1);
+    expect(paths.filter((path) => !path.startsWith("/d1/"))).toEqual([]);
+  });
+});
+
 describe("keys whose secret ends for good", () => {
   const keys = () =>
     cloudflare.d1
