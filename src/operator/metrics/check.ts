@@ -31,7 +31,7 @@ Examples:
 interface CheckOptions {
   readonly env: RemoteEnvironment;
   readonly hours: number;
-  readonly thresholds: string;
+  readonly thresholds?: string;
   readonly json: boolean;
 }
 
@@ -40,6 +40,11 @@ interface Measure {
   readonly name: keyof Thresholds;
   readonly value: number;
   readonly says: string;
+}
+
+interface ComparedMeasure extends Measure {
+  readonly threshold: number;
+  readonly isAbove: boolean;
 }
 
 const healthSchema = z.object({
@@ -63,15 +68,15 @@ export function defineCheck(command: Command): void {
         .makeOptionMandatory(),
     )
     .option("--hours <n>", "how far back to look", parseHours, 1)
-    .option("--thresholds <file>", "thresholds to compare with", DEFAULT_FILE)
+    .option("--thresholds <file>", "thresholds to compare with (default: thresholds.json)")
     .option("--json", "print one JSON array", false)
     .addHelpText("after", HELP)
     .action(check);
 }
 
 async function check(options: CheckOptions): Promise<void> {
-  const thresholds = await readThresholds(options.thresholds);
-  const measures = (await measure(options)).map((measured) => {
+  const thresholds = await readThresholds(options.thresholds ?? DEFAULT_FILE);
+  const measures = (await measure(options)).map((measured): ComparedMeasure => {
     const threshold = thresholds[measured.name];
     return { ...measured, threshold, isAbove: measured.value > threshold };
   });
@@ -80,13 +85,8 @@ async function check(options: CheckOptions): Promise<void> {
   if (measures.some(({ isAbove }) => isAbove)) throw new EndWithStatus(ABOVE_THRESHOLD);
 }
 
-function sentence({ name, says, threshold, isAbove }: Measure & Compared): string {
+function sentence({ name, says, threshold, isAbove }: ComparedMeasure): string {
   return `${isAbove ? "ABOVE" : "ok"}: ${says}; the threshold ${name} is ${threshold}.`;
-}
-
-interface Compared {
-  readonly threshold: number;
-  readonly isAbove: boolean;
 }
 
 async function measure({ env: environment, hours }: CheckOptions): Promise<Measure[]> {
