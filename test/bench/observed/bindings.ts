@@ -4,14 +4,11 @@ import type { Observer } from "./observer.ts";
 
 /** Wraps the bindings of the service so that `observer` sees every use. */
 export function observedBindings(env: Cloudflare.Env, observer: Observer): Cloudflare.Env {
-  const observedDatabase = (name: "ORDERS" | "KEYS") => {
-    const { afterStatement } = observer;
-    const beforeQuery = () => observer.beforeQuery(name);
-    return new ObservedDatabase(env[name], {
-      beforeQuery,
-      afterStatement,
+  const observedDatabase = (name: "ORDERS" | "KEYS") =>
+    new ObservedDatabase(env[name], {
+      beforeQuery: () => observer.beforeQuery(name),
+      afterStatement: (meta) => observer.afterStatement(meta),
     }) as unknown as D1Database;
-  };
   return {
     ...env,
     ORDERS: observedDatabase("ORDERS"),
