@@ -46,6 +46,7 @@ describe("keys create", () => {
       perDay: 1_000,
       createdAt: expect.stringMatching(TIME),
       expiresAt: null,
+      locationHint: null,
       revokedAt: null,
       formerKeyEndsAt: null,
       lastFour: free.key.slice(-4),
