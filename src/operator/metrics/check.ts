@@ -15,7 +15,7 @@ const HELP = `
 Prints a sentence for each of six measures. Ends with status 3 if one is above its threshold, 0 if
 none is, and 1 if Cloudflare did not answer. Without requests the shares are 0.
 
-FILE is JSON with all of these thresholds. thresholds.json has the defaults:
+FILE is JSON with all of these thresholds. src/operator/metrics/thresholds.json has the defaults:
   errorPercent     requests that were answered 5xx
   degradedPercent  requests that met a part that did not answer
   p95Ms            time within which 95 % of the requests with a key were answered
@@ -68,7 +68,10 @@ export function defineCheck(command: Command): void {
         .makeOptionMandatory(),
     )
     .option("--hours <n>", "how far back to look", parseHours, 1)
-    .option("--thresholds <file>", "thresholds to compare with (default: thresholds.json)")
+    .option(
+      "--thresholds <file>",
+      "thresholds to compare with (default: src/operator/metrics/thresholds.json)",
+    )
     .option("--json", "print one JSON array", false)
     .addHelpText("after", HELP)
     .action(check);

@@ -4,7 +4,7 @@ import { z } from "zod";
 import { PROJECT_ROOT } from "../wrangler.ts";
 
 /** The thresholds that the repository comes with. */
-export const DEFAULT_FILE = join(PROJECT_ROOT, "thresholds.json");
+export const DEFAULT_FILE = join(PROJECT_ROOT, "src/operator/metrics/thresholds.json");
 
 /** The question about bans lists at most this many keys. */
 const MOST_BANNED_KEYS = 50;

@@ -130,7 +130,7 @@ describe("npm run metrics -- check", () => {
   });
 
   it("has defaults in a file that the documents show", async () => {
-    const file = readFileSync("thresholds.json", "utf8");
+    const file = readFileSync("src/operator/metrics/thresholds.json", "utf8");
     expect(readFileSync("docs/observability.md", "utf8")).toContain(`\`\`\`json\n${file}\`\`\``);
     const args = ["check", "--env", "production"];
     const { status, stdout } = await runInProcess(metricsProgram(), args);
