@@ -1,5 +1,6 @@
-import { type SQL, sql } from "drizzle-orm";
+import { sql } from "drizzle-orm";
 import { cancelledOrders } from "../../worker/db/orders-schema.ts";
+import { deleteCancelled, wasCancelledBefore } from "../../worker/orders/cancelled-orders.ts";
 import type { StoreDatabase } from "../database/database.ts";
 import { startProgress } from "./progress.ts";
 
@@ -11,7 +12,7 @@ export async function countCancelled({ orm }: StoreDatabase, before: Date): Prom
   const [row] = await orm
     .select({ count: sql<number>`count(*)`.as("count") })
     .from(cancelledOrders)
-    .where(isBefore(before));
+    .where(wasCancelledBefore(before));
   return row?.count ?? 0;
 }
 
@@ -28,25 +29,11 @@ export async function purgeCancelled(
   total: number,
 ): Promise<number> {
   using progress = startProgress({ doing: "Deleting", unit: "orders", total });
-  const { cancelledAt, id } = cancelledOrders;
-  const step = orm
-    .select({ cancelledAt, id })
-    .from(cancelledOrders)
-    .where(isBefore(before))
-    .orderBy(cancelledAt, id)
-    .limit(STEP_ORDERS);
   let purged = 0;
   for (;;) {
-    const deleted = await orm
-      .delete(cancelledOrders)
-      .where(sql`(${cancelledAt}, ${id}) IN ${step}`)
-      .returning({ one: sql<number>`1`.as("one") });
-    purged += deleted.length;
-    progress.advance(deleted.length);
-    if (deleted.length < STEP_ORDERS) return purged;
+    const deleted = await deleteCancelled(orm, before, STEP_ORDERS);
+    purged += deleted;
+    progress.advance(deleted);
+    if (deleted < STEP_ORDERS) return purged;
   }
-}
-
-function isBefore(time: Date): SQL {
-  return sql`${cancelledOrders.cancelledAt} < ${time.getTime()}`;
 }
