@@ -1,6 +1,5 @@
-import { sql } from "drizzle-orm";
+import { type SQL, sql } from "drizzle-orm";
 import { cancelledOrders } from "../../worker/db/orders-schema.ts";
-import { deleteCancelled, wasCancelledBefore } from "../../worker/orders/cancelled-orders.ts";
 import type { StoreDatabase } from "../database/database.ts";
 import { startProgress } from "./progress.ts";
 
@@ -12,7 +11,7 @@ export async function countCancelled({ orm }: StoreDatabase, before: Date): Prom
   const [row] = await orm
     .select({ count: sql<number>`count(*)`.as("count") })
     .from(cancelledOrders)
-    .where(wasCancelledBefore(before));
+    .where(isBefore(before));
   return row?.count ?? 0;
 }
 
@@ -29,11 +28,25 @@ export async function purgeCancelled(
   total: number,
 ): Promise<number> {
   using progress = startProgress({ doing: "Deleting", unit: "orders", total });
+  const { cancelledAt, id } = cancelledOrders;
+  const step = orm
+    .select({ cancelledAt, id })
+    .from(cancelledOrders)
+    .where(isBefore(before))
+    .orderBy(cancelledAt, id)
+    .limit(STEP_ORDERS);
   let purged = 0;
   for (;;) {
-    const deleted = await deleteCancelled(orm, before, STEP_ORDERS);
-    purged += deleted;
-    progress.advance(deleted);
-    if (deleted < STEP_ORDERS) return purged;
+    const deleted = await orm
+      .delete(cancelledOrders)
+      .where(sql`(${cancelledAt}, ${id}) IN ${step}`)
+      .returning({ one: sql<number>`1`.as("one") });
+    purged += deleted.length;
+    progress.advance(deleted.length);
+    if (deleted.length < STEP_ORDERS) return purged;
   }
+}
+
+function isBefore(time: Date): SQL {
+  return sql`${cancelledOrders.cancelledAt} < ${time.getTime()}`;
 }

@@ -48,7 +48,13 @@ export class FakeCloudflare {
   accounts = [{ id: ACCOUNT, name: "Pets" }];
   readonly #routes: readonly Route[] = [
     { method: "GET", path: /^\/client\/v4\/accounts$/, answer: () => this.accounts },
-    { method: "GET", path: /^\/client\/v4\/memberships$/, answer: () => [] },
+    {
+      method: "GET",
+      path: /^\/client\/v4\/memberships$/,
+      answer: () => this.accounts.map((account) => ({ account })),
+    },
+    { method: "GET", path: /^\/client\/v4\/user$/, answer: () => ({ email: "ada@example.com" }) },
+    { method: "GET", path: /^\/client\/v4\/user\/tokens\/verify$/, answer: () => ({ id: "1" }) },
     { method: "POST", path: /^\/client\/v4\/graphql$/, answer: () => ({}) },
     ...this.d1.routes,
     ...this.workers.routes,
