@@ -26,9 +26,7 @@ const databaseSchema = z.object({ uuid: z.string() });
 const userSchema = z.object({ accounts: z.array(z.object({ id: z.string() })) });
 const answerSchema = z.object({
   errors: z.array(z.object({ code: z.number().nullish(), message: z.string() })),
-  result: z
-    .array(z.object({ results: z.array(z.record(z.string(), z.unknown())) }))
-    .nullish(),
+  result: z.array(z.object({ results: z.array(z.record(z.string(), z.unknown())) })).nullish(),
 });
 
 /**

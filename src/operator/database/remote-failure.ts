@@ -28,8 +28,7 @@ const TRANSIENT =
   /fetch failed|terminated|aborted due to timeout|malformed response|Network connection lost|D1 DB is overloaded|caused object to be reset|D1 DB reset because its code was updated|\[code: 971\]|\(HTTP (?:429|5\d\d)\)/;
 
 /** Transient failures after which the statement surely never began. */
-const NOT_BEGUN =
-  /D1 DB is overloaded|while starting up D1 DB storage|\[code: 971\]|\(HTTP 429\)/;
+const NOT_BEGUN = /D1 DB is overloaded|while starting up D1 DB storage|\[code: 971\]|\(HTTP 429\)/;
 
 /**
  * Returns whether a statement may be sent again. A write may only if it never began, and other

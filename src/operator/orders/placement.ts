@@ -49,11 +49,7 @@ export async function findRefusedLine(
  *
  * @param isBulk true rebuilds the segments at the end; otherwise triggers update them.
  */
-export function placeStatements(
-  importId: string,
-  partCount: number,
-  isBulk: boolean,
-): Statement[] {
+export function placeStatements(importId: string, partCount: number, isBulk: boolean): Statement[] {
   const placing = [...ranges(importId, partCount, PARTS_PER_STATEMENT)].flatMap((range) => [
     ...(isBulk ? [noteBulkChange(stagedOrders(range), differsFrom("staged"))] : []),
     sql`

@@ -158,7 +158,7 @@ async function* gunzip(bytes: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Ar
     // An error of the file is an error of the stream, which is read here.
     yield* pipeline(bytes, createGunzip(), () => {});
   } catch (error) {
-    if (!/^Z_/.test((error as NodeJS.ErrnoException).code ?? "")) throw error;
+    if ((error as NodeJS.ErrnoException).code?.startsWith("Z_") !== true) throw error;
     throw new Error(`the file is not whole gzip: ${(error as Error).message}`, { cause: error });
   }
 }

@@ -159,7 +159,9 @@ describe("what is stored once", () => {
     params: ["once", part, 1_795_000_000_123, "'".repeat(characters)],
   });
   const rows = () =>
-    stored("SELECT part || typeof(created_at) || length(lines) FROM order_import_parts WHERE import_id = 'once'");
+    stored(
+      "SELECT part || typeof(created_at) || length(lines) FROM order_import_parts WHERE import_id = 'once'",
+    );
 
   it("may have almost 2 MB, in a call that does not block the database", async () => {
     await orderDatabase.storeOnce(row(1, 1_999_900));

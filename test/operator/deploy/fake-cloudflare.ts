@@ -47,15 +47,15 @@ export class FakeCloudflare {
   /** The accounts of the token. */
   accounts = [{ id: ACCOUNT, name: "Pets" }];
   readonly #routes: readonly Route[] = [
-    { method: "GET", path: /^\/client\/v4\/accounts$/, answer: () => this.accounts },
+    { method: "GET", path: /^\/accounts$/, answer: () => this.accounts },
     {
       method: "GET",
-      path: /^\/client\/v4\/memberships$/,
+      path: /^\/memberships$/,
       answer: () => this.accounts.map((account) => ({ account })),
     },
-    { method: "GET", path: /^\/client\/v4\/user$/, answer: () => ({ email: "ada@example.com" }) },
-    { method: "GET", path: /^\/client\/v4\/user\/tokens\/verify$/, answer: () => ({ id: "1" }) },
-    { method: "POST", path: /^\/client\/v4\/graphql$/, answer: () => ({}) },
+    { method: "GET", path: /^\/user$/, answer: () => ({ email: "ada@example.com" }) },
+    { method: "GET", path: /^\/user\/tokens\/verify$/, answer: () => ({ id: "1" }) },
+    { method: "POST", path: /^\/graphql$/, answer: () => ({}) },
     ...this.d1.routes,
     ...this.workers.routes,
     ...this.assets.routes,
@@ -86,7 +86,9 @@ export class FakeCloudflare {
 
   async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const url = new URL(request.url ?? "", this.origin);
-    const path = decodeURIComponent(url.pathname.replace(`${BASE}/accounts/${ACCOUNT}`, ""));
+    const path = decodeURIComponent(
+      url.pathname.replace(BASE, "").replace(`/accounts/${ACCOUNT}`, ""),
+    );
     if (url.pathname.startsWith("/workers.dev/")) {
       const { authorization = "" } = request.headers;
       const requestPath = url.pathname.slice("/workers.dev".length);

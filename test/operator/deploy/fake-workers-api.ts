@@ -89,7 +89,10 @@ export class FakeWorkersApi {
       path: script("schedules"),
       answer: ({ body }, name) => {
         const schedules = JSON.parse(body.toString()) as { readonly cron: string }[];
-        this.crons.set(name, schedules.map(({ cron }) => cron));
+        this.crons.set(
+          name,
+          schedules.map(({ cron }) => cron),
+        );
         return { schedules };
       },
     },

@@ -34,8 +34,8 @@ async function outcomeOf(run: typeof runWrangler, args: readonly string[]): Prom
 
 /** Returns what the commands use of an answer. Each bookmark is another one. */
 function relevantPart(answer: Readonly<Record<string, unknown>>): unknown {
-  const { uuid, type, token, accounts, bookmark } = answer;
-  return { uuid, type, token, accounts, hasBookmark: bookmark !== undefined };
+  const { uuid, type, token, accounts, bookmark, 0: first } = answer;
+  return { uuid, type, token, accounts, hasBookmark: bookmark !== undefined, first };
 }
 
 /** Returns the part of a message that the commands or their tests look at. */
@@ -46,6 +46,7 @@ function messageOf({ message }: Error): string {
 it.each([
   ["the login", ["auth", "token", "--json"]],
   ["the accounts", ["whoami", "--json"]],
+  ["a query", [...EXECUTE, ...STAGING, "--command=SELECT 1 AS one"]],
   ["the database of a binding", ["d1", "info", "ORDERS", ...STAGING, "--json"]],
   ["the bookmark of now", ["d1", "time-travel", "info", "ORDERS", ...STAGING, "--json"]],
   [

@@ -10,6 +10,7 @@ const OPTIONS = {
   json: { type: "boolean" },
   yes: { type: "boolean" },
   env: { type: "string" },
+  command: { type: "string" },
   file: { type: "string" },
   timestamp: { type: "string" },
   bookmark: { type: "string" },
@@ -29,7 +30,7 @@ interface Import {
 }
 
 /**
- * Does what wrangler does for its login, `d1 info`, `d1 execute --file` and `d1 time-travel`: the same
+ * Does what wrangler does for its login, `d1 info`, `d1 execute --remote` and `d1 time-travel`: the same
  * calls of the API and the same errors. wrangler itself takes two seconds of the processor to start.
  * `fake-wrangler.node.test.ts` compares both.
  */
@@ -45,6 +46,9 @@ export async function runFakeWrangler(args: readonly string[]): Promise<Wrangler
   const name = DATABASE_NAMES.find((known) => BINDINGS[known] === positionals.at(-1));
   const database = `/d1/database/${await databaseId(`store-orders-${values.env}-${name}`)}`;
   if (group !== "d1" || values.json !== true) throw new Error(`wrangler ${args.join(" ")}`);
+  if (command === "execute" && values.command !== undefined) {
+    return print(await callApi("POST", `${database}/query`, { sql: values.command }));
+  }
   if (command === "info") return print(await callApi("GET", database));
   if (command === "execute" && values.file !== undefined) {
     await importFile(`${database}/import`, await readFile(values.file));

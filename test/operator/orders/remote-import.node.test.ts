@@ -37,12 +37,17 @@ beforeAll(() => {
   writeFileSync(file("edited.ndjson"), lines.join(""));
 });
 
+interface Query {
+  readonly sql: string;
+  readonly params: readonly string[];
+}
+
 /** The bytes of each call that stored a part. */
 let sent: number[];
 beforeEach(() => {
   sent = [];
   cloudflare.changes.length = 0;
-  loseAfter(() => {});
+  onPart(() => {});
 });
 afterEach(() => {
   sqlite().exec("DELETE FROM order_import_parts; DELETE FROM orders");
@@ -53,11 +58,11 @@ const count = (table: string) =>
   sqlite().prepare(`SELECT count(*) AS count FROM ${table}`).get()?.["count"];
 
 /** Calls `fail` with the number of each call that stores a part, from 1. */
-function loseAfter(fail: (call: number) => void): void {
+function onPart(fail: (call: number, query: Query) => void): void {
   cloudflare.interfere = ({ path, body }) => {
     if (!path.endsWith("/query") || !body.includes('"params"')) return;
     sent.push(body.length);
-    fail(sent.length);
+    fail(sent.length, JSON.parse(body.toString()) as Query);
   };
 }
 
@@ -80,9 +85,12 @@ describe("an import into a deployed store", () => {
     expect([count("orders"), count("order_import_parts")]).toEqual([ORDERS, 0]);
   });
 
-  it("goes on after lost connections", async () => {
-    loseAfter((call) => {
-      if (call === 2) throw new LostConnection();
+  it("goes on after lost connections, and stores a part once that arrived before one", async () => {
+    onPart((call, { sql, params }) => {
+      if (call === 2) {
+        cloudflare.d1.find(NAME).execute(sql, params);
+        throw new LostConnection();
+      }
       if (call === 3) throw new ApiError(503, 10_000, "Service unavailable");
     });
     expect(await importFile("orders.ndjson.gz")).toEqual(imported);
@@ -91,7 +99,7 @@ describe("an import into a deployed store", () => {
   });
 
   it("that broke off is continued by --resume, which sends only what is missing", async () => {
-    loseAfter((call) => {
+    onPart((call) => {
       if (call === 3) throw new ApiError(403, 10_000, "Authentication error");
     });
     const broken = await importFile("orders.ndjson.gz");
