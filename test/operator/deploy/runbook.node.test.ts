@@ -215,7 +215,7 @@ it(
   "a slow database: counts orders and keys and shows the import that is under way",
   async () => {
     orders().sqlite.exec(
-      "INSERT INTO order_import_chunks (import_id, created_at, lines) VALUES ('import-1', 1795000000123, '[]')",
+      "INSERT INTO order_import_parts (import_id, part, created_at, lines) VALUES ('import-1', 0, 1795000000123, '[]')",
     );
     const said = await follow("A database is slow");
     expect(said).toContain('"orders": 2');

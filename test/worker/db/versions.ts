@@ -41,7 +41,7 @@ export const VERSIONS: Readonly<Record<DatabaseName, Readonly<Record<string, Ver
         INSERT INTO cancelled_orders (cancelled_at, id, pet_id, quantity, ship_date, complete) VALUES
           (1795000000123, 3, 7, NULL, NULL, NULL),
           (1795000000123, 4, -7, 9223372036854775807, '2026-11-20T08:30:00.000Z', 1);
-        INSERT INTO order_import_chunks (id, import_id, created_at, lines) VALUES (5, 'a', 1795000000123, '[]');
+        INSERT INTO order_import_parts (import_id, part, created_at, lines) VALUES ('a', 5, 1795000000123, '[]');
         UPDATE order_list SET version = '0123456789abcdef0123456789abcdef'`,
       queries: [
         `UPDATE orders SET status = 'cancelled', cancelled_at = 1 WHERE id = 0 AND status = 'pending' RETURNING 1`,
