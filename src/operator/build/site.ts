@@ -2,9 +2,10 @@ import { createRequire } from "node:module";
 import { readFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { build } from "esbuild";
-import { openApiDocument } from "../../worker/openapi/document.ts";
 import { PLAN_LIMITS } from "../../worker/limits/plans.ts";
 import { writeFolder } from "./folder.ts";
+import { machineReadableFiles } from "./machine-readable.ts";
+import { publicOrigin } from "./public-origin.ts";
 
 const PAGE = join(import.meta.dirname, "..", "..", "site");
 const VIEWER = dirname(createRequire(import.meta.url).resolve("swagger-ui-dist/package.json"));
@@ -13,15 +14,15 @@ const VIEWER = dirname(createRequire(import.meta.url).resolve("swagger-ui-dist/p
 const SITE = join(import.meta.dirname, "..", "..", "..", "dist", "site");
 
 /**
- * Builds the static part of the service: the reference page, its viewer and the OpenAPI document.
+ * Builds the static part of the service: the reference page, its viewer and the files for programs.
  */
 export async function buildSite(): Promise<void> {
   const files = new Map<string, string | Uint8Array>([
-    ["openapi.json", openApiDocument()],
+    ...machineReadableFiles(publicOrigin()),
     ["index.html", await renderPage()],
     ["main.js", await bundleScript()],
   ]);
-  for (const name of ["style.css", "viewer.css", "favicon.svg", "_headers"]) {
+  for (const name of ["style.css", "viewer.css", "favicon.svg", "_headers", "_redirects"]) {
     files.set(name, await readFile(join(PAGE, name)));
   }
   for (const name of ["swagger-ui.css", "swagger-ui-bundle.js", "LICENSE", "NOTICE"]) {

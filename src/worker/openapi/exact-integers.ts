@@ -1,0 +1,84 @@
+/** How a language reads the JSON text of a list without rounding an integer. */
+export interface ExactReader {
+  readonly language: string;
+  /** The language's name after a Markdown fence. */
+  readonly fence: string;
+  /** One sentence about the lines, in Markdown. */
+  readonly note: string;
+  /** Lines that turn the body `text` into `orders`. */
+  readonly lines: string;
+}
+
+/** Says what goes wrong with an integer above 2^53, in Markdown. */
+export const ROUNDING_WARNING =
+  "`JSON.parse` rounds integers above 2^53, without an error. The ids `9007199254740993` and `9007199254740992` become one number, so cancelling one order can cancel the other.";
+
+/** The lines for each language. The tests run those in JavaScript, TypeScript and Python. */
+export const EXACT_READERS = [
+  {
+    language: "JavaScript",
+    fence: "js",
+    note: "The lines need Node 22, Chrome 114, Firefox 135 or Safari 18.4. Earlier versions throw a `TypeError`.",
+    lines: `const orders = JSON.parse(text, (key, value, { source }) =>
+  ["id", "petId", "quantity"].includes(key) ? BigInt(source) : value,
+);`,
+  },
+  {
+    language: "TypeScript",
+    fence: "ts",
+    note: "The types of `JSON.parse` lack the third parameter, so it is optional here.",
+    lines: `interface Order {
+  id: bigint;
+  petId?: bigint;
+  quantity?: bigint;
+  shipDate?: string;
+  complete?: boolean;
+}
+
+const exact = (key: string, value: unknown, context?: { source: string }) =>
+  ["id", "petId", "quantity"].includes(key) ? BigInt(context!.source) : value;
+
+const orders: Order[] = JSON.parse(text, exact);`,
+  },
+  {
+    language: "Python",
+    fence: "python",
+    note: "Python reads every integer exactly. So does `response.json()`.",
+    lines: `import json
+
+orders = json.loads(text)`,
+  },
+  {
+    language: "Go",
+    fence: "go",
+    note: "Decode into a struct with `int64`. An `any` would hold a `float64`, which rounds.",
+    lines: `type Order struct {
+	ID       int64      \`json:"id"\`
+	PetID    *int64     \`json:"petId"\`
+	Quantity *int64     \`json:"quantity"\`
+	ShipDate *time.Time \`json:"shipDate"\`
+	Complete *bool      \`json:"complete"\`
+}
+
+var orders []Order
+err := json.Unmarshal(text, &orders)`,
+  },
+  {
+    language: "Java",
+    fence: "java",
+    note: "Jackson reads into a record with `long`.",
+    lines: `@JsonIgnoreProperties(ignoreUnknown = true)
+record Order(long id, Long petId, Long quantity, String shipDate, Boolean complete) {}
+
+Order[] orders = new ObjectMapper().readValue(text, Order[].class);`,
+  },
+  {
+    language: "C#",
+    fence: "csharp",
+    note: "System.Text.Json reads into a record with `long`.",
+    lines: `record Order(long Id, long? PetId, long? Quantity, DateTimeOffset? ShipDate, bool? Complete);
+
+var options = new JsonSerializerOptions(JsonSerializerDefaults.Web);
+var orders = JsonSerializer.Deserialize<Order[]>(text, options);`,
+  },
+] as const satisfies readonly ExactReader[];
