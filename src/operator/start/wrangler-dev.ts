@@ -4,7 +4,7 @@ import { createInterface } from "node:readline";
 import type { Readable } from "node:stream";
 import { setTimeout as delay } from "node:timers/promises";
 import { stripVTControlCharacters } from "node:util";
-import { PROJECT_ROOT, wranglerCommand } from "../wrangler.ts";
+import { COMPILE_CACHE, PROJECT_ROOT, wranglerCommand } from "../wrangler.ts";
 import { wranglerLockPath } from "./store-lock.ts";
 
 const ENVIRONMENT: NodeJS.ProcessEnv = {
@@ -56,6 +56,7 @@ export class WranglerDev {
     this.#child = spawn(command, ["--import", preload, ...args], {
       cwd: PROJECT_ROOT,
       env: {
+        NODE_COMPILE_CACHE: COMPILE_CACHE,
         ...process.env,
         ...ENVIRONMENT,
         STORE_ORDERS_WRANGLER_LOCK: wranglerLockPath(persistTo),

@@ -1,22 +1,17 @@
 import { sql } from "drizzle-orm";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import type { StoreDatabase } from "../../../src/operator/database/database.ts";
-import { openLocalDatabase } from "../../../src/operator/database/local.ts";
 import { exportPages } from "../../../src/operator/orders/export-pages.ts";
 import { importOrders } from "../../../src/operator/orders/import.ts";
 import { orderImportParts, orders } from "../../../src/worker/db/orders-schema.ts";
-import { StoreFolder } from "../store-folder.ts";
+import { OpenStore } from "../store-folder.ts";
 
-const folder = new StoreFolder();
+const store = new OpenStore();
 let database: StoreDatabase;
 beforeAll(async () => {
-  await folder.make();
-  database = await openLocalDatabase(folder.path, "orders");
+  database = await store.database("orders");
 });
-afterAll(async () => {
-  await database.close();
-  folder.remove();
-});
+afterAll(() => store.close());
 
 /** The first of the ids that only the present test uses. */
 let id = 0;
