@@ -14,6 +14,7 @@ import { observeRequests } from "./middleware/observe-requests.ts";
 import { provideLimiter } from "./middleware/provide-limiter.ts";
 import { announceLifecycle } from "./middleware/version-lifecycle.ts";
 import { AddressBudget } from "./rate-limit/address-budget.ts";
+import { healthRoute } from "./routes/health.ts";
 import { listRoute } from "./routes/list-orders.ts";
 import { orderRoutes } from "./routes/orders.ts";
 
@@ -36,7 +37,11 @@ export function createApp(config: Config): Hono<AppEnv> {
 
   const addresses = new AddressBudget(config.bans);
 
-  const app = new Hono<AppEnv>().use(identifyRequest).use(observeRequests(config));
+  const app = new Hono<AppEnv>()
+    .use(identifyRequest)
+    // Before `observeRequests`, because probes of a monitor are no traffic.
+    .route("/healthz", healthRoute(databases))
+    .use(observeRequests(config));
 
   const v1 = new Hono<AppEnv>()
     .use(provideLimiter(config))
