@@ -41,7 +41,9 @@ export class HealthCheck {
     const recall = () => this.#remembered() ?? this.#probe(request);
     // Fails only if the platform ended the request that ran the probe.
     const shared = () =>
-      this.#shared.read(null, async () => recall(), request.waitUntil).catch(() => allUnavailable());
+      this.#shared
+        .read(null, async () => recall(), request.waitUntil)
+        .catch(() => allUnavailable());
     return this.#remembered() ?? shared();
   }
 

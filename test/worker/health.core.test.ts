@@ -71,24 +71,29 @@ test("concurrent requests share one probe, and learn which parts answer", async 
     maxLength: PARTS.length,
   });
   await fc.assert(
-    fc.asyncProperty(fc.scheduler(), ends, fc.integer({ min: 1, max: 6 }), async (scheduler, given, requests) => {
-      const isolate = new Isolate(given, (label) => scheduler.schedule(Promise.resolve(), label));
-      const answers: Promise<Health>[] = [];
-      for (let request = 0; request < requests; request += 1) {
-        answers.push(
-          scheduler.schedule(Promise.resolve(), "a request").then(() => isolate.check()),
+    fc.asyncProperty(
+      fc.scheduler(),
+      ends,
+      fc.integer({ min: 1, max: 6 }),
+      async (scheduler, given, requests) => {
+        const isolate = new Isolate(given, (label) => scheduler.schedule(Promise.resolve(), label));
+        const answers: Promise<Health>[] = [];
+        for (let request = 0; request < requests; request += 1) {
+          answers.push(
+            scheduler.schedule(Promise.resolve(), "a request").then(() => isolate.check()),
+          );
+        }
+        await settle(scheduler, Promise.all(answers));
+        const expected = Object.fromEntries(
+          PARTS.map((part, index) => [part, given[index] === "answer" ? "ok" : "unavailable"]),
         );
-      }
-      await settle(scheduler, Promise.all(answers));
-      const expected = Object.fromEntries(
-        PARTS.map((part, index) => [part, given[index] === "answer" ? "ok" : "unavailable"]),
-      );
-      for (const answer of answers) expect(await answer).toStrictEqual(expected);
-      expect(isolate.probes).toStrictEqual(PARTS);
-      expect(isolate.failures.toSorted()).toStrictEqual(
-        PARTS.filter((part) => expected[part] === "unavailable").toSorted(),
-      );
-    }),
+        for (const answer of answers) expect(await answer).toStrictEqual(expected);
+        expect(isolate.probes).toStrictEqual(PARTS);
+        expect(isolate.failures.toSorted()).toStrictEqual(
+          PARTS.filter((part) => expected[part] === "unavailable").toSorted(),
+        );
+      },
+    ),
   );
 });
 
