@@ -48,7 +48,9 @@ export async function checkHostname(api: CloudflareApi, hostname: string, worker
   const [domain] = await findDomains(api, { hostname });
   if (domain?.service === worker) return;
   if (domain !== undefined) {
-    throw new Error(`${hostname} is the address of the Worker ${domain.service}. Choose another name`);
+    throw new Error(
+      `${hostname} is the address of the Worker ${domain.service}. Choose another name`,
+    );
   }
   const zone = await findZone(api, hostname);
   const schema = z.array(z.object({ type: z.string(), content: z.optional(z.string()) }));
@@ -59,7 +61,9 @@ export async function checkHostname(api: CloudflareApi, hostname: string, worker
   const taken = records.filter(({ type }) => ["A", "AAAA", "CNAME"].includes(type));
   if (taken.length === 0) return;
   const listed = taken.map(({ type, content = "" }) => `${type} ${content}`.trim()).join(", ");
-  throw new Error(`${hostname} is in use (${listed}). Choose another name, or delete these records`);
+  throw new Error(
+    `${hostname} is in use (${listed}). Choose another name, or delete these records`,
+  );
 }
 
 async function findZone(api: CloudflareApi, hostname: string): Promise<string> {

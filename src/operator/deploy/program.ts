@@ -21,8 +21,8 @@ in with \`npx wrangler login\`, or set CLOUDFLARE_API_TOKEN and CLOUDFLARE_ACCOU
 
 interface ProgramOptions extends Omit<DeployOptions, "create"> {
   readonly create: boolean;
-  readonly location?: string;
-  readonly jurisdiction?: string;
+  readonly location?: string | undefined;
+  readonly jurisdiction?: string | undefined;
 }
 
 /** The command line of `npm run deploy`. */
@@ -35,7 +35,9 @@ export function deployProgram(): Command {
     )
     .option("--create", "first roll-out: create the databases and the Worker", false)
     .addOption(
-      new Option("--location <region>", "with --create: where the databases live").choices(LOCATIONS),
+      new Option("--location <region>", "with --create: where the databases live").choices(
+        LOCATIONS,
+      ),
     )
     .addOption(
       new Option("--jurisdiction <name>", "with --create: what the databases never leave")
@@ -77,5 +79,7 @@ function parseSeconds(text: string): number {
 function parseHostname(text: string): string {
   const label = "[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?";
   if (new RegExp(`^(${label}\\.)+${label}$`).test(text)) return text;
-  throw new InvalidArgumentError("expected a hostname in small letters such as orders.shop.example");
+  throw new InvalidArgumentError(
+    "expected a hostname in small letters such as orders.shop.example",
+  );
 }

@@ -1,4 +1,17 @@
+import type { CloudflareApi } from "../cloudflare-api.ts";
 import type { RemoteEnvironment } from "../environment.ts";
+import type { Settings } from "./settings.ts";
+import type { VersionLabel } from "./wrangler-steps.ts";
+
+/** What the steps of a deployment share. */
+export interface RollOut {
+  readonly env: RemoteEnvironment;
+  readonly settings: Settings;
+  readonly api: CloudflareApi;
+  readonly label: VersionLabel;
+  readonly domain: string | undefined;
+  readonly patience: number;
+}
 
 /** One step of a deployment. */
 export interface Step {

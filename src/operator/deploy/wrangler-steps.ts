@@ -63,7 +63,15 @@ export async function divideTraffic(
   message: string,
 ): Promise<void> {
   const versions = Object.entries(shares).map(([id, percentage]) => `${id}@${percentage}%`);
-  await runWrangler(["versions", "deploy", ...versions, "--env", env, "--yes", `--message=${message}`]);
+  await runWrangler([
+    "versions",
+    "deploy",
+    ...versions,
+    "--env",
+    env,
+    "--yes",
+    `--message=${message}`,
+  ]);
 }
 
 /** Applies what is no part of a version: workers.dev, routes and cron triggers. */

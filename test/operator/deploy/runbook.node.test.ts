@@ -96,7 +96,7 @@ async function follow(title: string, variables: Record<string, string> = {}): Pr
       ...cloudflare.environment,
       ...npm.environment,
       ANALYTICS_API: analytics.environment["CLOUDFLARE_API_BASE_URL"],
-      URL: `${cloudflare.origin}/workers.dev`,
+      URL: cloudflare.addressOf(`${NAME}.example.workers.dev`),
       BACKUPS: backups,
       ID: PETS,
       KEY: key,
