@@ -17,6 +17,7 @@ import { runFakeWrangler } from "./fake-wrangler.ts";
 import { ApiError } from "./route.ts";
 import { runCommand } from "./run-command.ts";
 import type { Outcome } from "./run-command.ts";
+import { readCases } from "./runbook.ts";
 
 vi.mock("../../../src/operator/wrangler.ts", { spy: true });
 vi.mock("../../../src/operator/deploy/settings.ts", { spy: true });
@@ -412,6 +413,25 @@ describe("a deployment to production", () => {
     expect(refused.stderr).toContain(`staging serves 0000000, and this is ${tag}`);
     versions.deploy(versions.upload("this", { tag }));
     expect(await run()).toMatchObject({ status: 0, stderr: "" });
+  });
+});
+
+describe("the commands of docs/operating.md", () => {
+  it("deploy both environments for the first time and again", async () => {
+    vi.mocked(localChecks).mockReturnValue([]);
+    const { commands } = readCases("docs/operating.md").find(
+      ({ title }) => title === "Deploying",
+    ) ?? { commands: [] };
+    expect(commands).toHaveLength(6);
+    for (const command of commands) {
+      const args = argumentsIn(command, /^npm run deploy -- (.*)$/);
+      expect(await deploy(...args), command).toMatchObject({ status: 0, stderr: "" });
+    }
+    expect([...cloudflare.workers.scripts.keys()]).toEqual([WORKER, "store-orders-production"]);
+    expect(cloudflare.workers.domains.get(DOMAIN)).toBe("store-orders-production");
+    for (const { versions } of cloudflare.workers.scripts.values()) {
+      expect(versions.list()).toHaveLength(2);
+    }
   });
 });
 

@@ -53,6 +53,10 @@ export async function runFakeWrangler(
   const [group, command, subcommand] = positionals;
   const script = `/workers/scripts/store-orders-${values.env}`;
   if (group === "deploy" && values["dry-run"] === true) return print("");
+  if (group === "deploy") {
+    const form = await firstVersion(`store-orders-${values.env}`, values);
+    return print(await callApi("PUT", script, form));
+  }
   if (group === "triggers") {
     return print(await callApi("POST", `${script}/subdomain`, { enabled: true }));
   }
@@ -106,16 +110,32 @@ export async function runFakeWrangler(
   throw new Error(`wrangler ${args.join(" ")}`);
 }
 
+interface Label {
+  readonly tag?: string;
+  readonly message?: string;
+}
+
 /** Uploads a version with the bindings of the last one. */
-async function uploadVersion(
-  script: string,
-  { tag, message }: { readonly tag?: string; readonly message?: string },
-): Promise<string> {
+async function uploadVersion(script: string, label: Label): Promise<string> {
   const { bindings } = (await callApi("GET", `${script}/settings`)) as { bindings: object[] };
+  const form = toForm(bindings, label);
+  return ((await callApi("POST", `${script}/versions`, form)) as { id: string }).id;
+}
+
+async function firstVersion(worker: string, label: Label): Promise<FormData> {
+  const bindings = DATABASE_NAMES.map(async (name) => ({
+    name: BINDINGS[name],
+    type: "d1",
+    id: await databaseId(`${worker}-${name}`),
+  }));
+  return toForm(await Promise.all(bindings), label, { new_tag: "v1" });
+}
+
+function toForm(bindings: readonly object[], { tag, message }: Label, migrations?: object) {
   const annotations = { "workers/tag": tag, "workers/message": message };
   const form = new FormData();
-  form.set("metadata", JSON.stringify({ bindings, annotations }));
-  return ((await callApi("POST", `${script}/versions`, form)) as { id: string }).id;
+  form.set("metadata", JSON.stringify({ bindings, annotations, migrations }));
+  return form;
 }
 
 async function databaseId(name: string): Promise<string> {
