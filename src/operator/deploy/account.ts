@@ -15,8 +15,8 @@ export interface LiveVersion {
 /** Where a database is created: close to a region, or bound to a jurisdiction for ever. */
 export type Place = { readonly location: string } | { readonly jurisdiction: string };
 
-/** Cloudflare's code for a Worker that does not exist. */
-const NO_SUCH_WORKER = 10007;
+/** Cloudflare's codes for a Worker that does not exist. */
+const NO_SUCH_WORKER = [10007, 10090];
 
 const deploymentsSchema = z.object({
   deployments: z.array(
@@ -50,11 +50,12 @@ const serviceSchema = z.object({
  */
 export async function findLiveVersion(
   api: CloudflareApi,
-  worker: string,
+  { env, worker }: Pick<Settings, "env" | "worker">,
 ): Promise<LiveVersion | undefined> {
   const script = `${api.account}/workers/scripts/${worker}`;
   const found = await api.call(`${script}/deployments`, deploymentsSchema).catch((error) => {
-    if (error instanceof CloudflareError && error.codes.includes(NO_SUCH_WORKER)) return undefined;
+    const codes = error instanceof CloudflareError ? error.codes : [];
+    if (codes.some((code) => NO_SUCH_WORKER.includes(code))) return undefined;
     throw error;
   });
   if (found === undefined) return undefined;
@@ -64,7 +65,7 @@ export async function findLiveVersion(
     const shares = versions.map(({ version_id, percentage }) => `${version_id} ${percentage} %`);
     throw new Error(
       `no version of ${worker} has all traffic (${shares.join(", ") || "none is deployed"}). ` +
-        `Choose one first: npx wrangler versions deploy VERSION@100% --name ${worker}`,
+        `Choose one first: npx wrangler versions deploy VERSION@100% --env ${env}`,
     );
   }
   const { annotations, resources } = await api.call(`${script}/versions/${id}`, versionSchema);
@@ -111,7 +112,7 @@ export async function findMissingDatabases(
  */
 export async function checkLiveWorker(
   api: CloudflareApi,
-  { worker, databases, migrationTag }: Settings,
+  { env, worker, databases, migrationTag }: Settings,
   live: LiveVersion,
 ): Promise<void> {
   for (const name of DATABASE_NAMES) {
@@ -136,7 +137,7 @@ export async function checkLiveWorker(
     throw new Error(
       `wrangler.toml has the migration ${migrationTag} of Durable Objects, and ${worker} has ` +
         `${appliedTag ?? "none"}. Such a migration cannot be tried first or taken back. Deploy a ` +
-        `version with nothing but this change: npx wrangler deploy --name ${worker}`,
+        `commit with nothing but this change: npx wrangler deploy --env ${env}`,
     );
   }
 }

@@ -32,7 +32,7 @@ async function findDomains(
   api: CloudflareApi,
   filter: { readonly service: string } | { readonly hostname: string },
 ) {
-  const query = new URLSearchParams(filter);
+  const query = new URLSearchParams(filter).toString();
   const domains = await api.call(`${api.account}/workers/domains?${query}`, domainsSchema);
   // Cloudflare filters too. A filter that it ignored must not hide who uses a name.
   const [[field, value] = ["", ""]] = Object.entries(filter);

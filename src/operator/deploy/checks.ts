@@ -47,14 +47,14 @@ export async function checkCommit(
   folder = PROJECT_ROOT,
 ): Promise<void> {
   const staging = await readSettings("staging", folder);
-  const tried = (await findLiveVersion(api, staging.worker))?.commit;
+  const tried = (await findLiveVersion(api, staging))?.commit;
   if (label.tag === undefined || tried !== label.tag) {
     throw new Error(
       `staging serves ${tried ?? "no commit"}, and this is ${label.tag ?? "no commit"}. Deploy this ` +
         "commit to staging first. In an emergency: --skip-checks",
     );
   }
-  const served = (await findLiveVersion(api, settings.worker))?.commit?.replace("-dirty", "");
+  const served = (await findLiveVersion(api, settings))?.commit?.replace("-dirty", "");
   if (served === undefined) return;
   await run(folder, "git", "merge-base", "--is-ancestor", served, "HEAD").catch(() => {
     throw new Error(

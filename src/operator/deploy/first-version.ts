@@ -20,7 +20,7 @@ import { applyMigrations, deployFirstVersion } from "./wrangler-steps.ts";
 export async function prepareFirstVersion(rollOut: RollOut, place: Place): Promise<Step[]> {
   const { env, settings, api, label, domain, patience } = rollOut;
   const { worker, databases } = settings;
-  if ((await findLiveVersion(api, worker)) !== undefined) {
+  if ((await findLiveVersion(api, settings)) !== undefined) {
     throw new Error(`the Worker ${worker} exists already. Leave out --create`);
   }
   const missing = await findMissingDatabases(api, settings);
@@ -56,7 +56,7 @@ export async function prepareFirstVersion(rollOut: RollOut, place: Place): Promi
     {
       title: "Try the service",
       run: async () => {
-        const live = await findLiveVersion(api, worker);
+        const live = await findLiveVersion(api, settings);
         const addresses = await findAddresses(api, worker);
         for (const address of addresses) {
           await tryVersion({ env, address, worker, version: live?.id ?? "" }, patience);

@@ -17,7 +17,7 @@ import { applyMigrations, applyTriggers, divideTraffic, uploadVersion } from "./
 export async function prepareNextVersion(rollOut: RollOut): Promise<Step[]> {
   const { env, settings, api, label, domain, patience } = rollOut;
   const { worker } = settings;
-  const live = await findLiveVersion(api, worker);
+  const live = await findLiveVersion(api, settings);
   if (live === undefined) {
     throw new Error(
       `there is no Worker ${worker}. Add --create for a first roll-out; otherwise check its name in wrangler.toml`,

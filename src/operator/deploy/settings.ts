@@ -7,6 +7,7 @@ import { PROJECT_ROOT } from "../wrangler.ts";
 
 /** What `wrangler.toml` says about an environment. */
 export interface Settings {
+  readonly env: RemoteEnvironment;
   /** The name of the Worker. */
   readonly worker: string;
   /** The names of the databases. */
@@ -53,6 +54,7 @@ export async function readSettings(
     throw new Error(`[env.${env}] has no database_name for the binding ${BINDINGS[name]}`);
   };
   return {
+    env,
     worker: config.name,
     databases: { orders: database("orders"), keys: database("keys") },
     migrationTag: config.migrations.at(-1)?.tag,

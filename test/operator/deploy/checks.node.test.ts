@@ -140,6 +140,7 @@ describe("the settings of an environment", () => {
 
   it("are those of wrangler.toml", async () => {
     expect(await read((text) => text)).toEqual({
+      env: "production",
       worker: "store-orders-production",
       databases: { orders: "store-orders-production-orders", keys: "store-orders-production-keys" },
       migrationTag: "v1",
