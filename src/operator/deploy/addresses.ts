@@ -1,5 +1,6 @@
 import { z } from "zod";
 import type { CloudflareApi } from "../cloudflare-api.ts";
+import type { Settings } from "./settings.ts";
 
 /**
  * Lists the addresses at which a Worker answers, its own domains first.
@@ -8,7 +9,7 @@ import type { CloudflareApi } from "../cloudflare-api.ts";
  */
 export async function findAddresses(
   api: CloudflareApi,
-  worker: string,
+  { worker }: Pick<Settings, "worker">,
 ): Promise<readonly [string, ...string[]]> {
   const domains = await findDomains(api, { service: worker });
   const own = `${api.account}/workers/scripts/${worker}/subdomain`;

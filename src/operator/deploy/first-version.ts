@@ -57,7 +57,7 @@ export async function prepareFirstVersion(rollOut: RollOut, place: Place): Promi
       title: "Try the service",
       run: async () => {
         const live = await findLiveVersion(api, settings);
-        const addresses = await findAddresses(api, worker);
+        const addresses = await findAddresses(api, settings);
         for (const address of addresses) {
           await tryVersion({ env, address, worker, version: live?.id ?? "" }, patience);
         }

@@ -24,7 +24,7 @@ export async function prepareNextVersion(rollOut: RollOut): Promise<Step[]> {
     );
   }
   await checkLiveWorker(api, settings, live);
-  const addresses = await findAddresses(api, worker);
+  const addresses = await findAddresses(api, settings);
   const [address] = addresses;
 
   let version = "";

@@ -1,6 +1,7 @@
 import pRetry from "p-retry";
-import { generateSecret } from "../../worker/api-keys/secret.ts";
 import type { RemoteEnvironment } from "../environment.ts";
+import { verifyStore } from "../verify/verify-store.ts";
+import { print } from "./steps.ts";
 
 const PAUSE_MS = 2_000;
 const REQUEST_TIMEOUT_MS = 10_000;
@@ -16,10 +17,11 @@ export interface TrialTarget {
 }
 
 /**
- * Tries a version of the deployed service from outside, whether it has traffic or not.
+ * Tries what the documents promise on a version of the deployed service, whether it has traffic or
+ * not. On production only what uses nothing up.
  *
  * @param patienceSeconds how long the address may fail to answer from this version.
- * @throws an Error with the answer that is not the expected one.
+ * @throws an Error that names the broken promises.
  */
 export async function tryVersion(target: TrialTarget, patienceSeconds: number): Promise<void> {
   await pRetry(() => expectHealthyVersion(target), {
@@ -28,7 +30,24 @@ export async function tryVersion(target: TrialTarget, patienceSeconds: number): 
     factor: 1,
     maxRetryTime: patienceSeconds * 1_000,
   });
-  await expectUnauthorized(target);
+  const { env, address } = target;
+  const isProduction = env === "production";
+  const { isKept, promises } = await verifyStore({
+    url: address,
+    headers: overrides(target),
+    store: { env },
+    isReadOnly: isProduction,
+    isWriting: !isProduction,
+  });
+  const count = (wanted: string) => promises.filter(({ result }) => result === wanted).length;
+  print(
+    `  ${count("kept")} promises kept, ${count("broken")} broken, ${count("untried")} not tried`,
+  );
+  if (isKept) return;
+  const broken = promises
+    .filter(({ result }) => result === "broken")
+    .map(({ promise, reason, requestId }) => `${promise}: ${reason} (request ${requestId})`);
+  throw new Error(`${address} breaks its promises:\n${broken.join("\n")}`);
 }
 
 /**
@@ -36,41 +55,27 @@ export async function tryVersion(target: TrialTarget, patienceSeconds: number): 
  * the service itself confirms the version.
  */
 async function expectHealthyVersion(target: TrialTarget): Promise<void> {
-  const path = `/healthz?version=${target.version}`;
-  const answers = await Promise.all(
-    Array.from({ length: CONFIRMATIONS }, () => request(target, path)),
+  const { address, version } = target;
+  const url = `${address}/healthz?version=${version}`;
+  await Promise.all(
+    Array.from({ length: CONFIRMATIONS }, async () => {
+      const signal = AbortSignal.timeout(REQUEST_TIMEOUT_MS);
+      const response = await fetch(url, { headers: overrides(target), signal }).catch(
+        (error: Error) => {
+          throw new Error(`${address} does not answer: ${error.message}`, { cause: error });
+        },
+      );
+      const body = await response.text();
+      if (response.status !== 200) {
+        throw new Error(`${address}/healthz answers ${response.status}: ${body.slice(0, 200)}`);
+      }
+      if (response.headers.get("X-Version") !== version) {
+        throw new Error(`${address} does not answer from version ${version}`);
+      }
+    }),
   );
-  for (const { response, body } of answers) {
-    if (response.status !== 200) {
-      throw new Error(`${target.address}/healthz answers ${response.status}: ${body}`);
-    }
-    if (response.headers.get("X-Version") !== target.version) {
-      throw new Error(`${target.address} does not answer from version ${target.version}`);
-    }
-  }
 }
 
-/** Sends a well-formed secret that no key has. */
-async function expectUnauthorized(target: TrialTarget): Promise<void> {
-  const path = "/v1/store/orders";
-  const { response, body } = await request(target, path, {
-    Authorization: `Bearer ${generateSecret()}`,
-  });
-  if (response.status !== 401 || !body.includes('"unauthorized"')) {
-    throw new Error(`${target.address}${path} answers ${response.status} instead of 401: ${body}`);
-  }
-}
-
-async function request(
-  { address, worker, version }: TrialTarget,
-  path: string,
-  headers: Readonly<Record<string, string>> = {},
-) {
-  const response = await fetch(`${address}${path}`, {
-    headers: { ...headers, "Cloudflare-Workers-Version-Overrides": `${worker}="${version}"` },
-    signal: AbortSignal.timeout(REQUEST_TIMEOUT_MS),
-  }).catch((error: Error) => {
-    throw new Error(`${address} does not answer: ${error.message}`, { cause: error });
-  });
-  return { response, body: (await response.text()).slice(0, 200) };
+function overrides({ worker, version }: TrialTarget): Record<string, string> {
+  return { "Cloudflare-Workers-Version-Overrides": `${worker}="${version}"` };
 }

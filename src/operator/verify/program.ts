@@ -1,5 +1,8 @@
 import { type Command, InvalidArgumentError, Option } from "commander";
+import { CloudflareApi } from "../cloudflare-api.ts";
 import { createProgram, EndWithStatus, printJson, UsageError } from "../command-line.ts";
+import { findAddresses } from "../deploy/addresses.ts";
+import { readSettings } from "../deploy/settings.ts";
 import { REMOTE_ENVIRONMENTS, type RemoteEnvironment } from "../environment.ts";
 import { readSecret } from "../read-secret.ts";
 import { type Clock, SYSTEM_CLOCK } from "./clock.ts";
@@ -84,7 +87,7 @@ async function run(options: Options, clock: Clock): Promise<void> {
   // Not `once`: npm repeats the signal of a terminal, and the second one would prevent the revocation.
   process.on("SIGINT", interrupt).on("SIGTERM", interrupt);
   try {
-    const url = options.url ?? addressOf(env);
+    const url = options.url ?? (await addressOf(env));
     const common: VerifyOptions = {
       url,
       isReadOnly: options.readOnly,
@@ -107,10 +110,11 @@ async function run(options: Options, clock: Clock): Promise<void> {
   }
 }
 
-/** Returns the address of `npm start` without an environment. */
-function addressOf(env: RemoteEnvironment | undefined): string {
+/** Returns the first address of an environment; without one, the address of `npm start`. */
+async function addressOf(env: RemoteEnvironment | undefined): Promise<string> {
   if (env === undefined) return LOCAL_URL;
-  throw new UsageError(`name the address of ${env} with --url`);
+  const [address] = await findAddresses(await CloudflareApi.open(), await readSettings(env));
+  return address;
 }
 
 /** Says on stderr why nothing happens. */

@@ -5,6 +5,9 @@ import { deployProgram } from "../../../src/operator/deploy/program.ts";
 import type * as SettingsModule from "../../../src/operator/deploy/settings.ts";
 import { readSettings } from "../../../src/operator/deploy/settings.ts";
 import type { RemoteEnvironment } from "../../../src/operator/environment.ts";
+import type { Verification } from "../../../src/operator/verify/verify.ts";
+import { verifyProgram } from "../../../src/operator/verify/program.ts";
+import { verifyStore } from "../../../src/operator/verify/verify-store.ts";
 import { timeTravelProgram } from "../../../src/operator/time-travel/program.ts";
 import type * as Wrangler from "../../../src/operator/wrangler.ts";
 import { runWrangler } from "../../../src/operator/wrangler.ts";
@@ -12,7 +15,7 @@ import { openApiDocument } from "../../../src/worker/openapi/document.ts";
 import { runInProcess } from "../in-process.ts";
 import { FakeCloudflare, redirectWorkerHosts } from "./fake-cloudflare.ts";
 import { FakeVersions } from "./fake-versions.ts";
-import { HEALTHY, UNAUTHORIZED } from "./fake-workers-api.ts";
+import { HEALTHY } from "./fake-workers-api.ts";
 import { runFakeWrangler } from "./fake-wrangler.ts";
 import { ApiError } from "./route.ts";
 import { runCommand } from "./run-command.ts";
@@ -22,6 +25,8 @@ import { readCases } from "./runbook.ts";
 vi.mock("../../../src/operator/wrangler.ts", { spy: true });
 vi.mock("../../../src/operator/deploy/settings.ts", { spy: true });
 vi.mock("../../../src/operator/deploy/checks.ts", { spy: true });
+// The tests of `verify` try it on the service itself. Here it tries a stand-in for the service.
+vi.mock("../../../src/operator/verify/verify-store.ts", { spy: true });
 const wrangler = await vi.importActual<typeof Wrangler>("../../../src/operator/wrangler.ts");
 const settings = await vi.importActual<typeof SettingsModule>(
   "../../../src/operator/deploy/settings.ts",
@@ -33,6 +38,11 @@ const ORDERS = `${WORKER}-orders`;
 const KEYS = `${WORKER}-keys`;
 const DOMAIN = "orders.shop.example";
 const BROKEN = { status: 500, body: '{"code":"internal_error"}' };
+const KEPT: Verification = { isKept: true, promises: [{ promise: "HEAD", result: "kept" }] };
+const NOT_KEPT: Verification = {
+  isKept: false,
+  promises: [{ promise: "HEAD", result: "broken", reason: "has a body", requestId: "r-1" }],
+};
 
 let cloudflare: FakeCloudflare;
 beforeEach(async () => {
@@ -41,11 +51,13 @@ beforeEach(async () => {
   for (const [name, value] of Object.entries(cloudflare.environment)) vi.stubEnv(name, value);
   redirectWorkerHosts(cloudflare);
   vi.mocked(runWrangler).mockImplementation(runFakeWrangler);
+  vi.mocked(verifyStore).mockResolvedValue(KEPT);
 });
 afterEach(async () => {
   vi.mocked(runWrangler).mockReset();
   vi.mocked(readSettings).mockReset();
   vi.mocked(localChecks).mockReset();
+  vi.mocked(verifyStore).mockReset();
   vi.unstubAllGlobals();
   vi.unstubAllEnvs();
   await cloudflare.stop();
@@ -211,17 +223,29 @@ describe("a deployment", () => {
           : run(args, options),
       );
       const { versions, before } = rollOut({ isBehind: true });
-      const currentWhile: (string | undefined)[] = [];
-      cloudflare.workers.answer = (__, { path, version }) => {
-        if (version !== before) currentWhile.push(versions.current);
-        return path === "/healthz" ? HEALTHY : UNAUTHORIZED;
-      };
+      const tried: object[] = [];
+      vi.mocked(verifyStore).mockImplementation(async (options) => {
+        tried.push({ ...options, current: versions.current });
+        return KEPT;
+      });
       const { status, stdout, stderr } = await deployToStaging();
       expect({ status, stderr }).toEqual({ status: 0, stderr: "" });
       const version = versions.current ?? "";
       expect(version).not.toBe(before);
       expect(cloudflare.changes).toEqual(STEPS(before, version));
-      expect(new Set(currentWhile)).toEqual(new Set([before, version]));
+      const trial = {
+        url: `https://${HOST}`,
+        store: { env: "staging" },
+        headers: { "Cloudflare-Workers-Version-Overrides": `${WORKER}="${version}"` },
+        isReadOnly: false,
+        isWriting: true,
+      };
+      expect(tried).toEqual([
+        { ...trial, current: before },
+        { ...trial, current: version },
+      ]);
+      const answered = cloudflare.workers.requests.map((request) => request.version);
+      expect(new Set(answered)).toEqual(new Set([version]));
       const { tag, message } = await labelCommit();
       expect(versions.describe(version)).toMatchObject({
         annotations: { "workers/message": message, "workers/tag": tag },
@@ -250,16 +274,25 @@ describe("a deployment", () => {
 
   it("leaves all traffic where it is if the new version fails its trial", async () => {
     const { versions, before } = rollOut();
-    cloudflare.workers.answer = (_, { version }) => (version === before ? HEALTHY : BROKEN);
+    vi.mocked(verifyStore).mockResolvedValue(NOT_KEPT);
     const { status, stdout, stderr } = await deployToStaging();
     expect(status).toBe(1);
     expect(stderr).toContain('"Try the new version" failed');
-    expect(stderr).toContain(`https://${HOST}/healthz answers 500`);
+    expect(stderr).toContain("HEAD: has a body (request r-1)");
     expect(stderr).toContain(`All traffic is back at the version before, ${before}.`);
     expect(stderr).toContain("Not done: Send all traffic to the new version;");
     expect(stdout).not.toContain("Deployed");
     expect(cloudflare.changes.at(-1)).toBe(`deploy ${WORKER}: ${before} 100 %`);
     expect(versions.deployments()).toHaveLength(3);
+  });
+
+  it("waits for the new version to be healthy", async () => {
+    const { before } = rollOut();
+    cloudflare.workers.answer = (_, { version }) => (version === before ? HEALTHY : BROKEN);
+    const { status, stderr } = await deployToStaging();
+    expect(status).toBe(1);
+    expect(stderr).toContain(`https://${HOST}/healthz answers 500`);
+    expect(verifyStore).not.toHaveBeenCalled();
   });
 
   it("does not take the version before for the new one", async () => {
@@ -274,10 +307,9 @@ describe("a deployment", () => {
 
   it("goes back to the named version if the new one fails with traffic", async () => {
     const { versions, before } = rollOut();
-    cloudflare.workers.answer = (_, { path }) => {
-      if (versions.current !== before) return BROKEN;
-      return path === "/healthz" ? HEALTHY : UNAUTHORIZED;
-    };
+    vi.mocked(verifyStore).mockImplementation(async () =>
+      versions.current === before ? KEPT : NOT_KEPT,
+    );
     const { status, stderr } = await deployToStaging();
     expect(status).toBe(1);
     expect(stderr).toContain('"Try the new version with all traffic" failed');
@@ -429,25 +461,43 @@ describe("the commands of docs/operating.md", () => {
     }
     expect([...cloudflare.workers.scripts.keys()]).toEqual([WORKER, "store-orders-production"]);
     expect(cloudflare.workers.domains.get(DOMAIN)).toBe("store-orders-production");
+    const trials = vi.mocked(verifyStore).mock.calls.map(([{ store, isReadOnly, isWriting }]) => ({
+      env: store.env,
+      isReadOnly,
+      isWriting,
+    }));
+    expect(trials.filter(({ env }) => env === "production")).toEqual(
+      Array.from({ length: 4 }, () => ({ env: "production", isReadOnly: true, isWriting: false })),
+    );
     for (const { versions } of cloudflare.workers.scripts.values()) {
       expect(versions.list()).toHaveLength(2);
     }
   });
 });
 
+describe("npm run verify", () => {
+  it("finds the address of an environment", async () => {
+    rollOut();
+    const verified = await runInProcess(verifyProgram(), ["--env", "staging", "--json"]);
+    expect(verified).toMatchObject({ status: 0, stderr: "" });
+    expect(JSON.parse(verified.stdout)).toEqual({ url: `https://${HOST}`, ...KEPT });
+    cloudflare.workers.domains.set(DOMAIN, WORKER);
+    const again = await runInProcess(verifyProgram(), ["--env", "staging", "--json"]);
+    expect(JSON.parse(again.stdout)).toMatchObject({ url: `https://${DOMAIN}` });
+  });
+});
+
 describe("the command line", () => {
-  it.each([[[]], [["--env", "staging", "--patience", "x"]]])(
-    "ends with status 2 for %j",
-    async (args) => {
-      const command = ["src/operator/main.ts", "deploy", ...args];
-      const { status, stdout, stderr } = await runCommand(process.execPath, command, { env: {} });
-      expect({ status, stdout }).toEqual({ status: 2, stdout: "" });
-      expect(stderr).toMatch(/^error: /);
-    },
-  );
+  it("ends with status 2 without an environment", async () => {
+    const command = ["src/operator/main.ts", "deploy"];
+    const { status, stdout, stderr } = await runCommand(process.execPath, command, { env: {} });
+    expect({ status, stdout }).toEqual({ status: 2, stdout: "" });
+    expect(stderr).toMatch(/^error: /);
+  });
 
   it.each([
     [["--env", "staging", "--create"], "say where the databases shall live"],
+    [["--env", "staging", "--patience", "x"], "expected whole seconds"],
     [["--env", "staging", "--location", "weur"], "go with --create"],
     [["--env", "staging", "--create", "--location", "mars"], "Allowed choices"],
     [["--env", "staging", "--domain", "https://x.example"], "expected a hostname"],
