@@ -24,9 +24,15 @@ export function healthRoute(databases: Databases) {
     const isHealthy = Object.values(parts).every((state) => state === "ok");
     return Response.json(parts, {
       status: isHealthy ? 200 : 503,
-      headers: { "Cache-Control": "no-store" },
+      headers: { "Cache-Control": "no-store", ...confirmVersion(c) },
     });
   });
+}
+
+/** Tells a deployment whether the version that it asks for answers. Tells nobody which one does. */
+function confirmVersion(c: Context<AppEnv>): Record<string, string> {
+  const asked = c.req.query("version");
+  return asked !== undefined && asked === c.env.VERSION.id ? { "X-Version": asked } : {};
 }
 
 /** Each query reads a table of its database, because an empty database must not pass. */

@@ -27,6 +27,15 @@ describe("GET /healthz", () => {
     });
   });
 
+  test("confirms its version to those who know it", async () => {
+    const confirmation = async (version: string) =>
+      (await send(`${HEALTH}?version=${version}`)).headers.get("X-Version");
+    expect(env.VERSION.id).toMatch(/\S/);
+    expect(await confirmation(env.VERSION.id)).toBe(env.VERSION.id);
+    expect(await confirmation("another")).toBeNull();
+    expect(await confirmation("")).toBeNull();
+  });
+
   test("answers HEAD without a body, and no other method or path", async () => {
     const head = await send(HEALTH, { method: "HEAD" });
     expect(head.status).toBe(200);
