@@ -3,7 +3,7 @@ import { createApiKey, revokeApiKey } from "../../../src/operator/key-store/admi
 import { addKeys, changeKey } from "../../../src/operator/key-store/change-key.ts";
 import type { Send } from "../../../src/operator/verify/caller.ts";
 import type { Clock } from "../../../src/operator/verify/clock.ts";
-import { placeOwnOrders } from "../../../src/operator/verify/own-orders.ts";
+import { placeOwnOrders, removeOwnOrder } from "../../../src/operator/verify/own-orders.ts";
 import {
   verify,
   type Verification,
@@ -11,6 +11,7 @@ import {
 } from "../../../src/operator/verify/verify.ts";
 import { openApiDocument } from "../../../src/worker/openapi/document.ts";
 import { ClockedService } from "../../process/clocked-service.ts";
+import type { Scope } from "./sabotages.ts";
 import { StoreFolder } from "../store-folder.ts";
 
 /** An origin that the service lists. */
@@ -23,6 +24,7 @@ export class ServiceOnTrial implements AsyncDisposable {
   readonly clock: Clock;
   readonly #service: ClockedService;
   readonly #store: LocalStore;
+  #runs = 0;
 
   private constructor(folder: StoreFolder, service: ClockedService, store: LocalStore) {
     this.folder = folder;
@@ -56,22 +58,33 @@ export class ServiceOnTrial implements AsyncDisposable {
     return fetch(url, init);
   };
 
-  /** Verifies the service with a new key, as `verifyStore` does with a store of its own. */
-  async verify(options: Partial<VerifyOptions> = {}): Promise<Verification> {
+  /** Verifies the service with a new key, as `verifyStore` does. */
+  async verify(
+    scopes: readonly Scope[],
+    options: Partial<VerifyOptions> = {},
+  ): Promise<Verification> {
     const { orders, keys } = this.#store;
     const settings = { name: "Verification", plan: "free", limits: null, expiresAt: null } as const;
     const { key, record } = createApiKey(settings, new Date());
     await addKeys(keys, [record]);
-    return verify({
+    const revoke = async () => void (await changeKey(keys, record.id, "revoke", revokeApiKey));
+    const placed = scopes.includes("orders") ? placeOwnOrders(orders) : undefined;
+    const verification = verify({
       url: this.url,
       key,
       isKeyNew: true,
-      revoke: async () => void (await changeKey(keys, record.id, "revoke", revokeApiKey)),
-      orders: placeOwnOrders(orders),
+      isReadOnly: !scopes.includes("limits"),
+      revoke: scopes.includes("revocation") ? revoke : undefined,
+      orders: placed,
       origin: LISTED_ORIGIN,
+      // A new address for each run, because an address has a budget for requests without a key.
+      headers: { "CF-Connecting-IP": `2001:db8:0:${(this.#runs += 1)}::1` },
       clock: this.clock,
       send: this.send,
       ...options,
+    });
+    return verification.finally(async () => {
+      if (placed !== undefined) await removeOwnOrder(orders, (await placed).pending.id);
     });
   }
 
