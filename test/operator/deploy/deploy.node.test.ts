@@ -459,6 +459,12 @@ describe("the commands of docs/operating.md", () => {
       const args = argumentsIn(command, /^npm run deploy -- (.*)$/);
       expect(await deploy(...args), command).toMatchObject({ status: 0, stderr: "" });
     }
+    expect(cloudflare.changes).toEqual(
+      expect.arrayContaining([
+        `create database ${KEYS} in weur`,
+        "create database store-orders-production-keys in eu",
+      ]),
+    );
     expect([...cloudflare.workers.scripts.keys()]).toEqual([WORKER, "store-orders-production"]);
     expect(cloudflare.workers.domains.get(DOMAIN)).toBe("store-orders-production");
     const trials = vi.mocked(verifyStore).mock.calls.map(([{ store, isReadOnly, isWriting }]) => ({
