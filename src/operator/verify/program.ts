@@ -1,5 +1,8 @@
 import { type Command, InvalidArgumentError, Option } from "commander";
+import { CloudflareApi } from "../cloudflare-api.ts";
 import { createProgram, EndWithStatus, printJson, UsageError } from "../command-line.ts";
+import { findAddresses } from "../deploy/addresses.ts";
+import { readSettings } from "../deploy/settings.ts";
 import { REMOTE_ENVIRONMENTS, type RemoteEnvironment } from "../environment.ts";
 import { readSecret } from "../read-secret.ts";
 import { type Clock, SYSTEM_CLOCK } from "./clock.ts";
@@ -37,12 +40,13 @@ interface Options {
   readonly json: boolean;
 }
 
-/**
- * The command line of `npm run verify`.
- *
- * @param clock by which the command waits; a test moves it.
- */
-export function verifyProgram(clock = SYSTEM_CLOCK): Command {
+/** The clock by which the command waits, and the way to the service. */
+export type Surroundings = Required<Pick<VerifyOptions, "clock" | "send">>;
+
+const SURROUNDINGS: Surroundings = { clock: SYSTEM_CLOCK, send: fetch };
+
+/** The command line of `npm run verify`. */
+export function verifyProgram(surroundings = SURROUNDINGS): Command {
   return createProgram("npm run verify --", "Try what the documents promise on a running service.")
     .addOption(
       new Option(
@@ -69,10 +73,10 @@ export function verifyProgram(clock = SYSTEM_CLOCK): Command {
     .option("--json", "print one JSON value and nothing else", false)
     .addHelpText("after", HELP)
     .allowExcessArguments(false)
-    .action((options: Options) => run(options, clock));
+    .action((options: Options) => run(options, surroundings));
 }
 
-async function run(options: Options, clock: Clock): Promise<void> {
+async function run(options: Options, { clock, send }: Surroundings): Promise<void> {
   const { env, persistTo, write, json } = options;
   const ownsKey = env !== undefined || persistTo !== undefined || options.url === undefined;
   if (write && !ownsKey) {
@@ -84,13 +88,14 @@ async function run(options: Options, clock: Clock): Promise<void> {
   // Not `once`: npm repeats the signal of a terminal, and the second one would prevent the revocation.
   process.on("SIGINT", interrupt).on("SIGTERM", interrupt);
   try {
-    const url = options.url ?? addressOf(env);
+    const url = options.url ?? (await addressOf(env));
     const common: VerifyOptions = {
       url,
       isReadOnly: options.readOnly,
       origin: options.origin,
       headers: options.header,
       signal: interrupted.signal,
+      send,
       clock: json ? clock : announceWaits(clock),
       report: json ? () => {} : printResult,
     };
@@ -107,10 +112,12 @@ async function run(options: Options, clock: Clock): Promise<void> {
   }
 }
 
-/** Returns the address of `npm start` without an environment. */
-function addressOf(env: RemoteEnvironment | undefined): string {
+/** Returns the first address of an environment; without one, the address of `npm start`. */
+async function addressOf(env: RemoteEnvironment | undefined): Promise<string> {
   if (env === undefined) return LOCAL_URL;
-  throw new UsageError(`name the address of ${env} with --url`);
+  const { worker } = await readSettings(env);
+  const [address] = await findAddresses(await CloudflareApi.open(), worker);
+  return address;
 }
 
 /** Says on stderr why nothing happens. */
