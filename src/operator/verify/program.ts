@@ -40,12 +40,13 @@ interface Options {
   readonly json: boolean;
 }
 
-/**
- * The command line of `npm run verify`.
- *
- * @param clock by which the command waits; a test moves it.
- */
-export function verifyProgram(clock = SYSTEM_CLOCK): Command {
+/** The clock by which the command waits, and the way to the service. */
+export type Surroundings = Required<Pick<VerifyOptions, "clock" | "send">>;
+
+const SURROUNDINGS: Surroundings = { clock: SYSTEM_CLOCK, send: fetch };
+
+/** The command line of `npm run verify`. */
+export function verifyProgram(surroundings = SURROUNDINGS): Command {
   return createProgram("npm run verify --", "Try what the documents promise on a running service.")
     .addOption(
       new Option(
@@ -72,10 +73,10 @@ export function verifyProgram(clock = SYSTEM_CLOCK): Command {
     .option("--json", "print one JSON value and nothing else", false)
     .addHelpText("after", HELP)
     .allowExcessArguments(false)
-    .action((options: Options) => run(options, clock));
+    .action((options: Options) => run(options, surroundings));
 }
 
-async function run(options: Options, clock: Clock): Promise<void> {
+async function run(options: Options, { clock, send }: Surroundings): Promise<void> {
   const { env, persistTo, write, json } = options;
   const ownsKey = env !== undefined || persistTo !== undefined || options.url === undefined;
   if (write && !ownsKey) {
@@ -94,6 +95,7 @@ async function run(options: Options, clock: Clock): Promise<void> {
       origin: options.origin,
       headers: options.header,
       signal: interrupted.signal,
+      send,
       clock: json ? clock : announceWaits(clock),
       report: json ? () => {} : printResult,
     };

@@ -32,19 +32,19 @@ const ORDER = /^\/v1\/store\/orders\/-?\d+$/;
 
 /** Changes the answers of the service. `make` is called for each run. */
 function answers(
-  make: () => (answer: ReceivedAnswer, request: SentRequest) => void,
+  make: () => (found: ReceivedAnswer, sent: SentRequest) => void,
 ): (send: Send) => Send {
   return (send) => {
     const change = make();
     return async (url, init) => {
       const { pathname: path } = new URL(url);
-      const { method = "GET", headers: sent } = init;
+      const { method = "GET" } = init;
       const response = await send(url, init);
       const { status, headers } = response;
-      const answer = { status, headers: new Headers(headers), body: await response.text() };
-      change(answer, { method, path, headers: new Headers(sent) });
-      const hasBody = ![204, 304].includes(answer.status) && method !== "HEAD";
-      return new Response(hasBody ? answer.body : null, answer);
+      const found = { status, headers: new Headers(headers), body: await response.text() };
+      change(found, { method, path, headers: new Headers(init.headers) });
+      const hasBody = ![204, 304].includes(found.status) && method !== "HEAD";
+      return new Response(hasBody ? found.body : null, found);
     };
   };
 }
@@ -53,17 +53,17 @@ function answers(
 function answer(
   status: number,
   path: RegExp,
-  change: (answer: ReceivedAnswer, request: SentRequest) => void,
+  change: (found: ReceivedAnswer, sent: SentRequest) => void,
 ): (send: Send) => Send {
-  return answers(() => (found, request) => {
-    if (found.status === status && path.test(request.path)) change(found, request);
+  return answers(() => (found, sent) => {
+    if (found.status === status && path.test(sent.path)) change(found, sent);
   });
 }
 
 /** Changes the first answer with this status. */
 function firstAnswer(
   status: number,
-  change: (answer: ReceivedAnswer) => void,
+  change: (found: ReceivedAnswer) => void,
 ): (send: Send) => Send {
   return answers(() => {
     let isChanged = false;
@@ -274,7 +274,7 @@ export const SABOTAGES: readonly Sabotage[] = [
     does: "takes the scheme Bearer in one spelling only",
     breaks: /scheme's name/,
     sabotage: request((_, headers) => {
-      if (/^bEARER/.test(headers.get("Authorization") ?? "")) headers.delete("Authorization");
+      if (headers.get("Authorization")?.startsWith("bEARER")) headers.delete("Authorization");
     }),
   },
   // Errors and ids
@@ -398,7 +398,7 @@ export const SABOTAGES: readonly Sabotage[] = [
     ),
   },
   {
-    does: "answers HEAD with 404",
+    does: "answers HEAD with 503",
     breaks: /another tag is answered 200/,
     sabotage: answers(() => (found, { method, path }) => {
       if (method === "HEAD" && path === LIST) becomeError(found, 503, "service_unavailable");

@@ -83,9 +83,11 @@ export class ServiceOnTrial implements AsyncDisposable {
       send: this.send,
       ...options,
     });
-    return verification.finally(async () => {
+    try {
+      return await verification;
+    } finally {
       if (placed !== undefined) await removeOwnOrder(orders, (await placed).pending.id);
-    });
+    }
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
