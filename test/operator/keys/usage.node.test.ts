@@ -310,8 +310,24 @@ describe("keys usage --html", () => {
     const [{ id }] = await usageJson("key_small", "--html", page);
     expect(id).toBe("key_small");
     const text = await readFile(page, "utf8");
-    expect(text).toContain("Small");
+    expect(text).toContain("<h1>API usage of Small</h1>");
     expect(text).not.toContain("key_busy");
+    // Today is not reported yet, and a day that is complete counts 0.
+    const lastRows = [...text.matchAll(/<th scope="row">(.*?)<\/th>\s*<td[^>]*>(.*?)<\/td>/g)];
+    expect(lastRows.slice(11, 14).map(([, day, admitted]) => [day, admitted])).toEqual([
+      [dayText(2), "9"],
+      [dayText(1), "0"],
+      [dayText(0), "–"],
+    ]);
+  });
+
+  it("writes the page of a key that reported nothing, or is not near a limit", async () => {
+    const { status, stdout } = await usage("key_idle", "--near", "80", "--html", page);
+    expect(status).toBe(0);
+    expect(stdout).toContain(`The page is in ${page}.`);
+    const text = await readFile(page, "utf8");
+    expect(text).toContain("API usage of Idle");
+    expect(text).toContain("The key reported nothing on these days.");
   });
 
   it("names what is wrong with the path", async () => {
