@@ -106,7 +106,15 @@ function rankerOf(all: readonly KeyReport[]) {
       .toSorted((one, other) => measure(other) - measure(one))
       .slice(0, MAX_KEYS)
       .map(({ id, name, plan, admitted, refused, strikes, bans, minutePeak, dayPeak }) => ({
-        ...{ id, name, plan, admitted, refused, strikes, bans, minutePeak, dayPeak },
+        id,
+        name,
+        plan,
+        admitted,
+        refused,
+        strikes,
+        bans,
+        minutePeak,
+        dayPeak,
         isNameShared: (byName.get(name)?.length ?? 0) > 1,
       })),
     leftOut: Math.max(0, keys.length - MAX_KEYS),
