@@ -289,6 +289,18 @@ describe("a ban that no report counts yet", () => {
       [dayText(0), "–", "–", "–", "1", "", ""],
     ]);
   });
+
+  it("shows on the page of its key, which need not be near a limit", async () => {
+    const page = join(store.path, "banned.html");
+    const { status, stdout } = await usage("key_idle", "--near", "80", "--html", page);
+    expect(status).toBe(0);
+    expect(stdout).toContain(`The page is in ${page}.`);
+    const text = await readFile(page, "utf8");
+    expect(text).toContain("<h1>API usage of Idle</h1>");
+    const until = new Date(untilMs).toISOString();
+    expect(text).toContain(`<strong>Banned until <time datetime="${until}">`);
+    expect(text).toContain("The key reported nothing on these days.");
+  });
 });
 
 describe("keys usage --html", () => {
@@ -319,15 +331,6 @@ describe("keys usage --html", () => {
       [dayText(1), "0"],
       [dayText(0), "–"],
     ]);
-  });
-
-  it("writes the page of a key that reported nothing, or is not near a limit", async () => {
-    const { status, stdout } = await usage("key_idle", "--near", "80", "--html", page);
-    expect(status).toBe(0);
-    expect(stdout).toContain(`The page is in ${page}.`);
-    const text = await readFile(page, "utf8");
-    expect(text).toContain("API usage of Idle");
-    expect(text).toContain("The key reported nothing on these days.");
   });
 
   it("names what is wrong with the path", async () => {
