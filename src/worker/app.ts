@@ -10,6 +10,7 @@ import { authenticate } from "./middleware/authenticate.ts";
 import { crossOrigin } from "./middleware/cross-origin.ts";
 import { enforceLimits } from "./middleware/enforce-limits.ts";
 import { identifyRequest } from "./middleware/identify-request.ts";
+import { linkReference } from "./middleware/link-reference.ts";
 import { observeRequests } from "./middleware/observe-requests.ts";
 import { provideLimiter } from "./middleware/provide-limiter.ts";
 import { announceLifecycle } from "./middleware/version-lifecycle.ts";
@@ -36,7 +37,10 @@ export function createApp(config: Config): Hono<AppEnv> {
 
   const addresses = new AddressBudget(config.bans);
 
-  const app = new Hono<AppEnv>().use(identifyRequest).use(observeRequests(config));
+  const app = new Hono<AppEnv>()
+    .use(identifyRequest)
+    .use(observeRequests(config))
+    .use(linkReference);
 
   const v1 = new Hono<AppEnv>()
     .use(provideLimiter(config))
@@ -54,7 +58,7 @@ export function createApp(config: Config): Hono<AppEnv> {
     .notFound((c) =>
       writeError(c, {
         code: "not_found",
-        message: `There is nothing at ${quote(c.req.path)}. Orders are at /v1/store/orders.`,
+        message: `There is nothing at ${quote(c.req.path)}. Orders are at /v1/store/orders, and the reference is at /.`,
         headers: {},
       }),
     )

@@ -53,6 +53,38 @@ describe("npm start on a new store", () => {
   });
 });
 
+describe("the static files", () => {
+  const get = (path: string) =>
+    fetch(`http://127.0.0.1:${service.port}${path}`, { redirect: "manual" });
+
+  it.each(["/docs", "/docs/"])("lead from %s to the page", async (path) => {
+    const { status, headers } = await get(path);
+    expect([status, headers.get("Location")]).toEqual([302, "/"]);
+  });
+
+  it.each([
+    ["/openapi.json", "application/json", null],
+    ["/llms.txt", "text/plain; charset=utf-8", null],
+    [
+      "/.well-known/api-catalog",
+      'application/linkset+json; profile="https://www.rfc-editor.org/info/rfc9727"',
+      '</.well-known/api-catalog>; rel="api-catalog"',
+    ],
+  ])("have %s for programs", async (path, type, link) => {
+    const { status, headers } = await get(path);
+    expect(status).toBe(200);
+    expect([headers.get("Content-Type"), headers.get("Link")]).toEqual([type, link]);
+    expect(headers.get("Access-Control-Allow-Origin")).toBe("*");
+  });
+
+  it("leave other paths to the Worker, whose answer leads to the page", async () => {
+    const response = await get("/reference");
+    expect(response.status).toBe(404);
+    expect(response.headers.get("Link")).toContain('</>; rel="service-doc"');
+    expect(await response.text()).toContain("the reference is at /.");
+  });
+});
+
 describe("npm start on the same store again", { timeout: 120_000 }, () => {
   it("keeps the data and the keys, and prints how to create a key instead of any key", async () => {
     const { pro, enterprise } = service.demoKeys;

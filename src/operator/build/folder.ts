@@ -1,8 +1,8 @@
 import { mkdir, mkdtemp, readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
-import { join } from "node:path";
+import { dirname, join, relative } from "node:path";
 
 /**
- * Makes a folder hold these files, by their names, and nothing else. Writes only changed files,
+ * Makes a folder hold these files, by their paths in it, and no others. Writes only changed files,
  * each with one rename, because a service may be serving them.
  */
 export async function writeFolder(
@@ -16,13 +16,16 @@ export async function writeFolder(
       const bytes = Buffer.from(content);
       const current = await readFile(join(folder, name)).catch(() => null);
       if (current?.equals(bytes)) continue;
-      await writeFile(join(drafts, name), bytes);
-      await rename(join(drafts, name), join(folder, name));
+      const draft = join(drafts, "draft");
+      await writeFile(draft, bytes);
+      await mkdir(dirname(join(folder, name)), { recursive: true });
+      await rename(draft, join(folder, name));
     }
   } finally {
     await rm(drafts, { recursive: true });
   }
-  for (const name of await readdir(folder)) {
-    if (!files.has(name)) await rm(join(folder, name), { recursive: true, force: true });
+  for (const entry of await readdir(folder, { recursive: true, withFileTypes: true })) {
+    const path = join(entry.parentPath, entry.name);
+    if (entry.isFile() && !files.has(relative(folder, path))) await rm(path, { force: true });
   }
 }

@@ -7,22 +7,24 @@ import { PLAN_LIMITS } from "../../worker/limits/plans.ts";
 import { openApiDocument } from "../../worker/openapi/document.ts";
 import { EXACT_READERS, ROUNDING_WARNING } from "../../worker/openapi/exact-integers.ts";
 import { writeFolder } from "./folder.ts";
+import { machineReadableFiles } from "./machine-readable.ts";
+import { publicOrigin } from "./public-origin.ts";
 
 const PAGE = join(import.meta.dirname, "..", "..", "site");
 
 /** The folder that wrangler.toml names under `[assets]`. */
 const SITE = join(import.meta.dirname, "..", "..", "..", "dist", "site");
 
-/** Builds the static part of the service: the reference page and the OpenAPI document. */
+/** Builds the static part of the service: the reference page and the files for programs. */
 export async function buildSite(): Promise<void> {
-  const document = openApiDocument();
-  const [page, script] = await Promise.all([buildPage(document), bundleScript()]);
+  const origin = publicOrigin(process.env["PUBLIC_URL"]);
+  const [page, script] = await Promise.all([buildPage(openApiDocument(origin)), bundleScript()]);
   const files = new Map<string, string | Uint8Array>([
-    ["openapi.json", document],
+    ...machineReadableFiles(origin),
     ["index.html", page],
     ["main.js", script],
   ]);
-  for (const name of ["style.css", "console.css", "favicon.svg", "_headers"]) {
+  for (const name of ["style.css", "console.css", "favicon.svg", "_headers", "_redirects"]) {
     files.set(name, await readFile(join(PAGE, name)));
   }
   await writeFolder(SITE, files);

@@ -8,6 +8,7 @@ const EXPOSED_HEADERS = [
   ...QUOTA_HEADERS,
   "Allow",
   "ETag",
+  "Link",
   "WWW-Authenticate",
   "X-Request-Id",
   ...LIFECYCLE_HEADERS,

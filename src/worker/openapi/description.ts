@@ -1,4 +1,5 @@
 import { parseConfig } from "../config.ts";
+import { EXACT_READERS, type ExactReader, ROUNDING_WARNING } from "./exact-integers.ts";
 import { type Limits, PLAN_LIMITS } from "../limits/plans.ts";
 
 const { bans } = parseConfig({});
@@ -8,8 +9,11 @@ export const description = `List the orders of a store, and cancel those that ha
 
 ## Integers
 
-Identifiers and quantities are int64, digit for digit, as JSON numbers. JavaScript's \`JSON.parse\`
-rounds them above 2^53: read them as text or as big integers.
+Identifiers and quantities are int64, digit for digit, as JSON numbers.
+
+**${ROUNDING_WARNING}** These lines keep every digit:
+
+${EXACT_READERS.map(readerSection).join("\n\n")}
 
 ## Rate limits
 
@@ -31,6 +35,10 @@ The version is in the address: \`/v1\`. Nothing in it is removed, renamed or giv
 Filtering and pagination of the list come with v2, at an address of its own; \`/v1\` stays as it is.
 Before \`/v1\` ends, each of its answers announces the end. \`Deprecation\` (RFC 9745) is the time from which it is
 deprecated; \`Sunset\` (RFC 8594) is the time from which it may stop answering.`;
+
+function readerSection({ language, fence, note, lines }: ExactReader): string {
+  return `### ${language}\n\n${note}\n\n\`\`\`${fence}\n${lines}\n\`\`\``;
+}
 
 function planRow([plan, { perMinute, perDay }]: [string, Limits]): string {
   const name = plan.charAt(0).toUpperCase() + plan.slice(1);

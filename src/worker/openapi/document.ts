@@ -5,21 +5,26 @@ import { paths } from "./operations.ts";
 import { componentResponses } from "./responses.ts";
 import { componentSchemas } from "./schemas.ts";
 
+export const info = {
+  title: "Store Orders",
+  version: "1.0.0",
+  summary: "Lists and cancels the orders of a store.",
+  description,
+  license: { name: "MIT", identifier: "MIT" },
+} as const;
+
 /**
  * Makes the OpenAPI 3.1 document as JSON text, from the schemas that the service validates with.
  * Its int64 bounds are exact, so a reader such as `JSON.parse` rounds them.
+ *
+ * @param origin the public address of the service, such as `https://orders.example`. Without it,
+ *   the address of the server is relative to that of the document.
  */
-export function openApiDocument(): string {
+export function openApiDocument(origin = ""): string {
   const document = {
     openapi: "3.1.1",
-    info: {
-      title: "Store Orders",
-      version: "1.0.0",
-      summary: "Lists and cancels the orders of a store.",
-      description,
-      license: { name: "MIT", identifier: "MIT" },
-    },
-    servers: [{ url: "/v1", description: "The server that serves this document." }],
+    info,
+    servers: [{ url: `${origin}/v1`, description: "The server that serves this document." }],
     security: [{ apiKey: [] }],
     tags: [{ name: "Orders", description: "List and cancel the orders of the store." }],
     paths,

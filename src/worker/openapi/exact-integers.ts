@@ -1,5 +1,5 @@
 /** How a language reads the JSON text of a list without rounding an integer. */
-interface ExactReader {
+export interface ExactReader {
   readonly language: string;
   /** The language's name after a Markdown fence. */
   readonly fence: string;
@@ -18,15 +18,15 @@ export const EXACT_READERS = [
   {
     language: "JavaScript",
     fence: "js",
-    note: "Node 22, Chrome 114, Firefox 135 and Safari 18.4 or later; earlier ones throw a `TypeError`.",
+    note: "The lines need Node 22, Chrome 114, Firefox 135 or Safari 18.4. Earlier versions throw a `TypeError`.",
     lines: `const orders = JSON.parse(text, (key, value, { source }) =>
-  typeof value === "number" ? BigInt(source) : value,
+  ["id", "petId", "quantity"].includes(key) ? BigInt(source) : value,
 );`,
   },
   {
     language: "TypeScript",
     fence: "ts",
-    note: "The third parameter is optional, because the types of `JSON.parse` lack it.",
+    note: "The types of `JSON.parse` lack the third parameter, so it is optional here.",
     lines: `interface Order {
   id: bigint;
   petId?: bigint;
@@ -35,15 +35,15 @@ export const EXACT_READERS = [
   complete?: boolean;
 }
 
-const exact = (_key: string, value: unknown, context?: { source: string }) =>
-  typeof value === "number" ? BigInt(context!.source) : value;
+const exact = (key: string, value: unknown, context?: { source: string }) =>
+  ["id", "petId", "quantity"].includes(key) ? BigInt(context!.source) : value;
 
 const orders: Order[] = JSON.parse(text, exact);`,
   },
   {
     language: "Python",
     fence: "python",
-    note: "Integers are exact without further ado, with `response.json()` too.",
+    note: "Python reads every integer exactly. So does `response.json()`.",
     lines: `import json
 
 orders = json.loads(text)`,
@@ -66,7 +66,7 @@ err := json.Unmarshal(text, &orders)`,
   {
     language: "Java",
     fence: "java",
-    note: "With Jackson: bind to a record with `long`.",
+    note: "Jackson reads into a record with `long`.",
     lines: `@JsonIgnoreProperties(ignoreUnknown = true)
 record Order(long id, Long petId, Long quantity, String shipDate, Boolean complete) {}
 
@@ -75,7 +75,7 @@ Order[] orders = new ObjectMapper().readValue(text, Order[].class);`,
   {
     language: "C#",
     fence: "csharp",
-    note: "With System.Text.Json: bind to a record with `long`.",
+    note: "System.Text.Json reads into a record with `long`.",
     lines: `record Order(long Id, long? PetId, long? Quantity, DateTimeOffset? ShipDate, bool? Complete);
 
 var options = new JsonSerializerOptions(JsonSerializerDefaults.Web);

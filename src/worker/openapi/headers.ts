@@ -60,6 +60,17 @@ const otherHeaders = {
     schema: { type: "string", minLength: 1 },
     example: "5326b8b8-ae4f-4a2d-b4e5-b61b76a5b63f",
   },
+  Link: {
+    description:
+      "This document (`service-desc`) and the reference page (`service-doc`, RFC 8631). On an error, `help` names the section of the page about its code.",
+    required: true,
+    schema: {
+      type: "string",
+      pattern:
+        '^</openapi\\.json>; rel="service-desc", </>; rel="service-doc"(, </#[a-z_]+>; rel="help")?$',
+    },
+    example: '</openapi.json>; rel="service-desc", </>; rel="service-doc"',
+  },
   ETag: {
     description: "The version of the list. It changes with every change of an order.",
     required: true,
@@ -113,6 +124,7 @@ const EVERYWHERE = [
   "RateLimit-Policy",
   "RateLimit",
   "X-Request-Id",
+  "Link",
   "Deprecation",
   "Sunset",
 ] as const satisfies readonly HeaderName[];

@@ -60,7 +60,7 @@ export const paths = {
         required: true,
         description:
           "The order to cancel: an int64 in plain decimal. Anything else (`abc`, `1.5`, `007`, `+5`, `-0`) is treated as an unknown order and answered 404.",
-        schema: schemaRef("Int64"),
+        schema: schemaRef("OrderId"),
         example: 1001,
       },
       { $ref: "#/components/parameters/X-Request-Id" },

@@ -27,7 +27,8 @@ export const ERROR_ANSWERS = {
     codes: ["order_not_found", "not_found"],
     messages: {
       order_not_found: "No order has the id 42. It may have been cancelled before.",
-      not_found: "There is nothing at /v1/orders. Orders are at /v1/store/orders.",
+      not_found:
+        "There is nothing at /v1/orders. Orders are at /v1/store/orders, and the reference is at /.",
     },
   },
   MethodNotAllowed: {
@@ -86,7 +87,10 @@ export function componentResponses(): Record<string, unknown> {
 
 function errorResponse({ description, codes, headers = [], messages }: ErrorAnswer) {
   const status = ERROR_STATUS[codes[0]];
-  const narrowed = { properties: { code: { enum: codes }, status: { const: status } } };
+  const narrowed = {
+    properties: { code: { enum: codes }, status: { const: status } },
+    required: ["code", "status"],
+  };
   const examples = codes.map((code) => [
     code,
     { summary: code, value: { code, message: messages[code], status } },

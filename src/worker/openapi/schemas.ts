@@ -1,6 +1,6 @@
 import * as z from "zod";
 import { ERROR_STATUS } from "../errors.ts";
-import { INT64_MAX, INT64_MIN } from "../orders/int64.ts";
+import { CANONICAL_DECIMAL, INT64_MAX, INT64_MIN } from "../orders/int64.ts";
 import { orderIdSchema, orderSchema } from "../orders/order.ts";
 
 /** JSON Schema 2020-12, as OpenAPI 3.1 uses it. Integers beyond 2^53 are bigints. */
@@ -38,13 +38,22 @@ export function componentSchemas(): Record<string, JsonSchema> {
     ]),
   );
   // zod cannot write exact bounds beyond 2^53.
+  const bounds = { minimum: INT64_MIN, maximum: INT64_MAX };
   return {
     ...components,
-    Int64: { ...components["Int64"], minimum: INT64_MIN, maximum: INT64_MAX },
+    Int64: { ...components["Int64"], ...bounds },
+    OrderId: {
+      type: ["integer", "string"],
+      format: "int64",
+      pattern: CANONICAL_DECIMAL.source,
+      ...bounds,
+      description:
+        "An int64 in plain decimal, as an integer or as text. Use text or a big integer in a language whose numbers are doubles.",
+    },
   };
 }
 
 /** Returns a reference to one of these schemas. */
-export function schemaRef(name: "Order" | "Int64" | "Error"): JsonSchema {
+export function schemaRef(name: "Order" | "OrderId" | "Error"): JsonSchema {
   return { $ref: `#/components/schemas/${name}` };
 }

@@ -4,10 +4,11 @@ export const INT64_MIN = -(2n ** 63n);
 /** The largest 64-bit signed integer. */
 export const INT64_MAX = 2n ** 63n - 1n;
 
-const CANONICAL_DECIMAL = /^(?:0|-?[1-9][0-9]{0,18})$/;
+/** Matches an integer in canonical decimal: no sign but a minus, no leading zeros, no `-0`. */
+export const CANONICAL_DECIMAL = /^(?:0|-?[1-9][0-9]{0,18})$/;
 
 /**
- * Reads an int64 in canonical decimal: no sign but a minus, no leading zeros, no `-0`.
+ * Reads an int64 in canonical decimal.
  *
  * @returns the value; `undefined` for any other text and for values out of range (docs/api.md,
  *   Cancelling).

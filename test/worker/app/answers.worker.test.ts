@@ -1,5 +1,6 @@
 import { env } from "cloudflare:workers";
 import { expect, test, vi } from "vitest";
+import type { ErrorCode } from "../../../src/worker/errors.ts";
 import { expectError } from "../../support/answer.ts";
 import { createApiKey, createEnterpriseKey } from "../../support/api-key-fixture.ts";
 import { advanceClock, stopClock } from "../../support/clock.ts";
@@ -9,9 +10,21 @@ import { send, sendThroughRuntime, startService } from "../../support/service.ts
 
 const ETAG = /^"[0-9a-f]{32}"$/;
 
-/** All headers of the answer to the first request of a window. @param nowMs the stopped time. */
-function freshHeaders(nowMs: number): Record<string, string> {
+const REFERENCE = '</openapi.json>; rel="service-desc", </>; rel="service-doc"';
+
+/** The links of an answer. An error also links to the section about its code. */
+function links(code?: ErrorCode): { readonly link: string } {
+  return { link: code === undefined ? REFERENCE : `${REFERENCE}, </#${code}>; rel="help"` };
+}
+
+/**
+ * All headers of the answer to the first request of a window.
+ *
+ * @param nowMs the stopped time.
+ */
+function freshHeaders(nowMs: number, code?: ErrorCode): Record<string, string> {
   return {
+    ...links(code),
     "ratelimit-policy": '"minute";q=60;w=60, "day";q=1000;w=86400',
     ratelimit: '"minute";r=59;t=60, "day";r=999;t=86400',
     "x-ratelimit-limit": "60",
@@ -72,7 +85,7 @@ test("401 has a challenge", async () => {
   const nowMs = stopClock();
   const response = await send("/v1/store/orders", { headers: REQUEST_ID });
   expect(headersOf(response)).toStrictEqual({
-    ...freshHeaders(nowMs),
+    ...freshHeaders(nowMs, "unauthorized"),
     "content-type": "application/json",
     "www-authenticate": 'Bearer realm="store-orders"',
   });
@@ -87,7 +100,7 @@ test.each([
   const nowMs = stopClock();
   const response = await send(path, { method, key, headers: REQUEST_ID });
   expect(headersOf(response)).toStrictEqual({
-    ...freshHeaders(nowMs),
+    ...freshHeaders(nowMs, code),
     "content-type": "application/json",
   });
   await expectError(response, 404, code);
@@ -98,7 +111,7 @@ test("405 names the methods that are possible", async () => {
   const nowMs = stopClock();
   const response = await send("/v1/store/orders", { method: "POST", key, headers: REQUEST_ID });
   expect(headersOf(response)).toStrictEqual({
-    ...freshHeaders(nowMs),
+    ...freshHeaders(nowMs, "method_not_allowed"),
     "content-type": "application/json",
     allow: "GET, HEAD",
   });
@@ -111,7 +124,7 @@ test("409 leaves the shipped order unchanged", async () => {
   const nowMs = stopClock();
   const response = await send("/v1/store/orders/7", { method: "DELETE", key, headers: REQUEST_ID });
   expect(headersOf(response)).toStrictEqual({
-    ...freshHeaders(nowMs),
+    ...freshHeaders(nowMs, "order_already_shipped"),
     "content-type": "application/json",
   });
   expect(await expectError(response, 409, "order_already_shipped")).toContain("Order 7");
@@ -125,6 +138,7 @@ test("429 rate_limit_exceeded says when the full window ends", async () => {
   advanceClock(1_500);
   const response = await send("/v1/store/orders", { key, headers: REQUEST_ID });
   expect(headersOf(response)).toStrictEqual({
+    ...links("rate_limit_exceeded"),
     "content-type": "application/json",
     "ratelimit-policy": '"minute";q=1;w=60, "day";q=5;w=86400',
     ratelimit: '"minute";r=0;t=59, "day";r=4;t=86399',
@@ -147,6 +161,7 @@ test("429 api_key_banned says when the ban ends", async () => {
   for (let strike = 1; strike < 60; strike++) await send("/v1/store/orders", { key });
   const response = await send("/v1/store/orders", { key, headers: REQUEST_ID });
   expect(headersOf(response)).toStrictEqual({
+    ...links("api_key_banned"),
     "content-type": "application/json",
     "ratelimit-policy": '"minute";q=1;w=60, "day";q=5;w=86400',
     ratelimit: '"minute";r=0;t=60, "day";r=0;t=60',
@@ -166,7 +181,7 @@ test("500 names the id of the request and is logged with it", async () => {
   const nowMs = stopClock();
   const response = await send("/v1/store/orders", { key, headers: REQUEST_ID });
   expect(headersOf(response)).toStrictEqual({
-    ...freshHeaders(nowMs),
+    ...freshHeaders(nowMs, "internal_error"),
     "content-type": "application/json",
   });
   expect(await expectError(response, 500, "internal_error")).toContain("test-1");
@@ -184,7 +199,7 @@ test("503 before the key is known shows the address's budget and counts nothing"
   for (let attempt = 0; attempt < 2; attempt++) {
     const response = await unreachable("/v1/store/orders", { key, headers: REQUEST_ID });
     expect(headersOf(response)).toStrictEqual({
-      ...freshHeaders(nowMs),
+      ...freshHeaders(nowMs, "service_unavailable"),
       ratelimit: '"minute";r=60;t=60, "day";r=1000;t=86400',
       "x-ratelimit-remaining": "60",
       "content-type": "application/json",

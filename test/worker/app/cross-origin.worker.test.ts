@@ -64,6 +64,7 @@ describe("a listed origin", () => {
       "Retry-After",
       "Allow",
       "ETag",
+      "Link",
       "WWW-Authenticate",
       "X-Request-Id",
       "Deprecation",

@@ -4,6 +4,7 @@ import { parse } from "lossless-json";
 import { describe, expect, test } from "vitest";
 import { ERROR_STATUS } from "../../../src/worker/errors.ts";
 import { openApiDocument } from "../../../src/worker/openapi/document.ts";
+import { EXACT_READERS, ROUNDING_WARNING } from "../../../src/worker/openapi/exact-integers.ts";
 import { INT64_MAX, INT64_MIN } from "../../../src/worker/orders/int64.ts";
 import { QUOTA_HEADERS } from "../../../src/worker/limits/headers.ts";
 import { LIFECYCLE_HEADERS } from "../../../src/worker/middleware/version-lifecycle.ts";
@@ -50,6 +51,16 @@ describe("the document", () => {
       type: "http",
       scheme: "bearer",
     });
+  });
+
+  test("names the server by its address, where the deployment knows it", () => {
+    const { servers } = JSON.parse(openApiDocument("https://orders.example"));
+    expect(servers).toMatchObject([{ url: "https://orders.example/v1" }]);
+  });
+
+  test("warns of rounding, and has the lines of each language that do not round", () => {
+    expect(document.info.description).toContain(ROUNDING_WARNING);
+    for (const { lines } of EXACT_READERS) expect(document.info.description).toContain(lines);
   });
 
   test("announces v2 and explains how a version ends", () => {
@@ -99,7 +110,9 @@ describe("the operations", () => {
     const names = [...QUOTA_HEADERS.filter((name) => name !== "Retry-After"), ...LIFECYCLE_HEADERS];
     expect(answers).toHaveLength(15);
     for (const { headers } of answers) {
-      expect(Object.keys(headers)).toEqual(expect.arrayContaining(["X-Request-Id", ...names]));
+      expect(Object.keys(headers)).toEqual(
+        expect.arrayContaining(["X-Request-Id", "Link", ...names]),
+      );
     }
   });
 });
@@ -107,16 +120,30 @@ describe("the operations", () => {
 describe("int64", () => {
   test("has exact bounds", () => {
     const exact: any = parse(text, undefined, BigInt as never);
-    const { Int64 } = exact.components.schemas;
+    const { Int64, OrderId } = exact.components.schemas;
     expect(Int64).toMatchObject({ type: "integer", format: "int64" });
-    expect([Int64.minimum, Int64.maximum]).toStrictEqual([INT64_MIN, INT64_MAX]);
+    for (const { minimum, maximum } of [Int64, OrderId]) {
+      expect([minimum, maximum]).toStrictEqual([INT64_MIN, INT64_MAX]);
+    }
   });
 
-  test("is the type of the orderId and of every integer of an order", () => {
-    const int64 = "#/components/schemas/Int64";
-    expect(document.paths["/store/orders/{orderId}"].parameters[0].schema.$ref).toBe(int64);
+  test("is the type of every integer of an order, which has at least an id", () => {
     const { properties, required } = document.components.schemas.Order;
-    for (const name of ["id", "petId", "quantity"]) expect(properties[name].$ref).toBe(int64);
-    expect(required).toBeUndefined();
+    for (const name of ["id", "petId", "quantity"]) {
+      expect(properties[name].$ref).toBe("#/components/schemas/Int64");
+    }
+    expect(required).toStrictEqual(["id"]);
+  });
+
+  test("is an orderId as an integer or as text, so that every client can pass it exactly", () => {
+    const { OrderId } = document.components.schemas;
+    const [parameter] = document.paths["/store/orders/{orderId}"].parameters;
+    expect(parameter.schema.$ref).toBe("#/components/schemas/OrderId");
+    expect(OrderId).toMatchObject({ type: ["integer", "string"], format: "int64" });
+    const pattern = new RegExp(OrderId.pattern);
+    for (const text of ["0", "42", String(INT64_MIN), String(INT64_MAX)]) {
+      expect(text).toMatch(pattern);
+    }
+    for (const text of ["", "abc", "1.5", "007", "+5", "-0"]) expect(text).not.toMatch(pattern);
   });
 });

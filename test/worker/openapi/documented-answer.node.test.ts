@@ -8,6 +8,7 @@ const QUOTA = {
   "RateLimit-Policy": '"minute";q=60;w=60, "day";q=1000;w=86400',
   RateLimit: '"minute";r=59;t=60, "day";r=999;t=86400',
   "X-Request-Id": "test-1",
+  Link: '</openapi.json>; rel="service-desc", </>; rel="service-doc"',
 };
 const JSON_TYPE = { "Content-Type": "application/json" };
 const LIST_HEADERS = { ...QUOTA, ETag: '"0f"', "Cache-Control": "private, no-cache" };
@@ -15,7 +16,7 @@ const LIST_HEADERS = { ...QUOTA, ETag: '"0f"', "Cache-Control": "private, no-cac
 const GOOD = {
   list: answer("GET", "/v1/store/orders", 200, { ...LIST_HEADERS, ...JSON_TYPE }, [
     { id: 1, petId: 2, quantity: 3, shipDate: "2026-11-20T08:30:00.000Z", complete: true },
-    {},
+    { id: 1 },
   ]),
   unchanged: answer("GET", "/v1/store/orders", 304, LIST_HEADERS),
   cancelled: answer("DELETE", "/v1/store/orders/1", 204, QUOTA),
@@ -96,6 +97,7 @@ describe("a difference is found in", () => {
     ["X-RateLimit-Limit", "60.5"],
     ["X-RateLimit-Reset", "soon"],
     ["RateLimit", '"minute";r=1;t=1'],
+    ["Link", "</openapi.json>"],
     ["Sunset", "2028-07-01T00:00:00Z"],
     ["Deprecation", "true"],
   ])("a header %s: %s", (name, value) => {
@@ -117,9 +119,10 @@ describe("a difference is found in", () => {
   test.each([
     ["an extra field", [{ id: 1, status: "pending" }]],
     ["a null", [{ id: 1, petId: null }]],
+    ["an order without an id", [{ quantity: 1 }]],
     ["an id as text", [{ id: "1" }]],
-    ["a fraction", [{ quantity: 1.5 }]],
-    ["a date with an offset", [{ shipDate: "2026-11-20T08:30:00+01:00" }]],
+    ["a fraction", [{ id: 1, quantity: 1.5 }]],
+    ["a date with an offset", [{ id: 1, shipDate: "2026-11-20T08:30:00+01:00" }]],
     ["a number beyond int64", [{ id: 2 ** 64 }]],
     ["an object instead of a list", { orders: [] }],
   ])("a list with %s", (_, body) => {

@@ -1,0 +1,64 @@
+import { description } from "../../worker/openapi/description.ts";
+import { info, openApiDocument } from "../../worker/openapi/document.ts";
+import { paths } from "../../worker/openapi/operations.ts";
+import { ERROR_ANSWERS } from "../../worker/openapi/responses.ts";
+import { ERROR_STATUS } from "../../worker/errors.ts";
+
+/**
+ * Makes what programs read of the reference: the OpenAPI document, the catalog of APIs (RFC 9727)
+ * and the text for language models.
+ *
+ * @param origin see `openApiDocument`.
+ * @returns the content of each file by its path.
+ */
+export function machineReadableFiles(origin: string): [path: string, content: string][] {
+  return [
+    ["openapi.json", openApiDocument(origin)],
+    [".well-known/api-catalog", apiCatalog(origin)],
+    ["llms.txt", llmsText(origin)],
+  ];
+}
+
+function apiCatalog(origin: string): string {
+  const api = {
+    anchor: `${origin}/v1`,
+    "service-desc": [{ href: `${origin}/openapi.json`, type: "application/json" }],
+    "service-doc": [{ href: `${origin}/`, type: "text/html" }],
+  };
+  return `${JSON.stringify({ linkset: [api] }, undefined, 2)}\n`;
+}
+
+/** Writes the reference in Markdown, in the form of llmstxt.org. */
+function llmsText(origin: string): string {
+  const operations = Object.entries(paths).flatMap(([path, { parameters: _, ...methods }]) =>
+    Object.entries(methods).map(
+      ([method, operation]) =>
+        `### ${method.toUpperCase()} ${origin}/v1${path}\n\n${operation.description}`,
+    ),
+  );
+  const errors = Object.values(ERROR_ANSWERS).map(
+    ({ codes, description: meaning }) =>
+      `- ${ERROR_STATUS[codes[0]]} (${codes.map((code) => `\`${code}\``).join(", ")}): ${meaning}`,
+  );
+  return `# ${info.title}
+
+> ${info.summary}
+
+Send \`Authorization: Bearer <API_KEY>\` with every request.
+
+- [OpenAPI 3.1 document](${origin}/openapi.json): parameters, headers, answers and examples
+- [Reference page](${origin}/): the same for people, with a console
+
+## Operations
+
+${operations.join("\n\n")}
+
+## Errors
+
+An error has the body \`{"code": string, "message": string, "status": integer}\`. Decide by \`code\`.
+
+${errors.join("\n")}
+
+${description.slice(description.indexOf("## "))}
+`;
+}

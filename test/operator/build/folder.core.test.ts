@@ -1,0 +1,24 @@
+import { existsSync, mkdtempSync, readFileSync, rmSync, statSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, expect, test } from "vitest";
+import { writeFolder } from "../../../src/operator/build/folder.ts";
+
+const parent = mkdtempSync(join(tmpdir(), "store-orders-folder-"));
+afterAll(() => rmSync(parent, { recursive: true }));
+
+test("a folder holds the files of the last time it was written, and rewrites only changed ones", async () => {
+  const folder = join(parent, "site");
+  const inodes = () => ["a", "sub/b"].map((name) => statSync(join(folder, name)).ino);
+  const [a, b] = [
+    ["a", "one"],
+    ["sub/b", "two"],
+  ] as const;
+  await writeFolder(folder, new Map([a, b, ["c", "three"], ["sub/d", "four"]]));
+  const before = inodes();
+  await writeFolder(folder, new Map([a, ["sub/b", "changed"]]));
+  expect(readFileSync(join(folder, "a"), "utf8")).toBe("one");
+  expect(readFileSync(join(folder, "sub/b"), "utf8")).toBe("changed");
+  expect(inodes().map((inode, index) => inode === before[index])).toEqual([true, false]);
+  for (const name of ["c", "sub/d"]) expect(existsSync(join(folder, name))).toBe(false);
+});

@@ -1,0 +1,67 @@
+import { describe, expect, test } from "vitest";
+import { machineReadableFiles } from "../../../src/operator/build/machine-readable.ts";
+import { publicOrigin } from "../../../src/operator/build/public-origin.ts";
+import { ERROR_STATUS } from "../../../src/worker/errors.ts";
+import { openApiDocument } from "../../../src/worker/openapi/document.ts";
+
+const ORIGIN = "https://orders.example";
+
+describe.each(["", ORIGIN])("the files for programs at %j", (origin) => {
+  const files = Object.fromEntries(machineReadableFiles(origin));
+  const document = JSON.parse(files["openapi.json"] ?? "");
+
+  test("hold the OpenAPI document", () => {
+    expect(files["openapi.json"]).toBe(openApiDocument(origin));
+  });
+
+  test("have a catalog that leads to the document and to the page", () => {
+    expect(JSON.parse(files[".well-known/api-catalog"] ?? "")).toStrictEqual({
+      linkset: [
+        {
+          anchor: document.servers[0].url,
+          "service-desc": [{ href: `${origin}/openapi.json`, type: "application/json" }],
+          "service-doc": [{ href: `${origin}/`, type: "text/html" }],
+        },
+      ],
+    });
+  });
+
+  test("have a text with each operation, each error and the whole description", () => {
+    const text = files["llms.txt"] ?? "";
+    expect(text).toMatch(/^# Store Orders\n\n> Lists and cancels/);
+    for (const address of [`${origin}/openapi.json`, `${origin}/`]) {
+      expect(text).toContain(`](${address})`);
+    }
+    for (const [path, { parameters: _, ...methods }] of Object.entries<any>(document.paths)) {
+      for (const [method, { description }] of Object.entries<any>(methods)) {
+        const heading = `### ${method.toUpperCase()} ${document.servers[0].url}${path}`;
+        expect(text).toContain(`${heading}\n\n${description}\n`);
+      }
+    }
+    for (const [code, status] of Object.entries(ERROR_STATUS)) {
+      expect(text).toMatch(new RegExp(`^- ${status} \\(.*\`${code}\``, "m"));
+    }
+    const { description } = document.info;
+    expect(text).toContain(description.slice(description.indexOf("## ")));
+  });
+});
+
+describe("PUBLIC_URL", () => {
+  test.each([
+    [undefined, ""],
+    ["", ""],
+    [ORIGIN, ORIGIN],
+    ["http://localhost:8787", "http://localhost:8787"],
+  ])("%j is the origin %j", (url, origin) => {
+    expect(publicOrigin(url)).toBe(origin);
+  });
+
+  test.each(["orders.example", `${ORIGIN}/`, `${ORIGIN}/v1`, "ftp://orders.example", "https://"])(
+    "%j is refused",
+    (url) => {
+      expect(() => publicOrigin(url)).toThrow(
+        `PUBLIC_URL is ${JSON.stringify(url)}. Give scheme and host only, such as ${ORIGIN}.`,
+      );
+    },
+  );
+});
