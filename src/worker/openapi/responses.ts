@@ -28,7 +28,7 @@ export const ERROR_ANSWERS = {
     messages: {
       order_not_found: "No order has the id 42. It may have been cancelled before.",
       not_found:
-        "There is nothing at /v1/orders. Orders are at /v1/store/orders, and the reference is at /.",
+        'There is nothing at "/v1/orders". Orders are at /v1/store/orders, and the reference is at /.',
     },
   },
   MethodNotAllowed: {
