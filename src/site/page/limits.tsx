@@ -64,9 +64,12 @@ export function LimitsSection({ facts: { plans, bans }, reference }: LimitsSecti
           further ban lasts twice as long, up to {bans.longestBanMs / 3_600_000} hours.
         </p>
         <p>
-          A ban is also a 429, with the code <a href="#api_key_banned">api_key_banned</a>. Requests
-          during a ban change nothing. A client that waits, or doubles its pause after each refusal,
-          is never banned.
+          A ban is also a 429, with the code{" "}
+          <a href="#api_key_banned">
+            <code>api_key_banned</code>
+          </a>
+          . Requests during a ban change nothing. A client that waits, or doubles its pause after
+          each refusal, is never banned.
         </p>
         <p class="note">These are the numbers of a service whose operator has not changed them.</p>
       </div>
