@@ -22,3 +22,7 @@ export function withDeadline<T>(
     );
   });
 }
+
+export function pause(milliseconds: number): Promise<void> {
+  return new Promise((resolve) => void setTimeout(resolve, milliseconds));
+}

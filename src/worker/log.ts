@@ -1,5 +1,3 @@
-import { DrizzleQueryError } from "drizzle-orm/errors";
-
 /** An event that an operator may have to look into. Never contains a secret. */
 export interface LogEvent {
   readonly event: string;
@@ -15,8 +13,6 @@ export function logEvent({ error, ...fields }: LogEvent): void {
 }
 
 function describe(error: unknown): Record<string, unknown> {
-  // drizzle's message contains the query's parameters, such as a hash. Its cause is D1's error.
-  if (error instanceof DrizzleQueryError) return describe(error.cause);
   if (error === undefined) return {};
   return error instanceof Error ? { error: error.message, stack: error.stack } : { error };
 }

@@ -5,7 +5,7 @@ import type { Bundle } from "./bundle.ts";
 import { bindingsOf, createMiniflare, type Miniflare } from "./miniflare.ts";
 import { childProcesses, WorkerProcess } from "./worker-process.ts";
 
-/** The surroundings of a Worker. */
+/** The store and the configuration of a Worker. */
 interface ServerOptions {
   /** The folder of the store. */
   readonly store: string;

@@ -17,7 +17,7 @@ export interface Store {
   readonly orderFile: string;
   /** An API key with limits that no load reaches. */
   readonly key: string;
-  /** Such keys; the first one is `key`. */
+  /** API keys with limits that no load reaches; the first one is `key`. */
   readonly keys: readonly string[];
   /** API keys that admit one request a day. */
   readonly scarceKeys: readonly string[];

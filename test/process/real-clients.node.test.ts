@@ -18,7 +18,7 @@ const ORDERS = 20;
 
 /** Refusals become strikes this long after the first one (docs/limits.md, Bans). */
 const GRACE_SECONDS = 10;
-/** What is left of the minute when the clients find it used up. */
+/** Seconds until the minute window ends, when the clients find it full. */
 const LEFT_SECONDS = 6;
 
 const PER_DAY = 100_000;

@@ -14,7 +14,7 @@ const END_MS = 20_000;
 
 interface StartOptions {
   readonly args?: readonly string[];
-  /** Whether the machine's npm starts the service, as for users. npm takes a second. */
+  /** True if the machine's npm starts the service, as users do. npm takes a second. */
   readonly npm?: boolean;
   /** The project's folder. */
   readonly root?: string;

@@ -30,11 +30,12 @@ function apiCatalog(origin: string): string {
 
 /** Writes the reference in Markdown, in the form of llmstxt.org. */
 function llmsText(origin: string): string {
-  const operations = Object.entries(paths).flatMap(([path, { parameters: _, ...methods }]) =>
-    Object.entries(methods).map(
-      ([method, operation]) =>
-        `### ${method.toUpperCase()} ${origin}/v1${path}\n\n${operation.description}`,
-    ),
+  const operations = Object.entries(paths).flatMap(
+    ([path, { parameters: _parameters, ...methods }]) =>
+      Object.entries(methods).map(
+        ([method, operation]) =>
+          `### ${method.toUpperCase()} ${origin}/v1${path}\n\n${operation.description}`,
+      ),
   );
   const errors = Object.values(ERROR_ANSWERS).map(
     ({ codes, description: meaning }) =>

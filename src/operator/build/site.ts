@@ -17,7 +17,7 @@ const SITE = join(import.meta.dirname, "..", "..", "..", "dist", "site");
 
 /** Builds the static part of the service: the reference page and the files for programs. */
 export async function buildSite(): Promise<void> {
-  const origin = publicOrigin(process.env["PUBLIC_URL"]);
+  const origin = publicOrigin();
   const [page, script] = await Promise.all([buildPage(openApiDocument(origin)), bundleScript()]);
   const files = new Map<string, string | Uint8Array>([
     ...machineReadableFiles(origin),

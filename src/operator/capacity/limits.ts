@@ -1,4 +1,4 @@
-import { LIST_SIZES } from "./operations.ts";
+import { LIST_SIZES } from "../../worker/orders/list-sizes.ts";
 
 const D1 = "https://developers.cloudflare.com/d1/platform/limits/";
 const D1_SPEED = "https://developers.cloudflare.com/d1/reference/faq/";

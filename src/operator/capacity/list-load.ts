@@ -1,5 +1,6 @@
+import { LIST_SIZES, MEMORY_BYTES } from "../../worker/orders/list-sizes.ts";
 import { type Assumptions, MEASURED } from "./assumptions.ts";
-import { LIST_SIZES, listReads, SEGMENT_ORDERS, segmentCount } from "./operations.ts";
+import { listReads, SEGMENT_ORDERS, segmentCount } from "./operations.ts";
 import { MONTH_SECONDS } from "./requests.ts";
 
 /**
@@ -22,7 +23,7 @@ export function listLoad(
   const inDataCentre = sent / MONTH_SECONDS / dataCentres;
   const inIsolate = inDataCentre / isolates;
 
-  const keptShare = Math.min(1, LIST_SIZES.keptBytes / (orders * MEASURED.keptOrderBytes));
+  const keptShare = Math.min(1, MEMORY_BYTES / (orders * MEASURED.keptOrderBytes));
   const missing = segments * (1 - keptShare * unchangedShare(inIsolate, segmentChanges));
   // A cache entry holds a group of segments, and a change in one segment makes the entry useless.
   const { groupSegments, cacheCalls } = LIST_SIZES;

@@ -1,3 +1,5 @@
+import { LIST_SIZES } from "../../worker/orders/list-sizes.ts";
+
 /** Zero of each operation that Cloudflare bills or that occupies the D1 database. */
 export const NO_OPERATIONS = {
   /** Calls of Durable Objects, alarms included. */
@@ -45,22 +47,6 @@ export const OPERATIONS = {
 
 /** The orders of a segment in a large store. */
 export const SEGMENT_ORDERS = 8_192;
-
-/** Sizes that the service uses for lists. */
-export const LIST_SIZES = {
-  /** The memory for segments that an isolate keeps. */
-  keptBytes: 48 * 2 ** 20,
-  /** If at most this many segments are missing, the first query reads all of them, else one. */
-  missingWithManifest: 16,
-  /** The segments that each further query reads, and that an entry of the cache holds. */
-  groupSegments: 4,
-  /** The most calls of a list to the data centre's cache. */
-  cacheCalls: 950,
-  /** The service answers a longer list with 503. */
-  maxSegments: 3_600,
-  /** The memory for lists under way in an isolate. The service answers more lists with 503. */
-  underWayBytes: 32 * 2 ** 20,
-} as const;
 
 /** The number of segments in which a store keeps its orders. */
 export function segmentCount(orders: number): number {

@@ -12,7 +12,7 @@ export const LAYOUT_VERSION = "v3";
 const SINGLE_DATABASE =
   "d1/miniflare-D1DatabaseObject/e7352547963de7050bd7d94658afc4fe78b61811b7815da12d90be8e863abf4d.sqlite";
 
-/** Whether a store was made by an earlier version, which kept orders and keys in one database. */
+/** Returns whether an earlier version made this store, with orders and keys in one database. */
 export function hasSingleDatabase(folder: string): boolean {
   return existsSync(join(folder, LAYOUT_VERSION, SINGLE_DATABASE));
 }

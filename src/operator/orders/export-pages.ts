@@ -1,7 +1,7 @@
 import { gte, sql } from "drizzle-orm";
 import { orderList, orders } from "../../worker/db/orders-schema.ts";
 import { INT64_MAX, INT64_MIN } from "../../worker/orders/int64.ts";
-import { MAX_ORDER_BYTES, orderJsonMembers } from "../../worker/orders/order-json.ts";
+import { MAX_ORDER_BYTES, ORDER_JSON_MEMBERS } from "../../worker/orders/order-json.ts";
 import type { StoreDatabase } from "../database/database.ts";
 
 /** A page is one text value, which D1 limits to 2 MB. */
@@ -34,7 +34,7 @@ export async function* exportPages({ orm }: StoreDatabase): AsyncGenerator<Expor
     const page = orm
       .select({
         id: orders.id,
-        json: sql`'{' || ${orderJsonMembers} || ',"status":"' || ${orders.status} || '"}'`.as(
+        json: sql`'{' || ${sql.raw(ORDER_JSON_MEMBERS)} || ',"status":"' || ${orders.status} || '"}'`.as(
           "json",
         ),
       })

@@ -1,6 +1,7 @@
 import QuickLRU from "quick-lru";
 import type { DatabaseQueries } from "../db/availability.ts";
 import { BatchedQuery } from "../db/batched-query.ts";
+import { pause } from "../deadline.ts";
 import type { FoundKey } from "./api-key.ts";
 import { keysByHash } from "./key-by-hash.ts";
 
@@ -114,7 +115,7 @@ export class ApiKeyDirectory {
       !isKnown && isSuspect()
         ? await this.#suspectLookUps.read(
             hash,
-            (hashes) => pause().then(() => this.#query(database, hashes)),
+            (hashes) => pause(SUSPECTS_PAUSE_MS).then(() => this.#query(database, hashes)),
             waitUntil,
           )
         : await this.#lookUps.read(hash, (hashes) => this.#query(database, hashes), waitUntil);
@@ -145,8 +146,4 @@ export class ApiKeyDirectory {
 
 function isWithin({ askedMs }: Entry, ageMs: number, nowMs: number): boolean {
   return nowMs >= askedMs && nowMs - askedMs < ageMs;
-}
-
-function pause(): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, SUSPECTS_PAUSE_MS));
 }

@@ -121,7 +121,7 @@ function isStatementFault(error: unknown): boolean {
   );
 }
 
-/** Returns the messages of an error and its causes: drizzle wraps the errors of D1. */
+/** Returns the messages of an error and its causes: D1 wraps the errors of SQLite. */
 function messages(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   return error.cause === undefined ? error.message : `${error.message} ${messages(error.cause)}`;

@@ -4,8 +4,7 @@ export type BanMode = (typeof BAN_MODES)[number];
 
 /** Turns repeated refusals into a temporary ban (docs/limits.md, Bans). Times in milliseconds. */
 export interface BanPolicy {
-  /** `on` if it is missing. */
-  readonly mode?: BanMode;
+  readonly mode: BanMode;
   /** Refusals within this time after a wait began were already on their way, so they are no strikes. */
   readonly graceMs: number;
   /** Strikes lead to a ban only if they fall within this time, counted from the first of them. */
@@ -43,7 +42,7 @@ export interface Ban {
  * ban is forgotten by then, or was made in another mode.
  */
 export function banAt(stored: Ban | null, policy: BanPolicy, nowMs: number): Ban | null {
-  const { mode = "on", forgetAfterMs } = policy;
+  const { mode, forgetAfterMs } = policy;
   if (stored === null || nowMs >= stored.untilMs + forgetAfterMs) return null;
   if (mode !== (stored.loggedOnly ? "log" : "on")) return null;
   return { ...stored, untilMs: Math.min(stored.untilMs, nowMs + policy.longestBanMs) };

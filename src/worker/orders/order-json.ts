@@ -1,6 +1,3 @@
-import { type SQL, sql } from "drizzle-orm";
-import { orders } from "../db/orders-schema.ts";
-
 /** The text around the values of an order's JSON object, without the braces. */
 export const JSON_MEMBERS = {
   id: '"id":',
@@ -19,17 +16,13 @@ const { id, petId, quantity, shipDate, afterShipDate, complete, incomplete } = J
  * D1's results round integers above 2^53. Nothing needs escaping: the schema admits only integers and
  * one form of date.
  */
-export const orderJsonMembers = sql<string>`${literal(id)} || ${orders.id}
-  || coalesce(${literal(petId)} || ${orders.petId}, '')
-  || coalesce(${literal(quantity)} || ${orders.quantity}, '')
-  || coalesce(${literal(shipDate)} || ${orders.shipDate} || ${literal(afterShipDate)}, '')
-  || CASE ${orders.complete} WHEN 1 THEN ${literal(complete)} WHEN 0 THEN ${literal(incomplete)} ELSE '' END`;
+export const ORDER_JSON_MEMBERS = `'${id}' || orders.id
+  || coalesce('${petId}' || orders.pet_id, '')
+  || coalesce('${quantity}' || orders.quantity, '')
+  || coalesce('${shipDate}' || orders.ship_date || '${afterShipDate}', '')
+  || CASE orders.complete WHEN 1 THEN '${complete}' WHEN 0 THEN '${incomplete}' ELSE '' END`;
 
 /** The bytes of the longest order as JSON, with its braces and the comma after it. */
 export const MAX_ORDER_BYTES =
   '{"id":-9223372036854775808,"petId":-9223372036854775808,"quantity":-9223372036854775808,"shipDate":"0000-00-00T00:00:00.000Z","complete":false},'
     .length;
-
-function literal(text: string): SQL {
-  return sql.raw(`'${text}'`);
-}

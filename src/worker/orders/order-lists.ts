@@ -1,6 +1,7 @@
 import type { DatabaseQueries } from "../db/availability.ts";
 import { BatchedQuery } from "../db/batched-query.ts";
 import { ApiError } from "../errors.ts";
+import { LIST_SIZES, type ListSizes } from "./list-sizes.ts";
 import { listStream, listText, StalledReaderError } from "./list-stream.ts";
 import { ListsUnderWay } from "./lists-under-way.ts";
 import type { Manifest, Segment } from "./manifest.ts";
@@ -10,35 +11,6 @@ import { SegmentMemory } from "./segment-memory.ts";
 import type { Shorthand } from "./shorthand.ts";
 import { readSnapshot, type SegmentTexts, type Snapshot } from "./segment-query.ts";
 import { ListMovedError, SegmentSource } from "./segment-source.ts";
-
-/** Sizes of the lists of an isolate, which tests make small. */
-interface ListSizes {
-  /** Snapshot queries that run at the same time; further requests share the next query. */
-  readonly concurrency: number;
-  /** If at most this many segments are missing, they are read in one statement with the manifest. */
-  readonly missingWithManifest: number;
-  /** Segments in one query and in one entry of the cache. */
-  readonly groupSegments: number;
-  /** The shorthand of one piece. Larger pieces are faster, but fewer lists fit into memory. */
-  readonly sliceBytes: number;
-  /** Cache calls of a list. The platform allows 1,000 for each invocation. */
-  readonly cacheCalls: number;
-  /** A longer list would exceed the 1,000 database queries that the platform allows. */
-  readonly maxSegments: number;
-  readonly underWayBytes: number;
-  readonly stallMs: number;
-}
-
-const DEFAULT_SIZES: ListSizes = {
-  concurrency: 4,
-  missingWithManifest: 16,
-  groupSegments: 4,
-  sliceBytes: 256 * 1_024,
-  cacheCalls: 950,
-  maxSegments: 3_600,
-  underWayBytes: 32 * 2 ** 20,
-  stallMs: 60_000,
-};
 
 /** The bytes of an ordinary order in shorthand; its JSON is twice as long. */
 const ORDER_BYTES = 48;
@@ -111,7 +83,7 @@ export class OrderLists {
     this.#expander = expander;
     this.#openCache = openCache;
     this.#memory = memory;
-    this.#sizes = { ...DEFAULT_SIZES, ...sizes };
+    this.#sizes = { ...LIST_SIZES, ...sizes };
     this.#snapshots = new BatchedQuery({
       database: queries.database,
       concurrency: this.#sizes.concurrency,

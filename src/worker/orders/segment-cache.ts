@@ -4,7 +4,7 @@ import { Shorthand } from "./shorthand.ts";
 
 const CACHE_NAME = "order-segments";
 
-/** Entries never become wrong, but those of earlier versions take up space. */
+/** Entries never become wrong, but entries of earlier versions take up space. */
 const LIFETIME_SECONDS = 86_400;
 
 /** Beyond this time, the database is the faster source. */
@@ -73,9 +73,8 @@ export class SegmentCache {
 
   /** @returns whether the cache has accepted the group. */
   async put(group: readonly Segment[], shorthands: readonly Shorthand[]): Promise<boolean> {
-    const text = Shorthand.join(shorthands);
     const isKept = await this.#call(async (cache) => {
-      await cache.put(nameOf(group), text);
+      await cache.put(nameOf(group), Shorthand.join(shorthands));
       return true;
     });
     return isKept ?? false;

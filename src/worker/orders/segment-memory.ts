@@ -1,16 +1,12 @@
+import { MEMORY_BYTES } from "./list-sizes.ts";
 import type { Manifest } from "./manifest.ts";
 import type { Shorthand } from "./shorthand.ts";
-
-const MIB = 2 ** 20;
 
 /** The memory of a segment in addition to its orders. */
 const ENTRY_BYTES = 256;
 
-/** A million ordinary orders fit. */
-const DEFAULT_MAX_BYTES = 48 * MIB;
-
 /** Reserved for segments of earlier manifests, which lists under way may still need. */
-const DEFAULT_EARLIER_BYTES = 8 * MIB;
+const DEFAULT_EARLIER_BYTES = 8 * 2 ** 20;
 
 /**
  * The orders of segments that an isolate keeps in memory, by the segment's version. A missing segment
@@ -34,7 +30,7 @@ export class SegmentMemory {
    * @param maxBytes for the newest manifest.
    * @param earlierBytes for earlier manifests, in addition.
    */
-  constructor(maxBytes = DEFAULT_MAX_BYTES, earlierBytes = DEFAULT_EARLIER_BYTES) {
+  constructor(maxBytes = MEMORY_BYTES, earlierBytes = DEFAULT_EARLIER_BYTES) {
     this.#maxBytes = maxBytes;
     this.#earlierBytes = earlierBytes;
   }

@@ -1,9 +1,6 @@
-import { sql } from "drizzle-orm";
-import { SQLiteSyncDialect } from "drizzle-orm/sqlite-core";
-import { orderList, orderSegments, orders } from "../db/orders-schema.ts";
 import { INT64_MAX, INT64_MIN } from "./int64.ts";
 import type { Manifest, Segment } from "./manifest.ts";
-import { orderShorthand, SEPARATOR, Shorthand } from "./shorthand.ts";
+import { ORDER_SHORTHAND, SEPARATOR, Shorthand } from "./shorthand.ts";
 
 /** The part of D1 that reads need, which a session has as well. */
 export type StatementSource = Pick<D1DatabaseSession, "prepare">;
@@ -31,50 +28,48 @@ interface SnapshotNeeds {
   readonly maxMissing: number;
 }
 
-const dialect = new SQLiteSyncDialect();
-
 /** The orders of the row `segment` of the outer query. */
-const text = sql`(
-  SELECT ifnull(group_concat(shorthand, '${sql.raw(SEPARATOR)}'), '') FROM (
-    SELECT ${orderShorthand} AS shorthand FROM ${orders}
-    WHERE ${orders.id} BETWEEN segment.first_id AND ifnull((
-      SELECT min(later.first_id) - 1 FROM ${orderSegments} AS later
+const TEXT = `(
+  SELECT ifnull(group_concat(shorthand, '${SEPARATOR}'), '') FROM (
+    SELECT ${ORDER_SHORTHAND} AS shorthand FROM orders
+    WHERE orders.id BETWEEN segment.first_id AND ifnull((
+      SELECT min(later.first_id) - 1 FROM order_segments AS later
       WHERE later.first_id > segment.first_id
-    ), ${sql.raw(String(INT64_MAX))})
-    ORDER BY ${orders.id}
+    ), ${INT64_MAX})
+    ORDER BY orders.id
   )
 )`;
 
 /** True for a version that is not in the JSON array. Unlike `json_each`, `instr` reads no rows. */
-const isMissing = sql`instr(?2, '"' || version || '"') = 0`;
+const IS_MISSING = `instr(?2, '"' || version || '"') = 0`;
 
 /**
  * A single statement, so the version, the manifest and the orders are of one moment, and one round
  * trip is enough. If no request needs the manifest, no segment compares with `NULL`, and the statement
  * reads one row.
  */
-const SNAPSHOT_SQL = dialect.sqlToQuery(sql`
+const SNAPSHOT = `
   SELECT list.version AS list_version, CAST(segment.first_id AS TEXT) AS first_id,
     segment.version AS version, segment.count AS count,
     iif(
       instr(?2, '"' || segment.version || '"') = 0 AND (
-        (SELECT count(*) FROM ${orderSegments} WHERE ${isMissing}) <= ?3
-        OR segment.first_id = (SELECT min(first_id) FROM ${orderSegments} WHERE ${isMissing})
-      ), ${text}, NULL
+        (SELECT count(*) FROM order_segments WHERE ${IS_MISSING}) <= ?3
+        OR segment.first_id = (SELECT min(first_id) FROM order_segments WHERE ${IS_MISSING})
+      ), ${TEXT}, NULL
     ) AS text
-  FROM ${orderList} AS list LEFT JOIN ${orderSegments} AS segment ON segment.first_id >=
-    iif(?1 IS NULL OR instr(?1, '"' || list.version || '"') > 0, NULL, ${sql.raw(String(INT64_MIN))})
-  WHERE list.id = 1 ORDER BY segment.first_id`).sql;
+  FROM order_list AS list LEFT JOIN order_segments AS segment ON segment.first_id >=
+    iif(?1 IS NULL OR instr(?1, '"' || list.version || '"') > 0, NULL, ${INT64_MIN})
+  WHERE list.id = 1 ORDER BY segment.first_id`;
 
 /**
  * Reads no orders of a segment whose version has changed. CROSS JOIN makes SQLite begin with the
  * wanted segments, whatever its statistics say.
  */
-const SEGMENTS_SQL = dialect.sqlToQuery(sql`
-  SELECT segment.version AS version, ${text} AS text
+const SEGMENTS = `
+  SELECT segment.version AS version, ${TEXT} AS text
   FROM json_each(?1) AS wanted
-  CROSS JOIN ${orderSegments} AS segment ON segment.first_id = CAST(wanted.value ->> 0 AS INTEGER)
-  WHERE segment.version = wanted.value ->> 1`).sql;
+  CROSS JOIN order_segments AS segment ON segment.first_id = CAST(wanted.value ->> 0 AS INTEGER)
+  WHERE segment.version = wanted.value ->> 1`;
 
 interface TextRow {
   readonly version: string;
@@ -96,7 +91,7 @@ export async function readSnapshot(
   { listVersions, segmentVersions, maxMissing }: SnapshotNeeds,
 ): Promise<Snapshot> {
   const known = listVersions === null ? null : JSON.stringify(listVersions);
-  const statement = source.prepare(SNAPSHOT_SQL).bind(known, segmentVersions, maxMissing);
+  const statement = source.prepare(SNAPSHOT).bind(known, segmentVersions, maxMissing);
   const rows = (await statement.all<SnapshotRow>()).results;
   const [list] = rows;
   if (list === undefined) throw new Error("The database has no version of the list.");
@@ -112,7 +107,7 @@ export async function readSegments(
   segments: readonly Segment[],
 ): Promise<SegmentTexts> {
   const wanted = JSON.stringify(segments.map(({ firstId, version }) => [firstId, version]));
-  return textsIn((await source.prepare(SEGMENTS_SQL).bind(wanted).all<TextRow>()).results);
+  return textsIn((await source.prepare(SEGMENTS).bind(wanted).all<TextRow>()).results);
 }
 
 function toManifest(

@@ -1,4 +1,5 @@
 import type { DatabaseQueries } from "../db/availability.ts";
+import { pause } from "../deadline.ts";
 import type { Segment } from "./manifest.ts";
 import type { SegmentCache } from "./segment-cache.ts";
 import type { SegmentMemory } from "./segment-memory.ts";
@@ -136,7 +137,7 @@ export class SegmentSource {
     }
     if (this.#hasSpareCall(index) && (await this.#isInCache(group))) return null;
     // A local D1 runs on the same thread: queued output is flushed first, and other requests continue.
-    await pause();
+    await pause(0);
     return this.#fromDatabase(group, found);
   }
 
@@ -221,8 +222,4 @@ function groupsOf(segments: readonly Segment[], size: number): Group[] {
 
 function isComplete(found: (Shorthand | undefined)[]): found is Shorthand[] {
   return !found.includes(undefined);
-}
-
-function pause(milliseconds = 0): Promise<void> {
-  return new Promise((resolve) => void setTimeout(resolve, milliseconds));
 }

@@ -1,5 +1,3 @@
-import { sql } from "drizzle-orm";
-import { orders } from "../db/orders-schema.ts";
 import { JSON_MEMBERS } from "./order-json.ts";
 
 /**
@@ -7,8 +5,8 @@ import { JSON_MEMBERS } from "./order-json.ts";
  * results as JSON, which the Worker parses; text of half the length and without quotes to escape takes
  * half the time. `concat` treats a missing value as empty text.
  */
-export const orderShorthand = sql<string>`concat(${orders.id}, 'p', ${orders.petId}, 'q', ${orders.quantity}, 's', ${orders.shipDate},
-  CASE ${orders.complete} WHEN 1 THEN 't' WHEN 0 THEN 'f' ELSE 'n' END)`;
+export const ORDER_SHORTHAND = `concat(orders.id, 'p', orders.pet_id, 'q', orders.quantity, 's', orders.ship_date,
+  CASE orders.complete WHEN 1 THEN 't' WHEN 0 THEN 'f' ELSE 'n' END)`;
 
 /** Separates two orders in shorthand. */
 export const SEPARATOR = "i";

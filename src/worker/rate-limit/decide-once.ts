@@ -55,7 +55,7 @@ export function decideOnce(
   const refusedElsewhere = isFirst ? request.refusedElsewhere : 0;
   const decided = decide(limiter, policy, banPolicy, nowMs, refusedElsewhereMs);
   const { decision, strikes, bans } = decided;
-  const newest = nonce && { nonce, atMs: nowMs, admitted: decision.admitted };
+  const newest = nonce && { nonce, admitted: decision.admitted };
   return {
     state: { limiter: decided.state, answered: newest ? remember(answered, newest) : answered },
     decision,

@@ -9,8 +9,8 @@ import type { UnreportedRefusals } from "./refusal.ts";
 
 const NO_REFUSALS: UnreportedRefusals = { agesMs: [], count: 0 };
 
-/** Keeps 48 random bits of a UUID. The object compares a nonce with a few hundred others only. */
-const NONCE_LENGTH = 13;
+/** The last characters of a UUID: 48 random bits. The object compares a nonce with 200 others only. */
+const NONCE_LENGTH = 12;
 
 /**
  * Calls the exact limiter: one Durable Object for each key. A call costs a round trip to one place
@@ -48,7 +48,7 @@ export class DurableLimiter {
   async admit(key: LimitedKey, refused: UnreportedRefusals = NO_REFUSALS): Promise<Decision> {
     const policy = policyOf(key);
     const { agesMs, count } = refused;
-    const nonce = crypto.randomUUID().slice(0, NONCE_LENGTH);
+    const nonce = crypto.randomUUID().slice(-NONCE_LENGTH);
     try {
       // A new stub for every attempt, because a stub that has thrown may be broken for good.
       const decision = await this.#call(async () =>

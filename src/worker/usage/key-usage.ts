@@ -1,4 +1,3 @@
-import { drizzle } from "drizzle-orm/d1";
 import { DatabaseQueries } from "../db/availability.ts";
 import type { Decision } from "../limits/decision.ts";
 import { logEvent } from "../log.ts";
@@ -55,14 +54,13 @@ export class KeyUsage {
    *
    * @returns whether the report succeeded. If not, all days stay for the next report.
    */
-  async report(d1: D1Database, timeoutMs: number): Promise<boolean> {
+  async report(database: D1Database, timeoutMs: number): Promise<boolean> {
     const { keyId } = this;
     const usage = this.#usage;
     if (usage.length === 0) return true;
     const now = new Date();
     try {
       if (keyId === null) throw new Error("The usage cannot be reported: its key is unknown.");
-      const database = drizzle(d1);
       await new DatabaseQueries("keys", timeoutMs).run(() =>
         reportUsage(database, keyId, usage, now),
       );

@@ -1,51 +1,33 @@
-import { gt, ne, type SQL, sql } from "drizzle-orm";
-import type { BaseSQLiteDatabase } from "drizzle-orm/sqlite-core";
-import { keyUsage } from "../db/keys-schema.ts";
 import { dayText, type Usage } from "./day-usage.ts";
 
 /** The totals that a report never lowers, because a limiter may have forgotten what it reported. */
-const TOTALS = ["admitted", "refused", "strikes", "bans", "peakMinute", "peakDay"] as const;
+const TOTALS = ["admitted", "refused", "strikes", "bans", "peak_minute", "peak_day"];
+
+// A report without news writes no row, so it costs none.
+const REPORT = `
+  INSERT INTO key_usage (key_id, day, reported_at, per_minute, per_day, ${TOTALS.join(", ")})
+  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)
+  ON CONFLICT (day, key_id) DO UPDATE SET
+    reported_at = excluded.reported_at, per_minute = excluded.per_minute, per_day = excluded.per_day,
+    ${TOTALS.map((total) => `${total} = max(${total}, excluded.${total})`).join(", ")}
+  WHERE per_minute <> excluded.per_minute OR per_day <> excluded.per_day
+    OR ${TOTALS.map((total) => `excluded.${total} > ${total}`).join(" OR ")}`;
 
 /**
  * Writes a key's usage to the database. Repeating a report, or making one late, changes nothing.
  * In return, the database cannot correct a total that was too high.
  */
 export async function reportUsage(
-  database: BaseSQLiteDatabase<"async", unknown>,
+  database: D1Database,
   keyId: string,
   usage: Usage,
   now: Date,
 ): Promise<void> {
+  const statement = database.prepare(REPORT);
   for (const { day, limits, ...totals } of usage) {
-    const row = { keyId, day: dayText(day), ...totals, ...limits, reportedAt: now };
-    await database
-      .insert(keyUsage)
-      .values(row)
-      .onConflictDoUpdate({
-        target: [keyUsage.day, keyUsage.keyId],
-        set: {
-          ...Object.fromEntries(TOTALS.map((total) => [total, larger(total)])),
-          perMinute: limits.perMinute,
-          perDay: limits.perDay,
-          reportedAt: now,
-        },
-        // A report without news writes no row, so it costs none.
-        setWhere: sql.join(
-          [
-            ...TOTALS.map((total) => gt(excluded(total), keyUsage[total])),
-            ne(keyUsage.perMinute, limits.perMinute),
-            ne(keyUsage.perDay, limits.perDay),
-          ],
-          sql` OR `,
-        ),
-      });
+    const { admitted, refused, strikes, bans, peakMinute, peakDay } = totals;
+    const latest = [now.getTime(), limits.perMinute, limits.perDay];
+    const counted = [admitted, refused, strikes, bans, peakMinute, peakDay];
+    await statement.bind(keyId, dayText(day), ...latest, ...counted).run();
   }
-}
-
-function larger(total: (typeof TOTALS)[number]): SQL {
-  return sql`max(${keyUsage[total]}, ${excluded(total)})`;
-}
-
-function excluded(total: (typeof TOTALS)[number]): SQL {
-  return sql.raw(`excluded.${keyUsage[total].name}`);
 }

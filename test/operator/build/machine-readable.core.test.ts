@@ -1,4 +1,4 @@
-import { describe, expect, test } from "vitest";
+import { afterEach, describe, expect, test, vi } from "vitest";
 import { machineReadableFiles } from "../../../src/operator/build/machine-readable.ts";
 import { publicOrigin } from "../../../src/operator/build/public-origin.ts";
 import { ERROR_STATUS } from "../../../src/worker/errors.ts";
@@ -32,7 +32,9 @@ describe.each(["", ORIGIN])("the files for programs at %j", (origin) => {
     for (const address of [`${origin}/openapi.json`, `${origin}/`]) {
       expect(text).toContain(`](${address})`);
     }
-    for (const [path, { parameters: _, ...methods }] of Object.entries<any>(document.paths)) {
+    for (const [path, { parameters: _parameters, ...methods }] of Object.entries<any>(
+      document.paths,
+    )) {
       for (const [method, { description }] of Object.entries<any>(methods)) {
         const heading = `### ${method.toUpperCase()} ${document.servers[0].url}${path}`;
         expect(text).toContain(`${heading}\n\n${description}\n`);
@@ -47,8 +49,18 @@ describe.each(["", ORIGIN])("the files for programs at %j", (origin) => {
 });
 
 describe("PUBLIC_URL", () => {
+  afterEach(() => {
+    vi.unstubAllEnvs();
+  });
+
+  test("is read from the environment", () => {
+    vi.stubEnv("PUBLIC_URL", undefined);
+    expect(publicOrigin()).toBe("");
+    vi.stubEnv("PUBLIC_URL", ORIGIN);
+    expect(publicOrigin()).toBe(ORIGIN);
+  });
+
   test.each([
-    [undefined, ""],
     ["", ""],
     [ORIGIN, ORIGIN],
     ["http://localhost:8787", "http://localhost:8787"],

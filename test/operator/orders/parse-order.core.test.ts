@@ -32,6 +32,10 @@ describe("parseOrder", () => {
     });
   });
 
+  it("reads a field that is given twice with one value", () => {
+    expect(parseOrder('{"id":1,"petId":2,"id":1}')).toMatchObject({ id: 1n, petId: 2n });
+  });
+
   it.each([
     ["{}", `id: missing, ${INTEGER}`],
     ['{"id":1.0}', `id: ${INTEGER}, got 1.0`],

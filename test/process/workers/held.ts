@@ -4,7 +4,7 @@ import { observedBindings } from "../../bench/observed/bindings.ts";
 
 export { RateLimiter };
 
-/** What a held service has received since it was held. */
+/** Counts of what a held service has received. */
 export interface Held {
   /** Requests of the API. */
   readonly requests: number;

@@ -23,6 +23,7 @@ export const anyLimits: fc.Arbitrary<Limits> = fc.record({
 
 /** Small numbers, so that short histories lead to bans, and the default ones. */
 export const anyBanPolicy: fc.Arbitrary<BanPolicy> = fc.record({
+  mode: fc.constant("on" as const),
   graceMs: fc.constantFrom(10_000, 500),
   strikeWindowMs: fc.constantFrom(60_000, 5_000),
   minStrikes: fc.integer({ min: 1, max: 4 }),

@@ -18,6 +18,7 @@ export const DAY_MS = 86_400_000;
 
 /** The default ban policy, repeated here so that the tests do not take it from the code. */
 export const DEFAULT_BANS: BanPolicy = {
+  mode: "on",
   graceMs: 10_000,
   strikeWindowMs: 60_000,
   minStrikes: 60,

@@ -141,9 +141,9 @@ describe("int64", () => {
     expect(parameter.schema.$ref).toBe("#/components/schemas/OrderId");
     expect(OrderId).toMatchObject({ type: ["integer", "string"], format: "int64" });
     const pattern = new RegExp(OrderId.pattern);
-    for (const text of ["0", "42", String(INT64_MIN), String(INT64_MAX)]) {
-      expect(text).toMatch(pattern);
+    for (const id of ["0", "42", String(INT64_MIN), String(INT64_MAX)]) {
+      expect(id).toMatch(pattern);
     }
-    for (const text of ["", "abc", "1.5", "007", "+5", "-0"]) expect(text).not.toMatch(pattern);
+    for (const id of ["", "abc", "1.5", "007", "+5", "-0"]) expect(id).not.toMatch(pattern);
   });
 });

@@ -12,7 +12,8 @@ const hasPython = await run("python3", ["--version"]).then(
 );
 
 const IDS = [INT64_MIN, 9_007_199_254_740_992n, 9_007_199_254_740_993n, INT64_MAX];
-const text = `[${IDS.map((id) => `{"id":${id},"petId":${id},"quantity":1,"complete":true}`)}]`;
+const LIST = IDS.map((id) => `{"id":${id},"petId":${id},"quantity":1,"complete":true}`).join();
+const text = `[${LIST}]`;
 
 function linesIn(name: string): string {
   return EXACT_READERS.find(({ language }) => language === name)?.lines ?? "";

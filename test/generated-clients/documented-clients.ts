@@ -1,0 +1,120 @@
+import { execFile } from "node:child_process";
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { delimiter, join } from "node:path";
+import { promisify } from "node:util";
+import { build } from "esbuild";
+import { PROJECT_ROOT } from "../../src/operator/wrangler.ts";
+
+const run = promisify(execFile);
+
+/** The folder of the generators' commands. */
+const COMMANDS = join(import.meta.dirname, "node_modules", ".bin");
+/** A folder from which the compilers find the packages of the project. */
+const FOLDER = join(PROJECT_ROOT, "dist", "generated-clients");
+const DOCUMENT = join(PROJECT_ROOT, "dist", "site", "openapi.json");
+const ADDRESS = "http://localhost:8787";
+
+const COMPILER_OPTIONS = {
+  target: "es2022",
+  lib: ["es2022", "dom", "dom.iterable"],
+  types: ["node"],
+  module: "preserve",
+  moduleResolution: "bundler",
+  strict: true,
+  noEmit: true,
+};
+
+/** What the documented file `orders.ts` of each generator exports. */
+export interface GeneratedClient {
+  readonly listOrders: () => Promise<readonly { readonly id: bigint }[]>;
+  readonly cancelOrder: (orderId: bigint) => Promise<void>;
+}
+
+interface Block {
+  readonly language: string;
+  readonly text: string;
+}
+
+/** A generator of docs/api.md, with the files and the command that stand there. */
+export class DocumentedGenerator {
+  readonly name: string;
+  readonly #folder: string;
+  readonly #blocks: readonly Block[];
+
+  constructor(name: string, blocks: readonly Block[]) {
+    this.name = name;
+    this.#folder = join(FOLDER, name.replaceAll(/\W+/g, "-"));
+    this.#blocks = blocks;
+  }
+
+  /** Writes the files and runs the command, on the OpenAPI document that the service serves. */
+  async generate(): Promise<void> {
+    rmSync(this.#folder, { recursive: true, force: true });
+    mkdirSync(this.#folder, { recursive: true });
+    for (const { language, text } of this.#blocks) {
+      const [, file = "", content = ""] = /^\/\/ (\S+)\n([^]*)$/.exec(text) ?? [];
+      if (language === "ts")
+        this.#write(file, content.replace(`${ADDRESS}/openapi.json`, DOCUMENT));
+    }
+    const [command = "", ...args] = this.#command();
+    await run(join(COMMANDS, command), args, {
+      cwd: this.#folder,
+      env: { ...process.env, PATH: `${COMMANDS}${delimiter}${process.env["PATH"]}` },
+    });
+  }
+
+  /** Loads the client anew, for another address than the documented one. */
+  async load(address: string, key: string): Promise<GeneratedClient> {
+    const { outputFiles } = await build({
+      entryPoints: [join(this.#folder, "orders.ts")],
+      bundle: true,
+      write: false,
+      format: "esm",
+      platform: "node",
+      define: { "process.env.STORE_KEY": JSON.stringify(key) },
+      logLevel: "error",
+    });
+    const script = outputFiles[0]?.text.replaceAll(`${ADDRESS}/v1`, () => address) ?? "";
+    return import(`data:text/javascript;base64,${Buffer.from(script).toString("base64")}`);
+  }
+
+  #write(file: string, content: string): void {
+    writeFileSync(join(this.#folder, file), content);
+  }
+
+  /** Returns the words of the command without `npx`, which would take a second. */
+  #command(): string[] {
+    const line = this.#blocks.find(({ language }) => language === "sh")?.text ?? "";
+    const words = line.replace(`${ADDRESS}/openapi.json`, DOCUMENT).split(" ");
+    return [words[1]?.replace("@hey-api/", "") ?? "", ...words.slice(2)];
+  }
+}
+
+/** Reads the generators of docs/api.md. The first file there belongs to each of them. */
+export function documentedGenerators(): DocumentedGenerator[] {
+  const page = readFileSync(join(PROJECT_ROOT, "docs", "api.md"), "utf8");
+  const [, section = ""] = /^## Generated clients\n([^]*?)^## /m.exec(page) ?? [];
+  const [shared = "", ...generators] = section.split(/^### /m);
+  return generators.map((text) => {
+    const name = text.slice(0, text.indexOf("\n"));
+    return new DocumentedGenerator(name, [...blocksIn(shared), ...blocksIn(text)]);
+  });
+}
+
+/** Compiles every generated client at once. @returns the errors of the compiler. */
+export async function compileClients(): Promise<string> {
+  const config = { compilerOptions: COMPILER_OPTIONS, include: ["."] };
+  writeFileSync(join(FOLDER, "tsconfig.json"), JSON.stringify(config));
+  const compiler = join(PROJECT_ROOT, "node_modules", ".bin", "tsc");
+  return run(compiler, ["-p", FOLDER, "--pretty", "false"]).then(
+    ({ stdout }) => stdout,
+    (error: { readonly stdout: string }) => error.stdout,
+  );
+}
+
+function blocksIn(markdown: string): Block[] {
+  return [...markdown.matchAll(/^```(\w+)\n([^]*?)\n```$/gm)].map(([, language, text]) => ({
+    language: language ?? "",
+    text: text ?? "",
+  }));
+}

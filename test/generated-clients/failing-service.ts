@@ -1,0 +1,23 @@
+import clocked, { RateLimiter } from "../process/workers/clocked.ts";
+import { failingDatabase } from "../support/database-double.ts";
+
+export { RateLimiter };
+
+let failure = "";
+
+/**
+ * The clocked service with an orders database that fails: `/fail?message=TEXT` makes each statement
+ * end with this error, and `/fail` ends that.
+ */
+export default {
+  fetch(request, env, context) {
+    const { pathname, searchParams } = new URL(request.url);
+    if (pathname === "/fail") {
+      failure = searchParams.get("message") ?? "";
+      return new Response();
+    }
+    if (failure === "") return clocked.fetch(request, env, context);
+    const ORDERS = failingDatabase(() => Promise.reject(new Error(failure)));
+    return clocked.fetch(request, { ...env, ORDERS }, context);
+  },
+} satisfies ExportedHandler<Cloudflare.Env>;
