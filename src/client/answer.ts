@@ -1,5 +1,11 @@
 import type { Deadline } from "./deadline.ts";
-import { type AnswerDetails, API_ERROR_CODES, ApiError, UnexpectedAnswerError } from "./errors.ts";
+import {
+  type AnswerDetails,
+  API_ERROR_CODES,
+  ApiError,
+  NotModifiedError,
+  UnexpectedAnswerError,
+} from "./errors.ts";
 import { readRetryAfterSeconds } from "./rate-limit-headers.ts";
 
 /** The answer to one request, before its body is read. */
@@ -8,6 +14,7 @@ export class Answer implements AnswerDetails {
   readonly requestId: string | null;
   readonly retryAfterSeconds: number | null;
   readonly contentType: string;
+  readonly etag: string | null;
   readonly #response: Response;
   readonly #deadline: Deadline;
   #reader: ReadableStreamDefaultReader<Uint8Array> | undefined;
@@ -17,6 +24,7 @@ export class Answer implements AnswerDetails {
     this.requestId = response.headers.get("X-Request-Id");
     this.retryAfterSeconds = readRetryAfterSeconds(response.headers);
     this.contentType = response.headers.get("Content-Type") ?? "";
+    this.etag = response.headers.get("ETag");
     this.#response = response;
     this.#deadline = deadline;
   }
@@ -28,8 +36,10 @@ export class Answer implements AnswerDetails {
     return (await this.#deadline.within(() => reader.read())).value;
   }
 
-  /** Reads the Error body (docs/api.md, Errors). */
-  async error(): Promise<ApiError | UnexpectedAnswerError> {
+  /** Turns an answer other than the expected one into an error (docs/api.md, Errors). */
+  async error(): Promise<ApiError | NotModifiedError | UnexpectedAnswerError> {
+    if (this.status === 304)
+      return new NotModifiedError("The list has not changed: keep the one you have.", this);
     const text = await this.#deadline.within(() => this.#response.text());
     const { code, message } = parseErrorBody(text);
     const known = API_ERROR_CODES.find((candidate) => candidate === code);

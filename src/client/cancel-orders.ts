@@ -2,6 +2,8 @@ import { cancelOrder } from "./cancel-order.ts";
 import type { CancelResult } from "./cancellation.ts";
 import { BatchInterruptedError, isStoreOrdersError } from "./errors.ts";
 import { forEachAtOnce } from "./for-each.ts";
+import type { CallOptions } from "./options.ts";
+import type { Pacer } from "./pacer.ts";
 import type { Call } from "./send.ts";
 
 /** The progress of a batch. */
@@ -9,14 +11,13 @@ export interface BatchProgress {
   /** Orders that are settled. */
   readonly done: number;
   readonly total: number;
-  /** The estimated rest in seconds, by the limits or else by the speed so far. */
+  /** The estimated rest in seconds, by the limits and by the speed between their pauses. */
   readonly etaSeconds: number;
   /** The order that was settled last. */
   readonly latest: CancelResult;
 }
 
-export interface BatchOptions {
-  readonly signal?: AbortSignal;
+export interface BatchOptions extends CallOptions {
   /** Requests that run at the same time. Default 6. */
   readonly concurrency?: number;
   /** Called after each settled order. */
@@ -36,7 +37,7 @@ export async function cancelOrders(
   onProgress: (progress: BatchProgress) => void,
 ): Promise<CancelResult[]> {
   const results = new Map<bigint, CancelResult>();
-  const eta = new Eta(call);
+  const eta = new Eta(call, Math.min(concurrency, ids.length));
   const failure = await forEachAtOnce(ids, concurrency, call.signal, async (id, signal) => {
     const latest = await settle({ ...call, isPaced: true, signal }, id);
     results.set(id, latest);
@@ -63,19 +64,28 @@ async function settle(call: Call, id: bigint): Promise<CancelResult> {
 
 /** The estimated time that the rest of a batch takes. */
 class Eta {
-  readonly #call: Call;
-  readonly #startMs = performance.now();
+  readonly #pacer: Pacer;
+  readonly #width: number;
+  readonly #startMs: number;
 
-  constructor(call: Call) {
-    this.#call = call;
+  /** @param width requests that run at the same time. */
+  constructor({ gate }: Call, width: number) {
+    this.#pacer = gate.pacer;
+    this.#width = width;
+    this.#startMs = this.#workedMs();
   }
 
   seconds(done: number, left: number): number {
+    if (left === 0) return 0;
+    // Without the requests under way, the first orders would seem `width` times as slow.
+    const orderMs = (this.#workedMs() - this.#startMs) / (done + this.#width - 1);
+    const { waitMs, lastRequests } = this.#pacer.forecast(left, performance.now());
+    return Math.ceil((waitMs + lastRequests * orderMs) / 1_000);
+  }
+
+  /** A clock that stands still while the limits let no request begin. */
+  #workedMs(): number {
     const nowMs = performance.now();
-    const pacedMs = this.#call.gate.pacer.durationMs(left, nowMs);
-    const elapsedMs = nowMs - this.#startMs;
-    const atThisSpeedMs = (elapsedMs / done) * left;
-    // If the batch must wait for a window, the speed so far says little.
-    return Math.ceil((pacedMs > 0 ? pacedMs : atThisSpeedMs) / 1_000);
+    return nowMs - this.#pacer.pausedMs(nowMs);
   }
 }

@@ -2,19 +2,22 @@ import { cancelOrder } from "./cancel-order.ts";
 import { type BatchOptions, cancelOrders } from "./cancel-orders.ts";
 import type { Cancellation, CancelResult } from "./cancellation.ts";
 import { Gate } from "./gate.ts";
-import { checkNumber, checkOptions, type ClientOptions } from "./options.ts";
+import {
+  type CallOptions,
+  checkAttempts,
+  checkNumber,
+  checkOptions,
+  type ClientOptions,
+} from "./options.ts";
 import { type OrderId, toOrderId } from "./order-id.ts";
 import type { Order } from "./order.ts";
+import type { Limits } from "./rate-limit-headers.ts";
 import { readOrders } from "./read-orders.ts";
+import { requestHeaders } from "./request-headers.ts";
 import { withRetries } from "./retry.ts";
 import { type Call, send } from "./send.ts";
 
 const DEFAULT_CONCURRENCY = 6;
-
-export interface CallOptions {
-  /** Ends the call at once; the call then throws the signal's reason. */
-  readonly signal?: AbortSignal;
-}
 
 export interface ListOptions extends CallOptions {
   /**
@@ -22,6 +25,11 @@ export interface ListOptions extends CallOptions {
    * The complete list is then in memory, at about 250 bytes an order. Default false.
    */
   readonly oneMoment?: boolean;
+  /**
+   * The `etag` of a list received before. If the list has not changed, the call throws a
+   * NotModifiedError, so that an unchanged list is never taken for an empty one.
+   */
+  readonly ifNoneMatch?: string | null;
 }
 
 /** The list of all orders. Each iteration sends a request of its own. */
@@ -29,6 +37,8 @@ export interface OrderList extends AsyncIterable<Order> {
   [Symbol.asyncIterator](): AsyncGenerator<Order, void, undefined>;
   /** Reads the complete list into memory, and reads it again if it breaks off. */
   all(): Promise<Order[]>;
+  /** The entity tag of the list that was last received to its end; `null` before. */
+  readonly etag: string | null;
 }
 
 export interface StoreOrdersClient {
@@ -48,6 +58,8 @@ export interface StoreOrdersClient {
    *
    * @example
    * for await (const order of client.listOrders({ oneMoment: true })) await copy(order);
+   *
+   * @throws {TypeError | RangeError} before any request, that names the wrong option.
    */
   listOrders(options?: ListOptions): OrderList;
 
@@ -82,18 +94,21 @@ export interface StoreOrdersClient {
    * });
    */
   cancelOrders(ids: Iterable<OrderId>, options?: BatchOptions): Promise<CancelResult[]>;
+
+  /** What the service's last answer said about the limits; `null` before the first answer. */
+  readonly limits: Limits | null;
 }
 
 /**
- * Creates a client of the Store Orders Service, for browsers, Node 20 and later, Deno, Bun and
- * Workers. Create one client for each key: its calls share one count of the limits.
+ * Creates a client of the Store Orders Service, which needs web APIs only. Create one client for
+ * each key: its calls share one count of the limits.
  *
  * The client retries 429, 5xx and network errors, with full jitter and never before `Retry-After`.
  *
  * @throws {TypeError | RangeError} that names the wrong option.
  *
  * @example
- * import { createClient } from "store-orders/client";
+ * import { createClient } from "store-orders-client";
  *
  * const client = createClient({ baseUrl: "http://localhost:8787", apiKey: "sord_…" });
  * for await (const order of client.listOrders()) console.log(order);
@@ -101,33 +116,55 @@ export interface StoreOrdersClient {
 export function createClient(options: ClientOptions): StoreOrdersClient {
   const settings = checkOptions(options);
   const gate = new Gate();
-  const newCall = (signal: AbortSignal | undefined): Call => {
-    return { settings, gate, isPaced: settings.pacing, signal };
-  };
+  const newCall = (callOptions: CallOptions, ifNoneMatch: string | null = null): Call => ({
+    settings: { ...settings, ...checkAttempts(callOptions, settings) },
+    gate,
+    isPaced: settings.pacing,
+    signal: callOptions.signal,
+    headers: requestHeaders(settings.apiKey, callOptions, ifNoneMatch),
+  });
   return {
-    listOrders: ({ signal, oneMoment = false } = {}) => orderList(newCall(signal), oneMoment),
-    cancelOrder: async (id, { signal } = {}) => cancelOrder(newCall(signal), toOrderId(id)),
-    cancelOrders: async (ids, { signal, concurrency, onProgress = () => undefined } = {}) => {
+    listOrders: ({ oneMoment = false, ifNoneMatch, ...callOptions } = {}) =>
+      orderList(newCall(callOptions, ifNoneMatch), oneMoment),
+    cancelOrder: async (id, callOptions = {}) => cancelOrder(newCall(callOptions), toOrderId(id)),
+    cancelOrders: async (ids, { concurrency, onProgress, ...callOptions } = {}) => {
       const distinct = [...new Set(Array.from(ids, toOrderId))];
       const width = checkNumber("concurrency", concurrency ?? DEFAULT_CONCURRENCY, 1, 1_000);
-      return cancelOrders(newCall(signal), distinct, width, onProgress);
+      return cancelOrders(newCall(callOptions), distinct, width, onProgress ?? (() => undefined));
+    },
+    get limits() {
+      return gate.limits;
     },
   };
 }
 
 function orderList(call: Call, oneMoment: boolean): OrderList {
+  let etag: string | null = null;
   const open = () => send(call, "GET", "", 200);
   const all = () =>
     withRetries(call, async () => {
       const orders: Order[] = [];
-      for await (const order of readOrders(await open(), call.signal)) orders.push(order);
+      const answer = await open();
+      for await (const order of readOrders(answer, call.signal)) orders.push(order);
+      etag = answer.etag;
       return orders;
     });
   return {
     async *[Symbol.asyncIterator]() {
-      if (oneMoment) yield* await all();
-      else yield* readOrders(await withRetries(call, open), call.signal);
+      if (oneMoment) {
+        for (const order of await all()) {
+          yield order;
+          call.signal?.throwIfAborted();
+        }
+        return;
+      }
+      const answer = await withRetries(call, open);
+      yield* readOrders(answer, call.signal);
+      etag = answer.etag;
     },
     all,
+    get etag() {
+      return etag;
+    },
   };
 }

@@ -59,6 +59,12 @@ export class UnexpectedAnswerError extends StoreOrdersError {
   readonly code = "unexpected_answer";
 }
 
+/** The list is still the one that `ifNoneMatch` names. */
+export class NotModifiedError extends StoreOrdersError {
+  override readonly name = "NotModifiedError";
+  readonly code = "not_modified";
+}
+
 /** The service could not be reached, or the connection ended before the answer. */
 export class NetworkError extends StoreOrdersError {
   override readonly name = "NetworkError";
@@ -117,6 +123,7 @@ export class BatchInterruptedError extends StoreOrdersError {
 export type AnyStoreOrdersError =
   | ApiError
   | UnexpectedAnswerError
+  | NotModifiedError
   | NetworkError
   | TimeoutError
   | BrokenListError

@@ -1,9 +1,12 @@
 import { type Announcement, Pacer } from "./pacer.ts";
+import type { Limits } from "./rate-limit-headers.ts";
 import { sleep } from "./sleep.ts";
 
 /** Delays paced requests of a client until its limits have room. */
 export class Gate {
   readonly pacer = new Pacer();
+  /** What the last answer of the service said; `null` before the first. */
+  limits: Limits | null = null;
   #wakers = new Set<() => void>();
 
   /**
@@ -26,6 +29,10 @@ export class Gate {
   /** Takes the answer to a request that entered; `null` if no answer arrived. */
   leave(announcement: Announcement | null): void {
     this.pacer.end(announcement, performance.now());
+    // A proxy's answer says nothing about the limits.
+    if (announcement !== null && announcement.windows.length > 0) {
+      this.limits = { ...announcement, answeredAt: new Date() };
+    }
     const wakers = this.#wakers;
     this.#wakers = new Set();
     for (const wake of wakers) wake();

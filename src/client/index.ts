@@ -1,5 +1,4 @@
 export {
-  type CallOptions,
   createClient,
   type ListOptions,
   type OrderList,
@@ -15,10 +14,12 @@ export {
   BrokenListError,
   isStoreOrdersError,
   NetworkError,
+  NotModifiedError,
   StoreOrdersError,
   TimeoutError,
   UnexpectedAnswerError,
 } from "./errors.ts";
-export type { ClientOptions, Retry } from "./options.ts";
+export type { CallOptions, ClientOptions, ResponseInfo, Retry } from "./options.ts";
 export type { Order } from "./order.ts";
 export type { OrderId } from "./order-id.ts";
+export type { Limits, WindowQuota } from "./rate-limit-headers.ts";

@@ -10,9 +10,33 @@ export interface Retry {
   readonly delayMs: number;
 }
 
+/** An answer whose body is not read yet. */
+export interface ResponseInfo {
+  readonly method: "GET" | "DELETE";
+  readonly url: string;
+  readonly status: number;
+  readonly headers: Headers;
+  /** Milliseconds from sending the request to its answer. */
+  readonly elapsedMs: number;
+}
+
+/** Options of one call, for each of its requests. */
+export interface CallOptions {
+  /** Ends the call at once; the call then throws the signal's reason. */
+  readonly signal?: AbortSignal;
+  /** Takes the place of the client's `timeoutMs`. */
+  readonly timeoutMs?: number;
+  /** Takes the place of the client's `retries`. */
+  readonly retries?: number;
+  /** Sent as `X-Request-Id`: 1 to 255 letters, digits, `_`, `-` or `=`. Default: the service makes one. */
+  readonly requestId?: string;
+  /** Further headers. A browser sends only those that the service allows to other origins. */
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
 export interface ClientOptions {
   readonly apiKey: string;
-  /** The address of the service without `/v1`, such as `https://orders.example`. */
+  /** The address of the service, such as `https://orders.example`, with or without `/v1`. */
   readonly baseUrl: string | URL;
   /** Sends the requests. Default: `globalThis.fetch`. */
   readonly fetch?: typeof globalThis.fetch;
@@ -32,12 +56,14 @@ export interface ClientOptions {
   readonly pacing?: boolean;
   /** Called before the wait of each retry. */
   readonly onRetry?: (retry: Retry) => void;
+  /** Called for each answer, before its body is read. */
+  readonly onResponse?: (response: ResponseInfo) => void;
 }
 
 /** The options after checks, with defaults for all that are missing. */
 export interface Settings {
   readonly apiKey: string;
-  /** Ends without a slash. */
+  /** Ends without `/v1` and without a slash. */
   readonly baseUrl: string;
   readonly fetch: typeof globalThis.fetch;
   readonly timeoutMs: number;
@@ -45,6 +71,7 @@ export interface Settings {
   readonly maxElapsedMs: number;
   readonly pacing: boolean;
   readonly onRetry: (retry: Retry) => void;
+  readonly onResponse: (response: ResponseInfo) => void;
 }
 
 /**
@@ -53,7 +80,7 @@ export interface Settings {
  * @throws {TypeError | RangeError} that names the wrong option and never shows the key.
  */
 export function checkOptions(options: ClientOptions): Settings {
-  const { apiKey, pacing = false, onRetry = () => undefined } = options;
+  const { apiKey, pacing = false } = options;
   if (typeof apiKey !== "string" || !/^[\x21-\x7e]+$/.test(apiKey)) {
     throw new TypeError("apiKey: expected an API key, without spaces or line breaks");
   }
@@ -62,11 +89,26 @@ export function checkOptions(options: ClientOptions): Settings {
     baseUrl: checkBaseUrl(options.baseUrl),
     // Bound, because Workers and browsers refuse to call `fetch` on another object.
     fetch: options.fetch ?? globalThis.fetch.bind(globalThis),
-    timeoutMs: checkNumber("timeoutMs", options.timeoutMs ?? 30_000, 1, 2 ** 31 - 1),
-    retries: checkNumber("retries", options.retries ?? 5, 0, 1_000),
+    ...checkAttempts(options, { timeoutMs: 30_000, retries: 5 }),
     maxElapsedMs: checkNumber("maxElapsedMs", options.maxElapsedMs ?? 120_000, 0, Infinity),
     pacing,
-    onRetry,
+    onRetry: options.onRetry ?? (() => undefined),
+    onResponse: options.onResponse ?? (() => undefined),
+  };
+}
+
+type Attempts = Pick<Settings, "timeoutMs" | "retries">;
+
+/**
+ * Checks the options that a call may set for itself.
+ *
+ * @throws {RangeError} that names the wrong option.
+ */
+export function checkAttempts(options: Partial<Attempts>, defaults: Attempts): Attempts {
+  const { timeoutMs, retries } = options;
+  return {
+    timeoutMs: checkNumber("timeoutMs", timeoutMs ?? defaults.timeoutMs, 1, 2 ** 31 - 1),
+    retries: checkNumber("retries", retries ?? defaults.retries, 0, 1_000),
   };
 }
 
@@ -91,5 +133,5 @@ function checkBaseUrl(baseUrl: string | URL): string {
   if (username + password + search + hash !== "") {
     throw new TypeError("baseUrl: expected no user, query or fragment");
   }
-  return origin + pathname.replace(/\/+$/, "");
+  return origin + pathname.replace(/(?:\/v1)?\/*$/, "");
 }

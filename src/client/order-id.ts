@@ -1,7 +1,7 @@
-import { INT64_MAX, INT64_MIN, parseInt64 } from "../worker/orders/int64.ts";
-
 /** An order's id: a bigint, a number that is exact, or canonical decimal such as `"-42"`. */
 export type OrderId = bigint | number | string;
+
+const CANONICAL_DECIMAL = /^(?:0|-?[1-9][0-9]{0,18})$/;
 
 /**
  * Converts an id to a bigint.
@@ -10,12 +10,14 @@ export type OrderId = bigint | number | string;
  *   rounded.
  */
 export function toOrderId(id: OrderId): bigint {
+  const text = String(id);
   const isExact = typeof id !== "number" || Number.isSafeInteger(id);
-  const parsed = isExact ? parseInt64(String(id)) : undefined;
-  if (parsed !== undefined) return parsed;
-  const expected = `an integer from ${INT64_MIN} to ${INT64_MAX}`;
+  if (isExact && CANONICAL_DECIMAL.test(text)) {
+    const value = BigInt(text);
+    if (BigInt.asIntN(64, value) === value) return value;
+  }
   const advice = typeof id === "number" ? "; numbers above 2^53 are rounded: pass a bigint" : "";
   throw new RangeError(
-    `Not an order id: ${JSON.stringify(String(id))}. Expected ${expected}${advice}.`,
+    `Not an order id: ${JSON.stringify(text)}. Expected an integer from -2^63 to 2^63 - 1${advice}.`,
   );
 }

@@ -1,4 +1,4 @@
-import type { WindowQuota } from "./rate-limit-headers.ts";
+import type { Limits, WindowQuota } from "./rate-limit-headers.ts";
 
 /** A window as this client knows it. Times are milliseconds of a monotonic clock. */
 interface OpenWindow extends WindowQuota {
@@ -13,9 +13,14 @@ export type Turn =
   | { readonly kind: "after_answer" };
 
 /** The rate-limit headers of an answer. */
-export interface Announcement {
-  readonly windows: readonly WindowQuota[];
-  readonly retryAfterSeconds: number | null;
+export type Announcement = Omit<Limits, "answeredAt">;
+
+/** The least time that the limits demand for a number of requests. */
+export interface Forecast {
+  /** Milliseconds until the last of the windows that the requests need. */
+  readonly waitMs: number;
+  /** The requests that are left for this last window. */
+  readonly lastRequests: number;
 }
 
 /**
@@ -30,13 +35,16 @@ export class Pacer {
   #underWay = 0;
   /** The end of the last `Retry-After`. */
   #heldUntilMs = 0;
+  /** All pauses together, of which the last may end in the future. */
+  #pausedMs = 0;
+  #pauseEndsMs = 0;
 
   /** Says when the next request may be sent. */
   turn(nowMs: number): Turn {
-    if (nowMs < this.#heldUntilMs) return { kind: "at", timeMs: this.#heldUntilMs };
+    if (nowMs < this.#heldUntilMs) return this.#pause(nowMs, this.#heldUntilMs);
     const open = [...this.#windows.values()].filter(({ endsMs }) => nowMs < endsMs);
     const full = open.filter(({ remaining }) => remaining === 0);
-    if (full.length > 0) return { kind: "at", timeMs: Math.max(...full.map((w) => w.endsMs)) };
+    if (full.length > 0) return this.#pause(nowMs, Math.max(...full.map((w) => w.endsMs)));
     const isKnown = open.length > 0 && open.length === this.#windows.size;
     const room = isKnown ? Math.min(...open.map(({ remaining }) => remaining)) : 1;
     return this.#underWay < room ? { kind: "now" } : { kind: "after_answer" };
@@ -61,22 +69,40 @@ export class Pacer {
     const { windows, retryAfterSeconds } = announcement;
     if (retryAfterSeconds !== null) {
       this.#heldUntilMs = Math.max(this.#heldUntilMs, nowMs + retryAfterSeconds * 1_000);
+      this.#pause(nowMs, this.#heldUntilMs);
     }
     for (const window of windows) this.#learn(window, nowMs);
   }
 
-  /** Returns the least time for that many more requests, in milliseconds. */
-  durationMs(requests: number, nowMs: number): number {
-    const durations = [...this.#windows.values()].map(
-      ({ remaining, limit, lengthSeconds, endsMs }) => {
-        const isOpen = nowMs < endsMs;
-        const later = requests - (isOpen ? remaining : limit);
-        if (later <= 0) return 0;
-        const untilNextMs = isOpen ? endsMs - nowMs : lengthSeconds * 1_000;
-        return untilNextMs + Math.floor((later - 1) / limit) * lengthSeconds * 1_000;
-      },
-    );
-    return Math.max(0, this.#heldUntilMs - nowMs, ...durations);
+  /** Forecasts that many more requests. */
+  forecast(requests: number, nowMs: number): Forecast {
+    const heldMs = Math.max(0, this.#heldUntilMs - nowMs);
+    let slowest: Forecast = { waitMs: heldMs, lastRequests: requests };
+    for (const { remaining, limit, lengthSeconds, endsMs } of this.#windows.values()) {
+      const isOpen = nowMs < endsMs;
+      const later = requests - (isOpen ? remaining : limit);
+      if (later <= 0) continue;
+      const untilNextMs = isOpen ? endsMs - nowMs : lengthSeconds * 1_000;
+      const fullWindows = Math.floor((later - 1) / limit);
+      const waitMs = untilNextMs + fullWindows * lengthSeconds * 1_000;
+      if (waitMs <= slowest.waitMs) continue;
+      slowest = { waitMs, lastRequests: later - fullWindows * limit };
+    }
+    return slowest;
+  }
+
+  /** Returns for how long, until now, the limits let no request begin. */
+  pausedMs(nowMs: number): number {
+    return this.#pausedMs - Math.max(0, this.#pauseEndsMs - nowMs);
+  }
+
+  #pause(fromMs: number, untilMs: number): Turn {
+    const newFromMs = Math.max(fromMs, this.#pauseEndsMs);
+    if (untilMs > newFromMs) {
+      this.#pausedMs += untilMs - newFromMs;
+      this.#pauseEndsMs = untilMs;
+    }
+    return { kind: "at", timeMs: untilMs };
   }
 
   #learn(announced: WindowQuota, nowMs: number): void {

@@ -11,6 +11,16 @@ export interface WindowQuota {
   readonly resetSeconds: number;
 }
 
+/** What an answer said about the limits. */
+export interface Limits {
+  /** The windows in the order of the headers: the service names them `minute` and `day`. */
+  readonly windows: readonly WindowQuota[];
+  /** `Retry-After` in seconds; `null` if the answer had none. */
+  readonly retryAfterSeconds: number | null;
+  /** The time of the answer, from which all seconds count. */
+  readonly answeredAt: Date;
+}
+
 /**
  * Reads the windows from `RateLimit` and `RateLimit-Policy`
  * (draft-ietf-httpapi-ratelimit-headers-11).

@@ -27,6 +27,7 @@ export async function* readOrders(
       for (const order of orders) {
         receivedCount += 1;
         yield order;
+        signal?.throwIfAborted();
       }
     }
   } finally {

@@ -2,7 +2,7 @@ import { Answer } from "./answer.ts";
 import { Deadline } from "./deadline.ts";
 import { NetworkError, StoreOrdersError } from "./errors.ts";
 import type { Gate } from "./gate.ts";
-import type { Settings } from "./options.ts";
+import type { ResponseInfo, Settings } from "./options.ts";
 import { readRetryAfterSeconds, readWindows } from "./rate-limit-headers.ts";
 
 /** The settings that the requests of one call share. */
@@ -12,55 +12,59 @@ export interface Call {
   /** Whether its requests wait until the limits have room. */
   readonly isPaced: boolean;
   readonly signal: AbortSignal | undefined;
+  readonly headers: Headers;
 }
+
+type Method = ResponseInfo["method"];
 
 /**
  * Sends a request once.
  *
  * @returns an answer with the expected status; the caller must release or abort it.
- * @throws {StoreOrdersError}, or the reason of the caller's abort.
+ * @throws {StoreOrdersError}, the reason of the caller's abort, or an error of `onResponse`.
  */
 export async function send(
   call: Call,
-  method: "GET" | "DELETE",
+  method: Method,
   path: string,
   expectedStatus: number,
 ): Promise<Answer> {
   await call.gate.enter(call.isPaced, call.signal);
   const deadline = new Deadline(call.signal, call.settings.timeoutMs);
+  const url = `${call.settings.baseUrl}/v1/store/orders${path}`;
+  const startMs = performance.now();
   try {
-    const answer = await exchange(call, deadline, method, path);
-    if (answer.status === expectedStatus) return answer;
-    throw await answer.error();
+    const response = await overNetwork(call, () => exchange(call, deadline, method, url));
+    const { status, headers } = response;
+    const elapsedMs = performance.now() - startMs;
+    call.settings.onResponse({ method, url, status, headers, elapsedMs });
+    const answer = new Answer(response, deadline);
+    if (status === expectedStatus) return answer;
+    throw await overNetwork(call, () => answer.error());
   } catch (error) {
-    deadline.release();
-    if (error instanceof StoreOrdersError || call.signal?.aborted) throw error;
-    throw new NetworkError(
-      "The service could not be reached. In a browser, check too that CORS_ORIGINS of the service lists this page's origin.",
-      undefined,
-      { cause: error },
-    );
+    deadline.abort();
+    throw error;
   }
 }
 
 async function exchange(
-  { settings, gate }: Call,
+  { settings, gate, headers }: Call,
   deadline: Deadline,
-  method: string,
-  path: string,
-): Promise<Answer> {
+  method: Method,
+  url: string,
+): Promise<Response> {
   let response: Response | undefined;
   try {
     response = await deadline.within(() =>
-      settings.fetch(`${settings.baseUrl}/v1/store/orders${path}`, {
+      settings.fetch(url, {
         method,
-        headers: { Authorization: `Bearer ${settings.apiKey}`, Accept: "application/json" },
+        headers,
         // A redirection must not carry the key to another address.
         redirect: "manual",
         signal: deadline.signal,
       }),
     );
-    return new Answer(response, deadline);
+    return response;
   } finally {
     gate.leave(
       response === undefined
@@ -69,6 +73,20 @@ async function exchange(
             windows: readWindows(response.headers),
             retryAfterSeconds: readRetryAfterSeconds(response.headers),
           },
+    );
+  }
+}
+
+/** Turns an error of `fetch` into a NetworkError. */
+async function overNetwork<T>({ signal }: Call, work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    if (error instanceof StoreOrdersError || signal?.aborted) throw error;
+    throw new NetworkError(
+      "The service could not be reached. In a browser, check too that CORS_ORIGINS of the service lists this page's origin.",
+      undefined,
+      { cause: error },
     );
   }
 }

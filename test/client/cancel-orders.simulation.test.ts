@@ -72,6 +72,24 @@ test.each(PLANS)(
   },
 );
 
+test.each([1, 5])(
+  "etaSeconds is right before and after a wait, with %d requests at once",
+  async (concurrency) => {
+    const service = new LimitedService(30, 1_000, () => 500);
+    const client = createClient({ ...OPTIONS, fetch: service.fetch });
+    const steps: { done: number; etaSeconds: number; atMs: number }[] = [];
+    const onProgress = ({ done, etaSeconds }: BatchProgress) =>
+      steps.push({ done, etaSeconds, atMs: performance.now() });
+    await settled(client.cancelOrders(ids(55), { concurrency, onProgress }));
+    const endMs = steps.at(-1)?.atMs ?? 0;
+    expect(steps).toHaveLength(55);
+    for (const { done, etaSeconds, atMs } of steps) {
+      const leftSeconds = (endMs - atMs) / 1_000;
+      expect(Math.abs(etaSeconds - leftSeconds), `after ${done}`).toBeLessThanOrEqual(3);
+    }
+  },
+);
+
 test("no request is refused, at any latency, limits and concurrency", async () => {
   const random = seededRandom(42);
   for (let seed = 1; seed <= 40; seed += 1) {

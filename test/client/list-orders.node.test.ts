@@ -60,6 +60,15 @@ test("sends the key as a bearer token, to the path below the base URL", async ()
   expect(request?.headers.get("Authorization")).toBe("Bearer sord_test");
 });
 
+test.each(["https://shop.example/v1", "https://shop.example/v1/", new URL("https://shop.example")])(
+  "the base URL %s leads to /v1",
+  async (baseUrl) => {
+    const service = new ScriptedService(list("[]"));
+    await createClient({ apiKey: "sord_test", baseUrl, fetch: service.fetch }).listOrders().all();
+    expect(service.requests[0]?.url).toBe("https://shop.example/v1/store/orders");
+  },
+);
+
 test("each iteration sends its own request, when it begins", async () => {
   const service = new ScriptedService(list('[{"id":1}]'), list('[{"id":2}]'));
   const orders = clientOf(service).listOrders();
@@ -122,6 +131,24 @@ test("leaving the loop ends the request", async () => {
   }
   expect(ended).toBe(true);
 });
+
+test.each([false, true])(
+  "an abort takes effect before the next order of the same part (oneMoment %s)",
+  async (oneMoment) => {
+    const abort = new AbortController();
+    const received: Order[] = [];
+    const service = new ScriptedService(list('[{"id":1},{"id":2},{"id":3}]'));
+    const reading = (async () => {
+      const { signal } = abort;
+      for await (const order of clientOf(service).listOrders({ signal, oneMoment })) {
+        received.push(order);
+        abort.abort(new Error("enough"));
+      }
+    })();
+    await expect(reading).rejects.toThrow("enough");
+    expect(received).toEqual([{ id: 1n }]);
+  },
+);
 
 test("accepts unknown fields", async () => {
   const service = new ScriptedService(list('[{"id":1,"weight":1.5,"tags":[1,{"a":null}]}]'));

@@ -42,10 +42,24 @@ test("no request is sent before Retry-After, even if the window has room", () =>
 });
 
 test.each([
-  [3, 0],
-  [4, MINUTE_MS],
-  [13, MINUTE_MS],
-  [14, 2 * MINUTE_MS],
-])("with room for three, %d more requests take at least %d ms", (requests, durationMs) => {
-  expect(pacerAfter(3).durationMs(requests, 0)).toBe(durationMs);
+  [3, 0, 3],
+  [4, MINUTE_MS, 1],
+  [13, MINUTE_MS, 10],
+  [14, 2 * MINUTE_MS, 1],
+])(
+  "with room for three, %d more requests wait %d ms for the last window, which gets %d of them",
+  (requests, waitMs, lastRequests) => {
+    expect(pacerAfter(3).forecast(requests, 0)).toEqual({ waitMs, lastRequests });
+  },
+);
+
+test("counts a pause once, however many requests wait for its end, and only what has passed", () => {
+  const pacer = pacerAfter(0, 60, 10);
+  expect(pacer.turn(4_000)).toEqual({ kind: "at", timeMs: 10_000 });
+  expect(pacer.pausedMs(7_000)).toBe(7_000);
+  // Between the end of Retry-After and the next turn, nothing waits.
+  expect(pacer.turn(12_000)).toEqual({ kind: "at", timeMs: MINUTE_MS });
+  expect(pacer.turn(15_000)).toEqual({ kind: "at", timeMs: MINUTE_MS });
+  expect(pacer.pausedMs(15_000)).toBe(13_000);
+  expect(pacer.pausedMs(2 * MINUTE_MS)).toBe(58_000);
 });

@@ -4,6 +4,12 @@ import { tmpdir } from "node:os";
 import { delimiter, join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { openLocalStore } from "../../src/operator/database/local.ts";
+import { loadSampleStore } from "../../src/operator/start/sample-store.ts";
+import type { Server } from "../bench/server.ts";
+import { StoreFolder } from "../operator/store-folder.ts";
+import { SERVICE, serveWorker } from "../process/worker-server.ts";
+import { readSamples } from "./samples.ts";
 
 const run = promisify(execFile);
 
@@ -13,7 +19,7 @@ const ROOT = process.cwd();
 const PROGRAM = `
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
-import { type CancelResult, createClient, isStoreOrdersError, type Order } from "store-orders/client";
+import { type CancelResult, createClient, isStoreOrdersError, type Order } from "store-orders-client";
 
 const server = createServer((request, response) => {
   if (request.method === "GET") {
@@ -64,6 +70,14 @@ const EXPECTED = [
   "",
 ].join("\n");
 
+const WRONG_PROGRAM = `import { createClient } from "store-orders-client";
+const client = createClient({ baseUrl: "http://localhost", apiKey: "sord_test" });
+for await (const order of client.listOrders()) {
+  const id: number = order.id;
+  console.log(id);
+}
+`;
+
 /** Strict options that check the libraries as well. */
 const COMPILER_OPTIONS = {
   target: "es2022",
@@ -71,76 +85,91 @@ const COMPILER_OPTIONS = {
   skipLibCheck: false,
   exactOptionalPropertyTypes: true,
   noUncheckedIndexedAccess: true,
+  allowJs: true,
+  checkJs: true,
   types: ["node"],
 };
 
+const NODE_OPTIONS = { module: "nodenext", rootDir: "src", outDir: "out" };
+const BUNDLER_OPTIONS = { module: "preserve", moduleResolution: "bundler", noEmit: true };
+
+/** The address of the service in every document. */
+const DOCUMENTED_URL = "http://localhost:8787";
+
+const samples = readSamples();
+const store = new StoreFolder();
+let service: Server;
+let key: string;
 let folder: string;
+let compilerErrors: string;
 
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), "store-orders-package-"));
-  const { stdout } = await run("npm", ["pack", "--silent", "--pack-destination", folder]);
+  key = await createSampleStore();
+  service = await serveWorker(SERVICE, store.path);
+
+  const [pack, install, ...others] = await installationLines();
+  expect(others).toEqual([]);
+  await run("sh", ["-c", `${pack} --silent --pack-destination ${folder}`]);
   const manifest = { name: "fresh", private: true, type: "module" };
   await writeFile(join(folder, "package.json"), JSON.stringify(manifest));
-  const archive = join(folder, stdout.trim().split("\n").at(-1) ?? "");
-  const flags = ["--prefer-offline", "--no-audit", "--no-fund"];
-  await run("npm", ["install", ...flags, archive, `@types/node@${await typesVersion()}`], {
-    cwd: folder,
-  });
+  const types = `@types/node@${await typesVersion()}`;
+  const flags = "--prefer-offline --no-audit --no-fund";
+  await run("sh", ["-c", `${install} ${types} ${flags}`], { cwd: folder });
+
   await mkdir(join(folder, "src"));
   await writeFile(join(folder, "src/program.ts"), PROGRAM);
+  for (const { file, code } of samples) {
+    await writeFile(join(folder, "src", file), code.replaceAll(DOCUMENTED_URL, service.url));
+  }
+  compilerErrors = await compile(NODE_OPTIONS);
 }, 120_000);
 
 afterAll(async () => {
+  await service[Symbol.asyncDispose]();
+  store.remove();
   await rm(folder, { recursive: true, force: true });
 });
 
 test("the package holds the client, its licence and its documentation, and nothing else", async () => {
-  const installed = join(folder, "node_modules/store-orders");
+  const installed = join(folder, "node_modules/store-orders-client");
   expect((await readdir(installed)).toSorted()).toEqual([
+    "CHANGELOG.md",
     "LICENSE",
     "README.md",
     "dist",
     "package.json",
   ]);
-  expect((await readdir(join(installed, "dist"))).toSorted()).toEqual(["client", "worker"]);
-  expect(await readdir(join(installed, "dist/worker"))).toEqual(["orders"]);
-  expect(await readdir(join(installed, "dist/worker/orders"))).toEqual(["int64.d.ts", "int64.js"]);
+  const modules = (await readdir("src/client")).filter((name) => name.endsWith(".ts"));
+  expect((await readdir(join(installed, "dist"))).toSorted()).toEqual(
+    modules.flatMap((name) => [name.replace(/ts$/, "d.ts"), name.replace(/ts$/, "js")]).toSorted(),
+  );
+  expect(await readFile(join(installed, "LICENSE"), "utf8")).toBe(
+    await readFile("LICENSE", "utf8"),
+  );
   // The package brings none of the Worker's own libraries.
   expect((await readdir(join(folder, "node_modules"))).toSorted()).toEqual([
     ".package-lock.json",
     "@streamparser",
     "@types",
-    "store-orders",
+    "store-orders-client",
     "structured-headers",
     "undici-types",
   ]);
 });
 
-test.each([
-  ["nodenext", "nodenext"],
-  ["preserve", "bundler"],
-])("a fresh project type-checks with module %s", async (module, moduleResolution) => {
-  const config = {
-    compilerOptions: { ...COMPILER_OPTIONS, module, moduleResolution, noEmit: true },
-    include: ["src"],
-  };
-  expect(await compile(config)).toBe("");
-  // The compiler does check the types: it finds a wrong use.
-  await writeFile(join(folder, "src/wrong.ts"), wrongProgram());
-  expect(await compile(config)).toMatch(/wrong\.ts.*TS2322.*'bigint'.*'number'/);
+test("a fresh project with every sample of the documents type-checks under --strict", async () => {
+  expect(samples.map(({ title }) => title)).toContain("src/client/README.md, sample 1");
+  expect(compilerErrors).toBe("");
+  // The compiler does check the types: it finds a wrong use, and nothing else.
+  await writeFile(join(folder, "src/wrong.ts"), WRONG_PROGRAM);
+  expect(await compile(BUNDLER_OPTIONS)).toMatch(
+    /^\S*wrong\.ts\(4.*TS2322.*'bigint'.*'number'\.\n$/,
+  );
   await rm(join(folder, "src/wrong.ts"));
 });
 
 test("a fresh project runs on this machine's Node and on the pinned one", async () => {
-  await compile({
-    compilerOptions: {
-      ...COMPILER_OPTIONS,
-      module: "nodenext",
-      rootDir: "src",
-      outDir: "out",
-    },
-    include: ["src"],
-  });
   const program = join(folder, "out/program.js");
   const pinned = await run(process.execPath, [program], { cwd: folder });
   expect(pinned.stdout).toBe(EXPECTED);
@@ -152,18 +181,25 @@ test("a fresh project runs on this machine's Node and on the pinned one", async 
   expect(own.stdout).toBe(EXPECTED);
 });
 
-function wrongProgram(): string {
-  return `import { createClient } from "store-orders/client";
-const client = createClient({ baseUrl: "http://localhost", apiKey: "sord_test" });
-for await (const order of client.listOrders()) {
-  const id: number = order.id;
-  console.log(id);
-}
-`;
+test.each(samples)("$title prints what it promises", async ({ file, promises }) => {
+  const env = { ...process.env, STORE_KEY: key };
+  const program = join(folder, "out", file.replace(/ts$/, "js"));
+  const { stdout, stderr } = await run(process.execPath, [program], { cwd: folder, env });
+  expect(stderr).toBe("");
+  for (const promise of promises) expect(stdout).toMatch(promise);
+});
+
+/** Makes the store of a first `npm start`, whose orders the samples name; returns a key. */
+async function createSampleStore(): Promise<string> {
+  await store.make();
+  await using databases = await openLocalStore(store.path);
+  const keys = await loadSampleStore(databases, "test", new Date());
+  return keys.find(({ plan }) => plan === "free")?.secret ?? "";
 }
 
 /** Compiles the project and returns the errors of the compiler. */
-async function compile(config: object): Promise<string> {
+async function compile(options: object): Promise<string> {
+  const config = { compilerOptions: { ...COMPILER_OPTIONS, ...options }, include: ["src"] };
   await writeFile(join(folder, "tsconfig.json"), JSON.stringify(config));
   try {
     await run(join(ROOT, "node_modules/.bin/tsc"), ["-p", folder, "--pretty", "false"]);
@@ -171,6 +207,12 @@ async function compile(config: object): Promise<string> {
   } catch (error) {
     return (error as { stdout: string }).stdout;
   }
+}
+
+/** Reads the lines of the client's README that make and install the package. */
+async function installationLines(): Promise<string[]> {
+  const text = await readFile("src/client/README.md", "utf8");
+  return (/^```sh\n([^]*?)\n```$/m.exec(text)?.[1] ?? "").split("\n");
 }
 
 async function typesVersion(): Promise<string> {

@@ -1,7 +1,9 @@
 import { expect, test } from "vitest";
 import { API_ERROR_CODES } from "../../src/client/errors.ts";
+import { toOrderId } from "../../src/client/order-id.ts";
 import { isOrder } from "../../src/client/order.ts";
 import { ERROR_STATUS } from "../../src/worker/errors.ts";
+import { INT64_MAX, INT64_MIN, parseInt64 } from "../../src/worker/orders/int64.ts";
 import { orderSchema } from "../../src/worker/orders/order.ts";
 
 test("the client knows every error code of the service, and no other", () => {
@@ -21,3 +23,30 @@ test.each(Object.keys(orderSchema.shape))(
     expect(accepts(isOrder)).toEqual(served);
   },
 );
+
+test("the client takes exactly the ids that the service takes", () => {
+  const limits = [INT64_MIN, INT64_MAX].flatMap((limit) => [limit - 1n, limit, limit + 1n]);
+  const texts = [
+    ...limits.map(String),
+    "0",
+    "-0",
+    "1",
+    "-1",
+    "+1",
+    "01",
+    "1.0",
+    "1e3",
+    " 1",
+    "",
+    "x",
+  ];
+  const clientReads = (text: string) => {
+    try {
+      return toOrderId(text);
+    } catch (error) {
+      expect(error).toBeInstanceOf(RangeError);
+      return undefined;
+    }
+  };
+  expect(texts.map(clientReads)).toEqual(texts.map(parseInt64));
+});

@@ -195,7 +195,8 @@ describe("at the end of a minute that is used up", () => {
     const statuses = exchangesOf("ourBatch").map(({ status }) => status);
     expect(statuses).toEqual([200, ...batch.map(() => 204)]);
     expect(etas[0]).toBeGreaterThan(0);
-    expect(etas[0]).toBeLessThanOrEqual(longestWindowSeconds);
+    // Rounded up, with the orders that follow the window.
+    expect(etas[0]).toBeLessThanOrEqual(longestWindowSeconds + 2);
   });
 });
 

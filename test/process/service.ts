@@ -2,7 +2,7 @@ import { type ChildProcess, spawn, type SpawnOptions } from "node:child_process"
 import { randomInt } from "node:crypto";
 import { once } from "node:events";
 import { cpSync, symlinkSync, writeFileSync } from "node:fs";
-import { join, resolve } from "node:path";
+import { basename, join, resolve } from "node:path";
 import pRetry from "p-retry";
 import { vi } from "vitest";
 import { requireFreePort } from "../../src/operator/start/port.ts";
@@ -178,7 +178,9 @@ export function freePort(): Promise<number> {
  */
 export function copyProject(folder: string, ...vars: readonly string[]): string {
   for (const name of ["src", "migrations", "package.json", "tsconfig.json", "wrangler.toml"]) {
-    cpSync(name, join(folder, name), { recursive: true });
+    // The tests of the client's package build `src/client/dist` meanwhile.
+    const filter = (path: string) => basename(path) !== "dist";
+    cpSync(name, join(folder, name), { recursive: true, filter });
   }
   symlinkSync(resolve("node_modules"), join(folder, "node_modules"));
   writeFileSync(join(folder, ".dev.vars"), `${vars.join("\n")}\n`);

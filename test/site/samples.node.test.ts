@@ -48,10 +48,10 @@ afterAll(async () => {
 
 /** Installs the client for the samples from its source, as `npm install` does from its package. */
 async function installClient(): Promise<void> {
-  const installed = join(folder, "node_modules/store-orders");
+  const installed = join(folder, "node_modules/store-orders-client");
   await mkdir(installed, { recursive: true });
-  await symlink(join(ROOT, "src"), join(installed, "src"));
-  const manifest = { type: "module", exports: { "./client": "./src/client/index.ts" } };
+  await symlink(join(ROOT, "src/client"), join(installed, "src"));
+  const manifest = { type: "module", exports: "./src/index.ts" };
   await writeFile(join(installed, "package.json"), JSON.stringify(manifest));
 }
 

@@ -1,0 +1,40 @@
+import { globSync, readFileSync } from "node:fs";
+
+/** A sample of TypeScript or JavaScript in a document. */
+export interface Sample {
+  /** The document and the sample's number in it. */
+  readonly title: string;
+  /** A file name for the sample, such as `sample-1.ts`. */
+  readonly file: string;
+  readonly code: string;
+  /** The lines that the comments behind `console.log` promise, as patterns: `…` stands for any text. */
+  readonly promises: readonly RegExp[];
+}
+
+const FENCED = /^```(?<language>ts|typescript|js|javascript)\b.*\n(?<code>[^]*?)^```$/gm;
+
+/** Reads the samples of every document. */
+export function readSamples(): Sample[] {
+  const documents = globSync(["*.md", "docs/*.md", "src/client/*.md"]).toSorted();
+  return documents
+    .flatMap((document) =>
+      [...readFileSync(document, "utf8").matchAll(FENCED)].map(({ groups }, index) => ({
+        title: `${document}, sample ${index + 1}`,
+        extension: groups?.["language"]?.startsWith("t") ? "ts" : "js",
+        code: groups?.["code"] ?? "",
+      })),
+    )
+    .map(({ title, extension, code }, index) => ({
+      title,
+      file: `sample-${index + 1}.${extension}`,
+      code,
+      promises: promisesIn(code),
+    }));
+}
+
+function promisesIn(code: string): RegExp[] {
+  return [...code.matchAll(/console\.log\(.*\/\/ (.+)$/gm)].map(([, text = ""]) => {
+    const literal = text.split("…").map((part) => part.replace(/[.*+?^${}()|[\]\\]/g, "\\$&"));
+    return new RegExp(`^${literal.join(".*")}$`, "m");
+  });
+}
