@@ -41,7 +41,7 @@ export async function buildPage(document: string): Promise<string> {
   });
   const url = `data:text/javascript;base64,${Buffer.from(program).toString("base64")}`;
   const { renderPage } = (await import(/* @vite-ignore */ url)) as {
-    renderPage(facts: PageFacts): Promise<string>;
+    renderPage: (facts: PageFacts) => Promise<string>;
   };
   return renderPage({
     document,
@@ -62,7 +62,7 @@ function bundleScript(): Promise<Uint8Array> {
 }
 
 async function bundle(options: BuildOptions): Promise<Uint8Array> {
-  const { outputFiles = [] } = await build({
+  const { outputFiles } = await build({
     ...options,
     bundle: true,
     write: false,

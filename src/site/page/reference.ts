@@ -84,13 +84,13 @@ interface Parameter {
   readonly required?: boolean;
   readonly description: string;
   readonly schema: Schema;
-  readonly example?: unknown;
+  readonly example?: string | number | bigint;
 }
 
 interface HeaderObject {
   readonly description: string;
   readonly required?: boolean;
-  readonly example: unknown;
+  readonly example: string | number | bigint;
 }
 
 interface ResponseObject {
@@ -149,7 +149,7 @@ export function readReference(text: string): Reference {
   const answers = operations.flatMap((operation) => operation.answers);
   const isOn = (name: string, answer: Answer) => answer.headers.some((one) => one.name === name);
   const headers = Object.keys(components.headers).map((name) => ({
-    ...header(document, name, { $ref: `#/components/headers/${name}` }),
+    ...headerOf(document, name, { $ref: `#/components/headers/${name}` }),
     statuses: [
       ...new Set(answers.filter((answer) => isOn(name, answer)).map(({ status }) => status)),
     ].toSorted((one, other) => one - other),
@@ -192,17 +192,17 @@ function operationsOf(document: Document, path: string, item: PathItem): Operati
         summary,
         description,
         parameters: [...(item.parameters ?? []), ...parameters].map((one) =>
-          parameter(document, resolve<Parameter>(document, one)),
+          parameterField(document, resolve<Parameter>(document, one)),
         ),
         answers: Object.entries(responses).map(([status, response]) =>
-          answer(document, Number(status), resolve<ResponseObject>(document, response)),
+          answerOf(document, Number(status), resolve<ResponseObject>(document, response)),
         ),
       },
     ];
   });
 }
 
-function parameter(document: Document, { name, in: place, ...rest }: Parameter): Field {
+function parameterField(document: Document, { name, in: place, ...rest }: Parameter): Field {
   const { required = false, description, schema, example } = rest;
   return {
     name,
@@ -232,12 +232,12 @@ function typeOf(document: Document, schema: Schema): string {
   return format ?? type ?? "";
 }
 
-function answer(document: Document, status: number, response: ResponseObject): Answer {
+function answerOf(document: Document, status: number, response: ResponseObject): Answer {
   return {
     status,
     reason: STATUS_CODES[status] ?? "",
     description: response.description,
-    headers: Object.entries(response.headers).map(([name, one]) => header(document, name, one)),
+    headers: Object.entries(response.headers).map(([name, one]) => headerOf(document, name, one)),
     examples: examplesOf(response.content?.["application/json"]),
   };
 }
@@ -253,7 +253,7 @@ function examplesOf(content: Content | undefined): Example[] {
   }));
 }
 
-function header(document: Document, name: string, object: Ref | HeaderObject): Header {
+function headerOf(document: Document, name: string, object: Ref | HeaderObject): Header {
   const { description, required = false, example } = resolve<HeaderObject>(document, object);
   return { name, description, required, example: String(example) };
 }
