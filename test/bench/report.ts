@@ -23,9 +23,17 @@ export interface Cost extends Operations {
   readonly telemetryDollarsPerMillion: number;
 }
 
+/** The time of one kind of request if some parts of the service are far away. */
+export interface Distance {
+  readonly request: string;
+  readonly far: string;
+  readonly ms: number;
+}
+
 export interface Report {
   readonly results: readonly Result[];
   readonly costs: readonly Cost[];
+  readonly distances?: readonly Distance[];
 }
 
 /** Returns whether the result meets its target; `null` if there is none. */
@@ -35,7 +43,7 @@ export function isMet({ ratio, target }: Result): boolean | null {
 }
 
 /** Formats the report as tables, the source of the figures in docs/performance.md. */
-export function toMarkdown({ results, costs }: Report): string {
+export function toMarkdown({ results, costs, distances = [] }: Report): string {
   const tables = [];
   if (results.length > 0) {
     tables.push(
@@ -93,7 +101,18 @@ export function toMarkdown({ results, costs }: Report): string {
       ),
     );
   }
+  if (distances.length > 0) tables.push(distanceTable(distances));
   return tables.join("\n\n");
+}
+
+/** One row for each kind of request, one column for each place. */
+function distanceTable(distances: readonly Distance[]): string {
+  const places = [...new Set(distances.map(({ far }) => far))];
+  const rows = Map.groupBy(distances, ({ request }) => request);
+  return table(
+    ["Request", ...places.map((far) => `${far} far away`)],
+    [...rows].map(([request, times]) => [request, ...times.map(({ ms }) => `${number(ms)} ms`)]),
+  );
 }
 
 /** Formats a number with three significant digits. */

@@ -4,27 +4,26 @@ import { join } from "node:path";
 import { InvalidArgumentError, Option } from "commander";
 import { createProgram, printJson, runProgram } from "../../src/operator/command-line.ts";
 import { Bench } from "./bench.ts";
-import { type Cost, isMet, type Report, type Result, toMarkdown } from "./report.ts";
+import { type Cost, type Distance, isMet, type Report, type Result, toMarkdown } from "./report.ts";
 import { abuse } from "./sections/abuse.ts";
 import { busyList } from "./sections/busy-list.ts";
 import { changedList } from "./sections/changed-list.ts";
 import { costs } from "./sections/costs.ts";
 import { denseList } from "./sections/dense-list.ts";
+import { distance } from "./sections/distance.ts";
 import { expansion } from "./sections/expansion.ts";
 import { hotKey } from "./sections/hot-key.ts";
 import { inventedKeys } from "./sections/invented-keys.ts";
 import { largeList } from "./sections/large-list.ts";
 import { memory } from "./sections/memory.ts";
 import { requests } from "./sections/requests.ts";
-import { sideBySide } from "./sections/side-by-side.ts";
 import { size } from "./sections/size.ts";
 import { transfers } from "./sections/transfers.ts";
 import { unchangedList } from "./sections/unchanged-list.ts";
 
-/** The sections by name. Each adds lines to the table of results or the table of costs. */
+/** The sections by name. Each adds lines to one of the tables of the report. */
 const SECTIONS = {
   requests,
-  "side-by-side": sideBySide,
   "large-list": largeList,
   memory,
   transfers,
@@ -34,6 +33,7 @@ const SECTIONS = {
   "dense-list": denseList,
   expansion,
   "hot-key": hotKey,
+  distance,
   "invented-keys": inventedKeys,
   size,
   costs,
@@ -72,12 +72,14 @@ async function run({ only, rounds, orders, json }: Options): Promise<void> {
   }
   const results: Result[] = [];
   const costTable: Cost[] = [];
+  const distances: Distance[] = [];
   for (const name of only ?? (Object.keys(SECTIONS) as Section[])) {
     const measured = await SECTIONS[name](bench);
     results.push(...("results" in measured ? measured.results : measured));
     costTable.push(...("costs" in measured ? measured.costs : []));
+    distances.push(...("distances" in measured ? (measured.distances ?? []) : []));
   }
-  const report = { results, costs: costTable };
+  const report = { results, costs: costTable, distances };
   if (json)
     printJson({ ...report, results: results.map((line) => ({ ...line, met: isMet(line) })) });
   else process.stdout.write(`${toMarkdown(report)}\n`);

@@ -27,7 +27,7 @@ export interface Store {
 }
 
 const KEYS = 64;
-const SCARCE_KEYS = 8;
+const SCARCE_KEYS = 16;
 const FREE_KEYS = 8;
 
 /**

@@ -4,10 +4,15 @@ import type { Observer } from "./observer.ts";
 
 /** Wraps the bindings of the service so that `observer` sees every use. */
 export function observedBindings(env: Cloudflare.Env, observer: Observer): Cloudflare.Env {
+  const observedDatabase = (name: "ORDERS" | "KEYS") =>
+    new ObservedDatabase(env[name], {
+      beforeQuery: () => observer.beforeQuery(name),
+      afterStatement: (meta) => observer.afterStatement(meta),
+    }) as unknown as D1Database;
   return {
     ...env,
-    ORDERS: new ObservedDatabase(env.ORDERS, observer) as unknown as D1Database,
-    KEYS: new ObservedDatabase(env.KEYS, observer) as unknown as D1Database,
+    ORDERS: observedDatabase("ORDERS"),
+    KEYS: observedDatabase("KEYS"),
     RATE_LIMITER: observedObjects(env.RATE_LIMITER, observer),
   };
 }

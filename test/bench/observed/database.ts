@@ -1,4 +1,8 @@
-import type { Observer } from "./observer.ts";
+/** An observer of one database (see `Observer`). */
+interface DatabaseObserver {
+  beforeQuery(): Promise<void> | void;
+  afterStatement(meta: D1Meta): void;
+}
 
 /** The part that a D1 database and its sessions share. */
 type StatementSource = Pick<D1DatabaseSession, "prepare" | "batch">;
@@ -10,9 +14,9 @@ type StatementSource = Pick<D1DatabaseSession, "prepare" | "batch">;
 export class ObservedDatabase {
   readonly #source: StatementSource &
     Partial<Pick<D1Database, "withSession"> & Pick<D1DatabaseSession, "getBookmark">>;
-  readonly #observer: Observer;
+  readonly #observer: DatabaseObserver;
 
-  constructor(source: D1Database | D1DatabaseSession, observer: Observer) {
+  constructor(source: D1Database | D1DatabaseSession, observer: DatabaseObserver) {
     this.#source = source;
     this.#observer = observer;
   }
@@ -41,9 +45,9 @@ export class ObservedDatabase {
 
 class ObservedStatement {
   readonly statement: D1PreparedStatement;
-  readonly #observer: Observer;
+  readonly #observer: DatabaseObserver;
 
-  constructor(statement: D1PreparedStatement, observer: Observer) {
+  constructor(statement: D1PreparedStatement, observer: DatabaseObserver) {
     this.statement = statement;
     this.#observer = observer;
   }

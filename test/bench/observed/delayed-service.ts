@@ -3,15 +3,29 @@ import { observedBindings } from "./bindings.ts";
 
 export { RateLimiter };
 
-interface DelayedEnv extends Cloudflare.Env {
-  readonly DELAY_MS: number;
+/** Milliseconds to wait before each call of a binding. */
+export interface Delays {
+  readonly object: number;
+  readonly orders: number;
+  readonly keys: number;
 }
 
-/** The service with a delay of `DELAY_MS` before every call of a binding. */
+let delays: Delays = { object: 0, orders: 0, keys: 0 };
+
+const observer = {
+  beforeObjectCall: () => scheduler.wait(delays.object),
+  beforeQuery: (database: "ORDERS" | "KEYS") =>
+    scheduler.wait(database === "ORDERS" ? delays.orders : delays.keys),
+  afterStatement() {},
+};
+
+/** The service with delayed bindings. `PUT /delays` sets the delays. */
 export default {
-  fetch(request, env, context) {
-    const delay = () => scheduler.wait(env.DELAY_MS);
-    const observer = { beforeObjectCall: delay, beforeQuery: delay, afterStatement: () => {} };
-    return service.fetch(request, observedBindings(env, observer), context);
+  async fetch(request, env, context) {
+    if (new URL(request.url).pathname !== "/delays") {
+      return service.fetch(request, observedBindings(env, observer), context);
+    }
+    delays = await request.json();
+    return new Response(null, { status: 204 });
   },
-} satisfies ExportedHandler<DelayedEnv>;
+} satisfies ExportedHandler<Cloudflare.Env>;

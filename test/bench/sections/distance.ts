@@ -1,0 +1,143 @@
+import { generateSecret } from "../../../src/worker/api-keys/secret.ts";
+import { type Bench, listRequest } from "../bench.ts";
+import { answerHeaders, type Request } from "../http.ts";
+import type { Delays } from "../observed/delayed-service.ts";
+import type { Distance, Report } from "../report.ts";
+import { spreadOf } from "../rounds.ts";
+import { Server } from "../server.ts";
+import { copyStore, type Store } from "../store.ts";
+
+/** A round trip between continents. */
+const FAR_MS = 150;
+
+const NEAR = { object: 0, orders: 0, keys: 0 };
+
+/** The parts that are far from the Worker, which runs near the client. */
+const PLACES = {
+  nothing: NEAR,
+  "the object": { ...NEAR, object: FAR_MS },
+  "the orders": { ...NEAR, orders: FAR_MS },
+  "the keys": { ...NEAR, keys: FAR_MS },
+  everything: { object: FAR_MS, orders: FAR_MS, keys: FAR_MS },
+} as const satisfies Record<string, Delays>;
+
+interface Kind {
+  readonly request: string;
+  /** The status of the answer. */
+  readonly status: number;
+  /** Makes the request, after the requests that must precede it. */
+  readonly make: (keys: FreshKeys, url: string) => Promise<Request> | Request;
+}
+
+/** API keys that the isolate does not know yet. Each is returned once. */
+interface FreshKeys {
+  readonly next: () => string;
+  /** A key that admits one request a day. */
+  readonly nextScarce: () => string;
+}
+
+/**
+ * The time of each kind of request if a round trip to some parts takes 150 ms: the long round trips
+ * that the request makes one after another.
+ */
+export async function distance(bench: Bench): Promise<Report> {
+  const store = await bench.store(10);
+  const bundle = await bench.worker("observed/delayed-service");
+  const distances: Distance[] = [];
+  for (const [far, delays] of Object.entries(PLACES)) {
+    await using server = await Server.start(bundle, {
+      store: await copyStore(store, `far-${Object.keys(PLACES).indexOf(far)}`),
+      hasObjects: true,
+    });
+    bench.say(`requests while ${far} is ${FAR_MS} ms away`);
+    const keys = freshKeys(store);
+    for (const kind of KINDS) {
+      const times: number[] = [];
+      for (let round = 0; round < bench.rounds; round += 1) {
+        await setDelays(server, NEAR);
+        const request = await kind.make(keys, server.url);
+        await setDelays(server, delays);
+        times.push(await timeOf(request, kind.status));
+      }
+      distances.push({ request: kind.request, far, ms: spreadOf(times).median });
+    }
+  }
+  return { results: [], costs: [], distances };
+}
+
+const KINDS: readonly Kind[] = [
+  {
+    request: "list, key in memory",
+    status: 200,
+    make: async (keys, url) => known(listRequest(url, keys.next())),
+  },
+  {
+    request: "304, key in memory",
+    status: 304,
+    make: async (keys, url) => {
+      const key = keys.next();
+      const { etag = "" } = (await answerHeaders(listRequest(url, key))).headers;
+      return listRequest(url, key, { "If-None-Match": etag });
+    },
+  },
+  { request: "list, new key", status: 200, make: (keys, url) => listRequest(url, keys.next()) },
+  {
+    request: "cancellation, key in memory",
+    status: 404,
+    make: async (keys, url) => cancellation(await known(listRequest(url, keys.next()))),
+  },
+  {
+    request: "cancellation, new key",
+    status: 404,
+    make: (keys, url) => cancellation(listRequest(url, keys.next())),
+  },
+  { request: "401, malformed key", status: 401, make: (_, url) => listRequest(url, "sord_no") },
+  {
+    request: "401, unknown key",
+    status: 401,
+    make: (_, url) => listRequest(url, generateSecret()),
+  },
+  {
+    request: "429, first refusal",
+    status: 429,
+    make: async (keys, url) => known(listRequest(url, keys.nextScarce())),
+  },
+  {
+    request: "429, further refusals",
+    status: 429,
+    make: async (keys, url) => known(await known(listRequest(url, keys.nextScarce()))),
+  },
+];
+
+async function known(request: Request): Promise<Request> {
+  await answerHeaders(request);
+  return request;
+}
+
+function cancellation(list: Request): Request {
+  return { ...list, method: "DELETE", url: `${list.url}/0` };
+}
+
+function freshKeys(store: Store): FreshKeys {
+  const keys = [...store.keys];
+  const scarceKeys = [...store.scarceKeys];
+  const take = (from: string[]) => {
+    const key = from.pop();
+    if (key === undefined) throw new Error("The store has too few keys for so many rounds.");
+    return key;
+  };
+  return { next: () => take(keys), nextScarce: () => take(scarceKeys) };
+}
+
+async function setDelays({ url }: Server, delays: Delays): Promise<void> {
+  const response = await fetch(`${url}/delays`, { method: "PUT", body: JSON.stringify(delays) });
+  if (!response.ok) throw new Error(`The delays could not be set: ${response.status}.`);
+}
+
+async function timeOf(request: Request, status: number): Promise<number> {
+  const startedMs = performance.now();
+  const { statusCode } = await answerHeaders(request);
+  const ms = performance.now() - startedMs;
+  if (statusCode === status) return ms;
+  throw new Error(`${request.url}: ${statusCode} instead of ${status}.`);
+}
