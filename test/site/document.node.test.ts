@@ -1,3 +1,4 @@
+import { readFile } from "node:fs/promises";
 import { describe, expect, test } from "vitest";
 import { buildPage } from "../../src/operator/build/site.ts";
 import { ERROR_STATUS } from "../../src/worker/errors.ts";
@@ -119,6 +120,14 @@ test("has one row for each error, under its code as anchor", () => {
     }
     expect(textOf(errors)).toContain(plain(response.description));
   }
+});
+
+test("has the generators of docs/api.md, each with its command and its files", async () => {
+  const api = await readFile("docs/api.md", "utf8");
+  const [generated = ""] = /^## Generated clients\n[^]*?^## /m.exec(api) ?? [];
+  const blocks = [...generated.matchAll(/^```\w+\n([^]*?)\n```$/gm)].map(([, code = ""]) => code);
+  expect(blocks).toHaveLength(9);
+  for (const code of blocks) expect(textOf(section("clients"))).toContain(code);
 });
 
 test.each([

@@ -16,6 +16,11 @@ export interface PageFacts {
   /** Says what goes wrong with a rounded integer, in Markdown. */
   readonly roundingWarning: string;
   readonly exactReaders: readonly ExactReader[];
+  /** The generators of clients, each with its command and its files. */
+  readonly generators: readonly {
+    readonly name: string;
+    readonly blocks: readonly { readonly fence: string; readonly code: string }[];
+  }[];
 }
 
 /** How a language reads a list without rounding an integer. */

@@ -6,7 +6,7 @@ import { LimitsSection } from "./limits.tsx";
 import { Fields, OperationSection } from "./operation.tsx";
 import { Inline } from "./prose.tsx";
 import { readReference, type Operation, type Reference } from "./reference.ts";
-import { cancelSamples, KEY, listSamples, type Sample } from "./samples.ts";
+import { cancelSamples, CLIENT, KEY, listSamples, ORIGIN, type Sample } from "./samples.ts";
 import { ErrorTable, HeaderTable } from "./tables.tsx";
 
 const NAVIGATION = [
@@ -14,11 +14,16 @@ const NAVIGATION = [
   ["listOrders", "List"],
   ["cancelOrder", "Cancel"],
   ["int64", "Integers"],
+  ["clients", "Clients"],
   ["try", "Try it"],
   ["limits", "Limits"],
   ["headers", "Headers"],
   ["errors", "Errors"],
 ] as const;
+
+/** Makes the package of the client in the service's repository, and installs it. */
+const INSTALL = `npm pack --workspace ${CLIENT}
+npm install ./${CLIENT}-1.0.0.tgz`;
 
 /** What the page shows, read once. */
 interface PageProps {
@@ -81,6 +86,7 @@ function Page(props: PageProps) {
           <Authentication {...props} />
           <Operations {...props} />
           <Integers {...props} />
+          <Clients {...props} />
           <ConsoleSection reference={reference} graceMs={props.facts.bans.graceMs} />
           <LimitsSection facts={props.facts} reference={reference} />
           <Tables reference={reference} />
@@ -276,9 +282,61 @@ function Integers({ facts }: PageProps) {
   );
 }
 
+function Clients({ facts, reference }: PageProps) {
+  return (
+    <section id="clients" class="split" aria-labelledby="clients-title">
+      <div class="text">
+        <h2 id="clients-title">Clients</h2>
+        <p>
+          <b>TypeScript and JavaScript.</b> The package <code>{CLIENT}</code> keeps every digit,
+          retries failures that pass, and stays within the limits of its key. It is not published:
+          the operator makes it in the service's repository.
+        </p>
+        <p>
+          <b>Generated clients.</b> Generators make a client from{" "}
+          <a href="/openapi.json">openapi.json</a>. Such clients read answers with{" "}
+          <code>JSON.parse</code>, which rounds. With the file <code>exact.ts</code> beside them,
+          ids stay exact.
+        </p>
+        <p>
+          <b>Language models.</b> <a href="/llms.txt">llms.txt</a> is this reference as plain text.
+        </p>
+      </div>
+      <div class="aside">
+        <Tabs
+          name="client"
+          label="Client"
+          tabs={[
+            {
+              value: CLIENT,
+              title: "Our client",
+              content: <Code code={INSTALL} syntax="bash" label="Install the client" copy />,
+            },
+            ...facts.generators.map(({ name, blocks }) => ({
+              value: name,
+              title: name.split(" ")[0] ?? name,
+              content: blocks.map(({ fence, code }, index) => (
+                <Code
+                  code={code.replaceAll(LOCAL_ORIGIN, ORIGIN)}
+                  syntax={syntaxOf(fence)}
+                  label={`${name}, part ${index + 1}`}
+                  origin={reference.origin}
+                  copy
+                />
+              )),
+            })),
+          ]}
+        />
+      </div>
+    </section>
+  );
+}
+
 /** Names a language for the highlighter, which knows no C#. */
 function syntaxOf(fence: string): Sample["syntax"] | "java" {
   switch (fence) {
+    case "sh":
+      return "bash";
     case "js":
     case "ts":
     case "go":

@@ -7,7 +7,7 @@ export const KEY = "YOUR_API_KEY";
 export const ORIGIN = "SERVICE_ORIGIN";
 
 /** The package of the TypeScript client. */
-const CLIENT = "store-orders-client";
+export const CLIENT = "store-orders-client";
 
 /** A piece of code in one language. */
 export interface Sample {
