@@ -12,8 +12,8 @@ import { findChromium, launchChromium } from "./chromium.ts";
 
 const DOCS = join(import.meta.dirname, "..", "..", "docs");
 
-/** A port that no other service should use. */
-const PORT = 18_787;
+/** The port of the documents, which the pictures show. */
+const PORT = 8_787;
 
 const PHONE = { viewport: { width: 390, height: 844 }, deviceScaleFactor: 2, isMobile: true };
 
