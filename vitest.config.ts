@@ -15,6 +15,9 @@ export default defineConfig({
       {
         test: {
           name: "core",
+          // The files share processes and modules: a process and its imports cost more than most files.
+          isolate: false,
+          setupFiles: "test/support/every-core-file.ts",
           include: ["test/**/*.{core,simulation}.test.ts"],
           testTimeout: 30_000,
         },

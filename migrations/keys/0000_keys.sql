@@ -11,6 +11,7 @@ CREATE TABLE `api_keys` (
 	`revision` integer DEFAULT 0 NOT NULL,
 	`resets` integer DEFAULT 0 NOT NULL,
 	`last_four` text,
+	`location_hint` text,
 	CONSTRAINT "last_four_is_no_more_of_the_key" CHECK(length("api_keys"."last_four") = 4),
 	CONSTRAINT "plan_is_known" CHECK("api_keys"."plan" IN ('free', 'pro', 'business', 'enterprise')),
 	CONSTRAINT "enterprise_has_its_own_limits" CHECK(("api_keys"."plan" = 'enterprise') = ("api_keys"."per_minute" IS NOT NULL) AND ("api_keys"."plan" = 'enterprise') = ("api_keys"."per_day" IS NOT NULL)),

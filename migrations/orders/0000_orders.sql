@@ -14,11 +14,12 @@ CREATE TABLE `order_bulk_change` (
 	CONSTRAINT "order_bulk_change_is_one_row" CHECK("order_bulk_change"."id" = 1)
 ) STRICT;
 --> statement-breakpoint
-CREATE TABLE `order_import_chunks` (
-	`id` integer PRIMARY KEY NOT NULL,
+CREATE TABLE `order_import_parts` (
 	`import_id` text NOT NULL,
+	`part` integer NOT NULL,
 	`created_at` integer NOT NULL,
-	`lines` text NOT NULL
+	`lines` text NOT NULL,
+	PRIMARY KEY(`import_id`, `part`)
 ) STRICT;
 --> statement-breakpoint
 CREATE TABLE `order_list` (

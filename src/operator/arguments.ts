@@ -1,5 +1,6 @@
 import { InvalidArgumentError, Option } from "commander";
 import { z } from "zod";
+import { LOCATION_HINTS } from "../worker/db/keys-schema.ts";
 import { MAX_LIMIT, PLANS } from "../worker/limits/plans.ts";
 
 const MAX_NAME_CHARACTERS = 100;
@@ -19,6 +20,14 @@ export function limitOptions(): Option[] {
     new Option("--per-minute <n>", "own limit, Enterprise only").argParser(parseLimit),
     new Option("--per-day <n>", "own limit, Enterprise only").argParser(parseLimit),
   ];
+}
+
+/** Returns the option that names the region of a key's Durable Object. */
+export function nearOption(): Option {
+  return new Option(
+    "--near <region>",
+    "where the key's limiter is created (default: near the key's first request)",
+  ).choices(LOCATION_HINTS);
 }
 
 /** Parses a limit: a whole number of requests from 1 to `MAX_LIMIT`. */

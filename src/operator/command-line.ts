@@ -70,7 +70,8 @@ function withoutSecrets(message: string): string {
   return message.replaceAll(SECRETS, `${SECRET_PREFIX}…`);
 }
 
-function errorMessage(error: unknown): string {
+/** Returns the message of an error for the operator. */
+export function errorMessage(error: unknown): string {
   // drizzle's own message is the SQL; its cause has the message of the database.
   if (error instanceof DrizzleQueryError && error.cause !== undefined) {
     return errorMessage(error.cause);

@@ -1,12 +1,18 @@
 import { once } from "node:events";
 import { createInterface } from "node:readline/promises";
 import type { Readable, Writable } from "node:stream";
+import { Option } from "commander";
 import type { RemoteEnvironment } from "./environment.ts";
 
 /** The streams on which to ask a person. */
 interface Terminal {
   readonly input: Readable & { readonly isTTY?: boolean };
   readonly output: Writable;
+}
+
+/** Returns the option with which a script confirms in advance. */
+export function yesOption(): Option {
+  return new Option("--yes", "do not ask for confirmation (for scripts)").default(false);
 }
 
 /**
@@ -20,7 +26,10 @@ export async function requireConfirmation(
   consequence: string,
   { input, output }: Terminal = { input: process.stdin, output: process.stderr },
 ): Promise<void> {
-  if (input.isTTY !== true) throw new Error("there is no terminal to ask at: confirm with --yes");
+  if (input.isTTY !== true)
+    throw new Error(
+      "nothing was changed, because there is no terminal to ask at: confirm with --yes",
+    );
   output.write(`${consequence}\n`);
   const terminal = createInterface({ input, output });
   const closed = once(terminal, "close").then(() => "");

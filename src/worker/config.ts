@@ -33,23 +33,34 @@ export interface Config {
   readonly fallbackSize: number;
   /** A query that takes longer is answered 503. */
   readonly databaseTimeoutMs: number;
+  /** Housekeeping deletes orders this many days after their cancellation; never if undefined. */
+  readonly cancelledOrderDays: number | undefined;
 }
 
 const DAY_SECONDS = 86_400;
 
-interface WholeNumber {
-  readonly default: number;
+interface Range {
   readonly min: number;
   readonly max: number;
 }
 
-function wholeNumber({ default: fallback, min, max }: WholeNumber) {
+function wholeNumber({ default: fallback, ...range }: Range & { readonly default: number }) {
+  return z.pipe(z.transform(fromDigits), z._default(inRange(range), fallback));
+}
+
+/** A number that may be left out. */
+function optionalWholeNumber(range: Range) {
+  return z.pipe(z.transform(fromDigits), z.optional(inRange(range)));
+}
+
+function fromDigits(value: unknown): unknown {
+  return typeof value === "string" && /^\d+$/.test(value) ? Number(value) : value;
+}
+
+function inRange({ min, max }: Range) {
   const message = `must be a whole number from ${min} to ${max}`;
-  const digits = (value: unknown) =>
-    typeof value === "string" && /^\d+$/.test(value) ? Number(value) : value;
   const isInRange = (value: number) => Number.isInteger(value) && value >= min && value <= max;
-  const number = z.number(message).check(z.refine(isInRange, message));
-  return z.pipe(z.transform(digits), z._default(number, fallback));
+  return z.number(message).check(z.refine(isInRange, message));
 }
 
 const origins = z.pipe(
@@ -104,6 +115,7 @@ const varsSchema = z
     REFUSALS_SIZE: wholeNumber({ default: 10_000, min: 1, max: 100_000 }),
     INSURANCE_SIZE: wholeNumber({ default: 10_000, min: 1, max: 100_000 }),
     DATABASE_TIMEOUT_MS: wholeNumber({ default: 10_000, min: 1, max: 30_000 }),
+    CANCELLED_ORDER_DAYS: optionalWholeNumber({ min: 1, max: 36_500 }),
   })
   .check(
     z.refine((vars) => vars.BAN_MIN_STRIKES <= vars.BAN_MAX_STRIKES, {
@@ -157,5 +169,6 @@ export function parseConfig(env: unknown): Config {
     refusalsSize: vars.REFUSALS_SIZE,
     fallbackSize: vars.INSURANCE_SIZE,
     databaseTimeoutMs: vars.DATABASE_TIMEOUT_MS,
+    cancelledOrderDays: vars.CANCELLED_ORDER_DAYS,
   };
 }

@@ -1,8 +1,14 @@
 import { env } from "cloudflare:workers";
 import { createApp } from "./app.ts";
 import { parseConfig } from "./config.ts";
+import { keepHouse } from "./housekeeping.ts";
 
 export { RateLimiter } from "./rate-limit/durable-object.ts";
 
+const config = parseConfig(env);
+
 /** The entry of the Worker. Wrong vars make it fail here, before the first request. */
-export default createApp(parseConfig(env));
+export default {
+  fetch: createApp(config).fetch,
+  scheduled: ({ scheduledTime }, bindings) => keepHouse(bindings, config, new Date(scheduledTime)),
+} satisfies ExportedHandler<Cloudflare.Env>;

@@ -15,8 +15,9 @@ beforeEach(() => {
   vi.useFakeTimers();
 });
 afterEach(() => {
-  vi.useRealTimers();
+  // First: a spy on a timer of the stopped clock would bring that timer back.
   vi.restoreAllMocks();
+  vi.useRealTimers();
 });
 
 /** Lets the clock run until the call has ended. */

@@ -39,15 +39,18 @@ for (const name of ["stdin", "stdout", "stderr"] as const) {
  * Runs a command in this process, because starting Node takes a second of processor time.
  *
  * @param input the standard input of the command.
+ * @param isTerminal true for a person who types the input.
  */
 export async function runInProcess(
   program: Command,
   args: readonly string[],
   input = "",
+  { isTerminal = false } = {},
 ): Promise<Outcome> {
   const stdout = new TextStream();
   const stderr = new TextStream();
-  const own = { stdin: Readable.from(input === "" ? [] : [Buffer.from(input)]), stdout, stderr };
+  const stdin = Readable.from(input === "" ? [] : [Buffer.from(input)]);
+  const own = { stdin: Object.assign(stdin, { isTTY: isTerminal }), stdout, stderr };
   const status = await streams.run(own, () => exitStatus(program, args));
   return { status, stdout: stdout.text, stderr: stderr.text };
 }

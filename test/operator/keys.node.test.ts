@@ -1,13 +1,10 @@
 import { eq } from "drizzle-orm";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { isSecret, hashSecret } from "../../src/worker/api-keys/secret.ts";
-import { openLocalDatabase } from "../../src/operator/database/local.ts";
-import { keysProgram } from "../../src/operator/keys/program.ts";
 import { apiKeys } from "../../src/worker/db/keys-schema.ts";
-import { runInProcess } from "./in-process.ts";
-import { StoreFolder } from "./store-folder.ts";
+import { OpenStore } from "./store-folder.ts";
 
-const store = new StoreFolder();
+const store = new OpenStore();
 const TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
 let free: any;
 let enterprise: any;
@@ -19,20 +16,11 @@ beforeAll(async () => {
     store.keysJson("create", "--plan", "enterprise", "--name", "Chain", ...own),
   ]);
 });
-afterAll(() => store.remove());
-
-/** Runs a command that is to fail. */
-function refuse(...args: string[]) {
-  return runInProcess(keysProgram(), [...args, "--persist-to", store.path]);
-}
+afterAll(() => store.close());
 
 async function stored(id: string) {
-  const database = await openLocalDatabase(store.path, "keys");
-  try {
-    return (await database.orm.select().from(apiKeys).where(eq(apiKeys.id, id)))[0];
-  } finally {
-    await database.close();
-  }
+  const { orm } = await store.database("keys");
+  return (await orm.select().from(apiKeys).where(eq(apiKeys.id, id)))[0];
 }
 
 describe("keys create", () => {
@@ -46,6 +34,7 @@ describe("keys create", () => {
       perDay: 1_000,
       createdAt: expect.stringMatching(TIME),
       expiresAt: null,
+      locationHint: null,
       revokedAt: null,
       formerKeyEndsAt: null,
       lastFour: free.key.slice(-4),
@@ -79,7 +68,7 @@ describe("keys create", () => {
 
   it("refuses an expiry in the past", async () => {
     const expires = ["--expires", "2020-01-31T12:00:00+02:00"];
-    const outcome = await refuse("create", "--plan", "pro", "--name", "Late", ...expires);
+    const outcome = await store.keys("create", "--plan", "pro", "--name", "Late", ...expires);
     expect(outcome).toMatchObject({ status: 1, stdout: "" });
     expect(outcome.stderr).toContain("2020-01-31T10:00:00.000Z is in the past");
   });
@@ -110,14 +99,14 @@ describe("keys update", () => {
   });
 
   it("refuses an expiry in the past", async () => {
-    const outcome = await refuse("update", enterprise.id, "--expires", "2020-01-31");
+    const outcome = await store.keys("update", enterprise.id, "--expires", "2020-01-31");
     expect(outcome).toMatchObject({ status: 1, stdout: "" });
     expect(outcome.stderr).toContain("2020-01-31T00:00:00.000Z is in the past");
   });
 
   it("changes a key to Enterprise and back to a plan with fixed limits", async () => {
     const { id } = await store.keysJson("create", "--plan", "business", "--name", "B");
-    const refused = await refuse("update", id, "--plan", "enterprise", "--per-day", "9");
+    const refused = await store.keys("update", id, "--plan", "enterprise", "--per-day", "9");
     expect(refused.status).toBe(1);
     expect(refused.stderr).toContain("needs --per-minute and --per-day");
     const own = ["--plan", "enterprise", "--per-minute", "3", "--per-day", "9"];
@@ -131,7 +120,7 @@ describe("keys update", () => {
   });
 
   it("refuses own limits for a plan with fixed limits", async () => {
-    const { status, stderr } = await refuse("update", free.id, "--per-minute", "1000");
+    const { status, stderr } = await store.keys("update", free.id, "--per-minute", "1000");
     expect({ status, stderr }).toEqual({ status: 1, stderr: expect.stringContaining("free") });
   });
 });
@@ -157,7 +146,7 @@ describe("an unknown id", () => {
   it.each([["show"], ["revoke"], ["reset"], ["rotate"], ["update", "--name", "X"]])(
     "is refused by %s",
     async (command, ...options) => {
-      const outcome = await refuse(command, "key_nobody", ...options, "--json");
+      const outcome = await store.keys(command, "key_nobody", ...options, "--json");
       expect(outcome).toMatchObject({ status: 1, stdout: "" });
       expect(outcome.stderr).toMatch(/^error: no key has the id "key_nobody"/);
     },

@@ -1,17 +1,21 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { readFileSync, readdirSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { afterAll, describe, expect, it } from "vitest";
-import { StoreFolder } from "./store-folder.ts";
+import { OpenStore } from "./store-folder.ts";
 
-const store = new StoreFolder();
-const other = new StoreFolder();
-const files = new StoreFolder();
-afterAll(() => [store, other, files].forEach((folder) => folder.remove()));
+const store = new OpenStore();
+const other = new OpenStore();
+const files = mkdtempSync(join(tmpdir(), "store-orders-test-"));
+afterAll(async () => {
+  await Promise.all([store.close(), other.close()]);
+  rmSync(files, { recursive: true });
+});
 
-const file = (name: string) => join(files.path, name);
+const file = (name: string) => join(files, name);
 
 /** Enough orders for three pages of an export, from one end of int64 to the other. */
 const LINES = [
@@ -38,7 +42,7 @@ describe("orders import and export", () => {
       exported: LINES.length,
     });
     expect(readFileSync(file("again.ndjson"), "utf8") === EXPORT).toBe(true);
-    expect(readdirSync(files.path).toSorted()).toEqual(["again.ndjson", "shuffled.json"]);
+    expect(readdirSync(files).toSorted()).toEqual(["again.ndjson", "shuffled.json"]);
   });
 
   it("print the number of orders", async () => {

@@ -2,6 +2,8 @@ import { existsSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Command } from "commander";
+import type { DatabaseName, StoreDatabase } from "../../src/operator/database/database.ts";
+import { openLocalDatabase } from "../../src/operator/database/local.ts";
 import { LAYOUT_VERSION } from "../../src/operator/database/local-store.ts";
 import { keysProgram } from "../../src/operator/keys/program.ts";
 import { ordersProgram } from "../../src/operator/orders/program.ts";
@@ -9,17 +11,20 @@ import { type Outcome, withoutProgress } from "./deploy/run-command.ts";
 import { copyMigratedStore } from "../support/migrated-store.ts";
 import { runInProcess } from "./in-process.ts";
 
-/** A temporary folder with a local store. Commands on the store run in this process. */
+/**
+ * A temporary folder with a local store. Commands on the store run in this process. Each command
+ * opens its database, as a command of an operator does.
+ */
 export class StoreFolder {
   readonly path = mkdtempSync(join(tmpdir(), "store-orders-test-"));
   #made: Promise<void> | undefined;
 
   keys(...args: string[]): Promise<Outcome> {
-    return this.#run(keysProgram(), args);
+    return this.run(keysProgram(), args);
   }
 
   orders(args: readonly string[], input?: string): Promise<Outcome> {
-    return this.#run(ordersProgram(), args, input);
+    return this.run(ordersProgram(), args, input);
   }
 
   /** Runs `keys ... --json`, which has to succeed with only progress on stderr. */
@@ -44,9 +49,46 @@ export class StoreFolder {
     rmSync(this.path, { recursive: true, force: true });
   }
 
-  async #run(program: Command, args: readonly string[], input?: string): Promise<Outcome> {
+  protected async run(program: Command, args: readonly string[], input?: string): Promise<Outcome> {
     await this.make();
     return runInProcess(program, [...args, "--persist-to", this.path], input);
+  }
+}
+
+/**
+ * A store whose databases stay open from their first use to `close`. All commands share them, because
+ * opening a database starts workerd.
+ */
+export class OpenStore extends StoreFolder {
+  readonly #databases = new Map<DatabaseName, Promise<StoreDatabase>>();
+
+  /** Returns a database of the store. Only `close` closes it. */
+  async database(name: DatabaseName): Promise<StoreDatabase> {
+    await this.make();
+    const known = this.#databases.get(name) ?? openLocalDatabase(this.path, name);
+    this.#databases.set(name, known);
+    return { ...(await known), close: async () => {} };
+  }
+
+  /** Closes the databases and removes the folder. */
+  async close(): Promise<void> {
+    const databases = await Promise.all(this.#databases.values());
+    await Promise.all(databases.map((database) => database.close()));
+    this.remove();
+  }
+
+  protected override run(
+    program: Command,
+    args: readonly string[],
+    input?: string,
+  ): Promise<Outcome> {
+    program.hook("preAction", (_, command) => {
+      command.setOptionValue("openLocal", (folder: string, name: DatabaseName) => {
+        if (folder !== this.path) throw new Error(`the command opens another store: ${folder}`);
+        return this.database(name);
+      });
+    });
+    return super.run(program, args, input);
   }
 }
 

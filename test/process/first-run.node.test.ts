@@ -1,6 +1,8 @@
 import { execFile } from "node:child_process";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { openLocalDatabase } from "../../src/operator/database/local.ts";
+import { orderImportParts } from "../../src/worker/db/orders-schema.ts";
 import { isSecret } from "../../src/worker/api-keys/secret.ts";
 import { StoreFolder } from "../operator/store-folder.ts";
 import { Service } from "./service.ts";
@@ -28,6 +30,15 @@ async function pasteCurl(output: string): Promise<{ status: string; body: string
   const { stdout } = await promisify(execFile)("sh", ["-c", line]);
   const [head = "", body = ""] = stdout.split("\r\n\r\n");
   return { status: head.split("\r\n")[0] ?? "", body };
+}
+
+/** Leaves a part of an import that broke off long ago in the store. */
+async function leaveImportPart(): Promise<void> {
+  const database = await openLocalDatabase(store.path, "orders");
+  await database.orm
+    .insert(orderImportParts)
+    .values({ importId: "left", part: 0, createdAt: new Date(0), lines: "[]" });
+  await database.close();
 }
 
 describe("npm start on a new store", () => {
@@ -94,8 +105,13 @@ describe("npm start on the same store again", { timeout: 120_000 }, () => {
     const keys = await store.keysJson("list");
     expect(keys).toHaveLength(4);
     await service.end("SIGTERM");
+    await leaveImportPart();
 
     service = await Service.start(store.path, { npm: true });
+    // The start runs the housekeeping, which `wrangler dev` does not.
+    await vi.waitUntil(() => service.stderr.includes('{"event":"housekeeping","importParts":1,'), {
+      timeout: 10_000,
+    });
     expect(service.stdout).not.toContain("sord_");
     expect(service.stdout).toContain(
       `npm run keys -- create --plan free --name "My client" --persist-to ${store.path}`,

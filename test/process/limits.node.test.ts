@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { StoreFolder } from "../operator/store-folder.ts";
+import { OpenStore } from "../operator/store-folder.ts";
 import { ClockedService } from "./clocked-service.ts";
 import { createKeys, type NewKey } from "./create-keys.ts";
 
@@ -8,7 +8,7 @@ const EFFECTIVE_SECONDS = 30;
 /** Refusals become strikes this long after the first one (docs/limits.md, Bans). */
 const GRACE_SECONDS = 10;
 
-const store = new StoreFolder();
+const store = new OpenStore();
 let service: ClockedService;
 let keys: Record<"crowd" | "upgraded" | "banned" | "revoked" | "quiet", NewKey>;
 
@@ -24,7 +24,7 @@ beforeAll(async () => {
 });
 afterAll(async () => {
   await service[Symbol.asyncDispose]();
-  store.remove();
+  await store.close();
 });
 
 /** Sends a request every second until the answer is as wanted or the change must be in effect. */

@@ -69,6 +69,7 @@ describe("the configuration", () => {
   test("has the documented defaults (docs/operating.md, Configuration)", () => {
     expect(documentedDefaults()).toStrictEqual({
       ...Object.fromEntries(NUMBERS.map(({ name, fallback }) => [name, String(fallback)])),
+      CANCELLED_ORDER_DAYS: "never",
       REQUEST_LOG: "none",
       BAN_MODE: "on",
       CORS_ORIGINS: "none",
@@ -110,6 +111,7 @@ describe("the configuration", () => {
       REFUSALS_SIZE: "15",
       INSURANCE_SIZE: 16,
       DATABASE_TIMEOUT_MS: "17",
+      CANCELLED_ORDER_DAYS: "18",
       REQUEST_LOG: "errors",
     };
     expect(parseConfig(vars)).toEqual({
@@ -133,6 +135,7 @@ describe("the configuration", () => {
       refusalsSize: 15,
       fallbackSize: 16,
       databaseTimeoutMs: 17,
+      cancelledOrderDays: 18,
     });
   });
 });
@@ -141,13 +144,16 @@ describe("a wrong var throws an error that names it", () => {
   const WRONG = ["", " ", "abc", "-1", "1.5", "1e3", "0x10", "9".repeat(30)];
   const NOT_WHOLE = [-1, 1.5, 2 ** 53, Number.NaN, true, null, []];
 
-  test.for(NUMBERS)("$name", ({ name, max }) => {
-    for (const value of [...WRONG, ...NOT_WHOLE, max + 1, String(max + 1)]) {
-      expect(() => parseConfig({ [name]: value }), `${JSON.stringify(value)}`).toThrow(
-        new RegExp(`^Invalid vars: ${name}: must be a whole number from \\d to ${max}(;|$)`),
-      );
-    }
-  });
+  test.for([...NUMBERS, { name: "CANCELLED_ORDER_DAYS", max: 36_500 }])(
+    "$name",
+    ({ name, max }) => {
+      for (const value of [...WRONG, ...NOT_WHOLE, max + 1, String(max + 1)]) {
+        expect(() => parseConfig({ [name]: value }), `${JSON.stringify(value)}`).toThrow(
+          new RegExp(`^Invalid vars: ${name}: must be a whole number from \\d to ${max}(;|$)`),
+        );
+      }
+    },
+  );
 
   test("BAN_MODE", () => {
     expect(() => parseConfig({ BAN_MODE: "yes" })).toThrow("BAN_MODE: must be on, log or off");

@@ -16,6 +16,11 @@ export interface StoreDatabase {
   readonly orm: BaseSQLiteDatabase<"async", unknown>;
   /** Runs the statements in order as one transaction: all of them or none. */
   transaction(statements: readonly Statement[]): Promise<void>;
+  /**
+   * Runs one statement whose effect stays the same if it is sent twice. So a lost connection is
+   * tried again. Parameters are bound as text and may have 2 MB; other statements are far smaller.
+   */
+  storeOnce(statement: Statement): Promise<void>;
   close(): Promise<void>;
 }
 

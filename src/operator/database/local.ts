@@ -87,6 +87,7 @@ export async function openLocalDatabase(
       transaction: async (statements) => {
         if (statements.length > 0) await run(statements);
       },
+      storeOnce: async (statement) => void (await run([statement])),
       close: () => miniflare.dispose(),
     };
   } catch (error) {

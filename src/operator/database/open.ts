@@ -10,7 +10,11 @@ interface StoreOptions {
   readonly env?: RemoteEnvironment;
   /** The folder of a local store. */
   readonly persistTo?: string;
+  /** Opens the local database instead of `openLocalDatabase`. No option of a command line sets it. */
+  readonly openLocal?: OpenLocal;
 }
+
+type OpenLocal = (persistTo: string, name: DatabaseName) => Promise<StoreDatabase>;
 
 /** The options of every command on a store. */
 export interface StoreCommandOptions extends StoreOptions {
@@ -50,11 +54,12 @@ export async function useDatabase<T>(
 }
 
 async function openDatabase(
-  { env, persistTo }: StoreOptions,
+  { env, persistTo = DEFAULT_STORE, openLocal }: StoreOptions,
   name: DatabaseName,
 ): Promise<StoreDatabase> {
   if (env !== undefined) return openRemoteDatabase({ environment: env, name });
+  if (openLocal !== undefined) return openLocal(persistTo, name);
   // Only a local database needs Miniflare and workerd, which are slow to load.
   const { openLocalDatabase } = await import("./local.ts");
-  return openLocalDatabase(persistTo ?? DEFAULT_STORE, name);
+  return openLocalDatabase(persistTo, name);
 }

@@ -7,19 +7,35 @@ export interface RemoteTarget {
   readonly name: DatabaseName;
 }
 
-/** Transient failures of Cloudflare and the network, among them those that D1 documents. */
-const TRANSIENT =
-  /fetch failed|malformed response|Network connection lost|D1 DB is overloaded|caused object to be reset|D1 DB reset because its code was updated|\[code: 971\]/;
+/** An error answer of Cloudflare's API. */
+export class D1ApiError extends Error {
+  override readonly name = "D1ApiError";
+  readonly status: number;
 
-/** Transient failures after which the statement surely never began. */
-const NOT_BEGUN = /D1 DB is overloaded|while starting up D1 DB storage|\[code: 971\]/;
+  constructor(message: string, status: number) {
+    super(`${message} (HTTP ${status})`);
+    this.status = status;
+  }
+}
 
 /**
- * Returns whether a statement may be sent again. A read may after any transient failure, a write
- * only if it never began.
+ * What a statement does. `stores once` means that its effect stays the same if it is sent twice.
  */
-export function mayRetry(error: Error, change: "reads" | "writes"): boolean {
-  return (change === "reads" ? TRANSIENT : NOT_BEGUN).test(error.message);
+export type Change = "reads" | "stores once" | "writes";
+
+/** Transient failures of Cloudflare and the network, among them those that D1 documents. */
+const TRANSIENT =
+  /fetch failed|terminated|aborted due to timeout|malformed response|Network connection lost|D1 DB is overloaded|caused object to be reset|D1 DB reset because its code was updated|\[code: 971\]|\(HTTP (?:429|5\d\d)\)/;
+
+/** Transient failures after which the statement surely never began. */
+const NOT_BEGUN = /D1 DB is overloaded|while starting up D1 DB storage|\[code: 971\]|\(HTTP 429\)/;
+
+/**
+ * Returns whether a statement may be sent again. A write may only if it never began, and other
+ * statements after any transient failure.
+ */
+export function mayRetry(error: Error, change: Change): boolean {
+  return (change === "writes" ? NOT_BEGUN : TRANSIENT).test(error.message);
 }
 
 /** Returns whether wrangler found no database of the name in `wrangler.toml`. */
@@ -37,7 +53,7 @@ export function isMissingTable(error: unknown): boolean {
 export function describeFailure(
   error: Error,
   { environment, name }: RemoteTarget,
-  change: "reads" | "writes",
+  change: Change,
 ): Error {
   const advice = isMissingDatabase(error)
     ? `there is none yet: ${deployFirst(environment)}`
@@ -45,7 +61,7 @@ export function describeFailure(
   return new Error(`${environment} ${name} database: ${advice}`, { cause: error });
 }
 
-function advise(message: string, environment: string, change: "reads" | "writes"): string {
+function advise(message: string, environment: string, change: Change): string {
   if (/no such (?:table|column)/.test(message)) {
     return `migrations are missing (${message}): ${deployFirst(environment)}`;
   }

@@ -7,9 +7,10 @@ import pRetry from "p-retry";
 import { runWrangler } from "../wrangler.ts";
 import { BINDINGS, type Statement, type StoreDatabase } from "./database.ts";
 import { inlineParameters } from "./inline-parameters.ts";
-import { describeFailure, mayRetry, type RemoteTarget } from "./remote-failure.ts";
+import { connect, sendQuery } from "./d1-api.ts";
+import { type Change, describeFailure, mayRetry, type RemoteTarget } from "./remote-failure.ts";
 
-/** D1's limit on one statement. Linux takes more in one argument: 131,071 bytes. */
+/** D1's limit on one statement, without its parameters. */
 const MAX_STATEMENT_BYTES = 100_000;
 /** The line end closes a comment at the statement's end. */
 const END = "\n;";
@@ -18,27 +19,46 @@ const END = "\n;";
  * 30 seconds. A larger transaction is a file that D1 imports, with 30 seconds for each statement.
  */
 const MAX_QUERY_BYTES = 65_536;
-const MAX_QUERY_STATEMENTS = 8;
+const MAX_QUERY_STATEMENTS = 9;
 const RETRIES = 4;
+/** Half a minute to a minute, for what an operator would otherwise have to begin again. */
+const PATIENT_RETRIES = 8;
+const LONGEST_PAUSE_MS = 8_000;
 
 /**
- * Opens a remote database through `wrangler d1 execute --remote`, which brings its
- * own login. Each query costs a second or more, so many statements belong in one `transaction`.
+ * Opens a remote database with wrangler's own login. Queries go to Cloudflare's API directly,
+ * because each start of wrangler takes a second and its command line takes 128 KB. A large
+ * transaction goes through `wrangler d1 execute --file`.
  *
  * Queries throw an Error for the operator: no such database yet, migrations missing, not logged in,
- * or SQLite's message. Reads are repeated after a transient failure, writes only if they never
- * began.
+ * or SQLite's message. Reads, and what is stored once, are repeated after a transient failure;
+ * writes only if they never began.
  */
 export async function openRemoteDatabase(target: RemoteTarget): Promise<StoreDatabase> {
+  let connecting: ReturnType<typeof connect> | undefined;
+  const send = async (query: Parameters<typeof sendQuery>[1], change: Change) => {
+    const connection = await (connecting ??= retrying(target, "reads", () => connect(target)));
+    return retrying(target, change, () => sendQuery(connection, query));
+  };
   return {
     orm: drizzle(async (sql, params, method) => {
-      const rows = await query(target, toSql({ sql, params }));
+      const change = /^\s*select\b/i.test(sql) ? "reads" : "writes";
+      const rows = await send({ sql: toSql({ sql, params }) }, change);
       const values = rows.map((row) => Object.values(row));
       // For `get` drizzle expects the row itself, or nothing.
       return { rows: method === "get" ? (values[0] as unknown[]) : values };
     }),
     transaction: async (statements) => {
-      if (statements.length > 0) await transact(target, statements.map(toSql));
+      if (statements.length === 0) return;
+      const sql = statements.map(toSql).join("");
+      const isSmall =
+        statements.length <= MAX_QUERY_STATEMENTS && Buffer.byteLength(sql) <= MAX_QUERY_BYTES;
+      await (isSmall ? send({ sql }, "writes") : importFile(target, sql));
+    },
+    storeOnce: async ({ sql, params }) => {
+      // The API documents texts only. SQLite converts them for columns of numbers.
+      const texts = params.map((value) => (value === null ? null : String(value)));
+      await send({ sql, params: texts }, "stores once");
     },
     close: async () => {},
   };
@@ -51,46 +71,34 @@ function toSql(statement: Statement): string {
   throw new RangeError(`a statement of ${bytes} bytes: D1 takes at most ${MAX_STATEMENT_BYTES}`);
 }
 
-async function query(target: RemoteTarget, sql: string): Promise<object[]> {
-  const change = /^\s*select\b/i.test(sql) ? "reads" : "writes";
-  const stdout = await execute(target, `--command=${sql}`, change);
-  const [result] = JSON.parse(stdout) as { results: object[] }[];
-  return result?.results ?? [];
-}
-
-/** D1 runs the statements of one query, and those of one imported file, as one transaction. */
-async function transact(target: RemoteTarget, statements: string[]): Promise<void> {
-  const sql = statements.join("");
-  if (statements.length <= MAX_QUERY_STATEMENTS && Buffer.byteLength(sql) <= MAX_QUERY_BYTES) {
-    await execute(target, `--command=${sql}`, "writes");
-    return;
-  }
+/** D1 runs the statements of an imported file as one transaction and answers nothing else then. */
+async function importFile(target: RemoteTarget, sql: string): Promise<void> {
   const folder = await mkdtemp(join(tmpdir(), "store-orders-"));
   try {
     const file = join(folder, "transaction.sql");
     // D1 skips a file whose hash it knows, so a random statement makes this file a new one.
     await writeFile(file, `SELECT '${randomUUID()}'${END}${sql}`);
-    await execute(target, `--file=${file}`, "writes");
+    const database = [BINDINGS[target.name], "--remote", "--env", target.environment];
+    const args = ["d1", "execute", ...database, "--json", "--yes", `--file=${file}`];
+    await retrying(target, "writes", () => runWrangler(args));
   } finally {
     await rm(folder, { recursive: true });
   }
 }
 
-async function execute(
+async function retrying<T>(
   target: RemoteTarget,
-  input: string,
-  change: "reads" | "writes",
-): Promise<string> {
-  const database = [BINDINGS[target.name], "--remote", "--env", target.environment];
-  const args = ["d1", "execute", ...database, "--json", "--yes", input];
+  change: Change,
+  attempt: () => Promise<T>,
+): Promise<T> {
   try {
-    const { stdout } = await pRetry(() => runWrangler(args), {
-      retries: RETRIES,
+    return await pRetry(attempt, {
+      retries: change === "stores once" ? PATIENT_RETRIES : RETRIES,
       minTimeout: 500,
+      maxTimeout: LONGEST_PAUSE_MS,
       randomize: true,
       shouldRetry: ({ error }) => mayRetry(error, change),
     });
-    return stdout;
   } catch (error) {
     throw describeFailure(error as Error, target, change);
   }

@@ -1,3 +1,4 @@
+import type { LocationHint } from "../../worker/db/keys-schema.ts";
 import type { Limits, Plan } from "../../worker/limits/plans.ts";
 import {
   generateSecret,
@@ -16,6 +17,12 @@ export interface KeySettings {
   readonly expiresAt: Date | null;
 }
 
+/** The settings of a new key. */
+export interface NewKeySettings extends KeySettings {
+  /** Where to create the key's Durable Object. Cannot be changed later. */
+  readonly locationHint?: LocationHint | null;
+}
+
 /** A key with a new secret, which is stored nowhere else (docs/api.md, Authentication). */
 export interface CreatedKey {
   /** The secret. */
@@ -24,8 +31,8 @@ export interface CreatedKey {
 }
 
 /** Creates a key and its secret. Stores nothing. */
-export function createApiKey(settings: KeySettings, now: Date): CreatedKey {
-  const { name, plan, limits, expiresAt } = settings;
+export function createApiKey(settings: NewKeySettings, now: Date): CreatedKey {
+  const { name, plan, limits, expiresAt, locationHint = null } = settings;
   const secret = generateSecret();
   const details = {
     id: generateKeyId(),
@@ -40,6 +47,7 @@ export function createApiKey(settings: KeySettings, now: Date): CreatedKey {
     revokedAt: null,
     revision: 0,
     resets: 0,
+    locationHint,
     formerKeyEnds: [],
     bannedUntil: null,
   };

@@ -17,6 +17,7 @@ const FIELDS = [
   "perMinute",
   "perDay",
   "expiresAt",
+  "locationHint",
   "revokedAt",
   "formerKeyEndsAt",
 ] as const satisfies readonly (keyof KeySettingsJson)[];

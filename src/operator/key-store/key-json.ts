@@ -9,6 +9,8 @@ export interface KeySettingsJson {
   readonly perDay: number;
   readonly createdAt: string;
   readonly expiresAt: string | null;
+  /** The region of `--near`, in which the key's Durable Object is created; `null`: none. */
+  readonly locationHint: string | null;
   readonly revokedAt: string | null;
   /** When the secret that the last rotation replaced ends or ended; `null`: never rotated. */
   readonly formerKeyEndsAt: string | null;
@@ -45,6 +47,7 @@ export function toSettingsJson(key: KeyDetails): KeySettingsJson {
     perDay,
     createdAt: key.createdAt.toISOString(),
     expiresAt: key.expiresAt?.toISOString() ?? null,
+    locationHint: key.locationHint,
     revokedAt: key.revokedAt?.toISOString() ?? null,
     formerKeyEndsAt: key.formerKeyEnds.at(-1)?.toISOString() ?? null,
   };

@@ -1,10 +1,11 @@
 import type { Command } from "commander";
+import type { LocationHint } from "../../worker/db/keys-schema.ts";
 import { createApiKey, refusePast } from "../key-store/administration.ts";
 import { toKeyJson } from "../key-store/key-json.ts";
 import { type Limits, type Plan, PLAN_LIMITS } from "../../worker/limits/plans.ts";
 import { printJson, UsageError } from "../command-line.ts";
 import { type StoreCommandOptions, useDatabase } from "../database/open.ts";
-import { limitOptions, parseName, parseTime, planOption } from "../arguments.ts";
+import { limitOptions, nearOption, parseName, parseTime, planOption } from "../arguments.ts";
 import { addKeys } from "../key-store/change-key.ts";
 import { printKey } from "./print-keys.ts";
 
@@ -13,12 +14,19 @@ Examples:
   $ npm run keys -- create --plan free --name "Pet shop"
   $ npm run keys -- create --plan pro --name Trial --expires 2027-01-31
   $ npm run keys -- create --plan enterprise --name Chain --per-minute 5000 --per-day 500000
+  $ npm run keys -- create --plan pro --name "Zoo" --near weur
 
 Plans, in requests per minute and per day:
 ${Object.entries(PLAN_LIMITS)
   .map(([plan, { perMinute, perDay }]) => `  ${plan.padEnd(12)}${perMinute} and ${perDay}`)
   .join("\n")}
   enterprise  set for each key: --per-minute and --per-day
+
+Every request of a key calls the key's limiter, which lives in one place. The first request creates
+it: near that request, or in the region of --near. It never moves. So name the region of the clients
+if you try the key from elsewhere first: North America (wnam in the west, enam in the east), sam
+(South America), weur and eeur (Europe), apac, apac-ne and apac-se (Asia), oc (Oceania), afr (Africa),
+me (Middle East). Cloudflare places the limiter in or near that region.
 
 The key is shown once. The store keeps only its hash, so nobody can look the key up later.`;
 
@@ -28,6 +36,7 @@ interface CreateOptions extends StoreCommandOptions {
   readonly perMinute?: number;
   readonly perDay?: number;
   readonly expires?: Date;
+  readonly near?: LocationHint;
 }
 
 /** Completes the command `keys create`, which stores a new key and prints its secret once. */
@@ -36,6 +45,7 @@ export function defineCreate(command: Command): void {
   command.requiredOption("--name <text>", "whose key it is, up to 100 characters", parseName);
   for (const option of limitOptions()) command.addOption(option);
   command
+    .addOption(nearOption())
     .option("--expires <time>", "when the key expires, in ISO 8601 (default: never)", parseTime)
     .addHelpText("after", EXAMPLES)
     .action(create);
@@ -46,7 +56,8 @@ async function create(options: CreateOptions): Promise<void> {
   const now = new Date();
   const expiresAt = options.expires ?? null;
   refusePast(expiresAt, now);
-  const settings = { name: options.name, plan: options.plan, limits, expiresAt };
+  const { name, plan, near: locationHint = null } = options;
+  const settings = { name, plan, limits, expiresAt, locationHint };
   const { key: secret, record: key } = createApiKey(settings, now);
   await useDatabase(options, "keys", (database) => addKeys(database, [key]));
   if (options.json) {

@@ -28,6 +28,7 @@ export function printKeys(
 
 function printTable(keys: readonly KeyDetails[], now: Date): void {
   const hasFormerKeys = keys.some((key) => validFormerKeyEnds(key, now).length > 0);
+  const hasRegions = keys.some((key) => key.locationHint !== null);
   const hasBans = keys.some((key) => toKeyJson(key, now).bannedUntil !== null);
   const rows = keys.map((key): TextRow => {
     const shown = toKeyJson(key, now);
@@ -42,6 +43,7 @@ function printTable(keys: readonly KeyDetails[], now: Date): void {
       created: shown.createdAt,
       expires: shown.expiresAt ?? "never",
       revoked: shown.revokedAt ?? "",
+      ...(hasRegions && { near: shown.locationHint ?? "" }),
       ...(hasBans && { "banned until": shown.bannedUntil ?? "" }),
       ...(hasFormerKeys && {
         "former key until": validFormerKeyEnds(key, now).at(-1)?.toISOString() ?? "",

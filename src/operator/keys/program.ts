@@ -1,5 +1,5 @@
 import type { Command } from "commander";
-import { resetApiKey, revokeApiKey } from "../key-store/administration.ts";
+import { resetApiKey } from "../key-store/administration.ts";
 import { createProgram } from "../command-line.ts";
 import { storeCommand, type StoreCommandOptions, useDatabase } from "../database/open.ts";
 import { defineUsage } from "../usage/usage.ts";
@@ -10,6 +10,7 @@ import { defineCreate } from "./create.ts";
 import { defineFind } from "./find.ts";
 import { defineList } from "./list.ts";
 import { printKey } from "./print-keys.ts";
+import { defineRevoke } from "./revoke.ts";
 import { defineRotate } from "./rotate.ts";
 import { defineShow } from "./show.ts";
 import { defineUpdate } from "./update.ts";
@@ -39,15 +40,7 @@ export function keysProgram(): Command {
   defineFind(storeCommand(program, "find"));
   defineUpdate(storeCommand(program, "update <id>"));
   defineRotate(storeCommand(program, "rotate <id>"));
-
-  storeCommand(program, "revoke <id>")
-    .description("end a key for good")
-    .action(async (id: string, options: StoreCommandOptions) => {
-      const key = await useDatabase(options, "keys", (database) =>
-        changeKey(database, id, "revoke", revokeApiKey),
-      );
-      printKey(key, { json: options.json, title: "The key is revoked." });
-    });
+  defineRevoke(storeCommand(program, "revoke <id>"));
 
   storeCommand(program, "reset <id>")
     .description("empty both windows of a key, lift its ban and forget earlier ones")

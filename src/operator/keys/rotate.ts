@@ -5,8 +5,10 @@ import { toKeyJson } from "../key-store/key-json.ts";
 import type { KeyDetails } from "../key-store/key-details.ts";
 import { durationParser } from "../arguments.ts";
 import { printJson } from "../command-line.ts";
-import { type StoreCommandOptions, useDatabase } from "../database/open.ts";
+import { yesOption } from "../confirmation.ts";
+import { useDatabase } from "../database/open.ts";
 import { changeKey } from "../key-store/change-key.ts";
+import { confirmEnd, type EndingOptions } from "./confirm-end.ts";
 import { printKey } from "./print-keys.ts";
 
 const DEFAULT_GRACE = "24h";
@@ -21,9 +23,9 @@ Examples:
 
 The former and the new key share one id, plan, limits, counts and bans. Later changes apply to both.
 If a key is rotated again during the grace, no earlier key stays valid for longer than the one just
-replaced. The new key is shown once.`;
+replaced. The new key is shown once. With --env and --grace 0 the command asks first.`;
 
-interface RotateOptions extends StoreCommandOptions {
+interface RotateOptions extends EndingOptions {
   /** In milliseconds. */
   readonly grace: number;
 }
@@ -38,21 +40,23 @@ export function defineRotate(command: Command): void {
       parseGrace,
       parseGrace(DEFAULT_GRACE),
     )
+    .addOption(yesOption())
     .addHelpText("after", EXAMPLES)
     .action(rotate);
 }
 
 async function rotate(id: string, options: RotateOptions): Promise<void> {
   let secret = "";
-  const key = await useDatabase(options, "keys", (database) =>
-    changeKey(database, id, "rotate", (current, now) => {
+  const key = await useDatabase(options, "keys", async (database) => {
+    if (options.grace === 0) await confirmEnd(database, id, options);
+    return changeKey(database, id, "rotate", (current, now) => {
       refuseEnded(current, now);
       const formerEndsAt = new Date(now.getTime() + options.grace);
       const rotated = rotateApiKey(current, formerEndsAt, now);
       secret = rotated.key;
       return rotated.record;
-    }),
-  );
+    });
+  });
   if (options.json) {
     const { id: _, ...rest } = toKeyJson(key, new Date());
     return printJson({ id, key: secret, ...rest });

@@ -1,30 +1,25 @@
-import { Argument, type Command, InvalidArgumentError, Option } from "commander";
-import { createProgram, printJson, UsageError } from "../command-line.ts";
+import { type Command, InvalidArgumentError, Option } from "commander";
+import { createProgram, printJson } from "../command-line.ts";
 import { REMOTE_ENVIRONMENTS, type RemoteEnvironment } from "../environment.ts";
-import { parseCount } from "../arguments.ts";
+import { textTable } from "../text-table.ts";
+import { defineCheck } from "./check.ts";
+import { parseHours } from "./hours.ts";
 import { QUESTIONS, type QuestionName, toSql } from "./questions.ts";
 import { querySqlApi } from "./sql-api.ts";
-import { textTable } from "../text-table.ts";
-
-/** Analytics Engine keeps data for three months. */
-const LONGEST_HOURS = 2_208;
 
 const HELP = `
-Questions:
-${Object.entries(QUESTIONS)
-  .map(([name, { asks }]) => `  ${name.padEnd(11)} ${asks}`)
-  .join("\n")}
-
 Examples:
   $ npm run metrics -- traffic --env production
   $ npm run metrics -- refused --env production --hours 168 --json
   $ npm run metrics -- key --key key_v4hynivbh72jw5th --env production
   $ npm run metrics -- slowest --env staging --sql     the SQL statement, for Grafana or curl
+  $ npm run metrics -- check --env production          status 3 if something needs attention
 
-Set CLOUDFLARE_ACCOUNT_ID, and CLOUDFLARE_API_TOKEN to a token that may read Account Analytics. If
-Cloudflare samples requests, figures are estimates; \`npm run keys -- usage\` has exact figures.`;
+Set CLOUDFLARE_ACCOUNT_ID, and CLOUDFLARE_API_TOKEN to a token that may read Account Analytics.
+All figures are estimates, because Cloudflare samples requests. \`npm run keys -- usage\` has the
+exact number of admitted requests.`;
 
-interface MetricsOptions {
+interface QuestionOptions {
   readonly env: RemoteEnvironment;
   readonly hours: number;
   readonly key?: string;
@@ -32,29 +27,39 @@ interface MetricsOptions {
   readonly sql: boolean;
 }
 
-/** Defines the command line of `npm run metrics`, whose figures may be estimates from samples. */
+/** Defines the command line of `npm run metrics`: a command for each question, and `check`. */
 export function metricsProgram(): Command {
-  return createProgram("npm run metrics --", "Query the requests of a deployed service.")
-    .addArgument(
-      new Argument("<question>", "one of the questions below").choices(Object.keys(QUESTIONS)),
-    )
+  const program = createProgram(
+    "npm run metrics --",
+    "Query the requests of a deployed service.",
+  ).addHelpText("after", HELP);
+  for (const name of Object.keys(QUESTIONS) as QuestionName[]) defineQuestion(program, name);
+  defineCheck(program.command("check"));
+  return program;
+}
+
+function defineQuestion(program: Command, name: QuestionName): void {
+  program
+    .command(name)
+    .description(QUESTIONS[name].asks)
     .addOption(
       new Option("--env <environment>", "whose requests")
         .choices(REMOTE_ENVIRONMENTS)
         .makeOptionMandatory(),
     )
     .option("--hours <n>", "how far back to look", parseHours, 24)
-    .option("--key <id>", "only requests of this key", parseKeyId)
+    .addOption(
+      new Option("--key <id>", "only requests of this key")
+        .argParser(parseKeyId)
+        .makeOptionMandatory(name === "key"),
+    )
     .option("--json", "print one JSON array", false)
     .option("--sql", "print the SQL statement without running it", false)
-    .addHelpText("after", HELP)
-    .action(ask);
+    .action((options: QuestionOptions) => ask(name, options));
 }
 
-async function ask(question: QuestionName, options: MetricsOptions): Promise<void> {
+async function ask(question: QuestionName, options: QuestionOptions): Promise<void> {
   const { env: environment, hours, key: keyId } = options;
-  if (question === "key" && keyId === undefined)
-    throw new UsageError("the question key needs --key ID");
   const sql = toSql(question, { environment, hours, ...(keyId !== undefined && { keyId }) });
   if (options.sql) {
     process.stdout.write(`${sql}\n`);
@@ -63,12 +68,6 @@ async function ask(question: QuestionName, options: MetricsOptions): Promise<voi
   const rows = await querySqlApi(sql, process.env);
   if (options.json) return printJson(rows);
   process.stdout.write(rows.length === 0 ? "No matching requests.\n" : `${textTable(rows)}\n`);
-}
-
-function parseHours(text: string): number {
-  const hours = parseCount(text);
-  if (hours <= LONGEST_HOURS) return hours;
-  throw new InvalidArgumentError(`Expected at most ${LONGEST_HOURS}: older data is not kept.`);
 }
 
 function parseKeyId(text: string): string {

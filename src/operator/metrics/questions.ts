@@ -15,8 +15,8 @@ interface Question {
   /** The columns, in the SQL of Workers Analytics Engine. */
   readonly select: string;
   readonly where?: string;
-  /** The clauses after WHERE. */
-  readonly order: string;
+  /** The clauses after WHERE; none for a single row. */
+  readonly order?: string;
 }
 
 const { keyId, route, method, code, plan, window, region, degraded } = COLUMNS;
@@ -40,6 +40,15 @@ const interval = (length: string): string => `toStartOfInterval(timestamp, INTER
 
 /** The questions of `npm run metrics`, by name. docs/observability.md has the same statements. */
 export const QUESTIONS = {
+  health: {
+    asks: "all requests: how many failed, and how many met a part that did not answer",
+    select: `${REQUESTS} AS requests, ${requestsWhere(`${status} >= 500`)} AS errors, ${requestsWhere(`${degraded} != ''`)} AS degraded`,
+  },
+  authenticated: {
+    asks: "requests with a valid key: how many were refused, and the time until the answer",
+    select: `${REQUESTS} AS requests, ${requestsWhere(`${status} = 429`)} AS refused, ${quantile(0.95)} AS p95_ms`,
+    where: `${plan} != ''`,
+  },
   traffic: {
     asks: "requests by hour, plan and status",
     select: `${interval("'1' HOUR")} AS hour, ${plan} AS plan, ${status} AS status, ${REQUESTS} AS requests`,
@@ -79,7 +88,7 @@ export const QUESTIONS = {
     order: "GROUP BY region ORDER BY percent DESC, requests DESC",
   },
   key: {
-    asks: "what one key did, by hour (needs --key)",
+    asks: "what one key did, by hour",
     select: `${interval("'1' HOUR")} AS hour, ${route} AS route, ${method} AS method, ${status} AS status, ${code} AS code, ${REQUESTS} AS requests, MIN(${remaining}) AS least_left`,
     order: "GROUP BY hour, route, method, status, code ORDER BY hour, route, method, status, code",
   },
@@ -99,6 +108,6 @@ export function toSql(name: QuestionName, { environment, hours, keyId: id }: Sco
     `SELECT ${select}`,
     `FROM store_orders_${environment}`,
     `WHERE ${conditions.join(" AND ")}`,
-    order,
+    ...(order === undefined ? [] : [order]),
   ].join("\n");
 }

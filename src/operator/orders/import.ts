@@ -1,16 +1,38 @@
+import { errorMessage } from "../command-line.ts";
 import type { StoreDatabase } from "../database/database.ts";
 import { isBulkChange } from "./bulk-change.ts";
 import { parseOrder } from "./parse-order.ts";
-import { findRefusedLine, placeStatements, readChunkIds } from "./placement.ts";
+import { findRefusedLine, placeStatements } from "./placement.ts";
 import { startProgress } from "./progress.ts";
 import { SortedOrders } from "./sorted-orders.ts";
 import { ElementError, type SourceElement } from "./splitter.ts";
 import { readElements } from "./source-elements.ts";
-import { Staging } from "./staging.ts";
+import { discardParts, importIdOf, readStoredParts, storeParts } from "./staging.ts";
+
+interface ImportOptions {
+  /** Fails if the store has no part of this import. */
+  readonly resume?: boolean;
+  /** Called when the database begins to place the orders. */
+  readonly onPlacing?: (orderCount: number) => void;
+}
+
+/** An import whose parts are in the store. */
+interface StagedImport {
+  readonly importId: string;
+  readonly partCount: number;
+  readonly orderCount: number;
+  readonly kind: SourceElement["kind"];
+}
+
+/** The parts of an import were placed or removed before it placed them itself. */
+class PartsGoneError extends Error {
+  override readonly name = "PartsGoneError";
+}
 
 /**
  * Imports the orders of a file, all or none. Reads and checks the whole file before it writes
- * anything, at the cost of a temporary file of the same size.
+ * anything, at the cost of a temporary file of the same size. Sends only parts that no earlier import
+ * of the same orders has left in the store.
  *
  * @returns the number of orders placed; duplicates in the file count once.
  * @throws {ElementError} that names the first bad line; other Errors for the operator.
@@ -18,20 +40,44 @@ import { Staging } from "./staging.ts";
 export async function importOrders(
   database: StoreDatabase,
   bytes: AsyncIterable<Uint8Array>,
+  { resume = false, onPlacing = () => {} }: ImportOptions = {},
 ): Promise<number> {
   using orders = new SortedOrders();
   const kind = await read(bytes, orders);
-  const staging = new Staging(database);
-  await staging.discardAbandoned(new Date());
-  try {
-    await stage(staging, orders);
-    await place(database, staging.importId, kind, orders.count());
-    return orders.count();
-  } catch (error) {
-    // Report the first error. A later import deletes what cannot be deleted now.
-    await staging.discard().catch(() => {});
-    throw error;
+  const orderCount = orders.count();
+  const importId = importIdOf(orders);
+  const stored = await readStoredParts(database, importId);
+  if (resume && stored.size === 0) {
+    throw new Error(
+      "the store has no part of this file: its import was completed, or it was an import of another " +
+        "file, or housekeeping removed the parts after a day. Nothing was changed; look at the orders " +
+        "(export), or import without --resume",
+    );
   }
+  try {
+    const partCount = await storeParts(database, importId, orders, stored);
+    await place(database, { importId, partCount, orderCount, kind }, onPlacing);
+    return orderCount;
+  } catch (error) {
+    if (error instanceof PartsGoneError) throw error;
+    if (error instanceof ElementError) {
+      // Report the first error. Housekeeping deletes what cannot be deleted now.
+      await discardParts(database, importId).catch(() => {});
+      throw error;
+    }
+    throw new Error(
+      `${errorMessage(error)}. The store keeps for a day what was sent: repeat the command with --resume, ` +
+        "which continues or says that nothing is left to do",
+      { cause: error },
+    );
+  }
+}
+
+/** Reads and checks a file as `importOrders` does, and counts its different orders. */
+export async function countOrdersOf(bytes: AsyncIterable<Uint8Array>): Promise<number> {
+  using orders = new SortedOrders();
+  await read(bytes, orders);
+  return orders.count();
 }
 
 async function read(
@@ -56,39 +102,46 @@ function parseElement(element: SourceElement): ReturnType<typeof parseOrder> {
   }
 }
 
-async function stage(staging: Staging, orders: SortedOrders): Promise<void> {
-  using progress = startProgress({ doing: "Sending", unit: "orders", total: orders.count() });
-  for (const text of orders.texts()) {
-    staging.add(text);
-    if (staging.isFull) await staging.flush();
-    progress.advance(1);
-  }
-  await staging.finish();
-}
-
 async function place(
   database: StoreDatabase,
-  importId: string,
-  kind: SourceElement["kind"],
-  orderCount: number,
+  staged: StagedImport,
+  onPlacing: (orderCount: number) => void,
 ): Promise<void> {
-  using _ = startProgress({ doing: "Placing the orders" });
-  const chunks = await readChunkIds(database, importId);
-  const refuse = async () => {
-    const refused = await findRefusedLine(database, importId, chunks);
-    if (refused === null) return;
-    throw new ElementError(
-      { kind, number: refused.line },
-      `order ${refused.id} has shipped, which cannot be turned back`,
-    );
-  };
-  await refuse();
+  const refusal = await findRefusal(database, staged);
+  if (refusal !== null) throw refusal;
+  const { importId, partCount, orderCount } = staged;
   const isBulk = await isBulkChange(database, orderCount);
+  using _ = startProgress({ doing: "Placing the orders" });
+  onPlacing(orderCount);
   try {
-    await database.transaction(placeStatements(importId, chunks, isBulk));
+    await database.transaction(placeStatements(importId, partCount, isBulk));
   } catch (error) {
-    // If the database refused because an order shipped meanwhile, name its line instead.
-    await refuse();
-    throw error;
+    // The first error counts if the database cannot be asked for its reason.
+    throw (await explainFailure(database, staged).catch(() => null)) ?? error;
   }
+}
+
+/** Finds the reason for which the database refused to place an import. */
+async function explainFailure(
+  database: StoreDatabase,
+  staged: StagedImport,
+): Promise<Error | null> {
+  const { size } = await readStoredParts(database, staged.importId);
+  if (size === staged.partCount) return findRefusal(database, staged);
+  return new PartsGoneError(
+    "parts of this import are gone: it was completed, here or by another import of the same file, or " +
+      "they were removed. Look at the orders (export) before you import the file again",
+  );
+}
+
+async function findRefusal(
+  database: StoreDatabase,
+  { importId, partCount, kind }: StagedImport,
+): Promise<ElementError | null> {
+  const refused = await findRefusedLine(database, importId, partCount);
+  if (refused === null) return null;
+  return new ElementError(
+    { kind, number: refused.line },
+    `order ${refused.id} has shipped, which cannot be turned back`,
+  );
 }

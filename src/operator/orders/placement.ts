@@ -1,13 +1,12 @@
-import { asc, eq, type SQL, sql } from "drizzle-orm";
+import { type SQL, sql } from "drizzle-orm";
 import { SQLiteAsyncDialect } from "drizzle-orm/sqlite-core";
-import { orderImportChunks } from "../../worker/db/orders-schema.ts";
 import type { Statement, StoreDatabase } from "../database/database.ts";
 import { beginBulkChange, endBulkChange, noteBulkChange } from "./bulk-change.ts";
 
-/** Chunks that one statement places: some 40,000 orders, far below D1's 30 seconds. */
-const CHUNKS_PER_STATEMENT = 64;
-/** Chunks that one statement checks. Checking an order takes a tenth of the time of placing it. */
-const CHUNKS_PER_CHECK = 1_024;
+/** Parts that one statement places: some 40,000 orders, far below D1's 30 seconds. */
+const PARTS_PER_STATEMENT = 2;
+/** Parts that one query checks, which keeps the service waiting for a tenth of a second. */
+const PARTS_PER_CHECK = 4;
 
 /** A line that would turn a shipped order back, with the order's id. */
 interface RefusedLine {
@@ -15,31 +14,21 @@ interface RefusedLine {
   readonly id: string;
 }
 
-/** Consecutive chunks of one import, by the ids of the first and the last. */
-interface ChunkRange {
+/** Consecutive parts of one import, by the numbers of the first and the last. */
+interface PartRange {
   readonly importId: string;
   readonly first: number;
   readonly last: number;
-}
-
-/** Reads the ids of an import's chunks, in the order in which they were staged. */
-export async function readChunkIds({ orm }: StoreDatabase, importId: string): Promise<number[]> {
-  const chunks = await orm
-    .select({ id: orderImportChunks.id })
-    .from(orderImportChunks)
-    .where(eq(orderImportChunks.importId, importId))
-    .orderBy(asc(orderImportChunks.id));
-  return chunks.map(({ id }) => id);
 }
 
 /** Finds the first line of an import that would turn a shipped order back. */
 export async function findRefusedLine(
   { orm }: StoreDatabase,
   importId: string,
-  chunks: readonly number[],
+  partCount: number,
 ): Promise<RefusedLine | null> {
   let refused: RefusedLine | null = null;
-  for (const range of ranges(importId, chunks, CHUNKS_PER_CHECK)) {
+  for (const range of ranges(importId, partCount, PARTS_PER_CHECK)) {
     // SQLite takes a bare column beside min() from the row with the minimum.
     const [first] = await orm
       .select({
@@ -55,17 +44,13 @@ export async function findRefusedLine(
 }
 
 /**
- * Builds the statements that place the staged orders and delete their chunks, for one transaction.
- * They write only orders that differ and do nothing if they run again.
+ * Builds the statements that place the staged orders and delete their parts, for one transaction.
+ * They write only orders that differ, and fail if a part is missing.
  *
  * @param isBulk true rebuilds the segments at the end; otherwise triggers update them.
  */
-export function placeStatements(
-  importId: string,
-  chunks: readonly number[],
-  isBulk: boolean,
-): Statement[] {
-  const placing = [...ranges(importId, chunks, CHUNKS_PER_STATEMENT)].flatMap((range) => [
+export function placeStatements(importId: string, partCount: number, isBulk: boolean): Statement[] {
+  const placing = [...ranges(importId, partCount, PARTS_PER_STATEMENT)].flatMap((range) => [
     ...(isBulk ? [noteBulkChange(stagedOrders(range), differsFrom("staged"))] : []),
     sql`
       INSERT INTO orders (id, pet_id, quantity, ship_date, complete, status)
@@ -75,10 +60,10 @@ export function placeStatements(
         pet_id = excluded.pet_id, quantity = excluded.quantity, ship_date = excluded.ship_date,
         complete = excluded.complete, status = excluded.status
       WHERE ${differsFrom("excluded")}`,
-    sql`DELETE FROM order_import_chunks AS chunk WHERE ${isIn(range)}`,
+    sql`DELETE FROM order_import_parts AS parts WHERE ${isIn(range)}`,
   ]);
   const all = isBulk ? [beginBulkChange(), ...placing, ...endBulkChange()] : placing;
-  return all.map(toStatement);
+  return [requireParts(importId, partCount), ...all].map(toStatement);
 }
 
 /** The condition that the stored order is missing or differs from the other one. */
@@ -89,24 +74,34 @@ function differsFrom(other: "staged" | "excluded"): SQL {
   );
 }
 
-function* ranges(importId: string, chunks: readonly number[], size: number): Generator<ChunkRange> {
-  for (let start = 0; start < chunks.length; start += size) {
-    const part = chunks.slice(start, start + size);
-    yield { importId, first: part[0] ?? 0, last: part.at(-1) ?? 0 };
+/**
+ * Ends the transaction with an error unless all parts are there: another import of the same file may
+ * have placed them, or housekeeping removed them. SQLite raises errors of one's own only in triggers,
+ * so this breaks the CHECK of a table that may have no second row.
+ */
+function requireParts(importId: string, partCount: number): SQL {
+  return sql`
+    INSERT INTO order_bulk_change (id, changed) SELECT 2, 0
+    WHERE (SELECT count(*) FROM order_import_parts WHERE import_id = ${importId}) <> ${partCount}`;
+}
+
+function* ranges(importId: string, partCount: number, size: number): Generator<PartRange> {
+  for (let first = 0; first < partCount; first += size) {
+    yield { importId, first, last: Math.min(first + size, partCount) - 1 };
   }
 }
 
-function isIn({ importId, first, last }: ChunkRange): SQL {
-  return sql`chunk.id BETWEEN ${first} AND ${last} AND chunk.import_id = ${importId}`;
+function isIn({ importId, first, last }: PartRange): SQL {
+  return sql`parts.import_id = ${importId} AND parts.part BETWEEN ${first} AND ${last}`;
 }
 
-function stagedOrders(range: ChunkRange): SQL {
+function stagedOrders(range: PartRange): SQL {
   return sql`(
     SELECT
       entry.value ->> 0 AS line, entry.value ->> 1 AS id, entry.value ->> 2 AS pet_id,
       entry.value ->> 3 AS quantity, entry.value ->> 4 AS ship_date,
       entry.value ->> 5 AS complete, entry.value ->> 6 AS status
-    FROM order_import_chunks AS chunk, json_each(chunk.lines) AS entry
+    FROM order_import_parts AS parts, json_each(parts.lines) AS entry
     WHERE ${isIn(range)}
   ) AS staged`;
 }

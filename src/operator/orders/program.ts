@@ -1,13 +1,20 @@
 import { createReadStream } from "node:fs";
 import { stat } from "node:fs/promises";
-import type { Command } from "commander";
+import { pipeline } from "node:stream";
+import { createGunzip } from "node:zlib";
+import { type Command, Option } from "commander";
 import { createProgram, printJson, UsageError } from "../command-line.ts";
 import { storeCommand, type StoreCommandOptions, useDatabase } from "../database/open.ts";
 import { exportToFile, exportToStdout } from "./export.ts";
-import { importOrders } from "./import.ts";
+import { countOrdersOf, importOrders } from "./import.ts";
 import { countBytes } from "./progress.ts";
 import { addPurgeCommand } from "./purge-command.ts";
 import type { Exported, ExportOptions } from "./write-orders.ts";
+
+interface ImportCommandOptions extends StoreCommandOptions {
+  readonly dryRun: boolean;
+  readonly resume: boolean;
+}
 
 /** Bytes read from a file at a time. */
 const READ_BYTES = 256 * 1024;
@@ -26,13 +33,20 @@ places it anew. A shipped order cannot be turned back. If one line is bad, nothi
 the message names the line (in an array, the element), counted from 1. The command prints the number
 of different orders.
 
+A file whose name ends with .gz is decompressed. --dry-run reads and checks the file and leaves the
+store alone, so it finds no line that would turn a shipped order back.
+
 A million orders take half a minute, or minutes in a deployed environment. The import needs little
-memory, but a temporary file as large as the orders and twice their room in the database. While orders
-are sent and placed, a deployed service lists and cancels none; keys are in another database.
+memory, but a temporary file as large as the orders and twice their room in the database. The service
+works while the orders are sent. While they are placed, for seconds, it lists and cancels none.
+
+If an import breaks off, repeat it with --resume within a day. It sends only what is missing, and
+fails if the store has no part of the same file.
 
 Examples:
   $ npm run orders -- import orders.ndjson
-  $ gunzip -c orders.json.gz | npm run orders -- import -
+  $ npm run orders -- import orders.ndjson.gz --dry-run
+  $ npm run orders -- import orders.ndjson --env production --resume
   $ npm run -s orders -- import orders.ndjson --json`;
 
 const EXPORT_HELP = `
@@ -61,14 +75,13 @@ export function ordersProgram(): Command {
     .argument("<file>", "file to read, or - for standard input")
     .description("put orders into the store, all of a file or none")
     .addHelpText("after", IMPORT_HELP)
-    .action(async (file: string, options: StoreCommandOptions) => {
-      const bytes = await openSource(file);
-      const imported = await useDatabase(options, "orders", (database) =>
-        importOrders(database, bytes),
-      );
-      if (options.json) printJson({ imported });
-      else process.stdout.write(`Imported ${formatCount(imported)}.\n`);
-    });
+    .option("--dry-run", "only check the file", false)
+    .addOption(
+      new Option("--resume", "continue an import of the same file that broke off")
+        .default(false)
+        .conflicts("dryRun"),
+    )
+    .action(importAndPrint);
 
   storeCommand(program, "export")
     .argument("[file]", "file to write (default: standard output)")
@@ -78,6 +91,27 @@ export function ordersProgram(): Command {
     .action(exportAndPrint);
   addPurgeCommand(program);
   return program;
+}
+
+async function importAndPrint(file: string, options: ImportCommandOptions): Promise<void> {
+  const bytes = await openSource(file);
+  if (options.dryRun) {
+    const wouldImport = await countOrdersOf(bytes);
+    if (options.json) printJson({ wouldImport });
+    else process.stdout.write(`Would import ${formatCount(wouldImport)}.\n`);
+    return;
+  }
+  const onPlacing = (orderCount: number) => {
+    if (options.env === undefined) return;
+    process.stderr.write(
+      `Placing ${formatCount(orderCount)}. Until this ends, ${options.env} lists and cancels none.\n`,
+    );
+  };
+  const imported = await useDatabase(options, "orders", (database) =>
+    importOrders(database, bytes, { resume: options.resume, onPlacing }),
+  );
+  if (options.json) printJson({ imported });
+  else process.stdout.write(`Imported ${formatCount(imported)}.\n`);
 }
 
 async function exportAndPrint(
@@ -110,12 +144,23 @@ async function openSource(file: string): Promise<AsyncIterable<Uint8Array>> {
   const found = await stat(file);
   if (found.isDirectory()) throw new Error(`${file} is a folder`);
   const totalBytes = found.isFile() ? found.size : undefined;
-  return countBytes(readFile(file), totalBytes);
+  const bytes = countBytes(readFile(file), totalBytes);
+  return file.endsWith(".gz") ? gunzip(bytes) : bytes;
 }
 
 /** Opens the file only when it is first read, because earlier its errors have no listener. */
 async function* readFile(file: string): AsyncGenerator<Uint8Array> {
   yield* createReadStream(file, { highWaterMark: READ_BYTES });
+}
+
+async function* gunzip(bytes: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
+  try {
+    // An error of the file is an error of the stream, which is read here.
+    yield* pipeline(bytes, createGunzip(), () => {});
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code?.startsWith("Z_") !== true) throw error;
+    throw new Error(`the file is not whole gzip: ${(error as Error).message}`, { cause: error });
+  }
 }
 
 function formatCount(count: number): string {

@@ -1,6 +1,6 @@
 import type { Command } from "commander";
 import { printJson } from "../command-line.ts";
-import { requireConfirmation } from "../confirmation.ts";
+import { requireConfirmation, yesOption } from "../confirmation.ts";
 import { storeCommand, type StoreCommandOptions, useDatabase } from "../database/open.ts";
 import { parseTime } from "../arguments.ts";
 import { countCancelled, purgeCancelled } from "./purge.ts";
@@ -28,7 +28,7 @@ export function addPurgeCommand(program: Command): void {
     .description("delete the records of orders cancelled before a date")
     .requiredOption("--cancelled-before <date>", "date or time in ISO 8601, in the past", parseTime)
     .option("--dry-run", "only count them", false)
-    .option("--yes", "do not ask", false)
+    .addOption(yesOption())
     .addHelpText("after", HELP)
     .action(async (options: PurgeOptions) => {
       if (options.cancelledBefore.getTime() > Date.now()) {

@@ -1,78 +1,80 @@
-import { randomUUID } from "node:crypto";
-import { eq, lt } from "drizzle-orm";
-import { orderImportChunks } from "../../worker/db/orders-schema.ts";
-import { type Statement, type StoreDatabase, toStatements } from "../database/database.ts";
+import { createHash } from "node:crypto";
+import { eq } from "drizzle-orm";
+import { orderImportParts } from "../../worker/db/orders-schema.ts";
+import { type StoreDatabase, toStatements } from "../database/database.ts";
+import { startProgress } from "./progress.ts";
+import type { SortedOrders } from "./sorted-orders.ts";
 
-/** A statement that is sent as SQL alone has at most 100,000 bytes, with this text in it. */
-const CHUNK_CHARACTERS = 65_536;
-/** Four megabytes, because a remote transaction takes some seconds, however small it is. */
-const CHUNKS_PER_TRANSACTION = 64;
-const ABANDONED_AFTER_MS = 24 * 60 * 60 * 1000;
+/** A part is one row, which D1 limits to 2 MB. All characters are ASCII. */
+const PART_CHARACTERS = 1_900_000;
 
 /**
- * Collects the orders of an import in a table of their own, in ascending id. So the import needs
- * little memory and the orders change in one step at the end. Meanwhile the database holds them
- * twice.
+ * Returns the id of an import. It is a digest of the orders and of how they are divided into parts,
+ * so a part of that id and number is always the same.
  */
-export class Staging {
-  readonly importId: string = randomUUID();
-  readonly #database: StoreDatabase;
-  #lines: string[] = [];
-  #characters = 0;
-  #chunks: Statement[] = [];
+export function importIdOf(orders: SortedOrders): string {
+  const hash = createHash("sha256").update(String(PART_CHARACTERS));
+  for (const text of orders.texts()) hash.update(text);
+  return hash.digest("hex");
+}
 
-  constructor(database: StoreDatabase) {
-    this.#database = database;
-  }
+/** Reads the numbers of the parts of an import that are in the store. */
+export async function readStoredParts(
+  { orm }: StoreDatabase,
+  importId: string,
+): Promise<ReadonlySet<number>> {
+  const parts = await orm
+    .select({ part: orderImportParts.part })
+    .from(orderImportParts)
+    .where(eq(orderImportParts.importId, importId));
+  return new Set(parts.map(({ part }) => part));
+}
 
-  /** True when enough chunks wait to make a transaction worth its time. */
-  get isFull(): boolean {
-    return this.#chunks.length >= CHUNKS_PER_TRANSACTION;
+/**
+ * Stores the parts of an import that are not `stored` yet, each in a call of its own. So the import
+ * needs little memory, and the service works between the calls. The database holds the orders twice
+ * until they are placed.
+ *
+ * @returns the number of parts.
+ */
+export async function storeParts(
+  database: StoreDatabase,
+  importId: string,
+  orders: SortedOrders,
+  stored: ReadonlySet<number>,
+): Promise<number> {
+  using progress = startProgress({ doing: "Sending", unit: "orders", total: orders.count() });
+  let part = 0;
+  for (const lines of divide(orders.texts())) {
+    if (!stored.has(part)) {
+      const insertion = database.orm
+        .insert(orderImportParts)
+        .values({ importId, part, createdAt: new Date(), lines: `[${lines.join()}]` })
+        .onConflictDoNothing();
+      for (const statement of toStatements([insertion])) await database.storeOnce(statement);
+    }
+    progress.advance(lines.length);
+    part += 1;
   }
+  return part;
+}
 
-  /** Adds an order as `SortedOrders` writes it. */
-  add(text: string): void {
-    if (this.#characters + text.length + 2 > CHUNK_CHARACTERS) this.#closeChunk();
-    this.#lines.push(text);
-    this.#characters += text.length + 1;
-  }
+/** Deletes the parts of an import. */
+export async function discardParts({ orm }: StoreDatabase, importId: string): Promise<void> {
+  await orm.delete(orderImportParts).where(eq(orderImportParts.importId, importId));
+}
 
-  /** Writes the full chunks that are not written yet. */
-  async flush(): Promise<void> {
-    const chunks = this.#chunks;
-    this.#chunks = [];
-    await this.#database.transaction(chunks);
+function* divide(texts: Iterable<string>): Generator<readonly string[]> {
+  let lines: string[] = [];
+  let characters = 2;
+  for (const text of texts) {
+    if (characters + text.length > PART_CHARACTERS) {
+      yield lines;
+      lines = [];
+      characters = 2;
+    }
+    lines.push(text);
+    characters += text.length + 1;
   }
-
-  /** Writes everything that is left. */
-  async finish(): Promise<void> {
-    this.#closeChunk();
-    await this.flush();
-  }
-
-  /** Deletes what this import wrote. */
-  async discard(): Promise<void> {
-    const { orm } = this.#database;
-    await orm.delete(orderImportChunks).where(eq(orderImportChunks.importId, this.importId));
-  }
-
-  /** Deletes chunks older than a day, which imports left behind that ended without `discard`. */
-  async discardAbandoned(now: Date): Promise<void> {
-    const before = new Date(now.getTime() - ABANDONED_AFTER_MS);
-    await this.#database.orm
-      .delete(orderImportChunks)
-      .where(lt(orderImportChunks.createdAt, before));
-  }
-
-  #closeChunk(): void {
-    if (this.#lines.length === 0) return;
-    const insertion = this.#database.orm.insert(orderImportChunks).values({
-      importId: this.importId,
-      createdAt: new Date(),
-      lines: `[${this.#lines.join()}]`,
-    });
-    this.#chunks.push(...toStatements([insertion]));
-    this.#lines = [];
-    this.#characters = 0;
-  }
+  if (lines.length > 0) yield lines;
 }

@@ -14,6 +14,8 @@ import { lockStore } from "./store-lock.ts";
 import { WranglerDev } from "./wrangler-dev.ts";
 
 const DEFAULT_PORT = 8787;
+/** As often as the deployed environments. */
+const HOUSEKEEPING_EVERY_MS = 3_600_000;
 
 const HELP = `
 The first run on a store migrates it, loads a few sample orders and makes one demo key per plan.
@@ -92,6 +94,17 @@ async function serve(
 ): Promise<void> {
   let service: WranglerDev | undefined;
   let isStopping = false;
+  let housekeeping: NodeJS.Timeout | undefined;
+  const keepHouse = async (): Promise<void> => {
+    try {
+      await service?.runCron();
+    } catch (error) {
+      if (isStopping) return;
+      process.stderr.write(
+        `Housekeeping failed and is tried again in an hour: ${(error as Error).message}.\n`,
+      );
+    }
+  };
   const stop = (): void => {
     isStopping = true;
     void service?.stop();
@@ -105,11 +118,14 @@ async function serve(
       await service.ready();
     });
     process.stdout.write(formatFirstSteps(port, store, demoKeys));
+    void keepHouse();
+    housekeeping = setInterval(() => void keepHouse(), HOUSEKEEPING_EVERY_MS);
     await service?.ended();
     throw new Error("the service ended unexpectedly");
   } catch (error) {
     if (!isStopping) throw error;
   } finally {
+    clearInterval(housekeeping);
     await service?.stop();
   }
 }

@@ -4,7 +4,7 @@ import { createInterface } from "node:readline";
 import type { Readable } from "node:stream";
 import { setTimeout as delay } from "node:timers/promises";
 import { stripVTControlCharacters } from "node:util";
-import { PROJECT_ROOT, wranglerCommand } from "../wrangler.ts";
+import { COMPILE_CACHE, PROJECT_ROOT, wranglerCommand } from "../wrangler.ts";
 import { wranglerLockPath } from "./store-lock.ts";
 
 const ENVIRONMENT: NodeJS.ProcessEnv = {
@@ -22,6 +22,7 @@ const SERVICE_LINE = '{"event":';
 const POLL_MS = 100;
 const START_TIMEOUT_MS = 60_000;
 const STOP_TIMEOUT_MS = 5_000;
+const CRON_TIMEOUT_MS = 600_000;
 
 /**
  * The service in `wrangler dev`, with workerd. Both have a process group of their own, so that one
@@ -55,6 +56,7 @@ export class WranglerDev {
     this.#child = spawn(command, ["--import", preload, ...args], {
       cwd: PROJECT_ROOT,
       env: {
+        NODE_COMPILE_CACHE: COMPILE_CACHE,
         ...process.env,
         ...ENVIRONMENT,
         STORE_ORDERS_WRANGLER_LOCK: wranglerLockPath(persistTo),
@@ -90,6 +92,18 @@ export class WranglerDev {
     }
     for (const text of this.#output ?? []) process.stderr.write(text);
     this.#output = null;
+  }
+
+  /**
+   * Runs the Worker's cron trigger, which `wrangler dev` never does by itself.
+   *
+   * @throws an Error if it fails. The Worker has logged why.
+   */
+  async runCron(): Promise<void> {
+    const { ok, status } = await fetch(`http://127.0.0.1:${this.#port}/cdn-cgi/local/scheduled`, {
+      signal: AbortSignal.timeout(CRON_TIMEOUT_MS),
+    });
+    if (!ok) throw new Error(`answered ${status}`);
   }
 
   /** Waits until wrangler has ended for any reason. */

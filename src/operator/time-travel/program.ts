@@ -1,6 +1,6 @@
 import { type Command, Option } from "commander";
 import { createProgram, printJson, UsageError } from "../command-line.ts";
-import { requireConfirmation } from "../confirmation.ts";
+import { requireConfirmation, yesOption } from "../confirmation.ts";
 import { DATABASE_NAMES, type DatabaseName } from "../database/database.ts";
 import { storeCommand, type StoreCommandOptions } from "../database/open.ts";
 import type { RemoteTarget } from "../database/remote-failure.ts";
@@ -58,7 +58,7 @@ export function timeTravelProgram(): Command {
     .addOption(databaseOption())
     .option("--at <time>", "time of the state, within the last 30 days, in ISO 8601", parseTime)
     .addOption(new Option("--bookmark <bookmark>", "bookmark of the state").conflicts("at"))
-    .option("--yes", "do not ask", false)
+    .addOption(yesOption())
     .addHelpText("after", RESTORE_HELP)
     .action(restoreAndPrint);
   return program;

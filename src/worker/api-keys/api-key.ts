@@ -38,6 +38,7 @@ export function keyState(
 
 /** Returns what the limiter needs to know of a key. */
 export function limitedKey(key: ApiKey): LimitedKey {
-  const { id, revision, resets } = key;
-  return { name: limiterName(id), limits: limitsOf(key), revision, resets, bans: true };
+  const { id, revision, resets, locationHint } = key;
+  const limits = limitsOf(key);
+  return { name: limiterName(id), limits, revision, resets, bans: true, locationHint };
 }

@@ -9,7 +9,7 @@ type Row = { readonly [Name in keyof FoundKey]: Milliseconds<FoundKey[Name]> } &
 
 const KEY_COLUMNS = `own.id, own.hash, own.name, own.plan, own.per_minute AS perMinute, own.per_day AS perDay,
   own.created_at AS createdAt, own.expires_at AS expiresAt, own.revoked_at AS revokedAt,
-  own.revision, own.resets`;
+  own.revision, own.resets, own.location_hint AS locationHint`;
 
 /**
  * A single statement, so that no rotation happens between its parts. CROSS JOIN makes SQLite start

@@ -2,6 +2,22 @@ import { sql } from "drizzle-orm";
 import { check, index, integer, primaryKey, sqliteTable, text } from "drizzle-orm/sqlite-core";
 import { PLANS } from "../limits/plans.ts";
 
+/** The regions in which Cloudflare can be asked to create a Durable Object. */
+export const LOCATION_HINTS = [
+  "wnam",
+  "enam",
+  "sam",
+  "weur",
+  "eeur",
+  "apac",
+  "apac-ne",
+  "apac-se",
+  "oc",
+  "afr",
+  "me",
+] as const;
+export type LocationHint = (typeof LOCATION_HINTS)[number];
+
 /** The API keys, with the SHA-256 of each secret (docs/api.md, Authentication). */
 export const apiKeys = sqliteTable(
   "api_keys",
@@ -24,6 +40,8 @@ export const apiKeys = sqliteTable(
     resets: integer("resets").notNull().default(0),
     /** The last four characters of the secret; `null` for a key that is older than this column. */
     lastFour: text("last_four"),
+    /** The region in which the first request creates the key's Durable Object; `null`: near it. */
+    locationHint: text("location_hint", { enum: LOCATION_HINTS }),
   },
   (key) => [
     check("last_four_is_no_more_of_the_key", sql`length(${key.lastFour}) = 4`),

@@ -100,12 +100,18 @@ export const cancelledOrders = sqliteTable(
 
 /**
  * Parts of an import that is under way: validated orders as JSON. One transaction moves them to
- * `orders` after the last line has been read.
+ * `orders` after the last part has arrived.
  */
-export const orderImportChunks = sqliteTable("order_import_chunks", {
-  id: integer("id").primaryKey(),
-  importId: text("import_id").notNull(),
-  createdAt: integer("created_at", { mode: "timestamp_ms" }).notNull(),
-  /** A JSON array of `[line, id, petId, quantity, shipDate, complete, status]`. */
-  lines: text("lines").notNull(),
-});
+export const orderImportParts = sqliteTable(
+  "order_import_parts",
+  {
+    /** A digest of the whole import, so the same file has the same parts. */
+    importId: text("import_id").notNull(),
+    /** From 0. */
+    part: integer("part").notNull(),
+    createdAt: integer("created_at", { mode: "timestamp_ms" }).notNull(),
+    /** A JSON array of `[line, id, petId, quantity, shipDate, complete, status]`. */
+    lines: text("lines").notNull(),
+  },
+  (parts) => [primaryKey({ columns: [parts.importId, parts.part] })],
+);

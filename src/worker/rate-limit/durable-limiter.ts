@@ -49,10 +49,11 @@ export class DurableLimiter {
     const policy = policyOf(key);
     const { agesMs, count } = refused;
     const nonce = crypto.randomUUID().slice(-NONCE_LENGTH);
+    const place = key.locationHint ? { locationHint: key.locationHint } : undefined;
     try {
       // A new stub for every attempt, because a stub that has thrown may be broken for good.
       const decision = await this.#call(async () =>
-        this.#objects.getByName(key.name).admit(policy, agesMs, count, nonce),
+        this.#objects.getByName(key.name, place).admit(policy, agesMs, count, nonce),
       );
       this.#breaker.succeeded(key.name);
       return decision;

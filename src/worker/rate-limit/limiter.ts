@@ -1,3 +1,4 @@
+import type { LocationHint } from "../db/keys-schema.ts";
 import type { Decision, QuotaPolicy } from "../limits/decision.ts";
 
 const NAME_PREFIX = "key:";
@@ -6,6 +7,8 @@ const NAME_PREFIX = "key:";
 export interface LimitedKey extends QuotaPolicy {
   /** Names the Durable Object. Never holds the secret. */
   readonly name: string;
+  /** The region in which the first call creates the Durable Object. By default near that call. */
+  readonly locationHint?: LocationHint | null;
 }
 
 /** Counts requests and decides which are admitted. */

@@ -1,5 +1,6 @@
-import { mkdirSync, readdirSync, writeFileSync } from "node:fs";
+import { globSync, mkdirSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
 import { afterAll, afterEach, expect, it } from "vitest";
 import { BINDINGS, DATABASE_NAMES } from "../../../src/operator/database/database.ts";
 import { startProgram } from "../../../src/operator/start/program.ts";
@@ -28,6 +29,11 @@ function writeProject(...bindings: string[]): void {
   );
 }
 
+/** The files of the store's databases. */
+function databaseFiles(): string[] {
+  return globSync(`${store.path}/v3/d1/*/????????????????*.sqlite`);
+}
+
 /** Runs wrangler on the store as an earlier version of the project did. */
 async function asEarlier(...args: string[]): Promise<void> {
   const target = ["--local", "--persist-to", store.path];
@@ -41,10 +47,11 @@ it("the first commands migrate a local store of the first version and keep its d
     const [first] = readMigrations(name);
     mkdirSync(join(project.path, binding));
     writeFileSync(join(project.path, binding, first?.name ?? ""), first?.sql ?? "");
-    const data = join(project.path, `${name}.sql`);
-    writeFileSync(data, VERSIONS[name][first?.name ?? ""]?.data ?? "");
+    const others = databaseFiles();
     await asEarlier("migrations", "apply", binding);
-    await asEarlier("execute", binding, "--yes", `--file=${data}`);
+    const [file = ""] = databaseFiles().filter((candidate) => !others.includes(candidate));
+    using sqlite = new DatabaseSync(file);
+    sqlite.exec(VERSIONS[name][first?.name ?? ""]?.data ?? "");
   }
   const { status, stdout, stderr } = await store.orders(["export"]);
   expect({ status, stderr }).toEqual({ status: 0, stderr: "" });

@@ -5,7 +5,7 @@ import type { Statement, StoreDatabase } from "../../../src/operator/database/da
 import { apiKeys } from "../../../src/worker/db/keys-schema.ts";
 import { orderList, orders } from "../../../src/worker/db/orders-schema.ts";
 import { runWrangler } from "../../../src/operator/wrangler.ts";
-import { useFakeCloudflare } from "../deploy/fake-cloudflare.ts";
+import { LostConnection, useFakeCloudflare } from "../deploy/fake-cloudflare.ts";
 import { runFakeWrangler } from "../deploy/fake-wrangler.ts";
 import { ApiError } from "../deploy/route.ts";
 
@@ -128,10 +128,10 @@ describe("a transaction", () => {
 
   it("of many statements is imported too, because D1 has to answer a query within 30 seconds", async () => {
     await orderDatabase.transaction(
-      Array.from({ length: 8 }, (_, index) => insertOrder(`20${index}`)),
+      Array.from({ length: 9 }, (_, index) => insertOrder(`20${index}`)),
     );
     await orderDatabase.transaction(
-      Array.from({ length: 9 }, (_, index) => insertOrder(`21${index}`)),
+      Array.from({ length: 10 }, (_, index) => insertOrder(`21${index}`)),
     );
     expect(cloudflare.changes).toEqual([
       "write to store-orders-staging-orders",
@@ -142,14 +142,53 @@ describe("a transaction", () => {
 
   it("takes one statement as large as D1 does, and names a larger one before it is sent", async () => {
     const statement = (bytes: number) => ({
-      sql: "INSERT INTO order_import_chunks (import_id, created_at, lines) VALUES (?, ?, ?)",
-      params: ["a", 0, "'".repeat(bytes / 2)],
+      sql: "INSERT INTO order_import_parts (import_id, part, created_at, lines) VALUES (?, ?, ?, ?)",
+      params: ["a", 0, 0, "'".repeat(bytes / 2)],
     });
     await orderDatabase.transaction([statement(99_800)]);
     await expect(orderDatabase.transaction([statement(100_000)])).rejects.toThrow(
       "D1 takes at most 100000",
     );
-    expect(stored("SELECT length(lines) FROM order_import_chunks")).toEqual(["49900"]);
+    expect(stored("SELECT length(lines) FROM order_import_parts")).toEqual(["49900"]);
+  });
+});
+
+describe("what is stored once", () => {
+  const row = (part: number, characters: number) => ({
+    sql: "INSERT INTO order_import_parts (import_id, part, created_at, lines) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING",
+    params: ["once", part, 1_795_000_000_123, "'".repeat(characters)],
+  });
+  const rows = () =>
+    stored(
+      "SELECT part || typeof(created_at) || length(lines) FROM order_import_parts WHERE import_id = 'once'",
+    );
+
+  it("may have almost 2 MB, in a call that does not block the database", async () => {
+    await orderDatabase.storeOnce(row(1, 1_999_900));
+    expect(rows()).toEqual(["1integer1999900"]);
+    expect(cloudflare.changes).toEqual(["write to store-orders-staging-orders"]);
+  });
+
+  it("is stored once, although the connection is lost before or after it", async () => {
+    let asked = 0;
+    cloudflare.interfere = ({ path, body }) => {
+      if (!path.endsWith("/query")) return;
+      asked += 1;
+      if (asked === 1) throw new LostConnection();
+      const { sql: text, params } = JSON.parse(body.toString());
+      if (asked > 2) return;
+      cloudflare.d1.find("store-orders-staging-orders").execute(text, params);
+      throw new LostConnection();
+    };
+    await orderDatabase.storeOnce(row(2, 5));
+    expect(asked).toBe(3);
+    expect(rows()).toEqual(["1integer1999900", "2integer5"]);
+  });
+
+  it("is not sent again if the statement itself is wrong", async () => {
+    const asked = failWith();
+    await expect(orderDatabase.storeOnce(row(3, 2_000_001))).rejects.toThrow("too big");
+    expect(asked()).toBe(1);
   });
 });
 
@@ -188,6 +227,7 @@ describe("an error says what to do", () => {
       .catch((error: Error) => error.cause);
 
   const production = { environment: "production", name: "keys" } as const;
+  const staging = { environment: "staging", name: "keys" } as const;
 
   it("without a database", async () => {
     expect(String(await select(await openRemoteDatabase(production)))).toBe(
@@ -204,8 +244,17 @@ describe("an error says what to do", () => {
 
   it("with a wrong token", async () => {
     vi.stubEnv("CLOUDFLARE_API_TOKEN", "wrong");
-    const error = await select(keyDatabase);
+    const error = await select(await openRemoteDatabase(staging));
     vi.stubEnv("CLOUDFLARE_API_TOKEN", cloudflare.environment["CLOUDFLARE_API_TOKEN"]);
     expect(String(error)).toContain("not logged in to Cloudflare: run `npx wrangler login`");
+  });
+
+  it("with several accounts to choose from", async () => {
+    vi.stubEnv("CLOUDFLARE_ACCOUNT_ID", undefined);
+    expect(await select(await openRemoteDatabase(staging))).not.toBeInstanceOf(Error);
+    cloudflare.accounts.push({ id: "other", name: "Zoo" });
+    const error = await select(await openRemoteDatabase(staging));
+    vi.stubEnv("CLOUDFLARE_ACCOUNT_ID", cloudflare.environment["CLOUDFLARE_ACCOUNT_ID"]);
+    expect(String(error)).toContain("has 2 accounts: set CLOUDFLARE_ACCOUNT_ID");
   });
 });

@@ -114,6 +114,7 @@ describe("npm run deploy", () => {
       expect.objectContaining({ name: "RATE_LIMITER", type: "durable_object_namespace" }),
     );
     expect(cloudflare.workers.find(WORKER).assets).toMatchObject({ run_worker_first: ["/v1/*"] });
+    expect(cloudflare.workers.crons.get(WORKER)).toEqual(["23 * * * *"]);
     expect(cloudflare.assets.files.get("/openapi.json")).toBe(openApiDocument());
     expect(cloudflare.assets.files.get("/index.html")).toContain("<h1>");
     expect(cloudflare.workers.find(WORKER).versions.list()).toMatchObject([

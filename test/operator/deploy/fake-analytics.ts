@@ -13,16 +13,39 @@ const SECONDS = { MINUTE: 60, HOUR: 3_600, DAY: 86_400 } as const;
 
 const COLUMNS = ["index1", ...numbered("blob", 20), ...numbered("double", 20)];
 
+interface Failure {
+  readonly status: number;
+  readonly body: string;
+  readonly path?: string;
+}
+
 interface Weighted {
   readonly level: number;
   readonly value: number;
   readonly weight: number;
 }
 
-/** The SQL API of Workers Analytics Engine on a loopback port. SQLite answers the queries. */
+/** Fields of Cloudflare's GraphQL Analytics API, by data set. */
+const METERED = {
+  workersInvocationsAdaptive: ["requests", "cpuTimeUs"],
+  durableObjectsInvocationsAdaptiveGroups: ["requests"],
+  durableObjectsPeriodicGroups: ["duration", "rowsWritten"],
+  d1AnalyticsAdaptiveGroups: ["rowsRead", "rowsWritten"],
+} as const;
+
+type Metered = {
+  [DataSet in keyof typeof METERED]: Record<(typeof METERED)[DataSet][number], number>;
+};
+
+/**
+ * The SQL API of Workers Analytics Engine and the GraphQL Analytics API on a loopback port. SQLite
+ * answers the SQL.
+ */
 export class FakeAnalytics {
-  /** The answer of the API instead of rows. */
-  failure: { readonly status: number; readonly body: string } | null = null;
+  /** The answer of both APIs, or of the one at `path`, instead of figures. */
+  failure: Failure | null = null;
+  /** What the account used, as the GraphQL API sums it up. */
+  metered: Partial<Metered> = {};
   readonly #sqlite = new DatabaseSync(":memory:");
   readonly #server = createServer((request, response) => void this.#answer(request, response));
 
@@ -82,26 +105,50 @@ export class FakeAnalytics {
   }
 
   async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const sql = await text(request);
-    const isKnown =
-      request.url === `/accounts/${ACCOUNT}/analytics_engine/sql` && request.method === "POST";
+    const sent = await text(request);
+    const isGraphql = request.url === "/graphql";
+    const isSql = request.url === `/accounts/${ACCOUNT}/analytics_engine/sql`;
+    const isKnown = (isSql || isGraphql) && request.method === "POST";
     const isAllowed = request.headers.authorization === `Bearer ${TOKEN}`;
-    if (this.failure !== null || !isKnown || !isAllowed) {
-      const { status, body } = this.failure ?? { status: 404, body: "no such route" };
+    const isFailing = request.url?.endsWith(this.failure?.path ?? "") === true;
+    const failure = isFailing ? this.failure : null;
+    if (failure !== null || !isKnown || !isAllowed) {
+      const { status, body } = failure ?? { status: 404, body: "no such route" };
       response.writeHead(status).end(body);
       return;
     }
     try {
-      response.end(JSON.stringify(this.#query(sql)));
+      response.end(JSON.stringify(isGraphql ? this.#sumUp(sent) : this.#query(sent)));
     } catch (error) {
       response.writeHead(422).end(error instanceof Error ? error.message : "");
     }
   }
 
+  /** Answers one query for the sums of some data sets, each under its alias. */
+  #sumUp(sent: string): object {
+    const { query, variables } = JSON.parse(sent) as {
+      query: string;
+      variables: Record<string, string>;
+    };
+    const account: Record<string, object[]> = {};
+    for (const [, alias = "", dataSet = "", fields = ""] of query.matchAll(
+      /(\w+): (\w+)\(limit: \d+, filter: \{[^}]*\}\) \{ sum \{ ([\w ]+) \} \}/g,
+    )) {
+      const known: readonly string[] = METERED[dataSet as keyof Metered] ?? [];
+      const wrong = fields.split(" ").find((field) => !known.includes(field));
+      if (wrong !== undefined) return { data: null, errors: [{ message: `unknown: ${wrong}` }] };
+      const sum = this.metered[dataSet as keyof Metered];
+      account[alias] = sum === undefined ? [] : [{ sum }];
+    }
+    const dayMs = Date.parse(variables["to"] ?? "") - Date.parse(variables["from"] ?? "");
+    const isOneDay = variables["account"] === ACCOUNT && dayMs === 1_000 * SECONDS.DAY;
+    return { data: { viewer: { accounts: isOneDay ? [account] : [] } }, errors: null };
+  }
+
   /** Returns the rows as the API has them: sums of integers are 64-bit and come as strings. */
   #query(sql: string): object {
     const rows = this.#sqlite.prepare(toSqlite(sql)).all();
-    const isSum = (name: string) => /^(?:requests|refused|errors)$/.test(name);
+    const isSum = (name: string) => /^(?:requests|refused|errors|degraded)$/.test(name);
     const typeOf = (name: string, value: unknown) => {
       if (isSum(name)) return "UInt64";
       return typeof value === "number" ? "Float64" : "String";
@@ -112,7 +159,10 @@ export class FakeAnalytics {
     }));
     const data = rows.map((row) =>
       Object.fromEntries(
-        Object.entries(row).map(([name, value]) => [name, isSum(name) ? String(value) : value]),
+        Object.entries(row).map(([name, value]) => [
+          name,
+          isSum(name) ? String(value ?? 0) : value,
+        ]),
       ),
     );
     return { meta, data, rows: rows.length };
@@ -131,12 +181,13 @@ function toSqlite(sql: string): string {
     .replace(/(quantileExactWeighted)\(([\d.]+)\)\(/g, "$1($2, ");
 }
 
-function weightedQuantile(seen: readonly Weighted[]): number {
+/** Returns `null` without rows, as the API does for what is no number. */
+function weightedQuantile(seen: readonly Weighted[]): number | null {
   const sorted = seen.toSorted((a, b) => a.value - b.value);
   const total = sorted.reduce((sum, { weight }) => sum + weight, 0);
   let passed = 0;
   const found = sorted.find(({ level, weight }) => (passed += weight) >= level * total);
-  return found?.value ?? 0;
+  return found?.value ?? null;
 }
 
 function textOf(value: ArrayBuffer | string | null | undefined): string {

@@ -10,9 +10,12 @@ import { FakeWorkersApi } from "./fake-workers-api.ts";
 import { ApiError } from "./route.ts";
 import type { ApiCall, Route } from "./route.ts";
 
-const ACCOUNT = "0123456789abcdef0123456789abcdef";
+export const ACCOUNT = "0123456789abcdef0123456789abcdef";
 const TOKEN = "fake-token";
 const BASE = "/client/v4";
+
+/** Thrown by `interfere`, it closes the connection without an answer. */
+export class LostConnection extends Error {}
 
 /** Points the commands of a test file or `describe` to a fake account with these environments. */
 export function useFakeCloudflare(...environments: readonly RemoteEnvironment[]): FakeCloudflare {
@@ -41,7 +44,18 @@ export class FakeCloudflare {
   readonly changes: string[] = [];
   /** Sees each call before it is answered. An error that it throws is the answer. */
   interfere: (call: ApiCall) => void = () => {};
+  /** The accounts of the token. */
+  accounts = [{ id: ACCOUNT, name: "Pets" }];
   readonly #routes: readonly Route[] = [
+    { method: "GET", path: /^\/accounts$/, answer: () => this.accounts },
+    {
+      method: "GET",
+      path: /^\/memberships$/,
+      answer: () => this.accounts.map((account) => ({ account })),
+    },
+    { method: "GET", path: /^\/user$/, answer: () => ({ email: "ada@example.com" }) },
+    { method: "GET", path: /^\/user\/tokens\/verify$/, answer: () => ({ id: "1" }) },
+    { method: "POST", path: /^\/graphql$/, answer: () => ({}) },
     ...this.d1.routes,
     ...this.workers.routes,
     ...this.assets.routes,
@@ -72,7 +86,9 @@ export class FakeCloudflare {
 
   async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const url = new URL(request.url ?? "", this.origin);
-    const path = decodeURIComponent(url.pathname.replace(`${BASE}/accounts/${ACCOUNT}`, ""));
+    const path = decodeURIComponent(
+      url.pathname.replace(BASE, "").replace(`/accounts/${ACCOUNT}`, ""),
+    );
     if (url.pathname.startsWith("/workers.dev/")) {
       const { authorization = "" } = request.headers;
       const requestPath = url.pathname.slice("/workers.dev".length);
@@ -98,6 +114,7 @@ export class FakeCloudflare {
       body = { success: true, errors: [], messages: [], result: await this.#result(request, call) };
       if (path.startsWith("/upload/")) response.setHeader("ETag", this.d1.etag(call));
     } catch (error) {
+      if (error instanceof LostConnection) return void response.destroy();
       const { code, message } = error as ApiError;
       status = error instanceof ApiError ? error.status : 500;
       body = { success: false, errors: [{ code, message }], messages: [], result: null };

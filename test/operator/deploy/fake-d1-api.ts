@@ -5,6 +5,11 @@ import { FakeD1 } from "./fake-d1.ts";
 import { ApiError } from "./route.ts";
 import type { ApiCall, Route } from "./route.ts";
 
+interface QueryRequest {
+  readonly sql: string;
+  readonly params?: readonly string[];
+}
+
 interface ImportRequest {
   readonly action: "init" | "ingest" | "poll";
   readonly etag: string;
@@ -39,7 +44,7 @@ export class FakeD1Api {
       method: "POST",
       path: /^\/d1\/database\/([^/]+)\/query$/,
       change: (call, name) => this.#describeQuery(call, name),
-      answer: ({ body }, name) => this.#execute(name, JSON.parse(body.toString()).sql),
+      answer: ({ body }, name) => this.#execute(name, JSON.parse(body.toString())),
     },
     {
       method: "POST",
@@ -121,10 +126,10 @@ export class FakeD1Api {
       : `migrate ${this.find(name).name}: ${migration}`;
   }
 
-  #execute(name: string, sql: string): object[] {
+  #execute(name: string, { sql, params }: QueryRequest): object[] {
     const database = this.find(name);
     try {
-      return database.execute(sql);
+      return database.execute(sql, params);
     } catch (error) {
       throw new ApiError(400, 7500, `${(error as Error).message}: SQLITE_ERROR`);
     }

@@ -4,6 +4,8 @@ import { type MigrationFile, readMigrations } from "../../support/migration-file
 
 /** D1's limit on one statement, in bytes. */
 const MAX_STATEMENT_BYTES = 100_000;
+/** D1's limit on one value or row, in bytes. */
+const MAX_ROW_BYTES = 2_000_000;
 
 /** D1's figures of a statement, which no test reads. */
 const META = { duration: 0.1, rows_read: 0, rows_written: 0, changes: 0, size_after: 0 };
@@ -51,11 +53,18 @@ export class FakeD1 {
     }
   }
 
-  /** Runs the statements of `sql`, all or none. Throws SQLite's error if one fails. */
-  execute(sql: string): QueryResult[] {
+  /**
+   * Runs the statements of `sql`, all or none. Throws SQLite's error if one fails.
+   *
+   * @param params of the one statement.
+   */
+  execute(sql: string, params: readonly string[] = []): QueryResult[] {
+    if (params.join("").length > MAX_ROW_BYTES) {
+      throw new Error("string or blob too big: SQLITE_TOOBIG");
+    }
     this.sqlite.exec("BEGIN");
     try {
-      const results = [...this.#runEach(sql)];
+      const results = [...this.#runEach(sql, params)];
       this.sqlite.exec("COMMIT");
       return results;
     } catch (error) {
@@ -98,7 +107,7 @@ export class FakeD1 {
     return state;
   }
 
-  *#runEach(sql: string): Generator<QueryResult> {
+  *#runEach(sql: string, params: readonly string[]): Generator<QueryResult> {
     let rest = sql;
     while (/[^\s;]/.test(rest.replace(/--.*/g, ""))) {
       const statement = this.sqlite.prepare(rest);
@@ -110,7 +119,7 @@ export class FakeD1 {
         throw new Error("cannot start a transaction within a transaction: SQLITE_ERROR");
       }
       statement.setReadBigInts(true);
-      yield { results: statement.all().map(asDoubles), success: true, meta: META };
+      yield { results: statement.all(...params).map(asDoubles), success: true, meta: META };
       rest = rest.slice(text.length);
     }
   }

@@ -40,6 +40,8 @@ export class FakeWorkersApi {
   readonly scripts = new Map<string, Script>();
   /** The requests to deployed Workers. */
   readonly requests: { readonly path: string; readonly authorization: string }[] = [];
+  /** The cron triggers of Workers, by name. */
+  readonly crons = new Map<string, readonly string[]>();
   /** Answers a request to a deployed Worker. */
   answer: (authorization: string) => WorkerAnswer = () => UNAUTHORIZED;
 
@@ -82,6 +84,18 @@ export class FakeWorkersApi {
       answer: (_, name) => (this.find(name), { subdomain: ENABLED }),
     },
     { method: "POST", path: script("subdomain"), answer: () => ENABLED },
+    {
+      method: "PUT",
+      path: script("schedules"),
+      answer: ({ body }, name) => {
+        const schedules = JSON.parse(body.toString()) as { readonly cron: string }[];
+        this.crons.set(
+          name,
+          schedules.map(({ cron }) => cron),
+        );
+        return { schedules };
+      },
+    },
     { method: "PATCH", path: script("script-settings"), answer: () => ({}) },
     {
       method: "PUT",

@@ -3,6 +3,7 @@ import { readFile } from "node:fs/promises";
 import { parseArgs } from "node:util";
 import { BINDINGS, DATABASE_NAMES } from "../../../src/operator/database/database.ts";
 import { WranglerError, type WranglerOutput } from "../../../src/operator/wrangler.ts";
+import { ACCOUNT } from "./fake-cloudflare.ts";
 
 const OPTIONS = {
   remote: { type: "boolean" },
@@ -29,8 +30,8 @@ interface Import {
 }
 
 /**
- * Does what wrangler does for `d1 execute --remote` and `d1 time-travel`: the same calls of the API
- * and the same errors. wrangler itself takes two seconds of the processor to start.
+ * Does what wrangler does for its login, `d1 info`, `d1 execute --remote` and `d1 time-travel`: the same
+ * calls of the API and the same errors. wrangler itself takes two seconds of the processor to start.
  * `fake-wrangler.node.test.ts` compares both.
  */
 export async function runFakeWrangler(args: readonly string[]): Promise<WranglerOutput> {
@@ -40,12 +41,15 @@ export async function runFakeWrangler(args: readonly string[]): Promise<Wrangler
     allowPositionals: true,
   });
   const [group, command, subcommand] = positionals;
+  if (group === "auth") return print({ type: "api_token", token: apiToken() });
+  if (group === "whoami") return print({ accounts: await callApi("GET", "/accounts") });
   const name = DATABASE_NAMES.find((known) => BINDINGS[known] === positionals.at(-1));
   const database = `/d1/database/${await databaseId(`store-orders-${values.env}-${name}`)}`;
   if (group !== "d1" || values.json !== true) throw new Error(`wrangler ${args.join(" ")}`);
   if (command === "execute" && values.command !== undefined) {
     return print(await callApi("POST", `${database}/query`, { sql: values.command }));
   }
+  if (command === "info") return print(await callApi("GET", database));
   if (command === "execute" && values.file !== undefined) {
     await importFile(`${database}/import`, await readFile(values.file));
     return print([]);
@@ -83,16 +87,21 @@ async function importFile(path: string, sql: Buffer): Promise<void> {
   if (!imported.success) throw failure(imported.error ?? "");
 }
 
+function apiToken(): string {
+  const token = process.env["CLOUDFLARE_API_TOKEN"];
+  if (token) return token;
+  throw failure("Not logged in. Please run `wrangler login` to authenticate.");
+}
+
+/** @param path below the account, except for the list of accounts. */
 async function callApi(method: string, path: string, body?: object): Promise<unknown> {
-  const { CLOUDFLARE_API_BASE_URL, CLOUDFLARE_ACCOUNT_ID, CLOUDFLARE_API_TOKEN } = process.env;
-  const response = await fetch(
-    `${CLOUDFLARE_API_BASE_URL}/accounts/${CLOUDFLARE_ACCOUNT_ID}${path}`,
-    {
-      method,
-      headers: { Authorization: `Bearer ${CLOUDFLARE_API_TOKEN}` },
-      ...(body !== undefined && { body: JSON.stringify(body) }),
-    },
-  );
+  const { CLOUDFLARE_API_BASE_URL, CLOUDFLARE_ACCOUNT_ID } = process.env;
+  const account = path === "/accounts" ? "" : `/accounts/${CLOUDFLARE_ACCOUNT_ID ?? ACCOUNT}`;
+  const response = await fetch(`${CLOUDFLARE_API_BASE_URL}${account}${path}`, {
+    method,
+    headers: { Authorization: `Bearer ${apiToken()}` },
+    ...(body !== undefined && { body: JSON.stringify(body) }),
+  });
   const { success, errors, result } = (await response.json()) as ApiAnswer;
   if (success) return result;
   throw failure(errors.map(({ code, message }) => `${message} [code: ${code}]`).join("\n"));

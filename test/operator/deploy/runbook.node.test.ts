@@ -2,7 +2,7 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "n
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
-import { generateSecret, hashSecret } from "../../../src/worker/api-keys/secret.ts";
+import { generateSecret, hashSecret, SECRET_PREFIX } from "../../../src/worker/api-keys/secret.ts";
 import { runWrangler } from "../../../src/operator/wrangler.ts";
 import type { RequestRecord } from "../../../src/worker/telemetry/request-record.ts";
 import { FakeAnalytics } from "./fake-analytics.ts";
@@ -22,7 +22,7 @@ const NAME = "store-orders-production";
 const PETS = "key_petspetspetspets";
 const ZOO = "key_zoozoozoozoozooz";
 const NEW = "key_newnewnewnewnewn";
-const VARIABLES = ["URL", "BACKUPS", "ID", "KEY", "TIME", "BOOKMARK"];
+const VARIABLES = ["URL", "BACKUPS", "ID", "KEY", "TIME", "BOOKMARK", "BEFORE", "INTRUDER"];
 /** A request of a key that is banned. */
 const BANNED: RequestRecord = {
   event: "request",
@@ -86,6 +86,15 @@ const values = ({ sqlite }: FakeD1, query: string) =>
     .all()
     .map((row) => Object.values(row)[0]);
 
+/** A deployed Worker with its databases. */
+function deployedScript(versions: FakeVersions) {
+  const bindings = [
+    { name: "ORDERS", type: "d1", id: orders().uuid },
+    { name: "KEYS", type: "d1", id: keys().uuid },
+  ];
+  return { bindings, migrationTag: "v1", versions };
+}
+
 /** Types every command of a case; each has to succeed. Returns their output. */
 async function follow(title: string, variables: Record<string, string> = {}): Promise<string> {
   const { commands, promises } = cases.get(title) ?? { commands: [], promises: [] };
@@ -112,10 +121,15 @@ it("has a test for each of its cases", () => {
   expect([...cases.keys()]).toEqual([
     "A key has leaked",
     "A customer was banned by mistake",
+    "A flood without keys",
+    "A runaway bill",
+    "A Cloudflare token has leaked",
+    "Durable Objects are unreachable",
     "A database is slow",
     "A deployment has gone wrong",
     "Restoring orders",
     "Restoring keys",
+    "Somebody restored past the command",
     "Backups of your own",
   ]);
 });
@@ -155,11 +169,53 @@ it(
   TIMEOUT_MS,
 );
 
+it("a flood: shows requests without a key, and has a rule that lets keys pass", async () => {
+  const anonymous = {
+    ...BANNED,
+    keyId: null,
+    plan: null,
+    code: "unauthorized",
+    represents: 700,
+  } as const;
+  analytics.write("store_orders_production", Math.floor(Date.now() / 1_000) - 60, anonymous);
+  expect(await follow("A flood without keys")).toMatch(/anonymous +│ +│ +700 /);
+  const page = readFileSync("docs/runbook.md", "utf8");
+  expect(page).toContain(`contains "bearer ${SECRET_PREFIX}")`);
+});
+
+it("a runaway bill: finds the busiest key and gives it a smaller plan", async () => {
+  keys().sqlite.exec(`
+    INSERT INTO key_usage VALUES ('${PETS}', date('now'), 9000, 0, 0, 0, 300, 9000, 300, 10000, 1)`);
+  expect(await follow("A runaway bill")).toMatch(/Pet shop[^]* 9,000 /);
+  expect(values(keys(), `SELECT plan FROM api_keys WHERE id = '${PETS}'`)).toEqual(["free"]);
+});
+
+it(
+  "a leaked token: finds the key that no command made, and ends it",
+  async () => {
+    cloudflare.workers.scripts.set(NAME, deployedScript(new FakeVersions()));
+    keys().sqlite.exec(
+      `INSERT INTO key_changes (at, actor, action, key_id, details) VALUES (1, 'ada', 'create', '${PETS}', '{}')`,
+    );
+    const said = await follow("A Cloudflare token has leaked", { INTRUDER: ZOO });
+    expect(said).toMatch(/"id": "key_zoo/);
+    expect(said).not.toMatch(/"id": "key_pets/);
+    expect(values(keys(), "SELECT id FROM api_keys WHERE revoked_at > 0")).toEqual([ZOO]);
+  },
+  TIMEOUT_MS,
+);
+
+it("unreachable objects: shows the minutes in which the fallback limiter decided", async () => {
+  const nowSeconds = Math.floor(Date.now() / 1_000);
+  analytics.write("store_orders_production", nowSeconds - 60, { ...BANNED, degraded: "limiter" });
+  expect(await follow("Durable Objects are unreachable")).toMatch(/│ limiter +│ FRA/);
+});
+
 it(
   "a slow database: counts orders and keys and shows the import that is under way",
   async () => {
     orders().sqlite.exec(
-      "INSERT INTO order_import_chunks (import_id, created_at, lines) VALUES ('import-1', 1795000000123, '[]')",
+      "INSERT INTO order_import_parts (import_id, part, created_at, lines) VALUES ('import-1', 0, 1795000000123, '[]')",
     );
     const said = await follow("A database is slow");
     expect(said).toContain('"orders": 2');
@@ -176,11 +232,7 @@ it(
     const before = versions.upload("v1.3.0");
     versions.deploy(before);
     versions.deploy(versions.upload("v1.4.0"));
-    const bindings = [
-      { name: "ORDERS", type: "d1", id: orders().uuid },
-      { name: "KEYS", type: "d1", id: keys().uuid },
-    ];
-    cloudflare.workers.scripts.set(NAME, { bindings, migrationTag: "v1", versions });
+    cloudflare.workers.scripts.set(NAME, deployedScript(versions));
     cloudflare.workers.answer = () =>
       versions.current === before ? UNAUTHORIZED : { status: 500, body: "" };
     const said = await follow("A deployment has gone wrong");
@@ -228,6 +280,7 @@ it(
     expect(said).toContain(`Keys made since, which are gone: ${NEW}.`);
     expect(said).toContain(`npm run keys -- revoke ${ZOO} --env production`);
     expect(said).toMatch(/│ ada +│ restore │ key_zoo/);
+    expect(JSON.parse(read("keys.json"))).toHaveLength(3);
     expect(JSON.parse(read("audit.json"))).toEqual([]);
     expect(JSON.parse(read("bans.json"))).toEqual([]);
     expect(JSON.parse(read("usage.json"))).toHaveLength(3);
@@ -235,6 +288,20 @@ it(
   },
   TIMEOUT_MS,
 );
+
+it("a restoration past the command: goes back, restores with the command, and reports", async () => {
+  const TIME = keys().timeOf(keys().bookmark());
+  keys().sqlite.exec(`UPDATE api_keys SET revoked_at = 1 WHERE id = '${ZOO}'`);
+  const BEFORE = keys().bookmark();
+  keys().restore(keys().bookmarkAt(new Date(TIME)));
+  expect(values(keys(), "SELECT id FROM api_keys WHERE revoked_at = 1")).toEqual([]);
+
+  const said = await follow("Somebody restored past the command", { TIME, BEFORE });
+  expect(said).toContain(`npm run keys -- revoke ${ZOO} --env production`);
+  expect(said).toMatch(/│ ada +│ restore │ key_zoo/);
+  const [revision] = values(keys(), `SELECT revision FROM api_keys WHERE id = '${ZOO}'`);
+  expect(Number(revision)).toBeGreaterThan(Date.parse(TIME));
+});
 
 it(
   "backups: writes the orders, and all of each database",

@@ -6,36 +6,32 @@ import {
 } from "../../../src/operator/key-store/administration.ts";
 import type { KeyDetails } from "../../../src/operator/key-store/key-details.ts";
 import type { StoreDatabase } from "../../../src/operator/database/database.ts";
-import { openLocalDatabase } from "../../../src/operator/database/local.ts";
 import { addKeys } from "../../../src/operator/key-store/change-key.ts";
-import { keysProgram } from "../../../src/operator/keys/program.ts";
 import type { Outcome } from "../deploy/run-command.ts";
-import { runInProcess } from "../in-process.ts";
-import { StoreFolder } from "../store-folder.ts";
+import { OpenStore } from "../store-folder.ts";
 
 /** Runs `npm run keys` in this process, on a store of its own. */
 export class KeysCommand {
-  readonly #store: StoreFolder;
+  readonly #store: OpenStore;
   /** The store's database, for rows that a test inserts or reads itself. */
   readonly database: StoreDatabase;
 
-  private constructor(store: StoreFolder, database: StoreDatabase) {
+  private constructor(store: OpenStore, database: StoreDatabase) {
     this.#store = store;
     this.database = database;
   }
 
   static async open(): Promise<KeysCommand> {
-    const store = new StoreFolder();
-    return new KeysCommand(store, await openLocalDatabase(store.path, "keys"));
+    const store = new OpenStore();
+    return new KeysCommand(store, await store.database("keys"));
   }
 
-  async close(): Promise<void> {
-    await this.database.close();
-    this.#store.remove();
+  close(): Promise<void> {
+    return this.#store.close();
   }
 
   run(...args: string[]): Promise<Outcome> {
-    return runInProcess(keysProgram(), [...args, "--persist-to", this.#store.path]);
+    return this.#store.keys(...args);
   }
 
   /** Runs a command that has to succeed, and returns its text. */

@@ -1,14 +1,11 @@
 import { readdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
-import { openLocalDatabase } from "../../../src/operator/database/local.ts";
-import { keysProgram } from "../../../src/operator/keys/program.ts";
 import { apiKeys, keyBans, keyUsage } from "../../../src/worker/db/keys-schema.ts";
 import type { PLANS } from "../../../src/worker/limits/plans.ts";
-import { runInProcess } from "../in-process.ts";
-import { StoreFolder } from "../store-folder.ts";
+import { OpenStore } from "../store-folder.ts";
 
-const store = new StoreFolder();
+const store = new OpenStore();
 const DAY_MS = 86_400_000;
 const today = Math.floor(Date.now() / DAY_MS);
 /** The clock stops at noon, so that the day does not change between the rows and the commands. */
@@ -46,7 +43,7 @@ const key = (id: string, name: string, plan: (typeof PLANS)[number], hash: strin
 
 beforeAll(async () => {
   vi.useFakeTimers({ toFake: ["Date"], now: nowMs });
-  const database = await openLocalDatabase(store.path, "keys");
+  const database = await store.database("keys");
   await database.orm
     .insert(apiKeys)
     .values([
@@ -64,15 +61,14 @@ beforeAll(async () => {
       row("key_small", 2, 9, { peakMinute: 3, peakDay: 9 }),
       row("key_gone", 0, 1),
     ]);
-  await database.close();
 });
 afterAll(() => {
   vi.useRealTimers();
-  store.remove();
+  return store.close();
 });
 
 function usage(...args: string[]) {
-  return runInProcess(keysProgram(), ["usage", ...args, "--persist-to", store.path]);
+  return store.keys("usage", ...args);
 }
 
 async function usageJson(...args: string[]): Promise<any> {
@@ -196,8 +192,8 @@ describe("keys usage", () => {
   });
 
   it("adds up more rows than one query returns", async () => {
-    const many = new StoreFolder();
-    const database = await openLocalDatabase(many.path, "keys");
+    const many = new OpenStore();
+    const database = await many.database("keys");
     const numbers =
       "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 7000)";
     await database.transaction([
@@ -210,11 +206,8 @@ describe("keys usage", () => {
         params: [dayText(daysAgo), nowMs],
       })),
     ]);
-    await database.close();
-    const args = ["usage", "--json", "--persist-to", many.path];
-    const { stdout } = await runInProcess(keysProgram(), args);
-    many.remove();
-    const keys: { admitted: number }[] = JSON.parse(stdout);
+    const keys: { admitted: number }[] = await many.keysJson("usage");
+    await many.close();
     expect(keys).toHaveLength(7_000);
     expect(keys.every(({ admitted }) => admitted === 6)).toBe(true);
   });
@@ -253,7 +246,7 @@ describe("a ban that no report counts yet", () => {
 
   beforeAll(async () => {
     const ban = { number: 1, endsAt: new Date(untilMs) };
-    const database = await openLocalDatabase(store.path, "keys");
+    const database = await store.database("keys");
     await database.orm.insert(keyBans).values([
       { ...ban, keyId: "key_idle", beganAt: new Date(nowMs - 1) },
       { ...ban, keyId: "key_small", beganAt: new Date(nowMs - 2), liftedAt: new Date(nowMs) },
@@ -262,7 +255,6 @@ describe("a ban that no report counts yet", () => {
       { ...ban, keyId: "key_busy", beganAt: new Date(nowMs - DAY_MS + 1), endsAt: new Date(nowMs) },
       { ...ban, keyId: "key_busy", beganAt: new Date(nowMs - 5 * DAY_MS), endsAt: new Date(nowMs) },
     ]);
-    await database.close();
   });
 
   it("shows in the figures at once, with its end", async () => {

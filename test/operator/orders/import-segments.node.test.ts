@@ -109,6 +109,24 @@ describe("an import that changes much of the store", () => {
   });
 });
 
+it.each([
+  ["all", STORED],
+  ["a few", 10],
+])("an import of %s orders whose parts are gone places nothing, and says so", async (_, count) => {
+  const [before, list] = [segments(), listVersion()];
+  const removing: StoreDatabase = {
+    ...store,
+    transaction: async (statements) => {
+      store.sqlite.exec("DELETE FROM order_import_parts");
+      await store.transaction(statements);
+    },
+  };
+  await expect(importLines(removing, orders(0, count, { quantity: 5 }))).rejects.toThrow(
+    "parts of this import are gone",
+  );
+  expect([segments(), listVersion(), writtenIds()]).toEqual([before, list, []]);
+});
+
 it("an import that changes little gives a new version only to the segments that it changes", async () => {
   const [before, list] = [segments(), listVersion()];
   await importLines(store, [{ id: 8_191 }, { id: 8_192, petId: 1 }, { id: 16_383 }]);

@@ -1,22 +1,17 @@
 import { sql } from "drizzle-orm";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import type { StoreDatabase } from "../../../src/operator/database/database.ts";
-import { openLocalDatabase } from "../../../src/operator/database/local.ts";
 import { exportPages } from "../../../src/operator/orders/export-pages.ts";
 import { importOrders } from "../../../src/operator/orders/import.ts";
-import { orderImportChunks, orders } from "../../../src/worker/db/orders-schema.ts";
-import { StoreFolder } from "../store-folder.ts";
+import { orderImportParts, orders } from "../../../src/worker/db/orders-schema.ts";
+import { OpenStore } from "../store-folder.ts";
 
-const folder = new StoreFolder();
+const store = new OpenStore();
 let database: StoreDatabase;
 beforeAll(async () => {
-  await folder.make();
-  database = await openLocalDatabase(folder.path, "orders");
+  database = await store.database("orders");
 });
-afterAll(async () => {
-  await database.close();
-  folder.remove();
-});
+afterAll(() => store.close());
 
 /** The first of the ids that only the present test uses. */
 let id = 0;
@@ -25,7 +20,7 @@ beforeEach(() => {
 });
 
 afterEach(async () => {
-  const left = await database.orm.select({ count: sql<number>`count(*)` }).from(orderImportChunks);
+  const left = await database.orm.select({ count: sql<number>`count(*)` }).from(orderImportParts);
   expect(left).toEqual([{ count: 0 }]);
   const [segments] = await database.orm.all(sql`
     SELECT sum(count), (SELECT count(*) FROM orders), (SELECT count(*) FROM order_bulk_change)
@@ -129,7 +124,7 @@ describe("importOrders", () => {
   });
 
   it("writes nothing before all of the file is read", async () => {
-    const untouched = { orm: undefined, transaction: undefined } as unknown as StoreDatabase;
+    const untouched = {} as StoreDatabase;
     await expect(run('{"id":1}\n{"id":1.5}', untouched)).rejects.toThrow("line 2: id");
   });
 
@@ -186,22 +181,5 @@ describe("importOrders", () => {
       /^element 20000: the file ends within it$/,
     );
     expect(await exported()).toEqual([]);
-  });
-
-  it("deletes only what dead imports left behind more than a day ago", async () => {
-    const hour = 60 * 60 * 1000;
-    const chunk = (importId: string, ageMs: number) => ({
-      importId,
-      createdAt: new Date(Date.now() - ageMs),
-      lines: "[]",
-    });
-    await database.orm
-      .insert(orderImportChunks)
-      .values([chunk("dead", 25 * hour), chunk("running", hour)]);
-    await run([{ id }]);
-    const left = await database.orm
-      .delete(orderImportChunks)
-      .returning({ importId: orderImportChunks.importId });
-    expect(left).toEqual([{ importId: "running" }]);
   });
 });

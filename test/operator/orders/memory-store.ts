@@ -41,6 +41,7 @@ export function openMemoryStore(content?: Uint8Array): MemoryStore {
         throw error;
       }
     },
+    storeOnce: async ({ sql, params }) => void rowsOf(sql, params),
     close: async () => sqlite.close(),
   };
   return store;

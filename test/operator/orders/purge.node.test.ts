@@ -1,12 +1,11 @@
 import { afterAll, beforeEach, describe, expect, it, vi } from "vitest";
-import { openLocalDatabase } from "../../../src/operator/database/local.ts";
 import { ordersProgram } from "../../../src/operator/orders/program.ts";
 import { countCancelled, purgeCancelled } from "../../../src/operator/orders/purge.ts";
 import { runWrangler } from "../../../src/operator/wrangler.ts";
 import { useFakeCloudflare } from "../deploy/fake-cloudflare.ts";
 import { runFakeWrangler } from "../deploy/fake-wrangler.ts";
 import { runInProcess } from "../in-process.ts";
-import { StoreFolder } from "../store-folder.ts";
+import { OpenStore } from "../store-folder.ts";
 import { openMemoryStore } from "./memory-store.ts";
 
 vi.mock("../../../src/operator/wrangler.ts", { spy: true });
@@ -54,16 +53,13 @@ describe("purging cancelled orders", () => {
 });
 
 describe("orders purge", () => {
-  const folder = new StoreFolder();
-  afterAll(() => folder.remove());
-  const purge = (...args: string[]) =>
-    runInProcess(ordersProgram(), ["purge", ...args, "--persist-to", folder.path]);
+  const store = new OpenStore();
+  afterAll(() => store.close());
+  const purge = (...args: string[]) => store.orders(["purge", ...args]);
 
   it("says how many it would delete, then deletes them from the local store", async () => {
-    await folder.make();
-    const database = await openLocalDatabase(folder.path, "orders");
+    const database = await store.database("orders");
     await database.transaction([{ sql: cancelledOrders(4), params: [] }]);
-    await database.close();
     const time = ["--cancelled-before", "2026-06-30T14:00:00+02:00"];
     const counted = await purge(...time, "--dry-run", "--json");
     expect(counted).toEqual({ status: 0, stdout: '{"wouldPurge":3}\n', stderr: "" });

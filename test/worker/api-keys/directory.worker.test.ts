@@ -35,7 +35,7 @@ const queries = () => line.statements.length;
 
 test("finds every field of a key by the hash of its secret", async () => {
   const expiresAt = new Date(4_000_000_000_000);
-  const { id, key } = await createApiKey({ name: "Ünï", expiresAt });
+  const { id, key } = await createApiKey({ name: "Ünï", expiresAt, locationHint: "oc" });
   expect(await find(key)).toStrictEqual({
     id,
     hash: hashSecret(key),
@@ -48,6 +48,7 @@ test("finds every field of a key by the hash of its secret", async () => {
     revokedAt: null,
     revision: 0,
     resets: 0,
+    locationHint: "oc",
     hashEndsAt: null,
   });
 });

@@ -26,7 +26,7 @@ beforeEach(async () => {
   await placeOrder(4n, { status: "shipped" });
 });
 
-/** The methods that the runtime accepts. test/process/sockets sends others. */
+/** The methods that the runtime accepts. test/process/hostile-bytes.node.test.ts sends others. */
 const anyMethod = fc.oneof(
   { weight: 6, arbitrary: fc.constantFrom("GET", "HEAD", "DELETE") },
   fc.constantFrom("POST", "PUT", "PATCH", "OPTIONS", "PROPFIND", "PURGE", "SEARCH", "LOCK", "COPY"),

@@ -41,7 +41,7 @@ export const VERSIONS: Readonly<Record<DatabaseName, Readonly<Record<string, Ver
         INSERT INTO cancelled_orders (cancelled_at, id, pet_id, quantity, ship_date, complete) VALUES
           (1795000000123, 3, 7, NULL, NULL, NULL),
           (1795000000123, 4, -7, 9223372036854775807, '2026-11-20T08:30:00.000Z', 1);
-        INSERT INTO order_import_chunks (id, import_id, created_at, lines) VALUES (5, 'a', 1795000000123, '[]');
+        INSERT INTO order_import_parts (import_id, part, created_at, lines) VALUES ('a', 5, 1795000000123, '[]');
         UPDATE order_list SET version = '0123456789abcdef0123456789abcdef'`,
       queries: [
         `UPDATE orders SET status = 'cancelled', cancelled_at = 1 WHERE id = 0 AND status = 'pending' RETURNING 1`,
@@ -56,11 +56,11 @@ export const VERSIONS: Readonly<Record<DatabaseName, Readonly<Record<string, Ver
   keys: {
     "0000_keys.sql": {
       data: `
-        INSERT INTO api_keys (id, hash, name, plan, per_minute, per_day, created_at, expires_at, revoked_at, revision, resets, last_four) VALUES
-          ('key_free', '${hashSecret(KEYS.valid)}', 'O''Brien ☕', 'free', NULL, NULL, 1795000000000, NULL, NULL, 0, 0, 'ay6v'),
-          ('key_pro', '${hashSecret(KEYS.revoked)}', 'B', 'pro', NULL, NULL, 1795000000001, NULL, 1795000000999, 1, 0, NULL),
-          ('key_business', '${hashSecret(KEYS.expired)}', 'C', 'business', NULL, NULL, 1795000000002, 1795000000500, NULL, 2, 2, NULL),
-          ('key_enterprise', 'ff', 'D', 'enterprise', 5000, 500000, 1795000000003, 4102444800000, NULL, 3, 1, NULL);
+        INSERT INTO api_keys (id, hash, name, plan, per_minute, per_day, created_at, expires_at, revoked_at, revision, resets, last_four, location_hint) VALUES
+          ('key_free', '${hashSecret(KEYS.valid)}', 'O''Brien ☕', 'free', NULL, NULL, 1795000000000, NULL, NULL, 0, 0, 'ay6v', NULL),
+          ('key_pro', '${hashSecret(KEYS.revoked)}', 'B', 'pro', NULL, NULL, 1795000000001, NULL, 1795000000999, 1, 0, NULL, NULL),
+          ('key_business', '${hashSecret(KEYS.expired)}', 'C', 'business', NULL, NULL, 1795000000002, 1795000000500, NULL, 2, 2, NULL, NULL),
+          ('key_enterprise', 'ff', 'D', 'enterprise', 5000, 500000, 1795000000003, 4102444800000, NULL, 3, 1, NULL, 'weur');
         INSERT INTO former_key_hashes (hash, key_id, ends_at) VALUES ('fe', 'key_enterprise', 4102444800000);
         INSERT INTO key_changes (id, at, actor, action, key_id, details) VALUES
           (7, 1795000000999, 'ann', 'revoke', 'key_pro', '{"revokedAt":"2026-11-18T06:13:20.999Z"}');
@@ -70,7 +70,7 @@ export const VERSIONS: Readonly<Record<DatabaseName, Readonly<Record<string, Ver
           ('key_free', 1795000000000, 1795000060000, 1, 1795000001000),
           ('key_free', 1795000002000, 1795000122000, 2, NULL)`,
       queries: [
-        `SELECT id, hash, name, plan, per_minute, per_day, created_at, expires_at, revoked_at, revision, resets, last_four FROM api_keys`,
+        `SELECT id, hash, name, plan, per_minute, per_day, created_at, expires_at, revoked_at, revision, resets, last_four, location_hint FROM api_keys`,
         "SELECT key_id, ends_at FROM former_key_hashes WHERE hash = 'fe'",
         "SELECT key_id, day, admitted, refused, strikes, bans, peak_minute, peak_day, per_minute, per_day, reported_at FROM key_usage",
         "SELECT key_id, began_at, ends_at, number, lifted_at FROM key_bans",

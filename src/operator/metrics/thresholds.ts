@@ -1,0 +1,43 @@
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { z } from "zod";
+import { PROJECT_ROOT } from "../wrangler.ts";
+
+/** The thresholds that the repository comes with. */
+export const DEFAULT_FILE = join(PROJECT_ROOT, "src/operator/metrics/thresholds.json");
+
+/** The question about bans lists at most this many keys. */
+const MOST_BANNED_KEYS = 50;
+
+const figure = z.number().min(0);
+
+const thresholdsSchema = z.strictObject({
+  errorPercent: figure.max(100),
+  degradedPercent: figure.max(100),
+  p95Ms: figure,
+  refusedPercent: figure.max(100),
+  bannedKeys: figure.max(MOST_BANNED_KEYS - 1),
+  dollarsPerDay: figure,
+});
+
+/** The largest value of each measure that needs no attention. */
+export type Thresholds = z.output<typeof thresholdsSchema>;
+
+/**
+ * Reads thresholds from a JSON file.
+ *
+ * @throws an Error for the operator that names every missing, unknown or wrong field.
+ */
+export async function readThresholds(file: string): Promise<Thresholds> {
+  const text = await readFile(file, "utf8");
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch (error) {
+    throw new Error(`${file} is not JSON: ${(error as Error).message}`, { cause: error });
+  }
+  const parsed = thresholdsSchema.safeParse(value);
+  if (parsed.success) return parsed.data;
+  const faults = parsed.error.issues.map(({ path, message }) => [...path, message].join(": "));
+  throw new Error(`${file}: ${faults.join("; ")}`);
+}

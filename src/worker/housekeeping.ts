@@ -1,0 +1,111 @@
+import type { Config } from "./config.ts";
+import { type DatabaseName, DatabaseQueries } from "./db/availability.ts";
+import { logEvent } from "./log.ts";
+
+const DAY_MS = 86_400_000;
+const IMPORT_PARTS_KEPT_DAYS = 1;
+/** A year, and a day of a leap year. */
+const USAGE_KEPT_DAYS = 366;
+
+/** With three chores, a run stays below the 50 queries of Cloudflare's free plan. */
+const MAX_STEPS = 10;
+/** A step keeps its database waiting for some hundredths of a second. */
+const ROWS_PER_STEP = 5_000;
+/** A part has up to 2 MB. */
+const PARTS_PER_STEP = 10;
+
+/** Rows to remove in steps. Each statement deletes up to `?2` rows that are older than `?1`. */
+interface Chore {
+  /** What it removes, as the log names it. */
+  readonly removes: "importParts" | "usageRows" | "cancelledOrders";
+  readonly database: DatabaseName;
+  readonly sql: string;
+  readonly olderThan: string | number;
+  readonly rowsPerStep: number;
+}
+
+/** An import was left if even its last part is old. */
+const DELETE_IMPORT_PARTS = `
+  DELETE FROM order_import_parts WHERE (import_id, part) IN (
+    SELECT import_id, part FROM order_import_parts
+    WHERE import_id NOT IN (SELECT import_id FROM order_import_parts WHERE created_at >= ?1)
+    LIMIT ?2)`;
+
+const DELETE_USAGE = `
+  DELETE FROM key_usage WHERE (day, key_id) IN (
+    SELECT day, key_id FROM key_usage WHERE day < ?1 ORDER BY day, key_id LIMIT ?2)`;
+
+/** The list never had these orders, so its version stays. */
+const DELETE_CANCELLED_ORDERS = `
+  DELETE FROM cancelled_orders WHERE (cancelled_at, id) IN (
+    SELECT cancelled_at, id FROM cancelled_orders
+    WHERE cancelled_at < ?1 ORDER BY cancelled_at, id LIMIT ?2)`;
+
+/**
+ * Deletes parts of imports that were left for a day, usage older than a year, and, if configured,
+ * orders that were cancelled long ago. A run deletes a bounded number of rows in small steps; the
+ * next run goes on. Logs what it removed.
+ *
+ * @throws the error of the first chore that failed, after the other chores.
+ */
+export async function keepHouse(
+  { ORDERS, KEYS }: Pick<Cloudflare.Env, "ORDERS" | "KEYS">,
+  config: Config,
+  now: Date,
+): Promise<void> {
+  const databases = { orders: ORDERS, keys: KEYS };
+  const removed: Partial<Record<Chore["removes"], number>> = {};
+  const errors: unknown[] = [];
+  let isComplete = true;
+  for (const { removes, database, sql, olderThan, rowsPerStep } of choresOf(config, now)) {
+    const queries = new DatabaseQueries(database, config.databaseTimeoutMs);
+    const statement = databases[database].prepare(sql).bind(olderThan, rowsPerStep);
+    try {
+      let rows = rowsPerStep;
+      for (let step = 0; step < MAX_STEPS && rows === rowsPerStep; step += 1) {
+        const { meta } = await queries.run(() => statement.run(), { isRepeatable: true });
+        rows = meta.changes;
+        removed[removes] = (removed[removes] ?? 0) + rows;
+      }
+      if (rows === rowsPerStep) isComplete = false;
+    } catch (error) {
+      logEvent({ event: "housekeeping_failed", chore: removes, error });
+      errors.push(error);
+    }
+  }
+  if (Object.values(removed).some((rows) => rows > 0)) {
+    logEvent({ event: "housekeeping", ...removed, isComplete });
+  }
+  if (errors.length > 0) throw errors[0];
+}
+
+function choresOf({ cancelledOrderDays }: Config, now: Date): Chore[] {
+  const daysAgo = (days: number) => new Date(now.getTime() - days * DAY_MS);
+  const chores: Chore[] = [
+    {
+      removes: "importParts",
+      database: "orders",
+      sql: DELETE_IMPORT_PARTS,
+      olderThan: daysAgo(IMPORT_PARTS_KEPT_DAYS).getTime(),
+      rowsPerStep: PARTS_PER_STEP,
+    },
+    {
+      removes: "usageRows",
+      database: "keys",
+      sql: DELETE_USAGE,
+      olderThan: daysAgo(USAGE_KEPT_DAYS).toISOString().slice(0, 10),
+      rowsPerStep: ROWS_PER_STEP,
+    },
+  ];
+  if (cancelledOrderDays === undefined) return chores;
+  return [
+    ...chores,
+    {
+      removes: "cancelledOrders",
+      database: "orders",
+      sql: DELETE_CANCELLED_ORDERS,
+      olderThan: daysAgo(cancelledOrderDays).getTime(),
+      rowsPerStep: ROWS_PER_STEP,
+    },
+  ];
+}

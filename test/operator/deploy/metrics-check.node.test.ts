@@ -1,0 +1,195 @@
+import { chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { delimiter, join } from "node:path";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
+import { metricsProgram } from "../../../src/operator/metrics/program.ts";
+import type { RequestRecord } from "../../../src/worker/telemetry/request-record.ts";
+import { runInProcess } from "../in-process.ts";
+import { FakeAnalytics } from "./fake-analytics.ts";
+import { type Outcome, runCommand } from "./run-command.ts";
+
+/** 2026-11-21T12:00:00Z */
+const NOW = 1_795_262_400;
+
+const REQUEST: RequestRecord = {
+  event: "request",
+  requestId: "1",
+  keyId: "key_petspetspetspets",
+  method: "GET",
+  route: "/v1/store/orders",
+  status: 200,
+  code: null,
+  plan: "free",
+  window: "minute",
+  limit: 60,
+  remaining: 50,
+  durationMs: 40,
+  represents: 1,
+  region: "FRA",
+  country: "DE",
+  degraded: null,
+};
+const BANNED = { status: 429, code: "api_key_banned", durationMs: 900 } as const;
+
+/** Requests of the last hour, of which 200 have a key. */
+const HOUR: [requests: number, fields: Partial<RequestRecord>][] = [
+  [180, {}],
+  [2, { status: 503, code: "service_unavailable", degraded: "orders" }],
+  [3, { degraded: "limiter" }],
+  [10, { ...BANNED }],
+  [5, { ...BANNED, keyId: "key_zoozoozoozoozooz" }],
+  [300, { keyId: null, plan: null, status: 401, code: "unauthorized" }],
+];
+
+/** The measures of `HOUR`. */
+const VALUES = {
+  errorPercent: 0.4,
+  degradedPercent: 1,
+  p95Ms: 900,
+  refusedPercent: 7.5,
+  bannedKeys: 2,
+  dollarsPerDay: 12.03,
+};
+
+const analytics = new FakeAnalytics(NOW);
+let folder: string;
+
+beforeAll(async () => {
+  await analytics.start();
+  folder = mkdtempSync(join(tmpdir(), "store-orders-check-"));
+  for (const [requests, fields] of HOUR) {
+    const record = { ...REQUEST, ...fields } as RequestRecord;
+    analytics.write("store_orders_production", NOW - 60, record, requests);
+  }
+  const old = { ...REQUEST, status: 500, code: "internal_error" } as const;
+  analytics.write("store_orders_production", NOW - 7_200, old, 1_000);
+  analytics.write("store_orders_staging", NOW - 7_200, old);
+});
+beforeEach(() => {
+  for (const [name, value] of Object.entries(analytics.environment)) vi.stubEnv(name, value);
+  // $3 of requests, $2 of processor time, 3 cents of calls, $1 of duration, and so on.
+  analytics.metered = {
+    workersInvocationsAdaptive: { requests: 10e6, cpuTimeUs: 100e9 },
+    durableObjectsInvocationsAdaptiveGroups: { requests: 0.2e6 },
+    durableObjectsPeriodicGroups: { duration: 80_000, rowsWritten: 1e6 },
+    d1AnalyticsAdaptiveGroups: { rowsRead: 3e9, rowsWritten: 2e6 },
+  };
+});
+afterEach(() => {
+  analytics.failure = null;
+  vi.unstubAllEnvs();
+});
+afterAll(async () => {
+  rmSync(folder, { recursive: true });
+  await analytics.stop();
+});
+
+/** Compares production, or another environment, with these thresholds. */
+function check(thresholds: string | object, ...args: string[]): Promise<Outcome> {
+  const file = join(folder, "thresholds.json");
+  writeFileSync(file, typeof thresholds === "string" ? thresholds : JSON.stringify(thresholds));
+  const env = args.includes("--env") ? [] : ["--env", "production"];
+  return runInProcess(metricsProgram(), ["check", "--thresholds", file, ...env, ...args]);
+}
+
+describe("npm run metrics -- check", () => {
+  it("says each measure in a sentence, and ends with 0 where none is above its threshold", async () => {
+    const { status, stdout, stderr } = await check(VALUES);
+    expect({ status, stderr }).toEqual({ status: 0, stderr: "" });
+    expect(stdout.trim().split("\n")).toEqual([
+      "ok: 0.4 % of 500 requests were answered 5xx; the threshold errorPercent is 0.4.",
+      "ok: 1 % of 500 requests met a part that did not answer; the threshold degradedPercent is 1.",
+      "ok: 95 % of the requests with a key were answered within 900 ms; the threshold p95Ms is 900.",
+      "ok: 7.5 % of 200 requests with a key were refused; the threshold refusedPercent is 7.5.",
+      "ok: 2 keys asked while they were banned; the threshold bannedKeys is 2.",
+      "ok: the account used up to $12.03 in 24 hours, most of it for Worker requests; the threshold dollarsPerDay is 12.03.",
+    ]);
+  });
+
+  it.each(Object.entries(VALUES))("ends with 3 where %s is above", async (name, value) => {
+    const { status, stdout } = await check({ ...VALUES, [name]: value - 0.01 });
+    expect(status).toBe(3);
+    const above = stdout.split("\n").filter((line) => line.startsWith("ABOVE: "));
+    expect(above).toEqual([expect.stringContaining(`threshold ${name} is`)]);
+    const printed = await check({ ...VALUES, [name]: value - 0.01 }, "--json");
+    expect(printed.status).toBe(3);
+    expect(JSON.parse(printed.stdout)).toContainEqual(
+      expect.objectContaining({ name, value, threshold: value - 0.01, isAbove: true }),
+    );
+  });
+
+  it("looks back one hour, or as far as it is told", async () => {
+    const { stdout } = await check(VALUES, "--hours", "3");
+    expect(stdout).toContain("ABOVE: 66.8 % of 1500 requests were answered 5xx");
+  });
+
+  it("finds nothing wrong in an hour without requests, in an account without use", async () => {
+    analytics.metered = {};
+    const none = Object.fromEntries(Object.keys(VALUES).map((name) => [name, 0]));
+    expect(await check(none, "--env", "staging")).toMatchObject({ status: 0, stderr: "" });
+  });
+
+  it("has defaults in a file that the documents show", async () => {
+    const file = readFileSync("src/operator/metrics/thresholds.json", "utf8");
+    expect(readFileSync("docs/observability.md", "utf8")).toContain(`\`\`\`json\n${file}\`\`\``);
+    const args = ["check", "--env", "production"];
+    const { status, stdout } = await runInProcess(metricsProgram(), args);
+    expect(status).toBe(0);
+    for (const [name, threshold] of Object.entries(JSON.parse(file) as object)) {
+      expect(stdout).toContain(`the threshold ${name} is ${threshold}.`);
+    }
+  });
+
+  it.each([
+    ["{", "is not JSON"],
+    [{}, "errorPercent: "],
+    [{ ...VALUES, errorPercent: "1" }, "errorPercent: "],
+    [{ ...VALUES, bannedKeys: 50 }, "bannedKeys: "],
+    [{ ...VALUES, euros: 1 }, "euros"],
+  ])("refuses the thresholds %j", async (thresholds, message) => {
+    const outcome = await check(thresholds);
+    expect(outcome).toMatchObject({ status: 1, stdout: "" });
+    expect(outcome.stderr).toContain(message);
+  });
+
+  it.each([
+    ["/sql", 422, "no such table", "error: Analytics Engine: no such table (422)\n"],
+    ["/graphql", 403, '{"errors":[{"message":"Forbidden"}]}', "Analytics: Forbidden (403)\n"],
+    ["/graphql", 200, '{"data":null,"errors":[{"message":"unknown field"}]}', ": unknown field\n"],
+  ])("ends with 1 where %s answers %i %s", async (path, status, body, message) => {
+    analytics.failure = { path, status, body };
+    const outcome = await check(VALUES);
+    expect(outcome).toMatchObject({ status: 1, stdout: "" });
+    expect(outcome.stderr).toContain(message);
+  });
+});
+
+describe("the workflow that watches production", () => {
+  const workflow = readFileSync(".github/workflows/watch.yml", "utf8");
+  const script = /^ {6}- run: \|\n(?<script>(?: {10}.*\n)+)/m.exec(workflow)?.groups?.["script"];
+
+  /** Runs the workflow's script with an `npm` that ends with `status`. Returns the calls of `gh`. */
+  async function watch(status: number, openIssue: string): Promise<[number | null, string[]]> {
+    const calls = join(folder, "calls");
+    writeFileSync(calls, "");
+    const programs = {
+      npm: `[ "$*" = "run -s metrics -- check --env production" ] && echo "ABOVE: it" && exit ${status}`,
+      gh: `echo "$1 $2 $3" >> ${calls}; [ "$2" = list ] && echo "${openIssue}" || true`,
+    };
+    for (const [name, text] of Object.entries(programs)) {
+      writeFileSync(join(folder, name), `#!/bin/sh\n${text}\n`);
+      chmodSync(join(folder, name), 0o755);
+    }
+    const PATH = `${folder}${delimiter}${process.env["PATH"]}`;
+    const run = `cd ${folder}\n${script?.replaceAll(/^ {10}/gm, "") ?? "exit 99"}`;
+    const outcome = await runCommand("bash", ["-e", "-c", run], { env: { PATH } });
+    return [outcome.status, readFileSync(calls, "utf8").trim().split("\n")];
+  }
+
+  it("opens an issue, or comments on the open one, only where a measure is above", async () => {
+    expect(await watch(3, "")).toEqual([0, ["issue list --state", "issue create --title"]]);
+    expect(await watch(3, "7")).toEqual([0, ["issue list --state", "issue comment 7"]]);
+    expect(await watch(0, "")).toEqual([0, [""]]);
+    expect(await watch(1, "")).toEqual([1, [""]]);
+  });
+});

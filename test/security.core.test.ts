@@ -1,0 +1,29 @@
+import { createHash } from "node:crypto";
+import { readFileSync } from "node:fs";
+import { base32nopad } from "@scure/base";
+import { describe, expect, it } from "vitest";
+import { generateSecret } from "../src/worker/api-keys/secret.ts";
+
+const page = readFileSync("SECURITY.md", "utf8");
+const pattern = new RegExp(/```regex\n(?<text>.+)\n```/.exec(page)?.groups?.["text"] ?? "", "g");
+
+/** The check that SECURITY.md describes. */
+function hasChecksum(match: string): boolean {
+  const bytes = base32nopad.decode(match.slice("sord_".length).toUpperCase());
+  const hash = createHash("sha256").update("sord_").update(bytes.subarray(0, 20)).digest();
+  return bytes.length === 25 && hash.subarray(0, 5).equals(bytes.subarray(20));
+}
+
+describe("the pattern for secret scanners", () => {
+  it("finds a key in code, with the checksum that the page describes", () => {
+    const secrets = Array.from({ length: 100 }, generateSecret);
+    const code = secrets.map((secret) => `const key = "${secret}";`).join("\n");
+    expect(code.match(pattern)).toEqual(secrets);
+    expect(secrets.every(hasChecksum)).toBe(true);
+  });
+
+  it("finds no key in the names that the code uses, and the checksum refuses a look-alike", () => {
+    expect("sord_ SECRET_PREFIX sord_… key_v4hynivbh72jw5th".match(pattern)).toBeNull();
+    expect(hasChecksum(`sord_${"a".repeat(40)}`)).toBe(false);
+  });
+});

@@ -1,0 +1,136 @@
+import { createScheduledController } from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import { beforeEach, describe, expect, test } from "vitest";
+import { parseConfig } from "../../src/worker/config.ts";
+import { keepHouse } from "../../src/worker/housekeeping.ts";
+import service from "../../src/worker/index.ts";
+import { unreachableDatabase } from "../support/database-double.ts";
+import { listenTo } from "../support/written-lines.ts";
+
+const NOW = new Date("2026-11-22T08:23:00Z");
+const HOUR_MS = 3_600_000;
+const DAY_MS = 24 * HOUR_MS;
+
+let log: () => string[];
+beforeEach(() => {
+  log = listenTo("warn");
+});
+
+/** Runs statements in which `ms:N` stands for the time N hours before `NOW`. */
+async function run(database: D1Database, ...statements: readonly string[]): Promise<void> {
+  const timed = statements.map((text) =>
+    text.replaceAll(/ms:(\d+)/g, (_, hours) => String(NOW.getTime() - Number(hours) * HOUR_MS)),
+  );
+  await database.batch(timed.map((text) => database.prepare(text)));
+}
+
+async function read(database: D1Database, query: string): Promise<unknown[]> {
+  const rows = await database.prepare(query).raw();
+  return rows.map((row) => (row.length === 1 ? row[0] : row));
+}
+
+function keep(vars: Record<string, string> = {}, bindings: Partial<Cloudflare.Env> = {}) {
+  return keepHouse({ ...env, ...bindings }, parseConfig({ ...env, ...vars }), NOW);
+}
+
+const listVersions = () =>
+  read(env.ORDERS, "SELECT version FROM order_list UNION ALL SELECT version FROM order_segments");
+const parts = () => read(env.ORDERS, "SELECT DISTINCT import_id FROM order_import_parts");
+const cancelled = () => read(env.ORDERS, "SELECT id FROM cancelled_orders ORDER BY cancelled_at");
+
+function addParts(importId: string, count: number, hoursAgo: number): string {
+  return `
+    WITH RECURSIVE n (part) AS (SELECT 0 UNION ALL SELECT part + 1 FROM n WHERE part + 1 < ${count})
+    INSERT INTO order_import_parts (import_id, part, created_at, lines)
+    SELECT '${importId}', part, ms:${hoursAgo}, '[]' FROM n`;
+}
+
+function addUsage(keyId: string, day: string): string {
+  return `INSERT INTO key_usage VALUES ('${keyId}', '${day}', 1, 0, 0, 0, 1, 1, 60, 1000, 0)`;
+}
+
+describe("housekeeping", () => {
+  test("removes the parts of an import once its last one is older than a day", async () => {
+    const late = "UPDATE order_import_parts SET created_at = ms:23 WHERE import_id = 'late'";
+    const oneOfThem = `${late} AND part = 1`;
+    await run(env.ORDERS, addParts("left", 3, 25), addParts("late", 3, 25), oneOfThem);
+    await keep();
+    expect(await parts()).toEqual(["late"]);
+    expect(log().map((line) => JSON.parse(line))).toEqual([
+      { event: "housekeeping", importParts: 3, usageRows: 0, isComplete: true },
+    ]);
+  });
+
+  test("removes usage older than a year, and keeps what `keys usage` can show", async () => {
+    await run(env.KEYS, addUsage("a", "2025-11-20"), addUsage("a", "2025-11-21"));
+    await keep();
+    expect(await read(env.KEYS, "SELECT day FROM key_usage")).toEqual(["2025-11-21"]);
+  });
+
+  test("removes cancelled orders only if a time is configured, and leaves the list's version", async () => {
+    await run(
+      env.ORDERS,
+      "INSERT INTO orders (id) VALUES (1)",
+      `INSERT INTO cancelled_orders (cancelled_at, id) VALUES (ms:${31 * 24}, 2), (ms:${29 * 24}, 3)`,
+    );
+    const versions = await listVersions();
+    await keep();
+    expect(await cancelled()).toEqual([2, 3]);
+    await keep({ CANCELLED_ORDER_DAYS: "30" });
+    expect(await cancelled()).toEqual([3]);
+    expect(await listVersions()).toEqual(versions);
+  });
+
+  test("removes a bounded number in a run, and goes on in the next one", async () => {
+    await run(
+      env.ORDERS,
+      addParts("left", 101, 25),
+      `WITH RECURSIVE n (id) AS (SELECT 0 UNION ALL SELECT id + 1 FROM n WHERE id < 50000)
+       INSERT INTO cancelled_orders (cancelled_at, id) SELECT ms:48 - id, id FROM n`,
+    );
+    await keep({ CANCELLED_ORDER_DAYS: "1" });
+    expect(await read(env.ORDERS, "SELECT count(*) FROM order_import_parts")).toEqual([1]);
+    // The orders that were cancelled first go first.
+    expect(await cancelled()).toEqual([0]);
+    await keep({ CANCELLED_ORDER_DAYS: "1" });
+    expect([await parts(), await cancelled()]).toEqual([[], []]);
+    await keep({ CANCELLED_ORDER_DAYS: "1" });
+    expect(log().map((line) => JSON.parse(line))).toEqual([
+      {
+        event: "housekeeping",
+        importParts: 100,
+        usageRows: 0,
+        cancelledOrders: 50_000,
+        isComplete: false,
+      },
+      {
+        event: "housekeeping",
+        importParts: 1,
+        usageRows: 0,
+        cancelledOrders: 1,
+        isComplete: true,
+      },
+    ]);
+  });
+
+  test("does the other chores if one fails, says so and fails", async () => {
+    await run(env.KEYS, addUsage("a", "2020-01-01"));
+    const vars = { DATABASE_TIMEOUT_MS: "200" };
+    await expect(keep(vars, { ORDERS: unreachableDatabase() })).rejects.toThrow("did not answer");
+    expect(await read(env.KEYS, "SELECT day FROM key_usage")).toEqual([]);
+    expect(log().map((line) => JSON.parse(line))).toMatchObject([
+      { event: "housekeeping_failed", chore: "importParts" },
+      { event: "housekeeping", usageRows: 1, isComplete: true },
+    ]);
+  });
+
+  test("is what the Worker's cron trigger does, by the time of the trigger", async () => {
+    await run(env.ORDERS, addParts("left", 1, 25));
+    const fire = (scheduledTime: Date) =>
+      service.scheduled(createScheduledController({ scheduledTime }), env);
+    await fire(new Date(NOW.getTime() - DAY_MS));
+    expect(await parts()).toEqual(["left"]);
+    await fire(NOW);
+    expect(await parts()).toEqual([]);
+  });
+});
