@@ -10,6 +10,7 @@ const PROGRAMS: Readonly<Record<string, () => Promise<Command>>> = {
   metrics: async () => (await import("./metrics/program.ts")).metricsProgram(),
   orders: async () => (await import("./orders/program.ts")).ordersProgram(),
   start: async () => (await import("./start/program.ts")).startProgram(),
+  verify: async () => (await import("./verify/program.ts")).verifyProgram(),
   "time-travel": async () => (await import("./time-travel/program.ts")).timeTravelProgram(),
 };
 

@@ -15,6 +15,7 @@ import { observeRequests } from "./middleware/observe-requests.ts";
 import { provideLimiter } from "./middleware/provide-limiter.ts";
 import { announceLifecycle } from "./middleware/version-lifecycle.ts";
 import { AddressBudget } from "./rate-limit/address-budget.ts";
+import { healthRoute } from "./routes/health.ts";
 import { listRoute } from "./routes/list-orders.ts";
 import { orderRoutes } from "./routes/orders.ts";
 
@@ -39,8 +40,10 @@ export function createApp(config: Config): Hono<AppEnv> {
 
   const app = new Hono<AppEnv>()
     .use(identifyRequest)
-    .use(observeRequests(config))
-    .use(linkReference);
+    .use(linkReference)
+    // Before `observeRequests`, because probes of a monitor are no traffic.
+    .route("/healthz", healthRoute(databases))
+    .use(observeRequests(config));
 
   const v1 = new Hono<AppEnv>()
     .use(provideLimiter(config))

@@ -9,8 +9,8 @@ export class ClockedService implements AsyncDisposable {
     this.#server = server;
   }
 
-  static async start(store: string): Promise<ClockedService> {
-    return new ClockedService(await serveWorker("test/process/workers/clocked.ts", store));
+  static async start(store: string, vars: Record<string, string> = {}): Promise<ClockedService> {
+    return new ClockedService(await serveWorker("test/process/workers/clocked.ts", store, vars));
   }
 
   get port(): number {

@@ -4,7 +4,10 @@ import { dirname, join } from "node:path";
 import { promisify } from "node:util";
 import type { RemoteEnvironment } from "../environment.ts";
 import { PROJECT_ROOT } from "../wrangler.ts";
-import type { Step } from "./steps.ts";
+import { findLiveVersion } from "./account.ts";
+import { readSettings } from "./settings.ts";
+import type { RollOut, Step } from "./steps.ts";
+import type { VersionLabel } from "./wrangler-steps.ts";
 
 const TYPESCRIPT_PACKAGE = createRequire(import.meta.url).resolve("typescript/package.json");
 const TSC = join(dirname(TYPESCRIPT_PACKAGE), "bin", "tsc");
@@ -28,9 +31,37 @@ export function localChecks(env: RemoteEnvironment, folder = PROJECT_ROOT): Step
   return env === "production" ? [workTree, types] : [types];
 }
 
-/** Names the commit that is deployed, as `git describe` does; `undefined` without git. */
-export async function describeCommit(folder = PROJECT_ROOT): Promise<string | undefined> {
-  return run(folder, "git", "describe", "--always", "--dirty", "--tags").catch(() => undefined);
+/** Names the commit that is deployed, in full and for people; empty without git. */
+export async function labelCommit(folder = PROJECT_ROOT): Promise<VersionLabel> {
+  const describe = (...args: string[]) =>
+    run(folder, "git", "describe", "--always", "--dirty", ...args).catch(() => undefined);
+  return { tag: await describe("--abbrev=40", "--exclude=*"), message: await describe("--tags") };
+}
+
+/**
+ * Checks that staging serves the commit that production is to get, and that production does not go
+ * back to an earlier commit. So two deployments in the wrong order end with an error.
+ */
+export async function checkCommit(
+  { api, settings, label }: Pick<RollOut, "api" | "settings" | "label">,
+  folder = PROJECT_ROOT,
+): Promise<void> {
+  const staging = await readSettings("staging", folder);
+  const tried = (await findLiveVersion(api, staging))?.commit;
+  if (label.tag === undefined || tried !== label.tag) {
+    throw new Error(
+      `staging serves ${tried ?? "no commit"}, and this is ${label.tag ?? "no commit"}. Deploy this ` +
+        "commit to staging first. In an emergency: --skip-checks",
+    );
+  }
+  const served = (await findLiveVersion(api, settings))?.commit?.replace("-dirty", "");
+  if (served === undefined) return;
+  await run(folder, "git", "merge-base", "--is-ancestor", served, "HEAD").catch(() => {
+    throw new Error(
+      `production serves ${served}, which this commit does not contain. Fetch it, and deploy a ` +
+        "commit that contains it. In an emergency: --skip-checks",
+    );
+  });
 }
 
 async function checkWorkTree(folder: string): Promise<void> {

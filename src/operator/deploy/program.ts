@@ -1,39 +1,85 @@
 import { type Command, InvalidArgumentError, Option } from "commander";
-import { createProgram } from "../command-line.ts";
+import { createProgram, UsageError } from "../command-line.ts";
 import { REMOTE_ENVIRONMENTS } from "../environment.ts";
-import { deploy } from "./roll-out.ts";
+import { deploy, type DeployOptions } from "./roll-out.ts";
+
+/** The places that D1 offers. */
+const LOCATIONS = ["weur", "eeur", "apac", "oc", "wnam", "enam"];
+const JURISDICTIONS = ["eu", "fedramp", "us"];
 
 const EXAMPLES = `
 Examples:
-  $ npm run deploy -- --env staging --dry-run   check only: needs no account
-  $ npm run deploy -- --env staging             check, migrate, deploy, test
-  $ npx wrangler rollback --env staging         back to the version before
+  $ npm run deploy -- --env staging --create --location weur   the first roll-out
+  $ npm run deploy -- --env staging --dry-run                  check, and print the steps
+  $ npm run deploy -- --env staging                            deploy in steps
+  $ npm run deploy -- --env production --domain orders.shop.example
 
-The command checks types and build, and for production that everything is committed. The tests are
-left to CI. The first roll-out deploys, which creates the databases, and then migrates them. Later
-ones print the bookmark of each database's state, then migrate, then deploy. Log in with
-\`npx wrangler login\`, or set CLOUDFLARE_API_TOKEN and CLOUDFLARE_ACCOUNT_ID.`;
+The command checks everything before it changes anything. It migrates the databases, uploads a
+version without traffic, tries the version, and then sends all traffic to it. If a trial fails, all
+traffic goes back to the version before. Production takes only the commit that staging serves. Log
+in with \`npx wrangler login\`, or set CLOUDFLARE_API_TOKEN and CLOUDFLARE_ACCOUNT_ID.`;
+
+interface ProgramOptions extends Omit<DeployOptions, "create"> {
+  readonly create: boolean;
+  readonly location?: string | undefined;
+  readonly jurisdiction?: string | undefined;
+}
+
+/** The command line of `npm run deploy`. */
+export function deployProgram(): Command {
+  return createProgram("npm run deploy --", "Deploy the service to an environment, in steps.")
+    .addOption(
+      new Option("--env <environment>", "where to deploy to")
+        .choices(REMOTE_ENVIRONMENTS)
+        .makeOptionMandatory(),
+    )
+    .option("--create", "first roll-out: create the databases and the Worker", false)
+    .addOption(
+      new Option("--location <region>", "with --create: where the databases live").choices(
+        LOCATIONS,
+      ),
+    )
+    .addOption(
+      new Option("--jurisdiction <name>", "with --create: what the databases never leave")
+        .choices(JURISDICTIONS)
+        .conflicts("location"),
+    )
+    .option("--domain <name>", "a hostname of your zone that nothing uses yet", parseHostname)
+    .option("--dry-run", "check, print the steps, and change nothing", false)
+    .option("--skip-checks", "deploy the work tree as it is, if it builds", false)
+    .option("--patience <seconds>", "time for a new version to answer", parseSeconds, 60)
+    .addHelpText("after", EXAMPLES)
+    .allowExcessArguments(false)
+    .action(({ create, location, jurisdiction, ...options }: ProgramOptions) =>
+      deploy({ ...options, create: placeOf({ create, location, jurisdiction }) }),
+    );
+}
+
+/** Whoever creates a database decides for ever where it lives, so there is no default. */
+function placeOf({
+  create,
+  location,
+  jurisdiction,
+}: Pick<ProgramOptions, "create" | "location" | "jurisdiction">): DeployOptions["create"] {
+  if (!create && (location ?? jurisdiction) === undefined) return undefined;
+  if (create && location !== undefined) return { location };
+  if (create && jurisdiction !== undefined) return { jurisdiction };
+  throw new UsageError(
+    create
+      ? "say where the databases shall live: --location REGION or --jurisdiction NAME"
+      : "--location and --jurisdiction go with --create: an existing database stays where it is",
+  );
+}
 
 function parseSeconds(text: string): number {
   if (!/^\d{1,4}$/.test(text)) throw new InvalidArgumentError("expected whole seconds up to 9999");
   return Number(text);
 }
 
-/** The command line of `npm run deploy`. */
-export function deployProgram(): Command {
-  return createProgram(
-    "npm run deploy --",
-    "Deploy the service to an environment, with its databases migrated.",
-  )
-    .addOption(
-      new Option("--env <environment>", "where to deploy to")
-        .choices(REMOTE_ENVIRONMENTS)
-        .makeOptionMandatory(),
-    )
-    .option("--dry-run", "only check, and change nothing", false)
-    .option("--skip-checks", "deploy the work tree as it is, if it builds", false)
-    .option("--patience <seconds>", "time for the deployed service to answer", parseSeconds, 60)
-    .addHelpText("after", EXAMPLES)
-    .allowExcessArguments(false)
-    .action(deploy);
+function parseHostname(text: string): string {
+  const label = "[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?";
+  if (new RegExp(`^(${label}\\.)+${label}$`).test(text)) return text;
+  throw new InvalidArgumentError(
+    "expected a hostname in small letters such as orders.shop.example",
+  );
 }

@@ -1,11 +1,24 @@
+import type { CloudflareApi } from "../cloudflare-api.ts";
 import type { RemoteEnvironment } from "../environment.ts";
+import type { Settings } from "./settings.ts";
+import type { VersionLabel } from "./wrangler-steps.ts";
+
+/** What the steps of a deployment share. */
+export interface RollOut {
+  readonly env: RemoteEnvironment;
+  readonly settings: Settings;
+  readonly api: CloudflareApi;
+  readonly label: VersionLabel;
+  readonly domain: string | undefined;
+  readonly patience: number;
+}
 
 /** One step of a deployment. */
 export interface Step {
   readonly title: string;
   readonly run: () => Promise<void>;
-  /** Advice for the operator if this step fails; a function if it depends on earlier steps. */
-  readonly ifItFails: string | (() => string);
+  /** Advice for the operator if this step fails; a function may also mend something first. */
+  readonly ifItFails: string | (() => string | Promise<string>);
 }
 
 /**
@@ -20,7 +33,7 @@ export async function runSteps(env: RemoteEnvironment, steps: readonly Step[]): 
       await step.run();
     } catch (error) {
       const undone = steps.slice(index + 1).map(({ title }) => title);
-      throw describeFailure(env, step, undone, error as Error);
+      throw await describeFailure(env, step, undone, error as Error);
     }
   }
 }
@@ -30,13 +43,13 @@ export function print(line: string): void {
   process.stdout.write(`${line}\n`);
 }
 
-function describeFailure(
+async function describeFailure(
   env: RemoteEnvironment,
   { title, ifItFails }: Step,
   undone: readonly string[],
   error: Error,
-): Error {
-  const consequence = typeof ifItFails === "string" ? ifItFails : ifItFails();
+): Promise<Error> {
+  const consequence = typeof ifItFails === "string" ? ifItFails : await ifItFails();
   const lines = [`"${title}" failed: ${error.message}`, consequence];
   if (undone.length > 0) lines.push(`Not done: ${undone.join("; ")}.`);
   lines.push(`To go on: mend the cause and run \`npm run deploy -- --env ${env}\` again.`);

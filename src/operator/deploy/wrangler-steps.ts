@@ -2,13 +2,17 @@ import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { BINDINGS } from "../database/database.ts";
-import {
-  describeFailure,
-  isMissingDatabase,
-  type RemoteTarget,
-} from "../database/remote-failure.ts";
+import type { RemoteTarget } from "../database/remote-failure.ts";
 import type { RemoteEnvironment } from "../environment.ts";
 import { runWrangler } from "../wrangler.ts";
+
+/** How a version is named in `wrangler versions list`. */
+export interface VersionLabel {
+  /** The whole commit, by which the deployment to production recognizes it. */
+  readonly tag?: string | undefined;
+  /** The commit for people. */
+  readonly message?: string | undefined;
+}
 
 /** Builds the environment's Worker as a deployment would, without sending anything. */
 export async function checkBuild(environment: RemoteEnvironment): Promise<void> {
@@ -17,53 +21,69 @@ export async function checkBuild(environment: RemoteEnvironment): Promise<void> 
   );
 }
 
-/** Returns whether an earlier deployment has created a database. */
-export async function databaseExists(target: RemoteTarget): Promise<boolean> {
-  const probe = ["--remote", "--env", target.environment, "--json", "--command=SELECT 1"];
-  try {
-    await runWrangler(["d1", "execute", BINDINGS[target.name], ...probe]);
-    return true;
-  } catch (error) {
-    if (isMissingDatabase(error as Error)) return false;
-    throw describeFailure(error as Error, target, "reads");
-  }
-}
-
 /** Applies the migrations that a database lacks. */
 export async function applyMigrations({ environment, name }: RemoteTarget): Promise<void> {
   const target = [BINDINGS[name], "--remote", "--env", environment];
   await runWrangler(["d1", "migrations", "apply", ...target]);
 }
 
+/** Uploads the first version of a Worker, and sends all traffic to it. */
+export async function deployFirstVersion(env: RemoteEnvironment, label: VersionLabel) {
+  await runWrangler(["deploy", "--env", env, ...labelArguments(label)]);
+}
+
 /**
- * Uploads the Worker, which creates databases that there are not, and sends all traffic to it.
+ * Uploads a version, which gets no traffic.
  *
- * @param commit the message of the version in `wrangler versions list`.
- * @returns the addresses on workers.dev and custom domains, where all of the service answers.
+ * @returns the id of the version.
  */
-export async function deployWorker(
-  environment: RemoteEnvironment,
-  commit: string | undefined,
-): Promise<readonly string[]> {
-  const label = commit === undefined ? [] : [`--message=${commit}`];
+export async function uploadVersion(env: RemoteEnvironment, label: VersionLabel): Promise<string> {
   return inTemporaryFolder(async (folder) => {
     const report = join(folder, "report.ndjson");
-    await runWrangler(["deploy", "--env", environment, ...label], {
+    await runWrangler(["versions", "upload", "--env", env, ...labelArguments(label)], {
       env: { WRANGLER_OUTPUT_FILE_PATH: report },
     });
     const entries = (await readFile(report, "utf8")).trim().split("\n");
-    const deployed = entries
-      .map((line) => JSON.parse(line) as { type: string; targets?: string[] })
-      .find(({ type }) => type === "deploy");
-    return (deployed?.targets ?? []).flatMap(toAddress);
+    const uploaded = entries
+      .map((line) => JSON.parse(line) as { type: string; version_id?: string | null })
+      .find(({ type }) => type === "version-upload");
+    if (uploaded?.version_id) return uploaded.version_id;
+    throw new Error("wrangler did not say which version it uploaded");
   });
 }
 
-/** Picks the addresses from wrangler's targets, among which are also routes and schedules. */
-function toAddress(target: string): string[] {
-  if (target.startsWith("https://")) return [target];
-  const domain = /^(\S+) \(custom domain/.exec(target)?.[1];
-  return domain === undefined ? [] : [`https://${domain}`];
+/**
+ * Divides the traffic between versions.
+ *
+ * @param shares percentages by the ids of the versions; 0 makes a version available for trials.
+ */
+export async function divideTraffic(
+  env: RemoteEnvironment,
+  shares: Readonly<Record<string, number>>,
+  message: string,
+): Promise<void> {
+  const versions = Object.entries(shares).map(([id, percentage]) => `${id}@${percentage}%`);
+  await runWrangler([
+    "versions",
+    "deploy",
+    ...versions,
+    "--env",
+    env,
+    "--yes",
+    `--message=${message}`,
+  ]);
+}
+
+/** Applies what is no part of a version: workers.dev, routes and cron triggers. */
+export async function applyTriggers(env: RemoteEnvironment): Promise<void> {
+  await runWrangler(["triggers", "deploy", "--env", env]);
+}
+
+function labelArguments({ tag, message }: VersionLabel): string[] {
+  return [
+    ...(tag === undefined ? [] : [`--tag=${tag}`]),
+    ...(message === undefined ? [] : [`--message=${message}`]),
+  ];
 }
 
 async function inTemporaryFolder<T>(use: (folder: string) => Promise<T>): Promise<T> {

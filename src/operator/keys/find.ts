@@ -1,6 +1,6 @@
 import type { Readable } from "node:stream";
 import type { Command } from "commander";
-import { hashSecret, isSecret } from "../../worker/api-keys/secret.ts";
+import { hashSecret } from "../../worker/api-keys/secret.ts";
 import {
   findApiKeyByHash,
   findApiKeysByEnding,
@@ -9,10 +9,8 @@ import {
 import { UsageError } from "../command-line.ts";
 import type { StoreDatabase } from "../database/database.ts";
 import { type StoreCommandOptions, useDatabase } from "../database/open.ts";
+import { readSecret } from "../read-secret.ts";
 import { printKeys } from "./print-keys.ts";
-
-/** Longer than any secret with white space around it. */
-const MAX_INPUT_CHARACTERS = 1_000;
 
 const DETAILS = `
 Examples:
@@ -60,14 +58,8 @@ function searchByEnding(text: string): Search {
   };
 }
 
-async function searchBySecret(input: Readable & { readonly isTTY?: boolean }): Promise<Search> {
-  if (input.isTTY) process.stderr.write("Paste the key, then press Enter and Ctrl+D.\n");
-  const secret = (await readInput(input)).trim();
-  if (!isSecret(secret)) {
-    throw new Error(
-      "standard input holds no API key of this service: the key may be mistyped or cut off, or something else stands beside it",
-    );
-  }
+async function searchBySecret(input: Readable): Promise<Search> {
+  const secret = await readSecret(input);
   return async ({ orm }) => {
     const key = await findApiKeyByHash(orm, hashSecret(secret));
     if (key !== undefined) return [key];
@@ -75,13 +67,4 @@ async function searchBySecret(input: Readable & { readonly isTTY?: boolean }): P
       "this store does not know the key: try another store or environment, see --persist-to and --env",
     );
   };
-}
-
-async function readInput(input: Readable): Promise<string> {
-  let text = "";
-  for await (const part of input) {
-    text += String(part);
-    if (text.length > MAX_INPUT_CHARACTERS) break;
-  }
-  return text;
 }

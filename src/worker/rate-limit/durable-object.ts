@@ -96,6 +96,9 @@ export class RateLimiter extends DurableObject {
     return decision;
   }
 
+  /** Answers a probe of the service's health. Stores nothing. */
+  ping(): void {}
+
   /**
    * Reports the bans and the usage to the database. Removes everything stored once it is over, and
    * otherwise sets the next alarm.

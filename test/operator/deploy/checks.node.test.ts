@@ -1,11 +1,15 @@
 import { execFileSync } from "node:child_process";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { copyFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { describeCommit, localChecks } from "../../../src/operator/deploy/checks.ts";
+import { checkCommit, labelCommit, localChecks } from "../../../src/operator/deploy/checks.ts";
+import { CloudflareApi } from "../../../src/operator/cloudflare-api.ts";
+import { readSettings } from "../../../src/operator/deploy/settings.ts";
 import { runSteps } from "../../../src/operator/deploy/steps.ts";
 import type { RemoteEnvironment } from "../../../src/operator/environment.ts";
+import { useFakeCloudflare } from "./fake-cloudflare.ts";
+import { FakeVersions } from "./fake-versions.ts";
 
 let folder: string;
 beforeEach(() => {
@@ -24,15 +28,19 @@ function write(name: string, text: string): void {
 }
 
 /** Commits everything in a repository of its own, without the settings of this machine. */
-function commit(): void {
-  const git = (...args: string[]) =>
-    execFileSync("git", ["-c", "user.name=a", "-c", "user.email=a@example.com", ...args], {
-      cwd: folder,
-      env: { ...process.env, GIT_CONFIG_GLOBAL: "/dev/null", GIT_CONFIG_SYSTEM: "/dev/null" },
-    });
+function commit(): string {
   git("init", "--quiet");
   git("add", "--all");
-  git("commit", "--quiet", "--message=All");
+  git("commit", "--quiet", "--message=All", "--allow-empty");
+  return git("rev-parse", "HEAD").trim();
+}
+
+function git(...args: string[]): string {
+  return execFileSync("git", ["-c", "user.name=a", "-c", "user.email=a@example.com", ...args], {
+    cwd: folder,
+    encoding: "utf8",
+    env: { ...process.env, GIT_CONFIG_GLOBAL: "/dev/null", GIT_CONFIG_SYSTEM: "/dev/null" },
+  });
 }
 
 const check = (env: RemoteEnvironment) => runSteps(env, localChecks(env, folder));
@@ -41,7 +49,10 @@ describe("the checks before a deployment", () => {
   it("accept committed files with correct types", async () => {
     commit();
     await check("production");
-    expect(await describeCommit(folder)).toMatch(/^[0-9a-f]{7,}$/);
+    expect(await labelCommit(folder)).toEqual({
+      tag: expect.stringMatching(/^[0-9a-f]{40}$/),
+      message: expect.stringMatching(/^[0-9a-f]{7,}$/),
+    });
   });
 
   it("refuse uncommitted files for production, but not for staging", async () => {
@@ -54,12 +65,15 @@ describe("the checks before a deployment", () => {
         "Not done: Check the Worker's types.\n",
     );
     await check("staging");
-    expect(await describeCommit(folder)).toMatch(/-dirty$/);
+    expect(await labelCommit(folder)).toEqual({
+      tag: expect.stringMatching(/^[0-9a-f]{40}-dirty$/),
+      message: expect.stringMatching(/-dirty$/),
+    });
   });
 
   it("refuse files in no repository for production", async () => {
     await expect(check("production")).rejects.toThrow("not a git repository");
-    expect(await describeCommit(folder)).toBeUndefined();
+    expect(await labelCommit(folder)).toEqual({});
   });
 
   it("refuse wrong types, and name the line", async () => {
@@ -67,5 +81,94 @@ describe("the checks before a deployment", () => {
     await expect(check("staging")).rejects.toThrow(
       /"Check the Worker's types" failed: worker\.ts\(1,14\): error TS2322/,
     );
+  });
+});
+
+describe("the check of the commit before a deployment to production", () => {
+  const cloudflare = useFakeCloudflare();
+
+  /** Lets an environment serve a commit. */
+  function serve(env: RemoteEnvironment, tag: string): void {
+    const versions = new FakeVersions();
+    versions.deploy(versions.upload("", { tag }));
+    const script = { bindings: [], migrationTag: "v1", versions };
+    cloudflare.workers.scripts.set(`store-orders-${env}`, script);
+  }
+
+  async function checkHead(): Promise<void> {
+    const settings = await readSettings("production", folder);
+    const api = await CloudflareApi.open();
+    await checkCommit({ api, settings, label: await labelCommit(folder) }, folder);
+  }
+
+  beforeEach(() => copyFileSync("wrangler.toml", join(folder, "wrangler.toml")));
+
+  it("accepts what staging serves, if production serves an earlier commit or none", async () => {
+    const first = commit();
+    serve("staging", first);
+    await checkHead();
+    const second = commit();
+    serve("staging", second);
+    serve("production", first);
+    await checkHead();
+    serve("production", `${second}-dirty`);
+    await checkHead();
+  });
+
+  it("refuses what staging does not serve", async () => {
+    serve("staging", commit());
+    commit();
+    await expect(checkHead()).rejects.toThrow("Deploy this commit to staging first");
+  });
+
+  it("refuses to go back to an earlier commit, and an unknown one", async () => {
+    const first = commit();
+    serve("production", commit());
+    git("checkout", "--quiet", first);
+    serve("staging", first);
+    await expect(checkHead()).rejects.toThrow("which this commit does not contain");
+    serve("production", "0123456789012345678901234567890123456789");
+    await expect(checkHead()).rejects.toThrow("which this commit does not contain");
+  });
+});
+
+describe("the settings of an environment", () => {
+  const read = (change: (text: string) => string) => {
+    write("wrangler.toml", change(readFileSync("wrangler.toml", "utf8")));
+    return readSettings("production", folder);
+  };
+
+  it("are those of wrangler.toml", async () => {
+    expect(await read((text) => text)).toEqual({
+      env: "production",
+      worker: "store-orders-production",
+      databases: { orders: "store-orders-production-orders", keys: "store-orders-production-keys" },
+      migrationTag: "v1",
+    });
+  });
+
+  it.each([
+    [
+      "a var that would stop the Worker",
+      (text: string) => text.replaceAll('"all" }', '"all", BAN_MIN_STRIKES = "abc" }'),
+      "Invalid vars: BAN_MIN_STRIKES: must be a whole number",
+    ],
+    [
+      "a custom domain that wrangler would take over",
+      (text: string) =>
+        text.replace(
+          'name = "store-orders-production"',
+          '$&\nroutes = [{ pattern = "x.shop.example", custom_domain = true }]',
+        ),
+      "deploy with --domain NAME",
+    ],
+    ["invalid TOML", (text: string) => `${text}\n[env.production.vars]\nX = "1"\n`, "Invalid TOML"],
+    [
+      "no name of a database",
+      (text: string) => text.replace('database_name = "store-orders-production-keys"', ""),
+      "[env.production] has no database_name for the binding KEYS",
+    ],
+  ])("are refused with %s", async (_, change, message) => {
+    await expect(read(change)).rejects.toThrow(message);
   });
 });

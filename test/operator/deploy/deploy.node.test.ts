@@ -1,61 +1,75 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { isSecret } from "../../../src/worker/api-keys/secret.ts";
 import { BINDINGS, DATABASE_NAMES } from "../../../src/operator/database/database.ts";
-import { describeCommit } from "../../../src/operator/deploy/checks.ts";
+import { labelCommit, localChecks } from "../../../src/operator/deploy/checks.ts";
 import { deployProgram } from "../../../src/operator/deploy/program.ts";
+import type * as SettingsModule from "../../../src/operator/deploy/settings.ts";
+import { readSettings } from "../../../src/operator/deploy/settings.ts";
+import type { RemoteEnvironment } from "../../../src/operator/environment.ts";
+import type { Verification } from "../../../src/operator/verify/verify.ts";
+import { verifyProgram } from "../../../src/operator/verify/program.ts";
+import { verifyStore } from "../../../src/operator/verify/verify-store.ts";
 import { timeTravelProgram } from "../../../src/operator/time-travel/program.ts";
 import type * as Wrangler from "../../../src/operator/wrangler.ts";
 import { runWrangler } from "../../../src/operator/wrangler.ts";
 import { openApiDocument } from "../../../src/worker/openapi/document.ts";
 import { runInProcess } from "../in-process.ts";
-import { FakeCloudflare } from "./fake-cloudflare.ts";
+import { FakeCloudflare, redirectWorkerHosts } from "./fake-cloudflare.ts";
 import { FakeVersions } from "./fake-versions.ts";
+import { HEALTHY } from "./fake-workers-api.ts";
 import { runFakeWrangler } from "./fake-wrangler.ts";
 import { ApiError } from "./route.ts";
 import { runCommand } from "./run-command.ts";
 import type { Outcome } from "./run-command.ts";
+import { readCases } from "./runbook.ts";
 
 vi.mock("../../../src/operator/wrangler.ts", { spy: true });
+vi.mock("../../../src/operator/deploy/settings.ts", { spy: true });
+vi.mock("../../../src/operator/deploy/checks.ts", { spy: true });
+// The tests of `verify` try it on the service itself. Here it tries a stand-in for the service.
+vi.mock("../../../src/operator/verify/verify-store.ts", { spy: true });
 const wrangler = await vi.importActual<typeof Wrangler>("../../../src/operator/wrangler.ts");
+const settings = await vi.importActual<typeof SettingsModule>(
+  "../../../src/operator/deploy/settings.ts",
+);
 
 const WORKER = "store-orders-staging";
-const ADDRESS = `https://${WORKER}.example.workers.dev`;
+const HOST = `${WORKER}.example.workers.dev`;
+const ORDERS = `${WORKER}-orders`;
+const KEYS = `${WORKER}-keys`;
+const DOMAIN = "orders.shop.example";
+const BROKEN = { status: 500, body: '{"code":"internal_error"}' };
+const KEPT: Verification = { isKept: true, promises: [{ promise: "HEAD", result: "kept" }] };
+const NOT_KEPT: Verification = {
+  isKept: false,
+  promises: [{ promise: "HEAD", result: "broken", reason: "has a body", requestId: "r-1" }],
+};
 
 let cloudflare: FakeCloudflare;
 beforeEach(async () => {
   cloudflare = new FakeCloudflare();
   await cloudflare.start();
   for (const [name, value] of Object.entries(cloudflare.environment)) vi.stubEnv(name, value);
-  redirectWorkersDev();
+  redirectWorkerHosts(cloudflare);
+  vi.mocked(runWrangler).mockImplementation(runFakeWrangler);
+  vi.mocked(verifyStore).mockResolvedValue(KEPT);
 });
 afterEach(async () => {
   vi.mocked(runWrangler).mockReset();
+  vi.mocked(readSettings).mockReset();
+  vi.mocked(localChecks).mockReset();
+  vi.mocked(verifyStore).mockReset();
   vi.unstubAllGlobals();
   vi.unstubAllEnvs();
   await cloudflare.stop();
 });
 
-/** Sends requests to workers.dev to the fake. */
-function redirectWorkersDev(): void {
-  const realFetch = globalThis.fetch;
-  vi.stubGlobal("fetch", (input: string | URL, init?: RequestInit) => {
-    const url = new URL(input);
-    const isWorker = url.hostname.endsWith(".workers.dev");
-    return realFetch(isWorker ? `${cloudflare.origin}/workers.dev${url.pathname}` : url, init);
-  });
-}
-
-/** Leaves only migrations and uploads to wrangler itself, which takes seconds to start. */
-function skipSlowChecks(): void {
-  vi.mocked(runWrangler).mockImplementation(async (args, options) => {
-    if (args.includes("--dry-run")) return { stdout: "", stderr: "" };
-    const isKnown = args[1] === "execute" || args[1] === "time-travel";
-    return isKnown ? runFakeWrangler(args) : wrangler.runWrangler(args, options);
-  });
-}
-
 function deploy(...args: string[]): Promise<Outcome> {
   return runInProcess(deployProgram(), args);
+}
+
+/** Deploys to staging without the checks of types. */
+function deployToStaging(...args: string[]): Promise<Outcome> {
+  return deploy("--env", "staging", "--skip-checks", "--patience", "0", ...args);
 }
 
 /** Returns the arguments of a command that a message names. */
@@ -65,24 +79,34 @@ function argumentsIn(message: string, command: RegExp): string[] {
   return args.split(" ");
 }
 
-/** Makes an account with the service rolled out, with `isBehind` without the last migrations. */
-function rollOut({ isBehind = false } = {}): void {
-  cloudflare.d1.createStore("staging", { without: isBehind ? 1 : 0 });
-  const versions = new FakeVersions();
-  versions.deploy(versions.upload("the version before"));
-  cloudflare.workers.scripts.set(WORKER, { bindings: bindings(), migrationTag: "v1", versions });
-}
-
-/** Returns the bindings of both databases. */
-function bindings(): { name: string; type: string; id: string }[] {
-  return DATABASE_NAMES.map((name) => {
-    const { uuid } = cloudflare.d1.find(`${WORKER}-${name}`);
-    return { name: BINDINGS[name], type: "d1", id: uuid };
+/** Makes an account with a service rolled out, with `isBehind` without the last migrations. */
+function rollOut({
+  env = "staging",
+  isBehind = false,
+  commit,
+}: { env?: RemoteEnvironment; isBehind?: boolean; commit?: string | undefined } = {}): {
+  versions: FakeVersions;
+  before: string;
+} {
+  cloudflare.d1.createStore(env, { without: isBehind ? 1 : 0 });
+  const name = `store-orders-${env}`;
+  const bindings = DATABASE_NAMES.map((database) => {
+    const { uuid } = cloudflare.d1.find(`${name}-${database}`);
+    return { name: BINDINGS[database], type: "d1", id: uuid };
   });
+  const versions = new FakeVersions();
+  const before = versions.upload("the version before", { tag: commit, bindings });
+  versions.deploy(before);
+  cloudflare.workers.scripts.set(name, { bindings, migrationTag: "v1", versions });
+  return { versions, before };
 }
 
-const ORDERS = `${WORKER}-orders`;
-const KEYS = `${WORKER}-keys`;
+/** Changes what the command reads from wrangler.toml. */
+function changeSettings(change: (found: SettingsModule.Settings) => SettingsModule.Settings): void {
+  vi.mocked(readSettings).mockImplementation(async (...args) =>
+    change(await settings.readSettings(...args)),
+  );
+}
 
 const lastMigration = (database: string) =>
   cloudflare.d1.find(database).migrations.at(-1)?.name ?? "";
@@ -95,56 +119,240 @@ const applyMigrations = (database: string) => [
   ...cloudflare.d1.find(database).migrations.map(({ name }) => `migrate ${database}: ${name}`),
 ];
 
-describe("npm run deploy", () => {
-  it("deploys first on the first roll-out, which creates the databases, then migrates", async () => {
-    const { status, stdout, stderr } = await deploy("--env", "staging");
-    expect({ status, stderr }).toEqual({ status: 0, stderr: "" });
-    expect(cloudflare.changes).toEqual([
-      `create database ${ORDERS}`,
-      `create database ${KEYS}`,
-      `deploy ${WORKER}`,
-      ...applyMigrations(ORDERS),
-      ...applyMigrations(KEYS),
-    ]);
-    expect(stdout).toContain(`Deployed staging: ${ADDRESS}`);
-    const deployed = cloudflare.workers.find(WORKER);
-    expect(deployed.migrationTag).toBe("v1");
-    expect(deployed.bindings).toEqual(expect.arrayContaining(bindings()));
-    expect(deployed.bindings).toContainEqual(
-      expect.objectContaining({ name: "RATE_LIMITER", type: "durable_object_namespace" }),
-    );
-    expect(cloudflare.workers.find(WORKER).assets).toMatchObject({ run_worker_first: ["/v1/*"] });
-    expect(cloudflare.workers.crons.get(WORKER)).toEqual(["23 * * * *"]);
-    expect(cloudflare.assets.files.get("/openapi.json")).toBe(openApiDocument());
-    expect(cloudflare.assets.files.get("/index.html")).toContain("<h1>");
-    expect(cloudflare.workers.find(WORKER).versions.list()).toMatchObject([
-      { annotations: { "workers/message": await describeCommit() } },
-    ]);
-    const [request] = cloudflare.workers.requests;
-    expect(request?.path).toBe("/v1/store/orders");
-    expect(isSecret(request?.authorization.replace("Bearer ", "") ?? "")).toBe(true);
+/** wrangler itself takes seconds for each step, and more on a busy machine. */
+const TIMEOUT_MS = 180_000;
+
+const CREATE = ["--env", "staging", "--create", "--location", "weur"];
+
+describe("the first roll-out", () => {
+  it(
+    "creates the databases where it is told, migrates them, and deploys",
+    { timeout: TIMEOUT_MS },
+    async () => {
+      vi.mocked(runWrangler).mockImplementation(wrangler.runWrangler);
+      const { status, stdout, stderr } = await deploy(...CREATE, "--domain", DOMAIN);
+      expect({ status, stderr }).toEqual({ status: 0, stderr: "" });
+      expect(cloudflare.changes).toEqual([
+        `create database ${ORDERS} in weur`,
+        `create database ${KEYS} in weur`,
+        ...applyMigrations(ORDERS),
+        ...applyMigrations(KEYS),
+        `deploy ${WORKER}`,
+        `attach ${DOMAIN}`,
+      ]);
+      expect(stdout).toContain(`Deployed staging: https://${DOMAIN}, https://${HOST}`);
+      const deployed = cloudflare.workers.find(WORKER);
+      expect(deployed.migrationTag).toBe("v1");
+      for (const name of DATABASE_NAMES) {
+        const id = cloudflare.d1.find(`${WORKER}-${name}`).uuid;
+        expect(deployed.bindings).toContainEqual({ name: BINDINGS[name], type: "d1", id });
+      }
+      expect(deployed.bindings).toContainEqual(
+        expect.objectContaining({ name: "RATE_LIMITER", type: "durable_object_namespace" }),
+      );
+      expect(deployed.assets).toMatchObject({ run_worker_first: ["/v1/*", "/healthz"] });
+      expect(cloudflare.workers.crons.get(WORKER)).toEqual(["23 * * * *"]);
+      expect(cloudflare.assets.files.get("/openapi.json")).toBe(openApiDocument());
+      expect(cloudflare.assets.files.get("/index.html")).toContain("<h1>");
+      const { tag, message } = await labelCommit();
+      expect(deployed.versions.list()).toMatchObject([
+        { annotations: { "workers/message": message, "workers/tag": tag } },
+      ]);
+      expect(cloudflare.workers.requests.map(({ hostname }) => hostname)).toEqual(
+        expect.arrayContaining([DOMAIN, HOST]),
+      );
+    },
+  );
+
+  it("goes on where it was interrupted, with databases that hold nothing", async () => {
+    cloudflare.d1.create(ORDERS);
+    cloudflare.d1.create(KEYS).migrate();
+    const { stdout } = await deployToStaging("--create", "--jurisdiction", "eu", "--dry-run");
+    expect(stdout).not.toContain("Would: Create");
+    expect(stdout).toContain("Would: Apply migrations to the orders database");
+    expect(cloudflare.changes).toEqual([]);
   });
 
-  it("leaves the Worker as it is if a migration fails, and says how to continue and go back", async () => {
+  it("refuses to begin with a database that holds data", async () => {
+    cloudflare.d1.createStore("staging");
+    cloudflare.d1.find(ORDERS).sqlite.exec("INSERT INTO orders (id) VALUES (1)");
+    const { status, stderr } = await deployToStaging("--create", "--location", "weur");
+    expect(status).toBe(1);
+    expect(stderr).toContain(`no Worker ${WORKER}, but the database ${ORDERS} holds data`);
+    expect(cloudflare.changes).toEqual([]);
+  });
+
+  it("refuses a Worker that exists", async () => {
     rollOut();
-    skipSlowChecks();
+    const { status, stderr } = await deployToStaging("--create", "--location", "weur");
+    expect(status).toBe(1);
+    expect(stderr).toContain(`the Worker ${WORKER} exists already. Leave out --create`);
+    expect(cloudflare.changes).toEqual([]);
+  });
+
+  it("is made only with --create", async () => {
+    const { status, stderr } = await deployToStaging();
+    expect(status).toBe(1);
+    expect(stderr).toContain(`there is no Worker ${WORKER}. Add --create for a first roll-out`);
+    expect(stderr).toContain("Nothing was changed.");
+    expect(cloudflare.changes).toEqual([]);
+  });
+});
+
+/** The steps of a deployment, as changes of the account. */
+const STEPS = (before: string, version: string) => [
+  lookAtMigrations(ORDERS),
+  `migrate ${ORDERS}: ${lastMigration(ORDERS)}`,
+  lookAtMigrations(KEYS),
+  `migrate ${KEYS}: ${lastMigration(KEYS)}`,
+  `upload ${WORKER}`,
+  `deploy ${WORKER}: ${before} 100 %, ${version} 0 %`,
+  `deploy ${WORKER}: ${version} 100 %`,
+];
+
+describe("a deployment", () => {
+  it.each([
+    ["wrangler", wrangler.runWrangler],
+    ["its stand-in", runFakeWrangler],
+  ])(
+    "with %s tries the new version before and after it gets traffic",
+    { timeout: TIMEOUT_MS },
+    async (_, run) => {
+      vi.mocked(runWrangler).mockImplementation(async (args, options) =>
+        args[1] === "time-travel" || args[0] === "deploy"
+          ? runFakeWrangler(args)
+          : run(args, options),
+      );
+      const { versions, before } = rollOut({ isBehind: true });
+      const tried: object[] = [];
+      vi.mocked(verifyStore).mockImplementation(async (options) => {
+        tried.push({ ...options, current: versions.current });
+        return KEPT;
+      });
+      const { status, stdout, stderr } = await deployToStaging();
+      expect({ status, stderr }).toEqual({ status: 0, stderr: "" });
+      const version = versions.current ?? "";
+      expect(version).not.toBe(before);
+      expect(cloudflare.changes).toEqual(STEPS(before, version));
+      const trial = {
+        url: `https://${HOST}`,
+        store: { env: "staging" },
+        headers: { "Cloudflare-Workers-Version-Overrides": `${WORKER}="${version}"` },
+        isReadOnly: false,
+        isWriting: true,
+      };
+      expect(tried).toEqual([
+        { ...trial, current: before },
+        { ...trial, current: version },
+      ]);
+      const answered = cloudflare.workers.requests.map((request) => request.version);
+      expect(new Set(answered)).toEqual(new Set([version]));
+      const { tag, message } = await labelCommit();
+      expect(versions.describe(version)).toMatchObject({
+        annotations: { "workers/message": message, "workers/tag": tag },
+      });
+      for (const name of DATABASE_NAMES) {
+        const way = `Note the state of the ${name} database ...\nThe way back to it: npm run time-travel`;
+        expect(stdout).toContain(`${way} -- restore --env staging --database ${name} --bookmark `);
+      }
+      expect(stdout).toContain(`Deployed staging: https://${HOST}`);
+      expect(stdout).toContain(`npx wrangler rollback ${before} --env staging`);
+    },
+  );
+
+  it("prints its steps in a dry run, and takes none", async () => {
+    rollOut({ isBehind: true });
+    const dry = await deployToStaging("--domain", DOMAIN, "--dry-run");
+    expect(dry).toMatchObject({ status: 0, stderr: "" });
+    expect(cloudflare.changes).toEqual([]);
+    const announced = [...dry.stdout.matchAll(/^Would: (.*)$/gm)].map(([, title]) => title);
+    const real = await deployToStaging("--domain", DOMAIN);
+    expect(real.status).toBe(0);
+    const taken = [...real.stdout.matchAll(/^(.*) \.\.\.$/gm)].map(([, title]) => title);
+    expect(taken.filter((title) => !/^(?:Check|Log in)/.test(title ?? ""))).toEqual(announced);
+    expect(announced).toHaveLength(12);
+  });
+
+  it("leaves all traffic where it is if the new version fails its trial", async () => {
+    const { versions, before } = rollOut();
+    vi.mocked(verifyStore).mockResolvedValue(NOT_KEPT);
+    const { status, stdout, stderr } = await deployToStaging();
+    expect(status).toBe(1);
+    expect(stderr).toContain('"Try the new version" failed');
+    expect(stderr).toContain("HEAD: has a body (request r-1)");
+    expect(stderr).toContain(`All traffic is back at the version before, ${before}.`);
+    expect(stderr).toContain("Not done: Send all traffic to the new version;");
+    expect(stdout).not.toContain("Deployed");
+    expect(cloudflare.changes.at(-1)).toBe(`deploy ${WORKER}: ${before} 100 %`);
+    expect(versions.deployments()).toHaveLength(3);
+  });
+
+  it("waits for the new version to be healthy", async () => {
+    const { before } = rollOut();
+    cloudflare.workers.answer = (_, { version }) => (version === before ? HEALTHY : BROKEN);
+    const { status, stderr } = await deployToStaging();
+    expect(status).toBe(1);
+    expect(stderr).toContain(`https://${HOST}/healthz answers 500`);
+    expect(verifyStore).not.toHaveBeenCalled();
+  });
+
+  it("does not take the version before for the new one", async () => {
+    const { before } = rollOut();
+    // Cloudflare ignores the header of the trial.
+    cloudflare.workers.ignoresOverrides = true;
+    const { status, stderr } = await deployToStaging();
+    expect(status).toBe(1);
+    expect(stderr).toMatch(/does not answer from version [\w-]{36}/);
+    expect(cloudflare.changes.at(-1)).toBe(`deploy ${WORKER}: ${before} 100 %`);
+  });
+
+  it("goes back to the named version if the new one fails with traffic", async () => {
+    const { versions, before } = rollOut();
+    vi.mocked(verifyStore).mockImplementation(async () =>
+      versions.current === before ? KEPT : NOT_KEPT,
+    );
+    const { status, stderr } = await deployToStaging();
+    expect(status).toBe(1);
+    expect(stderr).toContain('"Try the new version with all traffic" failed');
+    expect(versions.current).toBe(before);
+    expect(versions.deployments()[0]).toMatchObject({
+      annotations: { "workers/message": expect.stringContaining("back from ") },
+    });
+  });
+
+  it("says how to go back if going back fails as well", async () => {
+    const { versions, before } = rollOut();
+    cloudflare.workers.answer = () => BROKEN;
+    cloudflare.interfere = ({ method, path }) => {
+      if (method === "POST" && path.endsWith("/deployments") && versions.deployments().length > 1) {
+        throw new ApiError(500, 10013, "unknown error");
+      }
+    };
+    const { stderr } = await deployToStaging();
+    expect(stderr).toContain("Going back failed as well: unknown error");
+    cloudflare.interfere = () => {};
+    const command = /npx wrangler (rollback \S+ --env staging)/;
+    await wrangler.runWrangler(argumentsIn(stderr, command));
+    expect(versions.current).toBe(before);
+    expect(versions.deployments()[0]).toMatchObject({ versions: [{ version_id: before }] });
+  });
+
+  it("changes no traffic if a migration fails, and says how to continue and go back", async () => {
+    rollOut();
     cloudflare.interfere = ({ path, body }) => {
       if (path.includes(cloudflare.d1.find(KEYS).uuid) && body.includes("d1_migrations")) {
         throw new ApiError(400, 7500, "no such table: api_keys: SQLITE_ERROR");
       }
     };
-    const { status, stdout, stderr } = await deploy("--env", "staging", "--skip-checks");
+    const { status, stderr } = await deployToStaging();
     expect(status).toBe(1);
     cloudflare.interfere = () => {};
     expect(cloudflare.changes).toEqual([lookAtMigrations(ORDERS)]);
-    for (const name of DATABASE_NAMES) {
-      const way = `Note the state of the ${name} database ...\nThe way back to it: npm run time-travel`;
-      expect(stdout).toContain(`${way} -- restore --env staging --database ${name} --bookmark `);
-    }
     expect(stderr).toContain(
       'error: "Apply migrations to the keys database" failed: no such table: api_keys',
     );
-    expect(stderr).toContain("Not done: Deploy the Worker; Test the deployed service.");
+    expect(stderr).toContain("Not done: Upload the new version;");
+    expect(stderr).toContain("run `npm run deploy -- --env staging` again");
 
     const { sqlite } = cloudflare.d1.find(KEYS);
     sqlite.exec("DROP TABLE api_keys");
@@ -154,78 +362,155 @@ describe("npm run deploy", () => {
     expect(sqlite.prepare("SELECT count(*) AS keys FROM api_keys").get()).toEqual({ keys: 0 });
   });
 
-  it("changes nothing if only one of the databases exists", async () => {
-    cloudflare.d1.create(ORDERS);
-    skipSlowChecks();
-    const { status, stderr } = await deploy("--env", "staging", "--skip-checks");
-    expect(status).toBe(1);
-    expect(stderr).toContain("there is no keys database, although the other one exists");
-    expect(stderr).toContain("Nothing was changed.");
-    expect(cloudflare.changes).toEqual([]);
-  });
-
-  it("migrates first on later roll-outs, and says what is deployed if the upload fails", async () => {
-    rollOut({ isBehind: true });
-    skipSlowChecks();
+  it("says what serves if the upload fails", async () => {
+    const { versions, before } = rollOut();
     cloudflare.interfere = ({ method, path }) => {
       if (method === "POST" && path.endsWith("/versions"))
         throw new ApiError(400, 10021, "bad script");
     };
-    const { status, stdout, stderr } = await deploy("--env", "staging", "--skip-checks");
+    const { status, stderr } = await deployToStaging();
     expect(status).toBe(1);
-    expect(stdout).toContain("Migrate, then deploy.");
-    expect(cloudflare.changes).toEqual([
-      lookAtMigrations(ORDERS),
-      `migrate ${ORDERS}: ${lastMigration(ORDERS)}`,
-      lookAtMigrations(KEYS),
-      `migrate ${KEYS}: ${lastMigration(KEYS)}`,
-    ]);
     expect(stderr).toContain("bad script");
-    expect(stderr).toContain("the version before goes on serving, with the migrated databases.");
-    expect(stderr).toContain("run `npm run deploy -- --env staging` again");
+    expect(stderr).toContain("The version before goes on serving, with the migrated databases.");
+    expect(versions.current).toBe(before);
   });
+});
 
-  it("says how to go back if the deployed service does not work", async () => {
-    rollOut();
-    skipSlowChecks();
-    cloudflare.workers.answer = () => ({ status: 500, body: '{"code":"internal_error"}' });
-    const { status, stdout, stderr } = await deploy(
-      "--env",
-      "staging",
-      "--skip-checks",
-      "--patience",
-      "0",
-    );
+describe("the checks of the account change nothing, and refuse", () => {
+  async function refusal(...args: string[]): Promise<string> {
+    const { status, stderr } = await deployToStaging(...args);
     expect(status).toBe(1);
-    expect(cloudflare.changes).toEqual([
-      lookAtMigrations(ORDERS),
-      lookAtMigrations(KEYS),
-      `deploy ${WORKER}`,
-    ]);
-    expect(stdout).not.toContain("Deployed");
-    expect(stderr).toContain(`${ADDRESS}/v1/store/orders answers 500 instead of 401`);
-    const { versions } = cloudflare.workers.find(WORKER);
-    const before = versions.list().at(-1);
-    expect(versions.describe(versions.current ?? "")).not.toEqual(before);
-    await wrangler.runWrangler(argumentsIn(stderr, /npx wrangler (rollback --env staging)/));
-    expect(versions.describe(versions.current ?? "")).toEqual(before);
+    expect(stderr).toContain("Nothing was changed.");
+    expect(cloudflare.changes).toEqual([]);
+    return stderr;
+  }
+
+  it("a database name that no database has", async () => {
+    rollOut();
+    changeSettings((found) => ({ ...found, databases: { ...found.databases, keys: "x-keys" } }));
+    expect(await refusal()).toContain(
+      `the Worker ${WORKER} exists, but there is no database x-keys`,
+    );
   });
 
-  it.each([[[]], [["--env", "staging", "--patience", "x"]]])(
-    "ends with status 2 for %j",
-    async (args) => {
-      const command = ["src/operator/main.ts", "deploy", ...args];
-      const { status, stdout, stderr } = await runCommand(process.execPath, command, { env: {} });
-      expect({ status, stdout }).toEqual({ status: 2, stdout: "" });
-      expect(stderr).toMatch(/^error: /);
-    },
-  );
+  it("a database other than the one that the Worker uses", async () => {
+    rollOut();
+    cloudflare.d1.createStore("production");
+    const other = "store-orders-production-orders";
+    changeSettings((found) => ({ ...found, databases: { ...found.databases, orders: other } }));
+    expect(await refusal()).toContain(`but ${other} is ${cloudflare.d1.find(other).uuid}`);
+  });
 
-  it("changes nothing in a dry run, which needs no account", async () => {
-    const { status, stdout } = await deploy("--env", "production", "--dry-run", "--skip-checks");
-    expect(status).toBe(0);
-    expect(stdout).toContain("Dry run: nothing was changed.");
-    expect(stdout).not.toContain("committed");
-    expect(cloudflare.changes).toEqual([]);
+  it("a migration of Durable Objects", async () => {
+    rollOut();
+    changeSettings((found) => ({ ...found, migrationTag: "v2" }));
+    expect(await refusal()).toContain("has the migration v2 of Durable Objects");
+  });
+
+  it("a Worker whose traffic is divided", async () => {
+    const { versions, before } = rollOut();
+    const other = versions.upload("other");
+    versions.divide([
+      { version_id: before, percentage: 60 },
+      { version_id: other, percentage: 40 },
+    ]);
+    expect(await refusal()).toContain(`${before} 60 %, ${other} 40 %`);
+  });
+
+  it("a hostname in use by another Worker or a DNS record", async () => {
+    rollOut();
+    cloudflare.workers.domains.set(DOMAIN, "shop");
+    expect(await refusal("--domain", DOMAIN)).toContain(`the address of the Worker shop`);
+    cloudflare.workers.domains.clear();
+    cloudflare.workers.records.push({ name: DOMAIN, type: "A", content: "192.0.2.1" });
+    expect(await refusal("--domain", DOMAIN)).toContain(`${DOMAIN} is in use (A 192.0.2.1)`);
+    expect(await refusal("--domain", "orders.other.example")).toContain("no zone of this login");
+  });
+
+  it("a login that Cloudflare does not know", async () => {
+    vi.stubEnv("CLOUDFLARE_API_TOKEN", "wrong");
+    expect(await refusal()).toContain("Authentication error");
+  });
+});
+
+describe("a deployment to production", () => {
+  it("needs the commit that staging serves", async () => {
+    // The tests of the checks run them on a work tree of their own.
+    vi.mocked(localChecks).mockReturnValue([]);
+    const { tag = "" } = await labelCommit();
+    rollOut({ env: "production" });
+    const { versions } = rollOut({ env: "staging", commit: "0000000" });
+    const run = () => deploy("--env", "production", "--dry-run");
+    const refused = await run();
+    expect(refused.status).toBe(1);
+    expect(refused.stderr).toContain(`staging serves 0000000, and this is ${tag}`);
+    versions.deploy(versions.upload("this", { tag }));
+    expect(await run()).toMatchObject({ status: 0, stderr: "" });
+  });
+});
+
+describe("the commands of docs/operating.md", () => {
+  it("deploy both environments for the first time and again", async () => {
+    vi.mocked(localChecks).mockReturnValue([]);
+    const { commands } = readCases("docs/operating.md").find(
+      ({ title }) => title === "Deploying",
+    ) ?? { commands: [] };
+    expect(commands).toHaveLength(6);
+    for (const command of commands) {
+      const args = argumentsIn(command, /^npm run deploy -- (.*)$/);
+      expect(await deploy(...args), command).toMatchObject({ status: 0, stderr: "" });
+    }
+    expect(cloudflare.changes).toEqual(
+      expect.arrayContaining([
+        `create database ${KEYS} in weur`,
+        "create database store-orders-production-keys in eu",
+      ]),
+    );
+    expect([...cloudflare.workers.scripts.keys()]).toEqual([WORKER, "store-orders-production"]);
+    expect(cloudflare.workers.domains.get(DOMAIN)).toBe("store-orders-production");
+    const trials = vi.mocked(verifyStore).mock.calls.map(([{ store, isReadOnly, isWriting }]) => ({
+      env: store.env,
+      isReadOnly,
+      isWriting,
+    }));
+    expect(trials.filter(({ env }) => env === "production")).toEqual(
+      Array.from({ length: 4 }, () => ({ env: "production", isReadOnly: true, isWriting: false })),
+    );
+    for (const { versions } of cloudflare.workers.scripts.values()) {
+      expect(versions.list()).toHaveLength(2);
+    }
+  });
+});
+
+describe("npm run verify", () => {
+  it("finds the address of an environment", async () => {
+    rollOut();
+    const verified = await runInProcess(verifyProgram(), ["--env", "staging", "--json"]);
+    expect(verified).toMatchObject({ status: 0, stderr: "" });
+    expect(JSON.parse(verified.stdout)).toEqual({ url: `https://${HOST}`, ...KEPT });
+    cloudflare.workers.domains.set(DOMAIN, WORKER);
+    const again = await runInProcess(verifyProgram(), ["--env", "staging", "--json"]);
+    expect(JSON.parse(again.stdout)).toMatchObject({ url: `https://${DOMAIN}` });
+  });
+});
+
+describe("the command line", () => {
+  it("ends with status 2 without an environment", async () => {
+    const command = ["src/operator/main.ts", "deploy"];
+    const { status, stdout, stderr } = await runCommand(process.execPath, command, { env: {} });
+    expect({ status, stdout }).toEqual({ status: 2, stdout: "" });
+    expect(stderr).toMatch(/^error: /);
+  });
+
+  it.each([
+    [["--env", "staging", "--create"], "say where the databases shall live"],
+    [["--env", "staging", "--patience", "x"], "expected whole seconds"],
+    [["--env", "staging", "--location", "weur"], "go with --create"],
+    [["--env", "staging", "--create", "--location", "mars"], "Allowed choices"],
+    [["--env", "staging", "--domain", "https://x.example"], "expected a hostname"],
+  ])("refuses %j", async (args, message) => {
+    const { status, stderr } = await deploy(...args);
+    expect(status).toBe(2);
+    expect(stderr).toContain(message);
   });
 });

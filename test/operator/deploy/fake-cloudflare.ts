@@ -17,6 +17,22 @@ const BASE = "/client/v4";
 /** Thrown by `interfere`, it closes the connection without an answer. */
 export class LostConnection extends Error {}
 
+/** The hosts of deployed Workers. */
+const WORKER_HOST = /\.(?:workers\.dev|shop\.example)$/;
+
+/** Sends requests for the hosts of deployed Workers to the fake. */
+export function redirectWorkerHosts(cloudflare: FakeCloudflare): void {
+  const realFetch = globalThis.fetch;
+  vi.stubGlobal("fetch", (input: string | URL, init?: RequestInit) => {
+    const { hostname, pathname, search } = new URL(input);
+    const isWorker = WORKER_HOST.test(hostname);
+    return realFetch(
+      isWorker ? `${cloudflare.addressOf(hostname)}${pathname}${search}` : input,
+      init,
+    );
+  });
+}
+
 /** Points the commands of a test file or `describe` to a fake account with these environments. */
 export function useFakeCloudflare(...environments: readonly RemoteEnvironment[]): FakeCloudflare {
   const cloudflare = new FakeCloudflare();
@@ -75,6 +91,11 @@ export class FakeCloudflare {
     return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
   }
 
+  /** Returns the address at which this server answers for a deployed Worker. */
+  addressOf(hostname: string): string {
+    return `${this.origin}/hosts/${hostname}`;
+  }
+
   /** The environment in which wrangler talks to this server. */
   get environment(): Record<string, string> {
     return {
@@ -89,12 +110,15 @@ export class FakeCloudflare {
     const path = decodeURIComponent(
       url.pathname.replace(BASE, "").replace(`/accounts/${ACCOUNT}`, ""),
     );
-    if (url.pathname.startsWith("/workers.dev/")) {
-      const { authorization = "" } = request.headers;
-      const requestPath = url.pathname.slice("/workers.dev".length);
-      this.workers.requests.push({ path: requestPath, authorization });
-      const answer = this.workers.answer(authorization);
-      response.writeHead(answer.status).end(answer.body);
+    const [, hostname, rest] = /^\/hosts\/([^/]+)(\/.*)$/.exec(url.pathname) ?? [];
+    if (hostname !== undefined && rest !== undefined) {
+      const answer = this.workers.serve(hostname, new URL(rest, this.origin), {
+        authorization: request.headers.authorization ?? "",
+        overrides: String(request.headers["cloudflare-workers-version-overrides"] ?? ""),
+      });
+      const isAsked = url.searchParams.get("version") === answer.version;
+      response.writeHead(answer.status, isAsked ? { "X-Version": answer.version } : {});
+      response.end(answer.body);
       return;
     }
     if (url.pathname.startsWith("/download/")) {

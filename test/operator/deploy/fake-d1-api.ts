@@ -32,7 +32,7 @@ export class FakeD1Api {
     {
       method: "POST",
       path: /^\/d1\/database$/,
-      change: ({ body }) => `create database ${JSON.parse(body.toString()).name}`,
+      change: ({ body }) => describeCreation(JSON.parse(body.toString())),
       answer: ({ body }) => describe(this.create(JSON.parse(body.toString()).name)),
     },
     {
@@ -114,7 +114,9 @@ export class FakeD1Api {
   #list(query: URLSearchParams): object[] {
     const size = Number(query.get("per_page"));
     const start = (Number(query.get("page")) - 1) * size;
-    return this.databases.slice(start, start + size).map(describe);
+    const name = query.get("name") ?? "";
+    const found = this.databases.filter((database) => database.name.includes(name));
+    return found.slice(start, start + size).map(describe);
   }
 
   #describeQuery({ body }: ApiCall, name: string): string | undefined {
@@ -206,4 +208,13 @@ export class FakeD1Api {
 
 function describe({ uuid, name }: FakeD1): { uuid: string; name: string } {
   return { uuid, name };
+}
+
+function describeCreation(body: {
+  readonly name: string;
+  readonly primary_location_hint?: string;
+  readonly jurisdiction?: string;
+}): string {
+  const place = body.primary_location_hint ?? body.jurisdiction;
+  return `create database ${body.name}${place === undefined ? "" : ` in ${place}`}`;
 }

@@ -5,43 +5,67 @@ import { ApiError } from "./route.ts";
 interface Version {
   readonly id: string;
   readonly message: string;
+  readonly tag: string | undefined;
+  readonly bindings: readonly object[];
   readonly uploadedAt: string;
+}
+
+/** The share of a version in the traffic, in percent. */
+export interface Share {
+  readonly version_id: string;
+  readonly percentage: number;
 }
 
 interface Deployment {
   readonly id: string;
-  readonly versionId: string;
+  readonly shares: readonly Share[];
   readonly createdAt: string;
   readonly message: string;
 }
 
 const AUTHOR = { source: "wrangler", author_email: "operator@example.com" };
 
-/**
- * The versions of one Worker and its deployments. Each deployment sends all traffic to one version.
- */
+/** The versions of one Worker and its deployments, each of which divides the traffic. */
 export class FakeVersions {
   readonly #versions: Version[] = [];
   readonly #deployments: Deployment[] = [];
   #clockMs = Date.UTC(2026, 10, 21);
 
   /** Adds a version, without sending traffic to it. */
-  upload(message: string, id: string = randomUUID()): string {
-    this.#versions.push({ id, message, uploadedAt: this.#now() });
+  upload(
+    message: string,
+    { tag, bindings = [] }: { tag?: string | undefined; bindings?: readonly object[] } = {},
+  ): string {
+    const id = randomUUID();
+    this.#versions.push({ id, message, tag, bindings, uploadedAt: this.#now() });
     return id;
   }
 
   /** Sends all traffic to a version. */
   deploy(versionId: string, message = ""): { id: string } {
-    this.describe(versionId);
-    const deployment = { id: randomUUID(), versionId, createdAt: this.#now(), message };
+    return this.divide([{ version_id: versionId, percentage: 100 }], message);
+  }
+
+  /** Divides the traffic between versions. */
+  divide(shares: readonly Share[], message = ""): { id: string } {
+    for (const { version_id } of shares) this.describe(version_id);
+    if (shares.reduce((sum, { percentage }) => sum + percentage, 0) !== 100) {
+      throw new ApiError(400, 10021, "The percentages must add up to 100.");
+    }
+    const deployment = { id: randomUUID(), shares, createdAt: this.#now(), message };
     this.#deployments.unshift(deployment);
     return { id: deployment.id };
   }
 
-  /** The version that gets the traffic. */
+  /** The version that gets all traffic. */
   get current(): string | undefined {
-    return this.#deployments[0]?.versionId;
+    return this.#deployments[0]?.shares.find(({ percentage }) => percentage === 100)?.version_id;
+  }
+
+  /** Returns the version that answers a request which asks for a version. */
+  answering(asked: string | undefined): string | undefined {
+    const isDeployed = this.#deployments[0]?.shares.some(({ version_id }) => version_id === asked);
+    return isDeployed === true ? asked : this.current;
   }
 
   /** All versions, the newest first. */
@@ -57,19 +81,24 @@ export class FakeVersions {
       id: versionId,
       number: index + 1,
       metadata: { ...AUTHOR, created_on: version.uploadedAt, modified_on: version.uploadedAt },
-      annotations: { "workers/message": version.message },
+      annotations: { "workers/message": version.message, "workers/tag": version.tag },
+      resources: {
+        bindings: version.bindings,
+        script: { etag: versionId, handlers: ["fetch"] },
+        script_runtime: {},
+      },
     };
   }
 
   /** All deployments, the newest first. */
   deployments(): object[] {
-    return this.#deployments.map(({ id, versionId, createdAt, message }) => ({
+    return this.#deployments.map(({ id, shares, createdAt, message }) => ({
       id,
       ...AUTHOR,
       strategy: "percentage",
       created_on: createdAt,
       annotations: { "workers/message": message },
-      versions: [{ version_id: versionId, percentage: 100 }],
+      versions: shares,
     }));
   }
 

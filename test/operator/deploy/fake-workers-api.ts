@@ -1,4 +1,4 @@
-import { FakeVersions } from "./fake-versions.ts";
+import { FakeVersions, type Share } from "./fake-versions.ts";
 import { ApiError } from "./route.ts";
 import type { ApiCall, Route } from "./route.ts";
 
@@ -27,23 +27,49 @@ interface WorkerAnswer {
   readonly body: string;
 }
 
+/** A request to a deployed Worker. */
+interface WorkerRequest {
+  readonly hostname: string;
+  readonly path: string;
+  readonly authorization: string;
+  /** The version that answers. */
+  readonly version: string | undefined;
+}
+
 /** The service's answer to an unknown key. */
 export const UNAUTHORIZED: WorkerAnswer = {
   status: 401,
   body: '{"code":"unauthorized","message":"Unknown API key","status":401}',
 };
 
+/** The account's only zone. */
+const ZONE = "shop.example";
+
 const ENABLED = { enabled: true, previews_enabled: false };
 
-/** The endpoints for uploading Workers and putting them on workers.dev. */
+/** The service's answer while every part works. */
+export const HEALTHY: WorkerAnswer = {
+  status: 200,
+  body: '{"orders":"ok","keys":"ok","limiter":"ok"}',
+};
+
+/** The endpoints for Workers, their versions, and their addresses. */
 export class FakeWorkersApi {
   readonly scripts = new Map<string, Script>();
   /** The requests to deployed Workers. */
-  readonly requests: { readonly path: string; readonly authorization: string }[] = [];
   /** The cron triggers of Workers, by name. */
   readonly crons = new Map<string, readonly string[]>();
+  readonly requests: WorkerRequest[] = [];
+  /** The custom domains: their Workers, by hostname. */
+  readonly domains = new Map<string, string>();
+  /** The DNS records of the account's only zone. */
+  readonly records: { readonly name: string; readonly type: string; readonly content: string }[] =
+    [];
+  /** True ignores which version a request asks for, as Cloudflare does while a version is new. */
+  ignoresOverrides = false;
   /** Answers a request to a deployed Worker. */
-  answer: (authorization: string) => WorkerAnswer = () => UNAUTHORIZED;
+  answer: (authorization: string, request: WorkerRequest) => WorkerAnswer = (_, { path }) =>
+    path === "/healthz" ? HEALTHY : UNAUTHORIZED;
 
   readonly routes: readonly Route[] = [
     { method: "GET", path: /^\/workers\/subdomain$/, answer: () => ({ subdomain: "example" }) },
@@ -96,6 +122,28 @@ export class FakeWorkersApi {
         return { schedules };
       },
     },
+    { method: "GET", path: script("subdomain"), answer: (_, name) => (this.find(name), ENABLED) },
+    {
+      method: "GET",
+      path: /^\/workers\/domains$/,
+      answer: () => [...this.domains].map(([hostname, service]) => ({ hostname, service })),
+    },
+    {
+      method: "PUT",
+      path: /^\/workers\/domains$/,
+      change: ({ body }) => `attach ${JSON.parse(body.toString()).hostname}`,
+      answer: ({ body }) => this.#attach(JSON.parse(body.toString())),
+    },
+    {
+      method: "GET",
+      path: /^\/zones$/,
+      answer: ({ query }) => (query.get("name") === ZONE ? [{ id: "zone-1", name: ZONE }] : []),
+    },
+    {
+      method: "GET",
+      path: /^\/zones\/zone-1\/dns_records$/,
+      answer: ({ query }) => this.records.filter(({ name }) => name === query.get("name")),
+    },
     { method: "PATCH", path: script("script-settings"), answer: () => ({}) },
     {
       method: "PUT",
@@ -107,11 +155,16 @@ export class FakeWorkersApi {
         return uploaded;
       },
     },
-    { method: "POST", path: script("versions"), answer: (call, name) => this.#upload(call, name) },
+    {
+      method: "POST",
+      path: script("versions"),
+      change: (_, name) => `upload ${name}`,
+      answer: (call, name) => this.#upload(call, name),
+    },
     {
       method: "POST",
       path: script("deployments"),
-      change: deployment,
+      change: ({ body }, name) => `deploy ${name}: ${sharesOf(body).join(", ")}`,
       answer: ({ body }, name) => this.#deploy(name, JSON.parse(body.toString())),
     },
   ];
@@ -132,13 +185,40 @@ export class FakeWorkersApi {
     return { id: name, default_environment: { environment: "production", script: latest } };
   }
 
-  #deploy(
-    name: string,
-    body: { versions: { version_id: string }[]; annotations?: Record<string, string> },
-  ): object {
-    const [version] = body.versions;
+  /**
+   * Answers a request to a deployed Worker.
+   *
+   * @param overrides the value of `Cloudflare-Workers-Version-Overrides`.
+   */
+  serve(
+    hostname: string,
+    url: URL,
+    { authorization = "", overrides = "" }: { authorization?: string; overrides?: string },
+  ): WorkerAnswer & { readonly version: string | undefined } {
+    const worker = this.domains.get(hostname) ?? hostname.split(".")[0] ?? "";
+    const [, named, asked] = /^([\w-]+)="([\w-]+)"$/.exec(overrides) ?? [];
+    const { versions } = this.find(worker);
+    const version = versions.answering(
+      named === worker && !this.ignoresOverrides ? asked : undefined,
+    );
+    const request = { hostname, path: url.pathname, authorization, version };
+    this.requests.push(request);
+    return { ...this.answer(authorization, request), version };
+  }
+
+  #attach({ hostname, service }: { hostname: string; service: string }): object {
+    this.find(service);
+    if (this.records.some(({ name }) => name === hostname)) {
+      const message = `Hostname '${hostname}' already has externally managed DNS records`;
+      throw new ApiError(409, 100117, message);
+    }
+    this.domains.set(hostname, service);
+    return { hostname, service };
+  }
+
+  #deploy(name: string, body: { versions: Share[]; annotations?: Record<string, string> }): object {
     const message = body.annotations?.["workers/message"];
-    return this.find(name).versions.deploy(version?.version_id ?? "", message);
+    return this.find(name).versions.divide(body.versions, message);
   }
 
   async #upload(
@@ -154,9 +234,11 @@ export class FakeWorkersApi {
     const migrationTag = metadata.migrations?.new_tag ?? before?.migrationTag;
     const { bindings, assets, annotations } = metadata;
     this.scripts.set(name, { bindings, migrationTag, versions, assets: assets?.config });
-    const versionId = versions.upload(annotations?.["workers/message"] ?? "");
+    const tag = annotations?.["workers/tag"];
+    const versionId = versions.upload(annotations?.["workers/message"] ?? "", { tag, bindings });
     return {
       id: versionId,
+      metadata: { has_preview: false },
       deployment_id: versionId,
       startup_time_ms: 5,
       resources: { script: { etag: versionId } },
@@ -170,4 +252,9 @@ function script(part: string): RegExp {
 
 function deployment(_: ApiCall, name: string): string {
   return `deploy ${name}`;
+}
+
+function sharesOf(body: Buffer): string[] {
+  const { versions } = JSON.parse(body.toString()) as { versions: readonly Share[] };
+  return versions.map(({ version_id, percentage }) => `${version_id} ${percentage} %`);
 }

@@ -1,9 +1,10 @@
 import { createHash } from "node:crypto";
-import { readFile } from "node:fs/promises";
+import { readFile, writeFile } from "node:fs/promises";
 import { parseArgs } from "node:util";
 import { BINDINGS, DATABASE_NAMES } from "../../../src/operator/database/database.ts";
 import { WranglerError, type WranglerOutput } from "../../../src/operator/wrangler.ts";
 import { ACCOUNT } from "./fake-cloudflare.ts";
+import { readMigrations } from "../../support/migration-files.ts";
 
 const OPTIONS = {
   remote: { type: "boolean" },
@@ -14,7 +15,14 @@ const OPTIONS = {
   file: { type: "string" },
   timestamp: { type: "string" },
   bookmark: { type: "string" },
+  tag: { type: "string" },
+  message: { type: "string" },
+  outdir: { type: "string" },
+  "dry-run": { type: "boolean" },
 } as const;
+
+const CREATE_MIGRATIONS_TABLE =
+  "CREATE TABLE IF NOT EXISTS d1_migrations (id INTEGER PRIMARY KEY, name TEXT, applied_at TEXT)";
 
 interface ApiAnswer {
   readonly success: boolean;
@@ -30,11 +38,14 @@ interface Import {
 }
 
 /**
- * Does what wrangler does for its login, `d1 info`, `d1 execute --remote` and `d1 time-travel`: the same
- * calls of the API and the same errors. wrangler itself takes two seconds of the processor to start.
- * `fake-wrangler.node.test.ts` compares both.
+ * Does what wrangler does for its login, for the commands on remote databases and for a deployment in
+ * steps: the same changes through the API and the same errors. wrangler itself takes two seconds of
+ * the processor to start. `fake-wrangler.node.test.ts` and `deploy.node.test.ts` compare both.
  */
-export async function runFakeWrangler(args: readonly string[]): Promise<WranglerOutput> {
+export async function runFakeWrangler(
+  args: readonly string[],
+  options: { readonly env?: NodeJS.ProcessEnv } = {},
+): Promise<WranglerOutput> {
   const { values, positionals } = parseArgs({
     args: [...args],
     options: OPTIONS,
@@ -43,8 +54,46 @@ export async function runFakeWrangler(args: readonly string[]): Promise<Wrangler
   const [group, command, subcommand] = positionals;
   if (group === "auth") return print({ type: "api_token", token: apiToken() });
   if (group === "whoami") return print({ accounts: await callApi("GET", "/accounts") });
+  const script = `/workers/scripts/store-orders-${values.env}`;
+  if (group === "deploy" && values["dry-run"] === true) return print("");
+  if (group === "deploy") {
+    const form = await firstVersion(`store-orders-${values.env}`, values);
+    return print(await callApi("PUT", script, form));
+  }
+  if (group === "triggers") {
+    return print(await callApi("POST", `${script}/subdomain`, { enabled: true }));
+  }
+  if (group === "versions" && command === "upload") {
+    const version = await uploadVersion(script, values);
+    const report = options.env?.["WRANGLER_OUTPUT_FILE_PATH"] ?? "";
+    await writeFile(report, JSON.stringify({ type: "version-upload", version_id: version }));
+    return print("");
+  }
+  if (group === "versions" && command === "deploy") {
+    const versions = positionals.slice(2).map((share) => {
+      const [id, percentage = ""] = share.split("@");
+      return { version_id: id, percentage: Number.parseFloat(percentage) };
+    });
+    const annotations = { "workers/message": values.message };
+    const body = { strategy: "percentage", versions, annotations };
+    return print(await callApi("POST", `${script}/deployments`, body));
+  }
   const name = DATABASE_NAMES.find((known) => BINDINGS[known] === positionals.at(-1));
   const database = `/d1/database/${await databaseId(`store-orders-${values.env}-${name}`)}`;
+  if (group === "d1" && command === "migrations" && name !== undefined) {
+    const query = (sql: string) => callApi("POST", `${database}/query`, { sql });
+    await query(CREATE_MIGRATIONS_TABLE);
+    const [applied] = (await query("SELECT name FROM d1_migrations")) as {
+      results: { name: string }[];
+    }[];
+    for (const migration of readMigrations(name)) {
+      if (applied?.results.some((known) => known.name === migration.name) === true) continue;
+      await query(`${migration.sql}
+        INSERT INTO "d1_migrations" (name)
+        values ('${migration.name}');`);
+    }
+    return print("");
+  }
   if (group !== "d1" || values.json !== true) throw new Error(`wrangler ${args.join(" ")}`);
   if (command === "execute" && values.command !== undefined) {
     return print(await callApi("POST", `${database}/query`, { sql: values.command }));
@@ -63,6 +112,34 @@ export async function runFakeWrangler(args: readonly string[]): Promise<Wrangler
     return print(await callApi("POST", `${database}/time_travel/restore${query}`));
   }
   throw new Error(`wrangler ${args.join(" ")}`);
+}
+
+interface Label {
+  readonly tag?: string;
+  readonly message?: string;
+}
+
+/** Uploads a version with the bindings of the last one. */
+async function uploadVersion(script: string, label: Label): Promise<string> {
+  const { bindings } = (await callApi("GET", `${script}/settings`)) as { bindings: object[] };
+  const form = toForm(bindings, label);
+  return ((await callApi("POST", `${script}/versions`, form)) as { id: string }).id;
+}
+
+async function firstVersion(worker: string, label: Label): Promise<FormData> {
+  const bindings = DATABASE_NAMES.map(async (name) => ({
+    name: BINDINGS[name],
+    type: "d1",
+    id: await databaseId(`${worker}-${name}`),
+  }));
+  return toForm(await Promise.all(bindings), label, { new_tag: "v1" });
+}
+
+function toForm(bindings: readonly object[], { tag, message }: Label, migrations?: object) {
+  const annotations = { "workers/tag": tag, "workers/message": message };
+  const form = new FormData();
+  form.set("metadata", JSON.stringify({ bindings, annotations, migrations }));
+  return form;
 }
 
 async function databaseId(name: string): Promise<string> {
@@ -100,7 +177,7 @@ async function callApi(method: string, path: string, body?: object): Promise<unk
   const response = await fetch(`${CLOUDFLARE_API_BASE_URL}${account}${path}`, {
     method,
     headers: { Authorization: `Bearer ${apiToken()}` },
-    ...(body !== undefined && { body: JSON.stringify(body) }),
+    ...(body !== undefined && { body: body instanceof FormData ? body : JSON.stringify(body) }),
   });
   const { success, errors, result } = (await response.json()) as ApiAnswer;
   if (success) return result;

@@ -69,6 +69,7 @@ export function faultyLimiters(): FaultyLimiters {
       return {
         admit: (...args: Parameters<typeof stub.admit>) =>
           script.run(async () => stub.admit(...args)),
+        ping: () => script.run(async () => stub.ping()),
       };
     },
   };

@@ -1,5 +1,8 @@
 import { describe, expect, test } from "vitest";
-import { differencesFromDocument, type SeenAnswer } from "../../support/documented-answer.ts";
+import {
+  differencesFromDocument,
+  type SeenAnswer,
+} from "../../../src/operator/verify/documented-answer.ts";
 
 const QUOTA = {
   "X-RateLimit-Limit": "60",

@@ -1,0 +1,129 @@
+import { z } from "zod";
+import { runWrangler } from "./wrangler.ts";
+
+const CLOUDFLARE_API = "https://api.cloudflare.com/client/v4";
+const TIMEOUT_MS = 60_000;
+
+const answerSchema = z.object({
+  success: z.boolean(),
+  errors: z.array(z.object({ code: z.number(), message: z.string() })),
+  result: z.unknown(),
+});
+
+interface Call {
+  readonly method?: "GET" | "POST" | "PUT";
+  readonly body?: object;
+}
+
+/** Cloudflare's API refused a call or does not answer. */
+export class CloudflareError extends Error {
+  override readonly name = "CloudflareError";
+  /** Cloudflare's own codes of what is wrong. */
+  readonly codes: readonly number[];
+
+  constructor(message: string, codes: readonly number[] = [], options?: ErrorOptions) {
+    super(message, options);
+    this.codes = codes;
+  }
+}
+
+/** Cloudflare's API with the operator's login. */
+export class CloudflareApi {
+  /** The path of the account. */
+  readonly account: string;
+  readonly #send: Send;
+
+  private constructor(account: string, send: Send) {
+    this.account = account;
+    this.#send = send;
+  }
+
+  /**
+   * Takes the login and the account that wrangler would take.
+   *
+   * @throws an Error for the operator if there is no login, or more than one account.
+   */
+  static async open(env: NodeJS.ProcessEnv = process.env): Promise<CloudflareApi> {
+    const token = env["CLOUDFLARE_API_TOKEN"] || (await loginToken());
+    const base = env["CLOUDFLARE_API_BASE_URL"] ?? CLOUDFLARE_API;
+    const send: Send = (path, call) => request(`${base}${path}`, token, call);
+    const account = env["CLOUDFLARE_ACCOUNT_ID"] || (await onlyAccount(send));
+    return new CloudflareApi(`/accounts/${account}`, send);
+  }
+
+  /**
+   * Calls the API.
+   *
+   * @param path starts with `account` or with `/zones`.
+   * @throws {CloudflareError} with Cloudflare's message.
+   */
+  async call<T>(path: string, result: z.ZodType<T>, call: Call = {}): Promise<T> {
+    return parse(path, result, await this.#send(path, call));
+  }
+}
+
+type Send = (path: string, call: Call) => Promise<unknown>;
+
+async function request(url: string, token: string, { method = "GET", body }: Call) {
+  const response = await fetch(url, {
+    method,
+    headers: {
+      Authorization: `Bearer ${token}`,
+      ...(body !== undefined && { "Content-Type": "application/json" }),
+    },
+    ...(body !== undefined && { body: JSON.stringify(body) }),
+    signal: AbortSignal.timeout(TIMEOUT_MS),
+  }).catch((error: Error) => {
+    throw new CloudflareError(`Cloudflare does not answer: ${error.message}`, [], { cause: error });
+  });
+  const text = await response.text();
+  const answer = answerSchema.safeParse(parseJson(text)).data;
+  if (response.ok && answer?.success === true) return answer.result;
+  const errors = answer?.errors ?? [];
+  const reasons = errors.map(({ code, message }) => `${message} [code: ${code}]`).join("; ");
+  const reason = reasons || text.trim().slice(0, 200) || `status ${response.status}`;
+  throw new CloudflareError(
+    `Cloudflare refused ${method} ${pathOf(url)}: ${reason}`,
+    errors.map(({ code }) => code),
+  );
+}
+
+function parse<T>(path: string, schema: z.ZodType<T>, result: unknown): T {
+  const parsed = schema.safeParse(result);
+  if (parsed.success) return parsed.data;
+  throw new CloudflareError(
+    `Cloudflare's answer to ${path} has an unknown form: ${z.prettifyError(parsed.error)}`,
+  );
+}
+
+async function loginToken(): Promise<string> {
+  const { stdout } = await runWrangler(["auth", "token", "--json"]).catch((error: Error) => {
+    throw new Error(
+      "not logged in to Cloudflare: run `npx wrangler login`, or set CLOUDFLARE_API_TOKEN " +
+        `(${error.message})`,
+      { cause: error },
+    );
+  });
+  const login = z.object({ token: z.string() }).safeParse(JSON.parse(stdout));
+  if (login.success) return login.data.token;
+  throw new Error("a global API key is not supported: set CLOUDFLARE_API_TOKEN to a token instead");
+}
+
+async function onlyAccount(send: Send): Promise<string> {
+  const schema = z.array(z.object({ id: z.string() }));
+  const [account, ...others] = parse("/accounts", schema, await send("/accounts", {}));
+  if (account !== undefined && others.length === 0) return account.id;
+  throw new Error("name the account: set CLOUDFLARE_ACCOUNT_ID");
+}
+
+function pathOf(url: string): string {
+  return new URL(url).pathname.replace(/^\/client\/v4/, "");
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}

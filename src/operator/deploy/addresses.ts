@@ -1,0 +1,91 @@
+import { z } from "zod";
+import type { CloudflareApi } from "../cloudflare-api.ts";
+import type { Settings } from "./settings.ts";
+
+/**
+ * Lists the addresses at which a Worker answers, its own domains first.
+ *
+ * @throws an Error if there is none.
+ */
+export async function findAddresses(
+  api: CloudflareApi,
+  { worker }: Pick<Settings, "worker">,
+): Promise<readonly [string, ...string[]]> {
+  const domains = await findDomains(api, { service: worker });
+  const own = `${api.account}/workers/scripts/${worker}/subdomain`;
+  const { enabled } = await api.call(own, z.object({ enabled: z.boolean() }));
+  const addresses = domains.map(({ hostname }) => `https://${hostname}`);
+  if (enabled) {
+    const schema = z.object({ subdomain: z.string() });
+    const { subdomain } = await api.call(`${api.account}/workers/subdomain`, schema);
+    addresses.push(`https://${worker}.${subdomain}.workers.dev`);
+  }
+  const [first, ...others] = addresses;
+  if (first !== undefined) return [first, ...others];
+  throw new Error(
+    `${worker} has no address, so a version cannot be tried. Set workers_dev in wrangler.toml`,
+  );
+}
+
+const domainsSchema = z.array(z.object({ hostname: z.string(), service: z.string() }));
+
+async function findDomains(
+  api: CloudflareApi,
+  filter: { readonly service: string } | { readonly hostname: string },
+) {
+  const query = new URLSearchParams(filter).toString();
+  const domains = await api.call(`${api.account}/workers/domains?${query}`, domainsSchema);
+  // Cloudflare filters too. A filter that it ignored must not hide who uses a name.
+  const [[field, value] = ["", ""]] = Object.entries(filter);
+  return domains.filter((domain) => domain[field as keyof typeof domain] === value);
+}
+
+/**
+ * Checks that nothing but this Worker uses a hostname of the account's zones.
+ *
+ * @throws an Error that names what uses the hostname.
+ */
+export async function checkHostname(api: CloudflareApi, hostname: string, worker: string) {
+  const [domain] = await findDomains(api, { hostname });
+  if (domain?.service === worker) return;
+  if (domain !== undefined) {
+    throw new Error(
+      `${hostname} is the address of the Worker ${domain.service}. Choose another name`,
+    );
+  }
+  const zone = await findZone(api, hostname);
+  const schema = z.array(z.object({ type: z.string(), content: z.optional(z.string()) }));
+  const records = await api.call(
+    `/zones/${zone}/dns_records?name=${encodeURIComponent(hostname)}`,
+    schema,
+  );
+  const taken = records.filter(({ type }) => ["A", "AAAA", "CNAME"].includes(type));
+  if (taken.length === 0) return;
+  const listed = taken.map(({ type, content = "" }) => `${type} ${content}`.trim()).join(", ");
+  throw new Error(
+    `${hostname} is in use (${listed}). Choose another name, or delete these records`,
+  );
+}
+
+async function findZone(api: CloudflareApi, hostname: string): Promise<string> {
+  const labels = hostname.split(".");
+  for (let first = 0; first < labels.length - 1; first += 1) {
+    const name = labels.slice(first).join(".");
+    const schema = z.array(z.object({ id: z.string(), name: z.string() }));
+    const zones = await api.call(`/zones?name=${encodeURIComponent(name)}`, schema);
+    const zone = zones.find((candidate) => candidate.name === name);
+    if (zone !== undefined) return zone.id;
+  }
+  throw new Error(
+    `no zone of this login has ${hostname}. Add the zone to Cloudflare, or give the token the ` +
+      "permissions Zone: Read and DNS: Read",
+  );
+}
+
+/** Makes a hostname an address of a Worker. Cloudflare refuses a hostname in use. */
+export async function attachDomain(api: CloudflareApi, hostname: string, worker: string) {
+  await api.call(`${api.account}/workers/domains`, z.unknown(), {
+    method: "PUT",
+    body: { hostname, service: worker },
+  });
+}

@@ -1,0 +1,96 @@
+import { sql } from "drizzle-orm";
+import { orders } from "../../worker/db/orders-schema.ts";
+import { apiKeys } from "../../worker/db/keys-schema.ts";
+import { DATABASE_NAMES, type DatabaseName } from "../database/database.ts";
+import { openRemoteDatabase } from "../database/remote.ts";
+import { isMissingTable } from "../database/remote-failure.ts";
+import type { RemoteEnvironment } from "../environment.ts";
+import { createDatabase, findLiveVersion, findMissingDatabases, type Place } from "./account.ts";
+import { attachDomain, findAddresses } from "./addresses.ts";
+import { print, type RollOut, type Step } from "./steps.ts";
+import { tryVersion } from "./trial.ts";
+import { applyMigrations, deployFirstVersion } from "./wrangler-steps.ts";
+
+/**
+ * Checks that an environment has no service yet, and returns the steps that make one. An
+ * interrupted first roll-out can be repeated: its databases are still empty.
+ *
+ * @throws an Error if the Worker exists, or a database with data.
+ */
+export async function prepareFirstVersion(rollOut: RollOut, place: Place): Promise<Step[]> {
+  const { env, settings, api, label, domain, patience } = rollOut;
+  const { worker, databases } = settings;
+  if ((await findLiveVersion(api, settings)) !== undefined) {
+    throw new Error(`the Worker ${worker} exists already. Leave out --create`);
+  }
+  const missing = await findMissingDatabases(api, settings);
+  for (const name of DATABASE_NAMES) {
+    if (missing.includes(name) || (await isEmpty(env, name))) continue;
+    throw new Error(
+      `there is no Worker ${worker}, but the database ${databases[name]} holds data. Check the ` +
+        "names in wrangler.toml: a first roll-out begins with empty databases",
+    );
+  }
+  const where = "location" in place ? `near ${place.location}` : `in ${place.jurisdiction}`;
+  const again = "Run the same command again: it goes on with what exists.";
+  const deployed = `The Worker is deployed. ${
+    domain === undefined ? "A" : "The certificate of a domain or a"
+  } new address can take minutes. Then run \`npm run deploy -- --env ${env}\` without --create.`;
+  return [
+    ...missing.map((name): Step => ({
+      title: `Create the database ${databases[name]} ${where}`,
+      run: () => createDatabase(api, databases[name], place),
+      ifItFails: again,
+    })),
+    ...DATABASE_NAMES.map((name): Step => ({
+      title: `Apply migrations to the ${name} database`,
+      run: () => applyMigrations({ environment: env, name }),
+      ifItFails: again,
+    })),
+    {
+      title: "Deploy the Worker",
+      run: () => deployFirstVersion(env, label),
+      ifItFails: again,
+    },
+    ...(domain === undefined ? [] : [attachStep(rollOut, domain)]),
+    {
+      title: "Try the service",
+      run: async () => {
+        const live = await findLiveVersion(api, settings);
+        const addresses = await findAddresses(api, settings);
+        for (const address of addresses) {
+          await tryVersion({ env, address, worker, version: live?.id ?? "" }, patience);
+        }
+        print(`Deployed ${env}: ${addresses.join(", ")}`);
+      },
+      ifItFails: deployed,
+    },
+  ];
+}
+
+/** Returns the step that makes a hostname an address of the Worker. */
+export function attachStep({ env, settings, api }: RollOut, domain: string): Step {
+  return {
+    title: `Attach ${domain}`,
+    run: () => attachDomain(api, domain, settings.worker),
+    ifItFails: `The service is deployed without ${domain}. To attach it: npm run deploy -- --env ${env} --domain ${domain}`,
+  };
+}
+
+async function isEmpty(environment: RemoteEnvironment, name: DatabaseName): Promise<boolean> {
+  const { orm } = await openRemoteDatabase({ environment, name });
+  const table = name === "orders" ? orders : apiKeys;
+  try {
+    return (
+      (
+        await orm
+          .select({ row: sql`1` })
+          .from(table)
+          .limit(1)
+      ).length === 0
+    );
+  } catch (error) {
+    if (isMissingTable(error)) return true;
+    throw error;
+  }
+}

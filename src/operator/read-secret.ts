@@ -1,0 +1,25 @@
+import type { Readable } from "node:stream";
+import { isSecret } from "../worker/api-keys/secret.ts";
+
+/** Longer than any secret with white space around it. */
+const MAX_INPUT_CHARACTERS = 1_000;
+
+/**
+ * Reads the secret of a key, and asks for it on a terminal. Commands take secrets on standard input
+ * only, because shells keep a history of arguments.
+ *
+ * @throws an Error for the operator if the input is anything else.
+ */
+export async function readSecret(input: Readable & { readonly isTTY?: boolean }): Promise<string> {
+  if (input.isTTY) process.stderr.write("Paste the key, then press Enter and Ctrl+D.\n");
+  let text = "";
+  for await (const part of input) {
+    text += String(part);
+    if (text.length > MAX_INPUT_CHARACTERS) break;
+  }
+  const secret = text.trim();
+  if (isSecret(secret)) return secret;
+  throw new Error(
+    "standard input holds no API key of this service: the key may be mistyped or cut off, or something else stands beside it",
+  );
+}

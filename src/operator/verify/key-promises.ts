@@ -1,0 +1,127 @@
+import { INT64_MAX, INT64_MIN } from "../../worker/orders/int64.ts";
+import type { Answer } from "./caller.ts";
+import {
+  callWithKey,
+  expectAnswer,
+  expectHeader,
+  expectThat,
+  LIST,
+  needsKey,
+  type ServicePromise,
+  type Trial,
+} from "./trial.ts";
+
+/** Texts that name no order, so that cancelling them changes nothing. */
+const NO_ORDER_IDS = ["abc", "1.5", "007", "+5", "-0", "9223372036854775808"];
+const INTEGER_FIELD = /"(?:id|petId|quantity)":(?<digits>[^,}]*)/g;
+
+/** What the documents promise to a client with a key (docs/api.md). These change nothing. */
+export function keyPromises(): readonly ServicePromise[] {
+  let list: Answer | undefined;
+  /** Returns the list, which is read once because it can be long. */
+  const readList = async (trial: Trial): Promise<Answer> => {
+    list ??= await callWithKey(trial, LIST);
+    return list;
+  };
+  const withKey = (title: string, test: ServicePromise["test"]): ServicePromise => ({
+    title,
+    obstacle: needsKey,
+    test,
+  });
+
+  return [
+    withKey("The list is one JSON array, in ascending id", async (trial) => {
+      const answer = await readList(trial);
+      expectAnswer(answer, 200);
+      const ids = [...answer.body.matchAll(/\{"id":(-?\d+)/g)].map(([, id]) => BigInt(id ?? ""));
+      const isAscending = ids.every((id, index) => index === 0 || id > (ids[index - 1] ?? id));
+      expectThat(answer, isAscending, "the ids do not ascend");
+    }),
+    withKey("Integers are int64 in plain decimals", async (trial) => {
+      const answer = await readList(trial);
+      for (const { groups } of answer.body.matchAll(INTEGER_FIELD)) {
+        const digits = groups?.["digits"] ?? "";
+        expectThat(answer, isInt64(digits), `the list has the integer ${digits}`);
+      }
+    }),
+    withKey("If-None-Match with the list's ETag is answered 304", async (trial) => {
+      const tag = (await readList(trial)).headers.get("ETag") ?? "";
+      for (const condition of [tag, `"other", W/${tag}`, "*"]) {
+        const answer = await callWithKey(trial, LIST, { headers: { "If-None-Match": condition } });
+        expectAnswer(answer, 304);
+        expectHeader(answer, "Content-Type", null);
+      }
+    }),
+    withKey("If-None-Match with another tag is answered 200", async (trial) => {
+      const headers = { "If-None-Match": '"other"' };
+      expectAnswer(await callWithKey(trial, LIST, { method: "HEAD", headers }), 200);
+    }),
+    withKey("HEAD is answered like GET", async (trial) => {
+      const get = await readList(trial);
+      const head = await callWithKey(trial, LIST, { method: "HEAD" });
+      expectAnswer(head, 200);
+      expectHeader(head, "Content-Type", get.headers.get("Content-Type"));
+    }),
+    withKey("Query parameters are ignored", async (trial) => {
+      const headers = { "If-None-Match": "*" };
+      expectAnswer(await callWithKey(trial, `${LIST}?limit=1&page=2`, { headers }), 304);
+    }),
+    withKey("The scheme's name is case-insensitive", async ({ caller, key }) => {
+      const headers = { Authorization: `bEARER ${key}`, "If-None-Match": "*" };
+      expectAnswer(await caller.call(LIST, { headers }), 304);
+    }),
+    withKey("Without X-Request-Id the answer has a new id", async (trial) => {
+      const answer = await callWithKey(trial, `${LIST}/`, { sendsId: false });
+      const isUuid = /^[\da-f]{8}-(?:[\da-f]{4}-){3}[\da-f]{12}$/.test(
+        answer.headers.get("X-Request-Id") ?? "",
+      );
+      expectThat(answer, isUuid, "X-Request-Id is no UUID");
+    }),
+    withKey("An unknown path, and one with a trailing slash, is answered 404", async (trial) => {
+      for (const path of ["/v1/verify", `${LIST}/`]) {
+        expectAnswer(await callWithKey(trial, path), 404, "not_found");
+      }
+    }),
+    withKey("An orderId that is no int64 is answered 404", async (trial) => {
+      for (const id of NO_ORDER_IDS) {
+        const answer = await callWithKey(trial, `${LIST}/${id}`, { method: "DELETE" });
+        expectAnswer(answer, 404, "order_not_found");
+        expectThat(answer, answer.body.includes("int64"), "the message does not expect an int64");
+      }
+    }),
+    withKey("Another method is answered 405 with Allow", async (trial) => {
+      const orders = await callWithKey(trial, LIST, { method: "POST" });
+      expectAnswer(orders, 405, "method_not_allowed");
+      expectHeader(orders, "Allow", "GET, HEAD");
+      const order = await callWithKey(trial, `${LIST}/1`, { method: "HEAD" });
+      expectAnswer(order, 405);
+      expectHeader(order, "Allow", "DELETE");
+    }),
+    withKey("Each answer counts once: 304, 404 and 405 too", expectEachCounts),
+  ];
+}
+
+async function expectEachCounts(trial: Trial): Promise<void> {
+  const calls = [
+    () => callWithKey(trial, LIST, { headers: { "If-None-Match": "*" } }),
+    () => callWithKey(trial, "/v1/verify"),
+    () => callWithKey(trial, LIST, { method: "POST" }),
+    () => callWithKey(trial, "/v1/verify"),
+  ];
+  let before: Answer | undefined;
+  for (const call of calls) {
+    const answer = await call();
+    const left = answer.quota?.day.remaining ?? NaN;
+    const expected = (before?.quota?.day.remaining ?? left + 1) - 1;
+    // Another client may use a key from outside, so only a new key must count by one.
+    const isAsExpected = trial.isKeyNew ? left === expected : left <= expected;
+    expectThat(answer, isAsExpected, `${left} requests are left in the day, not ${expected}`);
+    before = answer;
+  }
+}
+
+function isInt64(digits: string): boolean {
+  if (!/^(?:0|-?[1-9]\d{0,18})$/.test(digits)) return false;
+  const value = BigInt(digits);
+  return value >= INT64_MIN && value <= INT64_MAX;
+}

@@ -1,0 +1,113 @@
+import { PLAN_LIMITS } from "../../worker/limits/plans.ts";
+import { Untried } from "./broken-promise.ts";
+import type { Answer } from "./caller.ts";
+import {
+  callWithKey,
+  expectAnswer,
+  expectHeader,
+  expectThat,
+  LIST,
+  needsKey,
+  type ServicePromise,
+  type Trial,
+} from "./trial.ts";
+
+/** Requests that are sent at once. */
+const CROWD = 200;
+/** A crowd is answered within this time. */
+const CROWD_SECONDS = 10;
+/** The answer to `*` has no body, so a crowd costs little however long the list is. */
+const UNCHANGED = { "If-None-Match": "*" };
+
+/** The promises about a used-up minute, and how long the key then has to wait. */
+export interface LimitPromises {
+  readonly crowd: readonly ServicePromise[];
+  readonly afterwards: ServicePromise;
+}
+
+/**
+ * What the documents promise about limits (docs/limits.md). They use up the key's minute. Between the
+ * crowd and `afterwards` other promises can be tried that need no key.
+ */
+export function limitPromises(): LimitPromises {
+  let answers: readonly Answer[] = [];
+  let lastRefusal: Answer | undefined;
+  const exhausts = (trial: Trial) =>
+    trial.isReadOnly ? "uses up the key's minute" : needsKey(trial);
+
+  const exact: ServicePromise = {
+    title: `Of ${CROWD} requests at once, exactly as many are admitted as the minute has room for`,
+    obstacle: exhausts,
+    test: async (trial) => {
+      if (!trial.isKeyNew) await prepareUsedKey(trial);
+      const requests = Array.from({ length: CROWD }, () =>
+        callWithKey(trial, LIST, { headers: UNCHANGED }),
+      );
+      answers = await Promise.all(requests);
+      expectExactness(answers, trial.isKeyNew);
+    },
+  };
+
+  const refused: ServicePromise = {
+    title: "A refused request is answered 429 with Retry-After, and counts in no window",
+    obstacle: exhausts,
+    test: async () => {
+      const refusals = answers.filter(({ status }) => status === 429);
+      lastRefusal = refusals.toSorted((one, other) => one.receivedMs - other.receivedMs).at(-1);
+      if (lastRefusal === undefined) throw new Untried("no request was refused");
+      for (const refusal of refusals) expectRefusal(refusal);
+    },
+  };
+
+  const admitted: ServicePromise = {
+    title: "A client that waits for Retry-After is admitted",
+    obstacle: exhausts,
+    test: async (trial) => {
+      if (lastRefusal === undefined) throw new Untried("no request was refused");
+      const { clock, signal } = trial;
+      const seconds = Number(lastRefusal.headers.get("Retry-After"));
+      await clock.wait(lastRefusal.receivedMs + seconds * 1_000 - clock.now(), signal);
+      const answer = await callWithKey(trial, LIST, { headers: UNCHANGED });
+      expectAnswer(answer, 304);
+    },
+  };
+  return { crowd: [exact, refused], afterwards: admitted };
+}
+
+/**
+ * Lets the crowd fit into one window of a key from outside.
+ *
+ * @throws {Untried} if a crowd does not use up the key's minute.
+ */
+async function prepareUsedKey(trial: Trial): Promise<void> {
+  const answer = await callWithKey(trial, LIST, { headers: UNCHANGED });
+  const { limit = 0, seconds = 0 } = answer.quota?.minute ?? {};
+  if (limit >= CROWD) {
+    throw new Untried(`the key may send ${limit} requests a minute, so a Free key is needed`);
+  }
+  if (seconds <= CROWD_SECONDS) await trial.clock.wait(seconds * 1_000, trial.signal);
+}
+
+function expectExactness(answers: readonly Answer[], isKeyNew: boolean): void {
+  const admitted = answers.filter(({ status }) => status !== 429);
+  for (const answer of admitted) expectAnswer(answer, 304);
+  const left = admitted.map(({ quota }) => quota?.minute.remaining ?? NaN);
+  const room = isKeyNew ? PLAN_LIMITS.free.perMinute : Math.max(-1, ...left) + 1;
+  const found = `${admitted.length} are admitted, not ${room}`;
+  for (const answer of answers.slice(-1)) expectThat(answer, admitted.length === room, found);
+  for (const [index, answer] of admitted.entries()) {
+    const isFirst = left.indexOf(left[index] ?? NaN) === index;
+    expectThat(answer, isFirst, "two admitted requests have the same X-RateLimit-Remaining");
+    const { limit = NaN } = answer.quota?.minute ?? {};
+    expectThat(answer, !isKeyNew || limit === room, `the limit is ${limit}, not ${room}`);
+  }
+}
+
+function expectRefusal(answer: Answer): void {
+  expectAnswer(answer, 429, "rate_limit_exceeded");
+  const { minute, day, remaining } = answer.quota ?? {};
+  expectThat(answer, remaining === 0, `X-RateLimit-Remaining is ${remaining}, not 0`);
+  const refusedBy = [minute, day].filter((window) => window?.remaining === 0);
+  const seconds = Math.max(...refusedBy.map((window) => window?.seconds ?? 0));
+  expectHeader(answer, "Retry-After", String(seconds));
+}

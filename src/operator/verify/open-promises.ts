@@ -1,0 +1,188 @@
+import type { Answer, Call } from "./caller.ts";
+import { generateSecret } from "../../worker/api-keys/secret.ts";
+import { PLAN_LIMITS } from "../../worker/limits/plans.ts";
+import {
+  expectAnswer,
+  expectHeader,
+  expectThat,
+  LIST,
+  needsKey,
+  type ServicePromise,
+  type Trial,
+} from "./trial.ts";
+
+const CHALLENGE = 'Bearer realm="store-orders"';
+const INVALID_TOKEN = `${CHALLENGE}, error="invalid_token"`;
+/** An origin that no operator lists: the name is reserved (RFC 2606). */
+const FOREIGN_ORIGIN = "https://verify.invalid";
+
+/** Every header that docs/api.md and docs/limits.md name. */
+const EXPOSED_HEADERS = [
+  "X-RateLimit-Limit",
+  "X-RateLimit-Remaining",
+  "X-RateLimit-Reset",
+  "RateLimit-Policy",
+  "RateLimit",
+  "Retry-After",
+  "Allow",
+  "ETag",
+  "WWW-Authenticate",
+  "X-Request-Id",
+  "Deprecation",
+  "Sunset",
+];
+
+/** What the documents promise to anybody (docs/api.md). */
+export const OPEN_PROMISES: readonly ServicePromise[] = [
+  {
+    title: "GET /healthz says that every part answers, and nothing else",
+    test: async ({ caller }) => {
+      const answer = await caller.call("/healthz");
+      expectThat(
+        answer,
+        answer.body === JSON.stringify({ orders: "ok", keys: "ok", limiter: "ok" }),
+        `the answer is ${answer.status} ${answer.body.slice(0, 200)}`,
+      );
+      expectAnswer(answer, 200);
+      expectHeader(answer, "Cache-Control", "no-store");
+      expectThat(answer, answer.quota === null, "the answer has rate-limit headers");
+    },
+  },
+  {
+    title: "The reference page and openapi.json need no key",
+    test: async ({ caller }) => {
+      const page = await caller.call("/", { sendsId: false });
+      expectAnswer(page, 200);
+      expectThat(
+        page,
+        /^text\/html\b/.test(page.headers.get("Content-Type") ?? ""),
+        "/ is no page",
+      );
+      const document = await caller.call("/openapi.json", { sendsId: false });
+      expectAnswer(document, 200);
+      expectThat(
+        document,
+        /"openapi": ?"3\.1/.test(document.body),
+        "it is no OpenAPI 3.1 document",
+      );
+    },
+  },
+  {
+    title: "A path outside /v1 is answered 404",
+    test: async ({ caller }) => {
+      const answer = await caller.call(`/verify-${crypto.randomUUID()}`);
+      expectAnswer(answer, 404, "not_found");
+      expectThat(answer, answer.quota === null, "the answer has rate-limit headers");
+    },
+  },
+  refused("Without a key the answer is 401", {}, CHALLENGE),
+  refused("An empty Authorization header is answered 401", { Authorization: "" }, CHALLENGE),
+  refused("Another scheme than Bearer is answered 401", { Authorization: "Basic YTpi" }, CHALLENGE),
+  refused("Bearer without a token is answered 401", { Authorization: "Bearer" }, CHALLENGE),
+  refused("Two tokens are answered 401", { Authorization: "Bearer a b" }, INVALID_TOKEN),
+  refused("A mistyped key is answered 401", { Authorization: "Bearer sord_a" }, INVALID_TOKEN),
+  {
+    title: "An unknown key is answered 401",
+    test: async ({ caller }) => {
+      const answer = await caller.call(LIST, { key: generateSecret() });
+      expectUnauthorized(answer, INVALID_TOKEN);
+    },
+  },
+  {
+    title: "A key in the query string or a cookie is ignored",
+    obstacle: needsKey,
+    test: async ({ caller, key }) => {
+      const query = new URLSearchParams({ key: key ?? "", api_key: key ?? "" });
+      const headers = { Cookie: `key=${key}; Authorization=${key}`, "X-API-Key": key ?? "" };
+      expectUnauthorized(await caller.call(`${LIST}?${query.toString()}`, { headers }), CHALLENGE);
+    },
+  },
+  {
+    title: "An unknown path under /v1 is answered 401 without a key",
+    test: async ({ caller }) => {
+      expectUnauthorized(await caller.call("/v1/verify"), CHALLENGE);
+    },
+  },
+  {
+    title: "Scripts of an origin that is not listed may not call",
+    test: async ({ caller }) => {
+      const preflight = await caller.call(LIST, preflightFrom(FOREIGN_ORIGIN));
+      expectUnauthorized(preflight, CHALLENGE);
+      expectNothingAllowed(preflight);
+      const answer = await caller.call(LIST, { headers: { Origin: FOREIGN_ORIGIN } });
+      expectNothingAllowed(answer);
+    },
+  },
+  {
+    title: "Scripts of a listed origin may call, and read every documented header",
+    obstacle: ({ origin }) => (origin === null ? "name a listed origin with --origin" : null),
+    test: testListedOrigin,
+  },
+];
+
+function refused(
+  title: string,
+  headers: Readonly<Record<string, string>>,
+  challenge: string,
+): ServicePromise {
+  const test = async ({ caller }: Trial) =>
+    expectUnauthorized(await caller.call(LIST, { headers }), challenge);
+  return { title, test };
+}
+
+/** The headers of a 401 show the budget of this machine's address (docs/limits.md). */
+function expectUnauthorized(answer: Answer, challenge: string): void {
+  expectAnswer(answer, 401, "unauthorized");
+  expectHeader(answer, "WWW-Authenticate", challenge);
+  const { perMinute, perDay } = PLAN_LIMITS.free;
+  const { minute, day } = answer.quota ?? {};
+  expectThat(
+    answer,
+    minute?.limit === perMinute && day?.limit === perDay,
+    "the headers do not show the budget of an address",
+  );
+}
+
+function preflightFrom(origin: string): Call {
+  const headers = {
+    Origin: origin,
+    "Access-Control-Request-Method": "DELETE",
+    "Access-Control-Request-Headers": "authorization",
+  };
+  return { method: "OPTIONS", headers };
+}
+
+function expectNothingAllowed(answer: Answer): void {
+  for (const name of answer.headers.keys()) {
+    expectThat(answer, !name.startsWith("access-control-"), `the answer has ${name}`);
+  }
+}
+
+async function testListedOrigin({ caller, origin }: Trial): Promise<void> {
+  const listed = origin ?? "";
+  const preflight = await caller.call(LIST, preflightFrom(listed));
+  expectAnswer(preflight, 204);
+  expectHeader(preflight, "Access-Control-Allow-Origin", listed);
+  expectHeader(preflight, "Access-Control-Max-Age", "86400");
+  expectNames(preflight, "Access-Control-Allow-Methods", ["GET", "HEAD", "DELETE"]);
+  expectNames(preflight, "Access-Control-Allow-Headers", [
+    "Authorization",
+    "If-None-Match",
+    "X-Request-Id",
+  ]);
+  const answer = await caller.call(LIST, { headers: { Origin: listed } });
+  expectUnauthorized(answer, CHALLENGE);
+  expectHeader(answer, "Access-Control-Allow-Origin", listed);
+  expectNames(answer, "Access-Control-Expose-Headers", EXPOSED_HEADERS);
+}
+
+/** Expects a header that lists exactly these names, in any order and case. */
+function expectNames(answer: Answer, name: string, expected: readonly string[]): void {
+  const sorted = (names: readonly string[]) =>
+    names
+      .map((text) => text.trim().toLowerCase())
+      .toSorted()
+      .join(", ");
+  const found = sorted((answer.headers.get(name) ?? "").split(","));
+  expectThat(answer, found === sorted(expected), `${name} lists ${found || "nothing"}`);
+}

@@ -1,0 +1,172 @@
+import { type Command, InvalidArgumentError, Option } from "commander";
+import { CloudflareApi } from "../cloudflare-api.ts";
+import { createProgram, EndWithStatus, printJson, UsageError } from "../command-line.ts";
+import { findAddresses } from "../deploy/addresses.ts";
+import { readSettings } from "../deploy/settings.ts";
+import { REMOTE_ENVIRONMENTS, type RemoteEnvironment } from "../environment.ts";
+import { readSecret } from "../read-secret.ts";
+import { type Clock, SYSTEM_CLOCK } from "./clock.ts";
+import { type PromiseResult, type Verification, verify, type VerifyOptions } from "./verify.ts";
+import { verifyStore } from "./verify-store.ts";
+
+const LOCAL_URL = "http://localhost:8787";
+/** Exit status if a promise is broken. */
+const BROKEN = 1;
+const MARKS = { kept: "✔", broken: "✘", untried: "–" };
+
+const HELP = `
+The command tries what docs/api.md and docs/limits.md promise, from outside, in less than two minutes.
+It makes a Free key that expires in ten minutes, uses up one minute of it, and revokes it at the end,
+whatever happens. Without --write it changes no order. Exit status 1 if a promise is broken; the line
+names the request, whose id is in the log.
+
+Examples:
+  $ npm run verify -- --env staging --write
+  $ npm run verify -- --env production --read-only         uses nothing up
+  $ npm run verify -- --url http://localhost:8787 < key.txt
+  $ npm run verify -- --persist-to ./other-store --url http://localhost:8788
+
+--write places two orders. The pending one is cancelled and removed. The other one has shipped, so it
+cannot be removed: it stays, and the next verification uses it again.`;
+
+interface Options {
+  readonly env?: RemoteEnvironment;
+  readonly persistTo?: string;
+  readonly url?: string;
+  readonly write: boolean;
+  readonly readOnly: boolean;
+  readonly origin?: string;
+  readonly header: Readonly<Record<string, string>>;
+  readonly json: boolean;
+}
+
+/** The clock by which the command waits, and the way to the service. */
+export type Surroundings = Required<Pick<VerifyOptions, "clock" | "send">>;
+
+const SURROUNDINGS: Surroundings = { clock: SYSTEM_CLOCK, send: fetch };
+
+/** The command line of `npm run verify`. */
+export function verifyProgram(surroundings = SURROUNDINGS): Command {
+  return createProgram("npm run verify --", "Try what the documents promise on a running service.")
+    .addOption(
+      new Option(
+        "--env <environment>",
+        "make the key in this environment, and verify the environment",
+      )
+        .choices(REMOTE_ENVIRONMENTS)
+        .conflicts("persistTo"),
+    )
+    .option("--persist-to <dir>", "make the key in this local store")
+    .option(
+      "--url <url>",
+      "address of the service without /v1; without --env and --persist-to the key is read from stdin",
+      parseUrl,
+    )
+    .option("--write", "place orders, to cancel them", false)
+    .addOption(
+      new Option("--read-only", "use up nothing and place nothing")
+        .default(false)
+        .conflicts("write"),
+    )
+    .option("--origin <origin>", "an origin that CORS_ORIGINS lists", parseOrigin)
+    .option("--header <name:value>", "a header of every request; can be repeated", addHeader, {})
+    .option("--json", "print one JSON value and nothing else", false)
+    .addHelpText("after", HELP)
+    .allowExcessArguments(false)
+    .action((options: Options) => run(options, surroundings));
+}
+
+async function run(options: Options, { clock, send }: Surroundings): Promise<void> {
+  const { env, persistTo, write, json } = options;
+  const ownsKey = env !== undefined || persistTo !== undefined || options.url === undefined;
+  if (write && !ownsKey) {
+    throw new UsageError("--write needs the store of the service: add --env or --persist-to");
+  }
+  const interrupted = new AbortController();
+  const interrupt = (signal: NodeJS.Signals) =>
+    interrupted.abort(new Error(`ended by ${signal} before everything was verified`));
+  // Not `once`: npm repeats the signal of a terminal, and the second one would prevent the revocation.
+  process.on("SIGINT", interrupt).on("SIGTERM", interrupt);
+  try {
+    const url = options.url ?? (await addressOf(env));
+    const common: VerifyOptions = {
+      url,
+      isReadOnly: options.readOnly,
+      origin: options.origin,
+      headers: options.header,
+      signal: interrupted.signal,
+      send,
+      clock: json ? clock : announceWaits(clock),
+      report: json ? () => {} : printResult,
+    };
+    if (!json) process.stdout.write(`Verifying ${url}, for up to two minutes ...\n`);
+    const startedMs = Date.now();
+    const verification = ownsKey
+      ? await verifyStore({ ...common, store: options, isWriting: write })
+      : await verify({ ...common, key: await readSecret(process.stdin) });
+    if (json) printJson({ url, ...verification });
+    else printSummary(verification, Date.now() - startedMs);
+    if (!verification.isKept) throw new EndWithStatus(BROKEN);
+  } finally {
+    process.off("SIGINT", interrupt).off("SIGTERM", interrupt);
+  }
+}
+
+/** Returns the first address of an environment; without one, the address of `npm start`. */
+async function addressOf(env: RemoteEnvironment | undefined): Promise<string> {
+  if (env === undefined) return LOCAL_URL;
+  const [address] = await findAddresses(await CloudflareApi.open(), await readSettings(env));
+  return address;
+}
+
+/** Says on stderr why nothing happens. */
+function announceWaits(clock: Clock): Clock {
+  return {
+    now: () => clock.now(),
+    wait: (milliseconds, signal) => {
+      const seconds = Math.ceil(milliseconds / 1_000);
+      if (seconds > 1) process.stderr.write(`Waiting ${seconds} s for the end of the minute ...\n`);
+      return clock.wait(milliseconds, signal);
+    },
+  };
+}
+
+function printResult({ promise, result, reason, requestId }: PromiseResult): void {
+  const details = [
+    ...(reason === undefined ? [] : [`: ${reason}`]),
+    ...(requestId === undefined ? [] : [` (request ${requestId})`]),
+  ];
+  process.stdout.write(`${MARKS[result]} ${promise}${details.join("")}\n`);
+}
+
+function printSummary({ promises }: Verification, elapsedMs: number): void {
+  const count = (wanted: PromiseResult["result"]) =>
+    promises.filter(({ result }) => result === wanted).length;
+  const seconds = Math.round(elapsedMs / 1_000);
+  process.stdout.write(
+    `${count("kept")} promises kept, ${count("broken")} broken, ${count("untried")} not tried, in ${seconds} s.\n`,
+  );
+}
+
+function parseUrl(text: string): string {
+  const url = URL.canParse(text) ? new URL(text) : null;
+  const isAddress = url !== null && /^https?:$/.test(url.protocol) && url.pathname === "/";
+  if (isAddress && url.search === "" && url.hash === "") return url.origin;
+  throw new InvalidArgumentError(
+    "Expected an address without a path, such as https://shop.example.",
+  );
+}
+
+function parseOrigin(text: string): string {
+  if (URL.canParse(text) && new URL(text).origin === text) return text;
+  throw new InvalidArgumentError("Expected an origin such as https://app.example.");
+}
+
+function addHeader(
+  text: string,
+  headers: Readonly<Record<string, string>>,
+): Readonly<Record<string, string>> {
+  const { name, value } = /^(?<name>[\w-]+): ?(?<value>.+)$/.exec(text)?.groups ?? {};
+  if (name !== undefined && value !== undefined) return { ...headers, [name]: value };
+  throw new InvalidArgumentError("Expected a header such as 'Name: value'.");
+}

@@ -1,0 +1,75 @@
+import { useDatabase } from "../database/open.ts";
+import type { RemoteEnvironment } from "../environment.ts";
+import { createApiKey, revokeApiKey } from "../key-store/administration.ts";
+import { addKeys, changeKey } from "../key-store/change-key.ts";
+import { placeOwnOrders, removeOwnOrder } from "./own-orders.ts";
+import { type Verification, verify, type VerifyOptions } from "./verify.ts";
+
+/** A verification takes two minutes. After this time the key ends even if nobody revokes it. */
+const KEY_LASTS_MS = 10 * 60_000;
+
+/** A verification that makes its own key. */
+export interface StoreVerifyOptions extends Omit<
+  VerifyOptions,
+  "key" | "isKeyNew" | "revoke" | "orders"
+> {
+  /** The store of the service: of a deployed environment, or a local one. */
+  readonly store: { readonly env?: RemoteEnvironment; readonly persistTo?: string };
+  /** True places two orders. One is removed again; the other one has shipped and stays. */
+  readonly isWriting?: boolean;
+}
+
+/**
+ * Verifies a service with a new Free key. Whatever happens, the key is revoked and the pending order
+ * removed.
+ *
+ * @throws an Error for the operator that has the reason of the signal and every failure of the store.
+ */
+export async function verifyStore({
+  store,
+  isWriting = false,
+  signal,
+  ...options
+}: StoreVerifyOptions): Promise<Verification> {
+  const now = new Date();
+  const expiresAt = new Date(now.getTime() + KEY_LASTS_MS);
+  const settings = { name: "Verification", plan: "free", limits: null, expiresAt } as const;
+  const { key, record } = createApiKey(settings, now);
+  await useDatabase(store, "keys", (database) => addKeys(database, [record]));
+  let isRevoked = false;
+  const revoke = async (): Promise<void> => {
+    await revokeKey(store, record.id);
+    isRevoked = true;
+  };
+  const orders = isWriting ? useDatabase(store, "orders", placeOwnOrders) : undefined;
+  // If the orders cannot be placed, the verification ends at once.
+  const failure = new AbortController();
+  orders?.catch((error: unknown) => failure.abort(error));
+  const signals = [failure.signal, ...(signal === undefined ? [] : [signal])];
+  const [verified] = await Promise.allSettled([
+    verify({ ...options, key, isKeyNew: true, revoke, orders, signal: AbortSignal.any(signals) }),
+  ]);
+  const cleanedUp = await Promise.allSettled([
+    isRevoked ? undefined : revoke(),
+    orders?.then(({ pending }) =>
+      useDatabase(store, "orders", (database) => removeOwnOrder(database, pending.id)),
+    ),
+  ]);
+  const failures = [verified, ...cleanedUp].flatMap((settled) =>
+    settled.status === "rejected" ? [(settled.reason as Error).message] : [],
+  );
+  if (verified.status === "fulfilled" && failures.length === 0) return verified.value;
+  throw new Error([...new Set(failures)].join("\n"));
+}
+
+async function revokeKey(store: StoreVerifyOptions["store"], id: string): Promise<void> {
+  try {
+    await useDatabase(store, "keys", (database) => changeKey(database, id, "revoke", revokeApiKey));
+  } catch (error) {
+    const { message } = error as Error;
+    throw new Error(
+      `the key ${id} of this verification is not revoked and ends by itself within ten minutes: ${message}`,
+      { cause: error },
+    );
+  }
+}

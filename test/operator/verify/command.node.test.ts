@@ -1,0 +1,227 @@
+import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { type Surroundings, verifyProgram } from "../../../src/operator/verify/program.ts";
+import { runWrangler } from "../../../src/operator/wrangler.ts";
+import { FakeVersions } from "../deploy/fake-versions.ts";
+import { useFakeCloudflare } from "../deploy/fake-cloudflare.ts";
+import { runFakeWrangler } from "../deploy/fake-wrangler.ts";
+import { ApiError } from "../deploy/route.ts";
+import type { Outcome } from "../deploy/run-command.ts";
+import { runInProcess } from "../in-process.ts";
+import { LISTED_ORIGIN, ServiceOnTrial } from "./service-on-trial.ts";
+
+vi.mock("../../../src/operator/wrangler.ts", { spy: true });
+vi.mocked(runWrangler).mockImplementation(runFakeWrangler);
+
+const cloudflare = useFakeCloudflare("staging");
+let service: ServiceOnTrial;
+let runs = 0;
+beforeAll(async () => {
+  service = await ServiceOnTrial.start();
+});
+afterAll(() => service[Symbol.asyncDispose]());
+
+/** Runs the command against the service on trial, from an address that has its whole budget. */
+function runVerify(
+  args: readonly string[],
+  { input, ...surroundings }: Partial<Surroundings> & { readonly input?: string } = {},
+): Promise<Outcome> {
+  const { clock, send } = service;
+  const address = ["--header", `CF-Connecting-IP: 2001:db8:0:${(runs += 1)}::1`];
+  return runInProcess(
+    verifyProgram({ clock, send, ...surroundings }),
+    [...args, ...address],
+    input,
+  );
+}
+
+/** Verifies the service on trial and its store. */
+function verifyLocal(args: readonly string[], surroundings?: Partial<Surroundings>) {
+  const target = ["--persist-to", service.folder.path, "--url", service.url];
+  return runVerify([...target, ...args], surroundings);
+}
+
+/** The state of each key that a verification has made in the local store. */
+async function keyStates(): Promise<string[]> {
+  const keys: { name: string; state: string }[] = await service.folder.keysJson("list");
+  return keys.filter(({ name }) => name === "Verification").map(({ state }) => state);
+}
+
+describe("npm run verify on a local store", () => {
+  it("prints a line for each promise, and leaves a revoked key and a shipped order", async () => {
+    const { status, stdout, stderr } = await verifyLocal(["--write", "--origin", LISTED_ORIGIN]);
+    expect({ status, stderr: stderr.split("\n")[0] }).toEqual({
+      status: 0,
+      stderr: expect.stringMatching(/^Waiting \d+ s for the end of the minute \.\.\.$/),
+    });
+    const lines = stdout.trimEnd().split("\n");
+    expect(lines[0]).toBe(`Verifying ${service.url}, for up to two minutes ...`);
+    expect(lines.at(-1)).toMatch(/^\d+ promises kept, 0 broken, 0 not tried, in \d+ s\.$/);
+    expect(lines.slice(1, -1).filter((line) => !line.startsWith("✔ "))).toEqual([]);
+    expect(lines.length).toBeGreaterThan(30);
+    expect(await keyStates()).toEqual(["revoked"]);
+    const exported = (await service.folder.orders(["export"])).stdout;
+    expect(exported.split("\n").filter((line) => line.includes("-9007199254740993"))).toHaveLength(
+      1,
+    );
+    expect(exported.trimEnd().split("\n")).toHaveLength(4);
+  });
+
+  it("with --read-only uses nothing up and writes nothing, and says what it did not try", async () => {
+    const before = (await service.folder.orders(["export"])).stdout;
+    const { status, stdout } = await verifyLocal(["--read-only", "--json"]);
+    expect(status).toBe(0);
+    expect(JSON.parse(stdout)).toMatchObject({ url: service.url, isKept: true });
+    const { promises } = JSON.parse(stdout) as { promises: { result: string; reason?: string }[] };
+    const untried = promises.filter(({ result }) => result === "untried");
+    expect(new Set(untried.map(({ reason }) => reason))).toEqual(
+      new Set([
+        "uses up the key's minute",
+        "places orders: add --write",
+        "name a listed origin with --origin",
+      ]),
+    );
+    expect((await service.folder.orders(["export"])).stdout).toBe(before);
+    expect(await keyStates()).toEqual(["revoked", "revoked"]);
+  });
+
+  it("ends with status 1 and the id of the request if a promise is broken", async () => {
+    const send: typeof service.send = async (url, init) => {
+      const response = await service.send(url, init);
+      if (!url.endsWith("/healthz")) return response;
+      return Response.json({ orders: "unavailable" }, { status: 503, headers: response.headers });
+    };
+    const { key } = await service.folder.keysJson("create", "--plan", "free", "--name", "Other");
+    const args = ["--url", service.url, "--read-only"];
+    const outcome = await runVerify(args, { send, input: key });
+    expect(outcome.status).toBe(1);
+    expect(outcome.stdout).toMatch(
+      /^✘ GET \/healthz .*: the answer is 503 \{"orders":"unavailable"\} \(request verify-[\w-]{36}\)$/m,
+    );
+    expect(outcome.stdout).toContain("1 broken");
+  });
+
+  it("revokes its key and removes its order after SIGINT, even after two", async () => {
+    const others = process.listeners("SIGINT");
+    const clock = {
+      ...service.clock,
+      wait: async (_: number, aborted: AbortSignal) => {
+        // Miniflare, which runs the service in this process, would end the process.
+        const own = process.listeners("SIGINT").filter((listener) => !others.includes(listener));
+        for (const interrupt of [...own, ...own]) interrupt("SIGINT");
+        aborted.throwIfAborted();
+      },
+    };
+    const { status, stderr } = await verifyLocal(["--write"], { clock });
+    expect(status).toBe(1);
+    expect(stderr).toContain("error: ended by SIGINT before everything was verified\n");
+    expect(await keyStates()).toEqual(["revoked", "revoked", "revoked"]);
+    expect((await service.folder.orders(["export"])).stdout.trimEnd().split("\n")).toHaveLength(4);
+    expect(process.listeners("SIGINT")).toEqual(others);
+  });
+
+  it("verifies with a key from standard input, and then can neither revoke nor place orders", async () => {
+    const { key } = await service.folder.keysJson("create", "--plan", "pro", "--name", "Customer");
+    const args = ["--url", service.url];
+    const { status, stdout } = await runVerify(args, { input: `${key}\n` });
+    expect(status).toBe(0);
+    expect(stdout).toContain("– Of 200 requests at once");
+    expect(stdout).toContain("the key may send 300 requests a minute, so a Free key is needed");
+    expect(stdout).toContain("– A revoked key ends within 30 seconds");
+    expect(stdout).not.toContain(key);
+  });
+});
+
+describe("npm run verify --env staging", () => {
+  const ADDRESS = "https://store-orders-staging.example.workers.dev";
+  const bindings = { bindings: [], migrationTag: "v1", versions: new FakeVersions() };
+  /** Sends requests for staging to the service, which does not know the keys of staging. */
+  const send: typeof service.send = (url, init) => {
+    if (!url.startsWith(`${ADDRESS}/`)) throw new Error(`not staging: ${url}`);
+    return service.send(url.replace(ADDRESS, service.url), init);
+  };
+  const keysOfStaging = () => {
+    const { sqlite } = cloudflare.d1.find("store-orders-staging-keys");
+    return sqlite.prepare("SELECT * FROM api_keys ORDER BY created_at").all();
+  };
+
+  it("finds the address, makes a Free key for ten minutes in the environment, and revokes it", async () => {
+    cloudflare.workers.scripts.set("store-orders-staging", bindings);
+    const args = ["--env", "staging", "--read-only"];
+    const { status, stdout } = await runVerify(args, { send });
+    expect(status).toBe(1);
+    expect(stdout).toContain(`Verifying ${ADDRESS}, for up to two minutes ...`);
+    expect(stdout).toContain("✔ GET /healthz says that every part answers");
+    expect(stdout).toContain(
+      "✘ The list is one JSON array, in ascending id: the answer is unauthorized",
+    );
+    const [key, ...others] = keysOfStaging() as Record<string, number>[];
+    expect(others).toEqual([]);
+    expect(key).toMatchObject({
+      name: "Verification",
+      plan: "free",
+      revoked_at: expect.any(Number),
+    });
+    expect(Number(key?.["expires_at"]) - Number(key?.["created_at"])).toBe(600_000);
+  });
+
+  it("ends at once if another order has the id of the shipped one, and changes no order", async () => {
+    const { sqlite } = cloudflare.d1.find("store-orders-staging-orders");
+    sqlite.exec("INSERT INTO orders (id) VALUES (-9007199254740993)");
+    const args = ["--env", "staging", "--url", ADDRESS, "--write"];
+    const { status, stdout, stderr } = await runVerify(args, { send });
+    expect({ status, stderr }).toEqual({
+      status: 1,
+      stderr:
+        "error: another order has the id -9007199254740993: verify this store without --write\n",
+    });
+    expect(stdout).not.toContain("revoked key");
+    const orders = sqlite.prepare("SELECT id || '' AS id, status FROM orders").all();
+    expect(orders).toEqual([{ id: "-9007199254740993", status: "pending" }]);
+    expect(keysOfStaging().filter((key) => key["revoked_at"] === null)).toEqual([]);
+  });
+
+  it("says so with status 1 if it cannot revoke the key", async () => {
+    cloudflare.interfere = ({ body }) => {
+      if (/update \\"api_keys/i.test(body.toString())) throw new ApiError(500, 7500, "broken");
+    };
+    const args = ["--env", "staging", "--url", ADDRESS, "--read-only"];
+    const { status, stderr } = await runVerify(args, { send });
+    cloudflare.interfere = () => {};
+    expect(status).toBe(1);
+    expect(stderr).toMatch(
+      /^error: the key key_\w{16} of this verification is not revoked and ends by itself within ten minutes: /,
+    );
+  });
+});
+
+describe("npm run verify", () => {
+  it("explains itself with --help", async () => {
+    const { status, stdout, stderr } = await runInProcess(verifyProgram(), ["--help"]);
+    expect({ status, stderr }).toEqual({ status: 0, stderr: "" });
+    for (const word of ["--env", "--url", "--write", "--read-only", "--json", "revokes it"]) {
+      expect(stdout).toContain(word);
+    }
+  });
+
+  it.each([
+    [["--url", "https://shop.example", "--write"], "--write needs the store"],
+    [["--url", "https://shop.example/v1"], "an address without a path"],
+    [["--url", "shop.example"], "an address without a path"],
+    [["--write", "--read-only"], "cannot be used with"],
+    [["--env", "staging", "--persist-to", "x"], "cannot be used with"],
+    [["--header", "no colon"], "a header such as"],
+    [["--origin", "https://shop.example/"], "an origin such as"],
+    [["production"], "too many arguments"],
+  ])("ends with status 2 for %j", async (args, message) => {
+    const { status, stdout, stderr } = await runVerify(args);
+    expect({ status, stdout }).toEqual({ status: 2, stdout: "" });
+    expect(stderr).toContain(message);
+  });
+
+  it("refuses what is no key on standard input", async () => {
+    const args = ["--url", service.url];
+    const { status, stderr } = await runVerify(args, { input: "sord_abc" });
+    expect(status).toBe(1);
+    expect(stderr).toContain("standard input holds no API key");
+  });
+});

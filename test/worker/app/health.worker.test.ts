@@ -1,0 +1,114 @@
+import { runInDurableObject } from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import { describe, expect, test } from "vitest";
+import { createApiKey } from "../../support/api-key-fixture.ts";
+import { advanceClock, stopClock } from "../../support/clock.ts";
+import { limiterStorage } from "../../support/limiter.ts";
+import { expectError, quotaOf } from "../../support/answer.ts";
+import { send, startService } from "../../support/service.ts";
+import { requestLines } from "../../support/written-lines.ts";
+import { fail } from "../faults/fault-script.ts";
+import { faultyDatabases, faultyLimiters } from "../faults/faulty-bindings.ts";
+import { readLog } from "../faults/log-lines.ts";
+
+const HEALTH = "/healthz";
+const LOST = fail("D1_ERROR: Network connection lost.");
+const ALL_OK = { orders: "ok", keys: "ok", limiter: "ok" };
+
+describe("GET /healthz", () => {
+  test("is answered 200 without a key if every part answers", async () => {
+    const response = await send(HEALTH);
+    expect(response.status).toBe(200);
+    expect(await response.json()).toStrictEqual(ALL_OK);
+    expect(Object.fromEntries(response.headers)).toStrictEqual({
+      "cache-control": "no-store",
+      "content-type": "application/json",
+      "x-request-id": expect.any(String),
+    });
+  });
+
+  test("confirms its version to those who know it", async () => {
+    const confirmation = async (version: string) =>
+      (await send(`${HEALTH}?version=${version}`)).headers.get("X-Version");
+    expect(env.VERSION.id).toMatch(/\S/);
+    expect(await confirmation(env.VERSION.id)).toBe(env.VERSION.id);
+    expect(await confirmation("another")).toBeNull();
+    expect(await confirmation("")).toBeNull();
+  });
+
+  test("answers HEAD without a body, and no other method or path", async () => {
+    const head = await send(HEALTH, { method: "HEAD" });
+    expect(head.status).toBe(200);
+    expect(await head.text()).toBe("");
+    await expectError(await send(HEALTH, { method: "POST" }), 404, "not_found");
+    await expectError(await send(`${HEALTH}/`), 404, "not_found");
+  });
+
+  test("counts against no key and no address, and is not recorded", async () => {
+    const { key } = await createApiKey();
+    const address = "192.0.2.7";
+    for (let request = 0; request < 5; request += 1) await send(HEALTH, { key, address });
+    expect(requestLines()).toStrictEqual([]);
+    expect(quotaOf(await send("/v1/nothing", { key, address })).remaining).toBe(59);
+    expect(quotaOf(await send("/v1/nothing", { address })).remaining).toBe(59);
+  });
+
+  test("asks one object of its own, which stores nothing and sets no alarm", async () => {
+    const faulty = faultyLimiters();
+    const { limiters, script } = faulty;
+    const service = startService({}, { RATE_LIMITER: limiters });
+    for (let request = 0; request < 5; request += 1) await service(HEALTH);
+    expect({ calls: script.calls, stubs: faulty.stubs() }).toStrictEqual({ calls: 1, stubs: 1 });
+    expect(await limiterStorage("health")).toStrictEqual({
+      keys: [],
+      record: null,
+      alarmMs: null,
+      rowsWritten: 0,
+    });
+    await runInDurableObject(env.RATE_LIMITER.getByName("health"), async (object) => {
+      await expect(object.admit({} as never)).rejects.toThrow("limits no API key");
+    });
+  });
+
+  test.each([
+    ["orders", "ORDERS"],
+    ["keys", "KEYS"],
+  ] as const)("is answered 503 while the %s database does not answer", async (part, name) => {
+    stopClock();
+    const log = readLog();
+    const { bindings, script } = faultyDatabases(name);
+    const service = startService({}, bindings);
+    script.always(LOST);
+    for (let request = 0; request < 3; request += 1) {
+      const response = await service(HEALTH);
+      expect(response.status).toBe(503);
+      expect(response.headers.get("Cache-Control")).toBe("no-store");
+      expect(await response.json()).toStrictEqual({ ...ALL_OK, [part]: "unavailable" });
+    }
+    expect(script.calls).toBe(1);
+    expect(log()).toMatchObject([
+      { event: "health_probe_failed", part, error: "D1_ERROR: Network connection lost." },
+    ]);
+    script.always({ do: "pass" });
+    advanceClock(5_000);
+    expect((await service(HEALTH)).status).toBe(200);
+  });
+
+  test("is answered 503 while the limiter does not answer", async () => {
+    const log = readLog();
+    const { limiters, script } = faultyLimiters();
+    script.always(fail("Network connection lost.", { retryable: true }));
+    const response = await startService({}, { RATE_LIMITER: limiters })(HEALTH);
+    expect(response.status).toBe(503);
+    expect(await response.json()).toStrictEqual({ ...ALL_OK, limiter: "unavailable" });
+    expect(log()).toMatchObject([{ event: "health_probe_failed", part: "limiter" }]);
+  });
+
+  test("is answered 503 if a database lacks its tables", async () => {
+    const log = readLog();
+    await env.ORDERS.exec("ALTER TABLE order_list RENAME TO moved");
+    const response = await send(HEALTH);
+    expect(await response.json()).toStrictEqual({ ...ALL_OK, orders: "unavailable" });
+    expect(log()).toMatchObject([{ event: "health_probe_failed", part: "orders" }]);
+  });
+});
