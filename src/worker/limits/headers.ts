@@ -35,7 +35,7 @@ export function describedWindow(quota: Quota): WindowQuota & { readonly name: Wi
   return { name, ...announcedWindow(name, quota) };
 }
 
-/** Returns the whole seconds to wait before the next request, at least 1 (RFC 9110, section 10.2.3). */
+/** Returns the value of `Retry-After`: whole seconds, at least 1 (RFC 9110, section 10.2.3). */
 export function retryAfterSeconds(quota: Quota): number {
   return Math.max(1, secondsUntil(quota.retryAtMs ?? quota.nowMs, quota.nowMs));
 }
