@@ -45,7 +45,7 @@ const DEFAULTS = {
   databaseTimeoutMs: 10_000,
 };
 
-/** Reads the default of each var from the table in docs/operating.md. */
+/** Reads the documented default of each var from the table in docs/operating.md. */
 function documentedDefaults(): Record<string, string> {
   const text = readFileSync("docs/operating.md", "utf8");
   const rows = [...text.matchAll(/^\| *((?:`[A-Z][A-Z0-9_]*`(?:, )?)+) *\| *([^|]+?) *\|/gm)];

@@ -104,7 +104,7 @@ export type KeyChangeDetails = Readonly<
   Record<string, { readonly from: string | number | null; readonly to: string | number | null }>
 >;
 
-/** The usage of each key on a day in UTC, as its limiter last reported it. */
+/** The usage of each key on each day in UTC, as the key's limiter last reported it. */
 export const keyUsage = sqliteTable(
   "key_usage",
   {

@@ -12,8 +12,8 @@ export type BanMode = (typeof BAN_MODES)[number];
 export interface BanPolicy {
   readonly mode: BanMode;
   /**
-   * Refusals within this time after a wait began are no strikes, because the client may have sent
-   * these requests before it knew of the first refusal.
+   * Refusals within this time after a wait began are no strikes. The client may have sent these
+   * requests before it knew of the first refusal.
    */
   readonly graceMs: number;
   /** Strikes lead to a ban only if all of them fall within this time after the first strike. */

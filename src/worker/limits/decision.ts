@@ -54,7 +54,7 @@ export interface Quota extends PerWindow<WindowQuota> {
   readonly banned: boolean;
 }
 
-/** The limiter's answer to one request. The quota in it is what is left after the request. */
+/** The limiter's decision on one request, with the quota that is left after this request. */
 export interface Decision extends Quota {
   readonly admitted: boolean;
   /**
@@ -62,7 +62,9 @@ export interface Decision extends Quota {
    * if the next decision may differ.
    */
   readonly standsUntilMs: number | null;
-  /** The distance to a ban; `null` if further refusals cannot lead to one. */
+  /**
+   * How many strikes the key is away from a ban; `null` if further refusals cannot lead to a ban.
+   */
   readonly strikes: StrikeForecast | null;
 }
 
@@ -81,9 +83,9 @@ export interface Decided extends Outcome {
   readonly decision: Decision;
 }
 
-/** The distance of a refused key from a ban. */
+/** How many strikes a refused key is away from a ban, and from when on refusals are strikes. */
 interface StrikeForecast {
-  /** Unix time in milliseconds at which the wait began. */
+  /** Unix time in milliseconds at which the key's wait began. */
   readonly waitedSinceMs: number;
   /** Unix time in milliseconds from which a refusal is a strike. */
   readonly countFromMs: number;

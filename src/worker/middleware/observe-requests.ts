@@ -10,8 +10,8 @@ import { recordRequest } from "./record-request.ts";
 import type { RequestRecord } from "../telemetry/request-record.ts";
 
 /**
- * Records each request after its response is ready: as a line of JSON in the log, and as a data
- * point if the environment has an Analytics Engine data set. Requests without a valid key are
+ * Records each request after its response is ready. A record is a line of JSON in the log and, if
+ * the environment has an Analytics Engine data set, a data point. Requests without a valid key are
  * sampled, because anybody can send a flood of them. A failure to record does not fail the request.
  */
 export function observeRequests({ requestLog }: Config) {

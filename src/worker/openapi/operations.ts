@@ -7,7 +7,10 @@ const LIST_EXAMPLE = [
   { id: 1008 },
 ];
 
-/** Both operations (docs/api.md, Orders), under paths relative to the server. */
+/**
+ * The `paths` object of the OpenAPI document, with both operations. Paths are relative to the
+ * server's address (docs/api.md, Orders).
+ */
 export const paths = {
   "/store/orders": {
     parameters: [{ $ref: "#/components/parameters/X-Request-Id" }],

@@ -6,7 +6,7 @@ export interface Expansion {
   expand(read: number, end: number, write: number, pieces: number): number;
 }
 
-/** The text before the first order and after the last order. */
+/** The JSON text to write before the first order and after the last order. */
 interface ArrayEnds {
   readonly opening: "[" | ",";
   readonly closing: "]" | "";

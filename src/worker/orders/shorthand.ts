@@ -9,7 +9,7 @@ import { JSON_MEMBERS } from "./order-json.ts";
 export const ORDER_SHORTHAND = `concat(orders.id, 'p', orders.pet_id, 'q', orders.quantity, 's', orders.ship_date,
   CASE orders.complete WHEN 1 THEN 't' WHEN 0 THEN 'f' ELSE 'n' END)`;
 
-/** Separates two orders in shorthand. */
+/** The character between two orders in shorthand. */
 export const SEPARATOR = "i";
 
 /**
@@ -65,7 +65,7 @@ export class Shorthand {
     return shorthands;
   }
 
-  /** The length in bytes. */
+  /** The length of the shorthand in bytes. */
   get length(): number {
     return this.text.length;
   }

@@ -13,8 +13,8 @@ const unreportedBanSchema = z.object({
 /** A ban that may not be in the database yet. Times in Unix milliseconds. */
 export type UnreportedBan = z.output<typeof unreportedBanSchema>;
 
-// If an operator has reset the key and the limiter did not know of the reset when the ban began,
-// the ban is inserted as already lifted.
+// Inserts a ban. If the key has more resets than the limiter knew of when the ban began, the ban is
+// inserted as already lifted. This includes a reset between the ban and this report.
 const INSERT = `
   INSERT INTO key_bans (key_id, began_at, ends_at, number, lifted_at)
   VALUES (?1, ?2, ?3, ?4, max(?2, (

@@ -31,9 +31,9 @@ const BAN_RETRY_MS = 60_000;
  * step. A decision is returned only after it is on disk. So the limits are exact, but each decision
  * takes the time of a write. Requests that are decided during a write share the next write.
  *
- * A Durable Object that stores anything has an alarm: for the next report to the database, or for
- * the time at which all windows, bans and days of usage have ended. At that time, an idle Durable
- * Object deletes its storage.
+ * A Durable Object that stores anything has an alarm for the next report to the database. After the
+ * reports, the alarm is set to the time at which all windows, bans and days of usage have ended. At
+ * that time, an idle Durable Object deletes its storage.
  */
 export class RateLimiter extends DurableObject {
   readonly #config: Config;

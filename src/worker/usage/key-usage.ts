@@ -46,7 +46,7 @@ export class KeyUsage {
     this.#usage = countUsage(this.#usage, decision, consequences);
   }
 
-  /** Returns the usage to store now. */
+  /** Returns the usage to store, and marks it as stored. */
   toStored(): Usage {
     this.#stored = this.#usage;
     return this.#usage;

@@ -145,7 +145,7 @@ describe("an overloaded Durable Object", () => {
 });
 
 describe("while the Durable Objects cannot be reached", () => {
-  test("one isolate admits no more than the limit in both windows", async () => {
+  test("one isolate admits at most the limit of each window", async () => {
     line.script.always(FAULT);
     const admitted: number[] = [];
     for (let minute = 0; minute < 5; minute++) {

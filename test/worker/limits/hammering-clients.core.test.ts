@@ -5,7 +5,7 @@ import { loops, run } from "./traffic.ts";
 
 const { perMinute, perDay } = PLAN_LIMITS.free;
 
-describe("a loop on a Free key is banned (docs/limits.md, Bans)", () => {
+describe("a loop of requests with a Free key is banned (docs/limits.md, Bans)", () => {
   test.for([3, 3.5, 4, 5, 10, 60, 100, 1_000])(
     "within its first minute, at %s requests a second",
     (rate) => {
@@ -53,7 +53,7 @@ describe("a loop on a Free key is banned (docs/limits.md, Bans)", () => {
   });
 });
 
-describe("a loop that is never refused as fast as it could have been served", () => {
+describe("a loop of requests whose refusals per minute are fewer than the limit", () => {
   test("is not banned, at 1.5 requests a second on a Free key for hours", () => {
     const limiter = new SimulatedLimiter(keyPolicy(perMinute, 1_000_000));
     expect(run(limiter, [loops(1.5)], 5 * HOUR_MS).bannedAfterMs).toBeNull();

@@ -43,7 +43,7 @@ describe("a plan that changes inside a window (docs/limits.md, Windows)", () => 
     expect(limiter.request()).toMatchObject({ admitted: false, minute: { limit: 60 } });
   });
 
-  test("is ignored if an older revision arrives late", () => {
+  test("is not undone if a policy with an older revision arrives late", () => {
     const limiter = new SimulatedLimiter(pro);
     limiter.requests(60);
     limiter.policy = free;

@@ -27,7 +27,7 @@ test.each([
   ["JavaScript", linesIn("JavaScript")],
   ["TypeScript", stripTypeScriptTypes(linesIn("TypeScript"))],
 ])("the code in %s keeps every digit", (_, lines) => {
-  // oxlint-disable-next-line typescript/no-implied-eval -- The lines are text of the document.
+  // oxlint-disable-next-line typescript/no-implied-eval -- The code is a constant of this project.
   const orders: unknown = new Function("text", `${lines} return orders;`)(text);
   const expected = IDS.map((id) => ({ id, petId: id, quantity: 1n, complete: true }));
   expect(orders).toStrictEqual(expected);

@@ -40,7 +40,7 @@ const requestOf = (d1: D1Database): ListRequest => ({
   waitUntil: (promise) => void promise.catch(() => undefined),
 });
 
-test("the parameters of a list's queries do not grow with earlier changes", async () => {
+test("the size of query parameters does not grow with the number of earlier changes", async () => {
   const sent: number[] = [];
   const request = requestOf(
     seenThrough((_, values) => sent.push(values.map(String).join().length)),

@@ -157,7 +157,7 @@ export class World {
         database.exec(`DELETE FROM orders WHERE id = ${change.id} AND status = 'pending'`);
         break;
       case "import":
-        // A single statement, whose triggers run for each order.
+        // A single INSERT statement for all orders. Its triggers run once for each order.
         database.exec(
           `INSERT INTO orders (id) SELECT value FROM json_each('[${change.ids.join()}]') WHERE value NOT IN (SELECT id FROM orders) GROUP BY value`,
         );
