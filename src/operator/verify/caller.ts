@@ -4,7 +4,7 @@ import { INTERNALS, differencesFromDocument } from "./documented-answer.ts";
 import { type AnnouncedQuota, contradictionIn, readQuota } from "./quota.ts";
 
 const TIMEOUT_MS = 20_000;
-/** The document's schemas are compared with at most this many orders of a list. */
+/** The largest number of orders of a list that are validated against the OpenAPI schema. */
 const ORDERS_COMPARED = 1_000;
 
 /** A request to the service. */
@@ -13,11 +13,11 @@ export interface Call {
   /** The secret that is sent as the bearer token. */
   readonly key?: string;
   readonly headers?: Readonly<Record<string, string>>;
-  /** False lets the service choose the id of the request. */
+  /** False sends no `X-Request-Id`, so the service chooses the id of the request. */
   readonly sendsId?: boolean;
 }
 
-/** An answer that agrees with the OpenAPI document. */
+/** A response that agrees with the OpenAPI document. */
 export interface Answer {
   readonly status: number;
   readonly headers: Headers;
@@ -25,7 +25,7 @@ export interface Answer {
   /** `code` of an error body. */
   readonly code: string | null;
   readonly requestId: string;
-  /** `null` outside `/v1`. */
+  /** The rate limits in the headers; `null` for a path outside `/v1`. */
   readonly quota: AnnouncedQuota | null;
   /** Unix time in milliseconds. */
   readonly receivedMs: number;
@@ -45,8 +45,11 @@ interface CallerOptions {
 }
 
 /**
- * Sends requests and compares every answer with the OpenAPI document, the rate-limit headers with each
- * other, and the id of the request with the one that was sent.
+ * Sends requests and checks every response:
+ *
+ * - Status, headers and body must match the OpenAPI document.
+ * - The rate-limit headers must not contradict each other.
+ * - `X-Request-Id` must be the id that was sent.
  */
 export class Caller {
   readonly #options: CallerOptions;
@@ -56,9 +59,11 @@ export class Caller {
   }
 
   /**
+   * Sends a request and checks the response.
+   *
    * @param path begins with `/`.
-   * @throws {NoAnswerError} if no answer comes.
-   * @throws {BrokenPromise} if the answer contradicts the documents.
+   * @throws {NoAnswerError} if the service sends no complete response.
+   * @throws {BrokenPromise} if the response contradicts the documents.
    */
   async call(
     path: string,
@@ -112,7 +117,7 @@ export class Caller {
   }
 }
 
-/** Shortens a long list, because comparing a million orders with a schema takes minutes. */
+/** Shortens a long list, because validating a million orders against a schema takes minutes. */
 function comparableBody({ status, body }: { status: number; body: string }): string {
   if (status !== 200) return body;
   try {

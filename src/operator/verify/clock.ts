@@ -1,10 +1,10 @@
 import { setTimeout as pause } from "node:timers/promises";
 
-/** The time by which a verification waits. A test moves it. */
+/** The clock of a verification, which tests replace by a clock that they can move. */
 export interface Clock {
   /** Unix time in milliseconds. */
   now(): number;
-  /** @throws the reason of the signal once it is aborted. */
+  /** @throws the reason of the signal as soon as the signal is aborted. */
   wait(milliseconds: number, signal: AbortSignal): Promise<void>;
 }
 

@@ -11,14 +11,14 @@ import {
   type Trial,
 } from "./trial.ts";
 
-/** Texts that name no order, so that cancelling them changes nothing. */
+/** Values of `orderId` that are no int64 in plain decimal, so cancelling them changes nothing. */
 const NO_ORDER_IDS = ["abc", "1.5", "007", "+5", "-0", "9223372036854775808"];
 const INTEGER_FIELD = /"(?:id|petId|quantity)":(?<digits>[^,}]*)/g;
 
-/** What the documents promise to a client with a key (docs/api.md). These change nothing. */
+/** The promises to a client with a key (docs/api.md). Trying these promises changes no order. */
 export function keyPromises(): readonly ServicePromise[] {
   let list: Answer | undefined;
-  /** Returns the list, which is read once because it can be long. */
+  /** Returns the response to the list, which is requested only once because it can be long. */
   const readList = async (trial: Trial): Promise<Answer> => {
     list ??= await callWithKey(trial, LIST);
     return list;
@@ -44,7 +44,7 @@ export function keyPromises(): readonly ServicePromise[] {
         expectThat(answer, isInt64(digits), `the list has the integer ${digits}`);
       }
     }),
-    withKey("If-None-Match with the list's ETag is answered 304", async (trial) => {
+    withKey("If-None-Match with the list's ETag returns 304", async (trial) => {
       const tag = (await readList(trial)).headers.get("ETag") ?? "";
       for (const condition of [tag, `"other", W/${tag}`, "*"]) {
         const answer = await callWithKey(trial, LIST, { headers: { "If-None-Match": condition } });
@@ -52,11 +52,11 @@ export function keyPromises(): readonly ServicePromise[] {
         expectHeader(answer, "Content-Type", null);
       }
     }),
-    withKey("If-None-Match with another tag is answered 200", async (trial) => {
+    withKey("If-None-Match with another tag returns 200", async (trial) => {
       const headers = { "If-None-Match": '"other"' };
       expectAnswer(await callWithKey(trial, LIST, { method: "HEAD", headers }), 200);
     }),
-    withKey("HEAD is answered like GET", async (trial) => {
+    withKey("HEAD returns the response of GET without the body", async (trial) => {
       const get = await readList(trial);
       const head = await callWithKey(trial, LIST, { method: "HEAD" });
       expectAnswer(head, 200);
@@ -70,26 +70,26 @@ export function keyPromises(): readonly ServicePromise[] {
       const headers = { Authorization: `bEARER ${key}`, "If-None-Match": "*" };
       expectAnswer(await caller.call(LIST, { headers }), 304);
     }),
-    withKey("Without X-Request-Id the answer has a new id", async (trial) => {
+    withKey("The response to a request without X-Request-Id has a new id", async (trial) => {
       const answer = await callWithKey(trial, `${LIST}/`, { sendsId: false });
       const isUuid = /^[\da-f]{8}-(?:[\da-f]{4}-){3}[\da-f]{12}$/.test(
         answer.headers.get("X-Request-Id") ?? "",
       );
       expectThat(answer, isUuid, "X-Request-Id is no UUID");
     }),
-    withKey("An unknown path, and one with a trailing slash, is answered 404", async (trial) => {
+    withKey("An unknown path, or a path with a trailing slash, returns 404", async (trial) => {
       for (const path of ["/v1/verify", `${LIST}/`]) {
         expectAnswer(await callWithKey(trial, path), 404, "not_found");
       }
     }),
-    withKey("An orderId that is no int64 is answered 404", async (trial) => {
+    withKey("An orderId that is no int64 returns 404", async (trial) => {
       for (const id of NO_ORDER_IDS) {
         const answer = await callWithKey(trial, `${LIST}/${id}`, { method: "DELETE" });
         expectAnswer(answer, 404, "order_not_found");
         expectThat(answer, answer.body.includes("int64"), "the message does not expect an int64");
       }
     }),
-    withKey("Another method is answered 405 with Allow", async (trial) => {
+    withKey("Any other method returns 405 with Allow", async (trial) => {
       const orders = await callWithKey(trial, LIST, { method: "POST" });
       expectAnswer(orders, 405, "method_not_allowed");
       expectHeader(orders, "Allow", "GET, HEAD");
@@ -97,7 +97,7 @@ export function keyPromises(): readonly ServicePromise[] {
       expectAnswer(order, 405);
       expectHeader(order, "Allow", "DELETE");
     }),
-    withKey("Each answer counts once: 304, 404 and 405 too", expectEachCounts),
+    withKey("Each request counts once, also if the response is 304, 404 or 405", expectEachCounts),
   ];
 }
 
@@ -113,7 +113,8 @@ async function expectEachCounts(trial: Trial): Promise<void> {
     const answer = await call();
     const left = answer.quota?.day.remaining ?? NaN;
     const expected = (before?.quota?.day.remaining ?? left + 1) - 1;
-    // Another client may use a key from outside, so only a new key must count by one.
+    // Another client may use a key that the operator passed in. Only a new key must lose exactly
+    // one.
     const isAsExpected = trial.isKeyNew ? left === expected : left <= expected;
     expectThat(answer, isAsExpected, `${left} requests are left in the day, not ${expected}`);
     before = answer;

@@ -12,22 +12,24 @@ import {
   type Trial,
 } from "./trial.ts";
 
-/** Requests that are sent at once. */
+/** The number of requests that are sent at the same time. */
 const CROWD = 200;
-/** A crowd is answered within this time. */
+/** The longest time that all `CROWD` requests together are expected to take. */
 const CROWD_SECONDS = 10;
-/** The answer to `*` has no body, so a crowd costs little however long the list is. */
+/** `If-None-Match: *` returns 304 without a body, so even a long list costs little. */
 const UNCHANGED = { "If-None-Match": "*" };
 
-/** The promises about a used-up minute, and how long the key then has to wait. */
+/** The promises about a key that has used up its minute. */
 export interface LimitPromises {
+  /** Send many requests at the same time, which use up the minute. */
   readonly crowd: readonly ServicePromise[];
+  /** Waits for `Retry-After`, and expects the next request to be admitted. */
   readonly afterwards: ServicePromise;
 }
 
 /**
- * What the documents promise about limits (docs/limits.md). They use up the key's minute. Between the
- * crowd and `afterwards` other promises can be tried that need no key.
+ * Returns the promises about limits (docs/limits.md). Trying these promises uses up the key's
+ * minute. Between `crowd` and `afterwards`, only promises that need no key can be tried.
  */
 export function limitPromises(): LimitPromises {
   let answers: readonly Answer[] = [];
@@ -36,7 +38,7 @@ export function limitPromises(): LimitPromises {
     trial.isReadOnly ? "uses up the key's minute" : needsKey(trial);
 
   const exact: ServicePromise = {
-    title: `Of ${CROWD} requests at once, exactly as many are admitted as the minute has room for`,
+    title: `Of ${CROWD} simultaneous requests, exactly as many are admitted as the minute has room for`,
     obstacle: exhausts,
     test: async (trial) => {
       if (!trial.isKeyNew) await prepareUsedKey(trial);
@@ -49,7 +51,7 @@ export function limitPromises(): LimitPromises {
   };
 
   const refused: ServicePromise = {
-    title: "A refused request is answered 429 with Retry-After, and counts in no window",
+    title: "A refused request returns 429 with Retry-After, and counts in no window",
     obstacle: exhausts,
     test: async () => {
       const refusals = answers.filter(({ status }) => status === 429);
@@ -75,9 +77,10 @@ export function limitPromises(): LimitPromises {
 }
 
 /**
- * Lets the crowd fit into one window of a key from outside.
+ * Waits for a new minute window if the present one is about to end, so that all `CROWD` requests
+ * fall into one window. Needed only for a key that the operator passed in.
  *
- * @throws {Untried} if a crowd does not use up the key's minute.
+ * @throws {Untried} if `CROWD` requests cannot use up the key's minute.
  */
 async function prepareUsedKey(trial: Trial): Promise<void> {
   const answer = await callWithKey(trial, LIST, { headers: UNCHANGED });

@@ -13,7 +13,7 @@ import {
 
 const CHALLENGE = 'Bearer realm="store-orders"';
 const INVALID_TOKEN = `${CHALLENGE}, error="invalid_token"`;
-/** An origin that no operator lists: the name is reserved (RFC 2606). */
+/** An origin that no `CORS_ORIGINS` lists, because RFC 2606 reserves the domain `invalid`. */
 const FOREIGN_ORIGIN = "https://verify.invalid";
 
 /** Every header that docs/api.md and docs/limits.md name. */
@@ -33,10 +33,10 @@ const EXPOSED_HEADERS = [
   "Sunset",
 ];
 
-/** What the documents promise to anybody (docs/api.md). */
+/** The promises to every client, with or without a key (docs/api.md). */
 export const OPEN_PROMISES: readonly ServicePromise[] = [
   {
-    title: "GET /healthz says that every part answers, and nothing else",
+    title: "GET /healthz reports that every part responds, and nothing else",
     test: async ({ caller }) => {
       const answer = await caller.call("/healthz");
       expectThat(
@@ -69,21 +69,21 @@ export const OPEN_PROMISES: readonly ServicePromise[] = [
     },
   },
   {
-    title: "A path outside /v1 is answered 404",
+    title: "A path outside /v1 returns 404",
     test: async ({ caller }) => {
       const answer = await caller.call(`/verify-${crypto.randomUUID()}`);
       expectAnswer(answer, 404, "not_found");
       expectThat(answer, answer.quota === null, "the answer has rate-limit headers");
     },
   },
-  refused("Without a key the answer is 401", {}, CHALLENGE),
-  refused("An empty Authorization header is answered 401", { Authorization: "" }, CHALLENGE),
-  refused("Another scheme than Bearer is answered 401", { Authorization: "Basic YTpi" }, CHALLENGE),
-  refused("Bearer without a token is answered 401", { Authorization: "Bearer" }, CHALLENGE),
-  refused("Two tokens are answered 401", { Authorization: "Bearer a b" }, INVALID_TOKEN),
-  refused("A mistyped key is answered 401", { Authorization: "Bearer sord_a" }, INVALID_TOKEN),
+  refused("Without a key the response is 401", {}, CHALLENGE),
+  refused("An empty Authorization header returns 401", { Authorization: "" }, CHALLENGE),
+  refused("A scheme other than Bearer returns 401", { Authorization: "Basic YTpi" }, CHALLENGE),
+  refused("Bearer without a token returns 401", { Authorization: "Bearer" }, CHALLENGE),
+  refused("Two tokens return 401", { Authorization: "Bearer a b" }, INVALID_TOKEN),
+  refused("A mistyped key returns 401", { Authorization: "Bearer sord_a" }, INVALID_TOKEN),
   {
-    title: "An unknown key is answered 401",
+    title: "An unknown key returns 401",
     test: async ({ caller }) => {
       const answer = await caller.call(LIST, { key: generateSecret() });
       expectUnauthorized(answer, INVALID_TOKEN);
@@ -99,7 +99,7 @@ export const OPEN_PROMISES: readonly ServicePromise[] = [
     },
   },
   {
-    title: "An unknown path under /v1 is answered 401 without a key",
+    title: "An unknown path under /v1 returns 401 without a key",
     test: async ({ caller }) => {
       expectUnauthorized(await caller.call("/v1/verify"), CHALLENGE);
     },
@@ -131,7 +131,10 @@ function refused(
   return { title, test };
 }
 
-/** The headers of a 401 show the budget of this machine's address (docs/limits.md). */
+/**
+ * Expects a 401 with this challenge. Its rate-limit headers must show the budget of the client's IP
+ * address (docs/limits.md).
+ */
 function expectUnauthorized(answer: Answer, challenge: string): void {
   expectAnswer(answer, 401, "unauthorized");
   expectHeader(answer, "WWW-Authenticate", challenge);

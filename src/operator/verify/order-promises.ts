@@ -10,10 +10,10 @@ import {
   type Trial,
 } from "./trial.ts";
 
-/** Requests that cancel one order at once. */
+/** The number of simultaneous requests that cancel the same order. */
 const CANCELLERS = 10;
 
-/** What the documents promise about orders (docs/api.md), tried on orders of its own. */
+/** The promises about orders (docs/api.md), tried on orders that the verification has placed. */
 export function orderPromises(): readonly ServicePromise[] {
   let listed: Answer | undefined;
   const withOrders = (
@@ -37,7 +37,7 @@ export function orderPromises(): readonly ServicePromise[] {
       }
     }),
     withOrders(
-      "Of requests that cancel one order at once, one is answered 204",
+      "Of simultaneous requests that cancel one order, one returns 204",
       async (trial, { pending }) => {
         const calls = Array.from({ length: CANCELLERS }, () => cancel(trial, pending.id));
         const answers = await Promise.all(calls);
@@ -47,11 +47,11 @@ export function orderPromises(): readonly ServicePromise[] {
         const cancelled = answers.filter(({ status }) => status === 204);
         const [first = answers[0]] = cancelled;
         if (first !== undefined) {
-          expectThat(first, cancelled.length === 1, `${cancelled.length} are answered 204`);
+          expectThat(first, cancelled.length === 1, `${cancelled.length} requests returned 204`);
         }
       },
     ),
-    withOrders("A cancelled order is answered 404", async (trial, { pending }) => {
+    withOrders("Cancelling a cancelled order returns 404", async (trial, { pending }) => {
       expectAnswer(await cancel(trial, pending.id), 404, "order_not_found");
     }),
     withOrders(
@@ -63,7 +63,7 @@ export function orderPromises(): readonly ServicePromise[] {
         expectThat(answer, !answer.body.includes(pending.json), "the list has the order");
       },
     ),
-    withOrders("A shipped order is answered 409 and stays", async (trial, { shipped }) => {
+    withOrders("Cancelling a shipped order returns 409, and the order stays", async (trial, { shipped }) => {
       expectAnswer(await cancel(trial, shipped.id), 409, "order_already_shipped");
       const answer = await callWithKey(trial, LIST);
       expectThat(answer, answer.body.includes(shipped.json), "the list lacks the order");

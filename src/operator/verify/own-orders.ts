@@ -3,9 +3,12 @@ import { cancelledOrders, orders } from "../../worker/db/orders-schema.ts";
 import { INT64_MAX, INT64_MIN } from "../../worker/orders/int64.ts";
 import { type StoreDatabase, toStatements } from "../database/database.ts";
 
-/** The id of the shipped order, which is beyond the integers that JavaScript's numbers can hold. */
+/** The id of the shipped order. A JavaScript number would round it. */
 export const SHIPPED_ID = -9_007_199_254_740_993n;
-/** Ids of pending orders are random, above all that JavaScript's numbers can hold. */
+/**
+ * Ids of pending orders are random and at least this large, so a JavaScript number would round
+ * them.
+ */
 const LEAST_PENDING_ID = 2n ** 62n;
 
 interface OwnOrder {
@@ -14,18 +17,19 @@ interface OwnOrder {
   readonly json: string;
 }
 
-/** Orders that a verification has placed. */
+/** The orders that a verification has placed. */
 export interface OwnOrders {
-  /** Can be cancelled. */
+  /** The order that the verification cancels. */
   readonly pending: OwnOrder;
-  /** Stays in the store, because a shipped order cannot be removed. */
+  /** The order that stays in the store, because a shipped order cannot be removed. */
   readonly shipped: OwnOrder;
 }
 
 /**
- * Places a pending order, and a shipped one unless the store has it from an earlier verification.
+ * Places a pending order. Also places a shipped order, unless an earlier verification has placed
+ * it.
  *
- * @throws an Error for the operator if another order has the id of the shipped one.
+ * @throws an Error for the operator if a different order has the id of the shipped order.
  */
 export async function placeOwnOrders(database: StoreDatabase): Promise<OwnOrders> {
   const { orm } = database;
@@ -52,7 +56,7 @@ export async function placeOwnOrders(database: StoreDatabase): Promise<OwnOrders
   throw new Error(`another order has the id ${SHIPPED_ID}: verify this store without --write`);
 }
 
-/** Removes the pending order with its record, cancelled or not. */
+/** Removes an order, cancelled or not, and the record of its cancellation. */
 export async function removeOwnOrder(database: StoreDatabase, id: bigint): Promise<void> {
   const { orm } = database;
   await database.transaction(
@@ -63,7 +67,9 @@ export async function removeOwnOrder(database: StoreDatabase, id: bigint): Promi
   );
 }
 
-/** The ends of int64, which a rounding parser would change. */
+/**
+ * The fields of both orders. A JSON parser that rounds would change the largest and smallest int64.
+ */
 const FIELDS = {
   petId: INT64_MAX,
   quantity: INT64_MIN,

@@ -15,19 +15,20 @@ const BROKEN = 1;
 const MARKS = { kept: "✔", broken: "✘", untried: "–" };
 
 const HELP = `
-The command tries what docs/api.md and docs/limits.md promise, from outside, in less than two minutes.
-It makes a Free key that expires in ten minutes, uses up one minute of it, and revokes it at the end,
-whatever happens. Without --write it changes no order. Exit status 1 if a promise is broken; the line
-names the request, whose id is in the log.
+The command sends requests to a running service and tries what docs/api.md and docs/limits.md promise.
+It takes less than two minutes. It creates a key on the Free plan that expires in ten minutes, uses up
+one minute window of the key, and always revokes the key at the end. Without --write it changes no
+order. The exit status is 1 if a promise is broken. The line of a broken promise names the id of the
+request, which is also in the log.
 
 Examples:
   $ npm run verify -- --env staging --write
-  $ npm run verify -- --env production --read-only         uses nothing up
+  $ npm run verify -- --env production --read-only         uses up no limit
   $ npm run verify -- --url http://localhost:8787 < key.txt
   $ npm run verify -- --persist-to ./other-store --url http://localhost:8788
 
---write places two orders. The pending one is cancelled and removed. The other one has shipped, so it
-cannot be removed: it stays, and the next verification uses it again.`;
+--write places a pending and a shipped order. The pending order is cancelled and removed. A shipped
+order cannot be removed, so it stays in the store, and the next verification uses it again.`;
 
 interface Options {
   readonly env?: RemoteEnvironment;
@@ -40,36 +41,36 @@ interface Options {
   readonly json: boolean;
 }
 
-/** The clock by which the command waits, and the way to the service. */
+/** The clock and the `fetch` that the command uses. Tests replace both. */
 export type Surroundings = Required<Pick<VerifyOptions, "clock" | "send">>;
 
 const SURROUNDINGS: Surroundings = { clock: SYSTEM_CLOCK, send: fetch };
 
-/** The command line of `npm run verify`. */
+/** Defines the command line of `npm run verify`. */
 export function verifyProgram(surroundings = SURROUNDINGS): Command {
-  return createProgram("npm run verify --", "Try what the documents promise on a running service.")
+  return createProgram("npm run verify --", "Check that a running service does what the documents promise.")
     .addOption(
       new Option(
         "--env <environment>",
-        "make the key in this environment, and verify the environment",
+        "verify the service of this environment, with a new key",
       )
         .choices(REMOTE_ENVIRONMENTS)
         .conflicts("persistTo"),
     )
-    .option("--persist-to <dir>", "make the key in this local store")
+    .option("--persist-to <dir>", "create the key in this local store")
     .option(
       "--url <url>",
-      "address of the service without /v1; without --env and --persist-to the key is read from stdin",
+      "address of the service without /v1; stdin must hold a key unless --env or --persist-to is given",
       parseUrl,
     )
-    .option("--write", "place orders, to cancel them", false)
+    .option("--write", "place two orders, and try to cancel both", false)
     .addOption(
-      new Option("--read-only", "use up nothing and place nothing")
+      new Option("--read-only", "use up no limit, and place no order")
         .default(false)
         .conflicts("write"),
     )
-    .option("--origin <origin>", "an origin that CORS_ORIGINS lists", parseOrigin)
-    .option("--header <name:value>", "a header of every request; can be repeated", addHeader, {})
+    .option("--origin <origin>", "an origin that the var CORS_ORIGINS lists", parseOrigin)
+    .option("--header <name:value>", "add a header to every request; can be repeated", addHeader, {})
     .option("--json", "print one JSON value and nothing else", false)
     .addHelpText("after", HELP)
     .allowExcessArguments(false)
@@ -85,7 +86,7 @@ async function run(options: Options, { clock, send }: Surroundings): Promise<voi
   const interrupted = new AbortController();
   const interrupt = (signal: NodeJS.Signals) =>
     interrupted.abort(new Error(`ended by ${signal} before everything was verified`));
-  // Not `once`: npm repeats the signal of a terminal, and the second one would prevent the revocation.
+  // Not `once`: npm sends Ctrl+C a second time, which would end the process before the revocation.
   process.on("SIGINT", interrupt).on("SIGTERM", interrupt);
   try {
     const url = options.url ?? (await addressOf(env));
@@ -119,7 +120,7 @@ async function addressOf(env: RemoteEnvironment | undefined): Promise<string> {
   return address;
 }
 
-/** Says on stderr why nothing happens. */
+/** Wraps a clock. Before each wait of more than a second, prints the reason on stderr. */
 function announceWaits(clock: Clock): Clock {
   return {
     now: () => clock.now(),

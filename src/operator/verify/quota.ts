@@ -1,4 +1,4 @@
-/** A window as the rate-limit headers of an answer describe it. */
+/** A window as the rate-limit headers of a response describe it. */
 export interface AnnouncedWindow {
   readonly limit: number;
   readonly remaining: number;
@@ -6,7 +6,7 @@ export interface AnnouncedWindow {
   readonly seconds: number;
 }
 
-/** The values of the rate-limit headers of an answer (docs/limits.md, Headers). */
+/** The values of the rate-limit headers of a response (docs/limits.md, Headers). */
 export interface AnnouncedQuota {
   readonly limit: number;
   readonly remaining: number;
@@ -16,10 +16,10 @@ export interface AnnouncedQuota {
   readonly day: AnnouncedWindow;
 }
 
-/** How far the clocks of this machine and the service may be apart, in seconds. */
+/** The largest allowed difference between the clocks of this machine and the service. */
 const CLOCK_TOLERANCE_SECONDS = 60;
 
-/** Reads the rate-limit headers; `null` if one of them is missing or malformed. */
+/** Reads the rate-limit headers. Returns `null` if a header is missing or malformed. */
 export function readQuota(headers: Headers): AnnouncedQuota | null {
   const policy = /^"minute";q=(\d+);w=60, "day";q=(\d+);w=86400$/.exec(
     headers.get("RateLimit-Policy") ?? "",
@@ -40,8 +40,9 @@ export function readQuota(headers: Headers): AnnouncedQuota | null {
 }
 
 /**
- * Compares `X-RateLimit-*` with `RateLimit`: they describe the window with the fewest requests left,
- * on a tie the one that ends later.
+ * Compares `X-RateLimit-*` with `RateLimit`. `X-RateLimit-*` must describe the window with the
+ * fewest requests left. If both windows have as many left, it must describe the window that ends
+ * later.
  *
  * @param nowMs this machine's Unix time in milliseconds.
  * @returns a description of the contradiction; `null` if there is none.

@@ -11,9 +11,9 @@ import {
 const EFFECTIVE_MS = 30_000;
 const PAUSE_MS = 1_000;
 
-/** Revokes the key, so nothing that needs the key can be tried afterwards. */
+/** The promise about revocation. Must be tried last, because trying it makes the key unusable. */
 export const REVOCATION_PROMISE: ServicePromise = {
-  title: "A revoked key ends within 30 seconds, while it is used",
+  title: "A revoked key stops working within 30 seconds, also while it is used",
   obstacle: (trial) =>
     trial.revoke === null ? "cannot revoke the key: name its store with --env" : needsKey(trial),
   test: async (trial) => {
@@ -24,7 +24,7 @@ export const REVOCATION_PROMISE: ServicePromise = {
       const isLate = clock.now() >= endMs;
       const answer = await callWithKey(trial, LIST, { headers: { "If-None-Match": "*" } });
       if (answer.status === 401) return expectAnswer(answer, 401, "unauthorized");
-      expectThat(answer, !isLate, `the key is answered ${answer.status} after 30 seconds`);
+      expectThat(answer, !isLate, `a request with the key returns ${answer.status} after 30 seconds`);
       await clock.wait(Math.min(PAUSE_MS, endMs - clock.now()), signal);
     }
   },

@@ -6,24 +6,26 @@ import type { OwnOrders } from "./own-orders.ts";
 /** The path of the list. */
 export const LIST = "/v1/store/orders";
 
-/** The service on trial, and what a verification may do to it. */
+/** The service that is verified, and what the verification may do to it. */
 export interface Trial {
   readonly caller: Caller;
   readonly clock: Clock;
   readonly signal: AbortSignal;
-  /** The secret of the key. */
+  /** The secret of the key; `null` if only promises without a key are tried. */
   readonly key: string | null;
   /** True if the key is new, of the Free plan, and used by nothing else. */
   readonly isKeyNew: boolean;
   /** An origin that the var `CORS_ORIGINS` lists. */
   readonly origin: string | null;
+  /** Revokes the key; `null` if the verification cannot revoke it. */
   readonly revoke: (() => Promise<void>) | null;
+  /** The orders that are placed for the verification; `null` if it must place none. */
   readonly orders: Promise<OwnOrders> | null;
-  /** True uses nothing up. */
+  /** True skips the promises that use up the key's minute. */
   readonly isReadOnly: boolean;
 }
 
-/** One promise of the documents. */
+/** One promise that the documents make about the service. */
 export interface ServicePromise {
   readonly title: string;
   /** Returns why the promise cannot be tried; `null` if it can. */
@@ -31,20 +33,20 @@ export interface ServicePromise {
   /**
    * Tries the promise.
    *
-   * @throws {BrokenPromise} if the service does not keep it.
-   * @throws {Untried} if it turns out that it cannot be tried.
+   * @throws {BrokenPromise} if the service breaks the promise.
+   * @throws {Untried} if the attempt shows that the promise cannot be tried.
    */
   readonly test: (trial: Trial) => Promise<void>;
 }
 
 export const NO_KEY = "needs a key";
 
-/** Requires a key. */
+/** The `obstacle` of a promise that cannot be tried without a key. */
 export function needsKey({ key }: Trial): string | null {
   return key === null ? NO_KEY : null;
 }
 
-/** Sends a request with the key on trial. */
+/** Sends a request with the key of the trial. */
 export function callWithKey(
   { caller, key }: Trial,
   path: string,
@@ -53,7 +55,7 @@ export function callWithKey(
   return caller.call(path, { ...call, ...(key !== null && { key }) });
 }
 
-/** @throws {BrokenPromise} if the answer has another status or error code. */
+/** @throws {BrokenPromise} if the response has a different status or error code. */
 export function expectAnswer(answer: Answer, status: number, code: string | null = null): void {
   const found = answer.code ?? answer.status;
   expectThat(
@@ -63,7 +65,7 @@ export function expectAnswer(answer: Answer, status: number, code: string | null
   );
 }
 
-/** @throws {BrokenPromise} if the header has another value; `null` stands for no header. */
+/** @throws {BrokenPromise} if the header has a different value; `null` expects no header. */
 export function expectHeader(answer: Answer, name: string, value: string | null): void {
   const found = answer.headers.get(name);
   expectThat(
@@ -73,7 +75,7 @@ export function expectHeader(answer: Answer, name: string, value: string | null)
   );
 }
 
-/** @throws {BrokenPromise} with this fault unless the condition holds. */
+/** @throws {BrokenPromise} with the message `fault` if the condition is false. */
 export function expectThat(answer: Answer, condition: boolean, fault: string): void {
   if (!condition) throw new BrokenPromise(fault, answer.requestId);
 }

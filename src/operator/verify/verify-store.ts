@@ -5,25 +5,26 @@ import { addKeys, changeKey } from "../key-store/change-key.ts";
 import { placeOwnOrders, removeOwnOrder } from "./own-orders.ts";
 import { type Verification, verify, type VerifyOptions } from "./verify.ts";
 
-/** A verification takes two minutes. After this time the key ends even if nobody revokes it. */
+/** The key expires after this time, even if nobody revokes it. A verification takes two minutes. */
 const KEY_LASTS_MS = 10 * 60_000;
 
-/** A verification that makes its own key. */
+/** The options of a verification that creates a new key in a store. */
 export interface StoreVerifyOptions extends Omit<
   VerifyOptions,
   "key" | "isKeyNew" | "revoke" | "orders"
 > {
-  /** The store of the service: of a deployed environment, or a local one. */
+  /** The store of the service: the store of a deployed environment, or a local store. */
   readonly store: { readonly env?: RemoteEnvironment; readonly persistTo?: string };
-  /** True places two orders. One is removed again; the other one has shipped and stays. */
+  /** True places two orders. The pending order is removed again; the shipped order stays. */
   readonly isWriting?: boolean;
 }
 
 /**
- * Verifies a service with a new Free key. Whatever happens, the key is revoked and the pending order
- * removed.
+ * Verifies a service with a new key on the Free plan. At the end, even after an error, revokes the
+ * key and removes the pending order.
  *
- * @throws an Error for the operator that has the reason of the signal and every failure of the store.
+ * @throws an Error for the operator if the verification, the revocation or the removal fails. Its
+ *   message lists all these failures.
  */
 export async function verifyStore({
   store,
@@ -42,7 +43,7 @@ export async function verifyStore({
     isRevoked = true;
   };
   const orders = isWriting ? useDatabase(store, "orders", placeOwnOrders) : undefined;
-  // If the orders cannot be placed, the verification ends at once.
+  // Abort the verification as soon as placing the orders fails.
   const failure = new AbortController();
   orders?.catch((error: unknown) => failure.abort(error));
   const signals = [failure.signal, ...(signal === undefined ? [] : [signal])];

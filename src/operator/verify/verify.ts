@@ -9,17 +9,17 @@ import type { OwnOrders } from "./own-orders.ts";
 import { REVOCATION_PROMISE } from "./revocation-promise.ts";
 import type { ServicePromise, Trial } from "./trial.ts";
 
-/** What became of one promise. */
+/** The result of trying one promise. */
 export interface PromiseResult {
   readonly promise: string;
   readonly result: "kept" | "broken" | "untried";
   /** Why the promise is broken or untried. */
   readonly reason?: string;
-  /** The `X-Request-Id` of the answer at fault. */
+  /** The `X-Request-Id` of the response that breaks the promise. */
   readonly requestId?: string;
 }
 
-/** What became of all promises. */
+/** The results of trying all promises. */
 export interface Verification {
   /** True if no promise is broken. */
   readonly isKept: boolean;
@@ -29,30 +29,33 @@ export interface Verification {
 export interface VerifyOptions {
   /** The address of the service without `/v1`. */
   readonly url: string;
-  /** The secret of a key. Without one, only the promises to anybody are tried. */
+  /** The secret of a key. Without a key, only the promises that need no key are tried. */
   readonly key?: string | undefined;
   /** True if the key is new, of the Free plan, and used by nothing else. */
   readonly isKeyNew?: boolean;
-  /** Revokes the key. Without it, the end of a revoked key is untried. */
+  /** Revokes the key. Without this function, the promise about revocation is not tried. */
   readonly revoke?: (() => Promise<void>) | undefined;
-  /** Orders to cancel, which may still be being placed. Without them, nothing is written. */
+  /**
+   * Resolves to orders that may be cancelled. Without orders, the promises about them are not
+   * tried.
+   */
   readonly orders?: Promise<OwnOrders> | undefined;
-  /** True uses nothing up, so that a service in use can be verified. */
+  /** True skips the promises that use up the key's minute. */
   readonly isReadOnly?: boolean;
   /** An origin that the var `CORS_ORIGINS` lists. */
   readonly origin?: string | undefined;
-  /** Headers of every request. */
+  /** Headers that are added to every request. */
   readonly headers?: Readonly<Record<string, string>>;
   /** Receives each result as soon as there is one. */
   readonly report?: (result: PromiseResult) => void;
-  /** Ends the verification. */
+  /** Aborts the verification. */
   readonly signal?: AbortSignal;
   readonly send?: Send;
   readonly clock?: Clock;
 }
 
 /**
- * Tries the promises of docs/api.md and docs/limits.md on a running service, from outside.
+ * Sends requests to a running service and tries the promises of docs/api.md and docs/limits.md.
  *
  * @throws the reason of the signal, and errors of `revoke` and `orders`.
  */
@@ -88,7 +91,11 @@ export async function verify(options: VerifyOptions): Promise<Verification> {
   return { isKept: promises.every(({ result }) => result !== "broken"), promises };
 }
 
-/** The order matters: the crowd needs a new minute, and the revocation ends the key. */
+/**
+ * Returns the promises in the sequence in which they must be tried. The check with many
+ * simultaneous requests comes first, because it needs a new minute window. The revocation comes
+ * last, because it makes the key unusable.
+ */
 function servicePromises(): readonly ServicePromise[] {
   const { crowd, afterwards } = limitPromises();
   return [
@@ -103,7 +110,12 @@ function servicePromises(): readonly ServicePromise[] {
 
 type Failure = BrokenPromise | Untried;
 
-/** @throws any error that is not about a promise. */
+/**
+ * Returns the error of a test that broke its promise or could not try it; `null` if the promise is
+ * kept.
+ *
+ * @throws every other error.
+ */
 async function failureOf(test: Promise<void>): Promise<Failure | null> {
   try {
     await test;

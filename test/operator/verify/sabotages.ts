@@ -3,7 +3,9 @@ import type { Send } from "../../../src/operator/verify/caller.ts";
 /** What a run tries beside the promises that change nothing. */
 export type Scope = "nothing more" | "limits" | "orders" | "revocation";
 
-/** A service that breaks one promise, and the first promise that a verification must find broken. */
+/**
+ * A service that breaks one promise, and the first promise that a verification must find broken.
+ */
 export interface Sabotage {
   readonly does: string;
   readonly scope?: Scope;
@@ -170,13 +172,13 @@ export const SABOTAGES: readonly Sabotage[] = [
   {
     does: "sends a Retry-After that is a second too short",
     scope: "limits",
-    breaks: /answered 429 with Retry-After/,
+    breaks: /returns 429 with Retry-After/,
     sabotage: answer(429, LISTING, ({ headers }) => headers.set("Retry-After", "59")),
   },
   {
     does: "bans at once",
     scope: "limits",
-    breaks: /answered 429 with Retry-After/,
+    breaks: /returns 429 with Retry-After/,
     sabotage: answer(
       429,
       LISTING,
@@ -215,7 +217,7 @@ export const SABOTAGES: readonly Sabotage[] = [
   },
   {
     does: "does not count a 404",
-    breaks: /Each answer counts once/,
+    breaks: /Each request counts once/,
     sabotage: answers(() => {
       let given = 0;
       return ({ status, headers }, { path }) => {
@@ -267,7 +269,7 @@ export const SABOTAGES: readonly Sabotage[] = [
   },
   {
     does: "shows strangers which paths there are",
-    breaks: /unknown path under \/v1 is answered 401/,
+    breaks: /unknown path under \/v1 returns 401/,
     sabotage: answer(401, /^\/v1\/verify$/, (found) => becomeError(found, 404, "not_found")),
   },
   {
@@ -338,19 +340,19 @@ export const SABOTAGES: readonly Sabotage[] = [
   // The list
   {
     does: "ignores If-None-Match",
-    breaks: /ETag is answered 304/,
+    breaks: /ETag returns 304/,
     sabotage: request((_, headers) => headers.delete("If-None-Match")),
   },
   {
     does: "answers 304 to every If-None-Match",
-    breaks: /another tag is answered 200/,
+    breaks: /another tag returns 200/,
     sabotage: request((_, headers) => {
       if (headers.has("If-None-Match")) headers.set("If-None-Match", "*");
     }),
   },
   {
     does: "leaves the ETag out of a 304",
-    breaks: /ETag is answered 304/,
+    breaks: /ETag returns 304/,
     sabotage: answer(304, LISTING, ({ headers }) => headers.delete("ETag")),
   },
   {
@@ -399,7 +401,7 @@ export const SABOTAGES: readonly Sabotage[] = [
   },
   {
     does: "answers HEAD with 503",
-    breaks: /another tag is answered 200/,
+    breaks: /another tag returns 200/,
     sabotage: answers(() => (found, { method, path }) => {
       if (method === "HEAD" && path === LIST) becomeError(found, 503, "service_unavailable");
     }),
@@ -477,7 +479,7 @@ export const SABOTAGES: readonly Sabotage[] = [
   {
     does: "tells every canceller that it cancelled",
     scope: "orders",
-    breaks: /one is answered 204/,
+    breaks: /one returns 204/,
     sabotage: answer(404, OWN_ORDER, (found) => {
       found.status = 204;
       found.body = "";
