@@ -3,19 +3,21 @@ import { type CloudflareApi, CloudflareError } from "../cloudflare-api.ts";
 import { BINDINGS, DATABASE_NAMES, type DatabaseName } from "../database/database.ts";
 import type { Settings } from "./settings.ts";
 
-/** The version of a Worker that gets all traffic. */
+/** The version of a Worker that receives all traffic. */
 export interface LiveVersion {
   readonly id: string;
   /** The commit of the version; `undefined` if it was deployed without one. */
   readonly commit: string | undefined;
-  /** The ids of its databases, by the names of the bindings. */
+  /** The ids of the databases that the version uses, by the names of their bindings. */
   readonly databases: ReadonlyMap<string, string>;
 }
 
-/** Where a database is created: close to a region, or bound to a jurisdiction for ever. */
+/**
+ * Where to create a database: near a region, or within a jurisdiction that can never be changed.
+ */
 export type Place = { readonly location: string } | { readonly jurisdiction: string };
 
-/** Cloudflare's codes for a Worker that does not exist. */
+/** The error codes that Cloudflare returns for a Worker that does not exist. */
 const NO_SUCH_WORKER = [10007, 10090];
 
 const deploymentsSchema = z.object({
@@ -43,9 +45,9 @@ const serviceSchema = z.object({
 });
 
 /**
- * Finds the version of a Worker that gets all traffic.
+ * Finds the version of a Worker that receives all traffic.
  *
- * @returns `undefined` if there is no such Worker.
+ * @returns `undefined` if the Worker does not exist.
  * @throws an Error if several versions share the traffic.
  */
 export async function findLiveVersion(
@@ -76,7 +78,7 @@ export async function findLiveVersion(
   return { id, commit: annotations?.["workers/tag"], databases: new Map(databases) };
 }
 
-/** Returns the id of a database; `undefined` if there is none of this name. */
+/** Returns the id of a database; `undefined` if no database has this name. */
 async function findDatabase(api: CloudflareApi, name: string): Promise<string | undefined> {
   const schema = z.array(z.object({ name: z.string(), uuid: z.string() }));
   const path = `${api.account}/d1/database?name=${encodeURIComponent(name)}&page=1&per_page=100`;
@@ -92,7 +94,7 @@ export async function createDatabase(api: CloudflareApi, name: string, place: Pl
   await api.call(`${api.account}/d1/database`, z.unknown(), { method: "POST", body });
 }
 
-/** Returns those of an environment's databases that do not exist. */
+/** Returns which of an environment's databases do not exist. */
 export async function findMissingDatabases(
   api: CloudflareApi,
   { databases }: Settings,
@@ -105,10 +107,10 @@ export async function findMissingDatabases(
 }
 
 /**
- * Checks that a deployment leaves the Worker on the databases that it uses, and that it needs no
- * migration of Durable Objects.
+ * Checks that `wrangler.toml` names the databases that the deployed Worker uses, and that the
+ * deployment needs no migration of Durable Object classes.
  *
- * @throws an Error that says what to mend.
+ * @throws an Error that tells the operator what to correct.
  */
 export async function checkLiveWorker(
   api: CloudflareApi,

@@ -3,9 +3,9 @@ import type { CloudflareApi } from "../cloudflare-api.ts";
 import type { Settings } from "./settings.ts";
 
 /**
- * Lists the addresses at which a Worker answers, its own domains first.
+ * Lists the addresses of a Worker: first its custom domains, then its address on workers.dev.
  *
- * @throws an Error if there is none.
+ * @throws an Error if the Worker has no address.
  */
 export async function findAddresses(
   api: CloudflareApi,
@@ -35,15 +35,17 @@ async function findDomains(
 ) {
   const query = new URLSearchParams(filter).toString();
   const domains = await api.call(`${api.account}/workers/domains?${query}`, domainsSchema);
-  // Cloudflare filters too. A filter that it ignored must not hide who uses a name.
+  // Cloudflare applies the filter too. If Cloudflare ignored it, other Workers' domains would
+  // remain.
   const [[field, value] = ["", ""]] = Object.entries(filter);
   return domains.filter((domain) => domain[field as keyof typeof domain] === value);
 }
 
 /**
- * Checks that nothing but this Worker uses a hostname of the account's zones.
+ * Checks that no other Worker and no DNS record uses a hostname.
  *
- * @throws an Error that names what uses the hostname.
+ * @throws an Error if the hostname is in use or no zone of the login contains it. The message names
+ *   the Worker or the DNS records.
  */
 export async function checkHostname(api: CloudflareApi, hostname: string, worker: string) {
   const [domain] = await findDomains(api, { hostname });
@@ -82,7 +84,7 @@ async function findZone(api: CloudflareApi, hostname: string): Promise<string> {
   );
 }
 
-/** Makes a hostname an address of a Worker. Cloudflare refuses a hostname in use. */
+/** Makes a hostname an address of a Worker. Cloudflare refuses a hostname that is in use. */
 export async function attachDomain(api: CloudflareApi, hostname: string, worker: string) {
   await api.call(`${api.account}/workers/domains`, z.unknown(), {
     method: "PUT",

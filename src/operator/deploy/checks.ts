@@ -14,8 +14,9 @@ const TSC = join(dirname(TYPESCRIPT_PACKAGE), "bin", "tsc");
 const MAX_FILES_NAMED = 5;
 
 /**
- * Lists the checks on this machine before anything is sent: production gets only what is committed,
- * and the types are right. The tests are left to CI, which deploys only what has passed them.
+ * Returns the checks that run on this machine before anything is sent. For production they require
+ * that all changes are committed; for every environment they check the types. They do not run the
+ * tests, because CI deploys only a commit that has passed them.
  */
 export function localChecks(env: RemoteEnvironment, folder = PROJECT_ROOT): Step[] {
   const types: Step = {
@@ -31,7 +32,9 @@ export function localChecks(env: RemoteEnvironment, folder = PROJECT_ROOT): Step
   return env === "production" ? [workTree, types] : [types];
 }
 
-/** Names the commit that is deployed, in full and for people; empty without git. */
+/**
+ * Returns the deployed commit as a full hash and as a readable name. Both are missing without git.
+ */
 export async function labelCommit(folder = PROJECT_ROOT): Promise<VersionLabel> {
   const describe = (...args: string[]) =>
     run(folder, "git", "describe", "--always", "--dirty", ...args).catch(() => undefined);
@@ -39,8 +42,11 @@ export async function labelCommit(folder = PROJECT_ROOT): Promise<VersionLabel> 
 }
 
 /**
- * Checks that staging serves the commit that production is to get, and that production does not go
- * back to an earlier commit. So two deployments in the wrong order end with an error.
+ * Checks that staging serves the commit that is being deployed to production. Also checks that this
+ * commit contains the commit that production serves, so a late deployment cannot undo a newer one.
+ *
+ * @throws an Error if staging serves a different commit, or production serves a commit that is not
+ *   an ancestor of this one.
  */
 export async function checkCommit(
   { api, settings, label }: Pick<RollOut, "api" | "settings" | "label">,
@@ -76,7 +82,11 @@ async function checkTypes(folder: string): Promise<void> {
   await run(folder, process.execPath, TSC, "-p", ".", "--pretty", "false");
 }
 
-/** @throws an Error with what the program wrote. */
+/**
+ * Runs a program in a folder and returns what it wrote to stdout.
+ *
+ * @throws an Error with the output of the program if the program fails.
+ */
 async function run(folder: string, program: string, ...args: string[]): Promise<string> {
   try {
     const { stdout } = await promisify(execFile)(program, args, { cwd: folder });

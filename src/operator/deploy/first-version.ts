@@ -12,10 +12,10 @@ import { tryVersion } from "./trial.ts";
 import { applyMigrations, deployFirstVersion } from "./wrangler-steps.ts";
 
 /**
- * Checks that an environment has no service yet, and returns the steps that make one. An
- * interrupted first roll-out can be repeated: its databases are still empty.
+ * Checks that an environment has no service yet, and returns the steps that create one. After an
+ * interruption, a first roll-out can be repeated as long as its databases are empty.
  *
- * @throws an Error if the Worker exists, or a database with data.
+ * @throws an Error if the Worker exists, or if a database holds data.
  */
 export async function prepareFirstVersion(rollOut: RollOut, place: Place): Promise<Step[]> {
   const { env, settings, api, label, domain, patience } = rollOut;

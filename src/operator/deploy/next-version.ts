@@ -8,11 +8,11 @@ import { tryVersion } from "./trial.ts";
 import { applyMigrations, applyTriggers, divideTraffic, uploadVersion } from "./wrangler-steps.ts";
 
 /**
- * Checks that a deployment leaves the service on its databases, and returns the steps. The version
- * before serves until the new version has been tried, so it works with the migrated databases for a
- * while.
+ * Checks that the new version would use the same databases as the deployed version, and returns the
+ * steps of the deployment. The deployed version receives all traffic until the new version has been
+ * tried. Until then, the deployed version has to work with databases that are already migrated.
  *
- * @throws an Error that says what to mend.
+ * @throws an Error that tells the operator what to correct.
  */
 export async function prepareNextVersion(rollOut: RollOut): Promise<Step[]> {
   const { env, settings, api, label, domain, patience } = rollOut;
@@ -57,7 +57,7 @@ export async function prepareNextVersion(rollOut: RollOut): Promise<Step[]> {
       run: () => divideTraffic(env, { [version]: 100 }, message),
       ifItFails: goBack,
     },
-    // Durable Objects run the new version only now.
+    // Tries again, because Durable Objects run the new version only once it receives all traffic.
     { title: "Try the new version with all traffic", run: () => tryIt(address), ifItFails: goBack },
     {
       title: "Apply workers.dev, routes and cron triggers",
@@ -81,7 +81,7 @@ export async function prepareNextVersion(rollOut: RollOut): Promise<Step[]> {
   ];
 }
 
-/** Returns the steps that note the state of each database, and migrate it. */
+/** Returns the steps that save a bookmark of each database and then migrate each database. */
 function databaseSteps({ env }: RollOut): Step[] {
   const restore: Record<DatabaseName, string> = { orders: "", keys: "" };
   const bookmarks = DATABASE_NAMES.map((name): Step => ({

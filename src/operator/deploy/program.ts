@@ -3,7 +3,7 @@ import { createProgram, UsageError } from "../command-line.ts";
 import { REMOTE_ENVIRONMENTS } from "../environment.ts";
 import { deploy, type DeployOptions } from "./roll-out.ts";
 
-/** The places that D1 offers. */
+/** The location hints that D1 offers for the primary database. */
 const LOCATIONS = ["weur", "eeur", "apac", "oc", "wnam", "enam"];
 const JURISDICTIONS = ["eu", "fedramp", "us"];
 
@@ -25,7 +25,7 @@ interface ProgramOptions extends Omit<DeployOptions, "create"> {
   readonly jurisdiction?: string | undefined;
 }
 
-/** The command line of `npm run deploy`. */
+/** Defines the command line of `npm run deploy`. */
 export function deployProgram(): Command {
   return createProgram("npm run deploy --", "Deploy the service to an environment, in steps.")
     .addOption(
@@ -35,19 +35,19 @@ export function deployProgram(): Command {
     )
     .option("--create", "first roll-out: create the databases and the Worker", false)
     .addOption(
-      new Option("--location <region>", "with --create: where the databases live").choices(
+      new Option("--location <region>", "with --create: the region in which to create the databases").choices(
         LOCATIONS,
       ),
     )
     .addOption(
-      new Option("--jurisdiction <name>", "with --create: what the databases never leave")
+      new Option("--jurisdiction <name>", "with --create: the jurisdiction that the databases never leave")
         .choices(JURISDICTIONS)
         .conflicts("location"),
     )
     .option("--domain <name>", "a hostname of your zone that nothing uses yet", parseHostname)
-    .option("--dry-run", "check, print the steps, and change nothing", false)
+    .option("--dry-run", "check everything, print the steps, and change nothing", false)
     .option("--skip-checks", "deploy the work tree as it is, if it builds", false)
-    .option("--patience <seconds>", "time for a new version to answer", parseSeconds, 60)
+    .option("--patience <seconds>", "how long to wait until a new version responds", parseSeconds, 60)
     .addHelpText("after", EXAMPLES)
     .allowExcessArguments(false)
     .action(({ create, location, jurisdiction, ...options }: ProgramOptions) =>
@@ -55,7 +55,12 @@ export function deployProgram(): Command {
     );
 }
 
-/** Whoever creates a database decides for ever where it lives, so there is no default. */
+/**
+ * Reads where to create the databases. There is no default, because the place of a database cannot
+ * be changed later.
+ *
+ * @throws {UsageError} if `--create` lacks a place, or if a place is given without `--create`.
+ */
 function placeOf({
   create,
   location,

@@ -11,23 +11,24 @@ import { checkBuild } from "./wrangler-steps.ts";
 
 export interface DeployOptions {
   readonly env: RemoteEnvironment;
-  /** For a first roll-out: where the databases are created. */
+  /** Where to create the databases of a first roll-out; `undefined` for every later deployment. */
   readonly create: Place | undefined;
   /** A hostname that becomes an address of the service. */
   readonly domain?: string;
-  /** True stops after the checks, and prints the steps. */
+  /** True prints the steps after the checks and runs none of them. */
   readonly dryRun: boolean;
-  /** True deploys the work tree as it is, if it builds. */
+  /** True skips the checks of types, commits and staging, for an emergency. */
   readonly skipChecks: boolean;
-  /** Seconds for which a new version or address may fail to answer. */
+  /** How long to wait until a new version or address responds, in seconds. */
   readonly patience: number;
 }
 
 /**
- * Deploys the service and prints each step. All checks come first and change nothing.
+ * Deploys the service and prints each step. Before the first step, runs all checks, which change
+ * nothing.
  *
- * @throws an Error that names the failed step, what was and was not done, and how to continue or go
- *   back.
+ * @throws an Error that names the failed step and the steps that did not run. It also tells the
+ *   operator how to continue or to roll back.
  */
 export async function deploy(options: DeployOptions): Promise<void> {
   const { env, create, domain, dryRun, skipChecks, patience } = options;

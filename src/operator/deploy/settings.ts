@@ -5,18 +5,18 @@ import { BINDINGS, type DatabaseName } from "../database/database.ts";
 import type { RemoteEnvironment } from "../environment.ts";
 import { PROJECT_ROOT } from "../wrangler.ts";
 
-/** What `wrangler.toml` says about an environment. */
+/** The settings of an environment in `wrangler.toml`. */
 export interface Settings {
   readonly env: RemoteEnvironment;
   /** The name of the Worker. */
   readonly worker: string;
   /** The names of the databases. */
   readonly databases: Readonly<Record<DatabaseName, string>>;
-  /** The last migration of Durable Object classes. */
+  /** The tag of the last migration of Durable Object classes. */
   readonly migrationTag: string | undefined;
 }
 
-/** The part of wrangler's configuration that a deployment looks at. */
+/** The part of wrangler's configuration that a deployment reads. */
 const configSchema = z.object({
   name: z.string(),
   vars: z.record(z.string(), z.unknown()),
@@ -28,15 +28,17 @@ const configSchema = z.object({
 });
 
 /**
- * Reads an environment from `wrangler.toml` as wrangler does, and checks its vars as the Worker does.
+ * Reads the settings of an environment with wrangler's own parser, and checks the vars with the
+ * parser of the Worker.
  *
- * @throws an Error that names what is wrong.
+ * @throws an Error that names the wrong setting.
  */
 export async function readSettings(
   env: RemoteEnvironment,
   folder = PROJECT_ROOT,
 ): Promise<Settings> {
-  // Only deployments need wrangler in this process, and it is slow to load.
+  // Loaded only here, because wrangler is slow to load and other commands do not need it
+  // in-process.
   const { unstable_readConfig: readConfig } = await import("wrangler");
   const config = configSchema.parse(
     readConfig({ config: join(folder, "wrangler.toml"), env }, { hideWarnings: true }),

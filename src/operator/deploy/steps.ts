@@ -3,13 +3,14 @@ import type { RemoteEnvironment } from "../environment.ts";
 import type { Settings } from "./settings.ts";
 import type { VersionLabel } from "./wrangler-steps.ts";
 
-/** What the steps of a deployment share. */
+/** The data that all steps of a deployment share. */
 export interface RollOut {
   readonly env: RemoteEnvironment;
   readonly settings: Settings;
   readonly api: CloudflareApi;
   readonly label: VersionLabel;
   readonly domain: string | undefined;
+  /** How long to wait until a new version or address responds, in seconds. */
   readonly patience: number;
 }
 
@@ -17,14 +18,14 @@ export interface RollOut {
 export interface Step {
   readonly title: string;
   readonly run: () => Promise<void>;
-  /** Advice for the operator if this step fails; a function may also mend something first. */
+  /** Advice for the operator if this step fails. A function may roll back first. */
   readonly ifItFails: string | (() => string | Promise<string>);
 }
 
 /**
  * Runs the steps in order and prints the title of each.
  *
- * @throws an Error that names the failed step, what was not done, and how to continue or go back.
+ * @throws an Error that names the failed step, the steps that did not run, and how to continue.
  */
 export async function runSteps(env: RemoteEnvironment, steps: readonly Step[]): Promise<void> {
   for (const [index, step] of steps.entries()) {

@@ -5,10 +5,13 @@ import { print } from "./steps.ts";
 
 const PAUSE_MS = 2_000;
 const REQUEST_TIMEOUT_MS = 10_000;
-/** A new version reaches the machines of a data centre one after another. */
+/**
+ * Simultaneous requests that must all reach the new version. It starts on one machine after
+ * another.
+ */
 const CONFIRMATIONS = 5;
 
-/** A version of the deployed service. */
+/** The version of a deployed service that is tried. */
 export interface TrialTarget {
   readonly env: RemoteEnvironment;
   readonly address: string;
@@ -17,11 +20,11 @@ export interface TrialTarget {
 }
 
 /**
- * Tries what the documents promise on a version of the deployed service, whether it has traffic or
- * not. On production only what uses nothing up.
+ * Verifies the documented promises on one version of the deployed service, even if the version
+ * receives no traffic yet. On production, skips the promises that use up a limit or place orders.
  *
- * @param patienceSeconds how long the address may fail to answer from this version.
- * @throws an Error that names the broken promises.
+ * @param patienceSeconds how long to wait until the address responds from this version.
+ * @throws an Error that names the broken promises, or says that the version does not respond.
  */
 export async function tryVersion(target: TrialTarget, patienceSeconds: number): Promise<void> {
   await pRetry(() => expectHealthyVersion(target), {
@@ -51,8 +54,8 @@ export async function tryVersion(target: TrialTarget, patienceSeconds: number): 
 }
 
 /**
- * Cloudflare ignores the header of a trial without a word, for example while a version is new. So
- * the service itself confirms the version.
+ * Expects healthy responses that name the version in `X-Version`. Cloudflare may silently ignore
+ * the header that selects a version, for example while the version is new.
  */
 async function expectHealthyVersion(target: TrialTarget): Promise<void> {
   const { address, version } = target;

@@ -6,11 +6,11 @@ import type { RemoteTarget } from "../database/remote-failure.ts";
 import type { RemoteEnvironment } from "../environment.ts";
 import { runWrangler } from "../wrangler.ts";
 
-/** How a version is named in `wrangler versions list`. */
+/** The labels of a version in `wrangler versions list`. */
 export interface VersionLabel {
-  /** The whole commit, by which the deployment to production recognizes it. */
+  /** The full hash of the commit. A deployment to production compares it with staging's. */
   readonly tag?: string | undefined;
-  /** The commit for people. */
+  /** A readable name of the commit, from `git describe`. */
   readonly message?: string | undefined;
 }
 
@@ -21,19 +21,19 @@ export async function checkBuild(environment: RemoteEnvironment): Promise<void> 
   );
 }
 
-/** Applies the migrations that a database lacks. */
+/** Applies the migrations that have not been applied to a database yet. */
 export async function applyMigrations({ environment, name }: RemoteTarget): Promise<void> {
   const target = [BINDINGS[name], "--remote", "--env", environment];
   await runWrangler(["d1", "migrations", "apply", ...target]);
 }
 
-/** Uploads the first version of a Worker, and sends all traffic to it. */
+/** Uploads the first version of a Worker. This version receives all traffic at once. */
 export async function deployFirstVersion(env: RemoteEnvironment, label: VersionLabel) {
   await runWrangler(["deploy", "--env", env, ...labelArguments(label)]);
 }
 
 /**
- * Uploads a version, which gets no traffic.
+ * Uploads a version that receives no traffic yet.
  *
  * @returns the id of the version.
  */
@@ -55,7 +55,8 @@ export async function uploadVersion(env: RemoteEnvironment, label: VersionLabel)
 /**
  * Divides the traffic between versions.
  *
- * @param shares percentages by the ids of the versions; 0 makes a version available for trials.
+ * @param shares the percentage of the traffic for each version id. With 0, a version can be tried
+ *   but receives no other traffic.
  */
 export async function divideTraffic(
   env: RemoteEnvironment,
@@ -74,7 +75,7 @@ export async function divideTraffic(
   ]);
 }
 
-/** Applies what is no part of a version: workers.dev, routes and cron triggers. */
+/** Applies the settings that do not belong to a version: workers.dev, routes and cron triggers. */
 export async function applyTriggers(env: RemoteEnvironment): Promise<void> {
   await runWrangler(["triggers", "deploy", "--env", env]);
 }

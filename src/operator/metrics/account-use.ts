@@ -4,7 +4,7 @@ import { callCloudflare, errorMessages } from "./cloudflare-api.ts";
 
 const DAY_MS = 86_400_000;
 
-/** What Cloudflare meters of an account, whichever Worker used it. */
+/** Queries what Cloudflare meters for an account, summed over all Workers. */
 const QUERY = `query ($account: string!, $from: Time!, $to: Time!) {
   viewer {
     accounts(filter: { accountTag: $account }) {
@@ -33,13 +33,13 @@ const answerSchema = z.object({
 
 interface Cost {
   readonly dollars: number;
-  /** The item that costs most. */
+  /** The title of the item that costs most. */
   readonly most: string;
 }
 
 /**
- * Prices what the account used in the last 24 hours, at the prices beyond what the plan includes.
- * Logs, data points and storage are left out.
+ * Calculates what the use of the account in the last 24 hours would cost if the plan included no
+ * free use. Leaves out logs, data points and storage.
  *
  * @throws an Error for the operator.
  */

@@ -8,21 +8,21 @@ import { type QuestionName, toSql } from "./questions.ts";
 import { querySqlApi } from "./sql-api.ts";
 import { DEFAULT_FILE, readThresholds, type Thresholds } from "./thresholds.ts";
 
-/** Exit status if a measure is above its threshold. */
+/** The exit status if a measure is above its threshold. */
 const ABOVE_THRESHOLD = 3;
 
 const HELP = `
-Prints a sentence for each of six measures. Ends with status 3 if one is above its threshold, 0 if
-none is, and 1 if Cloudflare did not answer. Without requests the shares are 0.
+Prints a sentence for each of six measures. The exit status is 3 if a measure is above its threshold,
+0 if no measure is, and 1 if Cloudflare did not respond. Without requests all percentages are 0.
 
 FILE is JSON with all of these thresholds. src/operator/metrics/thresholds.json has the defaults:
-  errorPercent     requests that were answered 5xx
-  degradedPercent  requests that met a part that did not answer
-  p95Ms            time within which 95 % of the requests with a key were answered
-  refusedPercent   requests with a key that were answered 429
-  bannedKeys       keys that asked while they were banned, counted up to 50
-  dollarsPerDay    use of the whole account in the last 24 hours, as if the plan included nothing;
-                   without logs, data points and storage
+  errorPercent     share of all requests whose response was 5xx
+  degradedPercent  share of all requests during which a part of the service failed
+  p95Ms            95th percentile of the response time of requests with a key, in milliseconds
+  refusedPercent   share of the requests with a key whose response was 429
+  bannedKeys       number of keys that sent requests while they were banned, counted up to 50
+  dollarsPerDay    cost of the whole account's use in the last 24 hours, as if the plan included
+                   nothing; without logs, data points and storage
 
 Examples:
   $ npm run metrics -- check --env production
@@ -35,10 +35,11 @@ interface CheckOptions {
   readonly json: boolean;
 }
 
-/** A figure of the service, and what it says. */
+/** A figure of the service that is compared with a threshold. */
 interface Measure {
   readonly name: keyof Thresholds;
   readonly value: number;
+  /** The figure in a sentence. */
   readonly says: string;
 }
 
@@ -58,7 +59,7 @@ const authenticatedSchema = z.object({
   p95_ms: z.coerce.number(),
 });
 
-/** Completes the command `metrics check`, which compares the service with thresholds. */
+/** Adds the options and the action of `metrics check`, which compares figures with thresholds. */
 export function defineCheck(command: Command): void {
   command
     .description("compare errors, speed, refusals, bans and costs with thresholds")
@@ -109,12 +110,12 @@ async function measure({ env: environment, hours }: CheckOptions): Promise<Measu
     {
       name: "errorPercent",
       value: errorPercent,
-      says: `${errorPercent} % of ${all.requests} requests were answered 5xx`,
+      says: `the response to ${errorPercent} % of ${all.requests} requests was 5xx`,
     },
     {
       name: "degradedPercent",
       value: degradedPercent,
-      says: `${degradedPercent} % of ${all.requests} requests met a part that did not answer`,
+      says: `a part of the service failed during ${degradedPercent} % of ${all.requests} requests`,
     },
     {
       name: "p95Ms",
@@ -129,7 +130,7 @@ async function measure({ env: environment, hours }: CheckOptions): Promise<Measu
     {
       name: "bannedKeys",
       value: banned.length,
-      says: `${banned.length} keys asked while they were banned`,
+      says: `${banned.length} keys sent requests while they were banned`,
     },
     {
       name: "dollarsPerDay",

@@ -5,7 +5,7 @@ const TIMEOUT_MS = 60_000;
 
 const failureSchema = z.object({ errors: z.array(z.object({ message: z.string() })).min(1) });
 
-/** A call to one of Cloudflare's APIs for figures. */
+/** A call to one of Cloudflare's analytics APIs. */
 interface ApiCall {
   /** The name of the API in error messages. */
   readonly api: string;
@@ -14,11 +14,11 @@ interface ApiCall {
 }
 
 /**
- * Posts a question to Cloudflare.
+ * Posts a query to one of Cloudflare's analytics APIs.
  *
  * @param env has `CLOUDFLARE_ACCOUNT_ID` and `CLOUDFLARE_API_TOKEN`.
- * @returns the JSON of the answer.
- * @throws an Error for the operator.
+ * @returns the parsed JSON of the response.
+ * @throws an Error for the operator if a variable is missing or Cloudflare refuses the query.
  */
 export async function callCloudflare(
   { api, path, body }: ApiCall,
@@ -42,7 +42,7 @@ export async function callCloudflare(
   return JSON.parse(text);
 }
 
-/** Extracts Cloudflare's message: JSON from the API, text from the database. */
+/** Extracts the error message from a response: the API sends JSON, Analytics Engine plain text. */
 function reason(text: string): string {
   const start = text.trim().slice(0, 500) || "no reason given";
   try {
@@ -52,7 +52,7 @@ function reason(text: string): string {
   }
 }
 
-/** Returns the messages in `errors` of an answer; `null` if there are none. */
+/** Returns the messages in the `errors` of a response; `null` if there are none. */
 export function errorMessages(answer: unknown): string | null {
   const failure = failureSchema.safeParse(answer);
   return failure.success ? failure.data.errors.map(({ message }) => message).join("; ") : null;

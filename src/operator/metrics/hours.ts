@@ -1,7 +1,7 @@
 import { InvalidArgumentError } from "commander";
 import { parseCount } from "../arguments.ts";
 
-/** Analytics Engine keeps data for three months. */
+/** The largest number of hours: Analytics Engine keeps data for three months. */
 const LONGEST_HOURS = 2_208;
 
 /** Parses a number of hours for which Analytics Engine has data. */

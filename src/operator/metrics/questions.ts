@@ -1,21 +1,22 @@
 import { COLUMNS } from "../../worker/telemetry/columns.ts";
 import type { RemoteEnvironment } from "../environment.ts";
 
-/** The requests that a question is about. */
+/** Selects the requests that a question counts. */
 interface Scope {
   readonly environment: RemoteEnvironment;
-  /** The last hours to include. */
+  /** How far back to look, in hours. */
   readonly hours: number;
-  /** Only requests of this key; needed for the question `key`. */
+  /** Counts only requests with this key. The question `key` requires it. */
   readonly keyId?: string;
 }
 
 interface Question {
+  /** The description of the question in the command's help. */
   readonly asks: string;
   /** The columns, in the SQL of Workers Analytics Engine. */
   readonly select: string;
   readonly where?: string;
-  /** The clauses after WHERE; none for a single row. */
+  /** The clauses after WHERE. A question whose result is a single row has none. */
   readonly order?: string;
 }
 
@@ -23,8 +24,8 @@ const { keyId, route, method, code, plan, window, region, degraded } = COLUMNS;
 const { status, durationMs, limit, remaining, represents } = COLUMNS;
 
 /**
- * The number of requests that a row stands for: Cloudflare samples rows, and the service samples
- * requests without a valid key. Rows older than the column `represents` have zero in it.
+ * The number of requests that a row represents. Cloudflare samples rows, and the service samples
+ * requests without a valid key. In rows written before the column `represents` existed, it is zero.
  */
 const WEIGHT = `_sample_interval * if(${represents} > 1, ${represents}, 1)`;
 
@@ -32,20 +33,23 @@ const REQUESTS = `SUM(${WEIGHT})`;
 
 const requestsWhere = (condition: string): string => `SUM(if(${condition}, ${WEIGHT}, 0))`;
 
-/** Weighs by Cloudflare's sampling only, because the weight has to be an integer column. */
+/**
+ * Selects a quantile of the response time. Weights rows by Cloudflare's sampling only, because the
+ * SQL function accepts only an integer column as weight.
+ */
 const quantile = (level: number): string =>
   `ROUND(quantileExactWeighted(${level})(${durationMs}, _sample_interval), 0)`;
 
 const interval = (length: string): string => `toStartOfInterval(timestamp, INTERVAL ${length})`;
 
-/** The questions of `npm run metrics`, by name. docs/observability.md has the same statements. */
+/** The questions of `npm run metrics`, by name. docs/observability.md shows the same statements. */
 export const QUESTIONS = {
   health: {
-    asks: "all requests: how many failed, and how many met a part that did not answer",
+    asks: "all requests: how many failed, and during how many a part of the service failed",
     select: `${REQUESTS} AS requests, ${requestsWhere(`${status} >= 500`)} AS errors, ${requestsWhere(`${degraded} != ''`)} AS degraded`,
   },
   authenticated: {
-    asks: "requests with a valid key: how many were refused, and the time until the answer",
+    asks: "requests with a valid key: how many were refused, and the response time",
     select: `${REQUESTS} AS requests, ${requestsWhere(`${status} = 429`)} AS refused, ${quantile(0.95)} AS p95_ms`,
     where: `${plan} != ''`,
   },
@@ -55,7 +59,7 @@ export const QUESTIONS = {
     order: "GROUP BY hour, plan, status ORDER BY hour, plan, status",
   },
   slowest: {
-    asks: "routes by the time until the answer, in milliseconds",
+    asks: "routes by response time, in milliseconds",
     select: `${route} AS route, ${method} AS method, ${REQUESTS} AS requests, ${quantile(0.5)} AS median_ms, ${quantile(0.95)} AS p95_ms, ${quantile(0.99)} AS p99_ms`,
     order: "GROUP BY route, method ORDER BY p95_ms DESC, requests DESC",
   },
@@ -65,30 +69,30 @@ export const QUESTIONS = {
     order: "GROUP BY key_id, plan HAVING refused > 0 ORDER BY refused DESC LIMIT 20",
   },
   "near-limit": {
-    asks: "keys that had a tenth of a window left, or less",
+    asks: "keys that had at most a tenth of a window's requests left",
     select: `${keyId} AS key_id, ${plan} AS plan, ${window} AS quota_window, MIN(${remaining}) AS least_left, MAX(${limit}) AS quota, ${REQUESTS} AS requests`,
     where: `${plan} != '' AND ${remaining} * 10 <= ${limit}`,
     order: "GROUP BY key_id, plan, quota_window ORDER BY requests DESC LIMIT 50",
   },
   banned: {
-    asks: "keys that asked while they were banned",
+    asks: "keys that sent requests while they were banned",
     select: `${keyId} AS key_id, ${plan} AS plan, MIN(timestamp) AS first_seen, MAX(timestamp) AS last_seen, ${REQUESTS} AS requests`,
     where: `${code} = 'api_key_banned'`,
     order: "GROUP BY key_id, plan ORDER BY requests DESC LIMIT 50",
   },
   degraded: {
-    asks: "minutes in which something did not answer, and where",
+    asks: "minutes in which a part of the service failed, by data centre",
     select: `${interval("'1' MINUTE")} AS minute, ${degraded} AS missing, ${region} AS region, ${REQUESTS} AS requests`,
     where: `${degraded} != ''`,
     order: "GROUP BY minute, missing, region ORDER BY minute, missing, region",
   },
   errors: {
-    asks: "the share of 5xx by Cloudflare's data centre",
+    asks: "the share of 5xx responses for each Cloudflare data centre",
     select: `${region} AS region, ${REQUESTS} AS requests, ${requestsWhere(`${status} >= 500`)} AS errors, ROUND(100 * ${requestsWhere(`${status} >= 500`)} / ${REQUESTS}, 3) AS percent`,
     order: "GROUP BY region ORDER BY percent DESC, requests DESC",
   },
   key: {
-    asks: "what one key did, by hour",
+    asks: "the requests of one key by hour, route and status",
     select: `${interval("'1' HOUR")} AS hour, ${route} AS route, ${method} AS method, ${status} AS status, ${code} AS code, ${REQUESTS} AS requests, MIN(${remaining}) AS least_left`,
     order: "GROUP BY hour, route, method, status, code ORDER BY hour, route, method, status, code",
   },
@@ -96,7 +100,7 @@ export const QUESTIONS = {
 
 export type QuestionName = keyof typeof QUESTIONS;
 
-/** Returns the SQL of a question. The caller checks the key's id, which the SQL quotes as it is. */
+/** Returns the SQL of a question. Does not escape `keyId`: the caller must validate it. */
 export function toSql(name: QuestionName, { environment, hours, keyId: id }: Scope): string {
   const { select, where, order }: Question = QUESTIONS[name];
   const conditions = [

@@ -6,14 +6,14 @@ const answerSchema = z.object({
   data: z.array(z.record(z.string(), z.union([z.string(), z.number(), z.null()]))),
 });
 
-/** A row of a result, with its columns in order. */
+/** A row of a result, with the columns in the order of the statement. */
 type Row = Readonly<Record<string, string | number | null>>;
 
 /**
  * Runs a statement on the SQL API of Workers Analytics Engine.
  *
  * @param env has `CLOUDFLARE_ACCOUNT_ID` and `CLOUDFLARE_API_TOKEN`.
- * @throws an Error for the operator.
+ * @throws an Error for the operator if Cloudflare refuses the statement.
  */
 export async function querySqlApi(sql: string, env: NodeJS.ProcessEnv): Promise<readonly Row[]> {
   const answer = await callCloudflare(
@@ -27,7 +27,7 @@ export async function querySqlApi(sql: string, env: NodeJS.ProcessEnv): Promise<
   return toRows(answerSchema.parse(answer));
 }
 
-/** Turns 64-bit integers into numbers, because the API sends them as strings. */
+/** Converts the rows of a response. The API sends 64-bit integers as strings; returns numbers. */
 function toRows({ meta, data }: z.output<typeof answerSchema>): Row[] {
   const isNumber = new Map(meta.map(({ name, type }) => [name, /^(?:U?Int|Float)/.test(type)]));
   return data.map((row) =>

@@ -3,10 +3,10 @@ import { join } from "node:path";
 import { z } from "zod";
 import { PROJECT_ROOT } from "../wrangler.ts";
 
-/** The thresholds that the repository comes with. */
+/** The file with the default thresholds. */
 export const DEFAULT_FILE = join(PROJECT_ROOT, "src/operator/metrics/thresholds.json");
 
-/** The question about bans lists at most this many keys. */
+/** The largest number of keys that the question `banned` lists. */
 const MOST_BANNED_KEYS = 50;
 
 const figure = z.number().min(0);
@@ -20,13 +20,14 @@ const thresholdsSchema = z.strictObject({
   dollarsPerDay: figure,
 });
 
-/** The largest value of each measure that needs no attention. */
+/** The threshold of each measure. A larger value needs the operator's attention. */
 export type Thresholds = z.output<typeof thresholdsSchema>;
 
 /**
  * Reads thresholds from a JSON file.
  *
- * @throws an Error for the operator that names every missing, unknown or wrong field.
+ * @throws an Error for the operator if a field is missing, unknown or wrong. The message names
+ *   every such field.
  */
 export async function readThresholds(file: string): Promise<Thresholds> {
   const text = await readFile(file, "utf8");

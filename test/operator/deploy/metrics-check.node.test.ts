@@ -97,11 +97,11 @@ describe("npm run metrics -- check", () => {
     const { status, stdout, stderr } = await check(VALUES);
     expect({ status, stderr }).toEqual({ status: 0, stderr: "" });
     expect(stdout.trim().split("\n")).toEqual([
-      "ok: 0.4 % of 500 requests were answered 5xx; the threshold errorPercent is 0.4.",
-      "ok: 1 % of 500 requests met a part that did not answer; the threshold degradedPercent is 1.",
+      "ok: the response to 0.4 % of 500 requests was 5xx; the threshold errorPercent is 0.4.",
+      "ok: a part of the service failed during 1 % of 500 requests; the threshold degradedPercent is 1.",
       "ok: 95 % of the requests with a key were answered within 900 ms; the threshold p95Ms is 900.",
       "ok: 7.5 % of 200 requests with a key were refused; the threshold refusedPercent is 7.5.",
-      "ok: 2 keys asked while they were banned; the threshold bannedKeys is 2.",
+      "ok: 2 keys sent requests while they were banned; the threshold bannedKeys is 2.",
       "ok: the account used up to $12.03 in 24 hours, most of it for Worker requests; the threshold dollarsPerDay is 12.03.",
     ]);
   });
@@ -120,7 +120,7 @@ describe("npm run metrics -- check", () => {
 
   it("looks back one hour, or as far as it is told", async () => {
     const { stdout } = await check(VALUES, "--hours", "3");
-    expect(stdout).toContain("ABOVE: 66.8 % of 1500 requests were answered 5xx");
+    expect(stdout).toContain("ABOVE: the response to 66.8 % of 1500 requests was 5xx");
   });
 
   it("finds nothing wrong in an hour without requests, in an account without use", async () => {
@@ -168,7 +168,9 @@ describe("the workflow that watches production", () => {
   const workflow = readFileSync(".github/workflows/watch.yml", "utf8");
   const script = /^ {6}- run: \|\n(?<script>(?: {10}.*\n)+)/m.exec(workflow)?.groups?.["script"];
 
-  /** Runs the workflow's script with an `npm` that ends with `status`. Returns the calls of `gh`. */
+  /**
+   * Runs the workflow's script with an `npm` that ends with `status`. Returns the calls of `gh`.
+   */
   async function watch(status: number, openIssue: string): Promise<[number | null, string[]]> {
     const calls = join(folder, "calls");
     writeFileSync(calls, "");
