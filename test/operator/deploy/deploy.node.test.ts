@@ -153,7 +153,7 @@ describe("the first roll-out", () => {
       expect(deployed.assets).toMatchObject({ run_worker_first: ["/v1/*", "/healthz"] });
       expect(cloudflare.workers.crons.get(WORKER)).toEqual(["23 * * * *"]);
       expect(cloudflare.assets.files.get("/openapi.json")).toBe(openApiDocument());
-      expect(cloudflare.assets.files.get("/index.html")).toContain("<h1>");
+      expect(cloudflare.assets.files.get("/index.html")).toContain("<h1 ");
       const { tag, message } = await labelCommit();
       expect(deployed.versions.list()).toMatchObject([
         { annotations: { "workers/message": message, "workers/tag": tag } },
