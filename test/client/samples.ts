@@ -2,18 +2,21 @@ import { globSync, readFileSync } from "node:fs";
 
 /** A sample of TypeScript or JavaScript in a document. */
 export interface Sample {
-  /** The document and the sample's number in it. */
+  /** The path of the document and the number of the sample in this document. */
   readonly title: string;
   /** A file name for the sample, such as `sample-1.ts`. */
   readonly file: string;
   readonly code: string;
-  /** The lines that the comments behind `console.log` promise, as patterns: `…` stands for any text. */
+  /**
+   * Patterns for the lines that the sample prints, from the comments after `console.log`. In a
+   * comment, `…` stands for any text.
+   */
   readonly promises: readonly RegExp[];
 }
 
 const FENCED = /^```(?<language>ts|typescript|js|javascript)\b.*\n(?<code>[^]*?)^```$/gm;
 
-/** Reads the samples of every document. */
+/** Reads the samples in all documents. */
 export function readSamples(): Sample[] {
   const documents = globSync(["*.md", "docs/*.md", "src/client/*.md"]).toSorted();
   return documents
