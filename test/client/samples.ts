@@ -16,7 +16,13 @@ export interface Sample {
 
 const FENCED = /^```(?<language>ts|typescript|js|javascript)\b.*\n(?<code>[^]*?)^```$/gm;
 
-/** Reads the samples in all documents. */
+/**
+ * Matches the first line of a file of a generated client. The tests in `test/generated-clients`
+ * compile and run these files.
+ */
+const GENERATED_CLIENT_FILE = /^\/\/ [\w.-]+\.ts\n/;
+
+/** Reads the samples in all documents, except the files of generated clients. */
 export function readSamples(): Sample[] {
   const documents = globSync(["*.md", "docs/*.md", "src/client/*.md"]).toSorted();
   return documents
@@ -27,6 +33,7 @@ export function readSamples(): Sample[] {
         code: groups?.["code"] ?? "",
       })),
     )
+    .filter(({ code }) => !GENERATED_CLIENT_FILE.test(code))
     .map(({ title, extension, code }, index) => ({
       title,
       file: `sample-${index + 1}.${extension}`,

@@ -186,7 +186,14 @@ export function freePort(): Promise<number> {
  * @returns the path of the new folder.
  */
 export function copyProject(folder: string, ...vars: readonly string[]): string {
-  for (const name of ["src", "migrations", "package.json", "tsconfig.json", "wrangler.toml"]) {
+  for (const name of [
+    "src",
+    "docs",
+    "migrations",
+    "package.json",
+    "tsconfig.json",
+    "wrangler.toml",
+  ]) {
     // Skips `src/client/dist`, which the tests of the client's package may be writing.
     const filter = (path: string) => basename(path) !== "dist";
     cpSync(name, join(folder, name), { recursive: true, filter });

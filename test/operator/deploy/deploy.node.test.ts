@@ -156,7 +156,7 @@ describe("the first roll-out", () => {
       expect(deployed.assets).toMatchObject({ run_worker_first: ["/v1/*", "/healthz"] });
       expect(cloudflare.workers.crons.get(WORKER)).toEqual(["23 * * * *"]);
       expect(cloudflare.assets.files.get("/openapi.json")).toBe(openApiDocument());
-      expect(cloudflare.assets.files.get("/index.html")).toContain("<h1>");
+      expect(cloudflare.assets.files.get("/index.html")).toContain("<h1 ");
       const { tag, message } = await labelCommit();
       expect(deployed.versions.list()).toMatchObject([
         { annotations: { "workers/message": message, "workers/tag": tag } },
@@ -458,9 +458,10 @@ describe("the commands of docs/operating.md", () => {
     const { commands } = readCases("docs/operating.md").find(
       ({ title }) => title === "Deploying",
     ) ?? { commands: [] };
-    expect(commands).toHaveLength(6);
+    expect(commands).toHaveLength(7);
     for (const command of commands) {
-      const args = argumentsIn(command, /^npm run deploy -- (.*)$/);
+      vi.stubEnv("PUBLIC_URL", /^PUBLIC_URL=(\S+) /.exec(command)?.[1]);
+      const args = argumentsIn(command, /^(?:PUBLIC_URL=\S+ )?npm run deploy -- (.*)$/);
       expect(await deploy(...args), command).toMatchObject({ status: 0, stderr: "" });
     }
     expect(cloudflare.changes).toEqual(
@@ -477,11 +478,16 @@ describe("the commands of docs/operating.md", () => {
       isWriting,
     }));
     expect(trials.filter(({ env }) => env === "production")).toEqual(
-      Array.from({ length: 4 }, () => ({ env: "production", isReadOnly: true, isWriting: false })),
+      Array.from({ length: 6 }, () => ({ env: "production", isReadOnly: true, isWriting: false })),
     );
-    for (const { versions } of cloudflare.workers.scripts.values()) {
-      expect(versions.list()).toHaveLength(2);
-    }
+    const uploads = [...cloudflare.workers.scripts].map(([name, { versions }]) => [
+      name,
+      versions.list().length,
+    ]);
+    expect(uploads).toEqual([
+      [WORKER, 2],
+      ["store-orders-production", 3],
+    ]);
   });
 });
 

@@ -290,6 +290,18 @@ describe("a ban that is not in a usage report yet", () => {
       [dayText(0), "–", "–", "–", "1", "", ""],
     ]);
   });
+
+  it("shows on the page of its key, which need not be near a limit", async () => {
+    const page = join(store.path, "banned.html");
+    const { status, stdout } = await usage("key_idle", "--near", "80", "--html", page);
+    expect(status).toBe(0);
+    expect(stdout).toContain(`The page is in ${page}.`);
+    const text = await readFile(page, "utf8");
+    expect(text).toContain("<h1>API usage of Idle</h1>");
+    const until = new Date(untilMs).toISOString();
+    expect(text).toContain(`<strong>Banned until <time datetime="${until}">`);
+    expect(text).toContain("The key reported nothing on these days.");
+  });
 });
 
 describe("keys usage --html", () => {
@@ -311,8 +323,15 @@ describe("keys usage --html", () => {
     const [{ id }] = await usageJson("key_small", "--html", page);
     expect(id).toBe("key_small");
     const text = await readFile(page, "utf8");
-    expect(text).toContain("Small");
+    expect(text).toContain("<h1>API usage of Small</h1>");
     expect(text).not.toContain("key_busy");
+    // Today is not reported yet, and a day that is complete counts 0.
+    const lastRows = [...text.matchAll(/<th scope="row">(.*?)<\/th>\s*<td[^>]*>(.*?)<\/td>/g)];
+    expect(lastRows.slice(11, 14).map(([, day, admitted]) => [day, admitted])).toEqual([
+      [dayText(2), "9"],
+      [dayText(1), "0"],
+      [dayText(0), "–"],
+    ]);
   });
 
   it("says what is wrong with the path", async () => {
