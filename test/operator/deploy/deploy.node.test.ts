@@ -337,6 +337,19 @@ describe("a deployment", () => {
     expect(versions.deployments()[0]).toMatchObject({ versions: [{ version_id: before }] });
   });
 
+  it("says how to put a Worker back on workers.dev, where it can be tried", async () => {
+    const { versions, before } = rollOut();
+    cloudflare.workers.offWorkersDev.add(WORKER);
+    const { status, stderr } = await deployToStaging();
+    expect(status).toBe(1);
+    expect(stderr).toContain(`${WORKER} has no address`);
+    expect(cloudflare.changes).toEqual([]);
+    const command = /npx wrangler (triggers deploy --env staging)/;
+    await wrangler.runWrangler(argumentsIn(stderr, command));
+    expect(await deployToStaging()).toMatchObject({ status: 0, stderr: "" });
+    expect(versions.current).not.toBe(before);
+  }, TIMEOUT_MS);
+
   it("changes no traffic if a migration fails, and says how to continue and go back", async () => {
     rollOut();
     cloudflare.interfere = ({ path, body }) => {

@@ -45,8 +45,6 @@ export const UNAUTHORIZED: WorkerAnswer = {
 /** The account's only zone. */
 const ZONE = "shop.example";
 
-const ENABLED = { enabled: true, previews_enabled: false };
-
 /** The service's answer while every part works. */
 export const HEALTHY: WorkerAnswer = {
   status: 200,
@@ -56,9 +54,11 @@ export const HEALTHY: WorkerAnswer = {
 /** The endpoints for Workers, their versions, and their addresses. */
 export class FakeWorkersApi {
   readonly scripts = new Map<string, Script>();
-  /** The requests to deployed Workers. */
+  /** Names of the Workers that are off workers.dev. */
+  readonly offWorkersDev = new Set<string>();
   /** The cron triggers of Workers, by name. */
   readonly crons = new Map<string, readonly string[]>();
+  /** The requests to deployed Workers. */
   readonly requests: WorkerRequest[] = [];
   /** The custom domains: their Workers, by hostname. */
   readonly domains = new Map<string, string>();
@@ -102,14 +102,23 @@ export class FakeWorkersApi {
     {
       method: "GET",
       path: /^\/workers\/workers\/([^/]+)$/,
-      answer: (_, name) => (this.find(name), { subdomain: ENABLED }),
+      answer: (_, name) => ({ subdomain: this.#subdomain(name) }),
     },
     {
       method: "PATCH",
       path: /^\/workers\/workers\/([^/]+)$/,
-      answer: (_, name) => (this.find(name), { subdomain: ENABLED }),
+      answer: (_, name) => ({ subdomain: this.#subdomain(name) }),
     },
-    { method: "POST", path: script("subdomain"), answer: () => ENABLED },
+    {
+      method: "POST",
+      path: script("subdomain"),
+      answer: ({ body }, name) => {
+        const { enabled } = JSON.parse(body.toString()) as { readonly enabled: boolean };
+        if (enabled) this.offWorkersDev.delete(name);
+        else this.offWorkersDev.add(name);
+        return this.#subdomain(name);
+      },
+    },
     {
       method: "PUT",
       path: script("schedules"),
@@ -122,7 +131,7 @@ export class FakeWorkersApi {
         return { schedules };
       },
     },
-    { method: "GET", path: script("subdomain"), answer: (_, name) => (this.find(name), ENABLED) },
+    { method: "GET", path: script("subdomain"), answer: (_, name) => this.#subdomain(name) },
     {
       method: "GET",
       path: /^\/workers\/domains$/,
@@ -175,6 +184,11 @@ export class FakeWorkersApi {
     if (found === undefined)
       throw new ApiError(404, 10007, "This Worker does not exist on your account.");
     return found;
+  }
+
+  #subdomain(name: string): object {
+    this.find(name);
+    return { enabled: !this.offWorkersDev.has(name), previews_enabled: false };
   }
 
   #service(name: string): object {
