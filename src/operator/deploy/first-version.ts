@@ -59,7 +59,8 @@ export async function prepareFirstVersion(rollOut: RollOut, place: Place): Promi
         const live = await findLiveVersion(api, settings);
         const addresses = await findAddresses(api, settings);
         for (const address of addresses) {
-          await tryVersion({ env, address, worker, version: live?.id ?? "" }, patience);
+          const version = live?.id ?? "";
+          await tryVersion({ env, address, worker, version, hasTraffic: true }, patience);
         }
         print(`Deployed ${env}: ${addresses.join(", ")}`);
       },

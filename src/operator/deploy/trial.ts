@@ -14,6 +14,8 @@ export interface TrialTarget {
   readonly address: string;
   readonly worker: string;
   readonly version: string;
+  /** True if all traffic goes to the version, so that requests reach it without asking for it. */
+  readonly hasTraffic: boolean;
 }
 
 /**
@@ -55,12 +57,14 @@ export async function tryVersion(target: TrialTarget, patienceSeconds: number): 
  * the service itself confirms the version.
  */
 async function expectHealthyVersion(target: TrialTarget): Promise<void> {
-  const { address, version } = target;
+  const { address, version, hasTraffic } = target;
   const url = `${address}/healthz?version=${version}`;
+  // With the header, an answer says nothing about where the traffic goes.
+  const headers = hasTraffic ? {} : overrides(target);
   await Promise.all(
     Array.from({ length: CONFIRMATIONS }, async () => {
       const signal = AbortSignal.timeout(REQUEST_TIMEOUT_MS);
-      const response = await fetch(url, { headers: overrides(target), signal }).catch(
+      const response = await fetch(url, { headers, signal }).catch(
         (error: Error) => {
           throw new Error(`${address} does not answer: ${error.message}`, { cause: error });
         },

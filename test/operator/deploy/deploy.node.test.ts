@@ -320,6 +320,17 @@ describe("a deployment", () => {
     });
   });
 
+  it("waits until the new version also answers requests that name no version", async () => {
+    const { before } = rollOut();
+    // Some machines do not know the deployment yet.
+    cloudflare.workers.lateVersion = before;
+    const { status, stderr } = await deployToStaging();
+    expect(status).toBe(1);
+    expect(stderr).toContain('"Try the new version with all traffic" failed');
+    expect(stderr).toMatch(/does not answer from version [\w-]{36}/);
+    expect(verifyStore).toHaveBeenCalledOnce();
+  });
+
   it("says how to go back if going back fails as well", async () => {
     const { versions, before } = rollOut();
     cloudflare.workers.answer = () => BROKEN;

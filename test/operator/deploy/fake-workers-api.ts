@@ -67,6 +67,8 @@ export class FakeWorkersApi {
     [];
   /** True ignores which version a request asks for, as Cloudflare does while a version is new. */
   ignoresOverrides = false;
+  /** The version that answers requests without a version, while a deployment is on its way. */
+  lateVersion: string | undefined;
   /** Answers a request to a deployed Worker. */
   answer: (authorization: string, request: WorkerRequest) => WorkerAnswer = (_, { path }) =>
     path === "/healthz" ? HEALTHY : UNAUTHORIZED;
@@ -212,9 +214,10 @@ export class FakeWorkersApi {
     const worker = this.domains.get(hostname) ?? hostname.split(".")[0] ?? "";
     const [, named, asked] = /^([\w-]+)="([\w-]+)"$/.exec(overrides) ?? [];
     const { versions } = this.find(worker);
-    const version = versions.answering(
-      named === worker && !this.ignoresOverrides ? asked : undefined,
-    );
+    const isNamed = named === worker && !this.ignoresOverrides;
+    const version = isNamed
+      ? versions.answering(asked)
+      : (this.lateVersion ?? versions.answering(undefined));
     const request = { hostname, path: url.pathname, authorization, version };
     this.requests.push(request);
     return { ...this.answer(authorization, request), version };
