@@ -177,7 +177,14 @@ export function freePort(): Promise<number> {
  * @param vars the lines of `.dev.vars`.
  */
 export function copyProject(folder: string, ...vars: readonly string[]): string {
-  for (const name of ["src", "migrations", "package.json", "tsconfig.json", "wrangler.toml"]) {
+  for (const name of [
+    "src",
+    "docs",
+    "migrations",
+    "package.json",
+    "tsconfig.json",
+    "wrangler.toml",
+  ]) {
     // The tests of the client's package build `src/client/dist` meanwhile.
     const filter = (path: string) => basename(path) !== "dist";
     cpSync(name, join(folder, name), { recursive: true, filter });

@@ -42,14 +42,14 @@ const quotaHeaders = {
       "The requests left (`r`) and the seconds until the end (`t`) of both windows. During a ban nothing is left, and `t` leads to its end.",
     required: true,
     schema: { type: "string", pattern: '^"minute";r=\\d+;t=\\d+, "day";r=\\d+;t=\\d+$' },
-    example: '"minute";r=12;t=31, "day";r=640;t=40211',
+    example: '"minute";r=59;t=60, "day";r=999;t=86400',
   },
   "Retry-After": {
     description:
       "Whole seconds to wait. On a 429: wait that long and send one request; it is admitted.",
     required: true,
     schema: { type: "integer", minimum: 1 },
-    example: 31,
+    example: 5,
   },
 } as const satisfies Record<(typeof QUOTA_HEADERS)[number], HeaderObject>;
 

@@ -16,7 +16,7 @@ export const paths = {
       tags: ["Orders"],
       summary: "List all orders",
       description:
-        "Returns every order that was placed and not cancelled, in ascending `id`, as one streamed JSON array, even for a million orders. A list that parses is the store at one moment after the request came. If an order changes in a part of a long list that the service has not read yet, the list breaks off and does not parse. Repeat the request: the service then reads only the missing parts. There is no filtering and no pagination; both come with v2. Query parameters and a request body are ignored. `HEAD` is answered like `GET`, without the body.",
+        "Returns every order that was placed and not cancelled, in ascending `id`, as one streamed JSON array, even for a million orders.\n\nA list that parses is the store at one moment after the request came. If an order changes in a part of a long list that the service has not read yet, the list breaks off and does not parse. Repeat the request: the service then reads only the missing parts.\n\nThere is no filtering and no pagination; both come with v2. Query parameters and a request body are ignored. `HEAD` is answered like `GET`, without the body.",
       parameters: [
         {
           name: "If-None-Match",

@@ -28,7 +28,7 @@ export const ERROR_ANSWERS = {
     messages: {
       order_not_found: "No order has the id 42. It may have been cancelled before.",
       not_found:
-        "There is nothing at /v1/orders. Orders are at /v1/store/orders, and the reference is at /.",
+        'There is nothing at "/v1/orders". Orders are at /v1/store/orders, and the reference is at /.',
     },
   },
   MethodNotAllowed: {
@@ -51,9 +51,9 @@ export const ERROR_ANSWERS = {
     headers: ["Retry-After"],
     messages: {
       rate_limit_exceeded:
-        "This API key has used its 60 requests per minute. Wait 31 seconds before the next request.",
+        "This API key has used its 60 requests per minute. Wait 5 seconds before the next request.",
       api_key_banned:
-        "This API key is banned for a while, because it kept sending requests after it was told to wait. Wait 60 seconds before the next request.",
+        "This API key is banned for a while, because it kept sending requests after it was told to wait. Wait 5 seconds before the next request.",
     },
   },
   InternalError: {

@@ -150,7 +150,7 @@ describe("the settings of an environment", () => {
   it.each([
     [
       "a var that would stop the Worker",
-      (text: string) => text.replaceAll('"all" }', '"all", BAN_MIN_STRIKES = "abc" }'),
+      (text: string) => text.replaceAll('REQUEST_LOG = "all"', '$&\nBAN_MIN_STRIKES = "abc"'),
       "Invalid vars: BAN_MIN_STRIKES: must be a whole number",
     ],
     [

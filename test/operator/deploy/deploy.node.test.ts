@@ -479,9 +479,10 @@ describe("the commands of docs/operating.md", () => {
     const { commands } = readCases("docs/operating.md").find(
       ({ title }) => title === "Deploying",
     ) ?? { commands: [] };
-    expect(commands).toHaveLength(6);
+    expect(commands).toHaveLength(7);
     for (const command of commands) {
-      const args = argumentsIn(command, /^npm run deploy -- (.*)$/);
+      vi.stubEnv("PUBLIC_URL", /^PUBLIC_URL=(\S+) /.exec(command)?.[1]);
+      const args = argumentsIn(command, /^(?:PUBLIC_URL=\S+ )?npm run deploy -- (.*)$/);
       expect(await deploy(...args), command).toMatchObject({ status: 0, stderr: "" });
     }
     expect(cloudflare.changes).toEqual(
@@ -498,11 +499,16 @@ describe("the commands of docs/operating.md", () => {
       isWriting,
     }));
     expect(trials.filter(({ env }) => env === "production")).toEqual(
-      Array.from({ length: 4 }, () => ({ env: "production", isReadOnly: true, isWriting: false })),
+      Array.from({ length: 6 }, () => ({ env: "production", isReadOnly: true, isWriting: false })),
     );
-    for (const { versions } of cloudflare.workers.scripts.values()) {
-      expect(versions.list()).toHaveLength(2);
-    }
+    const uploads = [...cloudflare.workers.scripts].map(([name, { versions }]) => [
+      name,
+      versions.list().length,
+    ]);
+    expect(uploads).toEqual([
+      [WORKER, 2],
+      ["store-orders-production", 3],
+    ]);
   });
 });
 

@@ -40,7 +40,7 @@ describe("keys --env staging", () => {
     expect(isSecret(key)).toBe(true);
     expect(record).toMatchObject({ plan: "enterprise", name, perMinute: 5_000, perDay: 500_000 });
     expect(JSON.parse(await run("keys", ["list", "--json"]))).toEqual([record]);
-    expect(JSON.parse(await run("keys", ["reset", record.id, "--json"]))).toEqual(record);
+    expect(JSON.parse(await run("keys", ["reset", record.id, "--yes", "--json"]))).toEqual(record);
     const rotated = JSON.parse(await run("keys", ["rotate", record.id, "--json"]));
     expect(rotated).toEqual({
       ...record,
@@ -71,15 +71,15 @@ describe("a token for keys", () => {
   });
 });
 
-describe("keys whose secret ends for good", () => {
+describe("changes of keys that nobody can undo", () => {
   const keys = () =>
     cloudflare.d1
       .find("store-orders-staging-keys")
       .sqlite.prepare("SELECT * FROM api_keys ORDER BY id")
       .all();
 
-  it.each([["revoke"], ["rotate", "--grace", "0"]])(
-    "keys %s ends none without a confirmation, and needs none with --yes",
+  it.each([["revoke"], ["reset"], ["rotate", "--grace", "0"]])(
+    "keys %s changes nothing without a confirmation, and needs none with --yes",
     async (command, ...args) => {
       const created = await run("keys", ["create", "--plan", "pro", "--name", "Zoo", "--json"]);
       const { id } = JSON.parse(created);
@@ -106,7 +106,9 @@ describe("keys whose secret ends for good", () => {
       isTerminal: true,
     });
     expect(asked).toMatchObject({ status: 1, stdout: "" });
-    expect(asked.stderr).toContain(`This ends the secret of ${id} in staging for good: Pet shop,`);
+    expect(asked.stderr).toContain(
+      `The key ${id} in staging: Pet shop, plan pro.\nThis ends its present secret`,
+    );
     expect(asked.stderr).toContain("error: not confirmed: nothing was changed");
     const agreed = await runInProcess(
       keysProgram(),

@@ -10,13 +10,14 @@ import { runInProcess } from "../in-process.ts";
 import { LISTED_ORIGIN, ServiceOnTrial } from "./service-on-trial.ts";
 
 vi.mock("../../../src/operator/wrangler.ts", { spy: true });
-vi.mocked(runWrangler).mockImplementation(runFakeWrangler);
 
 const cloudflare = useFakeCloudflare("staging");
 let service: ServiceOnTrial;
 let runs = 0;
 beforeAll(async () => {
   service = await ServiceOnTrial.start();
+  // Not earlier, because wrangler itself migrates the local store.
+  vi.mocked(runWrangler).mockImplementation(runFakeWrangler);
 });
 afterAll(() => service[Symbol.asyncDispose]());
 

@@ -23,6 +23,7 @@ describe("GET /healthz", () => {
     expect(Object.fromEntries(response.headers)).toStrictEqual({
       "cache-control": "no-store",
       "content-type": "application/json",
+      link: '</openapi.json>; rel="service-desc", </>; rel="service-doc"',
       "x-request-id": expect.any(String),
     });
   });
