@@ -18,7 +18,7 @@ import { applyMigrations, deployFirstVersion } from "./wrangler-steps.ts";
  * @throws an Error if the Worker exists, or a database with data.
  */
 export async function prepareFirstVersion(rollOut: RollOut, place: Place): Promise<Step[]> {
-  const { env, settings, api, label, domain, patience } = rollOut;
+  const { env, settings, api, label, domain } = rollOut;
   const { worker, databases } = settings;
   if ((await findLiveVersion(api, settings)) !== undefined) {
     throw new Error(`the Worker ${worker} exists already. Leave out --create`);
@@ -60,7 +60,7 @@ export async function prepareFirstVersion(rollOut: RollOut, place: Place): Promi
         const addresses = await findAddresses(api, settings);
         for (const address of addresses) {
           const version = live?.id ?? "";
-          await tryVersion({ env, address, worker, version, hasTraffic: true }, patience);
+          await tryVersion({ env, address, worker, version, hasTraffic: true }, rollOut);
         }
         print(`Deployed ${env}: ${addresses.join(", ")}`);
       },

@@ -15,7 +15,7 @@ import { applyMigrations, applyTriggers, divideTraffic, uploadVersion } from "./
  * @throws an Error that says what to mend.
  */
 export async function prepareNextVersion(rollOut: RollOut): Promise<Step[]> {
-  const { env, settings, api, label, domain, patience } = rollOut;
+  const { env, settings, api, label, domain } = rollOut;
   const { worker } = settings;
   const live = await findLiveVersion(api, settings);
   if (live === undefined) {
@@ -39,7 +39,7 @@ export async function prepareNextVersion(rollOut: RollOut): Promise<Step[]> {
     }
   };
   const tryIt = (at: string, hasTraffic: boolean) =>
-    tryVersion({ env, address: at, worker, version, hasTraffic }, patience);
+    tryVersion({ env, address: at, worker, version, hasTraffic }, rollOut);
   return [
     ...databaseSteps(rollOut),
     {

@@ -18,19 +18,29 @@ export interface TrialTarget {
   readonly hasTraffic: boolean;
 }
 
+interface TrialOptions {
+  /** How long the address may fail to answer from this version, in seconds. */
+  readonly patience: number;
+  /** Ends the trial. The key of the trial is revoked all the same. */
+  readonly signal: AbortSignal;
+}
+
 /**
  * Tries what the documents promise on a version of the deployed service, whether it has traffic or
  * not. On production only what uses nothing up.
  *
- * @param patienceSeconds how long the address may fail to answer from this version.
  * @throws an Error that names the broken promises.
  */
-export async function tryVersion(target: TrialTarget, patienceSeconds: number): Promise<void> {
+export async function tryVersion(
+  target: TrialTarget,
+  { patience, signal }: TrialOptions,
+): Promise<void> {
   await pRetry(() => expectHealthyVersion(target), {
     retries: Number.POSITIVE_INFINITY,
     minTimeout: PAUSE_MS,
     factor: 1,
-    maxRetryTime: patienceSeconds * 1_000,
+    maxRetryTime: patience * 1_000,
+    signal,
   });
   const { env, address } = target;
   const isProduction = env === "production";
@@ -40,6 +50,7 @@ export async function tryVersion(target: TrialTarget, patienceSeconds: number): 
     store: { env },
     isReadOnly: isProduction,
     isWriting: !isProduction,
+    signal,
   });
   const count = (wanted: string) => promises.filter(({ result }) => result === wanted).length;
   print(
@@ -64,11 +75,9 @@ async function expectHealthyVersion(target: TrialTarget): Promise<void> {
   await Promise.all(
     Array.from({ length: CONFIRMATIONS }, async () => {
       const signal = AbortSignal.timeout(REQUEST_TIMEOUT_MS);
-      const response = await fetch(url, { headers, signal }).catch(
-        (error: Error) => {
-          throw new Error(`${address} does not answer: ${error.message}`, { cause: error });
-        },
-      );
+      const response = await fetch(url, { headers, signal }).catch((error: Error) => {
+        throw new Error(`${address} does not answer: ${error.message}`, { cause: error });
+      });
       const body = await response.text();
       if (response.status !== 200) {
         throw new Error(`${address}/healthz answers ${response.status}: ${body.slice(0, 200)}`);

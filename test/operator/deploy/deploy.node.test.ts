@@ -153,7 +153,7 @@ describe("the first roll-out", () => {
       expect(deployed.assets).toMatchObject({ run_worker_first: ["/v1/*", "/healthz"] });
       expect(cloudflare.workers.crons.get(WORKER)).toEqual(["23 * * * *"]);
       expect(cloudflare.assets.files.get("/openapi.json")).toBe(openApiDocument());
-      expect(cloudflare.assets.files.get("/index.html")).toContain("<h1>");
+      expect(cloudflare.assets.files.get("/index.html")).toContain("<h1 ");
       const { tag, message } = await labelCommit();
       expect(deployed.versions.list()).toMatchObject([
         { annotations: { "workers/message": message, "workers/tag": tag } },
@@ -226,7 +226,9 @@ describe("a deployment", () => {
       const { versions, before } = rollOut({ isBehind: true });
       const tried: object[] = [];
       vi.mocked(verifyStore).mockImplementation(async (options) => {
-        tried.push({ ...options, current: versions.current });
+        const { signal, ...others } = options;
+        expect(signal?.aborted).toBe(false);
+        tried.push({ ...others, current: versions.current });
         return KEPT;
       });
       const { status, stdout, stderr } = await deployToStaging();
@@ -331,6 +333,24 @@ describe("a deployment", () => {
     expect(verifyStore).toHaveBeenCalledOnce();
   });
 
+  it("goes back if somebody ends the command during a trial", async () => {
+    const { versions, before } = rollOut();
+    const others = process.listeners("SIGINT");
+    vi.mocked(verifyStore).mockImplementation(async ({ signal }) => {
+      if (versions.current === before) return KEPT;
+      const own = process.listeners("SIGINT").filter((listener) => !others.includes(listener));
+      for (const interrupt of own) interrupt("SIGINT");
+      signal?.throwIfAborted();
+      return KEPT;
+    });
+    const { status, stderr } = await deployToStaging();
+    expect(status).toBe(1);
+    expect(stderr).toContain("failed: ended by SIGINT before the deployment was complete");
+    expect(stderr).toContain(`All traffic is back at the version before, ${before}.`);
+    expect(versions.current).toBe(before);
+    expect(process.listeners("SIGINT")).toEqual(others);
+  });
+
   it("says how to go back if going back fails as well", async () => {
     const { versions, before } = rollOut();
     cloudflare.workers.answer = () => BROKEN;
@@ -348,18 +368,22 @@ describe("a deployment", () => {
     expect(versions.deployments()[0]).toMatchObject({ versions: [{ version_id: before }] });
   });
 
-  it("says how to put a Worker back on workers.dev, where it can be tried", async () => {
-    const { versions, before } = rollOut();
-    cloudflare.workers.offWorkersDev.add(WORKER);
-    const { status, stderr } = await deployToStaging();
-    expect(status).toBe(1);
-    expect(stderr).toContain(`${WORKER} has no address`);
-    expect(cloudflare.changes).toEqual([]);
-    const command = /npx wrangler (triggers deploy --env staging)/;
-    await wrangler.runWrangler(argumentsIn(stderr, command));
-    expect(await deployToStaging()).toMatchObject({ status: 0, stderr: "" });
-    expect(versions.current).not.toBe(before);
-  }, TIMEOUT_MS);
+  it(
+    "says how to put a Worker back on workers.dev, where it can be tried",
+    async () => {
+      const { versions, before } = rollOut();
+      cloudflare.workers.offWorkersDev.add(WORKER);
+      const { status, stderr } = await deployToStaging();
+      expect(status).toBe(1);
+      expect(stderr).toContain(`${WORKER} has no address`);
+      expect(cloudflare.changes).toEqual([]);
+      const command = /npx wrangler (triggers deploy --env staging)/;
+      await wrangler.runWrangler(argumentsIn(stderr, command));
+      expect(await deployToStaging()).toMatchObject({ status: 0, stderr: "" });
+      expect(versions.current).not.toBe(before);
+    },
+    TIMEOUT_MS,
+  );
 
   it("changes no traffic if a migration fails, and says how to continue and go back", async () => {
     rollOut();
