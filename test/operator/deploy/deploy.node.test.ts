@@ -165,20 +165,42 @@ describe("the first roll-out", () => {
   );
 
   it("goes on where it was interrupted, with databases that hold nothing", async () => {
-    cloudflare.d1.create(ORDERS);
-    cloudflare.d1.create(KEYS).migrate();
+    cloudflare.d1.create(ORDERS, "eu");
+    cloudflare.d1.create(KEYS, "eu").migrate();
     const { stdout } = await deployToStaging("--create", "--jurisdiction", "eu", "--dry-run");
     expect(stdout).not.toContain("Would: Create");
     expect(stdout).toContain("Would: Apply migrations to the orders database");
     expect(cloudflare.changes).toEqual([]);
   });
 
-  it("refuses to begin with a database that holds data", async () => {
+  it("refuses an empty database outside the jurisdiction", async () => {
+    cloudflare.d1.create(ORDERS, "eu");
+    cloudflare.d1.create(KEYS);
+    const { status, stderr } = await deployToStaging("--create", "--jurisdiction", "eu");
+    expect(status).toBe(1);
+    expect(stderr).toContain(`the database ${KEYS} exists already, outside the jurisdiction eu`);
+    expect(stderr).toContain(`npx wrangler d1 delete ${KEYS}`);
+    expect(cloudflare.changes).toEqual([]);
+  });
+
+  it("says which databases stay where they are", async () => {
+    cloudflare.d1.create(ORDERS);
+    const { status, stdout } = await deployToStaging("--create", "--location", "weur");
+    expect(status).toBe(0);
+    expect(stdout).toContain(`The database ${ORDERS} exists already, and stays where it is.`);
+    expect(cloudflare.changes).toContain(`create database ${KEYS} in weur`);
+  });
+
+  it.each([
+    [ORDERS, "INSERT INTO orders (id) VALUES (1)"],
+    [ORDERS, "INSERT INTO cancelled_orders (cancelled_at, id) VALUES (1, 1)"],
+    [KEYS, "INSERT INTO key_changes VALUES (1, 1, 'ada', 'create', 'key_1', '{}')"],
+  ])("refuses to begin with data in %s: %s", async (name, row) => {
     cloudflare.d1.createStore("staging");
-    cloudflare.d1.find(ORDERS).sqlite.exec("INSERT INTO orders (id) VALUES (1)");
+    cloudflare.d1.find(name).sqlite.exec(row);
     const { status, stderr } = await deployToStaging("--create", "--location", "weur");
     expect(status).toBe(1);
-    expect(stderr).toContain(`no Worker ${WORKER}, but the database ${ORDERS} holds data`);
+    expect(stderr).toContain(`no Worker ${WORKER}, but the database ${name} holds data`);
     expect(cloudflare.changes).toEqual([]);
   });
 
