@@ -13,7 +13,10 @@ export interface Sample {
 
 const FENCED = /^```(?<language>ts|typescript|js|javascript)\b.*\n(?<code>[^]*?)^```$/gm;
 
-/** Reads the samples of every document. */
+/** The first line of a file of a generated client, which `test/generated-clients` compiles and runs. */
+const GENERATED_CLIENT_FILE = /^\/\/ [\w.-]+\.ts\n/;
+
+/** Reads the samples of every document that stand alone. */
 export function readSamples(): Sample[] {
   const documents = globSync(["*.md", "docs/*.md", "src/client/*.md"]).toSorted();
   return documents
@@ -24,6 +27,7 @@ export function readSamples(): Sample[] {
         code: groups?.["code"] ?? "",
       })),
     )
+    .filter(({ code }) => !GENERATED_CLIENT_FILE.test(code))
     .map(({ title, extension, code }, index) => ({
       title,
       file: `sample-${index + 1}.${extension}`,
