@@ -43,7 +43,8 @@ function git(...args: string[]): string {
   });
 }
 
-const check = (env: RemoteEnvironment) => runSteps(env, localChecks(env, folder));
+const check = (env: RemoteEnvironment) =>
+  runSteps(env, localChecks(env, folder), new AbortController().signal);
 
 describe("the checks before a deployment", () => {
   it("accept committed files with correct types", async () => {

@@ -168,20 +168,42 @@ describe("the first roll-out", () => {
   );
 
   it("continues after an interruption, with databases that are still empty", async () => {
-    cloudflare.d1.create(ORDERS);
-    cloudflare.d1.create(KEYS).migrate();
+    cloudflare.d1.create(ORDERS, "eu");
+    cloudflare.d1.create(KEYS, "eu").migrate();
     const { stdout } = await deployToStaging("--create", "--jurisdiction", "eu", "--dry-run");
     expect(stdout).not.toContain("Would: Create");
     expect(stdout).toContain("Would: Apply migrations to the orders database");
     expect(cloudflare.changes).toEqual([]);
   });
 
-  it("refuses a database that already has data", async () => {
+  it("refuses an empty database outside the jurisdiction", async () => {
+    cloudflare.d1.create(ORDERS, "eu");
+    cloudflare.d1.create(KEYS);
+    const { status, stderr } = await deployToStaging("--create", "--jurisdiction", "eu");
+    expect(status).toBe(1);
+    expect(stderr).toContain(`the database ${KEYS} exists already, outside the jurisdiction eu`);
+    expect(stderr).toContain(`npx wrangler d1 delete ${KEYS}`);
+    expect(cloudflare.changes).toEqual([]);
+  });
+
+  it("says which databases stay where they are", async () => {
+    cloudflare.d1.create(ORDERS);
+    const { status, stdout } = await deployToStaging("--create", "--location", "weur");
+    expect(status).toBe(0);
+    expect(stdout).toContain(`The database ${ORDERS} exists already, and stays where it is.`);
+    expect(cloudflare.changes).toContain(`create database ${KEYS} in weur`);
+  });
+
+  it.each([
+    [ORDERS, "INSERT INTO orders (id) VALUES (1)"],
+    [ORDERS, "INSERT INTO cancelled_orders (cancelled_at, id) VALUES (1, 1)"],
+    [KEYS, "INSERT INTO key_changes VALUES (1, 1, 'ada', 'create', 'key_1', '{}')"],
+  ])("refuses a database that already has data: %s, %s", async (name, row) => {
     cloudflare.d1.createStore("staging");
-    cloudflare.d1.find(ORDERS).sqlite.exec("INSERT INTO orders (id) VALUES (1)");
+    cloudflare.d1.find(name).sqlite.exec(row);
     const { status, stderr } = await deployToStaging("--create", "--location", "weur");
     expect(status).toBe(1);
-    expect(stderr).toContain(`no Worker ${WORKER}, but the database ${ORDERS} holds data`);
+    expect(stderr).toContain(`no Worker ${WORKER}, but the database ${name} holds data`);
     expect(cloudflare.changes).toEqual([]);
   });
 
@@ -229,7 +251,9 @@ describe("a deployment", () => {
       const { versions, before } = rollOut({ isBehind: true });
       const tried: object[] = [];
       vi.mocked(verifyStore).mockImplementation(async (options) => {
-        tried.push({ ...options, current: versions.current });
+        const { signal, ...others } = options;
+        expect(signal?.aborted).toBe(false);
+        tried.push({ ...others, current: versions.current });
         return KEPT;
       });
       const { status, stdout, stderr } = await deployToStaging();
@@ -323,6 +347,35 @@ describe("a deployment", () => {
     });
   });
 
+  it("waits until the new version also answers requests that name no version", async () => {
+    const { before } = rollOut();
+    // Some machines do not know the deployment yet.
+    cloudflare.workers.lateVersion = before;
+    const { status, stderr } = await deployToStaging();
+    expect(status).toBe(1);
+    expect(stderr).toContain('"Try the new version with all traffic" failed');
+    expect(stderr).toMatch(/does not answer from version [\w-]{36}/);
+    expect(verifyStore).toHaveBeenCalledOnce();
+  });
+
+  it("goes back if somebody ends the command during a trial", async () => {
+    const { versions, before } = rollOut();
+    const others = process.listeners("SIGINT");
+    vi.mocked(verifyStore).mockImplementation(async ({ signal }) => {
+      if (versions.current === before) return KEPT;
+      const own = process.listeners("SIGINT").filter((listener) => !others.includes(listener));
+      for (const interrupt of own) interrupt("SIGINT");
+      signal?.throwIfAborted();
+      return KEPT;
+    });
+    const { status, stderr } = await deployToStaging();
+    expect(status).toBe(1);
+    expect(stderr).toContain("failed: ended by SIGINT before the deployment was complete");
+    expect(stderr).toContain(`All traffic is back at the version before, ${before}.`);
+    expect(versions.current).toBe(before);
+    expect(process.listeners("SIGINT")).toEqual(others);
+  });
+
   it("prints the command for a rollback if its own rollback fails", async () => {
     const { versions, before } = rollOut();
     cloudflare.workers.answer = () => BROKEN;
@@ -339,6 +392,23 @@ describe("a deployment", () => {
     expect(versions.current).toBe(before);
     expect(versions.deployments()[0]).toMatchObject({ versions: [{ version_id: before }] });
   });
+
+  it(
+    "says how to put a Worker back on workers.dev, where it can be tried",
+    async () => {
+      const { versions, before } = rollOut();
+      cloudflare.workers.offWorkersDev.add(WORKER);
+      const { status, stderr } = await deployToStaging();
+      expect(status).toBe(1);
+      expect(stderr).toContain(`${WORKER} has no address`);
+      expect(cloudflare.changes).toEqual([]);
+      const command = /npx wrangler (triggers deploy --env staging)/;
+      await wrangler.runWrangler(argumentsIn(stderr, command));
+      expect(await deployToStaging()).toMatchObject({ status: 0, stderr: "" });
+      expect(versions.current).not.toBe(before);
+    },
+    TIMEOUT_MS,
+  );
 
   it("moves no traffic if a migration fails, and says how to continue and undo", async () => {
     rollOut();

@@ -10,6 +10,12 @@ interface QueryRequest {
   readonly params?: readonly string[];
 }
 
+interface Creation {
+  readonly name: string;
+  readonly primary_location_hint?: string;
+  readonly jurisdiction?: string;
+}
+
 interface ImportRequest {
   readonly action: "init" | "ingest" | "poll";
   readonly etag: string;
@@ -35,7 +41,10 @@ export class FakeD1Api {
       method: "POST",
       path: /^\/d1\/database$/,
       change: ({ body }) => describeCreation(JSON.parse(body.toString())),
-      answer: ({ body }) => describe(this.create(JSON.parse(body.toString()).name)),
+      answer: ({ body }) => {
+        const { name, jurisdiction } = JSON.parse(body.toString()) as Creation;
+        return describe(this.create(name, jurisdiction));
+      },
     },
     {
       method: "GET",
@@ -88,11 +97,11 @@ export class FakeD1Api {
     return found;
   }
 
-  create(name: string): FakeD1 {
+  create(name: string, jurisdiction?: string): FakeD1 {
     if (this.databases.some((database) => database.name === name)) {
       throw new ApiError(400, 7502, "A database with that name already exists");
     }
-    const database = new FakeD1(randomUUID(), name);
+    const database = new FakeD1(randomUUID(), name, jurisdiction);
     this.databases.push(database);
     return database;
   }
@@ -212,15 +221,11 @@ export class FakeD1Api {
   }
 }
 
-function describe({ uuid, name }: FakeD1): { uuid: string; name: string } {
-  return { uuid, name };
+function describe({ uuid, name, jurisdiction }: FakeD1): object {
+  return { uuid, name, jurisdiction };
 }
 
-function describeCreation(body: {
-  readonly name: string;
-  readonly primary_location_hint?: string;
-  readonly jurisdiction?: string;
-}): string {
+function describeCreation(body: Creation): string {
   const place = body.primary_location_hint ?? body.jurisdiction;
   return `create database ${body.name}${place === undefined ? "" : ` in ${place}`}`;
 }

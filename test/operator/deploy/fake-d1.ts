@@ -29,13 +29,16 @@ interface State {
 export class FakeD1 {
   readonly uuid: string;
   readonly name: string;
+  /** What the database never leaves; `null` for a database without such a promise. */
+  readonly jurisdiction: string | null;
   readonly sqlite = new DatabaseSync(":memory:");
   /** The saved states of the database, each with a bookmark, the oldest first. */
   readonly #states: State[] = [];
 
-  constructor(uuid: string, name: string) {
+  constructor(uuid: string, name: string, jurisdiction: string | null = null) {
     this.uuid = uuid;
     this.name = name;
+    this.jurisdiction = jurisdiction;
   }
 
   /** The project's migrations for this database. */

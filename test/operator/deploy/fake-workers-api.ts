@@ -45,8 +45,6 @@ export const UNAUTHORIZED: WorkerAnswer = {
 /** The account's only zone. */
 const ZONE = "shop.example";
 
-const ENABLED = { enabled: true, previews_enabled: false };
-
 /** The service's response to /healthz while every part works. */
 export const HEALTHY: WorkerAnswer = {
   status: 200,
@@ -56,9 +54,11 @@ export const HEALTHY: WorkerAnswer = {
 /** A fake of the API endpoints for Workers, their versions, and their domains. */
 export class FakeWorkersApi {
   readonly scripts = new Map<string, Script>();
-  /** The requests to deployed Workers. */
+  /** Names of the Workers that are off workers.dev. */
+  readonly offWorkersDev = new Set<string>();
   /** The cron triggers of Workers, by name. */
   readonly crons = new Map<string, readonly string[]>();
+  /** The requests to deployed Workers. */
   readonly requests: WorkerRequest[] = [];
   /** The names of Workers by their custom domain. */
   readonly domains = new Map<string, string>();
@@ -67,6 +67,8 @@ export class FakeWorkersApi {
     [];
   /** Whether to ignore the version that a request selects, as Cloudflare does for a new version. */
   ignoresOverrides = false;
+  /** The version that answers requests without a version, while a deployment is on its way. */
+  lateVersion: string | undefined;
   /** Returns the response of a deployed Worker. Tests replace this function. */
   answer: (authorization: string, request: WorkerRequest) => WorkerAnswer = (_, { path }) =>
     path === "/healthz" ? HEALTHY : UNAUTHORIZED;
@@ -102,14 +104,23 @@ export class FakeWorkersApi {
     {
       method: "GET",
       path: /^\/workers\/workers\/([^/]+)$/,
-      answer: (_, name) => (this.find(name), { subdomain: ENABLED }),
+      answer: (_, name) => ({ subdomain: this.#subdomain(name) }),
     },
     {
       method: "PATCH",
       path: /^\/workers\/workers\/([^/]+)$/,
-      answer: (_, name) => (this.find(name), { subdomain: ENABLED }),
+      answer: (_, name) => ({ subdomain: this.#subdomain(name) }),
     },
-    { method: "POST", path: script("subdomain"), answer: () => ENABLED },
+    {
+      method: "POST",
+      path: script("subdomain"),
+      answer: ({ body }, name) => {
+        const { enabled } = JSON.parse(body.toString()) as { readonly enabled: boolean };
+        if (enabled) this.offWorkersDev.delete(name);
+        else this.offWorkersDev.add(name);
+        return this.#subdomain(name);
+      },
+    },
     {
       method: "PUT",
       path: script("schedules"),
@@ -122,7 +133,7 @@ export class FakeWorkersApi {
         return { schedules };
       },
     },
-    { method: "GET", path: script("subdomain"), answer: (_, name) => (this.find(name), ENABLED) },
+    { method: "GET", path: script("subdomain"), answer: (_, name) => this.#subdomain(name) },
     {
       method: "GET",
       path: /^\/workers\/domains$/,
@@ -177,6 +188,11 @@ export class FakeWorkersApi {
     return found;
   }
 
+  #subdomain(name: string): object {
+    this.find(name);
+    return { enabled: !this.offWorkersDev.has(name), previews_enabled: false };
+  }
+
   #service(name: string): object {
     if (!this.scripts.has(name))
       throw new ApiError(404, 10090, "workers.api.error.service_not_found");
@@ -198,9 +214,10 @@ export class FakeWorkersApi {
     const worker = this.domains.get(hostname) ?? hostname.split(".")[0] ?? "";
     const [, named, asked] = /^([\w-]+)="([\w-]+)"$/.exec(overrides) ?? [];
     const { versions } = this.find(worker);
-    const version = versions.answering(
-      named === worker && !this.ignoresOverrides ? asked : undefined,
-    );
+    const isNamed = named === worker && !this.ignoresOverrides;
+    const version = isNamed
+      ? versions.answering(asked)
+      : (this.lateVersion ?? versions.answering(undefined));
     const request = { hostname, path: url.pathname, authorization, version };
     this.requests.push(request);
     return { ...this.answer(authorization, request), version };

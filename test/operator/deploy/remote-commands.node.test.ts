@@ -78,7 +78,7 @@ describe("changes of keys that nobody can undo", () => {
       .sqlite.prepare("SELECT * FROM api_keys ORDER BY id")
       .all();
 
-  it.each([["revoke"], ["reset"], ["rotate", "--grace", "0"]])(
+  it.each([["revoke"], ["reset"], ["rotate", "--grace", "0"], ["rotate", "--grace", "1s"]])(
     "keys %s changes nothing without a confirmation, and needs none with --yes",
     async (command, ...args) => {
       const created = await run("keys", ["create", "--plan", "pro", "--name", "Zoo", "--json"]);

@@ -200,12 +200,18 @@ it("a flood: shows requests without a key, and a rule that does not block keys",
   expect(page).toContain(`contains "bearer ${SECRET_PREFIX}")`);
 });
 
-it("a runaway bill: finds the busiest key and gives it a smaller plan", async () => {
-  keys().sqlite.exec(`
-    INSERT INTO key_usage VALUES ('${PETS}', date('now'), 9000, 0, 0, 0, 300, 9000, 300, 10000, 1)`);
-  expect(await follow("A runaway bill")).toMatch(/Pet shop[^]* 9,000 /);
-  expect(values(keys(), `SELECT plan FROM api_keys WHERE id = '${PETS}'`)).toEqual(["free"]);
-});
+it(
+  "a runaway bill: finds the busiest key, gives it a smaller plan, and puts the service back",
+  async () => {
+    keys().sqlite.exec(`
+      INSERT INTO key_usage VALUES ('${PETS}', date('now'), 9000, 0, 0, 0, 300, 9000, 300, 10000, 1)`);
+    cloudflare.workers.offWorkersDev.add(NAME);
+    expect(await follow("A runaway bill")).toMatch(/Pet shop[^]* 9,000 /);
+    expect(values(keys(), `SELECT plan FROM api_keys WHERE id = '${PETS}'`)).toEqual(["free"]);
+    expect(cloudflare.workers.offWorkersDev).toEqual(new Set());
+  },
+  TIMEOUT_MS,
+);
 
 it(
   "a leaked token: finds the key that no command made, and ends it",

@@ -92,7 +92,16 @@ function request(change: (url: URL, headers: Headers) => void): (send: Send) => 
 }
 
 function replaceIn(headers: Headers, name: string, pattern: RegExp, text: string): void {
-  headers.set(name, (headers.get(name) ?? "").replace(pattern, text));
+  replaceWith(headers, name, pattern, () => text);
+}
+
+function replaceWith(
+  headers: Headers,
+  name: string,
+  pattern: RegExp,
+  change: (text: string) => string,
+): void {
+  headers.set(name, (headers.get(name) ?? "").replace(pattern, change));
 }
 
 function becomeUnchanged(found: ReceivedAnswer): void {
@@ -178,6 +187,20 @@ export const SABOTAGES: readonly Sabotage[] = [
     scope: "limits",
     breaks: /answered 429 with Retry-After/,
     sabotage: answer(429, LISTING, ({ headers }) => headers.set("Retry-After", "59")),
+  },
+  {
+    does: "counts refused requests in the day",
+    scope: "limits",
+    breaks: /counts in no window/,
+    sabotage: answers(() => {
+      let refused = 0;
+      return ({ status, headers }) => {
+        if (!headers.has("RateLimit") || status === 401) return;
+        if (status === 429) refused += 1;
+        const less = (text: string) => String(Number(text) - refused);
+        replaceWith(headers, "RateLimit", /(?<="day";r=)\d+/, less);
+      };
+    }),
   },
   {
     does: "bans at once",
