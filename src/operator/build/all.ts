@@ -1,7 +1,7 @@
 import { buildExpansion } from "./expansion.ts";
 import { buildSite } from "./site.ts";
 
-/** Builds what the Worker needs besides its source: the static files and the WebAssembly. */
+/** Builds the files that the Worker needs besides its source: static files and WebAssembly. */
 export async function buildAll(): Promise<void> {
   await Promise.all([buildSite(), buildExpansion()]);
 }

@@ -3,10 +3,10 @@ import { join } from "node:path";
 
 const API = join(import.meta.dirname, "..", "..", "..", "docs", "api.md");
 
-/** A generator of clients, as docs/api.md shows it. */
+/** A client generator that docs/api.md describes. */
 interface DocumentedGenerator {
   readonly name: string;
-  /** The command and the files of a client, in the order of the document. */
+  /** The code blocks of a generator, its command and files, in the order of the document. */
   readonly blocks: readonly CodeBlock[];
 }
 
@@ -17,8 +17,8 @@ interface CodeBlock {
 }
 
 /**
- * Reads the generators of clients from docs/api.md, whose commands and files the tests run. The
- * first file there belongs to each of them.
+ * Reads the client generators from docs/api.md. Tests run the commands and files that are described
+ * there. The blocks before the first generator belong to every generator.
  *
  * @throws {Error} if the document has no section on generated clients.
  */

@@ -6,15 +6,15 @@ import { writeFolder } from "./folder.ts";
 const ROOT = join(import.meta.dirname, "..", "..", "..");
 const SOURCE = join(ROOT, "src", "worker", "orders", "expand-orders.wat");
 
-/** The folder from which the Worker imports the module. */
+/** The folder from which the Worker imports the WebAssembly module. */
 const TARGET = join(ROOT, "dist", "wasm");
 
-/** Builds the WebAssembly part of the service. */
+/** Builds the WebAssembly module and writes it to `dist/wasm`. */
 export async function buildExpansion(): Promise<void> {
   await writeFolder(TARGET, new Map([["expand-orders.wasm", await assembleExpansion()]]));
 }
 
-/** Assembles the module that writes out orders. */
+/** Assembles the WebAssembly module that expands the shorthand of orders to JSON. */
 export async function assembleExpansion(): Promise<Uint8Array<ArrayBuffer>> {
   const wabt = await loadWabt();
   const module = wabt.parseWat(SOURCE, await readFile(SOURCE, "utf8"));

@@ -2,8 +2,10 @@ import { mkdir, mkdtemp, readdir, readFile, rename, rm, writeFile } from "node:f
 import { dirname, join, relative } from "node:path";
 
 /**
- * Makes a folder hold these files, by their paths in it, and no others. Writes only changed files,
- * each with one rename, because a service may be serving them.
+ * Makes a folder hold exactly these files. Replaces only files that changed, each with one atomic
+ * rename, because a running service may be serving the files.
+ *
+ * @param files the content of each file by its path inside the folder.
  */
 export async function writeFolder(
   folder: string,

@@ -3,9 +3,9 @@ import { createProgram } from "../command-line.ts";
 import { buildAll } from "./all.ts";
 
 const HELP = `
-wrangler runs this before it serves or deploys, and the tests run it before they begin.`;
+wrangler runs this command before it serves or deploys, and the tests run it before the first test.`;
 
-/** The command line of `npm run build`. */
+/** Defines the command line of `npm run build`. */
 export function buildProgram(): Command {
   return createProgram(
     "npm run build --",

@@ -16,7 +16,7 @@ const PAGE = join(import.meta.dirname, "..", "..", "site");
 /** The folder that wrangler.toml names under `[assets]`. */
 const SITE = join(import.meta.dirname, "..", "..", "..", "dist", "site");
 
-/** Builds the static part of the service: the reference page and the files for programs. */
+/** Builds the static files of the service: the reference page and the files that programs read. */
 export async function buildSite(): Promise<void> {
   const origin = publicOrigin();
   const [page, script] = await Promise.all([buildPage(openApiDocument(origin)), bundleScript()]);
@@ -33,7 +33,7 @@ export async function buildSite(): Promise<void> {
 
 /** Writes the reference page of an OpenAPI document as HTML. */
 export async function buildPage(document: string): Promise<string> {
-  // Node cannot run JSX, so the program that writes the page is bundled, and imported from memory.
+  // Node cannot run JSX. So esbuild bundles the page's source, and a data URL imports the bundle.
   const program = await bundle({
     entryPoints: [join(PAGE, "page", "page.tsx")],
     platform: "node",

@@ -12,30 +12,34 @@ import {
 } from "./requests.ts";
 
 const GB = 1e9;
-/** The memory that Cloudflare bills for an active Durable Object. */
+/** The memory in GB that Cloudflare bills for an active Durable Object. */
 const OBJECT_GB = 0.128;
-/** A Durable Object keeps its rows until a day after its key's last request. */
+/** How long a Durable Object stores rows for a key that is used on one day, in days. */
 const OBJECT_DAYS = 2;
-/** Workers Logs keeps a line for a week. */
+/** The part of a month for which Workers Logs keeps a line: a week. */
 const LOG_MONTHS_KEPT = 7 / MONTH_DAYS;
-/** The memory of a list that is being sent: three groups of segments and a piece of JSON. */
+/**
+ * The memory of an isolate for one list that is being sent: three groups of segments and some JSON.
+ */
 const LIST_BYTES = 5.4e6;
 
-/** The share of a limit that the busiest hour uses. A share above 1 breaks the limit. */
+/**
+ * The share of a limit that the service uses in the busiest hour. Above 1, it exceeds the limit.
+ */
 type LimitUse = { readonly name: LimitName; readonly share: number };
 
-/** A month at one scale. */
+/** The estimate of a month at one scale. */
 export interface Estimate extends Scale {
   readonly requests: number;
   readonly requestsPerSecondAtPeak: number;
   readonly operations: Operations;
-  /** The most used limit first. */
+  /** The use of every limit, the largest share first. */
   readonly limits: readonly [LimitUse, ...LimitUse[]];
-  /** `null` if a limit makes this scale impossible. */
+  /** The costs of the month; `null` if the service would exceed a limit. */
   readonly bill: ReturnType<typeof billFor> | null;
 }
 
-/** Estimates a month of the service in closed form: without queues, timeouts or a simulation. */
+/** Estimates a month of the service with formulas. Ignores queues and timeouts. */
 export function estimate(scale: Scale, assumptions: Assumptions): Estimate {
   const { keys, orders } = scale;
   const { peakFactor, dataCentres, isolates } = assumptions;
@@ -54,7 +58,7 @@ export function estimate(scale: Scale, assumptions: Assumptions): Estimate {
   const logGb = (requests.total * MEASURED.logLineBytes) / GB;
 
   const peakSecond = (month: number) => (month / MONTH_SECONDS) * peakFactor;
-  // The estimate adds isolates until each one is busy for half of its time at most.
+  // The estimate assumes enough isolates that each is busy for at most half of the time.
   const busyIsolates = Math.max(dataCentres * isolates, (2 * peakSecond(cpuMs)) / 1_000);
   const listsAtOnce = (peakSecond(list.sent) * list.downloadSeconds) / busyIsolates;
   const limits = limitUses({
@@ -107,8 +111,10 @@ export type BreakingPoints = ReturnType<typeof breakingPoints>;
 export const LARGEST_SCALE = 1e12;
 
 /**
- * Finds the limits that break while one number grows and the other stays, the first one first, each
- * with the number from which it is broken.
+ * Finds the limits that the service exceeds while the number of keys or of orders grows.
+ *
+ * @param growing the number that grows. The other number stays as in `start`.
+ * @returns each limit with the smallest number that exceeds it, in ascending order of this number.
  */
 export function breakingPoints(growing: keyof Scale, start: Scale, assumptions: Assumptions) {
   const limitsAt = (scale: number) => estimate({ ...start, [growing]: scale }, assumptions).limits;
@@ -123,7 +129,9 @@ export function breakingPoints(growing: keyof Scale, start: Scale, assumptions: 
     .toSorted((one, other) => one.from - other.from);
 }
 
-/** Finds the smallest broken scale by bisection, within 1 %. */
+/**
+ * Finds the smallest scale that exceeds a limit, by bisection. The result is at most 1 % too large.
+ */
 function firstBroken(isBroken: (scale: number) => boolean): number {
   let [intact, broken] = [1, LARGEST_SCALE];
   while (broken / intact > 1.01) {

@@ -6,9 +6,9 @@ const SERVICE = "src/worker/orders";
 
 const PAGINATE = "Paginate, in v2 of the API.";
 
-/** The limits of the Workers Paid plan and of the service, with remedies, the cheapest first. */
+/** The limits of the Workers Paid plan and of the service. The cheapest remedy comes first. */
 export const LIMITS = {
-  /** The share of the busiest hour in which queries run. A D1 database runs one query at a time. */
+  /** The share of the busiest hour in which queries run: a D1 database runs one query at a time. */
   ordersTime: {
     title: "the orders database's time",
     value: 1,
@@ -47,7 +47,10 @@ export const LIMITS = {
       "Split keys and usage over several databases by the hash of the key.",
     ],
   },
-  /** Each further query of a cold list reads four segments, and D1 allows 1,000 queries. */
+  /**
+   * A list that is in no cache needs one query for every four segments after the first query. D1
+   * allows 1,000 queries for each request to the Worker.
+   */
   segments: {
     title: "29.5 million orders in a list",
     value: LIST_SIZES.maxSegments,
@@ -55,7 +58,7 @@ export const LIMITS = {
     remedies: ["Read more segments in one query.", PAGINATE],
   },
   brokenLists: {
-    title: "half of the lists unbroken",
+    title: "half of the lists complete",
     value: 0.5,
     source: SERVICE,
     remedies: ["Read more missing segments in the first query of a list.", PAGINATE],

@@ -4,12 +4,16 @@ import { listReads, SEGMENT_ORDERS, segmentCount } from "./operations.ts";
 import { MONTH_SECONDS } from "./requests.ts";
 
 /**
- * Estimates how often lists read the database. Lists and changes are independent events, and a
- * change hits each segment with the same probability. If something is read `a` times a second and
- * changes `c` times, `c / (a + c)` of the reads find a change (docs/capacity.md).
+ * Estimates how often list requests read the database. Assumes that lists and changes are
+ * independent events, and that a change affects each segment with the same probability. If
+ * something is read `a` times and changes `c` times a second, `c / (a + c)` of the reads find a
+ * change (docs/capacity.md).
  *
- * @returns the lists of a month that are answered with orders rather than 304, the operations of
- *   one beyond `unchangedList`, and the share that breaks off because a segment changes too early.
+ * @returns `sent`: the list requests of a month whose response is 200 rather than 304.
+ *   `operations`: the operations of one such request beyond `unchangedList`. `databaseMs`: how long
+ *   such requests keep the database busy in a month. `downloadSeconds`: the duration of one
+ *   download. `brokenShare`: the share of the lists that end early because a segment changes before
+ *   it is read.
  */
 export function listLoad(
   orders: number,
@@ -25,11 +29,11 @@ export function listLoad(
 
   const keptShare = Math.min(1, MEMORY_BYTES / (orders * MEASURED.keptOrderBytes));
   const missing = segments * (1 - keptShare * unchangedShare(inIsolate, segmentChanges));
-  // A cache entry holds a group of segments, and a change in one segment makes the entry useless.
+  // A cache entry holds a group of segments. A change of one segment makes the whole entry useless.
   const { groupSegments, cacheCalls } = LIST_SIZES;
   const groupChanges = segmentChanges * groupSegments;
   const uncached = segments * (1 - unchangedShare(inDataCentre, groupChanges));
-  // A list makes two cache calls for a group: one reads ahead, and one takes the group in its turn.
+  // A list makes two cache calls for each group: one prefetches the group, and one reads it.
   const unasked = Math.max(0, missing - uncached - (cacheCalls / 2) * groupSegments);
   const isReadAtOnce = missing <= LIST_SIZES.missingWithManifest;
   const read = isReadAtOnce ? missing : Math.min(missing, uncached + unasked);
@@ -37,7 +41,7 @@ export function listLoad(
   const ordersPerSegment = orders / segments;
   const manifestShare = 1 - unchangedShare(inIsolate, changes);
   const downloadSeconds = (orders * MEASURED.listedOrderBytes * 8) / MEASURED.clientBitsPerSecond;
-  // The service reads segments ahead of the client, except those beyond its cache calls.
+  // The service prefetches segments, except segments for which no cache calls are left.
   const aheadSeconds =
     (missing * MEASURED.cacheCallMs + read * MEASURED.queryMs) / groupSegments / 1_000;
   const readSeconds = (read - unasked) * aheadSeconds + unasked * downloadSeconds;
@@ -54,7 +58,9 @@ export function listLoad(
   };
 }
 
-/** Returns the share of reads that find no change since the read before. Both are per second. */
+/**
+ * Returns the share of reads that find no change since the previous read. Takes rates per second.
+ */
 function unchangedShare(reads: number, changes: number): number {
   return changes === 0 ? 1 : reads / (reads + changes);
 }

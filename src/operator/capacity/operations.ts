@@ -1,8 +1,8 @@
 import { LIST_SIZES } from "../../worker/orders/list-sizes.ts";
 
-/** Zero of each operation that Cloudflare bills or that occupies the D1 database. */
+/** A count of zero for each operation that Cloudflare bills or that keeps the D1 database busy. */
 export const NO_OPERATIONS = {
-  /** Calls of Durable Objects, alarms included. */
+  /** Calls to Durable Objects, alarms included. */
   objectCalls: 0,
   /** Keys written or deleted in Durable Objects, and alarms set. */
   objectRowsWritten: 0,
@@ -19,23 +19,27 @@ export const OPERATION_NAMES = Object.keys(NO_OPERATIONS) as (keyof Operations)[
 const ADMISSION = { ...NO_OPERATIONS, objectCalls: 1, objectRowsWritten: 1 };
 
 /**
- * The operations of each kind of request, and of the work that requests cause. Tests count every
- * entry in the running service and fail if one differs (`test/worker/operations`).
+ * The operations of each kind of request, and of the background work that requests cause. Tests in
+ * `test/worker/operations` count the operations in the running service, and fail if an entry
+ * differs.
  */
 export const OPERATIONS = {
-  /** A list that the isolate keeps, or a 304. */
+  /** A list that the isolate has in memory, or a list request whose response is 304. */
   unchangedList: { ...ADMISSION, queries: 1, rowsRead: 1 },
-  /** The same with 32 requests at once on one key. An upper bound: a slow disk has fewer writes. */
+  /**
+   * An unchanged list, if 32 requests use the same key at the same time. An upper bound: while a
+   * disk is slow, more requests share a write.
+   */
   groupedList: { ...ADMISSION, objectRowsWritten: 0.5, queries: 1, rowsRead: 1 },
   cancellation: { ...ADMISSION, queries: 1, rowsRead: 11, rowsWritten: 5 },
-  /** The order does not exist or has shipped. */
+  /** A cancellation that fails because the order does not exist or has shipped. */
   vainCancellation: { ...ADMISSION, queries: 1, rowsRead: 3 },
   unauthorized: NO_OPERATIONS,
   /** The Durable Object refuses a list. The isolate has already begun to read the list. */
   refusal: { ...NO_OPERATIONS, objectCalls: 1, queries: 1, rowsRead: 1 },
   /** The isolate repeats a refusal or a ban from memory. */
   repeatedRefusal: NO_OPERATIONS,
-  /** An isolate looks up a key that it does not know, or not recently. */
+  /** An isolate looks up a key that it has never looked up, or not recently. */
   keyLookUp: { ...NO_OPERATIONS, queries: 1, rowsRead: 3 },
   /** A command places or ships one order. */
   orderChange: { ...NO_OPERATIONS, queries: 1, rowsRead: 7, rowsWritten: 3 },
@@ -45,7 +49,7 @@ export const OPERATIONS = {
   objectEnd: { ...ADMISSION, objectRowsWritten: 2, queries: 1 },
 } as const satisfies Readonly<Record<string, Operations>>;
 
-/** The orders of a segment in a large store. */
+/** The number of orders in a segment of a large store. */
 export const SEGMENT_ORDERS = 8_192;
 
 /** The number of segments in which a store keeps its orders. */
@@ -53,13 +57,16 @@ export function segmentCount(orders: number): number {
   return Math.max(1, Math.ceil(orders / SEGMENT_ORDERS));
 }
 
-/** Rows that D1 counts for each segment of the manifest, and for each segment read. */
+/**
+ * Rows that D1 counts as read for each segment in the manifest, and for each segment that is read.
+ */
 const SEGMENT_ROWS = 3;
 
 /**
- * Counts the reads of a list beyond `unchangedList`. Rows are at most 15 % too high, never too low.
+ * Estimates the operations of a list beyond those of `unchangedList`. The rows are never too low,
+ * and at most 15 % too high.
  *
- * @param reads.manifestShare the share of the lists that read the manifest.
+ * @param reads.manifestShare the share of the list requests that read the manifest.
  */
 export function listReads(reads: {
   readonly manifestShare: number;

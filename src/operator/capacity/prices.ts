@@ -3,14 +3,14 @@ const OBJECTS = "https://developers.cloudflare.com/durable-objects/platform/pric
 const D1 = "https://developers.cloudflare.com/d1/platform/pricing/";
 const ANALYTICS = "https://developers.cloudflare.com/analytics/analytics-engine/pricing/";
 const LOGS = "https://developers.cloudflare.com/observability/pricing/";
-/** Cloudflare corrected its examples here: it rounds the use of Durable Objects up. */
+/** The change in which Cloudflare documented that it rounds up the use of Durable Objects. */
 const ROUNDING = "https://github.com/cloudflare/cloudflare-docs/pull/32525";
 
-/** The day on which prices and limits were read. */
+/** The day on which the prices and limits were looked up. */
 export const LOOKED_UP = "2026-11-22";
 export const PRICE_SOURCES = [WORKERS, OBJECTS, ROUNDING, D1, ANALYTICS, LOGS];
 
-/** The price of the plan itself in dollars a month. Data sent to clients is free. */
+/** The monthly price of the plan in dollars. Data that is sent to clients costs nothing. */
 export const PLAN_DOLLARS = 5;
 
 export const PRICES = {
@@ -28,10 +28,12 @@ export const PRICES = {
   logGbMonths: gigabyte("Workers Logs stored", 0.1, 12, LOGS),
 };
 
-/** The use of each item in a month. */
+/** The use of each item in a month, in the item's unit. */
 export type Use = Readonly<Record<keyof typeof PRICES, number>>;
 
-/** Prices a month's use beyond what the plan includes. The total includes the plan itself. */
+/**
+ * Calculates the costs of a month's use beyond what the plan includes. `total` includes the plan.
+ */
 export function billFor(use: Use): { items: Use; total: number } {
   const items = Object.fromEntries(
     (Object.keys(PRICES) as (keyof Use)[]).map((item) => [item, cost(use[item], PRICES[item])]),
@@ -47,8 +49,8 @@ function cost(used: number, { dollars, per, included, isRoundedUp }: Price): num
 type Price = ReturnType<typeof million>;
 
 /**
- * Makes the price of an item: `dollars` for `per` units beyond the `included` units of a month. Use
- * of Durable Objects beyond these is rounded up to a multiple of `per`.
+ * Returns the price of an item: `dollars` for each million units beyond the `included` units of a
+ * month. The use of Durable Objects beyond these units is rounded up to whole millions.
  */
 function million(title: string, dollars: number, unit: string, included: number, source: string) {
   return { title, dollars, per: 1e6, unit, included, isRoundedUp: source === OBJECTS };

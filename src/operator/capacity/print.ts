@@ -15,13 +15,13 @@ import { count, dollars, table, times } from "./table.ts";
 /** The estimates of `npm run capacity`. */
 interface CapacityReport {
   readonly scales: readonly Estimate[];
-  /** The scale from which the keys grow, or the orders. */
+  /** The scale at which the search for limits starts, for growing keys and for growing orders. */
   readonly smallest: Scale;
   readonly asKeysGrow: BreakingPoints;
   readonly asOrdersGrow: BreakingPoints;
 }
 
-/** Prints the report for people. Every line fits 100 columns. */
+/** Prints the report as tables of at most 100 columns. */
 export function printReport({ scales, smallest, asKeysGrow, asOrdersGrow }: CapacityReport): void {
   const parts = [
     requestTable(),

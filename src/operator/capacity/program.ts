@@ -8,8 +8,9 @@ const KEYS = [1e3, 1e4, 1e5, 1e6, 1e7];
 const ORDERS = [1e4, 1e5, 1e6, 1e7, 1e8];
 
 const HELP = `
-The command needs neither the network nor the store. It multiplies operations, which tests count in
-the running service, by Cloudflare's prices. docs/capacity.md explains the result.
+The command uses neither the network nor the store. It multiplies the number of operations by
+Cloudflare's prices. Tests check the number of operations of each request in the running service.
+docs/capacity.md explains the result.
 
 Examples:
   $ npm run capacity
@@ -22,11 +23,11 @@ interface CapacityOptions extends Assumptions {
   readonly json: boolean;
 }
 
-/** Defines the command line of `npm run capacity`, which rests on assumptions about the callers. */
+/** Defines the command line of `npm run capacity`, with an option for each assumption. */
 export function capacityProgram(): Command {
   const program = createProgram(
     "npm run capacity --",
-    "Estimate a month on Cloudflare: operations, dollars, and the limit that breaks first.",
+    "Estimate a month on Cloudflare: operations, dollars, and the first limit that is exceeded.",
   )
     .option("--keys <n...>", "API keys, such as 20000 or 1e6 (default: 1e3 to 1e7)", parseScales)
     .option("--orders <n...>", "stored orders (default: 1e4 to 1e8)", parseScales)

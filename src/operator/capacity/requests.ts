@@ -5,22 +5,22 @@ import { OPERATIONS, type Operations, sumOperations } from "./operations.ts";
 export const MONTH_DAYS = 365 / 12;
 export const MONTH_SECONDS = MONTH_DAYS * 86_400;
 
-/** Usage reports of a key on a day with requests. */
+/** The number of usage reports of a key on a day with requests. */
 const REPORTS_A_DAY = 5;
 
-/** The size of the service. */
+/** The size of the service: how many keys and orders it stores. */
 export interface Scale {
   readonly keys: number;
   readonly orders: number;
 }
 
-/** The operations of the requests that need a database, and how many of their queries write. */
+/** The operations of requests to one database, and how many of the queries write. */
 export interface DatabaseUse {
   readonly operations: Operations;
   readonly writes: number;
 }
 
-/** Counts a month's requests, and the operations that do not depend on the size of a list. */
+/** Estimates a month's requests, and the operations that do not depend on the size of a list. */
 export function requestsInMonth({ keys, orders }: Scale, assumptions: Assumptions) {
   const { activeShare, refusedShare, repeatedShare } = assumptions;
   const keyDays = keys * MONTH_DAYS;
@@ -30,14 +30,14 @@ export function requestsInMonth({ keys, orders }: Scale, assumptions: Assumption
   const cancellations = admitted * assumptions.cancelShare;
   const lists = admitted - cancellations;
   const placed = orders * assumptions.changesPerOrder * MONTH_DAYS;
-  // The estimate lets no more orders be cancelled than are placed.
+  // The estimate assumes that at most as many orders are cancelled as are placed.
   const cancelled = Math.min(cancellations, placed);
   const reports = keyDays * activeShare * REPORTS_A_DAY;
   return {
     total: withKey + unauthorized,
-    /** Admitted, whether answered 200 or 304. */
+    /** The admitted list requests, whether the response is 200 or 304. */
     lists,
-    /** Orders placed, shipped or cancelled. */
+    /** The number of orders that are placed, shipped or cancelled. */
     changes: placed + cancelled,
     /** The requests that need the orders database. */
     orders: {
@@ -58,7 +58,7 @@ export function requestsInMonth({ keys, orders }: Scale, assumptions: Assumption
         [OPERATIONS.unauthorized, unauthorized],
         [OPERATIONS.keyLookUp, withKey * assumptions.lookUpShare],
         [OPERATIONS.usageReport, reports],
-        // The object of a key deletes its rows if the key is not used on the next day.
+        // The Durable Object of a key deletes its rows if the key is not used on the next day.
         [OPERATIONS.objectEnd, keyDays * activeShare * (1 - activeShare)],
       ]),
     },

@@ -12,6 +12,8 @@ export interface RollOut {
   readonly domain: string | undefined;
   /** How long to wait until a new version or address responds, in seconds. */
   readonly patience: number;
+  /** Aborted if somebody ends the command. */
+  readonly signal: AbortSignal;
 }
 
 /** One step of a deployment. */
@@ -23,14 +25,20 @@ export interface Step {
 }
 
 /**
- * Runs the steps in order and prints the title of each.
+ * Runs the steps in order and prints the title of each. If the signal is aborted, the next step
+ * fails.
  *
  * @throws an Error that names the failed step, the steps that did not run, and how to continue.
  */
-export async function runSteps(env: RemoteEnvironment, steps: readonly Step[]): Promise<void> {
+export async function runSteps(
+  env: RemoteEnvironment,
+  steps: readonly Step[],
+  signal: AbortSignal,
+): Promise<void> {
   for (const [index, step] of steps.entries()) {
     print(`${step.title} ...`);
     try {
+      signal.throwIfAborted();
       await step.run();
     } catch (error) {
       const undone = steps.slice(index + 1).map(({ title }) => title);

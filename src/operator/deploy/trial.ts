@@ -17,21 +17,33 @@ export interface TrialTarget {
   readonly address: string;
   readonly worker: string;
   readonly version: string;
+  /** True if all traffic goes to the version, so that requests reach it without asking for it. */
+  readonly hasTraffic: boolean;
+}
+
+interface TrialOptions {
+  /** How long to wait until the address responds from this version, in seconds. */
+  readonly patience: number;
+  /** Aborts the trial. The key of the trial is revoked nevertheless. */
+  readonly signal: AbortSignal;
 }
 
 /**
  * Verifies the documented promises on one version of the deployed service, even if the version
  * receives no traffic yet. On production, skips the promises that use up a limit or place orders.
  *
- * @param patienceSeconds how long to wait until the address responds from this version.
  * @throws an Error that names the broken promises, or says that the version does not respond.
  */
-export async function tryVersion(target: TrialTarget, patienceSeconds: number): Promise<void> {
+export async function tryVersion(
+  target: TrialTarget,
+  { patience, signal }: TrialOptions,
+): Promise<void> {
   await pRetry(() => expectHealthyVersion(target), {
     retries: Number.POSITIVE_INFINITY,
     minTimeout: PAUSE_MS,
     factor: 1,
-    maxRetryTime: patienceSeconds * 1_000,
+    maxRetryTime: patience * 1_000,
+    signal,
   });
   const { env, address } = target;
   const isProduction = env === "production";
@@ -41,6 +53,7 @@ export async function tryVersion(target: TrialTarget, patienceSeconds: number): 
     store: { env },
     isReadOnly: isProduction,
     isWriting: !isProduction,
+    signal,
   });
   const count = (wanted: string) => promises.filter(({ result }) => result === wanted).length;
   print(
@@ -58,16 +71,16 @@ export async function tryVersion(target: TrialTarget, patienceSeconds: number): 
  * the header that selects a version, for example while the version is new.
  */
 async function expectHealthyVersion(target: TrialTarget): Promise<void> {
-  const { address, version } = target;
+  const { address, version, hasTraffic } = target;
   const url = `${address}/healthz?version=${version}`;
+  // With the header, an answer says nothing about where the traffic goes.
+  const headers = hasTraffic ? {} : overrides(target);
   await Promise.all(
     Array.from({ length: CONFIRMATIONS }, async () => {
       const signal = AbortSignal.timeout(REQUEST_TIMEOUT_MS);
-      const response = await fetch(url, { headers: overrides(target), signal }).catch(
-        (error: Error) => {
-          throw new Error(`${address} does not answer: ${error.message}`, { cause: error });
-        },
-      );
+      const response = await fetch(url, { headers, signal }).catch((error: Error) => {
+        throw new Error(`${address} does not answer: ${error.message}`, { cause: error });
+      });
       const body = await response.text();
       if (response.status !== 200) {
         throw new Error(`${address}/healthz answers ${response.status}: ${body.slice(0, 200)}`);

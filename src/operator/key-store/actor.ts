@@ -5,10 +5,10 @@ import { isName } from "../arguments.ts";
 const VARIABLE = "STORE_ORDERS_ACTOR";
 
 /**
- * Returns who changes a key, for the audit trail: the value of the environment variable, or else
- * the account and the machine.
+ * Returns the name of the person or program that changes a key, for the audit trail. This is the
+ * environment variable `STORE_ORDERS_ACTOR`, or `account@machine` if the variable is not set.
  *
- * @throws {UsageError} if the variable holds something other than a name.
+ * @throws {UsageError} if the variable is not a name.
  */
 export function currentActor(): string {
   const named = process.env[VARIABLE] ?? "";
@@ -17,7 +17,9 @@ export function currentActor(): string {
   throw new UsageError(`${VARIABLE} is not a name: set it to one line of up to 100 characters`);
 }
 
-/** A container may run under a user id that has no account. */
+/**
+ * Returns the account's name, or the user id in a container that runs under an id without account.
+ */
 function account(): string {
   try {
     return userInfo().username;

@@ -8,7 +8,7 @@ import {
 } from "../../worker/api-keys/secret.ts";
 import type { KeyDetails } from "./key-details.ts";
 
-/** The settings of a key that its operator chooses. */
+/** The settings of a key that the operator can change. */
 export interface KeySettings {
   readonly name: string;
   readonly plan: Plan;
@@ -23,14 +23,14 @@ export interface NewKeySettings extends KeySettings {
   readonly locationHint?: LocationHint | null;
 }
 
-/** A key with a new secret, which is stored nowhere else (docs/api.md, Authentication). */
+/** A key and its new secret. The secret is stored nowhere (docs/api.md, Authentication). */
 export interface CreatedKey {
-  /** The secret. */
+  /** The secret, which clients call their API key. */
   readonly key: string;
   readonly record: KeyDetails;
 }
 
-/** Creates a key and its secret. Stores nothing. */
+/** Creates a key and its secret, without storing them. */
 export function createApiKey(settings: NewKeySettings, now: Date): CreatedKey {
   const { name, plan, limits, expiresAt, locationHint = null } = settings;
   const secret = generateSecret();
@@ -54,7 +54,7 @@ export function createApiKey(settings: NewKeySettings, now: Date): CreatedKey {
   return { key: secret, record: details };
 }
 
-/** Changes a key's settings. Settings that are left out stay. */
+/** Returns the key with new settings. Settings that are left out keep their values. */
 export function updateApiKey(
   current: KeyDetails,
   { limits, ...settings }: Partial<KeySettings>,
@@ -67,8 +67,8 @@ export function updateApiKey(
 }
 
 /**
- * Gives a key a new secret. The current secret stays valid until `formerEndsAt`, and secrets that
- * earlier rotations replaced stay valid no longer than that.
+ * Returns the key with a new secret. The current secret stays valid until `formerEndsAt`. Secrets
+ * that earlier rotations replaced become invalid at `formerEndsAt` or earlier.
  */
 export function rotateApiKey(current: KeyDetails, formerEndsAt: Date, now: Date): CreatedKey {
   const secret = generateSecret();
@@ -84,20 +84,24 @@ export function rotateApiKey(current: KeyDetails, formerEndsAt: Date, now: Date)
   return { key: secret, record: details };
 }
 
-/** Revokes a key for good. Revoking it again keeps the time of the first revocation. */
+/** Returns the key as revoked. A key that is already revoked keeps the time of its revocation. */
 export function revokeApiKey(current: KeyDetails, now: Date): KeyDetails {
   return { ...current, revokedAt: current.revokedAt ?? now };
 }
 
-/** Resets a key. Its limiter empties both windows and lifts a ban once it learns the new count. */
+/**
+ * Returns the key with one more reset. When the key's limiter sees the larger number of resets, it
+ * clears both windows and lifts a ban.
+ */
 export function resetApiKey(current: KeyDetails): KeyDetails {
   return { ...current, resets: current.resets + 1, bannedUntil: null };
 }
 
 /**
- * Refuses an expiry that is not in the future; `null` means never.
+ * Checks that an expiry is in the future.
  *
- * @throws an Error for the operator.
+ * @param expiresAt `null` means that the key never expires.
+ * @throws an Error for the operator if the expiry has passed.
  */
 export function refusePast(expiresAt: Date | null, now: Date): void {
   if (expiresAt === null || expiresAt > now) return;

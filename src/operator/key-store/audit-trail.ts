@@ -10,7 +10,7 @@ export type KeyChange = typeof keyChanges.$inferSelect;
 /** The kind of a change, who makes it, and when. */
 export type Operation = Pick<KeyChange, "action" | "actor" | "at">;
 
-/** The fields that an entry compares. */
+/** The fields of a key whose changes an entry of the audit trail records. */
 const FIELDS = [
   "name",
   "plan",
@@ -22,7 +22,10 @@ const FIELDS = [
   "formerKeyEndsAt",
 ] as const satisfies readonly (keyof KeySettingsJson)[];
 
-/** Returns the fields in which a key differs from `before`: for a new key, all that are set. */
+/**
+ * Returns the fields in which a key differs from `before`. For a new key, `before` is `undefined`,
+ * and the result has all fields that are set.
+ */
 export function differences(before: KeyDetails | undefined, after: KeyDetails): KeyChangeDetails {
   const former = before && toSettingsJson(before);
   const current = toSettingsJson(after);
@@ -32,7 +35,7 @@ export function differences(before: KeyDetails | undefined, after: KeyDetails): 
   return Object.fromEntries(changes.filter(([, { from, to }]) => from !== to));
 }
 
-/** Formats the details of a change for people, on one line. */
+/** Formats the details of a change as one line of text. */
 export function describeDetails(details: KeyChangeDetails): string {
   const fields = Object.entries(details).map(([field, { from, to }]) =>
     from === null ? `${field}: ${to}` : `${field}: ${from} → ${to ?? "none"}`,
@@ -40,7 +43,9 @@ export function describeDetails(details: KeyChangeDetails): string {
   return fields.join(", ");
 }
 
-/** Selects changes: of one key, since a time, and `limit` of them at most. */
+/**
+ * Selects the changes of one key, or of all keys, since a time. Selects at most `limit` changes.
+ */
 interface TrailFilter {
   readonly keyId?: string | undefined;
   readonly since?: Date | undefined;

@@ -6,7 +6,7 @@ import { type KeyDetails, requireApiKey } from "./key-details.ts";
 import { type StoreDatabase, toStatements } from "../database/database.ts";
 import { currentActor } from "./actor.ts";
 
-/** If two operators change a key at the same time, one of them has to try again. */
+/** How often a change is retried if another operator changes the same key at the same time. */
 const RETRIES = 10;
 
 /** Stores new keys and records them in the audit trail. */
@@ -17,12 +17,13 @@ export async function addKeys(database: StoreDatabase, keys: readonly KeyDetails
 }
 
 /**
- * Changes a key and records the change in the audit trail. If nothing would change, does neither.
+ * Changes a key and records the change in the audit trail. Writes nothing if `decide` returns an
+ * equal key.
  *
- * @param decide returns the key as it is to be. It runs again if another operator has changed the
- *   key meanwhile, so the key that it sees is the one that is replaced.
+ * @param decide returns the changed key. It runs again, with the newer key, if another operator
+ *   changes the key between reading and writing.
  * @returns the key after the change.
- * @throws what `decide` throws; an Error for the operator if no key has this id.
+ * @throws every error of `decide`; an Error for the operator if no key has this id.
  */
 export async function changeKey(
   database: StoreDatabase,

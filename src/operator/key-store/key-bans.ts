@@ -4,12 +4,13 @@ import { apiKeys, keyBans } from "../../worker/db/keys-schema.ts";
 
 type Database = BaseSQLiteDatabase<"async", unknown>;
 
-/** A ban of a key, with the key's name; `null` if the key no longer exists. */
+/** A ban, with the name of the banned key. The name is `null` if the key no longer exists. */
 export type KeyBan = typeof keyBans.$inferSelect & { readonly name: string | null };
 
-/** Selects bans: of one key, in force at a time, and `limit` of them at most. */
+/** Selects the bans of one key, or of all keys. Selects at most `limit` bans. */
 interface BanFilter {
   readonly keyId?: string | undefined;
+  /** Selects only bans that are in force at this time. */
   readonly inForceAt?: Date | undefined;
   readonly limit: number;
 }
@@ -40,17 +41,21 @@ export async function listKeyBans(
     .limit(limit);
 }
 
-/** The bans of a key that began on one day, added up. */
+/** A summary of the bans of a key that began on the same day. */
 export interface BanDay {
   readonly keyId: string;
-  /** In UTC, as `2026-11-21`. */
+  /** The day in UTC, in the form `2026-11-21`. */
   readonly day: string;
   readonly bans: number;
-  /** The last end of a ban that nobody lifted, in Unix milliseconds; `null`: all were lifted. */
+  /**
+   * The latest end of these bans in Unix milliseconds, lifted bans excluded; `null` if all were.
+   */
   readonly untilMs: number | null;
 }
 
-/** Adds up the bans that began on `firstDay` (`2026-11-21`) or later, or are in force at `now`. */
+/**
+ * Summarizes the bans that began on `firstDay` or later, or are in force at `now`, for each day.
+ */
 export async function readBanDays(
   database: Database,
   { keyId, firstDay, now }: { keyId: string | undefined; firstDay: string; now: Date },
@@ -74,7 +79,7 @@ export async function readBanDays(
     .groupBy(keyBans.keyId, day);
 }
 
-/** The condition that a ban has neither ended nor been lifted. */
+/** Returns the SQL condition that a ban has neither ended nor been lifted. */
 export function isInForce(at: Date): SQL | undefined {
   return and(gt(keyBans.endsAt, at), isNull(keyBans.liftedAt));
 }

@@ -7,10 +7,10 @@ import type { KeyDetails } from "./key-details.ts";
 
 type Database = BaseSQLiteDatabase<"async", unknown>;
 
-/** Queries for one transaction, in this order. */
+/** Queries that one transaction runs in this order. */
 type Queries = readonly { toSQL(): Pick<Query, "sql" | "params"> }[];
 
-/** Stores a new key and records it in the audit trail. */
+/** Returns the queries that store a new key and record its creation in the audit trail. */
 export function creationQueries(database: Database, key: KeyDetails, actor: string): Queries {
   return [
     database.insert(apiKeys).values(columnsOf(key)),
@@ -25,11 +25,11 @@ export function creationQueries(database: Database, key: KeyDetails, actor: stri
 }
 
 /**
- * Replaces the key `before` by `after` and records the change in the audit trail. If the stored key
- * is no longer `before`, the transaction changes nothing and fails with an error that `isOvertaken`
- * recognizes.
+ * Returns the queries that replace the key `before` by `after` and record the change in the audit
+ * trail. If the stored key is no longer `before`, their transaction changes nothing and fails with
+ * an error that `isOvertaken` recognizes.
  *
- * @param after has the next revision, by which limiters recognize the newer version of a key.
+ * @param after has the next revision. Limiters use the revision to recognize the newer key.
  */
 export function changeQueries(
   database: Database,
@@ -41,7 +41,7 @@ export function changeQueries(
   return [
     database.insert(keyChanges).values({
       ...operation,
-      // NULL if another change came first. The column refuses NULL.
+      // NULL if the key has another revision. The column is NOT NULL, so the transaction fails.
       keyId: sql`(SELECT id FROM api_keys WHERE id = ${id} AND revision = ${revision})`,
       details: differences(before, after),
     }),
@@ -51,12 +51,12 @@ export function changeQueries(
   ];
 }
 
-/** Recognizes the error of a change that lost to another change of the same key. */
+/** Returns whether a change failed because another change of the same key was stored first. */
 export function isOvertaken(error: Error): boolean {
   return error.message.includes("NOT NULL constraint failed: key_changes.key_id");
 }
 
-/** Lifts the bans in force. */
+/** Returns the query that lifts all bans of a key that are in force. */
 function liftingQuery(database: Database, keyId: string, now: Date): Queries[number] {
   return database
     .update(keyBans)
@@ -64,7 +64,10 @@ function liftingQuery(database: Database, keyId: string, now: Date): Queries[num
     .where(and(eq(keyBans.keyId, keyId), isInForce(now)));
 }
 
-/** Keeps the hash of `before` until its end, and no earlier hash longer than that. */
+/**
+ * Returns the queries that store the hash of the replaced secret until that secret becomes invalid.
+ * Earlier hashes of the key become invalid at the same time or earlier.
+ */
 function formerHashQueries(
   database: Database,
   { id, hash }: KeyDetails,

@@ -7,33 +7,33 @@ import { SECRET_PREFIX } from "../../worker/api-keys/secret.ts";
 
 type Database = BaseSQLiteDatabase<"async", unknown>;
 
-/** A key as the operator sees it: what requests need of it, and its rotations and bans. */
+/** A key as the operator sees it: with its rotations and its ban. */
 export interface KeyDetails extends ApiKey {
   /** The last four characters of the secret; `null` for a secret older than this field. */
   readonly lastFour: string | null;
-  /** When the secrets that rotations have replaced end or ended, in ascending order. */
+  /** When the secrets that rotations have replaced become or became invalid, in ascending order. */
   readonly formerKeyEnds: readonly Date[];
-  /** When the last ban that nobody lifted ends or ended; `null`: never banned. */
+  /** When the last ban ends or ended, lifted bans excluded; `null` if there is no such ban. */
   readonly bannedUntil: Date | null;
 }
 
 export const KEY_STATES_AND_BAN = [...KEY_STATES, "banned"] as const;
 export type KeyStateOrBan = (typeof KEY_STATES_AND_BAN)[number];
 
-/** Returns the state of a key. Expiry and revocation take precedence over a ban. */
+/** Returns the state of a key. An expired or revoked key is never reported as banned. */
 export function keyStateOrBan(key: KeyDetails, now: Date): KeyStateOrBan {
   const state = keyState(key, now.getTime());
   const isBanned = key.bannedUntil !== null && key.bannedUntil > now;
   return state === "active" && isBanned ? "banned" : state;
 }
 
-/** Selects keys. A key has to match every field that is set. */
+/** Selects the keys that match every field that is set. */
 export interface KeyFilter {
   readonly plan?: Plan | undefined;
   readonly state?: KeyStateOrBan | undefined;
-  /** A part of the name, in upper or lower case. */
+  /** A part of the name. Upper and lower case are the same. */
   readonly name?: string | undefined;
-  /** Selects keys that expire by then and are neither expired nor revoked now. */
+  /** Selects keys that expire at this time or earlier, and are neither expired nor revoked yet. */
   readonly expiresUntil?: Date | undefined;
 }
 
@@ -56,11 +56,11 @@ export async function listApiKeys(
       ),
     )
     .orderBy(apiKeys.createdAt, apiKeys.id);
-  // SQLite folds the case of ASCII only.
+  // Compares names here rather than in SQL, because SQLite ignores the case of ASCII letters only.
   return name === undefined ? keys : keys.filter((key) => fold(key.name).includes(fold(name)));
 }
 
-/** Finds the key that has this hash, or had it before a rotation. */
+/** Finds the key whose secret has this hash, or had this hash before a rotation. */
 export async function findApiKeyByHash(
   database: Database,
   hash: string,
@@ -97,7 +97,7 @@ export async function findApiKey(database: Database, id: string): Promise<KeyDet
 /**
  * Finds the key with this id.
  *
- * @throws an Error for the operator if there is none.
+ * @throws an Error for the operator if no key has this id.
  */
 export async function requireApiKey(database: Database, id: string): Promise<KeyDetails> {
   const key = await findApiKey(database, id);
@@ -112,7 +112,10 @@ export async function requireApiKey(database: Database, id: string): Promise<Key
   );
 }
 
-/** Names the tables by hand, because drizzle omits the table if a query has only one. */
+/**
+ * The columns of a query for keys. The subqueries are plain SQL, because drizzle omits the table
+ * from a column's name if a query has only one table.
+ */
 const KEY_DETAILS = {
   ...getTableColumns(apiKeys),
   formerKeyEnds:
@@ -131,7 +134,7 @@ function toTimes(json: string): Date[] {
   return times.sort((one, other) => one - other).map((ms) => new Date(ms));
 }
 
-/** `keyStateOrBan` in SQL. */
+/** Returns the SQL condition that `keyStateOrBan` returns this state for a key. */
 function hasState(state: KeyStateOrBan, now: Date): SQL | undefined {
   const { revokedAt, expiresAt } = apiKeys;
   if (state === "revoked") return lte(revokedAt, now);

@@ -1,7 +1,10 @@
 import { limitsOf } from "../../worker/api-keys/api-key.ts";
 import { type KeyDetails, keyStateOrBan, type KeyStateOrBan } from "./key-details.ts";
 
-/** What operators change of a key. Times are in ISO 8601 in UTC; the limits are those in force. */
+/**
+ * The settings of a key as JSON. Times are in ISO 8601 in UTC. `perMinute` and `perDay` are the
+ * limits of the plan, or the key's own limits on the Enterprise plan.
+ */
 export interface KeySettingsJson {
   readonly plan: string;
   readonly name: string;
@@ -9,20 +12,22 @@ export interface KeySettingsJson {
   readonly perDay: number;
   readonly createdAt: string;
   readonly expiresAt: string | null;
-  /** The region of `--near`, in which the key's Durable Object is created; `null`: none. */
+  /** The region of `--near`, in which the key's Durable Object is created; `null` if not given. */
   readonly locationHint: string | null;
   readonly revokedAt: string | null;
-  /** When the secret that the last rotation replaced ends or ended; `null`: never rotated. */
+  /**
+   * When the secret that the last rotation replaced becomes or became invalid; `null`: no rotation.
+   */
   readonly formerKeyEndsAt: string | null;
 }
 
-/** A key as the commands print it with `--json`: without the hash. */
+/** A key as the commands print it with `--json`. The hash of the secret is left out. */
 interface KeyJson extends KeySettingsJson {
   readonly id: string;
   /** The last four characters of the secret; `null` for a secret older than this field. */
   readonly lastFour: string | null;
   readonly state: KeyStateOrBan;
-  /** The end of the ban that is in force; `null`: not banned. */
+  /** The end of the ban that is in force; `null` if the key is not banned. */
   readonly bannedUntil: string | null;
 }
 

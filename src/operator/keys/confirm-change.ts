@@ -11,7 +11,7 @@ export interface LastingOptions extends StoreCommandOptions {
 
 /** The consequences of changes that nobody can undo. */
 const CONSEQUENCES = {
-  end: "This ends its present secret for good. Clients that send it are answered 401 within 30 seconds.",
+  end: "This ends its present secret for good. Clients that send it are answered 401 afterwards.",
   reset: "This forgets the counts of both windows, its ban and its earlier bans for good.",
 };
 

@@ -2,19 +2,19 @@ import { BINDINGS } from "../database/database.ts";
 import { describeFailure, type RemoteTarget } from "../database/remote-failure.ts";
 import { runWrangler } from "../wrangler.ts";
 
-/** The result of a restoration, as bookmarks. */
+/** The bookmarks of a database after and before a restoration. */
 export interface Restoration {
-  /** The present state of the database. */
+  /** The bookmark of the state after the restoration. */
   readonly bookmark: string;
-  /** The state of the database before the restoration. */
+  /** The bookmark of the state before the restoration. */
   readonly previousBookmark: string;
 }
 
 /**
- * Asks D1 Time Travel for the bookmark of a state of a database.
+ * Finds the bookmark of a database's state in D1 Time Travel.
  *
- * @param at the time of the state; by default now.
- * @throws an Error for the operator, also if the time is not within the last 30 days.
+ * @param at the time of the state; by default the present.
+ * @throws an Error for the operator if the query fails or the time is not within the last 30 days.
  */
 export async function findBookmark(target: RemoteTarget, at?: Date): Promise<string> {
   const time = at === undefined ? [] : [`--timestamp=${at.toISOString()}`];
@@ -23,9 +23,9 @@ export async function findBookmark(target: RemoteTarget, at?: Date): Promise<str
 }
 
 /**
- * Puts a whole database back into the state of a bookmark. D1 cancels the queries under way.
+ * Restores a whole database to the state of a bookmark. D1 cancels all queries that are running.
  *
- * @throws an Error for the operator.
+ * @throws an Error for the operator if the restoration fails.
  */
 export async function restoreBookmark(
   target: RemoteTarget,

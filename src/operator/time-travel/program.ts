@@ -14,17 +14,18 @@ Examples:
   $ npm run time-travel -- bookmark --database keys --env production --at 2026-11-20T08:30:00Z
   $ npm run time-travel -- restore --database orders --env production --at 2026-11-20T08:30:00Z
 
-There are two databases: orders, and keys with the record of their changes, their bans and usage.
+There are two databases: orders, and keys. The keys database also has the audit trail, bans and usage.
 
-D1 keeps every state of a database for 30 days (7 on Cloudflare's free plan). A bookmark names one of
-the states. The local store has no bookmarks: copy its folder while nothing runs on it, or use
-\`npm run orders -- export\`.`;
+D1 keeps every state of a database for 30 days (7 on Cloudflare's free plan). A bookmark is the name of
+one state. The local store has no bookmarks. To back it up, copy its folder while no service uses it,
+or run \`npm run orders -- export\`.`;
 
 const RESTORE_HELP = `
-The whole database goes back at once; the other one stays as it is. With the keys, later revocations,
-rotations and changes of plans, limits and expiries are undone, and later keys are gone. The command
-lists all of these keys and records them in the audit trail. Counts against the limits and bans are
-stored elsewhere and stay. Nothing is lost: the printed bookmark leads back.`;
+The command restores the whole database and leaves the other database unchanged. Restoring the keys
+undoes all later revocations, rotations, and changes of plans, limits and expiries, and removes keys
+that were created later. The command lists all of these keys and records them in the audit trail.
+Request counts and bans are stored in Durable Objects, so they do not change. To undo a restoration,
+restore the bookmark that the command prints.`;
 
 interface BookmarkOptions extends StoreCommandOptions {
   readonly database: DatabaseName;
@@ -36,15 +37,15 @@ interface RestoreOptions extends BookmarkOptions {
   readonly yes: boolean;
 }
 
-/** The command line of `npm run time-travel`. */
+/** Defines the command line of `npm run time-travel`. */
 export function timeTravelProgram(): Command {
   const program = createProgram(
     "npm run time-travel --",
-    "Put a database of a deployed environment back into an earlier state.",
+    "Restore a database of a deployed environment to an earlier state.",
   ).addHelpText("after", EXAMPLES);
 
   storeCommand(program, "bookmark")
-    .description("print the bookmark of a database's present or earlier state")
+    .description("print the bookmark of the present state of a database, or of an earlier state")
     .addOption(databaseOption())
     .option("--at <time>", "time of the state, within the last 30 days, in ISO 8601", parseTime)
     .action(async (options: BookmarkOptions) => {
@@ -54,7 +55,7 @@ export function timeTravelProgram(): Command {
     });
 
   storeCommand(program, "restore")
-    .description("put a database back into an earlier state")
+    .description("restore a database to an earlier state")
     .addOption(databaseOption())
     .option("--at <time>", "time of the state, within the last 30 days, in ISO 8601", parseTime)
     .addOption(new Option("--bookmark <bookmark>", "bookmark of the state").conflicts("at"))

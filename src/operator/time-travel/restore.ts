@@ -7,18 +7,23 @@ import { type KeyDetails, listApiKeys } from "../key-store/key-details.ts";
 import { restoreBookmark, type Restoration } from "./bookmarks.ts";
 import { compareKeys, type KeyDifferences, settleRestoredKeys } from "./restored-keys.ts";
 
-/** The result of a restoration, for the operator. */
+/** The result of a restoration, which the command prints. */
 interface RestoreReport extends Restoration {
-  /** Only for the keys database; `null` if it had no table of keys to compare with. */
+  /**
+   * How the keys changed. Missing for the orders database; `null` if the keys database had no table
+   * of keys before the restoration.
+   */
   readonly keys?: KeyDifferences | null;
 }
 
 /**
- * Puts a database back into the state of a bookmark. The keys' limiters are not restored, so a
- * restoration of the keys also makes them follow the restored keys. Two states of all keys are
- * compared in memory.
+ * Restores a database to the state of a bookmark.
  *
- * @throws an Error for the operator that says whether the database was restored.
+ * The limiters of keys are Durable Objects, which are not restored. So a restoration of the keys
+ * database also makes every limiter adopt its restored key. It holds all keys in memory twice.
+ *
+ * @throws an Error for the operator if a step fails. The message says whether the database is
+ *   restored.
  */
 export async function restore(target: RemoteTarget, bookmark: string): Promise<RestoreReport> {
   return target.name === "keys" ? restoreKeys(target, bookmark) : restoreBookmark(target, bookmark);
@@ -43,7 +48,11 @@ async function restoreKeys(target: RemoteTarget, bookmark: string): Promise<Rest
   }
 }
 
-/** @returns `null` if a table is missing; a restoration may be what brings it back. */
+/**
+ * Reads all keys before the restoration.
+ *
+ * @returns `null` if a table is missing, because the restoration may be meant to bring it back.
+ */
 async function readFormerKeys(database: StoreDatabase): Promise<KeyDetails[] | null> {
   try {
     return await readKeys(database);
@@ -60,7 +69,7 @@ function readKeys({ orm }: StoreDatabase): Promise<KeyDetails[]> {
   return listApiKeys(orm, {}, new Date());
 }
 
-/** Formats a report for people. */
+/** Formats the result of a restoration as text. */
 export function describeRestore(target: RemoteTarget, report: RestoreReport): string {
   const { environment, name } = target;
   const lines = [
@@ -107,7 +116,7 @@ function describeUndo(
   return `To undo this: npm run time-travel -- restore --env ${environment} --database ${name} --bookmark ${previousBookmark}`;
 }
 
-/** drizzle's own message is the SQL; the message for the operator is in the cause. */
+/** Returns the message of the cause, if there is one, because drizzle's own message is the SQL. */
 function messageOf(error: Error): string {
   return error.cause instanceof Error ? error.cause.message : error.message;
 }

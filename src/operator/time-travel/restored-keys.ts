@@ -5,18 +5,18 @@ import { differences } from "../key-store/audit-trail.ts";
 import type { KeyDetails } from "../key-store/key-details.ts";
 import type { Restoration } from "./bookmarks.ts";
 
-/** The key id in the audit record of the restoration as a whole. */
+/** The key id in the audit record that describes the restoration rather than one key. */
 const ALL_KEYS = "*";
 
 /** The differences between the keys before and after a restoration. */
 export interface KeyDifferences {
-  /** Ids of keys whose revocation is undone. */
+  /** The ids of keys whose revocation is undone. */
   readonly revived: readonly string[];
-  /** Ids of keys whose rotation is undone, so that the secret since then is unknown. */
+  /** The ids of keys whose rotation is undone. The secret from that rotation no longer works. */
   readonly rotatedBack: readonly string[];
-  /** Ids of keys that no longer exist. */
+  /** The ids of keys that no longer exist. */
   readonly lost: readonly string[];
-  /** Ids of keys that exist again, for example because a restoration is undone. */
+  /** The ids of keys that exist again, for example because the operator undoes a restoration. */
   readonly back: readonly string[];
   /** Every key that differs, lost keys included, with the fields that differ. */
   readonly changed: readonly { readonly id: string; readonly details: KeyChangeDetails }[];
@@ -51,11 +51,13 @@ export function compareKeys(
 }
 
 /**
- * Makes the restored keys newer than what their limiters know. A limiter ignores an older revision
- * and follows a reset only if its number is larger. Windows and bans stay as they are. Also records
- * the restoration in the audit trail, which was restored too.
+ * Makes every limiter adopt its restored key, and records the restoration in the audit trail.
  *
- * @param former the keys before; `null` if they are unknown.
+ * A limiter ignores a key whose revision is older than the revision that it knows. So every
+ * restored key gets a newer revision. A limiter resets if a key's number of resets grows, so this
+ * number never decreases. Windows and bans stay as they are.
+ *
+ * @param former the keys before the restoration; `null` if they are unknown.
  */
 export async function settleRestoredKeys(
   database: StoreDatabase,
@@ -80,7 +82,7 @@ export async function settleRestoredKeys(
   ];
   await database.transaction(
     toStatements([
-      // A revision counts changes, so it is far smaller than the time in milliseconds.
+      // The time is larger than any earlier revision, because a revision only counts changes.
       orm.update(apiKeys).set({ revision: at.getTime() }),
       ...(former ?? [])
         .filter(({ resets }) => resets > 0)

@@ -4,6 +4,7 @@ import { createProgram, EndWithStatus, printJson, UsageError } from "../command-
 import { findAddresses } from "../deploy/addresses.ts";
 import { readSettings } from "../deploy/settings.ts";
 import { REMOTE_ENVIRONMENTS, type RemoteEnvironment } from "../environment.ts";
+import { withInterruption } from "../interruption.ts";
 import { readSecret } from "../read-secret.ts";
 import { type Clock, SYSTEM_CLOCK } from "./clock.ts";
 import { type PromiseResult, type Verification, verify, type VerifyOptions } from "./verify.ts";
@@ -83,34 +84,28 @@ async function run(options: Options, { clock, send }: Surroundings): Promise<voi
   if (write && !ownsKey) {
     throw new UsageError("--write needs the store of the service: add --env or --persist-to");
   }
-  const interrupted = new AbortController();
-  const interrupt = (signal: NodeJS.Signals) =>
-    interrupted.abort(new Error(`ended by ${signal} before everything was verified`));
-  // Not `once`: npm sends Ctrl+C a second time, which would end the process before the revocation.
-  process.on("SIGINT", interrupt).on("SIGTERM", interrupt);
-  try {
+  const verification = await withInterruption("everything was verified", async (signal) => {
     const url = options.url ?? (await addressOf(env));
     const common: VerifyOptions = {
       url,
       isReadOnly: options.readOnly,
       origin: options.origin,
       headers: options.header,
-      signal: interrupted.signal,
+      signal,
       send,
       clock: json ? clock : announceWaits(clock),
       report: json ? () => {} : printResult,
     };
     if (!json) process.stdout.write(`Verifying ${url}, for up to two minutes ...\n`);
     const startedMs = Date.now();
-    const verification = ownsKey
+    const found = ownsKey
       ? await verifyStore({ ...common, store: options, isWriting: write })
       : await verify({ ...common, key: await readSecret(process.stdin) });
-    if (json) printJson({ url, ...verification });
-    else printSummary(verification, Date.now() - startedMs);
-    if (!verification.isKept) throw new EndWithStatus(BROKEN);
-  } finally {
-    process.off("SIGINT", interrupt).off("SIGTERM", interrupt);
-  }
+    if (json) printJson({ url, ...found });
+    else printSummary(found, Date.now() - startedMs);
+    return found;
+  });
+  if (!verification.isKept) throw new EndWithStatus(BROKEN);
 }
 
 /** Returns the first address of an environment; without one, the address of `npm start`. */
