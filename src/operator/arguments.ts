@@ -9,12 +9,12 @@ const UNIT_MS = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };
 const timeSchema = z.union([z.iso.date(), z.iso.datetime({ offset: true })]);
 const finerThanMilliseconds = /\.\d{3}\d*[1-9]/;
 
-/** Returns the option that names a plan (docs/limits.md, Plans). */
+/** Returns the option `--plan`. docs/limits.md lists the plans. */
 export function planOption(): Option {
   return new Option("--plan <plan>", "plan of the key").choices(PLANS);
 }
 
-/** Returns the options for the limits of an Enterprise key, in requests. */
+/** Returns the options `--per-minute` and `--per-day`, the limits of an Enterprise key. */
 export function limitOptions(): Option[] {
   return [
     new Option("--per-minute <n>", "own limit, Enterprise only").argParser(parseLimit),
@@ -22,7 +22,7 @@ export function limitOptions(): Option[] {
   ];
 }
 
-/** Returns the option that names the region of a key's Durable Object. */
+/** Returns the option `--near`, the region in which to create a key's Durable Object. */
 export function nearOption(): Option {
   return new Option(
     "--near <region>",
@@ -37,13 +37,13 @@ function parseLimit(text: string): number {
   throw new InvalidArgumentError(`Expected a whole number from 1 to ${MAX_LIMIT}.`);
 }
 
-/** Parses a count: a whole number from 1. */
+/** Parses a count: a whole number from 1 to 999,999,999. */
 export function parseCount(text: string): number {
   if (/^[1-9]\d{0,8}$/.test(text)) return Number(text);
   throw new InvalidArgumentError("Expected a whole number from 1 to 999999999.");
 }
 
-/** Parses a name: 1 to 100 characters, none of them a control character or a line end. */
+/** Parses a name: 1 to 100 characters, without control characters and line ends. */
 export function parseName(text: string): string {
   if (isName(text)) return text;
   throw new InvalidArgumentError(
@@ -51,14 +51,16 @@ export function parseName(text: string): string {
   );
 }
 
-/** Checks a name as `parseName` does. */
+/** Returns whether `parseName` accepts a text. */
 export function isName(text: string): boolean {
   const characters = Array.from(text).length;
   const isOneLine = !/[\p{Cc}\p{Zl}\p{Zp}]/u.test(text);
   return text.trim() !== "" && characters <= MAX_NAME_CHARACTERS && isOneLine;
 }
 
-/** Parses a time in ISO 8601: a date-time, or a date, which means its beginning in UTC. */
+/**
+ * Parses a time in ISO 8601: a date with a time, or a date alone, which means its midnight in UTC.
+ */
 export function parseTime(text: string): Date {
   const parsed = timeSchema.safeParse(text);
   if (parsed.success && !finerThanMilliseconds.test(text)) return new Date(parsed.data);
@@ -67,12 +69,12 @@ export function parseTime(text: string): Date {
   );
 }
 
-/** Parses `never`, or a time as `parseTime` does. */
+/** Parses the word `never`, or a time as `parseTime` does. */
 export function parseTimeOrNever(text: string): Date | "never" {
   return text === "never" ? text : parseTime(text);
 }
 
-/** Returns a parser of durations such as `90m`, `24h`, `7d` or `0`, in milliseconds. */
+/** Returns a parser that converts durations such as `90m`, `24h`, `7d` or `0` to milliseconds. */
 export function durationParser(maxDays: number): (text: string) => number {
   return (text) => {
     const { count, unit } = /^(?<count>\d{1,9})(?<unit>[smhd])$/.exec(text)?.groups ?? {};

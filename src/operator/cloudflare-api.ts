@@ -15,10 +15,10 @@ interface Call {
   readonly body?: object;
 }
 
-/** Cloudflare's API refused a call or does not answer. */
+/** Thrown if Cloudflare's API refuses a call or does not respond. */
 export class CloudflareError extends Error {
   override readonly name = "CloudflareError";
-  /** Cloudflare's own codes of what is wrong. */
+  /** The error codes in Cloudflare's response; empty if Cloudflare did not respond. */
   readonly codes: readonly number[];
 
   constructor(message: string, codes: readonly number[] = [], options?: ErrorOptions) {
@@ -27,9 +27,9 @@ export class CloudflareError extends Error {
   }
 }
 
-/** Cloudflare's API with the operator's login. */
+/** A client of Cloudflare's API that uses the operator's login. */
 export class CloudflareApi {
-  /** The path of the account. */
+  /** The path of the account, such as `/accounts/ID`. */
   readonly account: string;
   readonly #send: Send;
 
@@ -39,9 +39,10 @@ export class CloudflareApi {
   }
 
   /**
-   * Takes the login and the account that wrangler would take.
+   * Creates a client with the login and the account that wrangler would use.
    *
-   * @throws an Error for the operator if there is no login, or more than one account.
+   * @throws an Error for the operator if the operator is not logged in, or if the login has several
+   *   accounts and no account is named.
    */
   static async open(env: NodeJS.ProcessEnv = process.env): Promise<CloudflareApi> {
     const token = env["CLOUDFLARE_API_TOKEN"] || (await loginToken());
@@ -52,10 +53,11 @@ export class CloudflareApi {
   }
 
   /**
-   * Calls the API.
+   * Calls the API and validates the result.
    *
-   * @param path starts with `account` or with `/zones`.
-   * @throws {CloudflareError} with Cloudflare's message.
+   * @param path starts with the value of `account` or with `/zones`.
+   * @throws {CloudflareError} if Cloudflare refuses the call, does not respond, or returns a result
+   *   that does not match the schema `result`.
    */
   async call<T>(path: string, result: z.ZodType<T>, call: Call = {}): Promise<T> {
     return parse(path, result, await this.#send(path, call));

@@ -2,20 +2,22 @@ import { Command, CommanderError } from "commander";
 import { DrizzleQueryError } from "drizzle-orm";
 import { SECRET_PREFIX } from "../worker/api-keys/secret.ts";
 
-/** Exit status of a command that was refused or failed. */
+/** The exit status of a command that was refused or failed. */
 const FAILURE = 1;
-/** Exit status of a command line that is wrong. */
+/** The exit status for wrong usage, such as an unknown option. */
 const WRONG_USAGE = 2;
 
-/** Secrets, whole or mistyped. */
+/** Matches secrets of keys, even if they are mistyped or cut off. */
 const SECRETS = new RegExp(`${SECRET_PREFIX}\\w+`, "gi");
 
-/** A command line that commander accepts and the command itself finds wrong. */
+/**
+ * Thrown for wrong usage that commander cannot detect, such as options that contradict each other.
+ */
 export class UsageError extends Error {
   override readonly name = "UsageError";
 }
 
-/** Ends a command with a status of its own, without a message. */
+/** Thrown to end the command with the given exit status and without printing a message. */
 export class EndWithStatus extends Error {
   override readonly name = "EndWithStatus";
   readonly status: number;
@@ -26,7 +28,7 @@ export class EndWithStatus extends Error {
   }
 }
 
-/** Creates a command line whose errors mention `--help` and never repeat a secret. */
+/** Creates a command line whose error messages mention `--help` and never contain a secret. */
 export function createProgram(name: string, description: string): Command {
   return new Command(name)
     .description(description)
@@ -36,17 +38,17 @@ export function createProgram(name: string, description: string): Command {
     .helpOption("-h, --help", "show this help");
 }
 
-/** Runs the command of this process and sets the exit status of the process. */
+/** Runs a command with arguments and sets the exit status of this process. */
 export async function runProgram(program: Command, args: readonly string[]): Promise<void> {
   process.stdout.on("error", endQuietlyWithoutReader);
   process.exitCode = await exitStatus(program, args);
 }
 
 /**
- * Runs a command. Prints any error as one message on stderr.
+ * Runs a command. If it throws an error, prints the message on stderr.
  *
- * @returns the exit status: 0, 1 if the command was refused or failed, 2 for wrong usage, or the
- *   status of an `EndWithStatus`.
+ * @returns the exit status: 0 for success, 1 if the command was refused or failed, 2 for wrong
+ *   usage, or the status of an `EndWithStatus`.
  */
 export async function exitStatus(program: Command, args: readonly string[]): Promise<number> {
   try {
@@ -60,26 +62,29 @@ export async function exitStatus(program: Command, args: readonly string[]): Pro
   }
 }
 
-/** Prints the one JSON value of `--json`. */
+/** Prints a value as one line of JSON, for the option `--json`. */
 export function printJson(value: unknown): void {
   process.stdout.write(`${JSON.stringify(value)}\n`);
 }
 
-/** Errors may be logged, and people paste a secret where an id, an option or a file belongs. */
+/**
+ * Removes secrets from an error message. People sometimes paste a secret instead of an id, an
+ * option or a file, and the message may be logged.
+ */
 function withoutSecrets(message: string): string {
   return message.replaceAll(SECRETS, `${SECRET_PREFIX}…`);
 }
 
 /** Returns the message of an error for the operator. */
 export function errorMessage(error: unknown): string {
-  // drizzle's own message is the SQL; its cause has the message of the database.
+  // The message of a drizzle error is the SQL. Its cause has the message of the database.
   if (error instanceof DrizzleQueryError && error.cause !== undefined) {
     return errorMessage(error.cause);
   }
   return error instanceof Error ? error.message : String(error);
 }
 
-/** Ends without an error if the reader of stdout has gone, as in `orders export | head`. */
+/** Ends the process without an error if the reader of stdout has ended, as in `export | head`. */
 function endQuietlyWithoutReader(error: NodeJS.ErrnoException): void {
   if (error.code === "EPIPE") process.exit(0);
   throw error;

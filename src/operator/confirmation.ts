@@ -4,22 +4,22 @@ import type { Readable, Writable } from "node:stream";
 import { Option } from "commander";
 import type { RemoteEnvironment } from "./environment.ts";
 
-/** The streams on which to ask a person. */
+/** The streams on which a command asks for confirmation. */
 interface Terminal {
   readonly input: Readable & { readonly isTTY?: boolean };
   readonly output: Writable;
 }
 
-/** Returns the option with which a script confirms in advance. */
+/** Returns the option `--yes`, with which a script confirms a change in advance. */
 export function yesOption(): Option {
   return new Option("--yes", "do not ask for confirmation (for scripts)").default(false);
 }
 
 /**
- * Asks the person at the terminal to confirm a change by typing the name of the environment.
+ * Asks the operator to confirm a change by typing the name of the environment.
  *
  * @param consequence what the change does, in one or more lines.
- * @throws an Error if the answer is anything else, or if there is no terminal.
+ * @throws an Error if the operator types anything else, or if standard input is no terminal.
  */
 export async function requireConfirmation(
   environment: RemoteEnvironment,

@@ -1,4 +1,6 @@
-/** The deployed environments of `wrangler.toml`. Each has a database of its own. */
+/**
+ * The deployed environments in `wrangler.toml`. Each environment has its own Worker and databases.
+ */
 export const REMOTE_ENVIRONMENTS = ["staging", "production"] as const;
 
 export type RemoteEnvironment = (typeof REMOTE_ENVIRONMENTS)[number];

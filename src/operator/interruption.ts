@@ -1,8 +1,8 @@
 /**
- * Runs `work` so that it can clean up if somebody ends the command: SIGINT and SIGTERM abort the
- * signal that it receives.
+ * Runs `work` with a signal that SIGINT and SIGTERM abort, so that `work` can clean up before the
+ * command ends.
  *
- * @param unfinished what had not happened yet, for the message of the error.
+ * @param unfinished what had not happened before the interruption, for the message of the error.
  */
 export async function withInterruption<T>(
   unfinished: string,
@@ -11,7 +11,7 @@ export async function withInterruption<T>(
   const interrupted = new AbortController();
   const interrupt = (signal: NodeJS.Signals) =>
     interrupted.abort(new Error(`ended by ${signal} before ${unfinished}`));
-  // Not `once`: npm repeats the signal of a terminal, and the second one would prevent the clean-up.
+  // Not `once`: npm sends Ctrl+C a second time, which would end the process before the clean-up.
   process.on("SIGINT", interrupt).on("SIGTERM", interrupt);
   try {
     return await work(interrupted.signal);

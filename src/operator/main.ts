@@ -1,7 +1,7 @@
 import type { Command } from "commander";
 import { runProgram } from "./command-line.ts";
 
-/** The scripts of package.json. Only one is loaded, because loading all of them takes a second. */
+/** Loads the program of each npm script on demand, because loading all programs takes a second. */
 const PROGRAMS: Readonly<Record<string, () => Promise<Command>>> = {
   build: async () => (await import("./build/program.ts")).buildProgram(),
   capacity: async () => (await import("./capacity/program.ts")).capacityProgram(),

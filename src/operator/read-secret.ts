@@ -1,14 +1,15 @@
 import type { Readable } from "node:stream";
 import { isSecret } from "../worker/api-keys/secret.ts";
 
-/** Longer than any secret with white space around it. */
+/** The largest input to read. A secret is far shorter, even with white space around it. */
 const MAX_INPUT_CHARACTERS = 1_000;
 
 /**
- * Reads the secret of a key, and asks for it on a terminal. Commands take secrets on standard input
- * only, because shells keep a history of arguments.
+ * Reads the secret of a key from standard input. If standard input is a terminal, asks for the
+ * secret first. Commands never take a secret as an argument, because shells keep a history of
+ * arguments.
  *
- * @throws an Error for the operator if the input is anything else.
+ * @throws an Error for the operator if the input is no secret.
  */
 export async function readSecret(input: Readable & { readonly isTTY?: boolean }): Promise<string> {
   if (input.isTTY) process.stderr.write("Paste the key, then press Enter and Ctrl+D.\n");

@@ -1,9 +1,11 @@
 import { Table } from "console-table-printer";
 
-/** A row of a printed table: the cell of each column. */
+/** A row of a table, with the text or number for each column name. */
 export type TextRow = Readonly<Record<string, string | number | null>>;
 
-/** Lays out rows as text. The first row determines the columns; those with numbers align right. */
+/**
+ * Formats rows as a text table. The first row determines the columns. Numbers are aligned right.
+ */
 export function textTable(rows: readonly TextRow[]): string {
   const columns = Object.entries(rows[0] ?? {}).map(([name, value]) => ({
     name,

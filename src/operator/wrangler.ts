@@ -7,10 +7,10 @@ import { stripVTControlCharacters } from "node:util";
 const WRANGLER_PACKAGE = createRequire(import.meta.url).resolve("wrangler/package.json");
 const WRANGLER_BIN = join(dirname(WRANGLER_PACKAGE), "bin", "wrangler.js");
 
-/** The folder of `wrangler.toml`. Wrangler runs there. */
+/** The folder of `wrangler.toml`, in which wrangler runs. */
 export const PROJECT_ROOT = join(import.meta.dirname, "..", "..");
 
-/** Turns off the banner, the colours and the reports to Cloudflare. */
+/** Environment variables that turn off wrangler's banner, colours and reports to Cloudflare. */
 export const QUIET_WRANGLER: NodeJS.ProcessEnv = {
   WRANGLER_SEND_METRICS: "false",
   WRANGLER_SEND_ERROR_REPORTS: "false",
@@ -18,7 +18,7 @@ export const QUIET_WRANGLER: NodeJS.ProcessEnv = {
   FORCE_COLOR: "0",
 };
 
-/** Node caches the compiled wrangler here, which saves a quarter of its start of one second. */
+/** The folder in which Node caches the compiled wrangler. Wrangler then starts a quarter faster. */
 export const COMPILE_CACHE = join(PROJECT_ROOT, "node_modules", ".cache", "wrangler-compiled");
 
 export interface WranglerOutput {
@@ -33,7 +33,7 @@ interface WranglerOptions {
   readonly input?: string;
 }
 
-/** wrangler ran and failed. The message is the last error message of wrangler. */
+/** Thrown if wrangler ends with an error. The message is wrangler's last error message. */
 export class WranglerError extends Error {
   override readonly name = "WranglerError";
   readonly output: WranglerOutput;
@@ -45,15 +45,15 @@ export class WranglerError extends Error {
 }
 
 /**
- * Returns the command that runs wrangler, for callers that spawn processes themselves. It names the
- * Node of this process, because the `node` in PATH can be too old for wrangler.
+ * Returns the command and the arguments that run wrangler, for callers that spawn processes
+ * themselves. The command is the Node of this process, because the `node` in PATH can be too old.
  */
 export function wranglerCommand(args: readonly string[]): { command: string; args: string[] } {
   return { command: process.execPath, args: [WRANGLER_BIN, ...args] };
 }
 
 /**
- * Runs wrangler in the project's root, never interactively, and waits for its end.
+ * Runs wrangler in the project's root, without a terminal, and waits until it ends.
  *
  * @throws {WranglerError} if the exit status is not 0.
  */
@@ -76,7 +76,7 @@ export async function runWrangler(
     child.once("error", reject);
     child.once("close", (status, signal) => resolve(status ?? signal));
   });
-  // wrangler may end without reading its input. Its exit status then says what is wrong.
+  // Ignores the error of a pipe that wrangler closed unread. The exit status reports the failure.
   child.stdin.on("error", () => {});
   child.stdin.end(options.input ?? "");
   const [status, stdout, stderr] = await Promise.all([
@@ -88,7 +88,7 @@ export async function runWrangler(
   throw new WranglerError(errorMessage({ stdout, stderr }, status), { stdout, stderr });
 }
 
-/** Extracts wrangler's last error. Without one, returns the exit status and stderr. */
+/** Returns wrangler's last error message. If there is none, returns the exit status and stderr. */
 function errorMessage(output: WranglerOutput, status: unknown): string {
   const message =
     reportedError(output) ?? `wrangler ended with ${String(status)}: ${output.stderr}`;
@@ -99,7 +99,7 @@ function errorMessage(output: WranglerOutput, status: unknown): string {
     .trim();
 }
 
-/** Finds the error: an object on stdout with `--json`, else a block headed `[ERROR]` on stderr. */
+/** Finds wrangler's last error: with `--json` a JSON object on stdout, else `[ERROR]` on stderr. */
 function reportedError({ stdout, stderr }: WranglerOutput): string | undefined {
   const json = /^\{\s*"error":[^]*^\}/m.exec(stdout)?.[0];
   if (json !== undefined) {

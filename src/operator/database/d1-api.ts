@@ -4,10 +4,12 @@ import { BINDINGS } from "./database.ts";
 import { D1ApiError, type RemoteTarget } from "./remote-failure.ts";
 
 const CLOUDFLARE_API = "https://api.cloudflare.com/client/v4";
-/** D1 ends a query after 30 seconds; the rest is for sending it and for queries before it. */
+/**
+ * A query takes up to 30 seconds in D1, and may first wait for other queries and for the upload.
+ */
 const TIMEOUT_MS = 90_000;
 
-/** A query as the API takes it. With parameters, which are texts, `sql` is one statement. */
+/** The body of a query request. If there are parameters, `sql` must be a single statement. */
 interface D1Query {
   readonly sql: string;
   readonly params?: readonly (string | null)[];
@@ -30,10 +32,11 @@ const answerSchema = z.object({
 });
 
 /**
- * Asks wrangler for its login and for the database of a binding, one after the other, because both
- * may renew the login.
+ * Gets the login and the id of a database from wrangler. Runs wrangler's commands one after
+ * another, because each command may renew the login.
  *
- * @throws {WranglerError} without a login or a database; an Error if the account is not clear.
+ * @throws {WranglerError} if the operator is not logged in or the database does not exist; an Error
+ *   if the login has several accounts and no account is named.
  */
 export async function connect({ environment, name }: RemoteTarget): Promise<Connection> {
   const credentials = credentialsSchema.parse(await askWrangler("auth", "token"));
@@ -49,7 +52,7 @@ export async function connect({ environment, name }: RemoteTarget): Promise<Conn
   };
 }
 
-/** Finds the account as wrangler does when nobody can choose: named, or the only one. */
+/** Returns the account that `CLOUDFLARE_ACCOUNT_ID` names, or else the login's only account. */
 async function findAccount(): Promise<string> {
   const named = process.env["CLOUDFLARE_ACCOUNT_ID"];
   if (named) return named;
@@ -67,10 +70,11 @@ async function askWrangler(...args: readonly string[]): Promise<unknown> {
 }
 
 /**
- * Sends a query. Its statements are one transaction.
+ * Sends a query. D1 runs all statements of the query in one transaction.
  *
  * @returns the rows of the first statement.
- * @throws {D1ApiError} if Cloudflare answers with an error; fetch's error without an answer.
+ * @throws {D1ApiError} if Cloudflare responds with an error; the error of `fetch` if Cloudflare
+ *   does not respond.
  */
 export async function sendQuery({ url, headers }: Connection, query: D1Query): Promise<object[]> {
   const response = await fetch(url, {

@@ -3,28 +3,30 @@ import type { DatabaseName } from "../../worker/db/availability.ts";
 
 export type { DatabaseName };
 
-/** The databases of a store, by name, with their bindings in `wrangler.toml`. */
+/** The bindings in `wrangler.toml` of a store's databases, by the names of the databases. */
 export const BINDINGS = { orders: "ORDERS", keys: "KEYS" } as const satisfies Readonly<
   Record<DatabaseName, string>
 >;
 
 export const DATABASE_NAMES = ["orders", "keys"] as const satisfies readonly DatabaseName[];
 
-/** A database of a store as the commands use it: a local one or an environment's remote one. */
+/** A database of a store: on this machine, or of a deployed environment. */
 export interface StoreDatabase {
-  /** drizzle over this database. The columns of one result need distinct names. */
+  /** The drizzle client of this database. The columns of a result must have distinct names. */
   readonly orm: BaseSQLiteDatabase<"async", unknown>;
-  /** Runs the statements in order as one transaction: all of them or none. */
+  /** Runs all statements in order, in one transaction. */
   transaction(statements: readonly Statement[]): Promise<void>;
   /**
-   * Runs one statement whose effect stays the same if it is sent twice. So a lost connection is
-   * tried again. Parameters are bound as text and may have 2 MB; other statements are far smaller.
+   * Runs one idempotent statement, and retries it if the connection is lost. Binds its parameters
+   * as text of up to 2 MB. Statements for `orm` and `transaction` must be much smaller.
    */
   storeOnce(statement: Statement): Promise<void>;
   close(): Promise<void>;
 }
 
-/** One SQL statement with its bound parameters. int64 values are decimal text with a CAST. */
+/**
+ * An SQL statement with its bound parameters. An int64 is bound as decimal text and cast in SQL.
+ */
 export interface Statement {
   readonly sql: string;
   readonly params: readonly (string | number | null)[];

@@ -1,14 +1,17 @@
 import { inspect } from "node:util";
 import type { Statement } from "./database.ts";
 
-/** Matches strings, quoted names and comments, in which `?` is text, and parameters. */
+/**
+ * Matches parameters. Also matches strings, quoted names and comments, in which `?` is mere text.
+ */
 const QUOTED_OR_PARAMETER = /'[^']*'|"[^"]*"|`[^`]*`|\[[^\]]*\]|--[^\n]*|\/\*[^]*?\*\/|\?\d*/g;
 
 /**
- * Writes a statement's parameters into its SQL as literals, for an interface that takes SQL alone.
+ * Replaces the parameters of a statement by SQL literals, for interfaces that accept no parameters.
  *
- * @throws {TypeError} if a parameter has no exact literal (a number that is not finite, a text with
- *   NUL or half a surrogate pair, another type), or if the SQL has more or fewer parameters.
+ * @throws {TypeError} if a parameter has no exact literal: a number that is not finite, a text with
+ *   NUL or half a surrogate pair, or a value of another type. Also if the SQL has more or fewer
+ *   parameters than `params`.
  */
 export function inlineParameters({ sql, params }: Statement): string {
   let next = 0;
@@ -31,7 +34,7 @@ function toLiteral(value: unknown): string {
     return `'${value.replaceAll("'", "''")}'`;
   }
   if (typeof value === "number" && Number.isFinite(value)) {
-    // The parentheses keep `1 -?` with -1 from beginning a comment.
+    // Without the parentheses, `1 -?` with the value -1 would become `1 --1`, a comment.
     return `(${value})`;
   }
   throw new TypeError(`no SQL literal for ${inspect(value)}`);

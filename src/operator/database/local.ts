@@ -16,15 +16,15 @@ import { retryWhileBusy } from "./retry-while-busy.ts";
 import { runStatements, STATEMENT_WORKER } from "./statement-worker.ts";
 
 /**
- * Takes SQLite's lock for writing without changing anything. The local D1 writes a bookmark after
- * every statement. After a SELECT this fails if another process wrote meanwhile. So a long SELECT
- * beside a busy service would never succeed without the lock.
+ * A statement that takes SQLite's write lock and changes nothing. Must run before every SELECT. The
+ * local D1 writes a bookmark after each statement, which fails if another process wrote during the
+ * statement. Without the lock, a long SELECT would always fail while the service is busy.
  */
 const TAKE_LOCK: Statement = { sql: "DELETE FROM d1_migrations WHERE false", params: [] };
 
 /** A database of a store on this machine. */
 interface LocalDatabase extends StoreDatabase {
-  /** True if it had no migrations before it was opened. */
+  /** True if no migration had been applied before the database was opened. */
   readonly isNew: boolean;
 }
 
@@ -49,10 +49,10 @@ export async function openLocalStore(persistTo: string): Promise<LocalStore> {
 }
 
 /**
- * Opens a database of a local store and applies the migrations it lacks. The service may run on
- * the same store: while it holds the lock, each statement waits.
+ * Opens a database of a local store and applies its pending migrations. The service may run on the
+ * same store. A statement waits while the service holds SQLite's lock.
  *
- * @param persistTo the folder that `wrangler dev --persist-to` names; created if it is missing.
+ * @param persistTo the folder of the store. Creates the folder if it is missing.
  * @throws an Error if the folder cannot be created or holds a store of an earlier version, or if a
  *   migration fails.
  */
@@ -78,7 +78,7 @@ export async function openLocalDatabase(
     const orm = drizzle(async (sql, params, method) => {
       const results = await run([TAKE_LOCK, { sql, params }]);
       const rows = (results[1] ?? []).map((row) => Object.values(row));
-      // For `get` drizzle expects the row itself, or nothing.
+      // For `get`, drizzle expects the first row instead of an array of rows.
       return { rows: method === "get" ? (rows[0] as unknown[]) : rows };
     });
     return {
@@ -97,9 +97,9 @@ export async function openLocalDatabase(
 }
 
 /**
- * Starts the database alone, in wrangler's own Miniflare, so that both read the store alike.
- * wrangler's `getPlatformProxy` would also run alarms of the rate limiter's objects without having
- * their class.
+ * Starts only the database, in the Miniflare that wrangler depends on, so that both use the same
+ * file format. wrangler's `getPlatformProxy` would also run the alarms of the limiters' Durable
+ * Objects, whose class is not available here.
  */
 async function startMiniflare(
   folder: string,
@@ -118,7 +118,7 @@ async function startMiniflare(
       resourcePersistencePath: join(folder, LAYOUT_VERSION),
       cf: false,
       log: new Log(LogLevel.NONE),
-      // Every failure is also thrown as an error, without workerd's stack.
+      // Drops workerd's logs, because every failure is also thrown as an error.
       handleStructuredLogs: () => {},
     }),
   );

@@ -9,11 +9,11 @@ import { isBusy, retryWhileBusy } from "./retry-while-busy.ts";
 const RETRIES = 6;
 
 /**
- * Applies the migrations that a local database lacks. wrangler applies them, because it also records
- * them; each start of wrangler takes some seconds.
+ * Applies the pending migrations of a local database with wrangler, which also records them. Runs
+ * wrangler only if migrations are pending, because wrangler takes seconds to start.
  *
- * @returns true if the store had none before.
- * @throws an Error with wrangler's message, if a migration fails.
+ * @returns true if the database had no migrations before.
+ * @throws an Error with wrangler's message if a migration fails.
  */
 export async function migrate(
   d1: D1Database,

@@ -4,31 +4,31 @@ import { DEFAULT_STORE } from "./local-store.ts";
 import { REMOTE_ENVIRONMENTS, type RemoteEnvironment } from "../environment.ts";
 import { openRemoteDatabase } from "./remote.ts";
 
-/** The store that a command acts on. */
+/** The options that select the store of a command. */
 interface StoreOptions {
-  /** The environment whose remote database is used instead of a local store. */
+  /** The deployed environment whose databases are used instead of a local store. */
   readonly env?: RemoteEnvironment;
   /** The folder of a local store. */
   readonly persistTo?: string;
-  /** Opens the local database instead of `openLocalDatabase`. No option of a command line sets it. */
+  /** Replaces `openLocalDatabase` in tests. No command-line option sets this field. */
   readonly openLocal?: OpenLocal;
 }
 
 type OpenLocal = (persistTo: string, name: DatabaseName) => Promise<StoreDatabase>;
 
-/** The options of every command on a store. */
+/** The options of every command that uses a store. */
 export interface StoreCommandOptions extends StoreOptions {
   /** True prints one JSON value and nothing else. */
   readonly json: boolean;
 }
 
-/** Adds a command on a store to a program, with `--persist-to`, `--env` and `--json`. */
+/** Adds a command that uses a store to a program, with `--persist-to`, `--env` and `--json`. */
 export function storeCommand(program: Command, usage: string): Command {
   return program
     .command(usage)
-    .option("--persist-to <dir>", "folder of the local store (default: the one of `npm start`)")
+    .option("--persist-to <dir>", "folder of the local store (default: the folder of `npm start`)")
     .addOption(
-      new Option("--env <environment>", "act on this environment's remote database instead")
+      new Option("--env <environment>", "use the database of this deployed environment instead")
         .choices(REMOTE_ENVIRONMENTS)
         .conflicts("persistTo"),
     )
@@ -36,9 +36,10 @@ export function storeCommand(program: Command, usage: string): Command {
 }
 
 /**
- * Opens a database of the store for `work` and closes it afterwards, also after an error.
+ * Opens a database of the store, runs `work` with it, and closes it, even after an error.
  *
- * @throws the error of `work`; an Error for the operator if the store cannot be opened or migrated.
+ * @throws the error of `work`; an Error for the operator if the database cannot be opened or
+ *   migrated.
  */
 export async function useDatabase<T>(
   options: StoreOptions,
@@ -59,7 +60,7 @@ async function openDatabase(
 ): Promise<StoreDatabase> {
   if (env !== undefined) return openRemoteDatabase({ environment: env, name });
   if (openLocal !== undefined) return openLocal(persistTo, name);
-  // Only a local database needs Miniflare and workerd, which are slow to load.
+  // Loaded only here, because Miniflare and workerd are slow to load.
   const { openLocalDatabase } = await import("./local.ts");
   return openLocalDatabase(persistTo, name);
 }

@@ -7,7 +7,7 @@ export interface RemoteTarget {
   readonly name: DatabaseName;
 }
 
-/** An error answer of Cloudflare's API. */
+/** Thrown if Cloudflare's API responds with an error. */
 export class D1ApiError extends Error {
   override readonly name = "D1ApiError";
   readonly status: number;
@@ -18,38 +18,41 @@ export class D1ApiError extends Error {
   }
 }
 
-/**
- * What a statement does. `stores once` means that its effect stays the same if it is sent twice.
- */
+/** What a statement does to the database. A statement that `stores once` is an idempotent write. */
 export type Change = "reads" | "stores once" | "writes";
 
-/** Transient failures of Cloudflare and the network, among them those that D1 documents. */
+/**
+ * Matches transient failures of the network and of Cloudflare, including those that D1 documents.
+ */
 const TRANSIENT =
   /fetch failed|terminated|aborted due to timeout|malformed response|Network connection lost|D1 DB is overloaded|caused object to be reset|D1 DB reset because its code was updated|\[code: 971\]|\(HTTP (?:429|5\d\d)\)/;
 
-/** Transient failures after which the statement surely never began. */
+/** Matches transient failures that happen before D1 begins to run a statement. */
 const NOT_BEGUN = /D1 DB is overloaded|while starting up D1 DB storage|\[code: 971\]|\(HTTP 429\)/;
 
 /**
- * Returns whether a statement may be sent again. A write may only if it never began, and other
- * statements after any transient failure.
+ * Returns whether a failed statement may be sent again. Reads and idempotent writes may be sent
+ * again after any transient failure. Other writes may be sent again only if D1 never began to run
+ * them.
  */
 export function mayRetry(error: Error, change: Change): boolean {
   return (change === "writes" ? NOT_BEGUN : TRANSIENT).test(error.message);
 }
 
-/** Returns whether wrangler found no database of the name in `wrangler.toml`. */
+/** Returns whether wrangler failed because the database in `wrangler.toml` does not exist. */
 export function isMissingDatabase(error: Error): boolean {
   return error.message.includes("Couldn't find a D1 DB");
 }
 
-/** Returns whether a query failed on a missing table. drizzle keeps that error as its cause. */
+/**
+ * Returns whether a query failed because a table is missing. Searches the causes of the error too.
+ */
 export function isMissingTable(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
   return error.message.includes("no such table") || isMissingTable(error.cause);
 }
 
-/** Describes wrangler's failure for the operator, with what to do next. */
+/** Returns an Error that describes a failure and tells the operator what to do next. */
 export function describeFailure(
   error: Error,
   { environment, name }: RemoteTarget,

@@ -10,29 +10,30 @@ import { inlineParameters } from "./inline-parameters.ts";
 import { connect, sendQuery } from "./d1-api.ts";
 import { type Change, describeFailure, mayRetry, type RemoteTarget } from "./remote-failure.ts";
 
-/** D1's limit on one statement, without its parameters. */
+/** The largest SQL statement that D1 accepts, not counting its parameters. */
 const MAX_STATEMENT_BYTES = 100_000;
-/** The line end closes a comment at the statement's end. */
+/** The end of every statement. The line break ends a comment on the statement's last line. */
 const END = "\n;";
 /**
- * Up to this many bytes and statements, a transaction is one query, which D1 has to answer within
- * 30 seconds. A larger transaction is a file that D1 imports, with 30 seconds for each statement.
+ * A transaction of up to this many bytes and statements is sent as one query, which D1 ends after
+ * 30 seconds. D1 imports a larger transaction as a file, and each of its statements may take 30
+ * seconds.
  */
 const MAX_QUERY_BYTES = 65_536;
 const MAX_QUERY_STATEMENTS = 9;
 const RETRIES = 4;
-/** Half a minute to a minute, for what an operator would otherwise have to begin again. */
+/** Retries of an idempotent write. They take half a minute to a minute, as an import needs them. */
 const PATIENT_RETRIES = 8;
 const LONGEST_PAUSE_MS = 8_000;
 
 /**
- * Opens a remote database with wrangler's own login. Queries go to Cloudflare's API directly,
- * because each start of wrangler takes a second and its command line takes 128 KB. A large
- * transaction goes through `wrangler d1 execute --file`.
+ * Opens the database of a deployed environment with wrangler's login. Sends queries directly to
+ * Cloudflare's API, because wrangler takes a second to start and its arguments are limited to 128
+ * KB. Sends large transactions with `wrangler d1 execute --file`.
  *
- * Queries throw an Error for the operator: no such database yet, migrations missing, not logged in,
- * or SQLite's message. Reads, and what is stored once, are repeated after a transient failure;
- * writes only if they never began.
+ * Every method throws an Error for the operator if the database or a migration is missing, if the
+ * operator is not logged in, or if SQLite reports an error. Transient failures are retried as
+ * `mayRetry` allows.
  */
 export async function openRemoteDatabase(target: RemoteTarget): Promise<StoreDatabase> {
   let connecting: ReturnType<typeof connect> | undefined;
@@ -45,7 +46,7 @@ export async function openRemoteDatabase(target: RemoteTarget): Promise<StoreDat
       const change = /^\s*select\b/i.test(sql) ? "reads" : "writes";
       const rows = await send({ sql: toSql({ sql, params }) }, change);
       const values = rows.map((row) => Object.values(row));
-      // For `get` drizzle expects the row itself, or nothing.
+      // For `get`, drizzle expects the first row instead of an array of rows.
       return { rows: method === "get" ? (values[0] as unknown[]) : values };
     }),
     transaction: async (statements) => {
@@ -56,7 +57,7 @@ export async function openRemoteDatabase(target: RemoteTarget): Promise<StoreDat
       await (isSmall ? send({ sql }, "writes") : importFile(target, sql));
     },
     storeOnce: async ({ sql, params }) => {
-      // The API documents texts only. SQLite converts them for columns of numbers.
+      // The API accepts only texts as parameters. SQLite converts them for numeric columns.
       const texts = params.map((value) => (value === null ? null : String(value)));
       await send({ sql, params: texts }, "stores once");
     },
@@ -71,12 +72,15 @@ function toSql(statement: Statement): string {
   throw new RangeError(`a statement of ${bytes} bytes: D1 takes at most ${MAX_STATEMENT_BYTES}`);
 }
 
-/** D1 runs the statements of an imported file as one transaction and answers nothing else then. */
+/**
+ * Runs the statements of `sql` in one transaction by importing a file. D1 runs no other query
+ * during the import.
+ */
 async function importFile(target: RemoteTarget, sql: string): Promise<void> {
   const folder = await mkdtemp(join(tmpdir(), "store-orders-"));
   try {
     const file = join(folder, "transaction.sql");
-    // D1 skips a file whose hash it knows, so a random statement makes this file a new one.
+    // D1 skips a file that it has imported before. A random statement makes every file different.
     await writeFile(file, `SELECT '${randomUUID()}'${END}${sql}`);
     const database = [BINDINGS[target.name], "--remote", "--env", target.environment];
     const args = ["d1", "execute", ...database, "--json", "--yes", `--file=${file}`];

@@ -2,15 +2,17 @@ import pRetry from "p-retry";
 
 const PATIENCE_MS = 30_000;
 
-/** D1 reports a lock that it finds only after the statement as an internal error. */
+/**
+ * Matches errors about SQLite's lock. D1 reports a lock after the statement as an internal error.
+ */
 const BUSY = /SQLITE_BUSY|database is locked|internal error; reference/;
 
 /**
- * Repeats `work` with growing pauses while another process locks the local database, for half a
- * minute at most. Repeating is safe, because SQLite refuses before it changes anything.
+ * Retries `work` with growing pauses for up to 30 seconds while another process locks the local
+ * database. A retry is safe, because SQLite checks the lock before it changes anything.
  *
- * @throws the error of `work` if it is another one; an Error for the operator when the time is
- *   over.
+ * @throws every error of `work` that is not about the lock; an Error for the operator if the
+ *   database is still locked after 30 seconds.
  */
 export async function retryWhileBusy<T>(work: () => Promise<T>): Promise<T> {
   try {

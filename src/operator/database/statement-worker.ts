@@ -2,9 +2,9 @@ import type * as MiniflarePackage from "miniflare";
 import type { Statement } from "./database.ts";
 
 /**
- * A Worker that runs statements as one transaction. Miniflare's own D1 client in this process keeps
- * each statement in workerd until it is garbage-collected here. In a large import that is all of
- * them.
+ * The source of a Worker that runs statements in one transaction. Replaces Miniflare's D1 client,
+ * with which workerd keeps every statement of a large import in memory until this process collects
+ * garbage.
  */
 export const STATEMENT_WORKER = `
 export default {
@@ -22,7 +22,7 @@ export default {
 };`;
 
 /**
- * Runs the statements in `STATEMENT_WORKER`.
+ * Runs the statements with `STATEMENT_WORKER`, in one transaction.
  *
  * @returns the rows of each statement.
  * @throws an Error with D1's message.

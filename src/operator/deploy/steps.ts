@@ -12,7 +12,7 @@ export interface RollOut {
   readonly domain: string | undefined;
   /** How long to wait until a new version or address responds, in seconds. */
   readonly patience: number;
-  /** Aborted if somebody ends the command. */
+  /** Aborted if SIGINT or SIGTERM ends the command. */
   readonly signal: AbortSignal;
 }
 
@@ -25,8 +25,8 @@ export interface Step {
 }
 
 /**
- * Runs the steps in order and prints the title of each. If the signal is aborted, the next step
- * fails.
+ * Runs the steps in order and prints the title of each step. If the signal of the roll-out is
+ * aborted, the next step fails.
  *
  * @throws an Error that names the failed step, the steps that did not run, and how to continue.
  */

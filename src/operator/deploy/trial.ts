@@ -17,7 +17,7 @@ export interface TrialTarget {
   readonly address: string;
   readonly worker: string;
   readonly version: string;
-  /** True if all traffic goes to the version, so that requests reach it without asking for it. */
+  /** True if the version receives all traffic, so requests without the version header reach it. */
   readonly hasTraffic: boolean;
 }
 
@@ -73,7 +73,7 @@ export async function tryVersion(
 async function expectHealthyVersion(target: TrialTarget): Promise<void> {
   const { address, version, hasTraffic } = target;
   const url = `${address}/healthz?version=${version}`;
-  // With the header, an answer says nothing about where the traffic goes.
+  // A request with the version header would not show whether normal traffic reaches the version.
   const headers = hasTraffic ? {} : overrides(target);
   await Promise.all(
     Array.from({ length: CONFIRMATIONS }, async () => {

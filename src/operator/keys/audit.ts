@@ -10,19 +10,20 @@ Examples:
   $ npm run keys -- audit key_abc --since 2026-11-01
   $ npm run -s keys -- audit --limit 1000 --json
 
-A change and its entry are stored together. Nobody can alter or delete an entry. The actor is the
-value of the environment variable STORE_ORDERS_ACTOR, or else the account and the machine.`;
+A change and its entry are stored in one transaction. Entries cannot be altered or deleted. The actor
+is the value of the environment variable STORE_ORDERS_ACTOR. If it is not set, the actor is the
+operator's account and machine.`;
 
 interface AuditOptions extends StoreCommandOptions {
   readonly since?: Date;
   readonly limit: number;
 }
 
-/** Completes the command `keys audit`, which prints the audit trail. */
+/** Adds the options and the action of `keys audit`, which prints the audit trail. */
 export function defineAudit(command: Command): void {
   command
     .description("show who changed which key, when and how, the newest first")
-    .option("--since <time>", "only changes since then, in ISO 8601", parseTime)
+    .option("--since <time>", "only changes since this time, in ISO 8601", parseTime)
     .addOption(limitOption("changes"))
     .addHelpText("after", DETAILS)
     .action(audit);

@@ -9,16 +9,16 @@ Examples:
   $ npm run keys -- bans key_abc
   $ npm run -s keys -- bans --in-force --json | jq -r .[].keyId
 
-A ban shows here as soon as it begins. The number counts the bans in a row, and each ban lasts twice
-as long as the one before. \`npm run keys -- reset ID\` lifts a ban. With BAN_MODE=log the service only
-logs which keys it would have banned.`;
+A ban is listed as soon as it begins. "number" is the position of the ban in a series of bans. Each ban
+of a series lasts twice as long as the previous ban. \`npm run keys -- reset ID\` lifts a ban. With
+BAN_MODE=log the service bans no key, and logs which keys it would have banned.`;
 
 interface BansOptions extends StoreCommandOptions {
   readonly inForce: boolean;
   readonly limit: number;
 }
 
-/** Completes the command `keys bans`, which prints past and present bans. */
+/** Adds the options and the action of `keys bans`, which prints past and present bans. */
 export function defineBans(command: Command): void {
   command
     .description("show the bans of all keys, or of one, the newest first")

@@ -3,24 +3,24 @@ import type { StoreDatabase } from "../database/database.ts";
 import type { StoreCommandOptions } from "../database/open.ts";
 import { requireApiKey } from "../key-store/key-details.ts";
 
-/** The options of a command that changes a key for good. */
+/** The options of a command that changes a key permanently. */
 export interface LastingOptions extends StoreCommandOptions {
-  /** True does not ask. */
+  /** True skips the confirmation. */
   readonly yes: boolean;
 }
 
-/** The consequences of changes that nobody can undo. */
+/** The text about the consequence of each change that cannot be undone. */
 const CONSEQUENCES = {
   end: "This ends its present secret for good. Clients that send it are answered 401 afterwards.",
   reset: "This forgets the counts of both windows, its ban and its earlier bans for good.",
 };
 
 /**
- * Asks before a change of a deployed key that nobody can undo. A local store is changed without
- * asking.
+ * Asks for confirmation before a change of a deployed key that cannot be undone. Does not ask if
+ * the key is in a local store.
  *
- * @throws an Error for the operator if the answer is no, if nobody can answer, or if no key has
- *   this id.
+ * @throws an Error for the operator if the operator does not confirm, if standard input is no
+ *   terminal, or if no key has this id.
  */
 export async function confirmChange(
   { orm }: StoreDatabase,

@@ -22,11 +22,12 @@ ${Object.entries(PLAN_LIMITS)
   .join("\n")}
   enterprise  set for each key: --per-minute and --per-day
 
-Every request of a key calls the key's limiter, which lives in one place. The first request creates
-it: near that request, or in the region of --near. It never moves. So name the region of the clients
-if you try the key from elsewhere first: North America (wnam in the west, enam in the east), sam
-(South America), weur and eeur (Europe), apac, apac-ne and apac-se (Asia), oc (Oceania), afr (Africa),
-me (Middle East). Cloudflare places the limiter in or near that region.
+Every request with a key calls the key's limiter, a Durable Object in one data centre. The key's first
+request creates the limiter near the client, or in the region of --near. The limiter never moves. So
+if you try a key from somewhere else first, name the region of its clients with --near: wnam (western
+North America), enam (eastern North America), sam (South America), weur and eeur (western and eastern
+Europe), apac, apac-ne and apac-se (Asia), oc (Oceania), afr (Africa), me (Middle East). Cloudflare
+creates the limiter in or near this region.
 
 The key is shown once. The store keeps only its hash, so nobody can look the key up later.`;
 
@@ -39,7 +40,7 @@ interface CreateOptions extends StoreCommandOptions {
   readonly near?: LocationHint;
 }
 
-/** Completes the command `keys create`, which stores a new key and prints its secret once. */
+/** Adds the options and the action of `keys create`, which stores a key and prints its secret. */
 export function defineCreate(command: Command): void {
   command.description("create an API key").addOption(planOption().makeOptionMandatory());
   command.requiredOption("--name <text>", "whose key it is, up to 100 characters", parseName);

@@ -18,12 +18,14 @@ Examples:
   $ pbpaste | npm run -s keys -- find --json | jq -r .[].id
   $ npm run keys -- find x7aq                      keys that end in x7aq
 
-Pass a whole key on standard input, never as an argument, because shells keep a history. \`find\` also
-finds a former key, which a rotation replaced. The store keeps the hash and the last four characters
-of a key. A key older than these characters is found only through standard input; \`list\` shows
-"unknown" for it until it is rotated.`;
+Pass a whole key on standard input, never as an argument, because shells keep a history of arguments.
+\`find\` also finds a former key that a rotation has replaced. The store keeps the hash and the last
+four characters of a key. For keys from before the store kept these characters, \`list\` shows "unknown"
+until they are rotated. Such keys are found only through standard input.`;
 
-/** Completes the command `keys find`, which takes a secret on standard input only. */
+/**
+ * Adds the options and the action of `keys find`, which finds a key by its secret or its ending.
+ */
 export function defineFind(command: Command): void {
   command
     .description("show the id and name of a key that is read from standard input")
@@ -43,7 +45,7 @@ type Search = (database: StoreDatabase) => Promise<KeyDetails[]>;
 
 function searchByEnding(text: string): Search {
   const ending = text.toLowerCase();
-  // The message repeats no part of the argument, which may be a secret.
+  // The message does not repeat the argument, because the argument may be a secret.
   if (!/^[a-z2-7]{1,4}$/.test(ending)) {
     throw new UsageError(
       "expected the last one to four letters or digits of a key; pass a whole key on standard input",

@@ -14,8 +14,9 @@ Examples:
   $ npm run keys -- list --expires-within 30d      keys to renew
   $ npm run keys -- list --state revoked --json
 
-A key has to match every filter that is given. "key ends in" shows the last four characters of the
-key. A key older than these characters shows "unknown" until it is rotated.`;
+The command lists the keys that match all given filters. "key ends in" shows the last four characters
+of the key. For keys from before the store kept these characters, it shows "unknown" until they are
+rotated.`;
 
 const NO_KEYS = "There are no keys yet: `npm run keys -- create --help` shows how to create one.";
 
@@ -23,11 +24,11 @@ interface ListOptions extends StoreCommandOptions {
   readonly plan?: Plan;
   readonly state?: KeyStateOrBan;
   readonly name?: string;
-  /** In milliseconds. */
+  /** The time within which listed keys expire, in milliseconds. */
   readonly expiresWithin?: number;
 }
 
-/** Completes the command `keys list`, which prints keys without their secrets. */
+/** Adds the options and the action of `keys list`, which prints keys without their secrets. */
 export function defineList(command: Command): void {
   command
     .description("show all keys, or those that match the filters, the oldest first")

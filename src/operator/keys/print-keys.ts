@@ -4,7 +4,9 @@ import type { KeyDetails } from "../key-store/key-details.ts";
 import { printJson } from "../command-line.ts";
 import { type TextRow, textTable } from "../text-table.ts";
 
-/** Prints one key: as JSON, or as a table below `title` with the former keys still valid. */
+/**
+ * Prints a key as JSON, or as a table below `title`, followed by its former keys that are valid.
+ */
 export function printKey(key: KeyDetails, options: { json: boolean; title?: string }): void {
   const now = new Date();
   if (options.json) return printJson(toKeyJson(key, now));
@@ -15,7 +17,9 @@ export function printKey(key: KeyDetails, options: { json: boolean; title?: stri
   }
 }
 
-/** Prints keys: as one JSON array, as a table, or as the sentence `none` if there are no keys. */
+/**
+ * Prints keys as one JSON array, or as a table. Without `json` and keys, prints the text `none`.
+ */
 export function printKeys(
   keys: readonly KeyDetails[],
   options: { json: boolean; none: string },
@@ -53,7 +57,10 @@ function printTable(keys: readonly KeyDetails[], now: Date): void {
   process.stdout.write(`${textTable(rows)}\n`);
 }
 
-/** Returns no ends for an expired or revoked key, because its former keys ended with it. */
+/**
+ * Returns when the former secrets of a key that are still valid become invalid. An expired or
+ * revoked key has no valid former secrets.
+ */
 function validFormerKeyEnds(key: KeyDetails, now: Date): readonly Date[] {
   if (keyState(key, now.getTime()) !== "active") return [];
   return key.formerKeyEnds.filter((end) => end > now);

@@ -25,8 +25,9 @@ Examples:
   $ npm run keys -- revoke key_abc --env production
   $ npm run -s keys -- list --json | jq -r .[].id
 
-The commands act on the local store, even while the service runs. With --env they act on a deployed
-environment's database. Changes take effect within 30 seconds. Each command has its own --help.`;
+The commands use the local store, even while the service runs. With --env they use the database of a
+deployed environment. Changes take effect within 30 seconds. To see the options of a command, add
+--help.`;
 
 /** Defines the command line of `npm run keys`. */
 export function keysProgram(): Command {
@@ -45,7 +46,7 @@ export function keysProgram(): Command {
   defineRevoke(storeCommand(program, "revoke <id>"));
 
   storeCommand(program, "reset <id>")
-    .description("empty both windows of a key, lift its ban and forget earlier ones")
+    .description("set both request counts of a key to 0, lift its ban and forget earlier bans")
     .addOption(yesOption())
     .action(async (id: string, options: LastingOptions) => {
       const key = await useDatabase(options, "keys", async (database) => {

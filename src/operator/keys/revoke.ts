@@ -12,12 +12,12 @@ Examples:
   $ npm run keys -- revoke key_abc --env production          asks first
   $ npm run keys -- revoke key_abc --env production --yes    for scripts
 
-A revoked key cannot be used again. \`keys update --expires\` ends a key at a later time instead.`;
+A revoked key can never be used again. To end a key at a later time, use \`keys update --expires\`.`;
 
-/** Completes the command `keys revoke`, which ends a key and all of its secrets. */
+/** Adds the options and the action of `keys revoke`, which makes all secrets of a key invalid. */
 export function defineRevoke(command: Command): void {
   command
-    .description("end a key for good")
+    .description("make a key invalid permanently")
     .addOption(yesOption())
     .addHelpText("after", EXAMPLES)
     .action(async (id: string, options: LastingOptions) => {

@@ -13,7 +13,9 @@ import { printKey } from "./print-keys.ts";
 
 const DEFAULT_GRACE = "24h";
 const MAX_GRACE_DAYS = 90;
-/** A shorter grace gives a customer no time to change to the new key, so the command asks. */
+/**
+ * With a shorter grace the command asks, because clients have little time to change to the new key.
+ */
 const SHORT_GRACE_MS = 3_600_000;
 const parseGrace = durationParser(MAX_GRACE_DAYS);
 
@@ -23,16 +25,17 @@ Examples:
   $ npm run keys -- rotate key_abc --grace 7d
   $ npm run keys -- rotate key_abc --grace 0       the key has leaked: end it within 30 seconds
 
-The former and the new key share one id, plan, limits, counts and bans. Later changes apply to both.
-If a key is rotated again during the grace, no earlier key stays valid for longer than the one just
-replaced. The new key is shown once. With --env and a grace of less than an hour the command asks first.`;
+The former and the new key share one id, plan, limits, request counts and bans. Later changes apply to
+both keys. If you rotate a key again during its grace, earlier former keys become invalid no later than
+the key that was just replaced. The new key is shown once. With --env and a grace of less than an hour,
+the command asks for confirmation.`;
 
 interface RotateOptions extends LastingOptions {
-  /** In milliseconds. */
+  /** How long the former secret stays valid, in milliseconds. */
   readonly grace: number;
 }
 
-/** Completes the command `keys rotate`, which replaces the secret of a key and nothing else. */
+/** Adds the options and the action of `keys rotate`, which replaces only the secret of a key. */
 export function defineRotate(command: Command): void {
   command
     .description("replace a key by a new key with the same id, plan and counts")

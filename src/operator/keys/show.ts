@@ -8,18 +8,19 @@ import type { StoreDatabase } from "../database/database.ts";
 import { type StoreCommandOptions, useDatabase } from "../database/open.ts";
 import { printKey } from "./print-keys.ts";
 
-/** How far back to look: the longest range of `keys usage`. */
+/** How many days back to look for the last use, the longest range of `keys usage`. */
 const DAYS = 366;
 
 const DETAILS = `
-The store keeps only the hash of a key, so \`show\` cannot print the key. A ban shows as soon as it
-begins. The last use is a day in UTC. A key reports its figures once an hour while it is used.
+The store keeps only the hash of a key, so \`show\` cannot print the key. A ban is shown as soon as it
+begins. The last use is a day in UTC. The limiter of a key reports its use once an hour while the key
+is used.
 
 Examples:
   $ npm run keys -- show key_abc
   $ npm run -s keys -- show key_abc --json | jq -r .state     active, expired, revoked or banned`;
 
-/** Completes the command `keys show`, which prints one key and its last reported use. */
+/** Adds the action of `keys show`, which prints one key and its last reported use. */
 export function defineShow(command: Command): void {
   command
     .description("show the limits, the state and the last use of one key")

@@ -15,7 +15,8 @@ Examples:
   $ npm run keys -- update key_abc --per-day 800000     one limit of an Enterprise key
   $ npm run keys -- update key_abc --expires never
 
-A change takes effect everywhere within 30 seconds. Windows keep their counts under the new limit.`;
+A change takes effect everywhere within 30 seconds. Requests that are already counted in a window stay
+counted if its limit changes.`;
 
 interface UpdateOptions extends StoreCommandOptions {
   readonly plan?: Plan;
@@ -25,7 +26,7 @@ interface UpdateOptions extends StoreCommandOptions {
   readonly expires?: Date | "never";
 }
 
-/** Completes the command `keys update`, which changes the settings that its options name. */
+/** Adds the options and the action of `keys update`, which changes the settings of a key. */
 export function defineUpdate(command: Command): void {
   command.description("change a key's plan, limits, name or expiry").addOption(planOption());
   for (const option of limitOptions()) command.addOption(option);
@@ -62,7 +63,10 @@ async function update(id: string, options: UpdateOptions): Promise<void> {
   printKey(key, { json: options.json, title: "The key is now:" });
 }
 
-/** Returns the key's own limits after the change: `null` for none, `undefined` if they stay. */
+/**
+ * Returns the key's own limits after the change: `null` if the key has none, `undefined` if the
+ * limits do not change.
+ */
 function nextLimits(current: ApiKey, options: UpdateOptions): Limits | null | undefined {
   const plan = options.plan ?? current.plan;
   const perMinute = options.perMinute ?? current.perMinute;

@@ -2,13 +2,16 @@ import { resolve } from "node:path";
 import { DEFAULT_STORE } from "../database/local-store.ts";
 import type { DemoKey } from "./sample-store.ts";
 
-/** Formats the secrets of the demo keys, one plan a line. */
+/** Formats the secrets of the demo keys, one line for each plan. */
 export function formatDemoKeys(keys: readonly DemoKey[]): string {
   const lines = keys.map(({ plan, secret }) => `  ${plan.padEnd(12)}${secret}`);
   return `Demo keys, shown this once:\n${lines.join("\n")}\n\n`;
 }
 
-/** Formats the service's address and the first line to type: a request, or the making of a key. */
+/**
+ * Formats the address of the service and the first command to try. With a demo key, this command
+ * sends a request. Without demo keys, it creates a key first.
+ */
 export function formatFirstSteps(port: number, store: string, keys: readonly DemoKey[]): string {
   const url = `http://localhost:${port}`;
   const secret = keys[0]?.secret;
@@ -22,7 +25,7 @@ export function formatFirstSteps(port: number, store: string, keys: readonly Dem
   return `Serving on ${url}, until Ctrl+C.\n\n${begin}\n\n`;
 }
 
-/** Returns the option that other commands need to find this store. */
+/** Returns the option `--persist-to` that other commands need to find this store. */
 function storeOption(store: string): string {
   return store === resolve(DEFAULT_STORE) ? "" : ` --persist-to ${quote(store)}`;
 }

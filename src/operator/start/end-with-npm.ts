@@ -1,9 +1,8 @@
 const POLL_MS = 250;
 
 /**
- * Ends this process, as SIGTERM does, once its parent has ended, if npm runs it. npm signals only
- * the shell of a script. A shell that has not replaced itself with Node ends and leaves Node
- * running.
+ * If npm runs this process, sends it SIGTERM as soon as its parent process has ended. npm sends its
+ * signals only to the shell that runs the script. Some shells then end and leave Node running.
  */
 export function endWithNpm(): void {
   if (process.env["npm_lifecycle_event"] === undefined) return;

@@ -1,36 +1,37 @@
 import { isMainThread } from "node:worker_threads";
 import { lockFile } from "./exclusive-file.ts";
 
-/** Time for the wrangler of a killed `start` to end. */
+/** How long to wait until the wrangler of an earlier, killed `npm start` has ended. */
 const PATIENCE_MS = 5_000;
 
 const LOCK_VARIABLE = "STORE_ORDERS_WRANGLER_LOCK";
 
-// wrangler loads this file before its own code, and its worker threads load it too.
+// Node loads this file before wrangler's own code, and again in each worker thread of wrangler.
 if (isMainThread) {
   holdStore();
   endWithParent();
 }
 
-/** Locks the store as long as wrangler runs, even if `start` is gone. */
+/** Locks the store until wrangler ends, because wrangler can run longer than `npm start`. */
 function holdStore(): void {
   const path = process.env[LOCK_VARIABLE];
   if (path === undefined) return;
-  // wrangler starts itself again with the same options. Only one of the processes takes the lock.
+  // wrangler starts a child process with the same variables. Without the variable, only this
+  // process takes the lock.
   delete process.env[LOCK_VARIABLE];
   const lock = lockFile(path, PATIENCE_MS);
   if (lock === null) {
     process.stderr.write("[ERROR] another wrangler still serves the store\n");
     process.exit(1);
   }
-  // The lock lasts as long as something refers to it.
+  // The listener keeps a reference to the lock, so that it is not garbage-collected and released.
   process.once("exit", () => lock.release());
 }
 
 /**
- * Ends the whole process group when `start` ends, because workerd would go on without wrangler.
- * Standard input is a pipe that `start` holds open. It closes however `start` ends, even by
- * SIGKILL.
+ * Kills the whole process group when `npm start` ends, because workerd would keep running without
+ * wrangler. Standard input is a pipe from `npm start`. The operating system closes this pipe even
+ * after SIGKILL.
  */
 function endWithParent(): void {
   const endGroup = (): void => void process.kill(0, "SIGKILL");

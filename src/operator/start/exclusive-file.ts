@@ -2,18 +2,18 @@ import { DatabaseSync } from "node:sqlite";
 
 const SQLITE_BUSY = 5;
 
-/** Holds a file until it is released or this process ends. */
+/** A lock on a file. It lasts until `release` is called or this process ends. */
 export interface ExclusiveFile {
   release(): void;
 }
 
 /**
- * Locks a file against other processes with SQLite's lock. The operating system releases it however
- * the process ends, so a killed process leaves no lock behind. Blocks the thread while it waits.
+ * Locks a file against other processes with SQLite's lock. The operating system releases the lock
+ * when the process ends, even if the process is killed. Blocks the thread while it waits.
  *
- * @param path the file, created if it is missing; nothing is ever written to it.
+ * @param path the path of the file. Creates the file if it is missing, but never writes to it.
  * @param timeoutMs how long to wait for another process.
- * @returns `null` if another process still holds the file.
+ * @returns `null` if another process still holds the lock.
  * @throws an Error if the file cannot be opened.
  */
 export function lockFile(path: string, timeoutMs: number): ExclusiveFile | null {

@@ -3,10 +3,10 @@ import { createServer } from "node:net";
 import pRetry from "p-retry";
 
 /**
- * Makes sure that nothing listens on a port of this machine. Waits up to a second for a service
- * that is ending.
+ * Checks that no program listens on a port of this machine. Waits up to a second, because an
+ * earlier service may be ending.
  *
- * @throws an Error for the operator if the port is taken or may not be used.
+ * @throws an Error for the operator if the port is in use or this process may not use it.
  */
 export async function requireFreePort(port: number): Promise<void> {
   await pRetry(() => tryPort(port), {

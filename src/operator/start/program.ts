@@ -14,13 +14,13 @@ import { lockStore } from "./store-lock.ts";
 import { WranglerDev } from "./wrangler-dev.ts";
 
 const DEFAULT_PORT = 8787;
-/** As often as the deployed environments. */
+/** The interval of housekeeping, the same as in the deployed environments. */
 const HOUSEKEEPING_EVERY_MS = 3_600_000;
 
 const HELP = `
-The first run on a store migrates it, loads a few sample orders and makes one demo key per plan.
-Orders, keys, counts and bans are kept for the next start. One service runs on a store at a time; the
-other commands work beside it.
+The first run on a store creates its tables, a few sample orders and one demo key for each plan. The
+store keeps orders, keys, request counts and bans after the service ends. Only one service can run on
+a store at a time. Other commands, such as npm run keys, work while the service runs.
 
 Examples:
   $ npm start
@@ -28,7 +28,7 @@ Examples:
   $ npm start -- --empty                            no sample orders, no demo keys
   $ npm start -- --log                              a line of JSON for each request
 
-Configuration values go into .dev.vars, one NAME=value a line.`;
+To change the configuration, write lines of the form NAME=value to .dev.vars.`;
 
 interface StartOptions {
   readonly port: number;
@@ -37,7 +37,7 @@ interface StartOptions {
   readonly log: boolean;
 }
 
-/** The command line of `npm start`. */
+/** Defines the command line of `npm start`. */
 export function startProgram(): Command {
   return createProgram("npm start --", "Run the service on this machine, with its own store.")
     .option("--port <n>", "port on localhost", parsePort, DEFAULT_PORT)
@@ -61,14 +61,17 @@ async function start({ port, persistTo, empty, log }: StartOptions): Promise<voi
   endWithNpm();
   const store = resolve(persistTo);
   const hasStore = existsSync(store);
-  // A refused start creates no store.
+  // Checks the port before the lock creates the folder, so a failed start leaves no new store
+  // behind.
   if (!hasStore) await requireFreePort(port);
   const lock = await lockStore(store, port);
   try {
-    // After the lock, because the service that holds the store may hold the port too.
+    // Checks the port only now. If a service runs on this store, the error about the store is
+    // clearer.
     if (hasStore) await requireFreePort(port);
     const demoKeys = await prepareStore(store, empty);
-    // Print the secrets at once, because nobody can look them up later.
+    // Prints the secrets before the service starts, because they cannot be shown again after a
+    // failure.
     if (demoKeys.length > 0) process.stdout.write(formatDemoKeys(demoKeys));
     await serve({ port, store, log }, demoKeys);
   } finally {
@@ -76,7 +79,7 @@ async function start({ port, persistTo, empty, log }: StartOptions): Promise<voi
   }
 }
 
-/** Migrates the store, and fills it if it is new. Returns the demo keys if this run made them. */
+/** Migrates the store. Fills a new store with sample data and returns its demo keys. */
 async function prepareStore(store: string, empty: boolean): Promise<DemoKey[]> {
   await using databases = await openLocalStore(store);
   const isNew = databases.orders.isNew && databases.keys.isNew;
@@ -84,9 +87,9 @@ async function prepareStore(store: string, empty: boolean): Promise<DemoKey[]> {
 }
 
 /**
- * Serves until a signal ends it.
+ * Runs the service until SIGINT, SIGTERM or SIGHUP ends it.
  *
- * @throws an Error if the service does not start, or ends by itself.
+ * @throws an Error if the service does not start, or ends without a signal.
  */
 async function serve(
   { port, store, log }: { port: number; store: string; log: boolean },
@@ -111,7 +114,7 @@ async function serve(
   };
   process.once("SIGINT", stop).once("SIGTERM", stop).once("SIGHUP", stop);
   try {
-    // A command that opens the store at the same moment can keep workerd from starting.
+    // Retries, because workerd cannot start while another command is opening the store.
     await retryWhileBusy(async () => {
       if (isStopping) throw new Error("stopped before it served");
       service = new WranglerDev(port, store, log);

@@ -5,10 +5,13 @@ import { INT64_MAX, INT64_MIN } from "../../worker/orders/int64.ts";
 import { type Plan, PLANS } from "../../worker/limits/plans.ts";
 import { type DatabaseName, type StoreDatabase, toStatements } from "../database/database.ts";
 
-/** Limits of the Enterprise demo key, whose plan has none of its own. */
+/** The limits of the Enterprise demo key. The Enterprise plan has no default limits. */
 const ENTERPRISE_LIMITS = { perMinute: 5_000, perDay: 500_000 };
 
-/** Ordinary orders, a shipped one (1004), the ends of int64, and two that lack most fields. */
+/**
+ * The sample orders. Order 1004 has shipped, 1007 and 1008 lack optional fields, and two orders
+ * have the smallest and the largest int64.
+ */
 const SAMPLE_ORDERS: readonly (typeof orders.$inferInsert)[] = [
   order(1001n, 501n, 1n, "2026-12-01T09:00:00.000Z"),
   order(1002n, 502n, 2n, "2026-12-01T13:30:00.000Z"),
@@ -22,7 +25,7 @@ const SAMPLE_ORDERS: readonly (typeof orders.$inferInsert)[] = [
   order(INT64_MAX, INT64_MAX, INT64_MAX, "2027-01-01T00:00:00.000Z"),
 ];
 
-/** A demo key of one plan. */
+/** The demo key of a plan. */
 export interface DemoKey {
   readonly plan: Plan;
   readonly secret: string;
@@ -31,8 +34,8 @@ export interface DemoKey {
 /**
  * Fills a new store with a few orders and one key for each plan.
  *
- * @param actor the name in the audit trail.
- * @returns the keys with their secrets, which are stored nowhere.
+ * @param actor who creates the keys, for the audit trail.
+ * @returns the keys with their secrets. The store keeps only hashes of the secrets.
  */
 export async function loadSampleStore(
   { orders: orderDatabase, keys }: Readonly<Record<DatabaseName, StoreDatabase>>,

@@ -4,24 +4,25 @@ import { setTimeout as delay } from "node:timers/promises";
 import { z } from "zod";
 import { type ExclusiveFile, lockFile } from "./exclusive-file.ts";
 
-/** The same patience as `requireFreePort` has with a service that is ending. */
+/** How long to wait for an earlier service to end, as long as `requireFreePort` waits. */
 const PATIENCE_MS = 1_000;
 const POLL_MS = 100;
 
 const holderSchema = z.object({ pid: z.int(), port: z.int() });
 type Holder = z.output<typeof holderSchema>;
 
-/** Returns the path of the file that wrangler locks. wrangler can outlive `start` for a moment. */
+/** Returns the path of the file that wrangler locks, because it can run longer than `npm start`. */
 export function wranglerLockPath(store: string): string {
   return join(store, "wrangler.lock");
 }
 
 /**
- * Makes sure that no other service runs on a store. Two services would have two limiters with
- * separate counts. The other commands need no lock.
+ * Locks a store, so that no other service can run on it. Two services would count requests
+ * separately and admit too many. Commands other than `npm start` need no lock.
  *
- * @param store the folder of the store; created if it is missing.
- * @throws an Error that names the service on the store and says what to type instead.
+ * @param store the folder of the store. Creates the folder if it is missing.
+ * @throws an Error for the operator if a service runs on the store. The message names the service
+ *   and suggests another store.
  */
 export async function lockStore(store: string, port: number): Promise<ExclusiveFile> {
   await mkdir(store, { recursive: true });
@@ -48,7 +49,9 @@ function describeRefusal(store: string, port: number, holder: Holder | null): st
   );
 }
 
-/** Returns the path of the file that names the holder, which only messages use. */
+/**
+ * Returns the path of a file that names the process and port of the service, for error messages.
+ */
 function holderPath(store: string): string {
   return join(store, "service.json");
 }

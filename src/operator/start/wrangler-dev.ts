@@ -10,13 +10,13 @@ import { wranglerLockPath } from "./store-lock.ts";
 const ENVIRONMENT: NodeJS.ProcessEnv = {
   WRANGLER_SEND_METRICS: "false",
   WRANGLER_HIDE_BANNER: "true",
-  // Without a network, wrangler's lookup of its location would print a stack trace.
+  // Stops wrangler from looking up its location, which prints a stack trace without a network.
   CLOUDFLARE_CF_FETCH_ENABLED: "false",
-  // Local traces grow without bound in the store's folder and halve the speed.
+  // Turns off local traces, because they fill the store's folder and halve the speed.
   X_LOCAL_OBSERVABILITY: "false",
 };
 
-/** The beginning of each line that the service logs. */
+/** The first characters of every log line of the service. */
 const SERVICE_LINE = '{"event":';
 
 const POLL_MS = 100;
@@ -25,21 +25,21 @@ const STOP_TIMEOUT_MS = 5_000;
 const CRON_TIMEOUT_MS = 600_000;
 
 /**
- * The service in `wrangler dev`, with workerd. Both have a process group of their own, so that one
- * signal ends both.
+ * A service that `wrangler dev` runs. wrangler and workerd are in a separate process group, so that
+ * one signal ends both.
  */
 export class WranglerDev {
   readonly #child: ChildProcess;
   readonly #port: number;
   readonly #exited: Promise<unknown>;
-  /** True once wrangler has the port. Until then another program may answer there. */
+  /** True once wrangler listens on the port. Before, another program might respond on this port. */
   #isListening = false;
-  /** wrangler's output until the service is ready; `null` from then on. */
+  /** The output of wrangler until the service is ready; `null` once it is ready. */
   #output: string[] | null = [];
 
   /**
-   * @param persistTo the folder of the store, absolute.
-   * @param logsRequests true prints a line for each request.
+   * @param persistTo the absolute path of the store's folder.
+   * @param logsRequests true prints a log line for each request.
    */
   constructor(port: number, persistTo: string, logsRequests: boolean) {
     this.#port = port;
@@ -73,9 +73,9 @@ export class WranglerDev {
   }
 
   /**
-   * Waits until the service answers.
+   * Waits until the service responds.
    *
-   * @throws an Error with wrangler's reason if wrangler ends, or takes more than a minute.
+   * @throws an Error with wrangler's error message if wrangler ends or takes more than a minute.
    */
   async ready(): Promise<void> {
     const deadline = performance.now() + START_TIMEOUT_MS;
@@ -95,9 +95,9 @@ export class WranglerDev {
   }
 
   /**
-   * Runs the Worker's cron trigger, which `wrangler dev` never does by itself.
+   * Runs the Worker's cron trigger, because `wrangler dev` never runs it.
    *
-   * @throws an Error if it fails. The Worker has logged why.
+   * @throws an Error if the trigger fails. The Worker logs the cause.
    */
   async runCron(): Promise<void> {
     const { ok, status } = await fetch(`http://127.0.0.1:${this.#port}/cdn-cgi/local/scheduled`, {
@@ -111,7 +111,7 @@ export class WranglerDev {
     await this.#exited;
   }
 
-  /** Ends wrangler and workerd, by force if they take more than 5 seconds. */
+  /** Ends wrangler and workerd with SIGTERM, and after 5 seconds with SIGKILL. */
   async stop(): Promise<void> {
     this.#signal("SIGTERM");
     const deadline = performance.now() + STOP_TIMEOUT_MS;
@@ -123,7 +123,7 @@ export class WranglerDev {
     return this.#child.exitCode !== null || this.#child.signalCode !== null;
   }
 
-  /** Requests a path outside the API, because it counts against no limit. */
+  /** Returns whether the service responds. Requests `/`, which counts against no rate limit. */
   async #answers(): Promise<boolean> {
     if (!this.#isListening || this.#hasExited()) return false;
     try {
@@ -153,19 +153,19 @@ export class WranglerDev {
   }
 }
 
-/** Recognizes the message that wrangler sends over the IPC channel once it has the port. */
+/** Recognizes the message that wrangler sends over the IPC channel once it listens on the port. */
 function isListeningEvent(message: unknown): boolean {
   return typeof message === "string" && message.includes('"event":"DEV_SERVER_READY"');
 }
 
-/** Prints the service's log lines and drops wrangler's own. */
+/** Prints the log lines of the service and drops all other output of wrangler. */
 function passServiceLines(output: Readable): void {
   createInterface({ input: output }).on("line", (line) => {
     if (line.startsWith(SERVICE_LINE)) process.stdout.write(`${line}\n`);
   });
 }
 
-/** Extracts wrangler's first error, without the names of its parts. */
+/** Returns wrangler's first error message, without prefixes such as `service core:user:`. */
 function describeStartFailure(output: readonly string[]): string {
   const text = stripVTControlCharacters(output.join(""));
   if (text.includes("SQLITE_BUSY")) return "SQLITE_BUSY, another process has locked the store";

@@ -59,7 +59,7 @@ export function limitPromises(): LimitPromises {
       if (lastRefusal === undefined) throw new Untried("no request was refused");
       for (const refusal of refusals) {
         expectRefusal(refusal);
-        // Another client may use a key from outside, so its day says nothing.
+        // Another client may use a key that the operator passed in, so its day count is unknown.
         if (isKeyNew) expectUncounted(refusal);
       }
     },
@@ -110,7 +110,10 @@ function expectExactness(answers: readonly Answer[], isKeyNew: boolean): void {
   }
 }
 
-/** A key is refused once its minute is used up, and then the day has counted just this minute. */
+/**
+ * Expects that the refused request counted in no window. A new key has sent only the admitted
+ * requests of one full minute, so its day must have counted exactly the limit per minute.
+ */
 function expectUncounted(answer: Answer): void {
   const { perMinute, perDay } = PLAN_LIMITS.free;
   const counted = perDay - (answer.quota?.day.remaining ?? NaN);
