@@ -35,19 +35,28 @@ export function deployProgram(): Command {
     )
     .option("--create", "first roll-out: create the databases and the Worker", false)
     .addOption(
-      new Option("--location <region>", "with --create: the region in which to create the databases").choices(
-        LOCATIONS,
-      ),
+      new Option(
+        "--location <region>",
+        "with --create: the region in which to create the databases",
+      ).choices(LOCATIONS),
     )
     .addOption(
-      new Option("--jurisdiction <name>", "with --create: the jurisdiction that the databases never leave")
+      new Option(
+        "--jurisdiction <name>",
+        "with --create: the jurisdiction that the databases never leave",
+      )
         .choices(JURISDICTIONS)
         .conflicts("location"),
     )
     .option("--domain <name>", "a hostname of your zone that nothing uses yet", parseHostname)
     .option("--dry-run", "check everything, print the steps, and change nothing", false)
     .option("--skip-checks", "deploy the work tree as it is, if it builds", false)
-    .option("--patience <seconds>", "how long to wait until a new version responds", parseSeconds, 60)
+    .option(
+      "--patience <seconds>",
+      "how long to wait until a new version responds",
+      parseSeconds,
+      60,
+    )
     .addHelpText("after", EXAMPLES)
     .allowExcessArguments(false)
     .action(({ create, location, jurisdiction, ...options }: ProgramOptions) =>

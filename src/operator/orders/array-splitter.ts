@@ -6,21 +6,21 @@ import {
   type Splitter,
 } from "./splitter.ts";
 
-/** The characters that can change the splitter's state, outside and inside a string. */
+/** Match the characters that change the splitter's state, outside and inside a JSON string. */
 const OUTSIDE_STRING = /["[\]{},]/g;
 const INSIDE_STRING = /["\\]/g;
 
 /**
- * Splits a JSON array into its elements, numbered from 1. It finds only where they end: whether
- * each element is valid JSON is left to the parser.
+ * Splits a JSON array into its elements, numbered from 1. Finds only where each element ends. Does
+ * not check that an element is valid JSON, because the parser checks that.
  */
 export class ArraySplitter implements Splitter {
   #number = 1;
-  /** The text of the current element so far; before the array begins, the text before it. */
+  /** The text of the current element so far. Before the array begins, the text before the array. */
   #text = "";
-  /** The offset in `#text` of the next character to look at. */
+  /** The offset in `#text` of the next character to examine. */
   #offset = 0;
-  /** The number of open brackets: 0 outside the array, 1 between its elements. */
+  /** The number of open brackets and braces: 0 outside the array, 1 between its elements. */
   #depth = 0;
   #inString = false;
   #isClosed = false;
@@ -43,7 +43,10 @@ export class ArraySplitter implements Splitter {
     throw this.#error("the file ends within it");
   }
 
-  /** Finds the next character that matters. A backslash waits for the character after it. */
+  /**
+   * Finds the next character that changes the state. If a backslash is the last character so far,
+   * finds nothing until the character after the backslash is known.
+   */
   #find(): string | undefined {
     const pattern = this.#inString ? INSIDE_STRING : OUTSIDE_STRING;
     pattern.lastIndex = this.#offset;
@@ -72,7 +75,8 @@ export class ArraySplitter implements Splitter {
       this.#depth += 1;
       if (this.#depth === 1) this.#take();
     } else if (this.#depth === 1) {
-      // An unmatched brace stays in the text, so that the parser refuses it.
+      // Leaves an unmatched brace in the text of the element, so that the parser refuses the
+      // element.
       if (found !== "}") yield* this.#complete(found === "]");
     } else if (found !== ",") {
       this.#depth -= 1;

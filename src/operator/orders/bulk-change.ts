@@ -3,13 +3,15 @@ import { orderSegments } from "../../worker/db/orders-schema.ts";
 import { INT64_MIN } from "../../worker/orders/int64.ts";
 import type { StoreDatabase } from "../database/database.ts";
 
-/** Orders in a new segment. A trigger splits it once it has grown by half. */
+/** The number of orders in a new segment. A trigger splits a segment that has grown by half. */
 const SEGMENT_ORDERS = 8_192;
 
 /**
- * An import of at least this share of the store's orders is a bulk change. The triggers cost about
- * 1 µs and two written rows for each order of the file. A rebuild costs 0.1 µs for each order of
- * the store, and then every cached list is read again, at 0.3 µs an order.
+ * The share of the store's orders from which an import is a bulk change.
+ *
+ * - Triggers take about 1 µs and write two rows for each order of the file.
+ * - A rebuild of all segments takes 0.1 µs for each order of the store. Afterwards every isolate
+ *   reads all orders again, which takes 0.3 µs for each order.
  */
 const BULK_SHARE = 1 / 8;
 
@@ -17,8 +19,8 @@ const HAS_CHANGED = sql`EXISTS (SELECT 1 FROM order_bulk_change WHERE changed > 
 const FIRST_ID = sql.raw(String(INT64_MIN));
 
 /**
- * Decides whether an import of this many orders is a bulk change, which rebuilds all segments. A
- * smaller import leaves it to triggers to update the segments row by row.
+ * Decides whether an import of this many orders is a bulk change. A bulk change rebuilds all
+ * segments at the end. During a smaller import, triggers update the segments row by row.
  */
 export async function isBulkChange({ orm }: StoreDatabase, orderCount: number): Promise<boolean> {
   const [store] = await orm
@@ -27,12 +29,15 @@ export async function isBulkChange({ orm }: StoreDatabase, orderCount: number): 
   return orderCount >= (store?.count ?? 0) * BULK_SHARE;
 }
 
-/** Disables the segment triggers until `endBulkChange` in the same transaction. */
+/** Returns the statement that disables the segment triggers until `endBulkChange`. */
 export function beginBulkChange(): SQL {
   return sql`INSERT INTO order_bulk_change (id, changed) VALUES (1, 0)`;
 }
 
-/** Records, before orders are placed, whether any of them differs from the stored one. */
+/**
+ * Returns the statement that records whether any staged order differs from the stored order. Must
+ * run before the staged orders are placed.
+ */
 export function noteBulkChange(stagedOrders: SQL, differs: SQL): SQL {
   return sql`
     UPDATE order_bulk_change SET changed = 1
@@ -41,9 +46,11 @@ export function noteBulkChange(stagedOrders: SQL, differs: SQL): SQL {
 }
 
 /**
- * Rebuilds the segments and gives the list a new version, if an order changed. Enables the triggers
- * again. One statement steps through all orders: 10 million take about a second. 100 million orders
- * fill D1's 10 GB and stay well within its 30 seconds.
+ * Returns the statements that end a bulk change. If an order has changed, they rebuild the segments
+ * and give the list a new version. They also enable the triggers again.
+ *
+ * One statement reads all orders, which takes about a second for 10 million orders. D1 allows 30
+ * seconds. It holds at most 10 GB, about 100 million orders.
  */
 export function endBulkChange(): SQL[] {
   return [

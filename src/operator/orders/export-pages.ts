@@ -4,29 +4,30 @@ import { INT64_MAX, INT64_MIN } from "../../worker/orders/int64.ts";
 import { MAX_ORDER_BYTES, ORDER_JSON_MEMBERS } from "../../worker/orders/order-json.ts";
 import type { StoreDatabase } from "../database/database.ts";
 
-/** A page is one text value, which D1 limits to 2 MB. */
+/** The largest size of a page. A page is a single text value, which D1 limits to 2 MB. */
 const PAGE_BYTES = 1_200_000;
 const MAX_STATUS_BYTES = ',"status":"shipped"'.length;
 const PAGE_ORDERS = Math.floor(PAGE_BYTES / (MAX_ORDER_BYTES + MAX_STATUS_BYTES));
 
-/** One page of an export. */
+/** A page of an export: some of the orders. */
 interface ExportPage {
-  /** One JSON object per line, the last line ended too. */
+  /** The orders as JSON objects. Every line, including the last line, ends with a line break. */
   readonly lines: string;
   readonly count: number;
   /** The version of the whole list when this page was read. */
   readonly listVersion: string;
 }
 
-/** Counts the orders of an export. */
+/** Returns the number of orders that an export would contain. */
 export async function countOrders({ orm }: StoreDatabase): Promise<number> {
   const [row] = await orm.select({ count: sql<number>`count(*)`.as("count") }).from(orders);
   return row?.count ?? 0;
 }
 
 /**
- * Reads all orders in ascending id, as newline-delimited JSON. Each page is a query of its own, so
- * that any number of orders fits. The pages show one moment if all have the same list version.
+ * Reads all orders in ascending id, as newline-delimited JSON. Reads each page with a separate
+ * query, so the number of orders is not limited. The pages are a consistent snapshot if all of them
+ * have the same list version.
  */
 export async function* exportPages({ orm }: StoreDatabase): AsyncGenerator<ExportPage> {
   let firstId = INT64_MIN;

@@ -13,13 +13,13 @@ import {
   writeOrders,
 } from "./write-orders.ts";
 
-/** Further attempts at an export of one moment, after pauses of 0.1 to 0.8 seconds. */
+/** How often an export with `oneMoment` is retried, after pauses of 0.1 to 0.8 seconds. */
 const RESTARTS = 4;
 const FIRST_PAUSE_MS = 100;
 
 /**
- * Exports the store's orders to a file. An existing file stays until the export is complete. Until
- * then a temporary file beside it takes the same room again.
+ * Exports the store's orders to a file. Replaces an existing file only when the export is complete.
+ * Until then, a temporary file in the same folder holds the new orders.
  */
 export async function exportToFile(
   database: StoreDatabase,
@@ -28,7 +28,7 @@ export async function exportToFile(
 ): Promise<Exported> {
   const existing = await stat(file).catch(() => undefined);
   if (existing?.isDirectory()) throw new Error(`${file} is a folder`);
-  // A pipe or device is written directly, because a rename would replace it.
+  // Writes directly to a pipe or device, because a rename would replace it by a file.
   if (existing !== undefined && !existing.isFile()) {
     return exportToStream(database, () => createWriteStream(file), { end: true }, options);
   }
@@ -44,7 +44,7 @@ export async function exportToFile(
   }
 }
 
-/** Exports the store's orders to standard output and leaves it open. */
+/** Exports the store's orders to standard output, without closing it. */
 export async function exportToStdout(
   database: StoreDatabase,
   options: ExportOptions,
@@ -70,7 +70,7 @@ async function exportToStream(
   }
 }
 
-/** Writes a file, again from its beginning if an export of one moment starts over. */
+/** Writes the orders to a file. With `oneMoment`, starts over if an order changes. */
 async function writeFile(
   database: StoreDatabase,
   file: string,

@@ -16,7 +16,7 @@ interface ImportOptions {
   readonly onPlacing?: (orderCount: number) => void;
 }
 
-/** An import whose parts are in the store. */
+/** An import whose parts are all in the store, but whose orders are not placed yet. */
 interface StagedImport {
   readonly importId: string;
   readonly partCount: number;
@@ -24,18 +24,21 @@ interface StagedImport {
   readonly kind: SourceElement["kind"];
 }
 
-/** The parts of an import were placed or removed before it placed them itself. */
+/**
+ * Thrown if another import has placed the parts of this import, or housekeeping has removed them.
+ */
 class PartsGoneError extends Error {
   override readonly name = "PartsGoneError";
 }
 
 /**
- * Imports the orders of a file, all or none. Reads and checks the whole file before it writes
- * anything, at the cost of a temporary file of the same size. Sends only parts that no earlier import
- * of the same orders has left in the store.
+ * Imports the orders of a file, either all orders or none. Reads and checks the whole file before
+ * it writes to the store, and meanwhile keeps the orders in a temporary file. Sends only those
+ * parts that no earlier import of the same orders has left in the store.
  *
- * @returns the number of orders placed; duplicates in the file count once.
- * @throws {ElementError} that names the first bad line; other Errors for the operator.
+ * @returns the number of orders that were placed. Orders with the same id count once.
+ * @throws {ElementError} if a line is bad; the message names the first bad line. An Error for the
+ *   operator for every other failure.
  */
 export async function importOrders(
   database: StoreDatabase,
@@ -61,7 +64,7 @@ export async function importOrders(
   } catch (error) {
     if (error instanceof PartsGoneError) throw error;
     if (error instanceof ElementError) {
-      // Report the first error. Housekeeping deletes what cannot be deleted now.
+      // Ignores a failure to delete the parts, because housekeeping deletes them later.
       await discardParts(database, importId).catch(() => {});
       throw error;
     }
@@ -73,7 +76,7 @@ export async function importOrders(
   }
 }
 
-/** Reads and checks a file as `importOrders` does, and counts its different orders. */
+/** Reads and checks a file as `importOrders` does. Returns the number of different order ids. */
 export async function countOrdersOf(bytes: AsyncIterable<Uint8Array>): Promise<number> {
   using orders = new SortedOrders();
   await read(bytes, orders);
@@ -116,12 +119,12 @@ async function place(
   try {
     await database.transaction(placeStatements(importId, partCount, isBulk));
   } catch (error) {
-    // The first error counts if the database cannot be asked for its reason.
+    // Throws the original error if the reason cannot be read from the database.
     throw (await explainFailure(database, staged).catch(() => null)) ?? error;
   }
 }
 
-/** Finds the reason for which the database refused to place an import. */
+/** Finds the reason why the database refused to place an import. */
 async function explainFailure(
   database: StoreDatabase,
   staged: StagedImport,

@@ -6,10 +6,12 @@ import {
   type Splitter,
 } from "./splitter.ts";
 
-/** Splits newline-delimited JSON into its lines. Skips blank lines, but counts them. */
+/**
+ * Splits newline-delimited JSON into lines. Skips blank lines, but includes them in line numbers.
+ */
 export class LineSplitter implements Splitter {
   #number: number;
-  /** The beginning of a line that has not ended yet. */
+  /** The text of the last line so far, whose end has not arrived yet. */
   #rest = "";
 
   /** @param firstLine the number of the text's first line. */

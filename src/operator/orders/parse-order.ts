@@ -2,14 +2,14 @@ import { isLosslessNumber, LosslessNumber, parse } from "lossless-json";
 import type { z } from "zod";
 import { type OrderRecord, orderRecordSchema } from "../../worker/orders/order.ts";
 
-/** Matches a JSON number written as a plain integer that is no longer than an int64. */
+/** Matches an integer in plain decimal that has no more digits than the largest int64. */
 const PLAIN_INTEGER = /^(?:0|-?[1-9]\d{0,18})$/;
 
 /**
- * Parses an order from JSON with exact integers (docs/api.md, section Orders). `1.0`, `1e3` and
- * `-0` are no integers. A field given twice with different values is an error.
+ * Parses an order from JSON with exact integers (docs/api.md, section Orders). Refuses `1.0`, `1e3`
+ * and `-0` as integers. Refuses an order in which a field occurs twice with different values.
  *
- * @throws an Error that names the fault.
+ * @throws an Error if the order is not valid. The message names the field.
  */
 export function parseOrder(text: string): OrderRecord {
   const value = parseJson(text);
@@ -40,7 +40,9 @@ function describe(value: unknown, issue: z.core.$ZodIssue | undefined): string {
   return `${field}: ${issue.message}, got ${format(fieldValue)}`;
 }
 
-/** Formats a wrong value as in the file, if it is short. */
+/**
+ * Formats a wrong value for an error message. Shortens long values, and names arrays and objects.
+ */
 function format(value: unknown): string {
   if (typeof value === "bigint") return value.toString();
   if (isLosslessNumber(value)) return shorten(value.toString());

@@ -3,25 +3,26 @@ import { SQLiteAsyncDialect } from "drizzle-orm/sqlite-core";
 import type { Statement, StoreDatabase } from "../database/database.ts";
 import { beginBulkChange, endBulkChange, noteBulkChange } from "./bulk-change.ts";
 
-/** Parts that one statement places: some 40,000 orders, far below D1's 30 seconds. */
+/** The number of parts that one statement places, about 40,000 orders. D1 allows it 30 seconds. */
 const PARTS_PER_STATEMENT = 2;
-/** Parts that one query checks, which keeps the service waiting for a tenth of a second. */
+/** The number of parts that one query checks. Requests to the service wait 0.1 s for this query. */
 const PARTS_PER_CHECK = 4;
 
-/** A line that would turn a shipped order back, with the order's id. */
+/** A line of an import that would make a shipped order pending again. */
 interface RefusedLine {
   readonly line: number;
+  /** The id of the order. */
   readonly id: string;
 }
 
-/** Consecutive parts of one import, by the numbers of the first and the last. */
+/** Consecutive parts of an import: the numbers of the first and the last part. */
 interface PartRange {
   readonly importId: string;
   readonly first: number;
   readonly last: number;
 }
 
-/** Finds the first line of an import that would turn a shipped order back. */
+/** Finds the first line of an import that would make a shipped order pending again. */
 export async function findRefusedLine(
   { orm }: StoreDatabase,
   importId: string,
@@ -29,7 +30,7 @@ export async function findRefusedLine(
 ): Promise<RefusedLine | null> {
   let refused: RefusedLine | null = null;
   for (const range of ranges(importId, partCount, PARTS_PER_CHECK)) {
-    // SQLite takes a bare column beside min() from the row with the minimum.
+    // SQLite takes the column `id` from the same row as the minimum of `line`.
     const [first] = await orm
       .select({
         line: sql<number | null>`min(staged.line)`.as("line"),
@@ -44,10 +45,11 @@ export async function findRefusedLine(
 }
 
 /**
- * Builds the statements that place the staged orders and delete their parts, for one transaction.
- * They write only orders that differ, and fail if a part is missing.
+ * Returns the statements that place the staged orders and delete their parts, for one transaction.
+ * The statements write only orders that differ from the stored orders. They fail if a part is
+ * missing.
  *
- * @param isBulk true rebuilds the segments at the end; otherwise triggers update them.
+ * @param isBulk true rebuilds all segments at the end; false lets triggers update the segments.
  */
 export function placeStatements(importId: string, partCount: number, isBulk: boolean): Statement[] {
   const placing = [...ranges(importId, partCount, PARTS_PER_STATEMENT)].flatMap((range) => [
@@ -66,7 +68,7 @@ export function placeStatements(importId: string, partCount: number, isBulk: boo
   return [requireParts(importId, partCount), ...all].map(toStatement);
 }
 
-/** The condition that the stored order is missing or differs from the other one. */
+/** Returns the condition that a stored order is missing or differs from the order `other`. */
 function differsFrom(other: "staged" | "excluded"): SQL {
   return sql.raw(
     "(orders.pet_id, orders.quantity, orders.ship_date, orders.complete, orders.status) IS NOT " +
@@ -75,9 +77,10 @@ function differsFrom(other: "staged" | "excluded"): SQL {
 }
 
 /**
- * Ends the transaction with an error unless all parts are there: another import of the same file may
- * have placed them, or housekeeping removed them. SQLite raises errors of one's own only in triggers,
- * so this breaks the CHECK of a table that may have no second row.
+ * Returns the statement that fails if a part is missing, because another import of the same file
+ * has placed the parts or housekeeping has removed them. SQLite can raise custom errors only in
+ * triggers. So the statement violates the CHECK constraint of a table that must not have a second
+ * row.
  */
 function requireParts(importId: string, partCount: number): SQL {
   return sql`

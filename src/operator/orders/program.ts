@@ -16,7 +16,7 @@ interface ImportCommandOptions extends StoreCommandOptions {
   readonly resume: boolean;
 }
 
-/** Bytes read from a file at a time. */
+/** The number of bytes that are read from a file at once. */
 const READ_BYTES = 256 * 1024;
 
 const IMPORT_HELP = `
@@ -27,21 +27,22 @@ FILE is newline-delimited JSON or one JSON array. An order looks like this:
   shipDate  RFC 3339, no finer than milliseconds, stored in UTC
   status    pending (the default) or shipped
 
-The other fields are optional. null and unknown fields are errors. An order is inserted or replaces
-the order with the same id. The last of duplicates in the file wins. The id of a cancelled order
-places it anew. A shipped order cannot be turned back. If one line is bad, nothing is imported, and
-the message names the line (in an array, the element), counted from 1. The command prints the number
-of different orders.
+The other fields are optional. null and unknown fields are errors. The import inserts an order, or
+replaces the stored order with the same id. If the file has an id more than once, the last order with
+this id wins. An order that was cancelled can be imported again. A shipped order cannot become pending
+again. If one line is bad, nothing is imported. The message names the number of the line (or of the
+array element), counted from 1. The command prints the number of different orders.
 
-A file whose name ends with .gz is decompressed. --dry-run reads and checks the file and leaves the
-store alone, so it finds no line that would turn a shipped order back.
+A file whose name ends with .gz is decompressed. --dry-run reads and checks the file without using the
+store, so it cannot find lines that would make a shipped order pending again.
 
-A million orders take half a minute, or minutes in a deployed environment. The import needs little
-memory, but a temporary file as large as the orders and twice their room in the database. The service
-works while the orders are sent. While they are placed, for seconds, it lists and cancels none.
+Importing a million orders takes half a minute, or several minutes in a deployed environment. The
+import needs little memory. It needs a temporary file as large as the orders, and until it is complete
+twice the space of the orders in the database. The service works while the orders are sent. While the
+orders are placed, which takes seconds, the service can neither list nor cancel orders.
 
-If an import breaks off, repeat it with --resume within a day. It sends only what is missing, and
-fails if the store has no part of the same file.
+If an import is interrupted, repeat the command with --resume within a day. It then sends only the
+missing parts. It fails if the store has no part of the same file.
 
 Examples:
   $ npm run orders -- import orders.ndjson
@@ -50,13 +51,14 @@ Examples:
   $ npm run -s orders -- import orders.ndjson --json`;
 
 const EXPORT_HELP = `
-The export is newline-delimited JSON in ascending id, with the status, without cancelled orders. It
-can be imported unchanged. FILE appears when the export is complete.
+The export is newline-delimited JSON in ascending id. Each order has its status. Cancelled orders are
+left out. \`import\` accepts the export unchanged. FILE is created when the export is complete.
 
-If orders change while a large store is read, the export mixes orders from before and after the
-change, and a warning on stderr says so. With --one-moment the export then starts over, up to four
-times. If orders changed each time, it fails and writes nothing. It needs a temporary file of the
-export's size and writes only when everything has been read.
+If orders change while the export reads them, the export may mix orders from before and after the
+change. A warning on stderr then says so. With --one-moment the export is a consistent snapshot: if
+an order changes, the export starts over, up to four times. If orders change each time, the export
+fails and writes nothing. --one-moment needs a temporary file of the export's size, and writes the
+output only after all orders have been read.
 
 Examples:
   $ npm run orders -- export orders.ndjson
@@ -64,20 +66,20 @@ Examples:
   $ npm run -s orders -- export | gzip > orders.ndjson.gz
   $ npm run -s orders -- export orders.ndjson --env production --json`;
 
-/** The command line of `npm run orders`. */
+/** Defines the command line of `npm run orders`. */
 export function ordersProgram(): Command {
   const program = createProgram(
     "npm run orders --",
     "Import and export the orders of the store, and purge cancelled orders.",
-  ).addHelpText("after", `\nEach command has a --help of its own, with examples.`);
+  ).addHelpText("after", `\nTo see the options and examples of a command, add --help.`);
 
   storeCommand(program, "import")
     .argument("<file>", "file to read, or - for standard input")
-    .description("put orders into the store, all of a file or none")
+    .description("put all orders of a file into the store, or none if a line is bad")
     .addHelpText("after", IMPORT_HELP)
     .option("--dry-run", "only check the file", false)
     .addOption(
-      new Option("--resume", "continue an import of the same file that broke off")
+      new Option("--resume", "continue an interrupted import of the same file")
         .default(false)
         .conflicts("dryRun"),
     )
@@ -87,7 +89,7 @@ export function ordersProgram(): Command {
     .argument("[file]", "file to write (default: standard output)")
     .description("write the orders of the store")
     .addHelpText("after", EXPORT_HELP)
-    .option("--one-moment", "export the store as it was at one moment, or fail", false)
+    .option("--one-moment", "export a consistent snapshot of the store, or fail", false)
     .action(exportAndPrint);
   addPurgeCommand(program);
   return program;
@@ -138,7 +140,7 @@ function warnOfChange({ isOneMoment }: Exported): void {
   );
 }
 
-/** Checks the path of an import before the database is touched, and returns the file's bytes. */
+/** Checks that a file exists, and returns its bytes, decompressed if its name ends with `.gz`. */
 async function openSource(file: string): Promise<AsyncIterable<Uint8Array>> {
   if (file === "-") return countBytes(process.stdin, undefined);
   const found = await stat(file);
@@ -148,14 +150,17 @@ async function openSource(file: string): Promise<AsyncIterable<Uint8Array>> {
   return file.endsWith(".gz") ? gunzip(bytes) : bytes;
 }
 
-/** Opens the file only when it is first read, because earlier its errors have no listener. */
+/**
+ * Yields the bytes of a file. Opens it at the first read, so that the reader receives its errors.
+ */
 async function* readFile(file: string): AsyncGenerator<Uint8Array> {
   yield* createReadStream(file, { highWaterMark: READ_BYTES });
 }
 
 async function* gunzip(bytes: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
   try {
-    // An error of the file is an error of the stream, which is read here.
+    // Ignores the error that the callback receives, because reading the stream throws the same
+    // error.
     yield* pipeline(bytes, createGunzip(), () => {});
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code?.startsWith("Z_") !== true) throw error;

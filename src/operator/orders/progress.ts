@@ -1,15 +1,17 @@
 import { SingleBar } from "cli-progress";
 
-/** Pause between progress lines without a terminal. A quicker task prints none. */
+/**
+ * The time between progress lines without a terminal. A task that takes less time prints no line.
+ */
 const LINE_EVERY_MS = 10_000;
 
-/** A task that can take long. */
+/** A task whose progress is shown. */
 export interface Task {
-  /** For example `Reading`. */
+  /** What the task does, for example `Reading`. */
   readonly doing: string;
-  /** The unit of the count; left out if nothing is counted. */
+  /** The unit in which progress is shown; left out if the progress cannot be measured. */
   readonly unit?: "MB" | "orders";
-  /** The final count, if it is known. Megabytes are counted in bytes. */
+  /** The final count, if it is known: a number of orders, or of bytes if the unit is `MB`. */
   readonly total?: number | undefined;
 }
 
@@ -20,14 +22,14 @@ interface Progress extends Disposable {
 type Terminal = NodeJS.WritableStream & { readonly isTTY?: boolean };
 
 /**
- * Shows the progress of a task on stderr until it is disposed of: a bar on a terminal, elsewhere a
- * line every ten seconds.
+ * Shows the progress of a task on stderr until the returned object is disposed. Shows a bar if
+ * stderr is a terminal, and otherwise prints a line every ten seconds.
  */
 export function startProgress(task: Task, stream: Terminal = process.stderr): Progress {
   return stream.isTTY === true ? showBar(task, stream) : writeLines(task, stream);
 }
 
-/** Passes bytes on and shows how many have been read. */
+/** Yields the same bytes and shows on stderr how many of them have been read. */
 export async function* countBytes(
   bytes: AsyncIterable<Uint8Array>,
   totalBytes: number | undefined,

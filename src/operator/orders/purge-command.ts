@@ -6,10 +6,11 @@ import { parseTime } from "../arguments.ts";
 import { countCancelled, purgeCancelled } from "./purge.ts";
 
 const HELP = `
-The service keeps every cancelled order for the record and never lists it. This command deletes the
-records of orders cancelled before DATE: a date (its beginning in UTC) or a time, in ISO 8601. Other
-orders stay as they are. The command deletes in small steps while the service runs. If it is
-interrupted, run it again. With --env it asks for confirmation first.
+The service keeps a record of every cancelled order and never lists it. This command deletes the
+records of orders that were cancelled before a time. Give the time in ISO 8601, or give a date, which
+means its midnight in UTC. Other orders do not change. The command deletes in small steps, so the
+service keeps working. If the command is interrupted, run it again. With --env it asks for
+confirmation first.
 
 Examples:
   $ npm run orders -- purge --cancelled-before 2026-01-01 --dry-run
@@ -22,12 +23,12 @@ interface PurgeOptions extends StoreCommandOptions {
   readonly yes: boolean;
 }
 
-/** Adds `purge` to the commands of `npm run orders`. */
+/** Adds the command `orders purge` to a program. */
 export function addPurgeCommand(program: Command): void {
   storeCommand(program, "purge")
-    .description("delete the records of orders cancelled before a date")
+    .description("delete the records of orders that were cancelled before a date")
     .requiredOption("--cancelled-before <date>", "date or time in ISO 8601, in the past", parseTime)
-    .option("--dry-run", "only count them", false)
+    .option("--dry-run", "only count the records", false)
     .addOption(yesOption())
     .addHelpText("after", HELP)
     .action(async (options: PurgeOptions) => {

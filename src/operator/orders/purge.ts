@@ -3,10 +3,12 @@ import { cancelledOrders } from "../../worker/db/orders-schema.ts";
 import type { StoreDatabase } from "../database/database.ts";
 import { startProgress } from "./progress.ts";
 
-/** Orders deleted in one step. A step keeps the service waiting for some hundredths of a second. */
+/**
+ * The number of orders that one step deletes. Requests wait some hundredths of a second for a step.
+ */
 const STEP_ORDERS = 10_000;
 
-/** Counts the orders that were cancelled before a time. */
+/** Returns the number of orders that were cancelled before a time. */
 export async function countCancelled({ orm }: StoreDatabase, before: Date): Promise<number> {
   const [row] = await orm
     .select({ count: sql<number>`count(*)`.as("count") })
@@ -16,8 +18,8 @@ export async function countCancelled({ orm }: StoreDatabase, before: Date): Prom
 }
 
 /**
- * Deletes the orders that were cancelled before a time, in small transactions between which the
- * service works. After a failure it can run again.
+ * Deletes the records of orders that were cancelled before a time. Uses small transactions, so that
+ * the service can use the database between them. After a failure, it can be called again.
  *
  * @param total the number of these orders, for the progress display.
  * @returns the number of deleted orders.

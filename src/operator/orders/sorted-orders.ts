@@ -1,15 +1,15 @@
 import { DatabaseSync, type StatementSync } from "node:sqlite";
 import type { OrderRecord } from "../../worker/orders/order.ts";
 
-/** Memory for the sorted orders; the rest is on disk. */
+/** The memory that SQLite uses for the sorted orders. Further orders are on disk only. */
 const CACHE_KILOBYTES = 32_000;
 
 /**
- * The orders of an import in ascending id, with only the last of duplicates. They are in a
- * temporary file, so that any number of them needs little memory, at the cost of disk space.
+ * The orders of an import in ascending id. If several orders have the same id, it keeps only the
+ * last one. It keeps the orders in a temporary file, so many orders need little memory.
  */
 export class SortedOrders {
-  /** SQLite deletes a database without a name when it is closed. */
+  /** A temporary database: SQLite deletes a database without a name when it is closed. */
   readonly #sqlite = new DatabaseSync("");
   readonly #put: StatementSync;
 
@@ -22,12 +22,16 @@ export class SortedOrders {
     this.#put = this.#sqlite.prepare("INSERT OR REPLACE INTO orders (id, text) VALUES (?, ?)");
   }
 
-  /** Adds the order of this line (or array element) of the file. */
+  /**
+   * Adds an order.
+   *
+   * @param line the number of the order's line, or of its array element, in the file.
+   */
   add(line: number, order: OrderRecord): void {
     this.#put.run(order.id, encode(line, order));
   }
 
-  /** Counts the different orders. */
+  /** Returns the number of orders with different ids. */
   count(): number {
     return Number(this.#sqlite.prepare("SELECT count(*) AS count FROM orders").get()?.["count"]);
   }
@@ -44,7 +48,7 @@ export class SortedOrders {
   }
 }
 
-/** Writes the JSON by hand, because `JSON.stringify` refuses bigints. */
+/** Writes an order as a JSON array. Does not use `JSON.stringify`, because it refuses bigints. */
 function encode(line: number, order: OrderRecord): string {
   const { id, petId = null, quantity = null, shipDate, complete, status } = order;
   const date = shipDate === undefined ? null : `"${shipDate}"`;

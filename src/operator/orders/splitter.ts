@@ -1,4 +1,4 @@
-/** One order of an import as it is in the file. */
+/** The unparsed text of one order in the file of an import. */
 export interface SourceElement {
   readonly kind: "line" | "element";
   /** The number of the line or element, from 1. */
@@ -7,23 +7,23 @@ export interface SourceElement {
   readonly text: string;
 }
 
-/** Splits a text that arrives in parts into its elements. */
+/** Splits a text that arrives in parts into the elements of an import. */
 export interface Splitter {
-  /** Takes the next part and returns the elements that it completes. */
+  /** Takes the next part of the text, and returns the elements that this part completes. */
   push(text: string): Iterable<SourceElement>;
-  /** Ends the text and returns what is left. */
+  /** Ends the text, and returns the last element if it is not returned yet. */
   end(): Iterable<SourceElement>;
 }
 
-/** Keeps a file without line ends out of memory. An order is far shorter. */
+/** The longest allowed element, so that a file without line breaks is not read into memory. */
 export const MAX_ELEMENT_CHARACTERS = 65_536;
 
-/** Returns whether a text is nothing but JSON's white space (RFC 8259, section 2). */
+/** Returns whether a text consists only of JSON white space (RFC 8259, section 2). */
 export function isBlank(text: string): boolean {
   return !/[^ \t\r\n]/.test(text);
 }
 
-/** A fault in one line or element of an import, for the operator. */
+/** Thrown if a line or an array element of an import is wrong. The message names its number. */
 export class ElementError extends Error {
   override readonly name = "ElementError";
 

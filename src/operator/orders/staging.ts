@@ -5,12 +5,12 @@ import { type StoreDatabase, toStatements } from "../database/database.ts";
 import { startProgress } from "./progress.ts";
 import type { SortedOrders } from "./sorted-orders.ts";
 
-/** A part is one row, which D1 limits to 2 MB. All characters are ASCII. */
+/** The largest length of a part in ASCII characters. A part is one row, which D1 limits to 2 MB. */
 const PART_CHARACTERS = 1_900_000;
 
 /**
- * Returns the id of an import. It is a digest of the orders and of how they are divided into parts,
- * so a part of that id and number is always the same.
+ * Returns the id of an import: a digest of the orders and of the size of parts. So two parts with
+ * the same import id and the same number always have the same content.
  */
 export function importIdOf(orders: SortedOrders): string {
   const hash = createHash("sha256").update(String(PART_CHARACTERS));
@@ -18,7 +18,7 @@ export function importIdOf(orders: SortedOrders): string {
   return hash.digest("hex");
 }
 
-/** Reads the numbers of the parts of an import that are in the store. */
+/** Reads which parts of an import are in the store, and returns their numbers. */
 export async function readStoredParts(
   { orm }: StoreDatabase,
   importId: string,
@@ -31,11 +31,11 @@ export async function readStoredParts(
 }
 
 /**
- * Stores the parts of an import that are not `stored` yet, each in a call of its own. So the import
- * needs little memory, and the service works between the calls. The database holds the orders twice
- * until they are placed.
+ * Stores those parts of an import that are not in `stored`. Stores each part with a separate call,
+ * so the import needs little memory and the service can use the database between the calls. Until
+ * the orders are placed, they need additional space in the database.
  *
- * @returns the number of parts.
+ * @returns the number of all parts of the import.
  */
 export async function storeParts(
   database: StoreDatabase,
@@ -59,7 +59,7 @@ export async function storeParts(
   return part;
 }
 
-/** Deletes the parts of an import. */
+/** Deletes all parts of an import. */
 export async function discardParts({ orm }: StoreDatabase, importId: string): Promise<void> {
   await orm.delete(orderImportParts).where(eq(orderImportParts.importId, importId));
 }

@@ -7,16 +7,16 @@ import { startProgress } from "./progress.ts";
 /** The result of an export. */
 export interface Exported {
   readonly count: number;
-  /** True if no order changed during the export. Otherwise it may mix several moments. */
+  /** True if the export is a consistent snapshot, because no order changed while it was written. */
   readonly isOneMoment: boolean;
 }
 
 export interface ExportOptions {
-  /** Starts over if an order changes meanwhile, and fails rather than mix several moments. */
+  /** True exports a consistent snapshot: the export starts over if an order changes, or fails. */
   readonly oneMoment: boolean;
 }
 
-/** The orders changed while they were exported. */
+/** Thrown if an order changed during an export with `oneMoment`. */
 export class OrdersChangedError extends Error {
   override readonly name = "OrdersChangedError";
 }
@@ -24,7 +24,7 @@ export class OrdersChangedError extends Error {
 /**
  * Writes the store's orders to a stream and shows the progress.
  *
- * @throws {OrdersChangedError} with `oneMoment`, as soon as a page shows a change.
+ * @throws {OrdersChangedError} if `oneMoment` is true and the version of the list changes.
  */
 export async function writeOrders(
   database: StoreDatabase,
@@ -34,9 +34,9 @@ export async function writeOrders(
 ): Promise<Exported> {
   let exported = 0;
   const versions = new Set<string>();
-  // Counting takes a second on a remote database, so count only if somebody watches.
+  // Counts the orders only for a terminal, because counting takes a second on a remote database.
   const total = process.stderr.isTTY ? await countOrders(database) : undefined;
-  // A bar would break up the orders on the same terminal.
+  // Shows no progress if the orders go to a terminal, because a progress bar would garble them.
   using progress = isTerminal(stream)
     ? undefined
     : startProgress({ doing: "Exporting", unit: "orders", total });

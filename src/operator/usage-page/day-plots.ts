@@ -29,7 +29,7 @@ const DAY_MS = 86_400_000;
 const TALL = 300;
 const LOW = 150;
 const MARGIN_LEFT = 64;
-/** Half of the last day's label. */
+/** The right margin in pixels, which the right half of the last day's label needs. */
 const MARGIN_RIGHT = 24;
 /** The width of a day's label in pixels. */
 const DAY_LABEL = 64;
@@ -104,12 +104,12 @@ export function bansPlot({ days }: Days, width: number): Element {
   });
 }
 
-/** Plots the fullest minute of each day below its limit. */
+/** Plots the fullest minute window of each day and its limit. */
 export function minutePlot({ days }: KeyPageFigures, width: number): Element {
   return windowPlot(days, width, "minute", ({ minute }) => minute);
 }
 
-/** Plots the fullest day window of each day below its limit. */
+/** Plots the fullest day window of each day and its limit. */
 export function dayWindowPlot({ days }: KeyPageFigures, width: number): Element {
   return windowPlot(days, width, "day", ({ dayWindow }) => dayWindow);
 }
@@ -148,11 +148,11 @@ interface DayPlot<Day extends DayFigures> {
   /** The height of a day's bar. */
   readonly value: (day: Day) => number;
   readonly tip: (day: Day) => string[];
-  /** The limit of a day's count, drawn as a line with another one at 80 %. */
+  /** Returns the limit on a day. The plot shows it as a line, with a second line at 80 % of it. */
   readonly limit?: (day: Day) => number;
 }
 
-/** Plots one count of each day. */
+/** Plots one number for each day as a bar. */
 function countPlot<Day extends DayFigures>(
   figures: DayPlot<Day> & { readonly color: string },
 ): Element {
@@ -161,7 +161,7 @@ function countPlot<Day extends DayFigures>(
   return dayPlot({ ...figures, bars: [bars] });
 }
 
-/** Plots bars by day. The bars of days that are not complete are hatched. */
+/** Plots the given bars with axes, limits and tips. Hatches the bars of incomplete days. */
 function dayPlot<Day extends DayFigures>({
   days,
   width,
@@ -175,7 +175,7 @@ function dayPlot<Day extends DayFigures>({
   const [first, last] = [days[0]?.day ?? "", days.at(-1)?.day ?? ""];
   const incomplete = days.filter(({ isComplete }) => !isComplete);
   const max = Math.max(...days.map(limit ?? value), ...days.map(value));
-  // More ticks than the largest count would fall between whole numbers.
+  // Limits the number of ticks to the largest count, so that each tick is at a whole number.
   const ticks = Math.min(height === LOW ? 3 : 5, max);
   return plot({
     ...PLOT_STYLE,
@@ -219,7 +219,9 @@ function dayPlot<Day extends DayFigures>({
   });
 }
 
-/** Makes each bar as wide as its day, with a gap if there is room for one. */
+/**
+ * Returns options that make each bar as wide as its day, with a gap if the bars are wide enough.
+ */
 function dayBars(days: readonly DayFigures[], width: number) {
   const inset = width / days.length > 8 ? 1 : 0;
   return {
@@ -238,14 +240,15 @@ function limitLines<Day extends DayFigures>(
   const { x1, x2 } = dayBars(days, width);
   const near = { x1, x2, y: (day: Day) => NEAR_LIMIT * limit(day) };
   return [
-    // Separates the line from bars in a similar colour.
+    // A wider line in the background colour separates the dashed line from bars of a similar
+    // colour.
     ruleY(days, { ...near, stroke: "var(--panel)", strokeWidth: 4 }),
     ruleY(days, { ...near, ...NEAR_LINE }),
     ruleY(days, { x1, x2, y: limit, ...LIMIT_LINE }),
   ];
 }
 
-/** Labels as many days as there is room for, each below the middle of its bar. */
+/** Returns the axes and the grid. Labels as many days as fit, each below the middle of its bar. */
 function dayAxes(days: readonly DayFigures[], width: number, ticks: number) {
   const step = Math.max(
     1,

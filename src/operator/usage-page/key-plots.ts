@@ -72,7 +72,7 @@ export function bannedPlot({ banned: { keys } }: PageFigures, width: number): El
   });
 }
 
-/** Plots how full the minute and the day of each key were at most. */
+/** Plots how much of its limits each key used in its fullest minute and day windows. */
 export function limitsPlot({ nearest: { keys } }: PageFigures, width: number): Element {
   return plot({
     ...keyPlot(keys, width, "How near keys came to their limits per minute and per day, as dots."),
@@ -85,7 +85,7 @@ export function limitsPlot({ nearest: { keys } }: PageFigures, width: number): E
       ruleX([NEAR_LIMIT], NEAR_LINE),
       ruleX([1], LIMIT_LINE),
       ruleY(keys, { x1: "minutePeak", x2: "dayPeak", y: "id", stroke: "var(--line-strong)" }),
-      // A ring keeps a diamond within it visible.
+      // The minute is a ring, so that a diamond for the day at the same place stays visible.
       dot(keys, {
         x: "minutePeak",
         y: "id",
@@ -115,7 +115,11 @@ function keyPlot(keys: readonly KeyFigures[], width: number, ariaLabel: string) 
   } as const;
 }
 
-/** @param max the largest count. More ticks than that would fall between whole numbers. */
+/**
+ * Returns the axes and the grid of a plot of keys.
+ *
+ * @param max the largest count. There are at most as many ticks, so each tick is at a whole number.
+ */
 function keyAxes(keys: readonly KeyFigures[], width: number, max: number) {
   const ticks = Math.min(width > 480 ? 4 : 2, max);
   return [
@@ -125,7 +129,7 @@ function keyAxes(keys: readonly KeyFigures[], width: number, max: number) {
   ];
 }
 
-/** Labels keys with their names. A name that several keys have stands above the id of its key. */
+/** Labels keys with their names. If several keys have the same name, adds the id below the name. */
 function nameAxis(keys: readonly KeyFigures[], width: number) {
   const byId = new Map(keys.map((key) => [key.id, key]));
   const [shared, unique] = [true, false].map((isNameShared) =>
@@ -138,7 +142,7 @@ function nameAxis(keys: readonly KeyFigures[], width: number) {
       tickSize: 0,
       tickPadding: 8,
       tickFormat,
-      // Plot measures text in a narrow font. The text must fit in the wider font of the page, too.
+      // Plot measures text in a narrow font. The factor 0.8 leaves room for the page's wider font.
       lineWidth: (0.8 * (nameWidth(width) - 8)) / FONT_SIZE,
       textOverflow: "ellipsis",
       ...options,

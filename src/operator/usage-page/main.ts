@@ -11,7 +11,9 @@ import {
 } from "./day-plots.ts";
 import { bannedPlot, busiestPlot, limitsPlot } from "./key-plots.ts";
 
-/** A page has the figures of its own plots only: of all keys, or of one. */
+/**
+ * The figures of the page. A page has only the figures of its own plots, for all keys or for one.
+ */
 type Figures = PageFigures & KeyPageFigures;
 
 const PLOTS: Readonly<Record<PlotName, (figures: Figures, width: number) => Element>> = {
@@ -26,7 +28,7 @@ const PLOTS: Readonly<Record<PlotName, (figures: Figures, width: number) => Elem
   traffic: trafficPlot,
 };
 
-/** The width of a sheet of paper between its margins. */
+/** The width of a printed page between its margins, in pixels. */
 const PRINT_WIDTH = 640;
 
 const figures = JSON.parse(document.querySelector("#figures")?.textContent ?? "") as Figures;
@@ -38,7 +40,7 @@ const resized = new ResizeObserver((entries) => {
 
 for (const container of containers) resized.observe(container);
 
-// A print has the plots in one column, and no event after its layout.
+// Draws the plots for one column before printing, because browsers send no event after the layout.
 addEventListener("beforeprint", () => {
   for (const container of containers) draw(container, PRINT_WIDTH);
 });
@@ -49,7 +51,7 @@ addEventListener("afterprint", () => {
 function draw(container: HTMLElement, width: number): void {
   if (width === 0) return;
   const plot = PLOTS[container.dataset["plot"] as PlotName](figures, Math.floor(width));
-  // A screen reader sees one image. The table has the figures.
+  // Screen readers treat the plot as one image. They find the figures in the table.
   container.setAttribute("role", "img");
   container.setAttribute("aria-label", plot.getAttribute("aria-label") ?? "");
   plot.setAttribute("aria-hidden", "true");

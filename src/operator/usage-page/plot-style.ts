@@ -8,7 +8,7 @@ export const PLOT_STYLE = {
 
 export const TIP_STYLE = { lineHeight: 1.35, stroke: "var(--line-strong)" } as const;
 
-/** The line from which on a key is near a limit. */
+/** The style of the line that marks the share from which a key is near a limit. */
 export const NEAR_LINE = {
   ariaDescription: "near limit",
   stroke: "var(--near)",
@@ -33,17 +33,17 @@ export const PLAN_COLORS = {
 const compact = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
 const whole = new Intl.NumberFormat("en");
 
-/** Formats a count for an axis: exactly below a million, `1.5M` above. */
+/** Formats a count for an axis: `12,345` below a million, and `1.5M` from a million on. */
 export function axisCount(count: number): string {
   return count < 1e6 ? whole.format(count) : compact.format(count);
 }
 
-/** Formats a count exactly: `12,345`. */
+/** Formats a count with all digits, such as `12,345`. */
 export function exactCount(count: number): string {
   return whole.format(count);
 }
 
-/** Formats a share from 0 to 1: `80 %`. */
+/** Formats a share from 0 to 1 as a percentage, such as `80 %`. */
 export function percentOf(share: number): string {
   return `${Math.round(share * 100)} %`;
 }

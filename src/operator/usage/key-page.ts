@@ -15,27 +15,32 @@ import {
 import { type Column, dataTable } from "./page-table.ts";
 import { isComplete, type KeyReport, type UsageReport } from "./usage-report.ts";
 
-/** The figures that the page of one key shows. */
+/** The figures on the usage page of one key. */
 export interface KeyPageFigures {
   readonly days: readonly KeyDayFigures[];
 }
 
 /** The counts of one key on one day. */
 export interface KeyDayFigures extends DayFigures {
-  /** Whether the counts are known. Without a report the counts of a day that is complete are 0. */
+  /**
+   * Whether the counts are known. If a complete day has no report, its counts are known to be 0.
+   */
   readonly isKnown: boolean;
   readonly strikes: number;
   readonly minute: WindowFigures;
   readonly dayWindow: WindowFigures;
 }
 
-/** The fullest window of a day, and its limit. */
+/** The number of requests in the fullest window of a day, and the window's limit. */
 export interface WindowFigures {
   readonly peak: number;
   readonly limit: number;
 }
 
-/** Selects the figures of the page of one key. A day without a report has the limits of the day before. */
+/**
+ * Selects the figures for the usage page of one key. A day without a report gets the limits of the
+ * previous day.
+ */
 export function keyPageFigures(key: KeyReport, { days }: UsageReport, now: Date): KeyPageFigures {
   const reported = new Map(key.days.map((counted) => [counted.day, counted]));
   let limits = key.days[0] ?? key.limits;
@@ -59,7 +64,9 @@ export function keyPageFigures(key: KeyReport, { days }: UsageReport, now: Date)
   };
 }
 
-/** Writes the page of one key: its totals, then each plot with its legend and a table. */
+/**
+ * Writes the body of a key's usage page: the totals, then each plot with its legend and a table.
+ */
 export function keyPageSections(key: KeyReport, { days }: KeyPageFigures): ReturnType<typeof html> {
   const sections = [
     admittedByDay(key, days),
@@ -108,7 +115,7 @@ function refusalTable(days: readonly KeyDayFigures[]) {
     ["refused", (day) => known(day, day.refused)],
     ["of all", (day) => known(day, percentRefused(day))],
     ["strikes", (day) => known(day, day.strikes)],
-    // Bans are known at once.
+    // Shows bans even if the key has not reported the day, because bans are stored immediately.
     ["bans", ({ bans }) => bans],
   ]);
 }
@@ -149,7 +156,7 @@ function fullest(
 
 const DAY: Column<KeyDayFigures> = ["day", ({ day }) => day];
 
-/** Replaces a figure that the key has not reported yet. */
+/** Returns the figure of a day, or a dash if the key has not reported this day yet. */
 function known(day: KeyDayFigures, figure: string | number): string | number {
   return day.isKnown ? figure : "–";
 }

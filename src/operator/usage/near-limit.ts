@@ -1,2 +1,2 @@
-/** A key is near a limit from this share on. */
+/** The share of a limit from which a key counts as near the limit. */
 export const NEAR_LIMIT = 0.8;

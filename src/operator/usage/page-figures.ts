@@ -2,28 +2,32 @@ import { NEAR_LIMIT } from "./near-limit.ts";
 import type { KeyReport, UsageReport, UsageTotals } from "./usage-report.ts";
 import { isComplete, keysNear, totalsOf } from "./usage-report.ts";
 
-/** A plot shows this many keys at most. */
+/** The largest number of keys in a plot. */
 const MAX_KEYS = 20;
 
-/** The figures that the page of all keys shows. */
+/** The figures on the usage page of all keys. */
 export interface PageFigures {
   readonly days: readonly PlanDayFigures[];
   readonly totals: UsageTotals;
-  /** Numbers of keys: all, used, banned, and near a limit. */
+  /**
+   * The number of all keys. The next three fields count keys that are used, banned, near a limit.
+   */
   readonly keys: number;
   readonly usedKeys: number;
   readonly bannedKeys: number;
   readonly nearKeys: number;
-  /** The keys with the most admissions, the most bans, and the fullest windows. */
+  /** The keys with the most admitted requests. */
   readonly busiest: Ranking;
+  /** The keys with the most bans. */
   readonly banned: Ranking;
+  /** The keys with the fullest windows. */
   readonly nearest: Ranking;
 }
 
 /** The counts of one day. */
 export interface DayFigures {
   readonly day: string;
-  /** Whether every key has reported this day, so that its counts will not grow. */
+  /** Whether every key has reported this day. The counts of a complete day do not grow any more. */
   readonly isComplete: boolean;
   readonly admitted: number;
   readonly refused: number;
@@ -32,13 +36,13 @@ export interface DayFigures {
 
 /** The counts of all keys on one day. */
 export interface PlanDayFigures extends DayFigures {
-  /** The requests admitted. */
+  /** The number of admitted requests for each plan. */
   readonly byPlan: Readonly<Record<KeyReport["plan"], number>>;
 }
 
 export interface Ranking {
   readonly keys: readonly KeyFigures[];
-  /** The number of further keys, which the page does not show. */
+  /** The number of keys that the page leaves out. */
   readonly leftOut: number;
 }
 
@@ -50,7 +54,7 @@ export interface KeyFigures extends Omit<
   readonly isNameShared: boolean;
 }
 
-/** Selects and adds up the figures of the page of all keys. */
+/** Calculates the figures for the usage page of all keys. */
 export function pageFigures(report: UsageReport, now: Date): PageFigures {
   const { days, keys } = report;
   const fullest = ({ minutePeak, dayPeak }: KeyReport) => Math.max(minutePeak, dayPeak);
@@ -98,7 +102,11 @@ function figuresByDay(
   return [...figures.values()];
 }
 
-/** @param all every key of the report, which tells the names that several keys have. */
+/**
+ * Returns a function that ranks keys by a measure and keeps the first `MAX_KEYS`.
+ *
+ * @param all every key of the report, to find names that several keys have.
+ */
 function rankerOf(all: readonly KeyReport[]) {
   const byName = Map.groupBy(all, ({ name }) => name);
   return (keys: readonly KeyReport[], measure: (key: KeyReport) => number): Ranking => ({

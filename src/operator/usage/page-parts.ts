@@ -4,10 +4,10 @@ import type { UsageTotals } from "./usage-report.ts";
 
 type Html = ReturnType<typeof html>;
 
-/** A figure at the head of a page, with its name and a note. */
+/** A figure at the top of a page, with its name and a note. */
 export type Tile = readonly [name: string, figure: string, note: string | Html];
 
-/** The plots that the page's script draws. */
+/** The names of the plots that the page's script draws. */
 export type PlotName =
   | "admitted"
   | "banned"
@@ -19,32 +19,36 @@ export type PlotName =
   | "refused"
   | "traffic";
 
-/** A colour, its meaning, and the shape of what has the colour. */
+/** An entry of a legend: a colour, its meaning, and the CSS class of its sample's shape. */
 type LegendEntry = readonly [color: string, meaning: string, shape?: string];
 
 interface Plot {
   readonly name: PlotName;
   readonly legend: readonly LegendEntry[];
-  /** Replaces a plot that would be empty. */
+  /** The text that replaces a plot without figures. */
   readonly none?: string | false;
 }
 
-/** A part of a page: a title, plots, and the figures of the plots as a table. */
+/** A section of a page: a title, plots, and the figures of the plots as a table. */
 export interface Section {
   readonly title: string;
   readonly text: string;
   readonly plots: readonly [Plot, ...Plot[]];
   readonly table: Html;
-  /** Replaces plots and table if there are no figures. */
+  /** The text that replaces the plots and the table if there are no figures. */
   readonly none?: string | false;
 }
 
-/** Fills the bars of days whose counts may still grow. */
+/** The legend of hatched bars, for days whose counts may still grow. */
 export const INCOMPLETE: LegendEntry = ["incomplete", "day with reports to come", "hatched"];
 
 export const UNUSED = "No key was used on these days.";
 
-/** Writes the tiles, then each section. */
+/**
+ * Writes the body of a page: the tiles, then each section.
+ *
+ * @param days the number of days that the plots show.
+ */
 export function pageBody(tiles: readonly Tile[], sections: readonly Section[], days: number): Html {
   const isLong = days > MAX_DAYS_BESIDE;
   return html`<dl class="tiles">
@@ -64,7 +68,7 @@ export function pageBody(tiles: readonly Tile[], sections: readonly Section[], d
     </svg>`;
 }
 
-/** Makes the tiles of what both pages count. */
+/** Returns the tiles that the page of all keys and the page of one key have in common. */
 export function countTiles(totals: UsageTotals, bannedKeys: string): Tile[] {
   const { admitted, refused, strikes, bans } = totals;
   const share = percentRefused(totals);
@@ -75,7 +79,7 @@ export function countTiles(totals: UsageTotals, bannedKeys: string): Tile[] {
   ];
 }
 
-/** Makes the section of refused requests and bans, each on a scale of its own. */
+/** Returns the section of refused requests and bans, with a separate scale for each plot. */
 export function refusals(
   days: readonly DayFigures[],
   { refused, bans }: UsageTotals,
@@ -83,7 +87,7 @@ export function refusals(
 ): Section {
   return {
     title: "Refused requests and bans",
-    text: "Each on a scale of its own.",
+    text: "The two plots have different scales.",
     plots: [
       {
         name: "refused",
@@ -101,18 +105,18 @@ export function refusals(
   };
 }
 
-/** Returns the legend of hatched bars if there are such days. */
+/** Returns the legend of hatched bars if a day is incomplete, and otherwise no legend. */
 export function incomplete(days: readonly DayFigures[]): LegendEntry[] {
   return days.some(({ isComplete }) => !isComplete) ? [INCOMPLETE] : [];
 }
 
-/** Says how many keys a ranking leaves out. */
+/** Returns a sentence about how many keys a ranking leaves out. */
 export function selection({ keys, leftOut }: Ranking): string {
   if (leftOut === 0) return "";
   return `These are the first ${keys.length}; ${count(leftOut)} more ${leftOut === 1 ? "is" : "are"} left out.`;
 }
 
-/** Writes the share of refused requests: `0.5 %`. */
+/** Formats the share of refused requests in all requests, such as `0.5 %`. */
 export function percentRefused({ admitted, refused }: Omit<UsageTotals, "strikes" | "bans">) {
   if (refused === 0) return "0 %";
   const percent = (refused / (admitted + refused)) * 100;
@@ -128,7 +132,7 @@ export function count(figure: number): string {
   return figure.toLocaleString("en");
 }
 
-/** With more days, a plot needs the whole width of the page. */
+/** The largest number of days with which two plots fit side by side. */
 const MAX_DAYS_BESIDE = 45;
 
 function panel({ title, text, plots, table, none }: Section): Html {

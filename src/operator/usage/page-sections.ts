@@ -15,7 +15,9 @@ import {
 } from "./page-parts.ts";
 import { type Column, dataTable } from "./page-table.ts";
 
-/** Writes the page of all keys: the totals, then each plot with its legend and a table. */
+/**
+ * Writes the body of the page of all keys: the totals, then each plot with a legend and a table.
+ */
 export function pageSections(figures: PageFigures): ReturnType<typeof html> {
   const sections = [traffic, refusedByDay, limits, busiest, banned].map((of) => of(figures));
   return pageBody(tiles(figures), sections, figures.days.length);

@@ -1,9 +1,13 @@
 import { html } from "hono/html";
 
-/** The heading of a column, and the cell that it takes of a row. Numbers align right. */
+/**
+ * The heading of a column, and the function that returns a row's cell. Numbers are aligned right.
+ */
 export type Column<Row> = readonly [heading: string, cell: (row: Row) => string | number];
 
-/** Returns an HTML table that scrolls if it is too large. A row begins with its heading. */
+/**
+ * Returns an HTML table that scrolls if it is too large. The first cell of a row is its heading.
+ */
 export function dataTable<Row>(
   caption: string,
   rows: readonly Row[],

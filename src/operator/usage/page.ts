@@ -13,19 +13,19 @@ type Html = ReturnType<typeof html>;
 
 const PAGE = join(import.meta.dirname, "..", "usage-page");
 
-/** What a page shows. */
+/** The content of a usage page. */
 interface Content {
   readonly title: string;
-  /** Follows the title. */
+  /** The HTML below the title. */
   readonly subtitle: Html;
   readonly body: Html;
-  /** What the page's script draws. */
+  /** The figures that the page's script draws. */
   readonly figures: unknown;
 }
 
 /**
- * Writes the usage of all keys as one HTML file with its script and style, which needs no network.
- * An existing file is replaced once the page is complete.
+ * Writes the usage of all keys to an HTML file. The file contains its script and style, so it needs
+ * no network. Replaces an existing file only when the page is complete.
  *
  * @throws an Error for the operator if the file cannot be written.
  */
@@ -36,7 +36,7 @@ export async function writeUsagePage(report: UsageReport, file: string, now: Dat
   await writePage(file, () => page(content, report, now));
 }
 
-/** Writes the usage of one key of the report, like `writeUsagePage`. */
+/** Writes the usage of one key to an HTML file, as `writeUsagePage` does for all keys. */
 export async function writeKeyPage(
   key: KeyReport,
   report: UsageReport,
@@ -119,13 +119,16 @@ async function page(
   );
 }
 
-/** Allows only the page's own script to run, because names of keys are untrusted text. */
+/**
+ * Returns the Content-Security-Policy of the page. It allows only the page's own script, because
+ * names of keys are untrusted text.
+ */
 function contentPolicy(script: string): string {
   const hash = createHash("sha256").update(script).digest("base64");
   return `default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'sha256-${hash}'`;
 }
 
-/** Escapes `<`, so that no text in the JSON ends the script element. */
+/** Converts a value to JSON for a script element. Escapes `<`, so that no text ends the element. */
 function scriptJson(value: unknown): string {
   return JSON.stringify(value).replaceAll("<", "\\u003c");
 }

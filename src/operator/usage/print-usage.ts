@@ -8,10 +8,10 @@ import {
   type UsageTotals,
 } from "./usage-report.ts";
 
-/** Stands for a figure that is not known yet. */
+/** The text in place of a figure that the key has not reported yet. */
 export const MISSING = "–";
 
-/** Prints a row for each key, the busiest first, with a plot of the admissions by day. */
+/** Prints a row for each key, the busiest first, with a plot of the admitted requests by day. */
 export function printUsageOfKeys(report: UsageReport, now: Date): void {
   if (report.keys.length === 0) {
     process.stdout.write("There are no keys yet.\n");
@@ -103,7 +103,7 @@ function figures({ admitted, refused, strikes, bans }: UsageTotals): Record<stri
   };
 }
 
-/** Bans are known at once. All other figures come with a report. */
+/** Returns the figures of a key or day without a report. Bans are known without a report. */
 function missingFigures(bans: number): Record<string, string> {
   const missing = { admitted: MISSING, refused: MISSING, strikes: MISSING };
   return { ...missing, bans: bans === 0 ? MISSING : bans.toLocaleString("en") };

@@ -8,7 +8,8 @@ import type { StoreDatabase } from "../database/database.ts";
 /**
  * Reads the usage of all keys, or of the key with this id.
  *
- * @param days how many days, today included.
+ * @param id the id of the key; `undefined` reads all keys.
+ * @param days the number of days to read, including today.
  * @throws an Error for the operator if no key has this id.
  */
 export async function readReport(

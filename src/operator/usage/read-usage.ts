@@ -5,10 +5,16 @@ import type { StoreDatabase } from "../database/database.ts";
 /** The usage of a key on one day in UTC, as its limiter last reported it. */
 export type ReportedDay = typeof keyUsage.$inferSelect;
 
-/** Rows that one query reads: about 150 bytes each, as a remote database sends them. */
+/**
+ * The number of rows that one query reads. A remote database sends about 150 bytes for each row.
+ */
 const PAGE_ROWS = 10_000;
 
-/** Reads every key's rows from `firstDay` (`2026-11-21`) on, page by page, by day and key id. */
+/**
+ * Reads the usage of all keys since a day, in pages ordered by day and key id.
+ *
+ * @param firstDay the first day to read, in the form `2026-11-21`.
+ */
 export async function* readUsageOfKeys(
   database: StoreDatabase["orm"],
   firstDay: string,
@@ -33,7 +39,7 @@ export async function* readUsageOfKeys(
   }
 }
 
-/** Reads one key's rows for these days, in the order of the days. */
+/** Reads the usage of one key on these days, in the order of the days. */
 export async function readUsageOfKey(
   database: StoreDatabase["orm"],
   keyId: string,
@@ -44,7 +50,7 @@ export async function readUsageOfKey(
     .from(keyUsage)
     .where(
       and(
-        // One parameter for all days, because D1 takes at most a hundred.
+        // Passes all days as one parameter, because D1 allows at most 100 parameters.
         inArray(keyUsage.day, sql`(SELECT value FROM json_each(${JSON.stringify(days)}))`),
         eq(keyUsage.keyId, keyId),
       ),

@@ -5,35 +5,38 @@ import { dayOf, dayText, REPORT_EVERY_MS } from "../../worker/usage/day-usage.ts
 import type { ReportedDay } from "./read-usage.ts";
 
 /**
- * The usage of keys over a range of days in UTC. Figures lag by up to an hour, because limiters
- * report once an hour; bans do not lag.
+ * The usage of keys over a range of days in UTC. Figures are up to an hour old, because limiters
+ * report once an hour. Only bans are up to date.
  */
 export interface UsageReport {
-  /** All days of the range in order, as `2026-11-21`. */
+  /** All days of the range in ascending order, in the form `2026-11-21`. */
   readonly days: readonly string[];
   /** The time of the last report in the range; `null` if there is none. */
   readonly reportedAt: Date | null;
-  /** The busiest first. */
+  /** The usage of each key, sorted by admitted requests, the largest number first. */
   readonly keys: readonly KeyReport[];
 }
 
-/** The fields of a key that a report needs beside the figures. */
+/** The fields of a stored key that a report shows. */
 type ReportedKey = Pick<ApiKey, "id" | "name" | "plan" | "perMinute" | "perDay">;
 
-/** The usage of one key: its totals over the range. */
+/** The usage of one key, with its totals over all days of the report. */
 export interface KeyReport extends Pick<ApiKey, "id" | "name" | "plan">, UsageTotals {
-  /** The limits that the key has now. */
+  /** The present limits of the key. */
   readonly limits: Limits;
-  /** How full the windows were at most, from 0 to 1, relative to the limits in force that day. */
+  /** The requests in the fullest minute window, as a share of that day's limit, from 0 to 1. */
   readonly minutePeak: number;
+  /** The requests in the fullest day window, as a share of that day's limit, from 0 to 1. */
   readonly dayPeak: number;
-  /** The time of the last report; `null`: the key reported nothing, so its figures are unknown. */
+  /**
+   * The time of the key's last report; `null` if it reported nothing, so its figures are unknown.
+   */
   readonly reportedAt: Date | null;
-  /** The end of the ban that is in force; `null`: not banned. */
+  /** The end of the ban that is in force; `null` if the key is not banned. */
   readonly bannedUntil: Date | null;
-  /** The days on which the key counted something, in order. */
+  /** The days that the key has reported, in ascending order. */
   readonly days: readonly ReportedDay[];
-  /** The bans of each day, including bans that no report counts yet. */
+  /** The number of bans for each day, including bans that the key has not reported yet. */
   readonly bansByDay: ReadonlyMap<string, number>;
 }
 
@@ -44,33 +47,33 @@ export interface UsageTotals {
   readonly bans: number;
 }
 
-/** Returns the time by which every key will have reported its usage until `now`. */
+/** Returns the time at which all keys will have reported their usage up to `now`. */
 export function completeBy(now: Date): Date {
   return new Date(now.getTime() + REPORT_EVERY_MS);
 }
 
-/** Returns true once every key has reported this day. A missing report then means zero. */
+/** Returns whether all keys have reported a day. If so, a key without a report was not used. */
 export function isComplete(day: string, now: Date): boolean {
   const dayEndMs = Date.parse(day) + 86_400_000;
   return now.getTime() >= dayEndMs + REPORT_EVERY_MS;
 }
 
-/** Returns the last `count` days in UTC, in order. Today is the last one. */
+/** Returns the last `count` days in UTC in ascending order, including today. */
 export function lastDays(count: number, now: Date): string[] {
   const today = dayOf(now.getTime());
   return Array.from({ length: count }, (_, index) => dayText(today - count + 1 + index));
 }
 
-/** The rows of the database for a report. Rows of other keys and days are ignored. */
+/** The rows of the database from which a report is made. */
 interface Recorded {
-  /** The reports of the days, in order. */
+  /** The reported usage, in the order of the days. */
   readonly rows: readonly ReportedDay[];
-  /** The bans of the days, and earlier bans that are in force. */
+  /** The bans that began on the days of the report, and earlier bans that are in force. */
   readonly banDays: readonly BanDay[];
   readonly now: Date;
 }
 
-/** Makes the report of these keys on these days. */
+/** Creates a report of these keys on these days. */
 export function reportOn(
   keys: readonly ReportedKey[],
   days: readonly string[],
@@ -94,7 +97,7 @@ export function reportOn(
   };
 }
 
-/** Adds up the counts of keys or of days. */
+/** Adds up the counts of several keys or days. */
 export function totalsOf(counted: readonly UsageTotals[]): UsageTotals {
   const sum = { admitted: 0, refused: 0, strikes: 0, bans: 0 };
   for (const { admitted, refused, strikes, bans } of counted) {
@@ -106,7 +109,7 @@ export function totalsOf(counted: readonly UsageTotals[]): UsageTotals {
   return sum;
 }
 
-/** Returns the keys whose fullest window reached this share of its limit, from 0 to 1. */
+/** Returns the keys whose fullest window reached a share of its limit. The share is from 0 to 1. */
 export function keysNear({ keys }: UsageReport, share: number): readonly KeyReport[] {
   return keys.filter(({ minutePeak, dayPeak }) => Math.max(minutePeak, dayPeak) >= share);
 }
@@ -136,7 +139,10 @@ function reportOnKey(
   };
 }
 
-/** The database has each ban at once; reports count it later. So the larger number is right. */
+/**
+ * Returns the number of bans for each day. Takes the larger of the recorded and the reported
+ * number, because bans are recorded immediately and reported later.
+ */
 function countBans(
   range: readonly string[],
   reported: readonly ReportedDay[],

@@ -8,9 +8,11 @@ import { completeBy, type KeyReport, keysNear, type UsageReport } from "./usage-
 
 const MAX_DAYS = 366;
 const DEFAULT_DAYS = 14;
-/** With one day, a daily job would miss the last hour, because reports come up to an hour late. */
+/**
+ * The default of `--days` with `--near`. Today alone would miss reports of yesterday's last hour.
+ */
 const NEAR_DAYS = 2;
-/** Exit status of `--near` if a key is near a limit. */
+/** The exit status if `--near` finds a key near a limit. */
 const NEAR_STATUS = 3;
 
 const EXAMPLES = `
@@ -22,22 +24,24 @@ Examples:
   $ npm run -s keys -- usage --near 80 || mail -s "Keys near a limit" ops@shop.example
   $ npm run -s keys -- usage --json | jq '.[] | select(.bans > 0) | .id'
 
-Each key reports once an hour while it is used. "admitted" and "bans" are exact up to the last
-report; "refused" and "strikes" are lower bounds. Days are in UTC. A ban shows as soon as it begins.
-${MISSING} stands for a figure that the key has not reported yet.
+The limiter of a key reports once an hour while the key is used. "admitted" and "bans" are exact up to
+the last report. "refused" and "strikes" are lower bounds. Days are in UTC. A ban is shown as soon as it
+begins. ${MISSING} stands for a figure that the key has not reported yet.
 
---near PERCENT shows the keys whose fullest minute or day reached that share of the day's limit. The
-command looks at today and yesterday unless --days says otherwise. The exit status is 3 if there are
-such keys, 0 if there are none, and 1 for a failure.`;
+--near PERCENT shows only keys whose fullest minute or day window reached this share of its limit. With
+--near, the command checks today and yesterday unless --days is given. The exit status is 3 if a key
+reached the share, 0 if no key reached it, and 1 for a failure.`;
 
 interface UsageOptions extends StoreCommandOptions {
   readonly days?: number;
-  /** In percent. */
+  /** The share of a limit that a key must have reached, in percent. */
   readonly near?: number;
   readonly html?: string;
 }
 
-/** Completes the command `keys usage`, which prints reported usage: it lags by up to an hour. */
+/**
+ * Adds the options and the action of `keys usage`, which prints usage that is up to an hour old.
+ */
 export function defineUsage(command: Command): void {
   command
     .description("show the usage of all keys, or of one, day by day")
@@ -48,10 +52,10 @@ export function defineUsage(command: Command): void {
     )
     .option(
       "--near <percent>",
-      "only keys that reached this share of a limit, 1 to 100",
+      "only keys that reached this percentage of a limit, from 1 to 100",
       parsePercent,
     )
-    .option("--html <file>", "write a page with plots, of all keys or of one, instead")
+    .option("--html <file>", "write an HTML page with plots instead, of all keys or of one key")
     .addHelpText("after", EXAMPLES)
     .action(usage);
 }
@@ -62,7 +66,7 @@ async function usage(id: string | undefined, options: UsageOptions): Promise<voi
   const all = await useDatabase(options, "keys", (database) => readReport(database, id, days, now));
   const report = near === undefined ? all : { ...all, keys: keysNear(all, near / 100) };
   if (options.html !== undefined) {
-    // Loading esbuild is slow, and only the page needs it.
+    // Loaded only here, because esbuild is slow to load.
     const { writeKeyPage, writeUsagePage } = await import("./page.ts");
     const [key] = all.keys;
     if (id === undefined || key === undefined) await writeUsagePage(report, options.html, now);
@@ -92,7 +96,7 @@ function print(report: UsageReport, id: string | undefined, now: Date): void {
   else printUsageOfKey(key, report, now);
 }
 
-/** Times are in ISO 8601 in UTC, peaks from 0 to 1. */
+/** Converts the usage of a key to JSON. Times are in ISO 8601 in UTC. Peaks are from 0 to 1. */
 function toUsageJson(report: KeyReport, now: Date) {
   const { id, name, plan, admitted, refused, strikes, bans, minutePeak, dayPeak } = report;
   return {

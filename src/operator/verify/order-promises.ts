@@ -63,11 +63,14 @@ export function orderPromises(): readonly ServicePromise[] {
         expectThat(answer, !answer.body.includes(pending.json), "the list has the order");
       },
     ),
-    withOrders("Cancelling a shipped order returns 409, and the order stays", async (trial, { shipped }) => {
-      expectAnswer(await cancel(trial, shipped.id), 409, "order_already_shipped");
-      const answer = await callWithKey(trial, LIST);
-      expectThat(answer, answer.body.includes(shipped.json), "the list lacks the order");
-    }),
+    withOrders(
+      "Cancelling a shipped order returns 409, and the order stays",
+      async (trial, { shipped }) => {
+        expectAnswer(await cancel(trial, shipped.id), 409, "order_already_shipped");
+        const answer = await callWithKey(trial, LIST);
+        expectThat(answer, answer.body.includes(shipped.json), "the list lacks the order");
+      },
+    ),
   ];
 }
 

@@ -49,12 +49,12 @@ const SURROUNDINGS: Surroundings = { clock: SYSTEM_CLOCK, send: fetch };
 
 /** Defines the command line of `npm run verify`. */
 export function verifyProgram(surroundings = SURROUNDINGS): Command {
-  return createProgram("npm run verify --", "Check that a running service does what the documents promise.")
+  return createProgram(
+    "npm run verify --",
+    "Check that a running service does what the documents promise.",
+  )
     .addOption(
-      new Option(
-        "--env <environment>",
-        "verify the service of this environment, with a new key",
-      )
+      new Option("--env <environment>", "verify the service of this environment, with a new key")
         .choices(REMOTE_ENVIRONMENTS)
         .conflicts("persistTo"),
     )
@@ -71,7 +71,12 @@ export function verifyProgram(surroundings = SURROUNDINGS): Command {
         .conflicts("write"),
     )
     .option("--origin <origin>", "an origin that the var CORS_ORIGINS lists", parseOrigin)
-    .option("--header <name:value>", "add a header to every request; can be repeated", addHeader, {})
+    .option(
+      "--header <name:value>",
+      "add a header to every request; can be repeated",
+      addHeader,
+      {},
+    )
     .option("--json", "print one JSON value and nothing else", false)
     .addHelpText("after", HELP)
     .allowExcessArguments(false)

@@ -24,7 +24,11 @@ export const REVOCATION_PROMISE: ServicePromise = {
       const isLate = clock.now() >= endMs;
       const answer = await callWithKey(trial, LIST, { headers: { "If-None-Match": "*" } });
       if (answer.status === 401) return expectAnswer(answer, 401, "unauthorized");
-      expectThat(answer, !isLate, `a request with the key returns ${answer.status} after 30 seconds`);
+      expectThat(
+        answer,
+        !isLate,
+        `a request with the key returns ${answer.status} after 30 seconds`,
+      );
       await clock.wait(Math.min(PAUSE_MS, endMs - clock.now()), signal);
     }
   },

@@ -42,7 +42,7 @@ describe("npm run capacity", () => {
   test("explains every assumption with --help", async () => {
     const { status, stdout } = await run("--help");
     expect(status).toBe(0);
-    expect(stdout).toMatch(/--conditional-share <n> +share of the lists/);
+    expect(stdout).toMatch(/--conditional-share <n> +share of the list requests/);
   });
 
   test.for([
