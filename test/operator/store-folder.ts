@@ -56,8 +56,8 @@ export class StoreFolder {
 }
 
 /**
- * A store whose databases stay open from their first use to `close`. All commands share them, because
- * opening a database starts workerd.
+ * A store whose databases stay open from their first use to `close`. All commands and the test share
+ * them.
  */
 export class OpenStore extends StoreFolder {
   readonly #databases = new Map<DatabaseName, Promise<StoreDatabase>>();

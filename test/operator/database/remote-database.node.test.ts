@@ -72,6 +72,7 @@ describe("drizzle over the remote database", () => {
       expiresAt: null,
       revokedAt: null,
       lastFour: null,
+      locationHint: null,
     };
     const record = { ...key, ...unset, revision: 0, resets: 0 };
     expect(await keyDatabase.orm.select().from(apiKeys)).toEqual([record]);
