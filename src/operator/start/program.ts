@@ -3,13 +3,11 @@ import { resolve } from "node:path";
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { createProgram } from "../command-line.ts";
 import { DEFAULT_STORE } from "../database/local-store.ts";
-import { openLocalStore } from "../database/local.ts";
 import { retryWhileBusy } from "../database/retry-while-busy.ts";
-import { currentActor } from "../key-store/actor.ts";
-import { formatDemoKeys, formatFirstSteps } from "./announcement.ts";
+import { formatDemoKeys, formatFirstSteps, formatStart, storeOption } from "./announcement.ts";
 import { endWithNpm } from "./end-with-npm.ts";
 import { requireFreePort } from "./port.ts";
-import { type DemoKey, loadSampleStore } from "./sample-store.ts";
+import type { DemoKey } from "./sample-store.ts";
 import { lockStore } from "./store-lock.ts";
 import { WranglerDev } from "./wrangler-dev.ts";
 
@@ -26,7 +24,7 @@ Examples:
   $ npm start
   $ npm start -- --port 9000 --persist-to /tmp/shop
   $ npm start -- --empty                            no sample orders, no demo keys
-  $ npm start -- --log                              a line of JSON for each request
+  $ npm start -- --log                              a line for each request; JSON in a pipe
 
 Configuration values go into .dev.vars, one NAME=value a line.`;
 
@@ -61,12 +59,16 @@ async function start({ port, persistTo, empty, log }: StartOptions): Promise<voi
   endWithNpm();
   const store = resolve(persistTo);
   const hasStore = existsSync(store);
+  const otherPort = `npm start -- --port ${port + 1}${storeOption(store)}`;
   // A refused start creates no store.
-  if (!hasStore) await requireFreePort(port);
+  if (!hasStore) await requireFreePort(port, otherPort);
   const lock = await lockStore(store, port);
   try {
     // After the lock, because the service that holds the store may hold the port too.
-    if (hasStore) await requireFreePort(port);
+    if (hasStore) await requireFreePort(port, otherPort);
+    process.stderr.write(formatStart(store, { isNew: !hasStore, empty }));
+    // Loading what opens a store takes a part of a second.
+    const { prepareStore } = await import("./prepare-store.ts");
     const demoKeys = await prepareStore(store, empty);
     // Print the secrets at once, because nobody can look them up later.
     if (demoKeys.length > 0) process.stdout.write(formatDemoKeys(demoKeys));
@@ -74,13 +76,6 @@ async function start({ port, persistTo, empty, log }: StartOptions): Promise<voi
   } finally {
     lock.release();
   }
-}
-
-/** Migrates the store, and fills it if it is new. Returns the demo keys if this run made them. */
-async function prepareStore(store: string, empty: boolean): Promise<DemoKey[]> {
-  await using databases = await openLocalStore(store);
-  const isNew = databases.orders.isNew && databases.keys.isNew;
-  return isNew && !empty ? await loadSampleStore(databases, currentActor(), new Date()) : [];
 }
 
 /**
