@@ -189,5 +189,6 @@ function paint({ isAlarm }: Marked, text: string): string {
 
 /** The variable COLUMNS stands for the width of a terminal that is not there, as behind a pipe. */
 function tableWidth(): number {
-  return process.stdout.columns ?? (Number(process.env["COLUMNS"]) || DEFAULT_WIDTH);
+  // Some terminals say that they have no columns.
+  return process.stdout.columns || Number(process.env["COLUMNS"]) || DEFAULT_WIDTH;
 }

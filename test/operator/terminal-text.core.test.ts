@@ -62,6 +62,12 @@ describe("formatTable", () => {
     );
   });
 
+  it("fits 80 columns of a terminal that does not know its width", () => {
+    const lines = formatTable(keys, OPTIONS);
+    terminal(0);
+    expect(stripVTControlCharacters(formatTable(keys, OPTIONS))).toBe(lines);
+  });
+
   it("follows COLUMNS behind a pipe", () => {
     vi.stubEnv("COLUMNS", "200");
     expect(formatTable(keys)).toContain("x".repeat(100));

@@ -1,8 +1,8 @@
 import { existsSync } from "node:fs";
-import { resolve } from "node:path";
+import { join, resolve } from "node:path";
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { createProgram } from "../command-line.ts";
-import { DEFAULT_STORE } from "../database/local-store.ts";
+import { DEFAULT_STORE, LAYOUT_VERSION } from "../database/local-store.ts";
 import { retryWhileBusy } from "../database/retry-while-busy.ts";
 import { formatDemoKeys, formatFirstSteps, formatStart, storeOption } from "./announcement.ts";
 import { endWithNpm } from "./end-with-npm.ts";
@@ -12,6 +12,7 @@ import { lockStore } from "./store-lock.ts";
 import { WranglerDev } from "./wrangler-dev.ts";
 
 const DEFAULT_PORT = 8787;
+const LARGEST_PORT = 65_535;
 /** As often as the deployed environments. */
 const HOUSEKEEPING_EVERY_MS = 3_600_000;
 
@@ -59,14 +60,16 @@ async function start({ port, persistTo, empty, log }: StartOptions): Promise<voi
   endWithNpm();
   const store = resolve(persistTo);
   const hasStore = existsSync(store);
-  const otherPort = `npm start -- --port ${port + 1}${storeOption(store)}`;
+  const nextPort = port < LARGEST_PORT ? port + 1 : port - 1;
+  const otherPort = `npm start -- --port ${nextPort}${storeOption(store)}`;
   // A refused start creates no store.
   if (!hasStore) await requireFreePort(port, otherPort);
   const lock = await lockStore(store, port);
   try {
     // After the lock, because the service that holds the store may hold the port too.
     if (hasStore) await requireFreePort(port, otherPort);
-    process.stderr.write(formatStart(store, { isNew: !hasStore, empty }));
+    const isNew = !existsSync(join(store, LAYOUT_VERSION));
+    process.stderr.write(formatStart(store, { isNew, empty }));
     // Loading what opens a store takes a part of a second.
     const { prepareStore } = await import("./prepare-store.ts");
     const demoKeys = await prepareStore(store, empty);
@@ -127,6 +130,6 @@ async function serve(
 
 function parsePort(text: string): number {
   const port = /^[1-9]\d{0,4}$/.test(text) ? Number(text) : NaN;
-  if (port <= 65_535) return port;
-  throw new InvalidArgumentError("Expected a whole number from 1 to 65535.");
+  if (port <= LARGEST_PORT) return port;
+  throw new InvalidArgumentError(`Expected a whole number from 1 to ${LARGEST_PORT}.`);
 }

@@ -1,5 +1,6 @@
 import { globSync } from "node:fs";
 import { DatabaseSync } from "node:sqlite";
+import { sql } from "drizzle-orm";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import { openLocalDatabase } from "../../../src/operator/database/local.ts";
 import type * as RetryWhileBusy from "../../../src/operator/database/retry-while-busy.ts";
@@ -90,6 +91,14 @@ describe("commands on a store that another process writes to", () => {
     const list = await store.keysJson("list");
     expect(list.map(({ name }: { name: string }) => name)).toEqual(expect.arrayContaining(names));
   });
+});
+
+it("a local database refuses what D1 refuses", async () => {
+  const { orm, close } = await openLocalDatabase(store.path, "keys");
+  const pattern = "x".repeat(51);
+  await expect(orm.all(sql`SELECT 'x' LIKE ${pattern}`)).rejects.toThrow();
+  expect(await orm.all(sql`SELECT 'x' LIKE ${pattern.slice(1)}`)).toHaveLength(1);
+  await close();
 });
 
 describe("commands on a new store", () => {
