@@ -1,7 +1,7 @@
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { createProgram, UsageError } from "../command-line.ts";
 import { REMOTE_ENVIRONMENTS } from "../environment.ts";
-import { deploy, type DeployOptions } from "./roll-out.ts";
+import type { DeployOptions } from "./roll-out.ts";
 
 /** The places that D1 offers. */
 const LOCATIONS = ["weur", "eeur", "apac", "oc", "wnam", "enam"];
@@ -50,9 +50,12 @@ export function deployProgram(): Command {
     .option("--patience <seconds>", "time for a new version to answer", parseSeconds, 60)
     .addHelpText("after", EXAMPLES)
     .allowExcessArguments(false)
-    .action(({ create, location, jurisdiction, ...options }: ProgramOptions) =>
-      deploy({ ...options, create: placeOf({ create, location, jurisdiction }) }),
-    );
+    .action(async ({ create, location, jurisdiction, ...options }: ProgramOptions) => {
+      const place = placeOf({ create, location, jurisdiction });
+      // Loading wrangler takes a second.
+      const { deploy } = await import("./roll-out.ts");
+      await deploy({ ...options, create: place });
+    });
 }
 
 /** Whoever creates a database decides for ever where it lives, so there is no default. */

@@ -34,7 +34,13 @@ async function audit(keyId: string | undefined, options: AuditOptions): Promise<
     listKeyChanges(orm, { keyId, since, limit }),
   );
   const none = "No such changes are recorded.";
-  printNewest(changes, options, { json: toJson, row: toRow, none });
+  printNewest(changes, options, {
+    json: toJson,
+    row: toRow,
+    none,
+    cut: ["actor"],
+    below: "details",
+  });
 }
 
 function toJson({ at, actor, action, keyId, details }: KeyChange) {
@@ -43,7 +49,7 @@ function toJson({ at, actor, action, keyId, details }: KeyChange) {
 
 function toRow({ at, actor, action, keyId, details }: KeyChange) {
   return {
-    at: at.toISOString(),
+    at,
     actor,
     action,
     key: keyId,
