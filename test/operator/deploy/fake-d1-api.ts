@@ -22,7 +22,9 @@ interface ImportRequest {
   readonly filename: string;
 }
 
-/** The D1 endpoints: databases by name or id, queries, and imports of uploaded SQL. */
+/**
+ * A fake of the D1 API: finds databases by name or id, runs queries, and imports and exports SQL.
+ */
 export class FakeD1Api {
   readonly databases: FakeD1[] = [];
   readonly #files = new Map<string, string>();
@@ -87,7 +89,7 @@ export class FakeD1Api {
     },
   ];
 
-  /** Finds the database of this name or id. */
+  /** Returns the database with this name or id. */
   find(nameOrId: string): FakeD1 {
     const found = this.databases.find(({ name, uuid }) => name === nameOrId || uuid === nameOrId);
     if (found === undefined)
@@ -104,14 +106,18 @@ export class FakeD1Api {
     return database;
   }
 
-  /** Creates the migrated databases of an environment, `without` the last migrations of each. */
+  /**
+   * Creates the databases of an environment with all migrations.
+   *
+   * @param options `without`: the number of last migrations to leave out in each database.
+   */
   createStore(environment: RemoteEnvironment, options?: { readonly without: number }): void {
     for (const name of DATABASE_NAMES) {
       this.create(`store-orders-${environment}-${name}`).migrate(options);
     }
   }
 
-  /** Returns the exported file of this name. */
+  /** Returns the content of an exported file. */
   download(filename: string): string {
     return this.#files.get(filename) ?? "";
   }
@@ -164,7 +170,7 @@ export class FakeD1Api {
     return { bookmark, previous_bookmark: previous, message: `restored to ${bookmark}` };
   }
 
-  /** Exports the schema. Real exports hold the rows, too. */
+  /** Exports the schema of a database. A real export also contains the rows. */
   #export(name: string): object {
     const { sqlite, uuid } = this.find(name);
     const schema = sqlite.prepare("SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL").all();

@@ -18,7 +18,7 @@ interface Script {
   readonly bindings: Metadata["bindings"];
   readonly migrationTag: string | undefined;
   readonly versions: FakeVersions;
-  /** The configuration of its static files. */
+  /** The configuration of the Worker's static files. */
   readonly assets?: object | undefined;
 }
 
@@ -32,11 +32,11 @@ interface WorkerRequest {
   readonly hostname: string;
   readonly path: string;
   readonly authorization: string;
-  /** The version that answers. */
+  /** The id of the version that handles the request. */
   readonly version: string | undefined;
 }
 
-/** The service's answer to an unknown key. */
+/** The service's response to a request with an unknown key. */
 export const UNAUTHORIZED: WorkerAnswer = {
   status: 401,
   body: '{"code":"unauthorized","message":"Unknown API key","status":401}',
@@ -45,13 +45,13 @@ export const UNAUTHORIZED: WorkerAnswer = {
 /** The account's only zone. */
 const ZONE = "shop.example";
 
-/** The service's answer while every part works. */
+/** The service's response to /healthz while every part works. */
 export const HEALTHY: WorkerAnswer = {
   status: 200,
   body: '{"orders":"ok","keys":"ok","limiter":"ok"}',
 };
 
-/** The endpoints for Workers, their versions, and their addresses. */
+/** A fake of the API endpoints for Workers, their versions, and their domains. */
 export class FakeWorkersApi {
   readonly scripts = new Map<string, Script>();
   /** Names of the Workers that are off workers.dev. */
@@ -60,16 +60,16 @@ export class FakeWorkersApi {
   readonly crons = new Map<string, readonly string[]>();
   /** The requests to deployed Workers. */
   readonly requests: WorkerRequest[] = [];
-  /** The custom domains: their Workers, by hostname. */
+  /** The names of Workers by their custom domain. */
   readonly domains = new Map<string, string>();
   /** The DNS records of the account's only zone. */
   readonly records: { readonly name: string; readonly type: string; readonly content: string }[] =
     [];
-  /** True ignores which version a request asks for, as Cloudflare does while a version is new. */
+  /** Whether to ignore the version that a request selects, as Cloudflare does for a new version. */
   ignoresOverrides = false;
-  /** The version that answers requests without a version, while a deployment is on its way. */
+  /** The version that responds to requests that select none, while a deployment takes effect. */
   lateVersion: string | undefined;
-  /** Answers a request to a deployed Worker. */
+  /** Returns the response of a deployed Worker. Tests replace this function. */
   answer: (authorization: string, request: WorkerRequest) => WorkerAnswer = (_, { path }) =>
     path === "/healthz" ? HEALTHY : UNAUTHORIZED;
 
@@ -180,7 +180,7 @@ export class FakeWorkersApi {
     },
   ];
 
-  /** The Worker of that name as it was uploaded last. */
+  /** Returns the last upload of the Worker with this name. */
   find(name: string): Script {
     const found = this.scripts.get(name);
     if (found === undefined)
@@ -202,9 +202,9 @@ export class FakeWorkersApi {
   }
 
   /**
-   * Answers a request to a deployed Worker.
+   * Records a request to a deployed Worker and returns the response.
    *
-   * @param overrides the value of `Cloudflare-Workers-Version-Overrides`.
+   * @param overrides the value of the header `Cloudflare-Workers-Version-Overrides`.
    */
   serve(
     hostname: string,

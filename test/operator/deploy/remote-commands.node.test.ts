@@ -15,7 +15,7 @@ const PROGRAMS = { keys: keysProgram, orders: ordersProgram };
 
 const cloudflare = useFakeCloudflare("staging");
 
-/** Runs a command with `--env staging`, which has to succeed. Returns its stdout. */
+/** Runs a command with `--env staging`, expects it to succeed, and returns its stdout. */
 async function run(
   command: keyof typeof PROGRAMS,
   args: readonly string[],
@@ -60,7 +60,7 @@ describe("keys --env staging", () => {
 });
 
 describe("a token for keys", () => {
-  it("needs no permission but that for D1", async () => {
+  it("needs only the permission for D1", async () => {
     const paths: string[] = [];
     cloudflare.interfere = ({ path }) => void paths.push(path);
     await run("keys", ["create", "--plan", "pro", "--name", "Zoo"]);
@@ -132,7 +132,7 @@ describe("keys usage --env staging", () => {
     const all = JSON.parse(await run("keys", ["usage", "--json", "--days", "2"]));
     expect(all[0]).toMatchObject({ id, admitted: 7, refused: 1, minutePeak: 0.01 });
     const one = JSON.parse(await run("keys", ["usage", id, "--json", "--days", "2"]));
-    // `completeBy` is an hour after each command.
+    // `completeBy` differs, because it is an hour after the time of each command.
     expect(one).toEqual([{ ...all[0], completeBy: one[0].completeBy }]);
   });
 });
@@ -144,7 +144,7 @@ describe("orders --env staging", () => {
     '{"id":9223372036854775807,"shipDate":"2026-11-20T08:30:00.000Z","status":"pending"}',
   ];
 
-  it("exports what it imported, byte for byte, int64 extremes included", async () => {
+  it("exports the imported orders byte for byte, including extreme int64 values", async () => {
     const file = lines.map((line) => `${line}\n`).join("");
     const imported = await run("orders", ["import", "-", "--json"], file);
     expect(JSON.parse(imported)).toEqual({ imported: lines.length });
