@@ -198,7 +198,7 @@ describe("the first roll-out", () => {
     [ORDERS, "INSERT INTO orders (id) VALUES (1)"],
     [ORDERS, "INSERT INTO cancelled_orders (cancelled_at, id) VALUES (1, 1)"],
     [KEYS, "INSERT INTO key_changes VALUES (1, 1, 'ada', 'create', 'key_1', '{}')"],
-  ])("refuses to begin with data in %s: %s", async (name, row) => {
+  ])("refuses a database that already has data: %s, %s", async (name, row) => {
     cloudflare.d1.createStore("staging");
     cloudflare.d1.find(name).sqlite.exec(row);
     const { status, stderr } = await deployToStaging("--create", "--location", "weur");

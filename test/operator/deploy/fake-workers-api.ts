@@ -67,7 +67,7 @@ export class FakeWorkersApi {
     [];
   /** Whether to ignore the version that a request selects, as Cloudflare does for a new version. */
   ignoresOverrides = false;
-  /** The version that responds to requests that select none, while a deployment takes effect. */
+  /** The version that answers requests without a version, while a deployment is on its way. */
   lateVersion: string | undefined;
   /** Returns the response of a deployed Worker. Tests replace this function. */
   answer: (authorization: string, request: WorkerRequest) => WorkerAnswer = (_, { path }) =>
