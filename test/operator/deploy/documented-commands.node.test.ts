@@ -99,9 +99,9 @@ const byEnd = (line: string) => [/ rotate /, / revoke /].findIndex((end) => end.
 it.each([
   ["docs/operating.md", 30],
   ["docs/capacity.md", 4],
-])("every command of %s succeeds", async (page, least) => {
+])("every command of %s succeeds", async (page, atLeast) => {
   const lines = linesOf(page).toSorted((one, other) => byEnd(one) - byEnd(other));
-  expect(lines.length).toBeGreaterThanOrEqual(least);
+  expect(lines.length).toBeGreaterThanOrEqual(atLeast);
   for (const line of lines) {
     const { name = "", args = "", input } = LINE.exec(line)?.groups ?? {};
     const program = PROGRAMS[name];
