@@ -2,20 +2,24 @@ import { cloudflareTest, readD1Migrations } from "@cloudflare/vitest-plugin";
 import { defineConfig } from "vitest/config";
 import { buildAll } from "./src/operator/build/all.ts";
 
-// What `wrangler` builds first: the folder of wrangler.toml that workerd insists on, and a module.
+// Makes the files that `wrangler` builds before it starts the Worker: the assets folder named in
+// wrangler.toml, without which workerd does not start, and a generated module.
 await buildAll();
 
-// A test file names where it runs: NAME.core.test.ts and NAME.simulation.test.ts (longer) are pure code
-// in Node, NAME.worker.test.ts runs in workerd, NAME.node.test.ts starts processes or runs commands.
+// The name of a test file says where its tests run:
+// - NAME.core.test.ts and NAME.simulation.test.ts (slower) test pure code in Node.
+// - NAME.worker.test.ts runs in workerd.
+// - NAME.node.test.ts starts processes or runs commands.
 export default defineConfig({
   test: {
-    // Many tests wait for processes or a real minute rather than for the processor.
+    // Many tests mostly wait for processes or for real time, so three of them need little CPU time.
     maxWorkers: 3,
     projects: [
       {
         test: {
           name: "core",
-          // The files share processes and modules: a process and its imports cost more than most files.
+          // Test files share a process and its modules: starting the process and importing the
+          // modules takes longer than most test files.
           isolate: false,
           setupFiles: "test/support/every-core-file.ts",
           include: ["test/**/*.{core,simulation}.test.ts"],
@@ -38,7 +42,8 @@ export default defineConfig({
         ],
         test: {
           name: "worker",
-          // One workerd runs all of them: starting another one for each file took most of the time.
+          // One workerd process runs all test files, because starting one for each file took most
+          // of the time.
           isolate: false,
           setupFiles: "test/support/every-worker-test.ts",
           testTimeout: 30_000,

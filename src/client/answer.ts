@@ -8,7 +8,7 @@ import {
 } from "./errors.ts";
 import { readRetryAfterSeconds } from "./rate-limit-headers.ts";
 
-/** The answer to one request, before its body is read. */
+/** The HTTP response to one request. The body is not read yet. */
 export class Answer implements AnswerDetails {
   readonly status: number;
   readonly requestId: string | null;
@@ -29,14 +29,14 @@ export class Answer implements AnswerDetails {
     this.#deadline = deadline;
   }
 
-  /** Reads the next part of the body; returns `undefined` at its end. */
+  /** Reads the next part of the body; returns `undefined` at the end of the body. */
   async read(): Promise<Uint8Array | undefined> {
     const reader = (this.#reader ??= this.#response.body?.getReader());
     if (reader === undefined) return undefined;
     return (await this.#deadline.within(() => reader.read())).value;
   }
 
-  /** Turns an answer other than the expected one into an error (docs/api.md, Errors). */
+  /** Makes an error from a response with an unexpected status (docs/api.md, Errors). */
   async error(): Promise<ApiError | NotModifiedError | UnexpectedAnswerError> {
     if (this.status === 304)
       return new NotModifiedError("The list has not changed: keep the one you have.", this);
@@ -50,12 +50,12 @@ export class Answer implements AnswerDetails {
     );
   }
 
-  /** Ends the answer after its body was read, or if it has none. */
+  /** Releases the deadline, after the body was read or if the response has no body. */
   release(): void {
     this.#deadline.release();
   }
 
-  /** Cancels the request and drops the unread rest of the body. */
+  /** Cancels the request and discards the unread rest of the body. */
   abort(): void {
     this.#deadline.abort();
   }

@@ -4,8 +4,8 @@ import { isAmbiguous, withRetries } from "./retry.ts";
 import { type Call, send } from "./send.ts";
 
 /**
- * Cancels one order and retries failures that pass. A 404 after a lost answer is ambiguous: the
- * earlier attempt may have cancelled the order.
+ * Cancels one order and retries temporary failures. If the response to an attempt was lost, a 404
+ * on the next attempt is ambiguous: the earlier attempt may have cancelled the order.
  */
 export async function cancelOrder(call: Call, id: bigint): Promise<Cancellation> {
   let mayBeCancelled = false;

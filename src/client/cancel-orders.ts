@@ -8,26 +8,26 @@ import type { Call } from "./send.ts";
 
 /** The progress of a batch. */
 export interface BatchProgress {
-  /** Orders that are settled. */
+  /** The number of orders whose outcome is known. */
   readonly done: number;
   readonly total: number;
-  /** The estimated rest in seconds, by the limits and by the speed between their pauses. */
+  /** The estimated time left in seconds, from the rate limits and the speed so far. */
   readonly etaSeconds: number;
-  /** The order that was settled last. */
+  /** The order whose outcome became known last. */
   readonly latest: CancelResult;
 }
 
 export interface BatchOptions extends CallOptions {
-  /** Requests that run at the same time. Default 6. */
+  /** The maximum number of requests that run at the same time. Default 6. */
   readonly concurrency?: number;
-  /** Called after each settled order. */
+  /** Called after the outcome of each order is known. */
   readonly onProgress?: (progress: BatchProgress) => void;
 }
 
 /**
- * Cancels many orders at the speed of the plan.
+ * Cancels many orders as fast as the plan of the key allows.
  *
- * @param ids without duplicates.
+ * @param ids the ids of the orders, without duplicates.
  * @throws {BatchInterruptedError} if an error or the signal ends the batch early.
  */
 export async function cancelOrders(
@@ -62,13 +62,13 @@ async function settle(call: Call, id: bigint): Promise<CancelResult> {
   }
 }
 
-/** The estimated time that the rest of a batch takes. */
+/** Estimates the time that the rest of a batch takes. */
 class Eta {
   readonly #pacer: Pacer;
   readonly #width: number;
   readonly #startMs: number;
 
-  /** @param width requests that run at the same time. */
+  /** @param width the number of requests that run at the same time. */
   constructor({ gate }: Call, width: number) {
     this.#pacer = gate.pacer;
     this.#width = width;
@@ -77,13 +77,13 @@ class Eta {
 
   seconds(done: number, left: number): number {
     if (left === 0) return 0;
-    // Without the requests under way, the first orders would seem `width` times as slow.
+    // Counts the requests in flight too: otherwise the first orders would seem `width` times slower.
     const orderMs = (this.#workedMs() - this.#startMs) / (done + this.#width - 1);
     const { waitMs, lastRequests } = this.#pacer.forecast(left, performance.now());
     return Math.ceil((waitMs + lastRequests * orderMs) / 1_000);
   }
 
-  /** A clock that stands still while the limits let no request begin. */
+  /** A clock in milliseconds that stops while the rate limits admit no request. */
   #workedMs(): number {
     const nowMs = performance.now();
     return nowMs - this.#pacer.pausedMs(nowMs);

@@ -21,34 +21,36 @@ const DEFAULT_CONCURRENCY = 6;
 
 export interface ListOptions extends CallOptions {
   /**
-   * Receives the complete list before the first order, and requests the list again if it broke off.
-   * The complete list is then in memory, at about 250 bytes an order. Default false.
+   * Whether the client receives the complete list before the loop gets the first order. The client
+   * requests an incomplete list again. The complete list takes about 250 bytes of memory per order.
+   * Default false.
    */
   readonly oneMoment?: boolean;
   /**
-   * The `etag` of a list received before. If the list has not changed, the call throws a
-   * NotModifiedError, so that an unchanged list is never taken for an empty one.
+   * The `etag` of a list that was received earlier. If the list has not changed since, the call
+   * throws a NotModifiedError, so that an unchanged list is never mistaken for an empty one.
    */
   readonly ifNoneMatch?: string | null;
 }
 
-/** The list of all orders. Each iteration sends a request of its own. */
+/** The list of all orders. Each `for await` loop over the list sends its own request. */
 export interface OrderList extends AsyncIterable<Order> {
   [Symbol.asyncIterator](): AsyncGenerator<Order, void, undefined>;
-  /** Reads the complete list into memory, and reads it again if it breaks off. */
+  /** Reads the complete list into memory, and requests an incomplete list again. */
   all(): Promise<Order[]>;
-  /** The entity tag of the list that was last received to its end; `null` before. */
+  /** The entity tag of the last list that was received completely; `null` if there is none yet. */
   readonly etag: string | null;
 }
 
 export interface StoreOrdersClient {
   /**
    * Lists all orders that were placed and not cancelled, in ascending `id`, one by one as they
-   * arrive. A million orders need no more memory than ten. Leaving the loop ends the request.
+   * arrive. A million orders need no more memory than ten. Leaving the loop cancels the request.
    *
-   * A complete list shows the store at one moment. A list can break off because orders changed
-   * while it was sent, or because the connection ended. It then throws a BrokenListError. Read the
-   * list again, or set `oneMoment`, which does so before the first order.
+   * A complete list is a consistent snapshot of the store. A list is incomplete if orders changed
+   * during the response, or if the connection was lost. The loop then throws a BrokenListError.
+   * Request the list again, or set `oneMoment`: the client then requests an incomplete list again
+   * before the loop gets the first order.
    *
    * @example
    * for await (const order of client.listOrders()) console.log(order.id, order.quantity);
@@ -59,18 +61,21 @@ export interface StoreOrdersClient {
    * @example
    * for await (const order of client.listOrders({ oneMoment: true })) await copy(order);
    *
-   * @throws {TypeError | RangeError} before any request, that names the wrong option.
+   * @throws {TypeError | RangeError} before any request, if an option is invalid; the message names
+   *   the option.
    */
   listOrders(options?: ListOptions): OrderList;
 
   /**
    * Cancels an order that has not shipped.
    *
-   * After an error other than an ApiError the order may be cancelled. Calling again is safe.
+   * After an error other than an ApiError, the order may have been cancelled. Repeating the call is
+   * safe.
    *
-   * @returns `cancelled`, or `cancelled_or_gone` if the order is gone but the answer to an earlier
-   *   attempt was lost.
-   * @throws {ApiError} such as `order_not_found` and `order_already_shipped`.
+   * @returns `cancelled`, or `cancelled_or_gone` if the response to an earlier attempt was lost and
+   *   the next attempt found no order.
+   * @throws {ApiError} if the service refuses, for example with the code `order_not_found` or
+   *   `order_already_shipped`.
    * @throws {RangeError} before any request, if the id is not an int64.
    *
    * @example
@@ -79,11 +84,11 @@ export interface StoreOrdersClient {
   cancelOrder(id: OrderId, options?: CallOptions): Promise<Cancellation>;
 
   /**
-   * Cancels many orders at the speed of the plan. The batch waits until the limits have room, so
-   * the service refuses none of its requests while nobody else uses the key. A batch can take days;
-   * the signal ends it.
+   * Cancels many orders as fast as the plan of the key allows. Each request waits until the rate
+   * limits admit it, so the service refuses no request unless another client uses the key. A batch
+   * can take days; aborting the signal ends the batch.
    *
-   * @returns the outcome for each id, in the order of the ids, without duplicates.
+   * @returns the outcome for each distinct id, in the sequence of `ids`.
    * @throws {BatchInterruptedError} with the settled and unsettled orders, if an error or the
    *   signal ended the batch early.
    * @throws {RangeError} before any request, if an id is not an int64.
@@ -95,17 +100,17 @@ export interface StoreOrdersClient {
    */
   cancelOrders(ids: Iterable<OrderId>, options?: BatchOptions): Promise<CancelResult[]>;
 
-  /** What the service's last answer said about the limits; `null` before the first answer. */
+  /** The limits in the last response with rate-limit headers; `null` before the first response. */
   readonly limits: Limits | null;
 }
 
 /**
- * Creates a client of the Store Orders Service, which needs web APIs only. Create one client for
- * each key: its calls share one count of the limits.
+ * Creates a client of the Store Orders Service. The client uses only web APIs. Create one client
+ * for each API key, because the calls of a client share one count of the remaining requests.
  *
  * The client retries 429, 5xx and network errors, with full jitter and never before `Retry-After`.
  *
- * @throws {TypeError | RangeError} that names the wrong option.
+ * @throws {TypeError | RangeError} if an option is invalid; the message names the option.
  *
  * @example
  * import { createClient } from "store-orders-client";

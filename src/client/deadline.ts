@@ -1,6 +1,6 @@
 import { TimeoutError } from "./errors.ts";
 
-/** Ends a request when the caller aborts, or when no data arrives for too long. */
+/** Aborts a request when the caller's signal aborts, or when no data arrives within a timeout. */
 export class Deadline {
   readonly #controller = new AbortController();
   readonly #caller: AbortSignal | undefined;
@@ -19,9 +19,9 @@ export class Deadline {
   }
 
   /**
-   * Waits for `work`, even if it ignores the signal.
+   * Waits for `work`, but no longer than the timeout, and even if `work` ignores the signal.
    *
-   * @throws {TimeoutError}, or the reason of the caller's abort.
+   * @throws {TimeoutError} after the timeout, or the caller's reason if the caller aborts.
    */
   async within<T>(work: () => Promise<T>): Promise<T> {
     const { signal } = this.#controller;
@@ -47,7 +47,6 @@ export class Deadline {
     this.#caller?.removeEventListener("abort", this.#follow);
   }
 
-  /** Ends the request. */
   abort(): void {
     this.release();
     this.#controller.abort();

@@ -15,19 +15,19 @@ export const API_ERROR_CODES = [
 
 export type ApiErrorCode = (typeof API_ERROR_CODES)[number];
 
-/** Details of the answer that caused an error. */
+/** Details of the HTTP response that caused an error. */
 export interface AnswerDetails {
-  /** The HTTP status; `null` if no answer arrived. */
+  /** The HTTP status; `null` if no response arrived. */
   readonly status: number | null;
-  /** The id to name when you report a problem. */
+  /** The id of the request, to quote in a problem report; `null` if no response had it. */
   readonly requestId: string | null;
-  /** Seconds to wait before the next request; `null` if the service did not say. */
+  /** Seconds to wait before the next request; `null` if the response had no `Retry-After`. */
   readonly retryAfterSeconds: number | null;
 }
 
 const NO_ANSWER: AnswerDetails = { status: null, requestId: null, retryAfterSeconds: null };
 
-/** The base of all errors of this client. `isStoreOrdersError` narrows an error to one of them. */
+/** The base class of all errors of this client. `isStoreOrdersError` is the type guard for them. */
 export abstract class StoreOrdersError extends Error implements AnswerDetails {
   abstract readonly code: string;
   readonly status: number | null;
@@ -42,7 +42,7 @@ export abstract class StoreOrdersError extends Error implements AnswerDetails {
   }
 }
 
-/** The service refused the request; `message` says why and what to do. */
+/** Thrown if the service refused the request; `message` says why and what to do. */
 export class ApiError extends StoreOrdersError {
   override readonly name = "ApiError";
   readonly code: ApiErrorCode;
@@ -53,39 +53,38 @@ export class ApiError extends StoreOrdersError {
   }
 }
 
-/** The answer is not from the service: a proxy answered, or `baseUrl` is wrong. */
+/** Thrown if the response is not from the service: a proxy sent it, or `baseUrl` is wrong. */
 export class UnexpectedAnswerError extends StoreOrdersError {
   override readonly name = "UnexpectedAnswerError";
   readonly code = "unexpected_answer";
 }
 
-/** The list is still the one that `ifNoneMatch` names. */
+/** Thrown if the list has not changed since the response with the entity tag in `ifNoneMatch`. */
 export class NotModifiedError extends StoreOrdersError {
   override readonly name = "NotModifiedError";
   readonly code = "not_modified";
 }
 
-/** The service could not be reached, or the connection ended before the answer. */
+/** Thrown if the service cannot be reached, or the connection ends before the response. */
 export class NetworkError extends StoreOrdersError {
   override readonly name = "NetworkError";
   readonly code = "network_error";
 }
 
-/** No answer within `timeoutMs`. */
+/** Thrown if no response arrives within `timeoutMs`. */
 export class TimeoutError extends StoreOrdersError {
   override readonly name = "TimeoutError";
   readonly code = "timeout";
 }
 
 /**
- * The list broke off or is malformed, so the received orders are not the complete list. The service
- * breaks off a long list if orders change while it is sent. Read the list again, or set
- * `oneMoment`.
+ * Thrown if the list is incomplete or malformed. For example, the service ends the response to a
+ * long list early if orders change during the response. Request the list again, or set `oneMoment`.
  */
 export class BrokenListError extends StoreOrdersError {
   override readonly name = "BrokenListError";
   readonly code = "broken_list";
-  /** The number of orders received before the list broke off. */
+  /** The number of orders received before the error. */
   readonly receivedCount: number;
 
   constructor(
@@ -99,13 +98,16 @@ export class BrokenListError extends StoreOrdersError {
   }
 }
 
-/** An abort, or an error that concerns all orders, ended a batch before its last order. */
+/** Thrown if an abort, or an error that affects all orders, ended a batch before its last order. */
 export class BatchInterruptedError extends StoreOrdersError {
   override readonly name = "BatchInterruptedError";
   readonly code = "batch_interrupted";
-  /** The outcomes of the settled orders. */
+  /** The outcomes that are known. */
   readonly results: readonly CancelResult[];
-  /** The other ids. Some of these orders may be cancelled. Pass the ids to a new batch. */
+  /**
+   * The ids of the batch whose outcome is unknown. Some of these orders may have been cancelled.
+   * Pass these ids to a new batch.
+   */
   readonly unsettledIds: readonly bigint[];
 
   /** @param cause the error that ended the batch, or the reason of the abort. */
@@ -119,7 +121,7 @@ export class BatchInterruptedError extends StoreOrdersError {
   }
 }
 
-/** Every error of this client. Tell them apart by `code`. */
+/** Any error of this client. The `code` says which error it is. */
 export type AnyStoreOrdersError =
   | ApiError
   | UnexpectedAnswerError

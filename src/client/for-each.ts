@@ -1,6 +1,6 @@
 /**
- * Runs `work` for each item, at most `concurrency` at once. The first error, or an abort of
- * `outer`, aborts the signal of the running work, and no further item begins.
+ * Runs `work` for each item, for at most `concurrency` items at once. The first error, or an abort
+ * of `outer`, aborts the signal that `work` receives. Work on further items then does not begin.
  *
  * @returns the error that ended the loop early; `null` if all items are done.
  */

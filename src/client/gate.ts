@@ -2,17 +2,17 @@ import { type Announcement, Pacer } from "./pacer.ts";
 import type { Limits } from "./rate-limit-headers.ts";
 import { sleep } from "./sleep.ts";
 
-/** Delays paced requests of a client until its limits have room. */
+/** Delays paced requests of a client until the rate limits of the client's key admit them. */
 export class Gate {
   readonly pacer = new Pacer();
-  /** What the last answer of the service said; `null` before the first. */
+  /** The limits in the last response with rate-limit headers; `null` before the first response. */
   limits: Limits | null = null;
   #wakers = new Set<() => void>();
 
   /**
-   * Waits for the turn of a paced request, then counts the request as sent.
+   * Waits until a paced request may be sent, then counts the request as in flight.
    *
-   * @throws the signal's reason, as soon as it is aborted.
+   * @throws the signal's reason, as soon as the signal is aborted.
    */
   async enter(isPaced: boolean, signal: AbortSignal | undefined): Promise<void> {
     signal?.throwIfAborted();
@@ -26,10 +26,14 @@ export class Gate {
     this.pacer.begin();
   }
 
-  /** Takes the answer to a request that entered; `null` if no answer arrived. */
+  /**
+   * Records the rate-limit headers of a response and wakes waiting requests.
+   *
+   * @param announcement `null` if no response arrived.
+   */
   leave(announcement: Announcement | null): void {
     this.pacer.end(announcement, performance.now());
-    // A proxy's answer says nothing about the limits.
+    // A response from a proxy has no rate-limit headers.
     if (announcement !== null && announcement.windows.length > 0) {
       this.limits = { ...announcement, answeredAt: new Date() };
     }

@@ -1,69 +1,75 @@
 import type { AnyStoreOrdersError } from "./errors.ts";
 
-/** A retry that is about to begin. */
+/** A retry that the client is about to make. */
 export interface Retry {
-  /** The error of the attempt before. */
+  /** The error of the previous attempt. */
   readonly error: AnyStoreOrdersError;
   /** The number of this retry, from 1. */
   readonly attempt: number;
-  /** Milliseconds that the client waits first: never less than `Retry-After`. */
+  /** Milliseconds that the client waits before the retry: never less than `Retry-After`. */
   readonly delayMs: number;
 }
 
-/** An answer whose body is not read yet. */
+/** A response whose body is not read yet. */
 export interface ResponseInfo {
   readonly method: "GET" | "DELETE";
   readonly url: string;
   readonly status: number;
   readonly headers: Headers;
-  /** Milliseconds from sending the request to its answer. */
+  /** Milliseconds from sending the request to receiving the headers of the response. */
   readonly elapsedMs: number;
 }
 
-/** Options of one call, for each of its requests. */
+/** Options that apply to each request of one call. */
 export interface CallOptions {
-  /** Ends the call at once; the call then throws the signal's reason. */
+  /** Aborts the call immediately; the call then throws the signal's reason. */
   readonly signal?: AbortSignal;
-  /** Takes the place of the client's `timeoutMs`. */
+  /** Overrides the client's `timeoutMs` for this call. */
   readonly timeoutMs?: number;
-  /** Takes the place of the client's `retries`. */
+  /** Overrides the client's `retries` for this call. */
   readonly retries?: number;
-  /** Sent as `X-Request-Id`: 1 to 255 letters, digits, `_`, `-` or `=`. Default: the service makes one. */
+  /**
+   * Sent as `X-Request-Id`: 1 to 255 letters, digits, `_`, `-` or `=`. Default: the service
+   * generates an id.
+   */
   readonly requestId?: string;
-  /** Further headers. A browser sends only those that the service allows to other origins. */
+  /** Additional headers. A browser sends only headers that the service's CORS settings allow. */
   readonly headers?: Readonly<Record<string, string>>;
 }
 
 export interface ClientOptions {
   readonly apiKey: string;
-  /** The address of the service, such as `https://orders.example`, with or without `/v1`. */
+  /** The URL of the service, such as `https://orders.example`, with or without `/v1`. */
   readonly baseUrl: string | URL;
-  /** Sends the requests. Default: `globalThis.fetch`. */
+  /** The function that sends the requests. Default: `globalThis.fetch`. */
   readonly fetch?: typeof globalThis.fetch;
-  /** The longest wait for an answer, and for each further part of a list. Default 30,000. */
+  /**
+   * The longest wait in milliseconds for a response, and for each further part of a list. Default
+   * 30,000.
+   */
   readonly timeoutMs?: number;
-  /** The most retries of a request. Default 5; 0 never retries. */
+  /** The maximum number of retries of a request. Default 5. With 0, the client never retries. */
   readonly retries?: number;
   /**
-   * The longest time of one call with its retries, in milliseconds. If the wait for `Retry-After`
-   * would take longer, the call fails at once. Default 120,000.
+   * The longest duration of one call in milliseconds, including its retries. The call fails at once
+   * if the wait before the next retry would exceed this duration. Default 120,000.
    */
   readonly maxElapsedMs?: number;
   /**
-   * Whether each call waits until the limits have room, even for hours, so that the service does
-   * not refuse it. Default false. `cancelOrders` always waits.
+   * Whether each call waits, even for hours, until the rate limits admit the call, so that the
+   * service does not refuse it. Default false. `cancelOrders` always waits.
    */
   readonly pacing?: boolean;
-  /** Called before the wait of each retry. */
+  /** Called before the client waits for a retry. */
   readonly onRetry?: (retry: Retry) => void;
-  /** Called for each answer, before its body is read. */
+  /** Called for each response, before the client reads the body. */
   readonly onResponse?: (response: ResponseInfo) => void;
 }
 
-/** The options after checks, with defaults for all that are missing. */
+/** The validated options, with defaults for missing options. */
 export interface Settings {
   readonly apiKey: string;
-  /** Ends without `/v1` and without a slash. */
+  /** The URL of the service, without `/v1` and without a slash at the end. */
   readonly baseUrl: string;
   readonly fetch: typeof globalThis.fetch;
   readonly timeoutMs: number;
@@ -75,9 +81,10 @@ export interface Settings {
 }
 
 /**
- * Checks the options.
+ * Validates the options of a client and fills in defaults.
  *
- * @throws {TypeError | RangeError} that names the wrong option and never shows the key.
+ * @throws {TypeError | RangeError} if an option is invalid; the message names the option and never
+ *   contains the API key.
  */
 export function checkOptions(options: ClientOptions): Settings {
   const { apiKey, pacing = false } = options;
@@ -87,7 +94,7 @@ export function checkOptions(options: ClientOptions): Settings {
   return {
     apiKey,
     baseUrl: checkBaseUrl(options.baseUrl),
-    // Bound, because Workers and browsers refuse to call `fetch` on another object.
+    // Bound to `globalThis`, because in Workers and browsers `fetch` throws with another `this`.
     fetch: options.fetch ?? globalThis.fetch.bind(globalThis),
     ...checkAttempts(options, { timeoutMs: 30_000, retries: 5 }),
     maxElapsedMs: checkNumber("maxElapsedMs", options.maxElapsedMs ?? 120_000, 0, Infinity),
@@ -100,9 +107,9 @@ export function checkOptions(options: ClientOptions): Settings {
 type Attempts = Pick<Settings, "timeoutMs" | "retries">;
 
 /**
- * Checks the options that a call may set for itself.
+ * Validates `timeoutMs` and `retries`, which a call can override.
  *
- * @throws {RangeError} that names the wrong option.
+ * @throws {RangeError} if an option is invalid; the message names the option.
  */
 export function checkAttempts(options: Partial<Attempts>, defaults: Attempts): Attempts {
   const { timeoutMs, retries } = options;
@@ -113,9 +120,10 @@ export function checkAttempts(options: Partial<Attempts>, defaults: Attempts): A
 }
 
 /**
- * Checks that an option is a whole number, or Infinity if `max` allows it.
+ * Checks that an option is an integer from `min` to `max`. `Infinity` is valid if `max` is
+ * `Infinity`.
  *
- * @throws {RangeError} that names the option.
+ * @throws {RangeError} if the value is invalid; the message names the option.
  */
 export function checkNumber(name: string, value: number, min: number, max: number): number {
   const isWhole = Number.isInteger(value) || value === Infinity;

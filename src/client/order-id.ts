@@ -1,4 +1,4 @@
-/** An order's id: a bigint, a number that is exact, or canonical decimal such as `"-42"`. */
+/** An order's id: a bigint, a safe integer, or a string in canonical decimal such as `"-42"`. */
 export type OrderId = bigint | number | string;
 
 const CANONICAL_DECIMAL = /^(?:0|-?[1-9][0-9]{0,18})$/;
@@ -6,8 +6,8 @@ const CANONICAL_DECIMAL = /^(?:0|-?[1-9][0-9]{0,18})$/;
 /**
  * Converts an id to a bigint.
  *
- * @throws {RangeError} if the id is not an int64, or is a number above 2^53, which may have been
- *   rounded.
+ * @throws {RangeError} if the id is not an int64, or is a `number` that is not a safe integer and
+ *   so may have been rounded.
  */
 export function toOrderId(id: OrderId): bigint {
   const text = String(id);

@@ -1,16 +1,16 @@
 import { Tokenizer, TokenParser, TokenType } from "@streamparser/json";
 import { isOrder, type Order } from "./order.ts";
 
-/** Reads integers as bigint, because numbers above 2^53 are rounded. */
+/** A JSON tokenizer that reads integers as bigint, because a `number` above 2^53 is rounded. */
 class ExactTokenizer extends Tokenizer {
   protected override parseNumber(text: string): number {
     const value = /^-?\d+$/.test(text) ? BigInt(text) : Number(text);
-    // The library only passes the value on.
+    // The cast is safe, because the library passes the value on without using it.
     return value as number;
   }
 }
 
-/** Parses a list of orders as it arrives, with no more than one part in memory. */
+/** Parses a JSON list of orders incrementally, with only one part of the list in memory. */
 export class OrderParser {
   readonly #tokenizer = new ExactTokenizer();
   readonly #parser = new TokenParser({ paths: ["$.*"], keepStack: false });
@@ -36,8 +36,10 @@ export class OrderParser {
   }
 
   /**
-   * @returns the orders that end in this part.
-   * @throws {Error} that says what is wrong with the list.
+   * Parses the next part of the list.
+   *
+   * @returns the orders whose last byte is in this part.
+   * @throws {Error} if the list is malformed; the message says why.
    */
   parse(part: Uint8Array): readonly Order[] {
     this.#orders = [];

@@ -1,11 +1,11 @@
-/** An order. Its int64 fields are exact. A field that the order lacks is left out. */
+/** An order. Integer fields are exact int64 values. A field without a value is absent. */
 export interface Order {
   readonly id: bigint;
-  /** The animal in the order. */
+  /** The id of the ordered animal. */
   readonly petId?: bigint;
-  /** Units ordered. */
+  /** The number of units ordered. */
   readonly quantity?: bigint;
-  /** RFC 3339 in UTC with three decimals: `2026-11-20T08:30:00.000Z`. */
+  /** A date-time of RFC 3339 in UTC, with milliseconds: `2026-11-20T08:30:00.000Z`. */
   readonly shipDate?: string;
   /** Whether the order has been fulfilled. */
   readonly complete?: boolean;
@@ -24,7 +24,8 @@ const FIELD_TYPES: Readonly<Record<keyof Order, FieldType>> = {
 const FIELDS = Object.entries(FIELD_TYPES);
 
 /**
- * Returns whether a JSON value, with integers as bigint, is an order. Unknown fields are allowed.
+ * Returns whether a parsed JSON value is an order. Integers must be parsed as bigint. Unknown
+ * fields are allowed.
  */
 export function isOrder(value: unknown): value is Order {
   if (typeof value !== "object" || value === null || !("id" in value)) return false;

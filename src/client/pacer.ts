@@ -1,45 +1,49 @@
 import type { Limits, WindowQuota } from "./rate-limit-headers.ts";
 
-/** A window as this client knows it. Times are milliseconds of a monotonic clock. */
+/** A rate-limit window as this client knows it. Times are milliseconds of a monotonic clock. */
 interface OpenWindow extends WindowQuota {
-  /** Not before the true end, because the service rounds up and its answer takes time. */
+  /**
+   * The end of the window as the client computes it. This time is never before the real end,
+   * because the service rounds the seconds up and the response takes time to arrive.
+   */
   readonly endsMs: number;
 }
 
-/** When a request may be sent: now, at a later time, or after the next answer. */
+/** When a request may be sent: now, at a later time, or after the next response. */
 export type Turn =
   | { readonly kind: "now" }
   | { readonly kind: "at"; readonly timeMs: number }
   | { readonly kind: "after_answer" };
 
-/** The rate-limit headers of an answer. */
+/** The parsed rate-limit headers of a response. */
 export type Announcement = Omit<Limits, "answeredAt">;
 
-/** The least time that the limits demand for a number of requests. */
+/** The shortest time in which the rate limits admit a number of requests. */
 export interface Forecast {
-  /** Milliseconds until the last of the windows that the requests need. */
+  /** Milliseconds until the beginning of the window that admits the last of the requests. */
   readonly waitMs: number;
-  /** The requests that are left for this last window. */
+  /** The number of requests that remain for the last window. */
   readonly lastRequests: number;
 }
 
 /**
- * Keeps a client within its limits, by the rate-limit headers of the answers. Pure: `nowMs` is the
- * only clock.
+ * Decides when a client may send requests, from the rate-limit headers of earlier responses. The
+ * pacer reads no clock: callers pass the current time as `nowMs`.
  *
- * The pacer counts the requests under way, so that together they never exceed a window. While it
- * does not know an open window, it sends a single request and learns the window from the answer.
+ * The pacer counts the requests in flight, so that all requests together never exceed a window.
+ * While the pacer knows no open window, it admits one request and learns the window from the
+ * response.
  */
 export class Pacer {
   readonly #windows = new Map<string, OpenWindow>();
   #underWay = 0;
-  /** The end of the last `Retry-After`. */
+  /** The time until which `Retry-After` forbids requests. */
   #heldUntilMs = 0;
-  /** All pauses together, of which the last may end in the future. */
+  /** The total length of all pauses so far. The last pause may end in the future. */
   #pausedMs = 0;
   #pauseEndsMs = 0;
 
-  /** Says when the next request may be sent. */
+  /** Returns when the next request may be sent. */
   turn(nowMs: number): Turn {
     if (nowMs < this.#heldUntilMs) return this.#pause(nowMs, this.#heldUntilMs);
     const open = [...this.#windows.values()].filter(({ endsMs }) => nowMs < endsMs);
@@ -56,7 +60,9 @@ export class Pacer {
   }
 
   /**
-   * Takes the answer to a request. `null`: no answer arrived, and the service may have counted it.
+   * Records the end of a request and the rate-limit headers of the response.
+   *
+   * @param announcement `null` if no response arrived; the service may have counted the request.
    */
   end(announcement: Announcement | null, nowMs: number): void {
     this.#underWay -= 1;
@@ -74,7 +80,7 @@ export class Pacer {
     for (const window of windows) this.#learn(window, nowMs);
   }
 
-  /** Forecasts that many more requests. */
+  /** Returns the shortest time in which the rate limits admit `requests` more requests. */
   forecast(requests: number, nowMs: number): Forecast {
     const heldMs = Math.max(0, this.#heldUntilMs - nowMs);
     let slowest: Forecast = { waitMs: heldMs, lastRequests: requests };
@@ -91,7 +97,7 @@ export class Pacer {
     return slowest;
   }
 
-  /** Returns for how long, until now, the limits let no request begin. */
+  /** Returns the total time in milliseconds, until now, in which the limits admitted no request. */
   pausedMs(nowMs: number): number {
     return this.#pausedMs - Math.max(0, this.#pauseEndsMs - nowMs);
   }
@@ -110,7 +116,7 @@ export class Pacer {
     const endsMs = nowMs + announced.resetSeconds * 1_000;
     const differenceMs = known === undefined ? Infinity : endsMs - known.endsMs;
     const halfLengthMs = announced.lengthSeconds * 500;
-    // Answers may overtake each other: this one describes an earlier window.
+    // Responses can arrive out of sequence: this response describes an earlier window.
     if (differenceMs < -halfLengthMs) return;
     const isSameWindow =
       known !== undefined && differenceMs <= halfLengthMs && nowMs < known.endsMs;

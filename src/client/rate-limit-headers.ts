@@ -1,9 +1,9 @@
 import { type BareItem, type List, parseList } from "structured-headers";
 
-/** A window as the headers of an answer describe it. */
+/** A rate-limit window as the headers of a response describe it. */
 export interface WindowQuota {
   readonly name: string;
-  /** Requests that the window admits. */
+  /** The number of requests that the window admits. */
   readonly limit: number;
   readonly lengthSeconds: number;
   readonly remaining: number;
@@ -11,13 +11,15 @@ export interface WindowQuota {
   readonly resetSeconds: number;
 }
 
-/** What an answer said about the limits. */
+/** The rate-limit data of one response. */
 export interface Limits {
-  /** The windows in the order of the headers: the service names them `minute` and `day`. */
+  /**
+   * The windows in the sequence of the header. The service names its windows `minute` and `day`.
+   */
   readonly windows: readonly WindowQuota[];
-  /** `Retry-After` in seconds; `null` if the answer had none. */
+  /** `Retry-After` in seconds; `null` if the response had no such header. */
   readonly retryAfterSeconds: number | null;
-  /** The time of the answer, from which all seconds count. */
+  /** The time when the response arrived. All seconds in these limits count from this time. */
   readonly answeredAt: Date;
 }
 
@@ -25,7 +27,7 @@ export interface Limits {
  * Reads the windows from `RateLimit` and `RateLimit-Policy`
  * (draft-ietf-httpapi-ratelimit-headers-11).
  *
- * @returns the windows in both headers: none if a header is missing or malformed.
+ * @returns the windows that both headers describe; none if a header is missing or malformed.
  */
 export function readWindows(headers: Headers): WindowQuota[] {
   const policies = parseItems(headers.get("RateLimit-Policy"));
@@ -41,22 +43,22 @@ export function readWindows(headers: Headers): WindowQuota[] {
 }
 
 /**
- * Reads `Retry-After`, in seconds or as a date (RFC 9110, section 10.2.3).
+ * Reads `Retry-After`, which is a number of seconds or a date (RFC 9110, section 10.2.3).
  *
- * @returns seconds, never negative; `null` if the header is missing or malformed.
+ * @returns the seconds to wait, never negative; `null` if the header is missing or malformed.
  */
 export function readRetryAfterSeconds(headers: Headers): number | null {
   const text = headers.get("Retry-After")?.trim() ?? "";
   if (/^\d+$/.test(text)) return Number(text);
   const untilMs = Date.parse(text);
   if (Number.isNaN(untilMs)) return null;
-  // Relative to `Date`, the clock of the server, if the answer has it.
+  // The date counts from the clock of the server, if the response has a `Date` header.
   const serverMs = Date.parse(headers.get("Date") ?? "");
   const nowMs = Number.isNaN(serverMs) ? Date.now() : serverMs;
   return Math.max(0, Math.ceil((untilMs - nowMs) / 1_000));
 }
 
-/** Parses a structured field (RFC 9651) into the parameters of each item, by the item's name. */
+/** Parses a structured field (RFC 9651) and returns the parameters of each item by item name. */
 function parseItems(text: string | null): Map<string, ReadonlyMap<string, BareItem>> {
   const items = new Map<string, ReadonlyMap<string, BareItem>>();
   for (const [name, parameters] of parseOrNone(text ?? "")) {

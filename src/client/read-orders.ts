@@ -4,9 +4,11 @@ import { OrderParser } from "./order-parser.ts";
 import type { Order } from "./order.ts";
 
 /**
- * Reads a list as it arrives, and ends the answer.
+ * Yields the orders of a list as they arrive. At the end, or if the caller stops early, cancels the
+ * request.
  *
- * @throws {BrokenListError} if the list is not complete, so a short list never looks complete.
+ * @throws {BrokenListError} if the list is incomplete or malformed.
+ * @throws {UnexpectedAnswerError} if the response is not JSON.
  */
 export async function* readOrders(
   answer: Answer,
@@ -35,7 +37,7 @@ export async function* readOrders(
   }
 }
 
-/** Reads the orders of the next part; returns `undefined` after a complete list. */
+/** Reads the orders in the next part of the body; returns `undefined` after a complete list. */
 async function nextOrders(
   answer: Answer,
   parser: OrderParser,

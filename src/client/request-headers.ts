@@ -1,6 +1,6 @@
 import type { CallOptions } from "./options.ts";
 
-/** The headers that the client sets itself, and the option that decides each. */
+/** The headers that the client sets itself, each with the option that sets its value. */
 const OWN_HEADERS = {
   Accept: "no option",
   Authorization: "apiKey",
@@ -12,9 +12,10 @@ const REQUEST_ID = /^[\w=-]{1,255}$/;
 const ENTITY_TAG = /^(?:W\/)?"[\x21\x23-\x7e]*"$/;
 
 /**
- * Returns the headers of every request of a call.
+ * Returns the headers that every request of a call sends.
  *
- * @throws {TypeError} that names the wrong option and never shows the key.
+ * @throws {TypeError} if an option is invalid; the message names the option and never contains the
+ *   API key.
  */
 export function requestHeaders(
   apiKey: string,

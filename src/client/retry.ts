@@ -7,15 +7,15 @@ const FIRST_BACKOFF_MS = 250;
 const LONGEST_BACKOFF_MS = 10_000;
 
 /**
- * Runs `work`, and retries failures that pass. Both operations of the service are idempotent (RFC
+ * Runs `work` and retries temporary failures. Both operations of the service are idempotent (RFC
  * 9110, section 9.2.2), so every request may be sent again.
  *
- * @throws the last error, if it does not pass or the retries are used up.
+ * @throws the last error, if it is permanent or the call may make no further retry.
  */
 export async function withRetries<T>(call: Call, work: () => Promise<T>): Promise<T> {
   const { settings, signal, isPaced } = call;
   const startMs = performance.now();
-  // A paced call waits as long as the limits demand.
+  // A paced call has no time limit, because it waits until the rate limits admit the request.
   const maxElapsedMs = isPaced ? Infinity : settings.maxElapsedMs;
   for (let attempt = 1; ; attempt += 1) {
     try {
@@ -31,7 +31,7 @@ export async function withRetries<T>(call: Call, work: () => Promise<T>): Promis
   }
 }
 
-/** Returns whether a failed attempt may have taken effect. */
+/** Returns whether the service may have executed the request in spite of the error. */
 export function isAmbiguous(error: unknown): boolean {
   if (error instanceof NetworkError || error instanceof TimeoutError) return true;
   return isStoreOrdersError(error) && (error.status ?? 0) >= 500;
@@ -42,7 +42,8 @@ function isTransient(error: AnyStoreOrdersError): boolean {
 }
 
 /**
- * Picks a delay with full jitter: a random time up to a limit that doubles, after `Retry-After`.
+ * Returns `Retry-After` plus a random backoff with full jitter. The upper bound of the backoff
+ * doubles with each attempt.
  */
 export function retryDelayMs(retryAfterSeconds: number | null, attempt: number): number {
   const limitMs = Math.min(LONGEST_BACKOFF_MS, FIRST_BACKOFF_MS * 2 ** (attempt - 1));

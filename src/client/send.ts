@@ -9,7 +9,7 @@ import { readRetryAfterSeconds, readWindows } from "./rate-limit-headers.ts";
 export interface Call {
   readonly settings: Settings;
   readonly gate: Gate;
-  /** Whether its requests wait until the limits have room. */
+  /** Whether the requests of the call wait until the rate limits admit them. */
   readonly isPaced: boolean;
   readonly signal: AbortSignal | undefined;
   readonly headers: Headers;
@@ -20,8 +20,9 @@ type Method = ResponseInfo["method"];
 /**
  * Sends a request once.
  *
- * @returns an answer with the expected status; the caller must release or abort it.
- * @throws {StoreOrdersError}, the reason of the caller's abort, or an error of `onResponse`.
+ * @returns the response, if its status is `expectedStatus`; the caller must release or abort it.
+ * @throws {StoreOrdersError} if the request fails or the response has another status. Throws the
+ *   reason of the caller's signal if the caller aborts, and passes on errors of `onResponse`.
  */
 export async function send(
   call: Call,
@@ -59,7 +60,7 @@ async function exchange(
       settings.fetch(url, {
         method,
         headers,
-        // A redirection must not carry the key to another address.
+        // Following a redirect would send the API key to another address.
         redirect: "manual",
         signal: deadline.signal,
       }),
@@ -77,7 +78,7 @@ async function exchange(
   }
 }
 
-/** Turns an error of `fetch` into a NetworkError. */
+/** Runs `work` and turns an error of `fetch` into a NetworkError. */
 async function overNetwork<T>({ signal }: Call, work: () => Promise<T>): Promise<T> {
   try {
     return await work();

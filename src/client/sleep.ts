@@ -1,10 +1,10 @@
-/** The longest delay of a timer. */
+/** The longest delay that `setTimeout` supports, in milliseconds. */
 const MAX_TIMER_MS = 2 ** 31 - 1;
 
 /**
- * Waits at least `ms` milliseconds, although timers may fire a little early.
+ * Waits at least `ms` milliseconds, although a timer may fire a little early.
  *
- * @throws the signal's reason, as soon as it is aborted.
+ * @throws the signal's reason, as soon as the signal is aborted.
  */
 export async function sleep(ms: number, signal: AbortSignal | undefined): Promise<void> {
   const endMs = performance.now() + ms;

@@ -10,13 +10,16 @@ export interface AppEnv {
   Variables: {
     requestId: string;
     limiter: RequestLimiter;
-    /** The quota that the rate-limit headers show; if it is not set, the address's budget. */
+    /**
+     * The quota that the rate-limit headers show. If unset, they show the budget of the client's
+     * address.
+     */
     quota?: Quota;
-    /** The `code` of an error answer. */
+    /** The `code` of an error response. */
     errorCode?: ErrorCode;
     /** The key of an authenticated request. */
     apiKey: ApiKey;
-    /** The same key as the limiter sees it. */
+    /** The key of an authenticated request, as its limiter sees it. */
     limitedKey: LimitedKey;
   };
 }

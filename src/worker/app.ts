@@ -20,8 +20,8 @@ import { listRoute } from "./routes/list-orders.ts";
 import { orderRoutes } from "./routes/orders.ts";
 
 /**
- * Makes the service. A request under `/v1` is identified, then authenticated, counted and routed.
- * So even a request for an unknown path needs a valid key and counts against its limits.
+ * Creates the service. A request under `/v1` is authenticated and counted before it is routed. So
+ * even a request for an unknown path needs a valid key and counts against the key's limits.
  */
 export function createApp(config: Config): Hono<AppEnv> {
   const databases = {
@@ -41,7 +41,7 @@ export function createApp(config: Config): Hono<AppEnv> {
   const app = new Hono<AppEnv>()
     .use(identifyRequest)
     .use(linkReference)
-    // Before `observeRequests`, because probes of a monitor are no traffic.
+    // Registered before `observeRequests`, so health checks by a monitor are not logged as traffic.
     .route("/healthz", healthRoute(databases))
     .use(observeRequests(config));
 
@@ -51,7 +51,8 @@ export function createApp(config: Config): Hono<AppEnv> {
     .use(announceLifecycle(config.lifecycle))
     .use(crossOrigin(config.corsOrigins))
     .use(authenticate(directory, addresses))
-    // Before `enforceLimits`, because the list enforces the limits itself while it reads ahead.
+    // Registered before `enforceLimits`, because this route enforces the limits itself: it queries
+    // the list while the limiter decides.
     .route("/store/orders", listRoute(databases.orders))
     .use(enforceLimits)
     .route("/store/orders", orderRoutes(databases.orders));

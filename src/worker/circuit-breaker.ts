@@ -1,25 +1,27 @@
 import QuickLRU from "quick-lru";
 
-/** Pause after a failure. */
+/** The time without calls after a failure, in milliseconds. */
 const OPEN_MS = 1_000;
 
-/** A time without calls, in Unix milliseconds. */
+/** A period without calls. Both ends are Unix times in milliseconds. */
 interface Pause {
   readonly fromMs: number;
   readonly untilMs: number;
 }
 
 /**
- * Stops calls to a part that has just failed, so that callers do not wait for it one after another.
- * After a second one caller probes the part. Other callers do without the part until the probe
- * succeeds, even if the part recovers earlier. Pure: the time is a parameter.
+ * Stops calls to a part of the service that has just failed, so that callers do not wait for
+ * timeouts one after another. One second after the failure, one caller probes the part. Until the
+ * probe succeeds, other callers do not call the part, even if the part has recovered. Pure: the
+ * time is a parameter.
  */
 export class CircuitBreaker {
   readonly #pauses: QuickLRU<string, Pause>;
   readonly #probeMs: number;
 
   /**
-   * @param size failing parts to remember. A forgotten part is called as if it had not failed.
+   * @param size the number of failing parts to remember. A forgotten part is called as if it had
+   *   not failed.
    * @param probeMs milliseconds after which a probe without an outcome counts as lost.
    */
   constructor({ size, probeMs }: { size: number; probeMs: number }) {
@@ -31,7 +33,7 @@ export class CircuitBreaker {
   allows(name: string, nowMs: number): boolean {
     const pause = this.#pauses.get(name);
     if (pause === undefined) return true;
-    // The pause is also over if the clock went back to before it began.
+    // The pause is also over if the clock was set back to a time before the pause began.
     if (nowMs >= pause.fromMs && nowMs < pause.untilMs) return false;
     this.#pauses.set(name, { fromMs: nowMs, untilMs: nowMs + this.#probeMs });
     return true;

@@ -1,14 +1,17 @@
 import * as z from "zod/mini";
 import { BAN_MODES, type BanPolicy } from "./limits/bans.ts";
 
-/** `errors`: requests that are answered 5xx or that were answered while a part failed. */
+/**
+ * Which requests are logged. `errors`: those with a 5xx response and those served while a part of
+ * the service failed.
+ */
 const REQUEST_LOGS = ["all", "errors", "none"] as const;
 export type RequestLog = (typeof REQUEST_LOGS)[number];
 
-/** The end of this version of the API, as far as the operator has set it. */
+/** The dates of the end of this API version. A date that the operator has not set is undefined. */
 export interface VersionLifecycle {
   readonly deprecatedAt?: Date | undefined;
-  /** From this time on the version may stop answering. */
+  /** From this time on, this API version may stop responding. */
   readonly sunsetAt?: Date | undefined;
 }
 
@@ -19,21 +22,27 @@ export interface Config {
   readonly lifecycle: VersionLifecycle;
   readonly requestLog: RequestLog;
   readonly bans: BanPolicy;
-  /** An isolate uses a key for this long without looking it up again. */
+  /** An isolate uses a remembered key for this long without looking it up again. */
   readonly apiKeyFreshMs: number;
-  /** An isolate uses a key for this long while it looks it up again. */
+  /**
+   * An isolate uses a remembered key until this age while it looks the key up again in the
+   * background.
+   */
   readonly apiKeyStaleMs: number;
-  /** Keys that an isolate remembers. */
+  /** The number of keys that an isolate remembers. */
   readonly apiKeyCacheSize: number;
-  /** The fallback limiter decides after this time without an answer from the Durable Object. */
+  /** The fallback limiter decides if the Durable Object does not respond within this time. */
   readonly limiterTimeoutMs: number;
-  /** Refused keys that an isolate remembers. */
+  /** The number of keys whose refusal an isolate remembers. */
   readonly refusalsSize: number;
-  /** Keys that an isolate's fallback limiter remembers. */
+  /** The number of keys that an isolate's fallback limiter remembers. */
   readonly fallbackSize: number;
-  /** A query that takes longer is answered 503. */
+  /** A request whose database query takes longer than this receives a 503. */
   readonly databaseTimeoutMs: number;
-  /** Housekeeping deletes orders this many days after their cancellation; never if undefined. */
+  /**
+   * Housekeeping deletes cancelled orders this many days after their cancellation. Undefined:
+   * never.
+   */
   readonly cancelledOrderDays: number | undefined;
 }
 
@@ -48,7 +57,7 @@ function wholeNumber({ default: fallback, ...range }: Range & { readonly default
   return z.pipe(z.transform(fromDigits), z._default(inRange(range), fallback));
 }
 
-/** A number that may be left out. */
+/** Returns the schema of a var that may be missing. */
 function optionalWholeNumber(range: Range) {
   return z.pipe(z.transform(fromDigits), z.optional(inRange(range)));
 }
@@ -92,7 +101,10 @@ const instant = z.optional(
   ),
 );
 
-/** Every var with its default and range (docs/operating.md, Configuration). */
+/**
+ * The schema of the Worker's vars, with their defaults and ranges (docs/operating.md,
+ * Configuration).
+ */
 const varsSchema = z
   .object({
     CORS_ORIGINS: origins,
@@ -127,7 +139,7 @@ const varsSchema = z
     z.refine((vars) => vars.API_KEY_FRESH_SECONDS <= vars.API_KEY_STALE_SECONDS, {
       message: "API_KEY_FRESH_SECONDS must not exceed API_KEY_STALE_SECONDS",
     }),
-    // RFC 9745, section 4.
+    // RFC 9745, section 4, requires that the sunset is not earlier than the deprecation.
     z.refine(
       ({ V1_DEPRECATED_AT: deprecated, V1_SUNSET_AT: sunset }) =>
         deprecated === undefined || sunset === undefined || deprecated <= sunset,
@@ -136,10 +148,10 @@ const varsSchema = z
   );
 
 /**
- * Reads the configuration from the `vars` in the Worker's environment, and ignores its bindings. A
- * wrong value stops the Worker when it starts, rather than failing single requests later.
+ * Reads the configuration from the `vars` in the Worker's environment; the bindings are ignored. An
+ * invalid var stops the Worker when it starts, rather than failing single requests later.
  *
- * @throws {Error} that names every var with a wrong value.
+ * @throws {Error} if a var is invalid; the message names every invalid var.
  */
 export function parseConfig(env: unknown): Config {
   const parsed = varsSchema.safeParse(env);

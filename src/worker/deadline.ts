@@ -1,7 +1,8 @@
 /**
  * Settles as `promise` does, or rejects after `milliseconds`.
  *
- * @param late makes the error. Every request sets deadlines, so errors are made only when needed.
+ * @param late creates the error of the rejection. A callback, because every request sets deadlines
+ *   and most of them never need an error.
  */
 export function withDeadline<T>(
   promise: Promise<T>,

@@ -1,26 +1,26 @@
 import { BatchedQuery } from "./db/batched-query.ts";
 import { withDeadline } from "./deadline.ts";
 
-/** The parts that requests need. */
+/** The parts of the service whose state `/healthz` reports. */
 const PARTS = ["orders", "keys", "limiter"] as const;
 export type Part = (typeof PARTS)[number];
 
-/** Which parts answer. */
+/** The state of each part of the service. */
 export type Health = Readonly<Record<Part, "ok" | "unavailable">>;
 
-/** A request for the health, with its access to the parts. */
+/** A request to `/healthz`, with its access to the parts of the service. */
 export interface HealthRequest {
-  /** Asks a part for an answer. A rejection means that the part is unavailable. */
+  /** Calls a part of the service. A rejection means that the part is unavailable. */
   readonly probe: (part: Part) => Promise<unknown>;
   readonly failed: (part: Part, error: unknown) => void;
-  /** Keeps this request alive for others that share its probe. */
+  /** Keeps this request alive for other requests that share its probe. */
   readonly waitUntil: (promise: Promise<unknown>) => void;
 }
 
-/** The time that a part has to answer. Shorter than the patience of common monitors. */
+/** A part that takes longer counts as unavailable. Shorter than the timeouts of common monitors. */
 export const PROBE_TIMEOUT_MS = 3_000;
 
-/** An isolate repeats an outcome for this long. */
+/** An isolate reuses the result of a probe for this long. */
 export const REMEMBERED_MS = 5_000;
 
 interface Outcome {
@@ -28,7 +28,7 @@ interface Outcome {
   readonly fromMs: number;
 }
 
-/** The health of the service as one isolate sees it. Requests share a probe and its outcome. */
+/** Checks the health of the service for one isolate. Requests share a probe and its result. */
 export class HealthCheck {
   #outcome: Outcome | null = null;
   readonly #shared = new BatchedQuery<null, Health>({
@@ -39,7 +39,7 @@ export class HealthCheck {
 
   async check(request: HealthRequest): Promise<Health> {
     const recall = () => this.#remembered() ?? this.#probe(request);
-    // Fails only if the platform ended the request that ran the probe.
+    // `read` rejects only if the platform ended the request that ran the shared probe.
     const shared = () =>
       this.#shared
         .read(null, async () => recall(), request.waitUntil)
@@ -50,7 +50,7 @@ export class HealthCheck {
   #remembered(): Health | null {
     if (this.#outcome === null) return null;
     const ageMs = Date.now() - this.#outcome.fromMs;
-    // A clock that went back makes the outcome old.
+    // A negative age means that the clock was set back, so the result's age is unknown.
     return ageMs >= 0 && ageMs < REMEMBERED_MS ? this.#outcome.health : null;
   }
 

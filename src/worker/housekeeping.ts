@@ -4,19 +4,25 @@ import { logEvent } from "./log.ts";
 
 const DAY_MS = 86_400_000;
 const IMPORT_PARTS_KEPT_DAYS = 1;
-/** A year, and a day of a leap year. */
+/** A leap year, so usage is kept for at least one year. */
 const USAGE_KEPT_DAYS = 366;
 
-/** With three chores, a run stays below the 50 queries of Cloudflare's free plan. */
+/**
+ * The most statements of each chore in one run. Three chores stay below the 50 queries that
+ * Cloudflare's free plan allows.
+ */
 const MAX_STEPS = 10;
-/** A step keeps its database waiting for some hundredths of a second. */
+/** Deleting this many rows blocks the database for only some hundredths of a second. */
 const ROWS_PER_STEP = 5_000;
-/** A part has up to 2 MB. */
+/** A small number, because a part of an import has up to 2 MB. */
 const PARTS_PER_STEP = 10;
 
-/** Rows to remove in steps. Each statement deletes up to `?2` rows that are older than `?1`. */
+/**
+ * A kind of old rows to delete in steps. In each step, `sql` deletes up to `?2` rows older than
+ * `?1`.
+ */
 interface Chore {
-  /** What it removes, as the log names it. */
+  /** The log field that counts the deleted rows. */
   readonly removes: "importParts" | "usageRows" | "cancelledOrders";
   readonly database: DatabaseName;
   readonly sql: string;
@@ -24,7 +30,7 @@ interface Chore {
   readonly rowsPerStep: number;
 }
 
-/** An import was left if even its last part is old. */
+/** Deletes parts of abandoned imports. An import is abandoned if even its newest part is old. */
 const DELETE_IMPORT_PARTS = `
   DELETE FROM order_import_parts WHERE (import_id, part) IN (
     SELECT import_id, part FROM order_import_parts
@@ -35,18 +41,18 @@ const DELETE_USAGE = `
   DELETE FROM key_usage WHERE (day, key_id) IN (
     SELECT day, key_id FROM key_usage WHERE day < ?1 ORDER BY day, key_id LIMIT ?2)`;
 
-/** The list never had these orders, so its version stays. */
+/** The list contains no cancelled orders, so this deletion does not change the list's version. */
 const DELETE_CANCELLED_ORDERS = `
   DELETE FROM cancelled_orders WHERE (cancelled_at, id) IN (
     SELECT cancelled_at, id FROM cancelled_orders
     WHERE cancelled_at < ?1 ORDER BY cancelled_at, id LIMIT ?2)`;
 
 /**
- * Deletes parts of imports that were left for a day, usage older than a year, and, if configured,
- * orders that were cancelled long ago. A run deletes a bounded number of rows in small steps; the
- * next run goes on. Logs what it removed.
+ * Deletes parts of imports that were abandoned for a day, usage older than a year, and, if
+ * configured, orders that were cancelled long ago. A run deletes a limited number of rows in small
+ * steps; the next run deletes the rest. Logs the number of deleted rows.
  *
- * @throws the error of the first chore that failed, after the other chores.
+ * @throws the error of the first chore that failed, after the other chores have run.
  */
 export async function keepHouse(
   { ORDERS, KEYS }: Pick<Cloudflare.Env, "ORDERS" | "KEYS">,

@@ -7,7 +7,9 @@ export { RateLimiter } from "./rate-limit/durable-object.ts";
 
 const config = parseConfig(env);
 
-/** The entry of the Worker. Wrong vars make it fail here, before the first request. */
+/**
+ * The entry point of the Worker. With invalid vars, this module throws before the first request.
+ */
 export default {
   fetch: createApp(config).fetch,
   scheduled: ({ scheduledTime }, bindings) => keepHouse(bindings, config, new Date(scheduledTime)),

@@ -7,7 +7,7 @@ export interface LogEvent {
   readonly [field: string]: unknown;
 }
 
-/** Writes an event to the Worker's log, as a warning of one line of JSON. */
+/** Writes an event to the Worker's log: one line of JSON with the level `warn`. */
 export function logEvent({ error, ...fields }: LogEvent): void {
   console.warn(JSON.stringify({ ...fields, ...describe(error) }));
 }

@@ -1,30 +1,33 @@
 import { type LogEvent, logEvent } from "./log.ts";
 
-/** An outage ends this long after its last failure, so that an intermittent one is logged once. */
+/**
+ * The shortest time without failures that ends an outage. So an intermittent outage is logged only
+ * once.
+ */
 const QUIET_MS = 10_000;
 
 /**
- * The state of a part that the isolate depends on. Logs one line when the part begins to fail and
- * one when it answers again, however many requests are affected.
+ * Tracks whether a part of the service is failing, as one isolate sees it. Logs one line when the
+ * part begins to fail and one line when the part works again, however many requests are affected.
  */
 export class Outage {
   readonly #began: string;
   readonly #ended: string;
-  /** Unix time in milliseconds of the first failure; `null` if there is no outage. */
+  /** Unix time in milliseconds of the outage's first failure; `null` if there is no outage. */
   #sinceMs: number | null = null;
   #lastMs = 0;
   #failures = 0;
 
-  /** @param events the names of the two log events. */
+  /** @param events the names of the log events for the beginning and the end of an outage. */
   constructor(events: { readonly began: string; readonly ended: string }) {
     this.#began = events.began;
     this.#ended = events.ended;
   }
 
   /**
-   * Notes a failure.
+   * Records a failure of the part.
    *
-   * @param details logged if this failure begins the outage.
+   * @param details fields of the log line, which is written only if this failure begins an outage.
    */
   failed(details: Omit<LogEvent, "event">): void {
     this.#lastMs = Date.now();
@@ -34,7 +37,7 @@ export class Outage {
     logEvent({ event: this.#began, ...details });
   }
 
-  /** Notes an answer. */
+  /** Records a success of the part. Ends the outage if the last failure is long enough ago. */
   answered(): void {
     if (this.#sinceMs === null) return;
     const quietMs = Date.now() - this.#lastMs;

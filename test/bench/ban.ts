@@ -3,7 +3,7 @@ import type { Request } from "./http.ts";
 
 const BAN_TIMEOUT_MS = 30_000;
 
-/** Sends requests until the key is banned for longer than its windows last. */
+/** Sends requests with a key until the service bans the key. */
 export async function provokeBan(request: Request): Promise<void> {
   const deadline = Date.now() + BAN_TIMEOUT_MS;
   while (Date.now() < deadline) {

@@ -7,20 +7,20 @@ import { copyStore } from "./store.ts";
 
 /** A kind of request on a store of ten orders, and the bare Worker to compare it with. */
 interface BareComparison {
-  /** The name of its copies of the store. */
+  /** The name for the copies of the store that this comparison makes. */
   readonly name: string;
   readonly what: string;
   readonly atLeast: number;
-  /** A Worker of `peers/`. */
+  /** The bare Worker: a file name in `peers/`, without `.ts`. */
   readonly peer: string;
   readonly vars?: Record<string, string>;
-  /** The status of every answer of the service. */
+  /** The HTTP status of every response of the service. */
   readonly status: number;
-  /** Prepares the service for the requests. */
+  /** Prepares the service and returns the request to repeat. */
   readonly prepare: (service: Server) => Promise<Request> | Request;
 }
 
-/** Compares the rate of one kind of request with the rate of a bare Worker, on 32 connections. */
+/** Compares the service's rate for one kind of request with a bare Worker's, on 32 connections. */
 export async function compareWithBareWorker(
   bench: Bench,
   { name, what, atLeast, peer, vars = {}, status, prepare }: BareComparison,

@@ -3,15 +3,15 @@ import { join } from "node:path";
 import { PROJECT_ROOT } from "../../src/operator/wrangler.ts";
 import { CommandError, runCommand } from "./run-command.ts";
 
-/** The commit to compare the service with. */
+/** The earlier commit with which the benchmark compares the service. */
 export const BASELINE_COMMIT = "c4fd191";
 
 /**
- * Checks the earlier commit out as a git worktree, with its packages.
+ * Checks out `BASELINE_COMMIT` as a git worktree and installs its npm packages.
  *
  * @param root the folder of the worktree, which must not exist.
- * @returns why git cannot provide the commit, or `null` when it is ready.
- * @throws {CommandError} if its packages cannot be installed.
+ * @returns `null` when the worktree is ready, or the reason why git cannot provide the commit.
+ * @throws {CommandError} if the packages cannot be installed.
  */
 export async function checkOutBaseline(root: string): Promise<string | null> {
   try {
@@ -30,12 +30,12 @@ export async function checkOutBaseline(root: string): Promise<string | null> {
   return null;
 }
 
-/** Removes the worktree from the disk and from git. */
+/** Removes the worktree of the baseline from the disk and from git. */
 export async function removeBaseline(root: string): Promise<void> {
   await runCommand("git", ["worktree", "remove", "--force", root], PROJECT_ROOT);
 }
 
-/** Links this checkout's packages if both commits use the same ones. */
+/** Links this checkout's `node_modules` if both lock files are equal; otherwise runs `npm ci`. */
 async function installPackages(root: string): Promise<void> {
   if (await hasSamePackages(root)) {
     await symlink(join(PROJECT_ROOT, "node_modules"), join(root, "node_modules"));

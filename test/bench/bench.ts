@@ -7,19 +7,19 @@ import type { Request } from "./http.ts";
 import type { Store } from "./store.ts";
 import { Version } from "./version.ts";
 
-/** The bundles and stores that the sections of the benchmark share, each made on first use. */
+/** The bundles and stores that the benchmark's sections share. Each is made on first use. */
 export class Bench implements AsyncDisposable {
   readonly rounds: number;
   /** The number of orders in the largest store. */
   readonly orders: number;
   readonly folder: string;
-  /** The version of this checkout. */
+  /** The service as it is in this checkout. */
   readonly today: Version;
   readonly #workers = new Map<string, Promise<Bundle>>();
   readonly #baselineRoot: string;
   #baseline: Promise<Version | null> | null = null;
 
-  /** @param folder an empty folder, removed at the end. */
+  /** @param folder an empty folder, which the disposal removes. */
   constructor(options: { rounds: number; orders: number; folder: string }) {
     const { rounds, orders, folder } = options;
     this.rounds = rounds;
@@ -29,12 +29,12 @@ export class Bench implements AsyncDisposable {
     this.#baselineRoot = join(folder, "baseline");
   }
 
-  /** The service itself. */
+  /** Bundles the service of this checkout. */
   service(): Promise<Bundle> {
     return this.today.service();
   }
 
-  /** The earlier commit to compare the service with; `null` if this clone lacks it. */
+  /** Checks out the baseline commit; returns `null` if this clone lacks the commit. */
   baseline(): Promise<Version | null> {
     this.#baseline ??= this.#checkOut();
     return this.#baseline;
@@ -57,7 +57,7 @@ export class Bench implements AsyncDisposable {
   };
 
   async [Symbol.asyncDispose](): Promise<void> {
-    // If the baseline could not be made, a section has already failed with that error.
+    // An error of the checkout is ignored here, because a section has already failed with it.
     const baseline = await this.#baseline?.catch(() => null);
     if (baseline != null) await removeBaseline(this.#baselineRoot);
     await rm(this.folder, { recursive: true, force: true });

@@ -6,7 +6,7 @@ import { runCommand } from "./run-command.ts";
 
 const BENCH = "test/bench";
 
-/** A bundled Worker with its WebAssembly. */
+/** The files of a bundled Worker. */
 export interface Bundle {
   /** The path of the script. */
   readonly script: string;

@@ -5,26 +5,27 @@ import { medianText, type Result } from "./report.ts";
 import { ratios, spreadOf, takeTurns } from "./rounds.ts";
 import type { Server } from "./server.ts";
 
-/** The requests of one turn. */
+/** The number of requests in one turn. */
 const REQUESTS = 5_000;
-/** The requests of a turn on one connection: it is slower, so it needs fewer. */
+/** The number of requests in one turn with a single connection, which is slower than 32. */
 const REQUESTS_OF_ONE_CONNECTION = 1_500;
 
 /**
- * How often both servers are restarted: two processes with the same work differ by some percent.
+ * How many times both servers are started. Several processes even out the difference between
+ * processes, whose rates for the same work differ by a few percent.
  */
 const STARTS = 3;
 
-/** One of two servers to compare. */
+/** One of the two servers in a comparison. */
 export interface Side {
   readonly start: () => Promise<Server>;
-  /** Prepares the server for the requests. */
+  /** Prepares the server and returns a function that makes each request. */
   readonly prepare: (server: Server) => Promise<(index: number) => Request>;
-  /** The status of every answer. */
+  /** The HTTP status that every response must have. */
   readonly status: number;
 }
 
-/** Two servers that answer the same kind of request, side by side. */
+/** A comparison of the service with a peer that handles the same kind of request. */
 interface Comparison {
   readonly what: string;
   readonly atLeast: number;
@@ -35,7 +36,7 @@ interface Comparison {
 
 interface Figure {
   readonly perSecond: number;
-  /** Processor time of the server in milliseconds. */
+  /** The processor time that the server used per request, in milliseconds. */
   readonly processorMs: number;
 }
 

@@ -8,23 +8,26 @@ export interface Request {
   readonly headers?: Readonly<Record<string, string>>;
 }
 
-/** The times of an answer, in milliseconds from the request. */
+/** The times of a response, in milliseconds since the request was sent. */
 export interface AnswerTimes {
-  /** The first byte of the body. */
+  /** When the first byte of the body arrived. */
   readonly firstByteMs: number;
-  /** The last byte of the body. */
+  /** When the last byte of the body arrived. */
   readonly totalMs: number;
 }
 
 const HEAD_END = "\r\n\r\n";
-/** The end of a complete list in chunks. A list that broke off may also end with an empty chunk. */
+/**
+ * The last bytes of a complete list in chunked encoding: the closing bracket and the empty chunk.
+ * An incomplete list may also end with an empty chunk, but without the bracket.
+ */
 const LIST_END = "]\r\n0\r\n\r\n";
 const READ_BYTES = 65_536;
 
 /**
- * Requests a list and reads the answer to its end. All reads share one buffer: Node's own client
- * allocates a lot for a long body, and collecting that garbage slows the server on the same
- * machine.
+ * Requests a list, reads the whole response and measures its times. All reads share one buffer.
+ * Node's HTTP client would allocate much memory for a long body, and its garbage collection would
+ * slow down the server on the same machine.
  */
 export function timeAnswer({ url, headers = {} }: Request): Promise<AnswerTimes> {
   const { host, hostname, port, pathname, search } = new URL(url);
@@ -68,14 +71,14 @@ export function timeAnswer({ url, headers = {} }: Request): Promise<AnswerTimes>
   });
 }
 
-/** Sends a request and returns the body of the answer. */
+/** Sends a request and returns the body of the response. */
 export async function answerBody(request: Request): Promise<Buffer> {
   const data: Buffer[] = [];
   await readAnswer(await send(request), (piece) => data.push(piece));
   return Buffer.concat(data);
 }
 
-/** Sends a request and returns the status and headers of the answer. Drops the body. */
+/** Sends a request and returns the status and headers of the response. Discards the body. */
 export async function answerHeaders(request: Request): Promise<IncomingMessage> {
   const response = await send(request);
   await readAnswer(response);

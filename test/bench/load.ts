@@ -2,32 +2,33 @@ import { setTimeout as wait } from "node:timers/promises";
 import { Pool } from "undici";
 import type { Request } from "./http.ts";
 
-/** Connections for measuring a rate. */
+/** The default number of connections of a load. */
 export const CONNECTIONS = 32;
 
-/** Requests to send to one origin. */
+/** A number of requests to send to one origin. */
 export interface Load {
   readonly requestAt: (index: number) => Request;
   readonly count: number;
   readonly connections?: number;
 }
 
-/** The answers to a load. */
+/** The responses to a load. */
 export interface Answered {
   readonly perSecond: number;
-  /** The number of answers with each status. */
+  /** The number of responses with each HTTP status. */
   readonly statuses: ReadonlyMap<number, number>;
 }
 
 /**
- * Sends each request as soon as a connection is free. undici's client costs a third of Node's own.
+ * Sends each request as soon as a connection is free. The client is undici, because it needs only a
+ * third of the processor time of Node's `http` client.
  */
 export async function sendLoad({
   requestAt,
   count,
   connections = CONNECTIONS,
 }: Load): Promise<Answered> {
-  // New connections for each load, because Workers drop idle ones.
+  // Opens new connections for each load, because Workers close idle connections.
   const pool = new Pool(new URL(requestAt(0).url).origin, { connections });
   const statuses = new Map<number, number>();
   let next = 0;
@@ -45,10 +46,10 @@ export async function sendLoad({
 }
 
 /**
- * Sends requests that all have the same answer.
+ * Sends a load and measures its rate.
  *
- * @returns requests per second.
- * @throws an Error if an answer has another status.
+ * @returns the number of requests per second.
+ * @throws {Error} if the status of a response is not `expectedStatus`.
  */
 export async function requestRate(load: Load, expectedStatus: number): Promise<number> {
   const { perSecond, statuses } = await sendLoad(load);
@@ -60,7 +61,7 @@ export async function requestRate(load: Load, expectedStatus: number): Promise<n
   return perSecond;
 }
 
-/** Sends one request, reads the answer and returns its status. */
+/** Sends one request, reads the whole response and returns its HTTP status. */
 export async function sendOne(
   pool: Pool,
   { url, method = "GET", headers = {} }: Request,
@@ -72,12 +73,13 @@ export async function sendOne(
 }
 
 /**
- * Sends requests at a fixed rate, each on its own connection, even if earlier ones are still under
- * way.
+ * Sends requests at a fixed rate, each on its own connection, even while earlier requests are still
+ * in flight.
  *
- * @param url the address of the server.
+ * @param url the URL of the server.
+ * @param everyMs the time between two requests in milliseconds.
  * @param isOver called before each request; `true` ends the load.
- * @returns the status of each answer, or the error of a request without an answer.
+ * @returns for each request the HTTP status, or the error as text if no response arrived.
  */
 export async function sendEvery(
   url: string,

@@ -8,12 +8,15 @@ export type Miniflare = MiniflarePackage.Miniflare;
 
 type Options = Parameters<(typeof MiniflarePackage)["convertV4MiniflareOptions"]>[0];
 
-/** Returns the bindings of a store's databases. A store of the baseline has one for everything. */
+/**
+ * Returns the names of the D1 bindings of a store. A store of the baseline commit has a single
+ * database for orders and keys.
+ */
 export function bindingsOf(store: string): Readonly<Record<DatabaseName, string>> {
   return hasSingleDatabase(store) ? { orders: "DB", keys: "DB" } : BINDINGS;
 }
 
-/** Starts the Miniflare of wrangler, which `npm start` runs too. */
+/** Starts the Miniflare version that wrangler depends on, which `npm start` uses too. */
 export function createMiniflare(store: string, options: Options): Miniflare {
   const { resolve } = createRequire(import.meta.url);
   const requireLikeWrangler = createRequire(resolve("wrangler/package.json"));
@@ -34,8 +37,9 @@ export function createMiniflare(store: string, options: Options): Miniflare {
 }
 
 /**
- * Runs SQL statements, each without a line break, on a database of a store that no service uses at
- * the same time.
+ * Runs SQL statements on a database of a store that no service is using.
+ *
+ * @param statements SQL statements without line breaks.
  */
 export async function executeSql(
   store: string,

@@ -3,16 +3,22 @@ import { priceOf } from "./prices.ts";
 import type { Cost } from "./report.ts";
 import type { Server } from "./server.ts";
 
-/** Settings of production that change the number of operations. */
+/** The vars of production that change the number of billed operations. */
 export const PRODUCTION_VARS = { REQUEST_LOG: "all" };
 
-/** Reads the operations of a counting service since the last reading. */
+/** Returns the operations that a counting service has counted since the previous call. */
 export async function operationsSince(server: Server): Promise<Operations> {
   const response = await fetch(`${server.url}/operations`);
   return (await response.json()) as Operations;
 }
 
-/** Returns the operations and the price of one request, as the mean over `requests`. */
+/**
+ * Returns the mean operations and the mean price of one request.
+ *
+ * @param request the kind of request, for the report.
+ * @param counted the operations of all requests together.
+ * @param requests the number of requests.
+ */
 export function costOf(request: string, counted: Operations, requests: number): Cost {
   const means = Object.entries(counted).map(([name, count]) => [name, count / requests]);
   const operations = Object.fromEntries(means) as Operations;

@@ -4,11 +4,13 @@ import { createInterface } from "node:readline";
 import { INT64_MAX, INT64_MIN } from "../../src/worker/orders/int64.ts";
 
 const LINES_AT_ONCE = 10_000;
-/** Ids above 2^53: code that rounds them confuses neighbours. */
+/**
+ * Added to ids so that they exceed 2^53: code that rounds such ids mixes up neighbouring orders.
+ */
 const LARGE_IDS = 2n ** 60n;
 const FIRST_SHIP_DATE_MS = Date.UTC(2026, 0, 1);
 
-/** Writes `count` orders in ascending id, one a line, exactly as the API returns them. */
+/** Writes `count` orders in ascending id, one per line, as the JSON that the API returns. */
 export async function writeOrderFile(path: string, count: number): Promise<void> {
   const file = await open(path, "w");
   for (let index = 0; index < count; index += LINES_AT_ONCE) {
@@ -19,7 +21,7 @@ export async function writeOrderFile(path: string, count: number): Promise<void>
   await file.close();
 }
 
-/** Yields the JSON list that the API must return, in pieces. */
+/** Yields, in pieces, the JSON list that the API must return for an order file. */
 export async function* expectedList(path: string): AsyncGenerator<Buffer> {
   let opening = "[";
   let lines: string[] = [];
@@ -33,7 +35,7 @@ export async function* expectedList(path: string): AsyncGenerator<Buffer> {
   yield Buffer.from(lines.length > 0 ? `${opening}${lines.join(",")}]` : "]");
 }
 
-/** Returns an order as JSON. Some orders have the ends of int64, and some lack fields. */
+/** Returns an order as JSON. Some orders have extreme int64 values, and some lack fields. */
 function orderLine(index: number, count: number): string {
   const isExtreme = index % 1_000 === 3;
   const shipDate = new Date(FIRST_SHIP_DATE_MS + index * 12_345).toISOString();
@@ -49,7 +51,10 @@ function orderLine(index: number, count: number): string {
   return `{${members.filter((member) => member !== "").join(",")}}`;
 }
 
-/** Returns an id: the ends of int64 first and last, small ids, and large ids in the second half. */
+/**
+ * Returns the id of the order at `index`. The first id is the smallest int64, and the last id is
+ * the largest int64. Other ids are small in the first half and above 2^60 in the second half.
+ */
 function orderId(index: number, count: number): bigint {
   if (index === 0) return INT64_MIN;
   if (index === count - 1) return INT64_MAX;

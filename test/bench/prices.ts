@@ -3,7 +3,7 @@ import type { Operations } from "./observed/counted-service.ts";
 
 const BYTES_OF_GB = 1_000_000_000;
 
-/** Dollars for a million of each operation. Queries themselves are free. */
+/** The price in dollars of a million of each operation. Cloudflare bills rows, not queries. */
 const DOLLARS = {
   objectCalls: PRICES.objectCalls.dollars,
   objectRowsWritten: PRICES.objectRowsWritten.dollars,
@@ -11,13 +11,16 @@ const DOLLARS = {
   rowsWritten: PRICES.rowsWritten.dollars,
 };
 
-/** Dollars for a million of each unit. Data points are not billed yet. */
+/**
+ * The price in dollars of a million data points, and of a million bytes of log. Cloudflare does not
+ * bill data points yet.
+ */
 const TELEMETRY_DOLLARS = {
   dataPoints: PRICES.dataPoints.dollars,
   logBytes: (PRICES.logGb.dollars / BYTES_OF_GB) * 1_000_000,
 };
 
-/** Returns the price of a million times these operations, in dollars. */
+/** Returns the price in dollars of a million requests that each cause these operations. */
 export function priceOf(operations: Operations): { dollars: number; telemetryDollars: number } {
   return {
     dollars: sum(DOLLARS, operations),

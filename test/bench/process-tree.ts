@@ -8,10 +8,10 @@ import { PROJECT_ROOT } from "../../src/operator/wrangler.ts";
 const SAMPLE_MS = 50;
 
 /**
- * Runs one of the project's commands to its end and measures its memory in `/proc`.
+ * Runs a command of the project, waits for its end and measures its memory in `/proc`.
  *
- * @returns the peak memory of the command with all its descendants, in bytes: the largest sum of
- *   the peaks of processes that run at the same time.
+ * @returns the peak memory of the command and its descendants in bytes. Adds up the peaks of the
+ *   processes that run at the same time, and returns the largest sum.
  */
 export async function peakBytesOf(args: readonly string[]): Promise<number> {
   const child = spawn(process.execPath, args, {
@@ -32,7 +32,7 @@ export async function peakBytesOf(args: readonly string[]): Promise<number> {
   return peak;
 }
 
-/** Lists a process and its descendants. */
+/** Returns the ids of a process and of its descendants. */
 function descendants(root: number): number[] {
   const processes = readdirSync("/proc")
     .filter((name) => /^\d+$/.test(name))

@@ -1,16 +1,16 @@
 import type { Operations } from "./observed/counted-service.ts";
 import { type Spread, spreadOf } from "./rounds.ts";
 
-/** A line of the benchmark's table. */
+/** A row in the results table of the benchmark. */
 export interface Result {
   readonly what: string;
-  /** The service's figure with its unit. */
+  /** The measurement of the service, with its unit. */
   readonly service: string;
-  /** The figure to compare with, with its unit; empty if there is none. */
+  /** The measurement of the peer, with its unit; empty if there is no peer. */
   readonly peer: string;
-  /** The ratio, or another figure to compare with the target. */
+  /** The ratio of both measurements, or another number to compare with `target`. */
   readonly ratio: Spread | null;
-  /** The same ratio by processor time, which other work on the machine does not change. */
+  /** The ratio of the processor times, which other work on the machine hardly affects. */
   readonly processorRatio?: Spread;
   readonly target: { readonly atLeast: number } | { readonly atMost: number } | null;
 }
@@ -19,11 +19,11 @@ export interface Result {
 export interface Cost extends Operations {
   readonly request: string;
   readonly dollarsPerMillion: number;
-  /** Of its log line and its data point. */
+  /** The price in dollars of the log lines and data points of a million requests. */
   readonly telemetryDollarsPerMillion: number;
 }
 
-/** The time of one kind of request if some parts of the service are far away. */
+/** The duration of one kind of request while some bindings are far from the Worker. */
 export interface Distance {
   readonly request: string;
   readonly far: string;
@@ -36,13 +36,13 @@ export interface Report {
   readonly distances?: readonly Distance[];
 }
 
-/** Returns whether the result meets its target; `null` if there is none. */
+/** Returns whether the result meets its target; `null` if it has no target or no ratio. */
 export function isMet({ ratio, target }: Result): boolean | null {
   if (ratio === null || target === null) return null;
   return "atLeast" in target ? ratio.median >= target.atLeast : ratio.median <= target.atMost;
 }
 
-/** Formats the report as tables, the source of the figures in docs/performance.md. */
+/** Formats the report as Markdown tables. The figures in docs/performance.md come from them. */
 export function toMarkdown({ results, costs, distances = [] }: Report): string {
   const tables = [];
   if (results.length > 0) {
@@ -105,7 +105,7 @@ export function toMarkdown({ results, costs, distances = [] }: Report): string {
   return tables.join("\n\n");
 }
 
-/** One row for each kind of request, one column for each place. */
+/** Formats a table with a row for each kind of request and a column for each distant binding. */
 function distanceTable(distances: readonly Distance[]): string {
   const places = [...new Set(distances.map(({ far }) => far))];
   const rows = Map.groupBy(distances, ({ request }) => request);
@@ -115,13 +115,13 @@ function distanceTable(distances: readonly Distance[]): string {
   );
 }
 
-/** Formats a number with three significant digits. */
+/** Formats a number with three significant digits, or as an integer if it is 100 or more. */
 export function number(value: number): string {
   const digits = Math.abs(value) >= 100 ? Math.round(value) : Number(value.toPrecision(3));
   return digits.toLocaleString("en");
 }
 
-/** Formats the median of some figures, with their unit. */
+/** Formats the median of some measurements with their unit. */
 export function medianText(figures: readonly number[], unit: string): string {
   return `${number(spreadOf(figures).median)} ${unit}`;
 }

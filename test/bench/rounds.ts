@@ -1,7 +1,7 @@
-/** A participant of a comparison: each call is one turn. */
+/** The participants of a comparison by name. Each function takes one measurement. */
 type Contestants<Name extends string, Figure> = Readonly<Record<Name, () => Promise<Figure>>>;
 
-/** The figures of several runs. */
+/** A summary of several measurements. */
 export interface Spread {
   readonly median: number;
   readonly min: number;
@@ -9,8 +9,11 @@ export interface Spread {
 }
 
 /**
- * Lets the contestants take turns, in the opposite order in every other round, so that other work
- * on the machine affects all alike. One turn each comes first and does not count.
+ * Measures the contestants in turns, so that other work on the machine affects all of them alike.
+ * Every second round has the reverse sequence. Before the first round, each contestant runs once as
+ * a warm-up, which is not measured.
+ *
+ * @returns the measurements of each contestant, round by round.
  */
 export async function takeTurns<Name extends string, Figure>(
   rounds: number,
@@ -30,7 +33,7 @@ export async function takeTurns<Name extends string, Figure>(
   return figures;
 }
 
-/** Returns the ratios of one contestant's figures to the other's, round by round. */
+/** Divides each measurement of one contestant by the other's measurement in the same round. */
 export function ratios(figures: readonly number[], others: readonly number[]): number[] {
   return figures.map((figure, round) => figure / (others[round] ?? Number.NaN));
 }

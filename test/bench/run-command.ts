@@ -3,16 +3,16 @@ import { once } from "node:events";
 import { text } from "node:stream/consumers";
 import { QUIET_WRANGLER } from "../../src/operator/wrangler.ts";
 
-/** A command that failed. The message holds its arguments and what it wrote to stderr. */
+/** Thrown if a command fails. The message contains the command line and the command's stderr. */
 export class CommandError extends Error {
   override readonly name = "CommandError";
 }
 
 /**
- * Runs a command to its end and drops what it prints.
+ * Runs a command, waits for its end and discards its stdout.
  *
- * @param cwd the folder to run the command in.
- * @throws {CommandError} if the command is missing or its exit status is not 0.
+ * @param cwd the working directory of the command.
+ * @throws {CommandError} if the command cannot be started or its exit status is not 0.
  */
 export async function runCommand(
   command: string,

@@ -21,7 +21,7 @@ import { size } from "./sections/size.ts";
 import { transfers } from "./sections/transfers.ts";
 import { unchangedList } from "./sections/unchanged-list.ts";
 
-/** The sections by name. Each adds lines to one of the tables of the report. */
+/** The sections of the benchmark by name. Each section adds rows to a table of the report. */
 const SECTIONS = {
   requests,
   "large-list": largeList,
@@ -53,14 +53,14 @@ const program = createProgram(
   "npm run bench --",
   "Measures the service against bare Workers, in turns, and prints tables in Markdown.",
 )
-  .addOption(new Option("--only <section...>", "run these alone").choices(Object.keys(SECTIONS)))
-  .option("--rounds <n>", "turns that each takes", atLeast(1), 5)
+  .addOption(new Option("--only <section...>", "sections to run").choices(Object.keys(SECTIONS)))
+  .option("--rounds <n>", "how many times each contestant is measured", atLeast(1), 5)
   .option("--orders <n>", "orders of the largest store", atLeast(10_000), 1_000_000)
   .option("--json", "print one JSON value")
   .addHelpText(
     "after",
-    "\nEverything is kept in a folder of its own below TMPDIR and removed at the end. A disk that is\n" +
-      "slow to sync hides what the processor does; TMPDIR=/dev/shm, with 4 GB free, has none.\n",
+    "\nAll files are in a new folder below TMPDIR, which is removed at the end. A slow disk hides\n" +
+      "differences in processor time. To avoid this, set TMPDIR=/dev/shm, which needs 4 GB free.\n",
   )
   .action(run);
 

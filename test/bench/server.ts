@@ -14,7 +14,7 @@ interface ServerOptions {
   readonly vars?: Record<string, string | number>;
 }
 
-/** A Worker that answers on Miniflare's own port, in a workerd process of its own. */
+/** A Worker that Miniflare runs in its own workerd process and serves on its own port. */
 export class Server implements AsyncDisposable {
   readonly url: string;
   readonly process: WorkerProcess;
@@ -50,14 +50,16 @@ export class Server implements AsyncDisposable {
     return new Server(miniflare, store, url, new WorkerProcess(started[0] ?? 0));
   }
 
-  /** Starts a Worker with an empty cache of the data centre, which Miniflare keeps in the store. */
+  /**
+   * Starts a Worker with an empty Cache API, whose content Miniflare keeps in the store's folder.
+   */
   static async startWithoutCache(bundle: Bundle, options: ServerOptions): Promise<Server> {
     await rm(join(options.store, LAYOUT_VERSION, "cache"), { recursive: true, force: true });
     return Server.start(bundle, options);
   }
 
   /**
-   * Changes an order and changes it back, so that the list gets a new version and keeps its bytes.
+   * Changes an order and then restores it: the list gets a new version but the same content.
    *
    * @param id the id of an order that has the field `complete`.
    */

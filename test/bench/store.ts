@@ -9,15 +9,15 @@ import { executeSql } from "./miniflare.ts";
 import { writeOrderFile } from "./order-file.ts";
 import { runCommand } from "./run-command.ts";
 
-/** A local store, filled by the service's own command. */
+/** A local store, filled by the command `orders import`. */
 export interface Store {
   readonly folder: string;
   readonly orders: number;
-  /** The file that was imported. */
+  /** The path of the file from which the orders were imported. */
   readonly orderFile: string;
-  /** An API key with limits that no load reaches. */
+  /** An API key whose limits no load reaches. */
   readonly key: string;
-  /** API keys with limits that no load reaches; the first one is `key`. */
+  /** API keys whose limits no load reaches; the first of them is `key`. */
   readonly keys: readonly string[];
   /** API keys that admit one request a day. */
   readonly scarceKeys: readonly string[];
@@ -31,9 +31,10 @@ const SCARCE_KEYS = 16;
 const FREE_KEYS = 8;
 
 /**
- * Makes a store below `folder`.
+ * Creates a store with orders and keys in a subfolder of `folder`.
  *
- * @param root the checkout whose command makes the store; this one by default.
+ * @param orders the number of orders.
+ * @param root the checkout whose `orders import` fills the store; this checkout by default.
  */
 export async function createStore(
   folder: string,
@@ -44,7 +45,7 @@ export async function createStore(
   await mkdir(store);
   const orderFile = join(folder, `orders-${orders}.ndjson`);
   await writeOrderFile(orderFile, orders);
-  // Through the npm script, because an earlier checkout has the same script in another file.
+  // Runs the npm script, because an earlier commit has the same script but another file behind it.
   const importOrders = ["run", "orders", "--", "import", orderFile, "--persist-to", store];
   await runCommand("npm", importOrders, root);
   if (!hasSingleDatabase(store)) await (await openLocalDatabase(store, "keys")).close();
@@ -64,9 +65,10 @@ export async function createStore(
 }
 
 /**
- * Copies a store, because two processes on one store would wait for each other.
+ * Copies a store, because two processes that use one store would wait for each other's locks.
  *
  * @param name the name of the copy, unique among the copies of the store.
+ * @returns the path of the copy.
  */
 export async function copyStore({ folder }: Store, name: string): Promise<string> {
   const copy = `${folder}-${name}`;
@@ -82,7 +84,10 @@ function enterpriseKeySql(key: string, limit: number): string {
   return keySql(key, `'enterprise', ${limit}, ${limit}, NULL`);
 }
 
-/** Returns SQL that stores a key. Earlier versions have the same table, but other code. */
+/**
+ * Returns SQL that stores a key. Uses SQL instead of the service's code, because stores of the
+ * baseline commit have the same table but other code.
+ */
 function keySql(key: string, values: string): string {
   const columns = "id, hash, name, plan, per_minute, per_day, revoked_at, created_at";
   const names = `'${generateKeyId()}', '${hashSecret(key)}', 'Benchmark'`;

@@ -3,9 +3,9 @@ import type { Bundle } from "./bundle.ts";
 import { answerHeaders, type AnswerTimes, type Request, timeAnswer } from "./http.ts";
 import { Server } from "./server.ts";
 
-/** The times of a list. */
+/** The times of a response with a list, and the server's processor time. */
 export interface ListTimes extends AnswerTimes {
-  /** Processor time of the server in milliseconds, until the last byte. */
+  /** The processor time of the server until the last byte, in milliseconds. */
   readonly processorMs: number;
 }
 
@@ -17,8 +17,8 @@ export async function timeList({ process }: Server, request: Request): Promise<L
 }
 
 /**
- * Measures the first list of a new process, with empty memory and an empty cache of the data
- * centre. An earlier request has loaded the key, started the limiter's object and opened the
+ * Measures the first list of a new process, with empty memory and an empty Cache API. An earlier
+ * cancellation has already loaded the key, started the limiter's Durable Object and opened the
  * database.
  */
 export async function timeColdList(
@@ -30,7 +30,7 @@ export async function timeColdList(
   const { statusCode } = await answerHeaders({ ...list, url: `${list.url}/-1`, method: "DELETE" });
   if (statusCode !== 404) throw new Error(`An unknown order was answered ${statusCode}.`);
   const times = await timeList(server, list);
-  // Miniflare crashes if its process is stopped while it fills the cache.
+  // Miniflare crashes if its process is stopped while the service fills the cache.
   await server.process.idle();
   return times;
 }

@@ -2,9 +2,9 @@ import { mkdir } from "node:fs/promises";
 import { type Bundle, bundleService } from "./bundle.ts";
 import { createStore, type Store } from "./store.ts";
 
-/** A version of the service. Its bundle and its stores are made on first use. */
+/** A version of the service in a checkout. The bundle and the stores are made on first use. */
 export class Version {
-  /** The name in reports: `c4fd191`, or empty for this checkout. */
+  /** The name in reports: the commit of the baseline, or an empty string for this checkout. */
   readonly name: string;
   readonly #root: string;
   readonly #folder: string;

@@ -1,15 +1,15 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { setTimeout as wait } from "node:timers/promises";
 
-/** The interval between two samples, in milliseconds. */
+/** The interval between two readings of the processor time, in milliseconds. */
 const SAMPLE_MS = 50;
-/** A process is idle after this many samples without work. */
+/** A process counts as idle if this many consecutive readings are equal. */
 const IDLE_SAMPLES = 6;
-/** Indexes into the fields of `/proc/PID/stat` after the name (proc(5)). */
+/** Indexes of fields in `/proc/PID/stat`, counted after the name of the command (proc(5)). */
 const PARENT = 1;
 const USER_TICKS = 11;
 const SYSTEM_TICKS = 12;
-/** The unit in which Linux reports processor time. */
+/** The length in milliseconds of a clock tick, the unit in which Linux reports processor time. */
 const TICK_MS = 10;
 const IDLE_TIMEOUT_MS = 120_000;
 
@@ -21,7 +21,7 @@ export class WorkerProcess {
     this.#pid = pid;
   }
 
-  /** The most memory that the process has held so far, in bytes. */
+  /** Returns the peak memory of the process so far, in bytes. */
   peakBytes(): number {
     const status = readFileSync(`/proc/${this.#pid}/status`, "utf8");
     const kilobytes = /^VmHWM:\s+(?<kilobytes>\d+) kB$/m.exec(status)?.groups?.["kilobytes"];
@@ -29,13 +29,13 @@ export class WorkerProcess {
     return Number(kilobytes) * 1_024;
   }
 
-  /** The processor time used so far, in steps of 10 milliseconds. */
+  /** Returns the processor time used so far in milliseconds, a multiple of 10. */
   processorMs(): number {
     const stat = statOf(this.#pid);
     return (Number(stat[USER_TICKS]) + Number(stat[SYSTEM_TICKS])) * TICK_MS;
   }
 
-  /** Waits until the process is idle: it may fill the cache after an answer. */
+  /** Waits until the process is idle, because the service may fill the cache after a response. */
   async idle(): Promise<void> {
     const deadline = Date.now() + IDLE_TIMEOUT_MS;
     let before = this.processorMs();
@@ -57,7 +57,10 @@ export function childProcesses(): number[] {
     .filter((pid) => Number(statOf(pid)[PARENT]) === process.pid);
 }
 
-/** Reads the fields of `/proc/PID/stat` after the name; returns none if the process has ended. */
+/**
+ * Returns the fields of `/proc/PID/stat` after the name of the command; none if the process has
+ * ended.
+ */
 function statOf(pid: number): string[] {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, "utf8");

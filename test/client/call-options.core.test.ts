@@ -20,7 +20,7 @@ afterEach(() => {
 
 const CALLS = ["listOrders", "cancelOrder", "cancelOrders"] as const;
 
-/** Calls one operation, and lets the clock run until the call has ended. */
+/** Calls one operation, and advances the fake clock until the call has ended. */
 async function call(
   operation: (typeof CALLS)[number],
   service: ScriptedService,
@@ -42,19 +42,19 @@ function answerOf(operation: (typeof CALLS)[number]) {
 }
 
 describe.each(CALLS)("%s", (operation) => {
-  test("takes the number of retries for one call", async () => {
+  test("applies the option retries to one call", async () => {
     const service = new ScriptedService(unreachable);
     await call(operation, service, { retries: 2 });
     expect(service.requests).toHaveLength(3);
   });
 
-  test("takes the timeout for one call", async () => {
+  test("applies the option timeoutMs to one call", async () => {
     const startMs = performance.now();
     await call(operation, new ScriptedService(silent), { timeoutMs: 700, retries: 0 });
     expect(performance.now() - startMs).toBe(700);
   });
 
-  test("sends the request id and further headers with every request of the call", async () => {
+  test("sends the request id and additional headers with every request of the call", async () => {
     const service = new ScriptedService(unreachable, answerOf(operation));
     const headers = { traceparent: "00-1-2-01" };
     const outcome = await call(operation, service, { requestId: "copy_42", headers });
@@ -93,7 +93,7 @@ const QUOTA = {
 };
 
 describe("limits", () => {
-  test("are what the last answer said", async () => {
+  test("are those in the headers of the last response", async () => {
     const used = { ...QUOTA, RateLimit: '"minute";r=0;t=31, "day";r=940;t=80000' };
     const service = new ScriptedService(
       () => new Response(null, { status: 204, headers: QUOTA }),
@@ -119,7 +119,7 @@ describe("limits", () => {
     });
   });
 
-  test("stay as they are if no answer comes, or a proxy answers", async () => {
+  test("do not change if no response arrives or the response is from a proxy", async () => {
     const service = new ScriptedService(
       () => new Response(null, { status: 204, headers: QUOTA }),
       unreachable,
@@ -135,7 +135,7 @@ describe("limits", () => {
 });
 
 describe("onResponse", () => {
-  test("is called for each answer, retries included, when the limits are known", async () => {
+  test("is called for each response, also of retries, after client.limits is updated", async () => {
     const service = new ScriptedService(
       unreachable,
       failed(503, "service_unavailable", { "Retry-After": "1", ...QUOTA }),
@@ -166,7 +166,7 @@ describe("onResponse", () => {
     expect(remaining).toEqual([59, 59]);
   });
 
-  test("its error ends the call and the request, and is no network error", async () => {
+  test("ends the request and the call if it throws, and the call throws its error", async () => {
     const mine = new Error("mine");
     const service = new ScriptedService(list("[]"));
     const onResponse = () => {

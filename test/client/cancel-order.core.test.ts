@@ -11,7 +11,7 @@ test.each([
   [-9223372036854775808n, "-9223372036854775808"],
   [9007199254740991, "9007199254740991"],
   ["-42", "-42"],
-])("the id %s is sent digit for digit", async (id, text) => {
+])("the id %s is sent with every digit", async (id, text) => {
   const service = new ScriptedService(cancelled);
   expect(await clientOf(service).cancelOrder(id)).toBe("cancelled");
   expect(service.requests[0]).toMatchObject({
@@ -53,10 +53,13 @@ test.each([
   ["a lost connection", unreachable],
   ["a 500", failed(500, "internal_error")],
   ["a 503", failed(503, "service_unavailable", { "Retry-After": "0" })],
-])("a 404 after %s is ambiguous: the order may be cancelled", async (_, first) => {
-  const service = new ScriptedService(first, failed(404, "order_not_found"));
-  expect(await clientOf(service).cancelOrder(1n)).toBe("cancelled_or_gone");
-});
+])(
+  "a 404 after %s gives cancelled_or_gone, because the order may be cancelled",
+  async (_, first) => {
+    const service = new ScriptedService(first, failed(404, "order_not_found"));
+    expect(await clientOf(service).cancelOrder(1n)).toBe("cancelled_or_gone");
+  },
+);
 
 test("a 404 after a 429 means that there is no such order", async () => {
   const refusal = failed(429, "rate_limit_exceeded", { "Retry-After": "0" });

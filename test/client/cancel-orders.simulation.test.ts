@@ -13,7 +13,7 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-/** Lets the clock run until the call has ended. */
+/** Advances the fake clock until the call has ended, and returns the outcome of the call. */
 async function settled<T>(call: Promise<T>): Promise<PromiseSettledResult<T>> {
   const all = Promise.allSettled([call]);
   await vi.runAllTimersAsync();
@@ -29,7 +29,7 @@ function latency(seed: number, maxMs: number) {
   return () => random() * maxMs;
 }
 
-/** The windows of `lengthSeconds` that each batch needs. */
+/** Plans, each with a batch of `count` requests that needs `windows` windows of `lengthSeconds`. */
 const PLANS = [
   { plan: "Free", perMinute: 60, perDay: 1_000, count: 1_500, windows: 2, lengthSeconds: 86_400 },
   { plan: "Pro", perMinute: 300, perDay: 10_000, count: 10_000, windows: 34, lengthSeconds: 60 },
@@ -45,7 +45,7 @@ const PLANS = [
 ];
 
 test.each(PLANS)(
-  "$count cancellations on $plan run at the speed of the plan and are never refused",
+  "$count cancellations run as fast as the $plan plan allows and are never refused",
   async ({ perMinute, perDay, count, windows, lengthSeconds }) => {
     const service = new LimitedService(perMinute, perDay, latency(7, 200));
     const client = createClient({ ...OPTIONS, fetch: service.fetch });
@@ -59,7 +59,7 @@ test.each(PLANS)(
     expect(service.counts.mostUnderWay).toBeLessThanOrEqual(16);
     expect(outcome).toMatchObject({ status: "fulfilled", value: { length: count } });
 
-    // Each window costs its length, up to a second of rounding, and a round trip.
+    // Each window takes its length, plus up to a second of rounding, plus a round trip.
     const least = (windows - 1) * lengthSeconds;
     const lastWindowSeconds = lengthSeconds === 60 ? 60 : 10 * 60;
     expect(seconds).toBeGreaterThanOrEqual(least);
@@ -90,7 +90,7 @@ test.each([1, 5])(
   },
 );
 
-test("no request is refused, at any latency, limits and concurrency", async () => {
+test("no request is refused, with any latency, limits and concurrency", async () => {
   const random = seededRandom(42);
   for (let seed = 1; seed <= 40; seed += 1) {
     const perMinute = 1 + Math.floor(random() * 40);
@@ -112,7 +112,7 @@ test("with pacing, single calls of one client share the limits too", async () =>
   expect(service.counts).toMatchObject({ admitted: 12, refused: 0 });
 });
 
-test("a batch waits and is not banned while somebody else uses the key", async () => {
+test("a batch waits and is not banned while another client uses the same key", async () => {
   const service = new LimitedService(60, 10_000, latency(5, 100));
   const other = setInterval(() => service.answer(), 1_500);
   const client = createClient({ ...OPTIONS, fetch: service.fetch });
@@ -139,7 +139,7 @@ test("cancels each id once and returns the outcomes in the order of the ids", as
   expect(await client.cancelOrders([])).toEqual([]);
 });
 
-test("an error that concerns all orders ends the batch, which reports every order", async () => {
+test("an error that affects all orders ends the batch, whose error lists every order", async () => {
   const service = new ScriptedService(cancelled, cancelled, failed(401, "unauthorized"), silent);
   const client = createClient({ ...OPTIONS, fetch: service.fetch });
   const outcome = await settled(client.cancelOrders(ids(10), { concurrency: 2 }));
@@ -157,7 +157,7 @@ test("an error that concerns all orders ends the batch, which reports every orde
   expect(service.requests.length).toBeLessThanOrEqual(4);
 });
 
-test("an abort ends a batch at once, even while it waits for a window", async () => {
+test("an abort ends a batch at once, even while the batch waits for a window", async () => {
   const service = new LimitedService(5, 1_000, latency(9, 50));
   const client = createClient({ ...OPTIONS, fetch: service.fetch });
   const abort = new AbortController();
@@ -170,7 +170,7 @@ test("an abort ends a batch at once, even while it waits for a window", async ()
   });
 });
 
-test("an error in the callback ends the batch", async () => {
+test("an error in onProgress ends the batch", async () => {
   const client = createClient({ ...OPTIONS, fetch: new ScriptedService(cancelled).fetch });
   const onProgress = () => {
     throw new Error("mine");

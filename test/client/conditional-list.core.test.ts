@@ -8,7 +8,7 @@ function clientOf(service: ScriptedService) {
   return createClient({ ...OPTIONS, fetch: service.fetch, retries: 1 });
 }
 
-/** Answers with the list and its tag. */
+/** Returns an answer with a list and the entity tag `TAG`. */
 function tagged(...parts: readonly string[]) {
   const answer = list(...parts);
   return async (...args: Parameters<typeof answer>) => {
@@ -25,8 +25,8 @@ function unchanged(): Response {
 test.each([
   ["all()", { oneMoment: false, isLoop: false }],
   ["a loop", { oneMoment: false, isLoop: true }],
-  ["a loop over one moment", { oneMoment: true, isLoop: true }],
-])("%s that reaches the end of the list tells its entity tag", async (_, how) => {
+  ["a loop with oneMoment", { oneMoment: true, isLoop: true }],
+])("%s that receives the complete list provides the entity tag", async (_, how) => {
   const { oneMoment, isLoop } = how;
   const orders = clientOf(new ScriptedService(tagged('[{"id":1}]'))).listOrders({ oneMoment });
   expect(orders.etag).toBeNull();
@@ -35,7 +35,7 @@ test.each([
   expect(orders.etag).toBe(TAG);
 });
 
-test("a list that breaks off, or a loop that is left, tells no entity tag", async () => {
+test("an incomplete list, or a loop that ends early, provides no entity tag", async () => {
   const broken = clientOf(new ScriptedService(tagged('[{"id":1}'))).listOrders();
   await expect(broken.all()).rejects.toMatchObject({ code: "broken_list" });
   expect(broken.etag).toBeNull();
@@ -44,7 +44,7 @@ test("a list that breaks off, or a loop that is left, tells no entity tag", asyn
   expect(left.etag).toBeNull();
 });
 
-test("sends the entity tag only if it has one", async () => {
+test("sends If-None-Match only if the caller passes an entity tag", async () => {
   const service = new ScriptedService(tagged("[]"));
   await clientOf(service).listOrders({ ifNoneMatch: null }).all();
   await clientOf(service).listOrders({ ifNoneMatch: TAG }).all();
@@ -55,7 +55,7 @@ test("sends the entity tag only if it has one", async () => {
   expect(sent).toEqual([null, TAG, `W/${TAG}`]);
 });
 
-test("an unchanged list is an error, so that nobody takes it for an empty one", async () => {
+test("an unchanged list is an error, so that it is not mistaken for an empty list", async () => {
   const service = new ScriptedService(unchanged);
   const orders = clientOf(service).listOrders({ ifNoneMatch: TAG });
   const notModified = { name: "NotModifiedError", code: "not_modified", status: 304 };

@@ -2,13 +2,13 @@ import { quotaHeaders, retryAfterSeconds } from "../../src/worker/limits/headers
 import { keyPolicy, SimulatedLimiter } from "../worker/limits/simulated-limiter.ts";
 import type { Draw } from "../worker/limits/traffic.ts";
 
-/** The service behind a slow network: the real limiter's decisions and headers. */
+/** Simulates the service behind a slow network, with the real limiter's decisions and headers. */
 export class LimitedService {
   readonly limiter: SimulatedLimiter;
   readonly counts = { admitted: 0, refused: 0, banned: 0, underWay: 0, mostUnderWay: 0 };
   readonly #latencyMs: Draw;
 
-  /** @param latencyMs draws the time of each way of each request. */
+  /** @param latencyMs returns a random delay in milliseconds for each request and each response. */
   constructor(perMinute: number, perDay: number, latencyMs: Draw) {
     this.limiter = new SimulatedLimiter(keyPolicy(perMinute, perDay));
     this.#latencyMs = latencyMs;
@@ -24,9 +24,9 @@ export class LimitedService {
     return response;
   };
 
-  /** Answers a request that arrives now. */
+  /** Returns the response to a request that arrives now. */
   answer(): Response {
-    // The clocks of client and service differ: their whole seconds never coincide.
+    // Shifts the service's clock by 437 ms, so that its seconds do not begin with the client's.
     const decision = this.limiter.at(Math.floor(performance.now()) + 437).request();
     const headers = new Headers(quotaHeaders(decision));
     if (decision.admitted) {

@@ -22,7 +22,7 @@ async function readUntilFailure(orders: AsyncIterable<Order>) {
   return { received, error: null };
 }
 
-/** Starts a real server and returns its address. */
+/** Starts a real HTTP server and returns its URL. */
 async function serve(listener: RequestListener): Promise<string> {
   const server = createServer(listener);
   onTestFinished(() => void server.close());
@@ -30,7 +30,7 @@ async function serve(listener: RequestListener): Promise<string> {
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
 }
 
-test("int64 arrives digit for digit, at any division of the body", async () => {
+test("int64 values arrive with every digit, however the body is divided into parts", async () => {
   for (let size = 1; size <= 40; size += 1) {
     const parts = EXTREMES.match(new RegExp(`.{1,${size}}`, "g")) ?? [];
     const service = new ScriptedService(list(...parts));
@@ -61,7 +61,7 @@ test("sends the key as a bearer token, to the path below the base URL", async ()
 });
 
 test.each(["https://shop.example/v1", "https://shop.example/v1/", new URL("https://shop.example")])(
-  "the base URL %s leads to /v1",
+  "requests with the base URL %s go to /v1",
   async (baseUrl) => {
     const service = new ScriptedService(list("[]"));
     await createClient({ apiKey: "sord_test", baseUrl, fetch: service.fetch }).listOrders().all();
@@ -78,14 +78,14 @@ test("each iteration sends its own request, when it begins", async () => {
 });
 
 test.each([
-  ["a closing bracket that is missing", ['[{"id":1},{"id":2}']],
+  ["a missing closing bracket", ['[{"id":1},{"id":2}']],
   ["an order cut in two", ['[{"id":1},{"id":2},{"i']],
-  ["a connection that ends", ['[{"id":1},', '{"id":2},', new TypeError("terminated")]],
+  ["a lost connection", ['[{"id":1},', '{"id":2},', new TypeError("terminated")]],
   ["a character that is not JSON", ['[{"id":1},', '{"id":2},', "?]"]],
   ["an element that is not an order", ['[{"id":1},', '{"id":2},', '{"id":"3"}]']],
   ["an element without an id", ['[{"id":1},', '{"id":2},', '{"petId":3}]']],
   ["bytes after the end", ['[{"id":1},', '{"id":2}]', "[]"]],
-])("a list with %s ends in an error", async (_, parts) => {
+])("a list with %s throws an error", async (_, parts) => {
   const { received, error } = await readUntilFailure(
     clientOf(new ScriptedService(list(...parts))).listOrders(),
   );
@@ -104,7 +104,7 @@ test.each(["", "null", "5", "{}", '"[]"', '{"orders":[]}'])(
   },
 );
 
-test("all() reads a list that breaks off again; an iteration throws", async () => {
+test("all() requests an incomplete list again; a loop throws", async () => {
   const broken = list('[{"id":1},');
   const service = new ScriptedService(broken, unreachable, list('[{"id":1}]'));
   const client = createClient({ ...OPTIONS, fetch: service.fetch });
@@ -119,7 +119,7 @@ test("all() reads a list that breaks off again; an iteration throws", async () =
   expect(once.requests).toHaveLength(1);
 });
 
-test("leaving the loop ends the request", async () => {
+test("leaving the loop cancels the request", async () => {
   let ended = false;
   const service = new ScriptedService(({ signal }) => {
     signal?.addEventListener("abort", () => (ended = true));
@@ -157,7 +157,7 @@ test("accepts unknown fields", async () => {
   ]);
 });
 
-test("recognizes an answer that is not from the service", async () => {
+test("recognizes a response that is not from the service", async () => {
   const page = () => new Response("<html>", { headers: { "Content-Type": "text/html" } });
   await expect(clientOf(new ScriptedService(page)).listOrders().all()).rejects.toMatchObject({
     code: "unexpected_answer",
@@ -170,7 +170,7 @@ test("recognizes an answer that is not from the service", async () => {
   });
 });
 
-test("does not send the key to the target of a redirection", async () => {
+test("does not send the key to the target of a redirect", async () => {
   let strayed = 0;
   const elsewhere = await serve((_, response) => {
     strayed += 1;

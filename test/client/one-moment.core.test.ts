@@ -30,7 +30,7 @@ async function loop(service: ScriptedService, options: Partial<ClientOptions> = 
   return { received, error: await ended };
 }
 
-test("requests a list that breaks off again, and passes none of its orders to the loop", async () => {
+test("requests an incomplete list again, and passes none of its orders to the loop", async () => {
   const service = new ScriptedService(BROKEN, unreachable, BROKEN, WHOLE);
   expect(await loop(service)).toEqual({ received: ORDERS, error: null });
   expect(service.requests).toHaveLength(4);
@@ -42,7 +42,7 @@ test("requests a complete list once", async () => {
   expect(service.requests).toHaveLength(1);
 });
 
-test("throws after the last retry if every list breaks off, and backs off between them", async () => {
+test("throws after the last retry if every list is incomplete, and backs off before each retry", async () => {
   vi.spyOn(Math, "random").mockReturnValue(0.999_999);
   const retried: Retry[] = [];
   const service = new ScriptedService(BROKEN);
@@ -60,7 +60,7 @@ test("waits for Retry-After if the limits refuse a retry", async () => {
   expect(service.gapsMs[1]).toBeGreaterThanOrEqual(31_000);
 });
 
-test("streams the orders without oneMoment, and the error says what to do", async () => {
+test("streams the orders without oneMoment, and an incomplete list throws with advice", async () => {
   const service = new ScriptedService(BROKEN);
   const received: Order[] = [];
   const client = createClient({ ...OPTIONS, fetch: service.fetch });

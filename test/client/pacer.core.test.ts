@@ -3,13 +3,13 @@ import { Pacer } from "../../src/client/pacer.ts";
 
 const MINUTE_MS = 60_000;
 
-/** The headers of an answer, for a window of ten requests a minute. */
+/** Returns the parsed headers of a response, for a window of ten requests a minute. */
 function announced(remaining: number, resetSeconds = 60, retryAfterSeconds: number | null = null) {
   const window = { name: "minute", limit: 10, lengthSeconds: 60, remaining, resetSeconds };
   return { windows: [window], retryAfterSeconds };
 }
 
-/** A pacer after one answer at 0 ms, with no request under way. */
+/** Returns a pacer that received one response at 0 ms and has no request in flight. */
 function pacerAfter(...announcement: Parameters<typeof announced>): Pacer {
   const pacer = new Pacer();
   pacer.begin();
@@ -17,7 +17,7 @@ function pacerAfter(...announcement: Parameters<typeof announced>): Pacer {
   return pacer;
 }
 
-test("a request without an answer may have been counted", () => {
+test("counts a request without a response, because the service may have counted it", () => {
   const pacer = pacerAfter(2);
   pacer.begin();
   pacer.end(null, 1);
@@ -26,7 +26,7 @@ test("a request without an answer may have been counted", () => {
   expect(pacer.turn(2)).toEqual({ kind: "after_answer" });
 });
 
-test("an answer about a window that has ended does not change the present window", () => {
+test("a response about an earlier window does not change the current window", () => {
   const pacer = pacerAfter(5);
   pacer.begin();
   pacer.begin();
@@ -53,11 +53,11 @@ test.each([
   },
 );
 
-test("counts a pause once, however many requests wait for its end, and only what has passed", () => {
+test("counts each pause once for all waiting requests, and only its elapsed time", () => {
   const pacer = pacerAfter(0, 60, 10);
   expect(pacer.turn(4_000)).toEqual({ kind: "at", timeMs: 10_000 });
   expect(pacer.pausedMs(7_000)).toBe(7_000);
-  // Between the end of Retry-After and the next turn, nothing waits.
+  // The time between the end of Retry-After and the next call of turn() is not a pause.
   expect(pacer.turn(12_000)).toEqual({ kind: "at", timeMs: MINUTE_MS });
   expect(pacer.turn(15_000)).toEqual({ kind: "at", timeMs: MINUTE_MS });
   expect(pacer.pausedMs(15_000)).toBe(13_000);

@@ -15,7 +15,7 @@ const run = promisify(execFile);
 
 const ROOT = process.cwd();
 
-/** A caller's program: each kind of call, and errors by their code. */
+/** A program that uses the package: it makes each kind of call and handles errors by their code. */
 const PROGRAM = `
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -78,7 +78,7 @@ for await (const order of client.listOrders()) {
 }
 `;
 
-/** Strict options that check the libraries as well. */
+/** Strict compiler options, which check the type declarations of libraries too. */
 const COMPILER_OPTIONS = {
   target: "es2022",
   strict: true,
@@ -93,7 +93,7 @@ const COMPILER_OPTIONS = {
 const NODE_OPTIONS = { module: "nodenext", rootDir: "src", outDir: "out" };
 const BUNDLER_OPTIONS = { module: "preserve", moduleResolution: "bundler", noEmit: true };
 
-/** The address of the service in every document. */
+/** The URL of the service in the samples of the documents. */
 const DOCUMENTED_URL = "http://localhost:8787";
 
 const samples = readSamples();
@@ -131,7 +131,7 @@ afterAll(async () => {
   await rm(folder, { recursive: true, force: true });
 });
 
-test("the package holds the client, its licence and its documentation, and nothing else", async () => {
+test("the package contains only the client, its licence and its documentation", async () => {
   const installed = join(folder, "node_modules/store-orders-client");
   expect((await readdir(installed)).toSorted()).toEqual([
     "CHANGELOG.md",
@@ -147,7 +147,7 @@ test("the package holds the client, its licence and its documentation, and nothi
   expect(await readFile(join(installed, "LICENSE"), "utf8")).toBe(
     await readFile("LICENSE", "utf8"),
   );
-  // The package brings none of the Worker's own libraries.
+  // None of the Worker's dependencies is installed with the package.
   expect((await readdir(join(folder, "node_modules"))).toSorted()).toEqual([
     ".package-lock.json",
     "@streamparser",
@@ -161,7 +161,8 @@ test("the package holds the client, its licence and its documentation, and nothi
 test("a fresh project with every sample of the documents type-checks under --strict", async () => {
   expect(samples.map(({ title }) => title)).toContain("src/client/README.md, sample 1");
   expect(compilerErrors).toBe("");
-  // The compiler does check the types: it finds a wrong use, and nothing else.
+  // The compiler really checks the types: it reports the type error in a wrong program, and no
+  // other error.
   await writeFile(join(folder, "src/wrong.ts"), WRONG_PROGRAM);
   expect(await compile(BUNDLER_OPTIONS)).toMatch(
     /^\S*wrong\.ts\(4.*TS2322.*'bigint'.*'number'\.\n$/,
@@ -173,7 +174,7 @@ test("a fresh project runs on this machine's Node and on the pinned one", async 
   const program = join(folder, "out/program.js");
   const pinned = await run(process.execPath, [program], { cwd: folder });
   expect(pinned.stdout).toBe(EXPECTED);
-  // The machine's Node: PATH without the folders that npm adds.
+  // Without the folders that npm adds to PATH, `node` is the Node that is installed on the machine.
   const path = (process.env["PATH"] ?? "").split(delimiter);
   const machines = path.filter((entry) => !entry.includes("node_modules")).join(delimiter);
   const env = { ...process.env, PATH: machines };
@@ -181,7 +182,7 @@ test("a fresh project runs on this machine's Node and on the pinned one", async 
   expect(own.stdout).toBe(EXPECTED);
 });
 
-test.each(samples)("$title prints what it promises", async ({ file, promises }) => {
+test.each(samples)("$title prints what its comments say", async ({ file, promises }) => {
   const env = { ...process.env, STORE_KEY: key };
   const program = join(folder, "out", file.replace(/ts$/, "js"));
   const { stdout, stderr } = await run(process.execPath, [program], { cwd: folder, env });
@@ -189,7 +190,11 @@ test.each(samples)("$title prints what it promises", async ({ file, promises }) 
   for (const promise of promises) expect(stdout).toMatch(promise);
 });
 
-/** Makes the store of a first `npm start`, whose orders the samples name; returns a key. */
+/**
+ * Creates the store that a first `npm start` creates. The samples use the orders of this store.
+ *
+ * @returns an API key.
+ */
 async function createSampleStore(): Promise<string> {
   await store.make();
   await using databases = await openLocalStore(store.path);
@@ -197,7 +202,7 @@ async function createSampleStore(): Promise<string> {
   return keys.find(({ plan }) => plan === "free")?.secret ?? "";
 }
 
-/** Compiles the project and returns the errors of the compiler. */
+/** Compiles the project in `folder` and returns the compiler's errors as text. */
 async function compile(options: object): Promise<string> {
   const config = { compilerOptions: { ...COMPILER_OPTIONS, ...options }, include: ["src"] };
   await writeFile(join(folder, "tsconfig.json"), JSON.stringify(config));
@@ -209,7 +214,7 @@ async function compile(options: object): Promise<string> {
   }
 }
 
-/** Reads the lines of the client's README that make and install the package. */
+/** Returns the commands in the client's README that build and install the package. */
 async function installationLines(): Promise<string[]> {
   const text = await readFile("src/client/README.md", "utf8");
   return (/^```sh\n([^]*?)\n```$/m.exec(text)?.[1] ?? "").split("\n");

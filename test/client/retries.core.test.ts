@@ -15,12 +15,13 @@ beforeEach(() => {
   vi.useFakeTimers();
 });
 afterEach(() => {
-  // First: a spy on a timer of the stopped clock would bring that timer back.
+  // The mocks must be restored before the clock. Otherwise, restoring a spy on `setTimeout` would
+  // reinstall the fake timer.
   vi.restoreAllMocks();
   vi.useRealTimers();
 });
 
-/** Lets the clock run until the call has ended. */
+/** Advances the fake clock until the call has ended, and returns the outcome of the call. */
 async function settled<T>(call: Promise<T>): Promise<PromiseSettledResult<T>> {
   const all = Promise.allSettled([call]);
   await vi.runAllTimersAsync();
@@ -110,7 +111,7 @@ test("limits the number of retries, and calls onRetry for each", async () => {
   ]);
 });
 
-test("fails at once if the wait would take too long, and says how long", async () => {
+test("fails at once if the wait would exceed maxElapsedMs, with retryAfterSeconds", async () => {
   const service = new ScriptedService(refused(86_400));
   const client = createClient({ ...OPTIONS, fetch: service.fetch });
   expect(await settled(client.listOrders().all())).toMatchObject({
@@ -175,23 +176,26 @@ test("throws for a list that stops arriving, but not for a slow one", async () =
 });
 
 test.each([
-  ["an answer", new ScriptedService(silent)],
+  ["a response", new ScriptedService(silent)],
   ["a retry", new ScriptedService(refused(60))],
   [
-    "an answer to a fetch that ignores the signal",
+    "the response to a fetch that ignores the signal",
     new ScriptedService(() => new Promise(() => undefined)),
   ],
-])("an abort while waiting for %s ends the call at once, with its reason", async (_, service) => {
-  const abort = new AbortController();
-  const reason = new Error("enough");
-  const client = createClient({ ...OPTIONS, fetch: service.fetch });
-  setTimeout(() => abort.abort(reason), 5_000);
-  const startMs = performance.now();
-  const outcome = await settled(client.cancelOrder(1n, { signal: abort.signal }));
-  expect(outcome).toMatchObject({ status: "rejected", reason });
-  expect(performance.now() - startMs).toBe(5_000);
-  expect(service.requests).toHaveLength(1);
-});
+])(
+  "an abort while waiting for %s ends the call at once with the signal's reason",
+  async (_, service) => {
+    const abort = new AbortController();
+    const reason = new Error("enough");
+    const client = createClient({ ...OPTIONS, fetch: service.fetch });
+    setTimeout(() => abort.abort(reason), 5_000);
+    const startMs = performance.now();
+    const outcome = await settled(client.cancelOrder(1n, { signal: abort.signal }));
+    expect(outcome).toMatchObject({ status: "rejected", reason });
+    expect(performance.now() - startMs).toBe(5_000);
+    expect(service.requests).toHaveLength(1);
+  },
+);
 
 test("an abort before the call sends nothing", async () => {
   const service = new ScriptedService(cancelled);

@@ -6,7 +6,7 @@ import { ERROR_STATUS } from "../../src/worker/errors.ts";
 import { INT64_MAX, INT64_MIN, parseInt64 } from "../../src/worker/orders/int64.ts";
 import { orderSchema } from "../../src/worker/orders/order.ts";
 
-test("the client knows every error code of the service, and no other", () => {
+test("the client knows exactly the error codes of the service", () => {
   expect([...API_ERROR_CODES].toSorted()).toEqual(Object.keys(ERROR_STATUS).toSorted());
 });
 
@@ -24,7 +24,7 @@ test.each(Object.keys(orderSchema.shape))(
   },
 );
 
-test("the client takes exactly the ids that the service takes", () => {
+test("the client accepts exactly the ids that the service accepts", () => {
   const limits = [INT64_MIN, INT64_MAX].flatMap((limit) => [limit - 1n, limit, limit + 1n]);
   const texts = [
     ...limits.map(String),

@@ -1,4 +1,4 @@
-/** A request that the double received. */
+/** A request that the scripted service received. */
 export interface SentRequest {
   readonly method: string;
   readonly url: string;
@@ -9,7 +9,7 @@ export interface SentRequest {
 
 type Answer = (request: SentRequest) => Response | Promise<Response>;
 
-/** A `fetch` that gives the scripted answers in turn, and then repeats the last one. */
+/** Provides a `fetch` that returns the given answers in turn, and then repeats the last answer. */
 export class ScriptedService {
   readonly requests: SentRequest[] = [];
   readonly #answers: readonly Answer[];
@@ -35,7 +35,7 @@ export class ScriptedService {
     return answer(request);
   };
 
-  /** Milliseconds between consecutive requests. */
+  /** The times between consecutive requests in milliseconds. */
   get gapsMs(): number[] {
     return this.requests.slice(1).map(({ atMs }, index) => atMs - this.requests[index]!.atMs);
   }
@@ -67,7 +67,7 @@ export function unreachable(): never {
   throw new TypeError("fetch failed");
 }
 
-/** Never answers, but obeys the signal. */
+/** Returns no response, and rejects when the signal of the request aborts. */
 export function silent({ signal }: SentRequest): Promise<Response> {
   return new Promise((_, reject) => {
     signal?.addEventListener("abort", () => reject(signal.reason));

@@ -4,8 +4,8 @@ import type { Order } from "../../src/client/order.ts";
 import type { ErrorCode } from "../../src/worker/errors.ts";
 import type { OrderRecord } from "../../src/worker/orders/order.ts";
 
-// The client repeats the service's types, because it imports none of the service's libraries. This
-// file has no tests: `npm run typecheck` fails if the types differ.
+// The client declares its own types, because it must not import the service's libraries. This file
+// has no tests: `npm run typecheck` fails if the types of client and service differ.
 type Served = Omit<OrderRecord, "status">;
 expectTypeOf<{ -readonly [Field in keyof Order]: Order[Field] }>().toEqualTypeOf<{
   [Field in keyof Served]: Exclude<Served[Field], undefined>;

@@ -5,7 +5,7 @@ import { createApiKey, createEnterpriseKey } from "../support/api-key-fixture.ts
 import { placeManyOrders, placeOrder } from "../support/order-fixture.ts";
 import { send } from "../support/service.ts";
 
-/** A client inside workerd that calls the service directly instead of over the network. */
+/** Creates a client in workerd that calls the service directly instead of over the network. */
 function clientOf(key: string, options: Partial<ClientOptions> = {}) {
   return createClient({
     ...options,
@@ -18,7 +18,7 @@ function clientOf(key: string, options: Partial<ClientOptions> = {}) {
   });
 }
 
-test("lists and cancels, int64 digit for digit", async () => {
+test("lists and cancels orders with exact int64 values", async () => {
   const { key } = await createApiKey();
   const client = clientOf(key);
   const extreme = { petId: -(2n ** 63n), quantity: 2n ** 53n + 1n };
@@ -70,7 +70,7 @@ test("a list is sent again only after a change", async () => {
   ]);
 });
 
-test("a refusal by the limiter is an error with the time to wait", async () => {
+test("a refusal by the limiter is an error with retryAfterSeconds", async () => {
   const { key } = await createEnterpriseKey(2, 1_000);
   const client = createClient({
     apiKey: key,

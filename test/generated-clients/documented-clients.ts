@@ -7,9 +7,9 @@ import { PROJECT_ROOT } from "../../src/operator/wrangler.ts";
 
 const run = promisify(execFile);
 
-/** The folder of the generators' commands. */
+/** The folder with the commands of the generators. */
 const COMMANDS = join(import.meta.dirname, "node_modules", ".bin");
-/** A folder from which the compilers find the packages of the project. */
+/** The folder for generated clients. It is in the project, so that compilers find the packages. */
 const FOLDER = join(PROJECT_ROOT, "dist", "generated-clients");
 const DOCUMENT = join(PROJECT_ROOT, "dist", "site", "openapi.json");
 const ADDRESS = "http://localhost:8787";
@@ -24,7 +24,7 @@ const COMPILER_OPTIONS = {
   noEmit: true,
 };
 
-/** What the documented file `orders.ts` of each generator exports. */
+/** The exports of `orders.ts`, a file that docs/api.md shows for each generator. */
 export interface GeneratedClient {
   readonly listOrders: () => Promise<readonly { readonly id: bigint }[]>;
   readonly cancelOrder: (orderId: bigint) => Promise<void>;
@@ -35,7 +35,7 @@ interface Block {
   readonly text: string;
 }
 
-/** A generator of docs/api.md, with the files and the command that stand there. */
+/** A client generator that docs/api.md describes, with the files and the command shown there. */
 export class DocumentedGenerator {
   readonly name: string;
   readonly #folder: string;
@@ -47,7 +47,7 @@ export class DocumentedGenerator {
     this.#blocks = blocks;
   }
 
-  /** Writes the files and runs the command, on the OpenAPI document that the service serves. */
+  /** Writes the files and runs the command with the OpenAPI document that the service serves. */
   async generate(): Promise<void> {
     rmSync(this.#folder, { recursive: true, force: true });
     mkdirSync(this.#folder, { recursive: true });
@@ -63,7 +63,12 @@ export class DocumentedGenerator {
     });
   }
 
-  /** Loads the client anew, for another address than the documented one. */
+  /**
+   * Bundles and imports the generated client.
+   *
+   * @param address the URL of the service, which replaces the URL in docs/api.md.
+   * @param key the API key that the client sends.
+   */
   async load(address: string, key: string): Promise<GeneratedClient> {
     const { outputFiles } = await build({
       entryPoints: [join(this.#folder, "orders.ts")],
@@ -82,7 +87,7 @@ export class DocumentedGenerator {
     writeFileSync(join(this.#folder, file), content);
   }
 
-  /** Returns the words of the command without `npx`, which would take a second. */
+  /** Returns the command and its arguments, without `npx`, which would take a second longer. */
   #command(): string[] {
     const line = this.#blocks.find(({ language }) => language === "sh")?.text ?? "";
     const words = line.replace(`${ADDRESS}/openapi.json`, DOCUMENT).split(" ");
@@ -90,7 +95,10 @@ export class DocumentedGenerator {
   }
 }
 
-/** Reads the generators of docs/api.md. The first file there belongs to each of them. */
+/**
+ * Reads the generators from docs/api.md. The files before the first generator belong to all
+ * generators.
+ */
 export function documentedGenerators(): DocumentedGenerator[] {
   const page = readFileSync(join(PROJECT_ROOT, "docs", "api.md"), "utf8");
   const [, section = ""] = /^## Generated clients\n([^]*?)^## /m.exec(page) ?? [];
@@ -101,7 +109,7 @@ export function documentedGenerators(): DocumentedGenerator[] {
   });
 }
 
-/** Compiles every generated client at once. @returns the errors of the compiler. */
+/** Compiles all generated clients together and returns the compiler's errors as text. */
 export async function compileClients(): Promise<string> {
   const config = { compilerOptions: COMPILER_OPTIONS, include: ["."] };
   writeFileSync(join(FOLDER, "tsconfig.json"), JSON.stringify(config));

@@ -6,8 +6,8 @@ export { RateLimiter };
 let failure = "";
 
 /**
- * The clocked service with an orders database that fails: `/fail?message=TEXT` makes each statement
- * end with this error, and `/fail` ends that.
+ * The clocked service with an orders database that can fail. After `/fail?message=TEXT`, each
+ * statement fails with an error of this message. After `/fail`, statements work again.
  */
 export default {
   fetch(request, env, context) {

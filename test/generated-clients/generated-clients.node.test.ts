@@ -7,7 +7,7 @@ import { compileClients, documentedGenerators } from "./documented-clients.ts";
 
 const generators = documentedGenerators();
 
-/** The first of two ids for each generator that `JSON.parse` rounds to one number. */
+/** One id for each generator. `JSON.parse` rounds this id and the next id to the same number. */
 const FIRST_IDS = generators.map((_, index) => 2n ** 53n + 4n * BigInt(index));
 const ROUNDED_IDS = FIRST_IDS.flatMap((id) => [id, id + 1n]);
 const SHIPPED_ID = 1004n;
@@ -48,7 +48,7 @@ async function storedIds(): Promise<string[]> {
   return [...(await response.text()).matchAll(/"id":(-?\d+)/g)].map(([, id]) => id ?? "");
 }
 
-test("the documents name three generators", () => {
+test("docs/api.md describes three generators", () => {
   expect(generators.map(({ name }) => name)).toEqual([
     "openapi-typescript with openapi-fetch",
     "hey-api",
@@ -66,7 +66,7 @@ describe.each(generators.map((generator, index) => ({ generator, firstId: FIRST_
     const load = (name = "ample", address = base()) => generator.load(address, secretOf(name));
     const { name } = generator;
 
-    test("lists every digit, and cancels the order that it was told to", async () => {
+    test("lists ids with every digit, and cancels exactly the given order", async () => {
       const { listOrders, cancelOrder } = await load();
       const ids = (await listOrders()).map(({ id }) => id);
       expect(ids).toEqual(expect.arrayContaining([SHIPPED_ID, firstId, firstId + 1n]));
@@ -76,7 +76,7 @@ describe.each(generators.map((generator, index) => ({ generator, firstId: FIRST_
       expect(left).not.toContain(String(firstId + 1n));
     });
 
-    test("throws each error by its code", async () => {
+    test("throws each error with its code", async () => {
       const { listOrders, cancelOrder } = await load();
       await expect(cancelOrder(firstId + 1n)).rejects.toThrow(/^order_not_found: /);
       await expect(cancelOrder(SHIPPED_ID)).rejects.toThrow(/^order_already_shipped: /);
@@ -98,7 +98,7 @@ describe.each(generators.map((generator, index) => ({ generator, firstId: FIRST_
       await expect(listOrders()).resolves.not.toHaveLength(0);
     });
 
-    test("throws the errors of a limit and of a ban", async () => {
+    test("throws errors for an exceeded limit and for a ban", async () => {
       const hasty = await load(name);
       await hasty.listOrders();
       await expect(hasty.listOrders()).rejects.toThrow(/^rate_limit_exceeded: /);

@@ -4,14 +4,14 @@ import type { Command } from "commander";
 import { exitStatus } from "../../src/operator/command-line.ts";
 import type { Outcome } from "./deploy/run-command.ts";
 
-/** The standard streams of one command. */
+/** The standard streams that one command uses. */
 interface Streams {
   readonly stdin: Readable;
   readonly stdout: TextStream;
   readonly stderr: TextStream;
 }
 
-/** A stream that collects its text. */
+/** A writable stream that collects the written text. */
 class TextStream extends Writable {
   readonly #parts: Buffer[] = [];
 
@@ -25,10 +25,11 @@ class TextStream extends Writable {
   }
 }
 
-/** The streams of the running command. Several commands may run at the same time. */
+/** The streams of the current command, because several commands may run at the same time. */
 const streams = new AsyncLocalStorage<Streams>();
 
-// Code outside a command gets the streams of the process.
+// Replaces `process.stdin`, `stdout` and `stderr` by the streams of the current command. Code
+// outside a command still gets the streams of the process.
 for (const name of ["stdin", "stdout", "stderr"] as const) {
   const original = process[name];
   const get = () => streams.getStore()?.[name] ?? original;
@@ -36,10 +37,10 @@ for (const name of ["stdin", "stdout", "stderr"] as const) {
 }
 
 /**
- * Runs a command in this process, because starting Node takes a second of processor time.
+ * Runs a command in this process, because starting a Node process takes a second of processor time.
  *
  * @param input the standard input of the command.
- * @param isTerminal true for a person who types the input.
+ * @param isTerminal whether the standard input is a terminal.
  */
 export async function runInProcess(
   program: Command,

@@ -92,7 +92,7 @@ it("keys list prints what docs/operating.md shows", async () => {
 });
 
 describe("keys update", () => {
-  it("changes the settings that its options name and keeps the rest", async () => {
+  it("changes the settings that the options name, and keeps all other settings", async () => {
     const args = ["--name", "New", "--expires", "2099-12-31T23:59:59.5Z"];
     const updated = await store.keysJson("update", enterprise.id, "--per-minute", "7", ...args);
     const { key: _, ...details } = enterprise;
@@ -127,7 +127,7 @@ describe("keys update", () => {
     expect(await stored(id)).toMatchObject({ perMinute: null, perDay: null, revision: 2 });
   });
 
-  it("refuses own limits for a plan with fixed limits", async () => {
+  it("refuses custom limits for a plan with fixed limits", async () => {
     const { status, stderr } = await store.keys("update", free.id, "--per-minute", "1000");
     expect({ status, stderr }).toEqual({ status: 1, stderr: expect.stringContaining("free") });
   });

@@ -17,7 +17,9 @@ afterAll(async () => {
 
 const file = (name: string) => join(files, name);
 
-/** Enough orders for three pages of an export, from one end of int64 to the other. */
+/**
+ * The lines of enough orders for three pages of an export, from the smallest to the largest int64.
+ */
 const LINES = [
   '{"id":-9223372036854775808,"petId":9223372036854775807,"quantity":-9223372036854775808,"shipDate":"2026-11-20T08:30:00.000Z","complete":false,"status":"shipped"}',
   '{"id":-9007199254740993,"complete":true,"status":"pending"}',
@@ -58,7 +60,7 @@ describe("orders import and export", () => {
     expect(await other.ordersJson(["import", "-"], "")).toEqual({ imported: 0 });
   });
 
-  it("refuse a file with a bad line and change nothing", async () => {
+  it("refuse a file with an invalid line and change nothing", async () => {
     const outcome = await other.orders(
       ["import", "-", "--json"],
       '{"id":5,"petId":1}\n{"id":0.5}\n',

@@ -12,8 +12,8 @@ import { copyMigratedStore } from "../support/migrated-store.ts";
 import { runInProcess } from "./in-process.ts";
 
 /**
- * A temporary folder with a local store. Commands on the store run in this process. Each command
- * opens its database, as a command of an operator does.
+ * A temporary folder with a local store, and methods that run commands on this store. The commands
+ * run in this process. Each command opens the database itself, as it does for an operator.
  */
 export class StoreFolder {
   readonly path = mkdtempSync(join(tmpdir(), "store-orders-test-"));
@@ -27,17 +27,21 @@ export class StoreFolder {
     return this.run(ordersProgram(), args, input);
   }
 
-  /** Runs `keys ... --json`, which has to succeed with only progress on stderr. */
+  /** Runs `keys ... --json` and returns the JSON. Fails if stderr has more than progress lines. */
   async keysJson(...args: string[]): Promise<any> {
     return parse(await this.keys(...args, "--json"));
   }
 
-  /** Runs `orders ... --json`, which has to succeed with only progress on stderr. */
+  /**
+   * Runs `orders ... --json` and returns the JSON. Fails if stderr has more than progress lines.
+   */
   async ordersJson(args: readonly string[], input?: string): Promise<any> {
     return parse(await this.orders([...args, "--json"], input));
   }
 
-  /** Copies a migrated store without data into the folder, unless the folder has a store. */
+  /**
+   * Creates the store as a copy of an empty migrated store, unless the folder already has a store.
+   */
   make(): Promise<void> {
     this.#made ??= existsSync(join(this.path, LAYOUT_VERSION))
       ? Promise.resolve()
@@ -56,13 +60,13 @@ export class StoreFolder {
 }
 
 /**
- * A store whose databases stay open from their first use to `close`. All commands and the test share
- * them.
+ * A store whose databases stay open from their first use until `close`. All commands and the
+ * test share the open databases.
  */
 export class OpenStore extends StoreFolder {
   readonly #databases = new Map<DatabaseName, Promise<StoreDatabase>>();
 
-  /** Returns a database of the store. Only `close` closes it. */
+  /** Returns a database of the store, which stays open until `OpenStore.close` is called. */
   async database(name: DatabaseName): Promise<StoreDatabase> {
     await this.make();
     const known = this.#databases.get(name) ?? openLocalDatabase(this.path, name);

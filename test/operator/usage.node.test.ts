@@ -79,14 +79,14 @@ describe("wrong usage", () => {
     [["start", "--port", "0"], "from 1 to 65535"],
     [["start", "--port", "65536"], "from 1 to 65535"],
     [["start", "now"], "too many arguments"],
-  ])("%j ends with status 2 and says why", async ([command = "", ...args], reason) => {
+  ])("%j exits with status 2 and says why", async ([command = "", ...args], reason) => {
     const { status, stdout, stderr } = await run(command, ...args);
     expect({ status, stdout }).toEqual({ status: 2, stdout: "" });
     expect(stderr).toContain(reason);
   });
 });
 
-describe("a secret in the wrong place is not repeated", () => {
+describe("the error for a secret in the wrong argument does not repeat the secret", () => {
   const secret = generateSecret();
   it.each([
     ["as an option", ["keys", "show", `--${secret}`]],
@@ -152,15 +152,18 @@ it("keys rotate --help shows the default grace as a duration", async () => {
 });
 
 describe("the exit status", () => {
-  it.each(["keys", "orders", "start"])("is that of the process: %s", async (command) => {
-    const outcome = await runCommand(
-      process.execPath,
-      ["src/operator/main.ts", command, "--nonsense"],
-      { env: {} },
-    );
-    expect(outcome).toMatchObject({ status: 2, stdout: "" });
-    expect(outcome.stderr).toContain("unknown option '--nonsense'");
-  });
+  it.each(["keys", "orders", "start"])(
+    "of the process is that of the command %s",
+    async (command) => {
+      const outcome = await runCommand(
+        process.execPath,
+        ["src/operator/main.ts", command, "--nonsense"],
+        { env: {} },
+      );
+      expect(outcome).toMatchObject({ status: 2, stdout: "" });
+      expect(outcome.stderr).toContain("unknown option '--nonsense'");
+    },
+  );
 });
 
 describe("--help", () => {

@@ -8,9 +8,9 @@ import { Load } from "./load.ts";
 import { orderLines } from "./order-lines.ts";
 import { Service } from "./service.ts";
 
-/** The order that many clients cancel at once. */
+/** The id of the order that many clients try to cancel at once. */
 const CONTESTED_ID = 1_001;
-/** Orders to cancel one by one. */
+/** The first id of the orders that are cancelled one by one. */
 const FIRST_ID = 10_000;
 const ORDERS = 5_000;
 const FIRST_IMPORTED_ID = 1_000_000;
@@ -33,8 +33,8 @@ afterAll(async () => {
   store.remove();
 });
 
-describe("the commands, while the service is under load", () => {
-  it("import, export and make keys without a failed request or a lost order", async () => {
+describe("a service under load", () => {
+  it("loses no request or order while commands import, export and create keys", async () => {
     const cancelled = new Set<number>();
     const load = new Load(CLIENTS, async (turn) => {
       if (turn % 8 === 0) return service.list(key);
@@ -70,7 +70,7 @@ describe("the commands, while the service is under load", () => {
     );
   });
 
-  it("let exactly one of 50 simultaneous requests cancel an order", async () => {
+  it("lets exactly one of 50 simultaneous requests cancel an order", async () => {
     const cancels = Array.from({ length: 50 }, () => service.cancel(key, CONTESTED_ID));
     const statuses = (await Promise.all(cancels)).map(({ status }) => status);
     expect(statuses.toSorted()).toEqual([204, ...Array<number>(49).fill(404)]);

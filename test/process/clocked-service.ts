@@ -1,7 +1,7 @@
 import type { Server } from "../bench/server.ts";
 import { serveWorker } from "./worker-server.ts";
 
-/** The service on a local store, with a clock that the test moves instead of waiting. */
+/** The service on a local store. A test moves the service's clock forward instead of waiting. */
 export class ClockedService implements AsyncDisposable {
   readonly #server: Server;
 
@@ -23,7 +23,7 @@ export class ClockedService implements AsyncDisposable {
     });
   }
 
-  /** Moves the service's clock ahead. */
+  /** Moves the service's clock forward. */
   async advance(seconds: number): Promise<void> {
     const { ok } = await fetch(`${this.#server.url}/clock?ms=${Math.round(seconds * 1_000)}`);
     if (!ok) throw new Error("The clock did not move.");

@@ -1,15 +1,19 @@
 import { connect } from "node:net";
 
-/** An answer is complete after this long without a further byte. */
+/** A response counts as complete if no further byte arrives for this many milliseconds. */
 const SILENCE_MS = 250;
-/** How long to wait for the first byte: the bytes sent may be only the beginning of a request. */
+/**
+ * How long to wait for the first byte of a response, in milliseconds. If the sent bytes are only
+ * the beginning of a request, the server never responds.
+ */
 const PATIENCE_MS = 1_000;
 const TIMEOUT_MS = 5_000;
 
 /**
- * Sends bytes to a port of this machine.
+ * Sends bytes to a port of this machine and reads the response.
  *
- * @returns everything that came back, as Latin-1.
+ * @param patienceMs how long to wait for the first byte of the response, in milliseconds.
+ * @returns all received bytes, decoded as Latin-1.
  */
 export function converse(
   port: number,
@@ -33,21 +37,21 @@ export function converse(
       received += data.toString("latin1");
       socket.setTimeout(SILENCE_MS);
     });
-    // A server may close the connection before it has read everything.
+    // The server may close the connection before it has read all bytes.
     socket.on("error", end).on("close", end);
     socket.write(bytes);
   });
 }
 
-/** An HTTP answer as it came over the wire. */
+/** An HTTP response, parsed from the received bytes. */
 export interface WireAnswer {
   readonly status: number;
-  /** All values of each header, by its name in lower case. */
+  /** All values of each header, by the header's name in lower case. */
   readonly headers: ReadonlyMap<string, readonly string[]>;
   readonly body: string;
 }
 
-/** Parses the first answer of a conversation; `null` if there is none. */
+/** Parses the first HTTP response in the received text; returns `null` if there is none. */
 export function firstAnswer(received: string): WireAnswer | null {
   const match =
     /^HTTP\/1\.1 (?<status>\d{3}) [^\r\n]*\r\n(?<head>[^]*?)\r\n\r\n(?<rest>[^]*)$/.exec(

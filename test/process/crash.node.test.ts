@@ -12,7 +12,7 @@ const ADMITTED_BEFORE = 80;
 const FIRST_ID = 10_000;
 const ORDERS = 3_000;
 
-/** The answers that the clients had received when the service was killed. */
+/** What the clients knew from responses when the service was killed. */
 interface Acknowledged {
   readonly banEnd: string | null;
   readonly windowEnds: readonly (string | null)[];
@@ -37,7 +37,7 @@ beforeAll(async () => {
     day: { ...AMPLE, perDay: LIMIT },
   });
   await store.ordersJson(["import", "-"], orderLines(FIRST_ID, ORDERS));
-  // Without the grace of ten seconds every refusal is a strike.
+  // Without the grace of ten seconds, every refusal is a strike, so a key is banned sooner.
   const root = copyProject(join(store.path, "project"), "BAN_GRACE_SECONDS=0");
   service = await Service.start(store.path, { npm: true, root });
   const banEnd = await banFreeKey();
@@ -49,7 +49,7 @@ afterAll(async () => {
   store.remove();
 });
 
-/** @returns the end of the ban. */
+/** Sends requests with the Free key until it is banned. Returns the end of the ban. */
 async function banFreeKey(): Promise<string | null> {
   for (let requests = 0; requests < 1_000; requests += 1) {
     const response = await service.list(keys.free.key);
@@ -60,6 +60,9 @@ async function banFreeKey(): Promise<string | null> {
   throw new Error("not banned");
 }
 
+/**
+ * Sends lists and cancellations, kills the service, and returns what the responses acknowledged.
+ */
 async function killUnderLoad(): Promise<Omit<Acknowledged, "banEnd">> {
   const ofMinute = await service.list(keys.minute.key);
   const ofDay = await service.list(keys.day.key);
@@ -81,7 +84,8 @@ async function killUnderLoad(): Promise<Omit<Acknowledged, "banEnd">> {
   await service.end("SIGKILL");
   const loads = [minute, day, cancels];
   await Promise.all(loads.map((load) => load.stop()));
-  // The kill interrupted requests, though it may have met all clients of a load between two of them.
+  // The kill interrupted at least one request. A single load may have no interrupted request, if
+  // all its clients happened to be between two requests.
   expect(loads.flatMap(({ failures }) => failures)).not.toHaveLength(0);
   return {
     windowEnds: [ofMinute, ofDay].map(({ headers }) => headers.get("X-RateLimit-Reset")),
@@ -96,7 +100,7 @@ describe("after SIGKILL in the middle of its work the service", () => {
   it.each([
     ["minute", 0],
     ["day", 1],
-  ] as const)("still counts every admission of the window of a %s", async (name, index) => {
+  ] as const)("still counts every admission in the window of a %s", async (name, index) => {
     const { key } = keys[name];
     const first = await service.list(key);
     expect(first.headers.get("X-RateLimit-Reset")).toBe(before.windowEnds[index]);
@@ -104,11 +108,11 @@ describe("after SIGKILL in the middle of its work the service", () => {
     const after = [first, ...more].filter(({ status }) => status === 200).length;
     expect(before[name]).toBeLessThan(LIMIT);
     expect(before[name] + after).toBeLessThanOrEqual(LIMIT);
-    // Each client has at most one request that was counted and not answered.
+    // For each client, at most one request was counted but had no response.
     expect(before[name] + after).toBeGreaterThanOrEqual(LIMIT - CLIENTS);
   });
 
-  it("still bans a key, until the same time", async () => {
+  it("still bans a key until the end that it announced before", async () => {
     const response = await service.list(keys.free.key);
     expect(await response.json()).toMatchObject({ status: 429, code: "api_key_banned" });
     expect(response.headers.get("X-RateLimit-Reset")).toBe(before.banEnd);
@@ -120,7 +124,7 @@ describe("after SIGKILL in the middle of its work the service", () => {
     expect(answers.map(({ status }) => status)).toEqual([200, 200, 200]);
   });
 
-  it("has every order, without those whose cancellation it acknowledged", async () => {
+  it("still has every order except those whose cancellation it acknowledged", async () => {
     const list: { id: number }[] = JSON.parse(await (await service.list(keys.pro.key)).text());
     const listed = new Set(list.map(({ id }) => id));
     expect(before.cancelled.size).toBeGreaterThanOrEqual(ADMITTED_BEFORE);

@@ -9,14 +9,14 @@ export interface NewKey {
   readonly key: string;
 }
 
-/** Limits that no test reaches. */
+/** Rate limits that no test reaches. */
 export const AMPLE: Limits = { perMinute: 1_000_000, perDay: 1_000_000 };
 
 /**
- * Makes several keys in a local store at once: one command for each key would open the store each
- * time.
+ * Creates several keys in a local store. Opens the store once, which is faster than a command for
+ * each key.
  *
- * @param plans the plan of each key by its name, or its own limits.
+ * @param plans for each name of a key, the plan or custom limits.
  */
 export async function createKeys<Name extends string>(
   store: StoreFolder,

@@ -12,7 +12,7 @@ const PART = Buffer.alloc(64 * 1024, " ");
 let service: Service;
 let key: string;
 
-/** Opens a connection and sends the head of a request. */
+/** Opens a connection and sends the request line and headers of a request. */
 async function send(requestLine: string, ...headers: readonly string[]): Promise<Socket> {
   const socket = connect(service.port, "127.0.0.1");
   // The service may close the connection first.
@@ -23,7 +23,7 @@ async function send(requestLine: string, ...headers: readonly string[]): Promise
   return socket;
 }
 
-/** Announces a body of 10 MB and disconnects after a part of it. */
+/** Announces a request body of 10 MB, sends a part of the body and disconnects. */
 async function dropUpload(index: number): Promise<void> {
   const [method, path] = index % 2 === 0 ? ["POST", "orders"] : ["DELETE", "orders/none"];
   // Every third upload has no key and is refused before its body is read.
@@ -38,7 +38,7 @@ async function dropUpload(index: number): Promise<void> {
   socket.destroy();
 }
 
-/** Requests the list and disconnects at its beginning. */
+/** Requests the list and disconnects before or during the response. */
 async function dropDownload(index: number): Promise<void> {
   const socket = await send("GET /v1/store/orders", `Authorization: Bearer ${key}`);
   if (index % 3 > 0) await Promise.race([once(socket, "data"), once(socket, "close")]);
@@ -46,7 +46,7 @@ async function dropDownload(index: number): Promise<void> {
   else socket.destroy();
 }
 
-/** Drops connections while other clients keep theirs. */
+/** Drops many connections while other clients send complete requests. Returns their load. */
 async function dropMany(drop: (index: number) => Promise<void>): Promise<Load> {
   const load = new Load(4, (index) =>
     index % 2 === 0 ? service.list(key) : service.cancel(key, "none"),
@@ -60,13 +60,13 @@ async function dropMany(drop: (index: number) => Promise<void>): Promise<Load> {
   return load;
 }
 
-/** The ids of the workerd processes: a crash would replace them. */
+/** Returns the ids of the service's workerd processes. After a crash, these ids would change. */
 function workerdProcesses(): number[] {
   const servers = service.processes().filter(({ command }) => command.includes("workerd serve"));
   return servers.map(({ pid }) => pid);
 }
 
-/** Tests a service with many orders against clients that drop their connections. */
+/** Defines tests that clients which drop their connections do not harm other clients. */
 export function testDroppedConnections(
   started: () => { readonly service: Service; readonly key: string },
 ): void {
@@ -77,7 +77,7 @@ export function testDroppedConnections(
   it.each([
     ["in the middle of a large upload", dropUpload],
     ["in the middle of a large download", dropDownload],
-  ])("%s harm nobody else", async (_, drop) => {
+  ])("%s do not harm other clients", async (_, drop) => {
     const list = await (await service.list(key)).text();
     expect(list.length).toBeGreaterThan(1_000_000);
     const workerd = workerdProcesses();

@@ -27,7 +27,7 @@ afterAll(async () => {
   emptyStore.remove();
 });
 
-/** Runs the `curl` line of the output in a shell, as if somebody had pasted the line. */
+/** Runs the `curl` line of the output in a shell, as a user who pastes the line would. */
 async function pasteCurl(output: string): Promise<{ status: string; body: string }> {
   const [line = ""] = /^ *curl .*$/m.exec(output) ?? [];
   const { stdout } = await promisify(execFile)("sh", ["-c", line]);
@@ -35,7 +35,7 @@ async function pasteCurl(output: string): Promise<{ status: string; body: string
   return { status: head.split("\r\n")[0] ?? "", body };
 }
 
-/** Leaves a part of an import that broke off long ago in the store. */
+/** Puts a part of an old interrupted import into the store. */
 async function leaveImportPart(): Promise<void> {
   const database = await openLocalDatabase(store.path, "orders");
   await database.orm
@@ -45,7 +45,7 @@ async function leaveImportPart(): Promise<void> {
 }
 
 describe("npm start on a new store", () => {
-  it("prints where it serves and one working demo key per plan", async () => {
+  it("prints the URL of the service and one working demo key per plan", async () => {
     expect(service.stderr).toMatch(
       new RegExp(
         `Preparing a new store in ${store.path}: two databases, sample orders and demo keys\\.`,
@@ -61,7 +61,7 @@ describe("npm start on a new store", () => {
     expect(perMinute).toEqual(["60", "300", "1000", "5000"]);
   });
 
-  it("prints a curl line that works as pasted and shows all of int64", async () => {
+  it("prints a curl line that works as pasted and lists extreme int64 values exactly", async () => {
     const { status, body } = await pasteCurl(service.stdout);
     expect(status).toBe("HTTP/1.1 200 OK");
     expect(JSON.parse(body)).toHaveLength(10);
@@ -76,7 +76,7 @@ describe("the static files", () => {
   const get = (path: string) =>
     fetch(`http://127.0.0.1:${service.port}${path}`, { redirect: "manual" });
 
-  it.each(["/docs", "/docs/"])("lead from %s to the page", async (path) => {
+  it.each(["/docs", "/docs/"])("redirect %s to the reference page", async (path) => {
     const { status, headers } = await get(path);
     expect([status, headers.get("Location")]).toEqual([302, "/"]);
   });
@@ -89,14 +89,14 @@ describe("the static files", () => {
       'application/linkset+json; profile="https://www.rfc-editor.org/info/rfc9727"',
       '</.well-known/api-catalog>; rel="api-catalog"',
     ],
-  ])("have %s for programs", async (path, type, link) => {
+  ])("include %s with its content type, for any origin", async (path, type, link) => {
     const { status, headers } = await get(path);
     expect(status).toBe(200);
     expect([headers.get("Content-Type"), headers.get("Link")]).toEqual([type, link]);
     expect(headers.get("Access-Control-Allow-Origin")).toBe("*");
   });
 
-  it("leave other paths to the Worker, whose answer leads to the page", async () => {
+  it("leave other paths to the Worker, whose 404 response links to the page", async () => {
     const response = await get("/reference");
     expect(response.status).toBe(404);
     expect(response.headers.get("Link")).toContain('</>; rel="service-doc"');
@@ -116,7 +116,7 @@ describe("npm start on the same store again", { timeout: 120_000 }, () => {
     await leaveImportPart();
 
     service = await Service.start(store.path, { npm: true });
-    // The start runs the housekeeping, which `wrangler dev` does not.
+    // `npm start` runs the housekeeping, which `wrangler dev` never does.
     await vi.waitUntil(() => service.stderr.includes('{"event":"housekeeping","importParts":1,'), {
       timeout: 10_000,
     });
@@ -133,7 +133,7 @@ describe("npm start on the same store again", { timeout: 120_000 }, () => {
 });
 
 describe("npm start --empty --log on a new store", () => {
-  it("has neither orders nor keys, prints how to create a key, and a line for each request", async () => {
+  it("has no orders and no keys, prints how to create a key, and logs each request", async () => {
     expect(empty.stdout).not.toContain("sord_");
     expect(empty.stdout).toContain("npm run keys -- create");
     expect(await emptyStore.keysJson("list")).toEqual([]);

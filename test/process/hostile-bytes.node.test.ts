@@ -23,7 +23,7 @@ afterAll(async () => {
   store.remove();
 });
 
-/** Replaces a text that is too long for the report of a failure. */
+/** Stands for a text of 20,000 characters, which would be too long for the report of a failure. */
 const LONG = "{long}";
 const expand = (request: string) => request.replaceAll(LONG, "a".repeat(20_000));
 
@@ -92,12 +92,15 @@ const anyRequest = fc
 const anyNonsense = bytesOf(anyByte, 200);
 
 /**
- * Requests that the local server in front of the Worker answers 500: it builds no URL from two
- * hosts or an asterisk, and has no tunnels.
+ * Matches requests that the local server in front of the Worker answers with 500. This server
+ * cannot build a URL from two `Host` headers, an asterisk or `http://[`, and does not support
+ * CONNECT.
  */
 const FAILS_BEFORE_US = /^CONNECT |[\r\n]Host: a|^\S+ (?:\*|http:\/\/\[) /;
 
-/** Whether the Worker gave the answer, and not the server in front of it. */
+/**
+ * Returns whether the Worker sent the response, and not the local server in front of the Worker.
+ */
 const isOurs = ({ headers }: WireAnswer) => headers.has("x-request-id");
 
 function expectDocumented({ status, headers, body }: WireAnswer, request: string): void {
@@ -119,8 +122,8 @@ async function expectAlive(): Promise<void> {
   expect(answer).toMatchObject({ status: 200, body: "[]" });
 }
 
-test("the service answers any bytes as documented or not at all, and keeps serving", async () => {
-  // Some conversations wait for a second, so many run side by side.
+test("for any bytes, the service responds as documented or not at all, and runs on", async () => {
+  // Some conversations wait for a second, so many of them run at the same time.
   const AT_ONCE = 48;
   const ours = new Set<number>();
   await fc.assert(

@@ -1,10 +1,10 @@
-/** Clients that each send one request after the other until `stop`. */
+/** Several clients. Each client sends one request after the other until `stop` is called. */
 export class Load {
   readonly #clients: Promise<void[]>;
   #isStopped = false;
-  /** The number of answers with each status. */
+  /** The number of responses with each HTTP status. */
   readonly statuses: Record<number, number> = {};
-  /** The errors of requests that got no complete answer. */
+  /** The errors of requests without a complete response. */
   readonly failures: unknown[] = [];
 
   /** @param request sends one request; `turn` counts the requests of all clients, from 0. */
@@ -18,7 +18,7 @@ export class Load {
           this.statuses[response.status] = (this.statuses[response.status] ?? 0) + 1;
         } catch (error) {
           this.failures.push(error);
-          // The service is gone.
+          // The client stops, because the service is no longer running.
           return;
         }
       }
@@ -26,12 +26,12 @@ export class Load {
     this.#clients = Promise.all(Array.from({ length: clients }, run));
   }
 
-  /** The number of answers with this status. */
+  /** Returns the number of responses with this HTTP status. */
   count(status: number): number {
     return this.statuses[status] ?? 0;
   }
 
-  /** Waits until each client has finished its request. */
+  /** Stops all clients after their current requests, and waits for these requests. */
   async stop(): Promise<void> {
     this.#isStopped = true;
     await this.#clients;

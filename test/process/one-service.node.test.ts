@@ -9,7 +9,7 @@ import { freePort, Service } from "./service.ts";
 const store = new StoreFolder();
 afterAll(() => store.remove());
 
-/** Runs a start that is expected to be refused. */
+/** Runs the start command on `port` and waits until it exits, because it must refuse to start. */
 async function start(port: number) {
   const args = [
     "src/operator/main.ts",
@@ -22,6 +22,7 @@ async function start(port: number) {
   return runCommand(process.execPath, args, { env: {} });
 }
 
+/** Kills the service at the end of the current test. */
 function ended(service: Service): void {
   onTestFinished(() => service.end("SIGKILL"));
 }
@@ -36,7 +37,7 @@ describe("a store that is served", { timeout: 120_000 }, () => {
   });
   afterAll(() => service.end("SIGKILL"));
 
-  it("is refused to a second service, and open to the commands", async () => {
+  it("cannot be used by a second service, but can be used by commands", async () => {
     const other = await freePort();
     const message = (port: number) =>
       `error: process ${service.pid} already serves the store ${store.path} on port ${service.port}; ` +
@@ -48,14 +49,15 @@ describe("a store that is served", { timeout: 120_000 }, () => {
     expect((await service.list(key)).status).toBe(200);
   });
 
-  it("is free again after a kill, for one of two services that start at the same moment", async () => {
+  it("can be served again after a kill, by one of two services that start at once", async () => {
     const killed = service.processes();
     process.kill(service.pid, "SIGKILL");
     await service.exited();
-    // The test's own id, as if another program had got the id of the killed process.
+    // Writes the process id of this test, as if another program had received the killed service's
+    // id.
     const holder = { pid: process.pid, port: service.port };
     writeFileSync(join(store.path, "service.json"), JSON.stringify(holder));
-    // At once, while other processes of the killed service may still run.
+    // Starts both services immediately, while other processes of the killed service may still run.
     const launch = () => Service.launch(store.path, { args: ["--empty"] });
     const both = await Promise.all([launch(), launch()]);
     both.forEach(ended);
@@ -68,9 +70,9 @@ describe("a store that is served", { timeout: 120_000 }, () => {
 
     await expect.poll(() => winner.stdout, { timeout: 50_000 }).toContain("Serving on");
     expect(leftOver(killed, [])).toEqual([]);
-    // --empty deletes nothing.
+    // The key still works, because --empty deletes nothing from an existing store.
     expect((await winner.list(key)).status).toBe(200);
-    // First: the end of the loser waits until no process on the store is left.
+    // The winner must end first: `loser.end()` waits until no process uses the store.
     await winner.end("SIGTERM");
   });
 });

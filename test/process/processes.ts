@@ -6,7 +6,7 @@ export interface Process {
   readonly command: string;
 }
 
-/** Lists the running processes of this machine. */
+/** Returns the running processes of this machine. */
 function runningProcesses(): Process[] {
   const { stdout } = spawnSync("ps", ["-A", "-ww", "-o", "pid=,ppid=,stat=,args="], {
     encoding: "utf8",
@@ -19,7 +19,7 @@ function runningProcesses(): Process[] {
   );
 }
 
-/** Lists a process and its descendants. */
+/** Returns a running process and its descendants. */
 export function processTree(pid: number): Process[] {
   const running = runningProcesses();
   const tree = running.filter((process) => process.pid === pid);
@@ -31,7 +31,8 @@ export function processTree(pid: number): Process[] {
 }
 
 /**
- * Lists those of `processes` that still run, and others whose command line has one of the words.
+ * Returns the running processes that are in `processes`, or whose command line contains one of the
+ * words.
  */
 export function leftOver(processes: readonly Process[], words: readonly string[]): Process[] {
   return runningProcesses().filter(

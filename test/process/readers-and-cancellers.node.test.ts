@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import { afterAll, beforeAll, expect, it } from "vitest";
+import { afterAll, beforeAll, expect, test } from "vitest";
 import type { Server } from "../bench/server.ts";
 import { StoreFolder } from "../operator/store-folder.ts";
 import { AMPLE, createKeys } from "./create-keys.ts";
@@ -36,10 +36,11 @@ function idsIn(list: string): string[] {
   return [...list.matchAll(/"id":(?<id>-?\d+)/g)].map((match) => match.groups?.["id"] ?? "");
 }
 
-it("lists the store as it was at one moment while orders are cancelled", async () => {
+test("every complete list is a consistent snapshot while orders are cancelled", async () => {
   const all = idsIn(await (await request("")).text());
   expect(all).toHaveLength(ORDERS);
-  // From both ends of the list in turn: a list that mixes two versions would show it.
+  // Cancels orders at both ends of the list in turn, so that the ids reveal a list that mixes two
+  // versions.
   const cancelled = Array.from({ length: CANCELLATIONS }, (_, n) =>
     n % 2 === 0 ? all[n * 50 + 1]! : all[ORDERS - n * 50 - 2]!,
   );
@@ -60,12 +61,13 @@ it("lists the store as it was at one moment while orders are cancelled", async (
       const before = answered;
       const response = await request("");
       const text = await response.text().catch(() => null);
-      // A list may break off, but never ends early with a bracket.
+      // A list may be incomplete, but then it never ends with a bracket.
       if (text === null || !text.endsWith("]")) continue;
       whole += 1;
       const listed = new Set(idsIn(text));
       const gone = cancelled.filter((id) => !listed.has(id));
-      // Orders are cancelled in this order, so a consistent list lacks the first few of them.
+      // Orders are cancelled in the sequence of `cancelled`, so a consistent list lacks only the
+      // first ids of `cancelled`.
       expect(gone).toStrictEqual(cancelled.slice(0, gone.length));
       expect(listed.size).toBe(ORDERS - gone.length);
       expect(gone.length).toBeGreaterThanOrEqual(before);

@@ -16,9 +16,9 @@ const run = promisify(execFile);
 const LIST = "/v1/store/orders";
 const ORDERS = 20;
 
-/** Refusals become strikes this long after the first one (docs/limits.md, Bans). */
+/** Refusals count as strikes this many seconds after the first refusal (docs/limits.md, Bans). */
 const GRACE_SECONDS = 10;
-/** Seconds until the minute window ends, when the clients find it full. */
+/** The seconds that are left of the minute window when the clients send their requests. */
 const LEFT_SECONDS = 6;
 
 const PER_DAY = 100_000;
@@ -68,7 +68,7 @@ function exchangesOf(name: ClientName): Exchange[] {
   return proxy.of(keys[name].key);
 }
 
-/** Sends requests one after the other and does not wait for anything. */
+/** Sends requests one after the other and ignores `Retry-After`. */
 async function spend(name: ClientName, requests: number): Promise<void> {
   for (let count = 0; count < requests; count += 1) {
     const response = await fetch(proxy.url + LIST, { headers: bearer(name) });
@@ -76,7 +76,10 @@ async function spend(name: ClientName, requests: number): Promise<void> {
   }
 }
 
-/** Expects a client to have waited for the end of each Retry-After. */
+/**
+ * Expects the responses to a client to have the given HTTP statuses, and the client to have waited
+ * for each `Retry-After`.
+ */
 function expectObedience(name: ClientName, statuses: readonly number[]): void {
   const exchanges = exchangesOf(name);
   expect(exchanges.map(({ status }) => status)).toEqual(statuses);
@@ -96,7 +99,7 @@ async function listWithUndici(name: ClientName, dispatcher: Dispatcher): Promise
   return statusCode;
 }
 
-test("a loop that hammers on is banned", async () => {
+test("a client that ignores all refusals is banned", async () => {
   const isBanned = () => exchangesOf("hammer").some(({ isBan }) => isBan);
   await spend("hammer", PER_MINUTE.hammer + 1);
   await service.advance(GRACE_SECONDS);
@@ -119,7 +122,7 @@ test("undici's RetryAgent waits at most 30 seconds by default", async () => {
   expect(Math.min(...seconds.slice(-retries).map(Number))).toBeGreaterThan(30);
 });
 
-describe("at the end of a minute that is used up", () => {
+describe("near the end of a minute window without requests left", () => {
   let ours: StoreOrdersClient;
   const delaysMs: number[] = [];
   const etas: number[] = [];
@@ -143,7 +146,7 @@ describe("at the end of a minute that is used up", () => {
   };
   let ended: { [Name in keyof typeof clients]: ReturnType<(typeof clients)[Name]> };
 
-  // All clients run at the same time, because each waits for the end of the same few seconds.
+  // All clients run at the same time, so that the test waits only once for the end of the window.
   beforeAll(async () => {
     ours = createClient({
       baseUrl: proxy.url,
@@ -169,12 +172,12 @@ describe("at the end of a minute that is used up", () => {
     expectObedience(name, [200, 200, 429, 200]);
   });
 
-  test("undici's RetryAgent waits for a Retry-After that is not longer than its limit", async () => {
+  test("undici's RetryAgent waits for a Retry-After up to its maxTimeout", async () => {
     expect(await ended.undici).toBe(200);
     expectObedience("undici", [200, 200, 429, 200]);
   });
 
-  test("undici's RetryAgent retries too early after a longer one, and is not banned", async () => {
+  test("undici's RetryAgent retries early after a longer Retry-After, but is not banned", async () => {
     expect(await ended.hastyUndici).toBe(200);
     const statuses = exchangesOf("hastyUndici").map(({ status }) => status);
     expect(statuses.slice(0, 5)).toEqual([200, 200, 429, 429, 429]);
@@ -195,12 +198,12 @@ describe("at the end of a minute that is used up", () => {
     const statuses = exchangesOf("ourBatch").map(({ status }) => status);
     expect(statuses).toEqual([200, ...batch.map(() => 204)]);
     expect(etas[0]).toBeGreaterThan(0);
-    // Rounded up, with the orders that follow the window.
+    // Adds 2 seconds for rounding up, and for the orders that follow the end of the window.
     expect(etas[0]).toBeLessThanOrEqual(longestWindowSeconds + 2);
   });
 });
 
-test("the service has banned nobody but the loop", () => {
+test("the service has banned only the client that ignores all refusals", () => {
   const banned = new Set(proxy.exchanges.filter(({ isBan }) => isBan).map(({ key }) => key));
   expect([...banned]).toEqual([keys.hammer.key]);
   for (const { key } of Object.values(keys)) expect(proxy.of(key).length).toBeGreaterThan(0);

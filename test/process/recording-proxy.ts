@@ -9,7 +9,7 @@ import {
 } from "node:http";
 import type { AddressInfo } from "node:net";
 
-/** A request of a client and its answer. Times in milliseconds. */
+/** A request of a client and the response. Times are in milliseconds of `performance.now()`. */
 export interface Exchange {
   readonly key: string;
   readonly status: number;
@@ -19,7 +19,7 @@ export interface Exchange {
   readonly answeredMs: number;
 }
 
-/** A proxy between the clients and the service that records every exchange. */
+/** A proxy between the clients and the service that records every request and its response. */
 export class RecordingProxy implements AsyncDisposable {
   readonly exchanges: Exchange[] = [];
   readonly #server: Server;
@@ -35,7 +35,7 @@ export class RecordingProxy implements AsyncDisposable {
         agent: this.#agent,
         method,
         path: url,
-        // The proxy reads the bodies.
+        // Requests bodies without compression, because the proxy reads them.
         headers: { ...headers, "accept-encoding": "identity" },
       });
       onward.on("response", (answer) => {

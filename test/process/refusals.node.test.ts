@@ -18,7 +18,7 @@ const start = (...args: string[]) =>
   runCommand(process.execPath, ["src/operator/main.ts", "start", ...args], { env: {} });
 
 describe("npm start", () => {
-  it("explains itself with --help", async () => {
+  it("explains its options with --help", async () => {
     const { status, stdout, stderr } = await runInProcess(startProgram(), ["--help"]);
     expect({ status, stderr }).toEqual({ status: 0, stderr: "" });
     for (const word of ["--port", "8787", "--persist-to", ".wrangler/state", "--empty"]) {
@@ -27,7 +27,7 @@ describe("npm start", () => {
   });
 
   it.each(["--port=0", "--port=65536", "--port=http", "--port", "--persist-to", "9000"])(
-    "refuses %s with status 2",
+    "refuses %s with exit status 2",
     async (argument) => {
       const args = ["--persist-to", store, argument];
       const { status, stdout, stderr } = await runInProcess(startProgram(), args);
@@ -37,14 +37,14 @@ describe("npm start", () => {
     },
   );
 
-  it("refuses an unknown option with status 2, as a process", async () => {
+  it("refuses an unknown option with exit status 2, when run as a process", async () => {
     const { status, stdout, stderr } = await start("--persist-to", store, "--prot=9000");
     expect({ status, stdout }).toEqual({ status: 2, stdout: "" });
     expect(stderr).toMatch(/^error: .*\n.*--help/s);
     expect(readdirSync(folder)).toEqual([]);
   });
 
-  it("refuses a taken port with status 1, before it makes a store", async () => {
+  it("refuses a port in use with exit status 1, before it creates a store", async () => {
     const server = createServer().listen(0, "127.0.0.1");
     await once(server, "listening");
     const { port } = server.address() as { port: number };
@@ -60,7 +60,7 @@ describe("npm start", () => {
     expect(readdirSync(folder)).toEqual([]);
   });
 
-  it("refuses a store that cannot be made with status 1", async () => {
+  it("exits with status 1 if the store cannot be created", async () => {
     writeFileSync(join(folder, "file"), "");
     const port = String(await freePort());
     const options = ["--port", port, "--persist-to", join(folder, "file", "store")];
@@ -70,11 +70,11 @@ describe("npm start", () => {
     expect(stderr).toMatch(/^error: .*file.*\n$/);
   });
 
-  // These two run side by side, because each waits for wrangler.
-  it.concurrent("ends with status 1 if another program takes the port during the start", async () => {
+  // The two concurrent tests run at the same time, because each of them mostly waits for wrangler.
+  it.concurrent("exits with status 1 if another program takes the port during startup", async () => {
     const fresh = join(folder, "fresh");
     const service = await Service.launch(fresh, { args: ["--empty"] });
-    // The start makes the store after it has checked the port.
+    // `npm start` creates the store after it has checked the port.
     await vi.waitUntil(() => existsSync(fresh), { timeout: 50_000 });
     const other = createServer((_, response) => response.end("other"));
     try {
@@ -92,7 +92,7 @@ describe("npm start", () => {
     );
   });
 
-  it.concurrent("refuses wrong vars with status 1, and names them", async () => {
+  it.concurrent("refuses invalid vars with exit status 1, and names these vars", async () => {
     const vars = ["BAN_FIRST_SECONDS=soon", "CORS_ORIGINS=nowhere"];
     const root = copyProject(join(folder, "project"), ...vars);
     await copyMigratedStore(store);

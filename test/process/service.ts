@@ -14,15 +14,15 @@ const END_MS = 20_000;
 
 interface StartOptions {
   readonly args?: readonly string[];
-  /** True if the machine's npm starts the service, as users do. npm takes a second. */
+  /** Whether to start the service with `npm start`, as users do. npm takes a second longer. */
   readonly npm?: boolean;
-  /** The project's folder. */
+  /** The folder of the project. Default: the current folder. */
   readonly root?: string;
 }
 
 /**
- * The real `npm start` on a store of its own, in a process group of its own. A start takes several
- * seconds of the processor: a test that needs only the Worker uses `serveWorker`.
+ * Runs the real start command on its own store and in its own process group. Starting the service
+ * takes several seconds of processor time. A test that needs only the Worker uses `serveWorker`.
  */
 export class Service {
   readonly port: number;
@@ -43,7 +43,7 @@ export class Service {
     child.stderr?.on("data", (data: Buffer) => (this.#stderr += data.toString()));
   }
 
-  /** Starts the service without waiting for it. */
+  /** Starts the service, but does not wait until it serves requests. */
   static async launch(
     store: string,
     { args = [], npm = false, root = process.cwd() }: StartOptions = {},
@@ -60,7 +60,7 @@ export class Service {
     return new Service(child, port, store);
   }
 
-  /** Starts the service and waits until it says that it serves. */
+  /** Starts the service and waits until it prints that it serves requests. */
   static async start(store: string, options?: StartOptions): Promise<Service> {
     const service = await Service.launch(store, options);
     try {
@@ -87,18 +87,24 @@ export class Service {
     return this.#child.exitCode !== null || this.#child.signalCode !== null;
   }
 
-  /** The keys that the first run printed. */
+  /**
+   * The demo keys that the service printed, by plan. Only the first start on a store prints keys.
+   */
   get demoKeys(): Record<Plan, string> {
     const keys = this.#stdout.matchAll(/^ {2}(\w+) +(sord_\w+)$/gm);
     return Object.fromEntries([...keys].map(([, plan, key]) => [plan, key]));
   }
 
-  /** All processes of the service at this moment. */
+  /** Returns the processes of the service that are running now. */
   processes(): Process[] {
     return processTree(this.pid);
   }
 
-  /** @param path the path below `/v1/store`. */
+  /**
+   * Sends a request to the service with an API key.
+   *
+   * @param path the path below `/v1/store`.
+   */
   async fetch(path: string, key: string, init: RequestInit = {}): Promise<Response> {
     const headers = new Headers(init.headers);
     headers.set("Authorization", `Bearer ${key}`);
@@ -113,17 +119,19 @@ export class Service {
     return this.fetch(`/orders/${orderId}`, key, { method: "DELETE" });
   }
 
-  /** @returns the exit status; `null` if a signal ended the service. */
+  /**
+   * Waits until the service exits. Returns the exit status; `null` if a signal ended the service.
+   */
   async exited(): Promise<number | null> {
     if (!this.hasExited) await this.#exited;
     return this.#child.exitCode;
   }
 
   /**
-   * Sends a signal to the service, or to its whole process group as a terminal does. Waits until
-   * all its processes have ended.
+   * Sends a signal to the service and waits until all processes of the service have ended.
    *
-   * @throws {Error} that names the processes which still run after 20 seconds.
+   * @param group whether to signal the whole process group, as a terminal does for Ctrl+C.
+   * @throws {Error} if processes still run after 20 seconds; the message lists these processes.
    */
   async end(signal: NodeJS.Signals, { group = signal === "SIGKILL" } = {}): Promise<void> {
     const processes = this.processes();
@@ -149,19 +157,19 @@ function kill(pid: number): void {
   try {
     process.kill(pid, "SIGKILL");
   } catch {
-    // The process has ended meanwhile.
+    // The process has already ended.
   }
 }
 
 function spawnOptions(cwd: string): SpawnOptions {
-  // The service gets none of the variables that npm and vitest set.
+  // Removes the environment variables that npm and vitest set.
   const env = Object.fromEntries(
     Object.entries(process.env).filter(([name]) => !/^(?:npm_|VITEST|NODE_ENV|TEST$)/.test(name)),
   );
   return { cwd, env, detached: true, stdio: ["ignore", "pipe", "pipe"] };
 }
 
-/** Finds a free port below those that the system hands out for port 0. */
+/** Returns a free port below the range from which the system assigns ports for port 0. */
 export function freePort(): Promise<number> {
   return pRetry(async () => {
     const port = randomInt(10_000, 32_768);
@@ -171,14 +179,22 @@ export function freePort(): Promise<number> {
 }
 
 /**
- * Copies the project, because `npm start` reads `.dev.vars` in the project's folder.
+ * Copies the project into a new folder with its own `.dev.vars`, which `npm start` reads there.
  *
  * @param folder the new folder.
- * @param vars the lines of `.dev.vars`.
+ * @param vars the lines of `.dev.vars`, such as `BAN_GRACE_SECONDS=0`.
+ * @returns the path of the new folder.
  */
 export function copyProject(folder: string, ...vars: readonly string[]): string {
-  for (const name of ["src", "migrations", "package.json", "tsconfig.json", "wrangler.toml"]) {
-    // The tests of the client's package build `src/client/dist` meanwhile.
+  for (const name of [
+    "src",
+    "docs",
+    "migrations",
+    "package.json",
+    "tsconfig.json",
+    "wrangler.toml",
+  ]) {
+    // Skips `src/client/dist`, which the tests of the client's package may be writing.
     const filter = (path: string) => basename(path) !== "dist";
     cpSync(name, join(folder, name), { recursive: true, filter });
   }

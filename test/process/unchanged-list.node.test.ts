@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, beforeEach, expect, it, vi } from "vitest";
+import { afterAll, beforeAll, beforeEach, expect, test, vi } from "vitest";
 import type { Server } from "../bench/server.ts";
 import { StoreFolder } from "../operator/store-folder.ts";
 import { AMPLE, createKeys } from "./create-keys.ts";
@@ -6,7 +6,7 @@ import { orderLines } from "./order-lines.ts";
 import { serveWorker } from "./worker-server.ts";
 import type { Held } from "./workers/held.ts";
 
-/** Version queries of an isolate that run at once. */
+/** The maximum number of version queries that an isolate runs at the same time. */
 const READERS = 4;
 const CLIENTS = 40;
 
@@ -21,7 +21,8 @@ beforeAll(async () => {
   await store.ordersJson(["import", "-"], orderLines(1, 10));
   server = await serveWorker("test/process/workers/held.ts", store.path, {
     DATABASE_TIMEOUT_MS: "30000",
-    // No look-up of the key is among the queries that are held.
+    // The isolate keeps the key in memory during the test, so no look-up of the key is among the
+    // held queries.
     API_KEY_FRESH_SECONDS: "25",
   });
 });
@@ -46,7 +47,7 @@ async function ask(headers: Record<string, string> = {}): Promise<Answer> {
   return { status: response.status, entityTag: response.headers.get("ETag") ?? "" };
 }
 
-/** The answers to clients that ask at the same time whether the list has changed. */
+/** Sends conditional requests for the list from several clients at the same time. */
 function askAtOnce(clients: number, headers: Record<string, string> = {}): Promise<Answer[]> {
   const conditional = { "If-None-Match": entityTag, ...headers };
   return Promise.all(Array.from({ length: clients }, () => ask(conditional)));
@@ -56,7 +57,9 @@ async function step(name: "hold" | "leave" | "go-on" | "look"): Promise<Held> {
   return (await fetch(`${server.url}/${name}`)).json() as Promise<Held>;
 }
 
-/** Waits until the held service has received that many requests, and queries wait. */
+/**
+ * Waits until the held service has received `requests` requests and `queries` queries are waiting.
+ */
 function received(requests: number, queries: number): Promise<void> {
   const look = async () => {
     const held = await step("look");
@@ -66,7 +69,7 @@ function received(requests: number, queries: number): Promise<void> {
   return vi.waitFor(look, { timeout: 20_000, interval: 10 });
 }
 
-it("is confirmed to all who ask at once, and so is each change", async () => {
+test("simultaneous clients all get 304 for an unchanged list, and 200 after a change", async () => {
   for (let round = 0; round < 2; round += 1) {
     await step("hold");
     const unchanged = askAtOnce(CLIENTS);
@@ -86,7 +89,7 @@ it("is confirmed to all who ask at once, and so is each change", async () => {
   }
 });
 
-it("is confirmed to clients that wait for others, which disconnect", async () => {
+test("clients get 304 although the clients whose queries they wait for disconnect", async () => {
   await step("hold");
   const leavers = askAtOnce(READERS, { Leaves: "yes" });
   await received(READERS, READERS);
@@ -98,7 +101,7 @@ it("is confirmed to clients that wait for others, which disconnect", async () =>
   expect(await clients).toEqual(Array(CLIENTS).fill({ status: 304, entityTag }));
 });
 
-it("is confirmed to clients that wait with others, which disconnect before their turn", async () => {
+test("clients get 304 although other waiting clients disconnect before their turn", async () => {
   await step("hold");
   const readers = askAtOnce(READERS);
   await received(READERS, READERS);

@@ -8,10 +8,10 @@ import { Server } from "../bench/server.ts";
 export const SERVICE = "src/worker/index.ts";
 
 /**
- * Serves a Worker on a local store, in a workerd process of its own. esbuild bundles it in this
- * process; wrangler takes seconds for the same bundle.
+ * Serves a Worker on a local store in a separate workerd process. Bundles the Worker with esbuild
+ * in this process, because wrangler takes seconds for the same bundle.
  *
- * @param entry its path in the project.
+ * @param entry the path of the Worker's entry file, relative to the project.
  */
 export async function serveWorker(
   entry: string,

@@ -1,59 +1,78 @@
+import type { Page } from "playwright-core";
 import { expect, test } from "vitest";
-import { expectText, listOrders, type ReferencePage } from "./reference-page.ts";
+import { expectText, listOrders, type ReferencePage, STATUS } from "./reference-page.ts";
 
-const MINUTE = '[data-window="minute"] .figure';
-const DAY = '[data-window="day"] .figure';
+const MINUTE = '[data-window="minute"]';
+const DAY = '[data-window="day"]';
 
-/** Tests how the page shows limits, refusals and bans. */
+/** Tests how the console shows limits, refusals and bans. */
 export function testLimits(reference: ReferencePage): void {
-  test.each([
-    ["no key", "", /No API key was sent/],
-    ["an invented key", "sord_invented", /not an API key of this service/],
-  ])("shows a 401 for %s, and whose budget it uses", async (_, key, sentence) => {
+  test("shows a 401 for no key and for an invented one, and whose budget it uses", async () => {
     const { page } = await reference.open();
-    await listOrders(page, key);
-    expect(await page.locator(".status b").innerText()).toBe("401 Unauthorized");
-    expect(await page.getByRole("status").innerText()).toMatch(sentence);
-    expect(await page.locator("#meters-subject").innerText()).toContain("your address");
-    expect(await page.locator("#headers").textContent()).toContain("WWW-AuthenticateBearer");
-    expect(await page.locator("#orders").isHidden()).toBe(true);
+    for (const [key, sentence] of [
+      ["", /No API key was sent/],
+      ["sord_invented", /not an API key of this service/],
+    ] as const) {
+      await listOrders(page, key);
+      await expectText(page, "#summary", sentence);
+      expect(await page.locator(STATUS).innerText()).toBe("401 Unauthorized");
+      expect(await page.locator("#meters-subject").innerText()).toContain("your address");
+      expect(await page.locator("#headers-sent").textContent()).toContain("WWW-AuthenticateBearer");
+      expect(await page.locator("#orders").isHidden()).toBe(true);
+    }
   });
 
-  test("uses up the minute, shows the 429 and its countdown, then a ban", async () => {
+  test("triggers a 429 with its countdown, and a ban that looks different", async () => {
     const { page } = await reference.open({ clock: true });
-    const key = reference.demoKeys.free;
-    await page.getByLabel("API key").fill(key);
-    await page.getByRole("button", { name: "Use up the minute" }).click();
+    await page.locator("#key").fill(reference.demoKeys.free);
+    await page.getByRole("button", { name: "Trigger a 429" }).click();
     await page.locator("#wait").waitFor();
-    expect(await page.locator(".status b").innerText()).toBe("429 Too Many Requests");
-    expect(await page.locator(MINUTE).innerText()).toBe("0 of 60");
-    expect(await page.locator(DAY).innerText()).toBe("940 of 1,000");
-    expect(await page.locator("#wait").innerText()).toMatch(/^[1-6]\d? s[^]*A window is full/);
-    expect(await page.locator("#headers").textContent()).toMatch(/^Retry-After\d/);
-    const before = Number.parseInt(await page.locator("#wait-seconds").innerText(), 10);
+    expect(await page.locator(STATUS).innerText()).toBe("429 Too Many Requests");
+    expect(await page.locator(MINUTE).innerText()).toContain("0 of 60");
+    expect(await page.locator(DAY).innerText()).toContain("940 of 1,000");
+    await expectText(page, "#wait", /^Limit reached\n+[01]:\d\d[^]*A window is full/);
+    // The countdown is the only number of seconds in words.
+    expect(await page.locator("#summary").innerText()).not.toMatch(/Wait \d+ seconds/);
+    expect(await page.locator("#headers-sent").textContent()).toMatch(/^Retry-After\d/);
+    const limitColour = await background(page);
+    const before = await secondsLeft(page);
     await page.clock.runFor(5_000);
-    const after = Number.parseInt(await page.locator("#wait-seconds").innerText(), 10);
-    expect(before - after).toBeGreaterThanOrEqual(4);
+    expect(before - (await secondsLeft(page))).toBeGreaterThanOrEqual(4);
     await page.clock.runFor(60_000);
     expect(await page.locator("#wait").innerText()).toContain("The wait is over");
-    expect(await page.locator(MINUTE).innerText()).toBe("60 of 60");
+    expect(await page.locator(MINUTE).innerText()).toContain("60 of 60");
 
-    await expect
-      .poll(() => codeOf(reference.origin, key), {
-        interval: 5,
-        timeout: 20_000,
-      })
-      .toBe("api_key_banned");
-    await page.getByRole("button", { name: "List orders" }).click();
-    await expectText(page, "#wait", /The key is banned/);
+    await page.getByRole("button", { name: "Trigger a ban" }).click();
+    await page.getByRole("button", { name: "Have it banned" }).click();
+    await expectText(page, "#summary", /Refusals are free for 10 seconds/);
+    await page.clock.runFor(10_000);
+    await page.locator("#wait.ban").waitFor();
+    await expectText(page, "#wait", /^Key banned\n+[01]:\d\d/);
+    expect(await background(page)).not.toBe(limitColour);
     expect(await page.locator("#body").innerText()).toContain("api_key_banned");
-    expect(await page.locator(DAY).innerText()).toBe("0 of 1,000");
+    expect(await page.locator("#summary").innerText()).not.toMatch(/Wait \d+ seconds/);
+    expect(await page.locator(DAY).innerText()).toMatch(/0 of 1,000[^]*nothing until the ban ends/);
+    await page.clock.runFor(61_000);
+    expect(await page.locator("#wait").innerText()).toContain("The ban is over");
+    expect(await page.locator(DAY).innerText()).toMatch(/known after the next answer/);
+  });
+
+  test("stops a trigger", async () => {
+    const { page } = await reference.open();
+    await page.locator("#key").fill(reference.demoKeys.enterprise);
+    await page.getByRole("button", { name: "Trigger a 429" }).click();
+    await expectText(page, "#summary", /\d+ requests admitted/);
+    await page.getByRole("button", { name: "Stop" }).click();
+    await expectText(page, "#summary", /^Stopped/);
+    expect(await page.getByRole("button", { name: "Trigger a 429" }).isVisible()).toBe(true);
   });
 }
 
-async function codeOf(origin: string, key: string): Promise<unknown> {
-  const headers = { Authorization: `Bearer ${key}` };
-  const response = await fetch(`${origin}/v1/store/orders`, { headers });
-  const body = (await response.json()) as { code?: unknown };
-  return body.code;
+function background(page: Page): Promise<string> {
+  return page.locator("#wait").evaluate((box) => getComputedStyle(box).backgroundColor);
+}
+
+async function secondsLeft(page: Page): Promise<number> {
+  const [minutes, seconds] = (await page.locator("#wait-time").innerText()).split(":");
+  return 60 * Number(minutes) + Number(seconds);
 }

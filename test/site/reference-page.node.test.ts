@@ -3,9 +3,11 @@ import { testAccessibility } from "./accessibility.ts";
 import { testConsole } from "./console.ts";
 import { testLimits } from "./limits.ts";
 import { describePage } from "./reference-page.ts";
+import { testSamples } from "./samples.ts";
 
 // One service and one browser for all of them; each part uses keys and orders of its own.
 describePage("the reference page", (reference) => {
+  describe("as a page to read", () => testSamples(reference));
   describe("as a console", () => testConsole(reference));
   describe("for everyone", () => testAccessibility(reference));
   describe("at a limit", () => testLimits(reference));

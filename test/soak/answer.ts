@@ -1,4 +1,4 @@
-/** The rest of a window, from the headers of an answer. */
+/** A rate-limit window as the headers of a response describe it. */
 export interface AnnouncedWindow {
   readonly limit: number;
   readonly remaining: number;
@@ -6,24 +6,23 @@ export interface AnnouncedWindow {
   readonly seconds: number;
 }
 
-/** An answer, with the times before and after it in Unix milliseconds. */
+/** A response, with the times of the request and the response in Unix milliseconds. */
 export interface Answer {
   readonly sentMs: number;
   readonly receivedMs: number;
   readonly status: number;
-  /** The code of the Error body; `null` if there is none. */
+  /** The `code` in the error body; `null` if the response is not an error. */
   readonly code: string | null;
   readonly minute: AnnouncedWindow;
   readonly day: AnnouncedWindow;
-  /** `null` if the header is missing. */
+  /** `Retry-After` in seconds; `null` if the response has no such header. */
   readonly retryAfterSeconds: number | null;
 }
 
 /**
- * Reads an answer.
+ * Reads a response and compares it with docs/api.md and docs/limits.md.
  *
- * @returns a description of the fault, if the answer is not as documented (docs/api.md,
- *   docs/limits.md).
+ * @returns the response, or a description of the fault if the response is not as documented.
  */
 export async function readAnswer(
   response: Response,
@@ -60,7 +59,7 @@ export async function readAnswer(
   };
 }
 
-/** The codes for each status (docs/api.md, Errors). 500 is always a fault. */
+/** The error codes that are allowed for each HTTP status (docs/api.md, Errors). 500 is a fault. */
 const CODES: Readonly<Record<number, readonly (string | null)[]>> = {
   200: [null],
   204: [null],
@@ -86,7 +85,8 @@ function errorCode(text: string, status: number): string {
 }
 
 /**
- * Derives the code of an answer to HEAD from the windows: in a ban both are empty and end together.
+ * Derives the error code of a response to HEAD, which has no body. During a ban, both windows have
+ * no requests left and end at the same time.
  */
 function codeOfHead(status: number, left: RegExpExecArray | null): string | null {
   const isBan = status === 429 && left?.[1] === "0" && left[3] === "0" && left[2] === left[4];

@@ -6,7 +6,7 @@ import type { Limits, Plan } from "../../src/worker/limits/plans.ts";
 import { backingOff, dropping, guessing, hammering, type Holder, patient } from "./clients.ts";
 import type { World } from "./world.ts";
 
-/** A kind of client, with the number of its keys and of the clients for each key. */
+/** A kind of client, with the number of its keys and the number of clients that share each key. */
 interface Role {
   readonly name: string;
   readonly plan: Plan;
@@ -83,16 +83,16 @@ const ROLES: readonly Role[] = [
   { name: "dropping connections", ...hostile, clients: 2, play: dropping },
 ];
 
-/** The number of addresses that guess keys. */
+/** The number of clients that guess keys, each from its own address. */
 const GUESSERS = 6;
 const ORDERS = 1_000;
-/** One in this many orders has shipped. */
+/** Every tenth order has shipped. */
 const SHIPPED_EVERY = 10;
 
-/** The stored keys, each with its role. */
+/** The keys in the store, each with the role of its clients. */
 export type Cast = readonly { readonly role: Role; readonly created: CreatedKey }[];
 
-/** Fills the store with orders and with the keys of all roles. */
+/** Creates a store with the orders and with the keys of all roles. */
 export async function prepareStore(folder: string): Promise<Cast> {
   const cast = ROLES.flatMap((role) =>
     Array.from({ length: role.keys }, () => {
@@ -115,7 +115,7 @@ export async function prepareStore(folder: string): Promise<Cast> {
   return cast;
 }
 
-/** Runs all clients until the end. */
+/** Runs all clients until the end of the soak. */
 export async function playAll(world: World, cast: Cast): Promise<void> {
   const playing = cast.flatMap(({ role, created }) => {
     const name = `${role.name}, ${role.plan}, ${created.record.id}`;
@@ -129,7 +129,7 @@ export async function playAll(world: World, cast: Cast): Promise<void> {
   await Promise.all([...playing, ...guesses]);
 }
 
-/** Lists the faults in the orders at the end. */
+/** Returns the faults in the list of orders after the soak. */
 export function judgeOrders(world: World, listed: readonly { readonly id: number }[]): string[] {
   const ids = new Set(listed.map(({ id }) => id));
   const wrong: string[] = [];

@@ -3,16 +3,16 @@ import type { Answer } from "./answer.ts";
 import type { Subject } from "./referee.ts";
 import type { Ask, World } from "./world.ts";
 
-/** The wait after a failed connection. */
+/** The wait after a request without a valid response, in milliseconds. */
 const RECONNECT_MS = 300;
 
-/** A key, and the subject that records its requests. */
+/** An API key, and the subject that records the requests with this key. */
 export interface Holder {
   readonly key: string;
   readonly subject: Subject;
 }
 
-/** Draws a request: a list, a cancellation or a mistake. */
+/** Returns a random request: a list, a cancellation or an invalid request. */
 function anyAsk({ draw }: World, key: string): Ask {
   const chance = draw();
   if (chance < 0.6) return { key };
@@ -23,7 +23,10 @@ function anyAsk({ draw }: World, key: string): Ask {
   return chance < 0.95 ? { key, method: "POST" } : { key, path: "/v1/none" };
 }
 
-/** Waits exactly for `Retry-After`. A client that is alone with its key must then be admitted. */
+/**
+ * Sends requests and waits exactly for `Retry-After`. A client that does not share its key must
+ * then be admitted; a refusal goes into `world.wronged`.
+ */
 export async function patient(
   world: World,
   { key, subject }: Holder,
@@ -49,7 +52,10 @@ export async function patient(
   }
 }
 
-/** Ignores `Retry-After`, but doubles its wait from 0.1 to 5 seconds. */
+/**
+ * Sends requests and ignores `Retry-After`. Waits 0.1 seconds after the first refusal, and doubles
+ * the wait after each further refusal, up to 5 seconds.
+ */
 export async function backingOff(
   world: World,
   { key, subject }: Holder,
@@ -64,7 +70,7 @@ export async function backingOff(
   }
 }
 
-/** Keeps sending, whatever the answers. */
+/** Sends requests at a constant pace, whatever the responses. */
 export async function hammering(
   world: World,
   { key, subject }: Holder,
@@ -77,8 +83,9 @@ export async function hammering(
 }
 
 /**
- * Tries invented keys, malformed keys and no key, from one address. The budget of an address is in
- * the memory of the service, so each kill begins another subject.
+ * Sends requests with invented keys, malformed keys and no key, from one address. A kill erases the
+ * budget of the address, which the service keeps in memory. The requests after each kill are
+ * therefore recorded for a new subject.
  */
 export async function guessing(world: World, address: string): Promise<void> {
   let { kills } = world.service;
@@ -97,7 +104,7 @@ export async function guessing(world: World, address: string): Promise<void> {
   }
 }
 
-/** Opens connections and drops them. */
+/** Sends requests and closes each connection before the response. */
 export async function dropping(world: World, { key, subject }: Holder): Promise<void> {
   for (let sent = 0; world.goesOn(sent); sent++) {
     await world.drop(subject, key);

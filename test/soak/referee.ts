@@ -6,21 +6,21 @@ const WINDOWS = [
 ] as const;
 
 /**
- * Two answers describe the same window if their ends differ by less. Windows end a minute apart or
- * more.
+ * Two responses describe the same window if the window ends they announce differ by at most this
+ * many milliseconds. The ends of two successive windows are at least a minute apart.
  */
 const SAME_WINDOW_MS = 20_000;
 
 interface Sent {
-  /** Unix milliseconds. */
+  /** When the request was sent, in Unix milliseconds. */
   readonly sentMs: number;
   readonly answer: Answer | null;
 }
 
-/** A key or an address, whose requests the service counts together. */
+/** A key or a client address. The service counts the requests of one subject together. */
 export class Subject {
   readonly name: string;
-  /** Whether its clients behave well, so that the service must not ban them. */
+  /** Whether the clients of this subject behave well, so that the service must not ban them. */
   readonly isWellBehaved: boolean;
   readonly requests: Sent[] = [];
 
@@ -29,12 +29,14 @@ export class Subject {
     this.isWellBehaved = isWellBehaved;
   }
 
-  /** @param answer `null` if no answer came: the service may have counted the request. */
+  /**
+   * @param answer `null` if no valid response arrived; the service may have counted the request.
+   */
   record(sentMs: number, answer: Answer | null): void {
     this.requests.push({ sentMs, answer });
   }
 
-  /** Lists what the service did against docs/limits.md. */
+  /** Returns how the service violated docs/limits.md. */
   violations(): string[] {
     const answers = this.requests.flatMap(({ answer }) => (answer === null ? [] : [answer]));
     const bans = answers.filter(({ code }) => code === "api_key_banned");
@@ -73,12 +75,15 @@ export class Subject {
   }
 }
 
-/** Returns whether the service counted the request in the windows of the answer. */
+/** Returns whether the service admitted the request and so counted it in the response's windows. */
 function isAdmitted({ status, code }: Answer): boolean {
   return status !== 429 && status !== 503 && code !== "internal_error";
 }
 
-/** Returns the end of a window, accurate to a second and the time of the answer. */
+/**
+ * Returns the end of a window in Unix milliseconds. The error is at most a second, because of
+ * rounding, and the duration of the request.
+ */
 function endOf(answer: Answer, name: "minute" | "day"): number {
   return (answer.sentMs + answer.receivedMs) / 2 + answer[name].seconds * 1_000;
 }
@@ -95,7 +100,7 @@ function groupByEnd(answers: readonly Answer[], name: "minute" | "day"): Answer[
   return groups;
 }
 
-/** Lists admissions during a ban: a ban lasts to its announced end and survives restarts. */
+/** Returns a violation for each request that was admitted before the announced end of a ban. */
 function admissionsDuring(bans: readonly Answer[], answers: readonly Answer[]): string[] {
   return bans.flatMap((ban) => {
     const endMs = ban.sentMs + (ban.retryAfterSeconds! - 1) * 1_000;

@@ -5,9 +5,9 @@ export interface Figures {
   readonly minutes: number;
   readonly seed: number;
   readonly requests: number;
-  /** Requests that a kill left without an answer. */
+  /** Requests without a response, mostly because the service was killed. */
   readonly lost: number;
-  /** Requests whose client disconnected before the answer. */
+  /** Requests whose client disconnected before the response. */
   readonly dropped: number;
   readonly answers: Readonly<Record<string, number>>;
   readonly kills: number;
@@ -18,7 +18,7 @@ export interface Figures {
   readonly violations: readonly string[];
 }
 
-/** Collects the results, with the violations of all subjects. */
+/** Collects the results of a soak, including the violations of all subjects. */
 export function figuresOf(
   world: World,
   { minutes, seed }: { readonly minutes: number; readonly seed: number },
@@ -50,7 +50,7 @@ export function figuresOf(
   };
 }
 
-/** Formats the table of docs/performance.md, with the violations below. */
+/** Formats the results as the table in docs/performance.md, followed by a list of violations. */
 export function toMarkdown(figures: Figures): string {
   const count = (value: number) => value.toLocaleString("en");
   const answers = Object.entries(figures.answers).map(([status, n]) => `${status}: ${count(n)}`);

@@ -9,7 +9,7 @@ import { type Figures, figuresOf, toMarkdown } from "./report.ts";
 import { Service } from "./service.ts";
 import { World } from "./world.ts";
 
-/** The least time between two kills in milliseconds; the most is twice as long. */
+/** The minimum time between two kills in milliseconds. The maximum is twice this time. */
 const KILL_EVERY_MS = 12_000;
 
 interface SoakOptions {
@@ -40,7 +40,7 @@ async function soak({ minutes, seed, json }: SoakOptions): Promise<void> {
 async function play(service: Service, cast: Cast, minutes: number, seed: number): Promise<Figures> {
   const world = new World(service, Date.now() + minutes * 60_000, seed);
   await Promise.all([playAll(world, cast), killAgainAndAgain(world)]);
-  // The observer's key has sent nothing, so this request is not refused.
+  // No client has used the observer's key, so the rate limits admit this request.
   const observer = cast.find(({ role }) => role.name === "observing")!;
   const response = await fetch(`${await service.url}/v1/store/orders`, {
     headers: { Authorization: `Bearer ${observer.created.key}` },
@@ -52,7 +52,7 @@ async function play(service: Service, cast: Cast, minutes: number, seed: number)
 async function killAgainAndAgain(world: World): Promise<void> {
   for (;;) {
     await world.wait(KILL_EVERY_MS * (1 + world.draw()));
-    // No kill near the end, so that the last requests are answered.
+    // Does not kill the service near the end of the soak, so that the last requests get a response.
     if (world.endMs - Date.now() < KILL_EVERY_MS / 2) return;
     await world.service.restart();
   }

@@ -2,7 +2,7 @@ import { type ChildProcess, fork } from "node:child_process";
 import { once } from "node:events";
 import { join } from "node:path";
 
-/** The service in its own process, for killing and restarting it on the same store. */
+/** Runs the service in its own process, and can kill and restart this process on the same store. */
 export class Service {
   readonly #bundleFile: string;
   readonly #store: string;
@@ -15,7 +15,7 @@ export class Service {
     this.#store = store;
   }
 
-  /** The address of the service; resolves after the start if the service is down. */
+  /** The URL of the service. While the service is down, the promise is pending until it starts. */
   get url(): Promise<string> {
     return this.#address.promise;
   }
@@ -29,12 +29,14 @@ export class Service {
     const failed = once(child, "exit").then(([status]) => {
       throw new Error(`The service ended with ${status} instead of starting.`);
     });
-    failed.catch(() => undefined); // Later the process ends by a kill.
+    // The promise also rejects when the process is killed later. This handler ignores that
+    // rejection.
+    failed.catch(() => undefined);
     const [url] = await Promise.race([once(child, "message"), failed]);
     this.#address.resolve(String(url));
   }
 
-  /** Kills the process and its workerd at once. */
+  /** Kills the process and its workerd process with SIGKILL. */
   async kill(): Promise<void> {
     const child = this.#child;
     if (child?.pid === undefined) return;

@@ -5,15 +5,15 @@ import { Subject } from "./referee.ts";
 import type { Service } from "./service.ts";
 
 const TIMEOUT_MS = 10_000;
-/** The most requests of one client. */
+/** The maximum number of requests of one client. */
 const MAX_REQUESTS = 20_000;
 
-/** A request of a client. */
+/** A request that a client sends. */
 export interface Ask {
   readonly method?: "GET" | "HEAD" | "DELETE" | "POST";
   readonly path?: string;
   readonly key?: string;
-  /** The client's address. */
+  /** The IP address of the client. */
   readonly address?: string;
 }
 
@@ -23,16 +23,16 @@ export class World {
   readonly endMs: number;
   readonly draw: Draw;
   readonly subjects: Subject[] = [];
-  /** Answers that are not as documented. */
+  /** Descriptions of responses that are not as documented. */
   readonly undocumented: string[] = [];
-  /** Refusals of clients that had waited for `Retry-After`. */
+  /** Descriptions of refusals after the client had waited for `Retry-After`. */
   readonly wronged: string[] = [];
   readonly statuses = new Map<number, number>();
-  /** The number of 204 answers for each order. */
+  /** The number of 204 responses for each order, by the path of the order. */
   readonly cancelled = new Map<string, number>();
-  /** Requests without an answer, mostly because the service was killed. */
+  /** Requests without a response, mostly because the service was killed. */
   lost = 0;
-  /** Requests whose client disconnected before the answer. */
+  /** Requests whose client disconnected before the response. */
   dropped = 0;
   #sent = 0;
 
@@ -52,18 +52,22 @@ export class World {
     return subject;
   }
 
-  /** Returns whether a client continues after `sent` requests. */
+  /** Returns whether a client should send another request after `sent` requests. */
   goesOn(sent: number): boolean {
     return Date.now() < this.endMs && sent < MAX_REQUESTS;
   }
 
-  /** Waits, but not beyond the end. */
+  /** Waits `ms` milliseconds, but not beyond the end of the soak. */
   async wait(ms: number): Promise<void> {
     const boundedMs = Math.max(0, Math.min(ms, this.endMs - Date.now()));
     await new Promise((resolve) => setTimeout(resolve, boundedMs));
   }
 
-  /** Sends a request and records it for a subject; returns `null` if no answer came. */
+  /**
+   * Sends a request and records it for a subject.
+   *
+   * @returns the response; `null` if none arrived or the response is not as documented.
+   */
   async send(subject: Subject, ask: Ask): Promise<Answer | null> {
     const { method = "GET", path = "/v1/store/orders", key, address = "192.0.2.1" } = ask;
     const url = await this.service.url;
@@ -93,7 +97,7 @@ export class World {
     }
   }
 
-  /** Sends a request and disconnects before the answer. */
+  /** Sends a request and disconnects within 20 ms, usually before the response. */
   async drop(subject: Subject, key: string): Promise<void> {
     const { hostname, port } = new URL(await this.service.url);
     this.#sent += 1;

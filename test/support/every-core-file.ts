@@ -1,7 +1,8 @@
 import { afterAll, vi } from "vitest";
 
-// A process runs many files of pure code one after the other, so no file leaves its clock or its
-// spies behind. The spies go first: one on a timer of a stopped clock would bring that timer back.
+// One process runs many test files of pure code one after another, so each file must restore the
+// real clock and remove its spies. Remove the spies first: a spy on a fake timer would otherwise
+// reinstall the fake timer.
 afterAll(() => {
   vi.restoreAllMocks();
   vi.useRealTimers();

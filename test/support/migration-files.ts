@@ -4,13 +4,13 @@ import type { DatabaseName } from "../../src/worker/db/availability.ts";
 
 const FOLDER = join(import.meta.dirname, "..", "..", "migrations");
 
-/** A migration of the project. */
+/** A migration file of one of the databases. */
 export interface MigrationFile {
   readonly name: string;
   readonly sql: string;
 }
 
-/** The migrations of a database, the oldest first. */
+/** Reads the migrations of a database, the oldest first. */
 export function readMigrations(database: DatabaseName): MigrationFile[] {
   return readdirSync(join(FOLDER, database))
     .filter((file) => file.endsWith(".sql"))

@@ -16,7 +16,7 @@ describe("a circuit breaker", () => {
     expect(breaker.allows("b", NOW_MS)).toBe(true);
   });
 
-  test("then allows one probe, and every call once the probe succeeds", () => {
+  test("allows one probe a second after a failure, and every call once the probe succeeds", () => {
     const breaker = newBreaker();
     breaker.failed("a", NOW_MS);
     const later = [1_000, 1_000, 1_500, 2_999].map((ms) => breaker.allows("a", NOW_MS + ms));
@@ -25,7 +25,7 @@ describe("a circuit breaker", () => {
     expect(breaker.allows("a", NOW_MS + 2_999)).toBe(true);
   });
 
-  test("waits another second after a probe that fails", () => {
+  test("allows no calls for another second after a probe fails", () => {
     const breaker = newBreaker();
     breaker.failed("a", NOW_MS);
     breaker.allows("a", NOW_MS + 1_000);
@@ -34,14 +34,14 @@ describe("a circuit breaker", () => {
     expect(breaker.allows("a", NOW_MS + 2_700)).toBe(true);
   });
 
-  test("allows another probe when a probe is lost", () => {
+  test("allows another probe if the outcome of a probe is never reported", () => {
     const breaker = newBreaker();
     breaker.failed("a", NOW_MS);
     breaker.allows("a", NOW_MS + 1_000);
     expect(breaker.allows("a", NOW_MS + 3_000)).toBe(true);
   });
 
-  test("ends the pause if the clock goes back", () => {
+  test("ends the pause if the clock is set back", () => {
     const breaker = newBreaker();
     breaker.failed("a", NOW_MS);
     expect(breaker.allows("a", NOW_MS - 1)).toBe(true);

@@ -4,7 +4,7 @@ import { parseConfig } from "../../src/worker/config.ts";
 
 const DAY_MS = 86_400_000;
 
-/** The vars that are whole numbers, with their defaults and maxima in the unit of the var. */
+/** The vars that are whole numbers, with their defaults and maximums in the unit of each var. */
 const NUMBERS = [
   { name: "BAN_GRACE_SECONDS", fallback: 10, max: 60 },
   { name: "BAN_STRIKE_WINDOW_SECONDS", fallback: 60, max: 86_400 },
@@ -45,7 +45,7 @@ const DEFAULTS = {
   databaseTimeoutMs: 10_000,
 };
 
-/** Reads the default of each var from the table in docs/operating.md. */
+/** Reads the documented default of each var from the table in docs/operating.md. */
 function documentedDefaults(): Record<string, string> {
   const text = readFileSync("docs/operating.md", "utf8");
   const rows = [...text.matchAll(/^\| *((?:`[A-Z][A-Z0-9_]*`(?:, )?)+) *\| *([^|]+?) *\|/gm)];
@@ -140,7 +140,7 @@ describe("the configuration", () => {
   });
 });
 
-describe("a wrong var throws an error that names it", () => {
+describe("an invalid var throws an error with the name of the var", () => {
   const WRONG = ["", " ", "abc", "-1", "1.5", "1e3", "0x10", "9".repeat(30)];
   const NOT_WHOLE = [-1, 1.5, 2 ** 53, Number.NaN, true, null, []];
 
@@ -173,7 +173,7 @@ describe("a wrong var throws an error that names it", () => {
     expect(() => parseConfig(vars)).toThrow(`Invalid vars: ${message}`);
   });
 
-  test("several wrong vars are all named", () => {
+  test("the error names all invalid vars", () => {
     const vars = { BAN_GRACE_SECONDS: "x", INSURANCE_SIZE: "0", CORS_ORIGINS: "app.example" };
     const message = (() => {
       try {

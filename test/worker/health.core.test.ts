@@ -10,13 +10,13 @@ import {
 
 const PARTS: readonly Part[] = ["orders", "keys", "limiter"];
 
-/** The end of the probe of a part. `hang`: the part does not answer. */
+/** The outcome of probing a part of the service. `hang`: the part never responds. */
 type End = "answer" | "fail" | "hang";
 
 beforeEach(() => void vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout", "Date"] }));
 afterEach(() => void vi.useRealTimers());
 
-/** An isolate whose parts end their probes when the scheduler says so. */
+/** A simulated isolate. The scheduler determines when each probe ends. */
 class Isolate {
   readonly probes: Part[] = [];
   readonly failures: Part[] = [];
@@ -46,7 +46,10 @@ class Isolate {
   }
 }
 
-/** Lets everything happen, in the order of the scheduler. Time passes when nothing else can. */
+/**
+ * Runs all scheduled events in the scheduler's order until `work` is done. Advances the clock only
+ * when no event is left.
+ */
 async function settle(scheduler: Scheduler, work: Promise<unknown>): Promise<void> {
   let isDone = false;
   void work.finally(() => (isDone = true));
@@ -65,7 +68,7 @@ async function settle(scheduler: Scheduler, work: Promise<unknown>): Promise<voi
 
 const immediate = () => Promise.resolve();
 
-test("concurrent requests share one probe, and learn which parts answer", async () => {
+test("concurrent requests share one probe, and their responses state which parts are available", async () => {
   const ends = fc.array(fc.constantFrom<End>("answer", "fail", "hang"), {
     minLength: PARTS.length,
     maxLength: PARTS.length,
@@ -97,7 +100,7 @@ test("concurrent requests share one probe, and learn which parts answer", async 
   );
 });
 
-test("an outcome is repeated for five seconds, and then a part is asked again", async () => {
+test("a result is reused for five seconds; after that, the parts are probed again", async () => {
   const isolate = new Isolate(["fail"], immediate);
   const failing = { orders: "unavailable", keys: "ok", limiter: "ok" };
   expect(await isolate.check()).toStrictEqual(failing);
@@ -109,18 +112,19 @@ test("an outcome is repeated for five seconds, and then a part is asked again", 
   expect(isolate.probes).toHaveLength(2 * PARTS.length);
 });
 
-test("an outcome from the future is not repeated: the clock went back", async () => {
+test("a result is not reused if the clock was set back", async () => {
   const isolate = new Isolate(["fail"], immediate);
   await isolate.check();
   vi.setSystemTime(Date.now() - 1);
   expect((await isolate.check()).orders).toBe("ok");
 });
 
-test("a request whose probe was lost with another request is answered all the same", async () => {
+test("a request gets a response even if the request that ran the shared probe was ended", async () => {
   const health = new HealthCheck();
   const request = { failed: () => undefined, waitUntil: () => undefined };
   const realSetTimeout = globalThis.setTimeout;
-  // The platform ended the first request: neither its probes nor its timers ever come back.
+  // Simulates that the platform ended the first request: its probes never settle and its timers
+  // never fire.
   const timers = vi.spyOn(globalThis, "setTimeout").mockReturnValue(0 as never);
   void health.check({ ...request, probe: () => new Promise(() => undefined) });
   timers.mockImplementation(realSetTimeout);

@@ -16,7 +16,9 @@ beforeEach(() => {
   log = listenTo("warn");
 });
 
-/** Runs statements in which `ms:N` stands for the time N hours before `NOW`. */
+/**
+ * Runs statements. Replaces each `ms:N` with the time N hours before `NOW`, in Unix milliseconds.
+ */
 async function run(database: D1Database, ...statements: readonly string[]): Promise<void> {
   const timed = statements.map((text) =>
     text.replaceAll(/ms:(\d+)/g, (_, hours) => String(NOW.getTime() - Number(hours) * HOUR_MS)),
@@ -50,7 +52,7 @@ function addUsage(keyId: string, day: string): string {
 }
 
 describe("housekeeping", () => {
-  test("removes the parts of an import once its last one is older than a day", async () => {
+  test("removes the parts of an import if all of them are older than a day", async () => {
     const late = "UPDATE order_import_parts SET created_at = ms:23 WHERE import_id = 'late'";
     const oneOfThem = `${late} AND part = 1`;
     await run(env.ORDERS, addParts("left", 3, 25), addParts("late", 3, 25), oneOfThem);
@@ -67,7 +69,7 @@ describe("housekeeping", () => {
     expect(await read(env.KEYS, "SELECT day FROM key_usage")).toEqual(["2025-11-21"]);
   });
 
-  test("removes cancelled orders only if a time is configured, and leaves the list's version", async () => {
+  test("removes cancelled orders only if a time is configured, and does not change the list's version", async () => {
     await run(
       env.ORDERS,
       "INSERT INTO orders (id) VALUES (1)",
@@ -81,7 +83,7 @@ describe("housekeeping", () => {
     expect(await listVersions()).toEqual(versions);
   });
 
-  test("removes a bounded number in a run, and goes on in the next one", async () => {
+  test("removes a limited number of rows in each run, and the rest in the next run", async () => {
     await run(
       env.ORDERS,
       addParts("left", 101, 25),
@@ -90,7 +92,7 @@ describe("housekeeping", () => {
     );
     await keep({ CANCELLED_ORDER_DAYS: "1" });
     expect(await read(env.ORDERS, "SELECT count(*) FROM order_import_parts")).toEqual([1]);
-    // The orders that were cancelled first go first.
+    // Orders are removed in the order of their cancellation, so the last cancelled order is left.
     expect(await cancelled()).toEqual([0]);
     await keep({ CANCELLED_ORDER_DAYS: "1" });
     expect([await parts(), await cancelled()]).toEqual([[], []]);
@@ -113,7 +115,7 @@ describe("housekeeping", () => {
     ]);
   });
 
-  test("does the other chores if one fails, says so and fails", async () => {
+  test("does the other chores if one chore fails, logs the failure and rejects", async () => {
     await run(env.KEYS, addUsage("a", "2020-01-01"));
     const vars = { DATABASE_TIMEOUT_MS: "200" };
     await expect(keep(vars, { ORDERS: unreachableDatabase() })).rejects.toThrow("did not answer");
@@ -124,7 +126,7 @@ describe("housekeeping", () => {
     ]);
   });
 
-  test("is what the Worker's cron trigger does, by the time of the trigger", async () => {
+  test("runs when the Worker's cron trigger fires, and uses the trigger's scheduled time", async () => {
     await run(env.ORDERS, addParts("left", 1, 25));
     const fire = (scheduledTime: Date) =>
       service.scheduled(createScheduledController({ scheduledTime }), env);

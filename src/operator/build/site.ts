@@ -1,70 +1,77 @@
-import { createRequire } from "node:module";
 import { readFile } from "node:fs/promises";
-import { dirname, join } from "node:path";
-import { build } from "esbuild";
+import { join } from "node:path";
+import { build, type BuildOptions } from "esbuild";
+import type { PageFacts } from "../../site/page/facts.ts";
+import { parseConfig } from "../../worker/config.ts";
 import { PLAN_LIMITS } from "../../worker/limits/plans.ts";
+import { openApiDocument } from "../../worker/openapi/document.ts";
+import { EXACT_READERS, ROUNDING_WARNING } from "../../worker/openapi/exact-integers.ts";
+import { documentedGenerators } from "./documented-generators.ts";
 import { writeFolder } from "./folder.ts";
 import { machineReadableFiles } from "./machine-readable.ts";
 import { publicOrigin } from "./public-origin.ts";
 
 const PAGE = join(import.meta.dirname, "..", "..", "site");
-const VIEWER = dirname(createRequire(import.meta.url).resolve("swagger-ui-dist/package.json"));
 
 /** The folder that wrangler.toml names under `[assets]`. */
 const SITE = join(import.meta.dirname, "..", "..", "..", "dist", "site");
 
-/**
- * Builds the static part of the service: the reference page, its viewer and the files for programs.
- */
+/** Builds the static part of the service: the reference page and the files for programs. */
 export async function buildSite(): Promise<void> {
+  const origin = publicOrigin();
+  const [page, script] = await Promise.all([buildPage(openApiDocument(origin)), bundleScript()]);
   const files = new Map<string, string | Uint8Array>([
-    ...machineReadableFiles(publicOrigin()),
-    ["index.html", await renderPage()],
-    ["main.js", await bundleScript()],
+    ...machineReadableFiles(origin),
+    ["index.html", page],
+    ["main.js", script],
   ]);
-  for (const name of ["style.css", "viewer.css", "favicon.svg", "_headers", "_redirects"]) {
+  for (const name of ["style.css", "console.css", "favicon.svg", "_headers", "_redirects"]) {
     files.set(name, await readFile(join(PAGE, name)));
-  }
-  for (const name of ["swagger-ui.css", "swagger-ui-bundle.js", "LICENSE", "NOTICE"]) {
-    const target = name.startsWith("swagger-ui") ? name : `swagger-ui-${name}.txt`;
-    files.set(target, withoutSourceMap(await readFile(join(VIEWER, name), "utf8")));
   }
   await writeFolder(SITE, files);
 }
 
-async function renderPage(): Promise<string> {
-  const html = await readFile(join(PAGE, "index.html"), "utf8");
-  const picture = await readFile(join(PAGE, "limits-picture.svg"), "utf8");
-  const plans = Object.entries(PLAN_LIMITS).map(([plan, { perMinute, perDay }]) =>
-    tableRow(plan, perMinute.toLocaleString("en"), perDay.toLocaleString("en")),
-  );
-  const own = tableRow("enterprise", "its own", "its own");
-  return html
-    .replace("<!-- picture -->", () => picture)
-    .replace("<!-- plans -->", () => [...plans, own].join(""));
+/** Writes the reference page of an OpenAPI document as HTML. */
+export async function buildPage(document: string): Promise<string> {
+  // Node cannot run JSX, so the program that writes the page is bundled, and imported from memory.
+  const program = await bundle({
+    entryPoints: [join(PAGE, "page", "page.tsx")],
+    platform: "node",
+    jsx: "automatic",
+    jsxImportSource: "hono/jsx",
+  });
+  const url = `data:text/javascript;base64,${Buffer.from(program).toString("base64")}`;
+  const { renderPage } = (await import(/* @vite-ignore */ url)) as {
+    renderPage: (facts: PageFacts) => Promise<string>;
+  };
+  return renderPage({
+    document,
+    plans: PLAN_LIMITS,
+    bans: parseConfig({}).bans,
+    roundingWarning: ROUNDING_WARNING,
+    exactReaders: EXACT_READERS,
+    generators: await documentedGenerators(),
+  });
 }
 
-function tableRow(...cells: string[]): string {
-  return `<tr>${cells.map((cell) => `<td>${cell}</td>`).join("")}</tr>`;
-}
-
-async function bundleScript(): Promise<Uint8Array> {
-  const { outputFiles } = await build({
-    entryPoints: [join(PAGE, "main.ts")],
-    bundle: true,
+function bundleScript(): Promise<Uint8Array> {
+  return bundle({
+    entryPoints: [join(PAGE, "console", "main.ts")],
     minify: true,
-    write: false,
-    format: "esm",
     target: "es2022",
     legalComments: "inline",
+  });
+}
+
+async function bundle(options: BuildOptions): Promise<Uint8Array> {
+  const { outputFiles } = await build({
+    ...options,
+    bundle: true,
+    write: false,
+    format: "esm",
     logLevel: "error",
   });
   const [file] = outputFiles;
   if (file === undefined) throw new Error("esbuild made no file.");
   return file.contents;
-}
-
-/** Removes the reference to a source map, which is not served. */
-function withoutSourceMap(text: string): string {
-  return text.replace(/\/[/*]# sourceMappingURL=\S+(?: \*\/)?\s*$/, "");
 }

@@ -76,11 +76,27 @@ export async function findLiveVersion(
   return { id, commit: annotations?.["workers/tag"], databases: new Map(databases) };
 }
 
-/** Returns the id of a database; `undefined` if there is none of this name. */
-async function findDatabase(api: CloudflareApi, name: string): Promise<string | undefined> {
-  const schema = z.array(z.object({ name: z.string(), uuid: z.string() }));
+/** A database of the account. */
+interface FoundDatabase {
+  readonly uuid: string;
+  /** What the database never leaves; `null` for a database without such a promise. */
+  readonly jurisdiction: string | null;
+}
+
+/** Returns a database by its name; `undefined` if there is none of this name. */
+async function findDatabase(api: CloudflareApi, name: string): Promise<FoundDatabase | undefined> {
+  const schema = z.array(
+    z.object({
+      name: z.string(),
+      uuid: z.string(),
+      jurisdiction: z
+        .string()
+        .nullish()
+        .transform((found) => found ?? null),
+    }),
+  );
   const path = `${api.account}/d1/database?name=${encodeURIComponent(name)}&page=1&per_page=100`;
-  return (await api.call(path, schema)).find((database) => database.name === name)?.uuid;
+  return (await api.call(path, schema)).find((database) => database.name === name);
 }
 
 /** Creates an empty database. */
@@ -92,16 +108,17 @@ export async function createDatabase(api: CloudflareApi, name: string, place: Pl
   await api.call(`${api.account}/d1/database`, z.unknown(), { method: "POST", body });
 }
 
-/** Returns those of an environment's databases that do not exist. */
-export async function findMissingDatabases(
+/** Finds those of an environment's databases that exist, with their jurisdictions. */
+export async function findExistingDatabases(
   api: CloudflareApi,
   { databases }: Settings,
-): Promise<DatabaseName[]> {
-  const missing: DatabaseName[] = [];
+): Promise<ReadonlyMap<DatabaseName, string | null>> {
+  const existing = new Map<DatabaseName, string | null>();
   for (const name of DATABASE_NAMES) {
-    if ((await findDatabase(api, databases[name])) === undefined) missing.push(name);
+    const found = await findDatabase(api, databases[name]);
+    if (found !== undefined) existing.set(name, found.jurisdiction);
   }
-  return missing;
+  return existing;
 }
 
 /**
@@ -117,7 +134,7 @@ export async function checkLiveWorker(
 ): Promise<void> {
   for (const name of DATABASE_NAMES) {
     const used = live.databases.get(BINDINGS[name]);
-    const named = await findDatabase(api, databases[name]);
+    const named = (await findDatabase(api, databases[name]))?.uuid;
     if (named === undefined) {
       throw new Error(
         `the Worker ${worker} exists, but there is no database ${databases[name]}. Check its ` +

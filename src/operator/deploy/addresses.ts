@@ -9,7 +9,7 @@ import type { Settings } from "./settings.ts";
  */
 export async function findAddresses(
   api: CloudflareApi,
-  { worker }: Pick<Settings, "worker">,
+  { env, worker }: Pick<Settings, "env" | "worker">,
 ): Promise<readonly [string, ...string[]]> {
   const domains = await findDomains(api, { service: worker });
   const own = `${api.account}/workers/scripts/${worker}/subdomain`;
@@ -23,7 +23,8 @@ export async function findAddresses(
   const [first, ...others] = addresses;
   if (first !== undefined) return [first, ...others];
   throw new Error(
-    `${worker} has no address, so a version cannot be tried. Set workers_dev in wrangler.toml`,
+    `${worker} has no address, so a version cannot be tried. Set workers_dev in wrangler.toml, and ` +
+      `then run: npx wrangler triggers deploy --env ${env}`,
   );
 }
 

@@ -1,11 +1,11 @@
 import { sql } from "drizzle-orm";
-import { orders } from "../../worker/db/orders-schema.ts";
-import { apiKeys } from "../../worker/db/keys-schema.ts";
+import { cancelledOrders, orders } from "../../worker/db/orders-schema.ts";
+import { apiKeys, keyChanges } from "../../worker/db/keys-schema.ts";
 import { DATABASE_NAMES, type DatabaseName } from "../database/database.ts";
 import { openRemoteDatabase } from "../database/remote.ts";
 import { isMissingTable } from "../database/remote-failure.ts";
 import type { RemoteEnvironment } from "../environment.ts";
-import { createDatabase, findLiveVersion, findMissingDatabases, type Place } from "./account.ts";
+import { createDatabase, findExistingDatabases, findLiveVersion, type Place } from "./account.ts";
 import { attachDomain, findAddresses } from "./addresses.ts";
 import { print, type RollOut, type Step } from "./steps.ts";
 import { tryVersion } from "./trial.ts";
@@ -18,19 +18,28 @@ import { applyMigrations, deployFirstVersion } from "./wrangler-steps.ts";
  * @throws an Error if the Worker exists, or a database with data.
  */
 export async function prepareFirstVersion(rollOut: RollOut, place: Place): Promise<Step[]> {
-  const { env, settings, api, label, domain, patience } = rollOut;
+  const { env, settings, api, label, domain } = rollOut;
   const { worker, databases } = settings;
   if ((await findLiveVersion(api, settings)) !== undefined) {
     throw new Error(`the Worker ${worker} exists already. Leave out --create`);
   }
-  const missing = await findMissingDatabases(api, settings);
-  for (const name of DATABASE_NAMES) {
-    if (missing.includes(name) || (await isEmpty(env, name))) continue;
-    throw new Error(
-      `there is no Worker ${worker}, but the database ${databases[name]} holds data. Check the ` +
-        "names in wrangler.toml: a first roll-out begins with empty databases",
-    );
+  const existing = await findExistingDatabases(api, settings);
+  for (const [name, jurisdiction] of existing) {
+    if (!(await isEmpty(env, name))) {
+      throw new Error(
+        `there is no Worker ${worker}, but the database ${databases[name]} holds data. Check the ` +
+          "names in wrangler.toml: a first roll-out begins with empty databases",
+      );
+    }
+    if ("jurisdiction" in place && jurisdiction !== place.jurisdiction) {
+      throw new Error(
+        `the database ${databases[name]} exists already, outside the jurisdiction ` +
+          `${place.jurisdiction}. No database can move. It is empty: npx wrangler d1 delete ${databases[name]}`,
+      );
+    }
+    print(`The database ${databases[name]} exists already, and stays where it is.`);
   }
+  const missing = DATABASE_NAMES.filter((name) => !existing.has(name));
   const where = "location" in place ? `near ${place.location}` : `in ${place.jurisdiction}`;
   const again = "Run the same command again: it goes on with what exists.";
   const deployed = `The Worker is deployed. ${
@@ -59,7 +68,8 @@ export async function prepareFirstVersion(rollOut: RollOut, place: Place): Promi
         const live = await findLiveVersion(api, settings);
         const addresses = await findAddresses(api, settings);
         for (const address of addresses) {
-          await tryVersion({ env, address, worker, version: live?.id ?? "" }, patience);
+          const version = live?.id ?? "";
+          await tryVersion({ env, address, worker, version, hasTraffic: true }, rollOut);
         }
         print(`Deployed ${env}: ${addresses.join(", ")}`);
       },
@@ -79,16 +89,13 @@ export function attachStep({ env, settings, api }: RollOut, domain: string): Ste
 
 async function isEmpty(environment: RemoteEnvironment, name: DatabaseName): Promise<boolean> {
   const { orm } = await openRemoteDatabase({ environment, name });
-  const table = name === "orders" ? orders : apiKeys;
+  const tables = name === "orders" ? [orders, cancelledOrders] : [apiKeys, keyChanges];
   try {
-    return (
-      (
-        await orm
-          .select({ row: sql`1` })
-          .from(table)
-          .limit(1)
-      ).length === 0
-    );
+    for (const table of tables) {
+      const rows = orm.select({ row: sql`1` }).from(table);
+      if ((await rows.limit(1)).length > 0) return false;
+    }
+    return true;
   } catch (error) {
     if (isMissingTable(error)) return true;
     throw error;

@@ -15,7 +15,7 @@ import { applyMigrations, applyTriggers, divideTraffic, uploadVersion } from "./
  * @throws an Error that says what to mend.
  */
 export async function prepareNextVersion(rollOut: RollOut): Promise<Step[]> {
-  const { env, settings, api, label, domain, patience } = rollOut;
+  const { env, settings, api, label, domain } = rollOut;
   const { worker } = settings;
   const live = await findLiveVersion(api, settings);
   if (live === undefined) {
@@ -38,7 +38,8 @@ export async function prepareNextVersion(rollOut: RollOut): Promise<Step[]> {
       return `Going back failed as well: ${(error as Error).message}\nGo back yourself: ${back}`;
     }
   };
-  const tryIt = (at: string) => tryVersion({ env, address: at, worker, version }, patience);
+  const tryIt = (at: string, hasTraffic: boolean) =>
+    tryVersion({ env, address: at, worker, version, hasTraffic }, rollOut);
   return [
     ...databaseSteps(rollOut),
     {
@@ -51,14 +52,18 @@ export async function prepareNextVersion(rollOut: RollOut): Promise<Step[]> {
       run: () => divideTraffic(env, { [live.id]: 100, [version]: 0 }, `trial of ${message}`),
       ifItFails: goBack,
     },
-    { title: "Try the new version", run: () => tryIt(address), ifItFails: goBack },
+    { title: "Try the new version", run: () => tryIt(address, false), ifItFails: goBack },
     {
       title: "Send all traffic to the new version",
       run: () => divideTraffic(env, { [version]: 100 }, message),
       ifItFails: goBack,
     },
     // Durable Objects run the new version only now.
-    { title: "Try the new version with all traffic", run: () => tryIt(address), ifItFails: goBack },
+    {
+      title: "Try the new version with all traffic",
+      run: () => tryIt(address, true),
+      ifItFails: goBack,
+    },
     {
       title: "Apply workers.dev, routes and cron triggers",
       run: async () => {
@@ -74,7 +79,7 @@ export async function prepareNextVersion(rollOut: RollOut): Promise<Step[]> {
           attachStep(rollOut, domain),
           {
             title: `Try ${domain}`,
-            run: () => tryIt(`https://${domain}`),
+            run: () => tryIt(`https://${domain}`, true),
             ifItFails: `The service is deployed, and ${domain} is attached. Its certificate can take minutes.`,
           },
         ]),

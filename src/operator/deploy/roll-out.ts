@@ -1,6 +1,7 @@
 import { CloudflareApi } from "../cloudflare-api.ts";
 import type { RemoteEnvironment } from "../environment.ts";
 import type { Place } from "./account.ts";
+import { withInterruption } from "../interruption.ts";
 import { checkHostname } from "./addresses.ts";
 import { checkCommit, labelCommit, localChecks } from "./checks.ts";
 import { prepareFirstVersion } from "./first-version.ts";
@@ -30,31 +31,36 @@ export interface DeployOptions {
  *   back.
  */
 export async function deploy(options: DeployOptions): Promise<void> {
+  await withInterruption("the deployment was complete", (signal) => rollOut(options, signal));
+}
+
+async function rollOut(options: DeployOptions, signal: AbortSignal): Promise<void> {
   const { env, create, domain, dryRun, skipChecks, patience } = options;
   const check = async <T>(title: string, work: () => Promise<T>): Promise<T> => {
     const results: T[] = [];
     const run = async () => void results.push(await work());
-    await runSteps(env, [{ title, run, ifItFails: "Nothing was changed." }]);
+    await runSteps(env, [{ title, run, ifItFails: "Nothing was changed." }], signal);
     return results[0] as T;
   };
-  if (!skipChecks) await runSteps(env, localChecks(env));
+  if (!skipChecks) await runSteps(env, localChecks(env), signal);
   const settings = await check(`Check the settings of ${env}`, () => readSettings(env));
   await check(`Check the build of ${env}`, () => checkBuild(env));
   const api = await check("Log in to Cloudflare", () => CloudflareApi.open());
-  const rollOut = { env, settings, api, label: await labelCommit(), domain, patience };
+  const label = await labelCommit();
+  const shared = { env, settings, api, label, domain, patience, signal };
   const steps = await check("Check the Worker and its databases", () =>
-    create === undefined ? prepareNextVersion(rollOut) : prepareFirstVersion(rollOut, create),
+    create === undefined ? prepareNextVersion(shared) : prepareFirstVersion(shared, create),
   );
   if (domain !== undefined) {
     await check(`Check that ${domain} is free`, () => checkHostname(api, domain, settings.worker));
   }
   if (env === "production" && !skipChecks) {
-    await check("Check that staging serves this commit", () => checkCommit(rollOut));
+    await check("Check that staging serves this commit", () => checkCommit(shared));
   }
   if (dryRun) {
     for (const { title } of steps) print(`Would: ${title}`);
     print("Dry run: nothing was changed.");
     return;
   }
-  await runSteps(env, steps);
+  await runSteps(env, steps, signal);
 }

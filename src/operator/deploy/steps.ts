@@ -11,6 +11,8 @@ export interface RollOut {
   readonly label: VersionLabel;
   readonly domain: string | undefined;
   readonly patience: number;
+  /** Aborted if somebody ends the command. */
+  readonly signal: AbortSignal;
 }
 
 /** One step of a deployment. */
@@ -22,14 +24,19 @@ export interface Step {
 }
 
 /**
- * Runs the steps in order and prints the title of each.
+ * Runs the steps in order and prints the title of each. If the signal is aborted, the next step fails.
  *
  * @throws an Error that names the failed step, what was not done, and how to continue or go back.
  */
-export async function runSteps(env: RemoteEnvironment, steps: readonly Step[]): Promise<void> {
+export async function runSteps(
+  env: RemoteEnvironment,
+  steps: readonly Step[],
+  signal: AbortSignal,
+): Promise<void> {
   for (const [index, step] of steps.entries()) {
     print(`${step.title} ...`);
     try {
+      signal.throwIfAborted();
       await step.run();
     } catch (error) {
       const undone = steps.slice(index + 1).map(({ title }) => title);

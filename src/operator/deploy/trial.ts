@@ -14,21 +14,33 @@ export interface TrialTarget {
   readonly address: string;
   readonly worker: string;
   readonly version: string;
+  /** True if all traffic goes to the version, so that requests reach it without asking for it. */
+  readonly hasTraffic: boolean;
+}
+
+interface TrialOptions {
+  /** How long the address may fail to answer from this version, in seconds. */
+  readonly patience: number;
+  /** Ends the trial. The key of the trial is revoked all the same. */
+  readonly signal: AbortSignal;
 }
 
 /**
  * Tries what the documents promise on a version of the deployed service, whether it has traffic or
  * not. On production only what uses nothing up.
  *
- * @param patienceSeconds how long the address may fail to answer from this version.
  * @throws an Error that names the broken promises.
  */
-export async function tryVersion(target: TrialTarget, patienceSeconds: number): Promise<void> {
+export async function tryVersion(
+  target: TrialTarget,
+  { patience, signal }: TrialOptions,
+): Promise<void> {
   await pRetry(() => expectHealthyVersion(target), {
     retries: Number.POSITIVE_INFINITY,
     minTimeout: PAUSE_MS,
     factor: 1,
-    maxRetryTime: patienceSeconds * 1_000,
+    maxRetryTime: patience * 1_000,
+    signal,
   });
   const { env, address } = target;
   const isProduction = env === "production";
@@ -38,6 +50,7 @@ export async function tryVersion(target: TrialTarget, patienceSeconds: number): 
     store: { env },
     isReadOnly: isProduction,
     isWriting: !isProduction,
+    signal,
   });
   const count = (wanted: string) => promises.filter(({ result }) => result === wanted).length;
   print(
@@ -55,16 +68,16 @@ export async function tryVersion(target: TrialTarget, patienceSeconds: number): 
  * the service itself confirms the version.
  */
 async function expectHealthyVersion(target: TrialTarget): Promise<void> {
-  const { address, version } = target;
+  const { address, version, hasTraffic } = target;
   const url = `${address}/healthz?version=${version}`;
+  // With the header, an answer says nothing about where the traffic goes.
+  const headers = hasTraffic ? {} : overrides(target);
   await Promise.all(
     Array.from({ length: CONFIRMATIONS }, async () => {
       const signal = AbortSignal.timeout(REQUEST_TIMEOUT_MS);
-      const response = await fetch(url, { headers: overrides(target), signal }).catch(
-        (error: Error) => {
-          throw new Error(`${address} does not answer: ${error.message}`, { cause: error });
-        },
-      );
+      const response = await fetch(url, { headers, signal }).catch((error: Error) => {
+        throw new Error(`${address} does not answer: ${error.message}`, { cause: error });
+      });
       const body = await response.text();
       if (response.status !== 200) {
         throw new Error(`${address}/healthz answers ${response.status}: ${body.slice(0, 200)}`);

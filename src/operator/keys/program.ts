@@ -1,11 +1,13 @@
 import type { Command } from "commander";
 import { resetApiKey } from "../key-store/administration.ts";
 import { createProgram } from "../command-line.ts";
-import { storeCommand, type StoreCommandOptions, useDatabase } from "../database/open.ts";
+import { yesOption } from "../confirmation.ts";
+import { storeCommand, useDatabase } from "../database/open.ts";
 import { defineUsage } from "../usage/usage.ts";
 import { defineAudit } from "./audit.ts";
 import { changeKey } from "../key-store/change-key.ts";
 import { defineBans } from "./bans.ts";
+import { confirmChange, type LastingOptions } from "./confirm-change.ts";
 import { defineCreate } from "./create.ts";
 import { defineFind } from "./find.ts";
 import { defineList } from "./list.ts";
@@ -44,10 +46,12 @@ export function keysProgram(): Command {
 
   storeCommand(program, "reset <id>")
     .description("empty both windows of a key, lift its ban and forget earlier ones")
-    .action(async (id: string, options: StoreCommandOptions) => {
-      const key = await useDatabase(options, "keys", (database) =>
-        changeKey(database, id, "reset", resetApiKey),
-      );
+    .addOption(yesOption())
+    .action(async (id: string, options: LastingOptions) => {
+      const key = await useDatabase(options, "keys", async (database) => {
+        await confirmChange(database, id, "reset", options);
+        return changeKey(database, id, "reset", resetApiKey);
+      });
       printKey(key, { json: options.json, title: "The key's windows and ban are reset." });
     });
 

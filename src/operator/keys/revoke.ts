@@ -3,7 +3,7 @@ import { yesOption } from "../confirmation.ts";
 import { useDatabase } from "../database/open.ts";
 import { revokeApiKey } from "../key-store/administration.ts";
 import { changeKey } from "../key-store/change-key.ts";
-import { confirmEnd, type EndingOptions } from "./confirm-end.ts";
+import { confirmChange, type LastingOptions } from "./confirm-change.ts";
 import { printKey } from "./print-keys.ts";
 
 const EXAMPLES = `
@@ -20,9 +20,9 @@ export function defineRevoke(command: Command): void {
     .description("end a key for good")
     .addOption(yesOption())
     .addHelpText("after", EXAMPLES)
-    .action(async (id: string, options: EndingOptions) => {
+    .action(async (id: string, options: LastingOptions) => {
       const key = await useDatabase(options, "keys", async (database) => {
-        await confirmEnd(database, id, options);
+        await confirmChange(database, id, "end", options);
         return changeKey(database, id, "revoke", revokeApiKey);
       });
       printKey(key, { json: options.json, title: "The key is revoked." });

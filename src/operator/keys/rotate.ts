@@ -8,11 +8,13 @@ import { printJson } from "../command-line.ts";
 import { yesOption } from "../confirmation.ts";
 import { useDatabase } from "../database/open.ts";
 import { changeKey } from "../key-store/change-key.ts";
-import { confirmEnd, type EndingOptions } from "./confirm-end.ts";
+import { confirmChange, type LastingOptions } from "./confirm-change.ts";
 import { printKey } from "./print-keys.ts";
 
 const DEFAULT_GRACE = "24h";
 const MAX_GRACE_DAYS = 90;
+/** A shorter grace gives a customer no time to change to the new key, so the command asks. */
+const SHORT_GRACE_MS = 3_600_000;
 const parseGrace = durationParser(MAX_GRACE_DAYS);
 
 const EXAMPLES = `
@@ -23,9 +25,9 @@ Examples:
 
 The former and the new key share one id, plan, limits, counts and bans. Later changes apply to both.
 If a key is rotated again during the grace, no earlier key stays valid for longer than the one just
-replaced. The new key is shown once. With --env and --grace 0 the command asks first.`;
+replaced. The new key is shown once. With --env and a grace of less than an hour the command asks first.`;
 
-interface RotateOptions extends EndingOptions {
+interface RotateOptions extends LastingOptions {
   /** In milliseconds. */
   readonly grace: number;
 }
@@ -50,7 +52,7 @@ export function defineRotate(command: Command): void {
 async function rotate(id: string, options: RotateOptions): Promise<void> {
   let secret = "";
   const key = await useDatabase(options, "keys", async (database) => {
-    if (options.grace === 0) await confirmEnd(database, id, options);
+    if (options.grace < SHORT_GRACE_MS) await confirmChange(database, id, "end", options);
     return changeKey(database, id, "rotate", (current, now) => {
       refuseEnded(current, now);
       const formerEndsAt = new Date(now.getTime() + options.grace);

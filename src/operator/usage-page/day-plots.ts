@@ -2,6 +2,7 @@ import {
   axisX,
   axisY,
   gridY,
+  type Markish,
   plot,
   pointerX,
   rectY,
@@ -10,12 +11,24 @@ import {
   stackY,
   tip,
 } from "@observablehq/plot";
+import { NEAR_LIMIT } from "../usage/near-limit.ts";
 import type { DayFigures, PageFigures } from "../usage/page-figures.ts";
-import { compactCount, exactCount, PLAN_COLORS, PLOT_STYLE, TIP_STYLE } from "./plot-style.ts";
+import type { KeyDayFigures, KeyPageFigures, WindowFigures } from "../usage/key-page.ts";
+import {
+  axisCount,
+  exactCount,
+  LIMIT_LINE,
+  NEAR_LINE,
+  percentOf,
+  PLAN_COLORS,
+  PLOT_STYLE,
+  TIP_STYLE,
+} from "./plot-style.ts";
 
 const DAY_MS = 86_400_000;
-const HEIGHT = 300;
-const MARGIN_LEFT = 48;
+const TALL = 300;
+const LOW = 150;
+const MARGIN_LEFT = 64;
 /** Half of the last day's label. */
 const MARGIN_RIGHT = 24;
 /** The width of a day's label in pixels. */
@@ -29,43 +42,179 @@ export function trafficPlot({ days }: PageFigures, width: number): Element {
   const parts = days.flatMap(({ day, byPlan }) =>
     Object.entries(byPlan).map(([plan, admitted]) => ({ day, plan, admitted })),
   );
-  return plot({
-    ...dayPlot(days, width, "Requests admitted by day and plan, as stacked bars."),
-    color: PLAN_COLORS,
-    marks: [
-      ...dayAxes(days, width),
-      rectY(
-        parts,
-        stackY({
-          ...dayBars(days, width),
-          y: "admitted",
-          fill: "plan",
-          order: [...PLAN_COLORS.domain],
-        }),
-      ),
-      ruleY([0]),
-      dayTip(days, ({ byPlan, admitted }) => [
-        ...Object.entries(byPlan).map(([plan, count]) => `${plan}: ${exactCount(count)}`),
-        `in all: ${exactCount(admitted)}`,
-      ]),
+  const bars = stackY({
+    ...dayBars(days, width),
+    y: "admitted",
+    fill: "plan",
+    order: [...PLAN_COLORS.domain],
+  });
+  return dayPlot({
+    days,
+    width,
+    height: TALL,
+    ariaLabel: "Requests admitted by day and plan, as stacked bars.",
+    value: ({ admitted }) => admitted,
+    bars: [rectY(parts, bars)],
+    tip: ({ byPlan, admitted }) => [
+      ...Object.entries(byPlan).map(([plan, count]) => `${plan}: ${exactCount(count)}`),
+      `in all: ${exactCount(admitted)}`,
     ],
   });
 }
 
-/** Plots the requests of each day: admitted above the line, refused below it. */
-export function outcomesPlot({ days }: PageFigures, width: number): Element {
-  const bars = dayBars(days, width);
+/** Plots the requests admitted on each day. */
+export function admittedPlot({ days }: KeyPageFigures, width: number): Element {
+  return countPlot({
+    days,
+    width,
+    height: TALL,
+    color: "admitted",
+    ariaLabel: "Requests admitted by day, as bars.",
+    value: ({ admitted }) => admitted,
+    tip: ({ admitted }) => [`admitted: ${exactCount(admitted)}`],
+  });
+}
+
+/** Plots the requests refused on each day. */
+export function refusedPlot({ days }: Days, width: number): Element {
+  return countPlot({
+    days,
+    width,
+    height: LOW,
+    color: "refused",
+    ariaLabel: "Requests refused by day, as bars.",
+    value: ({ refused }) => refused,
+    tip: ({ admitted, refused }) => [
+      `refused: ${exactCount(refused)}`,
+      `admitted: ${exactCount(admitted)}`,
+    ],
+  });
+}
+
+/** Plots the bans that began on each day. */
+export function bansPlot({ days }: Days, width: number): Element {
+  return countPlot({
+    days,
+    width,
+    height: LOW,
+    color: "banned",
+    ariaLabel: "Bans by day, as bars.",
+    value: ({ bans }) => bans,
+    tip: ({ bans }) => [`bans: ${exactCount(bans)}`],
+  });
+}
+
+/** Plots the fullest minute of each day below its limit. */
+export function minutePlot({ days }: KeyPageFigures, width: number): Element {
+  return windowPlot(days, width, "minute", ({ minute }) => minute);
+}
+
+/** Plots the fullest day window of each day below its limit. */
+export function dayWindowPlot({ days }: KeyPageFigures, width: number): Element {
+  return windowPlot(days, width, "day", ({ dayWindow }) => dayWindow);
+}
+
+interface Days {
+  readonly days: readonly DayFigures[];
+}
+
+function windowPlot(
+  days: readonly KeyDayFigures[],
+  width: number,
+  color: "minute" | "day",
+  of: (day: KeyDayFigures) => WindowFigures,
+): Element {
+  const limit = (day: KeyDayFigures) => of(day).limit;
+  return countPlot({
+    days,
+    width,
+    height: TALL,
+    color,
+    ariaLabel: `The fullest ${color} of each day, as bars below a line for the limit.`,
+    value: (day) => of(day).peak,
+    tip: (day) => [
+      `fullest ${color}: ${exactCount(of(day).peak)}`,
+      `limit: ${exactCount(limit(day))} (${percentOf(of(day).peak / limit(day))})`,
+    ],
+    limit,
+  });
+}
+
+interface DayPlot<Day extends DayFigures> {
+  readonly days: readonly Day[];
+  readonly width: number;
+  readonly height: number;
+  readonly ariaLabel: string;
+  /** The height of a day's bar. */
+  readonly value: (day: Day) => number;
+  readonly tip: (day: Day) => string[];
+  /** The limit of a day's count, drawn as a line with another one at 80 %. */
+  readonly limit?: (day: Day) => number;
+}
+
+/** Plots one count of each day. */
+function countPlot<Day extends DayFigures>(
+  figures: DayPlot<Day> & { readonly color: string },
+): Element {
+  const { days, width, color, value } = figures;
+  const bars = rectY(days, { ...dayBars(days, width), y: value, fill: `var(--${color})` });
+  return dayPlot({ ...figures, bars: [bars] });
+}
+
+/** Plots bars by day. The bars of days that are not complete are hatched. */
+function dayPlot<Day extends DayFigures>({
+  days,
+  width,
+  height,
+  ariaLabel,
+  value,
+  tip: lines,
+  bars,
+  limit,
+}: DayPlot<Day> & { readonly bars: readonly Markish[] }): Element {
+  const [first, last] = [days[0]?.day ?? "", days.at(-1)?.day ?? ""];
+  const incomplete = days.filter(({ isComplete }) => !isComplete);
+  const max = Math.max(...days.map(limit ?? value), ...days.map(value));
+  // More ticks than the largest count would fall between whole numbers.
+  const ticks = Math.min(height === LOW ? 3 : 5, max);
   return plot({
-    ...dayPlot(days, width, "Requests admitted, above the line, and refused, below it, by day."),
+    ...PLOT_STYLE,
+    width,
+    height,
+    marginLeft: MARGIN_LEFT,
+    marginRight: MARGIN_RIGHT,
+    ariaLabel,
+    color: PLAN_COLORS,
+    x: {
+      type: "utc",
+      domain: [startOf(first), new Date(startOf(last).getTime() + DAY_MS)],
+    },
+    y: { nice: ticks },
     marks: [
-      ...dayAxes(days, width),
-      rectY(days, { ...bars, y: "admitted", fill: "var(--admitted)" }),
-      rectY(days, { ...bars, y: ({ refused }: DayFigures) => -refused, fill: "var(--refused)" }),
+      ...dayAxes(days, width, ticks),
+      ...bars,
+      rectY(incomplete, {
+        ...dayBars(days, width),
+        y: value,
+        fill: "url(#incomplete)",
+        ariaDescription: "hatch",
+      }),
+      ...(limit === undefined ? [] : limitLines(days, width, limit)),
       ruleY([0]),
-      dayTip(days, ({ admitted, refused }) => [
-        `admitted: ${exactCount(admitted)}`,
-        `refused: ${exactCount(refused)}`,
-      ]),
+      tip(
+        days,
+        pointerX({
+          x: ({ day }: Day) => noonOf(day),
+          y: value,
+          title: (day: Day) =>
+            [
+              longDay.format(noonOf(day.day)),
+              ...lines(day),
+              ...(day.isComplete ? [] : ["reports to come"]),
+            ].join("\n"),
+          ...TIP_STYLE,
+        }),
+      ),
     ],
   });
 }
@@ -81,39 +230,31 @@ function dayBars(days: readonly DayFigures[], width: number) {
   } satisfies RectYOptions;
 }
 
-function dayPlot(days: readonly DayFigures[], width: number, ariaLabel: string) {
-  const [first, last] = [days[0]?.day ?? "", days.at(-1)?.day ?? ""];
-  return {
-    ...PLOT_STYLE,
-    width,
-    height: HEIGHT,
-    marginLeft: MARGIN_LEFT,
-    marginRight: MARGIN_RIGHT,
-    ariaLabel,
-    x: {
-      type: "utc",
-      domain: [startOf(first), new Date(startOf(last).getTime() + DAY_MS)],
-    },
-    y: { nice: true },
-  } as const;
+function limitLines<Day extends DayFigures>(
+  days: readonly Day[],
+  width: number,
+  limit: (day: Day) => number,
+) {
+  const { x1, x2 } = dayBars(days, width);
+  const near = { x1, x2, y: (day: Day) => NEAR_LIMIT * limit(day) };
+  return [
+    // Separates the line from bars in a similar colour.
+    ruleY(days, { ...near, stroke: "var(--panel)", strokeWidth: 4 }),
+    ruleY(days, { ...near, ...NEAR_LINE }),
+    ruleY(days, { x1, x2, y: limit, ...LIMIT_LINE }),
+  ];
 }
 
 /** Labels as many days as there is room for, each below the middle of its bar. */
-function dayAxes(days: readonly DayFigures[], width: number) {
+function dayAxes(days: readonly DayFigures[], width: number, ticks: number) {
   const step = Math.max(
     1,
     Math.ceil((days.length * DAY_LABEL) / (width - MARGIN_LEFT - MARGIN_RIGHT)),
   );
   const labelled = days.filter((_, index) => (days.length - 1 - index) % step === 0);
-  const ticks = Math.min(5, Math.max(...days.map(({ admitted, refused }) => admitted + refused)));
   return [
     gridY({ ticks }),
-    axisY({
-      ticks,
-      label: null,
-      tickSize: 0,
-      tickFormat: (n: number) => compactCount(Math.abs(n)),
-    }),
+    axisY({ ticks, label: null, tickSize: 0, tickFormat: axisCount }),
     axisX(
       labelled.map(({ day }) => noonOf(day)),
       {
@@ -123,18 +264,6 @@ function dayAxes(days: readonly DayFigures[], width: number) {
       },
     ),
   ];
-}
-
-function dayTip(days: readonly DayFigures[], lines: (day: DayFigures) => string[]) {
-  return tip(
-    days,
-    pointerX({
-      x: ({ day }: DayFigures) => noonOf(day),
-      y: "admitted",
-      title: (day: DayFigures) => [longDay.format(noonOf(day.day)), ...lines(day)].join("\n"),
-      ...TIP_STYLE,
-    }),
-  );
 }
 
 function startOf(day: string): Date {

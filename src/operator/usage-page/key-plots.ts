@@ -11,11 +11,22 @@ import {
   text,
   tip,
 } from "@observablehq/plot";
+import { NEAR_LIMIT } from "../usage/near-limit.ts";
 import type { KeyFigures, PageFigures } from "../usage/page-figures.ts";
-import { compactCount, exactCount, PLAN_COLORS, PLOT_STYLE, TIP_STYLE } from "./plot-style.ts";
+import {
+  axisCount,
+  exactCount,
+  LIMIT_LINE,
+  NEAR_LINE,
+  percentOf,
+  PLAN_COLORS,
+  PLOT_STYLE,
+  TIP_STYLE,
+} from "./plot-style.ts";
 
-const ROW = 30;
+const ROW = 34;
 const FONT_SIZE = 13;
+const ID_FONT_SIZE = 11;
 const MARGIN_TOP = 8;
 const AXIS = 28;
 
@@ -24,14 +35,14 @@ export function busiestPlot({ busiest: { keys } }: PageFigures, width: number): 
   const ends = { x: "admitted", y: "id" } as const;
   return plot({
     ...keyPlot(keys, width, "The keys with the most requests admitted, as bars."),
-    marginRight: 56,
+    marginRight: 76,
     color: PLAN_COLORS,
     marks: [
       ...keyAxes(keys, width, keys[0]?.admitted ?? 0),
       barX(keys, { ...ends, fill: "plan", insetTop: 2, insetBottom: 2 }),
       text(keys, {
         ...ends,
-        text: ({ admitted }: KeyFigures) => compactCount(admitted),
+        text: ({ admitted }: KeyFigures) => exactCount(admitted),
         ...END_LABEL,
       }),
       ruleX([0]),
@@ -48,10 +59,11 @@ export function bannedPlot({ banned: { keys } }: PageFigures, width: number): El
     marginRight: 110,
     marks: [
       ...keyAxes(keys, width, keys[0]?.bans ?? 0),
-      barX(keys, { ...ends, fill: "var(--refused)", insetTop: 2, insetBottom: 2 }),
+      barX(keys, { ...ends, fill: "var(--banned)", insetTop: 2, insetBottom: 2 }),
       text(keys, {
         ...ends,
-        text: ({ strikes }: KeyFigures) => `${compactCount(strikes)} strikes`,
+        text: ({ strikes }: KeyFigures) =>
+          `${exactCount(strikes)} ${strikes === 1 ? "strike" : "strikes"}`,
         ...END_LABEL,
       }),
       ruleX([0]),
@@ -68,12 +80,21 @@ export function limitsPlot({ nearest: { keys } }: PageFigures, width: number): E
     x: { domain: [0, 1] },
     marks: [
       gridX({ ticks: width > 480 ? 5 : 2 }),
-      axisX({ ticks: width > 480 ? 5 : 2, tickSize: 0, label: null, tickFormat: percent }),
-      nameAxis(keys, width),
-      ruleX([1], { stroke: "var(--refused)", strokeWidth: 2 }),
+      axisX({ ticks: width > 480 ? 5 : 2, tickSize: 0, label: null, tickFormat: percentOf }),
+      ...nameAxis(keys, width),
+      ruleX([NEAR_LIMIT], NEAR_LINE),
+      ruleX([1], LIMIT_LINE),
       ruleY(keys, { x1: "minutePeak", x2: "dayPeak", y: "id", stroke: "var(--line-strong)" }),
-      dot(keys, { x: "dayPeak", y: "id", r: 6, symbol: "diamond", fill: "var(--day)" }),
-      dot(keys, { x: "minutePeak", y: "id", r: 5, fill: "var(--minute)" }),
+      // A ring keeps a diamond within it visible.
+      dot(keys, {
+        x: "minutePeak",
+        y: "id",
+        r: 7,
+        stroke: "var(--minute)",
+        strokeWidth: 2.5,
+        fill: "var(--panel)",
+      }),
+      dot(keys, { x: "dayPeak", y: "id", r: 4, symbol: "diamond", fill: "var(--day)" }),
       keyTip(keys, (key) => Math.max(key.minutePeak, key.dayPeak)),
     ],
   });
@@ -99,23 +120,39 @@ function keyAxes(keys: readonly KeyFigures[], width: number, max: number) {
   const ticks = Math.min(width > 480 ? 4 : 2, max);
   return [
     gridX({ ticks }),
-    axisX({ ticks, tickSize: 0, label: null, tickFormat: compactCount }),
-    nameAxis(keys, width),
+    axisX({ ticks, tickSize: 0, label: null, tickFormat: axisCount }),
+    ...nameAxis(keys, width),
   ];
 }
 
-/** Labels keys with their names. The scale uses ids, because names need not be unique. */
+/** Labels keys with their names. A name that several keys have stands above the id of its key. */
 function nameAxis(keys: readonly KeyFigures[], width: number) {
-  const names = new Map(keys.map(({ id, name }) => [id, name]));
-  return axisY({
-    label: null,
-    tickSize: 0,
-    tickPadding: 8,
-    tickFormat: (id: string) => names.get(id) ?? id,
-    // Plot measures text in a narrow font. The text must fit in the wider font of the page, too.
-    lineWidth: (0.8 * (nameWidth(width) - 8)) / FONT_SIZE,
-    textOverflow: "ellipsis",
-  });
+  const byId = new Map(keys.map((key) => [key.id, key]));
+  const [shared, unique] = [true, false].map((isNameShared) =>
+    keys.filter((key) => key.isNameShared === isNameShared).map(({ id }) => id),
+  );
+  const name = (id: string) => byId.get(id)?.name ?? id;
+  const label = (ids: readonly string[] = [], tickFormat: (id: string) => string, options = {}) =>
+    axisY(ids, {
+      label: null,
+      tickSize: 0,
+      tickPadding: 8,
+      tickFormat,
+      // Plot measures text in a narrow font. The text must fit in the wider font of the page, too.
+      lineWidth: (0.8 * (nameWidth(width) - 8)) / FONT_SIZE,
+      textOverflow: "ellipsis",
+      ...options,
+    });
+  return [
+    label(unique, name),
+    label(shared, name, { dy: -7 }),
+    label(shared, (id) => id, {
+      dy: 8,
+      fontSize: ID_FONT_SIZE,
+      fill: "var(--muted)",
+      lineWidth: (0.85 * (nameWidth(width) - 8)) / ID_FONT_SIZE,
+    }),
+  ];
 }
 
 function nameWidth(width: number): number {
@@ -134,10 +171,6 @@ function describe(key: KeyFigures): string {
     `admitted: ${exactCount(admitted)}`,
     `refused: ${exactCount(refused)}`,
     `strikes: ${exactCount(strikes)}, bans: ${exactCount(bans)}`,
-    `fullest minute: ${percent(minutePeak)}, day: ${percent(dayPeak)}`,
+    `fullest minute: ${percentOf(minutePeak)}, day: ${percentOf(dayPeak)}`,
   ].join("\n");
-}
-
-function percent(share: number): string {
-  return `${Math.round(share * 100)} %`;
 }

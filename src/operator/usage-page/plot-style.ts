@@ -8,8 +8,24 @@ export const PLOT_STYLE = {
 
 export const TIP_STYLE = { lineHeight: 1.35, stroke: "var(--line-strong)" } as const;
 
+/** The line from which on a key is near a limit. */
+export const NEAR_LINE = {
+  ariaDescription: "near limit",
+  stroke: "var(--near)",
+  strokeWidth: 1.5,
+  strokeDasharray: "5 3",
+} as const;
+
+export const LIMIT_LINE = {
+  ariaDescription: "limit",
+  stroke: "var(--refused)",
+  strokeWidth: 2,
+  strokeLinecap: "square",
+} as const;
+
 /** The colour of each plan. */
 export const PLAN_COLORS = {
+  type: "ordinal",
   domain: ["free", "pro", "business", "enterprise"],
   range: ["var(--free)", "var(--pro)", "var(--business)", "var(--enterprise)"],
 } as const;
@@ -17,12 +33,17 @@ export const PLAN_COLORS = {
 const compact = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
 const whole = new Intl.NumberFormat("en");
 
-/** Formats a count for an axis: `12K`. */
-export function compactCount(count: number): string {
-  return compact.format(count);
+/** Formats a count for an axis: exactly below a million, `1.5M` above. */
+export function axisCount(count: number): string {
+  return count < 1e6 ? whole.format(count) : compact.format(count);
 }
 
 /** Formats a count exactly: `12,345`. */
 export function exactCount(count: number): string {
   return whole.format(count);
+}
+
+/** Formats a share from 0 to 1: `80 %`. */
+export function percentOf(share: number): string {
+  return `${Math.round(share * 100)} %`;
 }

@@ -1,15 +1,13 @@
+import { NEAR_LIMIT } from "./near-limit.ts";
 import type { KeyReport, UsageReport, UsageTotals } from "./usage-report.ts";
-import { keysNear, totalsOf } from "./usage-report.ts";
+import { isComplete, keysNear, totalsOf } from "./usage-report.ts";
 
 /** A plot shows this many keys at most. */
 const MAX_KEYS = 20;
 
-/** A key is near a limit from this share on. */
-export const NEAR_LIMIT = 0.8;
-
-/** The figures that the page of a usage report shows. */
+/** The figures that the page of all keys shows. */
 export interface PageFigures {
-  readonly days: readonly DayFigures[];
+  readonly days: readonly PlanDayFigures[];
   readonly totals: UsageTotals;
   /** Numbers of keys: all, used, banned, and near a limit. */
   readonly keys: number;
@@ -22,11 +20,19 @@ export interface PageFigures {
   readonly nearest: Ranking;
 }
 
-/** The counts of all keys on one day. */
+/** The counts of one day. */
 export interface DayFigures {
   readonly day: string;
+  /** Whether every key has reported this day, so that its counts will not grow. */
+  readonly isComplete: boolean;
   readonly admitted: number;
   readonly refused: number;
+  readonly bans: number;
+}
+
+/** The counts of all keys on one day. */
+export interface PlanDayFigures extends DayFigures {
+  /** The requests admitted. */
   readonly byPlan: Readonly<Record<KeyReport["plan"], number>>;
 }
 
@@ -36,16 +42,23 @@ export interface Ranking {
   readonly leftOut: number;
 }
 
-export type KeyFigures = Omit<KeyReport, "days" | "reportedAt" | "bannedUntil" | "bansByDay">;
+export interface KeyFigures extends Omit<
+  KeyReport,
+  "days" | "limits" | "reportedAt" | "bannedUntil" | "bansByDay"
+> {
+  /** Whether another key has the same name. */
+  readonly isNameShared: boolean;
+}
 
-/** Selects and adds up the figures of the page. */
-export function pageFigures(report: UsageReport): PageFigures {
+/** Selects and adds up the figures of the page of all keys. */
+export function pageFigures(report: UsageReport, now: Date): PageFigures {
   const { days, keys } = report;
   const fullest = ({ minutePeak, dayPeak }: KeyReport) => Math.max(minutePeak, dayPeak);
   const used = keys.filter(({ admitted, refused }) => admitted > 0 || refused > 0);
   const banned = keys.filter(({ bans }) => bans > 0);
+  const rank = rankerOf(keys);
   return {
-    days: figuresByDay(days, keys),
+    days: figuresByDay(days, keys, now),
     totals: totalsOf(keys),
     keys: keys.length,
     usedKeys: used.length,
@@ -57,11 +70,16 @@ export function pageFigures(report: UsageReport): PageFigures {
   };
 }
 
-function figuresByDay(days: readonly string[], keys: readonly KeyReport[]): DayFigures[] {
+function figuresByDay(
+  days: readonly string[],
+  keys: readonly KeyReport[],
+  now: Date,
+): PlanDayFigures[] {
   const figures = new Map(
     days.map((day) => {
       const byPlan = { free: 0, pro: 0, business: 0, enterprise: 0 };
-      return [day, { day, admitted: 0, refused: 0, byPlan }];
+      const counts = { admitted: 0, refused: 0, bans: 0 };
+      return [day, { day, isComplete: isComplete(day, now), ...counts, byPlan }];
     }),
   );
   for (const key of keys) {
@@ -72,19 +90,33 @@ function figuresByDay(days: readonly string[], keys: readonly KeyReport[]): DayF
       sum.refused += refused;
       sum.byPlan[key.plan] += admitted;
     }
+    for (const [day, bans] of key.bansByDay) {
+      const sum = figures.get(day);
+      if (sum !== undefined) sum.bans += bans;
+    }
   }
   return [...figures.values()];
 }
 
-function rank(keys: readonly KeyReport[], measure: (key: KeyReport) => number): Ranking {
-  const ranked = keys.toSorted((one, other) => measure(other) - measure(one));
-  return {
-    keys: ranked.slice(0, MAX_KEYS).map(figuresOf),
-    leftOut: Math.max(0, ranked.length - MAX_KEYS),
-  };
-}
-
-function figuresOf(report: KeyReport): KeyFigures {
-  const { id, name, plan, admitted, refused, strikes, bans, minutePeak, dayPeak } = report;
-  return { id, name, plan, admitted, refused, strikes, bans, minutePeak, dayPeak };
+/** @param all every key of the report, which tells the names that several keys have. */
+function rankerOf(all: readonly KeyReport[]) {
+  const byName = Map.groupBy(all, ({ name }) => name);
+  return (keys: readonly KeyReport[], measure: (key: KeyReport) => number): Ranking => ({
+    keys: keys
+      .toSorted((one, other) => measure(other) - measure(one))
+      .slice(0, MAX_KEYS)
+      .map(({ id, name, plan, admitted, refused, strikes, bans, minutePeak, dayPeak }) => ({
+        id,
+        name,
+        plan,
+        admitted,
+        refused,
+        strikes,
+        bans,
+        minutePeak,
+        dayPeak,
+        isNameShared: (byName.get(name)?.length ?? 0) > 1,
+      })),
+    leftOut: Math.max(0, keys.length - MAX_KEYS),
+  });
 }

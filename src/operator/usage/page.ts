@@ -4,18 +4,58 @@ import { dirname, join } from "node:path";
 import { build } from "esbuild";
 import { html, raw } from "hono/html";
 import { pageFigures } from "./page-figures.ts";
-import type { UsageReport } from "./usage-report.ts";
+import { keyPageFigures, keyPageSections } from "./key-page.ts";
+import { count, dayTime } from "./page-parts.ts";
 import { pageSections } from "./page-sections.ts";
+import type { KeyReport, UsageReport } from "./usage-report.ts";
+
+type Html = ReturnType<typeof html>;
 
 const PAGE = join(import.meta.dirname, "..", "usage-page");
 
+/** What a page shows. */
+interface Content {
+  readonly title: string;
+  /** Follows the title. */
+  readonly subtitle: Html;
+  readonly body: Html;
+  /** What the page's script draws. */
+  readonly figures: unknown;
+}
+
 /**
- * Writes a usage report as one HTML file with its script and style, which needs no network. An
- * existing file is replaced once the page is complete.
+ * Writes the usage of all keys as one HTML file with its script and style, which needs no network.
+ * An existing file is replaced once the page is complete.
  *
  * @throws an Error for the operator if the file cannot be written.
  */
 export async function writeUsagePage(report: UsageReport, file: string, now: Date): Promise<void> {
+  const figures = pageFigures(report, now);
+  const body = pageSections(figures);
+  const content = { title: "API usage", subtitle: html``, body, figures };
+  await writePage(file, () => page(content, report, now));
+}
+
+/** Writes the usage of one key of the report, like `writeUsagePage`. */
+export async function writeKeyPage(
+  key: KeyReport,
+  report: UsageReport,
+  file: string,
+  now: Date,
+): Promise<void> {
+  const figures = keyPageFigures(key, report, now);
+  const { id, name, plan, limits, bannedUntil } = key;
+  const subtitle = html`<p class="key">
+    <code>${id}</code>, ${plan} plan: ${count(limits.perMinute)} requests a minute,
+    ${count(limits.perDay)} a day.
+    ${bannedUntil === null ? "" : html`<strong>Banned until ${time(bannedUntil)}.</strong>`}
+  </p>`;
+  const body = keyPageSections(key, figures);
+  const content = { title: `API usage of ${name}`, subtitle, body, figures };
+  await writePage(file, () => page(content, report, now));
+}
+
+async function writePage(file: string, text: () => Promise<string>): Promise<void> {
   const folder = dirname(file);
   const isFolder = (await stat(folder).catch(() => undefined))?.isDirectory();
   if (isFolder !== true) throw new Error(`there is no folder ${folder} to write the page into`);
@@ -23,7 +63,7 @@ export async function writeUsagePage(report: UsageReport, file: string, now: Dat
   if (existing?.isDirectory()) throw new Error(`${file} is a folder`);
   const temporary = `${file}.${process.pid}.tmp`;
   try {
-    await writeFile(temporary, await usagePage(report, now), { flag: "wx" });
+    await writeFile(temporary, await text(), { flag: "wx" });
     await rename(temporary, file);
   } catch (error) {
     await rm(temporary, { force: true });
@@ -31,11 +71,13 @@ export async function writeUsagePage(report: UsageReport, file: string, now: Dat
   }
 }
 
-async function usagePage(report: UsageReport, now: Date): Promise<string> {
-  const figures = pageFigures(report);
+async function page(
+  { title, subtitle, body, figures }: Content,
+  { days, reportedAt }: UsageReport,
+  now: Date,
+): Promise<string> {
   const style = await readFile(join(PAGE, "style.css"), "utf8");
   const script = await bundle();
-  const { days, reportedAt } = report;
   const [first = "", last = ""] = [days[0], days.at(-1)];
   return String(
     await html`<!doctype html>
@@ -45,7 +87,7 @@ async function usagePage(report: UsageReport, now: Date): Promise<string> {
           <meta name="viewport" content="width=device-width, initial-scale=1" />
           <meta name="color-scheme" content="light dark" />
           <meta http-equiv="Content-Security-Policy" content="${contentPolicy(script)}" />
-          <title>API usage, ${first} to ${last}</title>
+          <title>${title}, ${first} to ${last}</title>
           <link rel="icon" href="data:," />
           <style>
             ${raw(style)}
@@ -53,22 +95,23 @@ async function usagePage(report: UsageReport, now: Date): Promise<string> {
         </head>
         <body>
           <header>
-            <h1>API usage</h1>
+            <h1>${title}</h1>
+            ${subtitle}
             <p class="range">
               ${first === last ? "" : html`${dayTime(first)} to `}${dayTime(last)}, days in UTC
             </p>
             <p class="note">
               ${
                 reportedAt === null
-                  ? "No key has reported anything on these days."
-                  : html`As reported by the keys until ${time(reportedAt)}. Each key reports once an
-                    hour while it is used. Admitted requests and bans are exact up to the last
-                    report. Refused requests and strikes are lower bounds.`
+                  ? "Nothing has been reported on these days."
+                  : html`As reported until ${time(reportedAt)}. Each key reports once an hour while
+                    it is used. Admitted requests and bans are exact up to the last report. Refused
+                    requests and strikes are lower bounds.`
               }
               Made ${time(now)}.
             </p>
           </header>
-          <main>${pageSections(figures)}</main>
+          <main>${body}</main>
           ${raw(`<script type="application/json" id="figures">${scriptJson(figures)}</script>`)}
           ${raw(`<script>${script}</script>`)}
         </body>
@@ -101,10 +144,6 @@ async function bundle(): Promise<string> {
   const [file] = outputFiles;
   if (file === undefined) throw new Error("esbuild made no file.");
   return file.text;
-}
-
-function dayTime(day: string) {
-  return html`<time datetime="${day}">${day}</time>`;
 }
 
 function time(at: Date) {

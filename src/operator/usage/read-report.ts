@@ -25,8 +25,11 @@ export async function readReport(
     const rows = await readUsageOfKey(orm, id, range);
     return reportOn([key], range, { rows, banDays: await readBans(), now });
   }
-  const { id: keyId, name, plan, createdAt } = apiKeys;
-  const keys = await orm.select({ id: keyId, name, plan }).from(apiKeys).orderBy(createdAt, keyId);
+  const { id: keyId, name, plan, perMinute, perDay, createdAt } = apiKeys;
+  const keys = await orm
+    .select({ id: keyId, name, plan, perMinute, perDay })
+    .from(apiKeys)
+    .orderBy(createdAt, keyId);
   const rows: ReportedDay[] = [];
   for await (const page of readUsageOfKeys(orm, firstDay)) {
     for (const row of page) rows.push(row);

@@ -1,4 +1,5 @@
-import type { ApiKey } from "../../worker/api-keys/api-key.ts";
+import { type ApiKey, limitsOf } from "../../worker/api-keys/api-key.ts";
+import type { Limits } from "../../worker/limits/plans.ts";
 import type { BanDay } from "../key-store/key-bans.ts";
 import { dayOf, dayText, REPORT_EVERY_MS } from "../../worker/usage/day-usage.ts";
 import type { ReportedDay } from "./read-usage.ts";
@@ -16,11 +17,13 @@ export interface UsageReport {
   readonly keys: readonly KeyReport[];
 }
 
-/** The fields of a key that a report shows beside the figures. */
-type KeyIdentity = Pick<ApiKey, "id" | "name" | "plan">;
+/** The fields of a key that a report needs beside the figures. */
+type ReportedKey = Pick<ApiKey, "id" | "name" | "plan" | "perMinute" | "perDay">;
 
 /** The usage of one key: its totals over the range. */
-export interface KeyReport extends KeyIdentity, UsageTotals {
+export interface KeyReport extends Pick<ApiKey, "id" | "name" | "plan">, UsageTotals {
+  /** The limits that the key has now. */
+  readonly limits: Limits;
   /** How full the windows were at most, from 0 to 1, relative to the limits in force that day. */
   readonly minutePeak: number;
   readonly dayPeak: number;
@@ -69,7 +72,7 @@ interface Recorded {
 
 /** Makes the report of these keys on these days. */
 export function reportOn(
-  keys: readonly KeyIdentity[],
+  keys: readonly ReportedKey[],
   days: readonly string[],
   { rows, banDays, now }: Recorded,
 ): UsageReport {
@@ -109,11 +112,12 @@ export function keysNear({ keys }: UsageReport, share: number): readonly KeyRepo
 }
 
 function reportOnKey(
-  { id, name, plan }: KeyIdentity,
+  key: ReportedKey,
   range: readonly string[],
   days: readonly ReportedDay[],
   banDays: readonly BanDay[],
 ): Omit<KeyReport, "bannedUntil"> {
+  const { id, name, plan } = key;
   const bansByDay = countBans(range, days, banDays);
   const bans = [...bansByDay.values()].reduce((sum, count) => sum + count, 0);
   const peak = (shares: readonly number[]) => Math.min(1, Math.max(0, ...shares));
@@ -121,6 +125,7 @@ function reportOnKey(
     id,
     name,
     plan,
+    limits: limitsOf(key),
     ...totalsOf(days),
     bans,
     minutePeak: peak(days.map(({ peakMinute, perMinute }) => peakMinute / perMinute)),

@@ -18,6 +18,7 @@ Examples:
   $ npm run keys -- usage
   $ npm run keys -- usage key_abc --days 30
   $ npm run keys -- usage --days 90 --html usage.html --env production
+  $ npm run keys -- usage key_abc --html pet-shop.html
   $ npm run -s keys -- usage --near 80 || mail -s "Keys near a limit" ops@shop.example
   $ npm run -s keys -- usage --json | jq '.[] | select(.bans > 0) | .id'
 
@@ -50,7 +51,7 @@ export function defineUsage(command: Command): void {
       "only keys that reached this share of a limit, 1 to 100",
       parsePercent,
     )
-    .option("--html <file>", "write a page with plots, which needs no network, instead")
+    .option("--html <file>", "write a page with plots, of all keys or of one, instead")
     .addHelpText("after", EXAMPLES)
     .action(usage);
 }
@@ -60,22 +61,24 @@ async function usage(id: string | undefined, options: UsageOptions): Promise<voi
   const { near, days = near === undefined ? DEFAULT_DAYS : NEAR_DAYS } = options;
   const all = await useDatabase(options, "keys", (database) => readReport(database, id, days, now));
   const report = near === undefined ? all : { ...all, keys: keysNear(all, near / 100) };
-  await output(report, id, options, now);
+  if (options.html !== undefined) {
+    // Loading esbuild is slow, and only the page needs it.
+    const { writeKeyPage, writeUsagePage } = await import("./page.ts");
+    const [key] = all.keys;
+    if (id === undefined || key === undefined) await writeUsagePage(report, options.html, now);
+    else await writeKeyPage(key, all, options.html, now);
+    if (!options.json) process.stdout.write(`The page is in ${options.html}.\n`);
+  }
+  output(report, id, options, now);
   if (near !== undefined && report.keys.length > 0) throw new EndWithStatus(NEAR_STATUS);
 }
 
-async function output(
+function output(
   report: UsageReport,
   id: string | undefined,
   options: UsageOptions,
   now: Date,
-): Promise<void> {
-  if (options.html !== undefined) {
-    // Loading esbuild is slow, and only the page needs it.
-    const { writeUsagePage } = await import("./page.ts");
-    await writeUsagePage(report, options.html, now);
-    if (!options.json) process.stdout.write(`The page is in ${options.html}.\n`);
-  }
+): void {
   if (options.json) return printJson(report.keys.map((key) => toUsageJson(key, now)));
   if (options.html !== undefined) return;
   if (options.near !== undefined && report.keys.length === 0) {

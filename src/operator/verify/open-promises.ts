@@ -28,6 +28,7 @@ const EXPOSED_HEADERS = [
   "ETag",
   "WWW-Authenticate",
   "X-Request-Id",
+  "Link",
   "Deprecation",
   "Sunset",
 ];

@@ -1,6 +1,7 @@
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { createProgram, EndWithStatus, printJson, UsageError } from "../command-line.ts";
 import { REMOTE_ENVIRONMENTS, type RemoteEnvironment } from "../environment.ts";
+import { withInterruption } from "../interruption.ts";
 import { readSecret } from "../read-secret.ts";
 import { type Clock, SYSTEM_CLOCK } from "./clock.ts";
 import type { PromiseResult, Verification, VerifyOptions } from "./verify.ts";
@@ -78,19 +79,14 @@ async function run(options: Options, { clock, send }: Surroundings): Promise<voi
   if (write && !ownsKey) {
     throw new UsageError("--write needs the store of the service: add --env or --persist-to");
   }
-  const interrupted = new AbortController();
-  const interrupt = (signal: NodeJS.Signals) =>
-    interrupted.abort(new Error(`ended by ${signal} before everything was verified`));
-  // Not `once`: npm repeats the signal of a terminal, and the second one would prevent the revocation.
-  process.on("SIGINT", interrupt).on("SIGTERM", interrupt);
-  try {
+  const verification = await withInterruption("everything was verified", async (signal) => {
     const url = options.url ?? (await addressOf(env));
     const common: VerifyOptions = {
       url,
       isReadOnly: options.readOnly,
       origin: options.origin,
       headers: options.header,
-      signal: interrupted.signal,
+      signal,
       send,
       clock: json ? clock : announceWaits(clock),
       report: json ? () => {} : printResult,
@@ -99,15 +95,14 @@ async function run(options: Options, { clock, send }: Surroundings): Promise<voi
     const startedMs = Date.now();
     const { verify } = await import("./verify.ts");
     const { verifyStore } = await import("./verify-store.ts");
-    const verification = ownsKey
+    const found = ownsKey
       ? await verifyStore({ ...common, store: options, isWriting: write })
       : await verify({ ...common, key: await readSecret(process.stdin) });
-    if (json) printJson({ url, ...verification });
-    else printSummary(verification, Date.now() - startedMs);
-    if (!verification.isKept) throw new EndWithStatus(BROKEN);
-  } finally {
-    process.off("SIGINT", interrupt).off("SIGTERM", interrupt);
-  }
+    if (json) printJson({ url, ...found });
+    else printSummary(found, Date.now() - startedMs);
+    return found;
+  });
+  if (!verification.isKept) throw new EndWithStatus(BROKEN);
 }
 
 /** Returns the first address of an environment; without one, the address of `npm start`. */

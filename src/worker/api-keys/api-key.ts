@@ -2,16 +2,18 @@ import type { apiKeys } from "../db/keys-schema.ts";
 import { limiterName, type LimitedKey } from "../rate-limit/limiter.ts";
 import { type Limits, PLAN_LIMITS } from "../limits/plans.ts";
 
-/** An API key: the columns of its row that requests need. */
+/** An API key: the columns of `api_keys` that requests need. */
 export type ApiKey = Omit<typeof apiKeys.$inferSelect, "lastFour">;
 
-/** A key as one of its hashes finds it: the current one, or one from before a rotation. */
+/** A key that was found by its current hash or by a hash from before a rotation. */
 export interface FoundKey extends ApiKey {
-  /** When the former hash that was looked up stops being valid; `null` for the current hash. */
+  /** The time at which the hash that was looked up expires. `null` for the key's current hash. */
   readonly hashEndsAt: Date | null;
 }
 
-/** Returns the limits of a key's plan; an Enterprise key has limits of its own. */
+/**
+ * Returns the limits of a key: those of its plan, or the individual limits of an Enterprise key.
+ */
 export function limitsOf({
   plan,
   perMinute,
@@ -26,7 +28,10 @@ export function limitsOf({
 export const KEY_STATES = ["active", "expired", "revoked"] as const;
 type KeyState = (typeof KEY_STATES)[number];
 
-/** Returns a key's state at `nowMs` (Unix milliseconds). Revoked comes before expired. */
+/**
+ * Returns a key's state at `nowMs` (Unix milliseconds). A key that is both revoked and expired
+ * counts as revoked.
+ */
 export function keyState(
   { expiresAt, revokedAt }: Pick<ApiKey, "expiresAt" | "revokedAt">,
   nowMs: number,
@@ -36,7 +41,7 @@ export function keyState(
   return "active";
 }
 
-/** Returns what the limiter needs to know of a key. */
+/** Converts a key to the form that its limiter needs. */
 export function limitedKey(key: ApiKey): LimitedKey {
   const { id, revision, resets, locationHint } = key;
   const limits = limitsOf(key);

@@ -1,6 +1,9 @@
 import { hasSecretForm } from "./secret.ts";
 
-/** The content of an `Authorization` header: a text in the form of a secret, or why it has none. */
+/**
+ * The result of parsing an `Authorization` header: a text in the form of a secret, or the reason
+ * why there is none.
+ */
 type Credentials =
   | { readonly ok: true; readonly secret: string }
   | { readonly ok: false; readonly reason: CredentialsFault };
@@ -8,12 +11,16 @@ type Credentials =
 type CredentialsFault = "missing" | "other_scheme" | "no_token" | "not_one_token" | "not_a_secret";
 
 const BEARER = /^bearer(?: +(?<token>.*))?$/i;
-/** RFC 6750, section 2.1. Two headers arrive joined by a comma, which no token contains. */
+/**
+ * The syntax of a bearer token (RFC 6750, section 2.1). If a client sends two `Authorization`
+ * headers, they arrive joined by a comma, which is not allowed in a token.
+ */
 const B64_TOKEN = /^[A-Za-z0-9._~+/-]+=*$/;
 
 /**
- * Reads the value of the `Authorization` header (docs/api.md, Authentication). Checks only the form
- * of the secret: its checksum costs a hash, which a remembered key does not need.
+ * Parses the value of the `Authorization` header (docs/api.md, Authentication). Checks only the
+ * form of the secret. Checking its checksum would cost a hash computation, which is unnecessary for
+ * a remembered key.
  */
 export function parseCredentials(header: string | undefined): Credentials {
   if (header === undefined || header.trim() === "") return { ok: false, reason: "missing" };

@@ -5,50 +5,61 @@ import { pause } from "../deadline.ts";
 import type { FoundKey } from "./api-key.ts";
 import { keysByHash } from "./key-by-hash.ts";
 
-/** Shortest time between two attempts to refresh a remembered key. */
+/** The shortest time between two attempts to refresh a remembered key. */
 const RETRY_MS = 1_000;
 
-/** Queries that run at once in an isolate. With more than one, a slow query does not delay all. */
+/**
+ * The number of key queries that an isolate runs at the same time. More than one, so that a slow
+ * query does not delay all requests.
+ */
 const CONCURRENCY = 4;
 
 /**
- * Pause before each query for suspects, so that they cause at most forty queries a second. A longer
- * pause answers more of them at once, which delays everyone else.
+ * The pause before each query for suspects, the clients that sent too many wrong secrets. Suspects
+ * cause at most 40 queries a second. A longer pause would release more suspects at the same moment,
+ * which delays all other requests.
  */
 const SUSPECTS_PAUSE_MS = 25;
 
 type KeysByHash = ReadonlyMap<string, FoundKey>;
 
 interface Entry {
-  /** `null`: no key has this hash. */
+  /** `null` if no key has this hash. */
   readonly key: FoundKey | null;
-  /** The number of the query that read the key; a later query has a larger number. */
+  /** The number of the query that read this entry. Later queries have larger numbers. */
   readonly query: number;
-  /** Unix time in milliseconds at which that query began. */
+  /** Unix time in milliseconds at which the query that read this entry began. */
   readonly askedMs: number;
   /** Unix time in milliseconds of the last attempt to refresh the entry. */
   readonly triedMs: number;
 }
 
-/** The request that a key is looked up for. */
+/** The request for which a key is looked up. */
 interface LookUp {
-  /** Returns whether the client sent too many wrong secrets. Its look-ups use a slower queue. */
+  /**
+   * Returns whether the client sent too many wrong secrets. The look-ups of such a client use a
+   * slower queue.
+   */
   readonly isSuspect: () => boolean;
-  /** Keeps the isolate running until the promise settles, even after the answer. */
+  /** Keeps the request alive until the promise settles, even after the response was sent. */
   readonly waitUntil: (promise: Promise<unknown>) => void;
 }
 
 /**
- * Finds API keys by the hash of a secret, in the isolate's memory first. An entry is used as it is
- * for `freshMs`, and then until `staleMs` while it is refreshed in the background. So requests with
- * a remembered key do not wait for the database, but a change may take effect `staleMs` later.
+ * Finds API keys by the hash of a secret, first in the isolate's memory, then in the database. An
+ * entry is used without a query until the age `freshMs`. From `freshMs` to `staleMs`, the entry is
+ * used while it is refreshed in the background. So requests with a remembered key do not wait for
+ * the database, but a change of a key may take effect up to `staleMs` late.
  */
 export class ApiKeyDirectory {
   readonly #freshMs: number;
   readonly #staleMs: number;
   readonly #queries: DatabaseQueries;
   readonly #known: QuickLRU<string, Entry>;
-  /** Separate, so that a flood of invented secrets cannot evict known keys. */
+  /**
+   * Hashes that no key has. Stored separately, so that a flood of invented secrets cannot evict
+   * known keys.
+   */
   readonly #unknown: QuickLRU<string, Entry>;
   readonly #lookUps: BatchedQuery<string, KeysByHash>;
   readonly #suspectLookUps: BatchedQuery<string, KeysByHash>;
@@ -75,16 +86,21 @@ export class ApiKeyDirectory {
     });
   }
 
-  /** Returns whether an earlier look-up of this hash is in memory, whatever it found. */
+  /**
+   * Returns whether memory has the result of an earlier look-up of this hash: a key, or that no key
+   * has the hash.
+   */
   remembers(hash: string): boolean {
     return this.#known.has(hash) || this.#unknown.has(hash);
   }
 
   /**
-   * Finds a key by its current hash or by one from before a rotation, without looking at its state.
+   * Finds a key by its current hash or by a hash from before a rotation. Also returns expired and
+   * revoked keys.
    *
    * @returns `null` if no key has this hash.
-   * @throws {DatabaseUnavailableError}
+   * @throws {DatabaseUnavailableError} if the key must be queried and the database does not
+   *   respond.
    */
   find(
     database: D1Database,
@@ -98,7 +114,8 @@ export class ApiKeyDirectory {
     }
     if (!isWithin(entry, this.#freshMs, nowMs) && nowMs - entry.triedMs >= RETRY_MS) {
       this.#store(hash, { ...entry, triedMs: nowMs });
-      // A failed refresh matters only once the entry is stale: then the next `find` throws.
+      // Ignore a failed refresh: once the entry is stale, `find` queries the database again and
+      // throws.
       this.#lookUp(database, hash, lookUp, entry).catch(() => undefined);
     }
     return entry.key;
@@ -122,7 +139,10 @@ export class ApiKeyDirectory {
     return keys.get(hash) ?? null;
   }
 
-  /** Queries may overtake each other. An earlier query never replaces the result of a later one. */
+  /**
+   * Queries the database and stores the results. An earlier query may finish after a later query;
+   * it never replaces the later query's results.
+   */
   async #query(database: D1Database, hashes: readonly string[]): Promise<KeysByHash> {
     this.#queryCount += 1;
     const query = this.#queryCount;

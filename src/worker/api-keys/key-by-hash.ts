@@ -2,7 +2,7 @@ import type { FoundKey } from "./api-key.ts";
 
 type Milliseconds<T> = T extends Date ? number : T;
 
-/** A key's row as D1 returns it: times in Unix milliseconds. */
+/** A key's row as D1 returns it, with Unix times in milliseconds instead of `Date`s. */
 type Row = { readonly [Name in keyof FoundKey]: Milliseconds<FoundKey[Name]> } & {
   readonly wantedHash: string;
 };
@@ -12,8 +12,8 @@ const KEY_COLUMNS = `own.id, own.hash, own.name, own.plan, own.per_minute AS per
   own.revision, own.resets, own.location_hint AS locationHint`;
 
 /**
- * A single statement, so that no rotation happens between its parts. CROSS JOIN makes SQLite start
- * from the hashes, whatever its statistics say.
+ * Reads current and former hashes in a single statement, so that no rotation can happen in between.
+ * With CROSS JOIN, SQLite reads the wanted hashes in its outer loop, whatever its statistics say.
  */
 const KEYS_BY_HASH = `
   SELECT wanted.value AS wantedHash, NULL AS hashEndsAt, ${KEY_COLUMNS}

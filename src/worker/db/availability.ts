@@ -3,10 +3,12 @@ import { CircuitBreaker } from "../circuit-breaker.ts";
 import { withDeadline } from "../deadline.ts";
 import { Outage } from "../outage.ts";
 
-/** The databases of the service. `keys` also has the audit trail, bans and usage. */
+/**
+ * The two databases of the service. `keys` contains the API keys, the audit trail, bans and usage.
+ */
 export type DatabaseName = "orders" | "keys";
 
-/** A database could not be reached or did not answer in time. */
+/** Thrown if a database cannot be reached or does not respond in time. */
 export class DatabaseUnavailableError extends Error {
   override readonly name = "DatabaseUnavailableError";
   readonly database: DatabaseName;
@@ -17,32 +19,39 @@ export class DatabaseUnavailableError extends Error {
   }
 }
 
-/** The query was not sent, because an earlier query has just timed out. */
+/** Thrown instead of sending a query if an earlier query has just timed out. */
 class PausedError extends Error {
   constructor() {
     super("The query was not sent, because an earlier query has just timed out.");
   }
 }
 
-/** Error messages of SQLite and D1 for a statement that would fail at every attempt. */
+/** Matches the error messages of SQLite and D1 for a statement that would fail in every attempt. */
 const STATEMENT_FAULT =
   /SQLITE_(?:ERROR|CONSTRAINT|MISMATCH|RANGE|TOOBIG|AUTH|MISUSE|SCHEMA)|D1_(?:TYPE|COLUMN|DUMP|EXEC)\w*|no such (?:table|column)/;
 
-/** The last message is from a local D1 that finds a lock between the statement and its commit. */
+/**
+ * Matches the error messages of a busy database. A local D1 gives the last message if the database
+ * is locked between a statement and its commit.
+ */
 const BUSY = /SQLITE_BUSY|SQLITE_LOCKED|database is locked|Failed to get session commit token/;
 
 /**
- * Queries one database, and repeats a query while the database is busy. A busy database has done
- * nothing, so writes are repeated as well.
+ * Runs queries on one database, and retries a query while the database is busy. Writes are retried
+ * as well, because a busy database has not executed the statement.
  *
- * After a query that has timed out, queries fail at once for a second, and then one query tries again.
- * The trade: a single slow query fails all queries of the isolate for a second.
+ * After a query has timed out, all queries fail immediately for one second. Then one query is sent
+ * as a probe. The drawback: a single slow query makes all queries of the isolate fail for one
+ * second.
  */
 export class DatabaseQueries {
   readonly database: DatabaseName;
-  /** Ends when a query succeeds. The caller reports failures, because it knows the request. */
+  /**
+   * The outage of this database. This class records successes. The caller records failures, because
+   * only the caller knows the request id for the log.
+   */
   readonly outage: Outage;
-  /** Milliseconds for all attempts of a query together. */
+  /** The timeout in milliseconds for all attempts of a query together. */
   readonly timeoutMs: number;
   readonly #breaker: CircuitBreaker;
 
@@ -57,9 +66,12 @@ export class DatabaseQueries {
   }
 
   /**
-   * @param isRepeatable true if the query may be repeated after any temporary error.
-   * @throws {DatabaseUnavailableError} if the database does not answer in time.
-   * @throws the error of the database if the statement itself is at fault.
+   * Runs a query. Retries the query while the database is busy or, if `isRepeatable`, after any
+   * temporary error.
+   *
+   * @param isRepeatable true if running the query twice does no harm.
+   * @throws {DatabaseUnavailableError} if the database does not respond in time.
+   * @throws the error of the database if the statement itself is wrong.
    */
   async run<T>(query: () => Promise<T>, { isRepeatable = false } = {}): Promise<T> {
     const ask = () => this.#ask(query);
@@ -84,7 +96,7 @@ export class DatabaseQueries {
   async #ask<T>(query: () => Promise<T>): Promise<T> {
     if (!this.#breaker.allows(this.database, Date.now())) throw new PausedError();
     const answer = query();
-    // An error is an answer, too.
+    // A rejection also counts as a success: the database has responded.
     const answered = answer.then(
       () => this.#breaker.succeeded(this.database),
       () => this.#breaker.succeeded(this.database),
@@ -102,7 +114,7 @@ function repeat<T>(
   error: unknown,
   { timeoutMs, isTemporary }: { timeoutMs: number; isTemporary: (error: unknown) => boolean },
 ): Promise<T> {
-  // pRetry counts the attempt that has already failed as the first one.
+  // The first attempt has already failed: reject it at once, so that pRetry counts it.
   return pRetry((attempt) => (attempt === 1 ? Promise.reject(error) : query()), {
     retries: 20,
     minTimeout: 20,

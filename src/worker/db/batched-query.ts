@@ -7,17 +7,17 @@ interface Call<Key, Value> {
   readonly reject: (error: unknown) => void;
 }
 
-/** Runs one query for all these keys, which may repeat. */
+/** Runs one database query for all these keys. The same key may occur several times. */
 type Query<Key, Value> = (keys: readonly Key[]) => Promise<Value>;
 
 /**
- * Lets the requests of an isolate share database queries. At most a few queries run at the same time.
- * Further requests wait until one of the queries ends; the next query then serves all that wait. A
- * request never receives the result of a query that began earlier than the request. The trade: under
- * load, a request waits for two queries.
+ * Lets the requests of an isolate share database queries. Only a few queries run at the same time.
+ * Further requests wait until one of these queries ends; the next query then serves all waiting
+ * requests. A request never receives the result of a query that began before the request. The
+ * drawback: under load, a request waits for two queries.
  *
- * A request may await the query of another request, which `waitUntil` keeps alive if its client
- * disconnects.
+ * A request may await the query of another request. `waitUntil` keeps the request with the query
+ * alive even if its client disconnects.
  */
 export class BatchedQuery<Key, Value> {
   readonly #database: DatabaseName;
@@ -27,9 +27,9 @@ export class BatchedQuery<Key, Value> {
   readonly #waiting = new Set<Call<Key, Value>>();
 
   /**
-   * @param concurrency queries that run at the same time.
-   * @param timeoutMs milliseconds within which a query settles. A request waits at most twice as long:
-   *   for the end of a running query and for its own.
+   * @param concurrency the number of queries that may run at the same time.
+   * @param timeoutMs milliseconds within which every query settles. A request waits at most twice
+   *   as long: first for a running query, then for its own query.
    */
   constructor({
     database,
@@ -46,10 +46,13 @@ export class BatchedQuery<Key, Value> {
   }
 
   /**
-   * @param query runs in the request that starts the batch, for the keys of all waiting requests.
-   * @param waitUntil keeps this request alive for the others.
+   * Returns the result of a shared query for this key.
+   *
+   * @param query runs the shared query for the keys of all waiting requests. Called in the request
+   *   that starts the batch.
+   * @param waitUntil keeps this request alive for other requests that share its query.
    * @throws the error of the query.
-   * @throws {DatabaseUnavailableError} if no query answered in time.
+   * @throws {DatabaseUnavailableError} if no query returned in time.
    */
   async read(
     key: Key,
@@ -61,7 +64,7 @@ export class BatchedQuery<Key, Value> {
     this.#waiting.add(call);
     const answer = withDeadline(this.#serve(call, promise, query), this.#deadlineMs, () => {
       this.#waiting.delete(call);
-      // A query that has not settled by now belongs to a request that the platform has ended.
+      // A query that has not settled by now never will, because the platform has ended its request.
       this.#running.clear();
       const cause = new Error("No shared query answered in time.");
       return new DatabaseUnavailableError(this.#database, cause);

@@ -12,20 +12,29 @@ export const apiKeys = sqliteTable(
     hash: text("hash").notNull().unique(),
     name: text("name").notNull(),
     plan: text("plan", { enum: PLANS }).notNull(),
-    /** Only where the plan is Enterprise. */
+    /** The limit per minute. Set only for Enterprise keys. */
     perMinute: integer("per_minute"),
-    /** Only where the plan is Enterprise. */
+    /** The limit per day. Set only for Enterprise keys. */
     perDay: integer("per_day"),
     createdAt: integer("created_at", { mode: "timestamp_ms" }).notNull(),
     expiresAt: integer("expires_at", { mode: "timestamp_ms" }),
     revokedAt: integer("revoked_at", { mode: "timestamp_ms" }),
-    /** Grows with every change of the key, so a limiter recognizes the newer version of it. */
+    /** Incremented with every change of the key, so that a limiter recognizes the newer policy. */
     revision: integer("revision").notNull().default(0),
-    /** Grows with every `keys reset`. A limiter that receives a larger number forgets its counts. */
+    /**
+     * Incremented by every `keys reset`. A limiter that receives a larger number forgets its
+     * counts.
+     */
     resets: integer("resets").notNull().default(0),
-    /** The last four characters of the secret; `null` for a key that is older than this column. */
+    /**
+     * The last four characters of the secret; `null` for a key that was created before this column
+     * existed.
+     */
     lastFour: text("last_four"),
-    /** The region in which the first request creates the key's Durable Object; `null`: near it. */
+    /**
+     * The region in which the key's Durable Object is created. If `null`, Cloudflare creates it
+     * near the key's first request.
+     */
     locationHint: text("location_hint", { enum: LOCATION_HINTS }),
   },
   (key) => [
@@ -39,14 +48,16 @@ export const apiKeys = sqliteTable(
   ],
 );
 
-/** Former hashes of rotated keys, which stay valid for a while. */
+/**
+ * The former hashes of rotated keys. A former secret stays valid for a while after the rotation.
+ */
 export const formerKeyHashes = sqliteTable(
   "former_key_hashes",
   {
     /** SHA-256 of the former secret in lower-case hexadecimal. */
     hash: text("hash").primaryKey().notNull(),
     keyId: text("key_id").notNull(),
-    /** The former secret is valid until then. */
+    /** The time at which the former secret expires. */
     endsAt: integer("ends_at", { mode: "timestamp_ms" }).notNull(),
   },
   (former) => [index("former_key_hashes_key_id").on(former.keyId)],
@@ -54,7 +65,9 @@ export const formerKeyHashes = sqliteTable(
 
 const KEY_ACTIONS = ["create", "update", "rotate", "revoke", "reset", "restore"] as const;
 
-/** The audit trail: who changed which key, when and how. Triggers refuse to change or delete rows. */
+/**
+ * The audit trail: who changed which key, when and how. Triggers prevent changing or deleting rows.
+ */
 export const keyChanges = sqliteTable(
   "key_changes",
   {
@@ -63,32 +76,36 @@ export const keyChanges = sqliteTable(
     actor: text("actor").notNull(),
     action: text("action", { enum: KEY_ACTIONS }).notNull(),
     keyId: text("key_id").notNull(),
-    /** A JSON object of the fields that changed, each with its old and its new value. */
+    /** A JSON object with each changed field, its old value and its new value. */
     details: text("details", { mode: "json" }).$type<KeyChangeDetails>().notNull(),
   },
   (change) => [index("key_changes_key_id").on(change.keyId)],
 );
 
-/** The fields of a key that a change replaced. */
+/**
+ * The fields of a key that a change replaced, with their old values (`from`) and new values (`to`).
+ */
 export type KeyChangeDetails = Readonly<
   Record<string, { readonly from: string | number | null; readonly to: string | number | null }>
 >;
 
-/** The usage of each key on a day in UTC, as its limiter last reported it. */
+/** The usage of each key on each day in UTC, as the key's limiter last reported it. */
 export const keyUsage = sqliteTable(
   "key_usage",
   {
     keyId: text("key_id").notNull(),
-    /** `2026-11-21` */
+    /** The day in UTC, such as `2026-11-21`. */
     day: text("day").notNull(),
     admitted: integer("admitted").notNull(),
     refused: integer("refused").notNull(),
     strikes: integer("strikes").notNull(),
     bans: integer("bans").notNull(),
-    /** The largest counts of a minute window and of the day window. */
+    /**
+     * The largest count of a minute window on this day; `peakDay` is the same for the day window.
+     */
     peakMinute: integer("peak_minute").notNull(),
     peakDay: integer("peak_day").notNull(),
-    /** The limits that applied last. */
+    /** The limit per minute that applied last; `perDay` is the limit per day. */
     perMinute: integer("per_minute").notNull(),
     perDay: integer("per_day").notNull(),
     reportedAt: integer("reported_at", { mode: "timestamp_ms" }).notNull(),
@@ -96,7 +113,10 @@ export const keyUsage = sqliteTable(
   (usage) => [primaryKey({ columns: [usage.day, usage.keyId] })],
 );
 
-/** The bans of keys. A limiter adds a ban when it begins, and `keys reset` lifts it. */
+/**
+ * The bans of keys. A limiter inserts a row when a ban begins. `keys reset` lifts a ban by setting
+ * `liftedAt`.
+ */
 export const keyBans = sqliteTable(
   "key_bans",
   {
@@ -105,7 +125,7 @@ export const keyBans = sqliteTable(
     endsAt: integer("ends_at", { mode: "timestamp_ms" }).notNull(),
     /** The number of bans in a row, including this one. */
     number: integer("number").notNull(),
-    /** The time at which an operator lifted the ban before its end. */
+    /** The time at which an operator lifted the ban early; `null` if nobody did. */
     liftedAt: integer("lifted_at", { mode: "timestamp_ms" }),
   },
   (ban) => [primaryKey({ columns: [ban.keyId, ban.beganAt] })],

@@ -2,8 +2,9 @@ import { sql } from "drizzle-orm";
 import { check, customType, integer, primaryKey, sqliteTable, text } from "drizzle-orm/sqlite-core";
 
 /**
- * A 64-bit signed integer. D1 cannot bind a `BigInt` and rounds integers above 2^53 in its results. So
- * values are bound as decimal text that SQLite casts, and must be selected as text.
+ * A column of 64-bit signed integers. D1 cannot bind a `BigInt` and rounds integers above 2^53 in
+ * its results. So values are bound as decimal text that SQLite casts to an integer. Queries must
+ * cast the column to text.
  */
 const int64 = customType<{ data: bigint; driverData: string }>({
   dataType: () => "integer",
@@ -14,8 +15,8 @@ const int64 = customType<{ data: bigint; driverData: string }>({
 const ORDER_STATUSES = ["pending", "shipped", "cancelled"] as const;
 
 /**
- * The orders of the store. A trigger moves cancelled orders to `cancelledOrders`, so a scan reads only
- * listed orders.
+ * The orders of the store. A trigger moves cancelled orders to `cancelledOrders`, so a scan of this
+ * table reads only orders that the list contains.
  */
 export const orders = sqliteTable(
   "orders",
@@ -23,7 +24,7 @@ export const orders = sqliteTable(
     id: int64("id").primaryKey(),
     petId: int64("pet_id"),
     quantity: int64("quantity"),
-    /** RFC 3339 in UTC with three decimals. */
+    /** The ship date: RFC 3339 in UTC with three decimals. */
     shipDate: text("ship_date"),
     complete: integer("complete", { mode: "boolean" }),
     status: text("status", { enum: ORDER_STATUSES }).notNull().default("pending"),
@@ -44,9 +45,9 @@ export const orders = sqliteTable(
 );
 
 /**
- * The version of the list, in one row. Triggers (`migrations/orders`) replace it with
- * every change of an order, whoever makes the change. Versions are random, not counted, so a database
- * that is restored to an earlier time never repeats one.
+ * The version of the list, in a single row. Triggers (`migrations/orders`) replace the version with
+ * every change of an order, whoever makes the change. Versions are random instead of consecutive,
+ * so a database that is restored to an earlier time never repeats a version.
  */
 export const orderList = sqliteTable(
   "order_list",
@@ -58,33 +59,41 @@ export const orderList = sqliteTable(
 );
 
 /**
- * The segments of the list, of some thousand orders each. A segment has the ids from `firstId` up to
- * the `firstId` of the next segment. The first segment begins at the smallest int64. Triggers
- * (`migrations/orders`) give a segment a new random version with every change of its
- * orders and split a segment that has grown. So a version names the same orders for ever.
+ * The segments of the list, with some thousand orders each. A segment contains the ids from
+ * `firstId` up to, but not including, the `firstId` of the next segment. The first segment begins
+ * at the smallest int64. Triggers (`migrations/orders`) give a segment a new random version with
+ * every change of its orders, and split a segment that has grown too large. So a version identifies
+ * the same orders forever.
  */
 export const orderSegments = sqliteTable("order_segments", {
   firstId: int64("first_id").primaryKey(),
   version: text("version").notNull(),
-  /** The number of orders or more: `INSERT OR REPLACE` may count an order twice. */
+  /**
+   * The number of orders in the segment. May be too large, because `INSERT OR REPLACE` may count an
+   * order twice.
+   */
   count: integer("count").notNull(),
 });
 
 /**
- * Has a row only within the transaction of a bulk change. Meanwhile the triggers leave `order_list`
- * and `order_segments` alone. The transaction rebuilds the segments at its end.
+ * Turns off triggers for a bulk change such as an import. Has a row only within the transaction of
+ * a bulk change. While the row exists, the triggers do not change `order_list` and
+ * `order_segments`. The transaction rebuilds the segments at its end.
  */
 export const orderBulkChange = sqliteTable(
   "order_bulk_change",
   {
     id: integer("id").primaryKey(),
-    /** 1 once an order has changed. If it stays 0, the segments stay as they are. */
+    /** 1 if the transaction has changed an order. If 0, the segments are not rebuilt. */
     changed: integer("changed").notNull(),
   },
   (change) => [check("order_bulk_change_is_one_row", sql`${change.id} = 1`)],
 );
 
-/** Cancelled orders, kept for the record. An id that is placed again can be cancelled again. */
+/**
+ * The cancelled orders. An id can occur several times: if an order with the same id is imported
+ * again, it can be cancelled again.
+ */
 export const cancelledOrders = sqliteTable(
   "cancelled_orders",
   {
@@ -99,15 +108,17 @@ export const cancelledOrders = sqliteTable(
 );
 
 /**
- * Parts of an import that is under way: validated orders as JSON. One transaction moves them to
- * `orders` after the last part has arrived.
+ * Parts of imports that are in progress: validated orders as JSON. After the last part has arrived,
+ * one transaction moves the orders of all parts to `orders`.
  */
 export const orderImportParts = sqliteTable(
   "order_import_parts",
   {
-    /** A digest of the whole import, so the same file has the same parts. */
+    /**
+     * A digest of the whole import, so that a repeated import of the same file has the same parts.
+     */
     importId: text("import_id").notNull(),
-    /** From 0. */
+    /** The number of the part, starting at 0. */
     part: integer("part").notNull(),
     createdAt: integer("created_at", { mode: "timestamp_ms" }).notNull(),
     /** A JSON array of `[line, id, petId, quantity, shipDate, complete, status]`. */

@@ -1,17 +1,26 @@
-/** `log`: bans are counted and logged, but refuse nobody. `off`: there are no strikes and no bans. */
+/**
+ * How bans are applied. `log`: bans are logged but refuse no request. `off`: there are no strikes
+ * and no bans.
+ */
 export const BAN_MODES = ["on", "log", "off"] as const;
 export type BanMode = (typeof BAN_MODES)[number];
 
-/** Turns repeated refusals into a temporary ban (docs/limits.md, Bans). Times in milliseconds. */
+/**
+ * The rules that turn repeated refusals into a temporary ban (docs/limits.md, Bans). Times in
+ * milliseconds.
+ */
 export interface BanPolicy {
   readonly mode: BanMode;
-  /** Refusals within this time after a wait began were already on their way, so they are no strikes. */
+  /**
+   * Refusals within this time after a wait began are no strikes. The client may have sent these
+   * requests before it knew of the first refusal.
+   */
   readonly graceMs: number;
-  /** Strikes lead to a ban only if they fall within this time, counted from the first of them. */
+  /** Strikes lead to a ban only if all of them fall within this time after the first strike. */
   readonly strikeWindowMs: number;
-  /** The fewest strikes that lead to a ban, however low the key's limit. */
+  /** The fewest strikes that lead to a ban, even if the key's limit is lower. */
   readonly minStrikes: number;
-  /** The number of strikes that always leads to a ban, however high the key's limit. */
+  /** This many strikes always lead to a ban, even if the key's limit is higher. */
   readonly maxStrikes: number;
   readonly firstBanMs: number;
   readonly longestBanMs: number;
@@ -19,27 +28,30 @@ export interface BanPolicy {
   readonly forgetAfterMs: number;
 }
 
-/** The time from a first refusal to the next admission. */
+/** The time from a key's first refusal to its next admission. */
 export interface Wait {
   /** Unix time in milliseconds of the first refusal. */
   readonly startedMs: number;
   readonly strikes: number;
-  /** Unix time in milliseconds; without meaning while there are no strikes. */
+  /** Unix time in milliseconds of the first strike; meaningless while `strikes` is 0. */
   readonly firstStrikeMs: number;
 }
 
 export interface Ban {
   /** Unix time in milliseconds at which the ban ends or ended. */
   readonly untilMs: number;
-  /** The number of bans so far, this one included: at least 1. */
+  /** The number of bans in a row, including this one: at least 1. */
   readonly number: number;
-  /** Set if the mode was `log`. Such a ban refuses nobody, even if the mode is `on` later. */
+  /**
+   * True if the ban began in mode `log`. Such a ban refuses no request, even if the mode is `on`
+   * later.
+   */
   readonly loggedOnly?: true | undefined;
 }
 
 /**
- * Returns the stored ban as it applies at `nowMs`, cut to the longest length. Returns `null` if the
- * ban is forgotten by then, or was made in another mode.
+ * Returns the stored ban as it applies at `nowMs`; its rest is at most `longestBanMs`. Returns
+ * `null` if the ban is forgotten by then or began in another mode.
  */
 export function banAt(stored: Ban | null, policy: BanPolicy, nowMs: number): Ban | null {
   const { mode, forgetAfterMs } = policy;
@@ -48,7 +60,10 @@ export function banAt(stored: Ban | null, policy: BanPolicy, nowMs: number): Ban
   return { ...stored, untilMs: Math.min(stored.untilMs, nowMs + policy.longestBanMs) };
 }
 
-/** Returns whether a refusal at `nowMs` is a strike: neither begins a wait nor falls into its grace. */
+/**
+ * Returns whether a refusal at `nowMs` is a strike. A refusal that begins a wait or falls into the
+ * wait's grace is not.
+ */
 export function isStrike(stored: Wait | null, policy: BanPolicy, nowMs: number): boolean {
   return stored !== null && nowMs - Math.min(stored.startedMs, nowMs) >= policy.graceMs;
 }
@@ -68,19 +83,22 @@ export function waitAfterRefusal(stored: Wait | null, policy: BanPolicy, nowMs: 
     : { ...wait, strikes: wait.strikes + 1 };
 }
 
-/** Returns how many strikes lead to a ban of a key with this limit. */
+/** Returns how many strikes lead to a ban of a key with this limit per minute. */
 export function strikesToBan(policy: BanPolicy, perMinute: number): number {
   return Math.min(Math.max(perMinute, policy.minStrikes), policy.maxStrikes);
 }
 
-/** Makes the ban that begins at `nowMs`, twice as long as the one before it. */
+/**
+ * Returns the ban that begins at `nowMs`. It is twice as long as the earlier ban, up to the longest
+ * length.
+ */
 export function nextBan(earlier: Ban | null, policy: BanPolicy, nowMs: number): Ban {
   const number = (earlier?.number ?? 0) + 1;
   const ban = { untilMs: nowMs + banLengthMs(policy, number), number };
   return policy.mode === "log" ? { ...ban, loggedOnly: true } : ban;
 }
 
-/** Returns how long the ban of this number lasts, in milliseconds. */
+/** Returns the length of the ban with this number, in milliseconds. */
 export function banLengthMs(policy: BanPolicy, number: number): number {
   return Math.min(policy.firstBanMs * 2 ** (number - 1), policy.longestBanMs);
 }

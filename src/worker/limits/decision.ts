@@ -8,74 +8,88 @@ import { mapWindows, WINDOW_NAMES, windowAt, windowEndMs } from "./windows.ts";
 export interface QuotaPolicy {
   readonly limits: Limits;
   /**
-   * A policy with an older revision than the limiter state's is ignored. At the same revision the
-   * request's limits apply, because a deployment can change a plan's limits without changing a key.
+   * Grows with every change of the key. A policy with an older revision than the limiter state's is
+   * ignored. At the same revision the request's limits apply, because a deployment can change a
+   * plan's limits without changing a key.
    */
   readonly revision: number;
-  /** The number of resets by the operator. A larger number than before empties the limiter state. */
+  /**
+   * The number of resets by the operator. If it is larger than the limiter state's, the limiter
+   * state is emptied.
+   */
   readonly resets: number;
-  /** Refusals lead to a ban: true for a key, false for an address. */
+  /** True if repeated refusals lead to a ban: true for a key, false for an address. */
   readonly bans: boolean;
 }
 
-/** Everything that a limiter remembers of a key or an address, with a field for each window. */
+/**
+ * Everything that a limiter remembers of a key or an address, including one field for each window.
+ */
 export interface LimiterState extends PerWindow<Window | null> {
   readonly limits: Limits;
   readonly revision: number;
   readonly resets: number;
   readonly ban: Ban | null;
-  /** Need not survive a restart. */
+  /** Not stored on disk, so a restart of the Durable Object loses it. */
   readonly wait: Wait | null;
 }
 
-/** The rest of a window. */
+/** What is left of one window. */
 export interface WindowQuota {
   readonly limit: number;
-  /** Requests left: never negative. */
+  /** The number of requests left: never negative. */
   readonly remaining: number;
-  /** Unix time in milliseconds. */
+  /** Unix time in milliseconds at which the window ends. */
   readonly endsMs: number;
 }
 
-/** The rest of every window at `nowMs`. */
+/** What is left of every window at `nowMs`. */
 export interface Quota extends PerWindow<WindowQuota> {
   readonly nowMs: number;
-  /** Unix time in milliseconds at which a request is next admitted, if nobody else uses the key; `null`: now. */
+  /**
+   * Unix time in milliseconds at which the next request is admitted, if nobody else uses the key.
+   * `null` if a request is admitted now.
+   */
   readonly retryAtMs: number | null;
   readonly banned: boolean;
 }
 
-/** The limiter's answer to one request. The quota in it is what is left after the request. */
+/** The limiter's decision on one request, with the quota that is left after this request. */
 export interface Decision extends Quota {
   readonly admitted: boolean;
   /**
-   * Unix time in milliseconds until which the limiter gives further requests the same answer.
-   * `null` if the next answer may differ.
+   * Unix time in milliseconds until which the limiter decides the same on further requests. `null`
+   * if the next decision may differ.
    */
   readonly standsUntilMs: number | null;
-  /** The distance to a ban; `null` if further refusals cannot lead to one. */
+  /**
+   * How many strikes the key is away from a ban; `null` if further refusals cannot lead to a ban.
+   */
   readonly strikes: StrikeForecast | null;
 }
 
-/** The limiter state after some requests, and the strikes and bans that they caused. */
+/**
+ * The limiter state after some requests, and the numbers of strikes and bans that these requests
+ * caused.
+ */
 interface Outcome {
   readonly state: LimiterState;
   readonly strikes: number;
   readonly bans: number;
 }
 
-/** The outcome of one request. */
+/** The decision on one request, with the limiter state, strikes and bans that result from it. */
 export interface Decided extends Outcome {
   readonly decision: Decision;
 }
 
-/** The distance of a refused key from a ban. */
+/** How many strikes a refused key is away from a ban, and from when on refusals are strikes. */
 interface StrikeForecast {
-  /** Unix time in milliseconds at which the wait began. */
+  /** Unix time in milliseconds at which the key's wait began. */
   readonly waitedSinceMs: number;
   /** Unix time in milliseconds from which a refusal is a strike. */
   readonly countFromMs: number;
-  /** The further strikes that lead to a ban: at least 1. */
+  /** The number of further strikes that lead to a ban: at least 1. */
   readonly left: number;
 }
 
@@ -83,11 +97,11 @@ interface StrikeForecast {
  * Decides on one request. Pure: `nowMs` is the only clock.
  *
  * @param stored the limiter state after the last decision, or `null` for the first.
- * @param refusedElsewhereMs times at which isolates refused requests that `stored` does not count, in
- *   ascending Unix milliseconds. They count only in a wait that goes on, each at its own time. So
- *   they never take an admission from a client that has waited.
- * @returns the decision; the limiter state after it, which is `stored` itself if nothing changed; and
- *   the strikes and bans caused by this request and by those refused elsewhere.
+ * @param refusedElsewhereMs times at which isolates refused requests that `stored` does not count,
+ *   in ascending Unix milliseconds. These refusals count only if this request is refused as well,
+ *   each at its own time. So they never prevent the admission of a client that has waited.
+ * @returns the decision; the limiter state after it, which is `stored` itself if nothing changed;
+ *   and the strikes and bans caused by this request and by those refused elsewhere.
  */
 export function decide(
   stored: LimiterState | null,
@@ -104,10 +118,11 @@ export function decide(
 }
 
 /**
- * Answers a request again that `decide` has already counted, and counts nothing. A request that was
- * admitted stays admitted.
+ * Repeats the decision on a request that `decide` has already counted, without counting it again. A
+ * request that was admitted stays admitted.
  *
- * @returns `null` if the request was refused but has room now: the caller must decide on it anew.
+ * @returns `null` if the request was refused but would be admitted now: the caller must call
+ *   `decide` again.
  */
 export function repeatDecision(
   stored: LimiterState | null,
@@ -122,7 +137,7 @@ export function repeatDecision(
   return retryAtMs === null ? null : refusal(state, policy, banPolicy, nowMs);
 }
 
-/** Returns what is left at a later `nowMs` if nothing was counted since. */
+/** Returns the quota at a later `nowMs` if no request was counted since `quota.nowMs`. */
 export function quotaLater<T extends Quota>(quota: T, nowMs: number): T {
   const later = (name: WindowName): WindowQuota => {
     const { limit, remaining, endsMs } = quota[name];
@@ -132,7 +147,9 @@ export function quotaLater<T extends Quota>(quota: T, nowMs: number): T {
   return { ...quota, nowMs, ...mapWindows(later) };
 }
 
-/** Returns the quota of a key that nobody admits for the next `pauseMs` milliseconds. */
+/**
+ * Returns the quota of a key whose requests are all refused for the next `pauseMs` milliseconds.
+ */
 export function closedQuota({ limits }: QuotaPolicy, pauseMs: number, nowMs: number): Quota {
   const retryAtMs = nowMs + pauseMs;
   return {
@@ -143,7 +160,7 @@ export function closedQuota({ limits }: QuotaPolicy, pauseMs: number, nowMs: num
   };
 }
 
-/** Returns the window with the fewest requests left; on a tie, the one that ends later. */
+/** Returns the window with the fewest requests left; on a tie, the window that ends later. */
 export function decisiveWindow(quota: Quota): WindowName {
   return WINDOW_NAMES.reduce((decisive, name) => {
     const [one, other] = [quota[decisive], quota[name]];
@@ -153,7 +170,7 @@ export function decisiveWindow(quota: Quota): WindowName {
   });
 }
 
-/** Returns what is left at `nowMs`, and counts nothing. */
+/** Returns the quota at `nowMs` without counting a request. */
 export function peek(
   stored: LimiterState | null,
   policy: QuotaPolicy,
@@ -163,7 +180,10 @@ export function peek(
   return quotaOf(stateUnder(stored, policy), banPolicy, nowMs);
 }
 
-/** Returns the Unix time in milliseconds from which a limiter state means the same as an empty one. */
+/**
+ * Returns the Unix time in milliseconds from which the limiter state has the same effect as an
+ * empty one.
+ */
 export function stateEndMs(state: LimiterState, banPolicy: BanPolicy): number {
   const windowEndsMs = WINDOW_NAMES.map((name) => {
     const window = state[name];
@@ -173,7 +193,10 @@ export function stateEndMs(state: LimiterState, banPolicy: BanPolicy): number {
   return Math.max(banEndMs, ...windowEndsMs);
 }
 
-/** Returns the limiter state under the newer of its own policy and the request's. */
+/**
+ * Returns the limiter state with the limits of the newer policy: its own or the request's. Returns
+ * an empty state if there is none or the key was reset.
+ */
 function stateUnder(stored: LimiterState | null, policy: QuotaPolicy): LimiterState {
   const { limits, revision, resets } = policy;
   if (stored === null || resets > stored.resets) {
@@ -184,7 +207,7 @@ function stateUnder(stored: LimiterState | null, policy: QuotaPolicy): LimiterSt
   return isSame ? stored : { ...stored, limits, revision };
 }
 
-/** Corrects times that lie in the future because the clock has gone back. */
+/** Corrects times in the state that lie in the future because the clock was set back. */
 function stateAt(state: LimiterState, banPolicy: BanPolicy, nowMs: number): LimiterState {
   const { ban } = state;
   const isAhead = (name: WindowName) => (state[name]?.openedMs ?? 0) > nowMs;
@@ -239,7 +262,7 @@ function admission(state: LimiterState, banPolicy: BanPolicy, nowMs: number): De
   return { ...quota, admitted: true, standsUntilMs: null, strikes: null };
 }
 
-/** Refuses a request, and counts before it those that isolates refused in the same wait. */
+/** Refuses a request. First counts the requests that isolates refused in the same wait. */
 function refuse(
   before: LimiterState,
   policy: QuotaPolicy,
@@ -250,7 +273,8 @@ function refuse(
   const { wait } = before;
   const isOfThisWait = (refusedMs: number) =>
     wait === null ? refusedMs >= fullSinceMs(before, nowMs) : isStrike(wait, banPolicy, refusedMs);
-  // Isolates refused them under the policy of that time, which may be an older one.
+  // Count these refusals before the new policy applies: isolates may have refused them under an
+  // earlier policy.
   const afterElsewhere = refusedElsewhereMs
     .filter(isOfThisWait)
     .reduce<Outcome>(
@@ -263,8 +287,9 @@ function refuse(
 }
 
 /**
- * Returns when the full window opened: the earliest time at which a forgotten wait can have begun.
- * An idle object is evicted within the grace of a ban, so isolates report when the wait began.
+ * Returns when the full window opened, the earliest possible beginning of a wait that was
+ * forgotten. A wait is forgotten when an idle Durable Object is evicted, which can happen within
+ * the grace.
  */
 function fullSinceMs(state: LimiterState, nowMs: number): number {
   const openedMs = WINDOW_NAMES.map((name) => {
@@ -289,7 +314,10 @@ function refusal(
   return { ...quota, admitted: false, standsUntilMs, strikes };
 }
 
-/** Returns whether a refusal can be a strike: not during a ban, and not of an address. */
+/**
+ * Returns whether a refusal can be a strike. During a ban, for an address, or with bans off, it
+ * cannot.
+ */
 function collectsStrikes(
   state: LimiterState,
   policy: QuotaPolicy,
@@ -300,7 +328,10 @@ function collectsStrikes(
   return policy.bans && banPolicy.mode !== "off" && banEndMs <= nowMs;
 }
 
-/** Counts a refusal. Changes nothing if the refusal cannot be a strike. */
+/**
+ * Counts a refusal in the wait, and begins a ban if it is the last strike needed. Changes nothing
+ * if the refusal cannot be a strike.
+ */
 function countRefusal(
   before: Outcome,
   policy: QuotaPolicy,

@@ -1,7 +1,9 @@
 import { decisiveWindow, type Quota, type WindowQuota } from "./decision.ts";
 import { WINDOW_NAMES, WINDOW_SECONDS, type WindowName } from "./windows.ts";
 
-/** Every header that this module writes, for `Access-Control-Expose-Headers`. */
+/**
+ * The rate-limit headers, as `Access-Control-Expose-Headers` and the OpenAPI document list them.
+ */
 export const QUOTA_HEADERS = [
   "X-RateLimit-Limit",
   "X-RateLimit-Remaining",
@@ -12,9 +14,9 @@ export const QUOTA_HEADERS = [
 ] as const;
 
 /**
- * Writes the rate-limit headers of an answer (docs/limits.md, Headers). `X-RateLimit-*` describe the
- * window that matters most. `RateLimit-Policy` and `RateLimit`
- * (draft-ietf-httpapi-ratelimit-headers-11) describe every window.
+ * Returns the rate-limit headers of a response, without `Retry-After` (docs/limits.md, Headers).
+ * `X-RateLimit-*` describe the window with the fewest requests left. `RateLimit-Policy` and
+ * `RateLimit` (draft-ietf-httpapi-ratelimit-headers-11) describe every window.
  */
 export function quotaHeaders(quota: Quota): Record<string, string> {
   const described = describedWindow(quota);
@@ -27,13 +29,13 @@ export function quotaHeaders(quota: Quota): Record<string, string> {
   };
 }
 
-/** Returns the window that `X-RateLimit-*` describe, with the values that they announce. */
+/** Returns the window that the `X-RateLimit-*` headers describe, with their values. */
 export function describedWindow(quota: Quota): WindowQuota & { readonly name: WindowName } {
   const name = decisiveWindow(quota);
   return { name, ...announcedWindow(name, quota) };
 }
 
-/** Returns the whole seconds to wait before the next request, at least 1 (RFC 9110, section 10.2.3). */
+/** Returns the value of `Retry-After`: whole seconds, at least 1 (RFC 9110, section 10.2.3). */
 export function retryAfterSeconds(quota: Quota): number {
   return Math.max(1, secondsUntil(quota.retryAtMs ?? quota.nowMs, quota.nowMs));
 }
@@ -47,7 +49,9 @@ function quotaItem(name: WindowName, quota: Quota): string {
   return `"${name}";r=${remaining};t=${secondsUntil(endsMs, quota.nowMs)}`;
 }
 
-/** Returns a window as the headers announce it. During a ban nothing is left until the ban ends. */
+/**
+ * Returns a window's values in the headers. During a ban, no requests are left until the ban ends.
+ */
 function announcedWindow(name: WindowName, quota: Quota): WindowQuota {
   if (!quota.banned || quota.retryAtMs === null) return quota[name];
   return { limit: quota[name].limit, remaining: 0, endsMs: quota.retryAtMs };

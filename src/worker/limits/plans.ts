@@ -1,10 +1,10 @@
 import { type PerWindow, WINDOW_NAMES, type WindowName } from "./windows.ts";
 
-/** The plans, as the database and the commands name them (docs/limits.md, Plans). */
+/** The names of the plans in the database and in commands (docs/limits.md, Plans). */
 export const PLANS = ["free", "pro", "business", "enterprise"] as const;
 export type Plan = (typeof PLANS)[number];
 
-/** The number of requests that each window admits: whole numbers, at least 1. */
+/** The number of requests that each window admits: a whole number, at least 1. */
 export interface Limits {
   readonly perMinute: number;
   readonly perDay: number;
@@ -25,7 +25,9 @@ export function isSameLimits(one: Limits, other: Limits): boolean {
   return WINDOW_NAMES.every((name) => limitOf(one, name) === limitOf(other, name));
 }
 
-/** The limits of the plans. An Enterprise key has limits of its own. */
+/**
+ * The limits of the plans. Enterprise is missing because each Enterprise key has individual limits.
+ */
 export const PLAN_LIMITS: Readonly<Record<Exclude<Plan, "enterprise">, Limits>> = {
   free: { perMinute: 60, perDay: 1_000 },
   pro: { perMinute: 300, perDay: 10_000 },

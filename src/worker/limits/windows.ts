@@ -1,6 +1,6 @@
 /**
- * The length of each window in seconds (docs/limits.md, Windows). A further window begins with an
- * entry here. The compiler then names the other places: its value, its limit, its stored fields.
+ * The length of each window in seconds (docs/limits.md, Windows). To add a window, add an entry
+ * here. The compiler then reports every other place that needs one.
  */
 export const WINDOW_SECONDS = {
   minute: 60,
@@ -25,22 +25,26 @@ export function mapWindows<T>(valueOf: (name: WindowName) => T): PerWindow<T> {
 
 /** A window that a request has opened. */
 export interface Window {
-  /** Unix time in milliseconds of the first request counted. */
+  /** Unix time in milliseconds of the first request that the window counted. */
   readonly openedMs: number;
-  /** Requests admitted since, at least 1. */
+  /** The number of requests admitted in the window: at least 1. */
   readonly count: number;
 }
 
-/** Returns when a window ends, in Unix milliseconds: exactly its length after it opened. */
+/**
+ * Returns the Unix time in milliseconds at which a window ends: exactly its length after it opened.
+ */
 export function windowEndMs(name: WindowName, window: Window): number {
   return window.openedMs + WINDOW_SECONDS[name] * 1_000;
 }
 
 /**
- * Returns the stored window while it is open, otherwise an empty window that opens at `nowMs`.
+ * Returns the stored window if it is open at `nowMs`, otherwise an empty window that opens at
+ * `nowMs`.
  *
- * If the clock has gone back to before the window opened, the window opens at `nowMs` and keeps its
- * count. So a wrong clock neither admits more than the limit nor delays anyone by more than the length.
+ * If the clock was set back to a time before the window opened, the returned window opens at
+ * `nowMs` and keeps its count. So a wrong clock neither admits more than the limit nor delays a
+ * client by more than the window's length.
  */
 export function windowAt(name: WindowName, stored: Window | null, nowMs: number): Window {
   if (stored === null || nowMs >= windowEndMs(name, stored)) return { openedMs: nowMs, count: 0 };

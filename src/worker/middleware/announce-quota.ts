@@ -5,8 +5,9 @@ import { clientAddress } from "./client-address.ts";
 import { quotaHeaders } from "../limits/headers.ts";
 
 /**
- * Sets the rate-limit headers of every answer, errors included (docs/limits.md, Headers). Without
- * a decision on the request they show the budget of the client's address, which is not charged.
+ * Sets the rate-limit headers of every response, including errors (docs/limits.md, Headers). If no
+ * limiter decided on the request, the headers show the budget of the client's address, and the
+ * request does not count against this budget.
  */
 export function announceQuota(addresses: AddressBudget) {
   return createMiddleware<AppEnv>(async function announceQuotaMiddleware(c, next) {

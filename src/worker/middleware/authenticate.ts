@@ -20,7 +20,7 @@ const CHALLENGE = 'Bearer realm="store-orders"';
 const HOW_TO = "Send your API key as `Authorization: Bearer <API_KEY>`.";
 const ASK_OPERATOR = "Ask the operator of the service for";
 
-/** The message of a 401 for each reason. */
+/** The message of the 401 response for each reason of a failure. */
 const MESSAGES = {
   missing: `No API key was sent. ${HOW_TO}`,
   other_scheme: `The Authorization header has another scheme than Bearer. ${HOW_TO}`,
@@ -34,13 +34,17 @@ const MESSAGES = {
     "This API key was replaced by a newer one. Use that one, or ask the operator of the service for it.",
 } as const;
 
-/** Reasons without a bearer token. Their challenge has no `error` (RFC 6750, section 3.1). */
+/**
+ * The failures without a bearer token. Their `WWW-Authenticate` challenge has no `error` (RFC 6750,
+ * section 3.1).
+ */
 const WITHOUT_TOKEN: ReadonlySet<FailureReason> = new Set(["missing", "other_scheme", "no_token"]);
 
 /**
- * Admits requests with a valid API key. Any other request counts against the budget of its client
- * address and is answered 401, or 429 beyond the budget (docs/limits.md, Failed authentication).
- * A preflight carries no key, by the Fetch Standard, and is not counted.
+ * Passes on requests with a valid API key. Any other request counts against the budget of its
+ * client address. It receives a 401, or a 429 once the budget is used up (docs/limits.md, Failed
+ * authentication). A CORS preflight is not counted, because browsers send it without a key (Fetch
+ * Standard).
  */
 export function authenticate(directory: ApiKeyDirectory, addresses: AddressBudget) {
   return createMiddleware<AppEnv>(async function authenticateMiddleware(c, next) {
@@ -85,7 +89,8 @@ async function findValidKey(
   if (!credentials.ok) return credentials;
   const { secret } = credentials;
   const hash = hashSecret(secret);
-  // The checksum saves a query for a mistyped secret. A remembered hash has passed it before.
+  // The checksum saves a query for a mistyped secret. A remembered hash needs no check, because its
+  // secret passed the check before.
   if (!directory.remembers(hash) && !isSecret(secret)) return { ok: false, reason: "not_a_secret" };
   const key = await find(hash);
   if (key === null) return { ok: false, reason: "unknown" };

@@ -1,13 +1,14 @@
 import ipaddr from "ipaddr.js";
 
-/** Returns the address that a failed authentication of this request counts against. */
+/** Returns the address whose budget a failed authentication of this request counts against. */
 export function clientAddress({ headers }: Request): string {
   return countedAddress(headers.get("CF-Connecting-IP") ?? undefined);
 }
 
 /**
- * Reduces an address to the one that has a budget (docs/limits.md, Failed authentication): IPv4,
- * also when mapped into IPv6, or the /64 of an IPv6 address. Requests without an address share one.
+ * Returns the address or network that has the budget of a client (docs/limits.md, Failed
+ * authentication). This is an IPv4 address, also if it is mapped into IPv6, or the /64 network of
+ * an IPv6 address. All requests without a valid address share one budget.
  *
  * @param header the value of `CF-Connecting-IP`, which Cloudflare sets.
  */

@@ -15,8 +15,8 @@ const EXPOSED_HEADERS = [
 ];
 
 /**
- * Lets scripts of the listed origins call the service from a browser (docs/api.md, Browsers). A
- * request from any other origin is answered as if it had no `Origin` header.
+ * Allows scripts of the listed origins to call the service from a browser (docs/api.md, Browsers).
+ * A request from any other origin is treated as if it had no `Origin` header.
  */
 export function crossOrigin(origins: ReadonlySet<string>) {
   const allow = cors({

@@ -15,8 +15,8 @@ const OVERLOADED: ApiFailure = {
 };
 
 /**
- * Counts an authenticated request against its key. Answers 429 if a window is full or the key is
- * banned, and 503 if the key's limiter is overloaded.
+ * Counts an authenticated request against the limits of its key. Responds with 429 if a window is
+ * full or the key is banned, and with 503 if the key's limiter is overloaded.
  */
 export const enforceLimits = createMiddleware<AppEnv>(
   async function enforceLimitsMiddleware(c, next) {

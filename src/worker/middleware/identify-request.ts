@@ -1,12 +1,16 @@
 import { createMiddleware } from "hono/factory";
 import type { AppEnv } from "../app-env.ts";
 
-/** A caller's id is copied into log lines and headers, so it has only harmless characters. */
+/**
+ * The `X-Request-Id` values to accept from callers. Only harmless characters, because the id is
+ * copied into log lines and headers.
+ */
 const ACCEPTED_ID = /^[\w\-=]{1,255}$/;
 
 /**
- * Gives each request an id, the caller's `X-Request-Id` if it is acceptable, and repeats it on the
- * answer. Hono's own middleware sets the header beforehand, which costs another `Headers`.
+ * Gives each request an id and sets it as `X-Request-Id` of the response. The id is the caller's
+ * `X-Request-Id` if it is acceptable, otherwise a new UUID. Hono's `requestId` middleware would set
+ * the header before the handler runs, which allocates another `Headers`.
  */
 export const identifyRequest = createMiddleware<AppEnv>(
   async function identifyRequestMiddleware(c, next) {

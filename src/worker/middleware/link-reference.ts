@@ -1,12 +1,12 @@
 import { createMiddleware } from "hono/factory";
 import type { AppEnv } from "../app-env.ts";
 
-/** The OpenAPI document and the reference page (RFC 8631). */
+/** The `Link` header value for the OpenAPI document and the reference page (RFC 8631). */
 const REFERENCE = '</openapi.json>; rel="service-desc", </>; rel="service-doc"';
 
 /**
- * Links every answer to the reference, and an error also to the section of its code
- * (docs/api.md, Requests).
+ * Sets the `Link` header of every response. An error also links to the section of the reference
+ * page about its code (docs/api.md, Requests).
  */
 export const linkReference = createMiddleware<AppEnv>(
   async function linkReferenceMiddleware(c, next) {

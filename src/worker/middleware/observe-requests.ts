@@ -10,13 +10,14 @@ import { recordRequest } from "./record-request.ts";
 import type { RequestRecord } from "../telemetry/request-record.ts";
 
 /**
- * Records each answered request: a line of JSON in the log, and a data point if the environment has
- * a data set. Requests without a valid key are sampled, because anybody can send a flood of them.
- * A failure to record never reaches the caller.
+ * Records each request after its response is ready. A record is a line of JSON in the log and, if
+ * the environment has an Analytics Engine data set, a data point. Requests without a valid key are
+ * sampled, because anybody can send a flood of them. A failure to record does not fail the request.
  */
 export function observeRequests({ requestLog }: Config) {
   const telemetry = new Outage({ began: "telemetry_failing", ended: "telemetry_recovered" });
-  // One sample for each status, because a record stands only for requests of its own status.
+  // One sampler for each HTTP status, because a record represents only requests with the same
+  // status.
   const samples = new Map<number, AnonymousSample>();
   const sampleOf = (status: number): AnonymousSample => {
     const sample = samples.get(status) ?? new AnonymousSample();
@@ -43,7 +44,10 @@ function writeRecord(c: Context<AppEnv>, record: RequestRecord, requestLog: Requ
   c.env.ANALYTICS?.writeDataPoint(toDataPoint(record));
 }
 
-/** Returns whether the request is sampled. Each fault of the service is recorded. */
+/**
+ * Returns whether the request is sampled: it has no valid key and its response is not a 5xx. Every
+ * 5xx is recorded.
+ */
 function isSampled(c: Context<AppEnv>): boolean {
   const apiKey: ApiKey | undefined = c.get("apiKey");
   return apiKey === undefined && c.res.status < 500;

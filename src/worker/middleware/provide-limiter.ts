@@ -10,8 +10,8 @@ import { RequestLimiter } from "../rate-limit/request-limiter.ts";
 import { type Refusals, RememberingLimiter } from "../rate-limit/remembering-limiter.ts";
 
 /**
- * Gives each request a limiter. The requests of an isolate share what makes refusals and failures
- * cheap: remembered refusals, a circuit breaker, and the fallback limiter.
+ * Gives each request a limiter. All requests of an isolate share the remembered refusals, the
+ * circuit breaker and the fallback limiter, which make refusals and failures cheap.
  */
 export function provideLimiter(config: Config) {
   const refusals: Refusals = new QuickLRU({ maxSize: config.refusalsSize });

@@ -3,8 +3,8 @@ import type { Quota } from "../limits/decision.ts";
 import { retryAfterSeconds } from "../limits/headers.ts";
 
 /**
- * Makes the 429 of a refused request (docs/api.md, Errors). The failure is returned, not thrown:
- * refusals must be cheap, and a stack trace would be most of their cost.
+ * Returns the 429 error of a refused request (docs/api.md, Errors). The error is returned instead
+ * of thrown, because capturing a stack trace would be most of the cost of a refusal.
  */
 export function rateLimitError(quota: Quota, reason: string): ApiFailure {
   const seconds = retryAfterSeconds(quota);

@@ -4,21 +4,25 @@ import type { AppEnv } from "../app-env.ts";
 import { describedWindow } from "../limits/headers.ts";
 import type { Degradation, RequestRecord } from "../telemetry/request-record.ts";
 
-/** The index of the last handler of a path; the handlers before it are middleware. */
+/**
+ * The index that makes `routePath` return the route of the last handler. The handlers before it are
+ * middleware.
+ */
 const LAST = -1;
 
 /**
- * Describes an answered request for the log and the data set.
+ * Returns the record of a request for the log and the data set, once its response is ready.
  *
- * @param startedMs Unix time in milliseconds.
- * @param represents the number of requests that the record stands for.
+ * @param startedMs Unix time in milliseconds at which the request arrived.
+ * @param represents the number of requests that the record represents.
  */
 export function recordRequest(
   c: Context<AppEnv>,
   startedMs: number,
   represents: number,
 ): RequestRecord {
-  // Middleware sets these one after another, and may answer before all are set.
+  // Middleware sets these variables one after another. A middleware that responds early leaves the
+  // later variables unset.
   const { requestId, apiKey, quota, errorCode, limiter }: Partial<AppEnv["Variables"]> = c.var;
   const described = quota === undefined ? null : describedWindow(quota);
   const cf = c.req.raw.cf;
@@ -47,7 +51,10 @@ export function recordRequest(
   };
 }
 
-/** A request asks the keys database until it is authenticated, and the orders database from then on. */
+/**
+ * Returns the parts that failed. A request that is not yet authenticated has queried only the keys
+ * database; afterwards it queries only the orders database.
+ */
 function degradation(
   usedFallback: boolean,
   { isUnavailable, isAuthenticated }: { isUnavailable: boolean; isAuthenticated: boolean },

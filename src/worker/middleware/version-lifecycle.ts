@@ -2,12 +2,12 @@ import { createMiddleware } from "hono/factory";
 import type { AppEnv } from "../app-env.ts";
 import type { VersionLifecycle } from "../config.ts";
 
-/** The headers that `announceLifecycle` writes, for `Access-Control-Expose-Headers`. */
+/** The headers that `announceLifecycle` sets, for `Access-Control-Expose-Headers`. */
 export const LIFECYCLE_HEADERS = ["Deprecation", "Sunset"] as const;
 
 /**
- * Announces the end of this version on every answer, if the operator has set one: `Deprecation`
- * (RFC 9745) and `Sunset` (RFC 8594).
+ * Announces the end of this API version in every response: `Deprecation` (RFC 9745) and `Sunset`
+ * (RFC 8594). Each header is sent only if the operator has set its date.
  */
 export function announceLifecycle({ deprecatedAt, sunsetAt }: VersionLifecycle) {
   return createMiddleware<AppEnv>(async function announceLifecycleMiddleware(c, next) {

@@ -4,7 +4,7 @@ import { type Limits, PLAN_LIMITS } from "../limits/plans.ts";
 
 const { bans } = parseConfig({});
 
-/** The description of the whole service in Markdown, with the default numbers of bans. */
+/** The description of the whole service in Markdown. Its figures for bans are the defaults. */
 export const description = `List the orders of a store, and cancel those that have not shipped.
 
 ## Integers

@@ -14,11 +14,11 @@ export const info = {
 } as const;
 
 /**
- * Makes the OpenAPI 3.1 document as JSON text, from the schemas that the service validates with.
- * Its int64 bounds are exact, so a reader such as `JSON.parse` rounds them.
+ * Returns the OpenAPI 3.1 document as JSON text, made from the schemas with which the service
+ * validates. The int64 bounds in the text are exact, but a parser such as `JSON.parse` rounds them.
  *
- * @param origin the public address of the service, such as `https://orders.example`. Without it,
- *   the address of the server is relative to that of the document.
+ * @param origin the public address of the service, such as `https://orders.example`. Without an
+ *   origin, the server's address in the document is relative to the document's address.
  */
 export function openApiDocument(origin = ""): string {
   const document = {
@@ -41,7 +41,7 @@ export function openApiDocument(origin = ""): string {
         "X-Request-Id": {
           name: "X-Request-Id",
           in: "header",
-          description: "Your own id for the request. The answer repeats it.",
+          description: "Your own id for the request. The response repeats it.",
           schema: { type: "string", maxLength: 255, pattern: "^[\\w=-]+$" },
           example: "nightly-export-17",
         },

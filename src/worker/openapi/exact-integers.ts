@@ -1,19 +1,22 @@
-/** How a language reads the JSON text of a list without rounding an integer. */
+/** A code sample that parses the JSON of a list in one language without rounding integers. */
 export interface ExactReader {
   readonly language: string;
-  /** The language's name after a Markdown fence. */
+  /** The name of the language in a Markdown code fence. */
   readonly fence: string;
-  /** One sentence about the lines, in Markdown. */
+  /** One or two sentences about the code sample, in Markdown. */
   readonly note: string;
-  /** Lines that turn the body `text` into `orders`. */
+  /** Code that parses the response body `text` into `orders`. */
   readonly lines: string;
 }
 
-/** Says what goes wrong with an integer above 2^53, in Markdown. */
+/** A warning about integers above 2^53 in JavaScript, in Markdown. */
 export const ROUNDING_WARNING =
   "`JSON.parse` rounds integers above 2^53, without an error. The ids `9007199254740993` and `9007199254740992` become one number, so cancelling one order can cancel the other.";
 
-/** The lines for each language. The tests run those in JavaScript, TypeScript and Python. */
+/**
+ * The code sample for each language. The tests run the samples in JavaScript, TypeScript and
+ * Python.
+ */
 export const EXACT_READERS = [
   {
     language: "JavaScript",

@@ -39,17 +39,17 @@ const quotaHeaders = {
   },
   RateLimit: {
     description:
-      "The requests left (`r`) and the seconds until the end (`t`) of both windows. During a ban nothing is left, and `t` leads to its end.",
+      "The requests left (`r`) and the seconds until the end (`t`) of both windows. During a ban, `r` is 0 and `t` is the time until the end of the ban.",
     required: true,
     schema: { type: "string", pattern: '^"minute";r=\\d+;t=\\d+, "day";r=\\d+;t=\\d+$' },
-    example: '"minute";r=12;t=31, "day";r=640;t=40211',
+    example: '"minute";r=59;t=60, "day";r=999;t=86400',
   },
   "Retry-After": {
     description:
       "Whole seconds to wait. On a 429: wait that long and send one request; it is admitted.",
     required: true,
     schema: { type: "integer", minimum: 1 },
-    example: 31,
+    example: 5,
   },
 } as const satisfies Record<(typeof QUOTA_HEADERS)[number], HeaderObject>;
 
@@ -85,7 +85,8 @@ const otherHeaders = {
     example: "private, no-cache",
   },
   "WWW-Authenticate": {
-    description: "The scheme, with `error` only if a bearer token was sent (RFC 6750).",
+    description:
+      "The authentication scheme. Contains `error` only if a bearer token was sent (RFC 6750).",
     required: true,
     schema: { type: "string", pattern: '^Bearer realm="store-orders"(, error="invalid_token")?$' },
     example: 'Bearer realm="store-orders", error="invalid_token"',
@@ -111,12 +112,15 @@ const otherHeaders = {
   },
 } as const satisfies Record<string, HeaderObject>;
 
-/** Every header that an answer can have, for `components.headers`. */
+/** Every header that a response can have, for `components.headers`. */
 export const componentHeaders = { ...quotaHeaders, ...otherHeaders };
 
 export type HeaderName = keyof typeof componentHeaders;
 
-/** The headers of every answer under `/v1`; the last two only if the operator has set an end. */
+/**
+ * The headers of every response under `/v1`. `Deprecation` and `Sunset` are sent only if the
+ * operator has set their dates.
+ */
 const EVERYWHERE = [
   "X-RateLimit-Limit",
   "X-RateLimit-Remaining",
@@ -129,7 +133,10 @@ const EVERYWHERE = [
   "Sunset",
 ] as const satisfies readonly HeaderName[];
 
-/** Returns references to the headers of every answer and to the `own` headers of this answer. */
+/**
+ * Returns references to the headers of a response: those of every response, and the `own` headers
+ * of this response.
+ */
 export function headerRefs(...own: HeaderName[]): Record<string, { $ref: string }> {
   return Object.fromEntries(
     [...own, ...EVERYWHERE].map((name) => [name, { $ref: `#/components/headers/${name}` }]),

@@ -7,7 +7,10 @@ const LIST_EXAMPLE = [
   { id: 1008 },
 ];
 
-/** Both operations (docs/api.md, Orders), under paths relative to the server. */
+/**
+ * The `paths` object of the OpenAPI document, with both operations. Paths are relative to the
+ * server's address (docs/api.md, Orders).
+ */
 export const paths = {
   "/store/orders": {
     parameters: [{ $ref: "#/components/parameters/X-Request-Id" }],
@@ -16,13 +19,13 @@ export const paths = {
       tags: ["Orders"],
       summary: "List all orders",
       description:
-        "Returns every order that was placed and not cancelled, in ascending `id`, as one streamed JSON array, even for a million orders. A list that parses is the store at one moment after the request came. If an order changes in a part of a long list that the service has not read yet, the list breaks off and does not parse. Repeat the request: the service then reads only the missing parts. There is no filtering and no pagination; both come with v2. Query parameters and a request body are ignored. `HEAD` is answered like `GET`, without the body.",
+        "Returns every order that was placed and not cancelled, in ascending `id`, as one streamed JSON array, even for a million orders.\n\nA list that is valid JSON is a consistent snapshot of the store, taken after the request arrived. If an order changes in a part of a long list that the service has not read yet, the list ends before the closing bracket and is not valid JSON. Repeat the request: the service then reads only the missing parts.\n\nThere is no filtering and no pagination; both come with v2. Query parameters and a request body are ignored. `HEAD` receives the same response as `GET`, without the body.",
       parameters: [
         {
           name: "If-None-Match",
           in: "header",
           description:
-            "The `ETag` of the list you have, or `*`. Answered 304 if the list is unchanged.",
+            "The `ETag` of the list you have, or `*`. The response is 304 if the list is unchanged.",
           schema: { type: "string" },
           example: '"b635bf2fd4266e169c4c0e2344af96d9"',
         },
@@ -59,7 +62,7 @@ export const paths = {
         in: "path",
         required: true,
         description:
-          "The order to cancel: an int64 in plain decimal. Anything else (`abc`, `1.5`, `007`, `+5`, `-0`) is treated as an unknown order and answered 404.",
+          "The order to cancel: an int64 in plain decimal. Anything else (`abc`, `1.5`, `007`, `+5`, `-0`) is treated as an unknown order: the response is 404.",
         schema: schemaRef("OrderId"),
         example: 1001,
       },
@@ -70,7 +73,7 @@ export const paths = {
       tags: ["Orders"],
       summary: "Cancel an order",
       description:
-        "Cancels an order that has not shipped, in one atomic step: exactly one of any number of simultaneous requests is answered 204. A cancelled order leaves the list, and cancelling it again is answered 404.",
+        "Cancels an order that has not shipped, in one atomic step. Of any number of simultaneous requests for the same order, exactly one receives 204. A cancelled order is removed from the list, and cancelling it again receives 404.",
       responses: {
         "204": { description: "The order is cancelled.", headers: headerRefs() },
         ...responseRefs(

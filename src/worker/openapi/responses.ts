@@ -6,11 +6,11 @@ interface ErrorAnswer {
   readonly description: string;
   readonly codes: readonly [ErrorCode, ...ErrorCode[]];
   readonly headers?: readonly HeaderName[];
-  /** An example message for each code. */
+  /** An example message for each error code. */
   readonly messages: Partial<Record<ErrorCode, string>>;
 }
 
-/** The error answers, by their names in the document. */
+/** The error responses, by their names in the OpenAPI document. */
 export const ERROR_ANSWERS = {
   Unauthorized: {
     description:
@@ -28,7 +28,7 @@ export const ERROR_ANSWERS = {
     messages: {
       order_not_found: "No order has the id 42. It may have been cancelled before.",
       not_found:
-        "There is nothing at /v1/orders. Orders are at /v1/store/orders, and the reference is at /.",
+        'There is nothing at "/v1/orders". Orders are at /v1/store/orders, and the reference is at /.',
     },
   },
   MethodNotAllowed: {
@@ -46,14 +46,14 @@ export const ERROR_ANSWERS = {
   },
   TooManyRequests: {
     description:
-      "`rate_limit_exceeded`: a window is full, and the request was not counted. `api_key_banned`: the key kept sending after it was told to wait, and is banned for a while. Either way, wait for `Retry-After`. An address that sent too many requests without a valid key is answered the same.",
+      "`rate_limit_exceeded`: a window is full, and the request was not counted. `api_key_banned`: the key kept sending after it was told to wait, and is banned for a while. In both cases, wait for the time in `Retry-After`. An address that sent too many requests without a valid key receives `rate_limit_exceeded` as well.",
     codes: ["rate_limit_exceeded", "api_key_banned"],
     headers: ["Retry-After"],
     messages: {
       rate_limit_exceeded:
-        "This API key has used its 60 requests per minute. Wait 31 seconds before the next request.",
+        "This API key has used its 60 requests per minute. Wait 5 seconds before the next request.",
       api_key_banned:
-        "This API key is banned for a while, because it kept sending requests after it was told to wait. Wait 60 seconds before the next request.",
+        "This API key is banned for a while, because it kept sending requests after it was told to wait. Wait 5 seconds before the next request.",
     },
   },
   InternalError: {
@@ -66,7 +66,7 @@ export const ERROR_ANSWERS = {
   },
   Unavailable: {
     description:
-      "The database cannot be reached, the API key sends more requests at once than can be counted, the service sends too many long lists at the moment, or the store has more orders than one answer can list. Repeat the request after `Retry-After`: a cancellation can be repeated safely.",
+      "The database cannot be reached, the API key sends more requests at once than can be counted, the service sends too many long lists at the moment, or the store has more orders than one response can list. Repeat the request after the time in `Retry-After`. A cancellation can be repeated safely.",
     codes: ["service_unavailable"],
     headers: ["Retry-After"],
     messages: {
@@ -78,7 +78,7 @@ export const ERROR_ANSWERS = {
 
 type ErrorAnswerName = keyof typeof ERROR_ANSWERS;
 
-/** Returns every error answer, for `components.responses`. */
+/** Returns every error response, for `components.responses`. */
 export function componentResponses(): Record<string, unknown> {
   return Object.fromEntries(
     Object.entries(ERROR_ANSWERS).map(([name, answer]) => [name, errorResponse(answer)]),
@@ -107,7 +107,7 @@ function errorResponse({ description, codes, headers = [], messages }: ErrorAnsw
   };
 }
 
-/** Returns references to these answers by their status. */
+/** Returns references to these error responses, by their HTTP status. */
 export function responseRefs(...names: ErrorAnswerName[]): Record<string, { $ref: string }> {
   return Object.fromEntries(
     names.map((name) => [

@@ -3,7 +3,7 @@ import { ERROR_STATUS } from "../errors.ts";
 import { CANONICAL_DECIMAL, INT64_MAX, INT64_MIN } from "../orders/int64.ts";
 import { orderIdSchema, orderSchema } from "../orders/order.ts";
 
-/** JSON Schema 2020-12, as OpenAPI 3.1 uses it. Integers beyond 2^53 are bigints. */
+/** A JSON Schema (2020-12), as OpenAPI 3.1 uses it. Integers above 2^53 are bigints. */
 type JsonSchema = Readonly<Record<string, unknown>>;
 
 const errorSchema = z
@@ -14,13 +14,13 @@ const errorSchema = z
     message: z.string().describe("What went wrong and what to do next, for people."),
     status: z
       .literal([...new Set(Object.values(ERROR_STATUS))])
-      .meta({ type: "integer", description: "The HTTP status of the answer." }),
+      .meta({ type: "integer", description: "The HTTP status of the response." }),
   })
-  .meta({ id: "Error", description: "The body of every error answer." });
+  .meta({ id: "Error", description: "The body of every error response." });
 
 /**
- * Returns the schemas that the service validates with, and the schema of its errors. The id in the
- * `meta` of a schema is its name.
+ * Returns the schemas with which the service validates, and the schema of its errors. The name of a
+ * schema in the document is the id in its `meta`.
  */
 export function componentSchemas(): Record<string, JsonSchema> {
   const registry = z.registry<{ id?: string | undefined }>();
@@ -37,7 +37,7 @@ export function componentSchemas(): Record<string, JsonSchema> {
       schema,
     ]),
   );
-  // zod cannot write exact bounds beyond 2^53.
+  // zod cannot represent exact bounds above 2^53.
   const bounds = { minimum: INT64_MIN, maximum: INT64_MAX };
   return {
     ...components,
@@ -53,7 +53,7 @@ export function componentSchemas(): Record<string, JsonSchema> {
   };
 }
 
-/** Returns a reference to one of these schemas. */
+/** Returns a reference to a schema in `components.schemas`. */
 export function schemaRef(name: "Order" | "OrderId" | "Error"): JsonSchema {
   return { $ref: `#/components/schemas/${name}` };
 }

@@ -9,10 +9,10 @@ const CANCEL = `UPDATE orders SET status = 'cancelled', cancelled_at = ?2
 const STATUS = "SELECT status FROM orders WHERE id = CAST(?1 AS INTEGER)";
 
 /**
- * Cancels a pending order in one atomic step (docs/api.md, Cancelling). An order that was cancelled
- * before is not found.
+ * Cancels a pending order in one atomic step (docs/api.md, Cancelling). Returns `not_found` for an
+ * order that was already cancelled.
  *
- * @throws {DatabaseUnavailableError} if the database does not answer. The order may be cancelled
+ * @throws {DatabaseUnavailableError} if the database does not respond. The order may be cancelled
  *   nevertheless; repeating the request is safe.
  */
 export async function cancelOrder(

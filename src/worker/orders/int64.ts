@@ -4,7 +4,7 @@ export const INT64_MIN = -(2n ** 63n);
 /** The largest 64-bit signed integer. */
 export const INT64_MAX = 2n ** 63n - 1n;
 
-/** Matches an integer in canonical decimal: no sign but a minus, no leading zeros, no `-0`. */
+/** Matches an integer in canonical decimal: no plus sign, no leading zeros, no `-0`. */
 export const CANONICAL_DECIMAL = /^(?:0|-?[1-9][0-9]{0,18})$/;
 
 /**

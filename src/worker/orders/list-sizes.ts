@@ -1,23 +1,45 @@
-/** Sizes of the lists of an isolate, which tests make small. */
+/**
+ * Limits on the memory, queries and cache calls for the lists that an isolate sends. Tests use
+ * smaller values.
+ */
 export interface ListSizes {
-  /** Snapshot queries that run at the same time; further requests share the next query. */
+  /**
+   * The number of snapshot queries that run at the same time. Requests beyond them share the next
+   * query.
+   */
   readonly concurrency: number;
-  /** If at most this many segments are missing, they are read in one statement with the manifest. */
+  /**
+   * If at most this many segments are missing in memory, the statement that reads the manifest
+   * reads them too.
+   */
   readonly missingWithManifest: number;
-  /** Segments in one query and in one entry of the cache. */
+  /** The number of segments in one query and in one cache entry. */
   readonly groupSegments: number;
-  /** The shorthand of one piece. Larger pieces are faster, but fewer lists fit into memory. */
+  /**
+   * The bytes of shorthand that are expanded to one piece of a list. Larger pieces are faster, but
+   * fewer lists fit into memory.
+   */
   readonly sliceBytes: number;
-  /** Cache calls of a list. The platform allows 1,000 for each invocation. */
+  /** The most cache calls for one list. Cloudflare allows 1,000 calls for each request. */
   readonly cacheCalls: number;
-  /** A longer list would exceed the 1,000 database queries that the platform allows. */
+  /**
+   * The most segments of a list. A longer list would exceed the 1,000 database queries that
+   * Cloudflare allows for each request.
+   */
   readonly maxSegments: number;
-  /** The memory for lists under way. A list that exceeds it is answered 503. */
+  /**
+   * The memory for all lists that are being sent. A request whose list would exceed it receives a
+   * 503.
+   */
   readonly underWayBytes: number;
+  /** The service aborts a list if the client reads nothing of it for this long. */
   readonly stallMs: number;
 }
 
-/** The sizes that the service uses. The operator's estimate of capacity follows from them. */
+/**
+ * The values that the deployed service uses. The `capacity` command estimates the capacity from
+ * them.
+ */
 export const LIST_SIZES: ListSizes = {
   concurrency: 4,
   missingWithManifest: 16,
@@ -29,5 +51,5 @@ export const LIST_SIZES: ListSizes = {
   stallMs: 60_000,
 };
 
-/** The memory for the segments of the newest manifest: a million ordinary orders fit. */
+/** The memory for the segments of the newest manifest. A million orders of ordinary size fit. */
 export const MEMORY_BYTES = 48 * 2 ** 20;

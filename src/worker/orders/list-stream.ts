@@ -1,7 +1,7 @@
 import type { OrderExpander } from "./order-expander.ts";
 import type { Shorthand } from "./shorthand.ts";
 
-/** The client took nothing of a list for too long. */
+/** Thrown if the client reads nothing of a list for too long. */
 export class StalledReaderError extends Error {
   override readonly name = "StalledReaderError";
 
@@ -11,17 +11,20 @@ export class StalledReaderError extends Error {
 }
 
 interface StreamOptions {
-  /** The stream breaks off if nobody reads for this long. */
+  /** The stream fails if the client reads nothing for this long. */
   readonly stallMs: number;
-  /** Called when the client takes a piece. */
+  /** Called when the client requests the next piece. */
   readonly onProgress: () => void;
-  /** Called once. Without an error, the list was sent or the client left. */
+  /**
+   * Called once, when the stream ends. Without an error, the whole list was sent or the client
+   * disconnected.
+   */
   readonly onEnd: (error?: unknown) => void;
 }
 
 /**
- * Returns a stream of these pieces, each of which is produced when somebody reads. The trade: the next
- * piece is not ready when the client asks, but a slow client holds only one piece in memory.
+ * Returns a stream that produces each piece only when the client reads it. So a slow client keeps
+ * only one piece in memory. The drawback: the next piece is not ready when the client requests it.
  */
 export function listStream(
   pieces: AsyncGenerator<Uint8Array, void>,
@@ -67,11 +70,11 @@ export function listStream(
 }
 
 /**
- * Yields the list of orders as a JSON array in pieces. The closing bracket follows the last order, so
- * a list that breaks off does not parse, however the connection ends.
+ * Yields the list of orders as a JSON array in pieces. The last piece is the closing bracket. So a
+ * list that is cut off is never valid JSON.
  *
- * @param groups the orders of segments, in ascending id.
- * @param sliceBytes the shorthand of one piece.
+ * @param groups the orders of the segments, in ascending order of ids.
+ * @param sliceBytes the bytes of shorthand that are expanded to one piece.
  */
 export async function* listText(
   groups: AsyncIterable<readonly Shorthand[]>,

@@ -1,8 +1,8 @@
-/** The memory of one list under way. */
+/** The memory that is reserved for one list while the list is sent. */
 interface Reservation {
-  /** The client took a piece of the list. */
+  /** Records that the client has read a piece of the list. */
   progressed(): void;
-  /** Returns the memory. */
+  /** Frees the reserved memory. */
   release(): void;
 }
 
@@ -12,26 +12,28 @@ interface Entry {
 }
 
 /**
- * Bounds the memory of the lists that an isolate sends at the same time. Counts reservations, which
- * are estimates.
+ * Limits the memory of the lists that an isolate sends at the same time. The memory of a list is
+ * estimated when its sending begins.
  */
 export class ListsUnderWay {
   readonly #maxBytes: number;
   readonly #stallMs: number;
   readonly #entries = new Set<Entry>();
 
-  /** @param stallMs a list that nobody reads for this long counts as ended. */
+  /**
+   * @param stallMs a list counts as ended if its client reads nothing for this many milliseconds.
+   */
   constructor(maxBytes: number, stallMs: number) {
     this.#maxBytes = maxBytes;
     this.#stallMs = stallMs;
   }
 
-  /** Reserves memory for a list. @returns `null` if too little is left. */
+  /** Reserves memory for a list. Returns `null` if too little memory is left. */
   reserve(bytes: number): Reservation | null {
     this.#dropStalled();
     let reserved = 0;
     for (const entry of this.#entries) reserved += entry.bytes;
-    // A list larger than the bound is sent when it is the only one.
+    // If no other list is being sent, a list may be larger than `#maxBytes`.
     if (reserved > 0 && reserved + bytes > this.#maxBytes) return null;
     const entry = { bytes, progressedMs: Date.now() };
     this.#entries.add(entry);
@@ -41,7 +43,10 @@ export class ListsUnderWay {
     };
   }
 
-  /** Drops lists whose client has disconnected: such a request may end without a call of `release`. */
+  /**
+   * Frees the memory of stalled lists. If a client disconnects, its request may end without calling
+   * `release`.
+   */
   #dropStalled(): void {
     const nowMs = Date.now();
     for (const entry of this.#entries) {

@@ -1,31 +1,34 @@
 import { PIECES, PIECES_OF_VALUES, SEPARATOR, type Shorthand } from "./shorthand.ts";
 
-/** The exports of `expand-orders.wat`; addresses are in bytes. */
+/** The exports of `expand-orders.wat`. The parameters of `expand` are addresses in bytes. */
 export interface Expansion {
   readonly memory: { readonly buffer: ArrayBuffer; grow(pages: number): number };
   expand(read: number, end: number, write: number, pieces: number): number;
 }
 
-/** The text before the first order and after the last order. */
+/** The JSON text to write before the first order and after the last order. */
 interface ArrayEnds {
   readonly opening: "[" | ",";
   readonly closing: "]" | "";
 }
 
-// Addresses in the memory of the expansion.
+// Addresses in the WebAssembly memory, and offsets in an entry of the piece table, in bytes.
 const PIECES_AT = 0;
 const PIECE_BYTES = 32;
 const LENGTH_BEFORE_VALUE_AT = 24;
 const LENGTH_BEFORE_LETTER_AT = 25;
 const SHORTHAND_AT = PIECES_AT + 128 * PIECE_BYTES;
 
-/** The expansion reads and writes words of 8 bytes, and so beyond the ends. */
+/**
+ * Space after each text in memory, because the WebAssembly loop reads and writes words of 8 bytes,
+ * past the ends of both texts.
+ */
 const SLACK_BYTES = 32;
 const MEMORY_PAGE_BYTES = 65_536;
 
 /**
- * The most bytes of JSON for a byte of shorthand. `i1p1q1sf` is the worst: 8 bytes become
- * `,{"id":1,"petId":1,"quantity":1,"complete":false}`.
+ * An upper bound of the JSON bytes per byte of shorthand. The worst case is `i1p1q1sf`: its 8 bytes
+ * become `,{"id":1,"petId":1,"quantity":1,"complete":false}`.
  */
 const MAX_GROWTH = 7;
 
@@ -34,8 +37,8 @@ const FIRST_PIECE = PIECES[SEPARATOR].slice(1);
 const encoder = new TextEncoder();
 
 /**
- * Writes orders in shorthand as JSON. Keeps its memory between calls, because allocating takes longer
- * than filling.
+ * Converts orders from shorthand to JSON. Reuses its WebAssembly memory for every call, because
+ * allocating memory takes longer than filling it.
  */
 export class OrderExpander {
   readonly #expansion: Expansion;
@@ -47,10 +50,10 @@ export class OrderExpander {
   }
 
   /**
-   * Writes orders as JSON objects, separated by commas.
+   * Converts orders to JSON objects that are separated by commas.
    *
-   * @param start the first byte of an order.
-   * @param end the end of an order, as `sliceEnd` returns it.
+   * @param start the index of the first byte of an order.
+   * @param end the index of the end of an order, as `sliceEnd` returns it.
    */
   expand(
     { text }: Shorthand,
@@ -66,7 +69,7 @@ export class OrderExpander {
       at + encoder.encodeInto(ascii, memory.subarray(at)).written;
 
     write(text.slice(start, end), SHORTHAND_AT);
-    // The expansion reads the byte after the last letter.
+    // The WebAssembly loop reads the byte after the last letter.
     memory[shorthandEnd] = 0;
     const ordersAt = write(opening + FIRST_PIECE, jsonAt);
     const ordersEnd = this.#expansion.expand(SHORTHAND_AT, shorthandEnd, ordersAt, PIECES_AT);
@@ -81,7 +84,7 @@ export class OrderExpander {
     entry[LENGTH_BEFORE_LETTER_AT] = lengthBeforeLetter;
   }
 
-  /** Returns the memory, grown to at least this many bytes. */
+  /** Returns the WebAssembly memory; grows it if it has fewer than this many bytes. */
   #memory(bytes: number): Uint8Array<ArrayBuffer> {
     const { memory } = this.#expansion;
     const missing = bytes - memory.buffer.byteLength;

@@ -1,4 +1,4 @@
-/** The text around the values of an order's JSON object, without the braces. */
+/** The JSON text around the values of an order, without the braces. */
 export const JSON_MEMBERS = {
   id: '"id":',
   petId: ',"petId":',
@@ -12,9 +12,9 @@ export const JSON_MEMBERS = {
 const { id, petId, quantity, shipDate, afterShipDate, complete, incomplete } = JSON_MEMBERS;
 
 /**
- * SQL for the members of an order's JSON object, without the braces. SQLite writes the text because
- * D1's results round integers above 2^53. Nothing needs escaping: the schema admits only integers and
- * one form of date.
+ * A SQL expression for the members of an order's JSON object, without the braces. SQLite creates
+ * the JSON because D1's results round integers above 2^53. No value needs escaping: the schema
+ * allows only integers, booleans and one form of date.
  */
 export const ORDER_JSON_MEMBERS = `'${id}' || orders.id
   || coalesce('${petId}' || orders.pet_id, '')
@@ -22,7 +22,9 @@ export const ORDER_JSON_MEMBERS = `'${id}' || orders.id
   || coalesce('${shipDate}' || orders.ship_date || '${afterShipDate}', '')
   || CASE orders.complete WHEN 1 THEN '${complete}' WHEN 0 THEN '${incomplete}' ELSE '' END`;
 
-/** The bytes of the longest order as JSON, with its braces and the comma after it. */
+/**
+ * The length in bytes of the longest order as JSON, including its braces and the comma after it.
+ */
 export const MAX_ORDER_BYTES =
   '{"id":-9223372036854775808,"petId":-9223372036854775808,"quantity":-9223372036854775808,"shipDate":"0000-00-00T00:00:00.000Z","complete":false},'
     .length;

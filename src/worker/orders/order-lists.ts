@@ -12,18 +12,18 @@ import type { Shorthand } from "./shorthand.ts";
 import { readSnapshot, type SegmentTexts, type Snapshot } from "./segment-query.ts";
 import { ListMovedError, SegmentSource } from "./segment-source.ts";
 
-/** The bytes of an ordinary order in shorthand; its JSON is twice as long. */
+/** The length in bytes of an ordinary order in shorthand. The order's JSON is twice as long. */
 const ORDER_BYTES = 48;
 
-/** Events that an operator may have to look into. */
+/** Log events that an operator may have to look into. */
 export type ListEvent =
-  /** The list broke off because orders changed while it was sent. */
+  /** The list was cut off because orders changed while it was sent. */
   | "order_list_moved"
-  /** The list broke off because the client took nothing of it for too long. */
+  /** The list was cut off because the client read nothing of it for too long. */
   | "order_list_stalled"
-  /** The list broke off for another reason. */
+  /** The list was cut off for another reason. */
   | "order_list_broken"
-  /** The list was refused because the lists under way take all the memory for lists. */
+  /** The list was refused because lists that are being sent use the memory for lists. */
   | "order_lists_too_many"
   /** The list was refused because the store has too many orders. */
   | "order_list_too_long";
@@ -31,9 +31,9 @@ export type ListEvent =
 /** A request for the list. */
 export interface ListRequest {
   readonly database: D1Database;
-  /** List versions that the caller has; `"*"` matches any version. */
+  /** The list versions that the caller already has; `"*"` matches any version. */
   readonly knownVersions: readonly string[] | "*";
-  /** True if the caller asked only for the version. */
+  /** True for a HEAD request, which needs only the version of the list. */
   readonly isHead: boolean;
   readonly log: (event: ListEvent, error?: unknown) => void;
   readonly waitUntil: (promise: Promise<unknown>) => void;
@@ -42,19 +42,23 @@ export interface ListRequest {
 /** The list of orders at one version. */
 interface OrderList {
   readonly version: string;
-  /** True if the caller has this version. */
+  /** True if the caller already has this version. */
   readonly isKnown: boolean;
-  /** A JSON array; `null` if the caller has the version or asked only for the version. */
+  /**
+   * The list as a JSON array; `null` if the caller already has this version or sent a HEAD request.
+   */
   readonly body: Uint8Array<ArrayBuffer> | ReadableStream<Uint8Array> | "[]" | null;
 }
 
 /**
- * Reads the list of orders. An unchanged list costs one row. After a change, one query reads the
- * manifest and the changed segments. The trade: a list of more than some 130,000 orders that is not in
- * memory takes several queries, and breaks off if orders change between them.
+ * Reads the list of orders. If the list is unchanged, a request reads one database row. After a
+ * change, one query reads the manifest and the changed segments. The drawback: a list of more than
+ * about 130,000 orders that is not in memory takes several queries. The response is cut off if
+ * orders change between these queries.
  *
- * Memory and cache hold segments by their version, which triggers in the database set (see `Segment`).
- * So they never hold an outdated list, and whatever they lose is read again.
+ * Memory and cache store segments under their versions, which triggers in the database set (see
+ * `Segment`). So an outdated segment is never used, and a segment that is lost from memory or cache
+ * is read from the database again.
  */
 export class OrderLists {
   readonly #queries: DatabaseQueries;
@@ -95,7 +99,7 @@ export class OrderLists {
   /**
    * Reads the list's version and, if the request needs the list, its manifest and missing segments.
    *
-   * @throws {DatabaseUnavailableError} if the database does not answer.
+   * @throws {DatabaseUnavailableError} if the database does not respond.
    */
   read(request: ListRequest): Promise<Snapshot> {
     const { knownVersions, isHead, waitUntil } = request;
@@ -104,9 +108,9 @@ export class OrderLists {
   }
 
   /**
-   * Returns the list that answers the request.
+   * Returns the list for the response to this request.
    *
-   * @throws {ApiError} if the list is too long or too many lists are under way.
+   * @throws {ApiError} if the list is too long or too many lists are being sent.
    */
   answer({ version, manifest, texts }: Snapshot, request: ListRequest): OrderList {
     const { knownVersions, isHead } = request;
@@ -122,9 +126,10 @@ export class OrderLists {
   ): Promise<Snapshot> {
     const held = this.#manifest;
     const versions = held?.segments.map((segment) => segment.version) ?? [];
-    // Without segments of earlier manifests, whose number would grow.
+    // Only versions from the newest manifest, so that the parameter of the query stays small.
     const inMemory = versions.filter((version) => this.#memory.get(version) !== undefined);
-    // Without the first segment, this query reads it: the answer then begins after one round trip.
+    // If memory lacks the first segment, this query must read it even if the list is unchanged. So
+    // the response begins after one round trip.
     const usable = inMemory[0] === versions[0] ? held : null;
     const needs = {
       listVersions: versionsThatSuffice(keys, usable),
@@ -181,8 +186,9 @@ export class OrderLists {
   }
 
   /**
-   * Estimates the memory of a list: a piece of JSON and, if the segments do not all fit into the
-   * memory that lists share, three groups of segments.
+   * Estimates the memory in bytes that a list needs while it is sent: one piece of JSON. If the
+   * segments do not all fit into the isolate's segment memory, the list also needs memory for three
+   * groups of segments.
    */
   #bytesToHold(segments: readonly Segment[]): number {
     const { groupSegments, sliceBytes } = this.#sizes;
@@ -198,7 +204,10 @@ export class OrderLists {
   }
 }
 
-/** Returns the list versions that all these requests know, and the version of the held manifest. */
+/**
+ * Returns the list versions at which no request needs the manifest: the versions that all callers
+ * have, and the version of the manifest in memory. Returns `null` if no request needs the list.
+ */
 function versionsThatSuffice(
   requests: readonly (readonly string[] | null)[],
   held: Manifest | null,

@@ -21,8 +21,8 @@ const RFC_3339 =
 const UTC_MILLISECONDS = /^\d{4}-.{18}Z$/;
 
 /**
- * A ship date in RFC 3339, converted to UTC with three decimals (docs/api.md, Orders). Refuses digits
- * finer than milliseconds and dates that do not exist.
+ * Parses a ship date in RFC 3339 and converts it to UTC with three decimals (docs/api.md, Orders).
+ * Rejects dates that do not exist and fractions of a second finer than milliseconds.
  */
 export const shipDateSchema = z
   .string("expected an RFC 3339 date-time")
@@ -58,7 +58,7 @@ export const shipDateSchema = z
     examples: ["2026-11-20T08:30:00.000Z"],
   });
 
-/** An order as the API shows it (docs/api.md, Orders). */
+/** An order as the API returns it (docs/api.md, Orders). */
 export const orderSchema = z
   .strictObject({
     id: int64.describe("The order's identifier."),
@@ -84,7 +84,7 @@ export const orderSchema = z
     ],
   });
 
-/** An order as imported and exported, with the status that the API does not show. */
+/** An order in import and export files. The API does not return its `status`. */
 export const orderRecordSchema = orderSchema.extend({
   status: z.enum(["pending", "shipped"], 'expected "pending" or "shipped"').default("pending"),
 });

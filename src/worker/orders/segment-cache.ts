@@ -4,20 +4,23 @@ import { Shorthand } from "./shorthand.ts";
 
 const CACHE_NAME = "order-segments";
 
-/** Entries never become wrong, but entries of earlier versions take up space. */
+/**
+ * How long a cache entry lives. Entries never become outdated, but entries of earlier versions
+ * waste space.
+ */
 const LIFETIME_SECONDS = 86_400;
 
-/** Beyond this time, the database is the faster source. */
+/** The timeout of a cache call. If the cache takes longer, the database is faster. */
 const TIMEOUT_MS = 2_000;
 
-/** A store of groups of segments by name. */
+/** A cache of groups of segments by name. */
 export interface CacheStore {
   has(name: string): Promise<boolean>;
   match(name: string): Promise<Uint8Array<ArrayBuffer> | undefined>;
   put(name: string, text: string): Promise<void>;
 }
 
-/** Opens the data centre's cache. @throws if there is none. */
+/** Opens the cache of the Cloudflare data centre. Rejects if the platform has no cache. */
 export async function openSegmentCache(): Promise<CacheStore> {
   const cache = await caches.open(CACHE_NAME);
   return {
@@ -38,10 +41,10 @@ export async function openSegmentCache(): Promise<CacheStore> {
 }
 
 /**
- * The segments in the data centre's cache, for one request. An entry holds a group of segments, and
- * its name is made of their versions. The cache is optional: the database has every segment that the
- * cache lacks or fails to return. The trade: when a segment is split, all groups after it are formed
- * anew, and the cache has none of them.
+ * Reads and writes segments in the data centre's cache, for one request. A cache entry contains a
+ * group of segments, and the entry's name consists of their versions. The cache is optional: a
+ * segment that the cache lacks or fails to return is read from the database. The drawback: when a
+ * segment is split, all groups after it change, so the cache lacks all of these groups.
  */
 export class SegmentCache {
   readonly #open: () => Promise<CacheStore>;
@@ -49,15 +52,15 @@ export class SegmentCache {
   #callsLeft: number;
 
   /**
-   * @param open called when the cache is first needed.
-   * @param maxCalls cache calls of the request, which the platform limits.
+   * @param open opens the cache; called when the request first needs the cache.
+   * @param maxCalls the most cache calls of the request, because Cloudflare limits them.
    */
   constructor(open: () => Promise<CacheStore>, maxCalls: number) {
     this.#open = open;
     this.#callsLeft = maxCalls;
   }
 
-  /** The calls that the request may still make. */
+  /** The number of cache calls that the request may still make. */
   get callsLeft(): number {
     return this.#callsLeft;
   }
@@ -71,7 +74,7 @@ export class SegmentCache {
     return bytes && Shorthand.split(bytes);
   }
 
-  /** @returns whether the cache has accepted the group. */
+  /** Stores a group. Returns whether the cache has accepted the group. */
   async put(group: readonly Segment[], shorthands: readonly Shorthand[]): Promise<boolean> {
     const isKept = await this.#call(async (cache) => {
       await cache.put(nameOf(group), Shorthand.join(shorthands));
@@ -80,7 +83,10 @@ export class SegmentCache {
     return isKept ?? false;
   }
 
-  /** Calls the cache. After a failure, the request calls it no more. */
+  /**
+   * Calls the cache. Returns `undefined` if the call fails or no calls are left. After a failure,
+   * the request does not call the cache again.
+   */
   async #call<T>(ask: (cache: CacheStore) => Promise<T>): Promise<T | undefined> {
     if (this.#callsLeft <= 0) return undefined;
     this.#callsLeft -= 1;
@@ -98,7 +104,10 @@ function nameOf(group: readonly Segment[]): string {
   return group.map(({ version }) => version).join(".");
 }
 
-/** The number is the version of the format; raise it when the shorthand changes. */
+/**
+ * Returns the URL of a cache entry. The number in the path is the version of the format: raise it
+ * when the shorthand changes.
+ */
 function urlOf(name: string): string {
   return `https://order-segments.invalid/2/${name}`;
 }

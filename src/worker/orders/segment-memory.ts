@@ -2,33 +2,37 @@ import { MEMORY_BYTES } from "./list-sizes.ts";
 import type { Manifest } from "./manifest.ts";
 import type { Shorthand } from "./shorthand.ts";
 
-/** The memory of a segment in addition to its orders. */
+/** The overhead of a segment in memory, in bytes, in addition to the text of its orders. */
 const ENTRY_BYTES = 256;
 
-/** Reserved for segments of earlier manifests, which lists under way may still need. */
+/**
+ * The memory for segments of earlier manifests. Lists that are being sent may still need these
+ * segments.
+ */
 const DEFAULT_EARLIER_BYTES = 8 * 2 ** 20;
 
 /**
- * The orders of segments that an isolate keeps in memory, by the segment's version. A missing segment
- * is read again.
+ * The segments that an isolate keeps in memory, by version. A segment that is not in memory is read
+ * from the cache or the database.
  *
- * Segments of the newest manifest stay once added, and further ones are not added when memory is
- * full. Least recently used (LRU) replacement would drop each segment of a large list just before its
- * turn. Segments of earlier manifests are dropped first, in the order in which they were added.
+ * Segments of the newest manifest are never evicted. When memory is full, no further segments are
+ * added. Least recently used (LRU) eviction would evict each segment of a large list just before
+ * the list needs it. Segments of earlier manifests are evicted in the order in which they were
+ * added.
  */
 export class SegmentMemory {
   readonly #maxBytes: number;
   readonly #earlierBytes: number;
-  /** In the order in which they were added. */
+  /** All segments by version, in the order in which they were added. */
   readonly #segments = new Map<string, Shorthand>();
-  /** The versions in the newest manifest. */
+  /** The versions of the segments in the newest manifest. */
   #named: ReadonlySet<string> = new Set();
   #totalBytes = 0;
   #namedBytes = 0;
 
   /**
-   * @param maxBytes for the newest manifest.
-   * @param earlierBytes for earlier manifests, in addition.
+   * @param maxBytes the memory for segments of the newest manifest.
+   * @param earlierBytes additional memory for segments of earlier manifests.
    */
   constructor(maxBytes = MEMORY_BYTES, earlierBytes = DEFAULT_EARLIER_BYTES) {
     this.#maxBytes = maxBytes;
@@ -39,12 +43,12 @@ export class SegmentMemory {
     return this.#segments.get(version);
   }
 
-  /** Returns whether a manifest fits whose segments have this many bytes in total. */
+  /** Returns whether segments of this many bytes in total fit into memory. */
   holds(bytes: number): boolean {
     return bytes <= this.#maxBytes;
   }
 
-  /** Makes this manifest the newest one. */
+  /** Sets the newest manifest. */
   renew({ segments }: Manifest): void {
     this.#named = new Set(segments.map(({ version }) => version));
     this.#namedBytes = 0;
@@ -54,7 +58,7 @@ export class SegmentMemory {
     }
   }
 
-  /** Keeps a segment if the newest manifest names it and there is room. */
+  /** Adds a segment if the newest manifest contains it and enough memory is left. */
   add(version: string, shorthand: Shorthand): void {
     const size = sizeOf(shorthand);
     const isKept = this.#segments.has(version) || !this.#named.has(version);

@@ -2,33 +2,42 @@ import { INT64_MAX, INT64_MIN } from "./int64.ts";
 import type { Manifest, Segment } from "./manifest.ts";
 import { ORDER_SHORTHAND, SEPARATOR, Shorthand } from "./shorthand.ts";
 
-/** The part of D1 that reads need, which a session has as well. */
+/** A D1 database or a session of it: the part of their interface that reads need. */
 export type StatementSource = Pick<D1DatabaseSession, "prepare">;
 
-/** The orders of segments, by the version of the segment. */
+/** The orders of segments, by the segment's version. */
 export type SegmentTexts = ReadonlyMap<string, Shorthand>;
 
 /** The state of the list at one moment. */
 export interface Snapshot {
   /** The version of the list, which triggers in the database set (see `Manifest`). */
   readonly version: string;
-  /** `null` if no request needed it. */
+  /** `null` if no request needed the manifest. */
   readonly manifest: Manifest | null;
-  /** The orders of segments that were missing. */
+  /**
+   * The orders of the segments that were missing in memory. The statement reads only some of them
+   * if many are missing.
+   */
   readonly texts: SegmentTexts;
 }
 
 /** The needs of the requests that share a query. */
 interface SnapshotNeeds {
-  /** List versions at which no request needs the manifest; `null` if no request needs it at all. */
+  /**
+   * List versions at which no request needs the manifest. `null` if no request needs the manifest
+   * at any version.
+   */
   readonly listVersions: readonly string[] | null;
-  /** Versions of segments in memory, as a JSON array. */
+  /** The versions of the segments in memory, as a JSON array. */
   readonly segmentVersions: string;
-  /** If at most this many segments are missing, all of them are read; otherwise only the first one. */
+  /**
+   * If at most this many segments are missing in memory, all of them are read; otherwise only the
+   * first missing segment.
+   */
   readonly maxMissing: number;
 }
 
-/** The orders of the row `segment` of the outer query. */
+/** A SQL subquery for the orders of one segment: of the row `segment` in the outer query. */
 const TEXT = `(
   SELECT ifnull(group_concat(shorthand, '${SEPARATOR}'), '') FROM (
     SELECT ${ORDER_SHORTHAND} AS shorthand FROM orders
@@ -40,13 +49,16 @@ const TEXT = `(
   )
 )`;
 
-/** True for a version that is not in the JSON array. Unlike `json_each`, `instr` reads no rows. */
+/**
+ * A SQL condition: true if `version` is not in the JSON array `?2`. Unlike `json_each`, `instr`
+ * reads no rows.
+ */
 const IS_MISSING = `instr(?2, '"' || version || '"') = 0`;
 
 /**
- * A single statement, so the version, the manifest and the orders are of one moment, and one round
- * trip is enough. If no request needs the manifest, no segment compares with `NULL`, and the statement
- * reads one row.
+ * Reads a snapshot of the list in a single statement. So the version, the manifest and the orders
+ * are consistent, and one round trip is enough. If no request needs the manifest, the join compares
+ * `first_id` with `NULL`. No segment then matches, and the statement reads only one row.
  */
 const SNAPSHOT = `
   SELECT list.version AS list_version, CAST(segment.first_id AS TEXT) AS first_id,
@@ -62,8 +74,8 @@ const SNAPSHOT = `
   WHERE list.id = 1 ORDER BY segment.first_id`;
 
 /**
- * Reads no orders of a segment whose version has changed. CROSS JOIN makes SQLite begin with the
- * wanted segments, whatever its statistics say.
+ * Reads the orders of the segments in `?1`, except segments whose version has changed. With CROSS
+ * JOIN, SQLite reads the wanted segments in its outer loop, whatever its statistics say.
  */
 const SEGMENTS = `
   SELECT segment.version AS version, ${TEXT} AS text
@@ -76,15 +88,15 @@ interface TextRow {
   readonly text: string | null;
 }
 
-/** A segment; only the list's version if no request needs the manifest. */
+/** A row of a snapshot: a segment, or only the list's version if no request needs the manifest. */
 type SnapshotRow = { readonly list_version: string } & (
   | (TextRow & { readonly first_id: string; readonly count: number })
   | { readonly first_id: null }
 );
 
 /**
- * Reads the list's version and, if a request needs them, the manifest and missing segments. The trade
- * of a single statement: every row repeats the list's version.
+ * Reads the list's version and, if a request needs them, the manifest and missing segments. A
+ * single statement reads all of this, so every row repeats the list's version.
  */
 export async function readSnapshot(
   source: StatementSource,
@@ -101,7 +113,10 @@ export async function readSnapshot(
   return { version, manifest: toManifest(version, segments), texts: textsIn(segments) };
 }
 
-/** Reads the orders of the segments that still have these versions; the result lacks all others. */
+/**
+ * Reads the orders of the segments that still have these versions. The result lacks segments whose
+ * version has changed.
+ */
 export async function readSegments(
   source: StatementSource,
   segments: readonly Segment[],

@@ -6,7 +6,10 @@ import type { SegmentMemory } from "./segment-memory.ts";
 import { readSegments, type SegmentTexts, type StatementSource } from "./segment-query.ts";
 import type { Shorthand } from "./shorthand.ts";
 
-/** The orders changed while a list was read, so the rest of the list would be of another moment. */
+/**
+ * Thrown if orders changed while a list was read, because the rest of the list would not be
+ * consistent with the part already sent.
+ */
 export class ListMovedError extends Error {
   override readonly name = "ListMovedError";
 
@@ -15,18 +18,23 @@ export class ListMovedError extends Error {
   }
 }
 
-/** A local cache runs on the same thread, so the last bytes of the list are sent first. */
+/**
+ * The delay before segments are written to the cache. A local cache runs on the Worker's thread, so
+ * the last bytes of the list are sent first.
+ */
 const AFTER_LIST_MS = 100;
 
 type Group = readonly Segment[];
 
 /**
- * Reads the segments of one list: from memory, else from the cache, else from the database.
+ * Reads the segments of one list. Each segment comes from memory if possible, otherwise from the
+ * cache, otherwise from the database.
  *
- * Segments are read in groups, because the platform limits the cache calls and queries of a request.
- * Groups are read ahead of the client, into memory or the cache: the longer a group waits for a slow
- * client, the more likely its orders change before it is read. The trade: reads for a client that
- * leaves are wasted. A group that neither memory nor the cache can keep is read when its turn comes.
+ * Segments are read in groups, because Cloudflare limits the cache calls and queries of a request.
+ * Groups are prefetched into memory or the cache, without waiting for a slow client. Otherwise
+ * orders could change before their group is read. The drawback: prefetching is wasted if the client
+ * disconnects. If neither memory nor the cache can store a group, prefetching waits until the
+ * client has read that group.
  */
 export class SegmentSource {
   readonly #database: Pick<D1Database, "withSession">;
@@ -35,23 +43,23 @@ export class SegmentSource {
   readonly #cache: SegmentCache;
   readonly #waitUntil: (promise: Promise<unknown>) => void;
   readonly #groups: readonly Group[];
-  /** Segments that were read with the manifest and that memory did not keep. */
+  /** The segments that were read with the manifest and are not in the isolate's segment memory. */
   readonly #texts: Map<string, Shorthand>;
-  /** Versions of the segments that were read with the manifest. */
+  /** The versions of the segments that were read with the manifest. */
   readonly #freshVersions: ReadonlySet<string>;
-  /** The index of the group that the client asked for last. */
+  /** The index of the group that the client requested last; -1 if it has requested none. */
   #clientIndex = -1;
-  /** The number of groups that were read ahead. */
+  /** The number of groups that were prefetched. */
   #aheadCount = 0;
-  /** The group that was read ahead last, unless it was kept before. */
+  /** The group that was prefetched last; `null` if memory or the cache already had it. */
   #lastRead: { readonly index: number; readonly shorthands: readonly Shorthand[] } | null = null;
   #failure: { readonly error: unknown } | null = null;
   #hasEnded = false;
-  /** Groups that memory keeps and that the cache may lack. */
+  /** Groups that are in memory and that the cache may lack. */
   readonly #uncached: Group[] = [];
-  /** Groups in a row that the cache lacked. */
+  /** The number of consecutive groups that the cache lacked. */
   #misses = 0;
-  /** Groups to read before the cache is asked again. */
+  /** The number of groups to read without calling the cache. */
   #skips = 0;
   #changed = Promise.withResolvers<void>();
   #session: StatementSource | null = null;
@@ -64,7 +72,7 @@ export class SegmentSource {
     readonly memory: SegmentMemory;
     readonly cache: SegmentCache;
     readonly waitUntil: (promise: Promise<unknown>) => void;
-    /** Segments that were read with the manifest. */
+    /** The segments that were read with the manifest. */
     readonly texts: SegmentTexts;
   }) {
     this.#database = options.database;
@@ -81,8 +89,8 @@ export class SegmentSource {
   /**
    * Yields the orders of each group of segments.
    *
-   * @throws {ListMovedError} if the version of a segment has changed.
-   * @throws {DatabaseUnavailableError} if the database does not answer.
+   * @throws {ListMovedError} if the version of a segment changed before the segment was read.
+   * @throws {DatabaseUnavailableError} if the database does not respond.
    */
   async *read(): AsyncGenerator<readonly Shorthand[], void> {
     const readingAhead = this.#readAhead();
@@ -95,12 +103,12 @@ export class SegmentSource {
       }
     } finally {
       this.#set(() => (this.#hasEnded = true));
-      // The request may end before the last group is in the cache.
+      // `waitUntil`, because the request may otherwise end before the last group is in the cache.
       this.#waitUntil(readingAhead.then(() => this.#fillCache()));
     }
   }
 
-  /** Never rejects: `read` throws the error. */
+  /** Prefetches all groups. Never rejects: `read` throws the error instead. */
   async #readAhead(): Promise<void> {
     try {
       for (const [index, group] of this.#groups.entries()) {
@@ -129,19 +137,26 @@ export class SegmentSource {
     }
   }
 
-  /** @returns the orders if any came from the database; `null` if memory or the cache has the group. */
+  /**
+   * Returns the orders of a group if any of them were read from the database. Returns `null` if
+   * memory or the cache already had the group.
+   */
   async #readUnlessKept(index: number, group: Group): Promise<readonly Shorthand[] | null> {
     const found = this.#find(group);
     if (isComplete(found)) {
       return group.some(({ version }) => this.#freshVersions.has(version)) ? found : null;
     }
     if (this.#hasSpareCall(index) && (await this.#isInCache(group))) return null;
-    // A local D1 runs on the same thread: queued output is flushed first, and other requests continue.
+    // A local D1 runs on the Worker's thread. Yield first, so that queued output is flushed and
+    // other requests continue.
     await pause(0);
     return this.#fromDatabase(group, found);
   }
 
-  /** Asks the cache for each group; more and more rarely while it has none. */
+  /**
+   * Returns whether the cache has a group. After each consecutive miss, the cache is called more
+   * rarely; until the next call this method returns false.
+   */
   async #isInCache(group: Group): Promise<boolean> {
     if (this.#skips > 0) {
       this.#skips -= 1;
@@ -153,7 +168,10 @@ export class SegmentSource {
     return isCached;
   }
 
-  /** Leaves one call for each group that the client has yet to take: a cached group needs it. */
+  /**
+   * Returns whether prefetching may call the cache. Reserves one call for each group that the
+   * client has not read, because reading a cached group needs a call.
+   */
   #hasSpareCall(index: number): boolean {
     return this.#cache.callsLeft > index - this.#clientIndex + 1;
   }
@@ -188,7 +206,8 @@ export class SegmentSource {
     group: Group,
     found: readonly (Shorthand | undefined)[],
   ): Promise<readonly Shorthand[]> {
-    // Begins at the primary, because a replica may be older than the manifest.
+    // The session begins at the primary database, because a read replica may be older than the
+    // manifest.
     const session = (this.#session ??= this.#database.withSession("first-primary"));
     const missing = group.filter((_, place) => found[place] === undefined);
     const stored = await this.#queries.run(() => readSegments(session, missing), {
@@ -211,7 +230,10 @@ export class SegmentSource {
   }
 }
 
-/** Divides segments into groups. The first segment is a group of its own, for an early first byte. */
+/**
+ * Divides segments into groups. The first group has only one segment, so that the response begins
+ * early.
+ */
 function groupsOf(segments: readonly Segment[], size: number): Group[] {
   const groups = [segments.slice(0, 1)];
   for (let start = 1; start < segments.length; start += size) {

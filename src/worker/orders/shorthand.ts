@@ -1,24 +1,28 @@
 import { JSON_MEMBERS } from "./order-json.ts";
 
 /**
- * SQL for an order in shorthand: its JSON with one letter for each recurring piece. D1 encodes
- * results as JSON, which the Worker parses; text of half the length and without quotes to escape takes
- * half the time. `concat` treats a missing value as empty text.
+ * A SQL expression for an order in shorthand. Shorthand is JSON with one letter for each recurring
+ * piece of text. D1 sends results as JSON, which the Worker parses. Shorthand is half as long as
+ * JSON and has no quotes to escape, so this takes half the time. `concat` treats `NULL` as empty
+ * text.
  */
 export const ORDER_SHORTHAND = `concat(orders.id, 'p', orders.pet_id, 'q', orders.quantity, 's', orders.ship_date,
   CASE orders.complete WHEN 1 THEN 't' WHEN 0 THEN 'f' ELSE 'n' END)`;
 
-/** Separates two orders in shorthand. */
+/** The character between two orders in shorthand. */
 export const SEPARATOR = "i";
 
-/** The JSON that precedes each value; omitted if the value is missing. */
+/**
+ * The JSON that replaces a letter before a value. If the value is missing, the letter is replaced
+ * with nothing.
+ */
 export const PIECES_OF_VALUES = {
   p: JSON_MEMBERS.petId,
   q: JSON_MEMBERS.quantity,
   s: JSON_MEMBERS.shipDate,
 };
 
-/** The JSON that replaces every other letter, including the letters of a date. */
+/** The JSON that replaces each other letter, including the letters `T` and `Z` of a date. */
 export const PIECES = {
   [SEPARATOR]: `,{${JSON_MEMBERS.id}`,
   T: "T",
@@ -28,24 +32,27 @@ export const PIECES = {
   n: "}",
 };
 
-/** Ends each shorthand in a text of several; occurs in no shorthand. */
+/** The terminator of each shorthand in a joined text. A shorthand never contains it. */
 const LINE_END = "\n";
 
-/** The shorthand of a segment's orders in ascending id, in ASCII letters. Immutable. */
+/** The orders of a segment in shorthand: ASCII text, in ascending order of ids. Immutable. */
 export class Shorthand {
   readonly text: string;
 
-  /** @param text not a slice of a longer string: V8 would keep all of that string in memory. */
+  /**
+   * @param text must not be a slice of a longer string, because V8 would keep the longer string in
+   *   memory.
+   */
   constructor(text: string) {
     this.text = text;
   }
 
-  /** Joins several shorthands into one text, which `split` reads. */
+  /** Joins several shorthands into one text, which `split` can read. */
   static join(shorthands: readonly Shorthand[]): string {
     return shorthands.map(({ text }) => text + LINE_END).join("");
   }
 
-  /** Reads the bytes of a joined text. Leaves out a shorthand that is cut off. */
+  /** Splits the bytes of a joined text into its shorthands. Omits a shorthand that is cut off. */
   static split(bytes: Uint8Array<ArrayBuffer>): Shorthand[] {
     const decoder = new TextDecoder();
     const shorthands: Shorthand[] = [];
@@ -58,15 +65,15 @@ export class Shorthand {
     return shorthands;
   }
 
-  /** The length in bytes. */
+  /** The length of the shorthand in bytes. */
   get length(): number {
     return this.text.length;
   }
 
   /**
-   * Returns the end of a slice of complete orders that begins at `start`.
+   * Returns the end of a slice that begins at `start` and contains only complete orders.
    *
-   * @param minBytes the least length of the slice, unless the shorthand ends earlier.
+   * @param minBytes the minimum length of the slice, unless the shorthand ends earlier.
    * @returns the index of a separator, or the length of the shorthand.
    */
   sliceEnd(start: number, minBytes: number): number {

@@ -10,27 +10,30 @@ import {
 } from "../limits/decision.ts";
 import { PLAN_LIMITS } from "../limits/plans.ts";
 
-/** Addresses that an isolate remembers: a few megabytes. */
+/** The number of addresses that an isolate remembers. They take a few megabytes. */
 const MAX_ADDRESSES = 10_000;
 
 const POLICY: QuotaPolicy = { limits: PLAN_LIMITS.free, revision: 0, resets: 0, bans: false };
 
 /**
- * Counts the failed authentications of each client address in the isolate's memory. A stranger
- * therefore causes no storage and no call. In return, each isolate counts for itself, and a restart
- * forgets the counts.
+ * Limits the failed authentications of each client address, in the isolate's memory. So requests
+ * without a valid key cause no write and no call to a Durable Object. The drawback: each isolate
+ * counts separately, and its counts are lost when it ends.
  */
 export class AddressBudget {
   readonly #bans: BanPolicy;
   readonly #states: QuickLRU<string, LimiterState>;
 
-  /** @param maxAddresses addresses to remember; the longest unused are forgotten first. */
+  /**
+   * @param maxAddresses the number of addresses to remember. The least recently used ones are
+   *   forgotten first.
+   */
   constructor(bans: BanPolicy, maxAddresses = MAX_ADDRESSES) {
     this.#bans = bans;
     this.#states = new QuickLRU({ maxSize: maxAddresses });
   }
 
-  /** Counts one failed authentication if every window has room. */
+  /** Counts one failed authentication if the budget of the address has room in every window. */
   admit(address: string): Decision {
     const before = this.#states.get(address) ?? null;
     const { state, decision } = decide(before, POLICY, this.#bans, Date.now());
@@ -38,7 +41,7 @@ export class AddressBudget {
     return decision;
   }
 
-  /** Returns what is left of the address's budget, and counts nothing. */
+  /** Returns what is left of the address's budget, without counting anything. */
   peek(address: string): Quota {
     return peek(this.#states.get(address) ?? null, POLICY, this.#bans, Date.now());
   }

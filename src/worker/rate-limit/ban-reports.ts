@@ -6,15 +6,15 @@ const unreportedBanSchema = z.object({
   beganMs: z.number(),
   untilMs: z.number(),
   number: z.int(),
-  /** The number of resets that the limiter knew of. */
+  /** The number of resets that the limiter knew of when the ban began. */
   resets: z.int(),
 });
 
-/** A ban that the database may not know yet. Times in Unix milliseconds. */
+/** A ban that may not be in the database yet. Times in Unix milliseconds. */
 export type UnreportedBan = z.output<typeof unreportedBanSchema>;
 
-// A reset lifts the ban even if it came between the ban and this report, or if the limiter did not
-// know of the reset when it banned the key.
+// Inserts a ban. If the key has more resets than the limiter knew of when the ban began, the ban is
+// inserted as already lifted. This includes a reset between the ban and this report.
 const INSERT = `
   INSERT INTO key_bans (key_id, began_at, ends_at, number, lifted_at)
   VALUES (?1, ?2, ?3, ?4, max(?2, (
@@ -23,14 +23,16 @@ const INSERT = `
   ON CONFLICT DO NOTHING`;
 
 /**
- * Reports the bans of one API key from its Durable Object to the database. A ban holds at once and
- * waits for no report, so the database may show it late.
+ * Reports the bans of one API key from its Durable Object to the database. A ban applies
+ * immediately, without waiting for its report. So the database may contain the ban late.
  */
 export class BanReports {
   readonly #keyId: string | null;
   #unreported: readonly UnreportedBan[];
 
-  /** @param stored the value that `toStored` of any version returned, or `undefined`. */
+  /**
+   * @param stored a value that `toStored` of any version of the service returned, or `undefined`.
+   */
   constructor(keyId: string | null, stored: unknown) {
     this.#keyId = keyId;
     const parsed = z._default(z.array(unreportedBanSchema), []).safeParse(stored);
@@ -46,15 +48,18 @@ export class BanReports {
     this.#unreported = [...this.#unreported, ban];
   }
 
-  /** Returns the bans to store, so that a restart loses none; `undefined` if there are none. */
+  /**
+   * Returns the unreported bans to store, so that a restart loses no ban; `undefined` if there are
+   * none.
+   */
   toStored(): readonly UnreportedBan[] | undefined {
     return this.isEmpty ? undefined : this.#unreported;
   }
 
   /**
-   * Adds the bans to the database. Repeating a report changes nothing.
+   * Inserts the unreported bans into the database. A repeated report changes nothing.
    *
-   * @returns whether all reports succeeded. Bans that are not reported stay for the next report.
+   * @returns whether all reports succeeded. The next call reports the remaining bans.
    */
   async report(database: D1Database, timeoutMs: number): Promise<boolean> {
     for (const ban of this.#unreported) {

@@ -9,32 +9,35 @@ import {
 import type { Consequences } from "../usage/day-usage.ts";
 import { type AnsweredRequests, recall, remember } from "./answered-requests.ts";
 
-/** The state on which the object of a key decides. */
+/** The state from which the Durable Object of a key decides on requests. */
 export interface ObjectState {
   readonly limiter: LimiterState | null;
   readonly answered: AnsweredRequests;
 }
 
-/** A request as it reaches the object. */
+/** The parameters of a request that the Durable Object of the key decides on. */
 export interface AdmitRequest {
   readonly policy: QuotaPolicy;
-  /** Names the request each time that it is sent; `undefined` if the isolate runs an earlier version. */
+  /**
+   * Identifies the request, also when it is sent again. `undefined` if the isolate runs an earlier
+   * version of the service.
+   */
   readonly nonce: string | undefined;
   /** The number of requests that isolates refused from memory since their last report. */
   readonly refusedElsewhere: number;
-  /** Unix times in milliseconds of those that may be strikes, in ascending order. */
+  /** Unix times in milliseconds of the refused requests that may be strikes, in ascending order. */
   readonly refusedElsewhereMs: readonly number[];
 }
 
 interface DecidedOnce {
   readonly state: ObjectState;
   readonly decision: Decision;
-  /** The counts to add to the usage; `null` if the request was counted before. */
+  /** The counts to add to the usage; `null` if the request was already counted. */
   readonly consequences: Consequences | null;
 }
 
 /**
- * Decides on a request as `decide` does, but counts a request that is sent again only once. Pure.
+ * Decides on a request like `decide`. A request that is sent again is counted only once. Pure.
  *
  * Only the last requests are remembered. On a very busy key, a late retry may count twice
  * (docs/limits.md, When parts fail).

@@ -9,19 +9,22 @@ import type { UnreportedRefusals } from "./refusal.ts";
 
 const NO_REFUSALS: UnreportedRefusals = { agesMs: [], count: 0 };
 
-/** The last characters of a UUID: 48 random bits. The object compares a nonce with 200 others only. */
+/**
+ * The length of a nonce, the last characters of a UUID: 48 random bits. They are enough, because
+ * the Durable Object compares a nonce with only 200 others.
+ */
 const NONCE_LENGTH = 12;
 
 /**
- * Calls the exact limiter: one Durable Object for each key. A call costs a round trip to one place
- * in the world, which is the price of exact counts.
+ * Calls the exact limiter: one Durable Object for each key. Exact counts have a price: each call
+ * needs a round trip to the one place in the world where the key's Durable Object runs.
  */
 export class DurableLimiter {
   readonly #objects: DurableObjectNamespace<RateLimiter>;
   readonly #timeoutMs: number;
   readonly #breaker: CircuitBreaker;
 
-  /** @param breaker is shared by all requests of the isolate. */
+  /** @param breaker the circuit breaker that all requests of the isolate share. */
   constructor(
     objects: DurableObjectNamespace<RateLimiter>,
     timeoutMs: number,
@@ -32,18 +35,21 @@ export class DurableLimiter {
     this.#breaker = breaker;
   }
 
-  /** Returns whether to call the object now. If so, `admit` must follow. */
+  /**
+   * Returns whether to call the key's Durable Object now. If true, the caller must then call
+   * `admit`.
+   */
   mayAsk(key: LimitedKey): boolean {
     return this.#breaker.allows(key.name, Date.now());
   }
 
   /**
-   * Calls the object, and repeats the call if the failure may pass. The object counts the request
-   * once, because every attempt carries the same nonce.
+   * Calls the key's Durable Object, and retries after a temporary failure. The Durable Object
+   * counts the request only once, because every attempt has the same nonce.
    *
-   * @param refused requests that the isolate refused since its last report to the object.
-   * @throws {LimiterOverloadedError}
-   * @throws {Error} if the object cannot be reached in time.
+   * @param refused the requests that the isolate refused from memory since its last report.
+   * @throws {LimiterOverloadedError} if the Durable Object is overloaded.
+   * @throws {Error} if the Durable Object cannot be reached in time.
    */
   async admit(key: LimitedKey, refused: UnreportedRefusals = NO_REFUSALS): Promise<Decision> {
     const policy = policyOf(key);
@@ -51,7 +57,7 @@ export class DurableLimiter {
     const nonce = crypto.randomUUID().slice(-NONCE_LENGTH);
     const place = key.locationHint ? { locationHint: key.locationHint } : undefined;
     try {
-      // A new stub for every attempt, because a stub that has thrown may be broken for good.
+      // Every attempt gets a new stub, because a stub that has thrown may be permanently broken.
       const decision = await this.#call(async () =>
         this.#objects.getByName(key.name, place).admit(policy, agesMs, count, nonce),
       );
@@ -70,7 +76,7 @@ export class DurableLimiter {
   async #call<T>(attempt: () => Promise<T>): Promise<T> {
     const calls = attempt().catch((error: unknown) => {
       if (!isRetryable(error)) throw error;
-      // p-retry begins with the attempt that has already failed.
+      // The first attempt has already failed: reject it at once, so that pRetry counts it.
       return pRetry((number) => (number === 1 ? Promise.reject(error) : attempt()), {
         retries: 2,
         minTimeout: 50,
@@ -87,7 +93,10 @@ function policyOf({ limits, revision, resets, bans }: LimitedKey): QuotaPolicy {
   return { limits, revision, resets, bans };
 }
 
-/** Returns whether another attempt may succeed. A retry only makes an overloaded object worse. */
+/**
+ * Returns whether a retry may succeed. An overloaded Durable Object is not retried, because that
+ * would increase its load.
+ */
 function isRetryable(error: unknown): boolean {
   return Object(error).retryable === true && !isOverloaded(error);
 }

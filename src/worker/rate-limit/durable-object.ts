@@ -17,19 +17,23 @@ import { GroupCommit } from "./group-commit.ts";
 import { keyIdOf } from "./limiter.ts";
 import { readKeyId, readObjectState, type StoredState, toStored } from "./stored-state.ts";
 
-/** The key of the one row that an object stores, so that a commit writes one row. */
+/**
+ * The storage key of the only row that a Durable Object stores. With one row, each commit writes
+ * only one row.
+ */
 const STATE = "record";
 
-/** The time after which the object repeats a ban report that failed. */
+/** The time after which a failed report of a ban is retried. */
 const BAN_RETRY_MS = 60_000;
 
 /**
- * The limiter of one API key. It decides in one synchronous step on its state in memory. Requests
- * that are decided while a write is on its way share the next write. No answer leaves before its
- * decision is on the disk: that costs a write's time, and makes the limits exact.
+ * The limiter of one API key. It makes each decision from its state in memory, in one synchronous
+ * step. A decision is returned only after it is on disk. So the limits are exact, but each decision
+ * takes the time of a write. Requests that are decided during a write share the next write.
  *
- * An object that stores anything has an alarm: for the next report of the usage to the database, or
- * for the time at which everything stored is over. Then an idle object removes itself.
+ * A Durable Object that stores anything has an alarm for the next report to the database. After the
+ * reports, the alarm is set to the time at which all windows, bans and days of usage have ended. At
+ * that time, an idle Durable Object deletes its storage.
  */
 export class RateLimiter extends DurableObject {
   readonly #config: Config;
@@ -37,7 +41,10 @@ export class RateLimiter extends DurableObject {
   readonly #usage: KeyUsage;
   readonly #bans: BanReports;
   readonly #commits: GroupCommit;
-  /** Unix time in milliseconds; `null` if no alarm is set, and while the alarm runs. */
+  /**
+   * Unix time in milliseconds of the next alarm; `null` if no alarm is set and while the alarm
+   * runs.
+   */
   #alarmMs: number | null = null;
 
   constructor(ctx: DurableObjectState, env: Cloudflare.Env) {
@@ -47,7 +54,7 @@ export class RateLimiter extends DurableObject {
     this.#state = readObjectState(stored);
     if (stored !== undefined && this.#state.limiter === null)
       logEvent({ event: "limiter_record_unreadable" });
-    // An object that was opened by its id alone has no name.
+    // A Durable Object that was opened by its id has no name. Then read the key's id from storage.
     const keyId = keyIdOf(ctx.id.name) ?? readKeyId(stored);
     this.#usage = new KeyUsage(keyId, Object(stored).usage);
     this.#bans = new BanReports(keyId, Object(stored).unreportedBans);
@@ -61,13 +68,16 @@ export class RateLimiter extends DurableObject {
   }
 
   /**
-   * Counts one request if it is admitted, or its refusal.
+   * Decides on one request, and counts the request if it is admitted or its refusal otherwise.
    *
-   * @param refusedAgesMs ages in milliseconds of requests that the isolate refused from memory and
-   *   that may be strikes, the oldest first.
-   * @param refusedElsewhere the number of all requests that the isolate refused since its last report.
-   * @param nonce is the same each time that a request is sent, so that the object counts it once.
-   * @throws {Error} if this is not the object of a key, or the decision cannot be stored.
+   * @param refusedAgesMs ages in milliseconds of the requests that the isolate refused from memory
+   *   and that may be strikes, the oldest first.
+   * @param refusedElsewhere the number of all requests that the isolate refused from memory since
+   *   its last report.
+   * @param nonce identifies the request. The isolate sends the same nonce in every attempt, so that
+   *   the request is counted only once.
+   * @throws {Error} if this Durable Object does not belong to a key, or if the decision cannot be
+   *   stored.
    */
   async admit(
     policy: QuotaPolicy,
@@ -96,19 +106,19 @@ export class RateLimiter extends DurableObject {
     return decision;
   }
 
-  /** Answers a probe of the service's health. Stores nothing. */
+  /** Responds to a health check of the service. Stores nothing. */
   ping(): void {}
 
   /**
-   * Reports the bans and the usage to the database. Removes everything stored once it is over, and
-   * otherwise sets the next alarm.
+   * Reports the bans and the usage to the database. If all windows, bans and days of usage have
+   * ended and are reported, deletes the storage. Otherwise sets the next alarm.
    */
   override async alarm(): Promise<void> {
     this.#alarmMs = null;
     await this.#bans.report(this.env.KEYS, this.#config.databaseTimeoutMs);
     const isUsageReported = await this.#reportUsage();
     const areBansReported = this.#bans.isEmpty;
-    // A request that came meanwhile has set another alarm.
+    // A request that arrived during the reports has set another alarm.
     if (this.#alarmMs !== null) return;
     const nowMs = Date.now();
     const nextReportMs = nowMs + (areBansReported ? REPORT_EVERY_MS : BAN_RETRY_MS);
@@ -122,12 +132,13 @@ export class RateLimiter extends DurableObject {
   }
 
   async #reportUsage(): Promise<boolean> {
-    // The database never lowers a total, so a restart must not forget anything that was reported.
+    // Store the usage before reporting it. A restart must not lose reported counts, because the
+    // database never lowers a total.
     await (this.#usage.isStored ? this.#commits.settle() : this.#commits.commit());
     return this.#usage.report(this.env.KEYS, this.#config.databaseTimeoutMs);
   }
 
-  /** Keeps the ban of this limiter state until the database knows it. */
+  /** Adds the ban of this limiter state to the bans to report. */
   #addBan(limiter: LimiterState | null): void {
     if (!limiter?.ban) return;
     const { untilMs, number } = limiter.ban;
@@ -135,14 +146,14 @@ export class RateLimiter extends DurableObject {
     this.#bans.add({ beganMs, untilMs, number, resets: limiter.resets });
   }
 
-  /** Reports a ban that is on the disk. If the database fails, the alarm tries again. */
+  /** Reports bans that are already on disk. If the database fails, the alarm retries. */
   async #reportBans(): Promise<void> {
     const isReported = await this.#bans.report(this.env.KEYS, this.#config.databaseTimeoutMs);
     const retryMs = Date.now() + BAN_RETRY_MS;
     if (!isReported && (this.#alarmMs ?? 0) > retryMs) await this.#setAlarm(retryMs);
   }
 
-  /** Resolves when every decision until now is on the disk. */
+  /** Stores the state if it has changed. Resolves when all decisions so far are on disk. */
   async #store(before: LimiterState | null, nowMs: number): Promise<void> {
     if (!mustStore(before, this.#state.limiter)) return this.#commits.settle() ?? undefined;
     const dueMs = nowMs + REPORT_EVERY_MS;
@@ -156,7 +167,7 @@ export class RateLimiter extends DurableObject {
   #write(): void {
     const { limiter, answered } = this.#state;
     const { keyId } = this.#usage;
-    // The alarm may have removed everything in the meantime.
+    // The alarm may have deleted everything between the decision and this write.
     if (keyId === null || limiter === null) return;
     const unreportedBans = this.#bans.toStored();
     this.ctx.storage.kv.put<StoredState>(STATE, {
@@ -173,7 +184,7 @@ export class RateLimiter extends DurableObject {
     this.#alarmMs = dueMs;
   }
 
-  /** Logs resets and bans, because customers ask operators about them. */
+  /** Logs resets and bans, because customers ask operators about these events. */
   #logChanges(before: LimiterState | null, after: LimiterState | null, bans: number): void {
     const { keyId } = this.#usage;
     if (before !== null && after !== null && after.resets > before.resets)
@@ -187,8 +198,8 @@ export class RateLimiter extends DurableObject {
 }
 
 /**
- * Returns whether a window or the ban has changed. The wait need not survive a restart, and the next
- * request brings the policy again.
+ * Returns whether a window or the ban has changed. Other changes are not stored: the wait need not
+ * survive a restart, and every request sends the policy.
  */
 function mustStore(before: LimiterState | null, after: LimiterState | null): boolean {
   const hasChanged = (name: "ban" | WindowName) =>

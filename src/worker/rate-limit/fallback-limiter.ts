@@ -4,14 +4,16 @@ import { type Decision, decide, type LimiterState } from "../limits/decision.ts"
 import type { Limiter, LimitedKey } from "./limiter.ts";
 
 /**
- * Limits keys in the isolate's memory while their objects cannot be reached. Each isolate counts for
- * itself, so more than the limit can pass meanwhile.
+ * Limits keys in the isolate's memory while their Durable Objects cannot be reached. Each isolate
+ * counts separately, so more requests than the limit can be admitted.
  */
 export class FallbackLimiter implements Limiter {
   readonly #states: QuickLRU<string, LimiterState>;
   readonly #bans: BanPolicy;
 
-  /** @param size keys to remember; the longest unused are forgotten first. */
+  /**
+   * @param size the number of keys to remember. The least recently used ones are forgotten first.
+   */
   constructor(bans: BanPolicy, size: number) {
     this.#bans = bans;
     this.#states = new QuickLRU({ maxSize: size });

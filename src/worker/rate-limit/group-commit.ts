@@ -1,26 +1,28 @@
 /**
- * Lets the requests of a Durable Object share writes. One write is on its way to the disk at a time,
- * and everything that changes meanwhile waits for the next write. A request so waits for up to two
- * writes, but a busy object needs far fewer of them.
+ * Lets the requests of a Durable Object share writes to disk. Only one write runs at a time.
+ * Requests that arrive during a write share the next write. So a request waits for up to two
+ * writes, but a busy Durable Object needs far fewer writes.
  */
 export class GroupCommit {
   readonly #write: () => void;
   readonly #sync: () => Promise<void>;
   #underWay: Promise<void> | null = null;
   #next: Promise<void> | null = null;
-  /** True if the last write failed, so that the memory is ahead of the disk. */
+  /** True if the last write failed, so the latest changes are in memory but not on disk. */
   #hasFailed = false;
 
   /**
-   * @param write stores everything that has changed so far.
-   * @param sync resolves when everything stored so far is on the disk.
+   * @param write writes all changes so far to the storage of the Durable Object.
+   * @param sync resolves when everything written so far is on disk.
    */
   constructor(write: () => void, sync: () => Promise<void>) {
     this.#write = write;
     this.#sync = sync;
   }
 
-  /** Stores everything changed so far. Resolves when the changes are on the disk; rejects if the write fails. */
+  /**
+   * Stores all changes so far. Resolves when the changes are on disk; rejects if the write fails.
+   */
   commit(): Promise<void> {
     if (this.#underWay === null) return this.#begin();
     const begin = () => this.#begin();
@@ -29,8 +31,8 @@ export class GroupCommit {
   }
 
   /**
-   * Resolves when everything committed so far is on the disk. Returns `null` if it already is. If
-   * the last write failed, writes again.
+   * Resolves when all commits so far are on disk. Returns `null` if they already are. If the last
+   * write failed, writes again.
    */
   settle(): Promise<void> | null {
     if (this.#next !== null) return this.#next;
@@ -40,7 +42,8 @@ export class GroupCommit {
   #begin(): Promise<void> {
     this.#next = null;
     this.#underWay = this.#store().finally(() => {
-      // If a next write waits, it begins in a moment, and no other write may begin before it.
+      // If another write is waiting, it begins next. `#underWay` stays set, so that no other write
+      // begins before it.
       if (this.#next === null) this.#underWay = null;
     });
     return this.#underWay;

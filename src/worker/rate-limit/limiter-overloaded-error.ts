@@ -1,4 +1,7 @@
-/** The object of a key was reached, but more requests wait than it can decide on. It counted nothing. */
+/**
+ * Thrown if the Durable Object of a key is overloaded: more requests are waiting than it can decide
+ * on. The request was not counted.
+ */
 export class LimiterOverloadedError extends Error {
   override readonly name = "LimiterOverloadedError";
 

@@ -5,16 +5,19 @@ const NAME_PREFIX = "key:";
 
 /** An API key as its limiter sees it. */
 export interface LimitedKey extends QuotaPolicy {
-  /** Names the Durable Object. Never holds the secret. */
+  /** The name of the key's Durable Object. Never contains the secret. */
   readonly name: string;
-  /** The region in which the first call creates the Durable Object. By default near that call. */
+  /**
+   * The region in which the first call creates the key's Durable Object. By default, Cloudflare
+   * creates the Durable Object near the first call.
+   */
   readonly locationHint?: LocationHint | null;
 }
 
 /** Counts requests and decides which are admitted. */
 export interface Limiter {
   /**
-   * Counts one request if every window has room.
+   * Decides on one request, and counts the request if every window has room.
    *
    * @throws {LimiterOverloadedError} if the limiter cannot count anything at the moment.
    */
@@ -26,7 +29,10 @@ export function limiterName(keyId: string): string {
   return `${NAME_PREFIX}${keyId}`;
 }
 
-/** Returns the id of the key that the Durable Object of this name limits; `null` if it limits none. */
+/**
+ * Returns the id of the key that the Durable Object with this name limits; `null` if the Durable
+ * Object does not limit a key.
+ */
 export function keyIdOf(name: string | undefined): string | null {
   return name?.startsWith(NAME_PREFIX) ? name.slice(NAME_PREFIX.length) : null;
 }

@@ -1,33 +1,43 @@
 import { type Decision, type QuotaPolicy, quotaLater } from "../limits/decision.ts";
 import { isSameLimits } from "../limits/plans.ts";
 
-/** The most refusals that an isolate gathers before it reports them to the object. */
+/** The most refusals that an isolate collects before it reports them to the Durable Object. */
 const MAX_UNREPORTED = 50;
 
-/** The most while the object cannot be reached: as many as lead to a ban by default. */
+/**
+ * The most refusals that an isolate keeps while the Durable Object cannot be reached. By default,
+ * this many strikes always lead to a ban.
+ */
 const MAX_KEPT_BACK = 1_000;
 
-/** The longest time that one waits for a report: other isolates may gather towards the same ban. */
+/**
+ * The time after which an isolate reports a refusal. Short, because other isolates may have
+ * refusals that lead to the same ban.
+ */
 const MAX_UNREPORTED_MS = 3_000;
 
-/** Requests that an isolate refused and has not reported to the Durable Object. */
+/** Requests that an isolate refused from memory and has not yet reported to the Durable Object. */
 export interface UnreportedRefusals {
-  /** The ages in milliseconds of those that may be strikes, the oldest first. */
+  /** The ages in milliseconds of the refusals that may be strikes, the oldest first. */
   readonly agesMs: readonly number[];
-  /** The number of all of them. */
+  /** The number of all unreported refusals, including those that cannot be strikes. */
   readonly count: number;
 }
 
 /**
- * A refusal by the Durable Object, which an isolate repeats from memory. Pure: the time is a parameter.
+ * A refusal by the Durable Object. The isolate repeats the refusal from memory without calling the
+ * Durable Object. Pure: the time is a parameter.
  *
- * The isolate reports its refusals late and in groups, which saves calls. In return, a ban may begin
- * up to `MAX_UNREPORTED_MS` late.
+ * The isolate reports its refusals late and in groups, which saves calls. The drawback: a ban may
+ * begin up to `MAX_UNREPORTED_MS` late.
  */
 export class Refusal {
   readonly #decision: Decision;
   readonly #policy: QuotaPolicy;
-  /** Unix milliseconds on the isolate's clock before and after the call to the object. */
+  /**
+   * Unix time in milliseconds on the isolate's clock before the call to the Durable Object.
+   * `#answeredMs` is the time after this call.
+   */
   readonly #askedMs: number;
   readonly #answeredMs: number;
   #unreportedMs: number[] = [];
@@ -40,14 +50,17 @@ export class Refusal {
     this.#answeredMs = answeredMs;
   }
 
-  /** Takes over the unreported requests of an earlier refusal. */
+  /** Moves the unreported requests of an earlier refusal to this one. */
   takeOver(earlier: Refusal): this {
     this.#unreportedMs = earlier.#unreportedMs;
     this.#unreportedCount = earlier.#unreportedCount;
     return this;
   }
 
-  /** Returns whether the object would surely refuse a request at `nowMs` under this policy. */
+  /**
+   * Returns whether the Durable Object would certainly refuse a request at `nowMs` under this
+   * policy.
+   */
   standsAt(nowMs: number, { revision, resets, limits }: QuotaPolicy): boolean {
     const isSamePolicy =
       revision === this.#policy.revision &&
@@ -57,9 +70,10 @@ export class Refusal {
   }
 
   /**
-   * Refuses a request at `nowMs` by the same decision.
+   * Refuses a request at `nowMs` with the remembered decision.
    *
-   * @returns `null` if the object must decide, because the unreported refusals may lead to a ban.
+   * @returns `null` if the Durable Object must decide, because the unreported refusals may lead to
+   *   a ban.
    */
   repeat(nowMs: number): Decision | null {
     const { strikes } = this.#decision;
@@ -74,26 +88,31 @@ export class Refusal {
     return this.decisionAt(nowMs);
   }
 
-  /** Refuses a request at `nowMs` while the object cannot be reached. A later call reports it. */
+  /**
+   * Refuses a request at `nowMs` while the Durable Object cannot be reached. A later call reports
+   * this refusal.
+   */
   repeatUnreported(nowMs: number): Decision {
     if (this.#unreportedMs.length < MAX_KEPT_BACK) this.#unreportedMs.push(nowMs);
     this.#unreportedCount += 1;
     return this.decisionAt(nowMs);
   }
 
-  /** Returns the same decision at a later `nowMs`, for a request that the object may have counted. */
+  /**
+   * Returns the remembered decision as it applies at `nowMs`, without adding a refusal to report.
+   */
   decisionAt(nowMs: number): Decision {
     return quotaLater(this.#decision, this.#objectMs(nowMs));
   }
 
   /**
-   * Returns the unreported refusals with their ages at `nowMs`, each only once. Adds the refusal that
-   * began the wait, because an object that was evicted meanwhile has forgotten it.
+   * Returns the unreported refusals with their ages at `nowMs`, and forgets them. Also returns the
+   * refusal that began the wait, because a Durable Object forgets the wait when it is evicted.
    */
   takeUnreported(nowMs: number): UnreportedRefusals {
     const { strikes } = this.#decision;
-    // Without a grace every refusal is a strike, which must not be reported twice. An object of an
-    // earlier version sends no `strikes`.
+    // Without a grace, the Durable Object would count the refusal that began the wait again, as a
+    // strike. A Durable Object of an earlier version of the service sends no `strikes`.
     const hasGrace = strikes != null && strikes.countFromMs > strikes.waitedSinceMs;
     const waitedMs = hasGrace ? [this.#objectMs(nowMs) - strikes.waitedSinceMs] : [];
     const unreportedMs = this.#unreportedMs.map((refusedMs) => nowMs - refusedMs);
@@ -105,8 +124,9 @@ export class Refusal {
   }
 
   /**
-   * Returns whether the refusal still lasts. The two clocks differ by an unknown amount. But the
-   * object decided after `askedMs`, so the time since then is at least the refusal's age.
+   * Returns whether the refusal still lasts. The clocks of the isolate and the Durable Object
+   * differ by an unknown amount. But the Durable Object decided after `#askedMs`, so the time since
+   * `#askedMs` is at least the age of the refusal.
    */
   #lastsAt(nowMs: number): boolean {
     const { standsUntilMs, nowMs: decidedMs } = this.#decision;
@@ -117,7 +137,10 @@ export class Refusal {
     );
   }
 
-  /** Returns the object's time, or slightly less, because the object decided before its answer arrived. */
+  /**
+   * Converts a time on the isolate's clock to the Durable Object's clock. The result is slightly
+   * too early, because the Durable Object decided before its response arrived.
+   */
   #objectMs(nowMs: number): number {
     return this.#decision.nowMs + (nowMs - this.#answeredMs);
   }

@@ -5,13 +5,13 @@ import type { DurableLimiter } from "./durable-limiter.ts";
 import { keyIdOf, type Limiter, type LimitedKey } from "./limiter.ts";
 import { Refusal } from "./refusal.ts";
 
-/** The refusals that an isolate remembers, by the key's name. */
+/** The refusals that an isolate remembers, by `LimitedKey.name`. */
 export type Refusals = QuickLRU<string, Refusal>;
 
 /**
- * Repeats a refusal from the isolate's memory until it expires, and asks the Durable Object otherwise.
- * A flood of refused requests therefore costs almost nothing. In return, a ban that requests
- * elsewhere have led to shows up late.
+ * Repeats a refusal from the isolate's memory until the refusal expires; otherwise calls the key's
+ * Durable Object. So a flood of refused requests costs almost nothing. The drawback: if requests to
+ * other isolates lead to a ban, this isolate learns of the ban late.
  */
 export class RememberingLimiter implements Limiter {
   readonly #objects: DurableLimiter;
@@ -22,7 +22,9 @@ export class RememberingLimiter implements Limiter {
     this.#refusals = refusals;
   }
 
-  /** Returns whether the limiter would surely refuse a request, as far as the isolate knows. */
+  /**
+   * Returns whether a remembered refusal shows that the limiter would certainly refuse a request.
+   */
   isRefusing(key: LimitedKey): boolean {
     return this.#standingRefusal(key, Date.now()) !== null;
   }

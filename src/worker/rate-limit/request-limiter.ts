@@ -4,18 +4,18 @@ import { keyIdOf, type Limiter, type LimitedKey } from "./limiter.ts";
 import { LimiterOverloadedError } from "./limiter-overloaded-error.ts";
 import type { RememberingLimiter } from "./remembering-limiter.ts";
 
-/** The fallback limiter of an isolate, and the outages that the isolate logs. */
+/** The fallback limiter of an isolate, and the isolate's outages of the exact limiter. */
 interface Fallback {
   readonly limiter: Limiter;
-  /** Lasts while the fallback limiter decides. */
+  /** An outage during which the fallback limiter decides. */
   readonly outage: Outage;
-  /** Lasts while objects are overloaded. */
+  /** An outage during which Durable Objects are overloaded. */
   readonly overload: Outage;
 }
 
 /**
- * The limiter of one request. Falls back to the fallback limiter if the exact limiter cannot be
- * reached: answers continue, at the price of approximate counts.
+ * The limiter of one request. Uses the fallback limiter if the exact limiter cannot be reached. So
+ * the service stays available, but its counts are approximate.
  */
 export class RequestLimiter implements Limiter {
   readonly #limiter: RememberingLimiter;
@@ -35,7 +35,7 @@ export class RequestLimiter implements Limiter {
     return this.#usedFallback;
   }
 
-  /** True if nobody decided on this request, because the exact limiter is overloaded. */
+  /** True if no limiter decided on this request, because the exact limiter is overloaded. */
   get isOverloaded(): boolean {
     return this.#isOverloaded;
   }
@@ -48,7 +48,8 @@ export class RequestLimiter implements Limiter {
     const { limiter, outage, overload } = this.#fallback;
     return this.#limiter.admit(key).then(
       (decision) => {
-        // A refusal may come from the isolate's memory, so it does not prove that the object answers.
+        // Only an admission proves that the Durable Object responds: a refusal may come from the
+        // isolate's memory.
         if (decision.admitted) {
           outage.answered();
           overload.answered();
@@ -60,7 +61,8 @@ export class RequestLimiter implements Limiter {
         this.#usedFallback = !this.#isOverloaded;
         const failing = this.#isOverloaded ? overload : outage;
         failing.failed({ requestId: this.#requestId, keyId: keyIdOf(key.name), error });
-        // An overloaded object still counts. A second count beside it would admit too many.
+        // Do not use the fallback limiter: an overloaded Durable Object still counts, so a second
+        // limiter would admit too many requests.
         if (this.#isOverloaded) throw error;
         return limiter.admit(key);
       },

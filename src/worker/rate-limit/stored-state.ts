@@ -23,44 +23,50 @@ const limiterStateSchema = z.object({
   ),
 });
 
-/** The part of a limiter's state that is stored: all but the wait, which need not survive a restart. */
+/**
+ * The limiter state as it is stored. The wait is missing, because it need not survive a restart.
+ */
 export type StoredLimiterState = z.output<typeof limiterStateSchema>;
 
-// An earlier version stored neither field. That must not make the rest unreadable.
+// Missing or invalid fields get a default, because an earlier version of the service stored neither
+// field.
 const otherFieldsSchema = z.object({
   keyId: z.catch(z.nullable(z.string()), null),
   answered: z.catch(z.string(), ""),
 });
 
 /**
- * Everything that the object of a key stores, in one row. Other versions of the service read it, so
- * a field keeps its name for good, and a new field must have a default.
+ * Everything that the Durable Object of a key stores, in one row. Other versions of the service
+ * read this row. So fields must never be renamed, and a new field needs a default.
  */
 export interface StoredState extends StoredLimiterState {
-  /** Names the key, because an object that is opened by its id has no name. */
+  /** The id of the key. Stored because a Durable Object that is opened by its id has no name. */
   readonly keyId: string;
   readonly answered: AnsweredRequests;
   readonly usage: Usage;
   readonly unreportedBans?: readonly UnreportedBan[];
 }
 
-/** Picks the part of a limiter's state that is stored. */
+/** Converts a limiter state to its stored form. */
 export function toStored({ wait: _wait, ...stored }: LimiterState): StoredLimiterState {
   return stored;
 }
 
-/** Reads a limiter state that any version has stored. Returns `null` if it cannot be read. */
+/**
+ * Parses a limiter state that any version of the service has stored. Returns `null` if the stored
+ * value is invalid.
+ */
 export function readLimiterState(stored: unknown): LimiterState | null {
   const parsed = limiterStateSchema.safeParse(stored);
   return parsed.success ? { ...parsed.data, wait: null } : null;
 }
 
-/** Reads what `decideOnce` needs. A part that cannot be read is empty. */
+/** Parses the state that `decideOnce` needs. A part that is missing or invalid becomes empty. */
 export function readObjectState(stored: unknown): ObjectState {
   return { limiter: readLimiterState(stored), answered: readOtherFields(stored).answered };
 }
 
-/** Reads the id of the key. Returns `null` if an earlier version stored none. */
+/** Returns the stored id of the key; `null` if an earlier version of the service stored no id. */
 export function readKeyId(stored: unknown): string | null {
   return readOtherFields(stored).keyId;
 }

@@ -4,14 +4,17 @@ import type { DatabaseName, DatabaseQueries } from "../db/availability.ts";
 import { HealthCheck, type Part } from "../health.ts";
 import { logEvent } from "../log.ts";
 
-/** Names the one object that the probe calls. It limits no key. */
+/**
+ * The name of the Durable Object that health checks call. This Durable Object does not limit a key.
+ */
 const PROBED_OBJECT = "health";
 
 type Databases = Readonly<Record<DatabaseName, DatabaseQueries>>;
 
 /**
- * Routes `GET /healthz` (docs/api.md, Health): open, not counted and not recorded. The answer gives no
- * reasons, because anybody can read it. The log has them.
+ * Routes `GET /healthz` (docs/api.md, Health). The request needs no key, and it is neither counted
+ * nor recorded. The response does not contain the reasons of a failure, because anybody can read
+ * it. The reasons are in the log.
  */
 export function healthRoute(databases: Databases) {
   const health = new HealthCheck();
@@ -29,13 +32,19 @@ export function healthRoute(databases: Databases) {
   });
 }
 
-/** Tells a deployment whether the version that it asks for answers. Tells nobody which one does. */
+/**
+ * Returns the header `X-Version` if the query parameter `version` is the id of the deployed
+ * version. So a deployment can check its own version, but nobody else can learn the id.
+ */
 function confirmVersion(c: Context<AppEnv>): Record<string, string> {
   const asked = c.req.query("version");
   return asked !== undefined && asked === c.env.VERSION.id ? { "X-Version": asked } : {};
 }
 
-/** Each query reads a table of its database, because an empty database must not pass. */
+/**
+ * Calls a part of the service. Queries read a table, so that a database without tables counts as
+ * unavailable.
+ */
 async function probe(part: Part, env: Cloudflare.Env, databases: Databases): Promise<void> {
   switch (part) {
     case "orders":
@@ -50,7 +59,7 @@ async function probe(part: Part, env: Cloudflare.Env, databases: Databases): Pro
 }
 
 function logProbe(c: Context<AppEnv>, part: Part, error: unknown): void {
-  // The error of a database names its cause, which the operator needs.
+  // Log the cause of a database error, because it contains the reason that the operator needs.
   const { cause = error } = Object(error) as { cause?: unknown };
   logEvent({ event: "health_probe_failed", requestId: c.get("requestId"), part, error: cause });
 }

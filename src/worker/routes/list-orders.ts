@@ -9,7 +9,8 @@ import { type Expansion, OrderExpander } from "../orders/order-expander.ts";
 import { type ListRequest, OrderLists } from "../orders/order-lists.ts";
 import type { Snapshot } from "../orders/segment-query.ts";
 
-// Only this file imports the expansion, because Node cannot import WebAssembly.
+// Only this file imports the WebAssembly module, because Node cannot import it and tests in Node
+// import the other files.
 const expander = new OrderExpander(
   new WebAssembly.Instance(expansion).exports as unknown as Expansion,
 );
@@ -17,24 +18,28 @@ const expander = new OrderExpander(
 interface ListEnv extends AppEnv {
   Variables: AppEnv["Variables"] & {
     listRequest: ListRequest;
-    /** `null` if the list has not been read yet. */
+    /**
+     * The snapshot of the list; `null` if it has not been queried yet or the response has been
+     * created.
+     */
     snapshot: Promise<Snapshot> | null;
   };
 }
 
 /**
- * Routes `listOrders` (docs/api.md, Listing). Enforces the limits itself, because it reads the list
- * while the limiter decides. The trade: a request that is then refused has cost a query.
+ * Routes `listOrders` (docs/api.md, Listing). Enforces the limits itself, because it queries the
+ * list while the limiter decides. The drawback: the query is wasted if the limiter refuses the
+ * request.
  */
 export function listRoute(queries: DatabaseQueries) {
   const lists = new OrderLists(queries, expander);
 
-  /** Starts to read the list, unless the request is certain to be refused. */
+  /** Starts to query the list, unless the limiter is certain to refuse the request. */
   const readAhead = createMiddleware<ListEnv>(async function readAheadMiddleware(c, next) {
     const request = listRequest(c);
     const isRefusing = c.get("limiter").isRefusing(c.get("limitedKey"));
     const snapshot = isRefusing ? null : lists.read(request);
-    snapshot?.catch(() => undefined); // The route throws the error, if the request is admitted.
+    snapshot?.catch(() => undefined); // If the request is admitted, the route throws this error.
     c.set("listRequest", request);
     c.set("snapshot", snapshot);
     await next();
@@ -43,7 +48,8 @@ export function listRoute(queries: DatabaseQueries) {
   return new Hono<ListEnv>().get("/", readAhead, enforceLimits, async (c) => {
     const request = c.get("listRequest");
     const snapshot = await (c.get("snapshot") ?? lists.read(request));
-    // A list under way keeps `c` in memory, which must not hold segments that are already sent.
+    // While the list is sent, `c` stays in memory. Release the snapshot, so that segments already
+    // sent can be garbage-collected.
     c.set("snapshot", null);
     const { version, isKnown, body } = lists.answer(snapshot, request);
     const headers = { ETag: `"${version}"`, "Cache-Control": "private, no-cache" };
@@ -55,8 +61,8 @@ export function listRoute(queries: DatabaseQueries) {
 const ENTITY_TAG = /(?:W\/)?"(?<opaque>[\x21\x23-\x7e\x80-\xff]*)"/g;
 
 /**
- * Returns the versions that an `If-None-Match` header names; `"*"` matches any version. Tags are
- * compared weakly (RFC 9110, section 13.1.2), so `W/` is left out.
+ * Returns the list versions in an `If-None-Match` header; `"*"` matches any version. The prefix
+ * `W/` is ignored, because the comparison is weak (RFC 9110, section 13.1.2).
  */
 function versionsIn(header: string | undefined): readonly string[] | "*" {
   if (header === undefined) return [];

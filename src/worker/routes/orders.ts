@@ -6,8 +6,9 @@ import { cancelOrder } from "../orders/cancel-order.ts";
 import { parseInt64 } from "../orders/int64.ts";
 
 /**
- * Routes `cancelOrder` (docs/api.md, Cancelling) and answers 405 to other methods of the paths of
- * orders. Comes after the list, whose route answers `GET` and `HEAD`.
+ * Routes `cancelOrder` (docs/api.md, Cancelling), and responds with 405 to other methods on the
+ * paths of orders. Must be registered after `listRoute`, which handles `GET` and `HEAD` of the
+ * list.
  */
 export function orderRoutes(queries: DatabaseQueries) {
   return new Hono<AppEnv>()
@@ -40,7 +41,7 @@ export function orderRoutes(queries: DatabaseQueries) {
     .all("/:orderId", methodNotAllowed("DELETE"));
 }
 
-/** Returns a handler that answers 405 and lists the allowed methods (RFC 9110, section 15.5.6). */
+/** Returns a handler that responds with 405 and the header `Allow` (RFC 9110, section 15.5.6). */
 function methodNotAllowed(allow: string) {
   return function methodNotAllowedHandler(c: Context): never {
     throw new ApiError(

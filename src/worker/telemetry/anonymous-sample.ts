@@ -1,15 +1,15 @@
-/** The first requests of a minute, each of which is recorded. */
+/** The number of requests at the beginning of each minute that are all recorded. */
 const FULL_PER_MINUTE = 10;
 
-/** One in this many further requests is recorded. */
+/** After the first requests of a minute, one in this many requests is recorded. */
 const ONE_IN = 100;
 
 const MINUTE_MS = 60_000;
 
 /**
- * Chooses which of an isolate's requests without a valid key are recorded, so that a flood of them
- * costs little. In return, up to 99 skipped requests are never counted if the isolate ends. Pure:
- * time is a parameter.
+ * Decides which of an isolate's requests without a valid key are recorded, so that a flood of these
+ * requests costs little. The drawback: up to 99 skipped requests are never counted if the isolate
+ * ends. Pure: time is a parameter.
  */
 export class AnonymousSample {
   #minuteStartedMs = Number.NEGATIVE_INFINITY;
@@ -20,8 +20,8 @@ export class AnonymousSample {
    * Counts one request.
    *
    * @param nowMs Unix time in milliseconds.
-   * @returns the number of requests that its record stands for: itself and those skipped before it.
-   *   `null` if this request is skipped.
+   * @returns the number of requests that this request's record represents: itself and the requests
+   *   skipped before it. `null` if this request is not recorded.
    */
   count(nowMs: number): number | null {
     const ageMs = nowMs - this.#minuteStartedMs;

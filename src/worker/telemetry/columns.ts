@@ -25,7 +25,10 @@ export const DOUBLES = [
   "represents",
 ] as const satisfies readonly Names<number>[];
 
-/** The column of the data set that holds each field of a record. Stored rows fix the order. */
+/**
+ * The column of the data set for each field of a record. Do not reorder fields, because stored rows
+ * would then be read wrongly.
+ */
 export const COLUMNS = {
   keyId: "index1",
   ...columns("blob", BLOBS),

@@ -1,12 +1,16 @@
 import { BLOBS, DOUBLES } from "./columns.ts";
 import type { RequestRecord } from "./request-record.ts";
 
-/** The index of requests without a valid key. Sampling is by index, so a flood hides no key. */
+/**
+ * The index of requests without a valid key. Analytics Engine samples each index separately, so a
+ * flood of these requests does not thin out the data of any key.
+ */
 const ANONYMOUS = "anonymous";
 
 /**
- * Converts a record to a data point of Workers Analytics Engine, with `""` or -1 for `null`. The
- * limits are 96 bytes of index, 20 blobs of 16 KB together, and 20 doubles; every field is short.
+ * Converts a record to a data point of Workers Analytics Engine; `null` becomes `""` or -1. A data
+ * point can have an index of 96 bytes, 20 blobs of 16 KB in total, and 20 doubles. Every record
+ * fits, because its fields are short.
  */
 export function toDataPoint(record: RequestRecord): AnalyticsEngineDataPoint {
   return {

@@ -3,40 +3,44 @@ import type { Plan } from "../limits/plans.ts";
 import type { WindowName } from "../limits/windows.ts";
 
 /**
- * The log fields of one request. Never contains a secret, the path as the caller wrote it, or the
+ * The log fields of one request. Never contains a secret, the path as the caller sent it, or the
  * client's address.
  */
 export interface RequestRecord {
   readonly event: "request";
-  /** The `X-Request-Id` of the answer. */
+  /** The `X-Request-Id` of the response. */
   readonly requestId: string;
   /** `null` if the request was not authenticated. */
   readonly keyId: string | null;
   readonly method: string;
-  /** The pattern of the path; `/v1/*` and `/*` stand for unknown paths. */
+  /** The route pattern that matched the path; `/v1/*` or `/*` for unknown paths. */
   readonly route: string;
   readonly status: number;
-  /** The `code` of an error answer. */
+  /** The `code` of an error response. */
   readonly code: ErrorCode | null;
   readonly plan: Plan | null;
   /** The window that the `X-RateLimit-*` headers describe. */
   readonly window: WindowName | null;
   readonly limit: number | null;
   readonly remaining: number | null;
-  /** The time until the answer has headers. On Cloudflare the clock advances only with I/O. */
+  /**
+   * The time from the request until the headers of the response are ready. On Cloudflare, the clock
+   * advances only during I/O.
+   */
   readonly durationMs: number;
-  /** Cloudflare's data centre that answered, as an IATA code. */
+  /** The IATA code of the Cloudflare data centre that handled the request. */
   readonly region: string | null;
-  /** The client's country, as Cloudflare sees it (ISO 3166-1 alpha-2). */
+  /** The client's country according to Cloudflare (ISO 3166-1 alpha-2). */
   readonly country: string | null;
-  /** Requests that this record stands for: more than 1 only if requests are sampled. */
+  /** The number of requests that this record represents: more than 1 only for sampled requests. */
   readonly represents: number;
-  /** The parts that did not answer; `null` if all did. */
+  /** The parts of the service that failed during this request; `null` if no part failed. */
   readonly degraded: Degradation | null;
 }
 
 /**
- * `limiter`: the fallback limiter decided, or the key's limiter is overloaded. `orders`, `keys`: the
- * answer is 503, and the request needed this database.
+ * The parts of the service that failed during a request. `limiter`: the fallback limiter decided,
+ * or the key's limiter is overloaded. `orders`, `keys`: the response is 503, and the request needed
+ * this database.
  */
 export type Degradation = "limiter" | "orders" | "keys" | "limiter,orders";

@@ -1,7 +1,10 @@
 import * as z from "zod/mini";
 import type { Decision } from "../limits/decision.ts";
 
-/** The longest time from a request to the report that counts it, unless the database fails. */
+/**
+ * The time between two reports of a key's usage. A request is reported within this time unless the
+ * database fails.
+ */
 export const REPORT_EVERY_MS = 3_600_000;
 
 const DAY_MS = 86_400_000;
@@ -9,29 +12,29 @@ const DAY_MS = 86_400_000;
 const count = z.int().check(z.nonnegative());
 
 const dayUsageSchema = z.object({
-  /** Days since 1970-01-01. */
+  /** The day in UTC, as the number of days since 1970-01-01. */
   day: count,
   admitted: count,
   refused: count,
   strikes: count,
   bans: count,
-  /** The largest count that a minute window and the day window have reached. */
+  /** The largest count of a minute window on this day; `peakDay` is the same for the day window. */
   peakMinute: count,
   peakDay: count,
-  /** The limits that were in force last. */
+  /** The limits that applied to the last request of the day. */
   limits: z.object({ perMinute: count, perDay: count }),
 });
 
 /** The usage of a key on one day in UTC, as its Durable Object stores it. */
 export type DayUsage = Readonly<z.output<typeof dayUsageSchema>>;
 
-/** The days of a key that are not yet both over and reported, each once. */
+/** The usage of a key on each day that is not yet over or not yet reported. */
 export type Usage = readonly DayUsage[];
 
-// An earlier version stored no usage.
+// The default applies to rows of an earlier version of the service, which stored no usage.
 const usageSchema = z._default(z.array(dayUsageSchema), []);
 
-/** Further effects of one request, beside the decision on it. */
+/** The effects of one request on the usage, in addition to the decision on the request. */
 export interface Consequences {
   /** The number of requests that isolates refused from memory since their last report. */
   readonly refusedElsewhere: number;
@@ -39,13 +42,16 @@ export interface Consequences {
   readonly bans: number;
 }
 
-/** Reads the usage that any version has stored. Returns `null` if it cannot be read. */
+/**
+ * Parses usage that any version of the service has stored. Returns `null` if the stored value is
+ * invalid.
+ */
 export function readUsage(stored: unknown): Usage | null {
   const parsed = usageSchema.safeParse(stored);
   return parsed.success ? parsed.data : null;
 }
 
-/** Counts one request and its consequences on the day of the decision. Pure. */
+/** Adds one request and its consequences to the usage on the day of the decision. Pure. */
 export function countUsage(usage: Usage, decision: Decision, consequences: Consequences): Usage {
   const { admitted, minute, day, nowMs } = decision;
   const { refusedElsewhere, strikes, bans } = consequences;
@@ -65,23 +71,29 @@ export function countUsage(usage: Usage, decision: Decision, consequences: Conse
   return usage.map((counted) => (counted === before ? after : counted));
 }
 
-/** Drops the days that are over and have not changed since they were `reported`. */
+/**
+ * Returns the usage without the days that are over and have not changed since they were `reported`.
+ */
 export function usageToKeep(usage: Usage, reported: Usage, nowMs: number): Usage {
   const today = dayOf(nowMs);
   return usage.filter((counted) => counted.day >= today || !reported.includes(counted));
 }
 
-/** Returns the Unix time in milliseconds at which the last day is over; 0 if there are no days. */
+/**
+ * Returns the Unix time in milliseconds at which the last day in the usage is over; 0 for no days.
+ */
 export function usageEndMs(usage: Usage): number {
   return Math.max(0, ...usage.map(({ day }) => (day + 1) * DAY_MS));
 }
 
-/** Returns the day in UTC of a Unix time in milliseconds, in days since 1970-01-01. */
+/**
+ * Converts a Unix time in milliseconds to its day in UTC, as the number of days since 1970-01-01.
+ */
 export function dayOf(nowMs: number): number {
   return Math.floor(nowMs / DAY_MS);
 }
 
-/** Writes a day as `2026-11-21`. */
+/** Formats a day as an ISO date such as `2026-11-21`. */
 export function dayText(day: number): string {
   return new Date(day * DAY_MS).toISOString().slice(0, 10);
 }

@@ -12,16 +12,19 @@ import {
 import { reportUsage } from "./report-usage.ts";
 
 /**
- * The usage of one API key in the memory of its Durable Object, which stores it in the limiter's row.
- * It so costs no write of its own. In return, a restart may lose refusals and strikes.
+ * The usage of one API key in the memory of its Durable Object. The Durable Object stores usage and
+ * limiter state in the same row, so usage needs no additional writes. The drawback: a restart of
+ * the Durable Object may lose refusals and strikes.
  */
 export class KeyUsage {
-  /** `null` if it is unknown: then nothing can be reported. */
+  /** `null` if the key is unknown; its usage can then not be reported. */
   readonly keyId: string | null;
   #usage: Usage;
   #stored: Usage;
 
-  /** @param stored the value that `toStored` of any version returned, or `undefined`. */
+  /**
+   * @param stored a value that `toStored` of any version of the service returned, or `undefined`.
+   */
   constructor(keyId: string | null, stored: unknown) {
     this.keyId = keyId;
     const usage = readUsage(stored);
@@ -29,7 +32,7 @@ export class KeyUsage {
     this.#usage = this.#stored = usage ?? [];
   }
 
-  /** Unix time in milliseconds at which the last counted day is over. */
+  /** Unix time in milliseconds at which the last day in the usage is over. */
   get endMs(): number {
     return usageEndMs(this.#usage);
   }
@@ -43,16 +46,17 @@ export class KeyUsage {
     this.#usage = countUsage(this.#usage, decision, consequences);
   }
 
-  /** Returns the usage to store now. */
+  /** Returns the usage to store, and marks it as stored. */
   toStored(): Usage {
     this.#stored = this.#usage;
     return this.#usage;
   }
 
   /**
-   * Reports the usage to the database, and forgets the days that are over and reported.
+   * Reports the usage to the database. Then forgets the days that are over and reported.
    *
-   * @returns whether the report succeeded. If not, all days stay for the next report.
+   * @returns whether the report succeeded. If the report fails, the next report includes all of its
+   *   days.
    */
   async report(database: D1Database, timeoutMs: number): Promise<boolean> {
     const { keyId } = this;

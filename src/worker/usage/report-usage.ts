@@ -1,9 +1,12 @@
 import { dayText, type Usage } from "./day-usage.ts";
 
-/** The totals that a report never lowers, because a limiter may have forgotten what it reported. */
+/**
+ * The columns that a report never lowers. A report may be too low, because a limiter may have lost
+ * counts that it reported before.
+ */
 const TOTALS = ["admitted", "refused", "strikes", "bans", "peak_minute", "peak_day"];
 
-// A report without news writes no row, so it costs none.
+// If nothing has changed, the WHERE clause skips the update, so the report writes no row.
 const REPORT = `
   INSERT INTO key_usage (key_id, day, reported_at, per_minute, per_day, ${TOTALS.join(", ")})
   VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)
@@ -14,8 +17,8 @@ const REPORT = `
     OR ${TOTALS.map((total) => `excluded.${total} > ${total}`).join(" OR ")}`;
 
 /**
- * Writes a key's usage to the database. Repeating a report, or making one late, changes nothing.
- * In return, the database cannot correct a total that was too high.
+ * Writes a key's usage to the database. A repeated or delayed report changes nothing. The drawback:
+ * a later report cannot lower a total that was too high.
  */
 export async function reportUsage(
   database: D1Database,

@@ -2,7 +2,7 @@ import type { RateLimiter } from "../../../src/worker/rate-limit/durable-object.
 import { ObservedDatabase } from "./database.ts";
 import type { Observer } from "./observer.ts";
 
-/** Wraps the bindings of the service so that `observer` sees every use. */
+/** Wraps the bindings of the service so that each use of a binding calls `observer`. */
 export function observedBindings(env: Cloudflare.Env, observer: Observer): Cloudflare.Env {
   const observedDatabase = (name: "ORDERS" | "KEYS") =>
     new ObservedDatabase(env[name], {

@@ -1,18 +1,18 @@
 import service, { RateLimiter as Limiter } from "../../../src/worker/index.ts";
 import { observedBindings } from "./bindings.ts";
 
-/** Operations that Cloudflare bills, counted since the last reading. */
+/** The numbers of operations that Cloudflare bills, since the counts were last read. */
 export interface Operations {
-  /** Calls of objects, including alarms. */
+  /** Calls of Durable Objects, including alarms. */
   objectCalls: number;
-  /** Keys written or deleted in the storage of objects, and alarms set. */
+  /** Writes and deletions of keys in the storage of Durable Objects, and alarms that were set. */
   objectRowsWritten: number;
   queries: number;
   rowsRead: number;
   rowsWritten: number;
-  /** Rows for Analytics Engine. */
+  /** Data points written to Analytics Engine. */
   dataPoints: number;
-  /** Characters of the lines that the service logs. */
+  /** The length of all lines that the service logs, in characters. */
   logBytes: number;
 }
 
@@ -50,7 +50,7 @@ const ANALYTICS = {
 console.log = countLine;
 console.warn = countLine;
 
-/** The service with counted operations. `/operations` returns the counts and resets them. */
+/** The service with counted operations. `/operations` returns the counts and sets them to 0. */
 export default {
   fetch(request, env, context) {
     if (new URL(request.url).pathname !== "/operations") {

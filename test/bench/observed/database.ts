@@ -1,15 +1,15 @@
-/** An observer of one database (see `Observer`). */
+/** The callbacks for one database (see `Observer`). */
 interface DatabaseObserver {
   beforeQuery(): Promise<void> | void;
   afterStatement(meta: D1Meta): void;
 }
 
-/** The part that a D1 database and its sessions share. */
+/** The methods that a D1 database and its sessions have in common. */
 type StatementSource = Pick<D1DatabaseSession, "prepare" | "batch">;
 
 /**
- * A D1 database that shows each query to an observer. Only `all` returns the metadata of a
- * statement, so every other method uses `all`.
+ * A D1 database that calls an observer for each query. Of the methods of a statement, only `all`
+ * always returns the metadata, so the other methods of `ObservedStatement` call `all`.
  */
 export class ObservedDatabase {
   readonly #source: StatementSource &

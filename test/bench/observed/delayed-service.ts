@@ -3,7 +3,7 @@ import { observedBindings } from "./bindings.ts";
 
 export { RateLimiter };
 
-/** Milliseconds to wait before each call of a binding. */
+/** The delays before each call of the bindings, in milliseconds. */
 export interface Delays {
   readonly object: number;
   readonly orders: number;
@@ -19,7 +19,7 @@ const observer = {
   afterStatement() {},
 };
 
-/** The service with delayed bindings. `PUT /delays` sets the delays. */
+/** The service with a delay before each call of a binding. `PUT /delays` sets the delays. */
 export default {
   async fetch(request, env, context) {
     if (new URL(request.url).pathname !== "/delays") {

@@ -1,9 +1,9 @@
-/** An observer of the service's bindings. */
+/** Callbacks for each use of the service's bindings. */
 export interface Observer {
   /** Called before each call of a Durable Object. */
   beforeObjectCall(): Promise<void> | void;
-  /** Called before each query of a database, once for a batch. */
+  /** Called before each query of a database. A batch of statements is one query. */
   beforeQuery(database: "ORDERS" | "KEYS"): Promise<void> | void;
-  /** Called with the metadata of each statement. */
+  /** Called after each statement with its metadata. */
   afterStatement(meta: D1Meta): void;
 }

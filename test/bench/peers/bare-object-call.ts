@@ -4,7 +4,7 @@ interface Env {
   readonly RATE_LIMITER: DurableObjectNamespace<RateLimiter>;
 }
 
-/** Calls an object that does nothing, and answers. */
+/** A Worker that calls a Durable Object which does nothing, and returns the result. */
 export default {
   async fetch(_request: Request, env: Env): Promise<Response> {
     return Response.json(await env.RATE_LIMITER.getByName("one").touch());

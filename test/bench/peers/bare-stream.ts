@@ -1,7 +1,7 @@
 import { INT64_MAX, INT64_MIN } from "../../../src/worker/orders/int64.ts";
 import { ORDER_JSON_SQL } from "./order-json-sql.ts";
 
-/** The size of a segment of the service. */
+/** The number of orders in a page, which is the number in a segment of the service. */
 const PAGE_ORDERS = 8_192;
 
 interface Env {
@@ -19,7 +19,7 @@ const PAGE_SQL = `SELECT max(id) || '' AS last, count(*) AS count, group_concat(
         WHERE id >= CAST(? AS INTEGER) AND status <> 'cancelled' ORDER BY id LIMIT ${PAGE_ORDERS})`;
 
 /**
- * Streams the list in pages, and reads each page while the one before is sent. Does nothing else.
+ * A Worker that only streams the list in pages. While it sends a page, it prefetches the next page.
  */
 export default {
   fetch(_request: Request, env: Env): Response {

@@ -1,4 +1,4 @@
-/** The smallest Worker: the floor for every comparison. */
+/** The smallest possible Worker. No service can answer faster. */
 export default {
   fetch: () => new Response("hello"),
 };

@@ -1,4 +1,4 @@
-/** SQL for the JSON of an order, with the same bytes as the service's. */
+/** A SQL expression for the JSON of an order, with the same bytes as the service's JSON. */
 export const ORDER_JSON_SQL = `'{"id":' || id
   || ifnull(',"petId":' || pet_id, '')
   || ifnull(',"quantity":' || quantity, '')

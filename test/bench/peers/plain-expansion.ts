@@ -2,13 +2,17 @@ import type { Expansion } from "../../../src/worker/orders/order-expander.ts";
 
 const PIECE_BYTES = 32;
 const LENGTHS_AT = 24;
-/** A bit that ASCII letters have, and digits and `-:.` do not. */
+/** A bit that is set in ASCII letters, and clear in digits and in the characters `-:.`. */
 const LETTER_BIT = 0x40;
 const MEMORY_PAGE_BYTES = 65_536;
 
 let bytes = new Uint8Array(MEMORY_PAGE_BYTES);
 
-/** The loop of `expand-orders.wat` in plain TypeScript. */
+/**
+ * Expands letters into pieces of JSON: the loop of `expand-orders.wat` in plain TypeScript.
+ *
+ * @returns the end of the JSON in `bytes`.
+ */
 function expand(start: number, end: number, jsonStart: number, pieces: number): number {
   let write = jsonStart;
   for (let read = start; read < end;) {
@@ -40,8 +44,8 @@ const exports: Expansion = {
   expand,
 };
 
-// The service takes the loop from the WebAssembly module that it instantiates: this replaces the
-// module.
+// The service calls `expand` of the WebAssembly module that it instantiates. This class makes the
+// service use the TypeScript version instead.
 Object.assign(WebAssembly, {
   Instance: class {
     readonly exports = exports;

@@ -21,7 +21,7 @@ const { status, ...listed } = {
   status: orders.status,
 };
 
-/** The simplest way to write the list. It rounds integers above 2^53. */
+/** The simplest Worker that returns the list. It rounds integers above 2^53. */
 export default new Hono<{ Bindings: { ORDERS: D1Database } }>().get("*", async (c) => {
   const db = drizzle(c.env.ORDERS);
   return c.json(

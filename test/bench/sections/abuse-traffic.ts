@@ -6,12 +6,12 @@ import { sendLoad } from "../load.ts";
 import type { Server } from "../server.ts";
 import type { Store } from "../store.ts";
 
-/** An origin in `CORS_ORIGINS`. */
+/** The origin that `CORS_ORIGINS` lists. */
 export const ALLOWED_ORIGIN = "https://app.example";
-/** More requests than a Free key may send in a minute. */
+/** A number of requests above the limit of a Free key in a minute. */
 const MORE_THAN_A_MINUTE = 100;
 const HEX = 16;
-/** Requests within the limits of a key. */
+/** The number of requests in traffic that stays within the limits of a key. */
 export const QUOTA_REQUESTS = 200;
 
 export type Sender = "without a key" | "with a Free key" | "with a revoked key";
@@ -22,7 +22,7 @@ export interface Abuse {
   readonly traffic: string;
   /** `flood`: as fast as possible. `drip`: one a second. `quota`: within the limits of a key. */
   readonly kind: "flood" | "drip" | "quota";
-  /** Prepares the service for the traffic. */
+  /** Prepares the service and returns a function that makes each request of the traffic. */
   readonly prepare: (server: Server, store: Store) => Promise<(index: number) => Request>;
 }
 
@@ -125,7 +125,12 @@ export const ABUSE: readonly Abuse[] = [
   },
 ];
 
-/** @param requests creates the requests of a flood; `network` returns a /64 for each index. */
+/**
+ * Describes a flood, which is sent as fast as possible.
+ *
+ * @param requests returns a function that makes each request; `network` returns headers with an
+ *   address in another /64 network for each index.
+ */
 function flood(
   sender: Sender,
   traffic: string,
@@ -154,7 +159,10 @@ function preflight(url: string, origin: string, headers: Record<string, string>)
   return { url: `${url}/v1/store/orders`, method: "OPTIONS", headers: asked };
 }
 
-/** Any key represents a Free key, because an admission costs the same on every plan. */
+/**
+ * Returns a cancellation. Uses the key without limits instead of a Free key, because an admitted
+ * request costs the same on every plan.
+ */
 function cancellation(url: string, { key }: Store, index: number): Request {
   const list = listRequest(url, key);
   return { ...list, url: `${list.url}/${index + 10}`, method: "DELETE" };

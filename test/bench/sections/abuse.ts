@@ -9,16 +9,22 @@ import { Server } from "../server.ts";
 import { copyStore, type Store } from "../store.ts";
 import { type Abuse, ABUSE, ALLOWED_ORIGIN, QUOTA_REQUESTS, type Sender } from "./abuse-traffic.ts";
 
-/** The length of a drip: less than a minute, after which the service admits the key again. */
+/**
+ * The number of requests in each kind of traffic. A drip sends one request a second, and lasts less
+ * than a minute because the service then admits the key again.
+ */
 const REQUESTS = { flood: 2_000, drip: 50, quota: QUOTA_REQUESTS };
 const DRIP_MS = 1_000;
 const MOST_DOLLARS = 0.05;
-/** The requests that a Free key is admitted in a day, among a million. */
+/** The share of admitted requests if a Free key sends a million requests in a day. */
 const ADMITTED_SHARE = PLAN_LIMITS.free.perDay / 1_000_000;
 
 type PricedAbuse = Abuse & { readonly cost: Cost };
 
-/** The price of the most expensive traffic without a valid key, or beyond the limits of a key. */
+/**
+ * Measures the price of abusive traffic: requests without a valid key, and requests beyond the
+ * limits of a key. Reports the most expensive traffic of each kind of sender.
+ */
 export async function abuse(bench: Bench): Promise<Report> {
   const store = await bench.store(bench.orders / 10);
   await using server = await Server.start(await bench.worker("observed/counted-service"), {
@@ -44,7 +50,7 @@ async function price(server: Server, store: Store, abused: Abuse): Promise<Cost>
   await operationsSince(server);
   const count = REQUESTS[kind];
   if (kind === "flood") await sendLoad({ requestAt, count });
-  // The requests of a quota run one by one, so that they share no reads or writes.
+  // Requests within the limits run one by one: simultaneous requests would share reads and writes.
   if (kind === "quota") await sendAdmitted({ requestAt, count, connections: 1 });
   for (let index = 0; kind === "drip" && index < count; index += 1) {
     await sendLoad({ requestAt: () => requestAt(index), count: 1 });
@@ -61,7 +67,10 @@ async function sendAdmitted(load: Load): Promise<void> {
     throw new Error(`Requests of a quota were answered ${refused.join(", ")}.`);
 }
 
-/** Only admitted requests may cost more. A flood with a key contains a day's quota of them. */
+/**
+ * Returns the result for the most expensive traffic of a sender. For a Free key, a day's quota of
+ * the million requests has the price of admitted requests, and the rest has the price of refusals.
+ */
 function dearest(sender: Sender, priced: readonly PricedAbuse[]): Result {
   const most = (isQuota: boolean) =>
     priced

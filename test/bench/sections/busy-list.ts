@@ -9,10 +9,10 @@ import type { Version } from "../version.ts";
 
 const READERS = 8;
 const CANCEL_EVERY_MS = 100;
-/** Lists that end before this do not count, because the readers begin together. */
+/** The time in which lists are not counted, because all readers begin at the same moment. */
 const WARM_UP_MS = 2_000;
 const COUNTED_MS = 8_000;
-/** A prime, so that the cancelled orders are spread over the store. */
+/** The distance between two successively cancelled ids: a prime, so that the ids are spread. */
 const STRIDE = 7_919;
 
 interface Figure {
@@ -20,11 +20,11 @@ interface Figure {
   readonly brokenPerSecond: number;
 }
 
-/** A store that changes ten times a second while eight readers list it. */
+/** A service whose store changes ten times a second while eight readers request the list. */
 class BusyStore implements AsyncDisposable {
   readonly #server: Server;
   readonly #key: string;
-  /** The ids of the orders with small ids. */
+  /** The number of orders that may be cancelled; their ids are 1 to this number. */
   readonly #cancellable: number;
   #cancelled = 0;
 
@@ -41,7 +41,7 @@ class BusyStore implements AsyncDisposable {
     return new BusyStore(server, store.key, Math.floor(orders / 2) - 1);
   }
 
-  /** Counts complete lists and lists that broke off. */
+  /** Measures the rates of complete and of incomplete lists. */
   async measure(): Promise<Figure> {
     const startMs = performance.now();
     const isOver = () => performance.now() - startMs > WARM_UP_MS + COUNTED_MS;
@@ -82,7 +82,9 @@ class BusyStore implements AsyncDisposable {
   }
 }
 
-/** Complete lists a second from a store that keeps changing, against the baseline. */
+/**
+ * Compares the rate of complete lists from a store that keeps changing with the baseline's rate.
+ */
 export async function busyList(bench: Bench): Promise<Result[]> {
   const baseline = await bench.baseline();
   if (baseline === null) return [];

@@ -9,15 +9,16 @@ import { type ListTimes, timeColdList, timeList } from "../timed-list.ts";
 
 const PERCENT = 100;
 /**
- * One in 100 orders has the field to change. The changed orders are in the first half, with small
- * ids.
+ * The distance between the ids of orders that may be changed. These orders have the field
+ * `complete` and are in the first half of the store, where ids are small.
  */
 const ORDERS_BETWEEN_CHANGES = 100;
-/** A prime, so that the changes are spread over this half. */
+/** A prime, so that successive changes are spread over the first half of the store. */
 const STRIDE = 7_919;
 
 /**
- * A large list after one order has changed, and a cold one, both against the baseline's cold list.
+ * Measures a large list after one order has changed: the rows read, and the time compared with a
+ * cold list. Also compares the time of a cold list with the baseline's.
  */
 export async function changedList(bench: Bench): Promise<Result[]> {
   const results = [await rowsRead(bench), await changedAgainstCold(bench)];
@@ -83,8 +84,9 @@ async function changedAgainstCold(bench: Bench): Promise<Result> {
 }
 
 /**
- * The baseline takes two turns in each round, before and after the service. The mean of both
- * compensates for a machine that slows down, and their ratio is the noise.
+ * Compares the time of a cold list with the baseline's. The baseline takes two turns in each round,
+ * one before and one after the service. The mean of both turns compensates for a machine that slows
+ * down, and the ratio of both turns is the noise of the measurement.
  */
 async function coldAgainstBaseline(bench: Bench): Promise<Result[]> {
   const baseline = await bench.baseline();

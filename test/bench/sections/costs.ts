@@ -6,10 +6,13 @@ import type { Cost, Report } from "../report.ts";
 import { Server } from "../server.ts";
 import { copyStore, type Store } from "../store.ts";
 
-/** Requests of each kind; the costs are their mean. */
+/** The number of requests of each kind. The reported cost is the mean of these requests. */
 const REQUESTS = 200;
 
-/** Every refusal is a strike, and a ban needs more strikes than the benchmark sends. */
+/**
+ * Vars with which every refusal is a strike, and a ban needs more strikes than the refused key
+ * collects.
+ */
 const BANS = {
   BAN_GRACE_SECONDS: "0",
   BAN_MIN_STRIKES: "1000",
@@ -21,11 +24,11 @@ interface Kind {
   readonly request: string;
   readonly status: number;
   readonly send: (server: Server, index: number) => Promise<Request> | Request;
-  /** Prepares the service for the requests. */
+  /** Prepares the service for requests of this kind. */
   readonly prepare?: (server: Server) => Promise<void>;
 }
 
-/** The cost of each kind of request on a warm isolate, from counted operations. */
+/** Counts the billed operations of each kind of request on a warm isolate, and their cost. */
 export async function costs(bench: Bench): Promise<Report> {
   const store = await bench.store(bench.orders / 100);
   await using server = await Server.start(await bench.worker("observed/counted-service"), {

@@ -7,10 +7,13 @@ import { Server } from "../server.ts";
 import type { Store } from "../store.ts";
 import { timeList } from "../timed-list.ts";
 
-/** One in this many orders is not cancelled. */
+/** One order in this many is not cancelled. */
 const LIVE_ONE_IN = 1_000;
 
-/** A store with mostly cancelled orders. The baseline keeps them in the table of orders. */
+/**
+ * Compares the list of a store whose orders are mostly cancelled with the baseline, which keeps
+ * cancelled orders in the table `orders`.
+ */
 export async function denseList(bench: Bench): Promise<Result[]> {
   const baseline = await bench.baseline();
   if (baseline === null) return [];

@@ -7,12 +7,12 @@ import { spreadOf } from "../rounds.ts";
 import { Server } from "../server.ts";
 import { copyStore, type Store } from "../store.ts";
 
-/** A round trip between continents. */
+/** The duration of a round trip between continents, in milliseconds. */
 const FAR_MS = 150;
 
 const NEAR = { object: 0, orders: 0, keys: 0 };
 
-/** The parts that are far from the Worker, which runs near the client. */
+/** The parts of the service that are far from the Worker, and the delay of each binding. */
 const PLACES = {
   nothing: NEAR,
   "the object": { ...NEAR, object: FAR_MS },
@@ -23,22 +23,22 @@ const PLACES = {
 
 interface Kind {
   readonly request: string;
-  /** The status of the answer. */
+  /** The HTTP status of the response. */
   readonly status: number;
-  /** Makes the request, after the requests that must precede it. */
+  /** Sends the requests that must precede the measured request, then returns that request. */
   readonly make: (keys: FreshKeys, url: string) => Promise<Request> | Request;
 }
 
-/** API keys that the isolate does not know yet. Each is returned once. */
+/** A supply of API keys that the isolate does not know yet. Each key is returned once. */
 interface FreshKeys {
   readonly next: () => string;
-  /** A key that admits one request a day. */
+  /** Returns a key that admits one request a day. */
   readonly nextScarce: () => string;
 }
 
 /**
- * The time of each kind of request if a round trip to some parts takes 150 ms: the long round trips
- * that the request makes one after another.
+ * Measures the duration of each kind of request while a round trip to some parts takes 150 ms. The
+ * duration shows how many of these round trips the request makes one after another.
  */
 export async function distance(bench: Bench): Promise<Report> {
   const store = await bench.store(10);

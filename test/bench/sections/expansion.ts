@@ -4,7 +4,9 @@ import { ratios, spreadOf, takeTurns } from "../rounds.ts";
 import { copyStore } from "../store.ts";
 import { type ListTimes, timeColdList } from "../timed-list.ts";
 
-/** Compares a cold list with the loop in WebAssembly and with the same loop in TypeScript. */
+/**
+ * Compares the time of a cold list between the service's WebAssembly loop and a TypeScript loop.
+ */
 export async function expansion(bench: Bench): Promise<Result[]> {
   const store = await bench.store(bench.orders);
   const coldStore = { folder: await copyStore(store, "expansion"), key: store.key };

@@ -11,7 +11,7 @@ import type { Version } from "../version.ts";
 const ORDERS = 10;
 const COUNTED_REQUESTS = 3_000;
 
-/** The connections and keys of the traffic. */
+/** A kind of traffic: how many connections send requests, and with how many keys. */
 interface Traffic {
   readonly name: string;
   readonly what: string;
@@ -45,7 +45,8 @@ const TRAFFIC: readonly Traffic[] = [
 ];
 
 /**
- * Admitted lists of ten orders: rows written for each admission, and the rate against the baseline.
+ * Measures admitted lists of ten orders: the rows written per admission, and the rate compared with
+ * the baseline's.
  */
 export async function hotKey(bench: Bench): Promise<Result[]> {
   const results = [await rowsForAnAdmission(bench)];

@@ -14,14 +14,14 @@ import type { Version } from "../version.ts";
 
 const ORDERS = 10;
 const INVENTED_KEYS = 1_000;
-/** A flood of 200 a second. */
+/** The time between two requests of the flood: 5 ms are 200 requests a second. */
 const INVENTED_EVERY_MS = 5;
-/** The connections of a flood. */
+/** The number of connections that send invented keys as fast as possible. */
 const CONNECTIONS_AT_ONCE = 250;
-/** The pause of the good client after each answer. */
+/** The pause of the client with a valid key after each response, in milliseconds. */
 const PAUSE_MS = 5;
 
-/** Sends invented keys, each turn from another address with an unused budget. */
+/** Sends invented keys. Each turn uses another address, whose budget for unknown keys is unused. */
 class Flood {
   #turns = 0;
 
@@ -45,7 +45,10 @@ class Flood {
   }
 }
 
-/** Sends 1,000 invented keys from one address, beside a client with a valid key. */
+/**
+ * Sends 1,000 invented keys from one address. Counts the D1 queries, and measures how much slower
+ * the responses to a client with a valid key become.
+ */
 export async function inventedKeys(bench: Bench): Promise<Result[]> {
   const flood = new Flood();
   const results = [await queriesOf(bench, flood), await delayBy(bench, flood, bench.today)];
@@ -102,7 +105,9 @@ async function start(bundle: Bundle, store: Store, name: string): Promise<Server
 }
 
 /**
- * Repeats a request until `work` is done; returns the 95th percentile of its times in milliseconds.
+ * Repeats a request until `work` is done.
+ *
+ * @returns the 95th percentile of the response times in milliseconds.
  */
 async function p95Beside(work: Promise<unknown>, request: Request): Promise<number> {
   let isDone = false;

@@ -6,15 +6,18 @@ import { Server } from "../server.ts";
 
 const MEBIBYTE = 2 ** 20;
 
-/** The peak memory of a process, in MiB. */
+/** The peak memory of a process at two moments, in MiB. */
 interface Peak {
-  /** After the last byte of the answer. */
+  /** After the last byte of the response. */
   readonly answered: number;
-  /** After the list was cached: the local simulation keeps the cache in the same process. */
+  /**
+   * After the service has cached the list. Locally this number includes the cache, which Miniflare
+   * keeps in the same process.
+   */
   readonly cached: number;
 }
 
-/** The peak memory of a new process for a cold list. */
+/** Compares the peak memory of a new process between a long and a short cold list. */
 export async function memory(bench: Bench): Promise<Result[]> {
   const [few, many] = [bench.orders / 10, bench.orders];
   bench.say("memory, in a fresh process each");

@@ -4,12 +4,12 @@ import { compareWithBareWorker } from "../bare-worker.ts";
 import { answerHeaders } from "../http.ts";
 import type { Result } from "../report.ts";
 
-/** More strikes than the benchmark sends, so that a refused key is not banned. */
+/** Vars with which a ban needs more strikes than the benchmark causes. */
 const NEVER_BANNED = { BAN_MIN_STRIKES: "1000000", BAN_MAX_STRIKES: "1000000" };
-/** A ban that outlasts the benchmark. */
+/** Vars with which a ban lasts a day, longer than the benchmark. */
 const LONG_BAN = { BAN_FIRST_SECONDS: "86400" };
 
-/** The cost of protection on 32 connections: requests that are admitted, refused or banned. */
+/** Compares the rates of admitted, refused and banned requests with bare Workers. */
 export async function requests(bench: Bench): Promise<Result[]> {
   const { key, scarceKeys } = await bench.store(10);
   const [refusedKey = "", bannedKey = ""] = scarceKeys;

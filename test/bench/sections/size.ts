@@ -5,7 +5,10 @@ import { runWrangler } from "../../../src/operator/wrangler.ts";
 import type { Bench } from "../bench.ts";
 import { number, type Result } from "../report.ts";
 
-/** The size of the bundle, and the time of its start by wrangler's profile. */
+/**
+ * Measures the size of the bundle, and the startup time of an isolate with `wrangler check
+ * startup`.
+ */
 export async function size(bench: Bench): Promise<Result[]> {
   const script = await readFile((await bench.service()).script);
   bench.say("profiling the start");

@@ -8,10 +8,10 @@ import { medianText, number, type Result } from "../report.ts";
 import { ratios, spreadOf, takeTurns } from "../rounds.ts";
 
 const MEBIBYTE = 2 ** 20;
-/** Few rounds: a turn takes half a minute, and peaks differ little. */
+/** The maximum number of rounds: a turn takes half a minute, and the peaks hardly vary. */
 const MAX_ROUNDS = 3;
 
-/** The peak memory of the import and the export of orders, with every process they start. */
+/** Measures the peak memory of `orders import` and `orders export`, including child processes. */
 export async function transfers(bench: Bench): Promise<Result[]> {
   const [few, many] = [bench.orders / 10, bench.orders];
   const empty = join(bench.folder, "empty-store");
@@ -39,7 +39,7 @@ export async function transfers(bench: Bench): Promise<Result[]> {
   });
 }
 
-/** Imports a file into a copy of the store and exports it again; returns the peaks in MiB. */
+/** Imports a file into a copy of an empty store, then exports it. Returns the peaks in MiB. */
 async function transfer(empty: string, file: string): Promise<{ import: number; export: number }> {
   const store = `${empty}-copy`;
   await cp(empty, store, { recursive: true });

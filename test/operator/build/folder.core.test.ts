@@ -7,7 +7,7 @@ import { writeFolder } from "../../../src/operator/build/folder.ts";
 const parent = mkdtempSync(join(tmpdir(), "store-orders-folder-"));
 afterAll(() => rmSync(parent, { recursive: true }));
 
-test("a folder holds the files of the last time it was written, and rewrites only changed ones", async () => {
+test("writeFolder rewrites only changed files, and removes files that are not given", async () => {
   const folder = join(parent, "site");
   const inodes = () => ["a", "sub/b"].map((name) => statSync(join(folder, name)).ino);
   const [a, b] = [

@@ -10,11 +10,11 @@ describe.each(["", ORIGIN])("the files for programs at %j", (origin) => {
   const files = Object.fromEntries(machineReadableFiles(origin));
   const document = JSON.parse(files["openapi.json"] ?? "");
 
-  test("hold the OpenAPI document", () => {
+  test("include the OpenAPI document", () => {
     expect(files["openapi.json"]).toBe(openApiDocument(origin));
   });
 
-  test("have a catalog that leads to the document and to the page", () => {
+  test("include an API catalog with links to the OpenAPI document and the reference page", () => {
     expect(JSON.parse(files[".well-known/api-catalog"] ?? "")).toStrictEqual({
       linkset: [
         {
@@ -26,7 +26,7 @@ describe.each(["", ORIGIN])("the files for programs at %j", (origin) => {
     });
   });
 
-  test("have a text with each operation, each error and the whole description", () => {
+  test("include llms.txt with each operation, each error and the whole description", () => {
     const text = files["llms.txt"] ?? "";
     expect(text).toMatch(/^# Store Orders\n\n> Lists and cancels/);
     for (const address of [`${origin}/openapi.json`, `${origin}/`]) {

@@ -28,7 +28,7 @@ describe("npm run capacity", () => {
     expect(assumptions.conditionalShare).toBe(0.5);
   });
 
-  test("takes assumptions as options", async () => {
+  test("accepts assumptions as options", async () => {
     const requestsWith = async (...args: string[]) => {
       const { stdout } = await run("--keys", "1e5", "--orders", "1e4", "--json", ...args);
       return JSON.parse(stdout).scales[0].requests;

@@ -25,7 +25,7 @@ describe("a month", () => {
         const small = month(keys, orders);
         const large = month(keys * more, orders * most);
         for (const { name, share } of small.limits) {
-          // With more lists, the caches keep more, and fewer lists break off.
+          // With more requests for lists, the caches contain more, and fewer lists are incomplete.
           if (name === "brokenLists") continue;
           const used = large.limits.find((limit) => limit.name === name)!.share;
           expect(used * ROUNDING_ERROR, name).toBeGreaterThanOrEqual(share);
@@ -36,7 +36,7 @@ describe("a month", () => {
     );
   });
 
-  test("has a price up to every limit and none beyond", () => {
+  test("has a price unless the use exceeds a limit", () => {
     fc.assert(
       fc.property(scale(1e8), scale(1e9), (keys, orders) => {
         const { bill, limits } = month(keys, orders);
@@ -45,7 +45,7 @@ describe("a month", () => {
     );
   });
 
-  test("matches a calculation by hand: one key that cancels in vain in a store that never changes", () => {
+  test("matches a manual calculation for one key that only cancels missing orders", () => {
     const { operations, requests } = month(1, 1, {
       requestsPerKey: 100,
       activeShare: 0,
@@ -66,7 +66,7 @@ describe("a month", () => {
 
 describe("lists", () => {
   const ORDERS = 1e6;
-  /** No other operation reads rows. */
+  /** Assumptions with which only lists read rows. */
   const LISTS_ALONE = {
     activeShare: 0,
     cancelShare: 0,
@@ -90,7 +90,7 @@ describe("lists", () => {
   });
 
   test("read the manifest and one segment after a change", () => {
-    // One isolate receives a request each second, and an order changes each ten seconds.
+    // One isolate receives a request every second, and an order changes every ten seconds.
     const { operations, requests } = month(1, ORDERS, {
       ...LISTS_ALONE,
       requestsPerKey: 86_400,
@@ -119,17 +119,17 @@ describe("a bill", () => {
     ["objectCalls", 2.5e6, 0.3],
     ["objectGbSeconds", 552_960, 12.5],
     ["rowsRead", 25e9 + 1e9, 1],
-  ] as const)("%s: %d cost $%d beyond the plan", ([item, used, dollars]) => {
+  ] as const)("%s: a use of %d costs $%d in addition to the plan", ([item, used, dollars]) => {
     const { items, total } = billFor(useOf(item, used));
     expect(items[item]).toBeCloseTo(dollars);
     expect(total).toBeCloseTo(PLAN_DOLLARS + dollars);
   });
 });
 
-describe("the limits that break", () => {
+describe("the limits that a growing service exceeds", () => {
   const START = { keys: 1e3, orders: 1e4 };
 
-  test("count each database by itself", () => {
+  test("are counted for each database separately", () => {
     const usedWith = (assumptions: Partial<Assumptions>) =>
       Object.fromEntries(
         month(1e5, 1e4, assumptions).limits.map(({ name, share }) => [name, share]),
@@ -143,27 +143,30 @@ describe("the limits that break", () => {
     expect(keysOnly["ordersBytes"]).toBe(many["ordersBytes"]);
   });
 
-  test.for(["keys", "orders"] as const)("as %s grow, break at the scales named", (growing) => {
-    const points = breakingPoints(growing, START, DEFAULTS);
-    expect(points.length).toBeGreaterThan(1);
-    for (const { name, from } of points) {
-      const shareAt = (value: number) =>
-        estimate({ ...START, [growing]: value }, DEFAULTS).limits.find(
-          (limit) => limit.name === name,
-        )!.share;
-      expect(shareAt(from)).toBeGreaterThan(1);
-      expect(shareAt(from * 0.98)).toBeLessThanOrEqual(1);
-    }
-    const values = points.map(({ from }) => from);
-    expect(values).toEqual(values.toSorted((one, other) => one - other));
-  });
+  test.for(["keys", "orders"] as const)(
+    "as %s grow, are exceeded exactly from the given scale",
+    (growing) => {
+      const points = breakingPoints(growing, START, DEFAULTS);
+      expect(points.length).toBeGreaterThan(1);
+      for (const { name, from } of points) {
+        const shareAt = (value: number) =>
+          estimate({ ...START, [growing]: value }, DEFAULTS).limits.find(
+            (limit) => limit.name === name,
+          )!.share;
+        expect(shareAt(from)).toBeGreaterThan(1);
+        expect(shareAt(from * 0.98)).toBeLessThanOrEqual(1);
+      }
+      const values = points.map(({ from }) => from);
+      expect(values).toEqual(values.toSorted((one, other) => one - other));
+    },
+  );
 
   test("allow ten million orders with 1,000 keys", () => {
     const [first] = breakingPoints("orders", START, DEFAULTS);
     expect(first?.from).toBeGreaterThanOrEqual(1e7);
   });
 
-  test("match a calculation by hand", () => {
+  test("match a manual calculation", () => {
     const points = breakingPoints("orders", START, DEFAULTS);
     const from = (name: string) => points.find((point) => point.name === name)!.from;
     expect(from("ordersBytes") / (LIMITS.ordersBytes.value / 50)).toBeCloseTo(1, 1);

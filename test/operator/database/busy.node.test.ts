@@ -8,9 +8,8 @@ import { retryWhileBusy } from "../../../src/operator/database/retry-while-busy.
 import { apiKeys } from "../../../src/worker/db/keys-schema.ts";
 import { StoreFolder } from "../store-folder.ts";
 
-/**
- * Called before each piece of work of a command, and each time that one finds the database locked.
- */
+// Mocks: `beforeWork` is called before each database operation of a command, and `onBusy` each time
+// that an operation finds the database locked.
 const { beforeWork, onBusy } = vi.hoisted(() => ({
   beforeWork: vi.fn<() => void>(),
   onBusy: vi.fn<() => void>(),
@@ -31,7 +30,7 @@ vi.mock("../../../src/operator/database/retry-while-busy.ts", async (importOrigi
 
 const store = new StoreFolder();
 
-/** Opens the files of the store's databases as another process would. */
+/** Opens the SQLite files of both databases, as another process would. */
 function openFiles(): DatabaseSync[] {
   const files = globSync(`${store.path}/v3/d1/*/????????????????*.sqlite`);
   expect(files).toHaveLength(2);
@@ -47,8 +46,8 @@ afterAll(() => store.remove());
 
 const createKey = (name: string) => store.keysJson("create", "--plan", "free", "--name", name);
 
-describe("commands on a store that another process writes to", () => {
-  it("wait for the lock", async () => {
+describe("commands on a store to which another process writes", () => {
+  it("wait until the database is unlocked", async () => {
     const databases = openFiles();
     for (const sqlite of databases) sqlite.exec("BEGIN IMMEDIATE");
     const isRefusedAgain = new Promise<void>((resolve) =>
@@ -65,7 +64,7 @@ describe("commands on a store that another process writes to", () => {
     expect(await store.keysJson("list")).toContainEqual(expect.objectContaining({ id }));
   });
 
-  it("all succeed although it writes before each of their statements", async () => {
+  it("all succeed although the other process writes before each of their statements", async () => {
     const databases = openFiles();
     const commit = () => {
       for (const sqlite of databases) if (sqlite.isTransaction) sqlite.exec("COMMIT");
@@ -94,15 +93,16 @@ describe("commands on a store that another process writes to", () => {
 });
 
 it("a local database refuses what D1 refuses", async () => {
-  const { orm, close } = await openLocalDatabase(store.path, "keys");
+  const database = await openLocalDatabase(store.path, "keys");
+  const { orm } = database;
   const pattern = "x".repeat(51);
   await expect(orm.all(sql`SELECT 'x' LIKE ${pattern}`)).rejects.toThrow();
   expect(await orm.all(sql`SELECT 'x' LIKE ${pattern.slice(1)}`)).toHaveLength(1);
-  await close();
+  await database.close();
 });
 
 describe("commands on a new store", () => {
-  it("migrate it once if two start at the same time", { timeout: 180_000 }, async () => {
+  it("migrate the store once if two start at the same time", { timeout: 180_000 }, async () => {
     const fresh = new StoreFolder();
     const databases = await Promise.all([1, 2].map(() => openLocalDatabase(fresh.path, "keys")));
     for (const { orm } of databases) expect(await orm.select().from(apiKeys)).toEqual([]);
@@ -130,7 +130,7 @@ describe("retryWhileBusy", () => {
     expect(attempts).toBeGreaterThan(50);
   });
 
-  it("repeats no other failure", async () => {
+  it("does not retry after any other failure", async () => {
     const work = vi.fn(() => Promise.reject(new Error("D1_ERROR: no such table: SQLITE_ERROR")));
     await expect(retryWhileBusy(work)).rejects.toThrow("no such table");
     expect(work).toHaveBeenCalledTimes(1);

@@ -18,7 +18,9 @@ afterEach(() => {
 });
 afterAll(() => project.remove());
 
-/** Configures a project with a database for each binding, migrated from a folder of its name. */
+/**
+ * Writes a wrangler.toml with a database for each binding, whose migrations folder has its name.
+ */
 function writeProject(...bindings: string[]): void {
   const databases = bindings.map(
     (binding) => `[[d1_databases]]\nbinding = "${binding}"\nmigrations_dir = "${binding}"\n`,
@@ -29,12 +31,12 @@ function writeProject(...bindings: string[]): void {
   );
 }
 
-/** The files of the store's databases. */
+/** Returns the SQLite files of the store's databases. */
 function databaseFiles(): string[] {
   return globSync(`${store.path}/v3/d1/*/????????????????*.sqlite`);
 }
 
-/** Runs wrangler on the store as an earlier version of the project did. */
+/** Runs `wrangler d1` on the store, as an earlier version of the project did. */
 async function asEarlier(...args: string[]): Promise<void> {
   const target = ["--local", "--persist-to", store.path];
   await runWrangler(["d1", ...args, ...target, "--config", join(project.path, "wrangler.toml")]);
@@ -65,7 +67,7 @@ it("the first commands migrate a local store of the first version and keep its d
   ]);
 });
 
-it("a local store with orders and keys in one database is refused and stays as it is", async () => {
+it("a local store with orders and keys in one database is refused and not changed", async () => {
   writeProject("DB");
   await asEarlier("execute", "DB", "--yes", "--command=CREATE TABLE orders (id INTEGER)");
   const databases = () => readdirSync(join(store.path, "v3", "d1", "miniflare-D1DatabaseObject"));

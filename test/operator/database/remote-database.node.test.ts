@@ -26,7 +26,7 @@ beforeEach(() => {
 });
 
 /**
- * Answers the first queries with these errors and all later ones as usual.
+ * Makes the first queries fail with these errors; all later queries succeed.
  *
  * @returns the number of queries so far.
  */
@@ -46,7 +46,7 @@ const insertOrder = (id: string, status = "pending"): Statement => ({
   params: [id, status],
 });
 
-/** Reads the first column from the fake database itself. */
+/** Returns the first column of a query, read directly from SQLite in the fake. */
 function stored(query: string): string[] {
   const rows = cloudflare.d1.find("store-orders-staging-orders").sqlite.prepare(query).all();
   return rows.map((row) => String(Object.values(row)[0]));
@@ -64,7 +64,7 @@ describe("drizzle over the remote database", () => {
     createdAt: new Date(1_795_000_000_123),
   } as const;
 
-  it("inserts, selects and updates with hostile text unharmed", async () => {
+  it("inserts, selects and updates text with SQL syntax unchanged", async () => {
     await keyDatabase.orm.insert(apiKeys).values(key);
     const unset = {
       perMinute: null,
@@ -88,7 +88,7 @@ describe("drizzle over the remote database", () => {
     ).toBeUndefined();
   });
 
-  it("carries int64 exactly", async () => {
+  it("stores and returns int64 values exactly", async () => {
     const extremes = [-(2n ** 63n), 2n ** 63n - 1n];
     await orderDatabase.orm.insert(orders).values(extremes.map((id) => ({ id, petId: id })));
     const asText = {
@@ -111,7 +111,7 @@ describe("a transaction", () => {
     expect(orderIds()).toEqual([]);
   });
 
-  it("beyond 64 KiB is imported as one file, all of it or nothing", async () => {
+  it("above 64 KiB is imported as one file, completely or not at all", async () => {
     const many = Array.from({ length: 2_000 }, (_, index) => insertOrder(String(index)));
     await expect(orderDatabase.transaction([...many, insertOrder("x", "lost")])).rejects.toThrow(
       "status_is_known",
@@ -127,7 +127,7 @@ describe("a transaction", () => {
     ]);
   });
 
-  it("of many statements is imported too, because D1 has to answer a query within 30 seconds", async () => {
+  it("with many statements is imported too, because D1 limits a query to 30 seconds", async () => {
     await orderDatabase.transaction(
       Array.from({ length: 9 }, (_, index) => insertOrder(`20${index}`)),
     );
@@ -141,7 +141,7 @@ describe("a transaction", () => {
     await orderDatabase.transaction([{ sql: "DELETE FROM orders WHERE id >= ?", params: [200] }]);
   });
 
-  it("takes one statement as large as D1 does, and names a larger one before it is sent", async () => {
+  it("accepts a statement up to D1's limit, and refuses to send a larger one", async () => {
     const statement = (bytes: number) => ({
       sql: "INSERT INTO order_import_parts (import_id, part, created_at, lines) VALUES (?, ?, ?, ?)",
       params: ["a", 0, 0, "'".repeat(bytes / 2)],
@@ -154,7 +154,7 @@ describe("a transaction", () => {
   });
 });
 
-describe("what is stored once", () => {
+describe("a row stored with storeOnce", () => {
   const row = (part: number, characters: number) => ({
     sql: "INSERT INTO order_import_parts (import_id, part, created_at, lines) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING",
     params: ["once", part, 1_795_000_000_123, "'".repeat(characters)],
@@ -164,13 +164,13 @@ describe("what is stored once", () => {
       "SELECT part || typeof(created_at) || length(lines) FROM order_import_parts WHERE import_id = 'once'",
     );
 
-  it("may have almost 2 MB, in a call that does not block the database", async () => {
+  it("can have almost 2 MB, and is sent as a query that does not block the database", async () => {
     await orderDatabase.storeOnce(row(1, 1_999_900));
     expect(rows()).toEqual(["1integer1999900"]);
     expect(cloudflare.changes).toEqual(["write to store-orders-staging-orders"]);
   });
 
-  it("is stored once, although the connection is lost before or after it", async () => {
+  it("is stored once, although the connection is lost before or after the write", async () => {
     let asked = 0;
     cloudflare.interfere = ({ path, body }) => {
       if (!path.endsWith("/query")) return;
@@ -198,20 +198,20 @@ describe("a transient failure", () => {
   const overloaded = () =>
     new ApiError(503, 7500, "D1 DB is overloaded. Requests queued for too long.");
 
-  it("is hidden from a read, which is repeated", async () => {
+  it("of a read is not reported, because the read is retried", async () => {
     const asked = failWith(lost());
     expect(await orderDatabase.orm.select().from(orderList)).toHaveLength(1);
     expect(asked()).toBe(2);
   });
 
-  it("repeats a write that never began", async () => {
+  it("of a write that never began is followed by a retry", async () => {
     const asked = failWith(overloaded());
     await orderDatabase.transaction([insertOrder("7")]);
     expect(asked()).toBe(2);
     expect(orderIds()).toContain("7");
   });
 
-  it("never repeats a write that may have happened, and says so", async () => {
+  it("of a write that may have happened is reported and not followed by a retry", async () => {
     const asked = failWith(lost());
     await expect(orderDatabase.transaction([insertOrder("8")])).rejects.toThrow(
       "check before you repeat it",
@@ -230,27 +230,27 @@ describe("an error says what to do", () => {
   const production = { environment: "production", name: "keys" } as const;
   const staging = { environment: "staging", name: "keys" } as const;
 
-  it("without a database", async () => {
+  it("if the database does not exist", async () => {
     expect(String(await select(await openRemoteDatabase(production)))).toBe(
       "Error: production keys database: there is none yet: run `npm run deploy -- --env production` first",
     );
   });
 
-  it("without migrations", async () => {
+  it("if migrations are missing", async () => {
     cloudflare.d1.create("store-orders-production-keys");
     const error = await select(await openRemoteDatabase(production));
     expect(String(error)).toContain("migrations are missing (no such table: api_keys");
     expect(String(error)).toContain("run `npm run deploy -- --env production` first");
   });
 
-  it("with a wrong token", async () => {
+  it("if the API token is wrong", async () => {
     vi.stubEnv("CLOUDFLARE_API_TOKEN", "wrong");
     const error = await select(await openRemoteDatabase(staging));
     vi.stubEnv("CLOUDFLARE_API_TOKEN", cloudflare.environment["CLOUDFLARE_API_TOKEN"]);
     expect(String(error)).toContain("not logged in to Cloudflare: run `npx wrangler login`");
   });
 
-  it("with several accounts to choose from", async () => {
+  it("if the login has several accounts", async () => {
     vi.stubEnv("CLOUDFLARE_ACCOUNT_ID", undefined);
     expect(await select(await openRemoteDatabase(staging))).not.toBeInstanceOf(Error);
     cloudflare.accounts.push({ id: "other", name: "Zoo" });

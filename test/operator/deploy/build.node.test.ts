@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { BINDINGS } from "../../../src/operator/database/database.ts";
 import { runWrangler } from "../../../src/operator/wrangler.ts";
 
-/** Cloudflare's limit on a compressed bundle on its free plan. */
+/** Cloudflare's limit on the size of a compressed bundle on the free plan. */
 const MAX_GZIP_BYTES = 3_000_000;
 
 const ENVIRONMENTS = [
@@ -46,7 +46,7 @@ describe.each(ENVIRONMENTS)("a dry-run deployment of $name", ({ flag, store }) =
 });
 
 describe("the environments", () => {
-  it("have the same bindings, so that only telemetry is optional in the generated types", async () => {
+  it("have the same bindings, so only telemetry bindings are optional in the types", async () => {
     const types = await readFile("src/worker/worker-env.d.ts", "utf8");
     const interfaces = [...types.matchAll(/interface (\w*Env) \{\n([^}]*)\}/g)];
     expect(interfaces.map(([, name]) => name)).toEqual([
@@ -65,7 +65,7 @@ describe("the environments", () => {
     }
   });
 
-  it("have the committed types", async () => {
+  it("match the generated types that are committed", async () => {
     const { stdout } = await runWrangler(CHECK_TYPES);
     expect(stdout).toContain("up to date");
   });

@@ -27,7 +27,7 @@ function write(name: string, text: string): void {
   writeFileSync(join(folder, name), text);
 }
 
-/** Commits everything in a repository of its own, without the settings of this machine. */
+/** Commits all files of the test's folder, without the machine's git settings. Returns the hash. */
 function commit(): string {
   git("init", "--quiet");
   git("add", "--all");
@@ -43,7 +43,8 @@ function git(...args: string[]): string {
   });
 }
 
-const check = (env: RemoteEnvironment) => runSteps(env, localChecks(env, folder));
+const check = (env: RemoteEnvironment) =>
+  runSteps(env, localChecks(env, folder), new AbortController().signal);
 
 describe("the checks before a deployment", () => {
   it("accept committed files with correct types", async () => {
@@ -71,12 +72,12 @@ describe("the checks before a deployment", () => {
     });
   });
 
-  it("refuse files in no repository for production", async () => {
+  it("refuse files outside a git repository for production", async () => {
     await expect(check("production")).rejects.toThrow("not a git repository");
     expect(await labelCommit(folder)).toEqual({});
   });
 
-  it("refuse wrong types, and name the line", async () => {
+  it("refuse type errors, and name the line", async () => {
     write("worker.ts", 'export const answer: number = "42";\n');
     await expect(check("staging")).rejects.toThrow(
       /"Check the Worker's types" failed: worker\.ts\(1,14\): error TS2322/,
@@ -87,7 +88,7 @@ describe("the checks before a deployment", () => {
 describe("the check of the commit before a deployment to production", () => {
   const cloudflare = useFakeCloudflare();
 
-  /** Lets an environment serve a commit. */
+  /** Deploys a commit to an environment of the fake account. */
   function serve(env: RemoteEnvironment, tag: string): void {
     const versions = new FakeVersions();
     versions.deploy(versions.upload("", { tag }));
@@ -103,7 +104,7 @@ describe("the check of the commit before a deployment to production", () => {
 
   beforeEach(() => copyFileSync("wrangler.toml", join(folder, "wrangler.toml")));
 
-  it("accepts what staging serves, if production serves an earlier commit or none", async () => {
+  it("accepts the commit on staging, if production has an earlier commit or none", async () => {
     const first = commit();
     serve("staging", first);
     await checkHead();
@@ -115,13 +116,13 @@ describe("the check of the commit before a deployment to production", () => {
     await checkHead();
   });
 
-  it("refuses what staging does not serve", async () => {
+  it("refuses a commit that is not on staging", async () => {
     serve("staging", commit());
     commit();
     await expect(checkHead()).rejects.toThrow("Deploy this commit to staging first");
   });
 
-  it("refuses to go back to an earlier commit, and an unknown one", async () => {
+  it("refuses an earlier commit than production's, and an unknown commit", async () => {
     const first = commit();
     serve("production", commit());
     git("checkout", "--quiet", first);
@@ -150,7 +151,7 @@ describe("the settings of an environment", () => {
   it.each([
     [
       "a var that would stop the Worker",
-      (text: string) => text.replaceAll('"all" }', '"all", BAN_MIN_STRIKES = "abc" }'),
+      (text: string) => text.replaceAll('REQUEST_LOG = "all"', '$&\nBAN_MIN_STRIKES = "abc"'),
       "Invalid vars: BAN_MIN_STRIKES: must be a whole number",
     ],
     [

@@ -2,7 +2,7 @@ import { readFile } from "node:fs/promises";
 import { build } from "esbuild";
 import { expect, test } from "vitest";
 
-test("`dependencies` are exactly the packages that the Worker ships, so that an audit sees them", async () => {
+test("`dependencies` are exactly the packages in the Worker's bundle, for npm audit", async () => {
   const { metafile } = await build({
     entryPoints: ["src/worker/index.ts"],
     bundle: true,

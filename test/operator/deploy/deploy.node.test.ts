@@ -25,7 +25,8 @@ import { readCases } from "./runbook.ts";
 vi.mock("../../../src/operator/wrangler.ts", { spy: true });
 vi.mock("../../../src/operator/deploy/settings.ts", { spy: true });
 vi.mock("../../../src/operator/deploy/checks.ts", { spy: true });
-// The tests of `verify` try it on the service itself. Here it tries a stand-in for the service.
+// Verification is mocked, because these tests have only a fake of the service. test/operator/verify
+// tests the verification with the real service.
 vi.mock("../../../src/operator/verify/verify-store.ts", { spy: true });
 const wrangler = await vi.importActual<typeof Wrangler>("../../../src/operator/wrangler.ts");
 const settings = await vi.importActual<typeof SettingsModule>(
@@ -67,19 +68,21 @@ function deploy(...args: string[]): Promise<Outcome> {
   return runInProcess(deployProgram(), args);
 }
 
-/** Deploys to staging without the checks of types. */
+/** Deploys to staging, without the local checks and without waiting for a healthy version. */
 function deployToStaging(...args: string[]): Promise<Outcome> {
   return deploy("--env", "staging", "--skip-checks", "--patience", "0", ...args);
 }
 
-/** Returns the arguments of a command that a message names. */
+/** Returns the arguments of a command that an error message recommends. */
 function argumentsIn(message: string, command: RegExp): string[] {
   const [, args] = command.exec(message) ?? [];
   if (args === undefined) throw new Error(`${command} is not in: ${message}`);
   return args.split(" ");
 }
 
-/** Makes an account with a service rolled out, with `isBehind` without the last migrations. */
+/**
+ * Creates a deployed service in the fake account. With `isBehind`, the last migrations are missing.
+ */
 function rollOut({
   env = "staging",
   isBehind = false,
@@ -101,7 +104,7 @@ function rollOut({
   return { versions, before };
 }
 
-/** Changes what the command reads from wrangler.toml. */
+/** Changes the settings that the command reads from wrangler.toml. */
 function changeSettings(change: (found: SettingsModule.Settings) => SettingsModule.Settings): void {
   vi.mocked(readSettings).mockImplementation(async (...args) =>
     change(await settings.readSettings(...args)),
@@ -111,7 +114,7 @@ function changeSettings(change: (found: SettingsModule.Settings) => SettingsModu
 const lastMigration = (database: string) =>
   cloudflare.d1.find(database).migrations.at(-1)?.name ?? "";
 
-/** wrangler first creates its table of migrations, unless there is one. */
+/** The change when wrangler reads the migrations: it creates its table of migrations if missing. */
 const lookAtMigrations = (database: string) => `write to ${database}`;
 
 const applyMigrations = (database: string) => [
@@ -119,7 +122,7 @@ const applyMigrations = (database: string) => [
   ...cloudflare.d1.find(database).migrations.map(({ name }) => `migrate ${database}: ${name}`),
 ];
 
-/** wrangler itself takes seconds for each step, and more on a busy machine. */
+/** A long timeout, because the real wrangler takes seconds for each step. */
 const TIMEOUT_MS = 180_000;
 
 const CREATE = ["--env", "staging", "--create", "--location", "weur"];
@@ -153,7 +156,7 @@ describe("the first roll-out", () => {
       expect(deployed.assets).toMatchObject({ run_worker_first: ["/v1/*", "/healthz"] });
       expect(cloudflare.workers.crons.get(WORKER)).toEqual(["23 * * * *"]);
       expect(cloudflare.assets.files.get("/openapi.json")).toBe(openApiDocument());
-      expect(cloudflare.assets.files.get("/index.html")).toContain("<h1>");
+      expect(cloudflare.assets.files.get("/index.html")).toContain("<h1 ");
       const { tag, message } = await labelCommit();
       expect(deployed.versions.list()).toMatchObject([
         { annotations: { "workers/message": message, "workers/tag": tag } },
@@ -164,25 +167,47 @@ describe("the first roll-out", () => {
     },
   );
 
-  it("goes on where it was interrupted, with databases that hold nothing", async () => {
-    cloudflare.d1.create(ORDERS);
-    cloudflare.d1.create(KEYS).migrate();
+  it("continues after an interruption, with databases that are still empty", async () => {
+    cloudflare.d1.create(ORDERS, "eu");
+    cloudflare.d1.create(KEYS, "eu").migrate();
     const { stdout } = await deployToStaging("--create", "--jurisdiction", "eu", "--dry-run");
     expect(stdout).not.toContain("Would: Create");
     expect(stdout).toContain("Would: Apply migrations to the orders database");
     expect(cloudflare.changes).toEqual([]);
   });
 
-  it("refuses to begin with a database that holds data", async () => {
-    cloudflare.d1.createStore("staging");
-    cloudflare.d1.find(ORDERS).sqlite.exec("INSERT INTO orders (id) VALUES (1)");
-    const { status, stderr } = await deployToStaging("--create", "--location", "weur");
+  it("refuses an empty database outside the jurisdiction", async () => {
+    cloudflare.d1.create(ORDERS, "eu");
+    cloudflare.d1.create(KEYS);
+    const { status, stderr } = await deployToStaging("--create", "--jurisdiction", "eu");
     expect(status).toBe(1);
-    expect(stderr).toContain(`no Worker ${WORKER}, but the database ${ORDERS} holds data`);
+    expect(stderr).toContain(`the database ${KEYS} exists already, outside the jurisdiction eu`);
+    expect(stderr).toContain(`npx wrangler d1 delete ${KEYS}`);
     expect(cloudflare.changes).toEqual([]);
   });
 
-  it("refuses a Worker that exists", async () => {
+  it("says which databases stay where they are", async () => {
+    cloudflare.d1.create(ORDERS);
+    const { status, stdout } = await deployToStaging("--create", "--location", "weur");
+    expect(status).toBe(0);
+    expect(stdout).toContain(`The database ${ORDERS} exists already, and stays where it is.`);
+    expect(cloudflare.changes).toContain(`create database ${KEYS} in weur`);
+  });
+
+  it.each([
+    [ORDERS, "INSERT INTO orders (id) VALUES (1)"],
+    [ORDERS, "INSERT INTO cancelled_orders (cancelled_at, id) VALUES (1, 1)"],
+    [KEYS, "INSERT INTO key_changes VALUES (1, 1, 'ada', 'create', 'key_1', '{}')"],
+  ])("refuses a database that already has data: %s, %s", async (name, row) => {
+    cloudflare.d1.createStore("staging");
+    cloudflare.d1.find(name).sqlite.exec(row);
+    const { status, stderr } = await deployToStaging("--create", "--location", "weur");
+    expect(status).toBe(1);
+    expect(stderr).toContain(`no Worker ${WORKER}, but the database ${name} holds data`);
+    expect(cloudflare.changes).toEqual([]);
+  });
+
+  it("refuses a Worker that already exists", async () => {
     rollOut();
     const { status, stderr } = await deployToStaging("--create", "--location", "weur");
     expect(status).toBe(1);
@@ -190,7 +215,7 @@ describe("the first roll-out", () => {
     expect(cloudflare.changes).toEqual([]);
   });
 
-  it("is made only with --create", async () => {
+  it("requires the option --create", async () => {
     const { status, stderr } = await deployToStaging();
     expect(status).toBe(1);
     expect(stderr).toContain(`there is no Worker ${WORKER}. Add --create for a first roll-out`);
@@ -199,7 +224,7 @@ describe("the first roll-out", () => {
   });
 });
 
-/** The steps of a deployment, as changes of the account. */
+/** Returns the changes that a deployment makes in the account. */
 const STEPS = (before: string, version: string) => [
   lookAtMigrations(ORDERS),
   `migrate ${ORDERS}: ${lastMigration(ORDERS)}`,
@@ -213,7 +238,7 @@ const STEPS = (before: string, version: string) => [
 describe("a deployment", () => {
   it.each([
     ["wrangler", wrangler.runWrangler],
-    ["its stand-in", runFakeWrangler],
+    ["the fake wrangler", runFakeWrangler],
   ])(
     "with %s tries the new version before and after it gets traffic",
     { timeout: TIMEOUT_MS },
@@ -226,7 +251,9 @@ describe("a deployment", () => {
       const { versions, before } = rollOut({ isBehind: true });
       const tried: object[] = [];
       vi.mocked(verifyStore).mockImplementation(async (options) => {
-        tried.push({ ...options, current: versions.current });
+        const { signal, ...others } = options;
+        expect(signal?.aborted).toBe(false);
+        tried.push({ ...others, current: versions.current });
         return KEPT;
       });
       const { status, stdout, stderr } = await deployToStaging();
@@ -260,7 +287,7 @@ describe("a deployment", () => {
     },
   );
 
-  it("prints its steps in a dry run, and takes none", async () => {
+  it("prints its steps in a dry run without executing them", async () => {
     rollOut({ isBehind: true });
     const dry = await deployToStaging("--domain", DOMAIN, "--dry-run");
     expect(dry).toMatchObject({ status: 0, stderr: "" });
@@ -273,7 +300,7 @@ describe("a deployment", () => {
     expect(announced).toHaveLength(12);
   });
 
-  it("leaves all traffic where it is if the new version fails its trial", async () => {
+  it("does not move traffic if the new version fails its trial", async () => {
     const { versions, before } = rollOut();
     vi.mocked(verifyStore).mockResolvedValue(NOT_KEPT);
     const { status, stdout, stderr } = await deployToStaging();
@@ -296,9 +323,9 @@ describe("a deployment", () => {
     expect(verifyStore).not.toHaveBeenCalled();
   });
 
-  it("does not take the version before for the new one", async () => {
+  it("does not mistake the previous version for the new version", async () => {
     const { before } = rollOut();
-    // Cloudflare ignores the header of the trial.
+    // Cloudflare ignores the header that selects the new version, so the previous version responds.
     cloudflare.workers.ignoresOverrides = true;
     const { status, stderr } = await deployToStaging();
     expect(status).toBe(1);
@@ -306,7 +333,7 @@ describe("a deployment", () => {
     expect(cloudflare.changes.at(-1)).toBe(`deploy ${WORKER}: ${before} 100 %`);
   });
 
-  it("goes back to the named version if the new one fails with traffic", async () => {
+  it("returns all traffic to the previous version if the new one fails with traffic", async () => {
     const { versions, before } = rollOut();
     vi.mocked(verifyStore).mockImplementation(async () =>
       versions.current === before ? KEPT : NOT_KEPT,
@@ -320,7 +347,36 @@ describe("a deployment", () => {
     });
   });
 
-  it("says how to go back if going back fails as well", async () => {
+  it("waits until the new version also answers requests that name no version", async () => {
+    const { before } = rollOut();
+    // Some machines do not know the deployment yet.
+    cloudflare.workers.lateVersion = before;
+    const { status, stderr } = await deployToStaging();
+    expect(status).toBe(1);
+    expect(stderr).toContain('"Try the new version with all traffic" failed');
+    expect(stderr).toMatch(/does not answer from version [\w-]{36}/);
+    expect(verifyStore).toHaveBeenCalledOnce();
+  });
+
+  it("goes back if somebody ends the command during a trial", async () => {
+    const { versions, before } = rollOut();
+    const others = process.listeners("SIGINT");
+    vi.mocked(verifyStore).mockImplementation(async ({ signal }) => {
+      if (versions.current === before) return KEPT;
+      const own = process.listeners("SIGINT").filter((listener) => !others.includes(listener));
+      for (const interrupt of own) interrupt("SIGINT");
+      signal?.throwIfAborted();
+      return KEPT;
+    });
+    const { status, stderr } = await deployToStaging();
+    expect(status).toBe(1);
+    expect(stderr).toContain("failed: ended by SIGINT before the deployment was complete");
+    expect(stderr).toContain(`All traffic is back at the version before, ${before}.`);
+    expect(versions.current).toBe(before);
+    expect(process.listeners("SIGINT")).toEqual(others);
+  });
+
+  it("prints the command for a rollback if its own rollback fails", async () => {
     const { versions, before } = rollOut();
     cloudflare.workers.answer = () => BROKEN;
     cloudflare.interfere = ({ method, path }) => {
@@ -337,7 +393,24 @@ describe("a deployment", () => {
     expect(versions.deployments()[0]).toMatchObject({ versions: [{ version_id: before }] });
   });
 
-  it("changes no traffic if a migration fails, and says how to continue and go back", async () => {
+  it(
+    "says how to put a Worker back on workers.dev, where it can be tried",
+    async () => {
+      const { versions, before } = rollOut();
+      cloudflare.workers.offWorkersDev.add(WORKER);
+      const { status, stderr } = await deployToStaging();
+      expect(status).toBe(1);
+      expect(stderr).toContain(`${WORKER} has no address`);
+      expect(cloudflare.changes).toEqual([]);
+      const command = /npx wrangler (triggers deploy --env staging)/;
+      await wrangler.runWrangler(argumentsIn(stderr, command));
+      expect(await deployToStaging()).toMatchObject({ status: 0, stderr: "" });
+      expect(versions.current).not.toBe(before);
+    },
+    TIMEOUT_MS,
+  );
+
+  it("moves no traffic if a migration fails, and says how to continue and undo", async () => {
     rollOut();
     cloudflare.interfere = ({ path, body }) => {
       if (path.includes(cloudflare.d1.find(KEYS).uuid) && body.includes("d1_migrations")) {
@@ -362,7 +435,7 @@ describe("a deployment", () => {
     expect(sqlite.prepare("SELECT count(*) AS keys FROM api_keys").get()).toEqual({ keys: 0 });
   });
 
-  it("says what serves if the upload fails", async () => {
+  it("says which version still gets the traffic if the upload fails", async () => {
     const { versions, before } = rollOut();
     cloudflare.interfere = ({ method, path }) => {
       if (method === "POST" && path.endsWith("/versions"))
@@ -385,7 +458,7 @@ describe("the checks of the account change nothing, and refuse", () => {
     return stderr;
   }
 
-  it("a database name that no database has", async () => {
+  it("a database name without a database", async () => {
     rollOut();
     changeSettings((found) => ({ ...found, databases: { ...found.databases, keys: "x-keys" } }));
     expect(await refusal()).toContain(
@@ -407,7 +480,7 @@ describe("the checks of the account change nothing, and refuse", () => {
     expect(await refusal()).toContain("has the migration v2 of Durable Objects");
   });
 
-  it("a Worker whose traffic is divided", async () => {
+  it("a Worker whose traffic is divided between versions", async () => {
     const { versions, before } = rollOut();
     const other = versions.upload("other");
     versions.divide([
@@ -427,15 +500,15 @@ describe("the checks of the account change nothing, and refuse", () => {
     expect(await refusal("--domain", "orders.other.example")).toContain("no zone of this login");
   });
 
-  it("a login that Cloudflare does not know", async () => {
+  it("an invalid login", async () => {
     vi.stubEnv("CLOUDFLARE_API_TOKEN", "wrong");
     expect(await refusal()).toContain("Authentication error");
   });
 });
 
 describe("a deployment to production", () => {
-  it("needs the commit that staging serves", async () => {
-    // The tests of the checks run them on a work tree of their own.
+  it("requires that staging runs the same commit", async () => {
+    // Skips the local checks, which checks.node.test.ts tests.
     vi.mocked(localChecks).mockReturnValue([]);
     const { tag = "" } = await labelCommit();
     rollOut({ env: "production" });
@@ -455,9 +528,10 @@ describe("the commands of docs/operating.md", () => {
     const { commands } = readCases("docs/operating.md").find(
       ({ title }) => title === "Deploying",
     ) ?? { commands: [] };
-    expect(commands).toHaveLength(6);
+    expect(commands).toHaveLength(7);
     for (const command of commands) {
-      const args = argumentsIn(command, /^npm run deploy -- (.*)$/);
+      vi.stubEnv("PUBLIC_URL", /^PUBLIC_URL=(\S+) /.exec(command)?.[1]);
+      const args = argumentsIn(command, /^(?:PUBLIC_URL=\S+ )?npm run deploy -- (.*)$/);
       expect(await deploy(...args), command).toMatchObject({ status: 0, stderr: "" });
     }
     expect(cloudflare.changes).toEqual(
@@ -474,16 +548,21 @@ describe("the commands of docs/operating.md", () => {
       isWriting,
     }));
     expect(trials.filter(({ env }) => env === "production")).toEqual(
-      Array.from({ length: 4 }, () => ({ env: "production", isReadOnly: true, isWriting: false })),
+      Array.from({ length: 6 }, () => ({ env: "production", isReadOnly: true, isWriting: false })),
     );
-    for (const { versions } of cloudflare.workers.scripts.values()) {
-      expect(versions.list()).toHaveLength(2);
-    }
+    const uploads = [...cloudflare.workers.scripts].map(([name, { versions }]) => [
+      name,
+      versions.list().length,
+    ]);
+    expect(uploads).toEqual([
+      [WORKER, 2],
+      ["store-orders-production", 3],
+    ]);
   });
 });
 
 describe("npm run verify", () => {
-  it("finds the address of an environment", async () => {
+  it("finds the URL of an environment", async () => {
     rollOut();
     const verified = await runInProcess(verifyProgram(), ["--env", "staging", "--json"]);
     expect(verified).toMatchObject({ status: 0, stderr: "" });
@@ -495,7 +574,7 @@ describe("npm run verify", () => {
 });
 
 describe("the command line", () => {
-  it("ends with status 2 without an environment", async () => {
+  it("exits with status 2 without an environment", async () => {
     const command = ["src/operator/main.ts", "deploy"];
     const { status, stdout, stderr } = await runCommand(process.execPath, command, { env: {} });
     expect({ status, stdout }).toEqual({ status: 2, stdout: "" });

@@ -10,7 +10,7 @@ const WRANGLER_TOML = readFileSync("wrangler.toml", "utf8");
 const folder = mkdtempSync(join(tmpdir(), "store-orders-edits-"));
 afterAll(() => rmSync(folder, { recursive: true }));
 
-/** Reads a configuration as wrangler does. */
+/** Parses a wrangler.toml with wrangler's own parser. */
 function configOf(text: string, env?: string) {
   const config = join(folder, "wrangler.toml");
   writeFileSync(config, text);
@@ -45,7 +45,7 @@ const EDITS = readdirSync("docs")
   .flatMap(readEdits);
 
 describe("the edits of wrangler.toml in the documents", () => {
-  it("are found", () => {
+  it("are these settings", () => {
     expect(EDITS.map(({ page, added }) => [page, ...added.map(([name]) => name)])).toEqual([
       ["operating.md", "BAN_MIN_STRIKES"],
       ["runbook.md", "BAN_MODE"],
@@ -65,7 +65,7 @@ describe("the edits of wrangler.toml in the documents", () => {
       expect({ ...before, ...before.vars }).not.toHaveProperty(name, value);
       expect({ ...after, ...after.vars }).toHaveProperty(name, value);
     }
-    // Nothing else changes, such as a var that the edit would have dropped.
+    // The edit changes no other setting. For example, a new table must not drop a var.
     const names = added.map(([name]) => name);
     const rest = ({ vars, ...config }: typeof after) => ({ ...config, ...vars });
     const others = (config: typeof after) =>

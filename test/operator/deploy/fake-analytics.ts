@@ -25,7 +25,7 @@ interface Weighted {
   readonly weight: number;
 }
 
-/** Fields of Cloudflare's GraphQL Analytics API, by data set. */
+/** The fields of Cloudflare's GraphQL Analytics API that the fake supports, by data set. */
 const METERED = {
   workersInvocationsAdaptive: ["requests", "cpuTimeUs"],
   durableObjectsInvocationsAdaptiveGroups: ["requests"],
@@ -38,25 +38,25 @@ type Metered = {
 };
 
 /**
- * The SQL API of Workers Analytics Engine and the GraphQL Analytics API on a loopback port. SQLite
- * answers the SQL.
+ * A fake of the SQL API of Workers Analytics Engine and of the GraphQL Analytics API, on a loopback
+ * port. The fake runs SQL queries in SQLite.
  */
 export class FakeAnalytics {
-  /** The answer of both APIs, or of the one at `path`, instead of figures. */
+  /** The error response of the API at `path`, or of both APIs; `null` for normal responses. */
   failure: Failure | null = null;
-  /** What the account used, as the GraphQL API sums it up. */
+  /** The use of the account, as the sums that the GraphQL API returns. */
   metered: Partial<Metered> = {};
   readonly #sqlite = new DatabaseSync(":memory:");
   readonly #server = createServer((request, response) => void this.#answer(request, response));
 
-  /** @param nowSeconds the Unix time of every query. */
+  /** @param nowSeconds the current time for every query, in Unix seconds. */
   constructor(nowSeconds: number) {
     this.#sqlite.function("NOW", () => nowSeconds);
     this.#sqlite.function("toStartOfInterval", (seconds, length) => {
       const passed = Number(seconds);
       return passed - (passed % Number(length));
     });
-    // SQLite passes on the state of an aggregate as text.
+    // The state of the aggregate is JSON, because SQLite keeps this state as text.
     this.#sqlite.aggregate<string>("quantileExactWeighted", {
       start: () => "[]",
       step: (seen, level, value, weight) =>
@@ -124,7 +124,7 @@ export class FakeAnalytics {
     }
   }
 
-  /** Answers one query for the sums of some data sets, each under its alias. */
+  /** Returns the response to a GraphQL query for the sums of some data sets, by alias. */
   #sumUp(sent: string): object {
     const { query, variables } = JSON.parse(sent) as {
       query: string;
@@ -145,7 +145,9 @@ export class FakeAnalytics {
     return { data: { viewer: { accounts: isOneDay ? [account] : [] } }, errors: null };
   }
 
-  /** Returns the rows as the API has them: sums of integers are 64-bit and come as strings. */
+  /**
+   * Runs a SQL query. As in the real API, sums of integers are strings, because they are 64-bit.
+   */
   #query(sql: string): object {
     const rows = this.#sqlite.prepare(toSqlite(sql)).all();
     const isSum = (name: string) => /^(?:requests|refused|errors|degraded)$/.test(name);
@@ -181,7 +183,7 @@ function toSqlite(sql: string): string {
     .replace(/(quantileExactWeighted)\(([\d.]+)\)\(/g, "$1($2, ");
 }
 
-/** Returns `null` without rows, as the API does for what is no number. */
+/** Returns a weighted quantile; `null` without rows, as the API returns for NaN. */
 function weightedQuantile(seen: readonly Weighted[]): number | null {
   const sorted = seen.toSorted((a, b) => a.value - b.value);
   const total = sorted.reduce((sum, { weight }) => sum + weight, 0);

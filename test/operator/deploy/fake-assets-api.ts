@@ -1,11 +1,11 @@
 import type { ApiCall, Route } from "./route.ts";
 
-/** wrangler's list of its files: their hashes by path. */
+/** The list of files that wrangler sends: the hash of each file by path. */
 type Manifest = Readonly<Record<string, { readonly hash: string }>>;
 
-/** The endpoints for uploading the static files of a Worker. */
+/** A fake of the API endpoints with which wrangler uploads the static files of a Worker. */
 export class FakeAssetsApi {
-  /** The token that authorizes the upload and nothing else. */
+  /** The token that authorizes only the upload. */
   readonly jwt = ["{}", "{}", "signature"]
     .map((part) => Buffer.from(part).toString("base64url"))
     .join(".");

@@ -14,13 +14,13 @@ export const ACCOUNT = "0123456789abcdef0123456789abcdef";
 const TOKEN = "fake-token";
 const BASE = "/client/v4";
 
-/** Thrown by `interfere`, it closes the connection without an answer. */
+/** Thrown by `interfere` to close the connection without a response. */
 export class LostConnection extends Error {}
 
-/** The hosts of deployed Workers. */
+/** Matches the hostnames of deployed Workers. */
 const WORKER_HOST = /\.(?:workers\.dev|shop\.example)$/;
 
-/** Sends requests for the hosts of deployed Workers to the fake. */
+/** Replaces `fetch` so that requests to deployed Workers go to the fake account. */
 export function redirectWorkerHosts(cloudflare: FakeCloudflare): void {
   const realFetch = globalThis.fetch;
   vi.stubGlobal("fetch", (input: string | URL, init?: RequestInit) => {
@@ -33,7 +33,10 @@ export function redirectWorkerHosts(cloudflare: FakeCloudflare): void {
   });
 }
 
-/** Points the commands of a test file or `describe` to a fake account with these environments. */
+/**
+ * Makes the commands of a test file, or of a `describe`, use a fake account with the databases of
+ * these environments.
+ */
 export function useFakeCloudflare(...environments: readonly RemoteEnvironment[]): FakeCloudflare {
   const cloudflare = new FakeCloudflare();
   beforeAll(async () => {
@@ -49,18 +52,18 @@ export function useFakeCloudflare(...environments: readonly RemoteEnvironment[])
 }
 
 /**
- * The part of Cloudflare's API that wrangler calls for this project's commands, on a loopback port,
- * with D1 databases in real SQLite. It answers 404 to unknown calls.
+ * A fake of Cloudflare's API on a loopback port, with the endpoints that this project's commands
+ * and wrangler call. Its D1 databases are real SQLite databases. Unknown calls get status 404.
  */
 export class FakeCloudflare {
   readonly d1 = new FakeD1Api(() => this.origin);
   readonly workers = new FakeWorkersApi();
   readonly assets = new FakeAssetsApi();
-  /** The calls that change something: `deploy store-orders-staging`. */
+  /** The calls that changed something in the account, such as `deploy store-orders-staging`. */
   readonly changes: string[] = [];
-  /** Sees each call before it is answered. An error that it throws is the answer. */
+  /** Called before each response. If it throws an ApiError, this error is the response. */
   interfere: (call: ApiCall) => void = () => {};
-  /** The accounts of the token. */
+  /** The accounts that the API token can access. */
   accounts = [{ id: ACCOUNT, name: "Pets" }];
   readonly #routes: readonly Route[] = [
     { method: "GET", path: /^\/accounts$/, answer: () => this.accounts },
@@ -91,12 +94,12 @@ export class FakeCloudflare {
     return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
   }
 
-  /** Returns the address at which this server answers for a deployed Worker. */
+  /** Returns the URL at which this server responds to requests for a deployed Worker. */
   addressOf(hostname: string): string {
     return `${this.origin}/hosts/${hostname}`;
   }
 
-  /** The environment in which wrangler talks to this server. */
+  /** The environment variables with which wrangler uses this server. */
   get environment(): Record<string, string> {
     return {
       CLOUDFLARE_API_BASE_URL: this.origin + BASE,

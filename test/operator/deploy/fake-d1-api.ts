@@ -10,13 +10,21 @@ interface QueryRequest {
   readonly params?: readonly string[];
 }
 
+interface Creation {
+  readonly name: string;
+  readonly primary_location_hint?: string;
+  readonly jurisdiction?: string;
+}
+
 interface ImportRequest {
   readonly action: "init" | "ingest" | "poll";
   readonly etag: string;
   readonly filename: string;
 }
 
-/** The D1 endpoints: databases by name or id, queries, and imports of uploaded SQL. */
+/**
+ * A fake of the D1 API: finds databases by name or id, runs queries, and imports and exports SQL.
+ */
 export class FakeD1Api {
   readonly databases: FakeD1[] = [];
   readonly #files = new Map<string, string>();
@@ -33,7 +41,10 @@ export class FakeD1Api {
       method: "POST",
       path: /^\/d1\/database$/,
       change: ({ body }) => describeCreation(JSON.parse(body.toString())),
-      answer: ({ body }) => describe(this.create(JSON.parse(body.toString()).name)),
+      answer: ({ body }) => {
+        const { name, jurisdiction } = JSON.parse(body.toString()) as Creation;
+        return describe(this.create(name, jurisdiction));
+      },
     },
     {
       method: "GET",
@@ -78,7 +89,7 @@ export class FakeD1Api {
     },
   ];
 
-  /** Finds the database of this name or id. */
+  /** Returns the database with this name or id. */
   find(nameOrId: string): FakeD1 {
     const found = this.databases.find(({ name, uuid }) => name === nameOrId || uuid === nameOrId);
     if (found === undefined)
@@ -86,23 +97,27 @@ export class FakeD1Api {
     return found;
   }
 
-  create(name: string): FakeD1 {
+  create(name: string, jurisdiction?: string): FakeD1 {
     if (this.databases.some((database) => database.name === name)) {
       throw new ApiError(400, 7502, "A database with that name already exists");
     }
-    const database = new FakeD1(randomUUID(), name);
+    const database = new FakeD1(randomUUID(), name, jurisdiction);
     this.databases.push(database);
     return database;
   }
 
-  /** Creates the migrated databases of an environment, `without` the last migrations of each. */
+  /**
+   * Creates the databases of an environment with all migrations.
+   *
+   * @param options `without`: the number of last migrations to leave out in each database.
+   */
   createStore(environment: RemoteEnvironment, options?: { readonly without: number }): void {
     for (const name of DATABASE_NAMES) {
       this.create(`store-orders-${environment}-${name}`).migrate(options);
     }
   }
 
-  /** Returns the exported file of this name. */
+  /** Returns the content of an exported file. */
   download(filename: string): string {
     return this.#files.get(filename) ?? "";
   }
@@ -155,7 +170,7 @@ export class FakeD1Api {
     return { bookmark, previous_bookmark: previous, message: `restored to ${bookmark}` };
   }
 
-  /** Exports the schema. Real exports hold the rows, too. */
+  /** Exports the schema of a database. A real export also contains the rows. */
   #export(name: string): object {
     const { sqlite, uuid } = this.find(name);
     const schema = sqlite.prepare("SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL").all();
@@ -206,15 +221,11 @@ export class FakeD1Api {
   }
 }
 
-function describe({ uuid, name }: FakeD1): { uuid: string; name: string } {
-  return { uuid, name };
+function describe({ uuid, name, jurisdiction }: FakeD1): object {
+  return { uuid, name, jurisdiction };
 }
 
-function describeCreation(body: {
-  readonly name: string;
-  readonly primary_location_hint?: string;
-  readonly jurisdiction?: string;
-}): string {
+function describeCreation(body: Creation): string {
   const place = body.primary_location_hint ?? body.jurisdiction;
   return `create database ${body.name}${place === undefined ? "" : ` in ${place}`}`;
 }

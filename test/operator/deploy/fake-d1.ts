@@ -7,7 +7,7 @@ const MAX_STATEMENT_BYTES = 100_000;
 /** D1's limit on one value or row, in bytes. */
 const MAX_ROW_BYTES = 2_000_000;
 
-/** D1's figures of a statement, which no test reads. */
+/** The metadata of a statement. The values are arbitrary, because no test reads them. */
 const META = { duration: 0.1, rows_read: 0, rows_written: 0, changes: 0, size_after: 0 };
 
 interface QueryResult {
@@ -23,18 +23,22 @@ interface State {
 }
 
 /**
- * A remote D1 database: what a query sends is one transaction, and integers come out as doubles.
+ * A fake of a remote D1 database. As in D1, all statements of a query are one transaction, and
+ * integers in results are doubles.
  */
 export class FakeD1 {
   readonly uuid: string;
   readonly name: string;
+  /** What the database never leaves; `null` for a database without such a promise. */
+  readonly jurisdiction: string | null;
   readonly sqlite = new DatabaseSync(":memory:");
-  /** The states with a bookmark, the oldest first. */
+  /** The saved states of the database, each with a bookmark, the oldest first. */
   readonly #states: State[] = [];
 
-  constructor(uuid: string, name: string) {
+  constructor(uuid: string, name: string, jurisdiction: string | null = null) {
     this.uuid = uuid;
     this.name = name;
+    this.jurisdiction = jurisdiction;
   }
 
   /** The project's migrations for this database. */
@@ -54,9 +58,10 @@ export class FakeD1 {
   }
 
   /**
-   * Runs the statements of `sql`, all or none. Throws SQLite's error if one fails.
+   * Runs the statements of `sql` in one transaction.
    *
-   * @param params of the one statement.
+   * @param params the parameters, if `sql` is a single statement.
+   * @throws SQLite's error if a statement fails.
    */
   execute(sql: string, params: readonly string[] = []): QueryResult[] {
     if (params.join("").length > MAX_ROW_BYTES) {
@@ -73,7 +78,7 @@ export class FakeD1 {
     }
   }
 
-  /** Takes a bookmark of the present state. Real D1 has bookmarks of every state. */
+  /** Saves the current state and returns its bookmark. Real D1 has a bookmark of every state. */
   bookmark(): string {
     const part = (this.#states.length + 1).toString(16).padStart(8, "0");
     const bookmark = `${part}-00000000-00004e2f-0a83ea2fceebc654de0640c422be4653`;
@@ -82,7 +87,7 @@ export class FakeD1 {
     return bookmark;
   }
 
-  /** Returns the last bookmark at that time or before. */
+  /** Returns the last bookmark at or before this time. */
   bookmarkAt(time: Date): string {
     const state = this.#states.findLast(({ atMs }) => atMs <= time.getTime());
     if (state === undefined) throw new Error(`no bookmark for ${time.toISOString()}`);
@@ -90,13 +95,14 @@ export class FakeD1 {
   }
 
   /**
-   * Returns the time of a bookmark in ISO 8601, which is later than that of any earlier bookmark.
+   * Returns the time of a bookmark in ISO 8601. Each bookmark has a later time than the previous
+   * one.
    */
   timeOf(bookmark: string): string {
     return new Date(this.#find(bookmark).atMs).toISOString();
   }
 
-  /** Goes back to the state of a bookmark. */
+  /** Restores the state of a bookmark. */
   restore(bookmark: string): void {
     this.sqlite.deserialize(this.#find(bookmark).content);
   }
@@ -111,7 +117,7 @@ export class FakeD1 {
     let rest = sql;
     while (/[^\s;]/.test(rest.replace(/--.*/g, ""))) {
       const statement = this.sqlite.prepare(rest);
-      // SQLite itself says where the first statement ends.
+      // `sourceSQL` is only the first statement, so SQLite itself finds the end of each statement.
       const text = statement.sourceSQL;
       if (Buffer.byteLength(text) > MAX_STATEMENT_BYTES)
         throw new Error("statement too long: SQLITE_TOOBIG");

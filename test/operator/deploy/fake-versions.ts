@@ -10,7 +10,7 @@ interface Version {
   readonly uploadedAt: string;
 }
 
-/** The share of a version in the traffic, in percent. */
+/** The percentage of the traffic that a version gets. */
 export interface Share {
   readonly version_id: string;
   readonly percentage: number;
@@ -25,7 +25,9 @@ interface Deployment {
 
 const AUTHOR = { source: "wrangler", author_email: "operator@example.com" };
 
-/** The versions of one Worker and its deployments, each of which divides the traffic. */
+/**
+ * The versions and deployments of one Worker. A deployment divides the traffic between versions.
+ */
 export class FakeVersions {
   readonly #versions: Version[] = [];
   readonly #deployments: Deployment[] = [];
@@ -57,12 +59,12 @@ export class FakeVersions {
     return { id: deployment.id };
   }
 
-  /** The version that gets all traffic. */
+  /** The id of the version that gets all traffic; `undefined` if the traffic is divided. */
   get current(): string | undefined {
     return this.#deployments[0]?.shares.find(({ percentage }) => percentage === 100)?.version_id;
   }
 
-  /** Returns the version that answers a request which asks for a version. */
+  /** Returns the id of the version that handles a request which selects the version `asked`. */
   answering(asked: string | undefined): string | undefined {
     const isDeployed = this.#deployments[0]?.shares.some(({ version_id }) => version_id === asked);
     return isDeployed === true ? asked : this.current;
@@ -102,7 +104,7 @@ export class FakeVersions {
     }));
   }
 
-  /** Returns a later time with every call, so that sorting by time keeps the order. */
+  /** Returns a time that is a minute later with every call, so that all times differ. */
   #now(): string {
     this.#clockMs += 60_000;
     return new Date(this.#clockMs).toISOString();

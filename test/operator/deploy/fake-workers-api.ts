@@ -18,7 +18,7 @@ interface Script {
   readonly bindings: Metadata["bindings"];
   readonly migrationTag: string | undefined;
   readonly versions: FakeVersions;
-  /** The configuration of its static files. */
+  /** The configuration of the Worker's static files. */
   readonly assets?: object | undefined;
 }
 
@@ -32,11 +32,11 @@ interface WorkerRequest {
   readonly hostname: string;
   readonly path: string;
   readonly authorization: string;
-  /** The version that answers. */
+  /** The id of the version that handles the request. */
   readonly version: string | undefined;
 }
 
-/** The service's answer to an unknown key. */
+/** The service's response to a request with an unknown key. */
 export const UNAUTHORIZED: WorkerAnswer = {
   status: 401,
   body: '{"code":"unauthorized","message":"Unknown API key","status":401}',
@@ -45,29 +45,31 @@ export const UNAUTHORIZED: WorkerAnswer = {
 /** The account's only zone. */
 const ZONE = "shop.example";
 
-const ENABLED = { enabled: true, previews_enabled: false };
-
-/** The service's answer while every part works. */
+/** The service's response to /healthz while every part works. */
 export const HEALTHY: WorkerAnswer = {
   status: 200,
   body: '{"orders":"ok","keys":"ok","limiter":"ok"}',
 };
 
-/** The endpoints for Workers, their versions, and their addresses. */
+/** A fake of the API endpoints for Workers, their versions, and their domains. */
 export class FakeWorkersApi {
   readonly scripts = new Map<string, Script>();
-  /** The requests to deployed Workers. */
+  /** Names of the Workers that are off workers.dev. */
+  readonly offWorkersDev = new Set<string>();
   /** The cron triggers of Workers, by name. */
   readonly crons = new Map<string, readonly string[]>();
+  /** The requests to deployed Workers. */
   readonly requests: WorkerRequest[] = [];
-  /** The custom domains: their Workers, by hostname. */
+  /** The names of Workers by their custom domain. */
   readonly domains = new Map<string, string>();
   /** The DNS records of the account's only zone. */
   readonly records: { readonly name: string; readonly type: string; readonly content: string }[] =
     [];
-  /** True ignores which version a request asks for, as Cloudflare does while a version is new. */
+  /** Whether to ignore the version that a request selects, as Cloudflare does for a new version. */
   ignoresOverrides = false;
-  /** Answers a request to a deployed Worker. */
+  /** The version that answers requests without a version, while a deployment is on its way. */
+  lateVersion: string | undefined;
+  /** Returns the response of a deployed Worker. Tests replace this function. */
   answer: (authorization: string, request: WorkerRequest) => WorkerAnswer = (_, { path }) =>
     path === "/healthz" ? HEALTHY : UNAUTHORIZED;
 
@@ -102,14 +104,23 @@ export class FakeWorkersApi {
     {
       method: "GET",
       path: /^\/workers\/workers\/([^/]+)$/,
-      answer: (_, name) => (this.find(name), { subdomain: ENABLED }),
+      answer: (_, name) => ({ subdomain: this.#subdomain(name) }),
     },
     {
       method: "PATCH",
       path: /^\/workers\/workers\/([^/]+)$/,
-      answer: (_, name) => (this.find(name), { subdomain: ENABLED }),
+      answer: (_, name) => ({ subdomain: this.#subdomain(name) }),
     },
-    { method: "POST", path: script("subdomain"), answer: () => ENABLED },
+    {
+      method: "POST",
+      path: script("subdomain"),
+      answer: ({ body }, name) => {
+        const { enabled } = JSON.parse(body.toString()) as { readonly enabled: boolean };
+        if (enabled) this.offWorkersDev.delete(name);
+        else this.offWorkersDev.add(name);
+        return this.#subdomain(name);
+      },
+    },
     {
       method: "PUT",
       path: script("schedules"),
@@ -122,7 +133,7 @@ export class FakeWorkersApi {
         return { schedules };
       },
     },
-    { method: "GET", path: script("subdomain"), answer: (_, name) => (this.find(name), ENABLED) },
+    { method: "GET", path: script("subdomain"), answer: (_, name) => this.#subdomain(name) },
     {
       method: "GET",
       path: /^\/workers\/domains$/,
@@ -169,12 +180,17 @@ export class FakeWorkersApi {
     },
   ];
 
-  /** The Worker of that name as it was uploaded last. */
+  /** Returns the last upload of the Worker with this name. */
   find(name: string): Script {
     const found = this.scripts.get(name);
     if (found === undefined)
       throw new ApiError(404, 10007, "This Worker does not exist on your account.");
     return found;
+  }
+
+  #subdomain(name: string): object {
+    this.find(name);
+    return { enabled: !this.offWorkersDev.has(name), previews_enabled: false };
   }
 
   #service(name: string): object {
@@ -186,9 +202,9 @@ export class FakeWorkersApi {
   }
 
   /**
-   * Answers a request to a deployed Worker.
+   * Records a request to a deployed Worker and returns the response.
    *
-   * @param overrides the value of `Cloudflare-Workers-Version-Overrides`.
+   * @param overrides the value of the header `Cloudflare-Workers-Version-Overrides`.
    */
   serve(
     hostname: string,
@@ -198,9 +214,10 @@ export class FakeWorkersApi {
     const worker = this.domains.get(hostname) ?? hostname.split(".")[0] ?? "";
     const [, named, asked] = /^([\w-]+)="([\w-]+)"$/.exec(overrides) ?? [];
     const { versions } = this.find(worker);
-    const version = versions.answering(
-      named === worker && !this.ignoresOverrides ? asked : undefined,
-    );
+    const isNamed = named === worker && !this.ignoresOverrides;
+    const version = isNamed
+      ? versions.answering(asked)
+      : (this.lateVersion ?? versions.answering(undefined));
     const request = { hostname, path: url.pathname, authorization, version };
     this.requests.push(request);
     return { ...this.answer(authorization, request), version };

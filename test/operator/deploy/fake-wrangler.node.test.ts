@@ -7,7 +7,8 @@ import { useFakeCloudflare } from "./fake-cloudflare.ts";
 import { runFakeWrangler } from "./fake-wrangler.ts";
 import { ApiError } from "./route.ts";
 
-// Other tests of remote commands use the stand-in alone. Here wrangler itself makes the same calls.
+// Other tests of remote commands use only the fake wrangler. These tests compare it with the real
+// wrangler.
 
 const cloudflare = useFakeCloudflare("staging");
 const folder = mkdtempSync(join(tmpdir(), "store-orders-wrangler-"));
@@ -32,13 +33,16 @@ async function outcomeOf(run: typeof runWrangler, args: readonly string[]): Prom
   return { said, changes: [...cloudflare.changes] };
 }
 
-/** Returns what the commands use of an answer. Each bookmark is another one. */
+/**
+ * Returns the part of wrangler's output that the commands use. Of a bookmark, returns only whether
+ * it exists, because each bookmark is different.
+ */
 function relevantPart(answer: Readonly<Record<string, unknown>>): unknown {
   const { uuid, type, token, accounts, bookmark, 0: first } = answer;
   return { uuid, type, token, accounts, hasBookmark: bookmark !== undefined, first };
 }
 
-/** Returns the part of a message that the commands or their tests look at. */
+/** Returns the part of an error message that the commands or their tests use. */
 function messageOf({ message }: Error): string {
   return message.split("\n")[0]?.replace(/^(Couldn't find a D1 DB).*/, "$1") ?? "";
 }
@@ -54,11 +58,11 @@ it.each([
     ["d1", "time-travel", "restore", "ORDERS", ...STAGING, "--json", "--bookmark=x"],
   ],
   ["no database", ["d1", "info", "ORDERS", "--env", "production", "--json"]],
-])("wrangler and its stand-in do the same for %s", async (_, args) => {
+])("wrangler and the fake wrangler do the same for %s", async (_, args) => {
   expect(await outcomeOf(runFakeWrangler, args)).toEqual(await outcomeOf(runWrangler, args));
 });
 
-it("wrangler and its stand-in import a file as a whole", async () => {
+it("wrangler and the fake wrangler import a file completely or not at all", async () => {
   const sql = "INSERT INTO orders (id) VALUES (1); INSERT INTO orders (id) VALUES (2);";
   const broken = file("broken.sql", `${sql} INSERT INTO none VALUES (1);`);
   const whole = file("whole.sql", sql);
@@ -75,7 +79,7 @@ it("wrangler and its stand-in import a file as a whole", async () => {
   }
 });
 
-it("wrangler and its stand-in restore a state by its bookmark", async () => {
+it("wrangler and the fake wrangler restore a state by its bookmark", async () => {
   for (const run of [runFakeWrangler, runWrangler]) {
     const bookmark = cloudflare.d1.find("store-orders-staging-orders").bookmark();
     const args = ["d1", "time-travel", "restore", "ORDERS", ...STAGING, "--json"];
@@ -87,7 +91,7 @@ it("wrangler and its stand-in restore a state by its bookmark", async () => {
 it.each([
   ["a wrong token", new ApiError(401, 10000, "Authentication error")],
   ["a lost connection", new ApiError(500, 7500, "Network connection lost.")],
-])("wrangler and its stand-in report %s alike, and neither asks again", async (_, error) => {
+])("wrangler and the fake wrangler report %s alike, and do not retry", async (_, error) => {
   const args = ["d1", "info", "ORDERS", ...STAGING, "--json"];
   const outcomes = [];
   for (const run of [runFakeWrangler, runWrangler]) {

@@ -38,9 +38,10 @@ interface Import {
 }
 
 /**
- * Does what wrangler does for its login, for the commands on remote databases and for a deployment in
- * steps: the same changes through the API and the same errors. wrangler itself takes two seconds of
- * the processor to start. `fake-wrangler.node.test.ts` and `deploy.node.test.ts` compare both.
+ * Replaces wrangler for its login, for commands on remote databases and for deployments in steps.
+ * Makes the same changes through the API and throws the same errors. The real wrangler takes two
+ * seconds of processor time to start. `fake-wrangler.node.test.ts` and `deploy.node.test.ts`
+ * compare both.
  */
 export async function runFakeWrangler(
   args: readonly string[],
@@ -119,7 +120,7 @@ interface Label {
   readonly message?: string;
 }
 
-/** Uploads a version with the bindings of the last one. */
+/** Uploads a version with the same bindings as the last version. */
 async function uploadVersion(script: string, label: Label): Promise<string> {
   const { bindings } = (await callApi("GET", `${script}/settings`)) as { bindings: object[] };
   const form = toForm(bindings, label);
@@ -170,7 +171,11 @@ function apiToken(): string {
   throw failure("Not logged in. Please run `wrangler login` to authenticate.");
 }
 
-/** @param path below the account, except for the list of accounts. */
+/**
+ * Calls Cloudflare's API.
+ *
+ * @param path the path below the account, or `/accounts` for the list of accounts.
+ */
 async function callApi(method: string, path: string, body?: object): Promise<unknown> {
   const { CLOUDFLARE_API_BASE_URL, CLOUDFLARE_ACCOUNT_ID } = process.env;
   const account = path === "/accounts" ? "" : `/accounts/${CLOUDFLARE_ACCOUNT_ID ?? ACCOUNT}`;

@@ -41,7 +41,7 @@ const HOUR: [requests: number, fields: Partial<RequestRecord>][] = [
   [300, { keyId: null, plan: null, status: 401, code: "unauthorized" }],
 ];
 
-/** The measures of `HOUR`. */
+/** The values of the measures for the requests in `HOUR`. */
 const VALUES = {
   errorPercent: 0.4,
   degradedPercent: 1,
@@ -84,7 +84,9 @@ afterAll(async () => {
   await analytics.stop();
 });
 
-/** Compares production, or another environment, with these thresholds. */
+/**
+ * Runs `metrics check` with these thresholds, for production unless `args` names an environment.
+ */
 function check(thresholds: string | object, ...args: string[]): Promise<Outcome> {
   const file = join(folder, "thresholds.json");
   writeFileSync(file, typeof thresholds === "string" ? thresholds : JSON.stringify(thresholds));
@@ -93,7 +95,7 @@ function check(thresholds: string | object, ...args: string[]): Promise<Outcome>
 }
 
 describe("npm run metrics -- check", () => {
-  it("says each measure in a sentence, and ends with 0 where none is above its threshold", async () => {
+  it("prints each measure, and exits with status 0 if none is above its threshold", async () => {
     const { status, stdout, stderr } = await check(VALUES);
     expect({ status, stderr }).toEqual({ status: 0, stderr: "" });
     expect(stdout.trim().split("\n")).toEqual([
@@ -106,24 +108,27 @@ describe("npm run metrics -- check", () => {
     ]);
   });
 
-  it.each(Object.entries(VALUES))("ends with 3 where %s is above", async (name, value) => {
-    const { status, stdout } = await check({ ...VALUES, [name]: value - 0.01 });
-    expect(status).toBe(3);
-    const above = stdout.split("\n").filter((line) => line.startsWith("ABOVE: "));
-    expect(above).toEqual([expect.stringContaining(`threshold ${name} is`)]);
-    const printed = await check({ ...VALUES, [name]: value - 0.01 }, "--json");
-    expect(printed.status).toBe(3);
-    expect(JSON.parse(printed.stdout)).toContainEqual(
-      expect.objectContaining({ name, value, threshold: value - 0.01, isAbove: true }),
-    );
-  });
+  it.each(Object.entries(VALUES))(
+    "exits with status 3 if %s is above its threshold",
+    async (name, value) => {
+      const { status, stdout } = await check({ ...VALUES, [name]: value - 0.01 });
+      expect(status).toBe(3);
+      const above = stdout.split("\n").filter((line) => line.startsWith("ABOVE: "));
+      expect(above).toEqual([expect.stringContaining(`threshold ${name} is`)]);
+      const printed = await check({ ...VALUES, [name]: value - 0.01 }, "--json");
+      expect(printed.status).toBe(3);
+      expect(JSON.parse(printed.stdout)).toContainEqual(
+        expect.objectContaining({ name, value, threshold: value - 0.01, isAbove: true }),
+      );
+    },
+  );
 
-  it("looks back one hour, or as far as it is told", async () => {
+  it("measures the last hour, or as many hours as --hours says", async () => {
     const { stdout } = await check(VALUES, "--hours", "3");
     expect(stdout).toContain("ABOVE: 66.8 % of 1500 requests were answered 5xx");
   });
 
-  it("finds nothing wrong in an hour without requests, in an account without use", async () => {
+  it("finds no measure above its threshold without requests and without use", async () => {
     analytics.metered = {};
     const none = Object.fromEntries(Object.keys(VALUES).map((name) => [name, 0]));
     expect(await check(none, "--env", "staging")).toMatchObject({ status: 0, stderr: "" });
@@ -156,7 +161,7 @@ describe("npm run metrics -- check", () => {
     ["/sql", 422, "no such table", "error: Analytics Engine: no such table (422)\n"],
     ["/graphql", 403, '{"errors":[{"message":"Forbidden"}]}', "Analytics: Forbidden (403)\n"],
     ["/graphql", 200, '{"data":null,"errors":[{"message":"unknown field"}]}', ": unknown field\n"],
-  ])("ends with 1 where %s answers %i %s", async (path, status, body, message) => {
+  ])("exits with status 1 if %s responds with %i %s", async (path, status, body, message) => {
     analytics.failure = { path, status, body };
     const outcome = await check(VALUES);
     expect(outcome).toMatchObject({ status: 1, stdout: "" });
@@ -168,7 +173,10 @@ describe("the workflow that watches production", () => {
   const workflow = readFileSync(".github/workflows/watch.yml", "utf8");
   const script = /^ {6}- run: \|\n(?<script>(?: {10}.*\n)+)/m.exec(workflow)?.groups?.["script"];
 
-  /** Runs the workflow's script with an `npm` that ends with `status`. Returns the calls of `gh`. */
+  /**
+   * Runs the workflow's script with a fake `npm`, which exits with `status`, and a fake `gh`.
+   * Returns the exit status of the script and the calls of `gh`.
+   */
   async function watch(status: number, openIssue: string): Promise<[number | null, string[]]> {
     const calls = join(folder, "calls");
     writeFileSync(calls, "");
@@ -186,7 +194,7 @@ describe("the workflow that watches production", () => {
     return [outcome.status, readFileSync(calls, "utf8").trim().split("\n")];
   }
 
-  it("opens an issue, or comments on the open one, only where a measure is above", async () => {
+  it("opens an issue, or comments on the open issue, only if a measure is above", async () => {
     expect(await watch(3, "")).toEqual([0, ["issue list --state", "issue create --title"]]);
     expect(await watch(3, "7")).toEqual([0, ["issue list --state", "issue comment 7"]]);
     expect(await watch(0, "")).toEqual([0, [""]]);

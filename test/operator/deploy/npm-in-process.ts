@@ -21,7 +21,10 @@ const PROGRAMS: Readonly<Record<string, () => Command>> = {
   "time-travel": timeTravelProgram,
 };
 
-/** Sends its arguments, one a line, an empty line and its input to the test that runs the shell. */
+/**
+ * A fake `npm` script. It sends its arguments, one per line, an empty line and its stdin to the
+ * test.
+ */
 const NPM = `#!/bin/sh
 { printf '%s\\n' "$@" && echo && cat; } |
   curl -sS --fail-with-body --data-binary @- -H "Api: $CLOUDFLARE_API_BASE_URL" "$NPM_IN_PROCESS"
@@ -37,8 +40,8 @@ exec '${process.execPath}' '${WRANGLER}' "$@"
 `;
 
 /**
- * An `npm` and an `npx` for a shell: `npm run NAME -- …` runs in this process, `npx wrangler` runs
- * wrangler itself.
+ * Provides an `npm` and an `npx` for shell scripts. `npm run NAME -- …` runs the command in this
+ * process, and `npx wrangler` runs the real wrangler.
  */
 export class NpmInProcess {
   /** The stderr of all commands so far. */

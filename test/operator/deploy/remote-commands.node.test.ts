@@ -15,7 +15,7 @@ const PROGRAMS = { keys: keysProgram, orders: ordersProgram };
 
 const cloudflare = useFakeCloudflare("staging");
 
-/** Runs a command with `--env staging`, which has to succeed. Returns its stdout. */
+/** Runs a command with `--env staging`, expects it to succeed, and returns its stdout. */
 async function run(
   command: keyof typeof PROGRAMS,
   args: readonly string[],
@@ -40,7 +40,7 @@ describe("keys --env staging", () => {
     expect(isSecret(key)).toBe(true);
     expect(record).toMatchObject({ plan: "enterprise", name, perMinute: 5_000, perDay: 500_000 });
     expect(JSON.parse(await run("keys", ["list", "--json"]))).toEqual([record]);
-    expect(JSON.parse(await run("keys", ["reset", record.id, "--json"]))).toEqual(record);
+    expect(JSON.parse(await run("keys", ["reset", record.id, "--yes", "--json"]))).toEqual(record);
     const rotated = JSON.parse(await run("keys", ["rotate", record.id, "--json"]));
     expect(rotated).toEqual({
       ...record,
@@ -60,7 +60,7 @@ describe("keys --env staging", () => {
 });
 
 describe("a token for keys", () => {
-  it("needs no permission but that for D1", async () => {
+  it("needs only the permission for D1", async () => {
     const paths: string[] = [];
     cloudflare.interfere = ({ path }) => void paths.push(path);
     await run("keys", ["create", "--plan", "pro", "--name", "Zoo"]);
@@ -71,15 +71,15 @@ describe("a token for keys", () => {
   });
 });
 
-describe("keys whose secret ends for good", () => {
+describe("changes of keys that nobody can undo", () => {
   const keys = () =>
     cloudflare.d1
       .find("store-orders-staging-keys")
       .sqlite.prepare("SELECT * FROM api_keys ORDER BY id")
       .all();
 
-  it.each([["revoke"], ["rotate", "--grace", "0"]])(
-    "keys %s ends none without a confirmation, and needs none with --yes",
+  it.each([["revoke"], ["reset"], ["rotate", "--grace", "0"], ["rotate", "--grace", "1s"]])(
+    "keys %s changes nothing without a confirmation, and needs none with --yes",
     async (command, ...args) => {
       const created = await run("keys", ["create", "--plan", "pro", "--name", "Zoo", "--json"]);
       const { id } = JSON.parse(created);
@@ -106,7 +106,9 @@ describe("keys whose secret ends for good", () => {
       isTerminal: true,
     });
     expect(asked).toMatchObject({ status: 1, stdout: "" });
-    expect(asked.stderr).toContain(`This ends the secret of ${id} in staging for good: Pet shop,`);
+    expect(asked.stderr).toContain(
+      `The key ${id} in staging: Pet shop, plan pro.\nThis ends its present secret`,
+    );
     expect(asked.stderr).toContain("error: not confirmed: nothing was changed");
     const agreed = await runInProcess(
       keysProgram(),
@@ -130,7 +132,7 @@ describe("keys usage --env staging", () => {
     const all = JSON.parse(await run("keys", ["usage", "--json", "--days", "2"]));
     expect(all[0]).toMatchObject({ id, admitted: 7, refused: 1, minutePeak: 0.01 });
     const one = JSON.parse(await run("keys", ["usage", id, "--json", "--days", "2"]));
-    // `completeBy` is an hour after each command.
+    // `completeBy` differs, because it is an hour after the time of each command.
     expect(one).toEqual([{ ...all[0], completeBy: one[0].completeBy }]);
   });
 });
@@ -142,7 +144,7 @@ describe("orders --env staging", () => {
     '{"id":9223372036854775807,"shipDate":"2026-11-20T08:30:00.000Z","status":"pending"}',
   ];
 
-  it("exports what it imported, byte for byte, int64 extremes included", async () => {
+  it("exports the imported orders byte for byte, including extreme int64 values", async () => {
     const file = lines.map((line) => `${line}\n`).join("");
     const imported = await run("orders", ["import", "-", "--json"], file);
     expect(JSON.parse(imported)).toEqual({ imported: lines.length });

@@ -1,4 +1,4 @@
-/** An error answer of the API: HTTP status, Cloudflare's own code and message. */
+/** An error response of Cloudflare's API, with HTTP status, error code and message. */
 export class ApiError extends Error {
   readonly status: number;
   readonly code: number;
@@ -12,7 +12,7 @@ export class ApiError extends Error {
 
 export interface ApiCall {
   readonly method: string;
-  /** The path below the account. */
+  /** The path of the call below the account. */
   readonly path: string;
   readonly query: URLSearchParams;
   readonly contentType: string;
@@ -22,8 +22,8 @@ export interface ApiCall {
 export interface Route {
   readonly method: string;
   readonly path: RegExp;
-  /** Returns the record of the call; `undefined` if it changes nothing. */
+  /** Returns the text to record in `changes`; `undefined` if the call changes nothing. */
   readonly change?: (call: ApiCall, name: string) => string | undefined;
-  /** Returns the `result` of the answer, or its promise. `name` is the path's first group. */
+  /** Returns the `result` of the response. `name` is the first capture group of the path. */
   readonly answer: (call: ApiCall, name: string) => unknown;
 }

@@ -8,7 +8,8 @@ export interface Outcome {
 }
 
 /**
- * Runs a program in the project's root to its end, with these variables added to the environment.
+ * Runs a program in the project's root, with additional environment variables, and waits for its
+ * end.
  */
 export async function runCommand(
   command: string,

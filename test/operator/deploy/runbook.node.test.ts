@@ -33,7 +33,7 @@ const VARIABLES = [
   "INTRUDER",
   "VERSION",
 ];
-/** A request of a key that is banned. */
+/** The log fields of a request with a banned key. */
 const BANNED: RequestRecord = {
   event: "request",
   requestId: "1",
@@ -53,7 +53,7 @@ const BANNED: RequestRecord = {
   degraded: null,
 };
 
-/** A case types up to three commands that start wrangler. */
+/** A long timeout, because a case runs up to three commands that start the real wrangler. */
 const TIMEOUT_MS = 180_000;
 
 const cases = new Map(readCases("docs/runbook.md").map((found) => [found.title, found]));
@@ -103,7 +103,7 @@ const values = ({ sqlite }: FakeD1, query: string) =>
     .all()
     .map((row) => Object.values(row)[0]);
 
-/** A deployed Worker with its databases. */
+/** Returns a deployed Worker for the fake account, with its databases as bindings. */
 function deployedScript(versions: FakeVersions) {
   const bindings = [
     { name: "ORDERS", type: "d1", id: orders().uuid },
@@ -112,7 +112,7 @@ function deployedScript(versions: FakeVersions) {
   return { bindings, migrationTag: "v1", versions };
 }
 
-/** Types every command of a case; each has to succeed. Returns their output. */
+/** Runs all commands of a case, expects each to succeed, and returns their output. */
 async function follow(title: string, variables: Record<string, string> = {}): Promise<string> {
   const { commands, promises } = cases.get(title) ?? { commands: [], promises: [] };
   expect(commands.length).toBeGreaterThan(0);
@@ -134,7 +134,7 @@ async function follow(title: string, variables: Record<string, string> = {}): Pr
   return stdout;
 }
 
-it("has a test for each of its cases", () => {
+it("every case of the runbook has a test", () => {
   expect([...cases.keys()]).toEqual([
     "A key has leaked",
     "A customer was banned by mistake",
@@ -186,7 +186,7 @@ it(
   TIMEOUT_MS,
 );
 
-it("a flood: shows requests without a key, and has a rule that lets keys pass", async () => {
+it("a flood: shows requests without a key, and a rule that does not block keys", async () => {
   const anonymous = {
     ...BANNED,
     keyId: null,
@@ -200,12 +200,18 @@ it("a flood: shows requests without a key, and has a rule that lets keys pass", 
   expect(page).toContain(`contains "bearer ${SECRET_PREFIX}")`);
 });
 
-it("a runaway bill: finds the busiest key and gives it a smaller plan", async () => {
-  keys().sqlite.exec(`
-    INSERT INTO key_usage VALUES ('${PETS}', date('now'), 9000, 0, 0, 0, 300, 9000, 300, 10000, 1)`);
-  expect(await follow("A runaway bill")).toMatch(/Pet shop[^]* 9,000 /);
-  expect(values(keys(), `SELECT plan FROM api_keys WHERE id = '${PETS}'`)).toEqual(["free"]);
-});
+it(
+  "a runaway bill: finds the busiest key, gives it a smaller plan, and puts the service back",
+  async () => {
+    keys().sqlite.exec(`
+      INSERT INTO key_usage VALUES ('${PETS}', date('now'), 9000, 0, 0, 0, 300, 9000, 300, 10000, 1)`);
+    cloudflare.workers.offWorkersDev.add(NAME);
+    expect(await follow("A runaway bill")).toMatch(/Pet shop[^]* 9,000 /);
+    expect(values(keys(), `SELECT plan FROM api_keys WHERE id = '${PETS}'`)).toEqual(["free"]);
+    expect(cloudflare.workers.offWorkersDev).toEqual(new Set());
+  },
+  TIMEOUT_MS,
+);
 
 it(
   "a leaked token: finds the key that no command made, and ends it",
@@ -306,7 +312,7 @@ it(
   TIMEOUT_MS,
 );
 
-it("a restoration past the command: goes back, restores with the command, and reports", async () => {
+it("a restoration without the command: undoes it, restores with the command, reports", async () => {
   const TIME = keys().timeOf(keys().bookmark());
   keys().sqlite.exec(`UPDATE api_keys SET revoked_at = 1 WHERE id = '${ZOO}'`);
   const BEFORE = keys().bookmark();

@@ -1,17 +1,17 @@
 import { readFileSync } from "node:fs";
 
-/** One of the runbook's cases. */
+/** A case of the runbook. */
 interface Case {
   readonly title: string;
-  /** The lines to type, in order. */
+  /** The command lines to run, one after the other. */
   readonly commands: readonly string[];
-  /** The shown lines of output that are the same in every run. */
+  /** The output lines in the runbook that are the same in every run. */
   readonly promises: readonly string[];
 }
 
 const FENCED = /^```(?<language>\w*)\n(?<text>[^]*?)^```$/gm;
 
-/** Reads the cases of a runbook: its level-two headings, with the fenced code below each. */
+/** Reads the cases of a runbook. A case is a level-two heading with the fenced code below it. */
 export function readCases(file: string): Case[] {
   const [, ...sections] = readFileSync(file, "utf8").split(/^## /m);
   return sections.map((section) => {
@@ -31,7 +31,8 @@ export function readCases(file: string): Case[] {
 /**
  * Turns commands into a script that runs without a terminal.
  *
- * @param variables names that the environment sets; the runbook's values of them are examples.
+ * @param variables the names of variables that the test sets. Lines of the runbook that set these
+ *   variables are examples, so the script leaves them out.
  */
 export function toScript(commands: readonly string[], variables: readonly string[]): string {
   const isExample = (line: string) =>
@@ -40,7 +41,10 @@ export function toScript(commands: readonly string[], variables: readonly string
     .filter((line) => !isExample(line))
     .map((line) =>
       line
-        .replace(/^npm run (?:time-travel -- restore|keys -- (?:revoke|rotate)) .*/, "$& --yes")
+        .replace(
+          /^npm run (?:time-travel -- restore|keys -- (?:revoke|rotate|reset)) .*/,
+          "$& --yes",
+        )
         .replace(/^npm run metrics /, "CLOUDFLARE_API_BASE_URL=$ANALYTICS_API $&"),
     )
     .join("\n");

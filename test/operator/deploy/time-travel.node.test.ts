@@ -28,7 +28,7 @@ function timeTravel(...args: string[]): Promise<Outcome> {
   return runInProcess(timeTravelProgram(), args);
 }
 
-/** Adds a key with this many changes and resets. */
+/** Inserts a key with the given numbers of changes and resets. */
 function addKey(id: string, { revision = 0, resets = 0 } = {}): void {
   database()
     .sqlite.prepare(
@@ -47,7 +47,7 @@ const keys = () =>
   database().sqlite.prepare("SELECT id, hash, resets, revision FROM api_keys ORDER BY id").all();
 
 describe("npm run time-travel", () => {
-  it("prints the bookmark of now, or of another time", async () => {
+  it("prints the bookmark of the current time, or of another time", async () => {
     const first = await timeTravel("bookmark", ...OF_KEYS);
     expect(first).toMatchObject({ status: 0, stderr: "" });
     expect(first.stdout).toMatch(/^[0-9a-f]{8}-[0-9a-f]{8}-[0-9a-f]{8}-[0-9a-f]{32}\n$/);
@@ -58,7 +58,7 @@ describe("npm run time-travel", () => {
     expect(cloudflare.changes).toEqual([]);
   });
 
-  it("restores orders and leaves the keys alone", async () => {
+  it("restores the orders without changing the keys", async () => {
     const orders = cloudflare.d1.find("store-orders-staging-orders");
     const bookmark = orders.bookmark();
     orders.sqlite.exec("INSERT INTO orders (id) VALUES (1)");
@@ -141,7 +141,7 @@ describe("npm run time-travel", () => {
     expect(keys().map(withoutRevision)).toEqual(before.map(withoutRevision));
   });
 
-  it("restores nothing if it cannot read the present keys, which it has to compare", async () => {
+  it("restores nothing if it cannot read the current keys, which it must compare", async () => {
     const bookmark = database().bookmark();
     cloudflare.interfere = ({ path }) => {
       if (path.endsWith("/query")) throw new ApiError(400, 7500, "D1_ERROR: disk I/O error");
@@ -204,7 +204,7 @@ describe("npm run time-travel", () => {
   it.each([
     ["2026-01-01", "within the last 30 days"],
     ["2999-01-01", "in the past"],
-  ])("passes on wrangler's refusal of %s", async (time, message) => {
+  ])("prints wrangler's error for the time %s", async (time, message) => {
     vi.mocked(runWrangler).mockReset();
     const outcome = await timeTravel("bookmark", ...OF_KEYS, "--at", time);
     expect(outcome).toMatchObject({ status: 1, stdout: "" });

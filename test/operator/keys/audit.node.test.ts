@@ -98,7 +98,7 @@ describe("keys audit", () => {
 });
 
 describe("the actor", () => {
-  it("is the account and the machine by default", async () => {
+  it("is by default the user name and the host name", async () => {
     vi.stubEnv("STORE_ORDERS_ACTOR", "");
     const { record: key } = await keys.add();
     const actor = `${userInfo().username}@${hostname()}`;

@@ -71,7 +71,7 @@ describe("keys bans", () => {
 });
 
 describe("a ban in force", () => {
-  it("shows in `keys show` and in `keys list`", async () => {
+  it("appears in `keys show` and in `keys list`", async () => {
     const banned = { state: "banned", bannedUntil: text(60) };
     expect(await keys.json("show", zoo)).toMatchObject(banned);
     expect(await keys.text("show", zoo)).toMatch(new RegExp(`banned until +${minute(60)} UTC`));
@@ -87,7 +87,7 @@ describe("a ban in force", () => {
     expect(await namesOf("active", inSeconds(60))).toEqual(["Zoo", "Shop"]);
   });
 
-  it("is lifted by a reset, once", async () => {
+  it("is lifted by the first reset", async () => {
     expect(await keys.json("reset", zoo)).toMatchObject({ state: "active", bannedUntil: null });
     expect(await keys.json("show", zoo)).toMatchObject({ state: "active", bannedUntil: null });
     const bans = await keys.json("bans", zoo);

@@ -25,7 +25,10 @@ async function trail(id: string) {
   return rows.filter(({ keyId }) => keyId === id).map(({ details }) => details);
 }
 
-/** Holds back the first change of each operator until all of them have decided. */
+/**
+ * Returns the database with delayed transactions: the first `operators` transactions wait for each
+ * other, so that all operators have read the key before the first change.
+ */
 function decidingTogether(operators: number): StoreDatabase {
   let waiting = 0;
   let proceed: () => void;
@@ -65,7 +68,7 @@ describe("operators who change one key at the same time", () => {
     ]);
   });
 
-  it("record one entry if both make the same change", async () => {
+  it("record one entry in the audit trail if both make the same change", async () => {
     const id = await newKey();
     const together = decidingTogether(2);
     const toPro = () => changeKey(together, id, "update", (key) => ({ ...key, plan: "pro" }));
@@ -76,7 +79,7 @@ describe("operators who change one key at the same time", () => {
 });
 
 describe("the audit trail", () => {
-  it("has no entry of a change that failed", async () => {
+  it("has no entry for a change that failed", async () => {
     const id = await newKey();
     const lacksLimits = changeKey(database, id, "update", (key) => ({ ...key, perDay: 5 }));
     await expect(lacksLimits).rejects.toThrow("enterprise_has_its_own_limits");
@@ -90,7 +93,7 @@ describe("the audit trail", () => {
       "rewritten",
       "INSERT OR REPLACE INTO key_changes SELECT id, at, 'nobody', action, key_id, details FROM key_changes",
     ],
-  ])("is never %s: %s", async (refusal, sql) => {
+  ])("cannot be %s with: %s", async (refusal, sql) => {
     const id = await newKey();
     const before = await trail(id);
     await expect(database.transaction([{ sql, params: [] }])).rejects.toThrow(`never ${refusal}`);

@@ -20,7 +20,7 @@ afterEach(() => {
 });
 afterAll(() => keys.close());
 
-/** Runs `keys find` with `input` on its standard input. */
+/** Runs `keys find` with `input` as standard input. */
 function findByInput(input: string, ...args: string[]) {
   const stdin = Readable.from([input]) as typeof process.stdin;
   vi.spyOn(process, "stdin", "get").mockReturnValue(stdin);
@@ -77,7 +77,7 @@ describe("keys find, with the last characters", () => {
     expect(found.every(({ lastFour }) => lastFour?.endsWith(ending(characters)))).toBe(true);
   });
 
-  it("takes them in upper case too", async () => {
+  it("accepts the characters in upper case too", async () => {
     expect(await keys.json("find", ending(4).toUpperCase())).toMatchObject([{ id: zoo.record.id }]);
   });
 
@@ -104,13 +104,13 @@ describe("the last four characters", () => {
     expect(list).not.toContain("sord_");
   });
 
-  it("follow a rotation, for an older key too", async () => {
+  it("are updated by a rotation, for an older key too", async () => {
     const { key, lastFour } = await keys.json("rotate", older.record.id);
     expect(lastFour).toBe(key.slice(-4));
     expect(await keys.json("find", lastFour)).toMatchObject([{ id: older.record.id }]);
   });
 
-  it("are never more than four, whoever writes them", async () => {
+  it("cannot be more than four, because the database refuses more", async () => {
     const write = (text: string) =>
       keys.database.transaction([{ sql: "UPDATE api_keys SET last_four = ?", params: [text] }]);
     await expect(write(zoo.key.slice(-5))).rejects.toThrow("last_four_is_no_more_of_the_key");
@@ -118,7 +118,7 @@ describe("the last four characters", () => {
 });
 
 it.each(["show", "revoke", "reset", "usage"])(
-  "a key instead of an id is not repeated by keys %s",
+  "the error of keys %s for a secret instead of an id does not repeat the secret",
   async (command) => {
     const { status, stdout, stderr } = await keys.run(command, zoo.key);
     expect({ status, stdout }).toEqual({ status: 2, stdout: "" });

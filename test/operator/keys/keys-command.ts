@@ -10,10 +10,10 @@ import { addKeys } from "../../../src/operator/key-store/change-key.ts";
 import type { Outcome } from "../deploy/run-command.ts";
 import { OpenStore } from "../store-folder.ts";
 
-/** Runs `npm run keys` in this process, on a store of its own. */
+/** Runs `npm run keys` in this process, on a new store. */
 export class KeysCommand {
   readonly #store: OpenStore;
-  /** The store's database, for rows that a test inserts or reads itself. */
+  /** The keys database, for tests that insert or read rows directly. */
   readonly database: StoreDatabase;
 
   private constructor(store: OpenStore, database: StoreDatabase) {
@@ -34,19 +34,19 @@ export class KeysCommand {
     return this.#store.keys(...args);
   }
 
-  /** Runs a command that has to succeed, and returns its text. */
+  /** Runs a command, expects it to succeed, and returns its stdout. */
   async text(...args: string[]): Promise<string> {
     const { status, stdout, stderr } = await this.run(...args);
     expect({ status, stderr }).toEqual({ status: 0, stderr: "" });
     return stdout;
   }
 
-  /** Runs a command that has to succeed, and returns its JSON. */
+  /** Runs a command with `--json`, expects it to succeed, and returns the parsed JSON. */
   async json(...args: string[]): Promise<any> {
     return JSON.parse(await this.text(...args, "--json"));
   }
 
-  /** Adds a key as `keys create` does, by default on the Free plan. */
+  /** Adds a key as `keys create` does. By default the key has the Free plan. */
   async add(
     settings: Partial<KeySettings> = {},
     { createdAt = new Date(), ...details }: Partial<KeyDetails> = {},

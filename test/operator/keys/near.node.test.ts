@@ -23,7 +23,7 @@ it("keys create --near stores the region of a key, which later changes keep", as
   expect(created.details).toMatchObject({ locationHint: { from: null, to: "weur" } });
 });
 
-it("keys create without --near leaves the place to the first request", async () => {
+it("keys create without --near stores no region", async () => {
   const { id } = await keys.json(...CREATE);
   expect(await keys.json("show", id)).toMatchObject({ locationHint: null });
   expect(await keys.text("show", id)).not.toContain("near");

@@ -26,7 +26,7 @@ function stopClock(): void {
   vi.useFakeTimers({ toFake: ["Date"], now: NOW });
 }
 
-/** Reads the hash of a key, and the former hashes with their ends. */
+/** Returns the current hash of a key, and the former hashes with the times when they expire. */
 async function hashes(id: string) {
   const { orm } = keys.database;
   const key = await findApiKey(orm, id);
@@ -35,7 +35,7 @@ async function hashes(id: string) {
 }
 
 describe("keys rotate", () => {
-  it("prints the new secret with the key, and keeps the former hash for the grace", async () => {
+  it("prints the key with its new secret, and keeps the former hash for the grace", async () => {
     const { key: former, record: key } = await keys.add();
     stopClock();
     const { key: secret, ...rotated } = await keys.json("rotate", key.id, "--grace", "90m");
@@ -50,14 +50,14 @@ describe("keys rotate", () => {
     expect(await keys.json("show", key.id)).toMatchObject(rotated);
   });
 
-  it("gives the former key a day by default", async () => {
+  it("keeps the former key valid for a day by default", async () => {
     const { record: key } = await keys.add();
     stopClock();
     const { formerKeyEndsAt } = await keys.json("rotate", key.id);
     expect(formerKeyEndsAt).toBe(inHours(24).toISOString());
   });
 
-  it("prints the new secret once, and until when former keys are valid", async () => {
+  it("prints the new secret once, and when the former keys expire", async () => {
     const { record: key } = await keys.add({ name: "People" });
     stopClock();
     await keys.text("rotate", key.id, "--grace", "1h");
@@ -76,7 +76,7 @@ describe("keys rotate", () => {
     expect(list).toContain(formatTime(inHours(7 * 24)).replace(" UTC", ""));
   });
 
-  it("does not mention former keys that have ended", async () => {
+  it("does not mention former keys that have expired", async () => {
     const { record: key } = await keys.add();
     await keys.text("rotate", key.id, "--grace", "7d");
     const rotated = await keys.text("rotate", key.id, "--grace", "0");

@@ -9,7 +9,7 @@ import { tableCells } from "../table-cells.ts";
 const store = new OpenStore();
 const DAY_MS = 86_400_000;
 const today = Math.floor(Date.now() / DAY_MS);
-/** The clock stops at noon, so that the day does not change between the rows and the commands. */
+/** The time of the stopped clock: noon today, so that no command runs on another day. */
 const nowMs = (today + 0.5) * DAY_MS;
 
 const inAnHour = new Date(nowMs + 3_600_000).toISOString();
@@ -99,14 +99,14 @@ describe("keys usage", () => {
     );
   });
 
-  it("says when to expect figures if there are none yet", async () => {
+  it("says by when a key reports usage if it has reported none yet", async () => {
     const { stdout } = await usage("key_idle", "--days", "2");
     expect(stdout).toBe(
       `key_idle, Idle (business)\nNo figures from ${dayText(1)} to ${dayText(0)}. A key in use reports by ${shown(inAnHour)}.\n`,
     );
     const small = await usage("key_small", "--days", "2");
     expect(small.stdout).toContain("No figures");
-    // A day without a report counts as zero from one hour after its end.
+    // An hour after the end of a day, a day without a report counts as zero.
     const [, ...rows] = tableCells((await usage("key_small", "--days", "3")).stdout);
     expect(rows.map((cellsOfDay) => cellsOfDay.slice(1, 5))).toEqual([
       ["9", "0", "0", "0"],
@@ -127,7 +127,7 @@ describe("keys usage", () => {
     expect(stdout).toMatch(/: ▁{7}▄▁{4}█▁\n/);
   });
 
-  it("prints JSON of the keys, with the days on which something was counted", async () => {
+  it("prints JSON of the keys, with the days on which a key reported usage", async () => {
     const all = await usageJson("--days", "2");
     expect(all.map(({ id }: { id: string }) => id)).toEqual(["key_busy", "key_idle", "key_small"]);
     expect(all[0]).toEqual({
@@ -169,7 +169,7 @@ describe("keys usage", () => {
     ["20", 1_540],
     ["21", 1_547],
     ["366", 1_547],
-  ])("counts %s days, today included", async (days, admitted) => {
+  ])("counts %s days including today", async (days, admitted) => {
     expect((await usageJson("--days", days))[0].admitted).toBe(admitted);
     expect((await usageJson("key_busy", "--days", days))[0].admitted).toBe(admitted);
   });
@@ -209,7 +209,7 @@ describe("keys usage", () => {
 });
 
 describe("keys usage --near", () => {
-  it("shows the keys at that share of a limit today or yesterday, and ends with status 3", async () => {
+  it("shows keys at this share of a limit in two days, and exits with status 3", async () => {
     const { status, stdout, stderr } = await usage("--near", "80");
     expect({ status, stderr }).toEqual({ status: 3, stderr: "" });
     const [titles, ...rows] = tableCells(stdout);
@@ -237,7 +237,7 @@ describe("keys usage --near", () => {
   });
 });
 
-describe("a ban that no report counts yet", () => {
+describe("a ban that is not in a usage report yet", () => {
   const untilMs = nowMs + 60_000;
 
   beforeAll(async () => {
@@ -246,14 +246,15 @@ describe("a ban that no report counts yet", () => {
     await database.orm.insert(keyBans).values([
       { ...ban, keyId: "key_idle", beganAt: new Date(nowMs - 1) },
       { ...ban, keyId: "key_small", beganAt: new Date(nowMs - 2), liftedAt: new Date(nowMs) },
-      // Two bans that a report counts, and one before the days shown.
+      // The first two bans of key_busy are already in a report. The third ban was before the days
+      // shown.
       { ...ban, keyId: "key_busy", beganAt: new Date(nowMs - DAY_MS), endsAt: new Date(nowMs) },
       { ...ban, keyId: "key_busy", beganAt: new Date(nowMs - DAY_MS + 1), endsAt: new Date(nowMs) },
       { ...ban, keyId: "key_busy", beganAt: new Date(nowMs - 5 * DAY_MS), endsAt: new Date(nowMs) },
     ]);
   });
 
-  it("shows in the figures at once, with its end", async () => {
+  it("is counted at once, and shown with its end", async () => {
     const until = new Date(untilMs).toISOString();
     const all = await usageJson("--days", "2");
     expect(all.map(({ id, bans, bannedUntil }: any) => [id, bans, bannedUntil])).toEqual([
@@ -285,6 +286,18 @@ describe("a ban that no report counts yet", () => {
       [dayText(0), "–", "–", "–", "1"],
     ]);
   });
+
+  it("shows on the page of its key, which need not be near a limit", async () => {
+    const page = join(store.path, "banned.html");
+    const { status, stdout } = await usage("key_idle", "--near", "80", "--html", page);
+    expect(status).toBe(0);
+    expect(stdout).toContain(`The page is in ${page}.`);
+    const text = await readFile(page, "utf8");
+    expect(text).toContain("<h1>API usage of Idle</h1>");
+    const until = new Date(untilMs).toISOString();
+    expect(text).toContain(`<strong>Banned until <time datetime="${until}">`);
+    expect(text).toContain("The key reported nothing on these days.");
+  });
 });
 
 describe("keys usage --html", () => {
@@ -306,11 +319,18 @@ describe("keys usage --html", () => {
     const [{ id }] = await usageJson("key_small", "--html", page);
     expect(id).toBe("key_small");
     const text = await readFile(page, "utf8");
-    expect(text).toContain("Small");
+    expect(text).toContain("<h1>API usage of Small</h1>");
     expect(text).not.toContain("key_busy");
+    // Today is not reported yet, and a day that is complete counts 0.
+    const lastRows = [...text.matchAll(/<th scope="row">(.*?)<\/th>\s*<td[^>]*>(.*?)<\/td>/g)];
+    expect(lastRows.slice(11, 14).map(([, day, admitted]) => [day, admitted])).toEqual([
+      [dayText(2), "9"],
+      [dayText(1), "0"],
+      [dayText(0), "–"],
+    ]);
   });
 
-  it("names what is wrong with the path", async () => {
+  it("says what is wrong with the path", async () => {
     const missing = await usage("--html", join(store.path, "missing", "usage.html"));
     expect(missing).toMatchObject({ status: 1, stdout: "" });
     expect(missing.stderr).toContain(`there is no folder ${join(store.path, "missing")}`);

@@ -5,7 +5,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { exportToFile, exportToStdout } from "../../../src/operator/orders/export.ts";
 import { type MemoryStore, openMemoryStore } from "./memory-store.ts";
 
-/** Three pages. */
+/** The number of orders in the store, which an export reads in three pages. */
 const STORED = 20_000;
 
 let store: MemoryStore;
@@ -26,7 +26,8 @@ afterEach(async () => {
 });
 
 /**
- * Changes the first and the last order before each page, counted from 1, for which `isDue` is true.
+ * Changes the first and the last order before each page for which `isDue` returns true. Pages are
+ * counted from 1.
  */
 function changeBefore(isDue: (page: number) => boolean): void {
   let page = 0;
@@ -37,7 +38,7 @@ function changeBefore(isDue: (page: number) => boolean): void {
   };
 }
 
-/** Returns the quantities of the first and the last order of an export, which must be complete. */
+/** Expects an export to be complete. Returns the quantities of the first and the last order. */
 function quantities(text: string): unknown[] {
   const lines = text.trimEnd().split("\n");
   expect(lines).toHaveLength(STORED);
@@ -57,20 +58,20 @@ async function captureStdout(work: () => Promise<unknown>): Promise<string> {
 }
 
 describe("an export during which orders change", () => {
-  it.each([2, 3])("says so if the change came before page %i", async (changedPage) => {
+  it.each([2, 3])("is no snapshot if the change was before page %i", async (changedPage) => {
     changeBefore((page) => page === changedPage);
     const exported = await exportToFile(store, file, { oneMoment: false });
     expect(exported).toEqual({ count: STORED, isOneMoment: false });
     expect(quantities(readFileSync(file, "utf8"))).toEqual([undefined, changedPage]);
   });
 
-  it("is of one moment if the change came before its first page", async () => {
+  it("is a consistent snapshot if the change was before its first page", async () => {
     changeBefore((page) => page === 1);
     const exported = await exportToFile(store, file, { oneMoment: false });
     expect(exported).toEqual({ count: STORED, isOneMoment: true });
   });
 
-  it("starts over if it has to be of one moment", async () => {
+  it("starts over with oneMoment, which requires a consistent snapshot", async () => {
     changeBefore((page) => page === 2 || page === 5);
     const exported = await exportToFile(store, file, { oneMoment: true });
     expect(exported).toEqual({ count: STORED, isOneMoment: true });
@@ -78,13 +79,13 @@ describe("an export during which orders change", () => {
     expect(readdirSync(folder)).toEqual(["orders.ndjson"]);
   });
 
-  it("writes to standard output only when all is of one moment", async () => {
+  it("with oneMoment writes to standard output only after a consistent snapshot", async () => {
     changeBefore((page) => page === 3);
     const written = await captureStdout(() => exportToStdout(store, { oneMoment: true }));
     expect(quantities(written)).toEqual([3, 3]);
   });
 
-  it("gives up if they never stop changing, and keeps the earlier file", async () => {
+  it("with oneMoment fails if orders never stop changing, and keeps the earlier file", async () => {
     changeBefore(() => true);
     writeFileSync(file, "earlier");
     const refusal = "changed during each of 5 attempts, so nothing was exported: try again when";
@@ -98,7 +99,7 @@ describe("an export during which orders change", () => {
   });
 });
 
-it("an export of an empty store is empty and of one moment", async () => {
+it("an export of an empty store is empty and a consistent snapshot", async () => {
   store.sqlite.exec("DELETE FROM orders");
   const exported = await exportToFile(store, file, { oneMoment: true });
   expect(exported).toEqual({ count: 0, isOneMoment: true });

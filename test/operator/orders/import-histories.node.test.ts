@@ -8,7 +8,7 @@ interface Line {
   readonly quantity: number;
 }
 
-/** Some lines of a file, sometimes more than fit in a segment. */
+/** Generates some lines of a file, sometimes more than fit in a segment. */
 const run = fc
   .record({
     start: fc.integer({ min: -40_000, max: 40_000 }),
@@ -21,7 +21,7 @@ const run = fc
   );
 const file = fc.array(run, { maxLength: 3 }).map((runs) => runs.flat());
 
-it("after any imports, the store holds their orders, and no version of a segment ever names others", async () => {
+it("after any imports, the store has their orders, and versions name one content", async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(file, { maxLength: 4 }), async (files) => {
       const store = openMemoryStore();
@@ -38,7 +38,8 @@ it("after any imports, the store holds their orders, and no version of a segment
       }
       await store.close();
     }),
-    // Shrinking ends early enough to show the counterexample.
+    // The time limit interrupts shrinking before the test times out, so that a counterexample is
+    // shown.
     { numRuns: 10, interruptAfterTimeLimit: 40_000 },
   );
 });
@@ -50,9 +51,11 @@ async function exported(store: MemoryStore): Promise<string> {
 }
 
 /**
- * Fails if a count is wrong, or a version named other orders before.
+ * Expects the count of each segment to be right, and each segment version to have the same orders
+ * as when this version was first seen.
  *
- * @returns how many orders are in the segments.
+ * @param named the orders of each version that was seen.
+ * @returns the number of orders in all segments.
  */
 function checkSegments({ sqlite }: MemoryStore, named: Map<string, string>): number {
   const rows = sqlite

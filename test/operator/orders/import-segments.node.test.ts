@@ -2,7 +2,7 @@ import { afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import type { StoreDatabase } from "../../../src/operator/database/database.ts";
 import { importLines, type MemoryStore, openMemoryStore } from "./memory-store.ts";
 
-/** These orders fill two segments, and almost half of a third. */
+/** The number of orders in the store. They fill two segments and almost half of a third. */
 const STORED = 20_000;
 
 let content: Uint8Array;
@@ -54,7 +54,7 @@ function changedSince(before: ReturnType<typeof segments>): string[] {
 }
 
 describe("an import that changes much of the store", () => {
-  it("cuts the orders into new segments, and gives the list a new version", async () => {
+  it("divides the orders into new segments, and gives the list a new version", async () => {
     const [before, list] = [segments(), listVersion()];
     expect(before.map(({ firstId, count }) => [firstId, count])).toEqual([
       ["-9223372036854775808", 8_192],
@@ -72,7 +72,7 @@ describe("an import that changes much of the store", () => {
     expect(listVersion()).not.toBe(list);
   });
 
-  it("lets the triggers act again afterwards", async () => {
+  it("enables the triggers of the database again", async () => {
     const [before, list] = [segments(), listVersion()];
     store.sqlite.exec("UPDATE orders SET status = 'cancelled', cancelled_at = 1 WHERE id = 8192");
     expect(changedSince(before)).toEqual(["8192"]);
@@ -112,7 +112,7 @@ describe("an import that changes much of the store", () => {
 it.each([
   ["all", STORED],
   ["a few", 10],
-])("an import of %s orders whose parts are gone places nothing, and says so", async (_, count) => {
+])("an import of %s orders whose parts were deleted fails and places nothing", async (_, count) => {
   const [before, list] = [segments(), listVersion()];
   const removing: StoreDatabase = {
     ...store,
@@ -127,7 +127,7 @@ it.each([
   expect([segments(), listVersion(), writtenIds()]).toEqual([before, list, []]);
 });
 
-it("an import that changes little gives a new version only to the segments that it changes", async () => {
+it("an import of a few changes gives a new version only to the changed segments", async () => {
   const [before, list] = [segments(), listVersion()];
   await importLines(store, [{ id: 8_191 }, { id: 8_192, petId: 1 }, { id: 16_383 }]);
   expect(changedSince(before)).toEqual(["8192"]);

@@ -13,7 +13,7 @@ beforeAll(async () => {
 });
 afterAll(() => store.close());
 
-/** The first of the ids that only the present test uses. */
+/** The first id of the range of a million ids that only the current test uses. */
 let id = 0;
 beforeEach(() => {
   id += 1_000_000;
@@ -39,7 +39,7 @@ function run(lines: readonly object[] | string, target = database): Promise<numb
   return importOrders(target, bytes(text));
 }
 
-/** Exports the orders of the present test. */
+/** Exports the orders of the current test. */
 async function exported(): Promise<any[]> {
   const lines: string[] = [];
   for await (const page of exportPages(database)) lines.push(...page.lines.trim().split("\n"));
@@ -62,17 +62,20 @@ async function ship(orderId: number): Promise<void> {
     .where(sql`id = ${orderId}`);
 }
 
-/** More full orders than one statement places. */
+/** A number of orders with all fields that one statement cannot place. */
 const MANY = 60_000;
 
-/** An order with every field. */
+/** Returns an order with all fields. */
 function fullOrder(offset: number, status: "pending" | "shipped"): object {
   const shipDate = "2026-11-20T08:30:00.000Z";
   const petId = Number.MAX_SAFE_INTEGER;
   return { id: id + offset, petId, quantity: offset, shipDate, complete: true, status };
 }
 
-/** Returns the database with a hook just before the statements that place the orders. */
+/**
+ * Returns the database with a hook: `happens` is called before the statements that place the
+ * orders, with the number of these statements.
+ */
 function beforePlacing(happens: (statements: number) => Promise<void>): StoreDatabase {
   return {
     ...database,
@@ -85,7 +88,7 @@ function beforePlacing(happens: (statements: number) => Promise<void>): StoreDat
 }
 
 describe("importOrders", () => {
-  it("inserts new orders and replaces the whole of known ones", async () => {
+  it("inserts new orders and replaces known orders completely", async () => {
     await run([{ id, petId: 1, quantity: 2, shipDate: "2026-11-20T08:30:00Z", complete: true }]);
     expect(
       await run([
@@ -99,14 +102,14 @@ describe("importOrders", () => {
     ]);
   });
 
-  it("lets the last of duplicates win, however far apart, and counts them once", async () => {
+  it("uses the last of several lines with one id, and counts them as one order", async () => {
     const filling = Array.from({ length: 5_000 }, (_, index) => ({ id: id + 1 + index }));
     const first = { id, quantity: 1, status: "shipped" };
     expect(await run([first, { id, quantity: 2 }, ...filling, { id, petId: 3 }])).toBe(5_001);
     expect((await exported())[0]).toEqual({ id, petId: 3, status: "pending" });
   });
 
-  it("takes any order of lines, and more than one statement places", async () => {
+  it("accepts lines in any sequence, and more orders than one statement can place", async () => {
     const descending = Array.from({ length: MANY }, (_, index) => MANY - 1 - index);
     const lines = [
       ...descending.map((offset) => fullOrder(offset, "shipped")),
@@ -123,12 +126,12 @@ describe("importOrders", () => {
     expect(placed.filter(({ status }) => status === "pending")).toHaveLength(MANY / 2);
   });
 
-  it("writes nothing before all of the file is read", async () => {
+  it("writes nothing before the whole file is read", async () => {
     const untouched = {} as StoreDatabase;
     await expect(run('{"id":1}\n{"id":1.5}', untouched)).rejects.toThrow("line 2: id");
   });
 
-  it("places the id of a cancelled order anew", async () => {
+  it("places a new order with the id of a cancelled order", async () => {
     await run([{ id, quantity: 1 }]);
     await cancel(id);
     expect(await exported()).toEqual([]);
@@ -136,7 +139,7 @@ describe("importOrders", () => {
     expect(await exported()).toEqual([{ id, petId: 2, status: "pending" }]);
   });
 
-  it("changes shipped orders, but names the first line that would turn one back", async () => {
+  it("changes shipped orders, but refuses a line that makes one pending again", async () => {
     await run([
       { id, status: "shipped" },
       { id: id + 1, status: "shipped" },
@@ -152,7 +155,7 @@ describe("importOrders", () => {
     expect(await run([{ id }, { id, status: "shipped" }])).toBe(1);
   });
 
-  it("names the line of an order that ships while the import is under way", async () => {
+  it("names the line of an order that ships during the import", async () => {
     await run([{ id }]);
     const racing = beforePlacing(() => ship(id));
     await expect(run([{ id: id + 1 }, { id }], racing)).rejects.toThrow(
@@ -161,7 +164,7 @@ describe("importOrders", () => {
     expect(await exported()).toEqual([{ id, status: "shipped" }]);
   });
 
-  it("places nothing at all where the last of several statements is refused", async () => {
+  it("places nothing if the last of several statements is refused", async () => {
     const last = id + MANY - 1;
     await run([{ id: last }]);
     const lines = Array.from({ length: MANY }, (_, offset) => fullOrder(offset, "pending"));
@@ -170,7 +173,7 @@ describe("importOrders", () => {
     expect(await exported()).toEqual([{ id: last, status: "shipped" }]);
   });
 
-  it("imports nothing if one line of many is bad, and names it", async () => {
+  it("imports nothing if one line of many is invalid, and names this line", async () => {
     const good = Array.from({ length: 20_000 }, (_, index) => JSON.stringify({ id: id + index }));
     const bad = '{"id":1,"quantity":1.5}';
     await expect(run([...good, bad, "neither"].join("\r\n"))).rejects.toThrow(

@@ -4,14 +4,18 @@ import type { StoreDatabase } from "../../../src/operator/database/database.ts";
 import { importOrders } from "../../../src/operator/orders/import.ts";
 import { readMigrations } from "../../support/migration-files.ts";
 
-/** A store in memory, for tests of what SQL does to many orders. */
+/** An orders database in memory, for tests with many orders. */
 export interface MemoryStore extends StoreDatabase {
   readonly sqlite: DatabaseSync;
   /** Called before each query that is not part of a transaction. */
   beforeQuery: () => void;
 }
 
-/** Opens an empty orders database with all migrations, or a store that SQLite serialized. */
+/**
+ * Opens an orders database in memory.
+ *
+ * @param content a database that SQLite serialized. Default: an empty database with all migrations.
+ */
 export function openMemoryStore(content?: Uint8Array): MemoryStore {
   const sqlite = new DatabaseSync(":memory:");
   if (content !== undefined) sqlite.deserialize(content);
@@ -47,7 +51,7 @@ export function openMemoryStore(content?: Uint8Array): MemoryStore {
   return store;
 }
 
-/** Imports a file of these lines. */
+/** Imports a file with these objects as lines. Returns the number of imported orders. */
 export function importLines(store: StoreDatabase, lines: readonly object[]): Promise<number> {
   async function* file() {
     yield new TextEncoder().encode(lines.map((line) => JSON.stringify(line)).join("\n"));

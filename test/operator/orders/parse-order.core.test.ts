@@ -32,7 +32,7 @@ describe("parseOrder", () => {
     });
   });
 
-  it("reads a field that is given twice with one value", () => {
+  it("reads a field that occurs twice with the same value", () => {
     expect(parseOrder('{"id":1,"petId":2,"id":1}')).toMatchObject({ id: 1n, petId: 2n });
   });
 

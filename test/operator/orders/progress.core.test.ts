@@ -9,7 +9,7 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-/** Returns the output of a task that advances by `step` each second. */
+/** Returns the progress output of a task that advances by `step` each second. */
 function written(task: Task, { isTTY, step, seconds }: Record<string, any>): string {
   const stream = Object.assign(new PassThrough({ encoding: "utf8" }), { isTTY, columns: 80 });
   const progress = startProgress(task, stream);

@@ -12,7 +12,10 @@ vi.mock("../../../src/operator/wrangler.ts", { spy: true });
 
 const BEFORE = new Date("2026-06-30T12:00:00Z");
 
-/** Inserts orders -1, -2, ... cancelled a millisecond apart, the last of them at `BEFORE`. */
+/**
+ * Returns SQL that inserts cancelled orders with the ids -1, -2, and so on. Order -1 was cancelled
+ * at `BEFORE`, and each further order a millisecond earlier.
+ */
 function cancelledOrders(count: number): string {
   return `
     WITH RECURSIVE n (back) AS (SELECT 0 UNION ALL SELECT back + 1 FROM n WHERE back + 1 < ${count})
@@ -21,7 +24,7 @@ function cancelledOrders(count: number): string {
 }
 
 describe("purging cancelled orders", () => {
-  it("deletes every one that was cancelled before the time, in steps, and nothing else", async () => {
+  it("deletes in steps all orders cancelled before the given time, and nothing else", async () => {
     const store = openMemoryStore();
     const readAll = (text: string) => store.sqlite.prepare(text).all();
     store.sqlite.exec("INSERT INTO orders (id, status) VALUES (-2, 'pending'), (-3, 'shipped')");
@@ -44,7 +47,7 @@ describe("purging cancelled orders", () => {
     await store.close();
   });
 
-  it("ends where the last step is a full one", async () => {
+  it("ends if the last step deletes as many orders as fit in a step", async () => {
     const store = openMemoryStore();
     store.sqlite.exec(cancelledOrders(10_001));
     expect(await purgeCancelled(store, BEFORE, 10_000)).toBe(10_000);
@@ -57,7 +60,7 @@ describe("orders purge", () => {
   afterAll(() => store.close());
   const purge = (...args: string[]) => store.orders(["purge", ...args]);
 
-  it("says how many it would delete, then deletes them from the local store", async () => {
+  it("counts orders with --dry-run, and deletes them from the local store without it", async () => {
     const database = await store.database("orders");
     await database.transaction([{ sql: cancelledOrders(4), params: [] }]);
     const time = ["--cancelled-before", "2026-06-30T14:00:00+02:00"];

@@ -21,7 +21,7 @@ const file = (name: string) => join(folder, name);
 afterAll(() => rmSync(folder, { recursive: true }));
 
 const BIG = "9223372036854775807";
-/** Three parts. */
+/** The number of orders in the file, which an import sends in three parts. */
 const ORDERS = 45_000;
 const PLACING = `Placing ${ORDERS.toLocaleString("en")} orders. Until this ends, staging lists and cancels none.\n`;
 
@@ -42,7 +42,7 @@ interface Query {
   readonly params: readonly string[];
 }
 
-/** The bytes of each call that stored a part. */
+/** The size in bytes of each call that stored a part. */
 let sent: number[];
 beforeEach(() => {
   sent = [];
@@ -57,7 +57,7 @@ const sqlite = () => cloudflare.d1.find(NAME).sqlite;
 const count = (table: string) =>
   sqlite().prepare(`SELECT count(*) AS count FROM ${table}`).get()?.["count"];
 
-/** Calls `fail` with the number of each call that stores a part, from 1. */
+/** Calls `fail` before each API call that stores a part. The calls are numbered from 1. */
 function onPart(fail: (call: number, query: Query) => void): void {
   cloudflare.interfere = ({ path, body }) => {
     if (!path.endsWith("/query") || !body.includes('"params"')) return;
@@ -74,7 +74,7 @@ function importFile(name: string, ...args: readonly string[]): Promise<Outcome> 
 const imported = { status: 0, stdout: `{"imported":${ORDERS}}\n`, stderr: PLACING };
 
 describe("an import into a deployed store", () => {
-  it("sends few large parts by queries, of which none blocks the database, and only then places them", async () => {
+  it("sends a few large parts in queries that do not block, then places all orders", async () => {
     expect(await importFile("orders.ndjson.gz")).toEqual(imported);
     expect(sent).toHaveLength(3);
     expect(Math.max(...sent)).toBeGreaterThan(1_900_000);
@@ -85,7 +85,7 @@ describe("an import into a deployed store", () => {
     expect([count("orders"), count("order_import_parts")]).toEqual([ORDERS, 0]);
   });
 
-  it("goes on after lost connections, and stores a part once that arrived before one", async () => {
+  it("continues after lost connections, and stores each part once", async () => {
     onPart((call, { sql, params }) => {
       if (call === 2) {
         cloudflare.d1.find(NAME).execute(sql, params);
@@ -98,7 +98,7 @@ describe("an import into a deployed store", () => {
     expect(count("orders")).toBe(ORDERS);
   });
 
-  it("that broke off is continued by --resume, which sends only what is missing", async () => {
+  it("continues with --resume after an interruption, and sends only missing parts", async () => {
     onPart((call) => {
       if (call === 3) throw new ApiError(403, 10_000, "Authentication error");
     });
@@ -122,7 +122,7 @@ describe("an import into a deployed store", () => {
     expect(again.stderr).toContain("its import was completed");
   });
 
-  it("says that nobody knows whether the orders were placed, and --resume then tells", async () => {
+  it("reports that the import was completed if the connection is lost during it", async () => {
     let asked = 0;
     cloudflare.interfere = ({ path, body }) => {
       if (!path.endsWith("/import") || !body.includes("poll")) return;
@@ -136,7 +136,7 @@ describe("an import into a deployed store", () => {
     expect(count("orders")).toBe(ORDERS);
   });
 
-  it("--dry-run checks a file and asks nobody", async () => {
+  it("with --dry-run checks a file and sends no request", async () => {
     let asked = 0;
     cloudflare.interfere = () => void (asked += 1);
     const checked = await importFile("orders.ndjson.gz", "--dry-run");

@@ -25,7 +25,7 @@ const cuts = fc.array(fc.nat(), { maxLength: 20 });
 const blank = fc.stringMatching(/^[ \t\r\n]{0,3}$/);
 
 describe("readElements", () => {
-  it("splits any JSON array into its elements, in whatever parts it arrives", async () => {
+  it("splits any JSON array into its elements, however the file arrives in parts", async () => {
     const array = fc.array(fc.json({ noUnicodeString: false, maxDepth: 3 }), { maxLength: 6 });
     await fc.assert(
       fc.asyncProperty(array, blank, cuts, async (elements, space, at) => {
@@ -37,7 +37,7 @@ describe("readElements", () => {
     );
   });
 
-  it("splits any lines, counts blank ones and accepts every line end", async () => {
+  it("splits any lines, includes blank lines in line numbers and accepts LF and CRLF", async () => {
     const object = fc.dictionary(fc.string(), fc.string(), { maxKeys: 3 });
     const line = fc.option(object.map((value) => JSON.stringify(value)));
     await fc.assert(
@@ -90,7 +90,7 @@ describe("readElements", () => {
     await expect(read(`[{},"${long}`)).rejects.toThrow("element 2: longer than 65536 characters");
   });
 
-  it("tells an escaped quote from a closing one wherever the text is cut", async () => {
+  it("distinguishes escaped from closing quotes, wherever the text is divided", async () => {
     const elements = ['"\\"],"', '{"\\\\":"[\\\\\\""}', '"\\\\"'];
     const text = `[${elements.join()}]`;
     for (let cut = 0; cut <= text.length; cut += 1) {

@@ -2,8 +2,8 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Browser, BrowserContextOptions, Page } from "playwright-core";
-import { afterAll, afterEach, beforeAll, describe, expect, onTestFinished } from "vitest";
-import { writeUsagePage } from "../../../src/operator/usage/page.ts";
+import { afterAll, afterEach, beforeAll, describe, expect } from "vitest";
+import { writeKeyPage, writeUsagePage } from "../../../src/operator/usage/page.ts";
 import type { UsageReport } from "../../../src/operator/usage/usage-report.ts";
 import { findChromium, launchChromium } from "../../site/chromium.ts";
 import { NOW } from "./report.ts";
@@ -16,8 +16,13 @@ if (chromium === undefined) {
   );
 }
 
+interface Options extends BrowserContextOptions {
+  /** Opens the page of this key of the report. */
+  readonly keyId?: string;
+}
+
 /** Writes the page of a report to a file and opens it in a new browser profile. */
-type OpenReport = (report: UsageReport, options?: BrowserContextOptions) => Promise<Page>;
+type OpenReport = (report: UsageReport, options?: Options) => Promise<Page>;
 
 /** Describes tests of the page in Chromium. Without Chromium they are skipped. */
 export function describeUsagePage(name: string, tests: (open: OpenReport) => void): void {
@@ -39,14 +44,15 @@ export function describeUsagePage(name: string, tests: (open: OpenReport) => voi
     // After every test: the console is empty, and the page has requested nothing but its file.
     afterEach(() => expect(complaints.splice(0)).toStrictEqual([]));
 
-    tests(async (report, options) => {
+    tests(async (report, { keyId, ...options } = {}) => {
       const file = join(folder, "usage.html");
-      await writeUsagePage(report, file, NOW);
+      const key = report.keys.find(({ id }) => id === keyId);
+      if (key === undefined) await writeUsagePage(report, file, NOW);
+      else await writeKeyPage(key, report, file, NOW);
       const context = await browser.newContext({
         viewport: { width: 1280, height: 900 },
         ...options,
       });
-      onTestFinished(() => context.close());
       const page = await context.newPage();
       page.on("console", (message) => complaints.push(message.text()));
       page.on("pageerror", (error) => complaints.push(error.message));
@@ -54,7 +60,7 @@ export function describeUsagePage(name: string, tests: (open: OpenReport) => voi
         if (!/^(file|data):/.test(request.url())) complaints.push(request.url());
       });
       await page.goto(`file://${file}`);
-      if (options?.javaScriptEnabled !== false) await drawn(page);
+      if (options.javaScriptEnabled !== false) await drawn(page);
       return page;
     });
   });

@@ -1,135 +1,282 @@
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import type { Locator, Page } from "playwright-core";
-import { beforeAll, expect, test } from "vitest";
+import { beforeAll, describe, expect, test } from "vitest";
 import { violations } from "../../site/violations.ts";
 import { describeUsagePage } from "./open-page.ts";
-import { coloursOf } from "./pixels.ts";
-import { crowd, fortnight, HOSTILE_NAME, reportOf } from "./report.ts";
+import { type Box, coloursOf, difference } from "./pixels.ts";
+import { crowd, fortnight, HOSTILE_NAME, idOf, reportOf } from "./report.ts";
 
 const PHONE = { viewport: { width: 360, height: 740 }, hasTouch: true, isMobile: true };
-const PLOTS = ["traffic", "outcomes", "limits", "busiest", "banned"];
+const PLOTS = ["traffic", "refused", "bans", "limits", "busiest", "banned"];
+const KEY_PLOTS = ["admitted", "refused", "bans", "minute", "day"];
 
 /** For people to look at. No test compares them, because fonts differ between machines. */
 const SCREENSHOTS = join(import.meta.dirname, "..", "..", "..", "dist", "screenshots");
 
 /** Some colours of the page in both modes. */
 const COLOURS = {
-  light: { pro: "rgb(47, 111, 224)", refused: "rgb(201, 70, 61)", panel: "rgb(255, 255, 255)" },
-  dark: { pro: "rgb(111, 157, 255)", refused: "rgb(255, 143, 134)", panel: "rgb(26, 31, 40)" },
+  light: {
+    enterprise: "rgb(63, 20, 102)",
+    refused: "rgb(201, 70, 61)",
+    banned: "rgb(125, 26, 94)",
+    panel: "rgb(255, 255, 255)",
+  },
+  dark: {
+    enterprise: "rgb(236, 214, 255)",
+    refused: "rgb(255, 143, 134)",
+    banned: "rgb(244, 154, 214)",
+    panel: "rgb(26, 31, 40)",
+  },
 };
 
 const plot = (page: Page, name: string) => page.locator(`[data-plot=${name}] svg.plot`);
 
-/** Returns the boxes of marks, in the order of the page. */
-function boxes(marks: Locator) {
+/** Returns the boxes of marks on the whole page, in its order. */
+function boxes(marks: Locator): Promise<Box[]> {
   return marks.evaluateAll((found) =>
     found.map((mark) => {
       const { x, y, width, height } = mark.getBoundingClientRect();
-      return { x, y, width, height };
+      return { x: x + scrollX, y: y + scrollY, width, height };
     }),
   );
 }
 
+const box = async (mark: Locator) => (await boxes(mark))[0]!;
+const rects = (page: Page, name: string) =>
+  boxes(plot(page, name).locator("[aria-label=rect] rect"));
 const bars = (page: Page, name: string) => boxes(plot(page, name).locator("[aria-label=bar] rect"));
+const lines = (page: Page, name: string, label: string) =>
+  boxes(plot(page, name).locator(`[aria-description='${label}'] line`));
+
+const cells = async (row: Locator) =>
+  (await row.locator("td, th").allTextContents()).map((text) => text.trim());
+
+async function expectNoSidewaysScroll(page: Page, plots: readonly string[], width: number) {
+  const widths = await page.evaluate(() => {
+    scrollTo(1_000, 0);
+    return [scrollX, document.documentElement.scrollWidth];
+  });
+  expect(widths).toStrictEqual([0, width]);
+  for (const name of plots) {
+    const drawn = await box(plot(page, name));
+    expect(drawn.x + drawn.width).toBeLessThanOrEqual(width);
+    expect(drawn.width).toBeGreaterThan(width - 80);
+  }
+}
+
+async function openTables(page: Page): Promise<void> {
+  await page.locator("details").evaluateAll((tables) => {
+    for (const table of tables) (table as HTMLDetailsElement).open = true;
+  });
+}
 
 describeUsagePage("the page of a usage report", (open) => {
   beforeAll(() => mkdir(SCREENSHOTS, { recursive: true }));
 
-  test.each(["light", "dark"] as const)("shows every plot in %s mode", async (colorScheme) => {
-    const page = await open(fortnight(), { colorScheme });
-    await page.screenshot({ path: join(SCREENSHOTS, `${colorScheme}.png`), fullPage: true });
-    const { pro, refused, panel } = COLOURS[colorScheme];
-    for (const name of PLOTS) {
-      const path = join(SCREENSHOTS, `${colorScheme}-${name}.png`);
-      const colours = await coloursOf(plot(page, name), path);
-      expect(colours.get(panel)).toBeLessThan(0.98);
-      expect(colours.size).toBeGreaterThan(5);
-      if (name === "traffic") expect(colours.get(pro)).toBeGreaterThan(0.03);
-      if (name === "outcomes") expect(colours.get(refused)).toBeGreaterThan(0.002);
-      if (name === "banned") expect(colours.get(refused)).toBeGreaterThan(0.05);
-    }
-  });
+  describe("of all keys", () => {
+    // Opening a page is most of a test's time, so these tests share one. None depends on another.
+    let page: Page;
+    let scratch: Page;
+    beforeAll(async () => {
+      page = await open(fortnight());
+      scratch = await page.context().newPage();
+      // Only a page in front scrolls.
+      await page.bringToFront();
+    });
 
-  test("draws the days side by side and in proportion", async () => {
-    const page = await open(fortnight());
-    const enterprise = await boxes(plot(page, "traffic").locator("rect[fill='var(--enterprise)']"));
-    expect(enterprise).toHaveLength(14);
-    const lefts = enterprise.map(({ x }) => x);
-    expect(lefts).toStrictEqual(lefts.toSorted((one, other) => one - other));
-    expect(enterprise[13]!.height / enterprise[6]!.height).toBeCloseTo(2, 1);
-    const outcomes = await boxes(plot(page, "outcomes").locator("[aria-label=rect] rect"));
-    const [admitted, refused] = [outcomes[13]!, outcomes.at(-1)!];
-    expect(admitted.x).toBeCloseTo(refused.x, 0);
-    expect(admitted.y + admitted.height).toBeLessThanOrEqual(refused.y + 1);
-    expect(admitted.height / refused.height).toBeCloseTo((14_000 * 2.4 + 100) / 750, -1);
-  });
-
-  test("draws the keys in order and in proportion", async () => {
-    const page = await open(fortnight());
-    const widths = (await bars(page, "busiest")).map(({ width }) => width);
-    expect(widths).toHaveLength(4);
-    expect(widths[1]! / widths[0]!).toBeCloseTo(0.9, 2);
-    expect(widths[2]! / widths[0]!).toBeCloseTo(0.5, 2);
-    const bans = (await bars(page, "banned")).map(({ width }) => width);
-    expect(bans[1]! / bans[0]!).toBeCloseTo(1 / 28, 2);
-  });
-
-  test("draws a key with a full minute on the line of the limit", async () => {
-    const page = await open(fortnight());
-    const limits = plot(page, "limits");
-    const [line] = await boxes(
-      limits.locator("[aria-label=rule] line[stroke-width='2'], [stroke-width='2'] line"),
+    test.each(["light", "dark"] as const)(
+      "shows every plot in %s mode, and today hatched",
+      async (colorScheme) => {
+        await page.emulateMedia({ colorScheme });
+        const path = join(SCREENSHOTS, `${colorScheme}.png`);
+        const png = await page.screenshot({ path, fullPage: true });
+        const { enterprise, refused, banned, panel } = COLOURS[colorScheme];
+        const colourOf = { traffic: enterprise, refused, bans: banned, banned };
+        for (const [name, colour] of Object.entries(colourOf)) {
+          const last = name === "banned" ? [] : [(await rects(page, name)).at(-1)!];
+          const parts = [await box(plot(page, name)), ...last];
+          const [whole, hatched] = await coloursOf(scratch, png, parts);
+          expect(whole!.get(panel)).toBeLessThan(0.98);
+          expect(whole!.get(colour)).toBeGreaterThan(0.05);
+          if (hatched !== undefined) expect(hatched.get(panel)).toBeGreaterThan(0.1);
+        }
+        await page.emulateMedia({ colorScheme: null });
+      },
     );
-    const [days, minutes] = await Promise.all(
-      [0, 1].map((index) =>
-        boxes(limits.locator("[aria-label=dot]").nth(index).locator("path, circle")),
-      ),
-    );
-    const middle = ({ x, width }: { x: number; width: number }) => x + width / 2;
-    const { x, width } = (await limits.boundingBox())!;
-    expect(x + width - middle(line!)).toBeLessThan(30);
-    expect(middle(minutes![0]!)).toBeCloseTo(middle(line!), 0);
-    expect(middle(minutes![1]!)).toBeLessThan(middle(line!));
-    expect(middle(days![0]!)).toBeLessThan(middle(minutes![1]!));
-  });
 
-  test("shows the figures of the day under the pointer", async () => {
-    const page = await open(fortnight());
-    const { x, y, width, height } = (await plot(page, "traffic").boundingBox())!;
-    await page.mouse.move(x + width - 40, y + height / 2);
-    const tip = plot(page, "traffic").locator("[aria-label=tip]");
-    await expect.poll(() => tip.textContent()).toContain("Saturday, November 21, 2026");
-    expect(await tip.textContent()).toContain("enterprise: 14,000");
-  });
+    test("draws the days side by side and in proportion", async () => {
+      const enterprise = await boxes(
+        plot(page, "traffic").locator("rect[fill='var(--enterprise)']"),
+      );
+      expect(enterprise).toHaveLength(14);
+      const lefts = enterprise.map(({ x }) => x);
+      expect(lefts).toStrictEqual(lefts.toSorted((one, other) => one - other));
+      expect(enterprise[13]!.height / enterprise[6]!.height).toBeCloseTo(2, 1);
+    });
 
-  test("shows names as text, even with HTML in them", async () => {
-    const page = await open(fortnight());
-    expect(await page.title()).toBe("API usage, 2026-11-08 to 2026-11-21");
-    expect(await page.locator("b").count()).toBe(0);
-    await page.locator(".banned summary").click();
-    expect(await page.locator(".banned tbody th").allTextContents()).toStrictEqual([
-      HOSTILE_NAME,
-      "Zoo",
-    ]);
-    const labels = await plot(page, "banned").locator("text").allTextContents();
-    expect(labels.some((label) => label.startsWith("</script><b>"))).toBe(true);
+    test("draws refused requests and bans on scales of their own", async () => {
+      const [refused, bans] = await Promise.all([rects(page, "refused"), rects(page, "bans")]);
+      for (const [name, days] of [
+        ["refused", refused],
+        ["bans", bans],
+      ] as const) {
+        const { height } = await box(plot(page, name));
+        expect(days[13]!.height / height).toBeGreaterThan(0.5);
+      }
+      expect(bans[13]!.height / bans[12]!.height).toBeCloseTo(3 / 2, 1);
+      expect(bans[13]!.x).toBeCloseTo(refused[13]!.x, 0);
+    });
+
+    test("hatches today only, which is not over yet", async () => {
+      for (const name of ["traffic", "refused", "bans"]) {
+        const hatched = await boxes(plot(page, name).locator("[aria-description=hatch] rect"));
+        expect(hatched.map(({ x }) => x)).toStrictEqual([(await rects(page, name)).at(-1)!.x]);
+      }
+      expect(await page.locator(".traffic .legend").textContent()).toContain("reports to come");
+    });
+
+    test("draws the keys in order and in proportion", async () => {
+      const widths = (await bars(page, "busiest")).map(({ width }) => width);
+      expect(widths).toHaveLength(4);
+      expect(widths[1]! / widths[0]!).toBeCloseTo(0.9, 2);
+      expect(widths[2]! / widths[0]!).toBeCloseTo(0.5, 2);
+      const bans = (await bars(page, "banned")).map(({ width }) => width);
+      expect(bans[1]! / bans[0]!).toBeCloseTo(1 / 28, 2);
+    });
+
+    test("shows the ids of keys that have the same name, and counts in full", async () => {
+      const texts = await plot(page, "busiest").locator("text").allTextContents();
+      expect(texts.filter((text) => text === "Zoo")).toHaveLength(2);
+      expect(texts.filter((text) => text.startsWith("key_"))).toStrictEqual([idOf(0), idOf(3)]);
+      expect(texts).toContain("105,000");
+    });
+
+    test("draws a line at the limit and at 80 % of it", async () => {
+      const limits = plot(page, "limits");
+      const middle = ({ x, width }: Box) => x + width / 2;
+      const dots = await boxes(limits.locator("[aria-label=dot]").first().locator("circle, path"));
+      const { x, width } = await box(limits);
+      const [limit, near] = await Promise.all(
+        ["limit", "near limit"].map(async (label) =>
+          middle((await lines(page, "limits", label))[0]!),
+        ),
+      );
+      expect(x + width - limit!).toBeLessThan(30);
+      // The first key's minute is full, the second one's at 80 %.
+      expect(middle(dots[0]!)).toBeCloseTo(limit!, 0);
+      expect(middle(dots[1]!)).toBeCloseTo(near!, 0);
+      expect(await page.locator(".limits .legend").textContent()).toContain("near a limit, 80 %");
+    });
+
+    test("shows the figures of the day under the pointer", async () => {
+      await plot(page, "traffic").scrollIntoViewIfNeeded();
+      const { x, y, width, height } = (await plot(page, "traffic").boundingBox())!;
+      await page.mouse.move(x + width - 40, y + height / 2);
+      const tip = plot(page, "traffic").locator("[aria-label=tip]");
+      await expect.poll(() => tip.textContent()).toContain("Saturday, November 21, 2026");
+      expect(await tip.textContent()).toContain("enterprise: 14,000");
+      expect(await tip.textContent()).toContain("reports to come");
+    });
+
+    test("shows names as text, even with HTML in them", async () => {
+      expect(await page.title()).toBe("API usage, 2026-11-08 to 2026-11-21");
+      expect(await page.locator("b").count()).toBe(0);
+      expect(await page.locator(".banned tbody th").allTextContents()).toStrictEqual([
+        HOSTILE_NAME,
+        "Zoo",
+      ]);
+      const labels = await plot(page, "banned").locator("text").allTextContents();
+      expect(labels.some((label) => label.startsWith("</script><b>"))).toBe(true);
+    });
+
+    test("has plans of different colours for people who see few colours, or none", async () => {
+      const session = await page.context().newCDPSession(page);
+      const legend = page.locator(".traffic .legend");
+      const [origin, swatches] = [await box(legend), await boxes(legend.locator(".swatch.bar"))];
+      const pixels = swatches.map(({ x, y }) => ({
+        x: Math.round(x - origin.x) + 5,
+        y: Math.round(y - origin.y) + 5,
+        width: 2,
+        height: 2,
+      }));
+      for (const colorScheme of ["light", "dark"] as const) {
+        await page.emulateMedia({ colorScheme });
+        for (const type of ["deuteranopia", "protanopia", "tritanopia", "achromatopsia"] as const) {
+          await session.send("Emulation.setEmulatedVisionDeficiency", { type });
+          const seen = await coloursOf(scratch, await legend.screenshot(), pixels);
+          const colours = seen.map((found) => [...found.keys()][0]!);
+          const differences = colours.flatMap((one, index) =>
+            colours.slice(index + 1).map((other) => difference(one, other)),
+          );
+          expect(differences).toHaveLength(6);
+          expect(Math.min(...differences), `${type}, ${colorScheme}`).toBeGreaterThan(7);
+        }
+      }
+      await session.send("Emulation.setEmulatedVisionDeficiency", { type: "none" });
+      await page.emulateMedia({ colorScheme: null });
+    });
+
+    test("prints light and in one column, without closed tables", async () => {
+      await page.emulateMedia({ colorScheme: "dark", media: "print" });
+      expect(
+        await page.locator(".limits").evaluate((panel) => getComputedStyle(panel).backgroundColor),
+      ).toBe(COLOURS.light.panel);
+      expect(await page.locator("details:not([open])").first().isVisible()).toBe(false);
+      const printed = page.evaluate(
+        () =>
+          new Promise((resolve) => {
+            addEventListener("beforeprint", () =>
+              resolve(
+                [...document.querySelectorAll("svg.plot")].map((svg) => svg.getAttribute("width")),
+              ),
+            );
+          }),
+      );
+      await page.pdf();
+      expect(await printed).toStrictEqual(PLOTS.map(() => "640"));
+      await page.emulateMedia({ colorScheme: null, media: null });
+      await expect.poll(async () => (await box(plot(page, "limits"))).width).toBeGreaterThan(900);
+    });
+
+    test("opens and scrolls its tables from the keyboard", async () => {
+      const details = page.locator(".refused details");
+      await details.locator("summary").focus();
+      const isOpen = () => details.evaluate((found) => (found as HTMLDetailsElement).open);
+      const before = await isOpen();
+      await page.keyboard.press("Enter");
+      expect(await isOpen()).toBe(!before);
+      if (before) await page.keyboard.press("Enter");
+      await page.keyboard.press("Tab");
+      const focused = page.locator(":focus");
+      expect(await focused.getAttribute("aria-label")).toBe("Requests refused and bans by day");
+      expect(await focused.evaluate((found) => getComputedStyle(found).outlineStyle)).toBe("solid");
+      await page.keyboard.press("End");
+      await expect.poll(() => focused.evaluate((found) => found.scrollTop)).toBeGreaterThan(0);
+      await page.keyboard.press("Tab");
+      expect(await page.locator(":focus").textContent()).toBe("The figures as a table");
+    });
+
+    test.each(["light", "dark"] as const)("is accessible in %s mode", async (colorScheme) => {
+      await page.emulateMedia({ colorScheme });
+      await openTables(page);
+      expect(await violations(page)).toStrictEqual([]);
+      expect(await page.getByRole("img").count()).toBe(PLOTS.length);
+      for (const image of await page.getByRole("img").all()) {
+        expect(await image.getAttribute("aria-label")).toMatch(/^\w[\w ,]+\.$/);
+      }
+      await page.emulateMedia({ colorScheme: null });
+    });
   });
 
   test("has all its figures in tables, even without scripts", async () => {
     const page = await open(fortnight(), { javaScriptEnabled: false });
-    const rows = async (section: string) =>
-      (await page.locator(`.${section} tbody tr`).all()).length;
-    expect(await rows("traffic")).toBe(14);
-    expect(await rows("outcomes")).toBe(14);
-    const busiest = await page
-      .locator(".busiest tbody tr")
-      .first()
-      .locator("td, th")
-      .allTextContents();
-    expect(busiest.map((text) => text.trim())).toStrictEqual([
+    const rows = (section: string) => page.locator(`.${section} tbody tr`);
+    expect(await rows("traffic").count()).toBe(14);
+    expect(await cells(rows("refused").last())).toStrictEqual(["2026-11-21", "750", "2.2 %", "3"]);
+    expect(await cells(rows("busiest").first())).toStrictEqual([
       "Zoo",
-      "key_0",
+      idOf(0),
       "enterprise",
       "105,000",
       "0",
@@ -157,46 +304,91 @@ describeUsagePage("the page of a usage report", (open) => {
   });
 
   test("says that there is nothing to show", async () => {
-    const page = await open(reportOf([{ name: "Idle", plan: "free", admitted: [] }]));
+    const report = reportOf([{ name: "Idle", plan: "free", admitted: [] }]);
+    const page = await open(report, { javaScriptEnabled: false });
     expect(await page.locator(".none").allTextContents()).toHaveLength(5);
-    expect(await page.locator("header").textContent()).toContain("No key has reported anything");
+    expect(await page.locator("header").textContent()).toContain("Nothing has been reported");
   });
 
   test.each([1, 366])("shows a range of %i days", async (dayCount) => {
     const admitted = Array.from({ length: dayCount }, () => 100);
     const page = await open(reportOf([{ name: "Zoo", plan: "free", admitted }], dayCount));
-    const rects = await boxes(plot(page, "outcomes").locator("[aria-label=rect] rect"));
-    const shown = rects.filter(({ width, height }) => width > 0.5 && height > 10);
+    const days = await boxes(plot(page, "traffic").locator("rect[fill='var(--free)']"));
+    const shown = days.filter(({ width, height }) => width > 0.5 && height > 10);
     expect(shown).toHaveLength(dayCount);
-  });
-
-  test.each(["light", "dark"] as const)("is accessible in %s mode", async (colorScheme) => {
-    const page = await open(fortnight(), { colorScheme });
-    for (const summary of await page.locator("summary").all()) await summary.click();
-    expect(await violations(page)).toStrictEqual([]);
-    expect(await page.getByRole("img").count()).toBe(PLOTS.length);
-    for (const image of await page.getByRole("img").all()) {
-      expect(await image.getAttribute("aria-label")).toMatch(/^\w[\w ,]+\.$/);
-    }
   });
 
   test("fits a phone without scrolling sideways, and follows a growing window", async () => {
     const page = await open(fortnight(), PHONE);
-    for (const summary of await page.locator("summary").all()) await summary.click();
+    await openTables(page);
     await page.screenshot({ path: join(SCREENSHOTS, "phone.png"), fullPage: true });
-    const widths = await page.evaluate(() => {
-      scrollTo(1_000, 0);
-      return [scrollX, document.documentElement.scrollWidth];
-    });
-    expect(widths).toStrictEqual([0, 360]);
-    for (const name of PLOTS) {
-      const { x, width } = (await plot(page, name).boundingBox())!;
-      expect(x + width).toBeLessThanOrEqual(360);
-      expect(width).toBeGreaterThan(280);
-    }
+    await expectNoSidewaysScroll(page, PLOTS, 360);
     await page.setViewportSize({ width: 1_100, height: 700 });
-    await expect
-      .poll(async () => (await plot(page, "limits").boundingBox())!.width)
-      .toBeGreaterThan(900);
+    await expect.poll(async () => (await box(plot(page, "limits"))).width).toBeGreaterThan(900);
+  });
+
+  describe("of one key", () => {
+    let page: Page;
+    beforeAll(async () => {
+      const used = { refused: 40, bans: 1, minute: 1, day: 0.25, raisedOn: 10 };
+      const admitted = Array.from({ length: 14 }, () => 2_500);
+      const report = reportOf([{ name: HOSTILE_NAME, plan: "pro", admitted, ...used }]);
+      page = await open(report, { keyId: idOf(0) });
+      await page.screenshot({ path: join(SCREENSHOTS, "key.png"), fullPage: true });
+    });
+
+    test("names the key, its id, plan and limits", async () => {
+      expect(await page.title()).toBe(`API usage of ${HOSTILE_NAME}, 2026-11-08 to 2026-11-21`);
+      expect(await page.locator("h1").textContent()).toBe(`API usage of ${HOSTILE_NAME}`);
+      const subtitle = (await page.locator(".key").textContent())!.replace(/\s+/g, " ").trim();
+      expect(subtitle).toBe(`${idOf(0)}, pro plan: 300 requests a minute, 10,000 a day.`);
+      expect(await page.locator("b").count()).toBe(0);
+      const tiles = (await page.locator(".tiles dd").allTextContents()).map((text) => text.trim());
+      expect(tiles).toStrictEqual([
+        "35,000requests",
+        "5601.6 % of all, 840 strikes",
+        "14that began",
+        "100 %300 of 300, 2026-11-08",
+        "25 %2,500 of 10,000, 2026-11-08",
+      ]);
+    });
+
+    test("draws the limits of each day as a line, and one at 80 %", async () => {
+      const minutes = await rects(page, "minute");
+      const limit = await lines(page, "minute", "limit");
+      const near = await lines(page, "minute", "near limit");
+      const base = minutes[0]!.y + minutes[0]!.height;
+      for (const [day, { x, y, height }] of minutes.slice(0, 14).entries()) {
+        expect(Math.abs(limit[day]!.y - y)).toBeLessThan(2);
+        expect(Math.abs(limit[day]!.x - x)).toBeLessThan(2);
+        expect((base - near[day]!.y) / height).toBeCloseTo(0.8, 1);
+      }
+      // The limits double after ten days.
+      expect((base - limit[10]!.y) / (base - limit[9]!.y)).toBeCloseTo(2, 1);
+      const days = await rects(page, "day");
+      const [dayLimit] = await lines(page, "day", "limit");
+      expect(days[0]!.height / (days[0]!.y + days[0]!.height - dayLimit!.y)).toBeCloseTo(0.25, 2);
+      expect(await page.locator(".minute .legend").textContent()).toContain("the limit, now 300");
+    });
+
+    test("has its figures in tables", async () => {
+      const row = (section: string) => cells(page.locator(`.${section} tbody tr`).last());
+      expect(await row("admitted")).toStrictEqual(["2026-11-21", "2,500"]);
+      expect(await row("refused")).toStrictEqual(["2026-11-21", "40", "1.6 %", "60", "1"]);
+      expect(await row("minute")).toStrictEqual(["2026-11-21", "600", "600", "100 %"]);
+      expect(await row("day")).toStrictEqual(["2026-11-21", "5,000", "20,000", "25 %"]);
+    });
+
+    test("is accessible, and fits a phone", async () => {
+      await openTables(page);
+      for (const colorScheme of ["light", "dark"] as const) {
+        await page.emulateMedia({ colorScheme });
+        expect(await violations(page)).toStrictEqual([]);
+      }
+      expect(await page.getByRole("img").count()).toBe(KEY_PLOTS.length);
+      await page.setViewportSize({ width: 390, height: 740 });
+      await expect.poll(async () => (await box(plot(page, "day"))).width).toBeLessThan(390);
+      await expectNoSidewaysScroll(page, KEY_PLOTS, 390);
+    });
   });
 });

@@ -13,6 +13,9 @@ const LIMITS = {
   enterprise: { perMinute: 5_000, perDay: 500_000 },
 };
 
+/** Makes an id as long as those of real keys. */
+export const idOf = (index: number) => `key_${String(index).padStart(16, "a")}`;
+
 type Plan = keyof typeof LIMITS;
 
 interface Used {
@@ -25,17 +28,26 @@ interface Used {
   /** How full the windows are each day, from 0 to 1. */
   readonly minute?: number;
   readonly day?: number;
+  /** The limits double on this day, counted from 0. */
+  readonly raisedOn?: number;
 }
 
 /** Makes a report of the last `dayCount` days. */
 export function reportOf(keys: readonly Used[], dayCount = 14): UsageReport {
   const days = lastDays(dayCount, NOW);
-  const identities = keys.map(({ name, plan }, index) => ({ id: `key_${index}`, name, plan }));
+  const identities = keys.map(({ name, plan }, index) => ({
+    id: idOf(index),
+    name,
+    plan,
+    ...LIMITS[plan],
+  }));
   const rows = keys.flatMap(({ plan, admitted, ...used }, index) =>
     admitted.map((count, dayIndex): ReportedDay => {
-      const { perMinute, perDay } = LIMITS[plan];
+      const factor = dayIndex >= (used.raisedOn ?? Infinity) ? 2 : 1;
+      const perMinute = factor * LIMITS[plan].perMinute;
+      const perDay = factor * LIMITS[plan].perDay;
       return {
-        keyId: `key_${index}`,
+        keyId: idOf(index),
         day: days[dayCount - admitted.length + dayIndex]!,
         admitted: count,
         refused: used.refused ?? 0,

@@ -10,17 +10,18 @@ import { runInProcess } from "../in-process.ts";
 import { LISTED_ORIGIN, ServiceOnTrial } from "./service-on-trial.ts";
 
 vi.mock("../../../src/operator/wrangler.ts", { spy: true });
-vi.mocked(runWrangler).mockImplementation(runFakeWrangler);
 
 const cloudflare = useFakeCloudflare("staging");
 let service: ServiceOnTrial;
 let runs = 0;
 beforeAll(async () => {
   service = await ServiceOnTrial.start();
+  // Not earlier, because wrangler itself migrates the local store.
+  vi.mocked(runWrangler).mockImplementation(runFakeWrangler);
 });
 afterAll(() => service[Symbol.asyncDispose]());
 
-/** Runs the command against the service on trial, from an address that has its whole budget. */
+/** Runs `verify` from a new client address, whose budget of requests without a key is unused. */
 function runVerify(
   args: readonly string[],
   { input, ...surroundings }: Partial<Surroundings> & { readonly input?: string } = {},
@@ -34,13 +35,13 @@ function runVerify(
   );
 }
 
-/** Verifies the service on trial and its store. */
+/** Runs `verify` on the service on trial with its local store. */
 function verifyLocal(args: readonly string[], surroundings?: Partial<Surroundings>) {
   const target = ["--persist-to", service.folder.path, "--url", service.url];
   return runVerify([...target, ...args], surroundings);
 }
 
-/** The state of each key that a verification has made in the local store. */
+/** Returns the state of each key that verifications have created in the local store. */
 async function keyStates(): Promise<string[]> {
   const keys: { name: string; state: string }[] = await service.folder.keysJson("list");
   return keys.filter(({ name }) => name === "Verification").map(({ state }) => state);
@@ -66,7 +67,7 @@ describe("npm run verify on a local store", () => {
     expect(exported.trimEnd().split("\n")).toHaveLength(4);
   });
 
-  it("with --read-only uses nothing up and writes nothing, and says what it did not try", async () => {
+  it("with --read-only uses up no limit, writes nothing, and lists untried promises", async () => {
     const before = (await service.folder.orders(["export"])).stdout;
     const { status, stdout } = await verifyLocal(["--read-only", "--json"]);
     expect(status).toBe(0);
@@ -84,7 +85,7 @@ describe("npm run verify on a local store", () => {
     expect(await keyStates()).toEqual(["revoked", "revoked"]);
   });
 
-  it("ends with status 1 and the id of the request if a promise is broken", async () => {
+  it("exits with status 1 and prints the request id if a promise is broken", async () => {
     const send: typeof service.send = async (url, init) => {
       const response = await service.send(url, init);
       if (!url.endsWith("/healthz")) return response;
@@ -105,7 +106,8 @@ describe("npm run verify on a local store", () => {
     const clock = {
       ...service.clock,
       wait: async (_: number, aborted: AbortSignal) => {
-        // Miniflare, which runs the service in this process, would end the process.
+        // Calls only the command's own listeners. A real SIGINT would also reach Miniflare, which
+        // runs in this process and would end the process.
         const own = process.listeners("SIGINT").filter((listener) => !others.includes(listener));
         for (const interrupt of [...own, ...own]) interrupt("SIGINT");
         aborted.throwIfAborted();
@@ -119,7 +121,7 @@ describe("npm run verify on a local store", () => {
     expect(process.listeners("SIGINT")).toEqual(others);
   });
 
-  it("verifies with a key from standard input, and then can neither revoke nor place orders", async () => {
+  it("with a key from standard input neither revokes the key nor places orders", async () => {
     const { key } = await service.folder.keysJson("create", "--plan", "pro", "--name", "Customer");
     const args = ["--url", service.url];
     const { status, stdout } = await runVerify(args, { input: `${key}\n` });
@@ -134,7 +136,7 @@ describe("npm run verify on a local store", () => {
 describe("npm run verify --env staging", () => {
   const ADDRESS = "https://store-orders-staging.example.workers.dev";
   const bindings = { bindings: [], migrationTag: "v1", versions: new FakeVersions() };
-  /** Sends requests for staging to the service, which does not know the keys of staging. */
+  /** Sends requests for staging to the local service, which does not know the keys of staging. */
   const send: typeof service.send = (url, init) => {
     if (!url.startsWith(`${ADDRESS}/`)) throw new Error(`not staging: ${url}`);
     return service.send(url.replace(ADDRESS, service.url), init);
@@ -144,7 +146,7 @@ describe("npm run verify --env staging", () => {
     return sqlite.prepare("SELECT * FROM api_keys ORDER BY created_at").all();
   };
 
-  it("finds the address, makes a Free key for ten minutes in the environment, and revokes it", async () => {
+  it("finds the URL of staging, creates a Free key for ten minutes, and revokes it", async () => {
     cloudflare.workers.scripts.set("store-orders-staging", bindings);
     const args = ["--env", "staging", "--read-only"];
     const { status, stdout } = await runVerify(args, { send });
@@ -164,7 +166,7 @@ describe("npm run verify --env staging", () => {
     expect(Number(key?.["expires_at"]) - Number(key?.["created_at"])).toBe(600_000);
   });
 
-  it("ends at once if another order has the id of the shipped one, and changes no order", async () => {
+  it("fails and changes no order if another order has the id of its shipped order", async () => {
     const { sqlite } = cloudflare.d1.find("store-orders-staging-orders");
     sqlite.exec("INSERT INTO orders (id) VALUES (-9007199254740993)");
     const args = ["--env", "staging", "--url", ADDRESS, "--write"];
@@ -180,7 +182,7 @@ describe("npm run verify --env staging", () => {
     expect(keysOfStaging().filter((key) => key["revoked_at"] === null)).toEqual([]);
   });
 
-  it("says so with status 1 if it cannot revoke the key", async () => {
+  it("exits with status 1 and names the key if it cannot revoke the key", async () => {
     cloudflare.interfere = ({ body }) => {
       if (/update \\"api_keys/i.test(body.toString())) throw new ApiError(500, 7500, "broken");
     };
@@ -195,7 +197,7 @@ describe("npm run verify --env staging", () => {
 });
 
 describe("npm run verify", () => {
-  it("explains itself with --help", async () => {
+  it("explains its options with --help", async () => {
     const { status, stdout, stderr } = await runInProcess(verifyProgram(), ["--help"]);
     expect({ status, stderr }).toEqual({ status: 0, stderr: "" });
     for (const word of ["--env", "--url", "--write", "--read-only", "--json", "revokes it"]) {
@@ -212,13 +214,13 @@ describe("npm run verify", () => {
     [["--header", "no colon"], "a header such as"],
     [["--origin", "https://shop.example/"], "an origin such as"],
     [["production"], "too many arguments"],
-  ])("ends with status 2 for %j", async (args, message) => {
+  ])("exits with status 2 for %j", async (args, message) => {
     const { status, stdout, stderr } = await runVerify(args);
     expect({ status, stdout }).toEqual({ status: 2, stdout: "" });
     expect(stderr).toContain(message);
   });
 
-  it("refuses what is no key on standard input", async () => {
+  it("refuses standard input that is not an API key", async () => {
     const args = ["--url", service.url];
     const { status, stderr } = await runVerify(args, { input: "sord_abc" });
     expect(status).toBe(1);

@@ -58,7 +58,7 @@ function withHeader(seen: SeenAnswer, name: string, value: string | null): SeenA
   return { ...seen, headers };
 }
 
-test.each(Object.entries(GOOD))("%s matches the document", (_, seen) => {
+test.each(Object.entries(GOOD))("%s matches the OpenAPI document", (_, seen) => {
   expect(differencesFromDocument(seen)).toStrictEqual([]);
 });
 
@@ -76,7 +76,7 @@ describe("a difference is found in", () => {
     ]);
   });
 
-  test.each(Object.keys(QUOTA))("every answer without %s", (name) => {
+  test.each(Object.keys(QUOTA))("every response without the header %s", (name) => {
     for (const seen of Object.values(GOOD)) {
       expect(differencesFromDocument(withHeader(seen, name, null))).toStrictEqual([
         `the header ${name} is missing`,

@@ -1,14 +1,16 @@
 import type { Send } from "../../../src/operator/verify/caller.ts";
 
-/** What a run tries beside the promises that change nothing. */
+/** The promises that a verification tries in addition to those that change nothing. */
 export type Scope = "nothing more" | "limits" | "orders" | "revocation";
 
-/** A service that breaks one promise, and the first promise that a verification must find broken. */
+/**
+ * A way to make the service break a promise, and the promise that `verify` must report as broken.
+ */
 export interface Sabotage {
   readonly does: string;
   readonly scope?: Scope;
   readonly breaks: RegExp;
-  /** Makes the service of one run. */
+  /** Returns a `Send` for one run that changes requests or responses. */
   readonly sabotage: (send: Send) => Send;
 }
 
@@ -26,11 +28,15 @@ interface ReceivedAnswer {
 
 const LIST = "/v1/store/orders";
 const LISTING = /^\/v1\/store\/orders$/;
-/** An order that the verification has placed. */
+/** Matches the path of an order that the verification has placed. */
 const OWN_ORDER = /^\/v1\/store\/orders\/[4-6]\d{18}$/;
 const ORDER = /^\/v1\/store\/orders\/-?\d+$/;
 
-/** Changes the answers of the service. `make` is called for each run. */
+/**
+ * Makes a sabotage that changes responses.
+ *
+ * @param make called at the beginning of each run; returns the function that changes each response.
+ */
 function answers(
   make: () => (found: ReceivedAnswer, sent: SentRequest) => void,
 ): (send: Send) => Send {
@@ -49,7 +55,7 @@ function answers(
   };
 }
 
-/** Changes answers whose request has this path and which have this status. */
+/** Makes a sabotage that changes responses with this HTTP status to requests for this path. */
 function answer(
   status: number,
   path: RegExp,
@@ -60,7 +66,7 @@ function answer(
   });
 }
 
-/** Changes the first answer with this status. */
+/** Makes a sabotage that changes only the first response with this HTTP status. */
 function firstAnswer(
   status: number,
   change: (found: ReceivedAnswer) => void,
@@ -75,7 +81,7 @@ function firstAnswer(
   });
 }
 
-/** Changes the requests before the service receives them. */
+/** Makes a sabotage that changes requests before the service receives them. */
 function request(change: (url: URL, headers: Headers) => void): (send: Send) => Send {
   return (send) => (url, init) => {
     const changed = new URL(url);
@@ -86,7 +92,16 @@ function request(change: (url: URL, headers: Headers) => void): (send: Send) => 
 }
 
 function replaceIn(headers: Headers, name: string, pattern: RegExp, text: string): void {
-  headers.set(name, (headers.get(name) ?? "").replace(pattern, text));
+  replaceWith(headers, name, pattern, () => text);
+}
+
+function replaceWith(
+  headers: Headers,
+  name: string,
+  pattern: RegExp,
+  change: (text: string) => string,
+): void {
+  headers.set(name, (headers.get(name) ?? "").replace(pattern, change));
 }
 
 function becomeUnchanged(found: ReceivedAnswer): void {
@@ -117,13 +132,13 @@ function changeBody(change: (body: string) => string): (found: ReceivedAnswer) =
 export const SABOTAGES: readonly Sabotage[] = [
   // Limits
   {
-    does: "admits a request too many",
+    does: "admits one request too many",
     scope: "limits",
     breaks: /exactly as many are admitted/,
     sabotage: firstAnswer(429, becomeUnchanged),
   },
   {
-    does: "admits a request too few",
+    does: "admits one request too few",
     scope: "limits",
     breaks: /exactly as many are admitted/,
     sabotage: firstAnswer(304, (found) => {
@@ -174,6 +189,20 @@ export const SABOTAGES: readonly Sabotage[] = [
     sabotage: answer(429, LISTING, ({ headers }) => headers.set("Retry-After", "59")),
   },
   {
+    does: "counts refused requests in the day",
+    scope: "limits",
+    breaks: /counts in no window/,
+    sabotage: answers(() => {
+      let refused = 0;
+      return ({ status, headers }) => {
+        if (!headers.has("RateLimit") || status === 401) return;
+        if (status === 429) refused += 1;
+        const less = (text: string) => String(Number(text) - refused);
+        replaceWith(headers, "RateLimit", /(?<="day";r=)\d+/, less);
+      };
+    }),
+  },
+  {
     does: "bans at once",
     scope: "limits",
     breaks: /answered 429 with Retry-After/,
@@ -192,14 +221,14 @@ export const SABOTAGES: readonly Sabotage[] = [
       replaceIn(headers, "RateLimit", /(?<="minute";r=0;t=)\d+/, "5");
     }),
   },
-  // The rate-limit headers of every answer
+  // The rate-limit headers of every response
   {
     does: "leaves RateLimit out of a 404",
     breaks: /trailing slash/,
     sabotage: answer(404, /^\/v1\/verify$/, ({ headers }) => headers.delete("RateLimit")),
   },
   {
-    does: "describes the day where the minute has fewer requests left",
+    does: "describes the day although the minute has fewer requests left",
     breaks: /one JSON array/,
     sabotage: answer(200, LISTING, ({ headers }) => {
       headers.set("X-RateLimit-Limit", "1000");
@@ -243,14 +272,14 @@ export const SABOTAGES: readonly Sabotage[] = [
     ),
   },
   {
-    does: "calls no token invalid",
+    does: "does not report an invalid token as invalid",
     breaks: /Two tokens/,
     sabotage: answer(401, LISTING, ({ headers }) =>
       headers.set("WWW-Authenticate", 'Bearer realm="store-orders"'),
     ),
   },
   {
-    does: "takes a key from the query string",
+    does: "accepts a key from the query string",
     breaks: /query string or a cookie is ignored/,
     sabotage: request(({ searchParams }, headers) => {
       const key = searchParams.get("api_key");
@@ -258,7 +287,7 @@ export const SABOTAGES: readonly Sabotage[] = [
     }),
   },
   {
-    does: "takes a key from a cookie",
+    does: "accepts a key from a cookie",
     breaks: /query string or a cookie is ignored/,
     sabotage: request((_, headers) => {
       const key = /key=(?<key>sord_\w+)/.exec(headers.get("Cookie") ?? "")?.groups?.["key"];
@@ -266,12 +295,12 @@ export const SABOTAGES: readonly Sabotage[] = [
     }),
   },
   {
-    does: "shows strangers which paths there are",
+    does: "reveals to clients without a key which paths exist",
     breaks: /unknown path under \/v1 is answered 401/,
     sabotage: answer(401, /^\/v1\/verify$/, (found) => becomeError(found, 404, "not_found")),
   },
   {
-    does: "takes the scheme Bearer in one spelling only",
+    does: "treats the scheme Bearer as case-sensitive",
     breaks: /scheme's name/,
     sabotage: request((_, headers) => {
       if (headers.get("Authorization")?.startsWith("bEARER")) headers.delete("Authorization");
@@ -312,7 +341,7 @@ export const SABOTAGES: readonly Sabotage[] = [
   },
   // Browsers
   {
-    does: "lets scripts of every origin call",
+    does: "allows scripts of every origin to send requests",
     breaks: /not listed may not call/,
     sabotage: answers(
       () =>
@@ -321,7 +350,7 @@ export const SABOTAGES: readonly Sabotage[] = [
     ),
   },
   {
-    does: "lets listed origins send no If-None-Match",
+    does: "does not allow listed origins to send If-None-Match",
     breaks: /listed origin may call/,
     sabotage: answer(204, LISTING, ({ headers }) =>
       replaceIn(headers, "Access-Control-Allow-Headers", /If-None-Match,/i, ""),
@@ -359,12 +388,12 @@ export const SABOTAGES: readonly Sabotage[] = [
     sabotage: answer(200, LISTING, ({ headers }) => replaceIn(headers, "ETag", /^/, "W/")),
   },
   {
-    does: "lets caches keep the list",
+    does: "allows caches to store the list",
     breaks: /one JSON array/,
     sabotage: answer(200, LISTING, ({ headers }) => headers.set("Cache-Control", "max-age=60")),
   },
   {
-    does: "breaks the list off",
+    does: "ends the list before the closing bracket",
     breaks: /one JSON array/,
     sabotage: answer(
       200,
@@ -421,7 +450,7 @@ export const SABOTAGES: readonly Sabotage[] = [
     }),
   },
   {
-    does: "takes 007 for 7",
+    does: "accepts the id 007 as 7",
     breaks: /no int64/,
     sabotage: request((url) => {
       url.pathname = url.pathname.replace("/007", "/7");
@@ -434,7 +463,7 @@ export const SABOTAGES: readonly Sabotage[] = [
   },
   // Outside /v1
   {
-    does: "shows strangers its version at /healthz",
+    does: "reveals its version at /healthz",
     breaks: /healthz/,
     sabotage: answer(
       200,
@@ -443,12 +472,12 @@ export const SABOTAGES: readonly Sabotage[] = [
     ),
   },
   {
-    does: "lets caches keep its health",
+    does: "allows caches to store /healthz",
     breaks: /healthz/,
     sabotage: answer(200, /^\/healthz$/, ({ headers }) => headers.delete("Cache-Control")),
   },
   {
-    does: "has a part that does not answer",
+    does: "reports an unavailable part at /healthz",
     breaks: /healthz/,
     sabotage: answer(200, /^\/healthz$/, (found) => {
       found.status = 503;
@@ -475,7 +504,7 @@ export const SABOTAGES: readonly Sabotage[] = [
     ),
   },
   {
-    does: "tells every canceller that it cancelled",
+    does: "answers every cancellation of an order with 204",
     scope: "orders",
     breaks: /one is answered 204/,
     sabotage: answer(404, OWN_ORDER, (found) => {
@@ -499,14 +528,14 @@ export const SABOTAGES: readonly Sabotage[] = [
     }),
   },
   {
-    does: "finds no shipped order",
+    does: "answers 404 for a shipped order",
     scope: "orders",
     breaks: /shipped order/,
     sabotage: answer(409, ORDER, (found) => becomeError(found, 404, "order_not_found")),
   },
   // Keys
   {
-    does: "takes a revoked key",
+    does: "accepts a revoked key",
     scope: "revocation",
     breaks: /revoked key/,
     sabotage: answers(() => {

@@ -14,10 +14,10 @@ import { ClockedService } from "../../process/clocked-service.ts";
 import type { Scope } from "./sabotages.ts";
 import { StoreFolder } from "../store-folder.ts";
 
-/** An origin that the service lists. */
+/** An origin that `CORS_ORIGINS` of the service lists. */
 export const LISTED_ORIGIN = "https://app.example";
 
-/** The real service with a clock that the verification moves instead of waiting. */
+/** The real service. A verification moves the service's clock forward instead of waiting. */
 export class ServiceOnTrial implements AsyncDisposable {
   readonly url: string;
   readonly folder: StoreFolder;
@@ -50,7 +50,10 @@ export class ServiceOnTrial implements AsyncDisposable {
     return new ServiceOnTrial(folder, service, await openLocalStore(folder.path));
   }
 
-  /** Sends a request to the service, which has no static files: those are answered here. */
+  /**
+   * Sends a request to the service. Returns the static files itself, because the service is started
+   * without them.
+   */
   readonly send: Send = async (url, init) => {
     const { pathname } = new URL(url);
     if (pathname === "/") return new Response("<!doctype html>", HTML);
@@ -77,7 +80,7 @@ export class ServiceOnTrial implements AsyncDisposable {
       revoke: scopes.includes("revocation") ? revoke : undefined,
       orders: placed,
       origin: LISTED_ORIGIN,
-      // A new address for each run, because an address has a budget for requests without a key.
+      // Each run has a new address, because an address has a budget for requests without a key.
       headers: { "CF-Connecting-IP": `2001:db8:0:${(this.#runs += 1)}::1` },
       clock: this.clock,
       send: this.send,

@@ -18,7 +18,7 @@ it("the service keeps every promise", async () => {
 
 it.for(SABOTAGES)("a service that $does breaks a promise", async ({ scope, breaks, sabotage }) => {
   const scopes = scope === undefined ? [] : [scope];
-  // The first broken promise is enough.
+  // Ends the verification after the first broken promise, which is enough for this test.
   const end = new AbortController();
   const broken: PromiseResult[] = [];
   const report = (found: PromiseResult) => {
@@ -39,8 +39,8 @@ it.for(SABOTAGES)("a service that $does breaks a promise", async ({ scope, break
   ]);
 });
 
-describe("a service that does not answer", () => {
-  it("is not asked again and again", async () => {
+describe("a service that cannot be reached", () => {
+  it("gets only one request", async () => {
     let requests = 0;
     const send = async () => {
       requests += 1;

@@ -5,10 +5,10 @@ export { RateLimiter };
 const systemNow = Date.now;
 let aheadMs = 0;
 
-// The limiter's objects run in the same isolate, so the clock is theirs too.
+// The limiter's Durable Objects run in the same isolate, so this replaces their clock too.
 Date.now = () => systemNow() + aheadMs;
 
-/** The service with a clock that the test moves: `/clock?ms=N` moves it N milliseconds ahead. */
+/** The service with an adjustable clock: `/clock?ms=N` moves the clock N milliseconds forward. */
 export default {
   fetch(request, env, context) {
     const { pathname, searchParams } = new URL(request.url);

@@ -4,15 +4,18 @@ import { observedBindings } from "../../bench/observed/bindings.ts";
 
 export { RateLimiter };
 
-/** Counts of what a held service has received. */
+/** The numbers of requests and queries that arrived since the last `/hold`. */
 export interface Held {
-  /** Requests of the API. */
+  /** The number of API requests. */
   readonly requests: number;
-  /** Queries that wait for the end of the hold. */
+  /** The number of database queries that had to wait. */
   readonly queries: number;
 }
 
-/** How often a waiting request looks whether it may go on: requests share no timers. */
+/**
+ * The interval in milliseconds at which a waiting request checks whether it may continue. Each
+ * request polls with its own timer, because requests cannot share a timer.
+ */
 const LOOK_MS = 5;
 
 let isHeld = false;
@@ -29,23 +32,24 @@ const observer = {
   afterStatement() {},
 };
 
-/** The steps of a test, by path. */
+/** The paths with which a test controls the service, and their effects. */
 const STEPS: Readonly<Record<string, () => void>> = {
-  /** Holds every query from now on. */
+  /** Makes every query wait from now on, and sets the counts to 0. */
   "/hold": () => {
     isHeld = true;
     haveLeft = false;
     requests = 0;
     queries = 0;
   },
-  /** Lets the clients with `Leaves` disconnect. */
+  /** Disconnects the clients whose requests have the header `Leaves`. */
   "/leave": () => (haveLeft = true),
   "/go-on": () => (isHeld = false),
   "/look": () => undefined,
 };
 
 /**
- * The service with queries that a test holds, and clients that disconnect when the test says so.
+ * The service with control over timing: a test decides how long database queries wait, and when
+ * clients disconnect.
  */
 export default {
   async fetch(request, env, context) {
@@ -61,8 +65,9 @@ export default {
 } satisfies ExportedHandler<Cloudflare.Env>;
 
 /**
- * Sends a request to the service and disconnects. That ends the request as on Cloudflare; locally,
- * a client that closes its connection does not.
+ * Sends a request to the service and aborts it when the test disconnects its clients. The abort
+ * cancels the request in the service, as a closed connection does on Cloudflare. Locally, a closed
+ * connection would not cancel the request.
  */
 async function leave(request: Request): Promise<Response> {
   const headers = new Headers(request.headers);

@@ -18,7 +18,7 @@ async function remaining(options: RequestOptions): Promise<number> {
   return quotaOf(await fail(options)).remaining;
 }
 
-test("an address has the Free plan's budget for all kinds of bad credentials together", async () => {
+test("an address has one budget, the Free plan's limits, for all kinds of wrong credentials together", async () => {
   const nowMs = stopClock();
   const kinds: RequestOptions[] = [
     {},
@@ -49,7 +49,7 @@ test("an address has the Free plan's budget for all kinds of bad credentials tog
   expect((await fail({ address: ADDRESS })).status).toBe(401);
 });
 
-test("a valid key is served from an address whose budget is used up", async () => {
+test("a request with a valid key is served although the budget of its address is used up", async () => {
   const { key } = await createApiKey();
   for (let attempt = 0; attempt < 61; attempt++) await fail({ address: ADDRESS });
   const response = await send(LIST, { key, address: ADDRESS });
@@ -76,10 +76,10 @@ test("an address that keeps sending is never banned", async () => {
 
 describe("addresses that share a budget", () => {
   test.each([
-    ["an IPv4 address and itself mapped into IPv6", ADDRESS, `::ffff:${ADDRESS}`],
-    ["the same, mapped in hexadecimal", ADDRESS, "::ffff:c633:6407"],
-    ["a /64", "2001:db8:1:2:3:4:5:6", "2001:db8:1:2:ffff:ffff:ffff:ffff"],
-    ["a /64 in another spelling", "2001:db8:0:0:1::1", "2001:DB8::"],
+    ["an IPv4 address and the same address mapped into IPv6", ADDRESS, `::ffff:${ADDRESS}`],
+    ["an IPv4 address and the same address mapped in hexadecimal", ADDRESS, "::ffff:c633:6407"],
+    ["two addresses of the same /64", "2001:db8:1:2:3:4:5:6", "2001:db8:1:2:ffff:ffff:ffff:ffff"],
+    ["two addresses of the same /64 in different spellings", "2001:db8:0:0:1::1", "2001:DB8::"],
     ["texts that are not addresses", "nonsense", ""],
   ])("%s", async (_, first, second) => {
     expect(await remaining({ address: first })).toBe(59);
@@ -94,13 +94,13 @@ describe("addresses that share a budget", () => {
 
 test.each([
   ["two IPv4 addresses", ADDRESS, "198.51.100.8"],
-  ["two /64", "2001:db8:1:2::1", "2001:db8:1:3::1"],
+  ["addresses of two /64", "2001:db8:1:2::1", "2001:db8:1:3::1"],
 ])("%s do not share a budget", async (_, first, second) => {
   expect(await remaining({ address: first })).toBe(59);
   expect(await remaining({ address: second })).toBe(59);
 });
 
-test("failed authentication calls no object and no database", async () => {
+test("a request without a key calls no Durable Object and no database", async () => {
   const touched: string[] = [];
   const untouchable = <T extends object>(name: string): T =>
     new Proxy({} as T, { get: () => void touched.push(name) });

@@ -11,7 +11,7 @@ const LIST = "/v1/store/orders";
 const PLAIN_CHALLENGE = 'Bearer realm="store-orders"';
 const TOKEN_CHALLENGE = 'Bearer realm="store-orders", error="invalid_token"';
 
-/** Expects a 401 that counted against the address. @returns its message. */
+/** Expects a 401 response whose request counted against the address. Returns its message. */
 async function expectUnauthorized(response: Response, challenge: string): Promise<string> {
   expect(response.headers.get("WWW-Authenticate")).toBe(challenge);
   expect(quotaOf(response)).toMatchObject({ limit: 60, remaining: 59 });
@@ -49,12 +49,12 @@ describe("credentials without a bearer token", () => {
   });
 });
 
-describe("a token that is no secret is refused without a query", () => {
+describe("a token that is not a secret is refused without a query", () => {
   test.each<[string, (key: string) => string]>([
     ["a mistyped key", (key) => `Bearer ${mistyped(key)}`],
     ["a key in capitals", (key) => `Bearer ${key.toUpperCase()}`],
-    ["a key cut off", (key) => `Bearer ${key.slice(0, -1)}`],
-    ["a key with something after it", (key) => `Bearer ${key}a`],
+    ["a key that is cut off", (key) => `Bearer ${key.slice(0, -1)}`],
+    ["a key with an additional character", (key) => `Bearer ${key}a`],
     ["a key with padding", (key) => `Bearer ${key}=`],
     ["a key in quotation marks", (key) => `Bearer "${key}"`],
     ["a key as a parameter", (key) => `Bearer token=${key}`],
@@ -98,7 +98,7 @@ describe("a well-formed key that is not valid", () => {
     expect(await expectUnauthorized(response, TOKEN_CHALLENGE)).toContain("unknown");
   });
 
-  test("an expired key, from the millisecond of its expiry", async () => {
+  test("an expired key, exactly from the millisecond of its expiry", async () => {
     const nowMs = stopClock();
     const { key } = await createApiKey({ expiresAt: new Date(nowMs + 5_000) });
     advanceClock(4_999);

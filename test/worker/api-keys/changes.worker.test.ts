@@ -10,10 +10,13 @@ import { type Send, settle, startService } from "../../support/service.ts";
 
 const LIST = "/v1/store/orders";
 
-/** Changes take effect within this time (docs/api.md, Authentication). */
+/** Changes of a key take effect within this time (docs/api.md, Authentication). */
 const EFFECTIVE_MS = 30_000;
 
-/** Starts two isolates that remember the key. One of them then loses its database. */
+/**
+ * Starts two isolates that remember the key. Then the isolate `cutOff` loses its connection to the
+ * database.
+ */
 async function warmIsolates(key: string): Promise<{ connected: Send; cutOff: Send }> {
   const line = databaseLine(env.KEYS);
   const connected = startService();
@@ -30,7 +33,7 @@ beforeEach(() => {
   stopClock();
 });
 
-describe("takes effect within 30 seconds, and an isolate without a database stops accepting the key", () => {
+describe("a change takes effect within 30 seconds:", () => {
   test("a revocation", async () => {
     const { id, key } = await createApiKey();
     const { connected, cutOff } = await warmIsolates(key);
@@ -74,7 +77,7 @@ describe("takes effect within 30 seconds, and an isolate without a database stop
   });
 });
 
-test("an isolate with an outdated key does not undo a change", async () => {
+test("an isolate that remembers an outdated key does not undo a change", async () => {
   const { id, key } = await createApiKey();
   const { connected, cutOff } = await warmIsolates(key);
   await updateApiKey(id, { plan: "pro", resets: sql`${apiKeys.resets} + 1` as unknown as number });

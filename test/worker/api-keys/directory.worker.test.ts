@@ -21,7 +21,9 @@ beforeEach(() => {
 
 const inBackground: Promise<unknown>[] = [];
 
-/** Finds a key by its secret, and waits for the refresh that this may start. */
+/**
+ * Finds a key by its secret, and waits for a refresh in the background if the look-up starts one.
+ */
 async function find(key: string): Promise<ApiKey | null> {
   const found = await directory.find(line.database, hashSecret(key), {
     isSuspect: () => false,
@@ -33,7 +35,7 @@ async function find(key: string): Promise<ApiKey | null> {
 
 const queries = () => line.statements.length;
 
-test("finds every field of a key by the hash of its secret", async () => {
+test("finds a key with all its fields by the hash of its secret", async () => {
   const expiresAt = new Date(4_000_000_000_000);
   const { id, key } = await createApiKey({ name: "Ünï", expiresAt, locationHint: "oc" });
   expect(await find(key)).toStrictEqual({
@@ -57,7 +59,7 @@ test.each([
   ["a key by its current hash", "own", 1],
   ["a key by a former hash", "former", 2],
   ["no key", "none", 0],
-] as const)("reads no other rows to find %s", async (_, name, rowsRead) => {
+] as const)("reads only the rows that are necessary to find %s", async (_, name, rowsRead) => {
   const { id, key: former } = await createApiKey();
   const own = await rotate(id, 60_000);
   for (let n = 0; n < 10; n++) await rotate((await createApiKey()).id, 60_000);
@@ -67,11 +69,11 @@ test.each([
   const { meta } = await env.KEYS.prepare(statement)
     .bind(JSON.stringify([hashSecret(key)]))
     .all();
-  // Each half of the statement reads the list of hashes.
+  // Each half of the UNION also reads one row: the only hash in the list.
   expect(meta.rows_read).toBe(rowsRead + 2);
 });
 
-test("a warm request does not read the database to authenticate", async () => {
+test("authenticating a request with a remembered key does not query the database", async () => {
   const { key } = await createApiKey();
   const service = startService({}, { KEYS: line.database });
   stopClock();
@@ -94,8 +96,8 @@ test("a warm request does not read the database to authenticate", async () => {
   expect(queries()).toBe(2);
 });
 
-describe("while the database does not answer", () => {
-  test("a known key stays valid for 25 seconds, then the error is thrown", async () => {
+describe("while the database does not respond", () => {
+  test("a remembered key stays valid for 25 seconds; after that, look-ups throw the error", async () => {
     const { id, key } = await createApiKey();
     stopClock();
     await find(key);
@@ -108,7 +110,7 @@ describe("while the database does not answer", () => {
     expect(await find(key)).toMatchObject({ id });
   });
 
-  test("an unknown key is unknown for 25 seconds, then the error is thrown", async () => {
+  test("a key remembered as unknown stays unknown for 25 seconds; after that, look-ups throw the error", async () => {
     const key = generateSecret();
     stopClock();
     expect(await find(key)).toBeNull();
@@ -134,7 +136,7 @@ test("a key is refreshed at most once a second", async () => {
   expect(queries()).toBe(3);
 });
 
-test("an error in the statement is thrown unchanged", async () => {
+test("an error in the SQL statement is thrown unchanged", async () => {
   const { key } = await createApiKey();
   stopClock();
   await find(key);
@@ -143,7 +145,7 @@ test("an error in the statement is thrown unchanged", async () => {
   await expect(find(key)).rejects.not.toThrow(DatabaseUnavailableError);
 });
 
-test("if the clock goes back, the key is looked up again", async () => {
+test("if the clock is set back, the key is looked up again", async () => {
   const { key } = await createApiKey();
   stopClock();
   await find(key);
@@ -184,7 +186,7 @@ describe("an unknown key", () => {
   });
 });
 
-test("the memory is bounded", async () => {
+test("the number of remembered keys is limited", async () => {
   const keys = await Promise.all(
     Array.from({ length: 20 }, async () => (await createApiKey()).key),
   );
@@ -205,7 +207,7 @@ test("a deleted key becomes unknown", async () => {
   expect(await find(key)).toBeNull();
 });
 
-test("a change is seen after 10 seconds", async () => {
+test("a change of a key takes effect after 10 seconds", async () => {
   const { id, key } = await createApiKey();
   stopClock();
   await find(key);

@@ -21,7 +21,7 @@ beforeEach(() => {
 
 const queries = () => line.statements.length;
 
-/** Sends concurrent requests, each with its key, and counts the answers by status. */
+/** Sends concurrent requests, one with each key, and counts the responses by HTTP status. */
 async function sendAll(keys: readonly string[], address: string): Promise<Record<number, number>> {
   const answers = await Promise.all(keys.map((key) => service(PATH, { key, address })));
   const counts: Record<number, number> = {};
@@ -48,7 +48,7 @@ test("concurrent first requests with many keys share queries, and each finds its
   expect(queries()).toBeLessThanOrEqual(5);
 });
 
-test("a thousand invented keys from one address cause a few queries, and lock nobody out", async () => {
+test("a thousand invented keys from one address cause only a few queries and do not block valid keys", async () => {
   const { key: good } = await createEnterpriseKey(1_000, 1_000);
   const { key: late } = await createApiKey();
   expect((await service(PATH, { key: good, address: OTHER_ADDRESS })).status).toBe(404);
@@ -66,11 +66,12 @@ test("a thousand invented keys from one address cause a few queries, and lock no
     }
     expect(await attack).toStrictEqual({ 429: 94 });
   }
-  // Each wave: two for the address and one for the newcomer. One for the late key.
+  // Each wave needs two queries for the attacking address and one for the new key. The late key
+  // needs one more query.
   expect(queries() - before).toBeLessThanOrEqual(31);
 }, 30_000);
 
-test("an address past its budget waits while others are served", async () => {
+test("a request from an address past its budget waits while other requests are served", async () => {
   await sendAll(invented(61), ADDRESS);
   const { key } = await createApiKey();
   vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
@@ -85,7 +86,7 @@ test("an address past its budget waits while others are served", async () => {
   expect(await suspect).toBe(429);
 });
 
-test("a known key from an address past its budget does not wait, and stays in memory", async () => {
+test("a request with a remembered key from an address past its budget does not wait; the key stays in memory", async () => {
   const { key } = await createApiKey();
   await service(PATH, { key, address: ADDRESS });
   const small = startService({ API_KEY_CACHE_SIZE: "10" }, { KEYS: line.database });

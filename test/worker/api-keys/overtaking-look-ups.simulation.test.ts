@@ -6,18 +6,21 @@ import { DatabaseQueries, DatabaseUnavailableError } from "../../../src/worker/d
 
 const OPTIONS = { freshMs: 10_000, staleMs: 25_000, size: 100, timeoutMs: 5_000 };
 
-/** The current and former hash of a key, and two hashes without a key. */
+/**
+ * The hashes in the simulation: two of one key, before and after its rotation, and two that no key
+ * has.
+ */
 const HASHES = ["first", "second", "invented", "also invented"] as const;
 type Hash = (typeof HASHES)[number];
 
-/** The row of a hash, from one step of the world on; `null`: no key has the hash. */
+/** The row of a hash since a step of the simulation. `row` is `null` if no key has the hash. */
 interface State {
   readonly sinceStep: number;
   readonly sinceMs: number;
   readonly row: object | null;
 }
 
-/** A query whose answer reached the isolate in time. */
+/** A query whose result reached the isolate in time. */
 interface Answered {
   readonly hashes: readonly string[];
   readonly beganStep: number;
@@ -31,11 +34,14 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-/** An isolate and a database with one key. The scheduler decides how long each query takes. */
+/**
+ * A simulation of one isolate and a database with one key. The scheduler determines how long each
+ * query takes.
+ */
 class World {
   readonly history: Record<Hash, State[]>;
   readonly answered: Answered[] = [];
-  /** The queries that have not ended, also those that the isolate no longer waits for. */
+  /** All queries that have not ended, including those that the isolate no longer waits for. */
   readonly running = new Set<{ readonly beganMs: number }>();
   mostRunning = 0;
   failures = 0;
@@ -57,7 +63,7 @@ class World {
     this.change({ first: {} });
   }
 
-  /** Replaces the rows of hashes in one transaction, as a revocation or a rotation does. */
+  /** Replaces the rows of hashes in one transaction, like a revocation or a rotation. */
   change(rows: Partial<Record<Hash, object | null>>): void {
     this.#step += 1;
     this.#revision += 1;
@@ -73,7 +79,7 @@ class World {
     await vi.advanceTimersByTimeAsync(ms);
   }
 
-  /** Lets one query make a step, and checks what the isolate then remembers. */
+  /** Advances one query by a step, then checks the key that the isolate remembers. */
   async proceed(): Promise<void> {
     this.#step += 1;
     if (this.#scheduler.count() > 0) await this.#scheduler.waitNext(1);
@@ -81,7 +87,7 @@ class World {
     if (this.#directory.remembers("first")) await this.find("first", false);
   }
 
-  /** Looks a key up, and checks the result, now or when it arrives. */
+  /** Looks a key up. Checks the result immediately or when it arrives. */
   async find(hash: Hash, isSuspect: boolean): Promise<void> {
     this.#step += 1;
     const askedMs = Date.now();
@@ -116,11 +122,14 @@ class World {
     await Promise.all(this.#finds);
     expect(this.#violations).toStrictEqual([]);
     expect(this.running.size).toBe(0);
-    // Four queries for everybody, and one for suspects.
+    // At most four ordinary queries and one query for suspects run at the same time.
     expect(this.mostRunning).toBeLessThanOrEqual(5);
   }
 
-  /** Expects a state that the hash had at or after both this step and this time. */
+  /**
+   * Expects the found key to be a state that the hash had after this step and at or after this
+   * time.
+   */
   #expectState(hash: Hash, found: FoundKey | null, fromStep: number, fromMs: number): void {
     const states = this.history[hash].filter((_, index, all) => {
       const next = all[index + 1];
@@ -131,7 +140,10 @@ class World {
     );
   }
 
-  /** Returns the step in which the latest answered query for the hash began. */
+  /**
+   * Returns the step in which the latest query for the hash began, among the queries whose result
+   * arrived.
+   */
   #lastKnownStep(hash: Hash): number {
     const about = this.answered.filter(({ hashes }) => hashes.includes(hash));
     return Math.max(0, ...about.map(({ beganStep }) => beganStep));
@@ -168,7 +180,7 @@ class World {
   }
 }
 
-/** Lets everything run that waits only for promises. */
+/** Runs all pending promise callbacks. */
 async function settle(): Promise<void> {
   for (let turn = 0; turn < 30; turn += 1) await Promise.resolve();
 }
@@ -182,7 +194,7 @@ const anyChange = fc.constantFrom<Partial<Record<Hash, object | null>>>(
   { first: { revokedAt: 1 } },
   { first: null },
   { first: {} },
-  // A rotation and the way back.
+  // A rotation, and the reversal of the rotation.
   { first: { hashEndsAt: 1 }, second: {} },
   { first: {}, second: null },
 );
@@ -217,7 +229,7 @@ const anyStep = fc.oneof(
   { weight: 2, arbitrary: wait },
 );
 
-test("look-ups that overtake each other never restore an older row", async () => {
+test("an earlier look-up that finishes after a later one never restores an older row", async () => {
   await fc.assert(
     fc.asyncProperty(
       fc.scheduler(),

@@ -14,10 +14,10 @@ import { type Send, send, startService } from "../../support/service.ts";
 const LIST = "/v1/store/orders";
 const HOUR_MS = 3_600_000;
 
-/** Changes take effect within this time (docs/api.md, Authentication). */
+/** Changes of a key take effect within this time (docs/api.md, Authentication). */
 const EFFECTIVE_MS = 30_000;
 
-/** Expects a 401 that refers the caller to the newer key. */
+/** Expects a 401 response that refers the caller to the newer key. */
 async function expectReplaced(response: Response): Promise<void> {
   expect(response.headers.get("WWW-Authenticate")).toContain('error="invalid_token"');
   const message = await expectError(response, 401, "unauthorized");
@@ -36,7 +36,7 @@ beforeEach(() => {
 });
 
 describe("during the grace", () => {
-  test("both keys share one budget", async () => {
+  test("the former key and the new key share one budget", async () => {
     const { id, key: former } = await createApiKey();
     expect(quotaOf(await send(LIST, { key: former })).remaining).toBe(59);
     const key = await rotate(id, HOUR_MS);
@@ -47,7 +47,7 @@ describe("during the grace", () => {
     expect(remaining).toStrictEqual([58, 57, 56, 55]);
   });
 
-  test("once the budget is used up, both are refused", async () => {
+  test("the former key and the new key are both refused once their budget is used up", async () => {
     const { id, key: former } = await createEnterpriseKey(2, 1_000);
     const key = await rotate(id, HOUR_MS);
     await send(LIST, { key: former });
@@ -57,7 +57,7 @@ describe("during the grace", () => {
     }
   });
 
-  test("every change applies to both", async () => {
+  test("every change applies to the former key and the new key", async () => {
     const { id, key: former } = await createApiKey();
     const key = await rotate(id, HOUR_MS);
     await updateApiKey(id, { plan: "pro" });
@@ -73,7 +73,10 @@ describe("during the grace", () => {
 });
 
 describe("at the end of the grace", () => {
-  /** Starts an isolate that remembers the keys, and then cuts off its database if `isCutOff`. */
+  /**
+   * Starts an isolate that remembers the keys. If `isCutOff`, then interrupts the isolate's
+   * connection to the database.
+   */
   async function warmIsolate(keys: string[], isCutOff: boolean): Promise<Send> {
     const line = databaseLine(env.KEYS);
     const isolate = startService({}, { KEYS: line.database });
@@ -85,7 +88,7 @@ describe("at the end of the grace", () => {
   test.each([
     ["even if it is remembered", false],
     ["even if the database cannot be reached", true],
-  ])("the former key ends at the exact millisecond, %s", async (_, isCutOff) => {
+  ])("the former key expires at the exact millisecond, %s", async (_, isCutOff) => {
     const { id, key: former } = await createApiKey();
     const key = await rotate(id, 5_000);
     const isolate = await warmIsolate([key, former], isCutOff);
@@ -96,7 +99,7 @@ describe("at the end of the grace", () => {
     expect((await isolate("/v1/nothing", { key })).status).toBe(404);
   });
 
-  test("a grace of zero ends it within 30 seconds, even if it is remembered", async () => {
+  test("with a grace of zero, the former key expires within 30 seconds, even if it is remembered", async () => {
     const { id, key: former } = await createApiKey();
     const connected = await warmIsolate([former], false);
     const cutOff = await warmIsolate([former], true);
@@ -109,8 +112,8 @@ describe("at the end of the grace", () => {
   });
 });
 
-describe("rotated again during the grace", () => {
-  test("all keys are valid, the earlier ones until the end of the last grace", async () => {
+describe("if a key is rotated again during the grace", () => {
+  test("all its secrets are valid, the earlier secrets until the end of the last grace", async () => {
     const { id, key: first } = await createApiKey();
     const second = await rotate(id, 24 * HOUR_MS);
     const third = await rotate(id, HOUR_MS);
@@ -125,7 +128,7 @@ describe("rotated again during the grace", () => {
     expect((await send(LIST, { key: third })).status).toBe(200);
   });
 
-  test("an earlier key keeps its end if that comes first", async () => {
+  test("an earlier secret keeps its expiry if that is before the end of the last grace", async () => {
     const { id, key: first } = await createApiKey();
     const second = await rotate(id, HOUR_MS);
     await rotate(id, 24 * HOUR_MS);
@@ -134,7 +137,7 @@ describe("rotated again during the grace", () => {
     expect((await send(LIST, { key: second })).status).toBe(200);
   });
 
-  test("a grace of zero ends every earlier key", async () => {
+  test("a grace of zero makes every earlier secret expire", async () => {
     const { id, key: first } = await createApiKey();
     const second = await rotate(id, HOUR_MS);
     await rotate(id, 0);
@@ -142,7 +145,7 @@ describe("rotated again during the grace", () => {
     await expectReplaced(await send(LIST, { key: second }));
   });
 
-  test("a key that has already ended is forgotten", async () => {
+  test("a secret that has already expired is forgotten", async () => {
     const { id, key: first } = await createApiKey();
     await rotate(id, HOUR_MS);
     advanceClock(HOUR_MS);
@@ -153,7 +156,7 @@ describe("rotated again during the grace", () => {
   });
 });
 
-test("the rotation of another key changes nothing", async () => {
+test("the rotation of one key does not affect other keys", async () => {
   const { id, key: former } = await createApiKey();
   await rotate(id, HOUR_MS);
   const other = await createApiKey();

@@ -35,8 +35,8 @@ describe("a generated secret", () => {
   });
 });
 
-describe("is no secret", () => {
-  test("a secret with any one character changed", () => {
+describe("is not a secret:", () => {
+  test("a secret with one changed character", () => {
     const secret = generateSecret();
     for (let position = SECRET_PREFIX.length; position < secret.length; position++) {
       for (const symbol of ALPHABET) {
@@ -46,7 +46,7 @@ describe("is no secret", () => {
     }
   });
 
-  test("a secret with two neighbouring characters swapped, one left out or one added", () => {
+  test("a secret with two neighbouring characters swapped, one character removed or one added", () => {
     fc.assert(
       fc.property(anySecret, fc.nat({ max: 38 }), anySymbol, (secret, offset, symbol) => {
         const at = SECRET_PREFIX.length + offset;
@@ -64,7 +64,7 @@ describe("is no secret", () => {
     );
   });
 
-  test("an invented text of the right form", () => {
+  test("an invented text in the form of a secret", () => {
     const invented = fc.string({ unit: anySymbol, minLength: 40, maxLength: 40 });
     fc.assert(
       fc.property(invented, (text) => {

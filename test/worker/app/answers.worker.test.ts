@@ -12,15 +12,18 @@ const ETAG = /^"[0-9a-f]{32}"$/;
 
 const REFERENCE = '</openapi.json>; rel="service-desc", </>; rel="service-doc"';
 
-/** The links of an answer. An error also links to the section about its code. */
+/**
+ * Returns the expected `Link` header of a response. An error also links to the reference section
+ * about its code.
+ */
 function links(code?: ErrorCode): { readonly link: string } {
   return { link: code === undefined ? REFERENCE : `${REFERENCE}, </#${code}>; rel="help"` };
 }
 
 /**
- * All headers of the answer to the first request of a window.
+ * Returns all headers of the response to the first request of both windows.
  *
- * @param nowMs the stopped time.
+ * @param nowMs the time of the request in Unix milliseconds.
  */
 function freshHeaders(nowMs: number, code?: ErrorCode): Record<string, string> {
   return {
@@ -65,7 +68,7 @@ test("204 has no body", async () => {
   expect(await response.text()).toBe("");
 });
 
-test("304 has the entity tag, no body, and counts", async () => {
+test("304 has the entity tag and no body, and counts against the limits", async () => {
   const { key } = await createApiKey();
   const nowMs = stopClock();
   const response = await send("/v1/store/orders", {
@@ -95,7 +98,7 @@ test("401 has a challenge", async () => {
 test.each([
   ["order_not_found", "DELETE", "/v1/store/orders/7"],
   ["not_found", "GET", "/v1/store"],
-] as const)("404 %s has no headers of its own", async (code, method, path) => {
+] as const)("404 %s has no additional headers", async (code, method, path) => {
   const { key } = await createApiKey();
   const nowMs = stopClock();
   const response = await send(path, { method, key, headers: REQUEST_ID });
@@ -106,7 +109,7 @@ test.each([
   await expectError(response, 404, code);
 });
 
-test("405 names the methods that are possible", async () => {
+test("405 lists the allowed methods", async () => {
   const { key } = await createApiKey();
   const nowMs = stopClock();
   const response = await send("/v1/store/orders", { method: "POST", key, headers: REQUEST_ID });
@@ -131,7 +134,7 @@ test("409 leaves the shipped order unchanged", async () => {
   expect(await (await send("/v1/store/orders", { key })).text()).toBe('[{"id":7}]');
 });
 
-test("429 rate_limit_exceeded says when the full window ends", async () => {
+test("429 rate_limit_exceeded states when the full window ends", async () => {
   const { key } = await createEnterpriseKey(1, 5);
   const nowMs = stopClock();
   await send("/v1/store/orders", { key });
@@ -152,7 +155,7 @@ test("429 rate_limit_exceeded says when the full window ends", async () => {
   expect(message).toContain("Wait 59 seconds");
 });
 
-test("429 api_key_banned says when the ban ends", async () => {
+test("429 api_key_banned states when the ban ends", async () => {
   const { key } = await createEnterpriseKey(1, 5);
   const nowMs = stopClock();
   await send("/v1/store/orders", { key });
@@ -174,7 +177,7 @@ test("429 api_key_banned says when the ban ends", async () => {
   expect(await expectError(response, 429, "api_key_banned")).toContain("Wait 60 seconds");
 });
 
-test("500 names the id of the request and is logged with it", async () => {
+test("500 states the request id and is logged with the same id", async () => {
   const log = vi.spyOn(console, "warn").mockReturnValue();
   const { key } = await createApiKey();
   await env.ORDERS.exec("DROP TABLE orders");
@@ -191,7 +194,7 @@ test("500 names the id of the request and is logged with it", async () => {
   expect(JSON.stringify(entry)).not.toContain(key);
 });
 
-test("503 before the key is known shows the address's budget and counts nothing", async () => {
+test("503 during authentication shows the budget of the address and counts nothing", async () => {
   const log = vi.spyOn(console, "warn").mockReturnValue();
   const { key } = await createApiKey();
   const unreachable = startService({}, { KEYS: unreachableDatabase() });
@@ -210,7 +213,7 @@ test("503 before the key is known shows the address's budget and counts nothing"
   expect(JSON.stringify(log.mock.calls)).toContain("keys_database_unavailable");
 });
 
-test("each request without an X-Request-Id gets an id of its own", async () => {
+test("each request without an X-Request-Id gets a unique id", async () => {
   const ids = await Promise.all(
     [1, 2].map(async () => (await send("/v1/nothing")).headers.get("X-Request-Id")),
   );

@@ -13,21 +13,27 @@ async function codeOf(response: Response): Promise<string> {
   return response.status === 429 ? JSON.parse(await response.text()).code : String(response.status);
 }
 
-/** Sends requests without moving the clock. @returns the codes of the answers, in order. */
+/**
+ * Sends requests without moving the clock. Returns the error codes or statuses of the responses, in
+ * order.
+ */
 async function hammer(key: string, count: number): Promise<string[]> {
   const codes: string[] = [];
   for (let n = 0; n < count; n++) codes.push(await codeOf(await send(LIST, { key })));
   return codes;
 }
 
-/** Gets a key banned that may send one request a minute. Its minute must not be open. */
+/**
+ * Sends requests until the key is banned. The key must have a limit of one request per minute and
+ * no open minute window.
+ */
 async function bringIntoBan(key: string): Promise<void> {
   expect(await hammer(key, 2)).toStrictEqual(["200", "rate_limit_exceeded"]);
   advanceClock(10_000);
   expect((await hammer(key, 60)).at(-1)).toBe("api_key_banned");
 }
 
-test("the request of the last strike is the first one answered as banned", async () => {
+test("the request with the last strike is the first to receive api_key_banned", async () => {
   const { key } = await createEnterpriseKey(1, 100);
   stopClock();
   await hammer(key, 1);
@@ -40,7 +46,7 @@ test("the request of the last strike is the first one answered as banned", async
   expect(codes.slice(59)).toStrictEqual(Array(3).fill("api_key_banned"));
 });
 
-test("requests during a ban neither lengthen it nor count", async () => {
+test("requests during a ban neither lengthen the ban nor count", async () => {
   const { key } = await createEnterpriseKey(1, 100);
   stopClock();
   await bringIntoBan(key);
@@ -54,7 +60,7 @@ test("requests during a ban neither lengthen it nor count", async () => {
   expect(quotaOf(admitted).day.remaining).toBe(98);
 });
 
-test("Retry-After of a ban leads to the end of a full window that ends later", async () => {
+test("Retry-After during a ban extends to the end of a full window that ends after the ban", async () => {
   const { key } = await createEnterpriseKey(1, 1);
   const nowMs = stopClock();
   await bringIntoBan(key);
@@ -69,7 +75,7 @@ test("Retry-After of a ban leads to the end of a full window that ends later", a
   await expectError(response, 429, "api_key_banned");
 });
 
-test("the second ban lasts twice as long, even if the object was evicted in between", async () => {
+test("the second ban lasts twice as long, even if the Durable Object was evicted in between", async () => {
   const { id, key } = await createEnterpriseKey(1, 100);
   stopClock();
   await bringIntoBan(key);
@@ -97,7 +103,7 @@ test("strikes in several isolates add up to a ban", async () => {
   await expectError(await startService()(LIST, { key }), 429, "api_key_banned");
 });
 
-test("a day after the end of a ban the next ban is a first ban again", async () => {
+test("a day after the end of a ban, the next ban is as short as a first ban", async () => {
   const { key } = await createEnterpriseKey(1, 100);
   stopClock();
   await bringIntoBan(key);

@@ -27,7 +27,7 @@ describe("by default", () => {
     expect(corsHeaders(response)).toStrictEqual([]);
   });
 
-  test("a preflight is refused, and nothing is counted", async () => {
+  test("a preflight is refused, and is not counted", async () => {
     for (let attempt = 0; attempt < 3; attempt++) {
       const response = await send(LIST, { method: "OPTIONS", headers: PREFLIGHT });
       expect(corsHeaders(response)).toStrictEqual([]);
@@ -40,7 +40,7 @@ describe("by default", () => {
     ["without an origin", { "Access-Control-Request-Method": "DELETE" }],
     ["without a requested method", { Origin: APP }],
     ["with credentials", { ...PREFLIGHT, Authorization: "Bearer x" }],
-  ])("an OPTIONS %s is no preflight", async (_, headers) => {
+  ])("an OPTIONS request %s is not a preflight", async (_, headers) => {
     const response = await send(LIST, { method: "OPTIONS", headers });
     expect(quotaOf(response).remaining).toBe(59);
     await expectError(response, 401, "unauthorized");
@@ -48,7 +48,7 @@ describe("by default", () => {
 });
 
 describe("a listed origin", () => {
-  test.each([APP, "http://localhost:5173"])("%s may read the answer", async (origin) => {
+  test.each([APP, "http://localhost:5173"])("%s may read the response", async (origin) => {
     const { key } = await createApiKey();
     const response = await startCorsService()(LIST, { key, headers: { Origin: origin } });
     expect(response.status).toBe(200);
@@ -74,7 +74,7 @@ describe("a listed origin", () => {
     expect(response.headers.has("X-Request-Id")).toBe(true);
   });
 
-  test("may read answers of every status", async () => {
+  test("may read responses of every status", async () => {
     const service = startCorsService();
     const { key } = await createApiKey();
     await placeOrder(1n);
@@ -92,7 +92,7 @@ describe("a listed origin", () => {
     }
   });
 
-  test("sends preflights without a key, and nothing is counted", async () => {
+  test("can send preflights without a key, which are not counted", async () => {
     const service = startCorsService();
     for (let attempt = 0; attempt < 3; attempt++) {
       const response = await service(`${LIST}/1`, { method: "OPTIONS", headers: PREFLIGHT });
@@ -108,7 +108,7 @@ describe("a listed origin", () => {
     }
   });
 
-  test("needs a key for an OPTIONS that is no preflight", async () => {
+  test("needs a key for an OPTIONS request that is not a preflight", async () => {
     const response = await startCorsService()(LIST, {
       method: "OPTIONS",
       headers: { Origin: APP },
@@ -118,7 +118,7 @@ describe("a listed origin", () => {
   });
 });
 
-test("a preflight calls no object and no database, whether its origin is listed or not", async () => {
+test("a preflight calls no Durable Object and no database, whether its origin is listed or not", async () => {
   const touched: string[] = [];
   const untouchable = <T extends object>(name: string): T =>
     new Proxy({} as T, {
@@ -152,7 +152,7 @@ describe("an origin that is not listed", () => {
     "https://APP.example",
     "null",
     "*",
-  ])("%s is answered as if it sent no Origin header", async (origin) => {
+  ])("%s gets the same response as a request without an Origin header", async (origin) => {
     const { key } = await createApiKey();
     const service = startCorsService();
     const response = await service(LIST, { key, headers: { Origin: origin } });

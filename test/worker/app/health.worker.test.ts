@@ -16,18 +16,19 @@ const LOST = fail("D1_ERROR: Network connection lost.");
 const ALL_OK = { orders: "ok", keys: "ok", limiter: "ok" };
 
 describe("GET /healthz", () => {
-  test("is answered 200 without a key if every part answers", async () => {
+  test("returns 200 without a key if every part of the service is available", async () => {
     const response = await send(HEALTH);
     expect(response.status).toBe(200);
     expect(await response.json()).toStrictEqual(ALL_OK);
     expect(Object.fromEntries(response.headers)).toStrictEqual({
       "cache-control": "no-store",
       "content-type": "application/json",
+      link: '</openapi.json>; rel="service-desc", </>; rel="service-doc"',
       "x-request-id": expect.any(String),
     });
   });
 
-  test("confirms its version to those who know it", async () => {
+  test("confirms the id of its version only to a caller that sends this id", async () => {
     const confirmation = async (version: string) =>
       (await send(`${HEALTH}?version=${version}`)).headers.get("X-Version");
     expect(env.VERSION.id).toMatch(/\S/);
@@ -36,7 +37,7 @@ describe("GET /healthz", () => {
     expect(await confirmation("")).toBeNull();
   });
 
-  test("answers HEAD without a body, and no other method or path", async () => {
+  test("supports HEAD without a body, and no other method or path", async () => {
     const head = await send(HEALTH, { method: "HEAD" });
     expect(head.status).toBe(200);
     expect(await head.text()).toBe("");
@@ -44,7 +45,7 @@ describe("GET /healthz", () => {
     await expectError(await send(`${HEALTH}/`), 404, "not_found");
   });
 
-  test("counts against no key and no address, and is not recorded", async () => {
+  test("counts neither against a key nor against an address, and is not recorded", async () => {
     const { key } = await createApiKey();
     const address = "192.0.2.7";
     for (let request = 0; request < 5; request += 1) await send(HEALTH, { key, address });
@@ -53,7 +54,7 @@ describe("GET /healthz", () => {
     expect(quotaOf(await send("/v1/nothing", { address })).remaining).toBe(59);
   });
 
-  test("asks one object of its own, which stores nothing and sets no alarm", async () => {
+  test("calls a dedicated Durable Object, which stores nothing and sets no alarm", async () => {
     const faulty = faultyLimiters();
     const { limiters, script } = faulty;
     const service = startService({}, { RATE_LIMITER: limiters });
@@ -73,7 +74,7 @@ describe("GET /healthz", () => {
   test.each([
     ["orders", "ORDERS"],
     ["keys", "KEYS"],
-  ] as const)("is answered 503 while the %s database does not answer", async (part, name) => {
+  ] as const)("returns 503 while the %s database does not respond", async (part, name) => {
     stopClock();
     const log = readLog();
     const { bindings, script } = faultyDatabases(name);
@@ -94,7 +95,7 @@ describe("GET /healthz", () => {
     expect((await service(HEALTH)).status).toBe(200);
   });
 
-  test("is answered 503 while the limiter does not answer", async () => {
+  test("returns 503 while the limiter does not respond", async () => {
     const log = readLog();
     const { limiters, script } = faultyLimiters();
     script.always(fail("Network connection lost.", { retryable: true }));
@@ -104,7 +105,7 @@ describe("GET /healthz", () => {
     expect(log()).toMatchObject([{ event: "health_probe_failed", part: "limiter" }]);
   });
 
-  test("is answered 503 if a database lacks its tables", async () => {
+  test("returns 503 if a database lacks its tables", async () => {
     const log = readLog();
     await env.ORDERS.exec("ALTER TABLE order_list RENAME TO moved");
     const response = await send(HEALTH);

@@ -12,7 +12,7 @@ const TIMEOUT_MS = 60_000;
 const MILLION = 1_000_000;
 
 let service: Send;
-/** One secret for each state of a key. */
+/** The secrets of three keys, one for each state of a key. */
 let keys: { readonly good: string; readonly expired: string; readonly revoked: string };
 
 beforeEach(async () => {
@@ -26,7 +26,10 @@ beforeEach(async () => {
   await placeOrder(4n, { status: "shipped" });
 });
 
-/** The methods that the runtime accepts. test/process/hostile-bytes.node.test.ts sends others. */
+/**
+ * Generates only methods that the Workers runtime accepts. test/process/hostile-bytes.node.test.ts
+ * sends other methods.
+ */
 const anyMethod = fc.oneof(
   { weight: 6, arbitrary: fc.constantFrom("GET", "HEAD", "DELETE") },
   fc.constantFrom("POST", "PUT", "PATCH", "OPTIONS", "PROPFIND", "PURGE", "SEARCH", "LOCK", "COPY"),
@@ -76,7 +79,10 @@ const anyQuery = fc.oneof(
   fc.constantFrom("?key=sord_x&limit=-1&page=%", "?%", "?__proto__=1", "#fragment", "??"),
 );
 
-/** Visible ASCII and blanks. test/process/sockets sends other bytes. */
+/**
+ * Generates header values of visible ASCII characters and spaces. Tests in test/process send other
+ * bytes.
+ */
 const anyHeaderText = fc
   .string({ unit: "binary-ascii", maxLength: 60 })
   .map((text) => text.replaceAll(/[^\x20-\x7e]/g, " "));
@@ -137,7 +143,7 @@ const anyRequest = fc.record({
   address: anyAddress,
 });
 
-/** Returns whether the path is under `/v1` even before it is decoded. */
+/** Returns whether the path is under `/v1` without percent-decoding it. */
 function isUnderV1(path: string): boolean {
   return /^\/v1(?:\/|$)/.test(new URL(`https://store.example${path}`).pathname);
 }
@@ -171,7 +177,7 @@ async function expectDocumented(response: Response, method: string, underV1: boo
 
 describe("any request", () => {
   test(
-    "has a documented answer with the body and headers of its status, and never 500",
+    "receives a documented response with the right body and headers for its status, and never 500",
     async () => {
       const log = vi.spyOn(console, "warn").mockReturnValue();
       const statuses = new Map<number, number>();
@@ -200,7 +206,7 @@ describe("any request", () => {
 });
 
 test(
-  "a DELETE succeeds only if its orderId is the canonical decimal of a pending order",
+  "a DELETE succeeds only if its orderId is the id of a pending order in canonical decimal",
   async () => {
     const anyId = fc.oneof(
       fc.bigInt({ min: -(2n ** 63n), max: 2n ** 63n - 1n }).map(String),

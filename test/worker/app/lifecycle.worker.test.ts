@@ -10,13 +10,13 @@ const VARS = {
   CORS_ORIGINS: APP,
 };
 
-test("by default no answer announces an end of this version", async () => {
+test("by default, responses announce no end of this API version", async () => {
   const { key } = await createApiKey();
   const { headers } = await send(LIST, { key });
   expect([headers.has("Deprecation"), headers.has("Sunset")]).toStrictEqual([false, false]);
 });
 
-test("answers of every status announce the end of this version if it is configured", async () => {
+test("responses of every status announce the end of this API version if the end is configured", async () => {
   const { key } = await createApiKey();
   const service = startService(VARS);
   const answers = [
@@ -37,7 +37,7 @@ test("answers of every status announce the end of this version if it is configur
   }
 });
 
-test("one of the two headers can be set without the other", async () => {
+test("Deprecation can be set without Sunset", async () => {
   const { headers } = await startService({ V1_DEPRECATED_AT: VARS.V1_DEPRECATED_AT })(LIST);
   expect([headers.get("Deprecation"), headers.get("Sunset")]).toStrictEqual(["@1830297600", null]);
 });

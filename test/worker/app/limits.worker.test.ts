@@ -27,14 +27,14 @@ async function use(key: string, count: number): Promise<void> {
 }
 
 describe("under concurrency", () => {
-  test("200 requests at once on a Free key admit exactly 60", async () => {
+  test("exactly 60 of 200 simultaneous requests with a Free key are admitted", async () => {
     const { key } = await createApiKey();
     const statuses = await statusesOf(times(200, () => send(LIST, { key })));
     expect(countOf(statuses, 200)).toBe(60);
     expect(countOf(statuses, 429)).toBe(140);
   });
 
-  test("every admitted request has its own remaining count", async () => {
+  test("every admitted request receives a different number of remaining requests", async () => {
     const { key } = await createEnterpriseKey(30, 1_000);
     const answers = await Promise.all(times(50, () => send(LIST, { key })));
     const admitted = answers.filter(({ status }) => status === 200).map(quotaOf);
@@ -51,7 +51,7 @@ describe("under concurrency", () => {
     expect(countOf(statuses.slice(8), 200)).toBe(5);
   });
 
-  test("200 requests at once over four isolates admit exactly 60", async () => {
+  test("exactly 60 of 200 simultaneous requests through four isolates are admitted", async () => {
     const { key } = await createApiKey();
     const isolates = times(4, () => startService());
     const answers = isolates.flatMap((isolate) => times(50, () => isolate("/v1/nothing", { key })));
@@ -60,7 +60,7 @@ describe("under concurrency", () => {
     expect(countOf(statuses, 429)).toBe(140);
   });
 
-  test("a refused request does nothing", async () => {
+  test("a refused request has no effect", async () => {
     const { key } = await createEnterpriseKey(1, 5);
     await placeOrder(1n);
     await send(LIST, { key });
@@ -70,7 +70,7 @@ describe("under concurrency", () => {
   });
 });
 
-describe("every authenticated request counts, whatever its answer", () => {
+describe("every authenticated request counts, whatever its response", () => {
   test.each([
     ["200", "GET", LIST, {}],
     ["204", "DELETE", `${LIST}/1`, {}],
@@ -122,7 +122,7 @@ describe("the windows", () => {
     });
   });
 
-  test("refuse until the end of the day if the day is full", async () => {
+  test("refuse requests until the end of the day window if the day window is full", async () => {
     const { key } = await createEnterpriseKey(2, 3);
     const nowMs = stopClock();
     await use(key, 2);
@@ -149,7 +149,7 @@ describe("the windows", () => {
     });
   });
 
-  test("with the same number left are described by the one that ends later", async () => {
+  test("with equally many requests left are described by the window that ends later", async () => {
     const { key } = await createEnterpriseKey(2, 2);
     stopClock();
     const first = quotaOf(await send(LIST, { key }));

@@ -27,11 +27,11 @@ beforeEach(() => {
 describe.each([
   ["break", breaks],
   ["hang", hangs],
-])("while the limiters %s", (_, outcome) => {
+])("while the Durable Objects %s", (_, outcome) => {
   const withoutLimiters = () =>
     startService({ LIMITER_TIMEOUT_MS: "20" }, { RATE_LIMITER: failingLimiters(outcome) });
 
-  test("the fallback limiter keeps the limit and the headers", async () => {
+  test("the fallback limiter applies the limit and sends the rate-limit headers", async () => {
     const { key } = await createEnterpriseKey(3, 10);
     await placeOrder(1n);
     stopClock();
@@ -51,7 +51,7 @@ describe.each([
     expect(JSON.stringify(log.mock.calls)).not.toContain(key);
   });
 
-  test("the address keeps its budget", async () => {
+  test("the budget of the address still applies", async () => {
     const service = withoutLimiters();
     const statuses: number[] = [];
     for (let attempt = 0; attempt < 61; attempt++) {
@@ -74,7 +74,10 @@ describe.each([
 });
 
 describe("a limiter that fails", () => {
-  /** Limiters whose first `failures` calls end in `error`; later calls reach the real limiters. */
+  /**
+   * Returns Durable Objects whose first `failures` calls fail with `error`. Later calls reach the
+   * real Durable Objects.
+   */
   function flakyLimiters(failures: number, error: Error) {
     let calls = 0;
     const limiters = {
@@ -88,7 +91,7 @@ describe("a limiter that fails", () => {
     return { limiters, calls: () => calls };
   }
 
-  test("is called again if the failure may pass", async () => {
+  test("is called again if the failure may be temporary", async () => {
     const { key } = await createApiKey();
     const { limiters, calls } = flakyLimiters(
       1,
@@ -102,7 +105,7 @@ describe("a limiter that fails", () => {
   });
 
   test.each([
-    ["will not pass", {}, 200],
+    ["is not temporary", {}, 200],
     ["is an overload", { retryable: true, overloaded: true }, 503],
   ])("is not called again if the failure %s", async (_, marks, status) => {
     const { key } = await createApiKey();
@@ -114,7 +117,7 @@ describe("a limiter that fails", () => {
   });
 });
 
-describe("while a database does not answer", () => {
+describe("while a database does not respond", () => {
   test.each([
     ["cannot be reached", unreachableDatabase],
     ["hangs", () => failingDatabase(hangs)],
@@ -125,18 +128,21 @@ describe("while a database does not answer", () => {
           Promise.reject(new Error("D1_ERROR: database is locked: SQLITE_BUSY")),
         ),
     ],
-  ])("and %s, a valid key is 503 and never 401", async (_, database) => {
-    const { key } = await createApiKey();
-    const service = startService({ DATABASE_TIMEOUT_MS: "100" }, { KEYS: database() });
-    const response = await service(LIST, { key });
-    expect(response.headers.get("Retry-After")).toBe("5");
-    expect(response.headers.has("WWW-Authenticate")).toBe(false);
-    expect(response.headers.get("X-Request-Id")).toMatch(/^[0-9a-f-]{36}$/);
-    quotaOf(response);
-    await expectError(response, 503, "service_unavailable");
-  });
+  ])(
+    "because it %s, a request with a valid key receives 503 and never 401",
+    async (_, database) => {
+      const { key } = await createApiKey();
+      const service = startService({ DATABASE_TIMEOUT_MS: "100" }, { KEYS: database() });
+      const response = await service(LIST, { key });
+      expect(response.headers.get("Retry-After")).toBe("5");
+      expect(response.headers.has("WWW-Authenticate")).toBe(false);
+      expect(response.headers.get("X-Request-Id")).toMatch(/^[0-9a-f-]{36}$/);
+      quotaOf(response);
+      await expectError(response, 503, "service_unavailable");
+    },
+  );
 
-  test("a request without a key is still 401", async () => {
+  test("a request without a key still receives 401", async () => {
     const response = await startService({}, { KEYS: unreachableDatabase() })(LIST);
     await expectError(response, 401, "unauthorized");
   });
@@ -145,7 +151,7 @@ describe("while a database does not answer", () => {
     ["GET", LIST],
     ["HEAD", LIST],
     ["DELETE", `${LIST}/1`],
-  ])("%s with a remembered key is 503, counted against the key", async (method, path) => {
+  ])("%s with a remembered key receives 503 and counts against the key", async (method, path) => {
     const { key } = await createApiKey();
     await placeOrder(1n);
     const line = databaseLine(env.ORDERS);
@@ -163,7 +169,7 @@ describe("while a database does not answer", () => {
   });
 });
 
-test("a request over its limit is 429 whether the database answers or not", async () => {
+test("a request over the limit receives 429 whether the database responds or not", async () => {
   const { key } = await createEnterpriseKey(1, 10);
   const line = databaseLine(env.ORDERS);
   const service = startService({}, { ORDERS: line.database });
@@ -175,7 +181,7 @@ test("a request over its limit is 429 whether the database answers or not", asyn
   expect(log).not.toHaveBeenCalled();
 });
 
-test("a query is repeated while the database is busy", async () => {
+test("a query is retried while the database is busy", async () => {
   const { key } = await createApiKey();
   await placeOrder(1n);
   let refusals = 3;

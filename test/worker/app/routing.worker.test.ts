@@ -6,7 +6,7 @@ import { send } from "../../support/service.ts";
 
 const LIST = "/v1/store/orders";
 
-test("an orderId that is not an int64 in canonical decimal is an unknown order", async () => {
+test("an orderId that is not an int64 in canonical decimal is treated as an unknown order", async () => {
   const { key } = await createApiKey();
   await placeOrder(1n);
   const ids = [
@@ -54,7 +54,7 @@ test("an orderId that is not an int64 in canonical decimal is an unknown order",
   expect(quotaOf(await send(LIST, { key })).remaining).toBe(59 - ids.length);
 });
 
-test("an orderId of ten thousand digits is an unknown order", async () => {
+test("an orderId of ten thousand digits is treated as an unknown order", async () => {
   const { key } = await createApiKey();
   const response = await send(`${LIST}/${"1".repeat(10_000)}`, { method: "DELETE", key });
   await expectError(response, 404, "order_not_found");
@@ -66,7 +66,7 @@ describe("paths are percent-decoded once", () => {
     ["GET", "/%761/store/orders", 200],
     ["DELETE", "/v1/store/orders/%31", 204],
     ["DELETE", "/v1/%73tore/%6frders/%31", 204],
-  ])("%s %s is %d", async (method, path, status) => {
+  ])("%s %s returns %d", async (method, path, status) => {
     const { key } = await createApiKey();
     await placeOrder(1n);
     expect((await send(path, { method, key })).status).toBe(status);
@@ -91,7 +91,7 @@ describe("an unknown path", () => {
     "/v1/store/orders%00",
   ];
 
-  test("is 404 with a key", async () => {
+  test("returns 404 with a key", async () => {
     const { key } = await createApiKey();
     for (const [index, path] of UNKNOWN.entries()) {
       const response = await send(path, { key });
@@ -100,7 +100,7 @@ describe("an unknown path", () => {
     }
   });
 
-  test("is 401 without a key, as is every known path", async () => {
+  test("returns 401 without a key, like every known path", async () => {
     for (const path of [...UNKNOWN, LIST, `${LIST}/1`, `${LIST}/abc`]) {
       const response = await send(path, { method: "DELETE" });
       const challenge = response.headers.get("WWW-Authenticate");
@@ -110,21 +110,21 @@ describe("an unknown path", () => {
     }
   });
 
-  test("of fifteen thousand characters is 404", async () => {
+  test("of fifteen thousand characters returns 404", async () => {
     const { key } = await createApiKey();
     const path = `/v1/${"long/".repeat(3_000)}`;
     await expectError(await send(path, { key }), 404, "not_found");
     await expectError(await send(path), 401, "unauthorized");
   });
 
-  test("is 404 outside the API", async () => {
+  test("outside the API returns 404", async () => {
     for (const path of ["/", "/v2/store/orders", "/v11/store/orders", "/store/orders", "/%zz"]) {
       await expectError(await send(path), 404, "not_found");
     }
   });
 });
 
-describe("another method on a known path is 405", () => {
+describe("another method on a known path returns 405", () => {
   test.each(["POST", "PUT", "PATCH", "DELETE", "OPTIONS", "PROPFIND"])(
     "%s the list",
     async (method) => {
@@ -150,7 +150,7 @@ describe("another method on a known path is 405", () => {
   );
 });
 
-describe("HEAD answers like GET without the body", () => {
+describe("HEAD returns the same as GET without the body", () => {
   test("200 and 304", async () => {
     const { key } = await createApiKey();
     await placeOrder(1n);

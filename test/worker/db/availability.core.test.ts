@@ -11,20 +11,20 @@ beforeEach(() => {
 });
 afterEach(() => void vi.useRealTimers());
 
-test("after a query that timed out, even a repeatable read is not repeated", async () => {
+test("after a query has timed out, even a repeatable read fails without being sent", async () => {
   const silent = queries.run(() => new Promise(() => undefined)).catch((error: unknown) => error);
   await vi.advanceTimersByTimeAsync(TIMEOUT_MS);
   expect(await silent).toBeInstanceOf(DatabaseUnavailableError);
 
   const query = vi.fn<() => Promise<string>>().mockResolvedValue("answer");
   const paused = queries.run(query, repeatable);
-  await expect(paused).rejects.toBeInstanceOf(DatabaseUnavailableError); // Without any time passing.
+  await expect(paused).rejects.toBeInstanceOf(DatabaseUnavailableError); // Rejects although no fake time passes.
   expect(query).not.toHaveBeenCalled();
   vi.setSystemTime(Date.now() + 1_000);
   expect(await queries.run(query, repeatable)).toBe("answer");
 });
 
-test("a repeatable read is repeated after a temporary error", async () => {
+test("a repeatable read is retried after a temporary error", async () => {
   const query = vi.fn<() => Promise<string>>().mockResolvedValue("answer");
   query.mockRejectedValueOnce(new Error("D1_ERROR: Network connection lost."));
   const answer = queries.run(query, repeatable);

@@ -9,16 +9,19 @@ const TIMEOUT_MS = 100;
 beforeEach(() => void vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] }));
 afterEach(() => void vi.useRealTimers());
 
-/** The end of a query. `hang`: the platform ended the request that ran the query. */
+/** The outcome of a query. `hang`: the platform ended the request that ran the query. */
 type End = "answer" | "fail" | "hang";
 
-/** The result of a query: the number in the database when the query began, and the keys. */
+/**
+ * The result of a query: the number in the database when the query began, and the keys of the
+ * query.
+ */
 interface Answer {
   readonly held: number;
   readonly keys: readonly number[];
 }
 
-/** A database that holds one number. The end of each query waits for the scheduler. */
+/** A simulated database that contains one number. The scheduler determines when each query ends. */
 class World {
   held = 0;
   running = 0;
@@ -60,7 +63,7 @@ class World {
   }
 }
 
-/** Runs the work to its end. @returns false if a request waits too long. */
+/** Runs scheduled steps until `work` is done. Returns false if a request waits too long. */
 async function finish(scheduler: Scheduler, work: Promise<unknown>): Promise<boolean> {
   let isDone = false;
   void work.finally(() => (isDone = true));
@@ -82,7 +85,7 @@ const end = fc.oneof(
   { weight: 1, arbitrary: fc.constantFrom<End>("fail", "hang") },
 );
 
-test("each request receives a value for its key that was read after the request came", async () => {
+test("each request receives a result for its key that was read after the request arrived", async () => {
   await fc.assert(
     fc.asyncProperty(
       fc.scheduler(),
@@ -113,14 +116,14 @@ test("each request receives a value for its key that was read after the request 
         expect(await finish(scheduler, work)).toBe(true);
         await work;
         if (!hangs) expect(world.mostRunning).toBeLessThanOrEqual(CONCURRENCY);
-        await Promise.all(world.kept); // The promises given to waitUntil never reject.
+        await Promise.all(world.kept); // Fails if a promise that was passed to waitUntil rejects.
       },
     ),
     { numRuns: 1_000 },
   );
 }, 30_000);
 
-/** Makes a world in which each call of `endQuery` ends the oldest query. */
+/** Creates a simulated database in which each call of `endQuery` ends the oldest query. */
 function steppedWorld(ends: readonly End[] = []): { world: World; endQuery: () => Promise<void> } {
   const waiting: (() => void)[] = [];
   const world = new World(() => new Promise((resolve) => void waiting.push(resolve)), ends);
@@ -131,7 +134,7 @@ function steppedWorld(ends: readonly End[] = []): { world: World; endQuery: () =
   return { world, endQuery };
 }
 
-test("a few queries run at the same time, and one query serves all requests that wait", async () => {
+test("only a few queries run at the same time, and one query serves all waiting requests", async () => {
   const { world, endQuery } = steppedWorld();
   const answers = Promise.all(Array.from({ length: 10 }, (_, key) => world.read(key)));
   expect(world.queries).toBe(CONCURRENCY);
@@ -148,7 +151,7 @@ test("a few queries run at the same time, and one query serves all requests that
   ]);
 });
 
-test("an error reaches all requests that the query served, and no others", async () => {
+test("a failed query rejects all requests that share it, and no others", async () => {
   const { world, endQuery } = steppedWorld(["answer", "answer", "fail"]);
   const outcomes = Promise.allSettled([0, 1, 2, 3].map((key) => world.read(key)));
   for (let query = 0; query < 3; query += 1) await endQuery();
@@ -159,7 +162,7 @@ test("an error reaches all requests that the query served, and no others", async
   expect(await again).toStrictEqual({ held: 0, keys: [4] });
 });
 
-test("when queries never end, a request waits at most twice the time-out", async () => {
+test("if queries never end, a request waits at most twice the timeout", async () => {
   const { world, endQuery } = steppedWorld(["hang", "hang"]);
   const outcomes = Promise.allSettled([0, 1, 2].map((key) => world.read(key)));
   await vi.advanceTimersByTimeAsync(2 * TIMEOUT_MS - 1);

@@ -8,17 +8,20 @@ import { contents, emptyColumns, tables } from "./table-contents.ts";
 import { KEYS, LISTED, PENDING_ID, SHIPPED_ID, VERSIONS } from "./versions.ts";
 
 const DATABASES = { orders: env.ORDERS, keys: env.KEYS };
-/** So many orders need several segments. */
+/** A number of orders that does not fit into one segment. */
 const MANY = 20_000;
 
 const namesOf = (database: DatabaseName) => env.TEST_MIGRATIONS[database].map(({ name }) => name);
 
-/** Every version of every database, by its last migration. */
+/** Every version of every database. A version is identified by its last migration. */
 const ALL_VERSIONS = (["orders", "keys"] as const).flatMap((database) =>
   namesOf(database).map((name) => ({ database, name })),
 );
 
-/** Makes a database of the version whose last migration is `name`, with data of every version up to it. */
+/**
+ * Creates a database with all migrations up to `name`, and with the test data of each of these
+ * migrations.
+ */
 async function createDatabase(database: DatabaseName, name: string): Promise<void> {
   const d1 = DATABASES[database];
   const migrations = env.TEST_MIGRATIONS[database];
@@ -29,7 +32,10 @@ async function createDatabase(database: DatabaseName, name: string): Promise<voi
   }
 }
 
-/** Makes a store with one database of that version, and the other one of the present. */
+/**
+ * Creates a store: one database in the version `name`, and the other database in the current
+ * version.
+ */
 async function createStore(database: DatabaseName, name: string): Promise<void> {
   await reset();
   const other = database === "orders" ? "keys" : "orders";
@@ -38,14 +44,15 @@ async function createStore(database: DatabaseName, name: string): Promise<void> 
 }
 
 test.for(["orders", "keys"] as const)(
-  "every migration of the %s has data for the stores of its version, and queries of its Worker",
+  "versions.ts has test data and queries for every migration of the %s database",
   async (database) => {
     const names = namesOf(database);
     const advice =
-      "add what stores hold since this migration, and what the Worker asks, to versions.ts";
+      "add test data for the new tables and columns, and the Worker's new queries, to versions.ts";
     expect(Object.keys(VERSIONS[database]), advice).toEqual(names);
     await createStore(database, names.at(-1) ?? "");
-    // Orders leave `orders` when they are cancelled; a bulk change lasts no longer than a transaction.
+    // `orders` contains no cancelled orders, and `order_bulk_change` has rows only within a
+    // transaction.
     const alwaysEmpty = {
       orders: ["order_bulk_change.changed", "order_bulk_change.id", "orders.cancelled_at"],
       keys: [],
@@ -55,58 +62,61 @@ test.for(["orders", "keys"] as const)(
   },
 );
 
-describe.each(ALL_VERSIONS)("$database of $name, migrated to the present", ({ database, name }) => {
-  const d1 = DATABASES[database];
+describe.each(ALL_VERSIONS)(
+  "the $database database of $name, migrated to the current version",
+  ({ database, name }) => {
+    const d1 = DATABASES[database];
 
-  test("hold all that they held, in every column", async () => {
-    await createStore(database, name);
-    const known = await tables(d1);
-    const before = await contents(d1, known);
-    await migrateDatabases();
-    expect(await contents(d1, known)).toMatchObject(before);
-  });
+    test("keeps the values of every column", async () => {
+      await createStore(database, name);
+      const known = await tables(d1);
+      const before = await contents(d1, known);
+      await migrateDatabases();
+      expect(await contents(d1, known)).toMatchObject(before);
+    });
 
-  test("answer what their own Worker asks, until the next one is deployed", async () => {
-    await createStore(database, name);
-    const queries = namesOf(database)
-      .slice(0, namesOf(database).indexOf(name) + 1)
-      .flatMap((version) => VERSIONS[database][version]?.queries ?? []);
-    const answers = () =>
-      Promise.all(queries.map(async (query) => (await d1.prepare(query).all()).results));
-    const before = await answers();
-    await migrateDatabases();
-    expect(await answers()).toEqual(before);
-  });
+    test("returns the same results to the queries of its own Worker, which runs until the next deployment", async () => {
+      await createStore(database, name);
+      const queries = namesOf(database)
+        .slice(0, namesOf(database).indexOf(name) + 1)
+        .flatMap((version) => VERSIONS[database][version]?.queries ?? []);
+      const answers = () =>
+        Promise.all(queries.map(async (query) => (await d1.prepare(query).all()).results));
+      const before = await answers();
+      await migrateDatabases();
+      expect(await answers()).toEqual(before);
+    });
 
-  test("serve", async () => {
-    await createStore(database, name);
-    await migrateDatabases();
-    const statusOf = async (key: string) => (await send("/v1/store/orders", { key })).status;
-    expect(await statusOf(KEYS.revoked)).toBe(401);
-    expect(await statusOf(KEYS.expired)).toBe(401);
+    test("works with the current Worker", async () => {
+      await createStore(database, name);
+      await migrateDatabases();
+      const statusOf = async (key: string) => (await send("/v1/store/orders", { key })).status;
+      expect(await statusOf(KEYS.revoked)).toBe(401);
+      expect(await statusOf(KEYS.expired)).toBe(401);
 
-    const key = KEYS.valid;
-    const list = await send("/v1/store/orders", { key });
-    expect(await list.text()).toBe(`[${LISTED.join()}]`);
-    const cancel = async (id: string) =>
-      (await send(`/v1/store/orders/${id}`, { method: "DELETE", key })).status;
-    expect([await cancel(PENDING_ID), await cancel(PENDING_ID)]).toEqual([204, 404]);
-    expect(await cancel(SHIPPED_ID)).toBe(409);
-    const changed = await send("/v1/store/orders", { key });
-    expect(await changed.text()).toBe(
-      `[${LISTED.filter((order) => !order.includes(`"id":${PENDING_ID}`)).join()}]`,
-    );
-    expect(changed.headers.get("ETag")).not.toBe(list.headers.get("ETag"));
+      const key = KEYS.valid;
+      const list = await send("/v1/store/orders", { key });
+      expect(await list.text()).toBe(`[${LISTED.join()}]`);
+      const cancel = async (id: string) =>
+        (await send(`/v1/store/orders/${id}`, { method: "DELETE", key })).status;
+      expect([await cancel(PENDING_ID), await cancel(PENDING_ID)]).toEqual([204, 404]);
+      expect(await cancel(SHIPPED_ID)).toBe(409);
+      const changed = await send("/v1/store/orders", { key });
+      expect(await changed.text()).toBe(
+        `[${LISTED.filter((order) => !order.includes(`"id":${PENDING_ID}`)).join()}]`,
+      );
+      expect(changed.headers.get("ETag")).not.toBe(list.headers.get("ETag"));
 
-    const turnBack = env.ORDERS.prepare(
-      `UPDATE orders SET status = 'pending' WHERE id = ${SHIPPED_ID}`,
-    );
-    await expect(turnBack.run()).rejects.toThrow("a shipped order cannot be turned back");
-  });
-});
+      const turnBack = env.ORDERS.prepare(
+        `UPDATE orders SET status = 'pending' WHERE id = ${SHIPPED_ID}`,
+      );
+      await expect(turnBack.run()).rejects.toThrow("a shipped order cannot be turned back");
+    });
+  },
+);
 
 test.each(namesOf("orders"))(
-  "orders of %s, migrated to the present, are in segments",
+  "all orders of %s, migrated to the current version, belong to segments",
   async (name) => {
     await createStore("orders", name);
     await env.ORDERS.prepare(

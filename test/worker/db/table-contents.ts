@@ -17,7 +17,10 @@ export async function tables(database: D1Database): Promise<Table[]> {
   return results.map(({ name, columns }) => ({ name, columns: columns.split(",") }));
 }
 
-/** Reads these columns of every row, as SQL literals, because D1 rounds large integers. */
+/**
+ * Reads all rows of these tables. Values are returned as SQL literals, because D1 rounds large
+ * integers.
+ */
 export async function contents(
   database: D1Database,
   of: readonly Table[],
@@ -31,7 +34,7 @@ export async function contents(
   return Object.fromEntries(await Promise.all(of.map(rowsOf)));
 }
 
-/** Returns the columns in which no row has a value, as `table.column`. */
+/** Returns the columns that are `NULL` in every row, as `table.column`. */
 export async function emptyColumns(database: D1Database): Promise<string[]> {
   const empty: string[] = [];
   for (const { name, columns } of await tables(database)) {

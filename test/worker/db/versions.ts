@@ -1,14 +1,14 @@
 import type { DatabaseName } from "../../../src/worker/db/availability.ts";
 import { hashSecret } from "../../../src/worker/api-keys/secret.ts";
 
-/** Secrets of keys in the stores below. */
+/** The secrets of three keys in the test data of `VERSIONS`. */
 export const KEYS = {
   valid: "sord_vdhehzqk6qjkwp6fpzh6owhou4qtc6yxtvhyay6v",
   revoked: "sord_lj2qcjnon5pkcncdlzfoqdozxcsuabjnjtxxwdn3",
   expired: "sord_4gepiacolecjhsdq44jg4hkjvtqppfeqr5kczhkp",
 };
 
-/** The listed orders of the stores below, as the API sends them. */
+/** The orders in the test data of `VERSIONS` that the API lists, as JSON. */
 export const LISTED = [
   '{"id":-9223372036854775808,"petId":9223372036854775807,"quantity":-9223372036854775808,"shipDate":"2026-11-20T08:30:00.000Z","complete":false}',
   '{"id":1}',
@@ -19,15 +19,21 @@ export const LISTED = [
 export const PENDING_ID = "9007199254740993";
 export const SHIPPED_ID = "2";
 
-/** The data and queries that came with a migration. */
+/** The test data and queries of the version of the service that a migration belongs to. */
 interface Version {
-  /** Statements that fill the migration's new tables and columns. Never edited after a deployment. */
+  /**
+   * Statements that fill the tables and columns that the migration adds. Do not edit them after a
+   * deployment.
+   */
   readonly data: string;
-  /** Queries of the Worker of that version, which serves while the next migration is applied. */
+  /**
+   * Queries of this version's Worker. They must keep working while the next migration is applied,
+   * because this Worker still runs then.
+   */
   readonly queries: readonly string[];
 }
 
-/** The versions of each database, by the file name of the migration. */
+/** The versions of each database, by the file name of the version's migration. */
 export const VERSIONS: Readonly<Record<DatabaseName, Readonly<Record<string, Version>>>> = {
   orders: {
     "0000_orders.sql": {

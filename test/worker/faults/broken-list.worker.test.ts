@@ -10,7 +10,10 @@ import { type LogLine, readLog } from "./log-lines.ts";
 
 const LIST = "/v1/store/orders";
 const LOST = fail("D1_ERROR: Network connection lost.");
-/** In 20 segments: the first is read with the manifest, the others four at a time. */
+/**
+ * The number of orders, in 20 segments. The first segment is read with the manifest, the others in
+ * groups of four.
+ */
 const COUNT = 40;
 
 let line: FaultyDatabases;
@@ -30,7 +33,7 @@ beforeEach(async () => {
   await service("/v1/nothing", { key });
 });
 
-/** Reads the part of a body that arrives, and whether the body broke off. */
+/** Reads a response body as far as possible. Also returns whether the body was cut off. */
 async function readBody(response: Response): Promise<{ text: string; isBroken: boolean }> {
   const decoder = new TextDecoder();
   let text = "";
@@ -43,13 +46,13 @@ async function readBody(response: Response): Promise<{ text: string; isBroken: b
 }
 
 test.each<[string, Outcome[]]>([
-  ["its second query is not answered", [PASS, HANG]],
-  ["its last query is not answered", [PASS, PASS, PASS, PASS, PASS, HANG]],
+  ["its second query gets no response", [PASS, HANG]],
+  ["its last query gets no response", [PASS, PASS, PASS, PASS, PASS, HANG]],
   [
     "its second query has an error in the statement",
     [PASS, fail("D1_ERROR: no such column: SQLITE_ERROR")],
   ],
-])("a list breaks off as invalid JSON if %s", async (_, outcomes) => {
+])("a list is cut off as invalid JSON if %s", async (_, outcomes) => {
   line.script.next(...outcomes);
   const response = await service(LIST, { key });
   expect(response.status).toBe(200);
@@ -70,28 +73,28 @@ test.each<[string, Outcome[]]>([
   expect(log()).toHaveLength(1);
 
   line.script.next();
-  // After a query that has timed out, the service queries nothing for a second.
+  // After a query has timed out, the service sends no queries for a second.
   const nowMs = Date.now();
   vi.spyOn(Date, "now").mockReturnValue(nowMs + 1_000);
   const whole = (await (await service(LIST, { key })).json()) as { id: number }[];
   expect(whole.map(({ id }) => id)).toStrictEqual(Array.from({ length: COUNT }, (__, n) => n + 1));
 });
 
-test("a list breaks off if the database does not come back", async () => {
+test("a list is cut off if the database stays unreachable", async () => {
   const response = await service(LIST, { key });
   line.script.always(LOST);
   expect((await readBody(response)).isBroken).toBe(true);
   expect(log()).toMatchObject([{ event: "order_list_broken", keyId }]);
 });
 
-test("a list is complete although later queries fail in passing", async () => {
+test("a list is complete although later queries fail temporarily", async () => {
   line.script.next(PASS, LOST, PASS, LOST, LOST, PASS);
   const response = await service(LIST, { key });
   expect((await response.json()) as unknown[]).toHaveLength(COUNT);
   expect(log()).toStrictEqual([]);
 });
 
-test("a list breaks off if orders change in segments not yet read, and is complete when repeated", async () => {
+test("a list is cut off if orders change in segments not yet read, and is complete when requested again", async () => {
   const response = await service(LIST, { key });
   const reader = response.body!.getReader();
   await reader.read();
@@ -105,7 +108,7 @@ test("a list breaks off if orders change in segments not yet read, and is comple
   line.script.calls = 0;
   const again = (await (await service(LIST, { key })).json()) as unknown[];
   expect(again).toHaveLength(COUNT);
-  expect(line.script.calls).toBe(1); // The manifest, and the few segments that were not read before.
+  expect(line.script.calls).toBe(1); // One query reads the manifest and the few segments that are not in memory.
 });
 
 test("a list is complete although the database is busy for a moment", async () => {
@@ -116,14 +119,14 @@ test("a list is complete although the database is busy for a moment", async () =
   expect(log()).toStrictEqual([]);
 });
 
-test("a list whose first query fails is answered 503, not 200", async () => {
+test("the response is 503 instead of 200 if the first query of a list fails", async () => {
   line.script.next(LOST);
   const response = await service(LIST, { key });
   expect(response.status).toBe(503);
   expect(await response.json()).toMatchObject({ code: "service_unavailable" });
 });
 
-test("a client that disconnects midway ends the queries, without a log line", async () => {
+test("if a client disconnects, the service stops querying and logs nothing", async () => {
   line.script.calls = 0;
   const response = await service(LIST, { key });
   const reader = response.body!.getReader();

@@ -6,7 +6,10 @@ import { type FaultyDatabases, faultyDatabases } from "./faulty-bindings.ts";
 import { readLog } from "./log-lines.ts";
 
 const LIST = "/v1/store/orders";
-/** In 20 segments: the first is read with the manifest, the others from the cache if it has them. */
+/**
+ * The number of orders, in 20 segments. The first segment is read with the manifest, the others
+ * from the cache if it has them.
+ */
 const COUNT = 40;
 
 const breaks = () => Promise.reject(new Error("Internal error: the cache cannot be reached."));
@@ -29,7 +32,7 @@ beforeEach(async () => {
 
 afterEach(() => vi.unstubAllGlobals());
 
-/** Replaces the runtime's cache. */
+/** Replaces methods of the runtime's cache with `faults`. */
 function useCache(faults: Partial<Record<"open" | "match" | "put", unknown>>): void {
   const real = caches;
   const open = async (name: string) => {
@@ -56,7 +59,7 @@ describe("a long list is complete every time", () => {
     ["the cache cannot be opened", { open: breaks }],
     ["lookups fail", { match: breaks }],
     ["nothing can be stored", { put: breaks }],
-    ["nothing that is stored is found", { match: () => Promise.resolve(undefined) }],
+    ["stored entries are never found", { match: () => Promise.resolve(undefined) }],
   ])("if %s", async (_, faults) => {
     useCache(faults);
     for (let n = 0; n < 3; n++) await expectWhole(await service(LIST, { key }));
@@ -65,7 +68,7 @@ describe("a long list is complete every time", () => {
   });
 });
 
-/** Lists once in a new isolate. @returns the number of queries. */
+/** Requests the list once in a new isolate. Returns the number of queries. */
 async function queriesOfNewIsolate(): Promise<number> {
   const isolate = startService({}, line.bindings);
   await isolate("/v1/nothing", { key });
@@ -78,7 +81,7 @@ async function queriesOfNewIsolate(): Promise<number> {
 
 test("a new isolate reads from the cache the segments that another isolate has read", async () => {
   useCache({});
-  expect(await queriesOfNewIsolate()).toBe(6); // The manifest, and 19 segments four at a time.
+  expect(await queriesOfNewIsolate()).toBe(6); // One query for the manifest and the first segment, then 19 segments in groups of four.
   expect(await queriesOfNewIsolate()).toBe(1);
   useCache({ match: () => Promise.resolve(undefined) });
   expect(await queriesOfNewIsolate()).toBe(6);
@@ -93,7 +96,7 @@ test("a list from memory does not use the cache", async () => {
   expect(line.script.calls).toBe(1);
 });
 
-test("a list that broke off has put only whole segments into the cache", async () => {
+test("a list whose client disconnects has stored only complete segments in the cache", async () => {
   const kept: string[] = [];
   useCache({
     put: async (_: string, response: Response) => {

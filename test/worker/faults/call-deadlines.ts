@@ -1,9 +1,11 @@
 import { vi } from "vitest";
 
 /**
- * Stops timers of this length, so that a slow machine misses no deadline.
+ * Replaces timers of exactly this length with timers that expire only when the test says so. So a
+ * slow machine does not cause timeouts.
  *
- * @returns a function that expires the timers that are set by now or in the same turn.
+ * @returns a function that makes all of these timers expire, including timers that are set in the
+ *   same turn of the event loop.
  */
 export function stopDeadlines(timeoutMs: number): () => void {
   const { setTimeout, clearTimeout } = globalThis;

@@ -12,7 +12,7 @@ import { events, type LogLine, readLog } from "./log-lines.ts";
 const LIST = "/v1/store/orders";
 const ORDER = `${LIST}/7`;
 
-/** The errors in Cloudflare's documentation, "Debug D1", section "List of D1_ERRORs". */
+/** The errors that Cloudflare documents in "Debug D1", section "List of D1_ERRORs". */
 const UNAVAILABLE = [
   "D1 DB reset because its code was updated.",
   "Internal error while starting up D1 DB storage caused object to be reset.",
@@ -27,7 +27,7 @@ const UNAVAILABLE = [
   "D1 DB exceeded its CPU time limit and was reset.",
 ].map((message): [string, Outcome] => [message, fail(`D1_ERROR: ${message}`)]);
 
-/** Errors in a statement, which a retry does not help. */
+/** Errors of wrong statements, which fail in every attempt. */
 const STATEMENT_ERRORS = [
   "D1_ERROR: no such table: orders: SQLITE_ERROR",
   "D1_ERROR: CHECK constraint failed: complete_is_boolean: SQLITE_CONSTRAINT",
@@ -59,13 +59,13 @@ async function expectUnavailable(response: Response): Promise<void> {
   await expectError(response, 503, "service_unavailable");
 }
 
-/** After a query that timed out, the service queries nothing for this long. */
+/** After a query has timed out, the service sends no queries for this long. */
 const PAUSE_MS = 1_000;
 
 describe.each([...UNAVAILABLE, ["silence", HANG] as [string, Outcome]])(
   "%s",
   (message, outcome) => {
-    test("is answered 503 for a key, a list and a cancellation, which changes nothing", async () => {
+    test("leads to 503 for an authentication, a list and a cancellation; the cancellation changes nothing", async () => {
       stopClock();
       line.script.always(outcome);
       const unknown = await service(LIST, { key });
@@ -85,7 +85,8 @@ describe.each([...UNAVAILABLE, ["silence", HANG] as [string, Outcome]])(
       const cancelled = await service(ORDER, { key, method: "DELETE" });
       expect(quotaOf(cancelled)).toMatchObject({ remaining: 56 });
       await expectUnavailable(cancelled);
-      // D1 repeats reads by itself. A write is not repeated, because its outcome is unknown.
+      // The service sent each of the three queries only once. D1 itself retries reads. A write must
+      // not be retried, because its outcome is unknown.
       expect(line.script.calls).toBe(3);
       expect(await storedOrder(7n)).toMatchObject({ status: "pending", cancelledAt: null });
 
@@ -106,7 +107,7 @@ describe.each([...UNAVAILABLE, ["silence", HANG] as [string, Outcome]])(
   },
 );
 
-test.each(STATEMENT_ERRORS)("%s is answered 500, logged and not repeated", async (_, outcome) => {
+test.each(STATEMENT_ERRORS)("%s leads to 500, is logged and is not retried", async (_, outcome) => {
   await service("/v1/nothing", { key });
   for (const [method, path] of [
     ["GET", LIST],
@@ -127,14 +128,16 @@ test.each(STATEMENT_ERRORS)("%s is answered 500, logged and not repeated", async
 });
 
 describe("a busy database", () => {
-  /** Starts a service with enough time for all retries, even on a slow machine. */
+  /**
+   * Starts a service with a timeout that is long enough for all retries, even on a slow machine.
+   */
   const patient = () => startService({ DATABASE_TIMEOUT_MS: "10000" }, line.bindings);
 
   test.each([
     ["GET", LIST, 200],
     ["HEAD", LIST, 200],
     ["DELETE", ORDER, 204],
-  ])("is queried by %s until it has time", async (method, path, status) => {
+  ])("is queried again by %s until it is no longer busy", async (method, path, status) => {
     const send = patient();
     await send("/v1/nothing", { key });
     line.script.calls = 0;
@@ -144,13 +147,13 @@ describe("a busy database", () => {
     expect(events(log())).toStrictEqual([]);
   });
 
-  test("authenticates a new key once it has time", async () => {
+  test("authenticates a new key as soon as it is no longer busy", async () => {
     line.script.next(BUSY, BUSY);
     expect((await patient()("/v1/nothing", { key })).status).toBe(404);
     expect(line.script.calls).toBe(3);
   });
 
-  test("that stays busy leads to 503 at the deadline", async () => {
+  test("leads to 503 at the timeout if it stays busy", async () => {
     await service("/v1/nothing", { key });
     line.script.always(BUSY);
     const began = performance.now();
@@ -160,8 +163,8 @@ describe("a busy database", () => {
   });
 });
 
-describe("a cancellation whose answer is lost", () => {
-  test("is answered 503, and 404 when it is repeated, because the order is gone", async () => {
+describe("a cancellation whose result is lost", () => {
+  test("receives 503, and 404 when it is repeated, because the order is already cancelled", async () => {
     await service("/v1/nothing", { key });
     line.script.next(loseTheAnswer("D1_ERROR: Network connection lost."));
     await expectUnavailable(await service(ORDER, { method: "DELETE", key }));
@@ -188,7 +191,7 @@ describe.each([
   ["fails", UNAVAILABLE[2]![1]],
   ["hangs", HANG],
 ])("while the database %s", (_, outcome) => {
-  test("a known key is valid for 25 seconds, and then answered 503, never 401", async () => {
+  test("a remembered key is valid for 25 seconds, and then receives 503, never 401", async () => {
     stopClock();
     await service("/v1/nothing", { key });
     line.script.always(outcome);
@@ -204,7 +207,7 @@ describe.each([
     expect((await service("/v1/nothing", { key })).status).toBe(404);
   });
 
-  test("a new key is answered 503, and counts against no address", async () => {
+  test("a new key receives 503, and the request does not count against the client's address", async () => {
     line.script.always(outcome);
     for (let n = 0; n < 3; n++) {
       const response = await service(LIST, { key: generateSecret(), address: "192.0.2.7" });
@@ -213,7 +216,7 @@ describe.each([
     }
   });
 
-  test("missing and mistyped credentials are still answered 401", async () => {
+  test("requests with missing or mistyped credentials still receive 401", async () => {
     line.script.always(outcome);
     await expectError(await service(LIST), 401, "unauthorized");
     await expectError(await service(LIST, { key: "sord_mistyped" }), 401, "unauthorized");
@@ -221,7 +224,7 @@ describe.each([
   });
 });
 
-test("a key that was revoked before the database failed stays 401", async () => {
+test("a key that was revoked before the database failed still receives 401", async () => {
   stopClock();
   const revoked = await createApiKey({ revokedAt: new Date(Date.now() - 1) });
   await expectError(await service(LIST, { key: revoked.key }), 401, "unauthorized");

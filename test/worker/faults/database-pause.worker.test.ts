@@ -32,7 +32,7 @@ async function expectAtOnce(response: Promise<Response>): Promise<void> {
   expect(performance.now() - beganMs).toBeLessThan(TIMEOUT_MS);
 }
 
-test("after a query that timed out, queries fail at once for a second, and then one probes", async () => {
+test("after a query has timed out, queries fail immediately for a second; then one query is sent as a probe", async () => {
   line.script.always(HANG);
   await expectError(await cancelOrder(), 503, "service_unavailable");
   const { calls } = line.script;
@@ -60,7 +60,7 @@ test("an immediate error causes no pause", async () => {
   expect((await cancelOrder()).status).toBe(204);
 });
 
-test("requests that need no database are answered meanwhile", async () => {
+test("requests that need no database are served during the pause", async () => {
   line.script.next(HANG).always(PASS);
   await expectError(await cancelOrder(), 503, "service_unavailable");
   const response = await service("/v1/none", { key });

@@ -2,11 +2,11 @@
 export type Outcome =
   /** The call succeeds. */
   | { readonly do: "pass" }
-  /** The call fails, and nothing has been done. */
+  /** The call fails without any effect. */
   | { readonly do: "fail"; readonly error: Error }
-  /** The call is done, but its answer is lost. */
+  /** The call takes effect, but its result is lost. */
   | { readonly do: "lose the answer"; readonly error: Error }
-  /** The call is never answered, and nothing has been done. */
+  /** The call never returns and has no effect. */
   | { readonly do: "hang" };
 
 export const PASS: Outcome = { do: "pass" };
@@ -20,27 +20,27 @@ export function loseTheAnswer(message: string): Outcome {
   return { do: "lose the answer", error: new Error(message) };
 }
 
-/** Sets the outcome of each call, and counts the calls. */
+/** Determines the outcome of each call to a binding, and counts the calls. */
 export class FaultScript {
   calls = 0;
-  /** Runs when a call hangs. */
+  /** Called when a call hangs. */
   onHang = (): void => undefined;
   #upcoming: Outcome[] = [];
   #otherwise: Outcome = PASS;
 
-  /** Sets the outcomes of the next calls. Later calls end as `always` says. */
+  /** Sets the outcomes of the next calls. Later calls have the outcome that `always` sets. */
   next(...outcomes: Outcome[]): this {
     this.#upcoming = outcomes;
     return this;
   }
 
-  /** Sets the outcome of every call that `next` does not set. */
+  /** Sets the outcome of all calls whose outcome `next` does not set. */
   always(outcome: Outcome): this {
     this.#otherwise = outcome;
     return this;
   }
 
-  /** Runs one call with its outcome. */
+  /** Runs one call with the outcome that the script has for it. */
   async run<T>(call: () => Promise<T>): Promise<T> {
     this.calls += 1;
     const outcome = this.#upcoming.shift() ?? this.#otherwise;

@@ -1,15 +1,20 @@
 import { env } from "cloudflare:workers";
 import { FaultScript } from "./fault-script.ts";
 
-/** Real databases behind one script of faults. A batch is one call. */
+/**
+ * Real databases with injected faults. The script determines the outcome of each call; a batch is
+ * one call.
+ */
 export interface FaultyDatabases {
   readonly bindings: Partial<Pick<Cloudflare.Env, "ORDERS" | "KEYS">>;
   readonly script: FaultScript;
-  /** The statements that were executed or tried, as SQL. */
+  /** The SQL of all statements that the service sent, including failed ones. */
   readonly statements: string[];
 }
 
-/** Puts faults between the service and its real databases: both, or the one that is named. */
+/**
+ * Injects faults between the service and its real databases: those in `names`, or both by default.
+ */
 export function faultyDatabases(...names: readonly ("ORDERS" | "KEYS")[]): FaultyDatabases {
   const script = new FaultScript();
   const statements: string[] = [];
@@ -50,15 +55,15 @@ export function faultyDatabases(...names: readonly ("ORDERS" | "KEYS")[]): Fault
   return { bindings, script, statements };
 }
 
-/** The real objects behind a script of faults. */
+/** Real Durable Objects with injected faults. The script determines the outcome of each call. */
 export interface FaultyLimiters {
   readonly limiters: Cloudflare.Env["RATE_LIMITER"];
   readonly script: FaultScript;
-  /** Returns the number of stubs that were made. */
+  /** Returns the number of stubs that the service has created. */
   stubs(): number;
 }
 
-/** Puts faults between the service and its real Durable Objects. */
+/** Injects faults between the service and its real Durable Objects. */
 export function faultyLimiters(): FaultyLimiters {
   const script = new FaultScript();
   let stubs = 0;

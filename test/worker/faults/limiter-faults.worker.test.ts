@@ -13,7 +13,10 @@ import { events, type LogLine, readLog } from "./log-lines.ts";
 
 const LIST = "/v1/store/orders";
 
-/** Errors and their properties as Cloudflare's documentation of Durable Objects lists them. */
+/**
+ * An error for a lost connection. The errors here have the messages and properties from
+ * Cloudflare's documentation of Durable Objects.
+ */
 const NETWORK = fail("Network connection lost.", { retryable: true });
 const DEPLOYMENT = fail("Durable Object reset because its code was updated.", { retryable: true });
 const OVERLOAD = fail("Durable Object is overloaded. Requests queued for too long.", {
@@ -22,7 +25,10 @@ const OVERLOAD = fail("Durable Object is overloaded. Requests queued for too lon
 });
 const FAULT = fail("Internal error in Durable Object storage caused object to be reset.");
 
-/** No other timer has this length. */
+/**
+ * The timeout of calls to the Durable Object. No other timer has this length, so the test can
+ * recognize it.
+ */
 const TIMEOUT_MS = 29_999;
 
 let line: FaultyLimiters;
@@ -84,7 +90,7 @@ describe("one fault", () => {
     });
     expect((await storedOrder(1n))?.["status"]).not.toBe("pending");
     expect(line.script.calls).toBe(calls);
-    // A stub that has thrown may be broken for good.
+    // Every call uses a new stub, because a stub that has thrown may be permanently broken.
     expect(line.stubs()).toBe(calls);
     expect((await stored())?.minute?.count ?? 0).toBe(counted);
     expect(events(log())).toStrictEqual(usesFallback ? ["insurance_limiter_on"] : []);
@@ -92,11 +98,11 @@ describe("one fault", () => {
   });
 });
 
-describe("an object that is overloaded", () => {
+describe("an overloaded Durable Object", () => {
   test.each<[string, Outcome[]]>([
     ["at once", [OVERLOAD]],
     ["at a retry", [NETWORK, OVERLOAD]],
-  ])("%s admits nothing, counts nothing and gets no further call", async (_, outcomes) => {
+  ])("%s admits nothing, counts nothing and is not called again", async (_, outcomes) => {
     await placeOrder(1n);
     line.script.next(...outcomes);
     const response = await service(`${LIST}/1`, { method: "DELETE", key });
@@ -116,7 +122,7 @@ describe("an object that is overloaded", () => {
     expect(await remainingOf(await service(LIST, { key }))).toBe(2);
   });
 
-  test("makes no isolate admit more than the object has room for", async () => {
+  test("does not make isolates admit more requests than its windows have room for", async () => {
     const isolates = Array.from({ length: 5 }, () =>
       startService({}, { RATE_LIMITER: line.limiters }),
     );
@@ -128,7 +134,7 @@ describe("an object that is overloaded", () => {
     expect(statuses.filter((status) => status === 200)).toHaveLength(3);
   });
 
-  test("keeps refusing a key that it has refused", async () => {
+  test("does not end a refusal that isolates remember", async () => {
     for (let n = 0; n < 4; n++) await service(LIST, { key });
     advanceClock(10_000);
     line.script.always(OVERLOAD);
@@ -138,8 +144,8 @@ describe("an object that is overloaded", () => {
   });
 });
 
-describe("while the objects cannot be reached", () => {
-  test("one isolate admits no more than the limit in both windows", async () => {
+describe("while the Durable Objects cannot be reached", () => {
+  test("one isolate admits at most the limit of each window", async () => {
     line.script.always(FAULT);
     const admitted: number[] = [];
     for (let minute = 0; minute < 5; minute++) {
@@ -159,7 +165,7 @@ describe("while the objects cannot be reached", () => {
     expect(await stored()).toBeNull();
   });
 
-  test("Retry-After is exact and suffices", async () => {
+  test("Retry-After is exact, and a client that waits for it is admitted", async () => {
     line.script.always(FAULT);
     for (let n = 0; n < 3; n++) await service(LIST, { key });
     advanceClock(20_400);
@@ -170,7 +176,7 @@ describe("while the objects cannot be reached", () => {
     expect((await service(LIST, { key })).status).toBe(200);
   });
 
-  test("a loop is banned as usual", async () => {
+  test("a client that keeps sending requests is banned as usual", async () => {
     line.script.always(FAULT);
     const statuses: string[] = [];
     for (let n = 0; n < 3; n++) await service(LIST, { key });
@@ -192,7 +198,7 @@ describe("while the objects cannot be reached", () => {
     expect(await remainingOf(await service(LIST, { key: other.key }))).toBe(1);
   });
 
-  test("every failed authentication is answered with the headers of its address", async () => {
+  test("every failed authentication receives the rate-limit headers of the client's address", async () => {
     line.script.always(HANG);
     const response = await service(LIST, { address: "192.0.2.1" });
     expect(quotaOf(response)).toMatchObject({ limit: 60, remaining: 59 });
@@ -211,7 +217,7 @@ describe("while the objects cannot be reached", () => {
 });
 
 describe("after a failure", () => {
-  test("the object gets no call for a second, and then counts on from its own state", async () => {
+  test("the Durable Object is not called for a second, and then continues counting from its own state", async () => {
     expect(await remainingOf(await service(LIST, { key }))).toBe(2);
     line.script.next(FAULT);
     expect(await remainingOf(await service(LIST, { key }))).toBe(2);
@@ -225,7 +231,7 @@ describe("after a failure", () => {
     expect(events(log())).toStrictEqual(["insurance_limiter_on"]);
   });
 
-  test("one request a second waits for the object, and the others do not", async () => {
+  test("one request a second waits for the Durable Object, and the other requests do not", async () => {
     line.script.always(HANG);
     await service(LIST, { key });
     line.script.onHang = () => undefined;
@@ -240,7 +246,7 @@ describe("after a failure", () => {
     }
   });
 
-  test("for one key, the objects of other keys are called as usual", async () => {
+  test("of one key's Durable Object, the Durable Objects of other keys are called as usual", async () => {
     const other = await createEnterpriseKey(3, 10);
     line.script.next(FAULT);
     await service(LIST, { key });
@@ -249,7 +255,7 @@ describe("after a failure", () => {
   });
 });
 
-describe("a key that the isolate knows as refused", () => {
+describe("a key whose refusal the isolate remembers", () => {
   const useUp = async () => {
     for (let n = 0; n < 4; n++) await (await service(LIST, { key })).text();
     advanceClock(10_000);
@@ -258,23 +264,26 @@ describe("a key that the isolate knows as refused", () => {
   test.each([
     ["break", FAULT],
     ["hang", HANG],
-  ])("is refused while the objects %s, although strikes cannot be reported", async (_, outcome) => {
-    await useUp();
-    line.script.always(outcome);
-    for (let n = 0; n < 70; n++) {
-      const response = await service(LIST, { key });
-      expect(response.headers.get("Retry-After")).toBe("50");
-      expect(quotaOf(response)).toMatchObject({ remaining: 0 });
-      await expectError(response, 429, "rate_limit_exceeded");
-    }
-    expect(new Set(events(log()))).toStrictEqual(new Set(["refusals_unreported"]));
-    line.script.always(PASS);
-    advanceClock(50_000);
-    expect(await remainingOf(await service(LIST, { key }))).toBe(2);
-    expect(await stored()).toMatchObject({ minute: { count: 1 }, day: { count: 4 }, ban: null });
-  });
+  ])(
+    "is refused while the Durable Objects %s, although strikes cannot be reported",
+    async (_, outcome) => {
+      await useUp();
+      line.script.always(outcome);
+      for (let n = 0; n < 70; n++) {
+        const response = await service(LIST, { key });
+        expect(response.headers.get("Retry-After")).toBe("50");
+        expect(quotaOf(response)).toMatchObject({ remaining: 0 });
+        await expectError(response, 429, "rate_limit_exceeded");
+      }
+      expect(new Set(events(log()))).toStrictEqual(new Set(["refusals_unreported"]));
+      line.script.always(PASS);
+      advanceClock(50_000);
+      expect(await remainingOf(await service(LIST, { key }))).toBe(2);
+      expect(await stored()).toMatchObject({ minute: { count: 1 }, day: { count: 4 }, ban: null });
+    },
+  );
 
-  test("is banned until the same time while the objects cannot be reached", async () => {
+  test("stays banned until the same time while the Durable Objects cannot be reached", async () => {
     await useUp();
     for (let n = 0; n < 60; n++) await service(LIST, { key });
     const { calls } = line.script;

@@ -8,7 +8,7 @@ import { type LogLine, readLog } from "./log-lines.ts";
 
 const LIST = "/v1/store/orders";
 const COUNT = 40;
-/** The number of unread lists that fit into the bound of 32 MiB. */
+/** The number of unread lists that fit into the memory limit of 32 MiB. */
 const MANY = 64;
 
 let log: () => LogLine[];
@@ -24,7 +24,7 @@ beforeEach(async () => {
 });
 afterEach(() => void vi.useRealTimers());
 
-/** Starts as many lists as the service sends at once, and reads none of them. */
+/** Requests as many lists as the service sends at the same time, without reading them. */
 async function fill(): Promise<Response[]> {
   const responses: Response[] = [];
   for (let n = 0; n < MANY + 10; n += 1) {
@@ -38,7 +38,7 @@ async function fill(): Promise<Response[]> {
   return responses;
 }
 
-test("more long lists than fit into memory are answered 503 until one has ended", async () => {
+test("a request for a long list receives 503 if the list does not fit into memory, until another list has ended", async () => {
   const responses = await fill();
   expect(responses).toHaveLength(MANY);
   const refused = await service(LIST, { key });
@@ -58,12 +58,13 @@ test("more long lists than fit into memory are answered 503 until one has ended"
   expect((await service(LIST, { key })).status).toBe(200);
   expect((await service(LIST, { key })).status).toBe(503);
 
-  // Clients that vanished without closing hold nothing after a minute.
+  // After a minute, the memory of clients that vanished without closing the connection is free
+  // again.
   vi.useFakeTimers({ toFake: ["Date"], now: Date.now() + 61_000 });
   expect((await service(LIST, { key })).status).toBe(200);
 }, 30_000);
 
-test("a store with too many segments is answered 503 with an explanation", async () => {
+test("the list of a store with too many segments is refused with 503 and an explanation", async () => {
   await env.ORDERS.exec(
     "INSERT INTO order_segments (first_id, version, count) WITH RECURSIVE n(i) AS (SELECT 1000 UNION ALL SELECT i + 1 FROM n WHERE i < 4600) SELECT i, lower(hex(randomblob(16))), 8192 FROM n; UPDATE order_list SET version = lower(hex(randomblob(16)))",
   );

@@ -27,14 +27,14 @@ function startWithFaulty(name: "ORDERS" | "KEYS") {
   return { send: startService({ DATABASE_TIMEOUT_MS: "250" }, bindings), script };
 }
 
-/** What the line of each request says that did not answer. */
+/** Returns the failed parts of the service in the log line of each request. */
 const degraded = () => requestLines().map((line) => line.degraded);
 
 describe.each([
   ["fails", LOST],
   ["hangs", HANG],
 ])("while the orders database %s", (_, outcome) => {
-  test("keys are authenticated all the same", async () => {
+  test("keys are still authenticated", async () => {
     const { send, script } = startWithFaulty("ORDERS");
     script.always(outcome);
     await expectError(await send(LIST, { key }), 503, "service_unavailable");
@@ -52,7 +52,7 @@ describe.each([
   ["fails", LOST],
   ["hangs", HANG],
 ])("while the keys database %s", (_, outcome) => {
-  test("keys that the isolate knows list and cancel, and others are 503", async () => {
+  test("keys that the isolate remembers can list and cancel orders, and other keys receive 503", async () => {
     const { send, script } = startWithFaulty("KEYS");
     await send("/v1/nothing", { key });
     script.always(outcome);
@@ -65,7 +65,7 @@ describe.each([
   });
 });
 
-test("an outage of the keys ends with a look-up that succeeds, not with a list", async () => {
+test("an outage of the keys database ends with a successful look-up of a key, not with a successful list", async () => {
   stopClock();
   const { send, script } = startWithFaulty("KEYS");
   await send("/v1/nothing", { key });

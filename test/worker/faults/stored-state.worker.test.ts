@@ -26,7 +26,7 @@ beforeEach(async () => {
 const request = () => service(LIST, { key });
 const name = () => `key:${id}`;
 
-/** Replaces the stored row, and restarts the object with it. */
+/** Replaces the stored row of the key's Durable Object, and restarts the Durable Object. */
 async function store(row: unknown): Promise<void> {
   await runInDurableObject(limiterNamed(name()), (_, { storage }) => {
     storage.kv.put("record", row);
@@ -51,7 +51,7 @@ describe("an unreadable stored state", () => {
     ["an empty object", () => ({})],
     ["without a window", () => ({ ...valid(), minute: undefined })],
     ["with a negative count", () => ({ ...valid(), day: { openedMs: startMs, count: -1 } })],
-    ["with a time that is no number", () => ({ ...valid(), day: { openedMs: NaN, count: 1 } })],
+    ["with a time that is not a number", () => ({ ...valid(), day: { openedMs: NaN, count: 1 } })],
     ["with a ban without an end", () => ({ ...valid(), ban: { untilMs: Infinity, number: 1 } })],
     ["with limits of another type", () => ({ ...valid(), limits: [3, 10] })],
     ["bytes", () => new Uint8Array([1, 2, 3])],
@@ -77,7 +77,7 @@ describe("a stored state of another version", () => {
     expect(log()).toStrictEqual([]);
   });
 
-  test("delays nobody by more than a day, even with impossible times", async () => {
+  test("with impossible times delays no client by more than a day", async () => {
     const century = startMs + 36_500 * DAY_MS;
     await store({
       ...valid(),
@@ -96,8 +96,11 @@ describe("a stored state of another version", () => {
   });
 });
 
-describe("versions side by side", () => {
-  /** The interface of the first version of the object: no refusals elsewhere, no forecasts. */
+describe("different versions of Worker and Durable Object", () => {
+  /**
+   * Durable Objects with the interface of the first version: without reported refusals and without
+   * forecasts of strikes.
+   */
   const earlierObjects = {
     getByName: (objectName: string) => ({
       admit: async (policy: never) => {
@@ -108,7 +111,7 @@ describe("versions side by side", () => {
     }),
   } as unknown as Cloudflare.Env["RATE_LIMITER"];
 
-  test("a Worker reads the answers of an earlier object", async () => {
+  test("a Worker can use the decisions of a Durable Object of an earlier version", async () => {
     const later = startService({}, { RATE_LIMITER: earlierObjects });
     const statuses: number[] = [];
     for (let n = 0; n < 70; n++) {
@@ -124,7 +127,7 @@ describe("versions side by side", () => {
     expect(log()).toStrictEqual([]);
   });
 
-  test("an object answers an earlier Worker, which sends it less", async () => {
+  test("a Durable Object accepts the calls of an earlier Worker, which sends fewer parameters", async () => {
     const policy = { limits: { perMinute: 1, perDay: 5 }, revision: 0, resets: 0, bans: true };
     const admit = () => limiterNamed("key:other").admit(policy);
     expect(await admit()).toMatchObject({ admitted: true });
@@ -133,7 +136,7 @@ describe("versions side by side", () => {
 });
 
 describe("the alarm", () => {
-  test("that fails keeps the state, and comes again", async () => {
+  test("keeps the state if it fails, and runs again", async () => {
     await request();
     await runInDurableObject(limiterNamed(name()), async (limiter, { storage }) => {
       const broken = vi.spyOn(storage, "setAlarm").mockRejectedValueOnce(new Error("disk"));
@@ -148,7 +151,7 @@ describe("the alarm", () => {
     });
   });
 
-  test("that cannot remove the state leaves a state that no longer counts", async () => {
+  test("has no effect on limits if it fails to delete an expired state", async () => {
     await request();
     advanceClock(DAY_MS);
     await runInDurableObject(limiterNamed(name()), async (limiter, { storage }) => {
@@ -166,7 +169,7 @@ describe("the alarm", () => {
     expect((await request()).status).toBe(429);
   });
 
-  test("that comes between two requests, or never, changes no answer", async () => {
+  test("changes no response, whether it runs between two requests or never", async () => {
     for (const remaining of [2, 1, 0]) {
       expect(quotaOf(await request()).remaining).toBe(remaining);
       await runDurableObjectAlarm(limiterNamed(name()));

@@ -8,7 +8,7 @@ import {
   SimulatedLimiter,
 } from "./simulated-limiter.ts";
 
-/** Fills the minute and sends requests until the key is banned. */
+/** Fills the minute window, then sends requests until the key is banned. */
 function provokeBan(limiter: SimulatedLimiter): void {
   limiter.requests(limiter.policy.limits.perMinute + 1);
   limiter.advance(DEFAULT_BANS.graceMs).requests(60);
@@ -34,7 +34,7 @@ describe("the length of a ban (docs/limits.md, Bans)", () => {
     expect(lengths).toEqual([1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1_024, 1_440, 1_440, 1_440]);
   });
 
-  test("ends on the millisecond", () => {
+  test("is exact to the millisecond", () => {
     const limiter = freeKey();
     provokeBan(limiter);
     limiter.advance(59_999);
@@ -43,7 +43,7 @@ describe("the length of a ban (docs/limits.md, Bans)", () => {
     expect(limiter.request()).toMatchObject({ admitted: true, banned: false });
   });
 
-  test("is forgotten 24 hours after its end, and remembered until then", () => {
+  test("doubles until 24 hours after the last ban has ended, then starts at 60 seconds again", () => {
     const remembered = freeKey();
     provokeBan(remembered);
     remembered.advance(MINUTE_MS + DAY_MS - DEFAULT_BANS.graceMs - 1);
@@ -57,7 +57,7 @@ describe("the length of a ban (docs/limits.md, Bans)", () => {
     expect(banLengthMs(forgotten)).toBe(MINUTE_MS);
   });
 
-  test("is remembered for 24 hours after the end of the longest ban too", () => {
+  test("starts at 60 seconds again only 24 hours after the end of even the longest ban", () => {
     const limiter = freeKey();
     for (let number = 1; number <= 12; number++) {
       provokeBan(limiter);
@@ -73,7 +73,7 @@ describe("the length of a ban (docs/limits.md, Bans)", () => {
 });
 
 describe("a banned key (docs/limits.md, Bans)", () => {
-  test("is refused until the end of the ban; requests neither lengthen the ban nor count", () => {
+  test("is refused until the end of the ban; its requests neither lengthen the ban nor count", () => {
     const limiter = freeKey();
     provokeBan(limiter);
     const endsMs = limiter.nowMs + MINUTE_MS;

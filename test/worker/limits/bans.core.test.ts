@@ -2,7 +2,10 @@ import { describe, expect, test } from "vitest";
 import { strikesToBan } from "../../../src/worker/limits/bans.ts";
 import { DEFAULT_BANS, DAY_MS, keyPolicy, SimulatedLimiter } from "./simulated-limiter.ts";
 
-/** A key that admits one request a day and refuses all later ones. */
+/**
+ * Returns the limiter of a key that may send one request a day and has sent it. So all further
+ * requests are refused.
+ */
 function refusing(): SimulatedLimiter {
   const limiter = new SimulatedLimiter(keyPolicy(1_000, 1));
   limiter.request();
@@ -34,7 +37,7 @@ describe("strikes (docs/limits.md, Bans)", () => {
     },
   );
 
-  test("begin 10 seconds into a wait: earlier refusals are no strikes", () => {
+  test("begin 10 seconds after the start of a wait: earlier refusals are no strikes", () => {
     const limiter = refusing();
     limiter.requests(500);
     limiter.advance(9_999).requests(500);
@@ -43,7 +46,7 @@ describe("strikes (docs/limits.md, Bans)", () => {
     expect(strikes(limiter)).toBe(1);
   });
 
-  test("the request that makes the last strike is already answered as banned", () => {
+  test("the response to the request with the last strike already says that the key is banned", () => {
     const limiter = refusing();
     limiter.request();
     const answers = limiter.advance(10_000).requests(STRIKES);
@@ -51,7 +54,7 @@ describe("strikes (docs/limits.md, Bans)", () => {
     expect(answers.at(-1)).toMatchObject({ admitted: false, banned: true });
   });
 
-  test("count for 60 seconds from the first of them", () => {
+  test("lead to a ban only if all of them fall within 60 seconds after the first strike", () => {
     const inTime = refusing();
     inTime.request();
     inTime.advance(10_000).requests(STRIKES - 1);
@@ -65,7 +68,7 @@ describe("strikes (docs/limits.md, Bans)", () => {
     expect(late.requests(STRIKES - 1).at(-1)?.banned).toBe(true);
   });
 
-  test("start a new series of 60 seconds with the first strike after the last series", () => {
+  test("begin a new series of 60 seconds if the first strike is 60 seconds ago", () => {
     const limiter = refusing();
     limiter.request();
     limiter.advance(10_000).requests(STRIKES - 1);
@@ -92,7 +95,7 @@ describe("strikes (docs/limits.md, Bans)", () => {
     expect(afterwards.map(({ banned }) => banned).indexOf(true)).toBe(STRIKES - 1);
   });
 
-  test("may be lost in a restart, unlike a ban", () => {
+  test("are lost in a restart, unlike a ban", () => {
     const limiter = refusing();
     limiter.request();
     limiter.advance(10_000).requests(STRIKES - 1);

@@ -18,9 +18,9 @@ const anyJump = fc.oneof(
   fc.constantFrom(-DAY_MS, -MINUTE_MS, -1, MINUTE_MS, DAY_MS),
 );
 
-describe("a clock that goes back (docs/limits.md, Windows)", () => {
+describe("a clock that is set back (docs/limits.md, Windows)", () => {
   test.for([50, 5_000, HOUR_MS])(
-    "by %i ms leaves every later Retry-After long enough",
+    "by %i ms: a client that waits for the next Retry-After is admitted",
     (backMs) => {
       const limiter = new SimulatedLimiter(keyPolicy(1, 1_000)).at(backMs);
       limiter.request();
@@ -30,7 +30,7 @@ describe("a clock that goes back (docs/limits.md, Windows)", () => {
     },
   );
 
-  test("does not prolong a ban from a time far ahead beyond the longest ban", () => {
+  test("does not extend a ban that began in the future beyond the length of the longest ban", () => {
     const limiter = new SimulatedLimiter(keyPolicy(1, 1_000)).at(30 * DAY_MS);
     limiter.requests(2);
     limiter.advance(10_000).requests(60);
@@ -49,7 +49,7 @@ describe("a clock that goes back (docs/limits.md, Windows)", () => {
     });
   });
 
-  test("keeps the room in a window, which then lasts its full length", () => {
+  test("keeps the remaining requests of a window, which then lasts its full length", () => {
     const limiter = new SimulatedLimiter(keyPolicy(5, 1_000)).at(HOUR_MS);
     limiter.requests(3);
     limiter.at(0);
@@ -61,7 +61,7 @@ describe("a clock that goes back (docs/limits.md, Windows)", () => {
     });
   });
 
-  test("restarts the 10 seconds of grace", () => {
+  test("restarts the grace of 10 seconds", () => {
     const limiter = new SimulatedLimiter(keyPolicy(1, 1_000)).at(HOUR_MS);
     limiter.requests(2);
     limiter.at(0).requests(500);
@@ -70,7 +70,7 @@ describe("a clock that goes back (docs/limits.md, Windows)", () => {
     expect(limiter.state?.wait).toMatchObject({ strikes: 1 });
   });
 
-  test("ends a series of strikes at most 60 seconds later", () => {
+  test("does not extend a series of strikes beyond 60 seconds", () => {
     const limiter = new SimulatedLimiter(keyPolicy(1, 1)).at(HOUR_MS);
     limiter.requests(2);
     limiter.advance(10_000).requests(50);
@@ -79,7 +79,7 @@ describe("a clock that goes back (docs/limits.md, Windows)", () => {
     expect(limiter.state?.wait).toMatchObject({ strikes: 1 });
   });
 
-  test("does not reopen an ended window when it shortens a ban", () => {
+  test("does not reopen a window that has ended when it shortens a ban", () => {
     const bans = { ...DEFAULT_BANS, longestBanMs: MINUTE_MS };
     const limiter = new SimulatedLimiter(keyPolicy(5, 1), bans);
     const openedMs = limiter.nowMs;
@@ -90,7 +90,7 @@ describe("a clock that goes back (docs/limits.md, Windows)", () => {
     expect(limiter.state?.minute).toEqual({ openedMs, count: 1 });
   });
 
-  test("never announces a ban that is longer than the longest", () => {
+  test("never announces a ban that lasts longer than the longest ban", () => {
     const limiter = new SimulatedLimiter(keyPolicy(1, 1_000)).at(30 * DAY_MS);
     limiter.requests(2);
     limiter.advance(10_000).requests(60);
@@ -149,7 +149,7 @@ describe("a clock that jumps at random", () => {
     );
   });
 
-  test("never admits more than the limit in a window that a jump back has moved", () => {
+  test("never admits more than the limit in a window if the clock only jumps back", () => {
     fc.assert(
       fc.property(
         anyLimits,

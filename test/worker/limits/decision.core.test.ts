@@ -41,13 +41,13 @@ describe("admission (docs/limits.md, Windows)", () => {
     expect(limiter.at(DAY_MS).request()).toMatchObject({ admitted: true, day: { remaining: 999 } });
   });
 
-  test("a request that the minute refuses is not counted in the day", () => {
+  test("a request that the full minute window refuses is not counted in the day window", () => {
     const limiter = new SimulatedLimiter(keyPolicy(2, 10));
     limiter.requests(7);
     expect(remaining(limiter)).toEqual({ minute: 0, day: 8 });
   });
 
-  test("a request that the day refuses is not counted in the minute, and opens no minute", () => {
+  test("a request that the full day window refuses is not counted in the minute window and does not open one", () => {
     const limiter = new SimulatedLimiter(keyPolicy(5, 3));
     limiter.requests(7);
     expect(remaining(limiter)).toEqual({ minute: 2, day: 0 });

@@ -30,7 +30,7 @@ function playOn(
   return { limiter, answers };
 }
 
-/** Returns the most admissions in any period of this length. */
+/** Returns the largest number of admissions in any period of this length. */
 function mostAdmittedWithin(lengthMs: number, admittedMs: readonly number[]): number {
   const within = (fromMs: number) =>
     admittedMs.filter((ms) => ms >= fromMs && ms < fromMs + lengthMs).length;
@@ -38,7 +38,7 @@ function mostAdmittedWithin(lengthMs: number, admittedMs: readonly number[]): nu
 }
 
 describe("any traffic on one plan (docs/limits.md, Windows)", () => {
-  test("has at most the limit admitted in a window, and at most twice the limit in any such time", () => {
+  test("admits at most the limit in each window, and at most twice the limit in any period of a window's length", () => {
     fc.assert(
       fc.property(anyKey, anyTraffic, (key, traffic) => {
         const { answers } = playOn(key, traffic);
@@ -60,7 +60,7 @@ describe("any traffic on one plan (docs/limits.md, Windows)", () => {
     );
   });
 
-  test("leaves the same windows without its refused requests", () => {
+  test("results in the same windows if the refused requests are never sent", () => {
     fc.assert(
       fc.property(anyKey, anyTraffic, (key, traffic) => {
         const { limiter, answers } = playOn(key, traffic);
@@ -108,7 +108,7 @@ describe("after any history (docs/limits.md, Headers)", () => {
   });
 });
 
-describe("the headers of any answer (docs/limits.md, Headers)", () => {
+describe("the headers of any response (docs/limits.md, Headers)", () => {
   test("agree with the decision", () => {
     fc.assert(
       fc.property(anyKey, anyHistory, (key, history) => {
@@ -136,7 +136,7 @@ describe("the headers of any answer (docs/limits.md, Headers)", () => {
     );
   });
 
-  test("are the same as those of a peek right after it", () => {
+  test("describe the same quota as a peek right after the request", () => {
     fc.assert(
       fc.property(anyKey, anyHistory, (key, history) => {
         const { limiter } = playOn(key, history);

@@ -20,7 +20,10 @@ const JITTER_MS = 10_000;
 /** The default number of retries of the client package. */
 const CLIENT_RETRIES = 5;
 
-/** A key whose day never fills, so that its minute refuses for hours. */
+/**
+ * Returns the limiter of a key whose day window never fills, so that only the minute window
+ * refuses.
+ */
 const keyOf = ({ perMinute }: { perMinute: number }) =>
   new SimulatedLimiter(keyPolicy(perMinute, 1_000_000_000));
 
@@ -38,7 +41,7 @@ afterEach(() => {
 
 describe("a fleet that waits for Retry-After and jitters by up to 10 seconds is never banned", () => {
   test.for([70, 100, 180, 300, 400].flatMap((size) => [1, 2].map((seed) => [size, seed] as const)))(
-    "%i workers on a Free key in 3 hours, %i",
+    "%i workers on a Free key in 3 hours, seed %i",
     ([size, seed]) => {
       const random = seededRandom(seed);
       const fleet = Array.from({ length: size }, () =>
@@ -58,7 +61,7 @@ describe("a fleet that waits for Retry-After and jitters by up to 10 seconds is 
     expect(run(keyOf(business), fleet, HOUR_MS).bannedAfterMs).toBeNull();
   });
 
-  test("although it would be with a grace of 2 seconds", () => {
+  test("180 workers on a Free key would be banned with a grace of 2 seconds instead of 10", () => {
     const random = seededRandom(1);
     const limiter = keyOf(free);
     const earlier = new SimulatedLimiter(limiter.policy, { ...limiter.bans, graceMs: 2_000 });
@@ -70,7 +73,7 @@ describe("a fleet that waits for Retry-After and jitters by up to 10 seconds is 
 });
 
 describe("a fleet of 180 clients of the package on a Free key is never banned in 3 hours", () => {
-  test("that retries", () => {
+  test("if the clients retry", () => {
     const random = seededRandom(1);
     const fleet = Array.from({ length: 180 }, () =>
       retriesLikeTheClient(CLIENT_RETRIES, latencyOf(random)),
@@ -78,14 +81,14 @@ describe("a fleet of 180 clients of the package on a Free key is never banned in
     expect(run(keyOf(free), fleet, 3 * HOUR_MS).bannedAfterMs).toBeNull();
   });
 
-  test("that paces itself", () => {
+  test("if the clients pace themselves", () => {
     const random = seededRandom(1);
     const fleet = Array.from({ length: 180 }, () => pacesItself(latencyOf(random)));
     expect(run(keyOf(free), fleet, 3 * HOUR_MS).bannedAfterMs).toBeNull();
   });
 });
 
-/** A client that sends each request as soon as its pacer allows it. */
+/** A client that sends each request as soon as the npm package's `Pacer` allows it. */
 function* pacesItself(latencyMs: Draw): Client {
   const pacer = new Pacer();
   let nowMs = 0;

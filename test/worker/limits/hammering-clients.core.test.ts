@@ -5,7 +5,7 @@ import { loops, run } from "./traffic.ts";
 
 const { perMinute, perDay } = PLAN_LIMITS.free;
 
-describe("a loop on a Free key is banned (docs/limits.md, Bans)", () => {
+describe("a loop of requests with a Free key is banned (docs/limits.md, Bans)", () => {
   test.for([3, 3.5, 4, 5, 10, 60, 100, 1_000])(
     "within its first minute, at %s requests a second",
     (rate) => {
@@ -16,14 +16,14 @@ describe("a loop on a Free key is banned (docs/limits.md, Bans)", () => {
     },
   );
 
-  test("after about 50 seconds at 3 a second: 20 to fill the minute, 10 of grace, 20 of strikes", () => {
+  test("after about 50 seconds at 3 requests a second: 20 s until the window is full, 10 s of grace, 20 s of strikes", () => {
     const limiter = new SimulatedLimiter(keyPolicy(perMinute, perDay));
     const { bannedAfterMs } = run(limiter, [loops(3)], MINUTE_MS);
     expect(bannedAfterMs).toBeGreaterThan(49_000);
     expect(bannedAfterMs).toBeLessThan(51_000);
   });
 
-  test("within the first minute that the loop opens, whatever the key was used for before", () => {
+  test("within the first minute window that the loop opens, even if an earlier window is still open", () => {
     for (let openedEarlierMs = 0; openedEarlierMs < MINUTE_MS; openedEarlierMs += 500) {
       const limiter = new SimulatedLimiter(keyPolicy(perMinute, perDay));
       limiter.request();
@@ -33,14 +33,14 @@ describe("a loop on a Free key is banned (docs/limits.md, Bans)", () => {
     }
   });
 
-  test("sooner if the day is full", () => {
+  test("sooner if the day window is full", () => {
     const limiter = new SimulatedLimiter(keyPolicy(perMinute, 1));
     limiter.request();
     const { bannedAfterMs } = run(limiter.advance(HOUR_MS), [loops(3)], MINUTE_MS);
     expect(bannedAfterMs).toBeLessThan(31_000);
   });
 
-  test("again and again, longer each time, while it goes on", () => {
+  test("again and again, each time for longer, while the loop continues", () => {
     const limiter = new SimulatedLimiter(keyPolicy(perMinute, 1_000_000));
     const lengths = Array.from({ length: 5 }, () => {
       expect(run(limiter, [loops(10)], MINUTE_MS).bannedAfterMs).not.toBeNull();
@@ -53,7 +53,7 @@ describe("a loop on a Free key is banned (docs/limits.md, Bans)", () => {
   });
 });
 
-describe("a loop that is never refused as fast as it could have been served", () => {
+describe("a loop of requests whose refusals per minute are fewer than the limit", () => {
   test("is not banned, at 1.5 requests a second on a Free key for hours", () => {
     const limiter = new SimulatedLimiter(keyPolicy(perMinute, 1_000_000));
     expect(run(limiter, [loops(1.5)], 5 * HOUR_MS).bannedAfterMs).toBeNull();

@@ -5,7 +5,10 @@ import { keyPolicy, SimulatedLimiter, START_MS } from "./simulated-limiter.ts";
 
 const START_SECONDS = START_MS / 1_000;
 
-/** Makes a quota at the start of simulated time; windows as [limit, remaining, ms to the end]. */
+/**
+ * Returns a quota at the start of simulated time. Each window is given as [limit, remaining,
+ * milliseconds until its end].
+ */
 function quota(
   minute: readonly [number, number, number],
   day: readonly [number, number, number],
@@ -96,15 +99,18 @@ describe("rounding (docs/limits.md, Headers)", () => {
     [1_001, 2],
     [59_001, 60],
     [60_000, 60],
-  ] as const)("an end in %i ms is %i whole seconds away", ([ms, seconds]) => {
-    const full = quota([60, 0, ms], [1_000, 9, 86_400_000], { retryAtMs: START_MS + ms });
-    const headers = quotaHeaders(full);
-    expect(headers["X-RateLimit-Reset"]).toBe(String(START_SECONDS + seconds));
-    expect(headers["RateLimit"]).toBe(`"minute";r=0;t=${seconds}, "day";r=9;t=86400`);
-    expect(retryAfterSeconds(full)).toBe(seconds);
-  });
+  ] as const)(
+    "a window that ends in %i ms is announced to end in %i whole seconds",
+    ([ms, seconds]) => {
+      const full = quota([60, 0, ms], [1_000, 9, 86_400_000], { retryAtMs: START_MS + ms });
+      const headers = quotaHeaders(full);
+      expect(headers["X-RateLimit-Reset"]).toBe(String(START_SECONDS + seconds));
+      expect(headers["RateLimit"]).toBe(`"minute";r=0;t=${seconds}, "day";r=9;t=86400`);
+      expect(retryAfterSeconds(full)).toBe(seconds);
+    },
+  );
 
-  test("Reset is the end rounded up, also if now is not a whole second", () => {
+  test("X-RateLimit-Reset is the window's end rounded up, also if the current time is not a whole second", () => {
     const limiter = new SimulatedLimiter(keyPolicy(60, 1_000)).at(999);
     limiter.request();
     const headers = quotaHeaders(limiter.at(1_500).peek());
@@ -118,7 +124,7 @@ describe("rounding (docs/limits.md, Headers)", () => {
 });
 
 describe("during a ban (docs/limits.md, Headers)", () => {
-  test("nothing remains until the end of the ban, which Reset and Retry-After announce", () => {
+  test("no requests remain until the end of the ban; X-RateLimit-Reset and Retry-After announce this end", () => {
     const banned = quota([60, 60, 60_000], [1_000, 500, 86_400_000], {
       banned: true,
       retryAtMs: START_MS + 89_500,

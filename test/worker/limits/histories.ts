@@ -4,7 +4,7 @@ import type { Decision, QuotaPolicy } from "../../../src/worker/limits/decision.
 import type { Limits } from "../../../src/worker/limits/plans.ts";
 import { DAY_MS, HOUR_MS, SimulatedLimiter } from "./simulated-limiter.ts";
 
-/** One event in the life of a key. */
+/** One event in a simulated history of a key. */
 export type Step =
   | { readonly do: "request"; readonly times: number; readonly gapMs: number }
   | { readonly do: "pass time"; readonly ms: number }
@@ -15,13 +15,16 @@ export type Step =
   | { readonly do: "reset" }
   | { readonly do: "restart" };
 
-/** Small limits, so that short histories fill both windows. */
+/** Generates small limits, so that short histories fill both windows. */
 export const anyLimits: fc.Arbitrary<Limits> = fc.record({
   perMinute: fc.integer({ min: 1, max: 8 }),
   perDay: fc.integer({ min: 1, max: 25 }),
 });
 
-/** Small numbers, so that short histories lead to bans, and the default ones. */
+/**
+ * Generates ban policies with small numbers, so that short histories lead to bans, and also with
+ * the default durations.
+ */
 export const anyBanPolicy: fc.Arbitrary<BanPolicy> = fc.record({
   mode: fc.constant("on" as const),
   graceMs: fc.constantFrom(10_000, 500),
@@ -75,7 +78,7 @@ const anyStep: fc.Arbitrary<Step> = fc.oneof(
 
 export const anyHistory = fc.array(anyStep, { maxLength: 40, size: "max" });
 
-/** Histories without a change of plan, a reset or a restart. */
+/** Generates histories without a change of plan, a reset or a restart. */
 export const anyTraffic = fc.array(
   anyStep.filter(
     (step) =>
@@ -84,7 +87,7 @@ export const anyTraffic = fc.array(
   { maxLength: 40, size: "max" },
 );
 
-/** Observes a history: each request with its policy, and each restart. */
+/** Callbacks for each request, with its policy and decision, and for each restart in a history. */
 export interface Observer {
   requested?(policy: QuotaPolicy, nowMs: number, decision: Decision): void;
   restarted?(): void;

@@ -5,7 +5,7 @@ import { anyBanPolicy, anyHistory, anyLimits, play } from "./histories.ts";
 import { SimulatedLimiter } from "./simulated-limiter.ts";
 
 describe("any history of a key (docs/limits.md, Windows and Bans)", () => {
-  test("is decided as the reference model decides it", () => {
+  test("gets the same decisions as from the reference model", () => {
     fc.assert(
       fc.property(
         anyLimits,

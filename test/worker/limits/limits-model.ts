@@ -7,24 +7,29 @@ export interface Answer {
   readonly banned: boolean;
   readonly minute: WindowQuota;
   readonly day: WindowQuota;
-  /** Unix time in milliseconds; `null` if the next request is admitted now. */
+  /**
+   * Unix time in milliseconds at which the next request is admitted; `null` if it is admitted now.
+   */
   readonly retryAtMs: number | null;
 }
 
 /**
- * A reference model of docs/limits.md, Windows and Bans. It keeps a list of all events, which is slow
- * but follows the text sentence by sentence. The clock must not go back.
+ * A reference model of the limiter that follows docs/limits.md, Windows and Bans, sentence by
+ * sentence. It keeps a list of all events, which is simple but slow. Its clock must never be set
+ * back.
  */
 export class LimitsModel {
   readonly #numbers: BanPolicy;
-  /** The number of all strikes and bans so far. */
+  /** The number of all strikes so far; `bans` is the number of all bans so far. */
   strikes = 0;
   bans = 0;
   #policy: QuotaPolicy | null = null;
   #admittedMs: number[] = [];
-  /** The refusals of the current wait: those since the last admission, except during a ban. */
+  /**
+   * The times of the refusals in the current wait: since the last admission, except during a ban.
+   */
   #waitMs: number[] = [];
-  /** The bans that are not forgotten. */
+  /** The bans that are not forgotten yet. */
   #bans: { readonly startMs: number; readonly endMs: number }[] = [];
 
   constructor(numbers: BanPolicy) {
@@ -48,12 +53,12 @@ export class LimitsModel {
     return { ...this.#describe(limits, nowMs), admitted };
   }
 
-  /** Strikes need not survive a restart. */
+  /** Simulates a restart: forgets the wait and its strikes, which need not survive. */
   restart(): void {
     this.#waitMs = [];
   }
 
-  /** Returns the newest policy so far. A reset empties the lists. */
+  /** Returns the newest policy so far. If the policy has more resets, first forgets all events. */
   #newest(policy: QuotaPolicy): QuotaPolicy {
     const known = this.#policy ?? policy;
     if (policy.resets > known.resets) {
@@ -108,7 +113,10 @@ export class LimitsModel {
   }
 }
 
-/** Replays every admission: each opens a window unless one is open, and counts in it. */
+/**
+ * Computes a window from the times of all admissions. Each admission opens a window unless one is
+ * open, and is counted in it.
+ */
 function describeWindow(
   admittedMs: readonly number[],
   lengthMs: number,
@@ -124,6 +132,6 @@ function describeWindow(
     }
     count += 1;
   }
-  const counted = count - 1; // The replay included now, where nothing is admitted yet.
+  const counted = count - 1; // The loop also counted `nowMs`, which is not an admission.
   return { limit, remaining: Math.max(0, limit - counted), endsMs: openedMs + lengthMs };
 }

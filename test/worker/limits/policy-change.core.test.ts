@@ -11,7 +11,7 @@ const free = keyPolicy(60, 1_000);
 const pro = { ...keyPolicy(300, 10_000), revision: 2 };
 
 describe("a plan that changes inside a window (docs/limits.md, Windows)", () => {
-  test("keeps the count and takes the new, higher limit", () => {
+  test("keeps the count and applies the new, higher limit", () => {
     const limiter = new SimulatedLimiter(free);
     limiter.requests(61);
     limiter.policy = pro;
@@ -22,7 +22,7 @@ describe("a plan that changes inside a window (docs/limits.md, Windows)", () => 
     });
   });
 
-  test("takes the new, lower limit, and what is left is never negative", () => {
+  test("applies the new, lower limit, and the number of remaining requests is never negative", () => {
     const limiter = new SimulatedLimiter(pro);
     limiter.requests(100);
     limiter.policy = { ...free, revision: 3 };
@@ -43,7 +43,7 @@ describe("a plan that changes inside a window (docs/limits.md, Windows)", () => 
     expect(limiter.request()).toMatchObject({ admitted: false, minute: { limit: 60 } });
   });
 
-  test("is ignored if an older revision arrives late", () => {
+  test("is not undone if a policy with an older revision arrives late", () => {
     const limiter = new SimulatedLimiter(pro);
     limiter.requests(60);
     limiter.policy = free;
@@ -52,7 +52,7 @@ describe("a plan that changes inside a window (docs/limits.md, Windows)", () => 
     expect(limiter.state?.revision).toBe(2);
   });
 
-  test("does not end a ban or the wait", () => {
+  test("ends neither a ban nor the wait", () => {
     const limiter = new SimulatedLimiter(free);
     limiter.requests(61);
     limiter.advance(10_000).requests(59);
@@ -92,7 +92,7 @@ describe("a reset by the operator (docs/limits.md, Bans)", () => {
     expect(last).toMatchObject({ banned: true, retryAtMs: limiter.nowMs + 60_000 });
   });
 
-  test("takes effect once, and an older policy does not undo it", () => {
+  test("takes effect only once, and a request with an older policy does not undo the reset", () => {
     const limiter = bannedTwice();
     const before = limiter.policy;
     limiter.policy = { ...before, resets: 1 };

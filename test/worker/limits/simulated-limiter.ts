@@ -16,7 +16,7 @@ export const MINUTE_MS = 60_000;
 export const HOUR_MS = 3_600_000;
 export const DAY_MS = 86_400_000;
 
-/** The default ban policy, repeated here so that the tests do not take it from the code. */
+/** The default ban policy. Repeated here, so that a wrong default in the code fails the tests. */
 export const DEFAULT_BANS: BanPolicy = {
   mode: "on",
   graceMs: 10_000,
@@ -28,12 +28,12 @@ export const DEFAULT_BANS: BanPolicy = {
   forgetAfterMs: DAY_MS,
 };
 
-/** Makes the policy of a key with these limits. */
+/** Returns the policy of a key with these limits. */
 export function keyPolicy(perMinute: number, perDay: number): QuotaPolicy {
   return { limits: { perMinute, perDay }, revision: 1, resets: 0, bans: true };
 }
 
-/** One key's limiter under a clock that the test moves. */
+/** The limiter of one key, with a clock that the test moves. */
 export class SimulatedLimiter {
   policy: QuotaPolicy;
   readonly bans: BanPolicy;
@@ -45,7 +45,7 @@ export class SimulatedLimiter {
     this.bans = bans;
   }
 
-  /** Sets the clock to this many milliseconds after the start. */
+  /** Sets the clock to this many milliseconds after `START_MS`. */
   at(offsetMs: number): this {
     this.nowMs = START_MS + offsetMs;
     return this;
@@ -62,7 +62,7 @@ export class SimulatedLimiter {
     return decision;
   }
 
-  /** Sends `count` requests, and advances the clock between them but not after the last. */
+  /** Sends `count` requests, and advances the clock by `gapMs` between two requests. */
   requests(count: number, gapMs = 0): Decision[] {
     return Array.from({ length: count }, (_, index) => {
       if (index > 0) this.advance(gapMs);
@@ -74,7 +74,7 @@ export class SimulatedLimiter {
     return peek(this.state, this.policy, this.bans, this.nowMs);
   }
 
-  /** Forgets everything that is not stored, as an eviction does. */
+  /** Forgets everything that is not stored, like an eviction of the Durable Object. */
   restart(): this {
     if (this.state !== null) this.state = readLimiterState(structuredClone(toStored(this.state)));
     return this;

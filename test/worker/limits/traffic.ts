@@ -3,13 +3,18 @@ import type { Decision } from "../../../src/worker/limits/decision.ts";
 import { retryAfterSeconds } from "../../../src/worker/limits/headers.ts";
 import { type SimulatedLimiter, START_MS } from "./simulated-limiter.ts";
 
-/** Yields the milliseconds until its next request arrives, and receives the decision on that request. */
+/**
+ * A simulated client. Yields the milliseconds until its next request arrives, and receives the
+ * decision on that request.
+ */
 export type Client = Generator<number, never, Decision>;
 
-/** Draws a number of milliseconds. */
+/** Returns a random number. */
 export type Draw = () => number;
 
-/** Makes a generator of numbers in [0, 1) that are the same on every run (mulberry32). */
+/**
+ * Returns a random number generator (mulberry32) whose numbers in [0, 1) are the same in every run.
+ */
 export function seededRandom(seed: number): Draw {
   let state = seed;
   return () => {
@@ -20,7 +25,10 @@ export function seededRandom(seed: number): Draw {
   };
 }
 
-/** Works for a while on each answer before it sends the next request. Waits for `Retry-After`. */
+/**
+ * A client that waits for `Retry-After` after a refusal, and pauses for `workMs` after an
+ * admission.
+ */
 export function* waitsForRetryAfter(latencyMs: Draw, workMs: Draw): Client {
   let waitMs = latencyMs();
   for (;;) {
@@ -30,7 +38,10 @@ export function* waitsForRetryAfter(latencyMs: Draw, workMs: Draw): Client {
   }
 }
 
-/** Waits for `Retry-After` and up to `jitterMs` longer, so that a fleet does not return all at once. */
+/**
+ * A client that waits for `Retry-After` and up to `jitterMs` longer, so that the clients of a fleet
+ * do not retry at the same moment.
+ */
 export function* waitsWithJitter(jitterMs: number, latencyMs: Draw, random: Draw): Client {
   let waitMs = random() * jitterMs;
   for (;;) {
@@ -42,7 +53,10 @@ export function* waitsWithJitter(jitterMs: number, latencyMs: Draw, random: Draw
   }
 }
 
-/** Retries as the client package does: after `Retry-After` and a full jitter that doubles. */
+/**
+ * A client that retries like the npm package: after `Retry-After` and a random delay whose maximum
+ * doubles.
+ */
 export function* retriesLikeTheClient(retries: number, latencyMs: Draw): Client {
   let attempt = 0;
   let waitMs = latencyMs();
@@ -57,13 +71,13 @@ export function* retriesLikeTheClient(retries: number, latencyMs: Draw): Client 
 interface Backoff {
   readonly firstMs: number;
   readonly capMs: number;
-  /** Full jitter: a random time from zero to the wait, instead of the wait. */
+  /** True for full jitter: the client waits for a random part of its wait. */
   readonly jitter: boolean;
-  /** Time between requests while they are admitted. */
+  /** The time between two requests while requests are admitted. */
   readonly paceMs: number;
 }
 
-/** Ignores `Retry-After`, but doubles its wait with every refusal. */
+/** A client that ignores `Retry-After`, but doubles its wait with every refusal. */
 export function* backsOff({ firstMs, capMs, jitter, paceMs }: Backoff, random: Draw): Client {
   let refusals = 0;
   let waitMs = 0;
@@ -75,7 +89,7 @@ export function* backsOff({ firstMs, capMs, jitter, paceMs }: Backoff, random: D
   }
 }
 
-/** Sends requests at this rate, whatever the answers are. */
+/** A client that sends requests at this rate, whether they are admitted or refused. */
 export function* loops(perSecond: number): Client {
   for (;;) yield 1_000 / perSecond;
 }
@@ -92,7 +106,10 @@ interface Due {
   readonly dueMs: number;
 }
 
-/** A binary heap, because a simulation takes the next of many clients a million times. */
+/**
+ * A priority queue of clients. A binary heap, because a simulation takes the next of many clients a
+ * million times.
+ */
 class DueQueue {
   readonly #heap: Due[] = [];
 
@@ -129,7 +146,7 @@ class DueQueue {
   }
 }
 
-/** Lets the clients share the key for this time, or until the key is banned. */
+/** Simulates clients that share one key, for this time or until the key is banned. */
 export function run(
   limiter: SimulatedLimiter,
   clients: readonly Client[],

@@ -13,7 +13,7 @@ import { backsOff, type Draw, run, seededRandom, waitsForRetryAfter } from "./tr
 
 const { free, pro, business } = PLAN_LIMITS;
 
-/** Keys whose day fills never, soon, or after a while. */
+/** Keys whose day window never fills, fills soon, or fills after a while. */
 const KEYS = [
   { key: "Free", ...free },
   { key: "Pro", ...pro },
@@ -23,7 +23,10 @@ const KEYS = [
   { key: "Enterprise of 2,000 a minute", perMinute: 2_000, perDay: 5_000 },
 ];
 
-/** The latency of a fleet's network, and the work between two requests. In milliseconds. */
+/**
+ * The ranges of a fleet's network latency and of each worker's pause between two requests, in
+ * milliseconds.
+ */
 const WORK = [
   { does: "no work, no latency", latency: [0, 0], work: [0, 0] },
   { does: "no work, latency 10 to 1,500 ms", latency: [10, 1_500], work: [0, 0] },
@@ -37,7 +40,7 @@ const between =
     Math.round(minMs + random() * (maxMs - minMs));
 
 describe("clients that wait for Retry-After are never banned (docs/limits.md, Bans)", () => {
-  test.for(KEYS)("one alone: $key", ({ perMinute, perDay }) => {
+  test.for(KEYS)("a single client: $key", ({ perMinute, perDay }) => {
     const limiter = new SimulatedLimiter(keyPolicy(perMinute, perDay));
     const worker = waitsForRetryAfter(
       () => 0,
@@ -49,7 +52,7 @@ describe("clients that wait for Retry-After are never banned (docs/limits.md, Ba
   });
 
   test.for(KEYS.flatMap((key) => WORK.map((work) => ({ ...key, ...work }))))(
-    "a fleet of as many workers as strikes: $key, $does",
+    "a fleet with as many workers as strikes lead to a ban: $key, $does",
     ({ perMinute, perDay, latency, work }) => {
       const limiter = new SimulatedLimiter(keyPolicy(perMinute, perDay));
       const random = seededRandom(1);
@@ -63,7 +66,7 @@ describe("clients that wait for Retry-After are never banned (docs/limits.md, Ba
     },
   );
 
-  test("a fleet of any such size, on any limits, over any network", () => {
+  test("a fleet with as many workers as strikes lead to a ban, with any limits and any latency", () => {
     const anyRange = (maxMs: number) =>
       fc
         .tuple(fc.integer({ min: 0, max: maxMs }), fc.integer({ min: 0, max: maxMs }))

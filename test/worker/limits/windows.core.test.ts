@@ -60,7 +60,7 @@ describe("windows (docs/limits.md, Windows)", () => {
     expect(limiter.at(30_000).request().minute.endsMs).toBe(START_MS + 30_000 + MINUTE_MS);
   });
 
-  test("two full windows can meet at a border", () => {
+  test("up to twice the limit is admitted around the end of a window", () => {
     const limiter = new SimulatedLimiter(keyPolicy(60, 1_000));
     const admitted = [
       limiter.request(),

@@ -19,7 +19,7 @@ describe("the counted address (docs/limits.md, Failed authentication)", () => {
     expect(countedAddress(header)).toBe(expected);
   });
 
-  test("differs between neighbouring networks, not inside one", () => {
+  test("differs between neighbouring networks, but not within a network", () => {
     expect(countedAddress("2001:db8:0:1::1")).not.toBe(countedAddress("2001:db8:0:2::1"));
     expect(countedAddress("2001:db8:0:1::1")).toBe(countedAddress("2001:db8:0:1:ffff::"));
     expect(countedAddress("203.0.113.7")).not.toBe(countedAddress("203.0.113.8"));
@@ -37,7 +37,7 @@ describe("the counted address (docs/limits.md, Failed authentication)", () => {
     "2001:db8::/64",
     "' OR 1=1 --",
     "a".repeat(10_000),
-  ])("of anything that is no address is the same: %s", (header) => {
+  ])("of a header that is not an address is always unknown: %s", (header) => {
     expect(countedAddress(header)).toBe("unknown");
   });
 });

@@ -12,7 +12,7 @@ describe("the 429 (docs/api.md, Errors)", () => {
     expect(error.message).toBe("The minute is full. Wait 32 seconds before the next request.");
   });
 
-  test("of one second uses the singular", () => {
+  test("with a wait of one second uses the singular", () => {
     const limiter = new SimulatedLimiter(keyPolicy(1, 1_000));
     limiter.request();
     const error = rateLimitError(limiter.at(59_999).request(), "Full.");
@@ -20,7 +20,7 @@ describe("the 429 (docs/api.md, Errors)", () => {
     expect(error.message).toBe("Full. Wait 1 second before the next request.");
   });
 
-  test("of a banned key has its own code and leads to the end of the ban", () => {
+  test("of a banned key has its own code, and its Retry-After ends with the ban", () => {
     const limiter = new SimulatedLimiter(keyPolicy(60, 1_000));
     limiter.requests(61);
     const last = limiter.advance(10_000).requests(60).at(-1);

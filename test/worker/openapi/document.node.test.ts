@@ -16,7 +16,7 @@ const { listOrders, cancelOrder } = {
   cancelOrder: document.paths["/store/orders/{orderId}"].delete,
 };
 
-/** Lints with Redocly's strictest set of rules. @returns the problems found. */
+/** Lints a document with Redocly's strictest set of rules. Returns the problems found. */
 async function faultsOf(source: string): Promise<string[]> {
   const config = await createConfig({ extends: ["recommended-strict"], telemetry: "off" });
   const problems = await lintFromString({ source, absoluteRef: "/openapi.json", config });
@@ -29,8 +29,16 @@ describe("the document", () => {
   });
 
   test.each([
-    ["two operations of one name", '"operationId": "cancelOrder"', '"operationId": "listOrders"'],
-    ["a reference to nothing", '"#/components/schemas/Order"', '"#/components/schemas/Orders"'],
+    [
+      "two operations with the same name",
+      '"operationId": "cancelOrder"',
+      '"operationId": "listOrders"',
+    ],
+    [
+      "a reference to a missing schema",
+      '"#/components/schemas/Order"',
+      '"#/components/schemas/Orders"',
+    ],
     ["a wrong example", '"petId": 501', '"petId": "501"'],
     ["an unknown field", '"security": [', '"sekurity": ['],
   ])("would not pass the linter with %s", async (_, from, to) => {
@@ -53,12 +61,12 @@ describe("the document", () => {
     });
   });
 
-  test("names the server by its address, where the deployment knows it", () => {
+  test("contains the full address of the server if the deployment knows the address", () => {
     const { servers } = JSON.parse(openApiDocument("https://orders.example"));
     expect(servers).toMatchObject([{ url: "https://orders.example/v1" }]);
   });
 
-  test("warns of rounding, and has the lines of each language that do not round", () => {
+  test("warns of rounding, and has code that does not round for each language", () => {
     expect(document.info.description).toContain(ROUNDING_WARNING);
     for (const { lines } of EXACT_READERS) expect(document.info.description).toContain(lines);
   });
@@ -101,7 +109,7 @@ describe("the operations", () => {
     expect(Object.fromEntries(codes)).toStrictEqual(ERROR_STATUS);
   });
 
-  test("document the rate-limit headers on every answer", () => {
+  test("document the rate-limit headers of every response", () => {
     const answers = [listOrders, cancelOrder].flatMap(({ responses }) =>
       Object.values<any>(responses).map((answer) =>
         "$ref" in answer ? document.components.responses[answer.$ref.split("/").at(-1)] : answer,
@@ -127,7 +135,7 @@ describe("int64", () => {
     }
   });
 
-  test("is the type of every integer of an order, which has at least an id", () => {
+  test("is the type of every integer of an order; only the id is required", () => {
     const { properties, required } = document.components.schemas.Order;
     for (const name of ["id", "petId", "quantity"]) {
       expect(properties[name].$ref).toBe("#/components/schemas/Int64");
@@ -135,7 +143,7 @@ describe("int64", () => {
     expect(required).toStrictEqual(["id"]);
   });
 
-  test("is an orderId as an integer or as text, so that every client can pass it exactly", () => {
+  test("is allowed as an integer or as text for an orderId, so that every client can send it exactly", () => {
     const { OrderId } = document.components.schemas;
     const [parameter] = document.paths["/store/orders/{orderId}"].parameters;
     expect(parameter.schema.$ref).toBe("#/components/schemas/OrderId");

@@ -19,21 +19,21 @@ function linesIn(name: string): string {
   return EXACT_READERS.find(({ language }) => language === name)?.lines ?? "";
 }
 
-test("JSON.parse rounds two ids to one", () => {
+test("JSON.parse rounds two different ids to the same number", () => {
   expect(JSON.parse("9007199254740993")).toBe(JSON.parse("9007199254740992"));
 });
 
 test.each([
   ["JavaScript", linesIn("JavaScript")],
   ["TypeScript", stripTypeScriptTypes(linesIn("TypeScript"))],
-])("the lines in %s keep every digit", (_, lines) => {
-  // oxlint-disable-next-line typescript/no-implied-eval -- The lines are text of the document.
+])("the code in %s keeps every digit", (_, lines) => {
+  // oxlint-disable-next-line typescript/no-implied-eval -- The code is a constant of this project.
   const orders: unknown = new Function("text", `${lines} return orders;`)(text);
   const expected = IDS.map((id) => ({ id, petId: id, quantity: 1n, complete: true }));
   expect(orders).toStrictEqual(expected);
 });
 
-test.skipIf(!hasPython)("the lines in Python keep every digit", async () => {
+test.skipIf(!hasPython)("the code in Python keeps every digit", async () => {
   const script = `text = '''${text}'''\n${linesIn("Python")}\nprint([order["id"] for order in orders])`;
   const { stdout } = await run("python3", ["-c", script]);
   expect(stdout.trim()).toBe(`[${IDS.join(", ")}]`);

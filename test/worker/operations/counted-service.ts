@@ -15,12 +15,12 @@ const ADDRESS = "192.0.2.1";
 
 interface SentRequest {
   readonly method?: string;
-  /** The path below the list of orders. */
+  /** The path after `/v1/store/orders`. */
   readonly path?: string;
   readonly headers?: Readonly<Record<string, string>>;
 }
 
-/** The service in one isolate. Counts all operations that Cloudflare bills. */
+/** Runs the service in one isolate, and counts all operations that Cloudflare bills. */
 export class CountedService {
   readonly #sender: Readonly<Record<string, string>>;
   readonly #bindings: Cloudflare.Env;
@@ -42,12 +42,12 @@ export class CountedService {
     });
   }
 
-  /** Starts a new isolate with an empty memory. */
+  /** Replaces the isolate with a new one whose memory is empty. */
   forget(): void {
     this.#app = createApp(parseConfig(env));
   }
 
-  /** Sends a request and waits for the work after the answer as well. */
+  /** Sends a request, and also waits for the background work after the response. */
   async send({ method = "GET", path = "", headers = {} }: SentRequest = {}) {
     const request = new Request(`https://store.example/v1/store/orders${path}`, {
       method,
@@ -60,7 +60,9 @@ export class CountedService {
     return { etag: response.headers.get("ETag") ?? "", bytes };
   }
 
-  /** Counts from now on the writes and database queries of the object of this name. */
+  /**
+   * From now on, also counts the writes and database queries of the Durable Object with this name.
+   */
   async watchObject(name: string): Promise<void> {
     await runInDurableObject(limiterNamed(name), (object, { storage }) => {
       this.#countRows(storage.kv, "put");
@@ -71,14 +73,17 @@ export class CountedService {
     });
   }
 
-  /** Counts the operations of requests that are sent at the same time. */
+  /** Sends requests at the same time, and returns the number of their operations. */
   async operationsOf(...requests: SentRequest[]): Promise<Operations> {
     Object.assign(this.#counted, NO_OPERATIONS);
     await Promise.all(requests.map((request) => this.send(request)));
     return { ...this.#counted };
   }
 
-  /** Counts the operations of an object's alarm, which is billed as a call. */
+  /**
+   * Runs the alarm of a Durable Object, and returns the number of its operations. Cloudflare bills
+   * the alarm as a call.
+   */
   async operationsOfAlarm(name: string): Promise<Operations> {
     Object.assign(this.#counted, NO_OPERATIONS, { objectCalls: 1 });
     if (!(await runDurableObjectAlarm(limiterNamed(name)))) throw new Error("No alarm was set.");

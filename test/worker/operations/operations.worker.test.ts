@@ -18,7 +18,7 @@ const ORDERS = 20;
 const sum = (...parts: Partial<Operations>[]) =>
   sumOperations(parts.map((part) => [{ ...OPERATIONS.repeatedRefusal, ...part }, 1]));
 
-/** Makes an isolate that has already sent the list to a key. */
+/** Starts an isolate that remembers a key and the list. */
 async function warmService({ perMinute = 1_000 } = {}) {
   const { key, id } = await createEnterpriseKey(perMinute, 1_000);
   await placeManyOrders(ORDERS);
@@ -38,14 +38,15 @@ describe("a list", () => {
     expect(await service.operationsOf({ headers })).toEqual(OPERATIONS.unchangedList);
   });
 
-  test("32 at the same time with one key", async () => {
+  test("requested 32 times at the same time with one key", async () => {
     const { service } = await warmService({ perMinute: 1_000 });
     const lists = Array.from({ length: 32 }, () => ({}));
     const rounds: Operations[] = [];
     for (let round = 0; round < 8; round += 1) rounds.push(await service.operationsOf(...lists));
     const most = sumOperations([[OPERATIONS.groupedList, lists.length]]);
     for (const name of Object.keys(most) as (keyof Operations)[]) {
-      // A machine that is busy with something else lets fewer requests share a write.
+      // Compare the round with the fewest operations, because on a busy machine fewer requests
+      // share a write.
       const least = Math.min(...rounds.map((operations) => operations[name]));
       expect(least, name).toBeLessThanOrEqual(most[name]);
     }
@@ -57,7 +58,7 @@ test("a cancellation", async () => {
   expect(await service.operationsOf(cancel("/7"))).toEqual(OPERATIONS.cancellation);
 });
 
-test.for(["/7", "/999"])("a cancellation that cancels nothing: %s", async (path) => {
+test.for(["/7", "/999"])("a cancellation without effect: %s", async (path) => {
   const { service } = await warmService();
   await env.ORDERS.exec("UPDATE orders SET status = 'shipped' WHERE id = 7");
   expect(await service.operationsOf(cancel(path))).toEqual(OPERATIONS.vainCancellation);
@@ -66,14 +67,14 @@ test.for(["/7", "/999"])("a cancellation that cancels nothing: %s", async (path)
 test.for([
   "INSERT INTO orders (id) VALUES (0)",
   "UPDATE orders SET status = 'shipped' WHERE id = 7",
-])("an order that changes: %s", async (sql) => {
+])("a change of an order: %s", async (sql) => {
   await placeManyOrders(ORDERS);
   const { meta } = await env.ORDERS.prepare(sql).run();
   expect(OPERATIONS.orderChange.rowsWritten).toBe(meta.rows_written);
   expect(OPERATIONS.orderChange.rowsRead).toBeGreaterThanOrEqual(meta.rows_read);
 });
 
-test("a key that the isolate does not know", async () => {
+test("a key that the isolate does not remember", async () => {
   const { service } = await warmService();
   service.forget();
   const { vainCancellation, keyLookUp } = OPERATIONS;
@@ -82,7 +83,7 @@ test("a key that the isolate does not know", async () => {
   );
 });
 
-test("a refusal by the object, and a refusal from the memory of the isolate", async () => {
+test("a refusal by the Durable Object, and a refusal from the isolate's memory", async () => {
   const { service } = await warmService({ perMinute: 2 });
   expect(await service.operationsOf({})).toEqual(OPERATIONS.refusal);
   expect(await service.operationsOf({})).toEqual(OPERATIONS.repeatedRefusal);
@@ -94,7 +95,7 @@ test("a request without a key", async () => {
   expect(await service.operationsOf({})).toEqual(OPERATIONS.unauthorized);
 });
 
-test("an object that reports usage and ends", async () => {
+test("a Durable Object that reports its usage and later deletes its storage", async () => {
   const startMs = stopClock();
   advanceClock(Math.ceil(startMs / DAY_MS) * DAY_MS + 12 * HOUR_MS - startMs);
   const { key, id } = await createApiKey();
@@ -105,7 +106,8 @@ test("an object that reports usage and ends", async () => {
 
   advanceClock(HOUR_MS);
   const report = await service.operationsOfAlarm(name);
-  // The next request sets the alarm for its report, which is earlier than the end of the object.
+  // This report set the alarm for the end of all windows. The next request moves the alarm forward
+  // to its own report, which costs one more row.
   expect(sum(report, { objectRowsWritten: 1 })).toEqual(OPERATIONS.usageReport);
   advanceClock(MINUTE_MS);
   expect(await service.operationsOf(cancel("/none"))).toMatchObject({ objectRowsWritten: 2 });

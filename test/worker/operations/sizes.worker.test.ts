@@ -13,7 +13,9 @@ const ORDERS = 5_000;
 const KEYS = 500;
 const REPORTS = 2_000;
 
-/** SQL for `count` rows, numbered `n` from 0. */
+/**
+ * Returns a SQL `WITH` clause for a table `numbers`, with the numbers `n` from 0 to `count` - 1.
+ */
 const numbers = (count: number) =>
   `WITH RECURSIVE numbers(n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM numbers WHERE n < ${count - 1})`;
 
@@ -52,7 +54,7 @@ test.for([
   ["orderBytes", env.ORDERS, ORDERS, placeOrders],
   ["keyBytes", env.KEYS, KEYS, createKeys],
   ["usageReportBytes", env.KEYS, REPORTS, reportUsage],
-] as const)("%s in D1", async ([name, database, count, fill]) => {
+] as const)("the estimate %s matches the size in D1", async ([name, database, count, fill]) => {
   const before = await databaseBytes(database);
   await fill();
   const measured = ((await databaseBytes(database)) - before) / count;
@@ -60,7 +62,7 @@ test.for([
   expect(measured / MEASURED[name]).toBeLessThan(1.15);
 });
 
-test("the size of an order in a list, and of the object of a key", async () => {
+test("the estimates match the size of an order in a list and the size of a key's Durable Object", async () => {
   const { key, id } = await createEnterpriseKey(10, 10);
   const service = new CountedService({ key });
   await placeOrders();

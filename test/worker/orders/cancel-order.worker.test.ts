@@ -13,7 +13,7 @@ function cancel(key: string, id: bigint | number): Promise<Response> {
   return send(`${LIST}/${id}`, { method: "DELETE", key });
 }
 
-test("a cancelled order is stored with the time of its cancellation, and the API no longer shows it", async () => {
+test("a cancelled order is stored with the time of its cancellation, and the API no longer returns it", async () => {
   const { key } = await createApiKey();
   const order = { petId: 5n, quantity: 6n, shipDate: "2026-11-20T08:30:00.000Z", complete: true };
   await placeOrder(7n, order);
@@ -49,7 +49,7 @@ test.each([INT64_MIN, INT64_MIN + 1n, -(2n ** 53n) - 1n, -1n, 0n, 2n ** 53n + 1n
   },
 );
 
-test("an order that does not exist is 404, and the message does not mention int64", async () => {
+test("the response for an order that does not exist is 404, and its message does not mention int64", async () => {
   const { key } = await createApiKey();
   await placeOrder(1n);
   const message = await expectError(await cancel(key, INT64_MAX), 404, "order_not_found");

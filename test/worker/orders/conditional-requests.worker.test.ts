@@ -78,10 +78,10 @@ describe("If-None-Match", () => {
   test.each<[string, (tag: string) => string]>([
     ["the tag", (tag) => tag],
     ["the tag as a weak one", (tag) => `W/${tag}`],
-    ["a list of tags that includes it", (tag) => `"other", W/"another" ,${tag}`],
-    ["a list of tags that begins with it", (tag) => `${tag},"a,b"`],
+    ["a list of tags that includes the tag", (tag) => `"other", W/"another" ,${tag}`],
+    ["a list of tags that begins with the tag", (tag) => `${tag},"a,b"`],
     ["any tag", () => "*"],
-  ])("that names %s is answered 304", async (_, condition) => {
+  ])("with %s receives 304", async (_, condition) => {
     const { key } = await createApiKey();
     await placeOrder(1n);
     const tag = await entityTag(key);
@@ -98,14 +98,14 @@ describe("If-None-Match", () => {
     ["rubbish", () => '"""'],
     ["quotes of SQL", () => `"') OR 1=1 --"`],
     ["very many tags", () => Array.from({ length: 5_000 }, (_, n) => `"${n}"`).join(", ")],
-  ])("that names %s is answered 200", async (_, condition) => {
+  ])("with %s receives 200", async (_, condition) => {
     const { key } = await createApiKey();
     await placeOrder(1n);
     const tag = await entityTag(key);
     expect(await getIf(key, condition(tag))).toStrictEqual({ status: 200, text: '[{"id":1}]' });
   });
 
-  test("is answered 304 until the list changes", async () => {
+  test("receives 304 until the list changes", async () => {
     const { key } = await createApiKey();
     const tag = await entityTag(key);
     expect(await getIf(key, tag)).toStrictEqual(NOT_MODIFIED);

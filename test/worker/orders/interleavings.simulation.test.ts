@@ -53,7 +53,10 @@ const cacheFault = fc.oneof(
   { weight: 1, arbitrary: fc.constantFrom<CacheFault>("fail", "lose", "cut off", "hang") },
 );
 
-/** Rounds of readers and changes. Those of a round overlap; the rounds follow one another. */
+/**
+ * Generates rounds of requests and changes. The requests and changes of a round overlap; each round
+ * begins after the previous one.
+ */
 const history = fc.record({
   first: fc.array(id, { maxLength: 24 }),
   rounds: fc.array(
@@ -71,7 +74,7 @@ const history = fc.record({
   memoryBytes: fc.constantFrom(600, 2_000, 20_000),
 });
 
-test("every complete list is the store at one moment, whatever happens meanwhile", async () => {
+test("every complete list is a consistent snapshot of the store, whatever happens while it is sent", async () => {
   const total = { whole: 0, known: 0, broken: 0, failed: 0, left: 0 };
   await fc.assert(
     fc.asyncProperty(history, fc.scheduler(), async (happened, scheduler) => {
@@ -98,6 +101,6 @@ test("every complete list is the store at one moment, whatever happens meanwhile
     { numRuns: RUNS },
   );
 
-  // Each kind of answer occurs often enough to be tested.
+  // Each kind of response must occur often enough to be tested.
   for (const count of Object.values(total)) expect(count).toBeGreaterThan(RUNS / 20);
 }, 120_000);

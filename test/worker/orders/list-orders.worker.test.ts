@@ -62,7 +62,7 @@ test("a number of any length is exact", async () => {
   expect(await list()).toBe(`[${objects.join(",")}]`);
 });
 
-test("a field that an order lacks is left out; a field that is 0 or false is not", async () => {
+test("missing fields of an order are omitted; fields with the value 0 or false are not", async () => {
   const shipDate = "2026-11-20T08:30:00.000Z";
   await placeOrder(1n);
   await placeOrder(2n, { petId: 0n });
@@ -82,7 +82,7 @@ test("a field that an order lacks is left out; a field that is 0 or false is not
   );
 });
 
-test("orders with any fields of any length are listed as they were placed", async () => {
+test("orders with any fields of any length are listed exactly as they were stored", async () => {
   const int64 = fc.oneof(fc.bigInt(INT64_MIN, INT64_MAX), fc.bigInt(-100n, 100n));
   const shipDate = fc
     .date({ min: new Date(0), max: new Date("9999-12-31"), noInvalidDate: true })
@@ -114,7 +114,7 @@ test("orders with any fields of any length are listed as they were placed", asyn
   );
 });
 
-test("shipped orders are listed, cancelled ones are not", async () => {
+test("shipped orders are listed, and cancelled orders are not", async () => {
   await placeOrder(1n, { status: "cancelled", cancelledAt: new Date() });
   await placeOrder(2n, { status: "shipped" });
   await placeOrder(3n, { status: "cancelled", cancelledAt: new Date() });
@@ -134,7 +134,7 @@ describe("a list longer than a segment is complete", () => {
     expect(idsIn(await list())).toStrictEqual(numbersTo(count));
   });
 
-  test("with gaps where orders were cancelled", async () => {
+  test("if orders between others were cancelled", async () => {
     const count = 2 * MAX_SEGMENT_ORDERS + 2;
     const gaps = [1, 2, MAX_SEGMENT_ORDERS, MAX_SEGMENT_ORDERS + 1, MAX_SEGMENT_ORDERS + 2, count];
     await placeManyOrders(count);
@@ -144,7 +144,7 @@ describe("a list longer than a segment is complete", () => {
     expect(idsIn(await list())).toStrictEqual(numbersTo(count, gaps));
   });
 
-  test("whose last id is the greatest int64", async () => {
+  test("if its last id is the largest int64", async () => {
     const first = INT64_MAX - BigInt(MAX_SEGMENT_ORDERS);
     await env.ORDERS.prepare(
       `WITH RECURSIVE numbers(n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM numbers WHERE n < ?1)
@@ -158,7 +158,7 @@ describe("a list longer than a segment is complete", () => {
     expect(json.endsWith(`{"id":${INT64_MAX - 1n}},{"id":${INT64_MAX}}]`)).toBe(true);
   });
 
-  test("whose orders all have the greatest length", async () => {
+  test("if all its orders have the maximum length", async () => {
     const count = MAX_SEGMENT_ORDERS + 1;
     const shipDate = "2026-11-20T08:30:00.000Z";
     await env.ORDERS.prepare(
@@ -176,7 +176,7 @@ describe("a list longer than a segment is complete", () => {
     expect((await list()) === `[${objects.join(",")}]`).toBe(true);
   });
 
-  test("when it is read repeatedly, also after a change", async () => {
+  test("if it is read repeatedly, also after a change", async () => {
     const count = MAX_SEGMENT_ORDERS + 1;
     await placeManyOrders(count);
     const { key } = await createApiKey();
@@ -190,7 +190,7 @@ describe("a list longer than a segment is complete", () => {
     expect(idsIn(await response.text())).toStrictEqual(numbersTo(count, [5]));
   });
 
-  test("and is read in one session that begins at the primary", async () => {
+  test("and is read in one D1 session that begins at the primary database", async () => {
     await placeManyOrders(40);
     await cutIntoSegments(2);
     const { key } = await createApiKey();
@@ -200,7 +200,7 @@ describe("a list longer than a segment is complete", () => {
     expect(line.sessions).toStrictEqual(["first-primary"]);
   });
 
-  test("and does not parse if it breaks off", async () => {
+  test("and is not valid JSON if it is cut off", async () => {
     await placeManyOrders(40);
     await cutIntoSegments(2);
     const { key } = await createApiKey();

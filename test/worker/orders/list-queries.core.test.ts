@@ -19,7 +19,9 @@ let database: ReturnType<typeof openOrderDatabase>;
 beforeEach(() => void (database = openOrderDatabase()));
 afterEach(() => database.close());
 
-/** Returns the database as D1. @param see receives each statement and its values. */
+/**
+ * Wraps the SQLite database as a D1 database. Calls `see` with each statement and its bound values.
+ */
 function seenThrough(see: (sql: string, values: SQLInputValue[]) => void): D1Database {
   const all = (sql: string, values: SQLInputValue[]) => {
     see(sql, values);
@@ -38,7 +40,7 @@ const requestOf = (d1: D1Database): ListRequest => ({
   waitUntil: (promise) => void promise.catch(() => undefined),
 });
 
-test("the parameters of a list's queries do not grow with earlier changes", async () => {
+test("the size of query parameters does not grow with the number of earlier changes", async () => {
   const sent: number[] = [];
   const request = requestOf(
     seenThrough((_, values) => sent.push(values.map(String).join().length)),
@@ -51,7 +53,7 @@ test("the parameters of a list's queries do not grow with earlier changes", asyn
   expect(sent.at(-1)).toBe(sent[1]);
 });
 
-test("requests that share a query each receive the answer for the versions they know", async () => {
+test("each request that shares a query receives the result for the versions it already has", async () => {
   let queries = 0;
   const request = requestOf(seenThrough(() => (queries += 1)));
   const sizes = { concurrency: 1 };
@@ -66,7 +68,7 @@ test("requests that share a query each receive the answer for the versions they 
   expect(queries).toBe(2);
 });
 
-test("segments without orders count as memory, too", () => {
+test("segments without orders also count towards the memory limit", () => {
   const memory = new SegmentMemory(10_000, 10_000);
   for (let n = 0; n < 1_000; n += 1) {
     const version = `version ${n}`;
@@ -77,7 +79,7 @@ test("segments without orders count as memory, too", () => {
   expect(memory.get("version 0")).toBeUndefined();
 });
 
-test("reading a few segments scans no others, whatever the statistics of SQLite say", async () => {
+test("reading a few segments does not scan other segments, whatever the statistics of SQLite say", async () => {
   for (let id = 1; id <= 40; id += 1) database.exec(`INSERT INTO orders (id) VALUES (${id})`);
   database.exec("ANALYZE");
   let plan = "";
@@ -88,7 +90,7 @@ test("reading a few segments scans no others, whatever the statistics of SQLite 
   expect(plan).toMatch(/SEARCH segment USING INTEGER PRIMARY KEY/);
 });
 
-/** A cache that loses nothing. */
+/** A test double of the cache that never fails and never evicts entries. */
 class MapCache implements CacheStore {
   readonly entries = new Map<string, string>();
 
@@ -109,14 +111,14 @@ class MapCache implements CacheStore {
 describe("a list of many segments", () => {
   const GROUP_SEGMENTS = 2;
   const NO_CACHE = null;
-  /** Nothing more is read ahead after so many turns of 1 ms without a read. */
+  /** Prefetching counts as finished after this many waits of 1 ms without a query. */
   const IDLE_TURNS = 20;
 
   beforeEach(() => {
     for (let id = 1; id <= 60; id += 1) database.exec(`INSERT INTO orders (id) VALUES (${id})`);
   });
 
-  /** Starts a list in an isolate that has no segments in memory. */
+  /** Requests a list in a new isolate, which has no segments in memory. */
   async function beginList({
     cache,
     memoryBytes = 0,
@@ -126,7 +128,7 @@ describe("a list of many segments", () => {
     memoryBytes?: number;
     cacheCalls?: number;
   }) {
-    /** The parameters of the queries for groups of segments. */
+    /** The parameter of each query for a group of segments. */
     const groupsRead: SQLInputValue[] = [];
     const events: ListEvent[] = [];
     const keptAlive: Promise<unknown>[] = [];
@@ -156,10 +158,11 @@ describe("a list of many segments", () => {
       groupsRead,
       events,
       keptAlive,
-      /** Takes the first piece, and waits until nothing more is read ahead. */
+      /** Reads the first piece of the list, and waits until prefetching has stopped. */
       async takeFirstPiece(): Promise<void> {
         pieces.push((await reader.read()).value!);
-        // Turns of the timers, not one long timer: a busy machine stops both sides alike.
+        // Many short timers instead of one long timer: a busy machine delays them and the
+        // prefetching alike.
         for (let turns = 0, seen = -1; turns < IDLE_TURNS; turns += 1) {
           if (seen !== groupsRead.length) turns = 0;
           seen = groupsRead.length;
@@ -175,7 +178,7 @@ describe("a list of many segments", () => {
     };
   }
 
-  /** The first id in a group of segments. The first segment is a group of its own. */
+  /** Returns the first id in a group of segments. The first group has only one segment. */
   function firstIdOf(group: number): string {
     const first = database
       .prepare("SELECT CAST(first_id AS TEXT) AS id FROM order_segments ORDER BY first_id")
@@ -186,8 +189,8 @@ describe("a list of many segments", () => {
   test.for([
     ["into memory", { memoryBytes: 100_000, cache: NO_CACHE }, []],
     ["into the cache", { cache: new MapCache() }, []],
-    ["only up to its turn, without memory and cache", { cache: NO_CACHE }, ["order_list_moved"]],
-  ] as const)("is read ahead of a slow client %s", async ([, options, events]) => {
+    ["only one group ahead, without memory and cache", { cache: NO_CACHE }, ["order_list_moved"]],
+  ] as const)("is prefetched for a slow client %s", async ([, options, events]) => {
     const before = listOf(database);
     const list = await beginList(options);
     await list.takeFirstPiece();
@@ -197,7 +200,7 @@ describe("a list of many segments", () => {
     expect(list.events).toStrictEqual(events);
   });
 
-  test("hands over a group that the cache refused, although it has changed since", async () => {
+  test("sends a prefetched group that the cache did not accept, although its orders have changed since", async () => {
     const cache = new MapCache();
     let puts = 0;
     cache.put = async (name, text) => {
@@ -213,7 +216,7 @@ describe("a list of many segments", () => {
     expect(list.events).toStrictEqual([]);
   });
 
-  test("reads no group twice for a slow client, however few calls of the cache are allowed", async () => {
+  test("reads no group twice for a slow client, however few cache calls are allowed", async () => {
     for (const cacheCalls of [0, 3, 10, 17, 25, 40]) {
       const list = await beginList({ cache: new MapCache(), cacheCalls });
       await list.takeFirstPiece();

@@ -29,7 +29,7 @@ function read(source: AsyncGenerator<Uint8Array, void>): ReadableStreamDefaultRe
   return listStream(source, { stallMs: STALL_MS, onProgress, onEnd }).getReader();
 }
 
-test("produces a piece only when somebody reads", async () => {
+test("produces a piece only when the client reads", async () => {
   const reader = read(pieces(3));
   await vi.advanceTimersByTimeAsync(STALL_MS - 1);
   expect(produced).toBe(0);
@@ -38,7 +38,7 @@ test("produces a piece only when somebody reads", async () => {
   expect(produced).toBe(1);
 });
 
-test("ends once, after the client has taken the last piece", async () => {
+test("calls onEnd once, after the client has read the last piece", async () => {
   const reader = read(pieces(2));
   await reader.read();
   await reader.read();
@@ -49,7 +49,7 @@ test("ends once, after the client has taken the last piece", async () => {
   expect(progress).toBe(3);
 });
 
-test("breaks off with the error of its pieces", async () => {
+test("fails with the error of its pieces", async () => {
   const error = new Error("lost");
   const reader = read(pieces(1, error));
   await reader.read();
@@ -58,7 +58,7 @@ test("breaks off with the error of its pieces", async () => {
   expect(ends).toStrictEqual([[error]]);
 });
 
-test("breaks off when nobody reads for a minute, and not earlier", async () => {
+test("fails if the client reads nothing for a minute, and not earlier", async () => {
   const reader = read(pieces(5));
   for (let piece = 1; piece <= 3; piece += 1) {
     expect((await reader.read()).value).toStrictEqual(Uint8Array.of(piece));
@@ -71,7 +71,7 @@ test("breaks off when nobody reads for a minute, and not earlier", async () => {
   expect(produced).toBe(3);
 });
 
-test("ends without an error when the reader leaves", async () => {
+test("calls onEnd without an error when the client disconnects", async () => {
   const reader = read(pieces(5));
   await reader.read();
   await reader.cancel();
@@ -81,7 +81,7 @@ test("ends without an error when the reader leaves", async () => {
 });
 
 test.each(["piece", "end", "error"] as const)(
-  "ends once and without an error when the reader leaves before the next %s",
+  "calls onEnd once and without an error if the client disconnects before the next %s",
   async (what) => {
     const coming = Promise.withResolvers<void>();
     async function* slow(): AsyncGenerator<Uint8Array, void> {

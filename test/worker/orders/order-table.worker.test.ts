@@ -6,20 +6,26 @@ function run(statement: string): Promise<D1Result> {
   return env.ORDERS.prepare(statement).run();
 }
 
-describe("the database refuses to change a shipped order back", () => {
+describe("the database rejects changes of a shipped order's status", () => {
   test.each([
     ["to pending", "UPDATE orders SET status = 'pending' WHERE id = 1"],
     ["to cancelled", "UPDATE orders SET status = 'cancelled', cancelled_at = 1 WHERE id = 1"],
     ["in an update of all orders", "UPDATE orders SET status = 'pending'"],
     ["OR IGNORE", "UPDATE OR IGNORE orders SET status = 'pending' WHERE id = 1"],
     ["OR REPLACE", "UPDATE OR REPLACE orders SET status = 'pending' WHERE id = 1"],
-    ["by another id", "UPDATE orders SET id = 9 WHERE id = 1"],
-    ["by an order that takes its id", "UPDATE OR REPLACE orders SET id = 1 WHERE id = 2"],
-    ["by a shipped order that takes its id", "UPDATE OR REPLACE orders SET id = 1 WHERE id = 3"],
+    ["by changing its id", "UPDATE orders SET id = 9 WHERE id = 1"],
+    [
+      "by changing another order's id to its id",
+      "UPDATE OR REPLACE orders SET id = 1 WHERE id = 2",
+    ],
+    [
+      "by changing another shipped order's id to its id",
+      "UPDATE OR REPLACE orders SET id = 1 WHERE id = 3",
+    ],
     ["by INSERT OR REPLACE", "INSERT OR REPLACE INTO orders (id) VALUES (1)"],
     ["by REPLACE", "REPLACE INTO orders (id, status) VALUES (1, 'pending')"],
     [
-      "by REPLACE with a cancelled one",
+      "by REPLACE with a cancelled order",
       "REPLACE INTO orders (id, status, cancelled_at) VALUES (1, 'cancelled', 1)",
     ],
     [
@@ -37,7 +43,7 @@ describe("the database refuses to change a shipped order back", () => {
     expect(await storedOrder(2n)).toMatchObject({ status: "pending" });
   });
 
-  test("but it accepts corrections of other fields, and ships orders", async () => {
+  test("but changes of other fields and shipping an order are accepted", async () => {
     await placeOrder(1n, { status: "shipped" });
     await placeOrder(2n);
     await run("UPDATE orders SET complete = 1 WHERE id = 1");
@@ -47,7 +53,7 @@ describe("the database refuses to change a shipped order back", () => {
     expect(await storedOrder(2n)).toMatchObject({ status: "shipped" });
   });
 
-  test("and a batch that tries to changes nothing", async () => {
+  test("and a batch with such a change has no effect", async () => {
     await placeOrder(1n, { status: "shipped" });
     await placeOrder(2n);
     const batch = env.ORDERS.batch([
@@ -59,7 +65,7 @@ describe("the database refuses to change a shipped order back", () => {
   });
 });
 
-describe("the database refuses", () => {
+describe("the database rejects", () => {
   test.each([
     ["an unknown status", "INSERT INTO orders (id, status) VALUES (1, 'lost')"],
     ["no status", "INSERT INTO orders (id, status) VALUES (1, NULL)"],
@@ -68,9 +74,9 @@ describe("the database refuses", () => {
       "a pending order with a time of cancellation",
       "INSERT INTO orders (id, cancelled_at) VALUES (1, 5)",
     ],
-    ["a text for a number", "INSERT INTO orders (id, quantity) VALUES (1, 'many')"],
+    ["text instead of a number", "INSERT INTO orders (id, quantity) VALUES (1, 'many')"],
     ["a fraction", "INSERT INTO orders (id, pet_id) VALUES (1, 1.5)"],
-    ["a third truth value", "INSERT INTO orders (id, complete) VALUES (1, 2)"],
+    ["a boolean other than 0 or 1", "INSERT INTO orders (id, complete) VALUES (1, 2)"],
     ["an id beyond int64", "INSERT INTO orders (id) VALUES (9223372036854775808)"],
     ["the same id twice", "INSERT INTO orders (id) VALUES (1), (1)"],
     ["a second version of the list", "INSERT INTO order_list (id, version) VALUES (2, 'x')"],
@@ -108,7 +114,7 @@ describe("the database refuses", () => {
   });
 
   test.each(["0000-01-01T00:00:00.000Z", "2024-02-29T23:59:59.999Z", "9999-12-31T23:59:59.999Z"])(
-    "but not %s",
+    "but accepts the ship date %s",
     async (shipDate) => {
       await placeOrder(1n, { shipDate });
       expect(await storedOrder(1n)).toMatchObject({ shipDate });

@@ -10,7 +10,7 @@ import {
 const anyInt64 = fc.bigInt({ min: INT64_MIN, max: INT64_MAX });
 
 describe("an int64 in canonical decimal", () => {
-  test("is read back from its own digits", () => {
+  test("is parsed to the same value", () => {
     fc.assert(
       fc.property(anyInt64, (value) => {
         expect(parseInt64(String(value))).toBe(value);
@@ -19,7 +19,7 @@ describe("an int64 in canonical decimal", () => {
     );
   });
 
-  test("has one spelling only", () => {
+  test("has exactly one spelling", () => {
     const spelling = fc.stringMatching(/^[+-]?0*[0-9]{1,20}$/);
     fc.assert(
       fc.property(spelling, (text) => {
@@ -29,7 +29,7 @@ describe("an int64 in canonical decimal", () => {
     );
   });
 
-  test("has at most 64 bits", () => {
+  test("is rejected if it has more than 64 bits", () => {
     const outside = fc.oneof(
       fc.bigInt({ min: INT64_MAX + 1n, max: 2n ** 80n }),
       fc.bigInt({ min: -(2n ** 80n), max: INT64_MIN - 1n }),
@@ -42,7 +42,7 @@ describe("an int64 in canonical decimal", () => {
     );
   });
 
-  test("excludes all other texts", () => {
+  test("is the only form that is accepted", () => {
     fc.assert(
       fc.property(fc.string(), (text) => {
         fc.pre(!/^(?:0|-?[1-9][0-9]*)$/.test(text));
@@ -120,7 +120,7 @@ describe("a ship date is converted to UTC with three decimals", () => {
     ["RFC 3339", "20261120T083000Z"],
     ["RFC 3339", "Fri, 20 Nov 2026 08:30:00 GMT"],
     ["RFC 3339", ""],
-  ])("or refused: %s (%j)", (reason, text) => {
+  ])("or rejected: %s (%j)", (reason, text) => {
     const { error } = shipDateSchema.safeParse(text);
     expect(error?.issues[0]?.message).toContain(reason);
   });
@@ -146,14 +146,14 @@ describe("an order record", () => {
     ["a null field", { id: 1n, petId: null }],
     ["an unknown field", { id: 1n, colour: "red" }],
     ["an id beyond int64", { id: INT64_MAX + 1n }],
-    ["a number that is no integer", { id: 1n, quantity: 1.5 }],
-    ["a text for a number", { id: 1n, petId: "1" }],
-    ["a text for a truth value", { id: 1n, complete: "true" }],
-    ["a number for a date", { id: 1n, shipDate: 0n }],
+    ["a number that is not an integer", { id: 1n, quantity: 1.5 }],
+    ["text instead of a number", { id: 1n, petId: "1" }],
+    ["text instead of a boolean", { id: 1n, complete: "true" }],
+    ["a number instead of a date", { id: 1n, shipDate: 0n }],
     ["a status that only the database sets", { id: 1n, status: "cancelled" }],
     ["a status in capitals", { id: 1n, status: "PENDING" }],
     ["an array", [1n]],
-  ])("is refused with %s", (_, value) => {
+  ])("is rejected with %s", (_, value) => {
     expect(orderRecordSchema.safeParse(value).success).toBe(false);
   });
 });

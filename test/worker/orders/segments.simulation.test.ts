@@ -15,7 +15,7 @@ interface SegmentRow {
   readonly firstId: bigint;
   readonly version: string;
   readonly count: number;
-  /** The segment's orders as text. */
+  /** All orders of the segment as one text. */
   readonly content: string;
   readonly ids: readonly bigint[];
 }
@@ -48,7 +48,10 @@ function segments(): SegmentRow[] {
   });
 }
 
-/** A statement, or several in a bulk change, and the ids that they concern. */
+/**
+ * A change of the database: one statement, or several statements in a bulk change, with the
+ * affected ids.
+ */
 interface Step {
   readonly sql: readonly string[];
   readonly ids: readonly bigint[];
@@ -119,7 +122,10 @@ const step: fc.Arbitrary<Step> = fc.oneof(
   })),
 );
 
-/** @returns false if the database refuses the step, as it does to change a shipped order back. */
+/**
+ * Runs a step. Returns false if the database rejects the step, for example because it changes the
+ * status of a shipped order.
+ */
 function run({ sql, isBulk = false }: Step): boolean {
   try {
     if (isBulk) bulkChange(database, sql);
@@ -131,7 +137,7 @@ function run({ sql, isBulk = false }: Step): boolean {
   }
 }
 
-test("a segment's version names its orders for ever, and changes only with them", () => {
+test("a segment's version always identifies the same orders, and changes only if the orders change", () => {
   fc.assert(
     fc.property(fc.array(step, { minLength: 1, maxLength: 12 }), (steps) => {
       database.exec("BEGIN");
@@ -159,7 +165,7 @@ test("a segment's version names its orders for ever, and changes only with them"
           if (!isSame) expect(versionOf(database)).not.toBe(listBefore);
           expect(versionOf(database) !== listBefore).toBe(hasNewVersions);
           if (one.isBulk) continue;
-          // A segment that the statement does not concern keeps its version.
+          // A segment without affected orders keeps its version.
           for (const segment of after) {
             const earlier = before.find(({ firstId }) => firstId === segment.firstId);
             if (earlier === undefined || earlier.content !== segment.content) continue;

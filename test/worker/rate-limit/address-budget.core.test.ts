@@ -16,7 +16,7 @@ function admitAll(budget: AddressBudget, count: number): boolean[] {
   return Array.from({ length: count }, () => budget.admit(ADDRESS).admitted);
 }
 
-test("an address has the Free plan's two windows", () => {
+test("an address has both windows of the Free plan", () => {
   const budget = new AddressBudget(DEFAULT_BANS);
   for (let minute = 0; minute < 16; minute++) {
     vi.setSystemTime(START_MS + minute * MINUTE_MS);
@@ -47,7 +47,7 @@ test("a peek counts nothing", () => {
   expect(budget.peek("192.0.2.2").minute.remaining).toBe(60);
 });
 
-test("a flood of addresses evicts only the longest unused ones", () => {
+test("a flood of addresses evicts only the least recently used addresses", () => {
   const budget = new AddressBudget(DEFAULT_BANS, 100);
   budget.admit(ADDRESS);
   budget.admit("192.0.2.2");

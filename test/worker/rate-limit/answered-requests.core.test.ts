@@ -5,7 +5,7 @@ const request = (nonce: string, admitted = true) => ({ nonce, admitted });
 const rememberAll = (requests: readonly ReturnType<typeof request>[]) =>
   requests.reduce(remember, "");
 
-test("the decision on a request is recalled by its nonce", () => {
+test("the decision on a request is found by the request's nonce", () => {
   const answered = rememberAll([request("a"), request("ab", false), request("b")]);
   expect(["a", "ab", "b", "", "c"].map((nonce) => recall(answered, nonce))).toStrictEqual([
     true,
@@ -16,7 +16,7 @@ test("the decision on a request is recalled by its nonce", () => {
   ]);
 });
 
-test("at least the last 200 requests are remembered, in bounded space", () => {
+test("at least the last 200 requests are remembered, in limited space", () => {
   const nonce = () => crypto.randomUUID().slice(-12);
   const many = Array.from({ length: 1_000 }, () => request(nonce()));
   const answered = rememberAll(many);
@@ -25,7 +25,7 @@ test("at least the last 200 requests are remembered, in bounded space", () => {
   expect(answered.length).toBeLessThanOrEqual(3_200);
 });
 
-test("the last decision on a request is the one that is recalled", () => {
+test("the latest decision on a request is found", () => {
   const answered = rememberAll([request("a", false), request("b"), request("a")]);
   expect(recall(answered, "a")).toBe(true);
 });

@@ -11,7 +11,7 @@ import {
   START_MS,
 } from "../limits/simulated-limiter.ts";
 
-/** A loop of 10 requests a second on a key that admits one request a day. */
+/** A client that sends 10 requests a second with a key that has a limit of one request a day. */
 class Loop {
   readonly #policy = keyPolicy(60, 1);
   mode: BanMode;
@@ -26,7 +26,7 @@ class Loop {
 
   run(seconds: number): Decision[] {
     const policy = { ...DEFAULT_BANS, mode: this.mode };
-    // Begin like an evicted object, except that the wait is still known.
+    // Start from the stored state, like a Durable Object after an eviction, but keep the wait.
     const stored = this.state && readLimiterState(structuredClone(toStored(this.state)));
     if (stored !== null) this.state = { ...stored, wait: this.state?.wait ?? null };
     return Array.from({ length: seconds * 10 }, () => {
@@ -43,7 +43,7 @@ class Loop {
 const areBanned = (answers: readonly Decision[]) => answers.some(({ banned }) => banned);
 
 describe("BAN_MODE", () => {
-  test("log and off answer as if the key could never be banned", () => {
+  test("log and off lead to the same decisions as for a key that can never be banned", () => {
     fc.assert(
       fc.property(anyLimits, anyBanPolicy, anyHistory, (limits, bans, history) => {
         const answers = (mode: BanMode, isBannable: boolean) => {
@@ -72,7 +72,7 @@ describe("BAN_MODE", () => {
     expect(loops.log.bans).toBeGreaterThan(4);
   });
 
-  test("log expects no reports of strikes during a would-be ban", () => {
+  test("log sends no forecast of strikes during a would-be ban", () => {
     const loop = new Loop("log");
     const answers = loop.run(60);
     expect(answers.map(({ strikes }) => strikes === null).indexOf(true, 1)).toBeGreaterThan(60);

@@ -36,7 +36,9 @@ beforeEach(async () => {
 const recorded = () => drizzle(env.KEYS).select().from(keyBans).orderBy(keyBans.beganAt);
 const admit = (policy = POLICY) => limiterNamed(name).admit(policy);
 
-/** Uses the key until it is banned, 20 seconds later. */
+/**
+ * Sends requests and reports refusals until the key is banned, 20 seconds after the first request.
+ */
 async function ban(policy = POLICY): Promise<void> {
   for (let n = 0; n < 4; n++) await admit(policy);
   advanceClock(20_000);
@@ -44,7 +46,7 @@ async function ban(policy = POLICY): Promise<void> {
   expect((await limiterNamed(name).admit(policy, refusedElsewhere)).banned).toBe(true);
 }
 
-/** Gives the object other vars or another database until it is evicted. */
+/** Replaces vars or bindings of the Durable Object until it is evicted. */
 async function withEnvironment(changes: object): Promise<void> {
   await runInDurableObject(limiterNamed(name), (object) => {
     Object.assign(object, { env: { ...env, ...changes } });
@@ -63,7 +65,7 @@ async function comeToAlarm(): Promise<void> {
   expect(await runDurableObjectAlarm(limiterNamed(name))).toBe(true);
 }
 
-/** Resets the key as `keys reset` does. */
+/** Resets the key, like the command `keys reset`. */
 async function reset(): Promise<void> {
   const orm = drizzle(env.KEYS);
   const before = (await findApiKey(orm, keyId))!;
@@ -77,7 +79,7 @@ async function reset(): Promise<void> {
 }
 
 describe("a ban", () => {
-  test("is in the database at once, in one row", async () => {
+  test("is stored in the database immediately, in one row", async () => {
     await ban();
     const first = {
       keyId,
@@ -98,7 +100,7 @@ describe("a ban", () => {
     await expect.poll(recorded).toMatchObject([first, second]);
   });
 
-  test("is answered without waiting for the database", async () => {
+  test("takes effect without waiting for the database", async () => {
     const { promise: held, reject: fail } = Promise.withResolvers<never>();
     const statement = { bind: () => ({ run: () => held }) };
     await withEnvironment({ KEYS: { prepare: () => statement } });
@@ -113,7 +115,7 @@ describe("a ban", () => {
     expect(await recorded()).toHaveLength(1);
   });
 
-  test("holds without a database, and is reported a minute later, even after a restart", async () => {
+  test("applies without a database, and is reported a minute later, even after a restart", async () => {
     const line = await tapDatabase();
     line.isCut = true;
     await ban();
@@ -131,7 +133,7 @@ describe("a ban", () => {
     expect((await limiterStorage(name)).alarmMs).toBeGreaterThanOrEqual(Date.now() + 3_600_000);
   });
 
-  test("keeps its object alive until the database knows it", async () => {
+  test("prevents that the storage is deleted until the ban is in the database", async () => {
     const line = await tapDatabase();
     line.isCut = true;
     await ban();
@@ -180,7 +182,7 @@ test.for([
   ["log", ["would_ban"]],
   ["off", []],
 ] as const)(
-  "with BAN_MODE=%s nobody is banned and no ban is recorded",
+  "with BAN_MODE=%s, no key is banned and no ban is stored in the database",
   async ([mode, expected]) => {
     const answers = await runInDurableObject(limiterNamed(name), async (_, state) => {
       const limiter = new RateLimiter(state, { ...env, BAN_MODE: mode } as Cloudflare.Env);

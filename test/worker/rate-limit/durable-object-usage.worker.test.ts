@@ -37,13 +37,16 @@ const admit = async (policy = POLICY) => (await limiter().admit(policy)).admitte
 const reported = () => drizzle(env.KEYS).select().from(keyUsage).orderBy(keyUsage.day);
 const alarmMs = async () => (await limiterStorage(NAME)).alarmMs;
 
-/** Lets the alarm come at its time. */
+/** Moves the clock to the time of the alarm and runs the alarm. */
 async function comeToAlarm(): Promise<void> {
   advanceClock(Math.max(0, (await alarmMs())! - Date.now()));
   expect(await runDurableObjectAlarm(limiter())).toBe(true);
 }
 
-/** Puts a line that can be cut between the object and the database, until the object is evicted. */
+/**
+ * Connects the Durable Object to the database through a connection that the test can interrupt,
+ * until the Durable Object is evicted.
+ */
 async function tapDatabase(): Promise<DatabaseLine> {
   const line = databaseLine(env.KEYS);
   await runInDurableObject(limiter(), (object) => {
@@ -52,7 +55,10 @@ async function tapDatabase(): Promise<DatabaseLine> {
   return line;
 }
 
-/** Holds back the object's queries until it is evicted. */
+/**
+ * Delays the queries of the Durable Object while `isHeld` is true, until the Durable Object is
+ * evicted.
+ */
 async function holdDatabase() {
   const state = { isHeld: true, isAsked: false };
   const statement = (query: string) => ({
@@ -72,7 +78,7 @@ async function holdDatabase() {
   return state;
 }
 
-/** Changes the stored row, and restarts the object with it. */
+/** Changes the stored row of the Durable Object, and restarts the Durable Object. */
 async function changeStored(change: (state: any) => unknown): Promise<void> {
   await runInDurableObject(limiter(), (_, { storage }) => {
     storage.kv.put("record", change(storage.kv.get("record")));
@@ -81,7 +87,7 @@ async function changeStored(change: (state: any) => unknown): Promise<void> {
 }
 
 describe("a report", () => {
-  test("holds the usage of a key on a day, under the id of the key", async () => {
+  test("contains the usage of a key on a day, with the id of the key", async () => {
     for (let n = 0; n < 5; n++) await admit();
     advanceClock(60_000);
     await admit();
@@ -103,7 +109,7 @@ describe("a report", () => {
     ]);
   });
 
-  test("counts strikes and bans, also those that isolates report, and logs the ban", async () => {
+  test("includes strikes and bans from refusals that isolates report; the ban is logged", async () => {
     for (let n = 0; n < 4; n++) await admit();
     advanceClock(11_000);
     await limiter().admit(POLICY, [900, 800], 40);
@@ -125,7 +131,7 @@ describe("a report", () => {
     expect(log()).toHaveLength(1);
   });
 
-  test("counts the strikes of an earlier Worker, which sends no number of refusals, as refused", async () => {
+  test("counts strikes as refusals if they are from an earlier Worker, which sends no number of refusals", async () => {
     for (let n = 0; n < 4; n++) await admit();
     advanceClock(11_000);
     await limiter().admit(POLICY, [900, 800, 700]);
@@ -145,7 +151,7 @@ describe("a report", () => {
     ]);
   });
 
-  test("is made at most once an hour, and within an hour of an admission", async () => {
+  test("is sent at most once an hour, and within an hour after an admission", async () => {
     const line = await tapDatabase();
     const policy = { ...POLICY, limits: { perMinute: 100, perDay: 1_000 } };
     const reportsMs: number[] = [];
@@ -165,7 +171,7 @@ describe("a report", () => {
     expect(Math.min(...gapsMs)).toBeGreaterThanOrEqual(HOUR_MS);
   });
 
-  test("changes nothing if it comes twice, early or late", async () => {
+  test("changes nothing if it is sent twice, early or late", async () => {
     await admit();
     await comeToAlarm();
     const before = await reported();
@@ -179,7 +185,7 @@ describe("a report", () => {
     expect(await reported()).toMatchObject([{ admitted: 2 }]);
   });
 
-  test("lowers no total, even if the object lost its storage", async () => {
+  test("lowers no total, even if the Durable Object lost its storage", async () => {
     for (let n = 0; n < 9; n++) await admit();
     await comeToAlarm();
     await runInDurableObject(limiter(), (_, { storage }) => storage.deleteAll());
@@ -198,7 +204,7 @@ describe("a report", () => {
     expect(await reported()).toMatchObject([{ admitted: 3, refused: 0 }]);
   });
 
-  test("is on disk before it is sent, so that later reports are no smaller", async () => {
+  test("is stored on disk before it is sent, so that no later report is smaller", async () => {
     for (let n = 0; n < 5; n++) await admit();
     await comeToAlarm();
     await evictLimiter(NAME);
@@ -207,7 +213,7 @@ describe("a report", () => {
     expect(await reported()).toMatchObject([{ admitted: 6, refused: 4 }]);
   });
 
-  test("leaves out nothing that is counted while the database is slow", async () => {
+  test("loses no counts from requests that arrive while the database is slow", async () => {
     for (let n = 0; n < 4; n++) await admit();
     const database = await holdDatabase();
     const alarm = comeToAlarm();
@@ -222,8 +228,10 @@ describe("a report", () => {
   });
 });
 
-describe("an object that is opened without its name", () => {
-  /** Puts the stored row of a key, with an admission, into an object that has no name. */
+describe("a Durable Object that is opened without its name", () => {
+  /**
+   * Creates a Durable Object without a name, with the changed row of a key that has one admission.
+   */
   async function nameless(change: (state: any) => unknown) {
     await admit();
     const state = await runInDurableObject(limiter(), (_, { storage }) => storage.kv.get("record"));
@@ -233,14 +241,14 @@ describe("an object that is opened without its name", () => {
     return env.RATE_LIMITER.get(object.id);
   }
 
-  test("reports for the key that its row names", async () => {
+  test("reports usage for the key in its stored row", async () => {
     const object = await nameless((state) => ({ ...state, keyId: "key_named" }));
     expect(await object.admit(POLICY)).toMatchObject({ minute: { remaining: 1 } });
     await runInDurableObject(object, (limiterOfKey) => limiterOfKey.alarm());
     expect(await reported()).toMatchObject([{ keyId: "key_named", admitted: 2 }]);
   });
 
-  test("keeps the usage, if an earlier version stored it without the key", async () => {
+  test("keeps the usage if an earlier version stored no key id", async () => {
     const object = await nameless((state) => ({ ...state, keyId: undefined }));
     advanceClock(3 * DAY_MS);
     await runInDurableObject(object, async (limiterOfKey, { storage }) => {
@@ -252,7 +260,7 @@ describe("an object that is opened without its name", () => {
   });
 });
 
-test("an object that an earlier version kept for an address admits nobody, and removes itself", async () => {
+test("a Durable Object that an earlier version used for an address admits no request and deletes its storage", async () => {
   const address = limiterNamed("address:192.0.2.1");
   const { limits, revision, resets } = POLICY;
   const open = { openedMs: Date.now(), count: 1 };
@@ -270,7 +278,7 @@ test("an object that an earlier version kept for an address admits nobody, and r
 });
 
 describe("a database that fails", () => {
-  test("fails no request and loses no count; a later report has all", async () => {
+  test("neither fails requests nor loses counts; a later report includes all of them", async () => {
     const line = await tapDatabase();
     line.isCut = true;
     for (let hour = 1; hour <= 3; hour++) {
@@ -286,7 +294,7 @@ describe("a database that fails", () => {
     expect(await reported()).toMatchObject([{ admitted: 9, refused: 3 }]);
   });
 
-  test("keeps the object alive for any number of days", async () => {
+  test("prevents that the storage is deleted, for any number of days", async () => {
     await tapDatabase().then((line) => (line.isCut = true));
     for (let day = 0; day < 3; day++) {
       await admit();
@@ -302,7 +310,7 @@ describe("a database that fails", () => {
     expect(await limiterStorage(NAME)).toMatchObject({ keys: [], alarmMs: null });
   });
 
-  test("may lack the table, as in the first deployment", async () => {
+  test("may lack the table, as before its migration was applied", async () => {
     await env.KEYS.exec("ALTER TABLE key_usage RENAME TO later");
     await admit();
     await comeToAlarm();
@@ -314,7 +322,7 @@ describe("a database that fails", () => {
 });
 
 describe("the usage", () => {
-  test("is removed with the limiter state, when both are over and reported", async () => {
+  test("is deleted with the limiter state when the day and the windows have ended and the usage is reported", async () => {
     await admit();
     await comeToAlarm();
     expect(await limiterStorage(NAME)).toMatchObject({ alarmMs: noonMs + DAY_MS });
@@ -323,7 +331,7 @@ describe("the usage", () => {
     expect(await reported()).toMatchObject([{ admitted: 1 }]);
   });
 
-  test("keeps the object to the end of the day, although its windows were reset", async () => {
+  test("is kept until the end of the day, although the windows were reset", async () => {
     await admit();
     await changeStored((state) => ({ ...state, minute: null, day: null }));
     await comeToAlarm();
@@ -332,7 +340,7 @@ describe("the usage", () => {
     expect(await limiterStorage(NAME)).toMatchObject({ keys: [] });
   });
 
-  test("is forgotten day by day in an object that lives on", async () => {
+  test("is forgotten day by day while the key is used", async () => {
     for (let day = 0; day < 3; day++) {
       await admit();
       await comeToAlarm();
@@ -369,7 +377,7 @@ describe("the usage", () => {
   });
 
   test.each([["text"], [[{ day: -1 }]], [null], [7]])(
-    "can be unreadable without any loss of the windows' counts: %j",
+    "can be unreadable without losing the counts of the windows: %j",
     async (usage) => {
       for (let n = 0; n < 2; n++) await admit();
       await changeStored((row) => ({ ...row, usage }));
@@ -380,7 +388,7 @@ describe("the usage", () => {
     },
   );
 
-  test("is read even if the limiter state cannot be", async () => {
+  test("is read even if the limiter state cannot be read", async () => {
     for (let n = 0; n < 2; n++) await admit();
     await changeStored((row) => ({ ...row, minute: "full" }));
     await admit();
@@ -390,7 +398,7 @@ describe("the usage", () => {
   });
 });
 
-test("a count whose write failed is not reported before it is on the disk", async () => {
+test("a count whose write failed is not reported before it is on disk", async () => {
   await runInDurableObject(limiter(), async (object, { storage }) => {
     await object.admit(POLICY);
     const broken = vi.spyOn(storage, "sync").mockRejectedValue(new Error("disk"));

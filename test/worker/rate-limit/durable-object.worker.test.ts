@@ -21,7 +21,10 @@ beforeEach(() => {
   startMs = stopClock();
 });
 
-/** Sends a request with a nonce, as isolates do because they may have to send it again. */
+/**
+ * Sends a request with a nonce, like isolates. With the nonce, the request can be sent again
+ * without being counted twice.
+ */
 const admitNamed = (
   nonce: string,
   { agesMs = [] as number[], refused = 0, policy = POLICY } = {},
@@ -31,7 +34,7 @@ async function admit(policy = POLICY): Promise<boolean> {
   return (await limiterNamed(NAME).admit(policy)).admitted;
 }
 
-/** Gets the key banned, 10 seconds after the first request. */
+/** Sends requests until the key is banned, 10 seconds after the first request. */
 async function bringIntoBan(): Promise<void> {
   for (let n = 0; n < 3; n++) await admit();
   advanceClock(10_000);
@@ -40,7 +43,7 @@ async function bringIntoBan(): Promise<void> {
 }
 
 describe("storage", () => {
-  test("holds one row, and an alarm to report the usage", async () => {
+  test("has one row, and an alarm to report the usage", async () => {
     await admit();
     expect(await limiterStorage(NAME)).toMatchObject({
       keys: ["record"],
@@ -54,7 +57,7 @@ describe("storage", () => {
     });
   });
 
-  test("has exactly one row written for each admission after the first", async () => {
+  test("writes exactly one row for each admission after the first", async () => {
     const policy = { ...POLICY, limits: { perMinute: 100, perDay: 100 } };
     await admit(policy);
     const { rowsWritten } = await limiterStorage(NAME);
@@ -68,7 +71,7 @@ describe("storage", () => {
     expect((await limiterStorage(NAME)).rowsWritten).toBe(6);
   });
 
-  test("has no row written for a refusal or a strike, and one for a ban", async () => {
+  test("writes no row for a refusal or a strike, and one row for a ban", async () => {
     for (let n = 0; n < 2; n++) await admit();
     const { rowsWritten } = await limiterStorage(NAME);
     for (let n = 0; n < 30; n++) await admit();
@@ -83,7 +86,7 @@ describe("storage", () => {
     });
   });
 
-  test("that cannot be read is ignored and logged", async () => {
+  test("is ignored if it cannot be read, and a log line is written", async () => {
     const log = vi.spyOn(console, "warn").mockReturnValue();
     await runInDurableObject(limiterNamed(NAME), (_, { storage }) => {
       storage.kv.put("record", { limits: "none" });
@@ -108,7 +111,7 @@ describe("storage", () => {
 });
 
 describe("an eviction", () => {
-  test("inside a window forgets no count", async () => {
+  test("during a window does not lose counts", async () => {
     const admitted: boolean[] = [];
     for (let n = 0; n < 4; n++) {
       admitted.push(await admit());
@@ -126,7 +129,7 @@ describe("an eviction", () => {
     expect([await admit(), await admit()]).toStrictEqual([true, false]);
   });
 
-  test("forgets no ban, but may forget strikes", async () => {
+  test("does not lose a ban, but loses strikes", async () => {
     for (let n = 0; n < 3; n++) await admit();
     advanceClock(10_000);
     for (let n = 0; n < 59; n++) await admit();
@@ -142,7 +145,7 @@ describe("an eviction", () => {
     });
   });
 
-  test("forgets neither a change of plan nor a reset", async () => {
+  test("loses neither a change of plan nor a reset", async () => {
     await admit();
     await admit({ ...POLICY, limits: { perMinute: 9, perDay: 9 }, revision: 1 });
     await evictLimiter(NAME);
@@ -156,14 +159,14 @@ describe("an eviction", () => {
 });
 
 describe("the alarm", () => {
-  test("removes an object whose windows have ended", async () => {
+  test("deletes the storage if all windows have ended", async () => {
     await admit();
     advanceClock(DAY_MS);
     expect(await runDurableObjectAlarm(limiterNamed(NAME))).toBe(true);
     expect(await limiterStorage(NAME)).toMatchObject({ keys: [], record: null, alarmMs: null });
   });
 
-  test("removes an object that was evicted", async () => {
+  test("deletes the storage also after an eviction", async () => {
     await admit();
     await evictLimiter(NAME);
     advanceClock(DAY_MS);
@@ -171,7 +174,7 @@ describe("the alarm", () => {
     expect(await limiterStorage(NAME)).toMatchObject({ keys: [], alarmMs: null });
   });
 
-  test("that comes too early, or again, forgets nothing and is set again", async () => {
+  test("loses nothing and is set again if it runs too early or repeatedly", async () => {
     for (let n = 0; n < 2; n++) await admit();
     for (const waitMs of [0, 59_999, DAY_MS - 60_000]) {
       advanceClock(waitMs);
@@ -183,7 +186,7 @@ describe("the alarm", () => {
     }
   });
 
-  test("that comes twice at the end is harmless", async () => {
+  test("is harmless if it runs twice after all windows have ended", async () => {
     await admit();
     advanceClock(DAY_MS);
     await runDurableObjectAlarm(limiterNamed(NAME));
@@ -192,7 +195,7 @@ describe("the alarm", () => {
     expect(await admit()).toBe(true);
   });
 
-  test("that comes late delays no admission", async () => {
+  test("delays no admission if it runs late", async () => {
     const policy = { ...POLICY, limits: { perMinute: 5, perDay: 2 } };
     for (let n = 0; n < 2; n++) await admit(policy);
     advanceClock(DAY_MS - 1);
@@ -206,7 +209,7 @@ describe("the alarm", () => {
     });
   });
 
-  test("is set again by the first request after the object removed itself", async () => {
+  test("is set again by the first request after the storage was deleted", async () => {
     await admit();
     advanceClock(DAY_MS);
     await runDurableObjectAlarm(limiterNamed(NAME));
@@ -217,7 +220,7 @@ describe("the alarm", () => {
     });
   });
 
-  test("keeps the object until the ban is forgotten", async () => {
+  test("keeps the storage until the ban is forgotten", async () => {
     await bringIntoBan();
     const wipedMs = startMs + 10_000 + 60_000 + DAY_MS;
     advanceClock(DAY_MS);
@@ -233,7 +236,7 @@ describe("the alarm", () => {
 });
 
 describe("a request that is sent again", () => {
-  test("is counted once, and answered as before", async () => {
+  test("is counted once, and receives the same decision again", async () => {
     const first = await admitNamed("one");
     expect(await admitNamed("one")).toStrictEqual(first);
     expect(await admitNamed("two")).toMatchObject({ admitted: true, minute: { remaining: 0 } });
@@ -242,14 +245,14 @@ describe("a request that is sent again", () => {
     expect((await limiterStorage(NAME)).record?.minute?.count).toBe(2);
   });
 
-  test("is counted once although the object restarted in between", async () => {
+  test("is counted once although the Durable Object restarted in between", async () => {
     await admitNamed("one");
     await evictLimiter(NAME);
     expect(await admitNamed("one")).toMatchObject({ admitted: true, minute: { remaining: 1 } });
     expect((await limiterStorage(NAME)).record?.minute?.count).toBe(1);
   });
 
-  test("is one strike, and counts the refusals elsewhere once", async () => {
+  test("is one strike, and the refusals that it reports are counted once", async () => {
     for (let n = 0; n < 3; n++) await admit();
     advanceClock(10_000);
     const report = { agesMs: Array.from({ length: 58 }, () => 0), refused: 58 };
@@ -259,7 +262,7 @@ describe("a request that is sent again", () => {
     expect(await admitNamed("last")).toMatchObject({ banned: true });
   });
 
-  test("is admitted if it was refused before and has room now", async () => {
+  test("is admitted if it was refused before and the windows have room now", async () => {
     for (let n = 0; n < 2; n++) await admit();
     expect(await admitNamed("late")).toMatchObject({ admitted: false });
     advanceClock(60_000);
@@ -272,7 +275,7 @@ describe("a request that is sent again", () => {
 describe("requests that are decided during a write", () => {
   const policy = { ...POLICY, limits: { perMinute: 1_000, perDay: 1_000 } };
 
-  test("share the next write, and are on the disk when they are answered", async () => {
+  test("share the next write, and are on disk when their decisions are returned", async () => {
     await admit(policy);
     const { rowsWritten } = await limiterStorage(NAME);
     const counts: number[] = [];
@@ -291,7 +294,7 @@ describe("requests that are decided during a write", () => {
     expect(after.rowsWritten - rowsWritten).toBeLessThanOrEqual(3);
   });
 
-  test("are answered with an error if it fails, and the next write holds them", async () => {
+  test("are rejected if the write fails, but the next write includes their counts", async () => {
     await runInDurableObject(limiterNamed(NAME), async (limiter, { storage }) => {
       const broken = vi.spyOn(storage.kv, "put").mockImplementation(() => {
         throw new Error("disk");
@@ -305,7 +308,7 @@ describe("requests that are decided during a write", () => {
   });
 
   test.each(["put", "sync"])(
-    "are not answered before a failed %s is repeated with success",
+    "are rejected after a failed %s until a retry of the write succeeds",
     async (fails) => {
       await runInDurableObject(limiterNamed(NAME), async (limiter, { storage }) => {
         const stored = () => storage.kv.get<StoredState>("record")?.minute?.count ?? 0;
@@ -330,7 +333,7 @@ describe("requests that are decided during a write", () => {
   );
 });
 
-test("limits at the same revision apply with the next request, limits of an older revision do not", async () => {
+test("new limits of the same revision apply to the next request; limits of an older revision do not", async () => {
   await admit();
   const raised = { ...POLICY, limits: { perMinute: 9, perDay: 9 } };
   expect((await limiterNamed(NAME).admit(raised)).minute).toMatchObject({ limit: 9, remaining: 7 });

@@ -3,16 +3,21 @@ import { expect, test } from "vitest";
 import { GroupCommit } from "../../../src/worker/rate-limit/group-commit.ts";
 
 const anyStep = fc.record({
-  /** A request that changes nothing waits for the decisions before it. */
+  /**
+   * False for a request that changes nothing and only waits until earlier decisions are on disk.
+   */
   changes: fc.boolean(),
-  /** The outcome of the write that this step may begin. */
+  /** The outcome of the write, if this step begins one. */
   fate: fc.oneof(
     { weight: 3, arbitrary: fc.constant("written" as const) },
     fc.constantFrom("put fails" as const, "sync fails" as const),
   ),
 });
 
-/** A counter in memory, and a disk that a scheduler delays or breaks. */
+/**
+ * A counter in memory with a simulated disk. The scheduler delays writes, and `fate` makes them
+ * fail.
+ */
 class Counter {
   count = 0;
   onDisk = 0;
@@ -42,7 +47,10 @@ class Counter {
     this.commits = new GroupCommit(write, sync);
   }
 
-  /** @returns whether the request was answered. */
+  /**
+   * Sends a request. Returns whether its decision was stored, and expects the decision to be on
+   * disk if so.
+   */
   async request(changes: boolean): Promise<boolean> {
     if (changes) this.count += 1;
     const decidedOn = this.count;
@@ -56,7 +64,7 @@ class Counter {
   }
 }
 
-test("no request is answered before the state of its decision is on the disk", async () => {
+test("no decision is returned before its state is on disk", async () => {
   const seen = { answered: 0, failed: 0 };
   await fc.assert(
     fc.asyncProperty(

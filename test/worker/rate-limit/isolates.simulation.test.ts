@@ -5,7 +5,7 @@ import { HOUR_MS, keyPolicy, MINUTE_MS } from "../limits/simulated-limiter.ts";
 import { backsOff, loops, run, seededRandom, waitsForRetryAfter } from "../limits/traffic.ts";
 
 describe("refusals repeated by isolates (docs/limits.md, When parts fail)", () => {
-  test("a window that has ended since is described as if it opened now", () => {
+  test("a window that has ended since the refusal is described as if it opened now", () => {
     const isolate = new Isolates(keyPolicy(60, 10), 1);
     isolate.requests(11);
     isolate.advance(5 * MINUTE_MS);
@@ -14,7 +14,7 @@ describe("refusals repeated by isolates (docs/limits.md, When parts fail)", () =
     );
   });
 
-  test("after a ban, a day that is still full refuses, and strikes count again", () => {
+  test("after a ban, a day window that is still full refuses requests, and strikes count again", () => {
     const isolate = new Isolates(keyPolicy(60, 60), 1);
     isolate.requests(61);
     isolate.advance(10_000).requests(60);
@@ -25,14 +25,14 @@ describe("refusals repeated by isolates (docs/limits.md, When parts fail)", () =
     expect(isolate.request().banned).toBe(true);
   });
 
-  /** Durable Objects can be evicted after this time without a request. */
+  /** Cloudflare can evict a Durable Object after this time without a request. */
   const IDLE_MS = 10_000;
 
   const spreads = [1, 2, 4, 8, 16].flatMap((count) =>
     [3, 5, 50].map((rate) => [rate, count] as const),
   );
   test.for(spreads)(
-    "a loop at %i/s is banned within the minute through %i isolates",
+    "a loop at %i requests a second is banned within a minute through %i isolates",
     ([rate, count]) => {
       const isolates = new Isolates(keyPolicy(60, 1_000), count);
       expect(run(isolates, [loops(rate)], MINUTE_MS).bannedAfterMs).not.toBeNull();
@@ -40,7 +40,7 @@ describe("refusals repeated by isolates (docs/limits.md, When parts fail)", () =
   );
 
   test.for(spreads)(
-    "a loop at %i/s is banned through %i isolates, although the idle object is evicted",
+    "a loop at %i requests a second is banned through %i isolates, although the idle Durable Object is evicted",
     ([rate, count]) => {
       const isolates = new Isolates(keyPolicy(60, 1_000), count, { idleMs: IDLE_MS });
       expect(run(isolates, [loops(rate)], MINUTE_MS).bannedAfterMs).not.toBeNull();
@@ -65,7 +65,7 @@ describe("refusals repeated by isolates (docs/limits.md, When parts fail)", () =
     }
   });
 
-  test("a fleet of as many workers as strikes that waits for Retry-After is never banned", () => {
+  test("a fleet that waits for Retry-After is never banned if it has at most as many workers as strikes lead to a ban", () => {
     for (let seed = 1; seed <= 100; seed++) {
       const random = seededRandom(seed);
       const perMinute = 1 + Math.floor(random() * 90);

@@ -3,14 +3,17 @@ import { Refusal } from "../../../src/worker/rate-limit/refusal.ts";
 import { SimulatedLimiter } from "../limits/simulated-limiter.ts";
 import { seededRandom } from "../limits/traffic.ts";
 
-/** Several isolates before one Durable Object, each with its own memory. Each request goes to a random one. */
+/**
+ * A simulation of several isolates, each with its own memory, that call one Durable Object. Each
+ * request goes to a random isolate.
+ */
 export class Isolates extends SimulatedLimiter {
   readonly #refusals: (Refusal | undefined)[];
   readonly #random: () => number;
   readonly #idleMs: number;
   #askedMs = 0;
 
-  /** @param idleMs milliseconds without a call after which the object is evicted. */
+  /** @param idleMs milliseconds without a call after which the Durable Object is evicted. */
   constructor(policy: QuotaPolicy, count: number, { seed = 1, idleMs = Infinity } = {}) {
     super(policy);
     this.#idleMs = idleMs;

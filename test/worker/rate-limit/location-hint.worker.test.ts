@@ -5,7 +5,10 @@ import { send, startService } from "../../support/service.ts";
 
 const LIST = "/v1/store/orders";
 
-/** Starts a service whose calls of objects are recorded and reach the real objects. */
+/**
+ * Starts a service, and records the location hint of each call to a Durable Object. The calls reach
+ * the real Durable Objects.
+ */
 function startRecording() {
   const places: unknown[] = [];
   const limiters = {
@@ -17,7 +20,7 @@ function startRecording() {
   return { places, service: startService({}, { RATE_LIMITER: limiters }) };
 }
 
-test("a key's object is asked for in the key's region, by its former secret too", async () => {
+test("a key's Durable Object is requested in the key's region, also with a former secret", async () => {
   const { id, key } = await createApiKey({ locationHint: "weur" });
   const newer = await rotate(id, 60_000);
   const { places, service } = startRecording();
@@ -27,14 +30,14 @@ test("a key's object is asked for in the key's region, by its former secret too"
   expect(places).toEqual([{ locationHint: "weur" }, { locationHint: "weur" }]);
 });
 
-test("the object of a key without a region is asked for without one", async () => {
+test("the Durable Object of a key without a region is requested without a location hint", async () => {
   const { key } = await createApiKey();
   const { places, service } = startRecording();
   expect((await service(LIST, { key })).status).toBe(200);
   expect(places).toEqual([undefined]);
 });
 
-test("a region makes no second object of a key", async () => {
+test("a location hint does not create a second Durable Object for a key", async () => {
   const { key } = await createApiKey({ locationHint: "apac-ne" });
   const { service } = startRecording();
   await service(LIST, { key });

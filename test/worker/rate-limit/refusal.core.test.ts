@@ -10,7 +10,10 @@ import {
   START_MS,
 } from "../limits/simulated-limiter.ts";
 
-/** Makes a refusal by a full minute. The call took 100 ms each way; the clocks differ by `skewMs`. */
+/**
+ * Creates a refusal because of a full minute window. The call took 100 ms in each direction, and
+ * the clocks differ by `skewMs`.
+ */
 function remembered({ skewMs = 0, bans = true } = {}) {
   const limiter = new SimulatedLimiter({ ...keyPolicy(60, 1_000), bans });
   limiter.requests(60);
@@ -21,9 +24,9 @@ function remembered({ skewMs = 0, bans = true } = {}) {
   return { limiter, refusal, isolateMs };
 }
 
-describe("a remembered refusal stands (docs/limits.md, When parts fail)", () => {
+describe("a remembered refusal applies (docs/limits.md, When parts fail)", () => {
   test.for([0, -HOUR_MS, HOUR_MS])(
-    "only until the object would admit, with clocks %i ms apart",
+    "only until the Durable Object would admit a request, with clocks that differ by %i ms",
     (skewMs) => {
       const { limiter, refusal, isolateMs } = remembered({ skewMs });
       expect(refusal.standsAt(isolateMs(1_100), limiter.policy)).toBe(true);
@@ -32,7 +35,7 @@ describe("a remembered refusal stands (docs/limits.md, When parts fail)", () => 
     },
   );
 
-  test("not for a changed plan, after a reset, or if the clock went back", () => {
+  test("neither to a changed plan, nor after a reset, nor if the clock was set back", () => {
     const { limiter, refusal, isolateMs } = remembered();
     const nowMs = isolateMs(2_000);
     expect(refusal.standsAt(nowMs, { ...limiter.policy, revision: 2 })).toBe(false);
@@ -40,7 +43,7 @@ describe("a remembered refusal stands (docs/limits.md, When parts fail)", () => 
     expect(refusal.standsAt(isolateMs(1_099), limiter.policy)).toBe(false);
   });
 
-  test("with a Retry-After that suffices whenever it is repeated", () => {
+  test("with a Retry-After after which the next request is admitted, whenever it is repeated", () => {
     fc.assert(
       fc.property(
         fc.integer({ min: 1_100, max: MINUTE_MS }),
@@ -59,13 +62,13 @@ describe("a remembered refusal stands (docs/limits.md, When parts fail)", () => 
 });
 
 describe("refusals from memory still lead to a ban (docs/limits.md, Bans)", () => {
-  test("of the 10 seconds of grace, only the beginning of the wait is reported", () => {
+  test("of the refusals within the grace of 10 seconds, only the first is reported", () => {
     const { refusal, isolateMs } = remembered();
     for (let n = 0; n < 500; n++) expect(refusal.repeat(isolateMs(10_999))).not.toBeNull();
     expect(refusal.takeUnreported(isolateMs(11_000)).agesMs).toEqual([9_900]);
   });
 
-  test("the isolate reports at half the strikes that are left, each once, with its age", () => {
+  test("the isolate reports refusals once half the remaining strikes are reached, each refusal once and with its age", () => {
     const { refusal, isolateMs } = remembered();
     const repeats = Array.from({ length: 30 }, (_, n) => refusal.repeat(isolateMs(11_200 + n)));
     expect(repeats.indexOf(null)).toBe(29);
@@ -82,7 +85,7 @@ describe("refusals from memory still lead to a ban (docs/limits.md, Bans)", () =
 });
 
 describe("the number of refusals from memory", () => {
-  test("is reported once, without requests that the object may have counted", () => {
+  test("is reported once, without requests that the Durable Object may have counted", () => {
     const { refusal, isolateMs } = remembered();
     for (let n = 0; n < 7; n++) refusal.repeat(isolateMs(2_000));
     for (let n = 0; n < 5; n++) refusal.repeat(isolateMs(11_200));
@@ -91,7 +94,7 @@ describe("the number of refusals from memory", () => {
     expect(refusal.takeUnreported(isolateMs(12_000))).toMatchObject({ count: 0 });
   });
 
-  test("is kept with the strikes when the refusal no longer stands", () => {
+  test("is kept with the strikes after the refusal has expired", () => {
     const { refusal, isolateMs } = remembered();
     for (let n = 0; n < 9; n++) refusal.repeat(isolateMs(11_200));
     const { agesMs, count } = refusal.takeUnreported(isolateMs(2 * MINUTE_MS));

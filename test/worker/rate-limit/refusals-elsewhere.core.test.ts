@@ -31,7 +31,7 @@ describe("refusals that are reported later (docs/limits.md, Bans)", () => {
     );
   });
 
-  test("that lead to a ban: the reporting request is answered as banned", () => {
+  test("that lead to a ban: the decision on the reporting request says that the key is banned", () => {
     const limiter = new SimulatedLimiter(keyPolicy(60, 1_000));
     limiter.requests(61);
     const strikesMs = Array.from({ length: 59 }, (_, index) => START_MS + 10_000 + index);
@@ -49,7 +49,7 @@ describe("refusals that are reported later (docs/limits.md, Bans)", () => {
     });
   });
 
-  test("of a wait that has ended do not count", () => {
+  test("do not count if their wait has ended", () => {
     const limiter = new SimulatedLimiter(keyPolicy(60, 1_000));
     limiter.requests(61);
     const earlierMs = [START_MS + 15_000, START_MS + 16_000];
@@ -62,7 +62,7 @@ describe("refusals that are reported later (docs/limits.md, Bans)", () => {
     expect(refuse().state.wait).toMatchObject({ strikes: 1 });
   });
 
-  test("of this wait count, although a window has ended and a lower plan prolongs the wait", () => {
+  test("count in the current wait, although a window has ended and a lower plan prolongs the wait", () => {
     const limiter = new SimulatedLimiter(keyPolicy(60, 1_000));
     limiter.requests(61);
     const lowered = { ...keyPolicy(1, 1), revision: 2 };
@@ -72,7 +72,7 @@ describe("refusals that are reported later (docs/limits.md, Bans)", () => {
     expect(state.wait).toMatchObject({ startedMs: START_MS, strikes: 3 });
   });
 
-  test("from the future of another clock count as now", () => {
+  test("count at the current time if another clock puts them in the future", () => {
     const limiter = new SimulatedLimiter(keyPolicy(60, 1_000));
     limiter.requests(61);
     const { state } = decide(limiter.state, limiter.policy, DEFAULT_BANS, START_MS, [
@@ -83,7 +83,7 @@ describe("refusals that are reported later (docs/limits.md, Bans)", () => {
 });
 
 describe("the forecast of a ban", () => {
-  test("comes only with a refusal that can lead to a ban", () => {
+  test("is part of a decision only if further refusals can lead to a ban", () => {
     const limiter = new SimulatedLimiter(keyPolicy(60, 1_000));
     expect(limiter.requests(60).every(({ strikes }) => strikes === null)).toBe(true);
     expect(limiter.request().strikes).toEqual({
@@ -98,7 +98,7 @@ describe("the forecast of a ban", () => {
     expect(address.requests(2).at(-1)).toMatchObject({ admitted: false, strikes: null });
   });
 
-  test("is exact after any history: that many refusals lead to a ban, one fewer does not", () => {
+  test("is exact after any history: exactly the announced number of refusals leads to a ban", () => {
     fc.assert(
       fc.property(anyLimits, anyBanPolicy, anyHistory, (limits, banPolicy, history) => {
         const limiter = new SimulatedLimiter(keyPolicy(limits.perMinute, limits.perDay), banPolicy);

@@ -8,7 +8,10 @@ import { DEFAULT_BANS, keyPolicy, START_MS } from "../limits/simulated-limiter.t
 
 const KEY = { name: "key:one", ...keyPolicy(60, 1_000) };
 
-/** An object that answers when the test wants, and counts the refusals that are reported to it. */
+/**
+ * A simulated Durable Object. It responds only when the test calls `answer`, and it counts the
+ * refusals that are reported to it.
+ */
 class SlowObject {
   reported = 0;
   reportedStrikes = 0;
@@ -55,7 +58,7 @@ test("a request that is refused from memory during a call is reported with the n
   let fromMemory = 0;
   for (let call = 0; call < 3; call++) {
     const before = object.reported;
-    // Until the limiter reports the refusals to the object.
+    // Send requests until the limiter reports refusals to the Durable Object.
     const asks: Promise<Decision>[] = [];
     while (object.reported === before) {
       asks.push(limiter.admit(KEY));
@@ -69,6 +72,6 @@ test("a request that is refused from memory during a call is reported with the n
   }
   expect(fromMemory).toBeGreaterThan(50);
   expect(object.reported).toBe(fromMemory - 5);
-  // Each call also reports when the wait began.
+  // Each of the three calls also reports the refusal that began the wait.
   expect(object.reportedStrikes).toBe(object.reported + 3);
 });

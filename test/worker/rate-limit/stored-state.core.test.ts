@@ -12,14 +12,14 @@ function bannedState() {
 }
 
 describe("the stored limiter state (docs/limits.md, Windows and Bans)", () => {
-  test("holds everything that must survive a restart, without the wait", () => {
+  test("contains everything that must survive a restart, but not the wait", () => {
     const state = bannedState();
     expect(state.ban).not.toBeNull();
     expect(toStored(state)).not.toHaveProperty("wait");
     expect(readLimiterState(structuredClone(toStored(state)))).toEqual({ ...state, wait: null });
   });
 
-  test("is read back unchanged after any history", () => {
+  test("is parsed to the same state after any history", () => {
     fc.assert(
       fc.property(anyLimits, anyBanPolicy, anyHistory, (limits, banPolicy, history) => {
         const limiter = new SimulatedLimiter(keyPolicy(limits.perMinute, limits.perDay), banPolicy);

@@ -4,7 +4,10 @@ import { AnonymousSample } from "../../../src/worker/telemetry/anonymous-sample.
 
 const MINUTE_MS = 60_000;
 
-/** How many requests each record of requests at these times stands for; `null`: not recorded. */
+/**
+ * Returns, for requests at these times, how many requests the record of each request represents;
+ * `null` if the request is not recorded.
+ */
 function sampled(timesMs: readonly number[]): (number | null)[] {
   const sample = new AnonymousSample();
   return timesMs.map((nowMs) => sample.count(nowMs));
@@ -15,7 +18,7 @@ describe("within a minute", () => {
     expect(sampled(Array(10).fill(5_000))).toStrictEqual(Array(10).fill(1));
   });
 
-  test("one in a hundred further requests is recorded, and stands for all of them", () => {
+  test("after the first ten, one in a hundred requests is recorded and represents all hundred", () => {
     const represents = sampled(Array(310).fill(5_000));
     expect(represents.flatMap((count, index) => (count === null ? [] : [[index, count]]))).toEqual([
       ...Array.from({ length: 10 }, (_, index) => [index, 1]),
@@ -26,7 +29,7 @@ describe("within a minute", () => {
   });
 });
 
-test("the first record of the next minute stands for the requests skipped before it", () => {
+test("the first record of the next minute also represents the requests skipped before it", () => {
   const represents = sampled([...Array<number>(50).fill(0), MINUTE_MS, MINUTE_MS]);
   expect(represents.slice(-2)).toStrictEqual([41, 1]);
 });
@@ -36,7 +39,7 @@ const anyGapMs = fc.oneof(
   { weight: 1, arbitrary: fc.integer({ min: -MINUTE_MS, max: 2 * MINUTE_MS }) },
 );
 
-test("no request is counted twice, and fewer than a hundred are not counted yet", () => {
+test("no request is counted twice, and fewer than a hundred requests are not counted yet", () => {
   fc.assert(
     fc.property(fc.array(anyGapMs, { maxLength: 2_000, size: "max" }), (gapsMs) => {
       let nowMs = 1_800_000_000_000;
@@ -48,7 +51,7 @@ test("no request is counted twice, and fewer than a hundred are not counted yet"
   );
 });
 
-test("a flood of any length is recorded at most eleven times a minute and once in a hundred", () => {
+test("a flood is recorded at most eleven times a minute plus once for every hundred requests", () => {
   const perSecond = 1_000;
   const times = Array.from(
     { length: 120 * perSecond },

@@ -17,7 +17,7 @@ beforeEach(async () => {
   ({ id, key } = await createApiKey());
 });
 
-test("each request is one data point, whose columns hold the fields of its line", async () => {
+test("each request writes one data point whose columns contain the fields of its log line", async () => {
   const { dataSet, points } = recordingDataSet();
   const service = startService({}, { ANALYTICS: dataSet });
   await service(LIST, { key });
@@ -59,7 +59,7 @@ test("a data point is written whether or not the request is logged", async () =>
 });
 
 describe("a data set that cannot be written to", () => {
-  test("fails no request, and is logged once", async () => {
+  test("does not fail requests, and is logged once", async () => {
     stopClock();
     const { dataSet, points, breakWith } = recordingDataSet();
     const service = startService({}, { ANALYTICS: dataSet });

@@ -1,8 +1,11 @@
-/** A data set that records its data points, and can be made to fail. */
+/**
+ * A test double of an Analytics Engine data set. It records the data points, and a test can make it
+ * fail.
+ */
 interface RecordingDataSet {
   readonly dataSet: AnalyticsEngineDataset;
   readonly points: AnalyticsEngineDataPoint[];
-  /** Makes every further write throw this error; `null`: no error. */
+  /** Makes all further writes throw this error; `null` makes them succeed. */
   readonly breakWith: (error: Error | null) => void;
 }
 

@@ -31,7 +31,7 @@ describe.each([
     return { service, script: isLimiter ? limiterScript : databaseScript };
   }
 
-  test("is logged once, however many requests fail, and so is its end", async () => {
+  test("is logged once, however many requests fail; its end is logged once too", async () => {
     const { service, script } = start();
     await service(LIST, { key });
     script.always(fail("Network connection lost."));
@@ -53,7 +53,7 @@ describe.each([
     expect(log().slice(1)).toStrictEqual([{ event: ended, failures: 5, seconds: 5 }]);
   });
 
-  test("with pauses of less than ten seconds is one outage", async () => {
+  test("is a single outage if failures recur in less than ten seconds", async () => {
     const { service, script } = start();
     await service(LIST, { key });
     for (let n = 0; n < 3; n++) {

@@ -24,7 +24,7 @@ beforeEach(async () => {
   ({ id, key } = await createApiKey());
 });
 
-/** The line of a Free key's first request. */
+/** The log line of a Free key's first request. */
 const FIRST = {
   event: "request",
   requestId: "test-1",
@@ -54,7 +54,7 @@ async function lineOf(
   return requestLines().at(-1);
 }
 
-describe("one line for each request, under", () => {
+describe("each request writes one log line, also with the response", () => {
   beforeEach(() => void stopClock());
 
   test.each<[number, string, string, string, object]>([
@@ -76,13 +76,13 @@ describe("one line for each request, under", () => {
     expect(requestLines()).toHaveLength(1);
   });
 
-  test("401, with the address's budget and nothing else about the client", async () => {
+  test("401; the line has the budget of the address and nothing else about the client", async () => {
     const line = await lineOf(send, LIST, { key: generateSecret(), address: "192.0.2.1" });
     const expected = { ...FIRST, keyId: null, status: 401, code: "unauthorized", plan: null };
     expect(line).toStrictEqual(expected);
   });
 
-  test("429, for a full window and for a ban", async () => {
+  test("429 for a full window and for a ban", async () => {
     const scarce = await createEnterpriseKey(1, 5);
     await send(LIST, { key: scarce.key });
     const limited = { ...FIRST, keyId: scarce.id, plan: "enterprise", limit: 1, remaining: 0 };
@@ -106,7 +106,7 @@ describe("one line for each request, under", () => {
     expect(line).toStrictEqual({ ...FIRST, keyId: id, status: 500, code: "internal_error" });
   });
 
-  test("503, before the key is known", async () => {
+  test("503 because the key cannot be looked up", async () => {
     const line = await lineOf(startService({}, { KEYS: unreachableDatabase() }), LIST, { key });
     expect(line).toStrictEqual({
       ...FIRST,
@@ -119,7 +119,7 @@ describe("one line for each request, under", () => {
     });
   });
 
-  test("503, of a list and of a cancellation", async () => {
+  test("503 to a list and to a cancellation", async () => {
     const service = startService({}, { ORDERS: unreachableDatabase() });
     const failed = { ...FIRST, keyId: id, status: 503, code: "service_unavailable" };
     const line = await lineOf(service, LIST, { key });
@@ -128,7 +128,7 @@ describe("one line for each request, under", () => {
     expect(cancelled).toMatchObject({ status: 503, method: "DELETE", degraded: "orders" });
   });
 
-  test("404 outside the API, which no window counts", async () => {
+  test("404 to a path outside /v1, which counts in no window", async () => {
     const line = await lineOf(send, "/any/where");
     const nothing = { keyId: null, plan: null, window: null, limit: null, remaining: null };
     expect(line).toStrictEqual({
@@ -141,7 +141,7 @@ describe("one line for each request, under", () => {
   });
 });
 
-test("the window is the one with the fewest requests left", async () => {
+test("the log line describes the window with the fewest requests left", async () => {
   const { key: daily } = await createEnterpriseKey(100, 10);
   expect(await lineOf(send, LIST, { key: daily })).toMatchObject({
     window: "day",
@@ -150,7 +150,7 @@ test("the window is the one with the fewest requests left", async () => {
   });
 });
 
-test("a decision of the fallback limiter is degraded", async () => {
+test("a request on which the fallback limiter decided is logged as degraded", async () => {
   const service = startService({}, { RATE_LIMITER: failingLimiters(fails) });
   const degraded = { status: 200, keyId: id, remaining: 59, degraded: "limiter" };
   expect(await lineOf(service, LIST, { key })).toMatchObject(degraded);
@@ -163,7 +163,7 @@ test("a decision of the fallback limiter is degraded", async () => {
   expect(await lineOf(neither, LIST, { key })).toMatchObject({ degraded: "limiter,orders" });
 });
 
-test("the duration is the time until the answer, and never negative", async () => {
+test("the duration is the time until the response, and never negative", async () => {
   stopClock();
   const after = (ms: number) =>
     startService({}, { KEYS: failingDatabase(async () => (advanceClock(ms), fails())) });
@@ -171,7 +171,7 @@ test("the duration is the time until the answer, and never negative", async () =
   expect(await lineOf(after(-1_500), LIST, { key })).toMatchObject({ durationMs: 0 });
 });
 
-test("the id is that of the answer: the caller's if it is well formed, else a new one", async () => {
+test("the request id is the one in the response: the caller's id if it is well formed, otherwise a new id", async () => {
   for (const sent of ["a".repeat(255), "a-1_b=", "a".repeat(256), "with space", "new\tline", ""]) {
     const response = await send(LIST, { key, headers: { "X-Request-Id": sent } });
     const answered = response.headers.get("X-Request-Id");
@@ -181,7 +181,7 @@ test("the id is that of the answer: the caller's if it is well formed, else a ne
   }
 });
 
-test("no line contains a secret, wherever the caller puts it", async () => {
+test("no log line contains a secret, wherever in the request the caller sends it", async () => {
   for (const path of [`${LIST}?key=${key}`, `/v1/${key}`, `${LIST}/${key}`, `/${key}`]) {
     await send(path, { method: "DELETE", key, headers: { Cookie: key, "X-Api-Key": key } });
     await send(path, { headers: { Authorization: `Basic ${key}` } });

@@ -12,14 +12,14 @@ import { columnsOf, recordingDataSet } from "./data-set-double.ts";
 
 const LIST = "/v1/store/orders";
 
-/** How many requests the lines of a status stand for, each and in total. */
+/** Returns how many requests each log line with this HTTP status represents, and their total. */
 function represented(status: number): { lines: number[]; total: number } {
   const lines = requestLines().filter((line) => line.status === status);
   const counts = lines.map(({ represents }) => represents);
   return { lines: counts, total: counts.reduce((sum, count) => sum + count, 0) };
 }
 
-test("a flood without a valid key is sampled, and each record tells how many requests it stands for", async () => {
+test("a flood without a valid key is sampled, and each record states how many requests it represents", async () => {
   stopClock();
   const { dataSet, points } = recordingDataSet();
   const service = startService({}, { ANALYTICS: dataSet });
@@ -45,7 +45,7 @@ test("every request with a valid key is recorded, even during a flood", async ()
   expect(represented(429)).toStrictEqual({ lines: Array(10).fill(1), total: 10 });
 });
 
-test("every fault of the service is recorded, even before the key is known", async () => {
+test("every 5xx response is recorded, even if the key could not be looked up", async () => {
   readLog();
   stopClock();
   const { bindings, script } = faultyDatabases();

@@ -23,7 +23,10 @@ interface Counted {
 
 const few = fc.nat(5);
 
-/** One request with its consequences, at any time: the clock may go back, too. */
+/**
+ * Generates a request with its consequences, at any time. So the clock can also be set back between
+ * two requests.
+ */
 const anyCounted: fc.Arbitrary<Counted> = fc
   .record({
     admitted: fc.boolean(),
@@ -52,7 +55,7 @@ function count(usage: Usage, { decision, ...consequences }: Counted): Usage {
 }
 
 describe("the usage of a key", () => {
-  test("is the sum of the requests of each day in UTC, even if the clock goes back", () => {
+  test("is the sum of the requests of each day in UTC, even if the clock is set back", () => {
     fc.assert(
       fc.property(fc.array(anyCounted), (requests) => {
         const usage = requests.reduce(count, []);
@@ -82,7 +85,7 @@ describe("the usage of a key", () => {
     );
   });
 
-  test("drops a day only once it is over and reported unchanged", () => {
+  test("drops a day only if the day is over and unchanged since its report", () => {
     fc.assert(
       fc.property(fc.array(anyCounted), fc.array(anyCounted), fc.nat(4), (first, then, later) => {
         const reported = first.reduce(count, []);
@@ -103,7 +106,7 @@ describe("the usage of a key", () => {
   });
 });
 
-/** A limiter that counts and stores its usage as the Durable Object does. */
+/** A simulated limiter that counts and stores its usage like the Durable Object. */
 class CountingLimiter extends SimulatedLimiter {
   usage: Usage = [];
   #stored: Usage = [];
@@ -134,7 +137,7 @@ const totals = (usage: Usage) => ({
   bans: sum(usage.map(({ bans }) => bans)),
 });
 
-describe("over any history of a key", () => {
+describe("for any history of a key", () => {
   test("admissions and bans are exact; a restart can only lose refusals and strikes", () => {
     const seen = { strikes: 0, bans: 0, lost: 0 };
     fc.assert(

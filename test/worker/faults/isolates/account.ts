@@ -5,7 +5,7 @@ interface OpenWindow {
   readonly count: number;
 }
 
-/** Counts the admissions in each window, as docs/limits.md, Windows, says. Knows no bans. */
+/** A simple model of both windows that follows docs/limits.md, Windows. Ignores bans. */
 export class Account {
   #policy: QuotaPolicy | null = null;
   #minute: OpenWindow | null = null;

@@ -21,7 +21,7 @@ function newWorld({ limits, bans, skewsMs }: Setting): World {
   return new World({ limits, revision: 1, resets: 0, bans: true }, bans, skewsMs);
 }
 
-/** The histories take a second or two, longer on a busy machine. */
+/** The timeout of each test. A test takes one or two seconds, but longer on a busy machine. */
 const TIMEOUT_MS = 60_000;
 
 const PERFECT = { outMs: 0, backMs: 0, fault: "none" } as const;
@@ -31,11 +31,11 @@ beforeEach(() => {
   vi.spyOn(console, "warn").mockReturnValue();
 });
 
-describe("several isolates, late and failing calls, evictions, changes of plan", () => {
+describe("with several isolates, late and failing calls, evictions and changes of plan", () => {
   const RUNS = { numRuns: 400 };
 
   test(
-    "the object admits exactly what the windows have room for; the fallback limiter admits no more",
+    "the Durable Object admits exactly as many requests as the windows have room for; the fallback limiter admits no more",
     async () => {
       let decided = 0;
       await fc.assert(
@@ -70,7 +70,7 @@ describe("several isolates, late and failing calls, evictions, changes of plan",
   );
 
   test(
-    "a refusal from memory has the same headers as a refusal by the object",
+    "a refusal from memory has the same headers as a refusal by the Durable Object",
     async () => {
       let compared = 0;
       await fc.assert(
@@ -82,10 +82,12 @@ describe("several isolates, late and failing calls, evictions, changes of plan",
             const { by, policy, known, foreseen, foreseenBefore, answer } = exchange;
             if (by !== "memory") continue;
             expect(answer!.admitted).toBe(false);
-            // This isolate learns of another isolate's newer policy within 30 seconds.
+            // Skip: the Durable Object knows a newer policy than this isolate, which learns of it
+            // within 30 seconds.
             if (known.revision > policy.revision || known.resets > policy.resets) continue;
             expect(foreseen.admitted).toBe(false);
-            // Other isolates' refusals may have led to a ban that this isolate does not know yet.
+            // Skip: refusals by other isolates have led to a ban that this isolate does not know
+            // yet.
             if (foreseen.banned && !answer!.banned) continue;
             compared += 1;
             const { text, seconds } = headersOf(answer!);
@@ -93,7 +95,7 @@ describe("several isolates, late and failing calls, evictions, changes of plan",
               .map(headersOf)
               .find((other) => isDeepStrictEqual(other.text, text));
             expect(expected?.text).toStrictEqual(text);
-            // The latency of a call may change the rounding by a second.
+            // The latency of a call may change rounded durations by one second.
             seconds.forEach((second, index) => {
               expect(Math.abs(second - expected!.seconds[index]!)).toBeLessThanOrEqual(1);
             });
@@ -107,7 +109,7 @@ describe("several isolates, late and failing calls, evictions, changes of plan",
   );
 
   test(
-    "a client that waits exactly Retry-After, alone, is admitted",
+    "a client that is the only one and waits exactly Retry-After is admitted",
     async () => {
       const anyEnd = fc.record({ told: fc.nat(ISOLATES - 1), asked: fc.nat(ISOLATES - 1) });
       let waited = 0;
@@ -117,11 +119,12 @@ describe("several isolates, late and failing calls, evictions, changes of plan",
           await play(world, history);
           await world.drain();
           world.isolates.forEach((_, index) => world.learn(index));
-          // By then every isolate calls the object again: the fallback limiter does not know its windows.
+          // After one second, every isolate calls the Durable Object again. The fallback limiter
+          // does not know the windows of the Durable Object.
           await world.advanceTo(world.nowMs + 1_000);
           const refusal = await ask(world, end.told);
           if (refusal.answer!.admitted) return;
-          // An isolate may not know yet of a ban that others' refusals led to.
+          // Skip: refusals by other isolates have led to a ban that this isolate does not know yet.
           if (refusal.foreseen.banned && !refusal.answer!.banned) return;
           waited += 1;
           await world.advanceTo(world.nowMs + retryAfterSeconds(refusal.answer!) * 1_000);
@@ -154,7 +157,8 @@ describe("refusals from memory", () => {
         fc.asyncProperty(anySetting, anyOrderlyHistory, async (setting, history) => {
           const world = newWorld({ ...setting, skewsMs: [0] });
           await play(world, history, { atOnce: true });
-          // By then no refusal stands, so the next request goes to the object.
+          // After two days, all refusals have expired, so the next request calls the Durable
+          // Object.
           await world.advanceTo(world.nowMs + 2 * 86_400_000);
           await ask(world, 0);
           expect(world.reportedRefusals).toBe(fromMemory(world));
@@ -170,7 +174,7 @@ describe("refusals from memory", () => {
 
 describe("one isolate, one request after another", () => {
   test(
-    "is answered exactly as the reference model answers",
+    "gets exactly the same decisions as from the reference model",
     async () => {
       const seen = { bans: 0, memory: 0 };
       await fc.assert(
@@ -210,7 +214,7 @@ function byTimeOfAnswer(exchanges: readonly Exchange[]): Exchange[] {
   return exchanges.toSorted((first, second) => first.answeredMs - second.answeredMs);
 }
 
-/** Splits the headers of an answer into durations and the rest. */
+/** Splits the rate-limit headers of a decision into durations in seconds and everything else. */
 function headersOf(decision: Decision) {
   const { RateLimit: rateLimit = "", ...headers } = quotaHeaders(decision);
   const seconds = [...rateLimit.matchAll(/t=(-?\d+)/g)].map(([, text]) => Number(text));

@@ -15,7 +15,7 @@ import {
 import { readObjectState, toStored } from "../../../../src/worker/rate-limit/stored-state.ts";
 import { windowEndMs } from "../../../../src/worker/limits/windows.ts";
 
-/** The Durable Object of one key, in memory. Each call passes the time. */
+/** A simulated Durable Object of one key. Each call has the current time as a parameter. */
 export class ObjectInMemory {
   readonly #bans: BanPolicy;
   #state: ObjectState = { limiter: null, answered: "" };
@@ -44,12 +44,15 @@ export class ObjectInMemory {
     return peek(this.limiter, policy, this.#bans, nowMs);
   }
 
-  /** Returns the answer that a request would get now. */
+  /** Returns the decision on a request at `nowMs`, without counting the request. */
   foresee(policy: QuotaPolicy, nowMs: number): Decision {
     return decide(this.limiter, policy, this.#bans, nowMs).decision;
   }
 
-  /** Returns the answer before the end of each window that ended in the last `whileMs` milliseconds. */
+  /**
+   * Returns, for each window that ended in the last `whileMs` milliseconds, the decision on a
+   * request just before that end.
+   */
   foreseeBefore(policy: QuotaPolicy, nowMs: number, whileMs: number): Decision[] {
     const { minute, day } = this.limiter ?? { minute: null, day: null };
     return [
@@ -60,7 +63,7 @@ export class ObjectInMemory {
       .map((endMs) => this.foresee(policy, endMs - 1));
   }
 
-  /** Loses everything that is not stored. */
+  /** Simulates an eviction: everything that is not stored is lost. */
   evict(): void {
     this.#state = readObjectState(this.#stored);
   }

@@ -9,7 +9,7 @@ import type {
 import { GroupCommit } from "../../../../src/worker/rate-limit/group-commit.ts";
 import { readObjectState, toStored } from "../../../../src/worker/rate-limit/stored-state.ts";
 
-/** The outcome of one attempt to call the object. */
+/** The outcome of one attempt to call the Durable Object. */
 export type Fate =
   | "arrives"
   | "never arrives"
@@ -21,7 +21,9 @@ export type Fate =
 const lost = () => Object.assign(new Error("Network connection lost."), { retryable: true });
 const overloaded = () => Object.assign(new Error("Overloaded."), { overloaded: true });
 
-/** One life of the object in memory, which begins with the content of the disk. */
+/**
+ * The memory of the Durable Object between two restarts. It begins with the content of the disk.
+ */
 class Life {
   state: ObjectState;
   isOver = false;
@@ -46,19 +48,19 @@ class Life {
 }
 
 /**
- * The Durable Object of one key, with a slow disk. The scheduler decides when calls arrive, writes
- * reach the disk and answers arrive.
+ * A simulated Durable Object of one key, with a slow disk. The scheduler determines when calls
+ * arrive, when writes reach the disk, and when responses arrive.
  */
 export class ScheduledObject {
   readonly scheduler: Scheduler;
   readonly #bans: BanPolicy;
   readonly #fates: Fate[];
   stored: unknown = undefined;
-  /** The nonces of the requests that any life has admitted, stored or not. */
+  /** The nonces of all requests that were ever admitted, even if the decision was not stored. */
   readonly admitted = new Set<string>();
   #life: Life;
 
-  /** @param fates the outcomes of the first attempts to call, in the order of the attempts. */
+  /** @param fates the outcomes of the first calls, in order. All later calls arrive. */
   constructor(scheduler: Scheduler, bans: BanPolicy, fates: readonly Fate[]) {
     this.scheduler = scheduler;
     this.#bans = bans;
@@ -66,7 +68,7 @@ export class ScheduledObject {
     this.#life = new Life(this);
   }
 
-  /** The limiter state that survives. */
+  /** The limiter state on disk, which survives a restart. */
   get storedLimiter(): LimiterState | null {
     return readObjectState(this.stored).limiter;
   }
@@ -88,7 +90,7 @@ export class ScheduledObject {
     const { state, decision } = decideOnce(life.state, request, this.#bans, nowMs);
     life.state = state;
     if (decision.admitted) this.admitted.add(nonce);
-    // The decision is made, but not written.
+    // At this point, the decision is made but not written to disk.
     if (fate === "killed") this.kill();
     await (decision.admitted ? life.commits.commit() : life.commits.settle());
     if (life.isOver) throw lost();
@@ -98,7 +100,7 @@ export class ScheduledObject {
     return structuredClone(decision);
   }
 
-  /** Ends the object's life in memory. Everything that is not on the disk is lost. */
+  /** Restarts the Durable Object. Everything that is not on disk is lost. */
   kill(): void {
     this.#life.isOver = true;
     this.#life = new Life(this);

@@ -15,7 +15,7 @@ import { type Fate, ScheduledObject } from "./scheduled-object.ts";
 const TIMEOUT_MS = 2_000;
 const ISOLATES = 3;
 
-/** Enough microtasks for everything that is ready to happen. */
+/** The number of microtasks to await, so that all pending promise callbacks have run. */
 const MICROTASKS = 30;
 
 const anyFate = fc.oneof(
@@ -29,14 +29,14 @@ const anyRun = fc.record({
   requests: fc.array(fc.nat({ max: ISOLATES - 1 }), { minLength: 1, maxLength: 15 }),
 });
 
-/** The end of one request; `decision` is `null` if the limiter was overloaded. */
+/** The result of one request; `decision` is `null` if the limiter was overloaded. */
 interface Ended {
   readonly isolate: number;
   readonly usedFallback: boolean;
   readonly decision: Decision | null;
 }
 
-/** Starts an isolate. @returns a function that makes the limiter of a request. */
+/** Starts an isolate. Returns a function that creates the limiter of one request. */
 function startIsolate(object: ScheduledObject): () => RequestLimiter {
   const objects = { getByName: () => object } as unknown as Cloudflare.Env["RATE_LIMITER"];
   const breaker = new CircuitBreaker({ size: 10, probeMs: TIMEOUT_MS });
@@ -50,7 +50,10 @@ function startIsolate(object: ScheduledObject): () => RequestLimiter {
   return () => new RequestLimiter(remembering, fallback, "schedule");
 }
 
-/** Several isolates before one object. The scheduler picks the order of events. */
+/**
+ * A simulation of several isolates that call one Durable Object. The scheduler determines the order
+ * of events.
+ */
 class Schedule {
   readonly object: ScheduledObject;
   readonly ended: Ended[] = [];
@@ -78,7 +81,10 @@ class Schedule {
     return ended;
   }
 
-  /** Waits until everything has ended. Time passes only when nothing else can happen. */
+  /**
+   * Runs scheduled events until all requests have ended. Advances the clock only when no event is
+   * left.
+   */
   async drain(requests: readonly Promise<unknown>[]): Promise<void> {
     const state = { isDone: false };
     const all = Promise.all(requests).finally(() => (state.isDone = true));
@@ -101,8 +107,8 @@ afterEach(() => {
   vi.restoreAllMocks();
 });
 
-describe("isolates and an object in any order, with lost calls, kills and overload", () => {
-  test("never admit too many, lose no count, and count no request twice", async () => {
+describe("isolates and a Durable Object, with events in any order, lost calls, restarts and overload", () => {
+  test("never admit too many requests, never lose a count, and count no request twice", async () => {
     const seen = { admitted: 0, fallback: 0, overloaded: 0 };
     await fc.assert(
       fc.asyncProperty(fc.scheduler(), anyRun, async (scheduler, { limit, fates, requests }) => {
@@ -116,7 +122,7 @@ describe("isolates and an object in any order, with lost calls, kills and overlo
         const stored = object.storedLimiter?.minute?.count ?? 0;
         expect(stored).toBeLessThanOrEqual(limit);
         expect(stored).toBeGreaterThanOrEqual(exact.length);
-        // A request whose answer was lost may have been counted, but at most once.
+        // A request whose response was lost may have been counted, but at most once.
         expect(stored).toBeLessThanOrEqual(Math.min(object.admitted.size, requests.length));
         const byFallback = Map.groupBy(
           ended.filter(({ usedFallback, decision }) => usedFallback && decision?.admitted),
@@ -134,7 +140,7 @@ describe("isolates and an object in any order, with lost calls, kills and overlo
     expect(Math.min(seen.admitted, seen.fallback, seen.overloaded)).toBeGreaterThan(10);
   });
 
-  test("give everyone a Retry-After that suffices", async () => {
+  test("send a Retry-After after which the next request is admitted", async () => {
     let waited = 0;
     const anyAsked = fc.nat({ max: ISOLATES - 1 });
     await fc.assert(
@@ -149,7 +155,7 @@ describe("isolates and an object in any order, with lost calls, kills and overlo
         if (decision === null) return;
         waited += 1;
         vi.setSystemTime(decision.nowMs + retryAfterSeconds(decision) * 1_000);
-        // Some of the faults may still be due.
+        // This request may still meet one of the remaining faults.
         const request = schedule.request(asked);
         await schedule.drain([request]);
         const next = await request;

@@ -23,7 +23,7 @@ interface Traffic {
   readonly seed: number;
 }
 
-/** Lets the clients share a Free key. Each request goes to a random isolate. */
+/** Simulates clients that share a Free key. Each request goes to a random isolate. */
 async function share(
   clients: (draw: Draw) => readonly Client[],
   { isolates, minutes, seed }: Traffic,
@@ -48,7 +48,7 @@ async function share(
 
 describe("through several isolates, a well-behaved client is not banned (docs/limits.md, Bans)", () => {
   test.each([1, 2, 3])(
-    "a fleet of as many workers as strikes that wait for Retry-After, seed %i",
+    "a fleet that waits for Retry-After, with as many workers as strikes lead to a ban, seed %i",
     async (seed) => {
       const fleet = (draw: Draw) =>
         Array.from({ length: 60 }, () =>
@@ -75,7 +75,7 @@ describe("through several isolates, a well-behaved client is not banned (docs/li
   });
 });
 
-describe("through several isolates, a loop is banned within the minute (docs/limits.md, Bans)", () => {
+describe("through several isolates, a loop is banned within a minute (docs/limits.md, Bans)", () => {
   test.each([
     [3, 1],
     [3, 3],

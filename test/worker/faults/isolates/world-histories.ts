@@ -6,7 +6,7 @@ import { MAX_LATENCY_MS, type Wire, type World } from "./world.ts";
 
 export const ISOLATES = 3;
 
-/** One event in the life of a key that several isolates serve. */
+/** One event in the history of a key that several isolates serve. */
 export type Step =
   | {
       readonly do: "request";
@@ -77,7 +77,7 @@ const losses: fc.Arbitrary<Step> = fc.oneof(
 
 const SIZE = { maxLength: 25, size: "max" } as const;
 
-/** Any events on any isolate; calls overlap, are late and fail. */
+/** Generates histories of any events on any isolate. Calls overlap, are delayed and fail. */
 export const anyHistory: fc.Arbitrary<Step[]> = fc.array(
   fc.oneof(
     { weight: 10, arbitrary: requests(anyWire, anyIsolate) },
@@ -88,7 +88,10 @@ export const anyHistory: fc.Arbitrary<Step[]> = fc.array(
   SIZE,
 );
 
-/** One request after another on one isolate; no call takes time or fails. */
+/**
+ * Generates histories of one isolate with one request after another. Calls take no time and never
+ * fail.
+ */
 export const anyOrderlyHistory: fc.Arbitrary<Step[]> = fc.array(
   fc.oneof(
     { weight: 10, arbitrary: requests(fc.constant(PERFECT), fc.constant(0)) },
@@ -98,7 +101,7 @@ export const anyOrderlyHistory: fc.Arbitrary<Step[]> = fc.array(
   SIZE,
 );
 
-/** Runs a history. With `atOnce`, isolates know of a change of the plan at once. */
+/** Runs a history. With `atOnce`, all isolates learn of each policy change immediately. */
 export async function play(
   world: World,
   history: readonly Step[],
@@ -137,8 +140,9 @@ export async function play(
         world.restart(step.isolate);
         break;
       case "evict":
-        // An object is evicted after a minute without a call. By then every isolate knows the newest
-        // plan, so none brings an older plan to an object that has forgotten the newest.
+        // A Durable Object is evicted after a minute without a call. After a minute, every isolate
+        // knows the newest policy. So no isolate sends an older policy to a Durable Object that has
+        // forgotten the newest one.
         await world.drain();
         learnAll();
         world.object.evict();

@@ -11,34 +11,42 @@ import { RememberingLimiter } from "../../../../src/worker/rate-limit/rememberin
 import { START_MS } from "../../limits/simulated-limiter.ts";
 import { ObjectInMemory } from "./object-in-memory.ts";
 
-/** The latency of a call to the object in milliseconds each way, and its fault. */
+/**
+ * The latency of a call to the Durable Object in milliseconds each way, and the fault of the call.
+ */
 export interface Wire {
   readonly outMs: number;
   readonly backMs: number;
   readonly fault: "none" | "never arrives" | "answer is lost";
 }
 
-/** One request and its answer. */
+/** One request to the limiter and its decision. */
 export interface Exchange {
   readonly isolate: number;
   readonly policy: QuotaPolicy;
   readonly sentMs: number;
-  /** The answer that the object would have given when the request was sent. */
+  /** The decision that the Durable Object would have made when the request was sent. */
   readonly foreseen: Decision;
-  /** The answers before each window that ended within a latency before that. */
+  /**
+   * The decisions just before the end of each window that ended within one latency before the
+   * request was sent.
+   */
   readonly foreseenBefore: readonly Decision[];
-  /** The revision and the resets that the object knew of then. */
+  /**
+   * The revision and the number of resets that the Durable Object knew of when the request was
+   * sent.
+   */
   readonly known: { readonly revision: number; readonly resets: number };
-  /** The part that decided on the answer. */
+  /** The part of the limiter that made the decision. */
   by: "object" | "memory" | "fallback";
-  /** The number of the isolate's restarts so far. */
+  /** The number of restarts of the isolate before this request. */
   readonly life: number;
-  /** Milliseconds; meaningless before there is an answer. */
+  /** Time of the decision in Unix milliseconds; meaningless while `answer` is `null`. */
   answeredMs: number;
   answer: Decision | null;
 }
 
-/** A decision of the object, even if its answer was lost. */
+/** A decision of the Durable Object, including decisions whose response was lost. */
 export interface Decided {
   readonly policy: QuotaPolicy;
   readonly atMs: number;
@@ -47,9 +55,9 @@ export interface Decided {
 
 interface Isolate {
   readonly skewMs: number;
-  /** Makes the limiter of one request. */
+  /** Creates the limiter of one request. */
   newLimiter: () => RequestLimiter;
-  /** Counts the restarts, because each life has its own fallback limiter. */
+  /** The number of restarts. After each restart, the isolate has a new fallback limiter. */
   life: number;
   policy: QuotaPolicy;
 }
@@ -59,15 +67,16 @@ interface Event {
   readonly happen: () => void;
 }
 
-/** The longest latency of a call one way. */
+/** The longest latency of a call in one direction. */
 export const MAX_LATENCY_MS = 300;
 
-/** The most microtasks of a request between two events. With more, it hangs. */
+/** A request that needs more microtasks than this between two events counts as hanging. */
 const MAX_MICROTASKS = 1_000;
 
 /**
- * One key's limiter as it is deployed: the object, and several isolates with their own clocks and
- * limiters. Calls take time and may fail. `Date` must be faked.
+ * A simulation of one key's limiter as deployed: the Durable Object, and several isolates that each
+ * have their own clock and limiter. Calls take time and may fail. The test must use fake timers for
+ * `Date`.
  */
 export class World {
   nowMs = START_MS;
@@ -75,12 +84,12 @@ export class World {
   readonly isolates: Isolate[];
   readonly exchanges: Exchange[] = [];
   readonly decided: Decided[] = [];
-  /** The number of refusals from memory that isolates reported to the object. */
+  /** The number of refusals from memory that isolates reported to the Durable Object. */
   reportedRefusals = 0;
   newest: QuotaPolicy;
   readonly #bans: BanPolicy;
   #events: Event[] = [];
-  /** The request that an isolate works on. */
+  /** The request that an isolate is currently handling. */
   #active: { exchange: Exchange; wire: Wire } | null = null;
 
   constructor(policy: QuotaPolicy, bans: BanPolicy, skewsMs: readonly number[]) {
@@ -95,14 +104,14 @@ export class World {
     }));
   }
 
-  /** Empties the memory of an isolate, as if another one replaced it. */
+  /** Empties the memory of an isolate, as if a new isolate replaced it. */
   restart(index: number): void {
     const isolate = this.isolates[index]!;
     isolate.newLimiter = this.#start();
     isolate.life += 1;
   }
 
-  /** Changes the key's policy. Each isolate learns of it with `learn`. */
+  /** Changes the key's policy. An isolate uses the new policy after a call of `learn`. */
   change(changes: Partial<QuotaPolicy>): void {
     this.newest = { ...this.newest, ...changes, revision: this.newest.revision + 1 };
   }
@@ -111,7 +120,7 @@ export class World {
     this.isolates[index]!.policy = this.newest;
   }
 
-  /** Sends a request now. `onAnswer` is called when it is answered. */
+  /** Sends a request now. Calls `onAnswer` when the decision has arrived. */
   async send(
     index: number,
     wire: Wire,
@@ -146,7 +155,7 @@ export class World {
     });
   }
 
-  /** Runs everything that is due until then. */
+  /** Runs all events that are due until `untilMs`. */
   async advanceTo(untilMs: number): Promise<void> {
     for (;;) {
       const next = this.#events.reduce<Event | null>(
@@ -162,7 +171,7 @@ export class World {
     this.nowMs = Math.max(this.nowMs, untilMs);
   }
 
-  /** Runs until all calls have ended. */
+  /** Runs events until all calls have ended. */
   async drain(): Promise<void> {
     while (this.#events.length > 0) {
       await this.advanceTo(Math.min(...this.#events.map(({ atMs }) => atMs)));
@@ -187,7 +196,10 @@ export class World {
     }
   }
 
-  /** Starts an isolate with an empty memory. */
+  /**
+   * Starts an isolate with an empty memory. Returns a function that creates the limiter of one
+   * request.
+   */
   #start(): () => RequestLimiter {
     const objects = {
       getByName: () => ({

@@ -1,17 +1,20 @@
 import { DatabaseSync } from "node:sqlite";
 import { readMigrations } from "../../../support/migration-files.ts";
 
-/** Replaces sizes in the migrations, so that few orders make many segments. */
+/** Replacements for sizes in the migrations, so that few orders result in many segments. */
 const SMALL_NUMBERS = [
   ["12288", "4"],
   ["OFFSET 6144", "OFFSET 2"],
   ["8192", "3"],
 ] as const;
 
-/** The orders above which a segment is split. */
+/** The maximum number of orders in a segment. A larger segment is split. */
 export const MAX_SEGMENT_ORDERS = 4;
 
-/** Opens a database in memory with the tables and triggers of the service, and with small segments. */
+/**
+ * Opens an in-memory SQLite database with the tables and triggers of the service, but with small
+ * segments.
+ */
 export function openOrderDatabase(edit: (sql: string) => string = (sql) => sql): DatabaseSync {
   const database = new DatabaseSync(":memory:");
   for (const migration of readMigrations("orders")) {
@@ -24,7 +27,7 @@ export function openOrderDatabase(edit: (sql: string) => string = (sql) => sql):
   return database;
 }
 
-/** Returns the list as the API sends it, but written by JavaScript. */
+/** Returns the JSON list that the API must send, created independently of the service's code. */
 export function listOf(database: DatabaseSync): string {
   const rows = database
     .prepare(
@@ -41,7 +44,10 @@ export function versionOf(database: DatabaseSync): string {
   return String(database.prepare("SELECT version FROM order_list").get()?.["version"]);
 }
 
-/** Runs the statements as a large import does: without triggers, and with new segments at the end. */
+/**
+ * Runs the statements like a large import: with the triggers turned off, and with new segments at
+ * the end.
+ */
 export function bulkChange(database: DatabaseSync, statements: readonly string[]): void {
   database.exec("INSERT INTO order_bulk_change (id, changed) VALUES (1, 0)");
   for (const statement of statements) database.exec(statement);

@@ -17,10 +17,10 @@ export type QueryFault = "pass" | "fail" | "lose the answer" | "hang" | "our fau
 export type CacheFault = "pass" | "fail" | "lose" | "cut off" | "hang";
 
 const TIMEOUT_MS = 1_000;
-/** No answer may take longer. */
+/** The test fails if a request takes longer than this. */
 const PATIENCE_MS = 200_000;
 
-/** Node has WebAssembly, but its types lack it. */
+/** Declared here, because the types of Node lack `WebAssembly`. */
 const { WebAssembly } = globalThis as unknown as {
   WebAssembly: {
     instantiate(bytes: Uint8Array): Promise<{ instance: { exports: Expansion } }>;
@@ -29,17 +29,20 @@ const { WebAssembly } = globalThis as unknown as {
 const { instance } = await WebAssembly.instantiate(await assembleExpansion());
 export const expander = new OrderExpander(instance.exports);
 
-/** The behaviour of one request. */
+/** One request for the list, and how its client behaves. */
 export interface Reader {
   readonly isolate: number;
   readonly isHead: boolean;
-  /** The index of the tag that the request sends, among those seen so far; `null` for none. */
+  /**
+   * The index of the entity tag in `If-None-Match`, among the tags seen so far; `null` for no
+   * header.
+   */
   readonly tag: number | null;
-  /** The pieces after which the client leaves; `null` if it stays. */
+  /** The number of pieces after which the client disconnects; `null` if it reads the whole list. */
   readonly leavesAfter: number | null;
 }
 
-/** A step of the world at one instant. */
+/** One event in the simulation other than a request. */
 export type Change =
   | { readonly do: "place" | "cancel" | "ship" | "touch" | "remove"; readonly id: number }
   | { readonly do: "import"; readonly ids: readonly number[] }
@@ -47,7 +50,7 @@ export type Change =
   | { readonly do: "lose the cache" }
   | { readonly do: "wait"; readonly ms: number };
 
-/** The state of the store at one moment. */
+/** The list and its version after one change of the database. */
 interface Moment {
   readonly list: string;
   readonly version: string;
@@ -57,19 +60,23 @@ interface WorldOptions {
   readonly scheduler: Scheduler;
   readonly database: DatabaseSync;
   readonly isolates: number;
-  /** Snapshot queries that an isolate runs at the same time. */
+  /** The number of snapshot queries that an isolate runs at the same time. */
   readonly concurrency: number;
   readonly queryFaults: readonly QueryFault[];
   readonly cacheFaults: readonly CacheFault[];
-  /** False if there is no cache. */
+  /** False if the platform has no cache. */
   readonly hasCache: boolean;
   readonly memoryBytes: number;
 }
 
-/** Isolates, their clients, a cache and a real SQLite. Each of their steps waits for the scheduler. */
+/**
+ * A simulation of isolates, their clients, a cache and a real SQLite database. The scheduler
+ * determines the order of all steps.
+ */
 export class World {
+  /** The list after each change so far. */
   readonly moments: Moment[] = [];
-  /** Descriptions of what went wrong. */
+  /** Descriptions of wrong behaviour, which fail the test. */
   readonly faults: string[] = [];
   readonly answers = { whole: 0, known: 0, broken: 0, failed: 0, left: 0 };
   readonly #options: WorldOptions;
@@ -105,7 +112,7 @@ export class World {
     this.#remember();
   }
 
-  /** Runs the work to its end. Moves the clock whenever nothing else is left to do. */
+  /** Runs scheduled steps until `work` is done. Advances the clock only when no step is left. */
   async run(work: readonly Promise<void>[]): Promise<void> {
     let isDone = false;
     const all = Promise.all(work).then(() => (isDone = true));
@@ -116,7 +123,7 @@ export class World {
       if (this.#options.scheduler.count() > 0) {
         await this.#options.scheduler.waitNext(1);
       } else if (waitedMs > PATIENCE_MS) {
-        this.faults.push("a request waits for ever");
+        this.faults.push("a request waits forever");
         return;
       } else {
         waitedMs += 250;
@@ -150,7 +157,7 @@ export class World {
         database.exec(`DELETE FROM orders WHERE id = ${change.id} AND status = 'pending'`);
         break;
       case "import":
-        // A single statement, whose triggers run for each order.
+        // A single INSERT statement for all orders. Its triggers run once for each order.
         database.exec(
           `INSERT INTO orders (id) SELECT value FROM json_each('[${change.ids.join()}]') WHERE value NOT IN (SELECT id FROM orders) GROUP BY value`,
         );
@@ -207,7 +214,7 @@ export class World {
       if (!isHonest && !String(error).includes("SQLITE_ERROR"))
         this.faults.push(`threw ${String(error)}`);
       if (this.#faulty + this.#waited === faultsBefore && !this.#isPaused(error))
-        this.faults.push(`failed for nothing: ${String(error)}`);
+        this.faults.push(`failed without a fault: ${String(error)}`);
     }
   }
 
@@ -251,17 +258,17 @@ export class World {
       return;
     }
     this.answers.broken += 1;
-    if (parses(text)) this.faults.push(`a list that broke off parses: ${text}`);
+    if (parses(text)) this.faults.push(`a list that was cut off is valid JSON: ${text}`);
     if (events.length !== 1)
-      this.faults.push(`a list that broke off was logged ${events.length} times`);
+      this.faults.push(`a list that was cut off was logged ${events.length} times`);
     const isDisturbed =
       this.#faulty + this.#waited > faultsBefore ||
       this.moments.length - 1 > begun ||
       this.#isPaused(errors[0]);
-    if (!isDisturbed) this.faults.push(`a list broke off for nothing: ${events.join()}`);
+    if (!isDisturbed) this.faults.push(`a list was cut off without a fault: ${events.join()}`);
   }
 
-  /** The answer must be the list at one moment since the request arrived. */
+  /** Expects a response to be the list at one moment since the request arrived. */
   #expectMoment(begun: number, version: string, text: string | null): void {
     const moments = this.moments.slice(begun);
     const isTrue = moments.some(
@@ -274,7 +281,10 @@ export class World {
     this.#bodies.set(version, body);
   }
 
-  /** Returns whether the query was not sent because an earlier query has timed out. */
+  /**
+   * Returns whether an error means that a query was not sent because an earlier query had timed
+   * out.
+   */
   #isPaused(error: unknown): boolean {
     const isPaused = error instanceof Error && String(error.cause).includes("has just timed out");
     return isPaused && this.#faulty + this.#waited > 0;

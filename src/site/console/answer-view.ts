@@ -1,4 +1,4 @@
-import type { Answer } from "./answer.ts";
+import type { Answer, ApiRequest } from "./answer.ts";
 import { element, made } from "./element.ts";
 import { meaningOf } from "./meaning.ts";
 
@@ -26,23 +26,36 @@ const SPELLING: Readonly<Record<string, string>> = {
   "x-ratelimit-reset": "X-RateLimit-Reset",
 };
 
-/** The latest answer: status and meaning, body and headers. */
+/** The latest answer: status, meaning and time taken, body and headers. */
 export class AnswerView {
   readonly #summary = element("summary", HTMLElement);
   readonly #answer = element("answer", HTMLElement);
   readonly #body = element("body", HTMLElement);
   readonly #bodyNote = element("body-note", HTMLElement);
-  readonly #headers = element("headers", HTMLElement);
+  readonly #headers = element("headers-sent", HTMLElement);
+  #request: ApiRequest | null = null;
+
+  /** The request of the answer on the screen; `null` if there is none. */
+  get request(): ApiRequest | null {
+    return this.#request;
+  }
+
+  get body(): string {
+    return this.#body.textContent;
+  }
 
   show(answer: Answer): void {
-    const status = made("p");
-    status.className = "status";
-    status.dataset["kind"] = answer.status < 400 ? "good" : "bad";
-    status.append(
-      made("b", `${answer.status} ${answer.statusText}`.trim()),
-      made("span", answer.request),
+    const { request, status, statusText, tookMs } = answer;
+    this.#request = request;
+    const line = made("p");
+    line.className = "status-line";
+    line.dataset["kind"] = status < 400 ? "good" : "bad";
+    line.append(
+      made("b", `${status} ${statusText}`.trim()),
+      made("span", `${request.method} ${request.path}`),
+      made("span", `${Math.max(1, Math.round(tookMs)).toLocaleString("en")} ms`),
     );
-    this.#summary.replaceChildren(status, meaning(meaningOf(answer)));
+    this.#summary.replaceChildren(line, meaning(meaningOf(answer)));
     this.#body.textContent = answer.body;
     this.#bodyNote.hidden = !answer.isCut;
     this.#bodyNote.textContent = `Only the first ${answer.body.length.toLocaleString("en")} characters are read and shown here.`;
@@ -63,7 +76,12 @@ export class AnswerView {
   /** Shows that no answer came. */
   showFailure(error: unknown): void {
     const reason = error instanceof Error ? error.message : String(error);
+    this.hide();
     this.say(`No answer came (${reason}). Is the service running?`);
+  }
+
+  hide(): void {
+    this.#request = null;
     this.#answer.hidden = true;
   }
 }

@@ -1,6 +1,6 @@
-import type { Answer } from "./answer.ts";
+import { type Answer, codeOf } from "./answer.ts";
 import { element, inside } from "./element.ts";
-import type { WindowQuota } from "../client/rate-limit-headers.ts";
+import type { WindowQuota } from "../../client/rate-limit-headers.ts";
 import { duration, type Quota, quotaIn } from "./quota.ts";
 
 const WINDOWS = { minute: "this minute", day: "today" } as const;
@@ -14,12 +14,15 @@ export class Meters {
   readonly #subject = element("meters-subject", HTMLElement);
   #quota: Quota | null = null;
   #receivedMs = 0;
+  /** Whether the figures are of a ban, which hide what is left of the windows. */
+  #isBan = false;
 
   show(answer: Answer): void {
     const quota = quotaIn(answer.headers);
     if (quota === null) return;
     this.#quota = quota;
     this.#receivedMs = answer.receivedMs;
+    this.#isBan = codeOf(answer) === "api_key_banned";
     // A 429 after bad keys describes the address too, but looks like any other 429.
     this.#subject.textContent =
       answer.status === 401
@@ -39,12 +42,12 @@ export class Meters {
       0,
       resetSeconds - Math.floor((Date.now() - this.#receivedMs) / 1_000),
     );
-    const left = secondsLeft === 0 ? limit : remaining;
+    const left = secondsLeft > 0 || this.#isBan ? remaining : limit;
     const meter = inside(this.#root, `[data-window="${name}"]`);
     meter.dataset["level"] = left === 0 ? "none" : left <= limit * LOW_SHARE ? "low" : "plenty";
     const figures = `${left.toLocaleString("en")} of ${limit.toLocaleString("en")}`;
     setText(inside(meter, ".figure"), figures);
-    const ends = secondsLeft === 0 ? "full again" : `back in ${duration(secondsLeft)}`;
+    const ends = this.#isBan ? banNote(secondsLeft) : windowNote(secondsLeft);
     setText(inside(meter, ".meter-note"), left === limit && secondsLeft > 0 ? "all left" : ends);
     inside(meter, ".fill").style.width = `${(100 * left) / limit}%`;
     const track = inside(meter, ".track");
@@ -52,6 +55,14 @@ export class Meters {
     track.setAttribute("aria-valuenow", String(left));
     track.setAttribute("aria-valuetext", `${figures} requests left ${WINDOWS[name]}, ${ends}`);
   }
+}
+
+function windowNote(secondsLeft: number): string {
+  return secondsLeft === 0 ? "full again" : `back in ${duration(secondsLeft)}`;
+}
+
+function banNote(secondsLeft: number): string {
+  return secondsLeft === 0 ? "known after the next answer" : "nothing until the ban ends";
 }
 
 function setText(target: HTMLElement, text: string): void {

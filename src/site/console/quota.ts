@@ -1,4 +1,4 @@
-import { readWindows, type WindowQuota } from "../client/rate-limit-headers.ts";
+import { readWindows, type WindowQuota } from "../../client/rate-limit-headers.ts";
 
 /** The rate-limit headers of an answer, for both windows. */
 export type Quota = Readonly<Record<"minute" | "day", WindowQuota>>;

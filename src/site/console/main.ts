@@ -1,0 +1,163 @@
+import { type Answer, type ApiRequest, curlLine, send, withKey } from "./answer.ts";
+import { AnswerView } from "./answer-view.ts";
+import { copyText } from "./copy.ts";
+import { element } from "./element.ts";
+import { KeyFields } from "./key-fields.ts";
+import { Meters } from "./meters.ts";
+import { OrderTable } from "./order-table.ts";
+import { enliven } from "./samples.ts";
+import { triggerBan, triggerLimit } from "./trigger.ts";
+import { Wait } from "./wait.ts";
+
+const LIST = "/v1/store/orders";
+
+const orderIdField = element("order-id", HTMLInputElement);
+const results = element("results", HTMLElement);
+const confirmCancel = element("confirm", HTMLDialogElement);
+const confirmBan = element("confirm-ban", HTMLDialogElement);
+
+const keys = new KeyFields();
+const meters = new Meters();
+const wait = new Wait();
+const answerView = new AnswerView();
+const orderTable = new OrderTable((orderId) => askToCancel(orderId));
+
+/** Stops a trigger; `null` while none runs. */
+let running: AbortController | null = null;
+
+function show(answer: Answer): void {
+  meters.show(answer);
+  wait.show(answer);
+  answerView.show(answer);
+}
+
+async function ask(request: Omit<ApiRequest, "headers">): Promise<Answer | null> {
+  try {
+    const answer = await send(withKey(keys.key, request));
+    show(answer);
+    return answer;
+  } catch (error) {
+    clear();
+    answerView.showFailure(error);
+    return null;
+  }
+}
+
+async function list(): Promise<void> {
+  const answer = await ask({ method: "GET", path: LIST });
+  if (answer !== null) orderTable.showList(answer);
+  bringIntoView();
+}
+
+async function cancel(orderId: string): Promise<void> {
+  const path = `${LIST}/${encodeURIComponent(orderId)}`;
+  const answer = await ask({ method: "DELETE", path });
+  if (answer !== null) orderTable.showCancellation(orderId, answer);
+}
+
+function clear(): void {
+  wait.hide();
+  answerView.hide();
+  orderTable.hide();
+}
+
+/** Scrolls to the answer if it is below the window or above it, as on a phone. */
+function bringIntoView(): void {
+  const { top } = results.getBoundingClientRect();
+  if (top < 0 || top > innerHeight / 2) results.scrollIntoView();
+}
+
+function askToCancel(orderId: string): void {
+  element("confirm-id", HTMLElement).textContent = orderId;
+  open(confirmCancel);
+}
+
+function open(dialog: HTMLDialogElement): void {
+  dialog.returnValue = "keep";
+  dialog.showModal();
+}
+
+/** Runs a trigger from its button, which stops the trigger meanwhile. */
+async function trigger(button: HTMLButtonElement, isBan: boolean): Promise<void> {
+  const key = keys.key;
+  const label = button.textContent;
+  const { signal } = (running = new AbortController());
+  const request = (end: AbortSignal) =>
+    send(withKey(key, { method: "GET", path: LIST, headers: { "If-None-Match": "*" } }), end);
+  const progress = {
+    answered: (answer: Answer) => meters.show(answer),
+    say: (text: string) => answerView.say(text),
+  };
+  button.textContent = "Stop";
+  clear();
+  try {
+    const graceMs = Number(results.dataset["graceMs"]);
+    const answer = isBan
+      ? await triggerBan(request, progress, graceMs, signal)
+      : await triggerLimit(request, progress, signal);
+    show(answer);
+    if (answer.status === 304) answerView.say("A new window opened before the ban. Try again.");
+  } catch (error) {
+    if (signal.aborted) answerView.say("Stopped.");
+    else answerView.showFailure(error);
+  } finally {
+    running = null;
+    button.textContent = label;
+  }
+}
+
+for (const id of ["first-call", "list"]) {
+  element(id, HTMLFormElement).addEventListener("submit", (event) => {
+    event.preventDefault();
+    void list();
+  });
+}
+
+element("cancel", HTMLFormElement).addEventListener("submit", (event) => {
+  event.preventDefault();
+  const orderId = orderIdField.value.trim();
+  if (orderId !== "") return askToCancel(orderId);
+  clear();
+  answerView.say("Which order? Enter its orderId first.");
+  orderIdField.focus();
+});
+
+confirmCancel.addEventListener("close", () => {
+  if (confirmCancel.returnValue === "go") {
+    void cancel(element("confirm-id", HTMLElement).textContent);
+  }
+});
+
+for (const [id, isBan] of [
+  ["trigger-limit", false],
+  ["trigger-ban", true],
+] as const) {
+  const button = element(id, HTMLButtonElement);
+  button.addEventListener("click", () => {
+    if (running !== null) running.abort();
+    else if (isBan) open(confirmBan);
+    else void trigger(button, false);
+  });
+}
+
+confirmBan.addEventListener("close", () => {
+  if (confirmBan.returnValue === "go") {
+    void trigger(element("trigger-ban", HTMLButtonElement), true);
+  }
+});
+
+element("copy-body", HTMLButtonElement).addEventListener("click", ({ currentTarget }) => {
+  void copyText(currentTarget as HTMLButtonElement, answerView.body);
+});
+
+element("copy-curl", HTMLButtonElement).addEventListener("click", ({ currentTarget }) => {
+  if (answerView.request === null) return;
+  void copyText(currentTarget as HTMLButtonElement, curlLine(answerView.request));
+});
+
+enliven();
+
+setInterval(() => {
+  meters.tick();
+  wait.tick();
+}, 250);

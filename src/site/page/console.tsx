@@ -1,0 +1,200 @@
+import type { Reference } from "./reference.ts";
+
+interface ConsoleSectionProps {
+  readonly reference: Reference;
+  /** The time after the first refusal in which refusals lead to no ban. */
+  readonly graceMs: number;
+}
+
+/** A console that sends requests. The script of the page gives it life. */
+export function ConsoleSection({ reference, graceMs }: ConsoleSectionProps) {
+  const columns = reference.orderFields.map(({ name }) => name);
+  return (
+    <section id="try" class="console" aria-labelledby="try-title">
+      <div class="console-head">
+        <h2 id="try-title">Try it</h2>
+        <p class="note">
+          These requests are real. They reach the service that this page comes from, and they count
+          against your key.
+        </p>
+      </div>
+      <p class="scripting-none">
+        The console needs JavaScript. Everything else on this page does without.
+      </p>
+
+      <div class="controls needs-script">
+        <form id="list" class="control">
+          <KeyField id="key" />
+          <button type="submit" class="primary">
+            List orders
+          </button>
+        </form>
+        <form id="cancel" class="control" novalidate>
+          <div class="field">
+            <label for="order-id">orderId</label>
+            <input id="order-id" inputmode="text" autocomplete="off" placeholder="such as 1001" />
+          </div>
+          <button type="submit">Cancel order</button>
+        </form>
+      </div>
+      <div class="triggers needs-script">
+        <span class="note">What does a refusal look like?</span>
+        <button id="trigger-limit" type="button" class="small">
+          Trigger a 429
+        </button>
+        <button id="trigger-ban" type="button" class="small">
+          Trigger a ban
+        </button>
+      </div>
+
+      <div id="results" class="results needs-script" data-grace-ms={graceMs}>
+        <div id="meters" class="meters" role="group" aria-label="What is left of your limits">
+          <Meter window="minute" title="Minute" label="Requests left this minute" />
+          <Meter window="day" title="Day" label="Requests left today" />
+        </div>
+        <p id="meters-subject" class="note"></p>
+
+        <div id="wait" class="wait" hidden>
+          <p class="wait-title" id="wait-title"></p>
+          <p class="wait-count">
+            <span id="wait-time" role="timer"></span>
+          </p>
+          <p id="wait-meaning"></p>
+        </div>
+
+        <div id="summary" role="status" aria-live="polite" aria-atomic="true">
+          <p class="meaning">Paste a key and list the orders. Answers appear here.</p>
+        </div>
+
+        <div class="answer-columns">
+          <div id="orders" hidden>
+            <h3 id="orders-title">Orders</h3>
+            <div class="scroll" tabindex={0} role="region" aria-labelledby="orders-title">
+              <table role="table">
+                <thead>
+                  <tr role="row">
+                    {columns.map((name) => (
+                      <th role="columnheader">{name}</th>
+                    ))}
+                    <th role="columnheader">
+                      <span class="unseen">Cancel</span>
+                    </th>
+                  </tr>
+                </thead>
+                <tbody></tbody>
+              </table>
+            </div>
+            <p class="note" id="orders-note"></p>
+          </div>
+
+          <div id="answer" hidden>
+            <div class="answer-head">
+              <h3>As it was sent</h3>
+              <span class="row">
+                <button type="button" class="small" id="copy-body">
+                  Copy body
+                </button>
+                <button type="button" class="small" id="copy-curl">
+                  Copy as curl
+                </button>
+              </span>
+            </div>
+            <pre id="body" tabindex={0} role="region" aria-label="Body"></pre>
+            <p class="note" id="body-note" hidden></p>
+            <details open>
+              <summary>Headers</summary>
+              <dl id="headers-sent"></dl>
+            </details>
+          </div>
+        </div>
+      </div>
+
+      <dialog id="confirm" aria-labelledby="confirm-title">
+        <form method="dialog">
+          <h2 id="confirm-title">
+            Cancel order <span id="confirm-id"></span>?
+          </h2>
+          <p>A cancelled order cannot be brought back here.</p>
+          <div class="row end">
+            <button value="keep" autofocus>
+              Keep it
+            </button>
+            <button value="go" class="danger">
+              Cancel order
+            </button>
+          </div>
+        </form>
+      </dialog>
+
+      <dialog id="confirm-ban" aria-labelledby="confirm-ban-title">
+        <form method="dialog">
+          <h2 id="confirm-ban-title">Have this key banned?</h2>
+          <p>
+            Use a demo key. The page goes on sending after the 429, until the service bans the key.
+            Everyone who uses the key is then locked out, for a minute the first time.
+          </p>
+          <div class="row end">
+            <button value="keep" autofocus>
+              Leave it
+            </button>
+            <button value="go" class="danger">
+              Have it banned
+            </button>
+          </div>
+        </form>
+      </dialog>
+    </section>
+  );
+}
+
+/** A field for the key. All such fields hold the same key. */
+export function KeyField({ id }: { readonly id: string }) {
+  return (
+    <div class="field key-field">
+      <label for={id}>API key</label>
+      <div class="row">
+        <input
+          id={id}
+          type="password"
+          autocomplete="off"
+          spellcheck={false}
+          autocapitalize="off"
+          placeholder="sord_…"
+          data-key-field
+        />
+        <button type="button" aria-pressed="false" aria-controls={id} data-show={id}>
+          Show
+        </button>
+      </div>
+    </div>
+  );
+}
+
+interface MeterProps {
+  readonly window: string;
+  readonly title: string;
+  readonly label: string;
+}
+
+function Meter({ window, title, label }: MeterProps) {
+  return (
+    <div class="meter" data-window={window}>
+      <p class="meter-title">
+        <span>{title}</span>
+        <span class="figure">–</span>
+      </p>
+      <div
+        class="track"
+        role="meter"
+        aria-label={label}
+        aria-valuemin={0}
+        aria-valuemax={0}
+        aria-valuenow={0}
+        aria-valuetext="unknown until the first answer"
+      >
+        <div class="fill"></div>
+      </div>
+      <p class="meter-note">known after the first answer</p>
+    </div>
+  );
+}

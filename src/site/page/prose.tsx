@@ -1,0 +1,19 @@
+/** Text of the document in Markdown: paragraphs with code. */
+export function Prose({ text }: { readonly text: string }) {
+  return (
+    <>
+      {text.split(/\n{2,}/).map((paragraph) => (
+        <p>
+          <Inline text={paragraph} />
+        </p>
+      ))}
+    </>
+  );
+}
+
+/** One line of Markdown whose only markup is code. */
+export function Inline({ text }: { readonly text: string }) {
+  return (
+    <>{text.split("`").map((part, index) => (index % 2 === 0 ? part : <code>{part}</code>))}</>
+  );
+}

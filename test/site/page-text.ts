@@ -1,0 +1,11 @@
+/** The text of HTML, without its tags. */
+export function textOf(html: string): string {
+  return html
+    .replace(/<[^>]+>/g, "")
+    .replaceAll("&lt;", "<")
+    .replaceAll("&gt;", ">")
+    .replaceAll("&quot;", '"')
+    .replaceAll("&#39;", "'")
+    .replaceAll("&#38;", "&")
+    .replaceAll("&amp;", "&");
+}

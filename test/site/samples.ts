@@ -1,0 +1,77 @@
+import { expect, test } from "vitest";
+import { clipboard } from "./console.ts";
+import { expectText, type ReferencePage, STATUS } from "./reference-page.ts";
+
+/** Tests the first screen and the samples. */
+export function testSamples(reference: ReferencePage): void {
+  test("shows the first call and its answer on the first screen, from its own origin only", async () => {
+    const { page, answers } = await reference.open();
+    const { headers } = await fetch(reference.origin);
+    expect(headers.get("Content-Security-Policy")).toMatch(
+      /^default-src 'none'; script-src 'self';/,
+    );
+    expect(headers.get("Content-Security-Policy")).not.toContain("unsafe");
+    expect(headers.get("X-Content-Type-Options")).toBe("nosniff");
+    expect(await page.title()).toBe("Store Orders API");
+    expect(answers).toStrictEqual([]);
+    const state = await page.context().storageState();
+    expect(state).toStrictEqual({ cookies: [], origins: [] });
+
+    const visible = page.locator(".intro pre:visible");
+    expect(await visible.first().innerText()).toBe(
+      `curl -i ${reference.origin}/v1/store/orders \\\n  -H "Authorization: Bearer YOUR_API_KEY"`,
+    );
+    const answer = await visible.last().boundingBox();
+    expect((answer?.y ?? NaN) + (answer?.height ?? NaN)).toBeLessThan(900);
+    expect(await visible.last().innerText()).toMatch(/^HTTP\/1.1 200 OK\n[^]*\]$/);
+  });
+
+  test("puts the pasted key into every sample, copies it, and keeps the language", async () => {
+    const { page } = await reference.open();
+    const key = reference.demoKeys.pro;
+    await page.locator("#first-key").fill(` ${key} `);
+    const keys = await page.locator("[data-key]").allTextContents();
+    expect(keys.length).toBeGreaterThan(10);
+    expect(new Set(keys)).toStrictEqual(new Set([key]));
+    await page.locator(".intro").getByText("Python", { exact: true }).click();
+    expect(await page.locator("#cancelOrder pre:visible").first().innerText()).toContain("urllib");
+    await page.getByRole("button", { name: "Copy: First call (Python)" }).click();
+    expect(await clipboard(page)).toBe(
+      await page.locator(".intro pre:visible").first().innerText(),
+    );
+
+    // The same key is in the console, which sends the first call.
+    await page.locator(".intro").getByRole("button", { name: "List orders" }).click();
+    await expectText(page, STATUS, /^200/);
+    expect(await page.locator(STATUS).isVisible()).toBe(true);
+    await page.locator("#key").fill("");
+    expect(await page.locator("[data-key]").first().textContent()).toBe("YOUR_API_KEY");
+  });
+
+  test("leads from a code to the explanation of the error", async () => {
+    const { page } = await reference.open({ path: "/#order_already_shipped" });
+    const row = page.locator("#order_already_shipped");
+    expect(await row.innerText()).toContain("has already shipped");
+    const explanation = page.getByText("The order has shipped; it is unchanged.");
+    for (const target of [row, explanation]) {
+      await expect.poll(async () => isInWindow(await target.boundingBox())).toBe(true);
+    }
+  });
+
+  test("can be read and its tabs be used without a script", async () => {
+    const { page } = await reference.open({ javaScriptEnabled: false });
+    await page.locator(".intro").getByText("Go", { exact: true }).click();
+    expect(await page.locator(".intro pre:visible").first().innerText()).toContain("package main");
+    await page.locator("#cancelOrder label", { hasText: "409" }).click();
+    expect(await page.locator("#cancelOrder pre:visible").last().innerText()).toMatch(
+      /^HTTP\/1.1 409 Conflict[^]*"order_already_shipped"/,
+    );
+    expect(await page.locator("#first-key").isVisible()).toBe(false);
+    expect(await page.getByText("The console needs JavaScript").isVisible()).toBe(true);
+  });
+}
+
+/** Returns whether a box is below the header and above the lower edge of a window of 900 pixels. */
+function isInWindow(box: { readonly y: number; readonly height: number } | null): boolean {
+  return box !== null && box.y > 52 && box.y + box.height < 900;
+}
