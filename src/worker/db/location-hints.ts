@@ -1,4 +1,4 @@
-/** The regions in which Cloudflare can be asked to create a Durable Object. */
+/** Cloudflare's location hints: the regions in which a Durable Object can be created. */
 export const LOCATION_HINTS = [
   "wnam",
   "enam",
