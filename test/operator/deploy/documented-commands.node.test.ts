@@ -33,8 +33,8 @@ const PROGRAMS: Readonly<Record<string, () => Command>> = {
   "time-travel": timeTravelProgram,
   verify: verifyProgram,
 };
-/** The tests of whole processes start the service, and `deploy.node.test.ts` deploys. */
-const TYPED_ELSEWHERE = /^npm start\b|npm run deploy\b/;
+/** Lines that other tests type: `test/process`, `deploy.node.test.ts` and `completion`. */
+const TYPED_ELSEWHERE = /^npm start\b|npm run deploy\b|completion/;
 /** A command, without what a shell would do with its output. */
 const LINE = /^npm run (?:-s )?(?<name>[\w-]+)(?: -- (?<args>[^#|<]*))?(?:< (?<input>\S+))?/;
 
