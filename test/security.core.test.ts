@@ -7,7 +7,7 @@ import { generateSecret } from "../src/worker/api-keys/secret.ts";
 const page = readFileSync("SECURITY.md", "utf8");
 const pattern = new RegExp(/```regex\n(?<text>.+)\n```/.exec(page)?.groups?.["text"] ?? "", "g");
 
-/** The check that SECURITY.md describes. */
+/** Returns whether the checksum of a key is right, calculated as SECURITY.md describes. */
 function hasChecksum(match: string): boolean {
   const bytes = base32nopad.decode(match.slice("sord_".length).toUpperCase());
   const hash = createHash("sha256").update("sord_").update(bytes.subarray(0, 20)).digest();
@@ -22,7 +22,7 @@ describe("the pattern for secret scanners", () => {
     expect(secrets.every(hasChecksum)).toBe(true);
   });
 
-  it("finds no key in the names that the code uses, and the checksum refuses a look-alike", () => {
+  it("does not match key ids or the bare prefix, and the checksum of an invented key is wrong", () => {
     expect("sord_ SECRET_PREFIX sord_… key_v4hynivbh72jw5th".match(pattern)).toBeNull();
     expect(hasChecksum(`sord_${"a".repeat(40)}`)).toBe(false);
   });

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { NOT_LOGGED_IN } from "./database/remote-failure.ts";
 import { runWrangler } from "./wrangler.ts";
 
 const CLOUDFLARE_API = "https://api.cloudflare.com/client/v4";
@@ -100,11 +101,10 @@ function parse<T>(path: string, schema: z.ZodType<T>, result: unknown): T {
 
 async function loginToken(): Promise<string> {
   const { stdout } = await runWrangler(["auth", "token", "--json"]).catch((error: Error) => {
-    throw new Error(
-      "not logged in to Cloudflare: run `npx wrangler login`, or set CLOUDFLARE_API_TOKEN " +
-        `(${error.message})`,
-      { cause: error },
-    );
+    const isPlain = /not logged in/i.test(error.message);
+    throw new Error(isPlain ? NOT_LOGGED_IN : `${NOT_LOGGED_IN} (${error.message})`, {
+      cause: error,
+    });
   });
   const login = z.object({ token: z.string() }).safeParse(JSON.parse(stdout));
   if (login.success) return login.data.token;

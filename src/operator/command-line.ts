@@ -1,5 +1,6 @@
 import { Command, CommanderError } from "commander";
-import { DrizzleQueryError } from "drizzle-orm";
+import { DrizzleQueryError } from "drizzle-orm/errors";
+import packageJson from "../../package.json" with { type: "json" };
 import { SECRET_PREFIX } from "../worker/api-keys/secret.ts";
 
 /** The exit status of a command that was refused or failed. */
@@ -9,6 +10,20 @@ const WRONG_USAGE = 2;
 
 /** Matches secrets of keys, even if they are mistyped or cut off. */
 const SECRETS = new RegExp(`${SECRET_PREFIX}\\w+`, "gi");
+/** What is long enough for a secret, rather than a name that begins like one. */
+const SECRET_IN_ARGUMENT = new RegExp(`${SECRET_PREFIX}[a-z2-7]{20}`, "i");
+
+/** What is wrong with a file, by the code of the operating system's error. */
+const FILE_ERRORS: Readonly<Record<string, string>> = {
+  ENOENT: "does not exist: check the path",
+  ENOTDIR: "is not possible, because a part of the path is a file: check the path",
+  EEXIST: "is a file, not a folder: name another one",
+  EISDIR: "is a folder, not a file: name a file",
+  EACCES: "may not be used by this account: check its permissions",
+  EPERM: "may not be used by this account: check its permissions",
+  EROFS: "is on a disk that cannot be written to: name another place",
+  ENOSPC: "does not fit on the disk: make room, or name another place",
+};
 
 /**
  * Thrown for wrong usage that commander cannot detect, such as options that contradict each other.
@@ -28,10 +43,31 @@ export class EndWithStatus extends Error {
   }
 }
 
+/** A command that names an unknown option before it asks for a missing one. */
+class CommandLine extends Command {
+  override createCommand(name?: string): Command {
+    return new CommandLine(name);
+  }
+
+  override parseOptions(args: string[]): ReturnType<Command["parseOptions"]> {
+    const parsed = super.parseOptions(args);
+    const { unknown } = parsed;
+    const isHelp = unknown.some((option) => option === "-h" || option === "--help");
+    const [option] = unknown;
+    // A command with commands passes its unknown options on to them.
+    if (option !== undefined && !isHelp && this.commands.length === 0) {
+      // commander declares this method for itself only. It ends the parsing, with a suggestion.
+      (this as unknown as { unknownOption(flag: string): never }).unknownOption(option);
+    }
+    return parsed;
+  }
+}
+
 /** Creates a command line whose error messages mention `--help` and never contain a secret. */
 export function createProgram(name: string, description: string): Command {
-  return new Command(name)
+  return new CommandLine(name)
     .description(description)
+    .version(packageJson.version, "-V, --version", "show the version of the service")
     .exitOverride()
     .configureOutput({ outputError: (message, write) => write(withoutSecrets(message)) })
     .showHelpAfterError("Add --help to see how it is used.")
@@ -52,6 +88,7 @@ export async function runProgram(program: Command, args: readonly string[]): Pro
  */
 export async function exitStatus(program: Command, args: readonly string[]): Promise<number> {
   try {
+    refuseSecrets(args);
     await program.parseAsync(args, { from: "user" });
     return 0;
   } catch (error) {
@@ -60,6 +97,16 @@ export async function exitStatus(program: Command, args: readonly string[]): Pro
     process.stderr.write(withoutSecrets(`error: ${errorMessage(error)}\n`));
     return error instanceof UsageError ? WRONG_USAGE : FAILURE;
   }
+}
+
+/** Commands print their arguments, and the shell has put the secret into its history. */
+function refuseSecrets(args: readonly string[]): void {
+  const secret = args.find((argument) => SECRET_IN_ARGUMENT.test(argument));
+  if (secret === undefined) return;
+  throw new UsageError(
+    `${secret} is an API key, not a name, an id or a file: nothing was done. To find the key, run ` +
+      "`npm run keys -- find` on standard input. The shell may have kept the key in its history",
+  );
 }
 
 /** Prints a value as one line of JSON, for the option `--json`. */
@@ -81,7 +128,12 @@ export function errorMessage(error: unknown): string {
   if (error instanceof DrizzleQueryError && error.cause !== undefined) {
     return errorMessage(error.cause);
   }
-  return error instanceof Error ? error.message : String(error);
+  if (!(error instanceof Error)) return String(error);
+  const { code = "", path }: NodeJS.ErrnoException = error;
+  const fault = FILE_ERRORS[code];
+  if (fault === undefined || path === undefined) return error.message;
+  // A file is written under a temporary name until it is complete.
+  return `${path.replace(/\.\d+\.tmp$/, "")} ${fault}`;
 }
 
 /** Ends the process without an error if the reader of stdout has ended, as in `export | head`. */

@@ -96,6 +96,7 @@ function errorMessage(output: WranglerOutput, status: unknown): string {
     .replace(/\n\s+/g, "\n")
     .replace(/^A request to the Cloudflare API \(.*\) failed\.\n/, "")
     .replace(/\nIf you think this is a bug, please open an issue at: .*/, "")
+    .replace(/\nTo continue without logging in, rerun this command .*/, "")
     .trim();
 }
 

@@ -1,3 +1,4 @@
+import { readFileSync } from "node:fs";
 import { eq } from "drizzle-orm";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { isSecret, hashSecret } from "../../src/worker/api-keys/secret.ts";
@@ -60,7 +61,7 @@ describe("keys create", () => {
     const [secret = ""] = stdout.split("\n");
     expect(secret).toSatisfy(isSecret);
     expect(stdout).toContain("not shown again");
-    expect(stdout).toContain("2099-01-31T00:00:00.000Z");
+    expect(stdout).toMatch(/^expires +2099-01-31 00:00 UTC$/m);
     const list = await store.keys("list");
     expect(list.stdout).toContain("active");
     expect(list.stdout).not.toContain(secret);
@@ -81,6 +82,13 @@ describe("keys list and show", () => {
     const unused = { lastUsedOn: null, reportedAt: null };
     expect(await store.keysJson("show", free.id)).toEqual({ ...details, ...unused });
   });
+});
+
+it("keys list prints what docs/operating.md shows", async () => {
+  const { id, lastFour } = await store.keysJson("create", "--plan", "pro", "--name", "Pet shop");
+  const { stdout } = await store.keys("list", "--name", "Pet shop");
+  const printed = stdout.replace(id, "key_isxy5b7tgrodf5lw").replace(lastFour, "dh3t");
+  expect(readFileSync("docs/operating.md", "utf8")).toContain(`\n\n\`\`\`\n${printed}\`\`\`\n`);
 });
 
 describe("keys update", () => {

@@ -51,7 +51,9 @@ describe("orders import and export", () => {
     const imported = await other.orders(["import", "-"], '\n{"id":5}\n\n{"id":5}\n');
     expect(imported).toEqual({ status: 0, stdout: "Imported 1 order.\n", stderr: "" });
     const exported = await other.orders(["export", "/dev/null"]);
-    expect(exported.stdout).toBe(`Exported ${LINES.length} orders to /dev/null.\n`);
+    expect(exported.stdout).toBe(
+      `Exported ${LINES.length.toLocaleString("en")} orders to /dev/null.\n`,
+    );
   });
 
   it("accept an empty file", async () => {
@@ -77,10 +79,10 @@ describe("orders import and export", () => {
   });
 
   it.each([
-    ["import", "no/such/file", "no such file"],
+    ["import", "no/such/file", "no/such/file does not exist: check the path"],
     ["import", ".", "is a folder"],
     ["export", ".", "is a folder"],
-    ["export", "no/such/folder/file", "no such file"],
+    ["export", "no/such/folder/file", "there is no folder no/such/folder"],
   ])("refuse %s %s", async (command, path, reason) => {
     const outcome = await other.orders([command, path]);
     expect(outcome).toMatchObject({ status: 1, stdout: "" });

@@ -60,8 +60,8 @@ export class StoreFolder {
 }
 
 /**
- * A store whose databases stay open from their first use until `close`. All commands share the open
- * databases, because opening a database starts workerd.
+ * A store whose databases stay open from their first use until `close`. All commands and the test share
+ * the open databases.
  */
 export class OpenStore extends StoreFolder {
   readonly #databases = new Map<DatabaseName, Promise<StoreDatabase>>();

@@ -1,3 +1,4 @@
+import { readFileSync } from "node:fs";
 import type { Command } from "commander";
 import { describe, expect, it } from "vitest";
 import { generateSecret } from "../../src/worker/api-keys/secret.ts";
@@ -37,6 +38,9 @@ describe("wrong usage", () => {
     [["keys", "create", "--plan", "gold", "--name", "N"], "free, pro, business, enterprise"],
     [create("--per-minute", "5"), "fixed limits"],
     [create("--colour", "red"), "unknown option '--colour'"],
+    [["keys", "create", "--nam", "N"], "unknown option '--nam'\n(Did you mean --name?)"],
+    [["orders", "purge", "--dryrun"], "unknown option '--dryrun'\n(Did you mean --dry-run?)"],
+    [["start", "--prot", "9000"], "unknown option '--prot'\n(Did you mean --port?)"],
     [create("--name", " "), "1 to 100 characters"],
     [create("--name", "a\nb"), "control characters"],
     [create("--name", "x".repeat(101)), "1 to 100 characters"],
@@ -94,12 +98,57 @@ describe("the error for a secret in the wrong argument does not repeat the secre
     ["mistyped", ["keys", "list", "--plan", secret.slice(0, -1).toUpperCase()]],
     ["as a port", ["start", "--port", secret]],
     ["as a file", ["orders", "import", secret]],
+    ["as a name", ["keys", "create", "--plan", "pro", "--name", secret]],
+    ["within a name", ["keys", "create", "--plan", "pro", "--name", `of ${secret}`]],
+    ["as a part of a name to look for", ["keys", "list", "--name", secret]],
+    ["as a file to write", ["orders", "export", secret]],
+    ["as a page to write", ["keys", "usage", "--html", secret]],
+    ["as a store", ["keys", "list", "--persist-to", secret]],
   ])("%s", async (_, [command = "", ...args]) => {
     const { status, stdout, stderr } = await run(command, ...args);
     expect({ isRefused: status !== 0, stdout }).toEqual({ isRefused: true, stdout: "" });
     expect(stderr).toContain("sord_…");
     expect(stderr.toLowerCase()).not.toContain(secret.slice(5, 15));
   });
+});
+
+it("a secret as a name is refused, and the message says what it is", async () => {
+  const secret = generateSecret();
+  const { status, stderr } = await run("keys", "create", "--plan", "pro", "--name", secret);
+  expect(status).toBe(2);
+  expect(stderr).toContain("sord_… is an API key, not a name, an id or a file: nothing was done");
+  // A name may begin as a secret does.
+  const near = await run("keys", "create", "--plan", "gold", "--name", "sord_shop");
+  expect(near.stderr).toContain("free, pro, business, enterprise");
+});
+
+describe("the errors of files", () => {
+  it.each([
+    [["orders", "import", "no/such/file"], "error: no/such/file does not exist: check the path\n"],
+    [["orders", "import", "package.json/x"], "package.json/x is not possible"],
+    [["keys", "list", "--persist-to", "package.json"], "package.json is a file, not a folder"],
+    [["keys", "list", "--persist-to", "package.json/x"], "package.json/x is not possible"],
+  ])("of %j say what to do", async ([command = "", ...args], message) => {
+    const { status, stdout, stderr } = await run(command, ...args);
+    expect({ status, stdout }).toEqual({ status: 1, stdout: "" });
+    expect(stderr).toContain(message);
+    expect(stderr).not.toMatch(/ENO|EEX/);
+  });
+});
+
+it.each(["keys", "orders", "start"])("%s --version prints the version", async (command) => {
+  const { version } = JSON.parse(readFileSync("package.json", "utf8")) as { version: string };
+  expect(await run(command, "--version")).toEqual({
+    status: 0,
+    stdout: `${version}\n`,
+    stderr: "",
+  });
+});
+
+it("keys rotate --help shows the default grace as a duration", async () => {
+  const { stdout } = await run("keys", "rotate", "--help");
+  expect(stdout).toContain("(default: 24h)");
+  expect(stdout).not.toContain("86400000");
 });
 
 describe("the exit status", () => {

@@ -7,6 +7,9 @@ import { isSecret } from "../../src/worker/api-keys/secret.ts";
 import { StoreFolder } from "../operator/store-folder.ts";
 import { Service } from "./service.ts";
 
+/** A time within this test. */
+const TIME = expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
+
 const store = new StoreFolder();
 const emptyStore = new StoreFolder();
 let service: Service;
@@ -43,6 +46,11 @@ async function leaveImportPart(): Promise<void> {
 
 describe("npm start on a new store", () => {
   it("prints the URL of the service and one working demo key per plan", async () => {
+    expect(service.stderr).toMatch(
+      new RegExp(
+        `Preparing a new store in ${store.path}: two databases, sample orders and demo keys\\.`,
+      ),
+    );
     expect(service.stdout).toContain(`Serving on http://localhost:${service.port}`);
     const { demoKeys } = service;
     expect(Object.keys(demoKeys)).toEqual(["free", "pro", "business", "enterprise"]);
@@ -113,6 +121,7 @@ describe("npm start on the same store again", { timeout: 120_000 }, () => {
       timeout: 10_000,
     });
     expect(service.stdout).not.toContain("sord_");
+    expect(service.stderr).toContain("Starting the service");
     expect(service.stdout).toContain(
       `npm run keys -- create --plan free --name "My client" --persist-to ${store.path}`,
     );
@@ -139,7 +148,14 @@ describe("npm start --empty --log on a new store", () => {
       return found.length >= 2 && found.map((line) => JSON.parse(line) as object);
     });
     expect(lines).toMatchObject([
-      { event: "request", requestId: ids[0], route: "/v1/store/orders", status: 200, plan: "free" },
+      {
+        event: "request",
+        time: TIME,
+        requestId: ids[0],
+        route: "/v1/store/orders",
+        status: 200,
+        plan: "free",
+      },
       { event: "request", requestId: ids[1], status: 404, code: "order_not_found" },
     ]);
     expect(empty.stdout + empty.stderr).not.toContain("wrangler");

@@ -53,7 +53,9 @@ describe("npm start", () => {
     expect(outcome).toEqual({
       status: 1,
       stdout: "",
-      stderr: `error: port ${port} is taken by another program; choose one with --port\n`,
+      stderr:
+        `error: port ${port} is taken by another program: end it, or serve on another port: ` +
+        `npm start -- --port ${port + 1} --persist-to ${store}\n`,
     });
     expect(readdirSync(folder)).toEqual([]);
   });
@@ -101,7 +103,9 @@ describe("npm start", () => {
     } finally {
       await service.end("SIGKILL");
     }
-    expect(service.stderr).toMatch(/^error: the service did not start: Invalid vars: .*\n$/);
+    expect(service.stderr).toMatch(
+      /^Starting .*\nerror: the service did not start: Invalid vars: .*\n$/,
+    );
     expect(service.stderr).toContain("BAN_FIRST_SECONDS: must be a whole number from 1 to 86400");
     expect(service.stderr).toContain("CORS_ORIGINS: nowhere is not an origin");
     expect(service.stdout).toBe("");

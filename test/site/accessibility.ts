@@ -5,7 +5,7 @@ import { violations } from "./violations.ts";
 
 const PHONE = { viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true };
 
-/** Tests that everyone can use the page. */
+/** Defines the tests of accessibility: keyboard, contrast and small screens. */
 export function testAccessibility(reference: ReferencePage): void {
   test("can be used by keyboard alone, with the focus always visible", async () => {
     const { page } = await reference.open();
@@ -27,7 +27,7 @@ export function testAccessibility(reference: ReferencePage): void {
     await press("ArrowRight");
     expect(await page.locator(".intro pre:visible").first().innerText()).toContain("createClient");
 
-    // A link to the console continues there.
+    // A reader who followed a link to the console starts in the field `#key`.
     await page.locator("#key").focus();
     await press("Enter");
     await expectText(page, STATUS, /^200/);
@@ -53,7 +53,7 @@ export function testAccessibility(reference: ReferencePage): void {
       await page.emulateMedia({ colorScheme });
       const ground = await page.evaluate(() => getComputedStyle(document.body).backgroundColor);
       expect(ground).toBe(colorScheme === "dark" ? "rgb(15, 18, 24)" : "rgb(255, 255, 255)");
-      // The colours are all that differs.
+      // Only the colours differ between the modes, so in dark mode only the contrast is checked.
       const rules = colorScheme === "dark" ? ["color-contrast"] : undefined;
       expect(await violations(page, rules)).toStrictEqual([]);
     }
@@ -80,10 +80,10 @@ export function testAccessibility(reference: ReferencePage): void {
   });
 }
 
-/** Runs in the page. */
+/** Describes the focused element. Playwright runs this function in the page. */
 function describeFocus(): { name: string; hasOutline: boolean } {
   const active = document.activeElement ?? document.body;
-  // A radio button is invisible; its tab has the outline.
+  // The outline of a radio button is on its tab, because the radio button is invisible.
   const shown = active instanceof HTMLInputElement ? (active.closest(".tab") ?? active) : active;
   const { outlineStyle, outlineWidth } = getComputedStyle(shown);
   return {
@@ -104,7 +104,9 @@ function isClear(page: Page, selector: string): Promise<boolean> {
     });
 }
 
-/** Lists the elements that reach beyond the right edge, outside what scrolls by itself. */
+/**
+ * Lists the elements that extend beyond the right edge of the window, except inside SVG and `pre`.
+ */
 function cutElements(page: Page): Promise<string[]> {
   return page.evaluate(() =>
     [...document.querySelectorAll("main *")]

@@ -6,7 +6,7 @@ const NAMES = ["chromium", "chromium-browser", "google-chrome", "google-chrome-s
 
 const MAC = "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome";
 
-/** Options that stop Chromium from doing anything that no page asked for. */
+/** Options that stop Chromium from sending requests of its own, such as for updates. */
 const QUIET = [
   "--disable-gpu",
   "--disable-quic",
@@ -17,7 +17,8 @@ const QUIET = [
 ];
 
 /**
- * Finds the Chromium of this machine: `CHROMIUM_PATH`, or else the first one in `PATH`.
+ * Finds Chromium on this machine: the file at `CHROMIUM_PATH`, or else the first Chromium in
+ * `PATH`.
  *
  * @throws {Error} if there is no file at `CHROMIUM_PATH`.
  */
@@ -33,7 +34,8 @@ export function findChromium(): string | undefined {
 }
 
 /**
- * Starts Chromium without a window. For root, as in a container, it runs only without its sandbox.
+ * Starts Chromium without a window. Turns off its sandbox for root, for whom Chromium refuses to
+ * start with a sandbox.
  */
 export function launchChromium(executablePath: string): Promise<Browser> {
   const isRoot = process.getuid?.() === 0;

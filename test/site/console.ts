@@ -5,7 +5,7 @@ import { expectText, listOrders, type ReferencePage, STATUS } from "./reference-
 const MINUTE = '[data-window="minute"] .figure';
 const DAY = '[data-window="day"] .figure';
 
-/** Tests how the console shows requests and answers. */
+/** Defines the tests of how the console shows requests and responses. */
 export function testConsole(reference: ReferencePage): void {
   test("lists the orders with every digit, and shows what is left of the limits", async () => {
     const { page } = await reference.open();
@@ -23,7 +23,7 @@ export function testConsole(reference: ReferencePage): void {
     await expectText(page, MINUTE, /^998 of/);
     expect(await page.evaluate(() => ({ ...localStorage, ...sessionStorage }))).toStrictEqual({});
 
-    // Nothing of the table is cut, and the raw answer is beside it.
+    // The whole width of the table is visible, and the body of the response is beside the table.
     const scroll = page.locator("#orders .scroll");
     expect(await scroll.evaluate((box) => box.scrollWidth - box.clientWidth)).toBe(0);
     const [table, raw] = [await scroll.boundingBox(), await page.locator("#body").boundingBox()];
@@ -67,7 +67,7 @@ export function testConsole(reference: ReferencePage): void {
     }
     await expectText(page, "tr:has(> :text-is('9223372036854775807'))", /Cancelled$/);
 
-    // An empty id leaves no former answer on the screen.
+    // An empty id hides the earlier response and the table.
     await page.getByRole("textbox", { name: "orderId" }).fill(" ");
     await page.getByRole("button", { name: "Cancel order", exact: true }).click();
     await expectText(page, "#summary", /^Which order/);
@@ -83,7 +83,7 @@ export function testConsole(reference: ReferencePage): void {
     expect(left).not.toContain("9223372036854775807");
   });
 
-  test("says when no answer comes", async () => {
+  test("says that no response arrived while the browser is offline", async () => {
     const { page, complaints } = await reference.open();
     await page.context().setOffline(true);
     await page.locator("#list").getByRole("button", { name: "List orders" }).click();

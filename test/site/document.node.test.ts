@@ -15,12 +15,12 @@ const operations = Object.entries<any>(document.paths).flatMap(([path, item]) =>
     .map((method) => ({ path, method, item, ...item[method] })),
 );
 
-/** The part of the page about an operation. */
+/** Returns the HTML of the page's section with this id. */
 function section(id: string, html = page): string {
   return new RegExp(`<section id="${id}".*?</section>`, "s").exec(html)?.[0] ?? "";
 }
 
-/** The ends of all ids in the page that begin with a prefix. */
+/** Returns the rest of each id in the page that begins with `prefix`. */
 function idsAfter(prefix: string, html = page): string[] {
   const ids = [...html.matchAll(/ id="([^"]+)"/g)].map(([, id = ""]) => id);
   return ids.filter((id) => id.startsWith(prefix)).map((id) => id.slice(prefix.length));
@@ -35,7 +35,7 @@ function resolved(value: any): any {
     : value;
 }
 
-/** The text of Markdown whose only markup is code. */
+/** Returns the text of Markdown whose only markup is inline code. */
 function plain(markdown: string): string {
   return markdown.replaceAll("`", "").replace(/\s+/g, " ");
 }
@@ -89,7 +89,7 @@ test("has exactly the fields of an order and of an error", () => {
   }
 });
 
-test("has one row for each header, with the answers that carry it", () => {
+test("has one row for each header, with the statuses of the responses that have it", () => {
   const { headers } = document.components;
   expect(idsAfter("header.")).toStrictEqual(Object.keys(headers));
   for (const [name, { description, example }] of Object.entries<any>(headers)) {

@@ -5,9 +5,9 @@ import { expectText, listOrders, type ReferencePage, STATUS } from "./reference-
 const MINUTE = '[data-window="minute"]';
 const DAY = '[data-window="day"]';
 
-/** Tests how the console shows limits, refusals and bans. */
+/** Defines the tests of how the console shows limits, refusals and bans. */
 export function testLimits(reference: ReferencePage): void {
-  test("shows a 401 for no key and for an invented one, and whose budget it uses", async () => {
+  test("shows a 401 without a key and with an invented key, and names the address's budget", async () => {
     const { page } = await reference.open();
     for (const [key, sentence] of [
       ["", /No API key was sent/],
@@ -31,7 +31,7 @@ export function testLimits(reference: ReferencePage): void {
     expect(await page.locator(MINUTE).innerText()).toContain("0 of 60");
     expect(await page.locator(DAY).innerText()).toContain("940 of 1,000");
     await expectText(page, "#wait", /^Limit reached\n+[01]:\d\d[^]*A window is full/);
-    // The countdown is the only number of seconds in words.
+    // Only the countdown shows the seconds. The summary must not repeat them.
     expect(await page.locator("#summary").innerText()).not.toMatch(/Wait \d+ seconds/);
     expect(await page.locator("#headers-sent").textContent()).toMatch(/^Retry-After\d/);
     const limitColour = await background(page);

@@ -1,4 +1,4 @@
-/** The text of HTML, without its tags. */
+/** Returns the text of HTML without tags. */
 export function textOf(html: string): string {
   return html
     .replace(/<[^>]+>/g, "")

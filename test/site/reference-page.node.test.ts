@@ -5,7 +5,7 @@ import { testLimits } from "./limits.ts";
 import { describePage } from "./reference-page.ts";
 import { testSamples } from "./samples.ts";
 
-// One service and one browser for all of them; each part uses keys and orders of its own.
+// All groups of tests share one service and one browser. Each group uses different keys and orders.
 describePage("the reference page", (reference) => {
   describe("as a page to read", () => testSamples(reference));
   describe("as a console", () => testConsole(reference));

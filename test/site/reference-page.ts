@@ -20,29 +20,29 @@ if (chromium === undefined) {
 interface OpenOptions extends BrowserContextOptions {
   /** Whether the test moves the page's clock. */
   readonly clock?: boolean;
-  /** The path and fragment to open: `/` unless given. */
+  /** The path and fragment to open; by default `/`. */
   readonly path?: string;
 }
 
-/** The real service and a real browser, for the tests of one file. */
+/** The reference page on a real service, for tests in a real browser. */
 export interface ReferencePage {
   readonly origin: string;
   readonly demoKeys: Readonly<Record<Plan, string>>;
-  /** Opens the page in a browser profile of its own, and waits until the page is complete. */
+  /** Opens the page in a new browser profile, and waits until it is loaded. */
   open(options?: OpenOptions): Promise<OpenPage>;
 }
 
-/** An open page, and the record of its requests and messages. */
+/** An open page, with a record of its requests, its API responses and its console messages. */
 interface OpenPage {
   readonly page: Page;
-  /** Errors and warnings in the console, except those about 4xx and 5xx answers of the API. */
+  /** Errors and warnings in the browser's console, except those about 4xx and 5xx API responses. */
   readonly complaints: string[];
   readonly requests: string[];
-  /** Answers of the API. */
+  /** The responses of the API. */
   readonly answers: Response[];
 }
 
-/** Tests of the page in Chromium; skipped where there is none. */
+/** Describes tests of the page in Chromium. Skips them if the machine has no Chromium. */
 export function describePage(name: string, tests: (reference: ReferencePage) => void): void {
   describe.skipIf(chromium === undefined)(name, () => {
     const store = new StoreFolder();
@@ -66,7 +66,7 @@ export function describePage(name: string, tests: (reference: ReferencePage) => 
 
     beforeAll(async () => {
       demoKeys = await makeSampleStore(store);
-      // Without the grace of ten seconds every refusal is a strike.
+      // Turns off the service's grace of ten seconds, so that every refusal is a strike.
       const root = copyProject(join(store.path, "project"), "BAN_GRACE_SECONDS=0");
       [service, browser] = await Promise.all([
         Service.start(store.path, { root }),
@@ -80,12 +80,13 @@ export function describePage(name: string, tests: (reference: ReferencePage) => 
       store.remove();
     });
 
-    // After every test: no complaints, no requests to other origins, all answers as documented.
+    // After every test, checks that the browser logged no errors, that the page sent no requests to
+    // other origins, and that every API response matches the OpenAPI document.
     afterEach(async () => {
       for (const { complaints, requests, answers } of opened.splice(0)) {
         expect(complaints).toStrictEqual([]);
         expect(requests.filter((url) => !url.startsWith(`${reference.origin}/`))).toStrictEqual([]);
-        // A trigger leaves answers that are on their way when it ends, without their bodies.
+        // Skips responses whose request a trigger aborted when it ended, because they have no body.
         const complete = answers.filter((answer) => answer.request().failure() === null);
         for (const answer of complete) expect(await differences(answer)).toStrictEqual([]);
       }
@@ -151,7 +152,7 @@ async function differences(response: Response): Promise<string[]> {
   });
 }
 
-/** The status of the latest answer. */
+/** The selector of the latest response's status. */
 export const STATUS = ".status-line b";
 
 /** Puts a key into the console and lists the orders with it. */

@@ -35,7 +35,7 @@ beforeAll(async () => {
   for (const { plan, secret } of await loadSampleStore(databases, "test", new Date())) {
     keys[plan] = secret;
   }
-  // Without the grace every refusal is a strike, so a ban comes at once.
+  // Turns off the grace, so that every refusal is a strike and a ban begins soon.
   server = await serveWorker(SERVICE, store.path, { BAN_GRACE_SECONDS: "0" });
   folder = await mkdtemp(join(tmpdir(), "store-orders-samples-"));
   await installClient();
@@ -46,7 +46,7 @@ afterAll(async () => {
   await rm(folder, { recursive: true, force: true });
 });
 
-/** Installs the client for the samples from its source, as `npm install` does from its package. */
+/** Installs the client's source as a package in the samples' folder, in place of `npm install`. */
 async function installClient(): Promise<void> {
   const installed = join(folder, "node_modules/store-orders-client");
   await mkdir(installed, { recursive: true });
@@ -55,7 +55,7 @@ async function installClient(): Promise<void> {
   await writeFile(join(installed, "package.json"), JSON.stringify(manifest));
 }
 
-/** A sample as the page copies it, once the reader has pasted a key. */
+/** Returns a sample as the page copies it after the reader has pasted a key. */
 function sample(label: string, language: string): string {
   const pattern = new RegExp(`aria-label="${label} \\(${language}\\)"><code>(.*?)</code>`, "s");
   const html = pattern.exec(page)?.[1];
@@ -65,7 +65,7 @@ function sample(label: string, language: string): string {
     .replaceAll("YOUR_API_KEY", keys["business"] ?? "");
 }
 
-/** Finds a program in PATH, outside the folders that npm adds. */
+/** Finds a program in PATH. Ignores the folders that npm adds to PATH. */
 async function find(name: string): Promise<string | undefined> {
   const path = (process.env["PATH"] ?? "").split(delimiter);
   const machines = path.filter((entry) => !entry.includes("node_modules")).join(delimiter);
@@ -82,7 +82,7 @@ for (const [name, path] of Object.entries(programs)) {
   }
 }
 
-/** Runs a sample as somebody would who has pasted it into a file or a shell. */
+/** Runs a sample as a reader would who has pasted it into a file or a shell. */
 async function run(language: string, code: string): Promise<Outcome> {
   const file = async (name: string) => {
     await writeFile(join(folder, name), code);
@@ -198,11 +198,11 @@ describe("the examples of errors", () => {
     ["not_found", "/v1/orders", "GET", "pro"],
     ["method_not_allowed", "/v1/store/orders", "POST", "pro"],
     ["order_already_shipped", "/v1/store/orders/1004", "DELETE", "pro"],
-  ])("%s is what the service answers", async (code, path, method, plan) => {
+  ])("%s is the same as in the service's response", async (code, path, method, plan) => {
     expect(await answer(path, method, keys[plan])).toStrictEqual(examples[code]);
   });
 
-  test("of limits and bans are what the service answers, but for the seconds", async () => {
+  test("of limits and bans are the same as in the service's responses, except the seconds", async () => {
     const anySeconds = ({ message, ...error }: any) => ({
       ...error,
       message: message.replace(/Wait \d+ seconds?/, "Wait"),

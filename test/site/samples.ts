@@ -2,9 +2,9 @@ import { expect, test } from "vitest";
 import { clipboard } from "./console.ts";
 import { expectText, type ReferencePage, STATUS } from "./reference-page.ts";
 
-/** Tests the first screen and the samples. */
+/** Defines the tests of the first screen and of the samples. */
 export function testSamples(reference: ReferencePage): void {
-  test("shows the first call and its answer on the first screen, from its own origin only", async () => {
+  test("shows the first call and its response on the first screen, and uses one origin only", async () => {
     const { page, answers } = await reference.open();
     const { headers } = await fetch(reference.origin);
     expect(headers.get("Content-Security-Policy")).toMatch(
@@ -40,7 +40,7 @@ export function testSamples(reference: ReferencePage): void {
       await page.locator(".intro pre:visible").first().innerText(),
     );
 
-    // The same key is in the console, which sends the first call.
+    // The console has the pasted key too, and sends the first call with it.
     await page.locator(".intro").getByRole("button", { name: "List orders" }).click();
     await expectText(page, STATUS, /^200/);
     expect(await page.locator(STATUS).isVisible()).toBe(true);
@@ -48,7 +48,7 @@ export function testSamples(reference: ReferencePage): void {
     expect(await page.locator("[data-key]").first().textContent()).toBe("YOUR_API_KEY");
   });
 
-  test("leads from a code to the explanation of the error", async () => {
+  test("scrolls to an error and its explanation if the address ends with the error's code", async () => {
     const { page } = await reference.open({ path: "/#order_already_shipped" });
     const row = page.locator("#order_already_shipped");
     expect(await row.innerText()).toContain("has already shipped");
@@ -58,7 +58,7 @@ export function testSamples(reference: ReferencePage): void {
     }
   });
 
-  test("can be read and its tabs be used without a script", async () => {
+  test("shows its text, and its tabs work, without JavaScript", async () => {
     const { page } = await reference.open({ javaScriptEnabled: false });
     await page.locator(".intro").getByText("Go", { exact: true }).click();
     expect(await page.locator(".intro pre:visible").first().innerText()).toContain("package main");
@@ -71,7 +71,7 @@ export function testSamples(reference: ReferencePage): void {
   });
 }
 
-/** Returns whether a box is below the header and above the lower edge of a window of 900 pixels. */
+/** Returns whether a box is below the page's header and inside a window that is 900 pixels high. */
 function isInWindow(box: { readonly y: number; readonly height: number } | null): boolean {
   return box !== null && box.y > 52 && box.y + box.height < 900;
 }

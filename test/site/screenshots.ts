@@ -7,12 +7,12 @@ import { createInterface } from "node:readline";
 import type { BrowserContextOptions, Page } from "playwright-core";
 import { findChromium, launchChromium } from "./chromium.ts";
 
-// Takes the pictures of the reference page in docs/, for `npm run screenshots`.
-// The service and its store are new, so the pictures show the sample orders.
+// Takes the screenshots of the reference page in docs/, for `npm run screenshots`. Starts a service
+// with a new store, so that the screenshots show the sample orders.
 
 const DOCS = join(import.meta.dirname, "..", "..", "docs");
 
-/** The port of the documents, which the pictures show. */
+/** The port that the documents name, because the screenshots show it. */
 const PORT = 8_787;
 
 const PHONE = { viewport: { width: 390, height: 844 }, deviceScaleFactor: 2, isMobile: true };

@@ -6,9 +6,9 @@ import type { Page } from "playwright-core";
 const AXE = createRequire(import.meta.url).resolve("axe-core/axe.min.js");
 
 /**
- * Lists the violations of WCAG 2.2, level AA, that axe finds.
+ * Lists the violations of WCAG 2.2, level AA, that axe finds in a page.
  *
- * @param rules the only rules to check.
+ * @param rules the rules to check; by default all rules.
  */
 export async function violations(
   page: Page,

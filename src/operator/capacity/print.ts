@@ -21,7 +21,7 @@ interface CapacityReport {
   readonly asOrdersGrow: BreakingPoints;
 }
 
-/** Prints the report as tables of at most 100 columns. */
+/** Prints the report for people. */
 export function printReport({ scales, smallest, asKeysGrow, asOrdersGrow }: CapacityReport): void {
   const parts = [
     requestTable(),
@@ -63,6 +63,7 @@ function requestTable(): string {
       ...OPERATION_NAMES.map((name) => count(operations[name])),
       dollars(dollarsPerMillion(operations)),
     ]),
+    { optional: ["$ a million", "object calls", "rows read", "written", "queries", "object rows"] },
   );
 }
 
@@ -85,6 +86,7 @@ function monthTable(scales: readonly Estimate[]): string {
       times(first.share),
       LIMITS[first.name].title,
     ]),
+    { optional: ["D1 rows", "at peak"] },
   );
 }
 

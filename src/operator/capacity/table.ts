@@ -1,5 +1,7 @@
+import { figureCell, formatTable, type TableOptions, textCell } from "../terminal-text.ts";
+
 /**
- * Formats a table as text.
+ * Lays out a table below its title.
  *
  * @param columns the titles. A column whose title begins with `<` is aligned left, others right.
  */
@@ -7,17 +9,18 @@ export function table(
   title: string,
   columns: readonly string[],
   rows: readonly (readonly string[])[],
+  options: TableOptions = {},
 ): string {
-  const lines = [columns.map((column) => column.replace("<", "")), ...rows];
-  const widthOf = (index: number) => Math.max(...lines.map((line) => line[index]?.length ?? 0));
-  const texts = lines.map((line) => {
-    const cells = columns.map((column, index) => {
-      const cell = line[index] ?? "";
-      return column.startsWith("<") ? cell.padEnd(widthOf(index)) : cell.padStart(widthOf(index));
-    });
-    return cells.join("  ").trimEnd();
-  });
-  return [title, ...texts].join("\n  ");
+  const cells = rows.map((row) =>
+    Object.fromEntries(
+      columns.map((column, index) => {
+        const text = row[index] ?? "";
+        const isText = column.startsWith("<");
+        return [column.replace("<", ""), isText ? textCell(text, false) : figureCell(text)];
+      }),
+    ),
+  );
+  return `${title}\n${formatTable(cells, options)}`.trimEnd();
 }
 
 const compact = new Intl.NumberFormat("en", { notation: "compact", maximumSignificantDigits: 3 });

@@ -1,8 +1,9 @@
+import { createHash, createHmac } from "node:crypto";
+import { existsSync } from "node:fs";
 import { mkdir } from "node:fs/promises";
-import { createRequire } from "node:module";
 import { join, resolve } from "node:path";
+import { DatabaseSync } from "node:sqlite";
 import { drizzle } from "drizzle-orm/sqlite-proxy";
-import type * as MiniflarePackage from "miniflare";
 import {
   BINDINGS,
   DATABASE_NAMES,
@@ -13,14 +14,19 @@ import {
 import { hasSingleDatabase, LAYOUT_VERSION } from "./local-store.ts";
 import { migrate } from "./migrate.ts";
 import { retryWhileBusy } from "./retry-while-busy.ts";
-import { runStatements, STATEMENT_WORKER } from "./statement-worker.ts";
 
-/**
- * A statement that takes SQLite's write lock and changes nothing. Must run before every SELECT. The
- * local D1 writes a bookmark after each statement, which fails if another process wrote during the
- * statement. Without the lock, a long SELECT would always fail while the service is busy.
- */
-const TAKE_LOCK: Statement = { sql: "DELETE FROM d1_migrations WHERE false", params: [] };
+/** The folder of the databases in a store. */
+const FOLDER = "miniflare-D1DatabaseObject";
+
+/** D1's limits, so that no statement works here and fails in a deployed environment. */
+const D1_LIMITS = {
+  length: 2_000_000,
+  sqlLength: 100_000,
+  column: 100,
+  functionArg: 32,
+  likePatternLength: 50,
+  variableNumber: 100,
+};
 
 /** A database of a store on this machine. */
 interface LocalDatabase extends StoreDatabase {
@@ -52,7 +58,10 @@ export async function openLocalStore(persistTo: string): Promise<LocalStore> {
  * Opens a database of a local store and applies its pending migrations. The service may run on the
  * same store. A statement waits while the service holds SQLite's lock.
  *
- * @param persistTo the folder of the store. Creates the folder if it is missing.
+ * The command reads and writes the file of workerd's D1 itself, because starting workerd takes a
+ * second. SQLite's locks hold between both.
+ *
+ * @param persistTo the folder that `wrangler dev --persist-to` names; created if it is missing.
  * @throws an Error if the folder cannot be created or holds a store of an earlier version, or if a
  *   migration fails.
  */
@@ -69,64 +78,50 @@ export async function openLocalDatabase(
     );
   }
   await mkdir(folder, { recursive: true });
-  const miniflare = await retryWhileBusy(() => startMiniflare(folder, BINDINGS[name]));
-  try {
-    const d1 = await miniflare.getD1Database(BINDINGS[name]);
-    const isNew = await migrate(d1, name, folder);
-    const run = (statements: readonly Statement[]) =>
-      retryWhileBusy(() => runStatements(miniflare, statements));
-    const orm = drizzle(async (sql, params, method) => {
-      const results = await run([TAKE_LOCK, { sql, params }]);
-      const rows = (results[1] ?? []).map((row) => Object.values(row));
+  const file = join(folder, LAYOUT_VERSION, "d1", FOLDER, `${objectId(BINDINGS[name])}.sqlite`);
+  const isNew = await migrate(() => openFile(file), name, folder);
+  const sqlite = openFile(file);
+  if (sqlite === null) throw new Error(`wrangler has not made the database ${file}`);
+  const all = ({ sql, params }: Statement) => {
+    const statement = sqlite.prepare(sql);
+    statement.setReturnArrays(true);
+    return statement.all(...params) as unknown as unknown[][];
+  };
+  return {
+    isNew,
+    orm: drizzle(async (sql, params, method) => {
+      const rows = await retryWhileBusy(async () => all({ sql, params }));
       // For `get`, drizzle expects the first row instead of an array of rows.
       return { rows: method === "get" ? (rows[0] as unknown[]) : rows };
-    });
-    return {
-      isNew,
-      orm,
-      transaction: async (statements) => {
-        if (statements.length > 0) await run(statements);
-      },
-      storeOnce: async (statement) => void (await run([statement])),
-      close: () => miniflare.dispose(),
-    };
-  } catch (error) {
-    await miniflare.dispose();
-    throw error;
-  }
+    }),
+    transaction: async (statements) => {
+      if (statements.length === 0) return;
+      await retryWhileBusy(async () => {
+        sqlite.exec("BEGIN IMMEDIATE");
+        try {
+          for (const statement of statements) all(statement);
+          sqlite.exec("COMMIT");
+        } catch (error) {
+          if (sqlite.isTransaction) sqlite.exec("ROLLBACK");
+          throw error;
+        }
+      });
+    },
+    storeOnce: async (statement) => void (await retryWhileBusy(async () => all(statement))),
+    close: async () => sqlite.close(),
+  };
 }
 
-/**
- * Starts only the database, in the Miniflare that wrangler depends on, so that both use the same
- * file format. wrangler's `getPlatformProxy` would also run the alarms of the limiters' Durable
- * Objects, whose class is not available here.
- */
-async function startMiniflare(
-  folder: string,
-  binding: string,
-): Promise<MiniflarePackage.Miniflare> {
-  const { resolve: resolveModule } = createRequire(import.meta.url);
-  const requireLikeWrangler = createRequire(resolveModule("wrangler/package.json"));
-  const { convertV4MiniflareOptions, Log, LogLevel, Miniflare } = requireLikeWrangler(
-    "miniflare",
-  ) as typeof MiniflarePackage;
-  const miniflare = new Miniflare(
-    convertV4MiniflareOptions({
-      modules: true,
-      script: STATEMENT_WORKER,
-      d1Databases: [binding],
-      resourcePersistencePath: join(folder, LAYOUT_VERSION),
-      cf: false,
-      log: new Log(LogLevel.NONE),
-      // Drops workerd's logs, because every failure is also thrown as an error.
-      handleStructuredLogs: () => {},
-    }),
-  );
-  try {
-    await miniflare.ready;
-    return miniflare;
-  } catch (error) {
-    await miniflare.dispose().catch(() => {});
-    throw error;
-  }
+/** Opens the file of a database; `null` if there is none. Another process's lock is an error. */
+function openFile(file: string): DatabaseSync | null {
+  return existsSync(file) ? new DatabaseSync(file, { timeout: 0, limits: D1_LIMITS }) : null;
+}
+
+/** The id of the Durable Object in which wrangler keeps a database, by its binding. */
+function objectId(binding: string): string {
+  const key = createHash("sha256").update(FOLDER).digest();
+  const half = (data: string | Buffer) =>
+    createHmac("sha256", key).update(data).digest().subarray(0, 16);
+  const name = half(binding);
+  return Buffer.concat([name, half(name)]).toString("hex");
 }

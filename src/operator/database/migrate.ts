@@ -1,12 +1,15 @@
-import type { D1Database } from "@cloudflare/workers-types";
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
+import type { DatabaseSync } from "node:sqlite";
 import pRetry from "p-retry";
 import { PROJECT_ROOT, runWrangler, WranglerError } from "../wrangler.ts";
 import { BINDINGS, type DatabaseName } from "./database.ts";
 import { isBusy, retryWhileBusy } from "./retry-while-busy.ts";
 
 const RETRIES = 6;
+
+/** Opens the file of the database; `null` if there is none yet. */
+type OpenFile = () => DatabaseSync | null;
 
 /**
  * Applies the pending migrations of a local database with wrangler, which also records them. Runs
@@ -16,15 +19,15 @@ const RETRIES = 6;
  * @throws an Error with wrangler's message if a migration fails.
  */
 export async function migrate(
-  d1: D1Database,
+  open: OpenFile,
   name: DatabaseName,
   folder: string,
 ): Promise<boolean> {
   const files = await readdir(join(PROJECT_ROOT, "migrations", name));
   const known = files.filter((file) => file.endsWith(".sql"));
-  const applied = await appliedMigrations(d1);
+  const applied = await appliedMigrations(open);
   if (hasAll(applied, known)) return false;
-  await pRetry(() => applyPending(d1, name, folder, known), {
+  await pRetry(() => applyPending(open, name, folder, known), {
     retries: RETRIES,
     minTimeout: 200,
     randomize: true,
@@ -34,12 +37,12 @@ export async function migrate(
 }
 
 async function applyPending(
-  d1: D1Database,
+  open: OpenFile,
   name: DatabaseName,
   folder: string,
   known: readonly string[],
 ): Promise<void> {
-  if (hasAll(await appliedMigrations(d1), known)) return;
+  if (hasAll(await appliedMigrations(open), known)) return;
   try {
     const target = [BINDINGS[name], "--local", "--persist-to", folder];
     await runWrangler(["d1", "migrations", "apply", ...target]);
@@ -51,14 +54,22 @@ async function applyPending(
   }
 }
 
-async function appliedMigrations(d1: D1Database): Promise<ReadonlySet<string>> {
-  const names = (sql: string) =>
-    retryWhileBusy(async () => {
-      const { results } = await d1.prepare(sql).all<{ name: string }>();
-      return results.map(({ name }) => name);
-    });
-  const tables = await names("SELECT name FROM sqlite_master WHERE name = 'd1_migrations'");
-  return new Set(tables.length === 0 ? [] : await names("SELECT name FROM d1_migrations"));
+async function appliedMigrations(open: OpenFile): Promise<ReadonlySet<string>> {
+  return retryWhileBusy(async () => {
+    const sqlite = open();
+    if (sqlite === null) return new Set();
+    try {
+      const names = (sql: string) =>
+        sqlite
+          .prepare(sql)
+          .all()
+          .map(({ name }) => String(name));
+      const tables = names("SELECT name FROM sqlite_master WHERE name = 'd1_migrations'");
+      return new Set(tables.length === 0 ? [] : names("SELECT name FROM d1_migrations"));
+    } finally {
+      sqlite.close();
+    }
+  });
 }
 
 function hasAll(applied: ReadonlySet<string>, known: readonly string[]): boolean {

@@ -2,7 +2,6 @@ import { type Command, Option } from "commander";
 import type { DatabaseName, StoreDatabase } from "./database.ts";
 import { DEFAULT_STORE } from "./local-store.ts";
 import { REMOTE_ENVIRONMENTS, type RemoteEnvironment } from "../environment.ts";
-import { openRemoteDatabase } from "./remote.ts";
 
 /** The options that select the store of a command. */
 interface StoreOptions {
@@ -58,9 +57,11 @@ async function openDatabase(
   { env, persistTo = DEFAULT_STORE, openLocal }: StoreOptions,
   name: DatabaseName,
 ): Promise<StoreDatabase> {
-  if (env !== undefined) return openRemoteDatabase({ environment: env, name });
+  if (env !== undefined) {
+    const { openRemoteDatabase } = await import("./remote.ts");
+    return openRemoteDatabase({ environment: env, name });
+  }
   if (openLocal !== undefined) return openLocal(persistTo, name);
-  // Loaded only here, because Miniflare and workerd are slow to load.
   const { openLocalDatabase } = await import("./local.ts");
   return openLocalDatabase(persistTo, name);
 }

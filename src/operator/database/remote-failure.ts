@@ -7,6 +7,10 @@ export interface RemoteTarget {
   readonly name: DatabaseName;
 }
 
+/** Says how to log in. */
+export const NOT_LOGGED_IN =
+  "not logged in to Cloudflare: run `npx wrangler login`, or set CLOUDFLARE_API_TOKEN to a valid token";
+
 /** Thrown if Cloudflare's API responds with an error. */
 export class D1ApiError extends Error {
   override readonly name = "D1ApiError";
@@ -68,10 +72,9 @@ function advise(message: string, environment: string, change: Change): string {
   if (/no such (?:table|column)/.test(message)) {
     return `migrations are missing (${message}): ${deployFirst(environment)}`;
   }
-  if (
-    /CLOUDFLARE_API_TOKEN|not logged in|Authentication error|Invalid access token/i.test(message)
-  ) {
-    return `not logged in to Cloudflare: run \`npx wrangler login\`, or set CLOUDFLARE_API_TOKEN to a valid token (${message})`;
+  if (/CLOUDFLARE_API_TOKEN|not logged in/i.test(message)) return NOT_LOGGED_IN;
+  if (/Authentication error|Invalid access token/i.test(message)) {
+    return `${NOT_LOGGED_IN} (${message})`;
   }
   if (change === "writes" && TRANSIENT.test(message) && !NOT_BEGUN.test(message)) {
     return `${message}. It is not known whether the change was made: check before you repeat it`;

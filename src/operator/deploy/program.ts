@@ -1,7 +1,7 @@
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { createProgram, UsageError } from "../command-line.ts";
 import { REMOTE_ENVIRONMENTS } from "../environment.ts";
-import { deploy, type DeployOptions } from "./roll-out.ts";
+import type { DeployOptions } from "./roll-out.ts";
 
 /** The location hints that D1 offers for the primary database. */
 const LOCATIONS = ["weur", "eeur", "apac", "oc", "wnam", "enam"];
@@ -59,9 +59,12 @@ export function deployProgram(): Command {
     )
     .addHelpText("after", EXAMPLES)
     .allowExcessArguments(false)
-    .action(({ create, location, jurisdiction, ...options }: ProgramOptions) =>
-      deploy({ ...options, create: placeOf({ create, location, jurisdiction }) }),
-    );
+    .action(async ({ create, location, jurisdiction, ...options }: ProgramOptions) => {
+      const place = placeOf({ create, location, jurisdiction });
+      // Loading wrangler takes a second.
+      const { deploy } = await import("./roll-out.ts");
+      await deploy({ ...options, create: place });
+    });
 }
 
 /**

@@ -3,6 +3,9 @@ import type { BaseSQLiteDatabase } from "drizzle-orm/sqlite-core";
 import { type KeyChangeDetails, keyChanges } from "../../worker/db/keys-schema.ts";
 import { type KeySettingsJson, toSettingsJson } from "./key-json.ts";
 import type { KeyDetails } from "./key-details.ts";
+import { formatNumber, formatTime } from "../terminal-text.ts";
+
+const ISO_TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
 
 /** One entry of the audit trail: a change of a key. */
 export type KeyChange = typeof keyChanges.$inferSelect;
@@ -38,9 +41,15 @@ export function differences(before: KeyDetails | undefined, after: KeyDetails): 
 /** Formats the details of a change as one line of text. */
 export function describeDetails(details: KeyChangeDetails): string {
   const fields = Object.entries(details).map(([field, { from, to }]) =>
-    from === null ? `${field}: ${to}` : `${field}: ${from} → ${to ?? "none"}`,
+    from === null ? `${field}: ${describe(to)}` : `${field}: ${describe(from)} → ${describe(to)}`,
   );
   return fields.join(", ");
+}
+
+function describe(value: string | number | null): string {
+  if (typeof value === "number") return formatNumber(value);
+  if (value === null) return "none";
+  return ISO_TIME.test(value) ? formatTime(new Date(value)) : value;
 }
 
 /**

@@ -35,7 +35,13 @@ async function audit(keyId: string | undefined, options: AuditOptions): Promise<
     listKeyChanges(orm, { keyId, since, limit }),
   );
   const none = "No such changes are recorded.";
-  printNewest(changes, options, { json: toJson, row: toRow, none });
+  printNewest(changes, options, {
+    json: toJson,
+    row: toRow,
+    none,
+    cut: ["actor"],
+    below: "details",
+  });
 }
 
 function toJson({ at, actor, action, keyId, details }: KeyChange) {
@@ -44,7 +50,7 @@ function toJson({ at, actor, action, keyId, details }: KeyChange) {
 
 function toRow({ at, actor, action, keyId, details }: KeyChange) {
   return {
-    at: at.toISOString(),
+    at,
     actor,
     action,
     key: keyId,

@@ -2,6 +2,7 @@ import type { Command } from "commander";
 import { type KeyBan, listKeyBans } from "../key-store/key-bans.ts";
 import { type StoreCommandOptions, useDatabase } from "../database/open.ts";
 import { limitOption, printNewest } from "./print-newest.ts";
+import { textCell } from "../terminal-text.ts";
 
 const DETAILS = `
 Examples:
@@ -39,6 +40,8 @@ async function bans(keyId: string | undefined, options: BansOptions): Promise<vo
     json: (ban) => toJson(ban, now),
     row: (ban) => toRow(ban, now),
     none: "No such bans are recorded.",
+    cut: ["name"],
+    optional: ["until", "number", "lifted", "began"],
   });
 }
 
@@ -56,14 +59,16 @@ function toJson(ban: KeyBan, now: Date) {
 }
 
 function toRow(ban: KeyBan, now: Date) {
-  const { keyId: key, name, number, beganAt: began, until, liftedAt, state } = toJson(ban, now);
+  const { keyId: key, name, number, beganAt: began, endsAt: until, liftedAt: lifted } = ban;
+  const state = banState(ban, now);
   return {
     key,
-    name: name ?? "",
+    name,
     number,
+    state: textCell(state, state === "in force"),
     began,
     until,
-    state: liftedAt === null ? state : `lifted at ${liftedAt}`,
+    lifted,
   };
 }
 

@@ -1,5 +1,5 @@
 import type { Command } from "commander";
-import type { LocationHint } from "../../worker/db/keys-schema.ts";
+import type { LocationHint } from "../../worker/db/location-hints.ts";
 import { createApiKey, refusePast } from "../key-store/administration.ts";
 import { toKeyJson } from "../key-store/key-json.ts";
 import { type Limits, type Plan, PLAN_LIMITS } from "../../worker/limits/plans.ts";
@@ -7,6 +7,7 @@ import { printJson, UsageError } from "../command-line.ts";
 import { type StoreCommandOptions, useDatabase } from "../database/open.ts";
 import { limitOptions, nearOption, parseName, parseTime, planOption } from "../arguments.ts";
 import { addKeys } from "../key-store/change-key.ts";
+import { formatNumber } from "../terminal-text.ts";
 import { printKey } from "./print-keys.ts";
 
 const EXAMPLES = `
@@ -18,7 +19,10 @@ Examples:
 
 Plans, in requests per minute and per day:
 ${Object.entries(PLAN_LIMITS)
-  .map(([plan, { perMinute, perDay }]) => `  ${plan.padEnd(12)}${perMinute} and ${perDay}`)
+  .map(
+    ([plan, { perMinute, perDay }]) =>
+      `  ${plan.padEnd(12)}${formatNumber(perMinute)} and ${formatNumber(perDay)}`,
+  )
   .join("\n")}
   enterprise  set for each key: --per-minute and --per-day
 
@@ -65,7 +69,7 @@ async function create(options: CreateOptions): Promise<void> {
     const { id, ...rest } = toKeyJson(key, now);
     return printJson({ id, key: secret, ...rest });
   }
-  process.stdout.write(`${secret}\n\nKeep this key now: it is not shown again.\n`);
+  process.stdout.write(`${secret}\n\nKeep this key now: it is not shown again.\n\n`);
   printKey(key, { json: false });
 }
 

@@ -10,7 +10,7 @@ import { UsageError } from "../command-line.ts";
 import type { StoreDatabase } from "../database/database.ts";
 import { type StoreCommandOptions, useDatabase } from "../database/open.ts";
 import { readSecret } from "../read-secret.ts";
-import { printKeys } from "./print-keys.ts";
+import { printKey, printKeys } from "./print-keys.ts";
 
 const DETAILS = `
 Examples:
@@ -38,7 +38,9 @@ async function find(ending: string | undefined, options: StoreCommandOptions): P
   const search =
     ending === undefined ? await searchBySecret(process.stdin) : searchByEnding(ending);
   const keys = await useDatabase(options, "keys", search);
-  printKeys(keys, { json: options.json, none: "" });
+  const [key, ...others] = keys;
+  if (key !== undefined && others.length === 0 && !options.json) printKey(key, options);
+  else printKeys(keys, { json: options.json, none: "" });
 }
 
 type Search = (database: StoreDatabase) => Promise<KeyDetails[]>;

@@ -1,19 +1,31 @@
-import { keyState } from "../../worker/api-keys/api-key.ts";
+import { keyState, limitsOf } from "../../worker/api-keys/api-key.ts";
 import { toKeyJson } from "../key-store/key-json.ts";
-import type { KeyDetails } from "../key-store/key-details.ts";
+import { type KeyDetails, keyStateOrBan } from "../key-store/key-details.ts";
 import { printJson } from "../command-line.ts";
-import { type TextRow, textTable } from "../text-table.ts";
+import { formatTable, formatTime, formatUpright, type Row, textCell } from "../terminal-text.ts";
 
-/**
- * Prints a key as JSON, or as a table below `title`, followed by its former keys that are valid.
- */
+/** The columns of a list that give way to others, the last one first. */
+const OPTIONAL_COLUMNS = [
+  "banned until",
+  "expires",
+  "per day",
+  "per minute",
+  "revoked",
+  "ends in",
+  "former key until",
+  "near",
+  "created",
+];
+
+/** Prints one key: as JSON, or upright below `title` with the former keys still valid. */
 export function printKey(key: KeyDetails, options: { json: boolean; title?: string }): void {
   const now = new Date();
   if (options.json) return printJson(toKeyJson(key, now));
-  if (options.title !== undefined) process.stdout.write(`${options.title}\n`);
-  printTable([key], now);
+  if (options.title !== undefined) process.stdout.write(`${options.title}\n\n`);
+  const { expires, ...row } = toRow(key, now);
+  process.stdout.write(formatUpright({ ...row, expires: expires ?? "never" }));
   for (const end of validFormerKeyEnds(key, now)) {
-    process.stdout.write(`A former key is also valid until ${end.toISOString()}.\n`);
+    process.stdout.write(`A former key is also valid until ${formatTime(end)}.\n`);
   }
 }
 
@@ -26,35 +38,32 @@ export function printKeys(
 ): void {
   const now = new Date();
   if (options.json) return printJson(keys.map((key) => toKeyJson(key, now)));
-  if (keys.length > 0) return printTable(keys, now);
-  process.stdout.write(`${options.none}\n`);
+  if (keys.length === 0) return void process.stdout.write(`${options.none}\n`);
+  const rows = keys.map((key) => ({
+    ...toRow(key, now),
+    "former key until": validFormerKeyEnds(key, now).at(-1) ?? null,
+  }));
+  process.stdout.write(formatTable(rows, { cut: ["name"], optional: OPTIONAL_COLUMNS }));
 }
 
-function printTable(keys: readonly KeyDetails[], now: Date): void {
-  const hasFormerKeys = keys.some((key) => validFormerKeyEnds(key, now).length > 0);
-  const hasRegions = keys.some((key) => key.locationHint !== null);
-  const hasBans = keys.some((key) => toKeyJson(key, now).bannedUntil !== null);
-  const rows = keys.map((key): TextRow => {
-    const shown = toKeyJson(key, now);
-    return {
-      id: shown.id,
-      name: shown.name,
-      "key ends in": shown.lastFour ?? "unknown",
-      plan: shown.plan,
-      "per minute": shown.perMinute,
-      "per day": shown.perDay,
-      state: shown.state,
-      created: shown.createdAt,
-      expires: shown.expiresAt ?? "never",
-      revoked: shown.revokedAt ?? "",
-      ...(hasRegions && { near: shown.locationHint ?? "" }),
-      ...(hasBans && { "banned until": shown.bannedUntil ?? "" }),
-      ...(hasFormerKeys && {
-        "former key until": validFormerKeyEnds(key, now).at(-1)?.toISOString() ?? "",
-      }),
-    };
-  });
-  process.stdout.write(`${textTable(rows)}\n`);
+function toRow(key: KeyDetails, now: Date): Row {
+  const { id, name, plan, lastFour, createdAt, expiresAt, revokedAt, locationHint } = key;
+  const { perMinute, perDay } = limitsOf(key);
+  const state = keyStateOrBan(key, now);
+  return {
+    id,
+    name,
+    plan,
+    "per minute": perMinute,
+    "per day": perDay,
+    state: textCell(state, state === "revoked" || state === "banned"),
+    "ends in": lastFour ?? "unknown",
+    created: createdAt,
+    expires: expiresAt,
+    revoked: revokedAt,
+    near: locationHint,
+    "banned until": state === "banned" ? key.bannedUntil : null,
+  };
 }
 
 /**

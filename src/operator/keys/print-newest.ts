@@ -1,7 +1,7 @@
 import { Option } from "commander";
 import { parseCount } from "../arguments.ts";
 import { printJson } from "../command-line.ts";
-import { type TextRow, textTable } from "../text-table.ts";
+import { formatNumber, formatTable, type Row, type TableOptions } from "../terminal-text.ts";
 
 /** Returns the option `--limit` for a command that prints the newest entries of a log. */
 export function limitOption(entries: string): Option {
@@ -13,17 +13,17 @@ export function limitOption(entries: string): Option {
 export function printNewest<Entry>(
   entries: readonly Entry[],
   { json, limit }: { readonly json: boolean; readonly limit: number },
-  as: {
+  as: TableOptions & {
     readonly json: (entry: Entry) => object;
-    readonly row: (entry: Entry) => TextRow;
+    readonly row: (entry: Entry) => Row;
     /** The sentence to print if there are no entries. */
     readonly none: string;
   },
 ): void {
   if (json) return printJson(entries.map(as.json));
   if (entries.length === 0) return void process.stdout.write(`${as.none}\n`);
-  process.stdout.write(`${textTable(entries.map(as.row))}\n`);
+  process.stdout.write(formatTable(entries.map(as.row), as));
   if (entries.length === limit) {
-    process.stdout.write(`The newest ${limit}; --limit N shows more.\n`);
+    process.stdout.write(`The newest ${formatNumber(limit)}; --limit N shows more.\n`);
   }
 }

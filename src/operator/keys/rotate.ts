@@ -1,4 +1,4 @@
-import type { Command } from "commander";
+import { type Command, Option } from "commander";
 import { rotateApiKey } from "../key-store/administration.ts";
 import { keyState } from "../../worker/api-keys/api-key.ts";
 import { toKeyJson } from "../key-store/key-json.ts";
@@ -39,11 +39,13 @@ interface RotateOptions extends LastingOptions {
 export function defineRotate(command: Command): void {
   command
     .description("replace a key by a new key with the same id, plan and counts")
-    .option(
-      "--grace <duration>",
-      `how long the former key stays valid: 90m, 24h, 7d or 0, at most ${MAX_GRACE_DAYS}d`,
-      parseGrace,
-      parseGrace(DEFAULT_GRACE),
+    .addOption(
+      new Option(
+        "--grace <duration>",
+        `how long the former key stays valid: 90m, 24h, 7d or 0, at most ${MAX_GRACE_DAYS}d`,
+      )
+        .argParser(parseGrace)
+        .default(parseGrace(DEFAULT_GRACE), DEFAULT_GRACE),
     )
     .addOption(yesOption())
     .addHelpText("after", EXAMPLES)
@@ -66,9 +68,9 @@ async function rotate(id: string, options: RotateOptions): Promise<void> {
     const { id: _, ...rest } = toKeyJson(key, new Date());
     return printJson({ id, key: secret, ...rest });
   }
-  process.stdout.write(`${secret}\n\nKeep this key now: it is not shown again.\n`);
-  if (options.grace === 0) process.stdout.write(`The former key ends within 30 seconds.\n`);
+  process.stdout.write(`${secret}\n\nKeep this key now: it is not shown again.\n\n`);
   printKey(key, { json: false });
+  if (options.grace === 0) process.stdout.write(`The former key ends within 30 seconds.\n`);
 }
 
 function refuseEnded(key: KeyDetails, now: Date): void {

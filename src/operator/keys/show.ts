@@ -6,6 +6,7 @@ import { type ReportedDay, readUsageOfKey } from "../usage/read-usage.ts";
 import { printJson } from "../command-line.ts";
 import type { StoreDatabase } from "../database/database.ts";
 import { type StoreCommandOptions, useDatabase } from "../database/open.ts";
+import { formatTime } from "../terminal-text.ts";
 import { printKey } from "./print-keys.ts";
 
 /** How many days back to look for the last use, the longest range of `keys usage`. */
@@ -55,5 +56,5 @@ function lastUse(lastDay: ReportedDay | undefined): string {
   if (lastDay === undefined) {
     return `The key has reported no use in the last ${DAYS} days. A key reports within an hour of its first request.`;
   }
-  return `Last used on ${lastDay.day}, as reported at ${lastDay.reportedAt.toISOString()}.`;
+  return `Last used on ${lastDay.day}, as reported at ${formatTime(lastDay.reportedAt)}.`;
 }

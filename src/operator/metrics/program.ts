@@ -1,7 +1,7 @@
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { createProgram, printJson } from "../command-line.ts";
 import { REMOTE_ENVIRONMENTS, type RemoteEnvironment } from "../environment.ts";
-import { textTable } from "../text-table.ts";
+import { formatTable } from "../terminal-text.ts";
 import { defineCheck } from "./check.ts";
 import { parseHours } from "./hours.ts";
 import { QUESTIONS, type QuestionName, toSql } from "./questions.ts";
@@ -18,6 +18,9 @@ Examples:
 Set CLOUDFLARE_ACCOUNT_ID, and CLOUDFLARE_API_TOKEN to a token that may read Account Analytics.
 All figures are estimates, because Cloudflare samples requests. \`npm run keys -- usage\` has the
 exact number of admitted requests.`;
+
+/** The columns of texts that have no bounds of their own. */
+const CUT_COLUMNS = ["route", "code", "missing"];
 
 interface QuestionOptions {
   readonly env: RemoteEnvironment;
@@ -67,7 +70,9 @@ async function ask(question: QuestionName, options: QuestionOptions): Promise<vo
   }
   const rows = await querySqlApi(sql, process.env);
   if (options.json) return printJson(rows);
-  process.stdout.write(rows.length === 0 ? "No matching requests.\n" : `${textTable(rows)}\n`);
+  process.stdout.write(
+    rows.length === 0 ? "No matching requests.\n" : formatTable(rows, { cut: CUT_COLUMNS }),
+  );
 }
 
 function parseKeyId(text: string): string {

@@ -1,7 +1,7 @@
 import { createReadStream, createWriteStream } from "node:fs";
 import { mkdtemp, realpath, rename, rm, stat } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import type { Writable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import pRetry from "p-retry";
@@ -27,7 +27,10 @@ export async function exportToFile(
   options: ExportOptions,
 ): Promise<Exported> {
   const existing = await stat(file).catch(() => undefined);
-  if (existing?.isDirectory()) throw new Error(`${file} is a folder`);
+  if (existing?.isDirectory()) throw new Error(`${file} is a folder: name a file`);
+  const folder = dirname(file);
+  const isFolder = (await stat(folder).catch(() => undefined))?.isDirectory();
+  if (isFolder !== true) throw new Error(`there is no folder ${folder}: check the path`);
   // Writes directly to a pipe or device, because a rename would replace it by a file.
   if (existing !== undefined && !existing.isFile()) {
     return exportToStream(database, () => createWriteStream(file), { end: true }, options);

@@ -5,8 +5,7 @@ import { createGunzip } from "node:zlib";
 import { type Command, Option } from "commander";
 import { createProgram, printJson, UsageError } from "../command-line.ts";
 import { storeCommand, type StoreCommandOptions, useDatabase } from "../database/open.ts";
-import { exportToFile, exportToStdout } from "./export.ts";
-import { countOrdersOf, importOrders } from "./import.ts";
+import { formatCount } from "../terminal-text.ts";
 import { countBytes } from "./progress.ts";
 import { addPurgeCommand } from "./purge-command.ts";
 import type { Exported, ExportOptions } from "./write-orders.ts";
@@ -97,23 +96,25 @@ export function ordersProgram(): Command {
 
 async function importAndPrint(file: string, options: ImportCommandOptions): Promise<void> {
   const bytes = await openSource(file);
+  // Loading what works on a database takes a part of a second.
+  const { countOrdersOf, importOrders } = await import("./import.ts");
   if (options.dryRun) {
     const wouldImport = await countOrdersOf(bytes);
     if (options.json) printJson({ wouldImport });
-    else process.stdout.write(`Would import ${formatCount(wouldImport)}.\n`);
+    else process.stdout.write(`Would import ${formatCount(wouldImport, "order")}.\n`);
     return;
   }
   const onPlacing = (orderCount: number) => {
     if (options.env === undefined) return;
     process.stderr.write(
-      `Placing ${formatCount(orderCount)}. Until this ends, ${options.env} lists and cancels none.\n`,
+      `Placing ${formatCount(orderCount, "order")}. Until this ends, ${options.env} lists and cancels none.\n`,
     );
   };
   const imported = await useDatabase(options, "orders", (database) =>
     importOrders(database, bytes, { resume: options.resume, onPlacing }),
   );
   if (options.json) printJson({ imported });
-  else process.stdout.write(`Imported ${formatCount(imported)}.\n`);
+  else process.stdout.write(`Imported ${formatCount(imported, "order")}.\n`);
 }
 
 async function exportAndPrint(
@@ -123,13 +124,14 @@ async function exportAndPrint(
   if (file === undefined && options.json) {
     throw new UsageError("--json needs a FILE: the orders go to standard output");
   }
+  const { exportToFile, exportToStdout } = await import("./export.ts");
   const exported = await useDatabase(options, "orders", (database) =>
     file === undefined ? exportToStdout(database, options) : exportToFile(database, file, options),
   );
   warnOfChange(exported);
   if (file === undefined) return;
   if (options.json) printJson({ exported: exported.count });
-  else process.stdout.write(`Exported ${formatCount(exported.count)} to ${file}.\n`);
+  else process.stdout.write(`Exported ${formatCount(exported.count, "order")} to ${file}.\n`);
 }
 
 function warnOfChange({ isOneMoment }: Exported): void {
@@ -144,7 +146,7 @@ function warnOfChange({ isOneMoment }: Exported): void {
 async function openSource(file: string): Promise<AsyncIterable<Uint8Array>> {
   if (file === "-") return countBytes(process.stdin, undefined);
   const found = await stat(file);
-  if (found.isDirectory()) throw new Error(`${file} is a folder`);
+  if (found.isDirectory()) throw new Error(`${file} is a folder: name a file`);
   const totalBytes = found.isFile() ? found.size : undefined;
   const bytes = countBytes(readFile(file), totalBytes);
   return file.endsWith(".gz") ? gunzip(bytes) : bytes;
@@ -166,8 +168,4 @@ async function* gunzip(bytes: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Ar
     if ((error as NodeJS.ErrnoException).code?.startsWith("Z_") !== true) throw error;
     throw new Error(`the file is not whole gzip: ${(error as Error).message}`, { cause: error });
   }
-}
-
-function formatCount(count: number): string {
-  return `${count} ${count === 1 ? "order" : "orders"}`;
 }

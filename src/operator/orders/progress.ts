@@ -1,4 +1,5 @@
 import { SingleBar } from "cli-progress";
+import { formatNumber } from "../terminal-text.ts";
 
 /**
  * The time between progress lines without a terminal. A task that takes less time prints no line.
@@ -49,12 +50,19 @@ function showBar(task: Task, stream: Terminal): Progress {
   }
   const bar = new SingleBar({
     stream,
-    format:
-      total === undefined
-        ? `${doing}  {value} ${unit}  {duration_formatted}`
-        : `${doing} [{bar}] {percentage}%  {value} of {total} ${unit}  ETA {eta_formatted}`,
-    formatValue: (value, _options, type) =>
-      type === "value" || type === "total" ? formatQuantity(value, unit) : String(value),
+    format: (options, { value, progress: share, eta, startTime }) => {
+      const quantity = formatQuantity(value, unit);
+      const seconds = Math.round((Date.now() - startTime) / 1_000);
+      if (total === undefined) return `${doing}  ${quantity} ${unit}  ${formatSeconds(seconds)}`;
+      const size = options.barsize ?? 0;
+      const done = Math.round(share * size);
+      const bars = `${"=".repeat(done)}${"-".repeat(size - done)}`;
+      const counted = `${Math.floor(share * 100)}%  ${quantity} of ${formatQuantity(total, unit)} ${unit}`;
+      // Before the first progress the rest is unknown, and at the end it is 0.
+      const isKnown = Number.isFinite(eta) && eta > 0 && value > 0;
+      return `${doing} [${bars}] ${counted}${isKnown ? `  ${formatSeconds(eta)} left` : ""}`;
+    },
+    barsize: 20,
     hideCursor: true,
   });
   bar.start(total ?? 0, 0);
@@ -76,5 +84,10 @@ function writeLines({ doing, unit, total }: Task, stream: Terminal): Progress {
 }
 
 function formatQuantity(value: number, unit: "MB" | "orders"): string {
-  return unit === "MB" ? (value / 1e6).toFixed(1) : String(value);
+  return unit === "MB" ? (value / 1e6).toFixed(1) : formatNumber(value);
+}
+
+/** Formats a duration as `40 s` or `3 min`. */
+function formatSeconds(seconds: number): string {
+  return seconds < 120 ? `${seconds} s` : `${Math.round(seconds / 60)} min`;
 }

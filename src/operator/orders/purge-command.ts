@@ -3,7 +3,7 @@ import { printJson } from "../command-line.ts";
 import { requireConfirmation, yesOption } from "../confirmation.ts";
 import { storeCommand, type StoreCommandOptions, useDatabase } from "../database/open.ts";
 import { parseTime } from "../arguments.ts";
-import { countCancelled, purgeCancelled } from "./purge.ts";
+import { formatCount, formatTime } from "../terminal-text.ts";
 
 const HELP = `
 The service keeps a record of every cancelled order and never lists it. This command deletes the
@@ -43,22 +43,22 @@ export function addPurgeCommand(program: Command): void {
 
 async function purgeAndPrint(options: PurgeOptions): Promise<void> {
   const { env, cancelledBefore, dryRun, yes, json } = options;
+  const { countCancelled, purgeCancelled } = await import("./purge.ts");
   const counted = await useDatabase(options, "orders", async (database) => {
     const count = await countCancelled(database, cancelledBefore);
     if (dryRun || count === 0) return count;
     if (env !== undefined && !yes) {
-      const time = cancelledBefore.toISOString();
+      const time = formatTime(cancelledBefore);
       await requireConfirmation(
         env,
-        `This deletes ${formatCount(count)} of ${env}, cancelled before ${time}, for good.`,
+        `This deletes ${formatCount(count, "cancelled order")} of ${env}, cancelled before ${time}, for good.`,
       );
     }
     return purgeCancelled(database, cancelledBefore, count);
   });
   if (json) printJson(dryRun ? { wouldPurge: counted } : { purged: counted });
-  else process.stdout.write(`${dryRun ? "Would delete" : "Deleted"} ${formatCount(counted)}.\n`);
-}
-
-function formatCount(count: number): string {
-  return `${count} cancelled ${count === 1 ? "order" : "orders"}`;
+  else
+    process.stdout.write(
+      `${dryRun ? "Would delete" : "Deleted"} ${formatCount(counted, "cancelled order")}.\n`,
+    );
 }

@@ -25,8 +25,18 @@ export function formatFirstSteps(port: number, store: string, keys: readonly Dem
   return `Serving on ${url}, until Ctrl+C.\n\n${begin}\n\n`;
 }
 
+/** Says what the start does, because it takes some seconds. */
+export function formatStart(
+  store: string,
+  { isNew, empty }: { readonly isNew: boolean; readonly empty: boolean },
+): string {
+  if (!isNew) return "Starting the service, which takes some seconds ...\n";
+  const content = empty ? "" : ", sample orders and demo keys";
+  return `Preparing a new store in ${store}: two databases${content}. This takes some seconds ...\n`;
+}
+
 /** Returns the option `--persist-to` that other commands need to find this store. */
-function storeOption(store: string): string {
+export function storeOption(store: string): string {
   return store === resolve(DEFAULT_STORE) ? "" : ` --persist-to ${quote(store)}`;
 }
 

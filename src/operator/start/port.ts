@@ -6,10 +6,11 @@ import pRetry from "p-retry";
  * Checks that no program listens on a port of this machine. Waits up to a second, because an
  * earlier service may be ending.
  *
- * @throws an Error for the operator if the port is in use or this process may not use it.
+ * @param otherPort the command that serves on another port.
+ * @throws an Error for the operator if the port is taken or may not be used.
  */
-export async function requireFreePort(port: number): Promise<void> {
-  await pRetry(() => tryPort(port), {
+export async function requireFreePort(port: number, otherPort: string): Promise<void> {
+  await pRetry(() => tryPort(port, otherPort), {
     retries: Infinity,
     minTimeout: 100,
     factor: 1,
@@ -17,7 +18,7 @@ export async function requireFreePort(port: number): Promise<void> {
   });
 }
 
-async function tryPort(port: number): Promise<void> {
+async function tryPort(port: number, otherPort: string): Promise<void> {
   const server = createServer();
   try {
     await once(server.listen(port, "127.0.0.1"), "listening");
@@ -25,7 +26,7 @@ async function tryPort(port: number): Promise<void> {
     const { code } = error as NodeJS.ErrnoException;
     throw new Error(
       code === "EADDRINUSE"
-        ? `port ${port} is taken by another program; choose one with --port`
+        ? `port ${port} is taken by another program: end it, or serve on another port: ${otherPort}`
         : `port ${port} cannot be used: ${(error as Error).message}`,
       { cause: error },
     );

@@ -1,19 +1,18 @@
 import { existsSync } from "node:fs";
-import { resolve } from "node:path";
+import { join, resolve } from "node:path";
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { createProgram } from "../command-line.ts";
-import { DEFAULT_STORE } from "../database/local-store.ts";
-import { openLocalStore } from "../database/local.ts";
+import { DEFAULT_STORE, LAYOUT_VERSION } from "../database/local-store.ts";
 import { retryWhileBusy } from "../database/retry-while-busy.ts";
-import { currentActor } from "../key-store/actor.ts";
-import { formatDemoKeys, formatFirstSteps } from "./announcement.ts";
+import { formatDemoKeys, formatFirstSteps, formatStart, storeOption } from "./announcement.ts";
 import { endWithNpm } from "./end-with-npm.ts";
 import { requireFreePort } from "./port.ts";
-import { type DemoKey, loadSampleStore } from "./sample-store.ts";
+import type { DemoKey } from "./sample-store.ts";
 import { lockStore } from "./store-lock.ts";
 import { WranglerDev } from "./wrangler-dev.ts";
 
 const DEFAULT_PORT = 8787;
+const LARGEST_PORT = 65_535;
 /** The interval of housekeeping, the same as in the deployed environments. */
 const HOUSEKEEPING_EVERY_MS = 3_600_000;
 
@@ -26,7 +25,7 @@ Examples:
   $ npm start
   $ npm start -- --port 9000 --persist-to /tmp/shop
   $ npm start -- --empty                            no sample orders, no demo keys
-  $ npm start -- --log                              a line of JSON for each request
+  $ npm start -- --log                              a line for each request; JSON in a pipe
 
 To change the configuration, write lines of the form NAME=value to .dev.vars.`;
 
@@ -61,14 +60,20 @@ async function start({ port, persistTo, empty, log }: StartOptions): Promise<voi
   endWithNpm();
   const store = resolve(persistTo);
   const hasStore = existsSync(store);
+  const nextPort = port < LARGEST_PORT ? port + 1 : port - 1;
+  const otherPort = `npm start -- --port ${nextPort}${storeOption(store)}`;
   // Checks the port before the lock creates the folder, so a failed start leaves no new store
   // behind.
-  if (!hasStore) await requireFreePort(port);
+  if (!hasStore) await requireFreePort(port, otherPort);
   const lock = await lockStore(store, port);
   try {
     // Checks the port only now. If a service runs on this store, the error about the store is
     // clearer.
-    if (hasStore) await requireFreePort(port);
+    if (hasStore) await requireFreePort(port, otherPort);
+    const isNew = !existsSync(join(store, LAYOUT_VERSION));
+    process.stderr.write(formatStart(store, { isNew, empty }));
+    // Loading what opens a store takes a part of a second.
+    const { prepareStore } = await import("./prepare-store.ts");
     const demoKeys = await prepareStore(store, empty);
     // Prints the secrets before the service starts, because they cannot be shown again after a
     // failure.
@@ -77,13 +82,6 @@ async function start({ port, persistTo, empty, log }: StartOptions): Promise<voi
   } finally {
     lock.release();
   }
-}
-
-/** Migrates the store. Fills a new store with sample data and returns its demo keys. */
-async function prepareStore(store: string, empty: boolean): Promise<DemoKey[]> {
-  await using databases = await openLocalStore(store);
-  const isNew = databases.orders.isNew && databases.keys.isNew;
-  return isNew && !empty ? await loadSampleStore(databases, currentActor(), new Date()) : [];
 }
 
 /**
@@ -135,6 +133,6 @@ async function serve(
 
 function parsePort(text: string): number {
   const port = /^[1-9]\d{0,4}$/.test(text) ? Number(text) : NaN;
-  if (port <= 65_535) return port;
-  throw new InvalidArgumentError("Expected a whole number from 1 to 65535.");
+  if (port <= LARGEST_PORT) return port;
+  throw new InvalidArgumentError(`Expected a whole number from 1 to ${LARGEST_PORT}.`);
 }

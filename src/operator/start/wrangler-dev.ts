@@ -5,6 +5,7 @@ import type { Readable } from "node:stream";
 import { setTimeout as delay } from "node:timers/promises";
 import { stripVTControlCharacters } from "node:util";
 import { COMPILE_CACHE, PROJECT_ROOT, wranglerCommand } from "../wrangler.ts";
+import { formatServiceLine, isServiceLine } from "./service-log.ts";
 import { wranglerLockPath } from "./store-lock.ts";
 
 const ENVIRONMENT: NodeJS.ProcessEnv = {
@@ -15,9 +16,6 @@ const ENVIRONMENT: NodeJS.ProcessEnv = {
   // Turns off local traces, because they fill the store's folder and halve the speed.
   X_LOCAL_OBSERVABILITY: "false",
 };
-
-/** The first characters of every log line of the service. */
-const SERVICE_LINE = '{"event":';
 
 const POLL_MS = 100;
 const START_TIMEOUT_MS = 60_000;
@@ -67,7 +65,7 @@ export class WranglerDev {
     this.#exited = once(this.#child, "exit");
     this.#child.on("message", (message) => (this.#isListening ||= isListeningEvent(message)));
     const { stdout, stderr } = this.#child;
-    if (logsRequests && stdout !== null) passServiceLines(stdout);
+    if (logsRequests && stdout !== null) passServiceLines(stdout, process.stdout);
     else stdout?.on("data", (data: Buffer) => this.#pass(data, process.stdout));
     stderr?.on("data", (data: Buffer) => this.#pass(data, process.stderr));
   }
@@ -159,9 +157,9 @@ function isListeningEvent(message: unknown): boolean {
 }
 
 /** Prints the log lines of the service and drops all other output of wrangler. */
-function passServiceLines(output: Readable): void {
+function passServiceLines(output: Readable, stream: NodeJS.WriteStream): void {
   createInterface({ input: output }).on("line", (line) => {
-    if (line.startsWith(SERVICE_LINE)) process.stdout.write(`${line}\n`);
+    if (isServiceLine(line)) stream.write(`${formatServiceLine(line, new Date(), stream)}\n`);
   });
 }
 

@@ -6,7 +6,6 @@ import { storeCommand, type StoreCommandOptions } from "../database/open.ts";
 import type { RemoteTarget } from "../database/remote-failure.ts";
 import { parseTime } from "../arguments.ts";
 import { findBookmark } from "./bookmarks.ts";
-import { describeRestore, restore } from "./restore.ts";
 
 const EXAMPLES = `
 Examples:
@@ -73,6 +72,8 @@ async function restoreAndPrint(options: RestoreOptions): Promise<void> {
   const bookmark = options.bookmark ?? (await findBookmark(target, options.at));
   if (!options.yes)
     await requireConfirmation(target.environment, describeConsequence(target, bookmark));
+  // Loading what reads the keys takes a part of a second.
+  const { describeRestore, restore } = await import("./restore.ts");
   const report = await restore(target, bookmark);
   if (options.json) printJson(report);
   else process.stdout.write(describeRestore(target, report));

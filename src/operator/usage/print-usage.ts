@@ -1,5 +1,13 @@
-import { Table } from "console-table-printer";
 import sparkly from "sparkly";
+import {
+  type Cell,
+  figureCell,
+  formatNumber,
+  formatTable,
+  formatTime,
+  type Row,
+  shareCell,
+} from "../terminal-text.ts";
 import {
   completeBy,
   isComplete,
@@ -17,30 +25,23 @@ export function printUsageOfKeys(report: UsageReport, now: Date): void {
     process.stdout.write("There are no keys yet.\n");
     return;
   }
-  const isAnyBanned = report.keys.some(({ bannedUntil }) => bannedUntil !== null);
-  const table = newTable([
-    { name: "id", alignment: "left" },
-    { name: "name", alignment: "left" },
-    { name: "plan", alignment: "left" },
-    ...FIGURE_COLUMNS,
-    ...(isAnyBanned ? [{ name: "bannedUntil", title: "banned until" }] : []),
-    { name: "plot", title: plotTitle(report), alignment: "left" },
-  ]);
-  for (const key of report.keys) {
-    const { id, name, plan, minutePeak, dayPeak } = key;
+  const rows = report.keys.map((key) => {
+    const { id, name, plan, minutePeak, dayPeak, bannedUntil } = key;
     const isKnown = key.reportedAt !== null;
-    table.addRow({
+    return {
       id,
       name,
       plan,
       ...(isKnown ? figures(key) : missingFigures(key.bans)),
-      ...(isKnown && { minutePeak: percent(minutePeak), dayPeak: percent(dayPeak) }),
-      ...(isAnyBanned && { bannedUntil: key.bannedUntil?.toISOString() ?? "" }),
-      plot: isKnown ? plot(key, report.days) : "",
-    });
-  }
+      "minute peak": isKnown ? shareCell(minutePeak) : null,
+      "day peak": isKnown ? shareCell(dayPeak) : null,
+      "banned until": bannedUntil,
+      [PLOT]: isKnown ? plot(key, report.days) : null,
+    };
+  });
+  process.stdout.write(formatTable(rows, { cut: ["name"], optional: OPTIONAL_COLUMNS }));
   const isAnyMissing = report.keys.some(({ reportedAt }) => reportedAt === null);
-  process.stdout.write(`${table.render()}\n${provenance(report)}\n`);
+  process.stdout.write(`${provenance(report)}\n`);
   if (isAnyMissing) process.stdout.write(`${legend(now)}\n`);
 }
 
@@ -48,81 +49,74 @@ export function printUsageOfKeys(report: UsageReport, now: Date): void {
 export function printUsageOfKey(key: KeyReport, report: UsageReport, now: Date): void {
   const title = `${key.id}, ${key.name} (${key.plan})\n${banned(key)}`;
   if (key.reportedAt === null && key.bans === 0) {
-    process.stdout.write(
-      `${title}No figures from ${report.days.at(0)} to ${report.days.at(-1)}. ${whenFiguresCome(now)}\n`,
-    );
+    process.stdout.write(`${title}No figures from ${range(report)}. ${whenFiguresCome(now)}\n`);
     return;
   }
   const isMissing = (day: string) => !byDay.has(day) && !isComplete(day, now);
-  const table = newTable([{ name: "day", alignment: "left" }, ...FIGURE_COLUMNS]);
   const byDay = new Map(key.days.map((counted) => [counted.day, counted]));
-  for (const day of report.days) {
+  const rows = report.days.map((day) => {
     const counted = byDay.get(day);
     const bans = key.bansByDay.get(day) ?? 0;
-    table.addRow({
+    return {
       day,
       ...(isMissing(day) ? missingFigures(bans) : figures({ ...(counted ?? NOTHING), bans })),
-      minutePeak: counted === undefined ? "" : `${counted.peakMinute} of ${counted.perMinute}`,
-      dayPeak: counted === undefined ? "" : `${counted.peakDay} of ${counted.perDay}`,
-    });
-  }
+      "minute peak": counted === undefined ? null : peak(counted.peakMinute, counted.perMinute),
+      "day peak": counted === undefined ? null : peak(counted.peakDay, counted.perDay),
+    };
+  });
   process.stdout.write(
-    `${title}${plotTitle(report)}: ${plot(key, report.days)}\n` +
-      `${table.render()}\n${provenance(report)}\n`,
+    `${title}${range(report)}, admitted by day: ${plot(key, report.days)}\n\n` +
+      `${formatTable(rows)}${provenance(report)}\n`,
   );
   if (report.days.some(isMissing)) process.stdout.write(`${legend(now)}\n`);
 }
 
 const NOTHING: UsageTotals = { admitted: 0, refused: 0, strikes: 0, bans: 0 };
 
-const FIGURE_COLUMNS: readonly Column[] = [
-  { name: "admitted" },
-  { name: "refused" },
-  { name: "strikes" },
-  { name: "bans" },
-  { name: "minutePeak", title: "minute peak" },
-  { name: "dayPeak", title: "day peak" },
+/** The column with the admissions of each day. */
+const PLOT = "by day";
+
+/** The columns that give way to others, the last one first. */
+const OPTIONAL_COLUMNS = [
+  "banned until",
+  "bans",
+  "refused",
+  "day peak",
+  "minute peak",
+  "plan",
+  "strikes",
+  PLOT,
 ];
 
-interface Column {
-  readonly name: string;
-  readonly title?: string;
-  readonly alignment?: "left";
+function figures({ admitted, refused, strikes, bans }: UsageTotals): Row {
+  return { admitted, refused, strikes, bans };
 }
 
-function newTable(columns: Column[]): Table {
-  return new Table({ shouldDisableColors: true, columns });
-}
-
-function figures({ admitted, refused, strikes, bans }: UsageTotals): Record<string, string> {
-  return {
-    admitted: admitted.toLocaleString("en"),
-    refused: refused.toLocaleString("en"),
-    strikes: strikes.toLocaleString("en"),
-    bans: bans.toLocaleString("en"),
-  };
+/** A peak and its limit. A full window needs attention. */
+function peak(count: number, limit: number): Cell {
+  return figureCell(`${formatNumber(count)} of ${formatNumber(limit)}`, count >= limit);
 }
 
 /** Returns the figures of a key or day without a report. Bans are known without a report. */
-function missingFigures(bans: number): Record<string, string> {
-  const missing = { admitted: MISSING, refused: MISSING, strikes: MISSING };
-  return { ...missing, bans: bans === 0 ? MISSING : bans.toLocaleString("en") };
+function missingFigures(bans: number): Row {
+  const missing = figureCell(MISSING);
+  return { admitted: missing, refused: missing, strikes: missing, bans: bans || missing };
 }
 
 function banned({ bannedUntil }: KeyReport): string {
-  return bannedUntil === null ? "" : `Banned until ${bannedUntil.toISOString()}.\n`;
+  return bannedUntil === null ? "" : `Banned until ${formatTime(bannedUntil)}.\n`;
 }
 
 function whenFiguresCome(now: Date): string {
-  return `A key in use reports by ${completeBy(now).toISOString()}.`;
+  return `A key in use reports by ${formatTime(completeBy(now))}.`;
 }
 
 function legend(now: Date): string {
   return `${MISSING}: nothing was reported. ${whenFiguresCome(now)}`;
 }
 
-function plotTitle({ days }: UsageReport): string {
-  return `admitted, ${days.at(0)} to ${days.at(-1)}`;
+function range({ days }: UsageReport): string {
+  return `${days.at(0)} to ${days.at(-1)}`;
 }
 
 function plot(key: KeyReport, days: readonly string[]): string {
@@ -133,14 +127,11 @@ function plot(key: KeyReport, days: readonly string[]): string {
   );
 }
 
-function percent(share: number): string {
-  return `${Math.round(share * 100)} %`;
-}
-
-function provenance({ reportedAt }: UsageReport): string {
+function provenance(report: UsageReport): string {
+  const { reportedAt } = report;
   const asOf =
     reportedAt === null
-      ? "Nothing was reported on these days."
-      : `As reported until ${reportedAt.toISOString()}.`;
+      ? `Nothing was reported from ${range(report)}.`
+      : `From ${range(report)}, as reported until ${formatTime(reportedAt)}.`;
   return `${asOf} Each key reports once an hour while it is used; "refused" and "strikes" are lower bounds.`;
 }

@@ -1,14 +1,10 @@
 import { type Command, InvalidArgumentError, Option } from "commander";
-import { CloudflareApi } from "../cloudflare-api.ts";
 import { createProgram, EndWithStatus, printJson, UsageError } from "../command-line.ts";
-import { findAddresses } from "../deploy/addresses.ts";
-import { readSettings } from "../deploy/settings.ts";
 import { REMOTE_ENVIRONMENTS, type RemoteEnvironment } from "../environment.ts";
 import { withInterruption } from "../interruption.ts";
 import { readSecret } from "../read-secret.ts";
 import { type Clock, SYSTEM_CLOCK } from "./clock.ts";
-import { type PromiseResult, type Verification, verify, type VerifyOptions } from "./verify.ts";
-import { verifyStore } from "./verify-store.ts";
+import type { PromiseResult, Verification, VerifyOptions } from "./verify.ts";
 
 const LOCAL_URL = "http://localhost:8787";
 /** Exit status if a promise is broken. */
@@ -103,6 +99,8 @@ async function run(options: Options, { clock, send }: Surroundings): Promise<voi
     };
     if (!json) process.stdout.write(`Verifying ${url}, for up to two minutes ...\n`);
     const startedMs = Date.now();
+    const { verify } = await import("./verify.ts");
+    const { verifyStore } = await import("./verify-store.ts");
     const found = ownsKey
       ? await verifyStore({ ...common, store: options, isWriting: write })
       : await verify({ ...common, key: await readSecret(process.stdin) });
@@ -116,6 +114,11 @@ async function run(options: Options, { clock, send }: Surroundings): Promise<voi
 /** Returns the first address of an environment; without one, the address of `npm start`. */
 async function addressOf(env: RemoteEnvironment | undefined): Promise<string> {
   if (env === undefined) return LOCAL_URL;
+  const [{ CloudflareApi }, { findAddresses }, { readSettings }] = await Promise.all([
+    import("../cloudflare-api.ts"),
+    import("../deploy/addresses.ts"),
+    import("../deploy/settings.ts"),
+  ]);
   const [address] = await findAddresses(await CloudflareApi.open(), await readSettings(env));
   return address;
 }

@@ -2,7 +2,7 @@ import type { Answer, ApiRequest } from "./answer.ts";
 import { element, made } from "./element.ts";
 import { meaningOf } from "./meaning.ts";
 
-/** Headers to show first, in this order. */
+/** The response headers that are shown first, in this order. */
 const FIRST_HEADERS = [
   "retry-after",
   "x-ratelimit-limit",
@@ -15,7 +15,7 @@ const FIRST_HEADERS = [
   "www-authenticate",
 ];
 
-/** The usual capitals of header names: HTTP/2 and browsers drop them. */
+/** Header names in their usual spelling, because browsers report header names in lower case. */
 const SPELLING: Readonly<Record<string, string>> = {
   etag: "ETag",
   ratelimit: "RateLimit",
@@ -26,7 +26,7 @@ const SPELLING: Readonly<Record<string, string>> = {
   "x-ratelimit-reset": "X-RateLimit-Reset",
 };
 
-/** The latest answer: status, meaning and time taken, body and headers. */
+/** Shows the latest response: its status, meaning, duration, body and headers. */
 export class AnswerView {
   readonly #summary = element("summary", HTMLElement);
   readonly #answer = element("answer", HTMLElement);
@@ -35,7 +35,7 @@ export class AnswerView {
   readonly #headers = element("headers-sent", HTMLElement);
   #request: ApiRequest | null = null;
 
-  /** The request of the answer on the screen; `null` if there is none. */
+  /** The request whose response is shown; `null` if no response is shown. */
   get request(): ApiRequest | null {
     return this.#request;
   }
@@ -68,12 +68,12 @@ export class AnswerView {
     this.#answer.hidden = false;
   }
 
-  /** Shows a sentence instead of an answer's meaning. */
+  /** Shows a sentence in place of the meaning of a response. */
   say(text: string): void {
     this.#summary.replaceChildren(meaning(text));
   }
 
-  /** Shows that no answer came. */
+  /** Shows that a request failed without a response. */
   showFailure(error: unknown): void {
     const reason = error instanceof Error ? error.message : String(error);
     this.hide();

@@ -1,19 +1,19 @@
-/** The largest part of a body that the page reads: a list can have a million orders. */
+/** The largest part of a body that the page reads, because a list can have a million orders. */
 const MAX_BODY_CHARACTERS = 200_000;
 
-/** An answer of the service, as the page shows it. */
+/** A response of the service, with its request. */
 export interface Answer {
   readonly request: ApiRequest;
   readonly status: number;
   readonly statusText: string;
   readonly headers: Headers;
-  /** The text as sent, so integers above 2^53 are exact. */
+  /** The body as text, in which integers above 2^53 are exact. */
   readonly body: string;
-  /** Whether `body` is only the beginning. */
+  /** Whether `body` is only the beginning of the response's body. */
   readonly isCut: boolean;
   /** Unix time in milliseconds at which the headers arrived. */
   readonly receivedMs: number;
-  /** From sending the request to the end of the body, in milliseconds. */
+  /** The time from sending the request to the end of the body, in milliseconds. */
   readonly tookMs: number;
 }
 
@@ -25,9 +25,9 @@ export interface ApiRequest {
 }
 
 /**
- * Makes a request with an API key.
+ * Returns a request with an API key in its `Authorization` header.
  *
- * @param key an API key, or an empty text to send none.
+ * @param key an API key; empty for a request without this header.
  */
 export function withKey(
   key: string,
@@ -38,9 +38,9 @@ export function withKey(
 }
 
 /**
- * Sends a request.
+ * Sends a request and reads the response.
  *
- * @throws {TypeError} if no answer comes.
+ * @throws {TypeError} if the service sends no response.
  */
 export async function send(request: ApiRequest, signal?: AbortSignal): Promise<Answer> {
   const { method, path, headers } = request;
@@ -68,7 +68,7 @@ export async function send(request: ApiRequest, signal?: AbortSignal): Promise<A
   };
 }
 
-/** Writes a request as a line for a shell. */
+/** Returns the `curl` command that sends a request. */
 export function curlLine({ method, path, headers }: ApiRequest): string {
   const options = Object.entries(headers).map(
     ([name, value]) => `-H ${quoted(`${name}: ${value}`)}`,
@@ -77,7 +77,7 @@ export function curlLine({ method, path, headers }: ApiRequest): string {
   return [...words, quoted(`${location.origin}${path}`)].join(" ");
 }
 
-/** Returns the `code` of an error answer; `null` if the answer is no error of the service. */
+/** Returns the `code` of an error response; `null` if the response is no error of the service. */
 export function codeOf({ body }: Answer): string | null {
   return errorIn(body)?.code ?? null;
 }
@@ -101,7 +101,7 @@ async function readBody(response: Response): Promise<{ body: string; isCut: bool
   if (response.body === null) return { body, isCut: false };
   for await (const text of response.body.pipeThrough(new TextDecoderStream())) {
     body += text;
-    // Leaving the loop cancels the rest of the answer.
+    // Returning from the loop cancels the rest of the response.
     if (body.length > MAX_BODY_CHARACTERS) {
       return { body: body.slice(0, MAX_BODY_CHARACTERS), isCut: true };
     }

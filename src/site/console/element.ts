@@ -1,7 +1,7 @@
 /**
  * Finds an element by its id.
  *
- * @throws {Error} if the page has no such element of that type.
+ * @throws {Error} if no element has this id, or if the element is of another type.
  */
 export function element<T extends HTMLElement>(id: string, type: new () => T): T {
   const found = document.getElementById(id);

@@ -1,10 +1,10 @@
 import { element } from "./element.ts";
 import { fill } from "./samples.ts";
 
-/** What the samples have in place of a key. */
+/** The placeholder for a key in the samples. */
 const NO_KEY = "YOUR_API_KEY";
 
-/** The fields for the API key, which all hold the same key. The samples show it. */
+/** Keeps the same API key in all fields for a key, and shows it in the samples. */
 export class KeyFields {
   readonly #fields = [...document.querySelectorAll<HTMLInputElement>("[data-key-field]")];
 

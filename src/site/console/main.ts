@@ -22,7 +22,7 @@ const wait = new Wait();
 const answerView = new AnswerView();
 const orderTable = new OrderTable((orderId) => askToCancel(orderId));
 
-/** Stops a trigger; `null` while none runs. */
+/** Aborts the trigger that is running; `null` if no trigger is running. */
 let running: AbortController | null = null;
 
 function show(answer: Answer): void {
@@ -61,7 +61,7 @@ function clear(): void {
   orderTable.hide();
 }
 
-/** Scrolls to the answer if it is below the window or above it, as on a phone. */
+/** Scrolls to the response if it is above the window or below its middle, as on a phone. */
 function bringIntoView(): void {
   const { top } = results.getBoundingClientRect();
   if (top < 0 || top > innerHeight / 2) results.scrollIntoView();
@@ -77,7 +77,7 @@ function open(dialog: HTMLDialogElement): void {
   dialog.showModal();
 }
 
-/** Runs a trigger from its button, which stops the trigger meanwhile. */
+/** Runs a trigger. Until it ends, its button shows "Stop" and aborts it. */
 async function trigger(button: HTMLButtonElement, isBan: boolean): Promise<void> {
   const key = keys.key;
   const label = button.textContent;

@@ -1,6 +1,9 @@
 import { type Answer, errorIn } from "./answer.ts";
 
-/** Explains an answer in a sentence. A 429 has a countdown, so its sentence names no seconds. */
+/**
+ * Explains a response in a sentence. The sentence for a 429 names no seconds, because the page
+ * shows a countdown.
+ */
 export function meaningOf(answer: Answer): string {
   switch (answer.status) {
     case 200:

@@ -5,16 +5,18 @@ import { duration, type Quota, quotaIn } from "./quota.ts";
 
 const WINDOWS = { minute: "this minute", day: "today" } as const;
 
-/** A meter warns when this share of a window or less is left. */
+/** A meter shows a warning if at most this share of a window's requests is left. */
 const LOW_SHARE = 0.2;
 
-/** The two meters: the rest of each window, and the time until the window ends. */
+/** The two meters. They show the requests left in each window and the time until it ends. */
 export class Meters {
   readonly #root = element("meters", HTMLElement);
   readonly #subject = element("meters-subject", HTMLElement);
   #quota: Quota | null = null;
   #receivedMs = 0;
-  /** Whether the figures are of a ban, which hide what is left of the windows. */
+  /**
+   * Whether the figures come from a banned key. They then do not show what is left of the windows.
+   */
   #isBan = false;
 
   show(answer: Answer): void {
@@ -23,7 +25,8 @@ export class Meters {
     this.#quota = quota;
     this.#receivedMs = answer.receivedMs;
     this.#isBan = codeOf(answer) === "api_key_banned";
-    // A 429 after bad keys describes the address too, but looks like any other 429.
+    // A 429 after invalid keys also describes the budget of the address, but cannot be
+    // distinguished.
     this.#subject.textContent =
       answer.status === 401
         ? "This is the budget of your address for requests without a valid key."
@@ -31,7 +34,9 @@ export class Meters {
     this.tick();
   }
 
-  /** Updates the meters to the present time: a window that has ended is full again. */
+  /**
+   * Updates the meters to the present time. A window that has ended has its full limit left again.
+   */
   tick(): void {
     if (this.#quota === null) return;
     for (const name of ["minute", "day"] as const) this.#draw(name, this.#quota[name]);

@@ -2,17 +2,19 @@ import { parse } from "lossless-json";
 import { type Answer, codeOf } from "./answer.ts";
 import { element, inside, made } from "./element.ts";
 
-/** The most rows of the table. */
+/** The largest number of rows in the table. */
 const MAX_ROWS = 100;
 
-/** What a row says after its cancellation. */
+/** The text that replaces the button of an order, by the result of its cancellation. */
 const NOTES: Readonly<Record<string, string>> = {
   cancelled: "Cancelled",
   order_already_shipped: "Has shipped",
   order_not_found: "Is gone",
 };
 
-/** A table of orders, each with a button that cancels it. Integers keep every digit. */
+/**
+ * A table of orders with a button for each order that cancels it. Shows integers with every digit.
+ */
 export class OrderTable {
   readonly #root = element("orders", HTMLElement);
   readonly #rows = inside(this.#root, "tbody");
@@ -29,7 +31,7 @@ export class OrderTable {
     });
   }
 
-  /** Shows the orders of a list, or hides the table if the answer has none. */
+  /** Shows the orders in a response. Hides the table if the response is not a list of orders. */
   showList(answer: Answer): void {
     const orders = answer.status === 200 ? ordersIn(answer) : null;
     this.#root.hidden = orders === null;
@@ -42,7 +44,7 @@ export class OrderTable {
       : `The first ${shown} orders. Cancel any other order by its id.`;
   }
 
-  /** Leaves a cancelled order in its place, with a note instead of the button. */
+  /** Shows the result of a cancellation in the row of the order, in place of the button. */
   showCancellation(orderId: string, answer: Answer): void {
     const outcome = answer.status === 204 ? "cancelled" : (codeOf(answer) ?? "");
     const note = NOTES[outcome];

@@ -1,9 +1,9 @@
 import { readWindows, type WindowQuota } from "../../client/rate-limit-headers.ts";
 
-/** The rate-limit headers of an answer, for both windows. */
+/** The rate-limit headers of a response, for both windows. */
 export type Quota = Readonly<Record<"minute" | "day", WindowQuota>>;
 
-/** Reads both windows from the headers of an answer; returns `null` if they are missing. */
+/** Reads both windows from the headers of a response. Returns `null` if a window is missing. */
 export function quotaIn(headers: Headers): Quota | null {
   const windows = readWindows(headers);
   const minute = windows.find(({ name }) => name === "minute");
@@ -11,7 +11,7 @@ export function quotaIn(headers: Headers): Quota | null {
   return minute === undefined || day === undefined ? null : { minute, day };
 }
 
-/** Formats a time as `59 s`, `12 min` or `23 h 59 min`. */
+/** Formats a duration such as `59 s`, `12 min` or `23 h 59 min`. */
 export function duration(seconds: number): string {
   if (seconds < 120) return `${seconds} s`;
   const minutes = Math.ceil(seconds / 60);

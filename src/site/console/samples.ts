@@ -1,7 +1,7 @@
 import { copyText } from "./copy.ts";
 import { inside } from "./element.ts";
 
-/** Puts the page's own address into the samples, and makes their buttons and tabs work. */
+/** Puts the page's address into the samples, and adds the listeners of their buttons and tabs. */
 export function enliven(): void {
   fill("[data-origin]", location.origin);
   for (const button of document.querySelectorAll<HTMLButtonElement>("button[data-copy]")) {
@@ -18,7 +18,9 @@ export function fill(selector: string, text: string): void {
   for (const target of document.querySelectorAll(selector)) target.textContent = text;
 }
 
-/** Selects the same language in all other samples, without moving what the reader looks at. */
+/**
+ * Selects the same language in all samples, and keeps the chosen tab at its place in the window.
+ */
 function followLanguage(chosen: HTMLInputElement): void {
   if (!chosen.name.endsWith("-language")) return;
   const before = chosen.getBoundingClientRect().top;

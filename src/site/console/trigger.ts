@@ -1,16 +1,22 @@
 import { type Answer, codeOf } from "./answer.ts";
 
-/** Requests under way at once: browsers open no more connections to one host. */
+/**
+ * The number of simultaneous requests. Browsers open at most six HTTP/1.1 connections to a host.
+ */
 const PARALLEL = 6;
 
-/** How the page follows a trigger. */
+/** The functions through which a trigger reports its progress. */
 interface Progress {
-  /** Called after every answer. */
+  /** Called after every response. */
   readonly answered: (answer: Answer) => void;
   readonly say: (text: string) => void;
 }
 
-/** Sends requests until one is refused. @returns the first answer that is no success. */
+/**
+ * Sends requests until one is refused.
+ *
+ * @returns the first response other than 304.
+ */
 export function triggerLimit(
   request: (signal: AbortSignal) => Promise<Answer>,
   { answered, say }: Progress,
@@ -26,10 +32,10 @@ export function triggerLimit(
 }
 
 /**
- * Has a key banned: uses up a window, waits until the grace is over, and collects strikes.
+ * Has a key banned. Uses up a window, waits until the grace is over, and then collects strikes.
  *
- * @param graceMs the time after the first refusal in which refusals are free.
- * @returns the answer that ended the attempt.
+ * @param graceMs the time after the first refusal in which refusals are no strikes.
+ * @returns the response that ended the attempt: the ban, or another response that was not expected.
  */
 export async function triggerBan(
   request: (signal: AbortSignal) => Promise<Answer>,
@@ -50,7 +56,11 @@ export async function triggerBan(
   });
 }
 
-/** Sends requests, some at once, until `isLast` accepts an answer. @returns that answer. */
+/**
+ * Sends several requests at a time until `isLast` returns true for a response.
+ *
+ * @returns this response.
+ */
 async function sendUntil(
   request: (signal: AbortSignal) => Promise<Answer>,
   signal: AbortSignal,

@@ -15,7 +15,7 @@ const BAN = {
   over: "The ban is over: send one request.",
 };
 
-/** The countdown of `Retry-After`, of a limit or of a ban. */
+/** The countdown of `Retry-After`, after a limit is reached or a key is banned. */
 export class Wait {
   readonly #box = element("wait", HTMLElement);
   readonly #title = element("wait-title", HTMLElement);
@@ -52,7 +52,7 @@ export class Wait {
   }
 }
 
-/** Formats a time as `0:47`, `12:05` or `23:59:59`. */
+/** Formats a duration such as `0:47`, `12:05` or `23:59:59`. */
 function clock(seconds: number): string {
   const twoDigits = (value: number) => String(value).padStart(2, "0");
   const minutes = Math.floor(seconds / 60);

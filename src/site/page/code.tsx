@@ -4,19 +4,23 @@ import { raw } from "hono/html";
 import type { Answer, Example } from "./reference.ts";
 import { KEY, ORIGIN, type Sample } from "./samples.ts";
 
-/** The address in samples until the script of the page sets the page's own. */
+/**
+ * The service's address in the samples, which the script of the page replaces by its own address.
+ */
 export const LOCAL_ORIGIN = "http://localhost:8787";
 
 interface CodeProps {
   readonly code: string;
   readonly syntax: ShjLanguage;
-  /** Names the code for assistive technology. */
+  /** The name of the code for assistive technology. */
   readonly label: string;
   readonly origin?: string | null;
   readonly copy?: boolean;
 }
 
-/** Coloured code. Its key and its address are elements that the script of the page fills. */
+/**
+ * Highlighted code. The script of the page puts the reader's key and the page's address into it.
+ */
 export async function Code({ code, syntax, label, origin, copy = false }: CodeProps) {
   const html = (await highlightText(code, syntax, false))
     .replaceAll(KEY, `<span data-key>${KEY}</span>`)
@@ -48,7 +52,7 @@ interface TabsProps {
   readonly tabs: readonly Tab[];
 }
 
-/** Tabs that need no script: radio buttons, each before its content. */
+/** Tabs that work without a script. Each tab is a radio button, followed by its content. */
 export function Tabs({ name, label, tabs }: TabsProps) {
   return (
     <div class="tabs" role="group" aria-label={label}>
@@ -72,7 +76,7 @@ interface SamplesProps {
   readonly origin: string | null;
 }
 
-/** One request in each language. */
+/** The samples of one request, with a tab for each language. */
 export function Samples({ name, label, samples, origin }: SamplesProps) {
   return (
     <Tabs
@@ -92,11 +96,11 @@ export function Samples({ name, label, samples, origin }: SamplesProps) {
 interface HttpAnswerProps {
   readonly answer: Answer;
   readonly example: Example;
-  /** Which headers to show. */
+  /** Returns whether to show a header. */
   readonly hasHeader: (name: string) => boolean;
 }
 
-/** An answer as it comes over the wire. */
+/** An example of an HTTP response, with its status line, headers and body. */
 export function HttpAnswer({ answer, example, hasHeader }: HttpAnswerProps) {
   const { status, reason, headers } = answer;
   const lines = [

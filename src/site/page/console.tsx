@@ -2,11 +2,11 @@ import type { Reference } from "./reference.ts";
 
 interface ConsoleSectionProps {
   readonly reference: Reference;
-  /** The time after the first refusal in which refusals lead to no ban. */
+  /** The time after the first refusal in which refusals are no strikes. */
   readonly graceMs: number;
 }
 
-/** A console that sends requests. The script of the page gives it life. */
+/** The console, with which readers send requests. It needs the script of the page. */
 export function ConsoleSection({ reference, graceMs }: ConsoleSectionProps) {
   const columns = reference.orderFields.map(({ name }) => name);
   return (
@@ -130,7 +130,7 @@ export function ConsoleSection({ reference, graceMs }: ConsoleSectionProps) {
         <form method="dialog">
           <h2 id="confirm-ban-title">Have this key banned?</h2>
           <p>
-            Use a demo key. The page goes on sending after the 429, until the service bans the key.
+            Use a demo key. The page keeps sending after the 429 until the service bans the key.
             Everyone who uses the key is then locked out, for a minute the first time.
           </p>
           <div class="row end">
@@ -147,7 +147,7 @@ export function ConsoleSection({ reference, graceMs }: ConsoleSectionProps) {
   );
 }
 
-/** A field for the key. All such fields hold the same key. */
+/** A field for the API key. The script of the page keeps the same key in all these fields. */
 export function KeyField({ id }: { readonly id: string }) {
   return (
     <div class="field key-field">

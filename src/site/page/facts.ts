@@ -1,10 +1,10 @@
-/** What the page shows besides the OpenAPI document. Times in milliseconds. */
+/** The facts that the page shows. All times are in milliseconds. */
 export interface PageFacts {
-  /** The OpenAPI document as JSON text: the only source of fields, headers, statuses and examples. */
+  /** The OpenAPI document as JSON. Fields, headers, statuses and examples come only from it. */
   readonly document: string;
-  /** The plans with limits of their own, by name. */
+  /** The limits of each plan that has fixed limits, by the plan's name. */
   readonly plans: Readonly<Record<string, { readonly perMinute: number; readonly perDay: number }>>;
-  /** The numbers of bans that a service has by default. */
+  /** The default configuration of bans. */
   readonly bans: {
     readonly graceMs: number;
     readonly strikeWindowMs: number;
@@ -13,22 +13,22 @@ export interface PageFacts {
     readonly firstBanMs: number;
     readonly longestBanMs: number;
   };
-  /** Says what goes wrong with a rounded integer, in Markdown. */
+  /** A warning about rounded integers, in Markdown. */
   readonly roundingWarning: string;
   readonly exactReaders: readonly ExactReader[];
-  /** The generators of clients, each with its command and its files. */
+  /** The client generators, each with the code blocks of its command and its files. */
   readonly generators: readonly {
     readonly name: string;
     readonly blocks: readonly { readonly fence: string; readonly code: string }[];
   }[];
 }
 
-/** How a language reads a list without rounding an integer. */
+/** The lines of code with which a language reads a list without rounding integers. */
 export interface ExactReader {
   readonly language: string;
-  /** The language's name after a Markdown fence. */
+  /** The name of the language after a Markdown fence, such as `js`. */
   readonly fence: string;
-  /** One sentence about the lines, in Markdown. */
+  /** A sentence about the lines, in Markdown. */
   readonly note: string;
   readonly lines: string;
 }

@@ -1,10 +1,12 @@
 interface LimitsPictureProps {
   readonly graceSeconds: number;
-  /** The length of the first ban. */
+  /** The length of the first ban, in seconds. */
   readonly banSeconds: number;
 }
 
-/** Two clients at the same limit: one waits, the other one is banned. */
+/**
+ * A picture of two clients with the same limit. One client waits, and the other client is banned.
+ */
 export function LimitsPicture({ graceSeconds, banSeconds }: LimitsPictureProps) {
   return (
     <svg

@@ -8,7 +8,7 @@ interface LimitsSectionProps {
   readonly reference: Reference;
 }
 
-/** How limits, waits and bans work, with a picture. */
+/** The section that explains limits, waits and bans, with a picture. */
 export function LimitsSection({ facts: { plans, bans }, reference }: LimitsSectionProps) {
   const graceSeconds = bans.graceMs / 1_000;
   const banSeconds = bans.firstBanMs / 1_000;
@@ -21,8 +21,8 @@ export function LimitsSection({ facts: { plans, bans }, reference }: LimitsSecti
         <h3>Two windows</h3>
         <p>
           A key has two windows, a <b>minute</b> and a <b>day</b>. A window opens with the first
-          counted request and ends exactly its length later. A request is admitted only if both
-          windows have room, and then counts in both.
+          counted request and ends exactly one minute or one day later. A request is admitted only
+          if both windows have room, and then counts in both.
         </p>
         <table class="plans">
           <thead>
@@ -48,9 +48,9 @@ export function LimitsSection({ facts: { plans, bans }, reference }: LimitsSecti
         </table>
         <h3>When a window is full</h3>
         <p>
-          The answer is <b>429</b> with <code>Retry-After</code>: the seconds until there is room
-          again. The refused request did not count. Wait that long, and the next request is
-          admitted.
+          The answer is <b>429</b>. Its header <code>Retry-After</code> names the seconds until the
+          window has room again. A refused request does not count. If you wait this long, the next
+          request is admitted.
         </p>
         <h3>When a client does not wait</h3>
         <p>
@@ -71,7 +71,7 @@ export function LimitsSection({ facts: { plans, bans }, reference }: LimitsSecti
           . Requests during a ban change nothing. A client that waits, or doubles its pause after
           each refusal, is never banned.
         </p>
-        <p class="note">These are the numbers of a service whose operator has not changed them.</p>
+        <p class="note">These numbers are defaults. The operator of a service can change them.</p>
       </div>
       <div class="aside">
         <figure>

@@ -8,13 +8,13 @@ interface OperationSectionProps {
   readonly reference: Reference;
   readonly operation: Operation;
   readonly samples: readonly Sample[];
-  /** What the reader must know before the parameters. */
+  /** A warning that is shown above the parameters. */
   readonly warning: Child;
-  /** What follows the parameters, such as the fields of the body. */
+  /** The content below the parameters, such as the fields of the body. */
   readonly children?: Child;
 }
 
-/** An operation: what it does, its parameters and answers, and beside them the code. */
+/** The section of an operation: its description, parameters and responses, beside code samples. */
 export function OperationSection(props: OperationSectionProps) {
   const { reference, operation, samples, warning, children } = props;
   const { id, method, path, summary, description, parameters, answers } = operation;
@@ -59,7 +59,7 @@ export function OperationSection(props: OperationSectionProps) {
   );
 }
 
-/** The parameters of a request or the fields of a body. */
+/** A list of the parameters of a request, or of the fields of a body. */
 export function Fields(props: { readonly prefix: string; readonly fields: readonly Field[] }) {
   const { prefix, fields } = props;
   return (
@@ -102,7 +102,7 @@ function Answers({ operation }: { readonly operation: Operation }) {
   );
 }
 
-/** Explains a success, and names the codes of an error, which the table of errors explains. */
+/** The description of a successful response, or links to the codes in the table of errors. */
 function Meaning({ answer }: { readonly answer: Answer }) {
   if (answer.status < 400) return <Inline text={answer.description} />;
   return (
@@ -119,7 +119,7 @@ function Meaning({ answer }: { readonly answer: Answer }) {
   );
 }
 
-/** The number of a status with its reason phrase. */
+/** The status of a response with its reason phrase. */
 export function Status({ answer }: { readonly answer: Answer }) {
   return (
     <span class={`status s${Math.floor(answer.status / 100)}`}>

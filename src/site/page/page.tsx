@@ -21,11 +21,11 @@ const NAVIGATION = [
   ["errors", "Errors"],
 ] as const;
 
-/** Makes the package of the client in the service's repository, and installs it. */
+/** The commands that pack the client in the service's repository and install the package. */
 const INSTALL = `npm pack --workspace ${CLIENT}
 npm install ./${CLIENT}-1.0.0.tgz`;
 
-/** What the page shows, read once. */
+/** The properties that all sections of the page share. */
 interface PageProps {
   readonly facts: PageFacts;
   readonly reference: Reference;
@@ -166,17 +166,18 @@ function Authentication({ reference, list }: PageProps) {
           <Inline text={reference.authentication} />
         </p>
         <p>
-          Every request needs the key, also one for an unknown path. A key anywhere else, such as in
-          the query string or a cookie, is ignored.
+          Every request needs the key, even a request for an unknown path. A key anywhere else, such
+          as in the query string or a cookie, is ignored.
         </p>
         <h3>Where a key comes from</h3>
         <p>
           The operator creates a key with a command and hands it over. The service shows a key once
-          and stores only its hash, so nobody can look it up later. A lost key is replaced.
+          and stores only its hash, so nobody can look the key up later. The operator can replace a
+          lost key.
         </p>
         <p>
-          Without a valid key the answer is <b>401</b>. The request then counts against a budget of
-          the client's address.
+          Without a valid key the answer is <b>401</b>. Such a request counts against the budget of
+          the client's IP address.
         </p>
       </div>
       <div class="aside">
@@ -228,7 +229,7 @@ function Operations({ facts, reference, list, cancel, listing }: PageProps) {
         samples={cancelSamples(path, orderId)}
         warning={
           <p class="warning">
-            Send the id digit for digit as the list had it. A rounded id can cancel another order.{" "}
+            Send exactly the digits of the id in the list. A rounded id can cancel another order.{" "}
             <a href="#int64">Read integers exactly.</a>
           </p>
         }
@@ -247,7 +248,7 @@ function Integers({ facts }: PageProps) {
         </p>
         <p>
           Identifiers and quantities are 64-bit integers, sent as JSON numbers with every digit.
-          These lines keep them exact.
+          The lines of code for each language keep these integers exact.
         </p>
         <dl class="fields">
           {facts.exactReaders.map(({ language, note }) => (
@@ -289,14 +290,14 @@ function Clients({ facts, reference }: PageProps) {
         <h2 id="clients-title">Clients</h2>
         <p>
           <b>TypeScript and JavaScript.</b> The package <code>{CLIENT}</code> keeps every digit,
-          retries failures that pass, and stays within the limits of its key. It is not published:
-          the operator makes it in the service's repository.
+          retries temporary failures, and stays within the limits of its key. The package is not
+          published: the operator builds it in the service's repository.
         </p>
         <p>
-          <b>Generated clients.</b> Generators make a client from{" "}
-          <a href="/openapi.json">openapi.json</a>. Such clients read answers with{" "}
-          <code>JSON.parse</code>, which rounds. With the file <code>exact.ts</code> beside them,
-          ids stay exact.
+          <b>Generated clients.</b> Generators create a client from{" "}
+          <a href="/openapi.json">openapi.json</a>. Generated clients read answers with{" "}
+          <code>JSON.parse</code>, which rounds large integers. With the file{" "}
+          <code>exact.ts</code>, generated clients keep ids exact.
         </p>
         <p>
           <b>Language models.</b> <a href="/llms.txt">llms.txt</a> is this reference as plain text.
@@ -332,7 +333,7 @@ function Clients({ facts, reference }: PageProps) {
   );
 }
 
-/** Names a language for the highlighter, which knows no C#. */
+/** Returns the highlighter's name of a language. Uses Java for C#, which the highlighter lacks. */
 function syntaxOf(fence: string): Sample["syntax"] | "java" {
   switch (fence) {
     case "sh":
@@ -373,10 +374,10 @@ function Versions() {
     <section id="versions" class="wide" aria-labelledby="versions-title">
       <h2 id="versions-title">Versions</h2>
       <p class="measure">
-        The version is in the address. Nothing in it is removed, renamed or given another meaning.
-        Filtering and pagination of the list come with v2, at an address of its own. Before a
-        version ends, its answers announce the end in <code>Deprecation</code> and{" "}
-        <code>Sunset</code>.
+        The version of the API is in the address. Within a version, nothing is removed, renamed or
+        given another meaning. Filtering and pagination of the list will come with v2, at a new
+        address. Before a version ends, its answers announce the end in the headers{" "}
+        <code>Deprecation</code> and <code>Sunset</code>.
       </p>
     </section>
   );

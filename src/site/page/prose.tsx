@@ -1,4 +1,4 @@
-/** Text of the document in Markdown: paragraphs with code. */
+/** Paragraphs of Markdown whose only markup is inline code. */
 export function Prose({ text }: { readonly text: string }) {
   return (
     <>
@@ -11,7 +11,7 @@ export function Prose({ text }: { readonly text: string }) {
   );
 }
 
-/** One line of Markdown whose only markup is code. */
+/** A line of Markdown whose only markup is inline code. */
 export function Inline({ text }: { readonly text: string }) {
   return (
     <>{text.split("`").map((part, index) => (index % 2 === 0 ? part : <code>{part}</code>))}</>

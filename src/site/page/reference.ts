@@ -1,23 +1,23 @@
 import { STATUS_CODES } from "node:http";
 import { parse, stringify } from "lossless-json";
 
-/** The OpenAPI document in the shape in which the page shows it: without references. */
+/** The content of the OpenAPI document for the page, with all `$ref` resolved. */
 export interface Reference {
   readonly title: string;
   readonly version: string;
   readonly summary: string;
-  /** The address of the service without `/v1`; `null` if the document does not know it. */
+  /** The address of the service without `/v1`; `null` if the document does not contain it. */
   readonly origin: string | null;
-  /** The path that every operation begins with, such as `/v1`. */
+  /** The path with which every operation begins, such as `/v1`. */
   readonly basePath: string;
   readonly authentication: string;
   readonly operations: readonly Operation[];
   readonly orderFields: readonly Field[];
   readonly errorFields: readonly Field[];
   readonly headers: readonly (Header & { readonly statuses: readonly number[] })[];
-  /** The names of the headers that every answer has or may have. */
+  /** The names of the headers that the document lists for every response. */
   readonly commonHeaders: ReadonlySet<string>;
-  /** Each error answer once. */
+  /** The error responses, one for each status. */
   readonly errors: readonly Answer[];
 }
 
@@ -34,7 +34,7 @@ export interface Operation {
 /** A parameter of a request, or a field of a body. */
 export interface Field {
   readonly name: string;
-  /** Where a parameter stands: `path` or `header`. */
+  /** The place of a parameter, `path` or `header`; `null` for a field of a body. */
   readonly place: string | null;
   readonly type: string;
   readonly required: boolean;
@@ -45,7 +45,7 @@ export interface Field {
 export interface Header {
   readonly name: string;
   readonly description: string;
-  /** Whether every answer that has the header in the document carries it. */
+  /** Whether every response for which the document lists the header has it. */
   readonly required: boolean;
   readonly example: string;
 }
@@ -60,11 +60,11 @@ export interface Answer {
 }
 
 export interface Example {
-  /** The code of an error; `null` for the only example of an answer. */
+  /** The code of an error; `null` if the response has only one example. */
   readonly code: string | null;
   /** The message of an error. */
   readonly message: string | null;
-  /** The body as JSON text; `null` if the answer has none. */
+  /** The body as JSON; `null` if the response has no body. */
   readonly body: string | null;
 }
 
@@ -136,7 +136,7 @@ interface Document {
 const METHODS = ["get", "delete"] as const;
 
 /**
- * Reads an OpenAPI document.
+ * Reads an OpenAPI document from JSON text.
  *
  * @throws {Error} if a path has a method that the page does not show.
  */
@@ -269,7 +269,7 @@ function resolve<T>(document: Document, value: Ref | T | Schema): T {
   ) as T;
 }
 
-/** Keeps the digits of an integer that a double would round. */
+/** Parses a number of JSON. Returns a bigint for an integer that a double would round. */
 function exactNumber(text: string): number | bigint {
   const number = Number(text);
   return Number.isInteger(number) && !Number.isSafeInteger(number) ? BigInt(text) : number;

@@ -1,18 +1,18 @@
 import type { ExactReader } from "./facts.ts";
 
-/** Where the page puts the reader's key into a sample. */
+/** The placeholder in samples that the page replaces by the reader's key. */
 export const KEY = "YOUR_API_KEY";
 
-/** Where the page puts the address of the service into a sample. */
+/** The placeholder in samples that the page replaces by the address of the service. */
 export const ORIGIN = "SERVICE_ORIGIN";
 
-/** The package of the TypeScript client. */
+/** The name of the TypeScript client's package. */
 export const CLIENT = "store-orders-client";
 
 /** A piece of code in one language. */
 export interface Sample {
   readonly language: string;
-  /** The language's name in the highlighter. */
+  /** The name of the language in the highlighter. */
   readonly syntax: "bash" | "ts" | "js" | "py" | "go";
   readonly code: string;
 }
@@ -21,7 +21,7 @@ const GO_IMPORTS = `package main
 
 import (`;
 
-/** Writes the samples that list the orders, in each language, exact for every int64. */
+/** Returns a sample in each language that lists the orders and keeps every int64 exact. */
 export function listSamples(path: string, readers: readonly ExactReader[]): readonly Sample[] {
   return [
     {
@@ -108,7 +108,7 @@ func main() {
   ];
 }
 
-/** Writes the samples that cancel an order, in each language. */
+/** Returns a sample in each language that cancels an order. */
 export function cancelSamples(path: string, orderId: string): readonly Sample[] {
   const url = `${ORIGIN}${path.replace("{orderId}", orderId)}`;
   return [
@@ -198,7 +198,9 @@ function linesOf(readers: readonly ExactReader[], language: string): string {
   return reader.lines;
 }
 
-/** Returns the declaration of a type without the lines that use it. */
+/**
+ * Returns the type declaration at the beginning of `lines`, without the lines that use the type.
+ */
 function typeOf(lines: string): string {
   return lines.slice(0, lines.indexOf("\n}") + 2);
 }

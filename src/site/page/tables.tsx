@@ -2,7 +2,7 @@ import { Status } from "./operation.tsx";
 import { Inline } from "./prose.tsx";
 import type { Reference } from "./reference.ts";
 
-/** Every header of an answer, once. */
+/** The table of all response headers. */
 export function HeaderTable({ reference }: { readonly reference: Reference }) {
   return (
     <table class="reference-table">
@@ -39,7 +39,7 @@ export function HeaderTable({ reference }: { readonly reference: Reference }) {
   );
 }
 
-/** Every error, under its code as anchor. */
+/** The table of all errors. The code of an error is the anchor of its row. */
 export function ErrorTable({ reference }: { readonly reference: Reference }) {
   return (
     <table class="reference-table errors">

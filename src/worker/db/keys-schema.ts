@@ -1,22 +1,7 @@
 import { sql } from "drizzle-orm";
 import { check, index, integer, primaryKey, sqliteTable, text } from "drizzle-orm/sqlite-core";
 import { PLANS } from "../limits/plans.ts";
-
-/** Cloudflare's location hints: the regions in which a Durable Object can be created. */
-export const LOCATION_HINTS = [
-  "wnam",
-  "enam",
-  "sam",
-  "weur",
-  "eeur",
-  "apac",
-  "apac-ne",
-  "apac-se",
-  "oc",
-  "afr",
-  "me",
-] as const;
-export type LocationHint = (typeof LOCATION_HINTS)[number];
+import { LOCATION_HINTS } from "./location-hints.ts";
 
 /** The API keys, with the SHA-256 of each secret (docs/api.md, Authentication). */
 export const apiKeys = sqliteTable(

@@ -1,5 +1,6 @@
 import { globSync } from "node:fs";
 import { DatabaseSync } from "node:sqlite";
+import { sql } from "drizzle-orm";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import { openLocalDatabase } from "../../../src/operator/database/local.ts";
 import type * as RetryWhileBusy from "../../../src/operator/database/retry-while-busy.ts";
@@ -89,6 +90,15 @@ describe("commands on a store to which another process writes", () => {
     const list = await store.keysJson("list");
     expect(list.map(({ name }: { name: string }) => name)).toEqual(expect.arrayContaining(names));
   });
+});
+
+it("a local database refuses what D1 refuses", async () => {
+  const database = await openLocalDatabase(store.path, "keys");
+  const { orm } = database;
+  const pattern = "x".repeat(51);
+  await expect(orm.all(sql`SELECT 'x' LIKE ${pattern}`)).rejects.toThrow();
+  expect(await orm.all(sql`SELECT 'x' LIKE ${pattern.slice(1)}`)).toHaveLength(1);
+  await database.close();
 });
 
 describe("commands on a new store", () => {

@@ -22,7 +22,7 @@ async function run(
   input = "",
 ): Promise<string> {
   const outcome = await runInProcess(PROGRAMS[command](), [...args, "--env", "staging"], input);
-  const stderr = withoutProgress(outcome).replace(/^Placing \d+ orders\. .*\n/, "");
+  const stderr = withoutProgress(outcome).replace(/^Placing [\d,]+ orders\. .*\n/, "");
   expect({ status: outcome.status, stderr }).toEqual({
     status: 0,
     stderr: "",

@@ -25,5 +25,5 @@ export async function runCommand(
 
 /** Returns the stderr of a command without its progress lines. */
 export function withoutProgress({ stderr }: Outcome): string {
-  return stderr.replace(/^[A-Z][a-z ]+:(?: [\d.]+(?: of [\d.]+)? \w+,)? \d+ s\n/gm, "");
+  return stderr.replace(/^[A-Z][a-z ]+:(?: [\d.,]+(?: of [\d.,]+)? \w+,)? \d+ s\n/gm, "");
 }

@@ -161,9 +161,9 @@ it(
       return isKnown ? { status: 200, body: "[]" } : UNAUTHORIZED;
     };
     const said = await follow("A key has leaked");
-    expect(said).toMatch(/│ key_pets\w+ +│ Pet shop/);
+    expect(said).toMatch(/id +key_pets\w+\nname +Pet shop/);
     expect(said).toContain('"cancelled": "1970-01-01 00:00:05"');
-    expect(said).toMatch(/│ ada +│ rotate │ key_pets/);
+    expect(said).toMatch(/ ada +rotate +key_pets/);
     expect(said).toMatch(/^401$/m);
     expect(values(keys(), `SELECT hash FROM api_keys WHERE id = '${PETS}'`)).not.toEqual([
       hashSecret(key),
@@ -179,7 +179,7 @@ it(
       INSERT INTO key_bans (key_id, began_at, ends_at, number) VALUES ('${PETS}', 1, 9999999999999, 1)`);
     const said = await follow("A customer was banned by mistake");
     expect(said).toMatch(/key_pets.* in force/);
-    expect(said).toMatch(/key_pets.* lifted at/);
+    expect(said).toMatch(/key_pets.* lifted /);
     const pets = keys().sqlite.prepare("SELECT plan, resets FROM api_keys WHERE id = ?").get(PETS);
     expect(pets).toEqual({ plan: "business", resets: 1 });
   },
@@ -195,7 +195,7 @@ it("a flood: shows requests without a key, and a rule that does not block keys",
     represents: 700,
   } as const;
   analytics.write("store_orders_production", Math.floor(Date.now() / 1_000) - 60, anonymous);
-  expect(await follow("A flood without keys")).toMatch(/anonymous +│ +│ +700 /);
+  expect(await follow("A flood without keys")).toMatch(/anonymous +700 /);
   const page = readFileSync("docs/runbook.md", "utf8");
   expect(page).toContain(`contains "bearer ${SECRET_PREFIX}")`);
 });
@@ -231,7 +231,7 @@ it(
 it("unreachable objects: shows the minutes in which the fallback limiter decided", async () => {
   const nowSeconds = Math.floor(Date.now() / 1_000);
   analytics.write("store_orders_production", nowSeconds - 60, { ...BANNED, degraded: "limiter" });
-  expect(await follow("Durable Objects are unreachable")).toMatch(/│ limiter +│ FRA/);
+  expect(await follow("Durable Objects are unreachable")).toMatch(/ limiter +FRA/);
 });
 
 it(
@@ -302,7 +302,7 @@ it(
     const said = await follow("Restoring keys", { TIME, BOOKMARK });
     expect(said).toContain(`Keys made since, which are gone: ${NEW}.`);
     expect(said).toContain(`npm run keys -- revoke ${ZOO} --env production`);
-    expect(said).toMatch(/│ ada +│ restore │ key_zoo/);
+    expect(said).toMatch(/ ada +restore +key_zoo/);
     expect(JSON.parse(read("keys.json"))).toHaveLength(3);
     expect(JSON.parse(read("audit.json"))).toEqual([]);
     expect(JSON.parse(read("bans.json"))).toEqual([]);
@@ -321,7 +321,7 @@ it("a restoration without the command: undoes it, restores with the command, rep
 
   const said = await follow("Somebody restored past the command", { TIME, BEFORE });
   expect(said).toContain(`npm run keys -- revoke ${ZOO} --env production`);
-  expect(said).toMatch(/│ ada +│ restore │ key_zoo/);
+  expect(said).toMatch(/ ada +restore +key_zoo/);
   const [revision] = values(keys(), `SELECT revision FROM api_keys WHERE id = '${ZOO}'`);
   expect(Number(revision)).toBeGreaterThan(Date.parse(TIME));
 });

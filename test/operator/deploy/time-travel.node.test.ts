@@ -99,7 +99,7 @@ describe("npm run time-travel", () => {
     expect(stdout).toMatch(/valid again.*\n {2}npm run keys -- revoke key_b --env staging\n/);
     expect(stdout).toMatch(/valid again.*\n {2}npm run keys -- rotate key_c --env staging\n/);
     expect(stdout).toContain(
-      "  key_d plan: free → pro, perMinute: 60 → 300, perDay: 1000 → 10000, expiresAt: 1970-01-02T00:00:00.000Z → none\n",
+      "  key_d plan: free → pro, perMinute: 60 → 300, perDay: 1,000 → 10,000, expiresAt: 1970-01-02 00:00 UTC → none\n",
     );
     expect(keys().map(({ id, hash, resets }) => ({ id, hash, resets }))).toEqual([
       { id: "key_a", hash: "hash of key_a", resets: 3 },

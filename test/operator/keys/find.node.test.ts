@@ -10,6 +10,7 @@ let zoo: CreatedKey;
 let older: CreatedKey;
 
 beforeAll(async () => {
+  vi.stubEnv("COLUMNS", "200");
   keys = await KeysCommand.open();
   zoo = await keys.add({ name: "Zoo" });
   older = await keys.add({ name: "Older" }, { lastFour: null });
@@ -98,8 +99,8 @@ describe("keys find, with the last characters", () => {
 describe("the last four characters", () => {
   it("are in the list, or 'unknown' for an older key", async () => {
     const list = await keys.text("list");
-    expect(list).toMatch(new RegExp(`Zoo +│ ${zoo.key.slice(-4)} `));
-    expect(list).toMatch(/Older +│ unknown /);
+    expect(list).toMatch(new RegExp(`Zoo .* ${zoo.key.slice(-4)} `));
+    expect(list).toMatch(/Older .* unknown /);
     expect(list).not.toContain("sord_");
   });
 
@@ -120,7 +121,7 @@ it.each(["show", "revoke", "reset", "usage"])(
   "the error of keys %s for a secret instead of an id does not repeat the secret",
   async (command) => {
     const { status, stdout, stderr } = await keys.run(command, zoo.key);
-    expect({ status, stdout }).toEqual({ status: 1, stdout: "" });
+    expect({ status, stdout }).toEqual({ status: 2, stdout: "" });
     expect(stderr).toContain("standard input");
     expect(stderr).not.toContain(zoo.key.slice(5, 15));
   },

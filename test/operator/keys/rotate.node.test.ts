@@ -4,6 +4,7 @@ import { toKeyJson } from "../../../src/operator/key-store/key-json.ts";
 import { hashSecret, isSecret } from "../../../src/worker/api-keys/secret.ts";
 import { findApiKey } from "../../../src/operator/key-store/key-details.ts";
 import { formerKeyHashes } from "../../../src/worker/db/keys-schema.ts";
+import { formatTime } from "../../../src/operator/terminal-text.ts";
 import { KeysCommand } from "./keys-command.ts";
 
 const HOUR_MS = 3_600_000;
@@ -13,6 +14,7 @@ const inHours = (hours: number) => new Date(NOW.getTime() + hours * HOUR_MS);
 let keys: KeysCommand;
 
 beforeAll(async () => {
+  vi.stubEnv("COLUMNS", "200");
   keys = await KeysCommand.open();
 });
 afterEach(() => {
@@ -66,12 +68,12 @@ describe("keys rotate", () => {
     const shown = await keys.text("show", key.id);
     expect(shown).not.toContain(secret);
     for (const output of [rotated, shown]) {
-      expect(output).toContain(`also valid until ${inHours(1).toISOString()}.`);
-      expect(output).toContain(`also valid until ${inHours(7 * 24).toISOString()}.`);
+      expect(output).toContain(`also valid until ${formatTime(inHours(1))}.`);
+      expect(output).toContain(`also valid until ${formatTime(inHours(7 * 24))}.`);
     }
     const list = await keys.text("list", "--name", "People");
-    expect(list).toContain("former key until");
-    expect(list).toContain(inHours(7 * 24).toISOString());
+    expect(list).toContain("former key until (UTC)");
+    expect(list).toContain(formatTime(inHours(7 * 24)).replace(" UTC", ""));
   });
 
   it("does not mention former keys that have expired", async () => {

@@ -4,6 +4,7 @@ import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { apiKeys, keyBans, keyUsage } from "../../../src/worker/db/keys-schema.ts";
 import type { PLANS } from "../../../src/worker/limits/plans.ts";
 import { OpenStore } from "../store-folder.ts";
+import { tableCells } from "../table-cells.ts";
 
 const store = new OpenStore();
 const DAY_MS = 86_400_000;
@@ -12,6 +13,7 @@ const today = Math.floor(Date.now() / DAY_MS);
 const nowMs = (today + 0.5) * DAY_MS;
 
 const inAnHour = new Date(nowMs + 3_600_000).toISOString();
+const shown = (time: string) => `${time.slice(0, 16).replace("T", " ")} UTC`;
 
 const dayText = (daysAgo: number) =>
   new Date((today - daysAgo) * DAY_MS).toISOString().slice(0, 10);
@@ -42,6 +44,7 @@ const key = (id: string, name: string, plan: (typeof PLANS)[number], hash: strin
 });
 
 beforeAll(async () => {
+  vi.stubEnv("COLUMNS", "200");
   vi.useFakeTimers({ toFake: ["Date"], now: nowMs });
   const database = await store.database("keys");
   await database.orm
@@ -77,42 +80,34 @@ async function usageJson(...args: string[]): Promise<any> {
   return JSON.parse(stdout);
 }
 
-/** Returns the cells of a printed table, row by row. */
-function cells(stdout: string): string[][] {
-  const rows = stdout.split("\n").filter((line) => line.startsWith("│"));
-  return rows.map((line) =>
-    line
-      .split("│")
-      .slice(1, -1)
-      .map((cell) => cell.trim()),
-  );
-}
-
 describe("keys usage", () => {
   it("prints a row with a plot for each key, the busiest first", async () => {
     const { status, stdout } = await usage("--days", "7");
     expect(status).toBe(0);
-    const [titles, ...rows] = cells(stdout);
-    expect(titles?.at(-1)).toBe(`admitted, ${dayText(6)} to ${dayText(0)}`);
+    const [titles, ...rows] = tableCells(stdout);
+    expect(titles?.at(-1)).toBe("by day");
+    expect(stdout).toContain(`From ${dayText(6)} to ${dayText(0)}, as reported`);
     expect(rows).toEqual([
       ["key_busy", "Busy & <b>", "pro", "1,540", "255", "123", "2", "95 %", "100 %", "▄▁▁▁▁█▁"],
       ["key_small", "Small", "free", "9", "0", "0", "0", "5 %", "1 %", "▁▁▁▁█▁▁"],
       ["key_idle", "Idle", "business", "–", "–", "–", "–", "", "", ""],
     ]);
-    expect(stdout).toContain(`As reported until ${new Date(nowMs).toISOString()}.`);
+    expect(stdout).toContain(`, as reported until ${shown(new Date(nowMs).toISOString())}.`);
     expect(stdout).toContain("lower bounds");
-    expect(stdout).toContain(`–: nothing was reported. A key in use reports by ${inAnHour}.`);
+    expect(stdout).toContain(
+      `–: nothing was reported. A key in use reports by ${shown(inAnHour)}.`,
+    );
   });
 
   it("says by when a key reports usage if it has reported none yet", async () => {
     const { stdout } = await usage("key_idle", "--days", "2");
     expect(stdout).toBe(
-      `key_idle, Idle (business)\nNo figures from ${dayText(1)} to ${dayText(0)}. A key in use reports by ${inAnHour}.\n`,
+      `key_idle, Idle (business)\nNo figures from ${dayText(1)} to ${dayText(0)}. A key in use reports by ${shown(inAnHour)}.\n`,
     );
     const small = await usage("key_small", "--days", "2");
     expect(small.stdout).toContain("No figures");
-    // An hour after the end of a day, a day without a report counts as zero.
-    const [, ...rows] = cells((await usage("key_small", "--days", "3")).stdout);
+    // A day without a report counts as zero from one hour after its end.
+    const [, ...rows] = tableCells((await usage("key_small", "--days", "3")).stdout);
     expect(rows.map((cellsOfDay) => cellsOfDay.slice(1, 5))).toEqual([
       ["9", "0", "0", "0"],
       ["0", "0", "0", "0"],
@@ -122,11 +117,11 @@ describe("keys usage", () => {
 
   it("prints a row for each day of one key, for 14 days by default", async () => {
     const { stdout } = await usage("key_busy");
-    const [, ...rows] = cells(stdout);
+    const [, ...rows] = tableCells(stdout);
     expect(rows).toHaveLength(14);
     expect(rows.slice(-2)).toEqual([
-      [dayText(1), "1,000", "250", "120", "2", "30 of 60", "1000 of 1000"],
-      [dayText(0), "40", "5", "3", "0", "38 of 40", "100 of 1000"],
+      [dayText(1), "1,000", "250", "120", "2", "30 of 60", "1,000 of 1,000"],
+      [dayText(0), "40", "5", "3", "0", "38 of 40", "100 of 1,000"],
     ]);
     expect(rows[0]).toEqual([dayText(13), "0", "0", "0", "0", "", ""]);
     expect(stdout).toMatch(/: ▁{7}▄▁{4}█▁\n/);
@@ -217,8 +212,9 @@ describe("keys usage --near", () => {
   it("shows keys at this share of a limit in two days, and exits with status 3", async () => {
     const { status, stdout, stderr } = await usage("--near", "80");
     expect({ status, stderr }).toEqual({ status: 3, stderr: "" });
-    const [titles, ...rows] = cells(stdout);
-    expect(titles?.at(-1)).toBe(`admitted, ${dayText(1)} to ${dayText(0)}`);
+    const [titles, ...rows] = tableCells(stdout);
+    expect(titles).toContain("day peak");
+    expect(stdout).toContain(`From ${dayText(1)} to ${dayText(0)}, as reported`);
     expect(rows.map(([id]) => id)).toEqual(["key_busy"]);
   });
 
@@ -268,8 +264,8 @@ describe("a ban that is not in a usage report yet", () => {
     ]);
     expect(await usageJson("key_idle", "--days", "2")).toEqual([all[1]]);
 
-    const table = cells((await usage("--days", "2")).stdout);
-    expect(table[0]).toContain("banned until");
+    const table = tableCells((await usage("--days", "2")).stdout);
+    expect(table[0]).toContain("banned until (UTC)");
     expect(table[2]).toEqual([
       "key_idle",
       "Idle",
@@ -280,14 +276,14 @@ describe("a ban that is not in a usage report yet", () => {
       "1",
       "",
       "",
-      until,
+      until.slice(0, 16).replace("T", " "),
       "",
     ]);
     const { stdout } = await usage("key_idle", "--days", "2");
-    expect(stdout).toContain(`Banned until ${until}.`);
-    expect(cells(stdout).slice(1)).toEqual([
-      [dayText(1), "0", "0", "0", "0", "", ""],
-      [dayText(0), "–", "–", "–", "1", "", ""],
+    expect(stdout).toContain(`Banned until ${shown(until)}.`);
+    expect(tableCells(stdout).slice(1)).toEqual([
+      [dayText(1), "0", "0", "0", "0"],
+      [dayText(0), "–", "–", "–", "1"],
     ]);
   });
 

@@ -3,6 +3,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { exportToFile, exportToStdout } from "../../../src/operator/orders/export.ts";
+import { ordersProgram } from "../../../src/operator/orders/program.ts";
+import { runInProcess } from "../in-process.ts";
 import { type MemoryStore, openMemoryStore } from "./memory-store.ts";
 
 /** The number of orders in the store, which an export reads in three pages. */
@@ -63,6 +65,22 @@ describe("an export during which orders change", () => {
     const exported = await exportToFile(store, file, { oneMoment: false });
     expect(exported).toEqual({ count: STORED, isOneMoment: false });
     expect(quantities(readFileSync(file, "utf8"))).toEqual([undefined, changedPage]);
+  });
+
+  it.each([
+    [2, /^warning: orders changed during the export[^]*--one-moment/m],
+    [1, /^(?![^]*warning)/],
+  ])("is warned of on stderr if the change came before page %i", async (changedPage, warning) => {
+    changeBefore((page) => page === changedPage);
+    const program = ordersProgram().hook("preAction", (_, command) => {
+      command.setOptionValue("openLocal", async () => ({ ...store, close: async () => {} }));
+    });
+    const { status, stdout, stderr } = await runInProcess(program, ["export", file]);
+    expect({ status, stdout }).toEqual({
+      status: 0,
+      stdout: `Exported ${STORED} orders to ${file}.\n`,
+    });
+    expect(stderr).toMatch(warning);
   });
 
   it("is a consistent snapshot if the change was before its first page", async () => {

@@ -29,7 +29,7 @@ describe("the progress of a long task", () => {
 
   it("is a line every ten seconds without a terminal", () => {
     expect(written(orders, { isTTY: false, step: 1_000, seconds: 25 })).toBe(
-      "Sending: 10000 of 40000 orders, 10 s\nSending: 20000 of 40000 orders, 20 s\n",
+      "Sending: 10,000 of 40,000 orders, 10 s\nSending: 20,000 of 40,000 orders, 20 s\n",
     );
     const bytes: Task = { doing: "Reading", unit: "MB", total: undefined };
     expect(written(bytes, { isTTY: false, step: 250_000, seconds: 10 })).toBe(
@@ -46,7 +46,7 @@ describe("the progress of a long task", () => {
 
   it("is a bar with the remaining time on a terminal", () => {
     const text = written(orders, { isTTY: true, step: 1_000, seconds: 20 });
-    expect(text).toMatch(/Sending \[=+-+\] 25% {2}10000 of 40000 orders {2}ETA 30s/);
+    expect(text).toMatch(/Sending \[=+-+\] 25% {2}10,000 of 40,000 orders {2}30 s left/);
     const bytes: Task = { doing: "Reading", unit: "MB", total: undefined };
     expect(written(bytes, { isTTY: true, step: 1_000_000, seconds: 3 })).toContain(
       "Reading  3.0 MB  ",

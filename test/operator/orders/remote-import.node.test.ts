@@ -23,7 +23,7 @@ afterAll(() => rmSync(folder, { recursive: true }));
 const BIG = "9223372036854775807";
 /** The number of orders in the file, which an import sends in three parts. */
 const ORDERS = 45_000;
-const PLACING = `Placing ${ORDERS} orders. Until this ends, staging lists and cancels none.\n`;
+const PLACING = `Placing ${ORDERS.toLocaleString("en")} orders. Until this ends, staging lists and cancels none.\n`;
 
 beforeAll(() => {
   const lines = Array.from(
@@ -151,7 +151,7 @@ describe("an import into a deployed store", () => {
   it.each([
     [["cut.gz"], 1, "the file is not whole gzip: unexpected end of file"],
     [["plain.gz"], 1, "the file is not whole gzip: incorrect header check"],
-    [["missing.gz"], 1, "no such file"],
+    [["missing.gz"], 1, "missing.gz does not exist"],
     [["cut.gz", "--resume", "--dry-run"], 2, "cannot be used with option"],
   ] as const)("refuses %j", async ([name, ...args], status, message) => {
     writeFileSync(file("plain.gz"), '{"id":1}\n');

@@ -17,14 +17,14 @@ if (chromium === undefined) {
 }
 
 interface Options extends BrowserContextOptions {
-  /** Opens the page of this key of the report. */
+  /** The id of a key in the report whose page to open; by default the page of all keys. */
   readonly keyId?: string;
 }
 
 /** Writes the page of a report to a file and opens it in a new browser profile. */
 type OpenReport = (report: UsageReport, options?: Options) => Promise<Page>;
 
-/** Describes tests of the page in Chromium. Without Chromium they are skipped. */
+/** Describes tests of the usage page in Chromium. Skips them if the machine has no Chromium. */
 export function describeUsagePage(name: string, tests: (open: OpenReport) => void): void {
   describe.skipIf(chromium === undefined)(name, () => {
     let folder: string;
@@ -41,7 +41,8 @@ export function describeUsagePage(name: string, tests: (open: OpenReport) => voi
       await rm(folder, { recursive: true, force: true });
     });
 
-    // After every test: the console is empty, and the page has requested nothing but its file.
+    // After every test, checks that the browser logged nothing and that the page requested only its
+    // own file.
     afterEach(() => expect(complaints.splice(0)).toStrictEqual([]));
 
     tests(async (report, { keyId, ...options } = {}) => {

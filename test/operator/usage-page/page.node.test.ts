@@ -11,10 +11,10 @@ const PHONE = { viewport: { width: 360, height: 740 }, hasTouch: true, isMobile:
 const PLOTS = ["traffic", "refused", "bans", "limits", "busiest", "banned"];
 const KEY_PLOTS = ["admitted", "refused", "bans", "minute", "day"];
 
-/** For people to look at. No test compares them, because fonts differ between machines. */
+/** The folder of screenshots for people. No test compares them, because fonts differ by machine. */
 const SCREENSHOTS = join(import.meta.dirname, "..", "..", "..", "dist", "screenshots");
 
-/** Some colours of the page in both modes. */
+/** Some colours of the page in light and dark mode. */
 const COLOURS = {
   light: {
     enterprise: "rgb(63, 20, 102)",
@@ -32,7 +32,7 @@ const COLOURS = {
 
 const plot = (page: Page, name: string) => page.locator(`[data-plot=${name}] svg.plot`);
 
-/** Returns the boxes of marks on the whole page, in its order. */
+/** Returns the boxes of marks, relative to the whole page, in document order. */
 function boxes(marks: Locator): Promise<Box[]> {
   return marks.evaluateAll((found) =>
     found.map((mark) => {
@@ -75,13 +75,13 @@ describeUsagePage("the page of a usage report", (open) => {
   beforeAll(() => mkdir(SCREENSHOTS, { recursive: true }));
 
   describe("of all keys", () => {
-    // Opening a page is most of a test's time, so these tests share one. None depends on another.
+    // The tests share one page, because opening a page is slow. No test depends on another test.
     let page: Page;
     let scratch: Page;
     beforeAll(async () => {
       page = await open(fortnight());
       scratch = await page.context().newPage();
-      // Only a page in front scrolls.
+      // Brings the page to the front, because Chromium does not scroll pages in the background.
       await page.bringToFront();
     });
 
@@ -115,7 +115,7 @@ describeUsagePage("the page of a usage report", (open) => {
       expect(enterprise[13]!.height / enterprise[6]!.height).toBeCloseTo(2, 1);
     });
 
-    test("draws refused requests and bans on scales of their own", async () => {
+    test("draws refused requests and bans on separate scales", async () => {
       const [refused, bans] = await Promise.all([rects(page, "refused"), rects(page, "bans")]);
       for (const [name, days] of [
         ["refused", refused],
@@ -128,7 +128,7 @@ describeUsagePage("the page of a usage report", (open) => {
       expect(bans[13]!.x).toBeCloseTo(refused[13]!.x, 0);
     });
 
-    test("hatches today only, which is not over yet", async () => {
+    test("hatches only the bars of today, because today is not over yet", async () => {
       for (const name of ["traffic", "refused", "bans"]) {
         const hatched = await boxes(plot(page, name).locator("[aria-description=hatch] rect"));
         expect(hatched.map(({ x }) => x)).toStrictEqual([(await rects(page, name)).at(-1)!.x]);
@@ -152,7 +152,7 @@ describeUsagePage("the page of a usage report", (open) => {
       expect(texts).toContain("105,000");
     });
 
-    test("draws a line at the limit and at 80 % of it", async () => {
+    test("draws one line at the limit and one line at 80 % of the limit", async () => {
       const limits = plot(page, "limits");
       const middle = ({ x, width }: Box) => x + width / 2;
       const dots = await boxes(limits.locator("[aria-label=dot]").first().locator("circle, path"));
@@ -163,7 +163,7 @@ describeUsagePage("the page of a usage report", (open) => {
         ),
       );
       expect(x + width - limit!).toBeLessThan(30);
-      // The first key's minute is full, the second one's at 80 %.
+      // The first key's minute window is full. The second key's minute window is at 80 %.
       expect(middle(dots[0]!)).toBeCloseTo(limit!, 0);
       expect(middle(dots[1]!)).toBeCloseTo(near!, 0);
       expect(await page.locator(".limits .legend").textContent()).toContain("near a limit, 80 %");
@@ -179,7 +179,7 @@ describeUsagePage("the page of a usage report", (open) => {
       expect(await tip.textContent()).toContain("reports to come");
     });
 
-    test("shows names as text, even with HTML in them", async () => {
+    test("shows the names of keys as text, even if they contain HTML", async () => {
       expect(await page.title()).toBe("API usage, 2026-11-08 to 2026-11-21");
       expect(await page.locator("b").count()).toBe(0);
       expect(await page.locator(".banned tbody th").allTextContents()).toStrictEqual([
@@ -190,7 +190,7 @@ describeUsagePage("the page of a usage report", (open) => {
       expect(labels.some((label) => label.startsWith("</script><b>"))).toBe(true);
     });
 
-    test("has plans of different colours for people who see few colours, or none", async () => {
+    test("has a distinguishable colour for each plan with every colour vision deficiency", async () => {
       const session = await page.context().newCDPSession(page);
       const legend = page.locator(".traffic .legend");
       const [origin, swatches] = [await box(legend), await boxes(legend.locator(".swatch.bar"))];
@@ -217,7 +217,7 @@ describeUsagePage("the page of a usage report", (open) => {
       await page.emulateMedia({ colorScheme: null });
     });
 
-    test("prints light and in one column, without closed tables", async () => {
+    test("prints with light colours, in one column, and without tables that are closed", async () => {
       await page.emulateMedia({ colorScheme: "dark", media: "print" });
       expect(
         await page.locator(".limits").evaluate((panel) => getComputedStyle(panel).backgroundColor),
@@ -269,7 +269,7 @@ describeUsagePage("the page of a usage report", (open) => {
     });
   });
 
-  test("has all its figures in tables, even without scripts", async () => {
+  test("has the figures of all plots in tables, even without JavaScript", async () => {
     const page = await open(fortnight(), { javaScriptEnabled: false });
     const rows = (section: string) => page.locator(`.${section} tbody tr`);
     expect(await rows("traffic").count()).toBe(14);
@@ -303,7 +303,7 @@ describeUsagePage("the page of a usage report", (open) => {
     expect(await page.locator(".tiles").textContent()).toContain("3,000");
   });
 
-  test("says that there is nothing to show", async () => {
+  test("replaces the plots by a sentence if there are no figures", async () => {
     const report = reportOf([{ name: "Idle", plan: "free", admitted: [] }]);
     const page = await open(report, { javaScriptEnabled: false });
     expect(await page.locator(".none").allTextContents()).toHaveLength(5);
@@ -318,7 +318,7 @@ describeUsagePage("the page of a usage report", (open) => {
     expect(shown).toHaveLength(dayCount);
   });
 
-  test("fits a phone without scrolling sideways, and follows a growing window", async () => {
+  test("fits a phone without scrolling sideways, and grows with the window", async () => {
     const page = await open(fortnight(), PHONE);
     await openTables(page);
     await page.screenshot({ path: join(SCREENSHOTS, "phone.png"), fullPage: true });
@@ -353,7 +353,7 @@ describeUsagePage("the page of a usage report", (open) => {
       ]);
     });
 
-    test("draws the limits of each day as a line, and one at 80 %", async () => {
+    test("draws a line at the limit of each day, and a line at 80 % of the limit", async () => {
       const minutes = await rects(page, "minute");
       const limit = await lines(page, "minute", "limit");
       const near = await lines(page, "minute", "near limit");
@@ -371,7 +371,7 @@ describeUsagePage("the page of a usage report", (open) => {
       expect(await page.locator(".minute .legend").textContent()).toContain("the limit, now 300");
     });
 
-    test("has its figures in tables", async () => {
+    test("has the figures of its plots in tables", async () => {
       const row = (section: string) => cells(page.locator(`.${section} tbody tr`).last());
       expect(await row("admitted")).toStrictEqual(["2026-11-21", "2,500"]);
       expect(await row("refused")).toStrictEqual(["2026-11-21", "40", "1.6 %", "60", "1"]);

@@ -1,6 +1,6 @@
 import type { Page } from "playwright-core";
 
-/** A part of a page, in pixels. */
+/** The position and size of a part of a page, in pixels. */
 export interface Box {
   readonly x: number;
   readonly y: number;
@@ -8,10 +8,14 @@ export interface Box {
   readonly height: number;
 }
 
-/** The share of pixels of each colour in a picture. Colours are as `rgb(1, 2, 3)`. */
+/** The share of a picture's pixels that have a colour, by the colour in the form `rgb(1, 2, 3)`. */
 type Colours = ReadonlyMap<string, number>;
 
-/** Counts the colours of parts of a screenshot, in a page that has no content policy. */
+/**
+ * Counts the colours in parts of a screenshot.
+ *
+ * @param scratch a page without a Content-Security-Policy, in which the pixels are counted.
+ */
 export async function coloursOf(
   scratch: Page,
   png: Buffer,
@@ -40,7 +44,7 @@ export async function coloursOf(
   return shares.map((counts) => new Map(Object.entries(counts)));
 }
 
-/** Returns how different two colours look: the distance in OKLab, from 0 to about 100. */
+/** Returns how different two colours look: their distance in OKLab, from 0 to about 100. */
 export function difference(one: string, other: string): number {
   const [from, to] = [okLab(one), okLab(other)];
   return 100 * Math.hypot(...from.map((value, index) => value - to[index]!));

@@ -3,7 +3,7 @@ import type { ReportedDay } from "../../../src/operator/usage/read-usage.ts";
 
 export const NOW = new Date("2026-11-21T10:30:00Z");
 
-/** A name that runs a script or breaks the page if the page does not escape it. */
+/** A key's name that runs a script or breaks the page if the page does not escape it. */
 export const HOSTILE_NAME = `</script><b>x</b><script>document.title = "taken over"</script><!--`;
 
 const LIMITS = {
@@ -13,7 +13,7 @@ const LIMITS = {
   enterprise: { perMinute: 5_000, perDay: 500_000 },
 };
 
-/** Makes an id as long as those of real keys. */
+/** Returns a key id that is as long as a real key id. */
 export const idOf = (index: number) => `key_${String(index).padStart(16, "a")}`;
 
 type Plan = keyof typeof LIMITS;
@@ -21,18 +21,19 @@ type Plan = keyof typeof LIMITS;
 interface Used {
   readonly name: string;
   readonly plan: Plan;
-  /** The requests admitted each day. The last day is today. */
+  /** The number of admitted requests on each day. The last entry is today. */
   readonly admitted: readonly number[];
   readonly refused?: number;
   readonly bans?: number;
-  /** How full the windows are each day, from 0 to 1. */
+  /** The share of the limit per minute that the fullest minute of each day uses, from 0 to 1. */
   readonly minute?: number;
+  /** The share of the limit per day that each day uses, from 0 to 1. */
   readonly day?: number;
-  /** The limits double on this day, counted from 0. */
+  /** The index in `admitted` of the day on which the limits double. */
   readonly raisedOn?: number;
 }
 
-/** Makes a report of the last `dayCount` days. */
+/** Creates a report of the last `dayCount` days. */
 export function reportOf(keys: readonly Used[], dayCount = 14): UsageReport {
   const days = lastDays(dayCount, NOW);
   const identities = keys.map(({ name, plan }, index) => ({
@@ -64,7 +65,7 @@ export function reportOf(keys: readonly Used[], dayCount = 14): UsageReport {
   return reportOn(identities, days, { rows, banDays: [], now: NOW });
 }
 
-/** Makes a report of 14 days with something to show in every section. */
+/** Creates a report of 14 days that has figures for every section of the page. */
 export function fortnight(): UsageReport {
   const rise = Array.from({ length: 14 }, (_, index) => (index + 1) * 1_000);
   return reportOf([
@@ -83,7 +84,7 @@ export function fortnight(): UsageReport {
   ]);
 }
 
-/** Makes a report of more keys than the plots show. */
+/** Creates a report with this number of keys, to have more keys than a plot shows. */
 export function crowd(count: number): UsageReport {
   return reportOf(
     Array.from({ length: count }, (_, index) => ({

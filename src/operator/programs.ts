@@ -1,0 +1,15 @@
+import type { Command } from "commander";
+
+/** The scripts of package.json. Only one is loaded, because loading all of them takes a second. */
+export const PROGRAMS: Readonly<Record<string, () => Promise<Command>>> = {
+  build: async () => (await import("./build/program.ts")).buildProgram(),
+  capacity: async () => (await import("./capacity/program.ts")).capacityProgram(),
+  completion: async () => (await import("./completion/program.ts")).completionProgram(),
+  deploy: async () => (await import("./deploy/program.ts")).deployProgram(),
+  keys: async () => (await import("./keys/program.ts")).keysProgram(),
+  metrics: async () => (await import("./metrics/program.ts")).metricsProgram(),
+  orders: async () => (await import("./orders/program.ts")).ordersProgram(),
+  start: async () => (await import("./start/program.ts")).startProgram(),
+  verify: async () => (await import("./verify/program.ts")).verifyProgram(),
+  "time-travel": async () => (await import("./time-travel/program.ts")).timeTravelProgram(),
+};

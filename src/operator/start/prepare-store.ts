@@ -1,0 +1,10 @@
+import { openLocalStore } from "../database/local.ts";
+import { currentActor } from "../key-store/actor.ts";
+import { type DemoKey, loadSampleStore } from "./sample-store.ts";
+
+/** Migrates the store, and fills it if it is new. Returns the demo keys if this run made them. */
+export async function prepareStore(store: string, empty: boolean): Promise<DemoKey[]> {
+  await using databases = await openLocalStore(store);
+  const isNew = databases.orders.isNew && databases.keys.isNew;
+  return isNew && !empty ? await loadSampleStore(databases, currentActor(), new Date()) : [];
+}

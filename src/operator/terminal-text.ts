@@ -1,0 +1,194 @@
+import { styleText } from "node:util";
+import stringWidth from "string-width";
+
+/** The width of a table without a terminal, in columns. */
+const DEFAULT_WIDTH = 80;
+/** The least width to which a column of texts is cut. */
+const LEAST_CUT_WIDTH = 12;
+const GAP = "  ";
+const INDENT = "    ";
+
+const DECIMAL = new Intl.NumberFormat("en");
+const SEGMENTS = new Intl.Segmenter();
+
+/** A value in a table. A time is shown in UTC to the minute, a missing value as nothing. */
+export type Cell = string | number | Date | Marked | null;
+
+/** A row of a table: the cell of each column, by the column's title. */
+export type Row = Readonly<Record<string, Cell>>;
+
+/** A text that needs attention, or belongs to a column of figures. */
+interface Marked {
+  readonly text: string;
+  readonly isAlarm: boolean;
+  readonly isFigure: boolean;
+}
+
+/** How the columns of a table share the room. */
+export interface TableOptions {
+  /** Columns of texts that may be cut. */
+  readonly cut?: readonly string[];
+  /** A column that is shown whole, indented below its row, and without a title. */
+  readonly below?: string;
+  /** Columns that are left out if there is no room for them. The most important one comes first. */
+  readonly optional?: readonly string[];
+}
+
+interface Column {
+  readonly name: string;
+  readonly title: string;
+  readonly cells: readonly Marked[];
+  readonly isRight: boolean;
+  width: number;
+}
+
+/** Formats a number as `10,000`. */
+export function formatNumber(value: number): string {
+  return DECIMAL.format(value);
+}
+
+/** Formats a number with its noun, as `1 order` or `10,000 orders`. */
+export function formatCount(count: number, noun: string): string {
+  return `${formatNumber(count)} ${noun}${count === 1 ? "" : "s"}`;
+}
+
+/** Formats a time as `2026-11-21 23:20 UTC`. */
+export function formatTime(time: Date): string {
+  return `${toMinute(time)} UTC`;
+}
+
+/** The share of a limit as a cell, such as `87 %`. A full limit needs attention. */
+export function shareCell(share: number): Marked {
+  return figureCell(`${Math.round(share * 100)} %`, share >= 1);
+}
+
+/** A figure that is formatted already, as a cell. */
+export function figureCell(text: string, isAlarm = false): Marked {
+  return { text, isAlarm, isFigure: true };
+}
+
+/** A text as a cell. `isAlarm` shows it in red on a terminal. */
+export function textCell(text: string, isAlarm: boolean): Marked {
+  return { text, isAlarm, isFigure: false };
+}
+
+/**
+ * Lays out rows in lines that fit the terminal. Empty columns are left out. If there is still not
+ * enough room, texts are cut and then optional columns are left out, which a last line says.
+ */
+export function formatTable(
+  rows: readonly Row[],
+  { cut = [], optional = [], below }: TableOptions = {},
+): string {
+  const columnsAndBelow = columnsOf(rows);
+  const all = columnsAndBelow.filter(({ name }) => name !== below);
+  const texts = columnsAndBelow.find(({ name }) => name === below)?.cells;
+  const room = tableWidth();
+  const leastWidth = ({ name, title, width }: Column) =>
+    cut.includes(name) ? Math.min(width, Math.max(LEAST_CUT_WIDTH, title.length)) : width;
+  let used = -GAP.length;
+  const fits = (column: Column) => {
+    const width = GAP.length + leastWidth(column);
+    const isShown = !optional.includes(column.name) || used + width <= room;
+    if (isShown) used += width;
+    return isShown;
+  };
+  const importance = ({ name }: Column) => optional.indexOf(name);
+  const shown = new Set(
+    all.toSorted((one, other) => importance(one) - importance(other)).filter(fits),
+  );
+  const columns = all.filter((column) => shown.has(column));
+  for (const column of columns) {
+    if (!cut.includes(column.name)) continue;
+    const least = leastWidth(column);
+    column.width = Math.min(column.width, least + Math.max(0, room - used));
+    used += column.width - least;
+  }
+  const lines = [
+    joinLine(columns, (column) => align(column, markText(column.title))),
+    ...rows.flatMap((_, index) => {
+      const line = joinLine(columns, (column) => align(column, column.cells[index] ?? NOTHING));
+      const text = texts?.[index]?.text ?? "";
+      return text === "" ? [line] : [line, `${INDENT}${text}`];
+    }),
+  ];
+  const leftOut = all.filter((column) => !shown.has(column)).map(({ name }) => name);
+  if (leftOut.length > 0) {
+    lines.push(`Left out for lack of room: ${leftOut.join(", ")}. A wider terminal shows more.`);
+  }
+  return `${lines.join("\n")}\n`;
+}
+
+/** Lays out one row upright, a line for each cell that is not empty. */
+export function formatUpright(row: Row): string {
+  const cells = Object.entries(row)
+    .map(([title, cell]) => ({ title, mark: toMark(cell), isTime: cell instanceof Date }))
+    .filter(({ mark }) => mark.text !== "");
+  const width = Math.max(...cells.map(({ title }) => title.length));
+  const lines = cells.map(({ title, mark, isTime }) => {
+    return `${title.padEnd(width)}${GAP}${paint(mark, mark.text)}${isTime ? " UTC" : ""}\n`;
+  });
+  return lines.join("");
+}
+
+const NOTHING = markText("");
+
+function columnsOf(rows: readonly Row[]): Column[] {
+  const columns = Object.keys(rows[0] ?? {}).map((name): Column => {
+    const values = rows.map((row) => row[name] ?? null);
+    const hasTimes = values.some((value) => value instanceof Date);
+    const title = `${name.replaceAll("_", " ")}${hasTimes ? " (UTC)" : ""}`;
+    const cells = values.map(toMark);
+    const width = Math.max(
+      ...[title, ...cells.map(({ text }) => text)].map((text) => stringWidth(text)),
+    );
+    return { name, title, cells, width, isRight: cells.some(({ isFigure }) => isFigure) };
+  });
+  return columns.filter(({ cells }) => cells.some(({ text }) => text !== ""));
+}
+
+function toMark(cell: Cell): Marked {
+  if (typeof cell === "number") return figureCell(formatNumber(cell));
+  if (cell instanceof Date) return markText(toMinute(cell));
+  return cell === null || typeof cell === "string" ? markText(cell ?? "") : cell;
+}
+
+function markText(text: string): Marked {
+  return textCell(text, false);
+}
+
+function toMinute(time: Date): string {
+  return time.toISOString().slice(0, 16).replace("T", " ");
+}
+
+function joinLine(columns: readonly Column[], text: (column: Column) => string): string {
+  return columns.map(text).join(GAP).trimEnd();
+}
+
+function align({ width, isRight }: Column, mark: Marked): string {
+  const text = cutText(mark.text, width);
+  const padding = " ".repeat(width - stringWidth(text));
+  return isRight ? padding + paint(mark, text) : paint(mark, text) + padding;
+}
+
+/** Cuts a text that is too wide, between two characters, and ends it with an ellipsis. */
+function cutText(text: string, width: number): string {
+  if (stringWidth(text) <= width) return text;
+  let kept = "";
+  for (const { segment } of SEGMENTS.segment(text)) {
+    if (stringWidth(kept + segment) >= width) break;
+    kept += segment;
+  }
+  return `${kept}…`;
+}
+
+/** Node colours only for a terminal, and not if NO_COLOR is set. */
+function paint({ isAlarm }: Marked, text: string): string {
+  return isAlarm ? styleText("red", text, { stream: process.stdout }) : text;
+}
+
+/** The variable COLUMNS stands for the width of a terminal that is not there, as behind a pipe. */
+function tableWidth(): number {
+  // Some terminals say that they have no columns.
+  return process.stdout.columns || Number(process.env["COLUMNS"]) || DEFAULT_WIDTH;
+}
