@@ -10,10 +10,12 @@ const WRONG_USAGE = 2;
 
 /** Matches secrets of keys, even if they are mistyped or cut off. */
 const SECRETS = new RegExp(`${SECRET_PREFIX}\\w+`, "gi");
-/** What is long enough for a secret, rather than a name that begins like one. */
+/**
+ * Matches a secret in an argument. The least length excludes names that only begin with `sord_`.
+ */
 const SECRET_IN_ARGUMENT = new RegExp(`${SECRET_PREFIX}[a-z2-7]{20}`, "i");
 
-/** What is wrong with a file, by the code of the operating system's error. */
+/** The ends of error messages about files, by the error code of the operating system. */
 const FILE_ERRORS: Readonly<Record<string, string>> = {
   ENOENT: "does not exist: check the path",
   ENOTDIR: "is not possible, because a part of the path is a file: check the path",
@@ -43,7 +45,7 @@ export class EndWithStatus extends Error {
   }
 }
 
-/** A command that names an unknown option before it asks for a missing one. */
+/** A command that reports an unknown option before it reports a missing required option. */
 class CommandLine extends Command {
   override createCommand(name?: string): Command {
     return new CommandLine(name);
@@ -54,9 +56,9 @@ class CommandLine extends Command {
     const { unknown } = parsed;
     const isHelp = unknown.some((option) => option === "-h" || option === "--help");
     const [option] = unknown;
-    // A command with commands passes its unknown options on to them.
+    // A command with subcommands passes unknown options to its subcommands.
     if (option !== undefined && !isHelp && this.commands.length === 0) {
-      // commander declares this method for itself only. It ends the parsing, with a suggestion.
+      // `unknownOption` is missing in commander's types. It throws an error with a suggestion.
       (this as unknown as { unknownOption(flag: string): never }).unknownOption(option);
     }
     return parsed;
@@ -99,7 +101,10 @@ export async function exitStatus(program: Command, args: readonly string[]): Pro
   }
 }
 
-/** Commands print their arguments, and the shell has put the secret into its history. */
+/**
+ * Throws an error if an argument contains a secret, because commands print their arguments. The
+ * error also warns that the shell may have kept the secret in its history.
+ */
 function refuseSecrets(args: readonly string[]): void {
   const secret = args.find((argument) => SECRET_IN_ARGUMENT.test(argument));
   if (secret === undefined) return;
@@ -132,7 +137,7 @@ export function errorMessage(error: unknown): string {
   const { code = "", path }: NodeJS.ErrnoException = error;
   const fault = FILE_ERRORS[code];
   if (fault === undefined || path === undefined) return error.message;
-  // A file is written under a temporary name until it is complete.
+  // Removes the suffix of the temporary name that a file has until it is complete.
   return `${path.replace(/\.\d+\.tmp$/, "")} ${fault}`;
 }
 

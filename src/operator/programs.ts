@@ -1,6 +1,6 @@
 import type { Command } from "commander";
 
-/** The scripts of package.json. Only one is loaded, because loading all of them takes a second. */
+/** Loads the program of each npm script on demand, because loading all programs takes a second. */
 export const PROGRAMS: Readonly<Record<string, () => Promise<Command>>> = {
   build: async () => (await import("./build/program.ts")).buildProgram(),
   capacity: async () => (await import("./capacity/program.ts")).capacityProgram(),

@@ -1,9 +1,9 @@
 import { styleText } from "node:util";
 import stringWidth from "string-width";
 
-/** The width of a table without a terminal, in columns. */
+/** The width of a table if the terminal's width is unknown, in columns of characters. */
 const DEFAULT_WIDTH = 80;
-/** The least width to which a column of texts is cut. */
+/** The smallest width to which a column of texts is shortened. */
 const LEAST_CUT_WIDTH = 12;
 const GAP = "  ";
 const INDENT = "    ";
@@ -11,26 +11,26 @@ const INDENT = "    ";
 const DECIMAL = new Intl.NumberFormat("en");
 const SEGMENTS = new Intl.Segmenter();
 
-/** A value in a table. A time is shown in UTC to the minute, a missing value as nothing. */
+/** A value in a table. A time is shown in UTC without seconds. `null` is shown as an empty cell. */
 export type Cell = string | number | Date | Marked | null;
 
-/** A row of a table: the cell of each column, by the column's title. */
+/** A row of a table: its cells, by the titles of their columns. */
 export type Row = Readonly<Record<string, Cell>>;
 
-/** A text that needs attention, or belongs to a column of figures. */
+/** A cell with its format: `isAlarm` shows it in red, and `isFigure` aligns its column right. */
 interface Marked {
   readonly text: string;
   readonly isAlarm: boolean;
   readonly isFigure: boolean;
 }
 
-/** How the columns of a table share the room. */
+/** How the columns of a table are fitted into the width of the terminal. */
 export interface TableOptions {
-  /** Columns of texts that may be cut. */
+  /** The columns of texts that may be shortened. */
   readonly cut?: readonly string[];
-  /** A column that is shown whole, indented below its row, and without a title. */
+  /** The column whose text is shown in full, on an indented line below its row, without a title. */
   readonly below?: string;
-  /** Columns that are left out if there is no room for them. The most important one comes first. */
+  /** The columns that are left out if they do not fit, the most important column first. */
   readonly optional?: readonly string[];
 }
 
@@ -42,39 +42,39 @@ interface Column {
   width: number;
 }
 
-/** Formats a number as `10,000`. */
+/** Formats a number such as `10,000`. */
 export function formatNumber(value: number): string {
   return DECIMAL.format(value);
 }
 
-/** Formats a number with its noun, as `1 order` or `10,000 orders`. */
+/** Formats a number with its noun, such as `1 order` or `10,000 orders`. */
 export function formatCount(count: number, noun: string): string {
   return `${formatNumber(count)} ${noun}${count === 1 ? "" : "s"}`;
 }
 
-/** Formats a time as `2026-11-21 23:20 UTC`. */
+/** Formats a time such as `2026-11-21 23:20 UTC`. */
 export function formatTime(time: Date): string {
   return `${toMinute(time)} UTC`;
 }
 
-/** The share of a limit as a cell, such as `87 %`. A full limit needs attention. */
+/** Returns a cell with a share of a limit, such as `87 %`. The cell is red from 100 % on. */
 export function shareCell(share: number): Marked {
   return figureCell(`${Math.round(share * 100)} %`, share >= 1);
 }
 
-/** A figure that is formatted already, as a cell. */
+/** Returns a cell with a formatted figure. `isAlarm` shows it in red on a terminal. */
 export function figureCell(text: string, isAlarm = false): Marked {
   return { text, isAlarm, isFigure: true };
 }
 
-/** A text as a cell. `isAlarm` shows it in red on a terminal. */
+/** Returns a cell with a text. `isAlarm` shows it in red on a terminal. */
 export function textCell(text: string, isAlarm: boolean): Marked {
   return { text, isAlarm, isFigure: false };
 }
 
 /**
- * Lays out rows in lines that fit the terminal. Empty columns are left out. If there is still not
- * enough room, texts are cut and then optional columns are left out, which a last line says.
+ * Formats rows as a table that fits the terminal. Leaves out empty columns. If the table is still
+ * too wide, shortens texts, and then leaves out optional columns and names them in a last line.
  */
 export function formatTable(
   rows: readonly Row[],
@@ -119,7 +119,7 @@ export function formatTable(
   return `${lines.join("\n")}\n`;
 }
 
-/** Lays out one row upright, a line for each cell that is not empty. */
+/** Formats a single row as a list with a line for each cell that is not empty. */
 export function formatUpright(row: Row): string {
   const cells = Object.entries(row)
     .map(([title, cell]) => ({ title, mark: toMark(cell), isTime: cell instanceof Date }))
@@ -171,7 +171,7 @@ function align({ width, isRight }: Column, mark: Marked): string {
   return isRight ? padding + paint(mark, text) : paint(mark, text) + padding;
 }
 
-/** Cuts a text that is too wide, between two characters, and ends it with an ellipsis. */
+/** Shortens a text that is too wide, and ends it with an ellipsis. Never splits a character. */
 function cutText(text: string, width: number): string {
   if (stringWidth(text) <= width) return text;
   let kept = "";
@@ -182,13 +182,13 @@ function cutText(text: string, width: number): string {
   return `${kept}…`;
 }
 
-/** Node colours only for a terminal, and not if NO_COLOR is set. */
+/** Returns the text of a cell, in red for an alarm. `styleText` obeys `NO_COLOR` and pipes. */
 function paint({ isAlarm }: Marked, text: string): string {
   return isAlarm ? styleText("red", text, { stream: process.stdout }) : text;
 }
 
-/** The variable COLUMNS stands for the width of a terminal that is not there, as behind a pipe. */
+/** Returns the width of the terminal. Behind a pipe, uses the environment variable `COLUMNS`. */
 function tableWidth(): number {
-  // Some terminals say that they have no columns.
+  // `||` rather than `??`, because some terminals report a width of 0.
   return process.stdout.columns || Number(process.env["COLUMNS"]) || DEFAULT_WIDTH;
 }

@@ -21,7 +21,7 @@ interface CapacityReport {
   readonly asOrdersGrow: BreakingPoints;
 }
 
-/** Prints the report for people. */
+/** Prints the report as text. */
 export function printReport({ scales, smallest, asKeysGrow, asOrdersGrow }: CapacityReport): void {
   const parts = [
     requestTable(),

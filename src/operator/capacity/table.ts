@@ -1,7 +1,7 @@
 import { figureCell, formatTable, type TableOptions, textCell } from "../terminal-text.ts";
 
 /**
- * Lays out a table below its title.
+ * Formats a table below its title.
  *
  * @param columns the titles. A column whose title begins with `<` is aligned left, others right.
  */

@@ -7,15 +7,15 @@ const SCRIPTS = { bash: bashScript, zsh: zshScript, fish: fishScript };
 type Shell = keyof typeof SCRIPTS;
 
 const HELP = `
-The script completes what follows \`npm run NAME --\` and \`npm start --\` in this project's folder, and
-leaves everything else to the completion that npm has.
+The script completes the commands and options after \`npm run NAME --\` and \`npm start --\` in this
+project's folder. It leaves everything else to npm's own completion.
 
 Examples:
   $ source <(npm run -s completion -- bash)
   $ source <(npm run -s completion -- zsh)
   $ npm run -s completion -- fish | source`;
 
-/** The command line of `npm run completion`. */
+/** Defines the command line of `npm run completion`. */
 export function completionProgram(): Command {
   return createProgram("npm run completion --", "Print a script that completes the commands.")
     .addArgument(new Argument("<shell>", "your shell").choices(Object.keys(SCRIPTS)))
@@ -26,7 +26,7 @@ export function completionProgram(): Command {
     });
 }
 
-/** Reads the words of every command from its definition. */
+/** Reads the words that can follow each command and option from the definitions of the commands. */
 async function readWords(): Promise<Words> {
   const words = new Map<string, readonly string[]>();
   for (const [name, load] of Object.entries(PROGRAMS)) addWords(words, name, await load());

@@ -1,7 +1,9 @@
-/** The words that can follow a command or an option, by their path, such as `keys list --plan`. */
+/** The words that can follow a command or option, by its path, such as `keys list --plan`. */
 export type Words = ReadonlyMap<string, readonly string[]>;
 
-/** Returns the completion for bash. It keeps a completion that npm has already. */
+/**
+ * Returns the completion script for bash. The script also calls npm's own completion, if installed.
+ */
 export function bashScript(words: Words): string {
   return `_store_orders_words() {
   case "$1" in
@@ -29,7 +31,7 @@ _store_orders() {
   fi
   [ -n "$option" ] && list="$(_store_orders_words "$place $option")"
   [ -n "$list" ] || list="$(_store_orders_words "$place")"
-  # Without a word that fits, the shell completes the names of files.
+  # If no word matches, the shell completes the names of files.
   [[ "$current" == -* ]] || list="$(printf %s "$list" | tr ' ' '\\n' | grep -v '^-')"
   COMPREPLY=($(compgen -W "$list" -- "$current"))
 }
@@ -37,13 +39,13 @@ complete -o default -F _store_orders npm
 `;
 }
 
-/** Returns the completion for zsh, which runs the one of bash. */
+/** Returns the completion script for zsh, which runs the script for bash in zsh. */
 export function zshScript(words: Words): string {
   return `autoload -Uz compinit bashcompinit && compinit && bashcompinit
 ${bashScript(words)}`;
 }
 
-/** Returns the completion for fish. */
+/** Returns the completion script for fish. */
 export function fishScript(words: Words): string {
   return `function __store_orders_words
   switch "$argv[1]"

@@ -15,10 +15,10 @@ import { hasSingleDatabase, LAYOUT_VERSION } from "./local-store.ts";
 import { migrate } from "./migrate.ts";
 import { retryWhileBusy } from "./retry-while-busy.ts";
 
-/** The folder of the databases in a store. */
+/** The subfolder of a store's `d1` folder in which Miniflare keeps the files of the databases. */
 const FOLDER = "miniflare-D1DatabaseObject";
 
-/** D1's limits, so that no statement works here and fails in a deployed environment. */
+/** D1's limits for SQLite. A statement that D1 would refuse must fail on this machine too. */
 const D1_LIMITS = {
   length: 2_000_000,
   sqlLength: 100_000,
@@ -58,10 +58,10 @@ export async function openLocalStore(persistTo: string): Promise<LocalStore> {
  * Opens a database of a local store and applies its pending migrations. The service may run on the
  * same store. A statement waits while the service holds SQLite's lock.
  *
- * The command reads and writes the file of workerd's D1 itself, because starting workerd takes a
- * second. SQLite's locks hold between both.
+ * Reads and writes the file of workerd's D1 directly, because workerd takes a second to start.
+ * SQLite's locks also work between this process and workerd.
  *
- * @param persistTo the folder that `wrangler dev --persist-to` names; created if it is missing.
+ * @param persistTo the folder of the store. Creates the folder if it is missing.
  * @throws an Error if the folder cannot be created or holds a store of an earlier version, or if a
  *   migration fails.
  */
@@ -112,12 +112,16 @@ export async function openLocalDatabase(
   };
 }
 
-/** Opens the file of a database; `null` if there is none. Another process's lock is an error. */
+/**
+ * Opens the file of a database. Its statements fail immediately if another process holds the lock.
+ *
+ * @returns `null` if the file does not exist.
+ */
 function openFile(file: string): DatabaseSync | null {
   return existsSync(file) ? new DatabaseSync(file, { timeout: 0, limits: D1_LIMITS }) : null;
 }
 
-/** The id of the Durable Object in which wrangler keeps a database, by its binding. */
+/** Returns the id of the Durable Object in which wrangler keeps the database of a binding. */
 function objectId(binding: string): string {
   const key = createHash("sha256").update(FOLDER).digest();
   const half = (data: string | Buffer) =>

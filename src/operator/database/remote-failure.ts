@@ -7,7 +7,7 @@ export interface RemoteTarget {
   readonly name: DatabaseName;
 }
 
-/** Says how to log in. */
+/** The error message for an operator who is not logged in. */
 export const NOT_LOGGED_IN =
   "not logged in to Cloudflare: run `npx wrangler login`, or set CLOUDFLARE_API_TOKEN to a valid token";
 

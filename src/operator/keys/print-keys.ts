@@ -4,7 +4,7 @@ import { type KeyDetails, keyStateOrBan } from "../key-store/key-details.ts";
 import { printJson } from "../command-line.ts";
 import { formatTable, formatTime, formatUpright, type Row, textCell } from "../terminal-text.ts";
 
-/** The columns of a list that give way to others, the last one first. */
+/** The columns of a list that are left out if the terminal is too narrow, the last column first. */
 const OPTIONAL_COLUMNS = [
   "banned until",
   "expires",
@@ -17,7 +17,9 @@ const OPTIONAL_COLUMNS = [
   "created",
 ];
 
-/** Prints one key: as JSON, or upright below `title` with the former keys still valid. */
+/**
+ * Prints a key as JSON, or as text below `title` followed by its former keys that are still valid.
+ */
 export function printKey(key: KeyDetails, options: { json: boolean; title?: string }): void {
   const now = new Date();
   if (options.json) return printJson(toKeyJson(key, now));

@@ -58,7 +58,7 @@ function showBar(task: Task, stream: Terminal): Progress {
       const done = Math.round(share * size);
       const bars = `${"=".repeat(done)}${"-".repeat(size - done)}`;
       const counted = `${Math.floor(share * 100)}%  ${quantity} of ${formatQuantity(total, unit)} ${unit}`;
-      // Before the first progress the rest is unknown, and at the end it is 0.
+      // Shows no remaining time before the first progress, because it is unknown, or at the end.
       const isKnown = Number.isFinite(eta) && eta > 0 && value > 0;
       return `${doing} [${bars}] ${counted}${isKnown ? `  ${formatSeconds(eta)} left` : ""}`;
     },
@@ -87,7 +87,7 @@ function formatQuantity(value: number, unit: "MB" | "orders"): string {
   return unit === "MB" ? (value / 1e6).toFixed(1) : formatNumber(value);
 }
 
-/** Formats a duration as `40 s` or `3 min`. */
+/** Formats a duration such as `40 s` or `3 min`. */
 function formatSeconds(seconds: number): string {
   return seconds < 120 ? `${seconds} s` : `${Math.round(seconds / 60)} min`;
 }

@@ -25,7 +25,7 @@ export function formatFirstSteps(port: number, store: string, keys: readonly Dem
   return `Serving on ${url}, until Ctrl+C.\n\n${begin}\n\n`;
 }
 
-/** Says what the start does, because it takes some seconds. */
+/** Returns the message that is shown while the service starts, which takes some seconds. */
 export function formatStart(
   store: string,
   { isNew, empty }: { readonly isNew: boolean; readonly empty: boolean },

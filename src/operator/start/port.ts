@@ -6,8 +6,8 @@ import pRetry from "p-retry";
  * Checks that no program listens on a port of this machine. Waits up to a second, because an
  * earlier service may be ending.
  *
- * @param otherPort the command that serves on another port.
- * @throws an Error for the operator if the port is taken or may not be used.
+ * @param otherPort the command that starts the service on another port, for the error message.
+ * @throws an Error for the operator if the port is in use or this process may not use it.
  */
 export async function requireFreePort(port: number, otherPort: string): Promise<void> {
   await pRetry(() => tryPort(port, otherPort), {

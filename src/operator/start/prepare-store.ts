@@ -2,7 +2,7 @@ import { openLocalStore } from "../database/local.ts";
 import { currentActor } from "../key-store/actor.ts";
 import { type DemoKey, loadSampleStore } from "./sample-store.ts";
 
-/** Migrates the store, and fills it if it is new. Returns the demo keys if this run made them. */
+/** Migrates the store. Fills a new store with sample data and returns its demo keys. */
 export async function prepareStore(store: string, empty: boolean): Promise<DemoKey[]> {
   await using databases = await openLocalStore(store);
   const isNew = databases.orders.isNew && databases.keys.isNew;

@@ -72,7 +72,7 @@ async function start({ port, persistTo, empty, log }: StartOptions): Promise<voi
     if (hasStore) await requireFreePort(port, otherPort);
     const isNew = !existsSync(join(store, LAYOUT_VERSION));
     process.stderr.write(formatStart(store, { isNew, empty }));
-    // Loading what opens a store takes a part of a second.
+    // Loaded only here, because the modules that open a store are slow to load.
     const { prepareStore } = await import("./prepare-store.ts");
     const demoKeys = await prepareStore(store, empty);
     // Prints the secrets before the service starts, because they cannot be shown again after a

@@ -1,13 +1,13 @@
 import { styleText } from "node:util";
 import { z } from "zod";
 
-/** The beginning of each line that the service logs. */
+/** The first characters of every log line of the service. */
 const SERVICE_LINE = '{"event":';
 
-/** The service's status from which a line needs attention. */
+/** The smallest HTTP status that is shown in red. */
 const FIRST_ERROR = 400;
 
-/** The fields of a request that its line shows first. */
+/** The fields of a logged request that a terminal shows. */
 const requestSchema = z.object({
   event: z.literal("request"),
   method: z.string(),
@@ -21,14 +21,14 @@ const requestSchema = z.object({
   window: z.string().nullable(),
 });
 
-/** Returns whether the service wrote this line, rather than wrangler. */
+/** Returns whether a line comes from the service rather than from wrangler. */
 export function isServiceLine(line: string): boolean {
   return line.startsWith(SERVICE_LINE);
 }
 
 /**
- * Formats a line of the service's log: for people if `stream` is a terminal, else as JSON with the
- * time of its arrival.
+ * Formats a log line of the service. If `stream` is a terminal, formats it as readable text, and
+ * otherwise as JSON with the time at which the line arrived.
  */
 export function formatServiceLine(line: string, at: Date, stream: NodeJS.WriteStream): string {
   const { event, ...fields } = JSON.parse(line) as { event: string };

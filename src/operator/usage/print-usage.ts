@@ -73,10 +73,10 @@ export function printUsageOfKey(key: KeyReport, report: UsageReport, now: Date):
 
 const NOTHING: UsageTotals = { admitted: 0, refused: 0, strikes: 0, bans: 0 };
 
-/** The column with the admissions of each day. */
+/** The title of the column that plots the admitted requests of each day. */
 const PLOT = "by day";
 
-/** The columns that give way to others, the last one first. */
+/** The columns that are left out if the terminal is too narrow, the last column first. */
 const OPTIONAL_COLUMNS = [
   "banned until",
   "bans",
@@ -92,7 +92,9 @@ function figures({ admitted, refused, strikes, bans }: UsageTotals): Row {
   return { admitted, refused, strikes, bans };
 }
 
-/** A peak and its limit. A full window needs attention. */
+/**
+ * Returns a cell with the peak of a window and its limit. The cell is red if the window was full.
+ */
 function peak(count: number, limit: number): Cell {
   return figureCell(`${formatNumber(count)} of ${formatNumber(limit)}`, count >= limit);
 }

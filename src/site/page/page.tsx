@@ -247,8 +247,8 @@ function Integers({ facts }: PageProps) {
           <Inline text={facts.roundingWarning} />
         </p>
         <p>
-          Identifiers and quantities are 64-bit integers, sent as JSON numbers with every digit.
-          The lines of code for each language keep these integers exact.
+          Identifiers and quantities are 64-bit integers, sent as JSON numbers with every digit. The
+          lines of code for each language keep these integers exact.
         </p>
         <dl class="fields">
           {facts.exactReaders.map(({ language, note }) => (
@@ -296,8 +296,8 @@ function Clients({ facts, reference }: PageProps) {
         <p>
           <b>Generated clients.</b> Generators create a client from{" "}
           <a href="/openapi.json">openapi.json</a>. Generated clients read answers with{" "}
-          <code>JSON.parse</code>, which rounds large integers. With the file{" "}
-          <code>exact.ts</code>, generated clients keep ids exact.
+          <code>JSON.parse</code>, which rounds large integers. With the file <code>exact.ts</code>,
+          generated clients keep ids exact.
         </p>
         <p>
           <b>Language models.</b> <a href="/llms.txt">llms.txt</a> is this reference as plain text.
