@@ -6,7 +6,7 @@ const NAMES = ["chromium", "chromium-browser", "google-chrome", "google-chrome-s
 
 const MAC = "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome";
 
-/** Options that stop Chromium from sending requests of its own, such as for updates. */
+/** Options that turn off features that no test needs, such as requests for updates. */
 const QUIET = [
   "--disable-gpu",
   "--disable-quic",

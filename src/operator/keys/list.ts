@@ -14,8 +14,9 @@ Examples:
   $ npm run keys -- list --expires-within 30d      keys to renew
   $ npm run keys -- list --state revoked --json
 
-A key has to match every filter that is given. "ends in" shows the last four characters of the
-key. A key older than these characters shows "unknown" until it is rotated. Times are in UTC.`;
+The command lists the keys that match all given filters. "ends in" shows the last four characters of
+the key. For keys from before the store kept these characters, it shows "unknown" until they are
+rotated. Times are in UTC.`;
 
 const NO_KEYS = "There are no keys yet: `npm run keys -- create --help` shows how to create one.";
 

@@ -29,7 +29,8 @@ export interface LimitPromises {
 
 /**
  * Returns the promises about limits (docs/limits.md). Trying these promises uses up the key's
- * minute. Between `crowd` and `afterwards`, only promises that need no key can be tried.
+ * minute. Between `crowd` and `afterwards`, only promises that send no request with the key as bearer
+ * token can be tried.
  */
 export function limitPromises(): LimitPromises {
   let answers: readonly Answer[] = [];
