@@ -78,7 +78,7 @@ describe("an export during which orders change", () => {
     const { status, stdout, stderr } = await runInProcess(program, ["export", file]);
     expect({ status, stdout }).toEqual({
       status: 0,
-      stdout: `Exported ${STORED} orders to ${file}.\n`,
+      stdout: `Exported ${STORED.toLocaleString("en")} orders to ${file}.\n`,
     });
     expect(stderr).toMatch(warning);
   });
