@@ -8,6 +8,8 @@ export interface LiveVersion {
   readonly id: string;
   /** The commit of the version; `undefined` if it was deployed without one. */
   readonly commit: string | undefined;
+  /** True if the trial with all traffic has passed since the version received the traffic. */
+  readonly hasPassedTrial: boolean;
   /** The ids of the databases that the version uses, by the names of their bindings. */
   readonly databases: ReadonlyMap<string, string>;
 }
@@ -20,9 +22,15 @@ export type Place = { readonly location: string } | { readonly jurisdiction: str
 /** The error codes that Cloudflare returns for a Worker that does not exist. */
 const NO_SUCH_WORKER = [10007, 10090];
 
+/** The end of the message of the deployment that `notePassedTrial` creates. */
+const PASSED_TRIAL = ", which has passed its trial";
+
 const deploymentsSchema = z.object({
   deployments: z.array(
-    z.object({ versions: z.array(z.object({ version_id: z.string(), percentage: z.number() })) }),
+    z.object({
+      annotations: z.optional(z.object({ "workers/message": z.optional(z.string()) })),
+      versions: z.array(z.object({ version_id: z.string(), percentage: z.number() })),
+    }),
   ),
 });
 
@@ -61,7 +69,8 @@ export async function findLiveVersion(
     throw error;
   });
   if (found === undefined) return undefined;
-  const versions = found.deployments[0]?.versions ?? [];
+  const [deployment] = found.deployments;
+  const versions = deployment?.versions ?? [];
   const id = versions.find(({ percentage }) => percentage === 100)?.version_id;
   if (id === undefined) {
     const shares = versions.map(({ version_id, percentage }) => `${version_id} ${percentage} %`);
@@ -75,7 +84,33 @@ export async function findLiveVersion(
     const database = bound ?? database_id;
     return type === "d1" && database !== undefined ? [[name, database] as const] : [];
   });
-  return { id, commit: annotations?.["workers/tag"], databases: new Map(databases) };
+  const message = deployment?.annotations?.["workers/message"] ?? "";
+  return {
+    id,
+    commit: annotations?.["workers/tag"],
+    hasPassedTrial: message.endsWith(PASSED_TRIAL),
+    databases: new Map(databases),
+  };
+}
+
+/**
+ * Records that a version has passed its trial with all traffic. The record is a further deployment of
+ * the same version, so every other deployment, also a rollback, removes the record.
+ */
+export async function notePassedTrial(
+  api: CloudflareApi,
+  { worker }: Pick<Settings, "worker">,
+  version: string,
+  message: string,
+): Promise<void> {
+  await api.call(`${api.account}/workers/scripts/${worker}/deployments`, z.unknown(), {
+    method: "POST",
+    body: {
+      strategy: "percentage",
+      versions: [{ version_id: version, percentage: 100 }],
+      annotations: { "workers/message": `${message}${PASSED_TRIAL}` },
+    },
+  });
 }
 
 /** A database of the account. */

@@ -42,10 +42,11 @@ export async function labelCommit(folder = PROJECT_ROOT): Promise<VersionLabel> 
 }
 
 /**
- * Checks that staging serves the commit that is being deployed to production. Also checks that this
+ * Checks that staging serves the commit that is being deployed to production, and that the commit has
+ * passed its trial there. Also checks that this
  * commit contains the commit that production serves, so a late deployment cannot undo a newer one.
  *
- * @throws an Error if staging serves a different commit, or production serves a commit that is not
+ * @throws an Error if staging serves a different commit, if its trial is not over, or if production serves a commit that is not
  *   an ancestor of this one.
  */
 export async function checkCommit(
@@ -53,11 +54,18 @@ export async function checkCommit(
   folder = PROJECT_ROOT,
 ): Promise<void> {
   const staging = await readSettings("staging", folder);
-  const tried = (await findLiveVersion(api, staging))?.commit;
+  const onStaging = await findLiveVersion(api, staging);
+  const tried = onStaging?.commit;
   if (label.tag === undefined || tried !== label.tag) {
     throw new Error(
       `staging serves ${tried ?? "no commit"}, and this is ${label.tag ?? "no commit"}. Deploy this ` +
         "commit to staging first. In an emergency: --skip-checks",
+    );
+  }
+  if (onStaging?.hasPassedTrial !== true) {
+    throw new Error(
+      "staging serves this commit, but the commit has not passed its trial there. Wait until the " +
+        "deployment to staging ends, or repeat it. In an emergency: --skip-checks",
     );
   }
   const served = (await findLiveVersion(api, settings))?.commit?.replace("-dirty", "");

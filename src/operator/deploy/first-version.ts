@@ -5,7 +5,13 @@ import { DATABASE_NAMES, type DatabaseName } from "../database/database.ts";
 import { openRemoteDatabase } from "../database/remote.ts";
 import { isMissingTable } from "../database/remote-failure.ts";
 import type { RemoteEnvironment } from "../environment.ts";
-import { createDatabase, findExistingDatabases, findLiveVersion, type Place } from "./account.ts";
+import {
+  createDatabase,
+  findExistingDatabases,
+  findLiveVersion,
+  type Place,
+  notePassedTrial,
+} from "./account.ts";
 import { attachDomain, findAddresses } from "./addresses.ts";
 import { print, type RollOut, type Step } from "./steps.ts";
 import { tryVersion } from "./trial.ts";
@@ -67,10 +73,11 @@ export async function prepareFirstVersion(rollOut: RollOut, place: Place): Promi
       run: async () => {
         const live = await findLiveVersion(api, settings);
         const addresses = await findAddresses(api, settings);
+        const version = live?.id ?? "";
         for (const address of addresses) {
-          const version = live?.id ?? "";
           await tryVersion({ env, address, worker, version, hasTraffic: true }, rollOut);
         }
+        await notePassedTrial(api, settings, version, label.message ?? env);
         print(`Deployed ${env}: ${addresses.join(", ")}`);
       },
       ifItFails: deployed,

@@ -1,6 +1,6 @@
 import { DATABASE_NAMES, type DatabaseName } from "../database/database.ts";
 import { findBookmark } from "../time-travel/bookmarks.ts";
-import { checkLiveWorker, findLiveVersion } from "./account.ts";
+import { checkLiveWorker, findLiveVersion, notePassedTrial } from "./account.ts";
 import { findAddresses } from "./addresses.ts";
 import { attachStep } from "./first-version.ts";
 import { print, type RollOut, type Step } from "./steps.ts";
@@ -61,7 +61,10 @@ export async function prepareNextVersion(rollOut: RollOut): Promise<Step[]> {
     // Tries again, because Durable Objects run the new version only once it receives all traffic.
     {
       title: "Try the new version with all traffic",
-      run: () => tryIt(address, true),
+      run: async () => {
+        await tryIt(address, true);
+        await notePassedTrial(api, settings, version, message);
+      },
       ifItFails: goBack,
     },
     {

@@ -91,7 +91,7 @@ describe("the check of the commit before a deployment to production", () => {
   /** Deploys a commit to an environment of the fake account. */
   function serve(env: RemoteEnvironment, tag: string): void {
     const versions = new FakeVersions();
-    versions.deploy(versions.upload("", { tag }));
+    versions.deploy(versions.upload("", { tag }), "v1, which has passed its trial");
     const script = { bindings: [], migrationTag: "v1", versions };
     cloudflare.workers.scripts.set(`store-orders-${env}`, script);
   }

@@ -142,6 +142,8 @@ describe("the first roll-out", () => {
         ...applyMigrations(KEYS),
         `deploy ${WORKER}`,
         `attach ${DOMAIN}`,
+        // The note that the version has passed its trial.
+        `deploy ${WORKER}: ${cloudflare.workers.find(WORKER).versions.current} 100 %`,
       ]);
       expect(stdout).toContain(`Deployed staging: https://${DOMAIN}, https://${HOST}`);
       const deployed = cloudflare.workers.find(WORKER);
@@ -232,6 +234,8 @@ const STEPS = (before: string, version: string) => [
   `migrate ${KEYS}: ${lastMigration(KEYS)}`,
   `upload ${WORKER}`,
   `deploy ${WORKER}: ${before} 100 %, ${version} 0 %`,
+  `deploy ${WORKER}: ${version} 100 %`,
+  // The note that the version has passed its trial.
   `deploy ${WORKER}: ${version} 100 %`,
 ];
 
@@ -517,7 +521,12 @@ describe("a deployment to production", () => {
     const refused = await run();
     expect(refused.status).toBe(1);
     expect(refused.stderr).toContain(`staging serves 0000000, and this is ${tag}`);
-    versions.deploy(versions.upload("this", { tag }));
+    const version = versions.upload("this", { tag });
+    versions.deploy(version, "this");
+    const early = await run();
+    expect(early.status).toBe(1);
+    expect(early.stderr).toContain("staging serves this commit, but the commit has not passed");
+    versions.deploy(version, "this, which has passed its trial");
     expect(await run()).toMatchObject({ status: 0, stderr: "" });
   });
 });
