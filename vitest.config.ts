@@ -1,4 +1,5 @@
 import { cloudflareTest, readD1Migrations } from "@cloudflare/vitest-plugin";
+import { join } from "node:path";
 import { defineConfig } from "vitest/config";
 import { buildAll } from "./src/operator/build/all.ts";
 
@@ -6,14 +7,17 @@ import { buildAll } from "./src/operator/build/all.ts";
 // wrangler.toml, without which workerd does not start, and a generated module.
 await buildAll();
 
+// Processes that the tests start share compiled modules, which saves a twentieth of the CPU time.
+process.env["NODE_COMPILE_CACHE"] ??= join(import.meta.dirname, "node_modules/.cache/node");
+
 // The name of a test file says where its tests run:
 // - NAME.core.test.ts and NAME.simulation.test.ts (slower) test pure code in Node.
 // - NAME.worker.test.ts runs in workerd.
 // - NAME.node.test.ts starts processes or runs commands.
 export default defineConfig({
   test: {
-    // Many tests mostly wait for processes or for real time, so three of them need little CPU time.
-    maxWorkers: 3,
+    // Many tests mostly wait for processes or for real time, so four of them need little CPU time.
+    maxWorkers: 4,
     projects: [
       {
         test: {

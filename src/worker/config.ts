@@ -40,8 +40,8 @@ export interface Config {
   /** A request whose database query takes longer than this receives a 503. */
   readonly databaseTimeoutMs: number;
   /**
-   * Housekeeping deletes cancelled orders this many days after their cancellation. Undefined:
-   * never.
+   * Housekeeping deletes cancelled orders this many days after their cancellation. If undefined,
+   * housekeeping never deletes cancelled orders.
    */
   readonly cancelledOrderDays: number | undefined;
 }

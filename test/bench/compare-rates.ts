@@ -40,7 +40,10 @@ interface Figure {
   readonly processorMs: number;
 }
 
-/** Compares the service's rate for one kind of request with the rate of a peer. */
+/**
+ * Compares how many requests of one kind the service and another Worker answer per second. The
+ * other Worker is a bare Worker or an earlier version of the service.
+ */
 export async function compareRates(bench: Bench, comparison: Comparison): Promise<Result> {
   const { what, atLeast, service, peer, connections = CONNECTIONS } = comparison;
   const figures: Record<"service" | "peer", Figure[]> = { service: [], peer: [] };

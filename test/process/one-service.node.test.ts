@@ -9,7 +9,7 @@ import { freePort, Service } from "./service.ts";
 const store = new StoreFolder();
 afterAll(() => store.remove());
 
-/** Runs the start command on `port` and waits until it exits, because it must refuse to start. */
+/** Starts a second service on the same store, and waits until it has refused to start. */
 async function start(port: number) {
   const args = [
     "src/operator/main.ts",

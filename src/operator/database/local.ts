@@ -113,7 +113,7 @@ export async function openLocalDatabase(
 }
 
 /**
- * Opens the file of a database. Its statements fail immediately if another process holds the lock.
+ * Opens the file of a database. If another process has locked the database, a statement fails at once.
  *
  * @returns `null` if the file does not exist.
  */

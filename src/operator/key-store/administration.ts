@@ -54,7 +54,7 @@ export function createApiKey(settings: NewKeySettings, now: Date): CreatedKey {
   return { key: secret, record: details };
 }
 
-/** Returns the key with new settings. Settings that are left out keep their values. */
+/** Returns a copy of the key with new settings. Settings that are left out keep their values. */
 export function updateApiKey(
   current: KeyDetails,
   { limits, ...settings }: Partial<KeySettings>,

@@ -34,7 +34,7 @@ export interface KeyReport extends Pick<ApiKey, "id" | "name" | "plan">, UsageTo
   readonly reportedAt: Date | null;
   /** The end of the ban that is in force; `null` if the key is not banned. */
   readonly bannedUntil: Date | null;
-  /** The days that the key has reported, in ascending order. */
+  /** The days for which the key's Durable Object has reported usage, in ascending order. */
   readonly days: readonly ReportedDay[];
   /** The number of bans for each day, including bans that the key has not reported yet. */
   readonly bansByDay: ReadonlyMap<string, number>;

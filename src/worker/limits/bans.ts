@@ -50,8 +50,8 @@ export interface Ban {
 }
 
 /**
- * Returns the stored ban as it applies at `nowMs`; its rest is at most `longestBanMs`. Returns
- * `null` if the ban is forgotten by then or began in another mode.
+ * Returns the stored ban with at most `longestBanMs` left at `nowMs`. Returns `null` if the ban ended
+ * at least `forgetAfterMs` before `nowMs`, or began while `BAN_MODE` had another value.
  */
 export function banAt(stored: Ban | null, policy: BanPolicy, nowMs: number): Ban | null {
   const { mode, forgetAfterMs } = policy;

@@ -65,9 +65,9 @@ export class FakeWorkersApi {
   /** The DNS records of the account's only zone. */
   readonly records: { readonly name: string; readonly type: string; readonly content: string }[] =
     [];
-  /** Whether to ignore the version that a request selects, as Cloudflare does for a new version. */
+  /** Whether to ignore version overrides, as Cloudflare does for a short time after an upload. */
   ignoresOverrides = false;
-  /** The version that answers requests without a version, while a deployment is on its way. */
+  /** The version that answers requests without an override while a deployment spreads. */
   lateVersion: string | undefined;
   /** Returns the response of a deployed Worker. Tests replace this function. */
   answer: (authorization: string, request: WorkerRequest) => WorkerAnswer = (_, { path }) =>

@@ -51,10 +51,10 @@ async function exported(store: MemoryStore): Promise<string> {
 }
 
 /**
- * Expects the count of each segment to be right, and each segment version to have the same orders
- * as when this version was first seen.
+ * Checks that the stored count of each segment is right, and that each segment version still has the
+ * orders that it had when it was first seen.
  *
- * @param named the orders of each version that was seen.
+ * @param named the orders of each version seen so far.
  * @returns the number of orders in all segments.
  */
 function checkSegments({ sqlite }: MemoryStore, named: Map<string, string>): number {

@@ -13,7 +13,10 @@ const OPTIONS = { freshMs: 10_000, staleMs: 25_000, size: 100, timeoutMs: 5_000 
 const HASHES = ["first", "second", "invented", "also invented"] as const;
 type Hash = (typeof HASHES)[number];
 
-/** The row of a hash since a step of the simulation. `row` is `null` if no key has the hash. */
+/**
+ * The database's row for one hash, from a step of the simulation until the next change of the row.
+ * `row` is `null` if no key has the hash.
+ */
 interface State {
   readonly sinceStep: number;
   readonly sinceMs: number;
