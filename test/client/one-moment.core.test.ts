@@ -12,8 +12,8 @@ beforeEach(() => {
   vi.useFakeTimers();
 });
 afterEach(() => {
-  vi.useRealTimers();
   vi.restoreAllMocks();
+  vi.useRealTimers();
 });
 
 /** Loops over a list with `oneMoment`; returns the received orders and the error. */

@@ -14,7 +14,10 @@ const PARTS: readonly Part[] = ["orders", "keys", "limiter"];
 type End = "answer" | "fail" | "hang";
 
 beforeEach(() => void vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout", "Date"] }));
-afterEach(() => void vi.useRealTimers());
+afterEach(() => {
+  vi.restoreAllMocks();
+  vi.useRealTimers();
+});
 
 /** A simulated isolate. The scheduler determines when each probe ends. */
 class Isolate {
