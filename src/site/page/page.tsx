@@ -120,7 +120,8 @@ function FirstCall({ reference, list, listing }: PageProps) {
               It goes into the samples, and stays in this page's memory until you close the page.
             </span>
             <span class="scripting-none">
-              Put it into a sample, in place of <code>{KEY}</code>.
+              Put it into a sample, in place of <code>{KEY}</code>. Replace the address too, if the
+              service is not at <code>{reference.origin ?? LOCAL_ORIGIN}</code>.
             </span>
             <form id="first-call" class="control needs-script">
               <KeyField id="first-key" />
