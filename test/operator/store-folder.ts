@@ -53,16 +53,13 @@ export class StoreFolder {
     rmSync(this.path, { recursive: true, force: true });
   }
 
-  protected async run(program: Command, args: readonly string[], input?: string): Promise<Outcome> {
+  private async run(program: Command, args: readonly string[], input?: string): Promise<Outcome> {
     await this.make();
     return runInProcess(program, [...args, "--persist-to", this.path], input);
   }
 }
 
-/**
- * A store whose databases stay open from their first use until `close`. All commands and the test share
- * the open databases.
- */
+/** A store with databases that the test itself uses, from their first use until `close`. */
 export class OpenStore extends StoreFolder {
   readonly #databases = new Map<DatabaseName, Promise<StoreDatabase>>();
 
@@ -71,7 +68,7 @@ export class OpenStore extends StoreFolder {
     await this.make();
     const known = this.#databases.get(name) ?? openLocalDatabase(this.path, name);
     this.#databases.set(name, known);
-    return { ...(await known), close: async () => {} };
+    return known;
   }
 
   /** Closes the databases and removes the folder. */
@@ -79,20 +76,6 @@ export class OpenStore extends StoreFolder {
     const databases = await Promise.all(this.#databases.values());
     await Promise.all(databases.map((database) => database.close()));
     this.remove();
-  }
-
-  protected override run(
-    program: Command,
-    args: readonly string[],
-    input?: string,
-  ): Promise<Outcome> {
-    program.hook("preAction", (_, command) => {
-      command.setOptionValue("openLocal", (folder: string, name: DatabaseName) => {
-        if (folder !== this.path) throw new Error(`the command opens another store: ${folder}`);
-        return this.database(name);
-      });
-    });
-    return super.run(program, args, input);
   }
 }
 

@@ -9,11 +9,7 @@ interface StoreOptions {
   readonly env?: RemoteEnvironment;
   /** The folder of a local store. */
   readonly persistTo?: string;
-  /** Replaces `openLocalDatabase` in tests. No command-line option sets this field. */
-  readonly openLocal?: OpenLocal;
 }
-
-type OpenLocal = (persistTo: string, name: DatabaseName) => Promise<StoreDatabase>;
 
 /** The options of every command that uses a store. */
 export interface StoreCommandOptions extends StoreOptions {
@@ -54,14 +50,13 @@ export async function useDatabase<T>(
 }
 
 async function openDatabase(
-  { env, persistTo = DEFAULT_STORE, openLocal }: StoreOptions,
+  { env, persistTo = DEFAULT_STORE }: StoreOptions,
   name: DatabaseName,
 ): Promise<StoreDatabase> {
   if (env !== undefined) {
     const { openRemoteDatabase } = await import("./remote.ts");
     return openRemoteDatabase({ environment: env, name });
   }
-  if (openLocal !== undefined) return openLocal(persistTo, name);
   const { openLocalDatabase } = await import("./local.ts");
   return openLocalDatabase(persistTo, name);
 }

@@ -1,6 +1,6 @@
 import { NEAR_LIMIT } from "./near-limit.ts";
 import type { KeyReport, UsageReport, UsageTotals } from "./usage-report.ts";
-import { isComplete, keysNear, totalsOf } from "./usage-report.ts";
+import { isComplete, keysNear, summarize, totalsOf } from "./usage-report.ts";
 
 /** The largest number of keys in a plot. */
 const MAX_KEYS = 20;
@@ -113,17 +113,9 @@ function rankerOf(all: readonly KeyReport[]) {
     keys: keys
       .toSorted((one, other) => measure(other) - measure(one))
       .slice(0, MAX_KEYS)
-      .map(({ id, name, plan, admitted, refused, strikes, bans, minutePeak, dayPeak }) => ({
-        id,
-        name,
-        plan,
-        admitted,
-        refused,
-        strikes,
-        bans,
-        minutePeak,
-        dayPeak,
-        isNameShared: (byName.get(name)?.length ?? 0) > 1,
+      .map((key) => ({
+        ...summarize(key),
+        isNameShared: (byName.get(key.name)?.length ?? 0) > 1,
       })),
     leftOut: Math.max(0, keys.length - MAX_KEYS),
   });

@@ -47,6 +47,12 @@ export interface UsageTotals {
   readonly bans: number;
 }
 
+/** Returns the fields of a key's report that its JSON and the page of all keys have in common. */
+export function summarize(report: KeyReport) {
+  const { id, name, plan, admitted, refused, strikes, bans, minutePeak, dayPeak } = report;
+  return { id, name, plan, admitted, refused, strikes, bans, minutePeak, dayPeak };
+}
+
 /** Returns the time at which all keys will have reported their usage up to `now`. */
 export function completeBy(now: Date): Date {
   return new Date(now.getTime() + REPORT_EVERY_MS);

@@ -4,7 +4,13 @@ import { EndWithStatus, printJson } from "../command-line.ts";
 import { type StoreCommandOptions, useDatabase } from "../database/open.ts";
 import { MISSING, printUsageOfKey, printUsageOfKeys } from "./print-usage.ts";
 import { readReport } from "./read-report.ts";
-import { completeBy, type KeyReport, keysNear, type UsageReport } from "./usage-report.ts";
+import {
+  completeBy,
+  type KeyReport,
+  keysNear,
+  summarize,
+  type UsageReport,
+} from "./usage-report.ts";
 
 const MAX_DAYS = 366;
 const DEFAULT_DAYS = 14;
@@ -98,17 +104,8 @@ function print(report: UsageReport, id: string | undefined, now: Date): void {
 
 /** Converts the usage of a key to JSON. Times are in ISO 8601 in UTC. Peaks are from 0 to 1. */
 function toUsageJson(report: KeyReport, now: Date) {
-  const { id, name, plan, admitted, refused, strikes, bans, minutePeak, dayPeak } = report;
   return {
-    id,
-    name,
-    plan,
-    admitted,
-    refused,
-    strikes,
-    bans,
-    minutePeak,
-    dayPeak,
+    ...summarize(report),
     reportedAt: report.reportedAt?.toISOString() ?? null,
     completeBy: completeBy(now).toISOString(),
     bannedUntil: report.bannedUntil?.toISOString() ?? null,

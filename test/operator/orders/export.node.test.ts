@@ -2,10 +2,13 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "n
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { openLocalDatabase } from "../../../src/operator/database/local.ts";
 import { exportToFile, exportToStdout } from "../../../src/operator/orders/export.ts";
 import { ordersProgram } from "../../../src/operator/orders/program.ts";
 import { runInProcess } from "../in-process.ts";
 import { type MemoryStore, openMemoryStore } from "./memory-store.ts";
+
+vi.mock("../../../src/operator/database/local.ts", { spy: true });
 
 /** The number of orders in the store, which an export reads in three pages. */
 const STORED = 20_000;
@@ -72,10 +75,9 @@ describe("an export during which orders change", () => {
     [1, /^(?![^]*warning)/],
   ])("is warned of on stderr if the change came before page %i", async (changedPage, warning) => {
     changeBefore((page) => page === changedPage);
-    const program = ordersProgram().hook("preAction", (_, command) => {
-      command.setOptionValue("openLocal", async () => ({ ...store, close: async () => {} }));
-    });
-    const { status, stdout, stderr } = await runInProcess(program, ["export", file]);
+    const database = { ...store, isNew: false, close: async () => {} };
+    vi.mocked(openLocalDatabase).mockResolvedValueOnce(database);
+    const { status, stdout, stderr } = await runInProcess(ordersProgram(), ["export", file]);
     expect({ status, stdout }).toEqual({
       status: 0,
       stdout: `Exported ${STORED.toLocaleString("en")} orders to ${file}.\n`,
