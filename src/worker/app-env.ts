@@ -11,15 +11,15 @@ export interface AppEnv {
     requestId: string;
     limiter: RequestLimiter;
     /**
-     * The quota that the rate-limit headers show. If unset, they show the budget of the client's
-     * address.
+     * The quota that the rate-limit headers show. If unset, the headers show how many failed
+     * authentications the client's address has left.
      */
     quota?: Quota;
     /** The `code` of an error response. */
     errorCode?: ErrorCode;
     /** The key of an authenticated request. */
     apiKey: ApiKey;
-    /** The key of an authenticated request, as its limiter sees it. */
+    /** The part of `apiKey` that the key's limiter needs. */
     limitedKey: LimitedKey;
   };
 }

@@ -12,8 +12,8 @@ interface Pause {
 /**
  * Stops calls to a part of the service that has just failed, so that callers do not wait for
  * timeouts one after another. One second after the failure, one caller probes the part. Until the
- * probe succeeds, other callers do not call the part, even if the part has recovered. Pure: the
- * time is a parameter.
+ * probe succeeds, other callers do not call the part, even if the part has recovered. Reads no
+ * clock: the time is a parameter.
  */
 export class CircuitBreaker {
   readonly #pauses: QuickLRU<string, Pause>;
@@ -22,7 +22,7 @@ export class CircuitBreaker {
   /**
    * @param size the number of failing parts to remember. A forgotten part is called as if it had
    *   not failed.
-   * @param probeMs milliseconds after which a probe without an outcome counts as lost.
+   * @param probeMs milliseconds to wait for a probe's outcome. Then another caller may probe.
    */
   constructor({ size, probeMs }: { size: number; probeMs: number }) {
     this.#pauses = new QuickLRU({ maxSize: size });

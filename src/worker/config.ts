@@ -2,13 +2,13 @@ import * as z from "zod/mini";
 import { BAN_MODES, type BanPolicy } from "./limits/bans.ts";
 
 /**
- * Which requests are logged. `errors`: those with a 5xx response and those served while a part of
- * the service failed.
+ * Which requests are logged. `errors`: requests with a 5xx response, and requests on which the
+ * fallback limiter decided.
  */
 const REQUEST_LOGS = ["all", "errors", "none"] as const;
 export type RequestLog = (typeof REQUEST_LOGS)[number];
 
-/** The dates of the end of this API version. A date that the operator has not set is undefined. */
+/** The deprecation and sunset of this API version; undefined if the operator has set no date. */
 export interface VersionLifecycle {
   readonly deprecatedAt?: Date | undefined;
   /** From this time on, this API version may stop responding. */
@@ -119,7 +119,8 @@ const varsSchema = z
     BAN_FIRST_SECONDS: wholeNumber({ default: 60, min: 1, max: DAY_SECONDS }),
     BAN_LONGEST_SECONDS: wholeNumber({ default: DAY_SECONDS, min: 1, max: 30 * DAY_SECONDS }),
     BAN_FORGET_SECONDS: wholeNumber({ default: DAY_SECONDS, min: 1, max: 30 * DAY_SECONDS }),
-    // Revocations must take effect within 30 seconds (docs/api.md, Authentication).
+    // At most 25 seconds, so that a revocation takes effect within 30 seconds (docs/api.md,
+    // Authentication).
     API_KEY_FRESH_SECONDS: wholeNumber({ default: 10, min: 1, max: 25 }),
     API_KEY_STALE_SECONDS: wholeNumber({ default: 25, min: 1, max: 25 }),
     API_KEY_CACHE_SIZE: wholeNumber({ default: 10_000, min: 1, max: 100_000 }),

@@ -19,7 +19,8 @@ export const ERROR_STATUS = {
   /** A bug in the service. */
   internal_error: 500,
   /**
-   * The database cannot be reached, the key's limiter is overloaded, or the list cannot be sent.
+   * A database cannot be reached, the key's limiter is overloaded, the list of orders is too long,
+   * or the isolate is already sending too many long lists.
    */
   service_unavailable: 503,
 } as const;

@@ -39,7 +39,8 @@ export class HealthCheck {
 
   async check(request: HealthRequest): Promise<Health> {
     const recall = () => this.#remembered() ?? this.#probe(request);
-    // `read` rejects only if the platform ended the request that ran the shared probe.
+    // `read` rejects only if the platform ended the request that ran the shared probe. The health
+    // is then unknown, so report every part as unavailable.
     const shared = () =>
       this.#shared
         .read(null, async () => recall(), request.waitUntil)

@@ -15,9 +15,9 @@ const RETRY_MS = 1_000;
 const CONCURRENCY = 4;
 
 /**
- * The pause before each query for suspects, the clients that sent too many wrong secrets. Suspects
- * cause at most 40 queries a second. A longer pause would release more suspects at the same moment,
- * which delays all other requests.
+ * The pause before each query for suspects, the clients that sent too many wrong secrets. The pause
+ * limits these queries to 40 a second in each isolate. During a longer pause, more requests of
+ * suspects would collect, then resume at the same moment and delay all other requests.
  */
 const SUSPECTS_PAUSE_MS = 25;
 

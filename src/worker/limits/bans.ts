@@ -12,15 +12,15 @@ export type BanMode = (typeof BAN_MODES)[number];
 export interface BanPolicy {
   readonly mode: BanMode;
   /**
-   * Refusals within this time after a wait began are no strikes. The client may have sent these
-   * requests before it knew of the first refusal.
+   * Refusals within this time after the first refusal of a `Wait` are no strikes. The client may
+   * have sent these requests before it received the first 429.
    */
   readonly graceMs: number;
   /** Strikes lead to a ban only if all of them fall within this time after the first strike. */
   readonly strikeWindowMs: number;
-  /** The fewest strikes that lead to a ban, even if the key's limit is lower. */
+  /** A ban takes as many strikes as the key's limit per minute, but at least this many. */
   readonly minStrikes: number;
-  /** This many strikes always lead to a ban, even if the key's limit is higher. */
+  /** A ban never takes more strikes than this, even if the key's limit per minute is higher. */
   readonly maxStrikes: number;
   readonly firstBanMs: number;
   readonly longestBanMs: number;
@@ -50,8 +50,11 @@ export interface Ban {
 }
 
 /**
- * Returns the stored ban with at most `longestBanMs` left at `nowMs`. Returns `null` if the ban ended
- * at least `forgetAfterMs` before `nowMs`, or began while `BAN_MODE` had another value.
+ * Returns the stored ban as it applies at `nowMs`. The returned ban ends at most `longestBanMs`
+ * after `nowMs`, even if the clock was set back.
+ *
+ * @returns `null` if there is no ban, if the ban ended at least `forgetAfterMs` before `nowMs`, or
+ *   if the ban began in another mode than the policy's.
  */
 export function banAt(stored: Ban | null, policy: BanPolicy, nowMs: number): Ban | null {
   const { mode, forgetAfterMs } = policy;
@@ -61,8 +64,8 @@ export function banAt(stored: Ban | null, policy: BanPolicy, nowMs: number): Ban
 }
 
 /**
- * Returns whether a refusal at `nowMs` is a strike. A refusal that begins a wait or falls into the
- * wait's grace is not.
+ * Returns whether a refusal at `nowMs` is a strike. The first refusal of a wait and refusals in the
+ * first `graceMs` of the wait are no strikes.
  */
 export function isStrike(stored: Wait | null, policy: BanPolicy, nowMs: number): boolean {
   return stored !== null && nowMs - Math.min(stored.startedMs, nowMs) >= policy.graceMs;

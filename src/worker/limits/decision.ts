@@ -8,9 +8,9 @@ import { mapWindows, WINDOW_NAMES, windowAt, windowEndMs } from "./windows.ts";
 export interface QuotaPolicy {
   readonly limits: Limits;
   /**
-   * Grows with every change of the key. A policy with an older revision than the limiter state's is
-   * ignored. At the same revision the request's limits apply, because a deployment can change a
-   * plan's limits without changing a key.
+   * Grows with every change of the key. If this revision is older than the limiter state's, the
+   * limits of the limiter state apply. If both are equal, the limits of this policy apply, because
+   * a deployment can change a plan's limits without changing a key.
    */
   readonly revision: number;
   /**
@@ -34,7 +34,7 @@ export interface LimiterState extends PerWindow<Window | null> {
   readonly wait: Wait | null;
 }
 
-/** What is left of one window. */
+/** The requests left in one window, and the time at which the window ends. */
 export interface WindowQuota {
   readonly limit: number;
   /** The number of requests left: never negative. */
@@ -43,7 +43,7 @@ export interface WindowQuota {
   readonly endsMs: number;
 }
 
-/** What is left of every window at `nowMs`. */
+/** The requests left in every window at `nowMs`, and the time of the next admission. */
 export interface Quota extends PerWindow<WindowQuota> {
   readonly nowMs: number;
   /**
@@ -58,8 +58,8 @@ export interface Quota extends PerWindow<WindowQuota> {
 export interface Decision extends Quota {
   readonly admitted: boolean;
   /**
-   * Unix time in milliseconds until which the limiter decides the same on further requests. `null`
-   * if the next decision may differ.
+   * Unix time in milliseconds until which the limiter refuses every further request. `null` if the
+   * next request may be admitted.
    */
   readonly standsUntilMs: number | null;
   /**
@@ -83,7 +83,7 @@ export interface Decided extends Outcome {
   readonly decision: Decision;
 }
 
-/** How many strikes a refused key is away from a ban, and from when on refusals are strikes. */
+/** The strikes left until a refused key is banned, and the time from which refusals are strikes. */
 interface StrikeForecast {
   /** Unix time in milliseconds at which the key's wait began. */
   readonly waitedSinceMs: number;
@@ -97,9 +97,9 @@ interface StrikeForecast {
  * Decides on one request. Pure: `nowMs` is the only clock.
  *
  * @param stored the limiter state after the last decision, or `null` for the first.
- * @param refusedElsewhereMs times at which isolates refused requests that `stored` does not count,
- *   in ascending Unix milliseconds. These refusals count only if this request is refused as well,
- *   each at its own time. So they never prevent the admission of a client that has waited.
+ * @param refusedElsewhereMs times of refusals that isolates decided from memory and that `stored`
+ *   does not include, in ascending Unix milliseconds. These refusals count only if this request is
+ *   refused too, so that they never prevent the admission of a client that has waited.
  * @returns the decision; the limiter state after it, which is `stored` itself if nothing changed;
  *   and the strikes and bans caused by this request and by those refused elsewhere.
  */
@@ -194,8 +194,8 @@ export function stateEndMs(state: LimiterState, banPolicy: BanPolicy): number {
 }
 
 /**
- * Returns the limiter state with the limits of the newer policy: its own or the request's. Returns
- * an empty state if there is none or the key was reset.
+ * Returns the limiter state with the limits of `policy`, or unchanged if `policy` has an older
+ * revision. Returns an empty state if `stored` is `null` or the key was reset.
  */
 function stateUnder(stored: LimiterState | null, policy: QuotaPolicy): LimiterState {
   const { limits, revision, resets } = policy;
@@ -262,7 +262,7 @@ function admission(state: LimiterState, banPolicy: BanPolicy, nowMs: number): De
   return { ...quota, admitted: true, standsUntilMs: null, strikes: null };
 }
 
-/** Refuses a request. First counts the requests that isolates refused in the same wait. */
+/** Refuses a request. First counts the isolates' refusals that belong to the key's current wait. */
 function refuse(
   before: LimiterState,
   policy: QuotaPolicy,
@@ -287,9 +287,8 @@ function refuse(
 }
 
 /**
- * Returns when the full window opened, the earliest possible beginning of a wait that was
- * forgotten. A wait is forgotten when an idle Durable Object is evicted, which can happen within
- * the grace.
+ * Returns when the earliest full window opened, as a lower bound for the beginning of a lost wait.
+ * A wait is lost if an idle Durable Object is evicted, which can happen even within the grace.
  */
 function fullSinceMs(state: LimiterState, nowMs: number): number {
   const openedMs = WINDOW_NAMES.map((name) => {

@@ -50,7 +50,8 @@ function quotaItem(name: WindowName, quota: Quota): string {
 }
 
 /**
- * Returns a window's values in the headers. During a ban, no requests are left until the ban ends.
+ * Returns the values that the headers show for a window. During a ban, the headers show that no
+ * requests are left until `retryAtMs`.
  */
 function announcedWindow(name: WindowName, quota: Quota): WindowQuota {
   if (!quota.banned || quota.retryAtMs === null) return quota[name];

@@ -1,14 +1,14 @@
 import ipaddr from "ipaddr.js";
 
-/** Returns the address whose budget a failed authentication of this request counts against. */
+/** Returns the address or network for which a failed authentication of this request is counted. */
 export function clientAddress({ headers }: Request): string {
   return countedAddress(headers.get("CF-Connecting-IP") ?? undefined);
 }
 
 /**
- * Returns the address or network that has the budget of a client (docs/limits.md, Failed
- * authentication). This is an IPv4 address, also if it is mapped into IPv6, or the /64 network of
- * an IPv6 address. All requests without a valid address share one budget.
+ * Returns the address or network for which failed authentications are counted (docs/limits.md,
+ * Failed authentication): an IPv4 address, also if it is mapped into IPv6, or the /64 network of an
+ * IPv6 address. All requests without a valid address are counted together.
  *
  * @param header the value of `CF-Connecting-IP`, which Cloudflare sets.
  */

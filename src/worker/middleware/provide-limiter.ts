@@ -10,8 +10,8 @@ import { RequestLimiter } from "../rate-limit/request-limiter.ts";
 import { type Refusals, RememberingLimiter } from "../rate-limit/remembering-limiter.ts";
 
 /**
- * Gives each request a limiter. All requests of an isolate share the remembered refusals, the
- * circuit breaker and the fallback limiter, which make refusals and failures cheap.
+ * Gives each request a limiter. The requests of an isolate share the fallback limiter. They also
+ * share the remembered refusals and the circuit breaker, which save calls to Durable Objects.
  */
 export function provideLimiter(config: Config) {
   const refusals: Refusals = new QuickLRU({ maxSize: config.refusalsSize });

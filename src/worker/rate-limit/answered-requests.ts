@@ -34,8 +34,8 @@ export function remember(
 }
 
 /**
- * Returns whether the request with this nonce was last admitted; `undefined` if the nonce is not
- * remembered.
+ * Returns whether the latest decision on the request with this nonce was an admission; `undefined`
+ * if the nonce is not remembered.
  */
 export function recall(answered: AnsweredRequests, nonce: string): boolean | undefined {
   const start = `\n${answered}`.lastIndexOf(`\n${nonce} `);

@@ -6,15 +6,15 @@ const unreportedBanSchema = z.object({
   beganMs: z.number(),
   untilMs: z.number(),
   number: z.int(),
-  /** The number of resets that the limiter knew of when the ban began. */
+  /** The number of the key's resets that the limiter knew of when the ban began. */
   resets: z.int(),
 });
 
 /** A ban that may not be in the database yet. Times in Unix milliseconds. */
 export type UnreportedBan = z.output<typeof unreportedBanSchema>;
 
-// Inserts a ban. If the key has more resets than the limiter knew of when the ban began, the ban is
-// inserted as already lifted. This includes a reset between the ban and this report.
+// Inserts a ban. If the key has more resets than the limiter knew of when the ban began, a reset
+// has lifted the ban, so `lifted_at` is set.
 const INSERT = `
   INSERT INTO key_bans (key_id, began_at, ends_at, number, lifted_at)
   VALUES (?1, ?2, ?3, ?4, max(?2, (
@@ -24,7 +24,7 @@ const INSERT = `
 
 /**
  * Reports the bans of one API key from its Durable Object to the database. A ban applies
- * immediately, without waiting for its report. So the database may contain the ban late.
+ * immediately, without waiting for its report. So a new ban may be missing from the database.
  */
 export class BanReports {
   readonly #keyId: string | null;

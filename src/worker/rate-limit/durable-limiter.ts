@@ -10,8 +10,8 @@ import type { UnreportedRefusals } from "./refusal.ts";
 const NO_REFUSALS: UnreportedRefusals = { agesMs: [], count: 0 };
 
 /**
- * The length of a nonce, the last characters of a UUID: 48 random bits. They are enough, because
- * the Durable Object compares a nonce with only 200 others.
+ * The number of characters in a nonce. A nonce is the end of a UUID and has 48 random bits. These
+ * are enough, because the Durable Object compares a nonce with only 200 others.
  */
 const NONCE_LENGTH = 12;
 
@@ -37,7 +37,7 @@ export class DurableLimiter {
 
   /**
    * Returns whether to call the key's Durable Object now. If true, the caller must then call
-   * `admit`.
+   * `admit`, because this call may be the probe of the circuit breaker.
    */
   mayAsk(key: LimitedKey): boolean {
     return this.#breaker.allows(key.name, Date.now());

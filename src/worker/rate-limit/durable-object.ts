@@ -18,8 +18,8 @@ import { keyIdOf } from "./limiter.ts";
 import { readKeyId, readObjectState, type StoredState, toStored } from "./stored-state.ts";
 
 /**
- * The storage key of the only row that a Durable Object stores. With one row, each commit writes
- * only one row.
+ * The storage key of the only row that a Durable Object stores. All data is in this row, so that a
+ * commit never writes several rows.
  */
 const STATE = "record";
 
@@ -28,8 +28,9 @@ const BAN_RETRY_MS = 60_000;
 
 /**
  * The limiter of one API key. It makes each decision from its state in memory, in one synchronous
- * step. A decision is returned only after it is on disk. So the limits are exact, but each decision
- * takes the time of a write. Requests that are decided during a write share the next write.
+ * step. An admission is returned only after it is on disk. So the limits are exact, but each
+ * admission takes the time of a write. Requests that are decided during a write share the next
+ * write.
  *
  * A Durable Object that stores anything has an alarm for the next report to the database. After the
  * reports, the alarm is set to the time at which all windows, bans and days of usage have ended. At
@@ -132,8 +133,8 @@ export class RateLimiter extends DurableObject {
   }
 
   async #reportUsage(): Promise<boolean> {
-    // Store the usage before reporting it. A restart must not lose reported counts, because the
-    // database never lowers a total.
+    // Store the usage before reporting it. If a restart lost reported counts, the database would
+    // ignore new counts until they exceed the reported totals.
     await (this.#usage.isStored ? this.#commits.settle() : this.#commits.commit());
     return this.#usage.report(this.env.KEYS, this.#config.databaseTimeoutMs);
   }
@@ -153,7 +154,7 @@ export class RateLimiter extends DurableObject {
     if (!isReported && (this.#alarmMs ?? 0) > retryMs) await this.#setAlarm(retryMs);
   }
 
-  /** Stores the state if it has changed. Resolves when all decisions so far are on disk. */
+  /** Stores the state if a window or the ban has changed. Resolves when all commits are on disk. */
   async #store(before: LimiterState | null, nowMs: number): Promise<void> {
     if (!mustStore(before, this.#state.limiter)) return this.#commits.settle() ?? undefined;
     const dueMs = nowMs + REPORT_EVERY_MS;

@@ -3,7 +3,7 @@ import type { Decision, QuotaPolicy } from "../limits/decision.ts";
 
 const NAME_PREFIX = "key:";
 
-/** An API key as its limiter sees it. */
+/** The part of an API key that its limiter needs. */
 export interface LimitedKey extends QuotaPolicy {
   /** The name of the key's Durable Object. Never contains the secret. */
   readonly name: string;

@@ -5,14 +5,14 @@ import { isSameLimits } from "../limits/plans.ts";
 const MAX_UNREPORTED = 50;
 
 /**
- * The most refusals that an isolate keeps while the Durable Object cannot be reached. By default,
- * this many strikes always lead to a ban.
+ * The most refusals whose times an isolate keeps while the Durable Object cannot be reached. By
+ * default, no ban takes more strikes, so further times are not needed.
  */
 const MAX_KEPT_BACK = 1_000;
 
 /**
- * The time after which an isolate reports a refusal. Short, because other isolates may have
- * refusals that lead to the same ban.
+ * The time for which an isolate collects refusals; the next request after this time reports them.
+ * Short, because the refusals of several isolates together can lead to a ban.
  */
 const MAX_UNREPORTED_MS = 3_000;
 
@@ -26,7 +26,7 @@ export interface UnreportedRefusals {
 
 /**
  * A refusal by the Durable Object. The isolate repeats the refusal from memory without calling the
- * Durable Object. Pure: the time is a parameter.
+ * Durable Object. Reads no clock: the time is a parameter.
  *
  * The isolate reports its refusals late and in groups, which saves calls. The drawback: a ban may
  * begin up to `MAX_UNREPORTED_MS` late.
@@ -106,12 +106,12 @@ export class Refusal {
   }
 
   /**
-   * Returns the unreported refusals with their ages at `nowMs`, and forgets them. Also returns the
-   * refusal that began the wait, because a Durable Object forgets the wait when it is evicted.
+   * Returns the unreported refusals with their ages at `nowMs`, and forgets them. Adds the age of
+   * the wait's first refusal, from which an evicted Durable Object restores the wait.
    */
   takeUnreported(nowMs: number): UnreportedRefusals {
     const { strikes } = this.#decision;
-    // Without a grace, the Durable Object would count the refusal that began the wait again, as a
+    // With a grace of 0, the Durable Object would count the wait's first refusal again, as a
     // strike. A Durable Object of an earlier version of the service sends no `strikes`.
     const hasGrace = strikes != null && strikes.countFromMs > strikes.waitedSinceMs;
     const waitedMs = hasGrace ? [this.#objectMs(nowMs) - strikes.waitedSinceMs] : [];

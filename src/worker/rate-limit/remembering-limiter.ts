@@ -58,7 +58,7 @@ export class RememberingLimiter implements Limiter {
       return decision;
     }
     const refusal = new Refusal(decision, key, askedMs, Date.now());
-    // The isolate may have refused other requests from memory during the call.
+    // Keep the refusals that the isolate decided from memory during the call; they are unreported.
     const earlier = this.#refusals.get(key.name);
     this.#refusals.set(key.name, earlier === undefined ? refusal : refusal.takeOver(earlier));
     return decision;

@@ -4,12 +4,12 @@ import { keyIdOf, type Limiter, type LimitedKey } from "./limiter.ts";
 import { LimiterOverloadedError } from "./limiter-overloaded-error.ts";
 import type { RememberingLimiter } from "./remembering-limiter.ts";
 
-/** The fallback limiter of an isolate, and the isolate's outages of the exact limiter. */
+/** The fallback limiter of an isolate, and the trackers of the exact limiter's outages. */
 interface Fallback {
   readonly limiter: Limiter;
-  /** An outage during which the fallback limiter decides. */
+  /** Tracks outages during which the fallback limiter decides. */
   readonly outage: Outage;
-  /** An outage during which Durable Objects are overloaded. */
+  /** Tracks overloads of Durable Objects. */
   readonly overload: Outage;
 }
 

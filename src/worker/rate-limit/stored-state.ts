@@ -29,7 +29,7 @@ const limiterStateSchema = z.object({
 export type StoredLimiterState = z.output<typeof limiterStateSchema>;
 
 // Missing or invalid fields get a default, because an earlier version of the service stored neither
-// field.
+// `keyId` nor `answered`.
 const otherFieldsSchema = z.object({
   keyId: z.catch(z.nullable(z.string()), null),
   answered: z.catch(z.string(), ""),

@@ -1,4 +1,4 @@
-/** The number of requests at the beginning of each minute that are all recorded. */
+/** In each minute, this many requests are recorded before sampling begins. */
 const FULL_PER_MINUTE = 10;
 
 /** After the first requests of a minute, one in this many requests is recorded. */
@@ -9,7 +9,7 @@ const MINUTE_MS = 60_000;
 /**
  * Decides which of an isolate's requests without a valid key are recorded, so that a flood of these
  * requests costs little. The drawback: up to 99 skipped requests are never counted if the isolate
- * ends. Pure: time is a parameter.
+ * ends. Reads no clock: the time is a parameter.
  */
 export class AnonymousSample {
   #minuteStartedMs = Number.NEGATIVE_INFINITY;

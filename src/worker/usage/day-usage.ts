@@ -2,8 +2,8 @@ import * as z from "zod/mini";
 import type { Decision } from "../limits/decision.ts";
 
 /**
- * The time between two reports of a key's usage. A request is reported within this time unless the
- * database fails.
+ * The time between two reports of a key's usage. An admission is reported within this time unless
+ * the database fails. A refusal may be reported later, because a refusal alone sets no alarm.
  */
 export const REPORT_EVERY_MS = 3_600_000;
 
@@ -34,7 +34,7 @@ export type Usage = readonly DayUsage[];
 // The default applies to rows of an earlier version of the service, which stored no usage.
 const usageSchema = z._default(z.array(dayUsageSchema), []);
 
-/** The effects of one request on the usage, in addition to the decision on the request. */
+/** The counts that a request adds to the usage besides its own admission or refusal. */
 export interface Consequences {
   /** The number of requests that isolates refused from memory since their last report. */
   readonly refusedElsewhere: number;

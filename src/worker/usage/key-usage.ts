@@ -13,11 +13,11 @@ import { reportUsage } from "./report-usage.ts";
 
 /**
  * The usage of one API key in the memory of its Durable Object. The Durable Object stores usage and
- * limiter state in the same row, so usage needs no additional writes. The drawback: a restart of
- * the Durable Object may lose refusals and strikes.
+ * limiter state in the same row, so usage needs no additional writes. The drawback: a refusal or a
+ * strike alone causes no write, so a restart of the Durable Object may lose it.
  */
 export class KeyUsage {
-  /** `null` if the key is unknown; its usage can then not be reported. */
+  /** `null` if the Durable Object does not know its key; then the usage cannot be reported. */
   readonly keyId: string | null;
   #usage: Usage;
   #stored: Usage;
