@@ -6,7 +6,7 @@ const API = join(import.meta.dirname, "..", "..", "..", "docs", "api.md");
 /** A client generator that docs/api.md describes. */
 interface DocumentedGenerator {
   readonly name: string;
-  /** The code blocks of a generator, its command and files, in the order of the document. */
+  /** The code blocks with the generator's command and files, in the order of the document. */
   readonly blocks: readonly CodeBlock[];
 }
 

@@ -2,8 +2,8 @@ import { mkdir, mkdtemp, readdir, readFile, rename, rm, writeFile } from "node:f
 import { dirname, join, relative } from "node:path";
 
 /**
- * Makes a folder hold exactly these files. Replaces only files that changed, each with one atomic
- * rename, because a running service may be serving the files.
+ * Writes files to a folder, and deletes all other files in the folder. Replaces only files that
+ * changed, each with one atomic rename, because a running service may be serving the files.
  *
  * @param files the content of each file by its path inside the folder.
  */

@@ -46,9 +46,9 @@ export const MEASURED = {
   cacheCallMs: 10,
   /** The duration of a query from the Worker to a database on another continent. */
   queryMs: 200,
-  /** The processor time of the Worker for a request. */
+  /** The CPU time of the Worker for a request. */
   requestCpuMs: 1,
-  /** The processor time of the Worker for each order of a list. */
+  /** The CPU time of the Worker for each order of a list. */
   orderCpuMs: 0.000_063,
   /** How long a Durable Object is active for each call. */
   objectCallMs: 10,

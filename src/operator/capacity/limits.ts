@@ -48,8 +48,8 @@ export const LIMITS = {
     ],
   },
   /**
-   * A list that is in no cache needs one query for every four segments after the first query. D1
-   * allows 1,000 queries for each request to the Worker.
+   * A list that is neither in memory nor in the cache takes one query for the manifest, and then
+   * one query for every four segments. D1 allows 1,000 queries for each request to the Worker.
    */
   segments: {
     title: "29.5 million orders in a list",

@@ -27,8 +27,8 @@ export const OPERATIONS = {
   /** A list that the isolate has in memory, or a list request whose response is 304. */
   unchangedList: { ...ADMISSION, queries: 1, rowsRead: 1 },
   /**
-   * An unchanged list, if 32 requests use the same key at the same time. An upper bound: while a
-   * disk is slow, more requests share a write.
+   * An unchanged list, if 32 requests use the same key at the same time and share writes.
+   * `objectRowsWritten` is an upper bound: on a slow disk, more requests share a write.
    */
   groupedList: { ...ADMISSION, objectRowsWritten: 0.5, queries: 1, rowsRead: 1 },
   cancellation: { ...ADMISSION, queries: 1, rowsRead: 11, rowsWritten: 5 },
@@ -43,7 +43,7 @@ export const OPERATIONS = {
   keyLookUp: { ...NO_OPERATIONS, queries: 1, rowsRead: 3 },
   /** A command places or ships one order. */
   orderChange: { ...NO_OPERATIONS, queries: 1, rowsRead: 7, rowsWritten: 3 },
-  /** A key's Durable Object reports its usage to D1: one alarm, and the next alarm set. */
+  /** An alarm of a key's Durable Object reports the key's usage to D1 and sets the next alarm. */
   usageReport: { ...ADMISSION, objectRowsWritten: 2, queries: 1, rowsWritten: 1 },
   /** A Durable Object deletes itself a day after its last request. */
   objectEnd: { ...ADMISSION, objectRowsWritten: 2, queries: 1 },

@@ -50,7 +50,7 @@ export function requestsInMonth({ keys, orders }: Scale, assumptions: Assumption
         [OPERATIONS.orderChange, placed],
       ]),
     },
-    /** The requests that need the keys database, or none. */
+    /** The requests and background work that use the keys database or no database. */
     keys: {
       writes: reports,
       operations: sumOperations([

@@ -8,7 +8,10 @@ export const DEFAULT_STORE = join(PROJECT_ROOT, ".wrangler", "state");
 /** The subfolder of `--persist-to` in which wrangler keeps its data. */
 export const LAYOUT_VERSION = "v3";
 
-/** Miniflare's file for the binding `DB`. In earlier versions, this was a store's only database. */
+/**
+ * Miniflare's file for the binding `DB`: the only database of a store that an earlier version of
+ * the service created.
+ */
 const SINGLE_DATABASE =
   "d1/miniflare-D1DatabaseObject/e7352547963de7050bd7d94658afc4fe78b61811b7815da12d90be8e863abf4d.sqlite";
 

@@ -56,14 +56,14 @@ export async function openLocalStore(persistTo: string): Promise<LocalStore> {
 
 /**
  * Opens a database of a local store and applies its pending migrations. The service may run on the
- * same store. A statement waits while the service holds SQLite's lock.
+ * same store. A statement is retried while the service locks the database (see `retryWhileBusy`).
  *
  * Reads and writes the file of workerd's D1 directly, because workerd takes a second to start.
  * SQLite's locks also work between this process and workerd.
  *
  * @param persistTo the folder of the store. Creates the folder if it is missing.
- * @throws an Error if the folder cannot be created or holds a store of an earlier version, or if a
- *   migration fails.
+ * @throws an Error if the folder cannot be created, if an earlier version of the service created
+ *   the store with a single database, or if a migration fails.
  */
 export async function openLocalDatabase(
   persistTo: string,
@@ -113,7 +113,8 @@ export async function openLocalDatabase(
 }
 
 /**
- * Opens the file of a database. If another process has locked the database, a statement fails at once.
+ * Opens the file of a database. If another process has locked the database, a statement fails at
+ * once, and `retryWhileBusy` repeats it without blocking the thread.
  *
  * @returns `null` if the file does not exist.
  */

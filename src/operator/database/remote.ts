@@ -22,7 +22,10 @@ const END = "\n;";
 const MAX_QUERY_BYTES = 65_536;
 const MAX_QUERY_STATEMENTS = 9;
 const RETRIES = 4;
-/** Retries of an idempotent write. They take half a minute to a minute, as an import needs them. */
+/**
+ * Retries of an idempotent write. They last half a minute to a minute, so that a short failure does
+ * not abort a long import.
+ */
 const PATIENT_RETRIES = 8;
 const LONGEST_PAUSE_MS = 8_000;
 

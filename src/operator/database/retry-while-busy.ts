@@ -3,7 +3,8 @@ import pRetry from "p-retry";
 const PATIENCE_MS = 30_000;
 
 /**
- * Matches errors about SQLite's lock. D1 reports a lock after the statement as an internal error.
+ * Matches errors about SQLite's lock. A local D1 reports only an internal error if the database is
+ * locked after a statement has run.
  */
 const BUSY = /SQLITE_BUSY|database is locked|internal error; reference/;
 

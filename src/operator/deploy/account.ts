@@ -8,7 +8,7 @@ export interface LiveVersion {
   readonly id: string;
   /** The commit of the version; `undefined` if it was deployed without one. */
   readonly commit: string | undefined;
-  /** True if the trial with all traffic has passed since the version received the traffic. */
+  /** True if the trial requests of `npm run deploy` succeeded after the version got all traffic. */
   readonly hasPassedTrial: boolean;
   /** The ids of the databases that the version uses, by the names of their bindings. */
   readonly databases: ReadonlyMap<string, string>;
@@ -22,7 +22,7 @@ export type Place = { readonly location: string } | { readonly jurisdiction: str
 /** The error codes that Cloudflare returns for a Worker that does not exist. */
 const NO_SUCH_WORKER = [10007, 10090];
 
-/** The end of the message of the deployment that `notePassedTrial` creates. */
+/** The suffix that `notePassedTrial` appends to the message of a deployment. */
 const PASSED_TRIAL = ", which has passed its trial";
 
 const deploymentsSchema = z.object({
@@ -94,8 +94,8 @@ export async function findLiveVersion(
 }
 
 /**
- * Records that a version has passed its trial with all traffic. The record is a further deployment of
- * the same version, so every other deployment, also a rollback, removes the record.
+ * Records that a version has passed its trial with all traffic. The record is a further deployment
+ * of the same version, so every other deployment, also a rollback, removes the record.
  */
 export async function notePassedTrial(
   api: CloudflareApi,

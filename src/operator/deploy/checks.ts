@@ -42,12 +42,12 @@ export async function labelCommit(folder = PROJECT_ROOT): Promise<VersionLabel> 
 }
 
 /**
- * Checks that staging serves the commit that is being deployed to production, and that the commit has
- * passed its trial there. Also checks that this
- * commit contains the commit that production serves, so a late deployment cannot undo a newer one.
+ * Checks that staging serves the commit that is being deployed to production, and that the commit
+ * has passed its trial on staging. Also checks that the commit contains the commit that production
+ * serves, so a late deployment cannot undo a newer one.
  *
- * @throws an Error if staging serves a different commit, if its trial is not over, or if production serves a commit that is not
- *   an ancestor of this one.
+ * @throws an Error if staging serves a different commit, if the commit has not passed its trial, or
+ *   if production serves a commit that is not an ancestor of this commit.
  */
 export async function checkCommit(
   { api, settings, label }: Pick<RollOut, "api" | "settings" | "label">,

@@ -20,7 +20,10 @@ export interface RollOut {
 export interface Step {
   readonly title: string;
   readonly run: () => Promise<void>;
-  /** Advice for the operator if this step fails. A function may roll back first. */
+  /**
+   * Advice for the operator if this step fails, or a function that returns the advice. The function
+   * may also roll back the deployment.
+   */
   readonly ifItFails: string | (() => string | Promise<string>);
 }
 
@@ -47,7 +50,6 @@ export async function runSteps(
   }
 }
 
-/** Prints a line on stdout. */
 export function print(line: string): void {
   process.stdout.write(`${line}\n`);
 }

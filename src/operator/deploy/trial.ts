@@ -6,12 +6,12 @@ import { print } from "./steps.ts";
 const PAUSE_MS = 2_000;
 const REQUEST_TIMEOUT_MS = 10_000;
 /**
- * Simultaneous requests that must all reach the new version. It starts on one machine after
- * another.
+ * The number of simultaneous requests that must all reach the new version. One request is not
+ * enough, because the version starts on one machine after another.
  */
 const CONFIRMATIONS = 5;
 
-/** The version of a deployed service that is tried. */
+/** The version of the deployed service that a trial verifies. */
 export interface TrialTarget {
   readonly env: RemoteEnvironment;
   readonly address: string;
@@ -30,7 +30,8 @@ interface TrialOptions {
 
 /**
  * Verifies the documented promises on one version of the deployed service, even if the version
- * receives no traffic yet. On production, skips the promises that use up a limit or place orders.
+ * receives no traffic yet. On production, skips promises whose verification would use up a limit or
+ * place orders.
  *
  * @throws an Error that names the broken promises, or says that the version does not respond.
  */

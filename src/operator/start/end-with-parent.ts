@@ -16,8 +16,8 @@ if (isMainThread) {
 function holdStore(): void {
   const path = process.env[LOCK_VARIABLE];
   if (path === undefined) return;
-  // wrangler starts a child process with the same variables. Without the variable, only this
-  // process takes the lock.
+  // wrangler passes its environment variables to a child process. Without this variable, the child
+  // process does not try to take the lock.
   delete process.env[LOCK_VARIABLE];
   const lock = lockFile(path, PATIENCE_MS);
   if (lock === null) {

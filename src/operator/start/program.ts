@@ -67,8 +67,8 @@ async function start({ port, persistTo, empty, log }: StartOptions): Promise<voi
   if (!hasStore) await requireFreePort(port, otherPort);
   const lock = await lockStore(store, port);
   try {
-    // Checks the port only now. If a service runs on this store, the error about the store is
-    // clearer.
+    // Checks the port after the lock: if another service uses both this store and this port, the
+    // error about the store is clearer.
     if (hasStore) await requireFreePort(port, otherPort);
     const isNew = !existsSync(join(store, LAYOUT_VERSION));
     process.stderr.write(formatStart(store, { isNew, empty }));

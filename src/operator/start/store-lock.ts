@@ -4,14 +4,17 @@ import { setTimeout as delay } from "node:timers/promises";
 import { z } from "zod";
 import { type ExclusiveFile, lockFile } from "./exclusive-file.ts";
 
-/** How long to wait for an earlier service to end, as long as `requireFreePort` waits. */
+/** How long to wait for an earlier service to end: the same time as in `requireFreePort`. */
 const PATIENCE_MS = 1_000;
 const POLL_MS = 100;
 
 const holderSchema = z.object({ pid: z.int(), port: z.int() });
 type Holder = z.output<typeof holderSchema>;
 
-/** Returns the path of the file that wrangler locks, because it can run longer than `npm start`. */
+/**
+ * Returns the path of wrangler's own lock file. wrangler has its own lock, because wrangler can run
+ * longer than `npm start`.
+ */
 export function wranglerLockPath(store: string): string {
   return join(store, "wrangler.lock");
 }

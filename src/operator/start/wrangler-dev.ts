@@ -11,7 +11,8 @@ import { wranglerLockPath } from "./store-lock.ts";
 const ENVIRONMENT: NodeJS.ProcessEnv = {
   WRANGLER_SEND_METRICS: "false",
   WRANGLER_HIDE_BANNER: "true",
-  // Stops wrangler from looking up its location, which prints a stack trace without a network.
+  // Stops wrangler from fetching the data for `request.cf`. Without a network, this fetch prints a
+  // stack trace.
   CLOUDFLARE_CF_FETCH_ENABLED: "false",
   // Turns off local traces, because they fill the store's folder and halve the speed.
   X_LOCAL_OBSERVABILITY: "false",

@@ -72,7 +72,7 @@ async function restoreAndPrint(options: RestoreOptions): Promise<void> {
   const bookmark = options.bookmark ?? (await findBookmark(target, options.at));
   if (!options.yes)
     await requireConfirmation(target.environment, describeConsequence(target, bookmark));
-  // Loading what reads the keys takes a part of a second.
+  // Loaded only here, because the modules that read keys take a fraction of a second to load.
   const { describeRestore, restore } = await import("./restore.ts");
   const report = await restore(target, bookmark);
   if (options.json) printJson(report);

@@ -20,7 +20,8 @@ interface RestoreReport extends Restoration {
  * Restores a database to the state of a bookmark.
  *
  * The limiters of keys are Durable Objects, which are not restored. So a restoration of the keys
- * database also makes every limiter adopt its restored key. It holds all keys in memory twice.
+ * database also makes every limiter adopt its restored key. To compare the keys before and after
+ * the restoration, this process keeps all keys in memory twice.
  *
  * @throws an Error for the operator if a step fails. The message says whether the database is
  *   restored.

@@ -53,9 +53,10 @@ export function compareKeys(
 /**
  * Makes every limiter adopt its restored key, and records the restoration in the audit trail.
  *
- * A limiter ignores a key whose revision is older than the revision that it knows. So every
- * restored key gets a newer revision. A limiter resets if a key's number of resets grows, so this
- * number never decreases. Windows and bans stay as they are.
+ * A limiter ignores a key whose revision is older than the revision that the limiter knows. So
+ * every restored key gets a newer revision. A limiter resets only if a key's number of resets is
+ * larger than before. So a restoration never lowers this number: otherwise the limiter would ignore
+ * the next `keys reset`. Windows and bans stay as they are.
  *
  * @param former the keys before the restoration; `null` if they are unknown.
  */

@@ -31,8 +31,8 @@ const STATEMENT_FAULT =
   /SQLITE_(?:ERROR|CONSTRAINT|MISMATCH|RANGE|TOOBIG|AUTH|MISUSE|SCHEMA)|D1_(?:TYPE|COLUMN|DUMP|EXEC)\w*|no such (?:table|column)/;
 
 /**
- * Matches the error messages of a busy database. A local D1 gives the last message if the database
- * is locked between a statement and its commit.
+ * Matches the error messages of a busy database. A local D1 reports `Failed to get session commit
+ * token` if the database is locked between a statement and its commit.
  */
 const BUSY = /SQLITE_BUSY|SQLITE_LOCKED|database is locked|Failed to get session commit token/;
 
@@ -47,8 +47,8 @@ const BUSY = /SQLITE_BUSY|SQLITE_LOCKED|database is locked|Failed to get session
 export class DatabaseQueries {
   readonly database: DatabaseName;
   /**
-   * The outage of this database. This class records successes. The caller records failures, because
-   * only the caller knows the request id for the log.
+   * Tracks and logs outages of this database. This class records successes. The caller records
+   * failures, because only the caller knows the request id for the log.
    */
   readonly outage: Outage;
   /** The timeout in milliseconds for all attempts of a query together. */
@@ -114,7 +114,8 @@ function repeat<T>(
   error: unknown,
   { timeoutMs, isTemporary }: { timeoutMs: number; isTemporary: (error: unknown) => boolean },
 ): Promise<T> {
-  // The first attempt has already failed: reject it at once, so that pRetry counts it.
+  // The caller has already made the first attempt. Attempt 1 only rejects with its error, so that
+  // pRetry counts the first attempt.
   return pRetry((attempt) => (attempt === 1 ? Promise.reject(error) : query()), {
     retries: 20,
     minTimeout: 20,

@@ -19,7 +19,7 @@ export const apiKeys = sqliteTable(
     createdAt: integer("created_at", { mode: "timestamp_ms" }).notNull(),
     expiresAt: integer("expires_at", { mode: "timestamp_ms" }),
     revokedAt: integer("revoked_at", { mode: "timestamp_ms" }),
-    /** Incremented with every change of the key, so that a limiter recognizes the newer policy. */
+    /** Grows with every change of the key. A limiter ignores a copy with a smaller revision. */
     revision: integer("revision").notNull().default(0),
     /**
      * Incremented by every `keys reset`. A limiter that receives a larger number forgets its
@@ -123,7 +123,7 @@ export const keyBans = sqliteTable(
     keyId: text("key_id").notNull(),
     beganAt: integer("began_at", { mode: "timestamp_ms" }).notNull(),
     endsAt: integer("ends_at", { mode: "timestamp_ms" }).notNull(),
-    /** The number of bans in a row, including this one. */
+    /** The number of consecutive bans, including this one. */
     number: integer("number").notNull(),
     /** The time at which an operator lifted the ban early; `null` if nobody did. */
     liftedAt: integer("lifted_at", { mode: "timestamp_ms" }),

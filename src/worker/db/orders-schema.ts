@@ -115,7 +115,8 @@ export const orderImportParts = sqliteTable(
   "order_import_parts",
   {
     /**
-     * A digest of the whole import, so that a repeated import of the same file has the same parts.
+     * A digest of the whole import, so that a repeated import of the same file reuses the parts
+     * that are already stored.
      */
     importId: text("import_id").notNull(),
     /** The number of the part, starting at 0. */

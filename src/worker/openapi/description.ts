@@ -4,7 +4,10 @@ import { type Limits, PLAN_LIMITS } from "../limits/plans.ts";
 
 const { bans } = parseConfig({});
 
-/** The description of the whole service in Markdown. Its figures for bans are the defaults. */
+/**
+ * The description of the whole service in Markdown. The figures for bans are the defaults, which a
+ * deployment can change.
+ */
 export const description = `List the orders of a store, and cancel those that have not shipped.
 
 ## Integers

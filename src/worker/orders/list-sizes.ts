@@ -1,11 +1,12 @@
 /**
  * Limits on the memory, queries and cache calls for the lists that an isolate sends. Tests use
- * smaller values.
+ * smaller values. The glossary in docs/architecture.md defines segment, manifest, snapshot and
+ * shorthand.
  */
 export interface ListSizes {
   /**
-   * The number of snapshot queries that run at the same time. Requests beyond them share the next
-   * query.
+   * The number of snapshot queries that run at the same time. All further requests wait and share
+   * the next query.
    */
   readonly concurrency: number;
   /**
@@ -16,8 +17,8 @@ export interface ListSizes {
   /** The number of segments in one query and in one cache entry. */
   readonly groupSegments: number;
   /**
-   * The bytes of shorthand that are expanded to one piece of a list. Larger pieces are faster, but
-   * fewer lists fit into memory.
+   * The bytes of shorthand that are converted to one piece of a list's JSON. With larger pieces, a
+   * list takes less time, but fewer lists fit into memory.
    */
   readonly sliceBytes: number;
   /** The most cache calls for one list. Cloudflare allows 1,000 calls for each request. */

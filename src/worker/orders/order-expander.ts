@@ -12,7 +12,9 @@ interface ArrayEnds {
   readonly closing: "]" | "";
 }
 
-// Addresses in the WebAssembly memory, and offsets in an entry of the piece table, in bytes.
+// The WebAssembly memory begins with a table that maps each letter of the shorthand to its JSON
+// (see expand-orders.wat). All values are bytes: addresses, the size of an entry, offsets in an
+// entry.
 const PIECES_AT = 0;
 const PIECE_BYTES = 32;
 const LENGTH_BEFORE_VALUE_AT = 24;
@@ -20,8 +22,8 @@ const LENGTH_BEFORE_LETTER_AT = 25;
 const SHORTHAND_AT = PIECES_AT + 128 * PIECE_BYTES;
 
 /**
- * Space after each text in memory, because the WebAssembly loop reads and writes words of 8 bytes,
- * past the ends of both texts.
+ * Unused bytes after the shorthand and after the JSON in memory, because the WebAssembly loop reads
+ * and writes past their ends.
  */
 const SLACK_BYTES = 32;
 const MEMORY_PAGE_BYTES = 65_536;
@@ -69,7 +71,8 @@ export class OrderExpander {
       at + encoder.encodeInto(ascii, memory.subarray(at)).written;
 
     write(text.slice(start, end), SHORTHAND_AT);
-    // The WebAssembly loop reads the byte after the last letter.
+    // The WebAssembly loop reads one byte past the shorthand, to see whether a letter follows. 0 is
+    // not a letter.
     memory[shorthandEnd] = 0;
     const ordersAt = write(opening + FIRST_PIECE, jsonAt);
     const ordersEnd = this.#expansion.expand(SHORTHAND_AT, shorthandEnd, ordersAt, PIECES_AT);

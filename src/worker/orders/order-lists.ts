@@ -205,8 +205,9 @@ export class OrderLists {
 }
 
 /**
- * Returns the list versions at which no request needs the manifest: the versions that all callers
- * have, and the version of the manifest in memory. Returns `null` if no request needs the list.
+ * Returns the list versions for which the query can omit the manifest: the versions that all
+ * callers have, and the version of the manifest in memory. Returns `null` if no request needs the
+ * list.
  */
 function versionsThatSuffice(
   requests: readonly (readonly string[] | null)[],

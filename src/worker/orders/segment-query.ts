@@ -24,8 +24,8 @@ export interface Snapshot {
 /** The needs of the requests that share a query. */
 interface SnapshotNeeds {
   /**
-   * List versions at which no request needs the manifest. `null` if no request needs the manifest
-   * at any version.
+   * The list versions for which the query can omit the manifest. `null` if the query can omit the
+   * manifest for every version.
    */
   readonly listVersions: readonly string[] | null;
   /** The versions of the segments in memory, as a JSON array. */
@@ -37,7 +37,7 @@ interface SnapshotNeeds {
   readonly maxMissing: number;
 }
 
-/** A SQL subquery for the orders of one segment: of the row `segment` in the outer query. */
+/** A SQL subquery for the orders of the segment in the outer query's current row `segment`. */
 const TEXT = `(
   SELECT ifnull(group_concat(shorthand, '${SEPARATOR}'), '') FROM (
     SELECT ${ORDER_SHORTHAND} AS shorthand FROM orders

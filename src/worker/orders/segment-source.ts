@@ -19,8 +19,8 @@ export class ListMovedError extends Error {
 }
 
 /**
- * The delay before segments are written to the cache. A local cache runs on the Worker's thread, so
- * the last bytes of the list are sent first.
+ * The delay between the end of a list and writing its segments to the cache. A local cache runs on
+ * the Worker's thread and would otherwise delay the last bytes of the list.
  */
 const AFTER_LIST_MS = 100;
 
@@ -45,7 +45,7 @@ export class SegmentSource {
   readonly #groups: readonly Group[];
   /** The segments that were read with the manifest and are not in the isolate's segment memory. */
   readonly #texts: Map<string, Shorthand>;
-  /** The versions of the segments that were read with the manifest. */
+  /** The versions of the segments that were read with the manifest. The cache may lack them. */
   readonly #freshVersions: ReadonlySet<string>;
   /** The index of the group that the client requested last; -1 if it has requested none. */
   #clientIndex = -1;

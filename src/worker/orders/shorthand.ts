@@ -2,9 +2,9 @@ import { JSON_MEMBERS } from "./order-json.ts";
 
 /**
  * A SQL expression for an order in shorthand. Shorthand is JSON with one letter for each recurring
- * piece of text. D1 sends results as JSON, which the Worker parses. Shorthand is half as long as
- * JSON and has no quotes to escape, so this takes half the time. `concat` treats `NULL` as empty
- * text.
+ * piece of text. D1 encodes results as JSON, which the Worker parses. Encoding and parsing take
+ * half the time, because shorthand is half as long as JSON and has no quotes to escape. `concat`
+ * treats `NULL` as empty text.
  */
 export const ORDER_SHORTHAND = `concat(orders.id, 'p', orders.pet_id, 'q', orders.quantity, 's', orders.ship_date,
   CASE orders.complete WHEN 1 THEN 't' WHEN 0 THEN 'f' ELSE 'n' END)`;
@@ -22,7 +22,7 @@ export const PIECES_OF_VALUES = {
   s: JSON_MEMBERS.shipDate,
 };
 
-/** The JSON that replaces each other letter, including the letters `T` and `Z` of a date. */
+/** The JSON that replaces all other letters, including the letters `T` and `Z` of a date. */
 export const PIECES = {
   [SEPARATOR]: `,{${JSON_MEMBERS.id}`,
   T: "T",

@@ -12,9 +12,9 @@ const PROBED_OBJECT = "health";
 type Databases = Readonly<Record<DatabaseName, DatabaseQueries>>;
 
 /**
- * Routes `GET /healthz` (docs/api.md, Health). The request needs no key, and it is neither counted
- * nor recorded. The response does not contain the reasons of a failure, because anybody can read
- * it. The reasons are in the log.
+ * Routes `GET /healthz` (docs/api.md, Health). The request needs no key, counts against no limit,
+ * and does not appear in the request log or the metrics. The response does not contain the reasons
+ * of a failure, because anybody can read the response. The reasons are in the log.
  */
 export function healthRoute(databases: Databases) {
   const health = new HealthCheck();

@@ -27,9 +27,9 @@ interface ListEnv extends AppEnv {
 }
 
 /**
- * Routes `listOrders` (docs/api.md, Listing). Enforces the limits itself, because it queries the
- * list while the limiter decides. The drawback: the query is wasted if the limiter refuses the
- * request.
+ * Routes `listOrders` (docs/api.md, Listing). This route applies `enforceLimits` itself, so that it
+ * can query the list while the limiter decides. The drawback: the query is wasted if the limiter
+ * refuses the request.
  */
 export function listRoute(queries: DatabaseQueries) {
   const lists = new OrderLists(queries, expander);
