@@ -15,7 +15,7 @@ const SECRETS = new RegExp(`${SECRET_PREFIX}\\w+`, "gi");
  */
 const SECRET_IN_ARGUMENT = new RegExp(`${SECRET_PREFIX}[a-z2-7]{20}`, "i");
 
-/** The ends of error messages about files, by the error code of the operating system. */
+/** What an error message about a file says after the path, by the operating system's error code. */
 const FILE_ERRORS: Readonly<Record<string, string>> = {
   ENOENT: "does not exist: check the path",
   ENOTDIR: "is not possible, because a part of the path is a file: check the path",

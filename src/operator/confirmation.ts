@@ -19,7 +19,7 @@ export function yesOption(): Option {
  * Asks the operator to confirm a change by typing the name of the environment.
  *
  * @param consequence what the change does, in one or more lines.
- * @throws an Error if the operator types anything else, or if standard input is no terminal.
+ * @throws an Error if the operator types anything else, or if standard input is not a terminal.
  */
 export async function requireConfirmation(
   environment: RemoteEnvironment,

@@ -2,8 +2,8 @@
  * Runs `work` with a signal that SIGINT and SIGTERM abort, so that `work` can clean up before the
  * command ends.
  *
- * @param unfinished the clause for "ended by SIGINT before …" in the message of the abort error, such
- *   as "the deployment was complete".
+ * @param unfinished completes the message "ended by SIGINT before …" of the abort error, such as
+ *   "the deployment was complete".
  */
 export async function withInterruption<T>(
   unfinished: string,

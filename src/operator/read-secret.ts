@@ -9,7 +9,7 @@ const MAX_INPUT_CHARACTERS = 1_000;
  * secret first. Commands never take a secret as an argument, because shells keep a history of
  * arguments.
  *
- * @throws an Error for the operator if the input is no secret.
+ * @throws an Error for the operator if the input is not a secret.
  */
 export async function readSecret(input: Readable & { readonly isTTY?: boolean }): Promise<string> {
   if (input.isTTY) process.stderr.write("Paste the key, then press Enter and Ctrl+D.\n");

@@ -30,7 +30,7 @@ export interface TableOptions {
   readonly cut?: readonly string[];
   /** The column whose text is shown in full, on an indented line below its row, without a title. */
   readonly below?: string;
-  /** The columns that are left out if they do not fit, the most important column first. */
+  /** The columns that may be left out if the table is too wide, the most important column first. */
   readonly optional?: readonly string[];
 }
 
@@ -182,12 +182,18 @@ function cutText(text: string, width: number): string {
   return `${kept}…`;
 }
 
-/** Returns the text of a cell, in red for an alarm. `styleText` obeys `NO_COLOR` and pipes. */
+/**
+ * Returns the text of a cell, in red for an alarm. `styleText` omits the colour if `NO_COLOR` is
+ * set, or if stdout is not a terminal.
+ */
 function paint({ isAlarm }: Marked, text: string): string {
   return isAlarm ? styleText("red", text, { stream: process.stdout }) : text;
 }
 
-/** Returns the width of the terminal. Behind a pipe, uses the environment variable `COLUMNS`. */
+/**
+ * Returns the width of the terminal. If stdout is not a terminal, uses the environment variable
+ * `COLUMNS`.
+ */
 function tableWidth(): number {
   // `||` rather than `??`, because some terminals report a width of 0.
   return process.stdout.columns || Number(process.env["COLUMNS"]) || DEFAULT_WIDTH;

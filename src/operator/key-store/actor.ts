@@ -8,7 +8,7 @@ const VARIABLE = "STORE_ORDERS_ACTOR";
  * Returns the name of the person or program that changes a key, for the audit trail. This is the
  * environment variable `STORE_ORDERS_ACTOR`, or `account@machine` if the variable is not set.
  *
- * @throws {UsageError} if the variable is not a name.
+ * @throws {UsageError} if `isName` rejects the value of the variable.
  */
 export function currentActor(): string {
   const named = process.env[VARIABLE] ?? "";

@@ -90,8 +90,8 @@ export function revokeApiKey(current: KeyDetails, now: Date): KeyDetails {
 }
 
 /**
- * Returns the key with one more reset. When the key's limiter sees the larger number of resets, it
- * clears both windows and lifts a ban.
+ * Returns the key with one more reset. When the key's limiter sees the larger number of resets, the
+ * limiter clears the minute window and the day window, and lifts a ban.
  */
 export function resetApiKey(current: KeyDetails): KeyDetails {
   return { ...current, resets: current.resets + 1, bannedUntil: null };

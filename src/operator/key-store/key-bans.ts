@@ -48,13 +48,15 @@ export interface BanDay {
   readonly day: string;
   readonly bans: number;
   /**
-   * The latest end of these bans in Unix milliseconds, lifted bans excluded; `null` if all were.
+   * The latest end of these bans in Unix milliseconds, lifted bans excluded; `null` if all bans
+   * were lifted.
    */
   readonly untilMs: number | null;
 }
 
 /**
- * Summarizes the bans that began on `firstDay` or later, or are in force at `now`, for each day.
+ * Summarizes bans by key and by the day on which they began. Includes the bans that began on
+ * `firstDay` or later, and earlier bans that are still in force at `now`.
  */
 export async function readBanDays(
   database: Database,

@@ -9,7 +9,7 @@ type Database = BaseSQLiteDatabase<"async", unknown>;
 
 /** A key as the operator sees it: with its rotations and its ban. */
 export interface KeyDetails extends ApiKey {
-  /** The last four characters of the secret; `null` for a secret older than this field. */
+  /** The last four characters of the secret; `null` if created before this column existed. */
   readonly lastFour: string | null;
   /** When the secrets that rotations have replaced become or became invalid, in ascending order. */
   readonly formerKeyEnds: readonly Date[];
@@ -31,7 +31,7 @@ export function keyStateOrBan(key: KeyDetails, now: Date): KeyStateOrBan {
 export interface KeyFilter {
   readonly plan?: Plan | undefined;
   readonly state?: KeyStateOrBan | undefined;
-  /** A part of the name. Upper and lower case are the same. */
+  /** A part of the name, case-insensitive. */
   readonly name?: string | undefined;
   /** Selects keys that expire at this time or earlier, and are neither expired nor revoked yet. */
   readonly expiresUntil?: Date | undefined;
@@ -113,8 +113,8 @@ export async function requireApiKey(database: Database, id: string): Promise<Key
 }
 
 /**
- * The columns of a query for keys. The subqueries are plain SQL, because drizzle omits the table
- * from a column's name if a query has only one table.
+ * The columns of a query for keys. The subqueries are plain SQL, because they must name
+ * `api_keys.id`, and drizzle writes only `id` if a query has one table.
  */
 const KEY_DETAILS = {
   ...getTableColumns(apiKeys),

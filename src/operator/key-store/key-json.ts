@@ -24,7 +24,7 @@ export interface KeySettingsJson {
 /** A key as the commands print it with `--json`. The hash of the secret is left out. */
 interface KeyJson extends KeySettingsJson {
   readonly id: string;
-  /** The last four characters of the secret; `null` for a secret older than this field. */
+  /** The last four characters of the secret; `null` if created before this column existed. */
   readonly lastFour: string | null;
   readonly state: KeyStateOrBan;
   /** The end of the ban that is in force; `null` if the key is not banned. */

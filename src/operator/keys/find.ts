@@ -24,7 +24,8 @@ four characters of a key. For keys from before the store kept these characters, 
 until they are rotated. Such keys are found only through standard input.`;
 
 /**
- * Adds the options and the action of `keys find`, which finds a key by its secret or its ending.
+ * Adds the options and the action of `keys find`, which finds a key by its secret, or by the last
+ * characters of the secret.
  */
 export function defineFind(command: Command): void {
   command

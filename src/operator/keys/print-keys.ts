@@ -4,7 +4,7 @@ import { type KeyDetails, keyStateOrBan } from "../key-store/key-details.ts";
 import { printJson } from "../command-line.ts";
 import { formatTable, formatTime, formatUpright, type Row, textCell } from "../terminal-text.ts";
 
-/** The columns of a list that are left out if the terminal is too narrow, the last column first. */
+/** The columns that a narrow terminal may leave out, the most important column first. */
 const OPTIONAL_COLUMNS = [
   "banned until",
   "expires",
@@ -18,7 +18,8 @@ const OPTIONAL_COLUMNS = [
 ];
 
 /**
- * Prints a key as JSON, or as text below `title` followed by its former keys that are still valid.
+ * Prints a key as JSON or as text. The text begins with `title` and ends with the times at which
+ * the key's former secrets become invalid.
  */
 export function printKey(key: KeyDetails, options: { json: boolean; title?: string }): void {
   const now = new Date();
@@ -32,7 +33,7 @@ export function printKey(key: KeyDetails, options: { json: boolean; title?: stri
 }
 
 /**
- * Prints keys as one JSON array, or as a table. Without `json` and keys, prints the text `none`.
+ * Prints keys as one JSON array, or as a table. Prints the text `none` instead of an empty table.
  */
 export function printKeys(
   keys: readonly KeyDetails[],

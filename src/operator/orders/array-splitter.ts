@@ -94,7 +94,9 @@ export class ArraySplitter implements Splitter {
     this.#isClosed = isLast;
   }
 
-  /** Removes the text up to `#offset` and returns it without its last character. */
+  /**
+   * Removes the text up to `#offset`, and returns it without the bracket or comma at its end.
+   */
   #take(): string {
     const text = this.#text.slice(0, this.#offset - 1);
     this.#text = this.#text.slice(this.#offset);

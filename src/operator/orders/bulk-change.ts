@@ -7,7 +7,8 @@ import type { StoreDatabase } from "../database/database.ts";
 const SEGMENT_ORDERS = 8_192;
 
 /**
- * The share of the store's orders from which an import is a bulk change.
+ * An import is a bulk change if it has at least this share of the store's orders. The share
+ * balances the costs of two ways to update the segments:
  *
  * - Triggers take about 1 µs and write two rows for each order of the file.
  * - A rebuild of all segments takes 0.1 µs for each order of the store. Afterwards every isolate
@@ -36,7 +37,7 @@ export function beginBulkChange(): SQL {
 
 /**
  * Returns the statement that records whether any staged order differs from the stored order. Must
- * run before the staged orders are placed.
+ * run before the staged orders are written to the table `orders`.
  */
 export function noteBulkChange(stagedOrders: SQL, differs: SQL): SQL {
   return sql`
@@ -46,11 +47,11 @@ export function noteBulkChange(stagedOrders: SQL, differs: SQL): SQL {
 }
 
 /**
- * Returns the statements that end a bulk change. If an order has changed, they rebuild the segments
- * and give the list a new version. They also enable the triggers again.
+ * Returns the statements that end a bulk change. If an order has changed, the statements rebuild
+ * the segments and give the list a new version. In any case, they enable the triggers again.
  *
- * One statement reads all orders, which takes about a second for 10 million orders. D1 allows 30
- * seconds. It holds at most 10 GB, about 100 million orders.
+ * The rebuild reads all orders in one statement, in about a second for 10 million orders. D1 limits
+ * a statement to 30 seconds and a database to 10 GB, about 100 million orders.
  */
 export function endBulkChange(): SQL[] {
   return [

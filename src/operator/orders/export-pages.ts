@@ -4,7 +4,7 @@ import { INT64_MAX, INT64_MIN } from "../../worker/orders/int64.ts";
 import { MAX_ORDER_BYTES, ORDER_JSON_MEMBERS } from "../../worker/orders/order-json.ts";
 import type { StoreDatabase } from "../database/database.ts";
 
-/** The largest size of a page. A page is a single text value, which D1 limits to 2 MB. */
+/** The largest size of a page: well below D1's limit of 2 MB for a text value such as a page. */
 const PAGE_BYTES = 1_200_000;
 const MAX_STATUS_BYTES = ',"status":"shipped"'.length;
 const PAGE_ORDERS = Math.floor(PAGE_BYTES / (MAX_ORDER_BYTES + MAX_STATUS_BYTES));

@@ -10,13 +10,13 @@ import { readElements } from "./source-elements.ts";
 import { discardParts, importIdOf, readStoredParts, storeParts } from "./staging.ts";
 
 interface ImportOptions {
-  /** Fails if the store has no part of this import. */
+  /** True fails if the store has no part of this import. Stored parts are reused in any case. */
   readonly resume?: boolean;
-  /** Called when the database begins to place the orders. */
+  /** Called when the database begins to move the orders from the stored parts to `orders`. */
   readonly onPlacing?: (orderCount: number) => void;
 }
 
-/** An import whose parts are all in the store, but whose orders are not placed yet. */
+/** An import whose parts are all in the store, but whose orders are not written to `orders` yet. */
 interface StagedImport {
   readonly importId: string;
   readonly partCount: number;
@@ -33,12 +33,13 @@ class PartsGoneError extends Error {
 
 /**
  * Imports the orders of a file, either all orders or none. Reads and checks the whole file before
- * it writes to the store, and meanwhile keeps the orders in a temporary file. Sends only those
- * parts that no earlier import of the same orders has left in the store.
+ * it writes to the store, and meanwhile keeps the orders in a temporary file. Sends the orders in
+ * parts, except parts that an earlier, unfinished import of the same orders has stored.
  *
  * @returns the number of orders that were placed. Orders with the same id count once.
- * @throws {ElementError} if a line is bad; the message names the first bad line. An Error for the
- *   operator for every other failure.
+ * @throws {ElementError} if a line or array element is not a valid order, or would make a shipped
+ *   order pending again; the message names the first one. An Error for the operator for every other
+ *   failure.
  */
 export async function importOrders(
   database: StoreDatabase,

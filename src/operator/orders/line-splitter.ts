@@ -11,7 +11,7 @@ import {
  */
 export class LineSplitter implements Splitter {
   #number: number;
-  /** The text of the last line so far, whose end has not arrived yet. */
+  /** The text after the last line break so far, which is an incomplete line. */
   #rest = "";
 
   /** @param firstLine the number of the text's first line. */

@@ -3,7 +3,10 @@ import { SQLiteAsyncDialect } from "drizzle-orm/sqlite-core";
 import type { Statement, StoreDatabase } from "../database/database.ts";
 import { beginBulkChange, endBulkChange, noteBulkChange } from "./bulk-change.ts";
 
-/** The number of parts that one statement places, about 40,000 orders. D1 allows it 30 seconds. */
+/**
+ * The number of parts that one statement writes to `orders`, about 40,000 orders. D1 limits a
+ * statement to 30 seconds.
+ */
 const PARTS_PER_STATEMENT = 2;
 /** The number of parts that one query checks. Requests to the service wait 0.1 s for this query. */
 const PARTS_PER_CHECK = 4;

@@ -96,7 +96,7 @@ export function ordersProgram(): Command {
 
 async function importAndPrint(file: string, options: ImportCommandOptions): Promise<void> {
   const bytes = await openSource(file);
-  // Loading what works on a database takes a part of a second.
+  // Loaded only here, because loading the database code takes a fraction of a second.
   const { countOrdersOf, importOrders } = await import("./import.ts");
   if (options.dryRun) {
     const wouldImport = await countOrdersOf(bytes);
@@ -153,7 +153,8 @@ async function openSource(file: string): Promise<AsyncIterable<Uint8Array>> {
 }
 
 /**
- * Yields the bytes of a file. Opens it at the first read, so that the reader receives its errors.
+ * Yields the bytes of a file. Opens the file at the first read, so that the caller receives an
+ * error of opening the file.
  */
 async function* readFile(file: string): AsyncGenerator<Uint8Array> {
   yield* createReadStream(file, { highWaterMark: READ_BYTES });

@@ -58,7 +58,7 @@ function showBar(task: Task, stream: Terminal): Progress {
       const done = Math.round(share * size);
       const bars = `${"=".repeat(done)}${"-".repeat(size - done)}`;
       const counted = `${Math.floor(share * 100)}%  ${quantity} of ${formatQuantity(total, unit)} ${unit}`;
-      // Shows no remaining time before the first progress, because it is unknown, or at the end.
+      // The remaining time is unknown before the first progress, and is not shown at the end.
       const isKnown = Number.isFinite(eta) && eta > 0 && value > 0;
       return `${doing} [${bars}] ${counted}${isKnown ? `  ${formatSeconds(eta)} left` : ""}`;
     },

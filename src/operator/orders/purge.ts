@@ -19,9 +19,9 @@ export async function countCancelled({ orm }: StoreDatabase, before: Date): Prom
 
 /**
  * Deletes the records of orders that were cancelled before a time. Uses small transactions, so that
- * the service can use the database between them. After a failure, it can be called again.
+ * the service can use the database between them. Safe to call again after a failure.
  *
- * @param total the number of these orders, for the progress display.
+ * @param total the number of orders to delete, for the progress display.
  * @returns the number of deleted orders.
  */
 export async function purgeCancelled(

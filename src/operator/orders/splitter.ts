@@ -11,7 +11,7 @@ export interface SourceElement {
 export interface Splitter {
   /** Takes the next part of the text, and returns the elements that this part completes. */
   push(text: string): Iterable<SourceElement>;
-  /** Ends the text, and returns the last element if it is not returned yet. */
+  /** Marks the end of the text. Returns the last element if `push` has not returned it yet. */
   end(): Iterable<SourceElement>;
 }
 

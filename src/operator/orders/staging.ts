@@ -32,8 +32,8 @@ export async function readStoredParts(
 
 /**
  * Stores those parts of an import that are not in `stored`. Stores each part with a separate call,
- * so the import needs little memory and the service can use the database between the calls. Until
- * the orders are placed, they need additional space in the database.
+ * so the import needs little memory and the service can use the database between the calls. The
+ * parts need additional space in the database until the orders are written to `orders`.
  *
  * @returns the number of all parts of the import.
  */

@@ -12,7 +12,10 @@ export interface Exported {
 }
 
 export interface ExportOptions {
-  /** True exports a consistent snapshot: the export starts over if an order changes, or fails. */
+  /**
+   * True exports a consistent snapshot. If an order changes, the export starts over; after several
+   * attempts, the export fails.
+   */
   readonly oneMoment: boolean;
 }
 

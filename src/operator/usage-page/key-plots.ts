@@ -85,7 +85,7 @@ export function limitsPlot({ nearest: { keys } }: PageFigures, width: number): E
       ruleX([NEAR_LIMIT], NEAR_LINE),
       ruleX([1], LIMIT_LINE),
       ruleY(keys, { x1: "minutePeak", x2: "dayPeak", y: "id", stroke: "var(--line-strong)" }),
-      // The minute is a ring, so that a diamond for the day at the same place stays visible.
+      // A ring for the minute and a smaller diamond for the day are both visible at the same place.
       dot(keys, {
         x: "minutePeak",
         y: "id",

@@ -12,7 +12,8 @@ import {
 import { bannedPlot, busiestPlot, limitsPlot } from "./key-plots.ts";
 
 /**
- * The figures of the page. A page has only the figures of its own plots, for all keys or for one.
+ * The figures of both kinds of usage page. Each page contains only the figures of its own plots:
+ * `PageFigures` for all keys, `KeyPageFigures` for one key.
  */
 type Figures = PageFigures & KeyPageFigures;
 
@@ -40,7 +41,7 @@ const resized = new ResizeObserver((entries) => {
 
 for (const container of containers) resized.observe(container);
 
-// Draws the plots for one column before printing, because browsers send no event after the layout.
+// Draws the plots at the printed width in advance: browsers fire no event after the print layout.
 addEventListener("beforeprint", () => {
   for (const container of containers) draw(container, PRINT_WIDTH);
 });

@@ -23,7 +23,8 @@ export interface KeyPageFigures {
 /** The counts of one key on one day. */
 export interface KeyDayFigures extends DayFigures {
   /**
-   * Whether the counts are known. If a complete day has no report, its counts are known to be 0.
+   * Whether the counts are known: the key has reported the day, or has had time to report it, so
+   * that a missing report means counts of 0.
    */
   readonly isKnown: boolean;
   readonly strikes: number;

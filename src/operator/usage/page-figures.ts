@@ -10,7 +10,8 @@ export interface PageFigures {
   readonly days: readonly PlanDayFigures[];
   readonly totals: UsageTotals;
   /**
-   * The number of all keys. The next three fields count keys that are used, banned, near a limit.
+   * The number of all keys. The next three fields count used keys, banned keys, and keys near a
+   * limit.
    */
   readonly keys: number;
   readonly usedKeys: number;
@@ -27,7 +28,7 @@ export interface PageFigures {
 /** The counts of one day. */
 export interface DayFigures {
   readonly day: string;
-  /** Whether every key has reported this day. The counts of a complete day do not grow any more. */
+  /** Whether every key has had time to report this day, so that its counts do not grow any more. */
   readonly isComplete: boolean;
   readonly admitted: number;
   readonly refused: number;

@@ -76,7 +76,7 @@ const NOTHING: UsageTotals = { admitted: 0, refused: 0, strikes: 0, bans: 0 };
 /** The title of the column that plots the admitted requests of each day. */
 const PLOT = "by day";
 
-/** The columns that are left out if the terminal is too narrow, the last column first. */
+/** The columns that a narrow terminal may leave out, the most important column first. */
 const OPTIONAL_COLUMNS = [
   "banned until",
   "bans",

@@ -6,7 +6,8 @@ import type { StoreDatabase } from "../database/database.ts";
 export type ReportedDay = typeof keyUsage.$inferSelect;
 
 /**
- * The number of rows that one query reads. A remote database sends about 150 bytes for each row.
+ * The number of rows that one query reads. A remote database sends about 150 bytes for each row, so
+ * about 1.5 MB for each query.
  */
 const PAGE_ROWS = 10_000;
 

@@ -58,7 +58,10 @@ export function completeBy(now: Date): Date {
   return new Date(now.getTime() + REPORT_EVERY_MS);
 }
 
-/** Returns whether all keys have reported a day. If so, a key without a report was not used. */
+/**
+ * Returns whether every key has had time to report a day. If so, a key without a report for the day
+ * was not used on it.
+ */
 export function isComplete(day: string, now: Date): boolean {
   const dayEndMs = Date.parse(day) + 86_400_000;
   return now.getTime() >= dayEndMs + REPORT_EVERY_MS;

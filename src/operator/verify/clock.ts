@@ -1,6 +1,6 @@
 import { setTimeout as pause } from "node:timers/promises";
 
-/** The clock of a verification, which tests replace by a clock that they can move. */
+/** The clock of a verification. Tests use a clock whose time they set. */
 export interface Clock {
   /** Unix time in milliseconds. */
   now(): number;

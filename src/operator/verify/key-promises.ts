@@ -11,7 +11,7 @@ import {
   type Trial,
 } from "./trial.ts";
 
-/** Values of `orderId` that are no int64 in plain decimal, so cancelling them changes nothing. */
+/** Values of `orderId` that are not a plain decimal int64, so cancelling them changes nothing. */
 const NO_ORDER_IDS = ["abc", "1.5", "007", "+5", "-0", "9223372036854775808"];
 const INTEGER_FIELD = /"(?:id|petId|quantity)":(?<digits>[^,}]*)/g;
 

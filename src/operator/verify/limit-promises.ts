@@ -19,18 +19,18 @@ const CROWD_SECONDS = 10;
 /** `If-None-Match: *` returns 304 without a body, so even a long list costs little. */
 const UNCHANGED = { "If-None-Match": "*" };
 
-/** The promises about a key that has used up its minute. */
+/** The promises about a key that has used up its limit per minute. */
 export interface LimitPromises {
-  /** Send many requests at the same time, which use up the minute. */
+  /** Send many requests at the same time, which use up the limit per minute. */
   readonly crowd: readonly ServicePromise[];
   /** Waits for `Retry-After`, and expects the next request to be admitted. */
   readonly afterwards: ServicePromise;
 }
 
 /**
- * Returns the promises about limits (docs/limits.md). Trying these promises uses up the key's
- * minute. Between `crowd` and `afterwards`, only promises that send no request with the key as bearer
- * token can be tried.
+ * Returns the promises about limits (docs/limits.md). Trying these promises uses up the key's limit
+ * per minute. So between `crowd` and `afterwards`, every request with the key as bearer token is
+ * refused: try only promises that send none.
  */
 export function limitPromises(): LimitPromises {
   let answers: readonly Answer[] = [];
@@ -85,7 +85,7 @@ export function limitPromises(): LimitPromises {
  * Waits for a new minute window if the present one is about to end, so that all `CROWD` requests
  * fall into one window. Needed only for a key that the operator passed in.
  *
- * @throws {Untried} if `CROWD` requests cannot use up the key's minute.
+ * @throws {Untried} if `CROWD` requests cannot use up the key's limit per minute.
  */
 async function prepareUsedKey(trial: Trial): Promise<void> {
   const answer = await callWithKey(trial, LIST, { headers: UNCHANGED });
@@ -112,8 +112,8 @@ function expectExactness(answers: readonly Answer[], isKeyNew: boolean): void {
 }
 
 /**
- * Expects that the refused request counted in no window. A new key has sent only the admitted
- * requests of one full minute, so its day must have counted exactly the limit per minute.
+ * Expects that the refused request of a new key counted in no window. The key has used up one
+ * minute window and sent nothing else, so its day window must count exactly the limit per minute.
  */
 function expectUncounted(answer: Answer): void {
   const { perMinute, perDay } = PLAN_LIMITS.free;

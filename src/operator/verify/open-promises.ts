@@ -13,7 +13,7 @@ import {
 
 const CHALLENGE = 'Bearer realm="store-orders"';
 const INVALID_TOKEN = `${CHALLENGE}, error="invalid_token"`;
-/** An origin that no `CORS_ORIGINS` lists, because RFC 2606 reserves the domain `invalid`. */
+/** An origin that is in no service's `CORS_ORIGINS`, because RFC 2606 reserves `invalid`. */
 const FOREIGN_ORIGIN = "https://verify.invalid";
 
 /** Every header that docs/api.md and docs/limits.md name. */

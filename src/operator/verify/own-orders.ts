@@ -3,11 +3,11 @@ import { cancelledOrders, orders } from "../../worker/db/orders-schema.ts";
 import { INT64_MAX, INT64_MIN } from "../../worker/orders/int64.ts";
 import { type StoreDatabase, toStatements } from "../database/database.ts";
 
-/** The id of the shipped order. A JavaScript number would round it. */
+/** The id of the shipped order. A service that converts ids to JavaScript numbers changes it. */
 export const SHIPPED_ID = -9_007_199_254_740_993n;
 /**
- * Ids of pending orders are random and at least this large, so a JavaScript number would round
- * them.
+ * Ids of pending orders are random and at least this large. A service that converts ids to
+ * JavaScript numbers changes almost all of these ids.
  */
 const LEAST_PENDING_ID = 2n ** 62n;
 

@@ -41,8 +41,8 @@ export function readQuota(headers: Headers): AnnouncedQuota | null {
 
 /**
  * Compares `X-RateLimit-*` with `RateLimit`. `X-RateLimit-*` must describe the window with the
- * fewest requests left. If both windows have as many left, it must describe the window that ends
- * later.
+ * fewest requests left. If both windows have the same number left, `X-RateLimit-*` must describe
+ * the window that ends later.
  *
  * @param nowMs this machine's Unix time in milliseconds.
  * @returns a description of the contradiction; `null` if there is none.

@@ -21,7 +21,7 @@ export interface Trial {
   readonly revoke: (() => Promise<void>) | null;
   /** The orders that are placed for the verification; `null` if it must place none. */
   readonly orders: Promise<OwnOrders> | null;
-  /** True skips the promises that use up the key's minute. */
+  /** True skips the promises that use up the key's limit per minute. */
   readonly isReadOnly: boolean;
 }
 

@@ -40,7 +40,7 @@ export interface VerifyOptions {
    * tried.
    */
   readonly orders?: Promise<OwnOrders> | undefined;
-  /** True skips the promises that use up the key's minute. */
+  /** True skips the promises that use up the key's limit per minute. */
   readonly isReadOnly?: boolean;
   /** An origin that the var `CORS_ORIGINS` lists. */
   readonly origin?: string | undefined;
@@ -111,7 +111,7 @@ function servicePromises(): readonly ServicePromise[] {
 type Failure = BrokenPromise | Untried;
 
 /**
- * Returns the error of a test that broke its promise or could not try it; `null` if the promise is
+ * Returns the error of a test whose promise is broken or cannot be tried; `null` if the promise is
  * kept.
  *
  * @throws every other error.
