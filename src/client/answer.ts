@@ -50,7 +50,7 @@ export class Answer implements AnswerDetails {
     );
   }
 
-  /** Releases the deadline, after the body was read or if the response has no body. */
+  /** Stops listening to the caller's signal, once the body is read or if there is no body. */
   release(): void {
     this.#deadline.release();
   }

@@ -4,8 +4,8 @@ import { isAmbiguous, withRetries } from "./retry.ts";
 import { type Call, send } from "./send.ts";
 
 /**
- * Cancels one order and retries temporary failures. If the response to an attempt was lost, a 404
- * on the next attempt is ambiguous: the earlier attempt may have cancelled the order.
+ * Cancels one order and retries temporary failures. Returns `cancelled_or_gone` for a 404 after an
+ * attempt with an unknown outcome, because that attempt may have cancelled the order.
  */
 export async function cancelOrder(call: Call, id: bigint): Promise<Cancellation> {
   let mayBeCancelled = false;

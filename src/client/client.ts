@@ -21,8 +21,8 @@ const DEFAULT_CONCURRENCY = 6;
 
 export interface ListOptions extends CallOptions {
   /**
-   * Whether the client receives the complete list before the loop gets the first order. The client
-   * requests an incomplete list again. The complete list takes about 250 bytes of memory per order.
+   * Whether the client reads the complete list into memory before the loop gets the first order. If
+   * the list is incomplete, the client retries. The list takes about 250 bytes of memory per order.
    * Default false.
    */
   readonly oneMoment?: boolean;
@@ -36,7 +36,7 @@ export interface ListOptions extends CallOptions {
 /** The list of all orders. Each `for await` loop over the list sends its own request. */
 export interface OrderList extends AsyncIterable<Order> {
   [Symbol.asyncIterator](): AsyncGenerator<Order, void, undefined>;
-  /** Reads the complete list into memory, and requests an incomplete list again. */
+  /** Reads the complete list into memory. If the list is incomplete, the client retries. */
   all(): Promise<Order[]>;
   /** The entity tag of the last list that was received completely; `null` if there is none yet. */
   readonly etag: string | null;
@@ -49,8 +49,8 @@ export interface StoreOrdersClient {
    *
    * A complete list is a consistent snapshot of the store. A list is incomplete if orders changed
    * during the response, or if the connection was lost. The loop then throws a BrokenListError.
-   * Request the list again, or set `oneMoment`: the client then requests an incomplete list again
-   * before the loop gets the first order.
+   * Request the list again, or set `oneMoment`: the client then retries before the loop gets the
+   * first order.
    *
    * @example
    * for await (const order of client.listOrders()) console.log(order.id, order.quantity);
@@ -72,8 +72,8 @@ export interface StoreOrdersClient {
    * After an error other than an ApiError, the order may have been cancelled. Repeating the call is
    * safe.
    *
-   * @returns `cancelled`, or `cancelled_or_gone` if the response to an earlier attempt was lost and
-   *   the next attempt found no order.
+   * @returns `cancelled`, or `cancelled_or_gone` if an earlier attempt got no response or a 5xx and
+   *   a later attempt found no order.
    * @throws {ApiError} if the service refuses, for example with the code `order_not_found` or
    *   `order_already_shipped`.
    * @throws {RangeError} before any request, if the id is not an int64.

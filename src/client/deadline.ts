@@ -19,7 +19,8 @@ export class Deadline {
   }
 
   /**
-   * Waits for `work`, but no longer than the timeout, and even if `work` ignores the signal.
+   * Returns the result of `work`. A timeout or an abort ends the wait, even if `work` ignores the
+   * signal.
    *
    * @throws {TimeoutError} after the timeout, or the caller's reason if the caller aborts.
    */

@@ -19,7 +19,7 @@ export type ApiErrorCode = (typeof API_ERROR_CODES)[number];
 export interface AnswerDetails {
   /** The HTTP status; `null` if no response arrived. */
   readonly status: number | null;
-  /** The id of the request, to quote in a problem report; `null` if no response had it. */
+  /** The `X-Request-Id` of the response, to quote in a problem report; `null` if there is none. */
   readonly requestId: string | null;
   /** Seconds to wait before the next request; `null` if the response had no `Retry-After`. */
   readonly retryAfterSeconds: number | null;
@@ -71,7 +71,10 @@ export class NetworkError extends StoreOrdersError {
   readonly code = "network_error";
 }
 
-/** Thrown if no response arrives within `timeoutMs`. */
+/**
+ * Thrown if no response arrives within `timeoutMs`. A timeout that interrupts a list causes a
+ * BrokenListError instead, with the timeout as its `cause`.
+ */
 export class TimeoutError extends StoreOrdersError {
   override readonly name = "TimeoutError";
   readonly code = "timeout";

@@ -18,7 +18,7 @@ export async function forEachAtOnce<T>(
   const queue = items.values();
   const worker = async (): Promise<void> => {
     try {
-      // All workers take from the same queue.
+      // The workers share one iterator, so that only one worker gets each item.
       for (const item of queue) {
         stop.signal.throwIfAborted();
         await work(item, stop.signal);

@@ -2,7 +2,10 @@ import { type Announcement, Pacer } from "./pacer.ts";
 import type { Limits } from "./rate-limit-headers.ts";
 import { sleep } from "./sleep.ts";
 
-/** Delays paced requests of a client until the rate limits of the client's key admit them. */
+/**
+ * Delays the requests of paced calls (option `pacing`, and `cancelOrders`) until the rate limits of
+ * the key admit them.
+ */
 export class Gate {
   readonly pacer = new Pacer();
   /** The limits in the last response with rate-limit headers; `null` before the first response. */
@@ -10,7 +13,8 @@ export class Gate {
   #wakers = new Set<() => void>();
 
   /**
-   * Waits until a paced request may be sent, then counts the request as in flight.
+   * Counts a request as in flight. If `isPaced`, waits first until the rate limits admit the
+   * request.
    *
    * @throws the signal's reason, as soon as the signal is aborted.
    */
@@ -33,7 +37,7 @@ export class Gate {
    */
   leave(announcement: Announcement | null): void {
     this.pacer.end(announcement, performance.now());
-    // A response from a proxy has no rate-limit headers.
+    // Keeps the earlier limits if a response, such as a proxy's, has no rate-limit headers.
     if (announcement !== null && announcement.windows.length > 0) {
       this.limits = { ...announcement, answeredAt: new Date() };
     }

@@ -18,11 +18,11 @@ export type Turn =
 /** The parsed rate-limit headers of a response. */
 export type Announcement = Omit<Limits, "answeredAt">;
 
-/** The shortest time in which the rate limits admit a number of requests. */
+/** When the rate limits admit a number of requests that can need several windows in succession. */
 export interface Forecast {
-  /** Milliseconds until the beginning of the window that admits the last of the requests. */
+  /** Milliseconds until the last of these windows admits requests. */
   readonly waitMs: number;
-  /** The number of requests that remain for the last window. */
+  /** The number of the requests that are sent in the last of these windows. */
   readonly lastRequests: number;
 }
 
@@ -30,16 +30,16 @@ export interface Forecast {
  * Decides when a client may send requests, from the rate-limit headers of earlier responses. The
  * pacer reads no clock: callers pass the current time as `nowMs`.
  *
- * The pacer counts the requests in flight, so that all requests together never exceed a window.
- * While the pacer knows no open window, it admits one request and learns the window from the
- * response.
+ * The pacer counts the requests in flight, so that concurrent requests never exceed a limit
+ * together. Before the first response and after the end of a window, the pacer admits only one
+ * request at a time until a response describes the open windows.
  */
 export class Pacer {
   readonly #windows = new Map<string, OpenWindow>();
   #underWay = 0;
   /** The time until which `Retry-After` forbids requests. */
   #heldUntilMs = 0;
-  /** The total length of all pauses so far. The last pause may end in the future. */
+  /** The total time before `#pauseEndsMs` in which the limits admit no request. */
   #pausedMs = 0;
   #pauseEndsMs = 0;
 
@@ -80,7 +80,7 @@ export class Pacer {
     for (const window of windows) this.#learn(window, nowMs);
   }
 
-  /** Returns the shortest time in which the rate limits admit `requests` more requests. */
+  /** Forecasts the earliest time at which the rate limits admit `requests` more requests. */
   forecast(requests: number, nowMs: number): Forecast {
     const heldMs = Math.max(0, this.#heldUntilMs - nowMs);
     let slowest: Forecast = { waitMs: heldMs, lastRequests: requests };

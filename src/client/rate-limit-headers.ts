@@ -52,7 +52,7 @@ export function readRetryAfterSeconds(headers: Headers): number | null {
   if (/^\d+$/.test(text)) return Number(text);
   const untilMs = Date.parse(text);
   if (Number.isNaN(untilMs)) return null;
-  // The date counts from the clock of the server, if the response has a `Date` header.
+  // Subtracts the server's time (`Date`) if possible, because the client's clock may be wrong.
   const serverMs = Date.parse(headers.get("Date") ?? "");
   const nowMs = Number.isNaN(serverMs) ? Date.now() : serverMs;
   return Math.max(0, Math.ceil((untilMs - nowMs) / 1_000));

@@ -96,8 +96,8 @@ export class DocumentedGenerator {
 }
 
 /**
- * Reads the generators from docs/api.md. The files before the first generator belong to all
- * generators.
+ * Reads the generators from docs/api.md. All generators share the files above the first generator's
+ * heading.
  */
 export function documentedGenerators(): DocumentedGenerator[] {
   const page = readFileSync(join(PROJECT_ROOT, "docs", "api.md"), "utf8");

@@ -6,7 +6,7 @@ export { RateLimiter };
 let failure = "";
 
 /**
- * The clocked service with an orders database that can fail. After `/fail?message=TEXT`, each
+ * The service of `clocked.ts`, but its orders database can fail. After `/fail?message=TEXT`, each
  * statement fails with an error of this message. After `/fail`, statements work again.
  */
 export default {

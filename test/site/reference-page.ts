@@ -18,7 +18,7 @@ if (chromium === undefined) {
 }
 
 interface OpenOptions extends BrowserContextOptions {
-  /** Whether the test moves the page's clock. */
+  /** Whether to install a fake clock in the page; by default, the page uses the real time. */
   readonly clock?: boolean;
   /** The path and fragment to open; by default `/`. */
   readonly path?: string;
@@ -86,7 +86,7 @@ export function describePage(name: string, tests: (reference: ReferencePage) => 
       for (const { complaints, requests, answers } of opened.splice(0)) {
         expect(complaints).toStrictEqual([]);
         expect(requests.filter((url) => !url.startsWith(`${reference.origin}/`))).toStrictEqual([]);
-        // Skips responses whose request a trigger aborted when it ended, because they have no body.
+        // Skips the requests that the page aborted: their responses have no complete body.
         const complete = answers.filter((answer) => answer.request().failure() === null);
         for (const answer of complete) expect(await differences(answer)).toStrictEqual([]);
       }

@@ -26,7 +26,7 @@ const SPELLING: Readonly<Record<string, string>> = {
   "x-ratelimit-reset": "X-RateLimit-Reset",
 };
 
-/** Shows the latest response: its status, meaning, duration, body and headers. */
+/** Shows the latest response: its status, duration, explanation, body and headers. */
 export class AnswerView {
   readonly #summary = element("summary", HTMLElement);
   readonly #answer = element("answer", HTMLElement);
@@ -68,7 +68,7 @@ export class AnswerView {
     this.#answer.hidden = false;
   }
 
-  /** Shows a sentence in place of the meaning of a response. */
+  /** Replaces the status and explanation of a response by a sentence. */
   say(text: string): void {
     this.#summary.replaceChildren(meaning(text));
   }

@@ -17,7 +17,6 @@ export interface Answer {
   readonly tookMs: number;
 }
 
-/** A request to the API. */
 export interface ApiRequest {
   readonly method: "GET" | "DELETE";
   readonly path: string;

@@ -8,7 +8,7 @@ export async function copyText(button: HTMLButtonElement, text: string): Promise
     await navigator.clipboard.writeText(text);
     button.textContent = "Copied";
   } catch {
-    // Browsers block the clipboard on pages that were loaded over plain HTTP from another host.
+    // On pages that were loaded over plain HTTP, browsers block the clipboard, except on localhost.
     button.textContent = "Not copied: select it";
   }
   setTimeout(() => (button.textContent = label), THANKS_MS);

@@ -22,7 +22,7 @@ const wait = new Wait();
 const answerView = new AnswerView();
 const orderTable = new OrderTable((orderId) => askToCancel(orderId));
 
-/** Aborts the trigger that is running; `null` if no trigger is running. */
+/** Aborts the running `triggerLimit` or `triggerBan`; `null` if neither is running. */
 let running: AbortController | null = null;
 
 function show(answer: Answer): void {
@@ -77,7 +77,7 @@ function open(dialog: HTMLDialogElement): void {
   dialog.showModal();
 }
 
-/** Runs a trigger. Until it ends, its button shows "Stop" and aborts it. */
+/** Runs `triggerLimit` or `triggerBan`. Meanwhile, the button shows "Stop". */
 async function trigger(button: HTMLButtonElement, isBan: boolean): Promise<void> {
   const key = keys.key;
   const label = button.textContent;

@@ -15,7 +15,8 @@ export class Meters {
   #quota: Quota | null = null;
   #receivedMs = 0;
   /**
-   * Whether the figures come from a banned key. They then do not show what is left of the windows.
+   * Whether the latest response refused a banned key. Its headers then show 0 requests left in both
+   * windows until the ban ends.
    */
   #isBan = false;
 
@@ -25,8 +26,7 @@ export class Meters {
     this.#quota = quota;
     this.#receivedMs = answer.receivedMs;
     this.#isBan = codeOf(answer) === "api_key_banned";
-    // A 429 after invalid keys also describes the budget of the address, but cannot be
-    // distinguished.
+    // A 429 for an address has the same `code` as a 429 for a key, so only a 401 shows this note.
     this.#subject.textContent =
       answer.status === 401
         ? "This is the budget of your address for requests without a valid key."

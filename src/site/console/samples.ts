@@ -19,7 +19,8 @@ export function fill(selector: string, text: string): void {
 }
 
 /**
- * Selects the same language in all samples, and keeps the chosen tab at its place in the window.
+ * Selects the same language in all samples, and scrolls so that the chosen tab does not move on the
+ * screen.
  */
 function followLanguage(chosen: HTMLInputElement): void {
   if (!chosen.name.endsWith("-language")) return;

@@ -5,7 +5,7 @@ import { type Answer, codeOf } from "./answer.ts";
  */
 const PARALLEL = 6;
 
-/** The functions through which a trigger reports its progress. */
+/** The functions through which `triggerLimit` and `triggerBan` report their progress. */
 interface Progress {
   /** Called after every response. */
   readonly answered: (answer: Answer) => void;
@@ -13,7 +13,8 @@ interface Progress {
 }
 
 /**
- * Sends requests until one is refused.
+ * Sends requests until one is refused. Every admitted request receives a 304, because `request`
+ * sends `If-None-Match: *`.
  *
  * @returns the first response other than 304.
  */
@@ -32,10 +33,11 @@ export function triggerLimit(
 }
 
 /**
- * Has a key banned. Uses up a window, waits until the grace is over, and then collects strikes.
+ * Gets a key banned: sends requests until the first refusal, waits for `graceMs`, and then sends
+ * requests whose refusals count as strikes (docs/limits.md, Bans).
  *
- * @param graceMs the time after the first refusal in which refusals are no strikes.
- * @returns the response that ended the attempt: the ban, or another response that was not expected.
+ * @param graceMs the time after the first refusal in which refusals do not count as strikes.
+ * @returns the response that ended the attempt: the ban, or an unexpected response.
  */
 export async function triggerBan(
   request: (signal: AbortSignal) => Promise<Answer>,

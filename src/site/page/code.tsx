@@ -5,7 +5,8 @@ import type { Answer, Example } from "./reference.ts";
 import { KEY, ORIGIN, type Sample } from "./samples.ts";
 
 /**
- * The service's address in the samples, which the script of the page replaces by its own address.
+ * The default address of the service in the samples. In browsers, a script replaces the address by
+ * the origin of the page.
  */
 export const LOCAL_ORIGIN = "http://localhost:8787";
 

@@ -2,7 +2,7 @@ import type { Reference } from "./reference.ts";
 
 interface ConsoleSectionProps {
   readonly reference: Reference;
-  /** The time after the first refusal in which refusals are no strikes. */
+  /** The time after the first refusal in which refusals do not count towards a ban. */
   readonly graceMs: number;
 }
 

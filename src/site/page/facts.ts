@@ -16,7 +16,7 @@ export interface PageFacts {
   /** A warning about rounded integers, in Markdown. */
   readonly roundingWarning: string;
   readonly exactReaders: readonly ExactReader[];
-  /** The client generators, each with the code blocks of its command and its files. */
+  /** The client generators, each with code blocks: a command to run and the files to write. */
   readonly generators: readonly {
     readonly name: string;
     readonly blocks: readonly { readonly fence: string; readonly code: string }[];

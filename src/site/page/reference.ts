@@ -45,7 +45,7 @@ export interface Field {
 export interface Header {
   readonly name: string;
   readonly description: string;
-  /** Whether every response for which the document lists the header has it. */
+  /** If false, the responses for which the document lists this header can lack the header. */
   readonly required: boolean;
   readonly example: string;
 }
@@ -60,9 +60,9 @@ export interface Answer {
 }
 
 export interface Example {
-  /** The code of an error; `null` if the response has only one example. */
+  /** The code of an error; `null` for a successful response. */
   readonly code: string | null;
-  /** The message of an error. */
+  /** The message of an error; `null` for a successful response. */
   readonly message: string | null;
   /** The body as JSON; `null` if the response has no body. */
   readonly body: string | null;
