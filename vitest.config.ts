@@ -16,7 +16,7 @@ process.env["NODE_COMPILE_CACHE"] ??= join(import.meta.dirname, "node_modules/.c
 // - NAME.node.test.ts starts processes or runs commands.
 export default defineConfig({
   test: {
-    // Many tests mostly wait for processes or for real time, so four of them need little CPU time.
+    // Many tests mostly wait for processes or timers, so four workers need little CPU time.
     maxWorkers: 4,
     projects: [
       {

@@ -35,7 +35,10 @@ export async function removeBaseline(root: string): Promise<void> {
   await runCommand("git", ["worktree", "remove", "--force", root], PROJECT_ROOT);
 }
 
-/** Links this checkout's `node_modules` if both lock files are equal; otherwise runs `npm ci`. */
+/**
+ * Links this checkout's `node_modules` if the baseline locks the same packages, and otherwise
+ * runs `npm ci`.
+ */
 async function installPackages(root: string): Promise<void> {
   if (await hasSamePackages(root)) {
     await symlink(join(PROJECT_ROOT, "node_modules"), join(root, "node_modules"));

@@ -57,7 +57,7 @@ export class Bench implements AsyncDisposable {
   };
 
   async [Symbol.asyncDispose](): Promise<void> {
-    // An error of the checkout is ignored here, because a section has already failed with it.
+    // Ignores a failed checkout: a section that needed the baseline has already thrown the error.
     const baseline = await this.#baseline?.catch(() => null);
     if (baseline != null) await removeBaseline(this.#baselineRoot);
     await rm(this.folder, { recursive: true, force: true });

@@ -7,19 +7,19 @@ import type { Server } from "./server.ts";
 
 /** The number of requests in one turn. */
 const REQUESTS = 5_000;
-/** The number of requests in one turn with a single connection, which is slower than 32. */
+/** The number of requests in one turn on a single connection: fewer, because the rate is lower. */
 const REQUESTS_OF_ONE_CONNECTION = 1_500;
 
 /**
- * How many times both servers are started. Several processes even out the difference between
- * processes, whose rates for the same work differ by a few percent.
+ * How many times both servers are started. Two processes with the same work have rates that differ
+ * by a few percent. Several starts reduce the effect of these differences.
  */
 const STARTS = 3;
 
 /** One of the two servers in a comparison. */
 export interface Side {
   readonly start: () => Promise<Server>;
-  /** Prepares the server and returns a function that makes each request. */
+  /** Prepares the server. Returns a function that creates the request with a given index. */
   readonly prepare: (server: Server) => Promise<(index: number) => Request>;
   /** The HTTP status that every response must have. */
   readonly status: number;

@@ -1,7 +1,7 @@
 import { type IncomingMessage, request as startRequest } from "node:http";
 import { connect } from "node:net";
 
-/** A request to send repeatedly. */
+/** A request that the benchmark sends. */
 export interface Request {
   readonly url: string;
   readonly method?: string;

@@ -9,8 +9,8 @@ export type Miniflare = MiniflarePackage.Miniflare;
 type Options = Parameters<(typeof MiniflarePackage)["convertV4MiniflareOptions"]>[0];
 
 /**
- * Returns the names of the D1 bindings of a store. A store of the baseline commit has a single
- * database for orders and keys.
+ * Returns the name of the D1 binding for each database of a store. A store of the baseline commit
+ * has a single database for orders and keys.
  */
 export function bindingsOf(store: string): Readonly<Record<DatabaseName, string>> {
   return hasSingleDatabase(store) ? { orders: "DB", keys: "DB" } : BINDINGS;
@@ -39,7 +39,7 @@ export function createMiniflare(store: string, options: Options): Miniflare {
 /**
  * Runs SQL statements on a database of a store that no service is using.
  *
- * @param statements SQL statements without line breaks.
+ * @param statements SQL statements without line breaks, because D1's `exec` splits at line breaks.
  */
 export async function executeSql(
   store: string,

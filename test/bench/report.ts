@@ -8,7 +8,7 @@ export interface Result {
   readonly service: string;
   /** The measurement of the peer, with its unit; empty if there is no peer. */
   readonly peer: string;
-  /** The ratio of both measurements, or another number to compare with `target`. */
+  /** The number to compare with `target`, usually the ratio of the two measurements. */
   readonly ratio: Spread | null;
   /** The ratio of the processor times, which other work on the machine hardly affects. */
   readonly processorRatio?: Spread;
@@ -23,7 +23,7 @@ export interface Cost extends Operations {
   readonly telemetryDollarsPerMillion: number;
 }
 
-/** The duration of one kind of request while some bindings are far from the Worker. */
+/** The duration of one kind of request while the calls of some bindings are delayed. */
 export interface Distance {
   readonly request: string;
   readonly far: string;

@@ -15,9 +15,9 @@ export interface Store {
   readonly orders: number;
   /** The path of the file from which the orders were imported. */
   readonly orderFile: string;
-  /** An API key whose limits no load reaches. */
+  /** An API key with limits that the benchmark never exceeds. */
   readonly key: string;
-  /** API keys whose limits no load reaches; the first of them is `key`. */
+  /** API keys with limits that the benchmark never exceeds; the first one is `key`. */
   readonly keys: readonly string[];
   /** API keys that admit one request a day. */
   readonly scarceKeys: readonly string[];
@@ -45,7 +45,7 @@ export async function createStore(
   await mkdir(store);
   const orderFile = join(folder, `orders-${orders}.ndjson`);
   await writeOrderFile(orderFile, orders);
-  // Runs the npm script, because an earlier commit has the same script but another file behind it.
+  // Runs the npm script, because the baseline has the same script but a different entry file.
   const importOrders = ["run", "orders", "--", "import", orderFile, "--persist-to", store];
   await runCommand("npm", importOrders, root);
   if (!hasSingleDatabase(store)) await (await openLocalDatabase(store, "keys")).close();

@@ -12,7 +12,7 @@ const ADMITTED_BEFORE = 80;
 const FIRST_ID = 10_000;
 const ORDERS = 3_000;
 
-/** What the clients knew from responses when the service was killed. */
+/** The state that responses had confirmed to the clients before the service was killed. */
 interface Acknowledged {
   readonly banEnd: string | null;
   readonly windowEnds: readonly (string | null)[];

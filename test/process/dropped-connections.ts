@@ -66,7 +66,7 @@ function workerdProcesses(): number[] {
   return servers.map(({ pid }) => pid);
 }
 
-/** Defines tests that clients which drop their connections do not harm other clients. */
+/** Defines tests in which some clients disconnect while other clients send complete requests. */
 export function testDroppedConnections(
   started: () => { readonly service: Service; readonly key: string },
 ): void {

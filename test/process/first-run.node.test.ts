@@ -7,7 +7,7 @@ import { isSecret } from "../../src/worker/api-keys/secret.ts";
 import { StoreFolder } from "../operator/store-folder.ts";
 import { Service } from "./service.ts";
 
-/** A time within this test. */
+/** Matches any UTC time with milliseconds in ISO 8601 format. */
 const TIME = expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
 
 const store = new StoreFolder();
@@ -35,7 +35,7 @@ async function pasteCurl(output: string): Promise<{ status: string; body: string
   return { status: head.split("\r\n")[0] ?? "", body };
 }
 
-/** Puts a part of an old interrupted import into the store. */
+/** Stores a part of an interrupted import, old enough for housekeeping to delete it. */
 async function leaveImportPart(): Promise<void> {
   const database = await openLocalDatabase(store.path, "orders");
   await database.orm
@@ -116,7 +116,7 @@ describe("npm start on the same store again", { timeout: 120_000 }, () => {
     await leaveImportPart();
 
     service = await Service.start(store.path, { npm: true });
-    // `npm start` runs the housekeeping, which `wrangler dev` never does.
+    // `npm start` itself triggers housekeeping, because `wrangler dev` never runs cron triggers.
     await vi.waitUntil(() => service.stderr.includes('{"event":"housekeeping","importParts":1,'), {
       timeout: 10_000,
     });

@@ -23,7 +23,7 @@ afterAll(async () => {
   store.remove();
 });
 
-/** Stands for a text of 20,000 characters, which would be too long for the report of a failure. */
+/** A placeholder for 20,000 characters, which keeps the reports of failed tests short. */
 const LONG = "{long}";
 const expand = (request: string) => request.replaceAll(LONG, "a".repeat(20_000));
 

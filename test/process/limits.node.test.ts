@@ -5,7 +5,7 @@ import { createKeys, type NewKey } from "./create-keys.ts";
 
 /** The time within which a change to a key takes effect (docs/api.md, Authentication). */
 const EFFECTIVE_SECONDS = 30;
-/** Refusals count as strikes this many seconds after the first refusal (docs/limits.md, Bans). */
+/** Refusals within this time after the first refusal are not strikes (docs/limits.md, Bans). */
 const GRACE_SECONDS = 10;
 
 const store = new OpenStore();
@@ -50,7 +50,7 @@ async function hammerUntil(text: string, { key }: NewKey): Promise<void> {
   throw new Error(`never ${text}`);
 }
 
-// test/operator/verify tests the other promises: exact limits under simultaneous requests,
+// test/operator/verify tests further documented rules: exact limits under simultaneous requests,
 // Retry-After, and the revocation of a key in use.
 describe("the running service", () => {
   it("accepts a new key at once", async () => {

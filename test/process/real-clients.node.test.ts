@@ -16,7 +16,7 @@ const run = promisify(execFile);
 const LIST = "/v1/store/orders";
 const ORDERS = 20;
 
-/** Refusals count as strikes this many seconds after the first refusal (docs/limits.md, Bans). */
+/** Refusals within this time after the first refusal are not strikes (docs/limits.md, Bans). */
 const GRACE_SECONDS = 10;
 /** The seconds that are left of the minute window when the clients send their requests. */
 const LEFT_SECONDS = 6;
@@ -198,7 +198,7 @@ describe("near the end of a minute window without requests left", () => {
     const statuses = exchangesOf("ourBatch").map(({ status }) => status);
     expect(statuses).toEqual([200, ...batch.map(() => 204)]);
     expect(etas[0]).toBeGreaterThan(0);
-    // Adds 2 seconds for rounding up, and for the orders that follow the end of the window.
+    // Allows 2 more seconds for rounding up, and for the cancellations after the window's end.
     expect(etas[0]).toBeLessThanOrEqual(longestWindowSeconds + 2);
   });
 });

@@ -70,7 +70,7 @@ describe("npm start", () => {
     expect(stderr).toMatch(/^error: .*file.*\n$/);
   });
 
-  // The two concurrent tests run at the same time, because each of them mostly waits for wrangler.
+  // These two tests run concurrently, because each of them mostly waits for wrangler.
   it.concurrent("exits with status 1 if another program takes the port during startup", async () => {
     const fresh = join(folder, "fresh");
     const service = await Service.launch(fresh, { args: ["--empty"] });

@@ -6,7 +6,7 @@ import { orderLines } from "./order-lines.ts";
 import { serveWorker } from "./worker-server.ts";
 import type { Held } from "./workers/held.ts";
 
-/** The maximum number of version queries that an isolate runs at the same time. */
+/** The maximum number of concurrent queries for the list's version in an isolate. */
 const READERS = 4;
 const CLIENTS = 40;
 
@@ -21,8 +21,7 @@ beforeAll(async () => {
   await store.ordersJson(["import", "-"], orderLines(1, 10));
   server = await serveWorker("test/process/workers/held.ts", store.path, {
     DATABASE_TIMEOUT_MS: "30000",
-    // The isolate keeps the key in memory during the test, so no look-up of the key is among the
-    // held queries.
+    // The isolate caches the key for the whole test, so the test delays no query for the key.
     API_KEY_FRESH_SECONDS: "25",
   });
 });
@@ -57,9 +56,7 @@ async function step(name: "hold" | "leave" | "go-on" | "look"): Promise<Held> {
   return (await fetch(`${server.url}/${name}`)).json() as Promise<Held>;
 }
 
-/**
- * Waits until the held service has received `requests` requests and `queries` queries are waiting.
- */
+/** Waits until `requests` API requests have arrived and `queries` database queries are waiting. */
 function received(requests: number, queries: number): Promise<void> {
   const look = async () => {
     const held = await step("look");

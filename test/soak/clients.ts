@@ -83,9 +83,9 @@ export async function hammering(
 }
 
 /**
- * Sends requests with invented keys, malformed keys and no key, from one address. A kill erases the
- * budget of the address, which the service keeps in memory. The requests after each kill are
- * therefore recorded for a new subject.
+ * Sends requests with invented keys, malformed keys and no key, from one address. A kill resets the
+ * address's budget, because the service keeps it in memory. A new subject therefore records the
+ * requests after each kill.
  */
 export async function guessing(world: World, address: string): Promise<void> {
   let { kills } = world.service;

@@ -81,8 +81,8 @@ function isAdmitted({ status, code }: Answer): boolean {
 }
 
 /**
- * Returns the end of a window in Unix milliseconds. The error is at most a second, because of
- * rounding, and the duration of the request.
+ * Estimates the end of a window in Unix milliseconds. The error is at most one second of rounding
+ * plus half the duration of the request.
  */
 function endOf(answer: Answer, name: "minute" | "day"): number {
   return (answer.sentMs + answer.receivedMs) / 2 + answer[name].seconds * 1_000;

@@ -5,9 +5,9 @@ const REAL_TIMERS = Symbol.for("real timers");
 const shared = globalThis as { [REAL_TIMERS]?: object };
 shared[REAL_TIMERS] ??= { setTimeout, clearTimeout, setInterval, clearInterval, setImmediate };
 
-// One process runs many test files of pure code one after another, so each file must restore the
-// real clock and remove its spies. Remove the spies first: a spy on a fake timer would otherwise
-// reinstall the fake timer. If a test did both in the wrong order, the saved timers repair it.
+// One process runs many test files of pure code one after another, so each file must remove its
+// spies and restore the real timers. Removes the spies first, because removing a spy on a fake
+// timer reinstalls the fake timer. The saved timers repair a file that used the wrong order.
 afterAll(() => {
   vi.restoreAllMocks();
   vi.useRealTimers();

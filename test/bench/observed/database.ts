@@ -8,8 +8,8 @@ interface DatabaseObserver {
 type StatementSource = Pick<D1DatabaseSession, "prepare" | "batch">;
 
 /**
- * A D1 database that calls an observer for each query. Of the methods of a statement, only `all`
- * always returns the metadata, so the other methods of `ObservedStatement` call `all`.
+ * A D1 database that calls an observer for each query. All methods of `ObservedStatement` use D1's
+ * `all`, because only `all` always returns the metadata.
  */
 export class ObservedDatabase {
   readonly #source: StatementSource &

@@ -9,7 +9,8 @@ const MEMORY_PAGE_BYTES = 65_536;
 let bytes = new Uint8Array(MEMORY_PAGE_BYTES);
 
 /**
- * Expands letters into pieces of JSON: the loop of `expand-orders.wat` in plain TypeScript.
+ * Expands a shorthand, in which letters replace recurring pieces of JSON. This loop does the same
+ * as `expand-orders.wat`, in plain TypeScript.
  *
  * @returns the end of the JSON in `bytes`.
  */

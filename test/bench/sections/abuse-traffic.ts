@@ -22,7 +22,7 @@ export interface Abuse {
   readonly traffic: string;
   /** `flood`: as fast as possible. `drip`: one a second. `quota`: within the limits of a key. */
   readonly kind: "flood" | "drip" | "quota";
-  /** Prepares the service and returns a function that makes each request of the traffic. */
+  /** Prepares the service. Returns a function that creates the request with a given index. */
   readonly prepare: (server: Server, store: Store) => Promise<(index: number) => Request>;
 }
 
@@ -128,8 +128,8 @@ export const ABUSE: readonly Abuse[] = [
 /**
  * Describes a flood, which is sent as fast as possible.
  *
- * @param requests returns a function that makes each request; `network` returns headers with an
- *   address in another /64 network for each index.
+ * @param requests returns a function that creates the request with a given index. For each index,
+ *   `network` returns a header with a client address in a different /64 network.
  */
 function flood(
   sender: Sender,

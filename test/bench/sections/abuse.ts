@@ -10,8 +10,8 @@ import { copyStore, type Store } from "../store.ts";
 import { type Abuse, ABUSE, ALLOWED_ORIGIN, QUOTA_REQUESTS, type Sender } from "./abuse-traffic.ts";
 
 /**
- * The number of requests in each kind of traffic. A drip sends one request a second, and lasts less
- * than a minute because the service then admits the key again.
+ * The number of requests in each kind of traffic. A drip sends one request a second and lasts less
+ * than a minute, because the service would admit requests again in the key's next minute.
  */
 const REQUESTS = { flood: 2_000, drip: 50, quota: QUOTA_REQUESTS };
 const DRIP_MS = 1_000;
@@ -68,8 +68,8 @@ async function sendAdmitted(load: Load): Promise<void> {
 }
 
 /**
- * Returns the result for the most expensive traffic of a sender. For a Free key, a day's quota of
- * the million requests has the price of admitted requests, and the rest has the price of refusals.
+ * Returns the result for the most expensive traffic of a sender: the price of a million requests in
+ * a day. The service admits requests with a Free key up to the daily limit, and refuses the rest.
  */
 function dearest(sender: Sender, priced: readonly PricedAbuse[]): Result {
   const most = (isQuota: boolean) =>

@@ -9,8 +9,8 @@ import { type ListTimes, timeColdList, timeList } from "../timed-list.ts";
 
 const PERCENT = 100;
 /**
- * The distance between the ids of orders that may be changed. These orders have the field
- * `complete` and are in the first half of the store, where ids are small.
+ * The distance between the ids of orders that may change. A change toggles the field `complete`,
+ * which all these orders have.
  */
 const ORDERS_BETWEEN_CHANGES = 100;
 /** A prime, so that successive changes are spread over the first half of the store. */

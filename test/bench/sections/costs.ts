@@ -10,8 +10,8 @@ import { copyStore, type Store } from "../store.ts";
 const REQUESTS = 200;
 
 /**
- * Vars with which every refusal is a strike, and a ban needs more strikes than the refused key
- * collects.
+ * Vars that count every refusal as a strike, but require so many strikes for a ban that the
+ * measurement of refusals causes none.
  */
 const BANS = {
   BAN_GRACE_SECONDS: "0",

@@ -7,7 +7,7 @@ import { Server } from "../server.ts";
 import type { Store } from "../store.ts";
 import { timeList } from "../timed-list.ts";
 
-/** One order in this many is not cancelled. */
+/** All orders are cancelled except one in this many. */
 const LIVE_ONE_IN = 1_000;
 
 /**

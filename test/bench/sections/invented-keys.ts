@@ -21,7 +21,7 @@ const CONNECTIONS_AT_ONCE = 250;
 /** The pause of the client with a valid key after each response, in milliseconds. */
 const PAUSE_MS = 5;
 
-/** Sends invented keys. Each turn uses another address, whose budget for unknown keys is unused. */
+/** Sends invented keys, each turn from a new address with an unused budget (docs/limits.md). */
 class Flood {
   #turns = 0;
 

@@ -41,7 +41,7 @@ const STEPS: Readonly<Record<string, () => void>> = {
     requests = 0;
     queries = 0;
   },
-  /** Disconnects the clients whose requests have the header `Leaves`. */
+  /** Aborts waiting requests that have the header `Leaves`, as if the clients disconnected. */
   "/leave": () => (haveLeft = true),
   "/go-on": () => (isHeld = false),
   "/look": () => undefined,
