@@ -18,7 +18,8 @@ afterAll(async () => {
 const file = (name: string) => join(files, name);
 
 /**
- * The lines of enough orders for three pages of an export, from the smallest to the largest int64.
+ * The lines of a file whose order ids range from the smallest to the largest int64. An export reads
+ * these orders in three pages.
  */
 const LINES = [
   '{"id":-9223372036854775808,"petId":9223372036854775807,"quantity":-9223372036854775808,"shipDate":"2026-11-20T08:30:00.000Z","complete":false,"status":"shipped"}',

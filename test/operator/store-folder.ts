@@ -59,7 +59,7 @@ export class StoreFolder {
   }
 }
 
-/** A store with databases that the test itself uses, from their first use until `close`. */
+/** A store whose databases the test can also open directly. They stay open until `close`. */
 export class OpenStore extends StoreFolder {
   readonly #databases = new Map<DatabaseName, Promise<StoreDatabase>>();
 

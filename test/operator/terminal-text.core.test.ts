@@ -18,7 +18,7 @@ function terminal(columns: number): void {
   );
 }
 
-/** The colours of a terminal that follows NO_COLOR, as Node's do. */
+/** Returns the colour depth in bits. With NO_COLOR, returns 1, like Node. */
 function depth(): number {
   return process.env["NO_COLOR"] === undefined ? 8 : 1;
 }

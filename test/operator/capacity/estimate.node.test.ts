@@ -25,7 +25,7 @@ describe("a month", () => {
         const small = month(keys, orders);
         const large = month(keys * more, orders * most);
         for (const { name, share } of small.limits) {
-          // With more requests for lists, the caches contain more, and fewer lists are incomplete.
+          // Skip: with more list requests, caches contain more segments, so fewer lists end early.
           if (name === "brokenLists") continue;
           const used = large.limits.find((limit) => limit.name === name)!.share;
           expect(used * ROUNDING_ERROR, name).toBeGreaterThanOrEqual(share);
@@ -66,7 +66,7 @@ describe("a month", () => {
 
 describe("lists", () => {
   const ORDERS = 1e6;
-  /** Assumptions with which only lists read rows. */
+  /** Assumptions under which only list requests read rows of the database. */
   const LISTS_ALONE = {
     activeShare: 0,
     cancelShare: 0,

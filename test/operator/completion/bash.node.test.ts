@@ -46,7 +46,7 @@ it.each([
   ],
   [["start", "--", "--per"], ["--persist-to"]],
   [["run", "completion", "--", "z"], ["zsh"]],
-  // The shell then completes the names of files.
+  // Without an answer from the script, the shell completes file names.
   [["run", "orders", "--", "import", ""], []],
   [["run", "ke"], ["npms-own"]],
 ])("bash completes %j", async (words, expected) => {

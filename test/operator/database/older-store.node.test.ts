@@ -19,7 +19,8 @@ afterEach(() => {
 afterAll(() => project.remove());
 
 /**
- * Writes a wrangler.toml with a database for each binding, whose migrations folder has its name.
+ * Writes a wrangler.toml with a database for each binding. The binding is also the name of the
+ * migrations folder.
  */
 function writeProject(...bindings: string[]): void {
   const databases = bindings.map(

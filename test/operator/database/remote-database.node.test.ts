@@ -28,7 +28,7 @@ beforeEach(() => {
 /**
  * Makes the first queries fail with these errors; all later queries succeed.
  *
- * @returns the number of queries so far.
+ * @returns a function that returns the number of queries so far.
  */
 function failWith(...errors: ApiError[]): () => number {
   let asked = 0;

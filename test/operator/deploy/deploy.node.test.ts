@@ -73,7 +73,7 @@ function deployToStaging(...args: string[]): Promise<Outcome> {
   return deploy("--env", "staging", "--skip-checks", "--patience", "0", ...args);
 }
 
-/** Returns the arguments of a command that an error message recommends. */
+/** Finds a command in an error message, and returns the arguments of the command. */
 function argumentsIn(message: string, command: RegExp): string[] {
   const [, args] = command.exec(message) ?? [];
   if (args === undefined) throw new Error(`${command} is not in: ${message}`);
@@ -114,7 +114,10 @@ function changeSettings(change: (found: SettingsModule.Settings) => SettingsModu
 const lastMigration = (database: string) =>
   cloudflare.d1.find(database).migrations.at(-1)?.name ?? "";
 
-/** The change when wrangler reads the migrations: it creates its table of migrations if missing. */
+/**
+ * Reading the list of migrations counts as a write, because wrangler creates its table of applied
+ * migrations if the table is missing.
+ */
 const lookAtMigrations = (database: string) => `write to ${database}`;
 
 const applyMigrations = (database: string) => [
@@ -142,7 +145,7 @@ describe("the first roll-out", () => {
         ...applyMigrations(KEYS),
         `deploy ${WORKER}`,
         `attach ${DOMAIN}`,
-        // The note that the version has passed its trial.
+        // Deploys the same version again, to record that the version has passed its trial.
         `deploy ${WORKER}: ${cloudflare.workers.find(WORKER).versions.current} 100 %`,
       ]);
       expect(stdout).toContain(`Deployed staging: https://${DOMAIN}, https://${HOST}`);
@@ -235,7 +238,7 @@ const STEPS = (before: string, version: string) => [
   `upload ${WORKER}`,
   `deploy ${WORKER}: ${before} 100 %, ${version} 0 %`,
   `deploy ${WORKER}: ${version} 100 %`,
-  // The note that the version has passed its trial.
+  // Deploys the same version again, to record that the version has passed its trial.
   `deploy ${WORKER}: ${version} 100 %`,
 ];
 
@@ -353,7 +356,7 @@ describe("a deployment", () => {
 
   it("waits until the new version also answers requests that name no version", async () => {
     const { before } = rollOut();
-    // Some machines do not know the deployment yet.
+    // Some of Cloudflare's servers still run the previous version.
     cloudflare.workers.lateVersion = before;
     const { status, stderr } = await deployToStaging();
     expect(status).toBe(1);

@@ -22,7 +22,7 @@ import { FakeVersions } from "./fake-versions.ts";
 import { runFakeWrangler } from "./fake-wrangler.ts";
 
 vi.mock("../../../src/operator/wrangler.ts", { spy: true });
-// The tests of `verify` try it on the service itself.
+// Mocked, because the tests of `verify` run it on the real service.
 vi.mock("../../../src/operator/verify/verify.ts", { spy: true });
 vi.mock("../../../src/operator/verify/verify-store.ts", { spy: true });
 
@@ -33,9 +33,9 @@ const PROGRAMS: Readonly<Record<string, () => Command>> = {
   "time-travel": timeTravelProgram,
   verify: verifyProgram,
 };
-/** Lines that other tests type: `test/process`, `deploy.node.test.ts` and `completion`. */
+/** Matches commands that other tests run: `test/process`, `deploy.node.test.ts`, `completion`. */
 const TYPED_ELSEWHERE = /^npm start\b|npm run deploy\b|completion/;
-/** A command, without what a shell would do with its output. */
+/** Matches a command and its input file, without a pipe or a comment. */
 const LINE = /^npm run (?:-s )?(?<name>[\w-]+)(?: -- (?<args>[^#|<]*))?(?:< (?<input>\S+))?/;
 
 const ID = "key_petspetspetspets";
@@ -62,7 +62,7 @@ beforeAll(() => {
 });
 afterAll(() => rmSync(folder, { recursive: true }));
 
-/** Leaves the part of an import that broke off. */
+/** Stores a part of an import, as an interrupted import does. */
 function breakOffImport(): void {
   using orders = new SortedOrders();
   orders.add(1, parseOrder(ORDER));
@@ -72,7 +72,10 @@ function breakOffImport(): void {
     .run(importIdOf(orders), Date.now(), `[${[...orders.texts()].join()}]`);
 }
 
-/** Replaces the examples of a line by what the test has, and confirms in advance. */
+/**
+ * Replaces the examples in `args` by values that exist in the test. Adds `--env` and `--yes` to
+ * commands that need them.
+ */
 function typedArguments(name: string, args: string): string[] {
   const bookmark = cloudflare.d1.find("store-orders-production-orders").bookmark();
   const time = cloudflare.d1.find("store-orders-production-orders").timeOf(bookmark);
@@ -93,7 +96,10 @@ const linesOf = (page: string) =>
     .flatMap(([, block = ""]) => block.trim().split("\n"))
     .filter((line) => !TYPED_ELSEWHERE.test(line));
 
-/** The key loses its end by a rotation, and a revoked key cannot be rotated. */
+/**
+ * Sorts `rotate` and then `revoke` to the end. A rotation changes the last characters that `find`
+ * needs, and a revoked key cannot be rotated.
+ */
 const byEnd = (line: string) => [/ rotate /, / revoke /].findIndex((end) => end.test(line));
 
 it.each([

@@ -65,7 +65,8 @@ describe("the edits of wrangler.toml in the documents", () => {
       expect({ ...before, ...before.vars }).not.toHaveProperty(name, value);
       expect({ ...after, ...after.vars }).toHaveProperty(name, value);
     }
-    // The edit changes no other setting. For example, a new table must not drop a var.
+    // The edit changes no other setting. For example, a table inserted above a var would
+    // contain the var.
     const names = added.map(([name]) => name);
     const rest = ({ vars, ...config }: typeof after) => ({ ...config, ...vars });
     const others = (config: typeof after) =>

@@ -183,7 +183,7 @@ function toSqlite(sql: string): string {
     .replace(/(quantileExactWeighted)\(([\d.]+)\)\(/g, "$1($2, ");
 }
 
-/** Returns a weighted quantile; `null` without rows, as the API returns for NaN. */
+/** Returns a weighted quantile. Without rows, it is NaN, which the API sends as `null`. */
 function weightedQuantile(seen: readonly Weighted[]): number | null {
   const sorted = seen.toSorted((a, b) => a.value - b.value);
   const total = sorted.reduce((sum, { weight }) => sum + weight, 0);

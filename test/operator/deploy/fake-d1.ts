@@ -29,7 +29,7 @@ interface State {
 export class FakeD1 {
   readonly uuid: string;
   readonly name: string;
-  /** What the database never leaves; `null` for a database without such a promise. */
+  /** The jurisdiction that the database never leaves; `null` if it has none. */
   readonly jurisdiction: string | null;
   readonly sqlite = new DatabaseSync(":memory:");
   /** The saved states of the database, each with a bookmark, the oldest first. */
@@ -117,7 +117,7 @@ export class FakeD1 {
     let rest = sql;
     while (/[^\s;]/.test(rest.replace(/--.*/g, ""))) {
       const statement = this.sqlite.prepare(rest);
-      // `sourceSQL` is only the first statement, so SQLite itself finds the end of each statement.
+      // `prepare` compiles only the first statement in `rest`; `sourceSQL` is its text.
       const text = statement.sourceSQL;
       if (Buffer.byteLength(text) > MAX_STATEMENT_BYTES)
         throw new Error("statement too long: SQLITE_TOOBIG");

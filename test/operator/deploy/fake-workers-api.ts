@@ -54,7 +54,7 @@ export const HEALTHY: WorkerAnswer = {
 /** A fake of the API endpoints for Workers, their versions, and their domains. */
 export class FakeWorkersApi {
   readonly scripts = new Map<string, Script>();
-  /** Names of the Workers that are off workers.dev. */
+  /** Names of the Workers whose address on workers.dev is turned off. */
   readonly offWorkersDev = new Set<string>();
   /** The cron triggers of Workers, by name. */
   readonly crons = new Map<string, readonly string[]>();

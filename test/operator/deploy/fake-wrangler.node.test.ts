@@ -34,8 +34,8 @@ async function outcomeOf(run: typeof runWrangler, args: readonly string[]): Prom
 }
 
 /**
- * Returns the part of wrangler's output that the commands use. Of a bookmark, returns only whether
- * it exists, because each bookmark is different.
+ * Returns the part of wrangler's output that the commands use. Replaces a bookmark by whether it
+ * exists, because each bookmark is different.
  */
 function relevantPart(answer: Readonly<Record<string, unknown>>): unknown {
   const { uuid, type, token, accounts, bookmark, 0: first } = answer;

@@ -38,10 +38,10 @@ interface Import {
 }
 
 /**
- * Replaces wrangler for its login, for commands on remote databases and for deployments in steps.
- * Makes the same changes through the API and throws the same errors. The real wrangler takes two
- * seconds of processor time to start. `fake-wrangler.node.test.ts` and `deploy.node.test.ts`
- * compare both.
+ * A fake of wrangler's commands for the login, remote databases and deployments. Makes the same
+ * changes through the API and throws the same errors. The real wrangler takes two seconds of
+ * processor time to start. `fake-wrangler.node.test.ts` and `deploy.node.test.ts` compare the fake
+ * with the real wrangler.
  */
 export async function runFakeWrangler(
   args: readonly string[],

@@ -67,7 +67,8 @@ beforeAll(async () => {
 });
 beforeEach(() => {
   for (const [name, value] of Object.entries(analytics.environment)) vi.stubEnv(name, value);
-  // $3 of requests, $2 of processor time, 3 cents of calls, $1 of duration, and so on.
+  // Costs $3 for requests, $2 for processor time, 3 cents for calls of Durable Objects, $1 for
+  // their duration, and the rest for rows.
   analytics.metered = {
     workersInvocationsAdaptive: { requests: 10e6, cpuTimeUs: 100e9 },
     durableObjectsInvocationsAdaptiveGroups: { requests: 0.2e6 },
@@ -174,7 +175,7 @@ describe("the workflow that watches production", () => {
   const script = /^ {6}- run: \|\n(?<script>(?: {10}.*\n)+)/m.exec(workflow)?.groups?.["script"];
 
   /**
-   * Runs the workflow's script with a fake `npm`, which exits with `status`, and a fake `gh`.
+   * Runs the script of watch.yml with a fake `npm`, which exits with `status`, and a fake `gh`.
    * Returns the exit status of the script and the calls of `gh`.
    */
   async function watch(status: number, openIssue: string): Promise<[number | null, string[]]> {

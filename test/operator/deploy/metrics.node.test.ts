@@ -41,7 +41,7 @@ const ZOO_REQUEST = { keyId: ZOO, plan: "pro", limit: 300, remaining: 200 } as c
 const ANONYMOUS = { keyId: null, plan: null } as const;
 const REFUSED = { status: 429, code: "rate_limit_exceeded", remaining: 0, durationMs: 1 } as const;
 
-/** The requests of a day. The older requests are sampled: one row stands for several requests. */
+/** Requests; all but the first are of the last day. A sampled row represents several requests. */
 const DAY: [secondsAgo: number, sampleInterval: number, fields: Partial<RequestRecord>][] = [
   [30 * HOUR, 1, { status: 500, code: "internal_error", degraded: "limiter" }],
   [20 * HOUR, 100, {}],
@@ -55,7 +55,7 @@ const DAY: [secondsAgo: number, sampleInterval: number, fields: Partial<RequestR
   [9, 2, { ...ANONYMOUS, ...REFUSED, represents: 100 }],
 ];
 
-/** The rows that each question must return for the requests in `DAY`. */
+/** The rows that each question of `npm run metrics` must return for the requests in `DAY`. */
 const ANSWERS: Record<QuestionName, object[]> = {
   health: [{ requests: 322, errors: 3, degraded: 4 }],
   authenticated: [{ requests: 121, refused: 12, p95_ms: 10 }],
@@ -206,7 +206,7 @@ it("the commands of docs/observability.md are known", async () => {
   }
 });
 
-/** Matches the SQL functions of Analytics Engine that the questions may use. */
+/** Matches the SQL functions of Analytics Engine that the statements may use. */
 const FUNCTIONS = /^(?:SUM|MIN|MAX|ROUND|NOW|if|toStartOfInterval|quantileExactWeighted)$/;
 
 describe("the statements", () => {

@@ -1,6 +1,5 @@
 import { readFileSync } from "node:fs";
 
-/** A case of the runbook. */
 interface Case {
   readonly title: string;
   /** The command lines to run, one after the other. */

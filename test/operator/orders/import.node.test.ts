@@ -13,7 +13,7 @@ beforeAll(async () => {
 });
 afterAll(() => store.close());
 
-/** The first id of the range of a million ids that only the current test uses. */
+/** The first id of the current test. Each test has its own range of a million ids. */
 let id = 0;
 beforeEach(() => {
   id += 1_000_000;
@@ -62,7 +62,7 @@ async function ship(orderId: number): Promise<void> {
     .where(sql`id = ${orderId}`);
 }
 
-/** A number of orders with all fields that one statement cannot place. */
+/** A number of orders. If they have all fields, an import needs several INSERT statements. */
 const MANY = 60_000;
 
 /** Returns an order with all fields. */
@@ -73,8 +73,8 @@ function fullOrder(offset: number, status: "pending" | "shipped"): object {
 }
 
 /**
- * Returns the database with a hook: `happens` is called before the statements that place the
- * orders, with the number of these statements.
+ * Returns the database with a hook: `happens` is called before the transaction that inserts the
+ * imported orders, with the number of its INSERT statements.
  */
 function beforePlacing(happens: (statements: number) => Promise<void>): StoreDatabase {
   return {

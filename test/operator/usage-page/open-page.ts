@@ -17,7 +17,7 @@ if (chromium === undefined) {
 }
 
 interface Options extends BrowserContextOptions {
-  /** The id of a key in the report whose page to open; by default the page of all keys. */
+  /** Opens the page of the key with this id; by default the page of all keys. */
   readonly keyId?: string;
 }
 

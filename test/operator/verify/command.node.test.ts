@@ -16,7 +16,7 @@ let service: ServiceOnTrial;
 let runs = 0;
 beforeAll(async () => {
   service = await ServiceOnTrial.start();
-  // Not earlier, because wrangler itself migrates the local store.
+  // The mock begins here, because the start above needs the real wrangler to migrate the store.
   vi.mocked(runWrangler).mockImplementation(runFakeWrangler);
 });
 afterAll(() => service[Symbol.asyncDispose]());
@@ -35,7 +35,7 @@ function runVerify(
   );
 }
 
-/** Runs `verify` on the service on trial with its local store. */
+/** Runs `verify` on the local service with its store. */
 function verifyLocal(args: readonly string[], surroundings?: Partial<Surroundings>) {
   const target = ["--persist-to", service.folder.path, "--url", service.url];
   return runVerify([...target, ...args], surroundings);

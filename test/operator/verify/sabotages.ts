@@ -1,6 +1,6 @@
 import type { Send } from "../../../src/operator/verify/caller.ts";
 
-/** The promises that a verification tries in addition to those that change nothing. */
+/** Promises that `verify` tries only on request. Trying them uses up limits or changes data. */
 export type Scope = "nothing more" | "limits" | "orders" | "revocation";
 
 /**
@@ -221,7 +221,7 @@ export const SABOTAGES: readonly Sabotage[] = [
       replaceIn(headers, "RateLimit", /(?<="minute";r=0;t=)\d+/, "5");
     }),
   },
-  // The rate-limit headers of every response
+  // Rate-limit headers
   {
     does: "leaves RateLimit out of a 404",
     breaks: /trailing slash/,

@@ -69,7 +69,7 @@ test.each([
   const { meta } = await env.KEYS.prepare(statement)
     .bind(JSON.stringify([hashSecret(key)]))
     .all();
-  // Each half of the UNION also reads one row: the only hash in the list.
+  // In each half of the UNION, the wanted hash in `json_each` also counts as one row.
   expect(meta.rows_read).toBe(rowsRead + 2);
 });
 

@@ -66,8 +66,8 @@ test("a thousand invented keys from one address cause only a few queries and do 
     }
     expect(await attack).toStrictEqual({ 429: 94 });
   }
-  // Each wave needs two queries for the attacking address and one for the new key. The late key
-  // needs one more query.
+  // Each of the ten waves needs up to two queries for the attack and one for the new key. The key
+  // `late` needs one more query.
   expect(queries() - before).toBeLessThanOrEqual(31);
 }, 30_000);
 

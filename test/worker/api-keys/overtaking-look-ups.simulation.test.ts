@@ -125,13 +125,14 @@ class World {
     await Promise.all(this.#finds);
     expect(this.#violations).toStrictEqual([]);
     expect(this.running.size).toBe(0);
-    // At most four ordinary queries and one query for suspects run at the same time.
+    // At most four ordinary queries and one query for suspects run at the same time. Suspects are
+    // clients that sent too many wrong secrets.
     expect(this.mostRunning).toBeLessThanOrEqual(5);
   }
 
   /**
-   * Expects the found key to be a state that the hash had after this step and at or after this
-   * time.
+   * Expects `found` to be a row that the database had for the hash after step `fromStep`, and not
+   * before `fromMs`.
    */
   #expectState(hash: Hash, found: FoundKey | null, fromStep: number, fromMs: number): void {
     const states = this.history[hash].filter((_, index, all) => {

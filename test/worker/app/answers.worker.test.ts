@@ -21,7 +21,7 @@ function links(code?: ErrorCode): { readonly link: string } {
 }
 
 /**
- * Returns all headers of the response to the first request of both windows.
+ * Returns all expected headers of a response if its request is the first in both windows.
  *
  * @param nowMs the time of the request in Unix milliseconds.
  */

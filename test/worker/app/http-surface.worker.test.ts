@@ -143,7 +143,7 @@ const anyRequest = fc.record({
   address: anyAddress,
 });
 
-/** Returns whether the path is under `/v1` without percent-decoding it. */
+/** Returns whether the path is under `/v1`. Does not percent-decode the path. */
 function isUnderV1(path: string): boolean {
   return /^\/v1(?:\/|$)/.test(new URL(`https://store.example${path}`).pathname);
 }

@@ -1,6 +1,5 @@
 import { listenTo } from "../../support/written-lines.ts";
 
-/** One line of the Worker's log. */
 export type LogLine = Readonly<Record<string, unknown>>;
 
 /**

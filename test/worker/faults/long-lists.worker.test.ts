@@ -24,7 +24,7 @@ beforeEach(async () => {
 });
 afterEach(() => void vi.useRealTimers());
 
-/** Requests as many lists as the service sends at the same time, without reading them. */
+/** Requests lists without reading them, until the service refuses one. Returns the lists. */
 async function fill(): Promise<Response[]> {
   const responses: Response[] = [];
   for (let n = 0; n < MANY + 10; n += 1) {

@@ -98,8 +98,8 @@ describe("a stored state of another version", () => {
 
 describe("different versions of Worker and Durable Object", () => {
   /**
-   * Durable Objects with the interface of the first version: without reported refusals and without
-   * forecasts of strikes.
+   * Durable Objects with the interface of the first version: `admit` has only the parameter
+   * `policy`, and decisions lack the newer fields, such as `strikes`.
    */
   const earlierObjects = {
     getByName: (objectName: string) => ({

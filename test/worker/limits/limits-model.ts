@@ -26,7 +26,8 @@ export class LimitsModel {
   #policy: QuotaPolicy | null = null;
   #admittedMs: number[] = [];
   /**
-   * The times of the refusals in the current wait: since the last admission, except during a ban.
+   * The times of the refusals in the current wait, which began after the last admission. Refusals
+   * during a ban are left out.
    */
   #waitMs: number[] = [];
   /** The bans that are not forgotten yet. */

@@ -13,7 +13,7 @@ import { backsOff, type Draw, run, seededRandom, waitsForRetryAfter } from "./tr
 
 const { free, pro, business } = PLAN_LIMITS;
 
-/** Keys whose day window never fills, fills soon, or fills after a while. */
+/** Keys whose day window never fills, fills within minutes, or fills after more than an hour. */
 const KEYS = [
   { key: "Free", ...free },
   { key: "Pro", ...pro },

@@ -106,8 +106,8 @@ test("a Durable Object that reports its usage and later deletes its storage", as
 
   advanceClock(HOUR_MS);
   const report = await service.operationsOfAlarm(name);
-  // This report set the alarm for the end of all windows. The next request moves the alarm forward
-  // to its own report, which costs one more row.
+  // The report set the alarm to the end of all windows. The next request sets an earlier alarm for
+  // its own report. The estimate of a report includes the row of this earlier alarm.
   expect(sum(report, { objectRowsWritten: 1 })).toEqual(OPERATIONS.usageReport);
   advanceClock(MINUTE_MS);
   expect(await service.operationsOf(cancel("/none"))).toMatchObject({ objectRowsWritten: 2 });

@@ -128,7 +128,7 @@ describe("a list of many segments", () => {
     memoryBytes?: number;
     cacheCalls?: number;
   }) {
-    /** The parameter of each query for a group of segments. */
+    /** For each query of a group of segments: its only parameter, which names the segments. */
     const groupsRead: SQLInputValue[] = [];
     const events: ListEvent[] = [];
     const keptAlive: Promise<unknown>[] = [];

@@ -230,7 +230,8 @@ describe("a report", () => {
 
 describe("a Durable Object that is opened without its name", () => {
   /**
-   * Creates a Durable Object without a name, with the changed row of a key that has one admission.
+   * Creates a Durable Object without a name. Its stored row is a copy of the key's row after one
+   * admission, changed by `change`.
    */
   async function nameless(change: (state: any) => unknown) {
     await admit();

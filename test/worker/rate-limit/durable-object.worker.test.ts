@@ -22,8 +22,7 @@ beforeEach(() => {
 });
 
 /**
- * Sends a request with a nonce, like isolates. With the nonce, the request can be sent again
- * without being counted twice.
+ * Sends a request with a nonce, as isolates do. A retry with the same nonce is not counted again.
  */
 const admitNamed = (
   nonce: string,

@@ -72,6 +72,6 @@ test("a request that is refused from memory during a call is reported with the n
   }
   expect(fromMemory).toBeGreaterThan(50);
   expect(object.reported).toBe(fromMemory - 5);
-  // Each of the three calls also reports the refusal that began the wait.
+  // Each of the three calls also reports when the wait began, which `reported` does not count.
   expect(object.reportedStrikes).toBe(object.reported + 3);
 });

@@ -24,8 +24,8 @@ interface Counted {
 const few = fc.nat(5);
 
 /**
- * Generates a request with its consequences, at any time. So the clock can also be set back between
- * two requests.
+ * Generates a decision, and the refusals, strikes and bans to count with it. The time is random, so
+ * the clock can also be set back between two requests.
  */
 const anyCounted: fc.Arbitrary<Counted> = fc
   .record({

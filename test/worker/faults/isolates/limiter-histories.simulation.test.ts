@@ -119,8 +119,8 @@ describe("with several isolates, late and failing calls, evictions and changes o
           await play(world, history);
           await world.drain();
           world.isolates.forEach((_, index) => world.learn(index));
-          // After one second, every isolate calls the Durable Object again. The fallback limiter
-          // does not know the windows of the Durable Object.
+          // Wait until every isolate calls the Durable Object again. For one second after a failed
+          // call, an isolate uses its fallback limiter, which does not know the windows.
           await world.advanceTo(world.nowMs + 1_000);
           const refusal = await ask(world, end.told);
           if (refusal.answer!.admitted) return;
@@ -157,8 +157,8 @@ describe("refusals from memory", () => {
         fc.asyncProperty(anySetting, anyOrderlyHistory, async (setting, history) => {
           const world = newWorld({ ...setting, skewsMs: [0] });
           await play(world, history, { atOnce: true });
-          // After two days, all refusals have expired, so the next request calls the Durable
-          // Object.
+          // After two days, all refusals have expired. So the next request calls the Durable Object
+          // and reports the remaining refusals.
           await world.advanceTo(world.nowMs + 2 * 86_400_000);
           await ask(world, 0);
           expect(world.reportedRefusals).toBe(fromMemory(world));

@@ -140,9 +140,8 @@ export async function play(
         world.restart(step.isolate);
         break;
       case "evict":
-        // A Durable Object is evicted after a minute without a call. After a minute, every isolate
-        // knows the newest policy. So no isolate sends an older policy to a Durable Object that has
-        // forgotten the newest one.
+        // Assumes that a Durable Object is evicted only after a minute without a call. By then,
+        // every isolate knows the newest policy, so none sends an older policy afterwards.
         await world.drain();
         learnAll();
         world.object.evict();

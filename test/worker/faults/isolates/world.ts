@@ -28,8 +28,8 @@ export interface Exchange {
   /** The decision that the Durable Object would have made when the request was sent. */
   readonly foreseen: Decision;
   /**
-   * The decisions just before the end of each window that ended within one latency before the
-   * request was sent.
+   * For each window that ended less than `MAX_LATENCY_MS` before the request was sent: the decision
+   * that the Durable Object would have made just before the end of the window.
    */
   readonly foreseenBefore: readonly Decision[];
   /**

@@ -268,7 +268,7 @@ export class World {
     if (!isDisturbed) this.faults.push(`a list was cut off without a fault: ${events.join()}`);
   }
 
-  /** Expects a response to be the list at one moment since the request arrived. */
+  /** Expects a response to be the list as it was at some moment since the request arrived. */
   #expectMoment(begun: number, version: string, text: string | null): void {
     const moments = this.moments.slice(begun);
     const isTrue = moments.some(
