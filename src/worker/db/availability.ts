@@ -74,7 +74,18 @@ export class DatabaseQueries {
    * @throws the error of the database if the statement itself is wrong.
    */
   async run<T>(query: () => Promise<T>, { isRepeatable = false } = {}): Promise<T> {
-    const ask = () => this.#ask(query);
+    let isUnanswered = false;
+    const ask = async () => {
+      if (!this.#breaker.allows(this.database, Date.now())) throw new PausedError();
+      isUnanswered = true;
+      try {
+        return await query();
+      } finally {
+        isUnanswered = false;
+        // A rejection also counts as a success: the database has responded.
+        this.#breaker.succeeded(this.database);
+      }
+    };
     const isTemporary = (error: unknown) =>
       isRepeatable
         ? !isStatementFault(error) && !(error instanceof PausedError)
@@ -88,24 +99,10 @@ export class DatabaseQueries {
       this.outage.answered();
       return answer;
     } catch (error) {
+      if (isUnanswered) this.#breaker.failed(this.database, Date.now());
       if (isStatementFault(error)) throw error;
       throw new DatabaseUnavailableError(this.database, error);
     }
-  }
-
-  async #ask<T>(query: () => Promise<T>): Promise<T> {
-    if (!this.#breaker.allows(this.database, Date.now())) throw new PausedError();
-    const answer = query();
-    // A rejection also counts as a success: the database has responded.
-    const answered = answer.then(
-      () => this.#breaker.succeeded(this.database),
-      () => this.#breaker.succeeded(this.database),
-    );
-    await withDeadline(answered, this.timeoutMs).catch((error: unknown) => {
-      this.#breaker.failed(this.database, Date.now());
-      throw error;
-    });
-    return answer;
   }
 }
 

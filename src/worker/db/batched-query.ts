@@ -7,6 +7,9 @@ interface Call<Key, Value> {
   readonly reject: (error: unknown) => void;
 }
 
+/** Keeps a request alive until the promise settles, even if its client disconnects. */
+type WaitUntil = (promise: Promise<void>) => void;
+
 /** Runs one database query for all these keys. The same key may occur several times. */
 type Query<Key, Value> = (keys: readonly Key[]) => Promise<Value>;
 
@@ -54,38 +57,37 @@ export class BatchedQuery<Key, Value> {
    * @throws the error of the query.
    * @throws {DatabaseUnavailableError} if no query returned in time.
    */
-  async read(
-    key: Key,
-    query: Query<Key, Value>,
-    waitUntil: (promise: Promise<unknown>) => void,
-  ): Promise<Value> {
+  async read(key: Key, query: Query<Key, Value>, waitUntil: WaitUntil): Promise<Value> {
     const { promise, resolve, reject } = Promise.withResolvers<Value>();
     const call = { key, resolve, reject };
     this.#waiting.add(call);
-    const answer = withDeadline(this.#serve(call, promise, query), this.#deadlineMs, () => {
+    if (this.#running.size < this.#concurrency) {
+      this.#start(query, waitUntil);
+      return promise;
+    }
+    const answer = this.#serve(call, query, waitUntil).then(() => promise);
+    return withDeadline(answer, this.#deadlineMs, () => {
       this.#waiting.delete(call);
       // A query that has not settled by now never will, because the platform has ended its request.
       this.#running.clear();
       const cause = new Error("No shared query answered in time.");
       return new DatabaseUnavailableError(this.#database, cause);
     });
-    waitUntil(answer.catch(() => undefined));
-    return answer;
   }
 
+  /** Resolves when a query has begun that serves this call. */
   async #serve(
     call: Call<Key, Value>,
-    answer: Promise<Value>,
     query: Query<Key, Value>,
-  ): Promise<Value> {
+    waitUntil: WaitUntil,
+  ): Promise<void> {
     while (this.#waiting.has(call)) {
-      if (this.#running.size < this.#concurrency) this.#start(query);
+      if (this.#running.size < this.#concurrency) this.#start(query, waitUntil);
       else await Promise.race(this.#running);
     }
-    return answer;
   }
 
-  #start(query: Query<Key, Value>): void {
+  #start(query: Query<Key, Value>, waitUntil: WaitUntil): void {
     const calls = [...this.#waiting];
     this.#waiting.clear();
     const run = query(calls.map(({ key }) => key))
@@ -95,5 +97,6 @@ export class BatchedQuery<Key, Value> {
       )
       .finally(() => this.#running.delete(run));
     this.#running.add(run);
+    waitUntil(run);
   }
 }

@@ -42,7 +42,7 @@ export interface ListSizes {
  * them.
  */
 export const LIST_SIZES: ListSizes = {
-  concurrency: 4,
+  concurrency: 2,
   missingWithManifest: 16,
   groupSegments: 4,
   sliceBytes: 256 * 1_024,
