@@ -28,7 +28,6 @@ export function parseCredentials(header: string | undefined): Credentials {
   if (match === null) return { ok: false, reason: "other_scheme" };
   const token = match.groups?.["token"]?.trim() ?? "";
   if (token === "") return { ok: false, reason: "no_token" };
-  if (!B64_TOKEN.test(token)) return { ok: false, reason: "not_one_token" };
-  if (!hasSecretForm(token)) return { ok: false, reason: "not_a_secret" };
-  return { ok: true, secret: token };
+  if (hasSecretForm(token)) return { ok: true, secret: token };
+  return { ok: false, reason: B64_TOKEN.test(token) ? "not_a_secret" : "not_one_token" };
 }

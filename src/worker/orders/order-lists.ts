@@ -68,6 +68,8 @@ export class OrderLists {
   readonly #snapshots: BatchedQuery<readonly string[] | null, Snapshot>;
   readonly #underWay: ListsUnderWay;
   readonly #memory: SegmentMemory;
+  /** The JSON of short lists, because most requests list the same orders again. */
+  readonly #shortLists = new WeakMap<Shorthand, Uint8Array<ArrayBuffer>>();
   #manifest: Manifest | null = null;
 
   constructor(
@@ -200,7 +202,12 @@ export class OrderLists {
 
   #shortList(shorthand: Shorthand): Uint8Array<ArrayBuffer> | "[]" {
     if (shorthand.length === 0) return "[]";
-    return this.#expander.expand(shorthand, 0, shorthand.length, { opening: "[", closing: "]" });
+    const ends = { opening: "[", closing: "]" } as const;
+    const json =
+      this.#shortLists.get(shorthand) ??
+      this.#expander.expand(shorthand, 0, shorthand.length, ends);
+    this.#shortLists.set(shorthand, json);
+    return json;
   }
 }
 

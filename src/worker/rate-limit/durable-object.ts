@@ -11,6 +11,7 @@ import { WINDOW_NAMES, type WindowName } from "../limits/windows.ts";
 import { logEvent } from "../log.ts";
 import { REPORT_EVERY_MS } from "../usage/day-usage.ts";
 import { KeyUsage } from "../usage/key-usage.ts";
+import { newestToStore } from "./answered-requests.ts";
 import { BanReports } from "./ban-reports.ts";
 import { decideOnce, type ObjectState } from "./decide-once.ts";
 import { GroupCommit } from "./group-commit.ts";
@@ -174,7 +175,7 @@ export class RateLimiter extends DurableObject {
     this.ctx.storage.kv.put<StoredState>(STATE, {
       ...toStored(limiter),
       keyId,
-      answered,
+      answered: newestToStore(answered),
       usage: this.#usage.toStored(),
       ...(unreportedBans && { unreportedBans }),
     });

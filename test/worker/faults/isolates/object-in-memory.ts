@@ -12,6 +12,7 @@ import {
   type Quota,
   type QuotaPolicy,
 } from "../../../../src/worker/limits/decision.ts";
+import { newestToStore } from "../../../../src/worker/rate-limit/answered-requests.ts";
 import { readObjectState, toStored } from "../../../../src/worker/rate-limit/stored-state.ts";
 import { windowEndMs } from "../../../../src/worker/limits/windows.ts";
 
@@ -35,7 +36,7 @@ export class ObjectInMemory {
     this.#state = decided.state;
     const { limiter, answered } = this.#state;
     if (limiter !== null && (decided.decision.admitted || limiter.ban !== (before?.ban ?? null))) {
-      this.#stored = structuredClone({ ...toStored(limiter), answered });
+      this.#stored = structuredClone({ ...toStored(limiter), answered: newestToStore(answered) });
     }
     return decided;
   }

@@ -7,6 +7,7 @@ import type {
   QuotaPolicy,
 } from "../../../../src/worker/limits/decision.ts";
 import { GroupCommit } from "../../../../src/worker/rate-limit/group-commit.ts";
+import { newestToStore } from "../../../../src/worker/rate-limit/answered-requests.ts";
 import { readObjectState, toStored } from "../../../../src/worker/rate-limit/stored-state.ts";
 
 /** The outcome of one attempt to call the Durable Object. */
@@ -36,7 +37,7 @@ class Life {
       () => {
         const { limiter, answered } = this.state;
         if (limiter === null) return;
-        written = structuredClone({ ...toStored(limiter), answered });
+        written = structuredClone({ ...toStored(limiter), answered: newestToStore(answered) });
       },
       async () => {
         const writing = written;
