@@ -7,10 +7,9 @@ import { ApiError, quote, writeError } from "./errors.ts";
 import { logEvent } from "./log.ts";
 import { announceQuota } from "./middleware/announce-quota.ts";
 import { authenticate } from "./middleware/authenticate.ts";
+import { commonHeaders } from "./middleware/common-headers.ts";
 import { crossOrigin } from "./middleware/cross-origin.ts";
 import { enforceLimits } from "./middleware/enforce-limits.ts";
-import { identifyRequest } from "./middleware/identify-request.ts";
-import { linkReference } from "./middleware/link-reference.ts";
 import { observeRequests } from "./middleware/observe-requests.ts";
 import { provideLimiter } from "./middleware/provide-limiter.ts";
 import { announceLifecycle } from "./middleware/version-lifecycle.ts";
@@ -39,8 +38,7 @@ export function createApp(config: Config): Hono<AppEnv> {
   const addresses = new AddressBudget(config.bans);
 
   const app = new Hono<AppEnv>()
-    .use(identifyRequest)
-    .use(linkReference)
+    .use(commonHeaders)
     // Registered before `observeRequests`, so health checks by a monitor are not logged as traffic.
     .route("/healthz", healthRoute(databases))
     .use(observeRequests(config));

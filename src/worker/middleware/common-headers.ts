@@ -1,0 +1,30 @@
+import { createMiddleware } from "hono/factory";
+import type { AppEnv } from "../app-env.ts";
+
+/**
+ * The `X-Request-Id` values to accept from callers. Only harmless characters, because the id is
+ * copied into log lines and headers.
+ */
+const ACCEPTED_ID = /^[\w\-=]{1,255}$/;
+
+/** The `Link` header value for the OpenAPI document and the reference page (RFC 8631). */
+const REFERENCE = '</openapi.json>; rel="service-desc", </>; rel="service-doc"';
+
+/**
+ * Gives each request an id, and sets the headers that every response has (docs/api.md, Requests):
+ * - `X-Request-Id`: the caller's id if it is acceptable, otherwise a new UUID. Hono's `requestId`
+ *   middleware would set the header before the handler runs, which allocates another `Headers`.
+ * - `Link`: an error also links to the section of the reference page about its code.
+ */
+export const commonHeaders = createMiddleware<AppEnv>(
+  async function commonHeadersMiddleware(c, next) {
+    const sent = c.req.header("X-Request-Id") ?? "";
+    const requestId = ACCEPTED_ID.test(sent) ? sent : crypto.randomUUID();
+    c.set("requestId", requestId);
+    await next();
+    const code = c.get("errorCode");
+    const { headers } = c.res;
+    headers.set("X-Request-Id", requestId);
+    headers.set("Link", code === undefined ? REFERENCE : `${REFERENCE}, </#${code}>; rel="help"`);
+  },
+);
