@@ -6,6 +6,7 @@ import {
   type QuotaPolicy,
   repeatDecision,
 } from "../limits/decision.ts";
+import { WINDOW_NAMES, type WindowName } from "../limits/windows.ts";
 import type { Consequences } from "../usage/day-usage.ts";
 import { type AnsweredRequests, recall, remember } from "./answered-requests.ts";
 
@@ -64,4 +65,17 @@ export function decideOnce(
     decision,
     consequences: { refusedElsewhere, strikes, bans },
   };
+}
+
+/**
+ * Returns whether a limiter state must be stored: a window, the ban or the revision of the key has
+ * changed. Other changes are not stored, because the wait need not survive a restart and every
+ * request sends the limits. Without a stored revision, an isolate with an older version of the key
+ * could admit requests after an eviction.
+ */
+export function mustStore(before: LimiterState | null, after: LimiterState | null): boolean {
+  if (after === null) return false;
+  const hasChanged = (name: "ban" | "revision" | WindowName) =>
+    (before?.[name] ?? null) !== after[name];
+  return hasChanged("ban") || hasChanged("revision") || WINDOW_NAMES.some(hasChanged);
 }
