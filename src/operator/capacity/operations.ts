@@ -27,8 +27,9 @@ export const OPERATIONS = {
   /** A list that the isolate has in memory, or a list request whose response is 304. */
   unchangedList: { ...ADMISSION, queries: 1, rowsRead: 1 },
   /**
-   * An unchanged list, if 32 requests use the same key at the same time and share writes.
-   * `objectRowsWritten` is an upper bound: on a slow disk, more requests share a write.
+   * One of 32 simultaneous requests with the same key, for a list as in `unchangedList`. The
+   * requests share writes. The value 0.5 is an upper bound: on a slow disk, more requests share a
+   * write.
    */
   groupedList: { ...ADMISSION, objectRowsWritten: 0.5, queries: 1, rowsRead: 1 },
   cancellation: { ...ADMISSION, queries: 1, rowsRead: 11, rowsWritten: 5 },

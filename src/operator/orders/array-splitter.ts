@@ -75,8 +75,7 @@ export class ArraySplitter implements Splitter {
       this.#depth += 1;
       if (this.#depth === 1) this.#take();
     } else if (this.#depth === 1) {
-      // Leaves an unmatched brace in the text of the element, so that the parser refuses the
-      // element.
+      // An unmatched `}` stays in the text of the element, so that JSON.parse rejects the element.
       if (found !== "}") yield* this.#complete(found === "]");
     } else if (found !== ",") {
       this.#depth -= 1;

@@ -55,8 +55,8 @@ export function compareKeys(
  *
  * A limiter ignores a key whose revision is older than the revision that the limiter knows. So
  * every restored key gets a newer revision. A limiter resets only if a key's number of resets is
- * larger than before. So a restoration never lowers this number: otherwise the limiter would ignore
- * the next `keys reset`. Windows and bans stay as they are.
+ * larger than before. So a restoration never lowers this number below the former one, if that is known: otherwise the
+ * limiter would ignore the next `keys reset`. Windows and bans stay as they are.
  *
  * @param former the keys before the restoration; `null` if they are unknown.
  */

@@ -102,7 +102,10 @@ function print(report: UsageReport, id: string | undefined, now: Date): void {
   else printUsageOfKey(key, report, now);
 }
 
-/** Converts the usage of a key to JSON. Times are in ISO 8601 in UTC. Peaks are from 0 to 1. */
+/**
+ * Converts the usage of a key to JSON. Times are in ISO 8601 in UTC. `minutePeak` and `dayPeak` are
+ * shares of a limit.
+ */
 function toUsageJson(report: KeyReport, now: Date) {
   return {
     ...summarize(report),

@@ -314,8 +314,8 @@ function refusal(
 }
 
 /**
- * Returns whether a refusal can be a strike. During a ban, for an address, or with bans off, it
- * cannot.
+ * Returns whether a refusal can be a strike: not during a ban, not if `BAN_MODE` is `off`, and not
+ * in the budget of a client address, which never leads to a ban.
  */
 function collectsStrikes(
   state: LimiterState,

@@ -55,7 +55,7 @@ function answers(
   };
 }
 
-/** Makes a sabotage that changes responses with this HTTP status to requests for this path. */
+/** Makes a sabotage that changes each response to a request for this path, if it has this status. */
 function answer(
   status: number,
   path: RegExp,
