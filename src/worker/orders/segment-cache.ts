@@ -74,7 +74,7 @@ export class SegmentCache {
     return bytes && Shorthand.split(bytes);
   }
 
-  /** Stores a group. Returns whether the cache has accepted the group. */
+  /** Stores a group. Returns false if the call fails or no calls are left. */
   async put(group: readonly Segment[], shorthands: readonly Shorthand[]): Promise<boolean> {
     const isKept = await this.#call(async (cache) => {
       await cache.put(nameOf(group), Shorthand.join(shorthands));

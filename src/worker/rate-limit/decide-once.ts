@@ -40,7 +40,7 @@ interface DecidedOnce {
 /**
  * Decides on a request like `decide`. A request that is sent again is counted only once. Pure.
  *
- * Only the last requests are remembered. On a very busy key, a late retry may count twice
+ * The state contains only the last requests, so on a very busy key a late retry may count twice
  * (docs/limits.md, When parts fail).
  */
 export function decideOnce(
@@ -69,9 +69,10 @@ export function decideOnce(
 
 /**
  * Returns whether a limiter state must be stored: a window, the ban or the revision of the key has
- * changed. Other changes are not stored, because the wait need not survive a restart and every
- * request sends the limits. Without a stored revision, an isolate with an older version of the key
- * could admit requests after an eviction.
+ * changed. Changes of the wait are not stored, because the wait need not survive a restart. Changed
+ * limits alone are not stored, because every request sends the limits. If a changed revision were
+ * not stored, an evicted limiter could accept the former limits from an isolate with an outdated
+ * key.
  */
 export function mustStore(before: LimiterState | null, after: LimiterState | null): boolean {
   if (after === null) return false;

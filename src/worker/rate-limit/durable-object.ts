@@ -69,7 +69,7 @@ export class RateLimiter extends DurableObject {
   }
 
   /**
-   * Decides on one request, and counts the request if it is admitted or its refusal otherwise.
+   * Decides on one request, and counts its admission or refusal.
    *
    * @param refusedAgesMs ages in milliseconds of the requests that the isolate refused from memory
    *   and that may be strikes, the oldest first.
@@ -154,7 +154,7 @@ export class RateLimiter extends DurableObject {
     if (!isReported && (this.#alarmMs ?? 0) > retryMs) await this.#setAlarm(retryMs);
   }
 
-  /** Stores the state if a window or the ban has changed. Resolves when all commits are on disk. */
+  /** Stores the state if `mustStore` returns true. Resolves when all commits so far are on disk. */
   async #store(before: LimiterState | null, nowMs: number): Promise<void> {
     if (!mustStore(before, this.#state.limiter)) return this.#commits.settle() ?? undefined;
     const dueMs = nowMs + REPORT_EVERY_MS;
