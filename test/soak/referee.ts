@@ -6,8 +6,9 @@ const WINDOWS = [
 ] as const;
 
 /**
- * Two responses describe the same window if the window ends they announce differ by at most this
- * many milliseconds. The ends of two successive windows are at least a minute apart.
+ * Each response announces when its window ends. Two responses belong to the same window if these
+ * ends differ by at most this many milliseconds. The ends of two successive windows are at least a
+ * minute apart.
  */
 const SAME_WINDOW_MS = 20_000;
 
