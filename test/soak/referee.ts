@@ -76,7 +76,7 @@ export class Subject {
   }
 }
 
-/** Returns whether the service admitted the request and so counted it in the response's windows. */
+/** Returns whether the service admitted the request and counted it in both windows. */
 function isAdmitted({ status, code }: Answer): boolean {
   return status !== 429 && status !== 503 && code !== "internal_error";
 }
