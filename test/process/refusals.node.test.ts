@@ -74,7 +74,7 @@ describe("npm start", () => {
   it.concurrent("exits with status 1 if another program takes the port during startup", async () => {
     const fresh = join(folder, "fresh");
     const service = await Service.launch(fresh, { args: ["--empty"] });
-    // `npm start` creates the store after it has checked the port.
+    // When the store exists, `npm start` has already checked that the port is free.
     await vi.waitUntil(() => existsSync(fresh), { timeout: 50_000 });
     const other = createServer((_, response) => response.end("other"));
     try {
