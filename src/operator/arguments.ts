@@ -74,7 +74,10 @@ export function parseTimeOrNever(text: string): Date | "never" {
   return text === "never" ? text : parseTime(text);
 }
 
-/** Returns a parser that converts durations such as `90m`, `24h`, `7d` or `0` to milliseconds. */
+/**
+ * Returns a parser that converts durations such as `90m`, `24h`, `7d` or `0` to milliseconds. The
+ * parser refuses durations of more than `maxDays`.
+ */
 export function durationParser(maxDays: number): (text: string) => number {
   return (text) => {
     const { count, unit } = /^(?<count>\d{1,9})(?<unit>[smhd])$/.exec(text)?.groups ?? {};

@@ -124,7 +124,7 @@ const KEY_DETAILS = {
       .as("former_key_ends"),
   bannedUntil:
     sql`(SELECT max(ends_at) FROM key_bans WHERE key_bans.key_id = api_keys.id AND lifted_at IS NULL)`
-      // drizzle does not call the decoder for NULL.
+      // The parameter is never NULL: drizzle returns `null` for NULL without calling this function.
       .mapWith((ms: number): Date | null => new Date(ms))
       .as("banned_until"),
 };

@@ -33,7 +33,7 @@ const answerSchema = z.object({
 
 interface Cost {
   readonly dollars: number;
-  /** The title of the item that costs most. */
+  /** The title of the billed item with the highest cost, such as requests or CPU time. */
   readonly most: string;
 }
 
