@@ -59,7 +59,7 @@ export function isName(text: string): boolean {
 }
 
 /**
- * Parses a time in ISO 8601: a date with a time, or a date alone, which means its midnight in UTC.
+ * Parses a time in ISO 8601: a date with a time, or a date alone, which means 00:00 UTC.
  */
 export function parseTime(text: string): Date {
   const parsed = timeSchema.safeParse(text);

@@ -11,7 +11,8 @@ const WRONG_USAGE = 2;
 /** Matches secrets of keys, even if they are mistyped or cut off. */
 const SECRETS = new RegExp(`${SECRET_PREFIX}\\w+`, "gi");
 /**
- * Matches a secret in an argument. The least length excludes names that only begin with `sord_`.
+ * Matches a secret in an argument. Requires 20 characters after `sord_`, because a name can begin
+ * with `sord_` too.
  */
 const SECRET_IN_ARGUMENT = new RegExp(`${SECRET_PREFIX}[a-z2-7]{20}`, "i");
 

@@ -33,7 +33,8 @@ export function listLoad(
   const { groupSegments, cacheCalls } = LIST_SIZES;
   const groupChanges = segmentChanges * groupSegments;
   const uncached = segments * (1 - unchangedShare(inDataCentre, groupChanges));
-  // A list makes two cache calls for each group: one prefetches the group, and one reads it.
+  // A list makes two cache calls for each cached group: one checks that the cache has the group, and
+  // one reads the group.
   const unasked = Math.max(0, missing - uncached - (cacheCalls / 2) * groupSegments);
   const isReadAtOnce = missing <= LIST_SIZES.missingWithManifest;
   const read = isReadAtOnce ? missing : Math.min(missing, uncached + unasked);

@@ -3,7 +3,7 @@ import type { DatabaseName } from "../../worker/db/availability.ts";
 
 export type { DatabaseName };
 
-/** The bindings in `wrangler.toml` of a store's databases, by the names of the databases. */
+/** The binding of each database in `wrangler.toml`, by the name of the database. */
 export const BINDINGS = { orders: "ORDERS", keys: "KEYS" } as const satisfies Readonly<
   Record<DatabaseName, string>
 >;

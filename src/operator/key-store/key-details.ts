@@ -9,7 +9,7 @@ type Database = BaseSQLiteDatabase<"async", unknown>;
 
 /** A key as the operator sees it: with its rotations and its ban. */
 export interface KeyDetails extends ApiKey {
-  /** The last four characters of the secret; `null` if created before this column existed. */
+  /** The last four characters of the secret; `null` for keys from before this column existed. */
   readonly lastFour: string | null;
   /** When the secrets that rotations have replaced become or became invalid, in ascending order. */
   readonly formerKeyEnds: readonly Date[];

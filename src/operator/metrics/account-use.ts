@@ -4,7 +4,7 @@ import { callCloudflare, errorMessages } from "./cloudflare-api.ts";
 
 const DAY_MS = 86_400_000;
 
-/** Queries what Cloudflare meters for an account, summed over all Workers. */
+/** The GraphQL query for the use that Cloudflare meters for an account, for all Workers together. */
 const QUERY = `query ($account: string!, $from: Time!, $to: Time!) {
   viewer {
     accounts(filter: { accountTag: $account }) {
