@@ -33,8 +33,8 @@ export function listLoad(
   const { groupSegments, cacheCalls } = LIST_SIZES;
   const groupChanges = segmentChanges * groupSegments;
   const uncached = segments * (1 - unchangedShare(inDataCentre, groupChanges));
-  // A list makes two cache calls for each cached group: one checks that the cache has the group, and
-  // one reads the group.
+  // A list makes two cache calls for each cached group: one checks that the cache has the group,
+  // and one reads the group.
   const unasked = Math.max(0, missing - uncached - (cacheCalls / 2) * groupSegments);
   const isReadAtOnce = missing <= LIST_SIZES.missingWithManifest;
   const read = isReadAtOnce ? missing : Math.min(missing, uncached + unasked);
@@ -47,8 +47,8 @@ export function listLoad(
   const aheadSeconds =
     (missing * MEASURED.cacheCallMs + read * MEASURED.queryMs) / groupSegments / 1_000;
   const readSeconds = (read - unasked) * aheadSeconds + unasked * downloadSeconds;
-  // `readSeconds` is the sum of the periods in which each segment is read. On average, a segment is
-  // read in the middle of its period.
+  // `readSeconds` adds up, for all segments, the period in which a segment is read. On average, a
+  // segment is read in the middle of its period.
   const readLate = isReadAtOnce ? 0 : readSeconds / 2;
   return {
     sent,

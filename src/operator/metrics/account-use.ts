@@ -4,7 +4,7 @@ import { callCloudflare, errorMessages } from "./cloudflare-api.ts";
 
 const DAY_MS = 86_400_000;
 
-/** The GraphQL query for the use that Cloudflare meters for an account, for all Workers together. */
+/** The GraphQL query for an account's metered use, summed over all Workers. */
 const QUERY = `query ($account: string!, $from: Time!, $to: Time!) {
   viewer {
     accounts(filter: { accountTag: $account }) {

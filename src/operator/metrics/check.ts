@@ -39,7 +39,7 @@ interface CheckOptions {
 interface Measure {
   readonly name: keyof Thresholds;
   readonly value: number;
-  /** The value in words, as the beginning of the printed sentence. */
+  /** The value in words, for the printed sentence. */
   readonly says: string;
 }
 

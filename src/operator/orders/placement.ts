@@ -83,8 +83,8 @@ function differsFrom(other: "staged" | "excluded"): SQL {
  * Returns a statement that fails if a part of the import is missing. Another import of the same
  * orders or housekeeping may have deleted the part.
  *
- * SQLite can raise custom errors only in triggers. So the statement inserts a second row into a
- * table whose CHECK constraint allows only one row.
+ * SQLite can raise custom errors only in triggers. So if a part is missing, the statement inserts a
+ * row that a CHECK constraint forbids.
  */
 function requireParts(importId: string, partCount: number): SQL {
   return sql`

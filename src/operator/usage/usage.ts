@@ -15,8 +15,8 @@ import {
 const MAX_DAYS = 366;
 const DEFAULT_DAYS = 14;
 /**
- * The default of `--days` with `--near`. Includes yesterday, because the usage in the last hour of a
- * day may be reported on the next day.
+ * The default of `--days` with `--near`. Includes yesterday, because a key may report the last hour
+ * of a day on the next day.
  */
 const NEAR_DAYS = 2;
 /** The exit status if `--near` finds a key near a limit. */
