@@ -39,7 +39,7 @@ interface CheckOptions {
 interface Measure {
   readonly name: keyof Thresholds;
   readonly value: number;
-  /** The figure in a sentence. */
+  /** The value in words, for the printed sentence. */
   readonly says: string;
 }
 

@@ -16,7 +16,7 @@ const INSIDE_STRING = /["\\]/g;
  */
 export class ArraySplitter implements Splitter {
   #number = 1;
-  /** The text of the current element so far. Before the array begins, the text before the array. */
+  /** The text after the last complete element. Before the array begins, the text so far. */
   #text = "";
   /** The offset in `#text` of the next character to examine. */
   #offset = 0;

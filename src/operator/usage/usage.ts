@@ -15,7 +15,8 @@ import {
 const MAX_DAYS = 366;
 const DEFAULT_DAYS = 14;
 /**
- * The default of `--days` with `--near`. Today alone would miss reports of yesterday's last hour.
+ * The default of `--days` with `--near`. Includes yesterday, because a key may report the last hour
+ * of a day on the next day.
  */
 const NEAR_DAYS = 2;
 /** The exit status if `--near` finds a key near a limit. */
