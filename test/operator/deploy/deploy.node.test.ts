@@ -392,7 +392,7 @@ describe("a deployment", () => {
       }
     };
     const { stderr } = await deployToStaging();
-    expect(stderr).toContain("Going back failed as well: unknown error");
+    expect(stderr).toContain("The rollback failed too: unknown error");
     cloudflare.interfere = () => {};
     const command = /npx wrangler (rollback \S+ --env staging)/;
     await wrangler.runWrangler(argumentsIn(stderr, command));
@@ -451,7 +451,7 @@ describe("a deployment", () => {
     const { status, stderr } = await deployToStaging();
     expect(status).toBe(1);
     expect(stderr).toContain("bad script");
-    expect(stderr).toContain("The version before goes on serving, with the migrated databases.");
+    expect(stderr).toContain("The previous version still serves, with the migrated databases.");
     expect(versions.current).toBe(before);
   });
 });
