@@ -34,7 +34,7 @@ export interface Config {
   readonly apiKeyStaleMs: number;
   /** The number of keys that an isolate remembers. */
   readonly apiKeyCacheSize: number;
-  /** The fallback limiter decides if the Durable Object does not respond within this time. */
+  /** If the Durable Object does not respond within this time, the fallback limiter decides. */
   readonly limiterTimeoutMs: number;
   /** The number of keys whose refusal an isolate remembers. */
   readonly refusalsSize: number;

@@ -41,7 +41,7 @@ reached the share, 0 if no key reached it, and 1 for a failure.`;
 
 interface UsageOptions extends StoreCommandOptions {
   readonly days?: number;
-  /** The share of a limit that a key must have reached, in percent. */
+  /** Report only keys that have used at least this percentage of either limit. */
   readonly near?: number;
   readonly html?: string;
 }

@@ -5,8 +5,9 @@ import { isSameLimits } from "../limits/plans.ts";
 const MAX_UNREPORTED = 50;
 
 /**
- * The most refusals whose times an isolate keeps while the Durable Object cannot be reached.
- * Further refusals are only counted, because this many strikes are enough for a ban by default.
+ * The maximum number of refusals of one key for which an isolate keeps the times while the Durable
+ * Object cannot be reached. The isolate only counts further refusals: with the default vars, 1,000
+ * strikes always lead to a ban.
  */
 const MAX_KEPT_BACK = 1_000;
 

@@ -90,7 +90,7 @@ class World {
     if (this.#directory.remembers("first")) await this.find("first", false);
   }
 
-  /** Looks a key up. Checks the result immediately or when it arrives. */
+  /** Looks a key up, and checks the result. A result from the database is checked when it arrives. */
   async find(hash: Hash, isSuspect: boolean): Promise<void> {
     this.#step += 1;
     const askedMs = Date.now();
