@@ -115,8 +115,8 @@ const lastMigration = (database: string) =>
   cloudflare.d1.find(database).migrations.at(-1)?.name ?? "";
 
 /**
- * Reading the list of migrations counts as a write, because wrangler creates its table of applied
- * migrations if the table is missing.
+ * The fake account records the reading of the migration list as a write, because wrangler creates
+ * its table of applied migrations if the table is missing.
  */
 const lookAtMigrations = (database: string) => `write to ${database}`;
 
@@ -145,7 +145,8 @@ describe("the first roll-out", () => {
         ...applyMigrations(KEYS),
         `deploy ${WORKER}`,
         `attach ${DOMAIN}`,
-        // Deploys the same version again, to record that the version has passed its trial.
+        // Deploys the same version again. The message of this deployment records that the trial
+        // requests succeeded.
         `deploy ${WORKER}: ${cloudflare.workers.find(WORKER).versions.current} 100 %`,
       ]);
       expect(stdout).toContain(`Deployed staging: https://${DOMAIN}, https://${HOST}`);
@@ -238,7 +239,8 @@ const STEPS = (before: string, version: string) => [
   `upload ${WORKER}`,
   `deploy ${WORKER}: ${before} 100 %, ${version} 0 %`,
   `deploy ${WORKER}: ${version} 100 %`,
-  // Deploys the same version again, to record that the version has passed its trial.
+  // Deploys the same version again. The message of this deployment records that the trial requests
+  // succeeded.
   `deploy ${WORKER}: ${version} 100 %`,
 ];
 
