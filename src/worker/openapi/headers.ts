@@ -39,7 +39,7 @@ const quotaHeaders = {
   },
   RateLimit: {
     description:
-      "The requests left (`r`) and the seconds until the end (`t`) of both windows. During a ban, `r` is 0 and `t` is the time until the end of the ban.",
+      "The requests left (`r`) and the seconds until the end (`t`) of both windows. During a ban, `r` is 0 and `t` equals `Retry-After`.",
     required: true,
     schema: { type: "string", pattern: '^"minute";r=\\d+;t=\\d+, "day";r=\\d+;t=\\d+$' },
     example: '"minute";r=59;t=60, "day";r=999;t=86400',
