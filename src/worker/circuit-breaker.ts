@@ -1,9 +1,12 @@
 import QuickLRU from "quick-lru";
 
-/** The time without calls after a failure, in milliseconds. */
+/** How long a part of the service is not called after it failed, in milliseconds. */
 const OPEN_MS = 1_000;
 
-/** A period without calls. Both ends are Unix times in milliseconds. */
+/**
+ * A period in which a failed part of the service is not called. Both ends of the period are Unix
+ * times in milliseconds.
+ */
 interface Pause {
   readonly fromMs: number;
   readonly untilMs: number;

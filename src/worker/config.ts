@@ -34,7 +34,9 @@ export interface Config {
   readonly apiKeyStaleMs: number;
   /** The number of keys that an isolate remembers. */
   readonly apiKeyCacheSize: number;
-  /** If the Durable Object does not respond within this time, the fallback limiter decides. */
+  /**
+   * If the key's Durable Object does not respond within this time, the fallback limiter decides.
+   */
   readonly limiterTimeoutMs: number;
   /** The number of keys whose refusal an isolate remembers. */
   readonly refusalsSize: number;
@@ -60,7 +62,7 @@ function wholeNumber({ default: fallback, ...range }: Range & { readonly default
   return z.pipe(z.transform(fromDigits), z._default(inRange(range), fallback));
 }
 
-/** Returns the schema of a var that may be missing. */
+/** Returns the schema of a var that is a whole number or missing. */
 function optionalWholeNumber(range: Range) {
   return z.pipe(z.transform(fromDigits), z.optional(inRange(range)));
 }

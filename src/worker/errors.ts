@@ -12,7 +12,7 @@ export const ERROR_STATUS = {
   method_not_allowed: 405,
   /** The order has shipped, so it was not cancelled. */
   order_already_shipped: 409,
-  /** The key or the address has used all requests of its minute window or its day window. */
+  /** The key or the client address has used all requests of its minute window or its day window. */
   rate_limit_exceeded: 429,
   /** The key is under a temporary ban. */
   api_key_banned: 429,
@@ -59,7 +59,10 @@ export function writeError(c: Context, { code, message, headers }: ApiFailure): 
   return Response.json({ code, message, status }, { status, headers });
 }
 
-/** Quotes a caller's text for a message. Text after the first 100 characters is cut off. */
+/**
+ * Quotes text from an HTTP request for an error message. Text after the first 100 characters is cut
+ * off.
+ */
 export function quote(text: string): string {
   return JSON.stringify(text.length <= 100 ? text : `${text.slice(0, 100)}…`);
 }

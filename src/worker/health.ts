@@ -18,12 +18,12 @@ export interface HealthRequest {
 }
 
 /**
- * A part that does not respond within this time counts as unavailable. Common monitors have longer
- * timeouts.
+ * A part of the service that does not respond within this time counts as unavailable. Common
+ * monitors have longer timeouts.
  */
 export const PROBE_TIMEOUT_MS = 3_000;
 
-/** An isolate reuses the result of a probe for this long. */
+/** An isolate reuses the result of a health probe for this long. */
 export const REMEMBERED_MS = 5_000;
 
 interface Outcome {

@@ -8,13 +8,13 @@ const IMPORT_PARTS_KEPT_DAYS = 1;
 const USAGE_KEPT_DAYS = 366;
 
 /**
- * The most statements of each chore in one run. Three chores run at most 30 statements;
- * Cloudflare's free plan allows 50 queries.
+ * The most statements of each chore in one run of housekeeping. Three chores run at most 30
+ * statements; Cloudflare's free plan allows 50 queries in a run.
  */
 const MAX_STEPS = 10;
 /** Deleting this many rows blocks the database for only some hundredths of a second. */
 const ROWS_PER_STEP = 5_000;
-/** A small number, because a part of an import has up to 2 MB. */
+/** The number of import parts to delete in one step. Small, because a part has up to 2 MB. */
 const PARTS_PER_STEP = 10;
 
 /**
@@ -41,7 +41,10 @@ const DELETE_USAGE = `
   DELETE FROM key_usage WHERE (day, key_id) IN (
     SELECT day, key_id FROM key_usage WHERE day < ?1 ORDER BY day, key_id LIMIT ?2)`;
 
-/** The list contains no cancelled orders, so this deletion does not change the list's version. */
+/**
+ * The list of orders contains no cancelled orders, so this deletion does not change the list's
+ * version.
+ */
 const DELETE_CANCELLED_ORDERS = `
   DELETE FROM cancelled_orders WHERE (cancelled_at, id) IN (
     SELECT cancelled_at, id FROM cancelled_orders

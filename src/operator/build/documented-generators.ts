@@ -6,21 +6,21 @@ const API = join(import.meta.dirname, "..", "..", "..", "docs", "api.md");
 /** A client generator that docs/api.md describes. */
 interface DocumentedGenerator {
   readonly name: string;
-  /** The code blocks with the generator's command and files, in the order of the document. */
+  /** The code blocks with the generator's command and files, in the order of docs/api.md. */
   readonly blocks: readonly CodeBlock[];
 }
 
 interface CodeBlock {
-  /** The language's name after the Markdown fence. */
+  /** The name of the code block's language, which follows the opening Markdown fence. */
   readonly fence: string;
   readonly code: string;
 }
 
 /**
  * Reads the client generators from docs/api.md. Tests run each generator's commands with the files
- * shown there. The code blocks before the first generator apply to all generators.
+ * that docs/api.md shows. The code blocks before the first generator apply to all generators.
  *
- * @throws {Error} if the document has no section on generated clients.
+ * @throws {Error} if docs/api.md has no section on generated clients.
  */
 export async function documentedGenerators(): Promise<DocumentedGenerator[]> {
   const [, section] = /^## Generated clients\n([^]*?)^## /m.exec(await readFile(API, "utf8")) ?? [];

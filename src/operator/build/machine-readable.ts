@@ -5,10 +5,11 @@ import { ERROR_ANSWERS } from "../../worker/openapi/responses.ts";
 import { ERROR_STATUS } from "../../worker/errors.ts";
 
 /**
- * Creates the machine-readable files of the reference: the OpenAPI document, the API catalog
+ * Creates the machine-readable files of the API reference: the OpenAPI document, the API catalog
  * (RFC 9727) and the text for language models.
  *
- * @param origin the address of the service without `/v1`, in the form that `openApiDocument` requires.
+ * @param origin the address of the service without `/v1`, in the form that `openApiDocument`
+ *   requires.
  * @returns the content of each file by its path.
  */
 export function machineReadableFiles(origin: string): [path: string, content: string][] {

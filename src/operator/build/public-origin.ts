@@ -2,7 +2,7 @@
  * Reads the public address of a deployment (docs/operating.md, Deploying).
  *
  * @param url the address; by default the environment variable `PUBLIC_URL`.
- * @returns the address, which has no slash at the end; empty text if the variable is not set.
+ * @returns the address, which has no slash at the end; empty text if `PUBLIC_URL` is not set.
  * @throws {Error} if the address is more than a scheme and a host. The message shows an example.
  */
 export function publicOrigin(url = process.env["PUBLIC_URL"] ?? ""): string {

@@ -1,4 +1,6 @@
-/** The assumptions about callers, with defaults. Each assumption is an option of the command. */
+/**
+ * The assumptions about callers, with defaults. Each assumption is an option of `npm run capacity`.
+ */
 export const ASSUMPTIONS = {
   requestsPerKey: [160, "requests a day for each key, unused keys included"],
   activeShare: [0.4, "share of the keys that send a request on a day"],
@@ -19,8 +21,9 @@ export const ASSUMPTIONS = {
 export type Assumptions = Readonly<Record<keyof typeof ASSUMPTIONS, number>>;
 
 /**
- * The sizes and times from which the estimate is calculated. `test/worker/operations` checks the
- * sizes. The times come from `npm run bench` and from Cloudflare's documentation.
+ * The sizes and times from which `npm run capacity` calculates its estimate.
+ * `test/worker/operations` checks the sizes. The times come from `npm run bench` and from
+ * Cloudflare's documentation.
  */
 export const MEASURED = {
   /** The size of an order in D1, indexes included. */

@@ -29,7 +29,7 @@ const LIST_BYTES = 5.4e6;
  */
 type LimitUse = { readonly name: LimitName; readonly share: number };
 
-/** The estimate of a month at one scale. */
+/** The estimated load and costs of the service in a month at one scale. */
 export interface Estimate extends Scale {
   readonly requests: number;
   readonly requestsPerSecondAtPeak: number;

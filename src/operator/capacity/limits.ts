@@ -6,11 +6,14 @@ const SERVICE = "src/worker/orders";
 
 const PAGINATE = "Paginate, in v2 of the API.";
 
-/** The limits of the Workers Paid plan and of the service. The cheapest remedy comes first. */
+/**
+ * The limits of the Workers Paid plan and of the service. The cheapest remedy of each limit comes
+ * first.
+ */
 export const LIMITS = {
   /**
-   * The share of the busiest hour for which the database is busy. It cannot exceed 1, because a D1
-   * database runs one query at a time.
+   * The share of the busiest hour for which the orders database is busy. This share cannot exceed
+   * 1, because a D1 database runs one query at a time.
    */
   ordersTime: {
     title: "the orders database's time",

@@ -36,7 +36,7 @@ export const OPERATIONS = {
   /** A cancellation that fails because the order does not exist or has shipped. */
   vainCancellation: { ...ADMISSION, queries: 1, rowsRead: 3 },
   unauthorized: NO_OPERATIONS,
-  /** The Durable Object refuses a list. The isolate has already begun to read the list. */
+  /** The Durable Object refuses a list request. The isolate has already begun to read the list. */
   refusal: { ...NO_OPERATIONS, objectCalls: 1, queries: 1, rowsRead: 1 },
   /** The isolate repeats a refusal or a ban from memory. */
   repeatedRefusal: NO_OPERATIONS,

@@ -10,7 +10,10 @@ const ROUNDING = "https://github.com/cloudflare/cloudflare-docs/pull/32525";
 export const LOOKED_UP = "2026-11-22";
 export const PRICE_SOURCES = [WORKERS, OBJECTS, ROUNDING, D1, ANALYTICS, LOGS];
 
-/** The monthly price of the plan in dollars. Data that is sent to clients costs nothing. */
+/**
+ * The monthly price of the Workers Paid plan in dollars. Data that is sent to clients costs
+ * nothing.
+ */
 export const PLAN_DOLLARS = 5;
 
 export const PRICES = {

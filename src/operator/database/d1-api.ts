@@ -9,7 +9,9 @@ const CLOUDFLARE_API = "https://api.cloudflare.com/client/v4";
  */
 const TIMEOUT_MS = 90_000;
 
-/** The body of a query request. If there are parameters, `sql` must be a single statement. */
+/**
+ * The body of a request to D1's query API. If `params` is set, `sql` must be a single statement.
+ */
 interface D1Query {
   readonly sql: string;
   readonly params?: readonly (string | null)[];

@@ -2,7 +2,8 @@ import { inspect } from "node:util";
 import type { Statement } from "./database.ts";
 
 /**
- * Matches parameters. Also matches strings, quoted names and comments, in which `?` is mere text.
+ * Matches the parameters of a SQL statement. Also matches strings, quoted names and comments, in
+ * which `?` is mere text.
  */
 const QUOTED_OR_PARAMETER = /'[^']*'|"[^"]*"|`[^`]*`|\[[^\]]*\]|--[^\n]*|\/\*[^]*?\*\/|\?\d*/g;
 

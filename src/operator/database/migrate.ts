@@ -8,7 +8,7 @@ import { isBusy, retryWhileBusy } from "./retry-while-busy.ts";
 
 const RETRIES = 6;
 
-/** Opens the file of the database; `null` if there is none yet. */
+/** Opens the file of a local database; `null` if the file does not exist yet. */
 type OpenFile = () => DatabaseSync | null;
 
 /**

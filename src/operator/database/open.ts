@@ -13,11 +13,14 @@ interface StoreOptions {
 
 /** The options of every command that uses a store. */
 export interface StoreCommandOptions extends StoreOptions {
-  /** True prints one JSON value and nothing else. */
+  /** If true, the command prints one JSON value and nothing else. */
   readonly json: boolean;
 }
 
-/** Adds a command that uses a store to a program, with `--persist-to`, `--env` and `--json`. */
+/**
+ * Adds, to a command-line program, a command that uses a store, with `--persist-to`, `--env` and
+ * `--json`.
+ */
 export function storeCommand(program: Command, usage: string): Command {
   return program
     .command(usage)

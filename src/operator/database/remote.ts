@@ -12,7 +12,10 @@ import { type Change, describeFailure, mayRetry, type RemoteTarget } from "./rem
 
 /** The largest SQL statement that D1 accepts, not counting its parameters. */
 const MAX_STATEMENT_BYTES = 100_000;
-/** The end of every statement. The line break ends a comment on the statement's last line. */
+/**
+ * The end of every SQL statement that `toSql` returns. The line break ends a comment on the
+ * statement's last line.
+ */
 const END = "\n;";
 /**
  * A transaction of up to this many bytes and statements is sent as one query, which D1 ends after
@@ -23,8 +26,8 @@ const MAX_QUERY_BYTES = 65_536;
 const MAX_QUERY_STATEMENTS = 9;
 const RETRIES = 4;
 /**
- * Retries of an idempotent write. They last half a minute to a minute, so that a short failure does
- * not abort a long import.
+ * The number of retries of an idempotent write. The retries last half a minute to a minute, so that
+ * a short failure does not abort a long import.
  */
 const PATIENT_RETRIES = 8;
 const LONGEST_PAUSE_MS = 8_000;
@@ -60,7 +63,8 @@ export async function openRemoteDatabase(target: RemoteTarget): Promise<StoreDat
       await (isSmall ? send({ sql }, "writes") : importFile(target, sql));
     },
     storeOnce: async ({ sql, params }) => {
-      // The API accepts only texts as parameters. SQLite converts them for numeric columns.
+      // Cloudflare's API accepts only texts as parameters. SQLite converts the texts for numeric
+      // columns.
       const texts = params.map((value) => (value === null ? null : String(value)));
       await send({ sql, params: texts }, "stores once");
     },

@@ -114,7 +114,7 @@ export async function notePassedTrial(
   });
 }
 
-/** A database of the account. */
+/** A D1 database of the Cloudflare account. */
 interface FoundDatabase {
   readonly uuid: string;
   /** The jurisdiction that the database never leaves; `null` if it has none. */

@@ -36,8 +36,8 @@ async function findDomains(
 ) {
   const query = new URLSearchParams(filter).toString();
   const domains = await api.call(`${api.account}/workers/domains?${query}`, domainsSchema);
-  // Filters again, because the response would contain the domains of other Workers if Cloudflare
-  // ignored the filter.
+  // Filters the domains again, because the response would contain the domains of other Workers if
+  // Cloudflare ignored the filter.
   const [[field, value] = ["", ""]] = Object.entries(filter);
   return domains.filter((domain) => domain[field as keyof typeof domain] === value);
 }

@@ -33,7 +33,8 @@ export function localChecks(env: RemoteEnvironment, folder = PROJECT_ROOT): Step
 }
 
 /**
- * Returns the deployed commit as a full hash and as a readable name. Both are missing without git.
+ * Returns the deployed commit as a full hash and as a readable name. Without git, the hash and the
+ * name are missing.
  */
 export async function labelCommit(folder = PROJECT_ROOT): Promise<VersionLabel> {
   const describe = (...args: string[]) =>

@@ -58,7 +58,8 @@ export async function prepareNextVersion(rollOut: RollOut): Promise<Step[]> {
       run: () => divideTraffic(env, { [version]: 100 }, message),
       ifItFails: goBack,
     },
-    // Tries again, because Durable Objects run the new version only once it receives all traffic.
+    // Tries the new version again, because Durable Objects run the new version only once it
+    // receives all traffic.
     {
       title: "Try the new version with all traffic",
       run: async () => {

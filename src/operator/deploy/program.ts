@@ -61,8 +61,8 @@ export function deployProgram(): Command {
     .allowExcessArguments(false)
     .action(async ({ create, location, jurisdiction, ...options }: ProgramOptions) => {
       const place = placeOf({ create, location, jurisdiction });
-      // Loaded only here, because the modules of a deployment are slow to load, and `--help` does
-      // not need them.
+      // Imports the modules of a deployment only when a deployment starts, because they are slow to
+      // load, and `--help` does not need them.
       const { deploy } = await import("./roll-out.ts");
       await deploy({ ...options, create: place });
     });

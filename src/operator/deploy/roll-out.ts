@@ -16,7 +16,10 @@ export interface DeployOptions {
   readonly create: Place | undefined;
   /** A hostname that becomes an address of the service. */
   readonly domain?: string;
-  /** True prints the steps after the checks and runs none of them. */
+  /**
+   * If true, the command runs its checks, prints the steps of the deployment, and runs none of
+   * them.
+   */
   readonly dryRun: boolean;
   /** True skips the checks of types, commits and staging, for an emergency. */
   readonly skipChecks: boolean;

@@ -37,8 +37,8 @@ export async function readSettings(
   env: RemoteEnvironment,
   folder = PROJECT_ROOT,
 ): Promise<Settings> {
-  // Loaded only here, because wrangler is slow to load and other commands do not need it
-  // in-process.
+  // Imports wrangler only when settings are read, because wrangler is slow to load and other
+  // commands do not need wrangler in-process.
   const { unstable_readConfig: readConfig } = await import("wrangler");
   const config = configSchema.parse(
     readConfig({ config: join(folder, "wrangler.toml"), env }, { hideWarnings: true }),

@@ -12,7 +12,7 @@ export interface RollOut {
   readonly domain: string | undefined;
   /** How long to wait until a new version or address responds, in seconds. */
   readonly patience: number;
-  /** Aborted if SIGINT or SIGTERM ends the command. */
+  /** Aborted if SIGINT or SIGTERM ends `npm run deploy`. */
   readonly signal: AbortSignal;
 }
 

@@ -24,14 +24,14 @@ export interface TrialTarget {
 interface TrialOptions {
   /** How long to wait until the address responds from this version, in seconds. */
   readonly patience: number;
-  /** Aborts the trial. The key of the trial is revoked nevertheless. */
+  /** Aborts the trial. The API key that the trial uses is revoked nevertheless. */
   readonly signal: AbortSignal;
 }
 
 /**
  * Verifies the documented promises on one version of the deployed service, even if the version
- * receives no traffic yet. On production, skips promises whose verification would use up a limit or
- * place orders.
+ * receives no traffic yet. On production, skips promises whose verification would use up a rate
+ * limit or place orders.
  *
  * @throws an Error that names the broken promises, or says that the version does not respond.
  */
@@ -74,7 +74,8 @@ export async function tryVersion(
 async function expectHealthyVersion(target: TrialTarget): Promise<void> {
   const { address, version, hasTraffic } = target;
   const url = `${address}/healthz?version=${version}`;
-  // A request with the version header would not show whether normal traffic reaches the version.
+  // A request with the header that selects a version would not show whether normal traffic reaches
+  // the version.
   const headers = hasTraffic ? {} : overrides(target);
   await Promise.all(
     Array.from({ length: CONFIRMATIONS }, async () => {

@@ -8,7 +8,7 @@ import { type QuestionName, toSql } from "./questions.ts";
 import { querySqlApi } from "./sql-api.ts";
 import { DEFAULT_FILE, readThresholds, type Thresholds } from "./thresholds.ts";
 
-/** The exit status if a measure is above its threshold. */
+/** The exit status of `metrics check` if a measure is above its threshold. */
 const ABOVE_THRESHOLD = 3;
 
 const HELP = `
@@ -39,7 +39,7 @@ interface CheckOptions {
 interface Measure {
   readonly name: keyof Thresholds;
   readonly value: number;
-  /** The measured value as a sentence, which the command prints. */
+  /** The measured value as a sentence, which `metrics check` prints. */
   readonly says: string;
 }
 

@@ -1,7 +1,10 @@
 import { InvalidArgumentError } from "commander";
 import { parseCount } from "../arguments.ts";
 
-/** The largest number of hours: Analytics Engine keeps data for three months. */
+/**
+ * The largest number of hours that a query can look back: Analytics Engine keeps data for three
+ * months.
+ */
 const LONGEST_HOURS = 2_208;
 
 /** Parses a number of hours for which Analytics Engine has data. */

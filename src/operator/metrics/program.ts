@@ -19,7 +19,7 @@ Set CLOUDFLARE_ACCOUNT_ID, and CLOUDFLARE_API_TOKEN to a token that may read Acc
 All figures are estimates, because Cloudflare samples requests. \`npm run keys -- usage\` has the
 exact number of admitted requests.`;
 
-/** The columns whose texts can have any length, so a narrow terminal shortens them. */
+/** The result columns whose texts can have any length, so a narrow terminal shortens them. */
 const CUT_COLUMNS = ["route", "code", "missing"];
 
 interface QuestionOptions {

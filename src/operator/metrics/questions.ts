@@ -4,7 +4,7 @@ import type { RemoteEnvironment } from "../environment.ts";
 /** Selects the requests that a query counts. */
 interface Scope {
   readonly environment: RemoteEnvironment;
-  /** How far back to look, in hours. */
+  /** How far back the query counts requests, in hours. */
   readonly hours: number;
   /** Counts only requests with this key. The query named `key` requires this field. */
   readonly keyId?: string;
@@ -25,9 +25,9 @@ const { keyId, route, method, code, plan, window, region, degraded } = COLUMNS;
 const { status, durationMs, limit, remaining, represents } = COLUMNS;
 
 /**
- * The number of requests that a row represents. Cloudflare samples rows. The service also samples
- * requests without a valid key: the column `represents` has the number of requests for each row. In
- * rows from before this column existed, the column is 0.
+ * The number of requests that a row of the data set represents. Cloudflare samples rows. The
+ * service also samples requests without a valid key: the column `represents` has the number of
+ * requests for each row. In rows from before this column existed, the column is 0.
  */
 const WEIGHT = `_sample_interval * if(${represents} > 1, ${represents}, 1)`;
 

@@ -6,7 +6,7 @@ const answerSchema = z.object({
   data: z.array(z.record(z.string(), z.union([z.string(), z.number(), z.null()]))),
 });
 
-/** A row of a result, with the columns in the order of the statement. */
+/** A row of a query's result, with the columns in the order of the SQL statement. */
 type Row = Readonly<Record<string, string | number | null>>;
 
 /**
@@ -27,7 +27,10 @@ export async function querySqlApi(sql: string, env: NodeJS.ProcessEnv): Promise<
   return toRows(answerSchema.parse(answer));
 }
 
-/** Converts the numbers in a response, because the API sends 64-bit integers as strings. */
+/**
+ * Converts the numbers in a response of the SQL API, because this API sends 64-bit integers as
+ * strings.
+ */
 function toRows({ meta, data }: z.output<typeof answerSchema>): Row[] {
   const isNumber = new Map(meta.map(({ name, type }) => [name, /^(?:U?Int|Float)/.test(type)]));
   return data.map((row) =>

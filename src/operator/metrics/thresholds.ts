@@ -23,7 +23,7 @@ const thresholdsSchema = z.strictObject({
   dollarsPerDay: figure,
 });
 
-/** The threshold of each measure. A larger value needs the operator's attention. */
+/** The threshold of each measure. A larger measured value needs the operator's attention. */
 export type Thresholds = z.output<typeof thresholdsSchema>;
 
 /**

@@ -62,21 +62,21 @@ async function start({ port, persistTo, empty, log }: StartOptions): Promise<voi
   const hasStore = existsSync(store);
   const nextPort = port < LARGEST_PORT ? port + 1 : port - 1;
   const otherPort = `npm start -- --port ${nextPort}${storeOption(store)}`;
-  // Checks the port before the lock creates the folder, so a failed start leaves no new store
-  // behind.
+  // Checks the port before the lock creates the store's folder, so a failed start leaves no new
+  // store behind.
   if (!hasStore) await requireFreePort(port, otherPort);
   const lock = await lockStore(store, port);
   try {
-    // Checks the port after the lock: if another service uses both this store and this port, the
-    // error about the store is clearer.
+    // Checks the port after locking the store: if another service uses both this store and this
+    // port, the error about the store is clearer.
     if (hasStore) await requireFreePort(port, otherPort);
     const isNew = !existsSync(join(store, LAYOUT_VERSION));
     process.stderr.write(formatStart(store, { isNew, empty }));
-    // Loaded only here, because the modules that open a store are slow to load.
+    // Imports the modules that open a store only at this point, because they are slow to load.
     const { prepareStore } = await import("./prepare-store.ts");
     const demoKeys = await prepareStore(store, empty);
-    // Prints the secrets before the service starts, because they cannot be shown again after a
-    // failure.
+    // Prints the secrets of the demo keys before the service starts, because they cannot be shown
+    // again after a failure.
     if (demoKeys.length > 0) process.stdout.write(formatDemoKeys(demoKeys));
     await serve({ port, store, log }, demoKeys);
   } finally {

@@ -53,7 +53,8 @@ function describeRefusal(store: string, port: number, holder: Holder | null): st
 }
 
 /**
- * Returns the path of a file that names the process and port of the service, for error messages.
+ * Returns the path of a file that names the process and port of the service that runs on the store,
+ * for error messages.
  */
 function holderPath(store: string): string {
   return join(store, "service.json");

@@ -72,7 +72,8 @@ async function restoreAndPrint(options: RestoreOptions): Promise<void> {
   const bookmark = options.bookmark ?? (await findBookmark(target, options.at));
   if (!options.yes)
     await requireConfirmation(target.environment, describeConsequence(target, bookmark));
-  // Loaded only here, because the modules that read keys take a fraction of a second to load.
+  // Imports the modules that read keys only for a restoration, because they take a fraction of a
+  // second to load.
   const { describeRestore, restore } = await import("./restore.ts");
   const report = await restore(target, bookmark);
   if (options.json) printJson(report);

@@ -7,11 +7,11 @@ import { type KeyDetails, listApiKeys } from "../key-store/key-details.ts";
 import { restoreBookmark, type Restoration } from "./bookmarks.ts";
 import { compareKeys, type KeyDifferences, settleRestoredKeys } from "./restored-keys.ts";
 
-/** The result of a restoration, which the command prints. */
+/** The result of a restoration, which `npm run time-travel` prints. */
 interface RestoreReport extends Restoration {
   /**
-   * How the keys changed. Missing for the orders database; `null` if the keys database had no table
-   * of keys before the restoration.
+   * How the restoration changed the API keys. Missing for the orders database; `null` if the keys
+   * database had no table of keys before the restoration.
    */
   readonly keys?: KeyDifferences | null;
 }
@@ -117,7 +117,10 @@ function describeUndo(
   return `To undo this: npm run time-travel -- restore --env ${environment} --database ${name} --bookmark ${previousBookmark}`;
 }
 
-/** Returns the message of the cause, if there is one, because drizzle's own message is the SQL. */
+/**
+ * Returns the message of the error's cause, if there is a cause, because drizzle's own message is
+ * the SQL.
+ */
 function messageOf(error: Error): string {
   return error.cause instanceof Error ? error.cause.message : error.message;
 }

@@ -10,15 +10,20 @@ const ALL_KEYS = "*";
 
 /** The differences between the keys before and after a restoration. */
 export interface KeyDifferences {
-  /** The ids of keys whose revocation is undone. */
+  /** The ids of keys whose revocation the restoration undid. */
   readonly revived: readonly string[];
-  /** The ids of keys whose rotation is undone. The secret from that rotation no longer works. */
+  /**
+   * The ids of keys whose rotation the restoration undid. The secret from that rotation no longer
+   * works.
+   */
   readonly rotatedBack: readonly string[];
-  /** The ids of keys that no longer exist. */
+  /** The ids of keys that no longer exist after the restoration. */
   readonly lost: readonly string[];
   /** The ids of keys that exist again, for example because the operator undoes a restoration. */
   readonly back: readonly string[];
-  /** Every key that differs, lost keys included, with the fields that differ. */
+  /**
+   * Every key that differs after the restoration, lost keys included, with the fields that differ.
+   */
   readonly changed: readonly { readonly id: string; readonly details: KeyChangeDetails }[];
 }
 
@@ -87,7 +92,8 @@ export async function settleRestoredKeys(
   ];
   await database.transaction(
     toStatements([
-      // A time in milliseconds is larger than any earlier revision, because a change adds only 1.
+      // A time in milliseconds is larger than any earlier revision, because a change of a key adds
+      // only 1 to its revision.
       orm.update(apiKeys).set({ revision: at.getTime() }),
       ...(former ?? [])
         .filter(({ resets }) => resets > 0)

@@ -82,7 +82,7 @@ export class DatabaseQueries {
         return await query();
       } finally {
         isUnanswered = false;
-        // A rejection also counts as a success: the database has responded.
+        // A query that rejects also counts as a success: the database has responded.
         this.#breaker.succeeded(this.database);
       }
     };
@@ -111,8 +111,8 @@ function repeat<T>(
   error: unknown,
   { timeoutMs, isTemporary }: { timeoutMs: number; isTemporary: (error: unknown) => boolean },
 ): Promise<T> {
-  // The caller has already made the first attempt. Attempt 1 here only rethrows its error, so that
-  // pRetry waits before attempt 2.
+  // The query has already failed once with `error`. Attempt 1 of pRetry only rethrows this error,
+  // so that pRetry waits before attempt 2.
   return pRetry((attempt) => (attempt === 1 ? Promise.reject(error) : query()), {
     retries: 20,
     minTimeout: 20,

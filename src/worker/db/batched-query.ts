@@ -10,7 +10,10 @@ interface Call<Key, Value> {
 /** Keeps a request alive until the promise settles, even if its client disconnects. */
 type WaitUntil = (promise: Promise<void>) => void;
 
-/** Runs one database query for all these keys. The same key may occur several times. */
+/**
+ * Runs one database query for the keys of all waiting requests. The same key may occur several
+ * times.
+ */
 type Query<Key, Value> = (keys: readonly Key[]) => Promise<Value>;
 
 /**
@@ -68,7 +71,8 @@ export class BatchedQuery<Key, Value> {
     const answer = this.#serve(call, query, waitUntil).then(() => promise);
     return withDeadline(answer, this.#deadlineMs, () => {
       this.#waiting.delete(call);
-      // A query that has not settled by now never will, because the platform has ended its request.
+      // A running query that has not settled by this deadline never will, because the platform has
+      // ended the request that ran the query.
       this.#running.clear();
       const cause = new Error("No shared query answered in time.");
       return new DatabaseUnavailableError(this.#database, cause);

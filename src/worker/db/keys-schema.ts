@@ -8,13 +8,13 @@ export const apiKeys = sqliteTable(
   "api_keys",
   {
     id: text("id").primaryKey().notNull(),
-    /** SHA-256 of the secret in lower-case hexadecimal. */
+    /** SHA-256 of the API key's secret in lower-case hexadecimal. */
     hash: text("hash").notNull().unique(),
     name: text("name").notNull(),
     plan: text("plan", { enum: PLANS }).notNull(),
-    /** The limit per minute. Set only for Enterprise keys. */
+    /** The limit of requests per minute. Set only for Enterprise keys. */
     perMinute: integer("per_minute"),
-    /** The limit per day. Set only for Enterprise keys. */
+    /** The limit of requests per day. Set only for Enterprise keys. */
     perDay: integer("per_day"),
     createdAt: integer("created_at", { mode: "timestamp_ms" }).notNull(),
     expiresAt: integer("expires_at", { mode: "timestamp_ms" }),
@@ -26,7 +26,7 @@ export const apiKeys = sqliteTable(
     revision: integer("revision").notNull().default(0),
     /**
      * Incremented by every `keys reset`. When this number has grown, the key's limiter forgets its
-     * counts.
+     * windows and its ban.
      */
     resets: integer("resets").notNull().default(0),
     /**
@@ -104,11 +104,15 @@ export const keyUsage = sqliteTable(
     strikes: integer("strikes").notNull(),
     bans: integer("bans").notNull(),
     /**
-     * The largest count of a minute window on this day; `peakDay` is the same for the day window.
+     * The largest number of requests that a minute window admitted on this day; `peakDay` is this
+     * number for a day window.
      */
     peakMinute: integer("peak_minute").notNull(),
     peakDay: integer("peak_day").notNull(),
-    /** The limit per minute that applied last; `perDay` is the limit per day. */
+    /**
+     * The limit per minute that applied to the key's last request of the day; `perDay` is the limit
+     * per day.
+     */
     perMinute: integer("per_minute").notNull(),
     perDay: integer("per_day").notNull(),
     reportedAt: integer("reported_at", { mode: "timestamp_ms" }).notNull(),
@@ -126,7 +130,7 @@ export const keyBans = sqliteTable(
     keyId: text("key_id").notNull(),
     beganAt: integer("began_at", { mode: "timestamp_ms" }).notNull(),
     endsAt: integer("ends_at", { mode: "timestamp_ms" }).notNull(),
-    /** The number of consecutive bans, including this one. */
+    /** The number of consecutive bans of the key, including this ban. */
     number: integer("number").notNull(),
     /** The time at which an operator lifted the ban early; `null` if nobody did. */
     liftedAt: integer("lifted_at", { mode: "timestamp_ms" }),

@@ -45,9 +45,9 @@ export const orders = sqliteTable(
 );
 
 /**
- * The version of the list, in a single row. Triggers (`migrations/orders`) replace the version with
- * every change of an order, whoever makes the change. Versions are random instead of consecutive,
- * so a database that is restored to an earlier time never repeats a version.
+ * The version of the list of orders, in a single row. Triggers (`migrations/orders`) replace the
+ * version with every change of an order, whoever makes the change. Versions are random instead of
+ * consecutive, so a database that is restored to an earlier time never repeats a version.
  */
 export const orderList = sqliteTable(
   "order_list",
@@ -59,11 +59,11 @@ export const orderList = sqliteTable(
 );
 
 /**
- * The segments of the list, with some thousand orders each. A segment contains the ids from
- * `firstId` up to, but not including, the `firstId` of the next segment. The first segment begins
- * at the smallest int64. Triggers (`migrations/orders`) give a segment a new random version with
- * every change of its orders, and split a segment that has grown too large. So a version identifies
- * the same orders forever.
+ * The segments of the list of orders, with some thousand orders each. A segment contains the ids
+ * from `firstId` up to, but not including, the `firstId` of the next segment. The first segment
+ * begins at the smallest int64. Triggers (`migrations/orders`) give a segment a new random version
+ * with every change of its orders, and split a segment that has grown too large. So a version
+ * identifies the same orders forever.
  */
 export const orderSegments = sqliteTable("order_segments", {
   firstId: int64("first_id").primaryKey(),
@@ -119,7 +119,7 @@ export const orderImportParts = sqliteTable(
      * that are already stored.
      */
     importId: text("import_id").notNull(),
-    /** The number of the part, starting at 0. */
+    /** The number of the part within its import, starting at 0. */
     part: integer("part").notNull(),
     createdAt: integer("created_at", { mode: "timestamp_ms" }).notNull(),
     /**

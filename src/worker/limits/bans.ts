@@ -24,13 +24,13 @@ export interface BanPolicy {
   readonly maxStrikes: number;
   readonly firstBanMs: number;
   readonly longestBanMs: number;
-  /** Earlier bans are forgotten this long after the last one ends. */
+  /** Earlier bans are forgotten this long after the key's last ban ends. */
   readonly forgetAfterMs: number;
 }
 
 /** The time from a key's first refusal to its next admission. */
 export interface Wait {
-  /** Unix time in milliseconds of the first refusal. */
+  /** Unix time in milliseconds of the first refusal of the wait. */
   readonly startedMs: number;
   readonly strikes: number;
   /** Unix time in milliseconds of the first strike; meaningless while `strikes` is 0. */
@@ -40,7 +40,7 @@ export interface Wait {
 export interface Ban {
   /** Unix time in milliseconds at which the ban ends or ended. */
   readonly untilMs: number;
-  /** The number of bans in a row, including this one: at least 1. */
+  /** The number of consecutive bans of the key, including this ban: at least 1. */
   readonly number: number;
   /**
    * True if the ban began in mode `log`. Such a ban refuses no request, even if the mode is `on`

@@ -14,8 +14,8 @@ export interface QuotaPolicy {
    */
   readonly revision: number;
   /**
-   * The number of resets by the operator. If it is larger than the limiter state's, the limiter
-   * state is emptied.
+   * The number of times that an operator has reset the key. If this number is larger than
+   * the limiter state's, the limiter state is emptied.
    */
   readonly resets: number;
   /** True if repeated refusals lead to a ban: true for a key, false for an address. */
@@ -273,8 +273,8 @@ function refuse(
   const { wait } = before;
   const isOfThisWait = (refusedMs: number) =>
     wait === null ? refusedMs >= fullSinceMs(before, nowMs) : isStrike(wait, banPolicy, refusedMs);
-  // Count these refusals before the new policy applies: isolates may have refused them under an
-  // earlier policy.
+  // Count the refusals by isolates before the new policy applies: isolates may have refused these
+  // requests under an earlier policy.
   const afterElsewhere = refusedElsewhereMs
     .filter(isOfThisWait)
     .reduce<Outcome>(

@@ -50,8 +50,8 @@ function quotaItem(name: WindowName, quota: Quota): string {
 }
 
 /**
- * Returns the values that the headers show for a window. During a ban, the headers show that no
- * requests are left until `retryAtMs`.
+ * Returns the values that the rate-limit headers show for a window. During a ban, these headers
+ * show that no requests are left until `retryAtMs`.
  */
 function announcedWindow(name: WindowName, quota: Quota): WindowQuota {
   if (!quota.banned || quota.retryAtMs === null) return quota[name];

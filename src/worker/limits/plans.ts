@@ -20,7 +20,7 @@ export function limitOf(limits: Limits, name: WindowName): number {
   return limits[LIMIT_NAMES[name]];
 }
 
-/** Returns whether both limits admit the same number of requests in every window. */
+/** Returns whether `one` and `other` admit the same number of requests in every window. */
 export function isSameLimits(one: Limits, other: Limits): boolean {
   return WINDOW_NAMES.every((name) => limitOf(one, name) === limitOf(other, name));
 }

@@ -1,6 +1,6 @@
 /**
- * The length of each window in seconds (docs/limits.md, Windows). To add a window, add an entry
- * here. The compiler then reports every other place that needs one.
+ * The length of each window in seconds (docs/limits.md, Windows). To add a window, add an entry to
+ * this object. The compiler then reports every other place that needs an entry.
  */
 export const WINDOW_SECONDS = {
   minute: 60,
@@ -9,7 +9,7 @@ export const WINDOW_SECONDS = {
 
 export type WindowName = keyof typeof WINDOW_SECONDS;
 
-/** The windows in the order in which the headers list them. */
+/** The windows in the order in which the rate-limit headers list them. */
 export const WINDOW_NAMES = Object.keys(WINDOW_SECONDS) as readonly WindowName[];
 
 /** One value for each window. */

@@ -20,7 +20,7 @@ const CHALLENGE = 'Bearer realm="store-orders"';
 const HOW_TO = "Send your API key as `Authorization: Bearer <API_KEY>`.";
 const ASK_OPERATOR = "Ask the operator of the service for";
 
-/** The message of the 401 response for each reason of a failure. */
+/** The message of the 401 response for each reason of a failed authentication. */
 const MESSAGES = {
   missing: `No API key was sent. ${HOW_TO}`,
   other_scheme: `The Authorization header has another scheme than Bearer. ${HOW_TO}`,
@@ -35,8 +35,8 @@ const MESSAGES = {
 } as const;
 
 /**
- * The failures in which the client sent no bearer token. The `WWW-Authenticate` header of the
- * response then has no `error` (RFC 6750, section 3.1).
+ * The reasons of a failed authentication that mean that the client sent no bearer token. The
+ * `WWW-Authenticate` header of the response then has no `error` (RFC 6750, section 3.1).
  */
 const WITHOUT_TOKEN: ReadonlySet<FailureReason> = new Set(["missing", "other_scheme", "no_token"]);
 

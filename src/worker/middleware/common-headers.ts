@@ -14,7 +14,7 @@ const REFERENCE = '</openapi.json>; rel="service-desc", </>; rel="service-doc"';
  * Gives each request an id, and sets the headers that every response has (docs/api.md, Requests):
  * - `X-Request-Id`: the caller's id if it is acceptable, otherwise a new UUID. Hono's `requestId`
  *   middleware would set the header before the handler runs, which allocates another `Headers`.
- * - `Link`: an error also links to the section of the reference page about its code.
+ * - `Link`: an error response also links to the section of the reference page about its code.
  */
 export const commonHeaders = createMiddleware<AppEnv>(
   async function commonHeadersMiddleware(c, next) {

@@ -11,7 +11,8 @@ import type { Degradation, RequestRecord } from "../telemetry/request-record.ts"
 const LAST = -1;
 
 /**
- * Returns the record of a request for the log and the data set, once its response is ready.
+ * Returns the record of a request for the log and the Analytics Engine data set, once its response
+ * is ready.
  *
  * @param startedMs Unix time in milliseconds at which the request arrived.
  * @param represents the number of requests that the record represents.
@@ -52,8 +53,8 @@ export function recordRequest(
 }
 
 /**
- * Returns the parts that failed. A request that is not yet authenticated has queried only the keys
- * database; afterwards it queries only the orders database.
+ * Returns the parts of the service that failed during a request. A request that is not yet
+ * authenticated has queried only the keys database; afterwards it queries only the orders database.
  */
 function degradation(
   usedFallback: boolean,

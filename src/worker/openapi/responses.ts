@@ -6,7 +6,7 @@ interface ErrorAnswer {
   readonly description: string;
   readonly codes: readonly [ErrorCode, ...ErrorCode[]];
   readonly headers?: readonly HeaderName[];
-  /** An example message for each error code. */
+  /** An example `message` for each error code of this error response. */
   readonly messages: Partial<Record<ErrorCode, string>>;
 }
 

@@ -20,7 +20,7 @@ const errorSchema = z
 
 /**
  * Returns the schemas with which the service validates, and the schema of its errors. The name of a
- * schema in the document is the id in its `meta`.
+ * schema in the OpenAPI document is the id in its `meta`.
  */
 export function componentSchemas(): Record<string, JsonSchema> {
   const registry = z.registry<{ id?: string | undefined }>();

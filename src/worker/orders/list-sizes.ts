@@ -6,7 +6,7 @@
 export interface ListSizes {
   /**
    * The number of snapshot queries that run at the same time. All further requests wait and share
-   * the next query.
+   * the next snapshot query.
    */
   readonly concurrency: number;
   /**
@@ -14,7 +14,10 @@ export interface ListSizes {
    * manifest. If more are missing, this query reads only the first of them.
    */
   readonly missingWithManifest: number;
-  /** The number of segments in one query and in one cache entry. */
+  /**
+   * The number of segments in a group. One query reads one group, and one cache entry stores one
+   * group.
+   */
   readonly groupSegments: number;
   /**
    * The bytes of shorthand that are converted to one piece of a list's JSON. With larger pieces, a

@@ -11,7 +11,7 @@ export class StalledReaderError extends Error {
 }
 
 interface StreamOptions {
-  /** The stream fails if the client reads nothing for this long. */
+  /** The stream of the list fails if the client reads nothing for this long. */
   readonly stallMs: number;
   /** Called when the client requests the next piece. */
   readonly onProgress: () => void;

@@ -6,7 +6,9 @@ export interface Expansion {
   expand(read: number, end: number, write: number, pieces: number): number;
 }
 
-/** The JSON text to write before the first order and after the last order. */
+/**
+ * The JSON text to write before the first order and after the last order of a piece of the list.
+ */
 interface ArrayEnds {
   readonly opening: "[" | ",";
   readonly closing: "]" | "";

@@ -30,7 +30,7 @@ export type ListEvent =
 
 export interface ListRequest {
   readonly database: D1Database;
-  /** The list versions that the caller already has; `"*"` matches any version. */
+  /** The list versions that the HTTP client already has; `"*"` matches any version. */
   readonly knownVersions: readonly string[] | "*";
   /** True for a HEAD request, which needs only the version of the list. */
   readonly isHead: boolean;
@@ -41,10 +41,11 @@ export interface ListRequest {
 /** The list of orders at one version. */
 interface OrderList {
   readonly version: string;
-  /** True if the caller already has this version. */
+  /** True if the HTTP client already has this version of the list. */
   readonly isKnown: boolean;
   /**
-   * The list as a JSON array; `null` if the caller already has this version or sent a HEAD request.
+   * The list as a JSON array; `null` if the HTTP client already has this version or sent a HEAD
+   * request.
    */
   readonly body: Uint8Array<ArrayBuffer> | ReadableStream<Uint8Array> | "[]" | null;
 }
@@ -129,7 +130,7 @@ export class OrderLists {
   ): Promise<Snapshot> {
     const held = this.#manifest;
     const versions = held?.segments.map((segment) => segment.version) ?? [];
-    // Omit segments of earlier manifests, to keep the list of versions in the query short.
+    // Omit segments of earlier manifests, to keep the list of segment versions in the query short.
     const inMemory = versions.filter((version) => this.#memory.get(version) !== undefined);
     // If memory lacks the first segment, do not use the manifest in memory: the query then reads
     // that segment too, and the response begins after one round trip.
@@ -213,9 +214,9 @@ export class OrderLists {
 }
 
 /**
- * Returns the list versions for which the query can omit the manifest: the versions that all
- * callers have, and the version of the manifest in memory. Returns `null` if no request needs the
- * list.
+ * Returns the list versions for which the snapshot query can omit the manifest: the versions that
+ * the clients of all waiting requests have, and the version of the manifest in memory. Returns
+ * `null` if no request needs the list.
  */
 function versionsThatSuffice(
   requests: readonly (readonly string[] | null)[],

@@ -87,8 +87,8 @@ export class SegmentCache {
   }
 
   /**
-   * Calls the cache. Returns `undefined` if the call fails or no calls are left. After a failure,
-   * the request does not call the cache again.
+   * Calls the cache. Returns `undefined` if the cache call fails or the request may make no more
+   * cache calls. After a failure, the request does not call the cache again.
    */
   async #call<T>(ask: (cache: CacheStore) => Promise<T>): Promise<T | undefined> {
     if (this.#callsLeft <= 0) return undefined;
@@ -108,8 +108,8 @@ function nameOf(group: readonly Segment[]): string {
 }
 
 /**
- * Returns the URL of a cache entry. The number in the path is the version of the format: raise it
- * when the shorthand changes.
+ * Returns the URL of a cache entry. The number in the path is the version of the format of cache
+ * entries: raise it when the shorthand changes.
  */
 function urlOf(name: string): string {
   return `https://order-segments.invalid/2/${name}`;

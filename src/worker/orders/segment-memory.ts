@@ -43,7 +43,7 @@ export class SegmentMemory {
     return this.#segments.get(version);
   }
 
-  /** Returns whether segments of this many bytes in total fit into memory. */
+  /** Returns whether segments of this many bytes in total fit into the segment memory. */
   holds(bytes: number): boolean {
     return bytes <= this.#maxBytes;
   }

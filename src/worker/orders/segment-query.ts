@@ -12,11 +12,11 @@ export type SegmentTexts = ReadonlyMap<string, Shorthand>;
 export interface Snapshot {
   /** The version of the list, which triggers in the database set (see `Manifest`). */
   readonly version: string;
-  /** `null` if no request needed the manifest. */
+  /** `null` if no request that shared the query needed the manifest. */
   readonly manifest: Manifest | null;
   /**
-   * The orders of the segments that were missing in memory. The statement reads only some of them
-   * if many are missing.
+   * The orders of the segments that were missing in memory. The snapshot query reads only some of
+   * them if many are missing.
    */
   readonly texts: SegmentTexts;
 }
@@ -24,15 +24,15 @@ export interface Snapshot {
 /** The needs of the requests that share a query. */
 interface SnapshotNeeds {
   /**
-   * The list versions for which the query can omit the manifest. `null` if the query can omit the
-   * manifest for every version.
+   * The list versions for which the snapshot query can omit the manifest. `null` if the query can
+   * omit the manifest for every version.
    */
   readonly listVersions: readonly string[] | null;
   /** The versions of the segments in memory, as a JSON array. */
   readonly segmentVersions: string;
   /**
-   * If at most this many segments are missing in memory, the query reads all of them. If more are
-   * missing, the query reads only the first of them.
+   * If at most this many segments are missing in memory, the snapshot query reads all of them. If
+   * more are missing, the query reads only the first of them.
    */
   readonly maxMissing: number;
 }
@@ -114,8 +114,8 @@ export async function readSnapshot(
 }
 
 /**
- * Reads the orders of the segments that still have these versions. The result lacks segments whose
- * version has changed.
+ * Reads the orders of the segments that still have, in the database, the version that `segments`
+ * names. The result lacks segments whose version has changed.
  */
 export async function readSegments(
   source: StatementSource,

@@ -47,19 +47,23 @@ export class SegmentSource {
   readonly #texts: Map<string, Shorthand>;
   /** The versions of the segments that were read with the manifest. The cache may lack them. */
   readonly #freshVersions: ReadonlySet<string>;
-  /** The index of the group that the client requested last; -1 if it has requested none. */
+  /**
+   * The index of the group of segments that the client requested last; -1 if it has requested none.
+   */
   #clientIndex = -1;
-  /** The number of groups that were prefetched. */
+  /** The number of groups of segments that were prefetched. */
   #aheadCount = 0;
-  /** The group that was prefetched last; `null` if memory or the cache already had it. */
+  /**
+   * The group of segments that was prefetched last; `null` if memory or the cache already had it.
+   */
   #lastRead: { readonly index: number; readonly shorthands: readonly Shorthand[] } | null = null;
   #failure: { readonly error: unknown } | null = null;
   #hasEnded = false;
-  /** Groups that are in memory and that the cache may lack. */
+  /** Groups of segments that are in memory and that the cache may lack. */
   readonly #uncached: Group[] = [];
-  /** The number of consecutive groups that the cache lacked. */
+  /** The number of consecutive groups of segments that the cache lacked. */
   #misses = 0;
-  /** The number of groups to read without calling the cache. */
+  /** The number of groups of segments to read without calling the cache. */
   #skips = 0;
   #changed = Promise.withResolvers<void>();
   #session: StatementSource | null = null;
@@ -103,12 +107,12 @@ export class SegmentSource {
       }
     } finally {
       this.#set(() => (this.#hasEnded = true));
-      // Keep the request alive until the last group is in the cache.
+      // Keep the request alive until the last prefetched group of segments is in the cache.
       this.#waitUntil(readingAhead.then(() => this.#fillCache()));
     }
   }
 
-  /** Prefetches all groups. Never rejects: `read` throws the error instead. */
+  /** Prefetches all groups of segments. Never rejects: `read` throws the error instead. */
   async #readAhead(): Promise<void> {
     try {
       for (const [index, group] of this.#groups.entries()) {
@@ -138,8 +142,8 @@ export class SegmentSource {
   }
 
   /**
-   * Returns the orders of a group if any of them were read from the database. Returns `null` if
-   * memory or the cache already had the group.
+   * Returns the orders of a group of segments if any of them were read from the database. Returns
+   * `null` if memory or the cache already had the group.
    */
   async #readUnlessKept(index: number, group: Group): Promise<readonly Shorthand[] | null> {
     const found = this.#find(group);
@@ -154,8 +158,8 @@ export class SegmentSource {
   }
 
   /**
-   * Returns whether the cache has a group. After consecutive misses, calls the cache for ever fewer
-   * groups, and returns false for the others.
+   * Returns whether the cache has a group of segments. After consecutive misses, calls the cache
+   * for ever fewer groups, and returns false for the others.
    */
   async #isInCache(group: Group): Promise<boolean> {
     if (this.#skips > 0) {
@@ -201,7 +205,7 @@ export class SegmentSource {
     return group.every(({ version }) => this.#memory.get(version) !== undefined);
   }
 
-  /** Reads the segments that `found` lacks. */
+  /** Reads from the database the segments of a group that `found` lacks. */
   async #fromDatabase(
     group: Group,
     found: readonly (Shorthand | undefined)[],

@@ -13,8 +13,8 @@ export const ORDER_SHORTHAND = `concat(orders.id, 'p', orders.pet_id, 'q', order
 export const SEPARATOR = "i";
 
 /**
- * The JSON that replaces a letter before a value. If the value is missing, the letter is replaced
- * with nothing.
+ * The JSON that replaces a letter of the shorthand before a value. If the value is missing, the
+ * letter is replaced with nothing.
  */
 export const PIECES_OF_VALUES = {
   p: JSON_MEMBERS.petId,
@@ -22,7 +22,10 @@ export const PIECES_OF_VALUES = {
   s: JSON_MEMBERS.shipDate,
 };
 
-/** The JSON that replaces all other letters, including the letters `T` and `Z` of a date. */
+/**
+ * The JSON that replaces all other letters of the shorthand, including the letters `T` and `Z` of a
+ * date.
+ */
 export const PIECES = {
   [SEPARATOR]: `,{${JSON_MEMBERS.id}`,
   T: "T",

@@ -41,7 +41,7 @@ export class AddressBudget {
     return decision;
   }
 
-  /** Returns what is left of the address's budget, without counting anything. */
+  /** Returns what is left of the address's budget, without counting a failed authentication. */
   peek(address: string): Quota {
     return peek(this.#states.get(address) ?? null, POLICY, this.#bans, Date.now());
   }

@@ -38,7 +38,8 @@ export function remember(
 }
 
 /**
- * Returns only the newest requests, which the Durable Object stores. A restart loses the others.
+ * Returns only the newest requests, which the Durable Object stores. A restart of the Durable
+ * Object loses the other requests.
  */
 export function newestToStore(answered: AnsweredRequests): AnsweredRequests {
   return newest(answered, MAX_STORED_LENGTH);

@@ -59,7 +59,7 @@ export class BanReports {
   /**
    * Inserts the unreported bans into the database. A repeated report changes nothing.
    *
-   * @returns whether all reports succeeded. The next call reports the remaining bans.
+   * @returns whether all reports succeeded. The next call of `report` reports the remaining bans.
    */
   async report(database: D1Database, timeoutMs: number): Promise<boolean> {
     for (const ban of this.#unreported) {

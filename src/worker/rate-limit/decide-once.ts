@@ -26,7 +26,10 @@ export interface AdmitRequest {
   readonly nonce: string | undefined;
   /** The number of requests that isolates refused from memory since their last report. */
   readonly refusedElsewhere: number;
-  /** Unix times in milliseconds of the refused requests that may be strikes, in ascending order. */
+  /**
+   * Unix times in milliseconds of those requests refused from memory that may be strikes, in
+   * ascending order.
+   */
   readonly refusedElsewhereMs: readonly number[];
 }
 

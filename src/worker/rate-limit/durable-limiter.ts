@@ -76,8 +76,8 @@ export class DurableLimiter {
   async #call<T>(attempt: () => Promise<T>): Promise<T> {
     const calls = attempt().catch((error: unknown) => {
       if (!isRetryable(error)) throw error;
-      // The first attempt has already failed. Attempt 1 here only rethrows its error, so that
-      // pRetry waits before attempt 2.
+      // The first call has already failed with `error`. Attempt 1 of pRetry only rethrows this
+      // error, so that pRetry waits before attempt 2.
       return pRetry((number) => (number === 1 ? Promise.reject(error) : attempt()), {
         retries: 2,
         minTimeout: 50,

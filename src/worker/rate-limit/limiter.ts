@@ -8,8 +8,8 @@ export interface LimitedKey extends QuotaPolicy {
   /** The name of the key's Durable Object. Never contains the secret. */
   readonly name: string;
   /**
-   * The region in which the first call creates the key's Durable Object. By default, Cloudflare
-   * creates the Durable Object near the first call.
+   * The region in which Cloudflare creates the key's Durable Object. By default, Cloudflare creates
+   * the Durable Object near the Worker that calls the Durable Object first.
    */
   readonly locationHint?: LocationHint | null;
 }

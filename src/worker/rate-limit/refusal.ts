@@ -12,8 +12,8 @@ const MAX_UNREPORTED = 50;
 const MAX_KEPT_BACK = 1_000;
 
 /**
- * The time for which an isolate collects refusals; the next request after this time reports them.
- * Short, because the refusals of several isolates together can lead to a ban.
+ * The time for which an isolate collects refusals; the key's next request after this time reports
+ * these refusals. Short, because the refusals of several isolates together can lead to a ban.
  */
 const MAX_UNREPORTED_MS = 3_000;
 
@@ -51,7 +51,7 @@ export class Refusal {
     this.#answeredMs = answeredMs;
   }
 
-  /** Moves the unreported requests of an earlier refusal to this one. */
+  /** Moves the unreported refusals from an earlier `Refusal` of the key to this `Refusal`. */
   takeOver(earlier: Refusal): this {
     this.#unreportedMs = earlier.#unreportedMs;
     this.#unreportedCount = earlier.#unreportedCount;
@@ -90,8 +90,8 @@ export class Refusal {
   }
 
   /**
-   * Refuses a request at `nowMs` while the Durable Object cannot be reached. A later call reports
-   * this refusal.
+   * Refuses a request at `nowMs` while the Durable Object cannot be reached. A later call to the
+   * Durable Object reports this refusal.
    */
   repeatUnreported(nowMs: number): Decision {
     if (this.#unreportedMs.length < MAX_KEPT_BACK) this.#unreportedMs.push(nowMs);

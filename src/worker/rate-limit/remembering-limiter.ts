@@ -41,8 +41,8 @@ export class RememberingLimiter implements Limiter {
     try {
       return await this.#ask(key, askedMs);
     } catch (error) {
-      // Repeat a refusal that still lasts. If this method threw instead, the fallback limiter might
-      // admit the client.
+      // Repeat a refusal that still lasts. If this method threw the error of the Durable Object,
+      // the fallback limiter might admit the client.
       const nowMs = Date.now();
       const standing = this.#standingRefusal(key, nowMs);
       if (standing === null) throw error;
@@ -59,7 +59,8 @@ export class RememberingLimiter implements Limiter {
       return decision;
     }
     const refusal = new Refusal(decision, key, askedMs, Date.now());
-    // Keep the refusals that the isolate decided from memory during the call; they are unreported.
+    // Keep the refusals that the isolate decided from memory during the call to the Durable Object:
+    // these refusals are unreported.
     const earlier = this.#refusals.get(key.name);
     this.#refusals.set(key.name, earlier === undefined ? refusal : refusal.takeOver(earlier));
     return decision;

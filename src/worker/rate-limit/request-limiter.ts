@@ -7,7 +7,7 @@ import type { RememberingLimiter } from "./remembering-limiter.ts";
 /** The fallback limiter of an isolate, and the trackers of the exact limiter's outages. */
 interface Fallback {
   readonly limiter: Limiter;
-  /** Tracks outages during which the fallback limiter decides. */
+  /** Tracks outages of Durable Objects, during which the fallback limiter decides. */
   readonly outage: Outage;
   /** Tracks overloads of Durable Objects. */
   readonly overload: Outage;

@@ -10,7 +10,7 @@ import { type ListRequest, OrderLists } from "../orders/order-lists.ts";
 import type { Snapshot } from "../orders/segment-query.ts";
 
 // Only this file imports the WebAssembly module, because Node cannot import it and tests in Node
-// import the other files.
+// import the Worker's other files.
 const expander = new OrderExpander(
   new WebAssembly.Instance(expansion).exports as unknown as Expansion,
 );

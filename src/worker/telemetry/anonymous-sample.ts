@@ -1,7 +1,13 @@
-/** In each minute, this many requests are recorded before sampling begins. */
+/**
+ * In each minute, this many requests without a valid key are recorded for each HTTP status before
+ * sampling begins.
+ */
 const FULL_PER_MINUTE = 10;
 
-/** After the first requests of a minute, one in this many requests is recorded. */
+/**
+ * After a minute's first requests without a valid key, one in this many of these requests is
+ * recorded.
+ */
 const ONE_IN = 100;
 
 const MINUTE_MS = 60_000;

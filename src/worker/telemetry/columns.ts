@@ -26,8 +26,8 @@ export const DOUBLES = [
 ] as const satisfies readonly Names<number>[];
 
 /**
- * The column of the data set for each field of a record. Do not reorder fields, because stored rows
- * would then be read wrongly.
+ * The column of the Analytics Engine data set for each field of a record. Do not reorder fields,
+ * because stored rows would then be read wrongly.
  */
 export const COLUMNS = {
   keyId: "index1",

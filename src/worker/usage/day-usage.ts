@@ -18,7 +18,10 @@ const dayUsageSchema = z.object({
   refused: count,
   strikes: count,
   bans: count,
-  /** The largest count of a minute window on this day; `peakDay` is the same for the day window. */
+  /**
+   * The largest number of requests that a minute window admitted on this day; `peakDay` is this
+   * number for a day window.
+   */
   peakMinute: count,
   peakDay: count,
   /** The limits that applied to the last request of the day. */
@@ -31,7 +34,8 @@ export type DayUsage = Readonly<z.output<typeof dayUsageSchema>>;
 /** The usage of a key on each day that is not yet over or not yet reported. */
 export type Usage = readonly DayUsage[];
 
-// The default applies to rows of an earlier version of the service, which stored no usage.
+// The default applies to a stored row of a Durable Object that ran an earlier version of the
+// service, which stored no usage.
 const usageSchema = z._default(z.array(dayUsageSchema), []);
 
 /** The counts that a request adds to the usage besides its own admission or refusal. */

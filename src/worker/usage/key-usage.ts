@@ -55,8 +55,8 @@ export class KeyUsage {
   /**
    * Reports the usage to the database. Then forgets the days that are over and reported.
    *
-   * @returns whether the report succeeded. If the report fails, the next report includes all of its
-   *   days.
+   * @returns whether the report succeeded. If the report fails, the next report includes all days
+   *   of the failed report.
    */
   async report(database: D1Database, timeoutMs: number): Promise<boolean> {
     const { keyId } = this;

@@ -1,8 +1,8 @@
 import { dayText, type Usage } from "./day-usage.ts";
 
 /**
- * The columns that a report never lowers. A report may be too low, because a limiter may have lost
- * counts that it reported before.
+ * The columns of `key_usage` that a usage report never lowers. A report may be too low, because a
+ * limiter may have lost counts that it reported before.
  */
 const TOTALS = ["admitted", "refused", "strikes", "bans", "peak_minute", "peak_day"];
 
