@@ -26,7 +26,7 @@ export default defineConfig({
           // Test files share a process and its modules: starting the process and importing the
           // modules takes longer than most test files.
           isolate: false,
-          setupFiles: "test/support/every-core-file.ts",
+          setupFiles: "test/support/every-file-in-node.ts",
           include: ["test/**/*.{core,simulation}.test.ts"],
           testTimeout: 30_000,
         },
@@ -58,6 +58,9 @@ export default defineConfig({
       {
         test: {
           name: "node",
+          // As in `core`. Most files import the same commands and libraries, which takes a second.
+          isolate: false,
+          setupFiles: "test/support/every-file-in-node.ts",
           include: ["test/**/*.node.test.ts"],
           testTimeout: 60_000,
           hookTimeout: 120_000,

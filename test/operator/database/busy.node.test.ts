@@ -3,29 +3,23 @@ import { DatabaseSync } from "node:sqlite";
 import { sql } from "drizzle-orm";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import { openLocalDatabase } from "../../../src/operator/database/local.ts";
-import type * as RetryWhileBusy from "../../../src/operator/database/retry-while-busy.ts";
-import { retryWhileBusy } from "../../../src/operator/database/retry-while-busy.ts";
+import * as retrying from "../../../src/operator/database/retry-while-busy.ts";
 import { apiKeys } from "../../../src/worker/db/keys-schema.ts";
 import { StoreFolder } from "../store-folder.ts";
 
 // Mocks: `beforeWork` is called before each database operation of a command, and `onBusy` each time
 // that an operation finds the database locked.
-const { beforeWork, onBusy } = vi.hoisted(() => ({
-  beforeWork: vi.fn<() => void>(),
-  onBusy: vi.fn<() => void>(),
-}));
-vi.mock("../../../src/operator/database/retry-while-busy.ts", async (importOriginal) => {
-  const original = await importOriginal<typeof RetryWhileBusy>();
-  const watched: typeof original.retryWhileBusy = (work) => {
-    beforeWork();
-    return original.retryWhileBusy(() =>
-      work().catch((error: unknown) => {
-        if (original.isBusy(error)) onBusy();
-        throw error;
-      }),
-    );
-  };
-  return { ...original, retryWhileBusy: watched };
+const beforeWork = vi.fn<() => void>();
+const onBusy = vi.fn<() => void>();
+const { isBusy, retryWhileBusy } = retrying;
+vi.spyOn(retrying, "retryWhileBusy").mockImplementation((work) => {
+  beforeWork();
+  return retryWhileBusy(() =>
+    work().catch((error: unknown) => {
+      if (isBusy(error)) onBusy();
+      throw error;
+    }),
+  );
 });
 
 const store = new StoreFolder();

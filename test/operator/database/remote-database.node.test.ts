@@ -4,13 +4,12 @@ import { openRemoteDatabase } from "../../../src/operator/database/remote.ts";
 import type { Statement, StoreDatabase } from "../../../src/operator/database/database.ts";
 import { apiKeys } from "../../../src/worker/db/keys-schema.ts";
 import { orderList, orders } from "../../../src/worker/db/orders-schema.ts";
-import { runWrangler } from "../../../src/operator/wrangler.ts";
+import * as wrangler from "../../../src/operator/wrangler.ts";
 import { LostConnection, useFakeCloudflare } from "../deploy/fake-cloudflare.ts";
 import { runFakeWrangler } from "../deploy/fake-wrangler.ts";
 import { ApiError } from "../deploy/route.ts";
 
-vi.mock("../../../src/operator/wrangler.ts", { spy: true });
-vi.mocked(runWrangler).mockImplementation(runFakeWrangler);
+vi.spyOn(wrangler, "runWrangler").mockImplementation(runFakeWrangler);
 
 const cloudflare = useFakeCloudflare("staging");
 let orderDatabase: StoreDatabase;

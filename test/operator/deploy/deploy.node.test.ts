@@ -1,16 +1,14 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { BINDINGS, DATABASE_NAMES } from "../../../src/operator/database/database.ts";
-import { labelCommit, localChecks } from "../../../src/operator/deploy/checks.ts";
+import * as checks from "../../../src/operator/deploy/checks.ts";
 import { deployProgram } from "../../../src/operator/deploy/program.ts";
-import type * as SettingsModule from "../../../src/operator/deploy/settings.ts";
-import { readSettings } from "../../../src/operator/deploy/settings.ts";
+import * as settings from "../../../src/operator/deploy/settings.ts";
 import type { RemoteEnvironment } from "../../../src/operator/environment.ts";
 import type { Verification } from "../../../src/operator/verify/verify.ts";
 import { verifyProgram } from "../../../src/operator/verify/program.ts";
-import { verifyStore } from "../../../src/operator/verify/verify-store.ts";
+import * as storeVerifying from "../../../src/operator/verify/verify-store.ts";
 import { timeTravelProgram } from "../../../src/operator/time-travel/program.ts";
-import type * as Wrangler from "../../../src/operator/wrangler.ts";
-import { runWrangler } from "../../../src/operator/wrangler.ts";
+import * as wrangler from "../../../src/operator/wrangler.ts";
 import { openApiDocument } from "../../../src/worker/openapi/document.ts";
 import { runInProcess } from "../in-process.ts";
 import { FakeCloudflare, redirectWorkerHosts } from "./fake-cloudflare.ts";
@@ -22,16 +20,15 @@ import { runCommand } from "./run-command.ts";
 import type { Outcome } from "./run-command.ts";
 import { readCases } from "./runbook.ts";
 
-vi.mock("../../../src/operator/wrangler.ts", { spy: true });
-vi.mock("../../../src/operator/deploy/settings.ts", { spy: true });
-vi.mock("../../../src/operator/deploy/checks.ts", { spy: true });
+const { labelCommit } = checks;
+const runRealWrangler = wrangler.runWrangler;
+const readRealSettings = settings.readSettings;
+const runWrangler = vi.spyOn(wrangler, "runWrangler");
+const readSettings = vi.spyOn(settings, "readSettings");
+const localChecks = vi.spyOn(checks, "localChecks");
 // Verification is mocked, because these tests have only a fake of the service. test/operator/verify
 // tests the verification with the real service.
-vi.mock("../../../src/operator/verify/verify-store.ts", { spy: true });
-const wrangler = await vi.importActual<typeof Wrangler>("../../../src/operator/wrangler.ts");
-const settings = await vi.importActual<typeof SettingsModule>(
-  "../../../src/operator/deploy/settings.ts",
-);
+const verifyStore = vi.spyOn(storeVerifying, "verifyStore");
 
 const WORKER = "store-orders-staging";
 const HOST = `${WORKER}.example.workers.dev`;
@@ -51,14 +48,14 @@ beforeEach(async () => {
   await cloudflare.start();
   for (const [name, value] of Object.entries(cloudflare.environment)) vi.stubEnv(name, value);
   redirectWorkerHosts(cloudflare);
-  vi.mocked(runWrangler).mockImplementation(runFakeWrangler);
-  vi.mocked(verifyStore).mockResolvedValue(KEPT);
+  runWrangler.mockImplementation(runFakeWrangler);
+  verifyStore.mockResolvedValue(KEPT);
 });
 afterEach(async () => {
-  vi.mocked(runWrangler).mockReset();
-  vi.mocked(readSettings).mockReset();
-  vi.mocked(localChecks).mockReset();
-  vi.mocked(verifyStore).mockReset();
+  runWrangler.mockReset();
+  readSettings.mockReset();
+  localChecks.mockReset();
+  verifyStore.mockReset();
   vi.unstubAllGlobals();
   vi.unstubAllEnvs();
   await cloudflare.stop();
@@ -105,10 +102,8 @@ function rollOut({
 }
 
 /** Changes the settings that the command reads from wrangler.toml. */
-function changeSettings(change: (found: SettingsModule.Settings) => SettingsModule.Settings): void {
-  vi.mocked(readSettings).mockImplementation(async (...args) =>
-    change(await settings.readSettings(...args)),
-  );
+function changeSettings(change: (found: settings.Settings) => settings.Settings): void {
+  readSettings.mockImplementation(async (...args) => change(await readRealSettings(...args)));
 }
 
 const lastMigration = (database: string) =>
@@ -135,7 +130,7 @@ describe("the first roll-out", () => {
     "creates the databases where it is told, migrates them, and deploys",
     { timeout: TIMEOUT_MS },
     async () => {
-      vi.mocked(runWrangler).mockImplementation(wrangler.runWrangler);
+      runWrangler.mockImplementation(runRealWrangler);
       const { status, stdout, stderr } = await deploy(...CREATE, "--domain", DOMAIN);
       expect({ status, stderr }).toEqual({ status: 0, stderr: "" });
       expect(cloudflare.changes).toEqual([
@@ -246,20 +241,20 @@ const STEPS = (before: string, version: string) => [
 
 describe("a deployment", () => {
   it.each([
-    ["wrangler", wrangler.runWrangler],
+    ["wrangler", runRealWrangler],
     ["the fake wrangler", runFakeWrangler],
   ])(
     "with %s tries the new version before and after it gets traffic",
     { timeout: TIMEOUT_MS },
     async (_, run) => {
-      vi.mocked(runWrangler).mockImplementation(async (args, options) =>
+      runWrangler.mockImplementation(async (args, options) =>
         args[1] === "time-travel" || args[0] === "deploy"
           ? runFakeWrangler(args)
           : run(args, options),
       );
       const { versions, before } = rollOut({ isBehind: true });
       const tried: object[] = [];
-      vi.mocked(verifyStore).mockImplementation(async (options) => {
+      verifyStore.mockImplementation(async (options) => {
         const { signal, ...others } = options;
         expect(signal?.aborted).toBe(false);
         tried.push({ ...others, current: versions.current });
@@ -311,7 +306,7 @@ describe("a deployment", () => {
 
   it("does not move traffic if the new version fails its trial", async () => {
     const { versions, before } = rollOut();
-    vi.mocked(verifyStore).mockResolvedValue(NOT_KEPT);
+    verifyStore.mockResolvedValue(NOT_KEPT);
     const { status, stdout, stderr } = await deployToStaging();
     expect(status).toBe(1);
     expect(stderr).toContain('"Try the new version" failed');
@@ -344,9 +339,7 @@ describe("a deployment", () => {
 
   it("returns all traffic to the previous version if the new one fails with traffic", async () => {
     const { versions, before } = rollOut();
-    vi.mocked(verifyStore).mockImplementation(async () =>
-      versions.current === before ? KEPT : NOT_KEPT,
-    );
+    verifyStore.mockImplementation(async () => (versions.current === before ? KEPT : NOT_KEPT));
     const { status, stderr } = await deployToStaging();
     expect(status).toBe(1);
     expect(stderr).toContain('"Try the new version with all traffic" failed');
@@ -370,7 +363,7 @@ describe("a deployment", () => {
   it("goes back if somebody ends the command during a trial", async () => {
     const { versions, before } = rollOut();
     const others = process.listeners("SIGINT");
-    vi.mocked(verifyStore).mockImplementation(async ({ signal }) => {
+    verifyStore.mockImplementation(async ({ signal }) => {
       if (versions.current === before) return KEPT;
       const own = process.listeners("SIGINT").filter((listener) => !others.includes(listener));
       for (const interrupt of own) interrupt("SIGINT");
@@ -397,7 +390,7 @@ describe("a deployment", () => {
     expect(stderr).toContain("The rollback failed too: unknown error");
     cloudflare.interfere = () => {};
     const command = /npx wrangler (rollback \S+ --env staging)/;
-    await wrangler.runWrangler(argumentsIn(stderr, command));
+    await runRealWrangler(argumentsIn(stderr, command));
     expect(versions.current).toBe(before);
     expect(versions.deployments()[0]).toMatchObject({ versions: [{ version_id: before }] });
   });
@@ -412,7 +405,7 @@ describe("a deployment", () => {
       expect(stderr).toContain(`${WORKER} has no address`);
       expect(cloudflare.changes).toEqual([]);
       const command = /npx wrangler (triggers deploy --env staging)/;
-      await wrangler.runWrangler(argumentsIn(stderr, command));
+      await runRealWrangler(argumentsIn(stderr, command));
       expect(await deployToStaging()).toMatchObject({ status: 0, stderr: "" });
       expect(versions.current).not.toBe(before);
     },
@@ -518,7 +511,7 @@ describe("the checks of the account change nothing, and refuse", () => {
 describe("a deployment to production", () => {
   it("requires that staging runs the same commit", async () => {
     // Skips the local checks, which checks.node.test.ts tests.
-    vi.mocked(localChecks).mockReturnValue([]);
+    localChecks.mockReturnValue([]);
     const { tag = "" } = await labelCommit();
     rollOut({ env: "production" });
     const { versions } = rollOut({ env: "staging", commit: "0000000" });
@@ -538,7 +531,7 @@ describe("a deployment to production", () => {
 
 describe("the commands of docs/operating.md", () => {
   it("deploy both environments for the first time and again", async () => {
-    vi.mocked(localChecks).mockReturnValue([]);
+    localChecks.mockReturnValue([]);
     const { commands } = readCases("docs/operating.md").find(
       ({ title }) => title === "Deploying",
     ) ?? { commands: [] };
@@ -556,7 +549,7 @@ describe("the commands of docs/operating.md", () => {
     );
     expect([...cloudflare.workers.scripts.keys()]).toEqual([WORKER, "store-orders-production"]);
     expect(cloudflare.workers.domains.get(DOMAIN)).toBe("store-orders-production");
-    const trials = vi.mocked(verifyStore).mock.calls.map(([{ store, isReadOnly, isWriting }]) => ({
+    const trials = verifyStore.mock.calls.map(([{ store, isReadOnly, isWriting }]) => ({
       env: store.env,
       isReadOnly,
       isWriting,

@@ -12,19 +12,14 @@ import { ordersProgram } from "../../../src/operator/orders/program.ts";
 import { SortedOrders } from "../../../src/operator/orders/sorted-orders.ts";
 import { timeTravelProgram } from "../../../src/operator/time-travel/program.ts";
 import { verifyProgram } from "../../../src/operator/verify/program.ts";
-import { verify, type Verification } from "../../../src/operator/verify/verify.ts";
-import { verifyStore } from "../../../src/operator/verify/verify-store.ts";
-import { runWrangler } from "../../../src/operator/wrangler.ts";
+import * as verifying from "../../../src/operator/verify/verify.ts";
+import * as storeVerifying from "../../../src/operator/verify/verify-store.ts";
+import * as wrangler from "../../../src/operator/wrangler.ts";
 import { generateSecret, hashSecret } from "../../../src/worker/api-keys/secret.ts";
 import { runInProcess } from "../in-process.ts";
 import { useFakeCloudflare } from "./fake-cloudflare.ts";
 import { FakeVersions } from "./fake-versions.ts";
 import { runFakeWrangler } from "./fake-wrangler.ts";
-
-vi.mock("../../../src/operator/wrangler.ts", { spy: true });
-// Mocked, because the tests of `verify` run it on the real service.
-vi.mock("../../../src/operator/verify/verify.ts", { spy: true });
-vi.mock("../../../src/operator/verify/verify-store.ts", { spy: true });
 
 const PROGRAMS: Readonly<Record<string, () => Command>> = {
   capacity: capacityProgram,
@@ -40,15 +35,16 @@ const LINE = /^npm run (?:-s )?(?<name>[\w-]+)(?: -- (?<args>[^#|<]*))?(?:< (?<i
 
 const ID = "key_petspetspetspets";
 const ORDER = '{"id":1001,"status":"pending"}';
-const KEPT: Verification = { isKept: true, promises: [] };
+const KEPT: verifying.Verification = { isKept: true, promises: [] };
 const key = generateSecret();
 
 const cloudflare = useFakeCloudflare("staging", "production");
 const folder = mkdtempSync(join(tmpdir(), "store-orders-documents-"));
 beforeAll(() => {
-  vi.mocked(runWrangler).mockImplementation(runFakeWrangler);
-  vi.mocked(verify).mockResolvedValue(KEPT);
-  vi.mocked(verifyStore).mockResolvedValue(KEPT);
+  vi.spyOn(wrangler, "runWrangler").mockImplementation(runFakeWrangler);
+  // Mocked, because the tests of `verify` run it on the real service.
+  vi.spyOn(verifying, "verify").mockResolvedValue(KEPT);
+  vi.spyOn(storeVerifying, "verifyStore").mockResolvedValue(KEPT);
   writeFileSync(join(folder, "key.txt"), `${key}\n`);
   writeFileSync(join(folder, "orders.ndjson"), `${ORDER}\n`);
   writeFileSync(join(folder, "orders.ndjson.gz"), gzipSync(`${ORDER}\n`));

@@ -2,14 +2,13 @@ import { describe, expect, it, vi } from "vitest";
 import { hashSecret, isSecret } from "../../../src/worker/api-keys/secret.ts";
 import { keysProgram } from "../../../src/operator/keys/program.ts";
 import { ordersProgram } from "../../../src/operator/orders/program.ts";
-import { runWrangler } from "../../../src/operator/wrangler.ts";
+import * as wrangler from "../../../src/operator/wrangler.ts";
 import { runInProcess } from "../in-process.ts";
 import { useFakeCloudflare } from "./fake-cloudflare.ts";
 import { runFakeWrangler } from "./fake-wrangler.ts";
 import { withoutProgress } from "./run-command.ts";
 
-vi.mock("../../../src/operator/wrangler.ts", { spy: true });
-vi.mocked(runWrangler).mockImplementation(runFakeWrangler);
+vi.spyOn(wrangler, "runWrangler").mockImplementation(runFakeWrangler);
 
 const PROGRAMS = { keys: keysProgram, orders: ordersProgram };
 

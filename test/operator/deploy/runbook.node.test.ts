@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import { generateSecret, hashSecret, SECRET_PREFIX } from "../../../src/worker/api-keys/secret.ts";
-import { runWrangler } from "../../../src/operator/wrangler.ts";
+import * as wrangler from "../../../src/operator/wrangler.ts";
 import type { RequestRecord } from "../../../src/worker/telemetry/request-record.ts";
 import { FakeAnalytics } from "./fake-analytics.ts";
 import { FakeCloudflare } from "./fake-cloudflare.ts";
@@ -15,8 +15,7 @@ import { NpmInProcess } from "./npm-in-process.ts";
 import { runCommand } from "./run-command.ts";
 import { readCases, toScript } from "./runbook.ts";
 
-vi.mock("../../../src/operator/wrangler.ts", { spy: true });
-vi.mocked(runWrangler).mockImplementation(runFakeWrangler);
+vi.spyOn(wrangler, "runWrangler").mockImplementation(runFakeWrangler);
 
 const NAME = "store-orders-production";
 const PETS = "key_petspetspetspets";

@@ -4,19 +4,19 @@ import { beforeEach, describe, expect, it, vi } from "vitest";
 import { requireConfirmation } from "../../../src/operator/confirmation.ts";
 import { timeTravelProgram } from "../../../src/operator/time-travel/program.ts";
 import { runInProcess } from "../in-process.ts";
-import { runWrangler } from "../../../src/operator/wrangler.ts";
+import * as wrangler from "../../../src/operator/wrangler.ts";
 import { useFakeCloudflare } from "./fake-cloudflare.ts";
 import { runFakeWrangler } from "./fake-wrangler.ts";
 import { ApiError } from "./route.ts";
 import type { Outcome } from "./run-command.ts";
 
-vi.mock("../../../src/operator/wrangler.ts", { spy: true });
+const runWrangler = vi.spyOn(wrangler, "runWrangler");
 
 const NAME = "store-orders-staging-keys";
 const OF_KEYS = ["--database", "keys", "--env", "staging"];
 const cloudflare = useFakeCloudflare("staging");
 beforeEach(() => {
-  vi.mocked(runWrangler).mockImplementation(runFakeWrangler);
+  runWrangler.mockImplementation(runFakeWrangler);
   database().sqlite.exec("DELETE FROM api_keys");
   cloudflare.changes.length = 0;
   cloudflare.interfere = () => {};
@@ -205,7 +205,7 @@ describe("npm run time-travel", () => {
     ["2026-01-01", "within the last 30 days"],
     ["2999-01-01", "in the past"],
   ])("prints wrangler's error for the time %s", async (time, message) => {
-    vi.mocked(runWrangler).mockReset();
+    runWrangler.mockReset();
     const outcome = await timeTravel("bookmark", ...OF_KEYS, "--at", time);
     expect(outcome).toMatchObject({ status: 1, stdout: "" });
     expect(outcome.stderr).toContain(message);

@@ -2,13 +2,11 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "n
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { openLocalDatabase } from "../../../src/operator/database/local.ts";
+import * as local from "../../../src/operator/database/local.ts";
 import { exportToFile, exportToStdout } from "../../../src/operator/orders/export.ts";
 import { ordersProgram } from "../../../src/operator/orders/program.ts";
 import { runInProcess } from "../in-process.ts";
 import { type MemoryStore, openMemoryStore } from "./memory-store.ts";
-
-vi.mock("../../../src/operator/database/local.ts", { spy: true });
 
 /** The number of orders in the store, which an export reads in three pages. */
 const STORED = 20_000;
@@ -76,7 +74,7 @@ describe("an export during which orders change", () => {
   ])("is warned of on stderr if the change came before page %i", async (changedPage, warning) => {
     changeBefore((page) => page === changedPage);
     const database = { ...store, isNew: false, close: async () => {} };
-    vi.mocked(openLocalDatabase).mockResolvedValueOnce(database);
+    vi.spyOn(local, "openLocalDatabase").mockResolvedValueOnce(database);
     const { status, stdout, stderr } = await runInProcess(ordersProgram(), ["export", file]);
     expect({ status, stdout }).toEqual({
       status: 0,

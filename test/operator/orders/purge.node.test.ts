@@ -1,14 +1,12 @@
 import { afterAll, beforeEach, describe, expect, it, vi } from "vitest";
 import { ordersProgram } from "../../../src/operator/orders/program.ts";
 import { countCancelled, purgeCancelled } from "../../../src/operator/orders/purge.ts";
-import { runWrangler } from "../../../src/operator/wrangler.ts";
+import * as wrangler from "../../../src/operator/wrangler.ts";
 import { useFakeCloudflare } from "../deploy/fake-cloudflare.ts";
 import { runFakeWrangler } from "../deploy/fake-wrangler.ts";
 import { runInProcess } from "../in-process.ts";
 import { OpenStore } from "../store-folder.ts";
 import { openMemoryStore } from "./memory-store.ts";
-
-vi.mock("../../../src/operator/wrangler.ts", { spy: true });
 
 const BEFORE = new Date("2026-06-30T12:00:00Z");
 
@@ -85,10 +83,10 @@ describe("orders purge --env", () => {
   const cloudflare = useFakeCloudflare("production");
   const database = () => cloudflare.d1.find("store-orders-production-orders");
   beforeEach(() => {
-    vi.mocked(runWrangler).mockImplementation(runFakeWrangler);
+    vi.spyOn(wrangler, "runWrangler").mockImplementation(runFakeWrangler);
     database().sqlite.exec(`DELETE FROM cancelled_orders; ${cancelledOrders(3)}`);
   });
-  afterAll(() => void vi.mocked(runWrangler).mockReset());
+  afterAll(() => void vi.restoreAllMocks());
   const purge = (...args: string[]) =>
     runInProcess(ordersProgram(), [
       "purge",

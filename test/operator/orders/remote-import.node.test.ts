@@ -4,15 +4,14 @@ import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import { ordersProgram } from "../../../src/operator/orders/program.ts";
-import { runWrangler } from "../../../src/operator/wrangler.ts";
+import * as wrangler from "../../../src/operator/wrangler.ts";
 import { LostConnection, useFakeCloudflare } from "../deploy/fake-cloudflare.ts";
 import { runFakeWrangler } from "../deploy/fake-wrangler.ts";
 import { ApiError } from "../deploy/route.ts";
 import type { Outcome } from "../deploy/run-command.ts";
 import { runInProcess } from "../in-process.ts";
 
-vi.mock("../../../src/operator/wrangler.ts", { spy: true });
-vi.mocked(runWrangler).mockImplementation(runFakeWrangler);
+vi.spyOn(wrangler, "runWrangler").mockImplementation(runFakeWrangler);
 
 const NAME = "store-orders-staging-orders";
 const cloudflare = useFakeCloudflare("staging");

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { type Surroundings, verifyProgram } from "../../../src/operator/verify/program.ts";
-import { runWrangler } from "../../../src/operator/wrangler.ts";
+import * as wrangler from "../../../src/operator/wrangler.ts";
 import { FakeVersions } from "../deploy/fake-versions.ts";
 import { useFakeCloudflare } from "../deploy/fake-cloudflare.ts";
 import { runFakeWrangler } from "../deploy/fake-wrangler.ts";
@@ -9,15 +9,13 @@ import type { Outcome } from "../deploy/run-command.ts";
 import { runInProcess } from "../in-process.ts";
 import { LISTED_ORIGIN, ServiceOnTrial } from "./service-on-trial.ts";
 
-vi.mock("../../../src/operator/wrangler.ts", { spy: true });
-
 const cloudflare = useFakeCloudflare("staging");
 let service: ServiceOnTrial;
 let runs = 0;
 beforeAll(async () => {
   service = await ServiceOnTrial.start();
   // The mock begins here, because the start above needs the real wrangler to migrate the store.
-  vi.mocked(runWrangler).mockImplementation(runFakeWrangler);
+  vi.spyOn(wrangler, "runWrangler").mockImplementation(runFakeWrangler);
 });
 afterAll(() => service[Symbol.asyncDispose]());
 

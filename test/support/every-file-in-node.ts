@@ -5,11 +5,14 @@ const REAL_TIMERS = Symbol.for("real timers");
 const shared = globalThis as { [REAL_TIMERS]?: object };
 shared[REAL_TIMERS] ??= { setTimeout, clearTimeout, setInterval, clearInterval, setImmediate };
 
-// One process runs many test files of pure code one after another, so each file must remove its
-// spies and restore the real timers. Removes the spies first, because removing a spy on a fake
-// timer reinstalls the fake timer. The saved timers repair a file that used the wrong order.
+// One process runs many test files one after another, so each file must remove its spies, and
+// restore the real timers, globals and environment variables. Removes the spies first, because
+// removing a spy on a fake timer reinstalls the fake timer. The saved timers repair a file that
+// used the wrong order.
 afterAll(() => {
   vi.restoreAllMocks();
   vi.useRealTimers();
   Object.assign(globalThis, shared[REAL_TIMERS]);
+  vi.unstubAllGlobals();
+  vi.unstubAllEnvs();
 });
