@@ -11,7 +11,7 @@ import { keysProgram } from "../../../src/operator/keys/program.ts";
 import { metricsProgram } from "../../../src/operator/metrics/program.ts";
 import { ordersProgram } from "../../../src/operator/orders/program.ts";
 import { timeTravelProgram } from "../../../src/operator/time-travel/program.ts";
-import { wranglerCommand } from "../../../src/operator/wrangler.ts";
+import { QUIET_WRANGLER, wranglerCommand } from "../../../src/operator/wrangler.ts";
 import { runInProcess } from "../in-process.ts";
 import { runFakeWrangler } from "./fake-wrangler.ts";
 
@@ -66,9 +66,10 @@ export class NpmInProcess {
     rmSync(this.#folder, { recursive: true });
   }
 
-  get environment(): Record<string, string> {
+  get environment(): NodeJS.ProcessEnv {
     const { port } = this.#server.address() as AddressInfo;
     return {
+      ...QUIET_WRANGLER,
       PATH: `${this.#folder}${delimiter}${process.env["PATH"]}`,
       NPM_IN_PROCESS: `http://127.0.0.1:${port}`,
     };
