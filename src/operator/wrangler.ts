@@ -21,6 +21,12 @@ export const QUIET_WRANGLER: NodeJS.ProcessEnv = {
 /** The folder in which Node caches the compiled wrangler. Wrangler then starts a quarter faster. */
 export const COMPILE_CACHE = join(PROJECT_ROOT, "node_modules", ".cache", "wrangler-compiled");
 
+/**
+ * Gives wrangler 64 MB for new objects from the start. Otherwise garbage collections take a seventh
+ * of the time in which wrangler starts.
+ */
+const FEW_COLLECTIONS = "--min-semi-space-size=64";
+
 export interface WranglerOutput {
   readonly stdout: string;
   readonly stderr: string;
@@ -49,7 +55,7 @@ export class WranglerError extends Error {
  * themselves. The command is the Node of this process, because the `node` in PATH can be too old.
  */
 export function wranglerCommand(args: readonly string[]): { command: string; args: string[] } {
-  return { command: process.execPath, args: [WRANGLER_BIN, ...args] };
+  return { command: process.execPath, args: [FEW_COLLECTIONS, WRANGLER_BIN, ...args] };
 }
 
 /**

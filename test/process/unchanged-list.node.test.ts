@@ -1,13 +1,14 @@
 import { afterAll, beforeAll, beforeEach, expect, test, vi } from "vitest";
 import type { Server } from "../bench/server.ts";
+import { LIST_SIZES } from "../../src/worker/orders/list-sizes.ts";
 import { StoreFolder } from "../operator/store-folder.ts";
 import { AMPLE, createKeys } from "./create-keys.ts";
 import { orderLines } from "./order-lines.ts";
 import { serveWorker } from "./worker-server.ts";
 import type { Held } from "./workers/held.ts";
 
-/** The maximum number of concurrent queries for the list's version in an isolate. */
-const READERS = 4;
+/** As many clients as an isolate runs queries for the list at the same time. */
+const READERS = LIST_SIZES.concurrency;
 const CLIENTS = 40;
 
 const store = new StoreFolder();

@@ -9,9 +9,9 @@ import { runWrangler } from "../../../src/operator/wrangler.ts";
 const MAX_GZIP_BYTES = 3_000_000;
 
 const ENVIRONMENTS = [
-  { name: "the top level", flag: "--env=", store: "store-orders-local" },
-  { name: "staging", flag: "--env=staging", store: "store-orders-staging" },
-  { name: "production", flag: "--env=production", store: "store-orders-production" },
+  { name: "the top level", env: "", store: "store-orders-local" },
+  { name: "staging", env: "staging", store: "store-orders-staging" },
+  { name: "production", env: "production", store: "store-orders-production" },
 ];
 
 const CHECK_TYPES = ["types", "src/worker/worker-env.d.ts", "--include-runtime=false", "--check"];
@@ -24,11 +24,11 @@ beforeAll(async () => {
 });
 afterAll(() => rm(folder, { recursive: true }));
 
-describe.each(ENVIRONMENTS)("a dry-run deployment of $name", ({ flag, store }) => {
+describe.each(ENVIRONMENTS)("a dry-run deployment of $name", ({ env, store }) => {
   it("builds within Cloudflare's limit, with every binding", async () => {
     const report = join(folder, `${store}.ndjson`);
     const { stdout } = await runWrangler(
-      ["deploy", flag, "--dry-run", "--outdir", join(folder, store)],
+      ["deploy", "--env", env, "--dry-run", "--outdir", join(folder, store)],
       { env: { WRANGLER_OUTPUT_FILE_PATH: report } },
     );
     for (const [name, binding] of Object.entries(BINDINGS)) {

@@ -15,7 +15,8 @@ let folder: string;
 beforeEach(() => {
   vi.spyOn(process.stdout, "write").mockReturnValue(true);
   folder = mkdtempSync(join(tmpdir(), "store-orders-checks-"));
-  write("tsconfig.json", '{ "compilerOptions": { "noEmit": true, "types": [] } }');
+  // The compiler takes a tenth of the time without the types of the DOM and of later ECMAScript.
+  write("tsconfig.json", '{ "compilerOptions": { "noEmit": true, "types": [], "lib": ["es5"] } }');
   write("worker.ts", "export const answer: number = 42;\n");
 });
 afterEach(() => {

@@ -79,7 +79,12 @@ export class FakeCloudflare {
     ...this.workers.routes,
     ...this.assets.routes,
   ];
-  readonly #server = createServer((request, response) => void this.#answer(request, response));
+  // Keeps idle connections open: on a busy machine, a command could send a request on a connection
+  // just as the server closes it, and the request would fail.
+  readonly #server = createServer(
+    { keepAliveTimeout: 0 },
+    (request, response) => void this.#answer(request, response),
+  );
 
   async start(): Promise<void> {
     await new Promise<void>((resolve) => this.#server.listen(0, "127.0.0.1", resolve));

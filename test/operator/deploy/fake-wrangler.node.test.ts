@@ -50,7 +50,6 @@ function messageOf({ message }: Error): string {
 it.each([
   ["the login", ["auth", "token", "--json"]],
   ["the accounts", ["whoami", "--json"]],
-  ["a query", [...EXECUTE, ...STAGING, "--command=SELECT 1 AS one"]],
   ["the database of a binding", ["d1", "info", "ORDERS", ...STAGING, "--json"]],
   ["the bookmark of now", ["d1", "time-travel", "info", "ORDERS", ...STAGING, "--json"]],
   [
@@ -61,6 +60,19 @@ it.each([
 ])("wrangler and the fake wrangler do the same for %s", async (_, args) => {
   expect(await outcomeOf(runFakeWrangler, args)).toEqual(await outcomeOf(runWrangler, args));
 });
+
+it.each([[["--json"]], [[]]])(
+  "wrangler and the fake wrangler print the same rows of a query with the options %j",
+  async (options) => {
+    const query = ["--command", "SELECT 1 AS one, 'two' AS other"];
+    const args = ["d1", "execute", "ORDERS", "--remote", ...STAGING, ...options, ...query];
+    const rowsOf = async (run: typeof runWrangler) => {
+      const { stdout } = await run(args);
+      return stdout.slice(stdout.search(/^\[/m));
+    };
+    expect(await rowsOf(runFakeWrangler)).toBe(await rowsOf(runWrangler));
+  },
+);
 
 it("wrangler and the fake wrangler import a file completely or not at all", async () => {
   const sql = "INSERT INTO orders (id) VALUES (1); INSERT INTO orders (id) VALUES (2);";

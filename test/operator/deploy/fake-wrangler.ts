@@ -95,12 +95,13 @@ export async function runFakeWrangler(
     }
     return print("");
   }
-  if (group !== "d1" || values.json !== true) throw new Error(`wrangler ${args.join(" ")}`);
-  if (command === "execute" && values.command !== undefined) {
+  const isRemoteExecution = group === "d1" && command === "execute" && values.remote === true;
+  if (isRemoteExecution && values.command !== undefined) {
     return print(await callApi("POST", `${database}/query`, { sql: values.command }));
   }
+  if (group !== "d1" || values.json !== true) throw new Error(`wrangler ${args.join(" ")}`);
   if (command === "info") return print(await callApi("GET", database));
-  if (command === "execute" && values.file !== undefined) {
+  if (isRemoteExecution && values.file !== undefined) {
     await importFile(`${database}/import`, await readFile(values.file));
     return print([]);
   }
@@ -190,7 +191,7 @@ async function callApi(method: string, path: string, body?: object): Promise<unk
 }
 
 function print(value: unknown): WranglerOutput {
-  return { stdout: JSON.stringify(value), stderr: "" };
+  return { stdout: `${JSON.stringify(value, undefined, 2)}\n`, stderr: "" };
 }
 
 function failure(message: string): WranglerError {

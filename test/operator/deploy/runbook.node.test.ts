@@ -52,7 +52,7 @@ const BANNED: RequestRecord = {
   degraded: null,
 };
 
-/** A long timeout, because a case runs up to three commands that start the real wrangler. */
+/** A long timeout, because a case runs up to four commands that start the real wrangler. */
 const TIMEOUT_MS = 180_000;
 
 const cases = new Map(readCases("docs/runbook.md").map((found) => [found.title, found]));
