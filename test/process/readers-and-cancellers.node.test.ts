@@ -5,7 +5,7 @@ import { AMPLE, createKeys } from "./create-keys.ts";
 import { orderLines } from "./order-lines.ts";
 import { serveWorker, SERVICE } from "./worker-server.ts";
 
-const ORDERS = 60_000;
+const ORDERS = 30_000;
 const READERS = 4;
 const CANCELLATIONS = 60;
 
