@@ -3,8 +3,9 @@ import { join } from "node:path";
 import { defineConfig } from "vitest/config";
 import { buildAll } from "./src/operator/build/all.ts";
 
-// Makes the files that `wrangler` builds before it starts the Worker: the assets folder named in
-// wrangler.toml, without which workerd does not start, and a generated module.
+// Builds the files that `wrangler` would build before it starts the Worker:
+// - the assets folder of wrangler.toml: workerd does not start if this folder is missing,
+// - the generated WebAssembly module.
 await buildAll();
 
 // Processes that the tests start share compiled modules, which saves a twentieth of the CPU time.

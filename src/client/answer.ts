@@ -50,7 +50,10 @@ export class Answer implements AnswerDetails {
     );
   }
 
-  /** Stops listening to the caller's signal, once the body is read or if there is no body. */
+  /**
+   * Stops listening to the caller's signal. Call this for a response without a body, or after the
+   * complete body is read. Otherwise, call `abort`.
+   */
   release(): void {
     this.#deadline.release();
   }

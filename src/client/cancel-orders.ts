@@ -77,8 +77,8 @@ class Eta {
 
   seconds(done: number, left: number): number {
     if (left === 0) return 0;
-    // Counts the other `width - 1` requests in flight as done. Without them, the first estimate
-    // would be `width` times too long.
+    // Counts the other `width - 1` requests in flight as done. When the first request ends, the
+    // others have run equally long: `done` alone would make the estimate `width` times too long.
     const orderMs = (this.#workedMs() - this.#startMs) / (done + this.#width - 1);
     const { waitMs, lastRequests } = this.#pacer.forecast(left, performance.now());
     return Math.ceil((waitMs + lastRequests * orderMs) / 1_000);

@@ -21,9 +21,9 @@ const DEFAULT_CONCURRENCY = 6;
 
 export interface ListOptions extends CallOptions {
   /**
-   * Whether the client reads the complete list into memory before the loop gets the first order. If
-   * the list is incomplete, the client retries. The list takes about 250 bytes of memory per order.
-   * Default false.
+   * Whether the client reads the complete list into memory before the `for await` loop receives the
+   * first order. The client then retries the request if the list is incomplete. The list takes
+   * about 250 bytes of memory per order. Default false.
    */
   readonly oneMoment?: boolean;
   /**

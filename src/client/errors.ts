@@ -101,7 +101,10 @@ export class BrokenListError extends StoreOrdersError {
   }
 }
 
-/** Thrown if an abort, or an error that affects all orders, ended a batch before its last order. */
+/**
+ * Thrown if a batch ended before its last order: the caller aborted it, or a request failed for a
+ * reason other than `order_not_found` or `order_already_shipped`.
+ */
 export class BatchInterruptedError extends StoreOrdersError {
   override readonly name = "BatchInterruptedError";
   readonly code = "batch_interrupted";

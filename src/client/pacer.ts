@@ -3,8 +3,9 @@ import type { Limits, WindowQuota } from "./rate-limit-headers.ts";
 /** A rate-limit window as this client knows it. Times are milliseconds of a monotonic clock. */
 interface OpenWindow extends WindowQuota {
   /**
-   * The end of the window as the client computes it. This time is never before the real end,
-   * because the service rounds the seconds up and the response takes time to arrive.
+   * The end of the window as the client computes it from `resetSeconds`. This time is never before
+   * the real end, because the service rounds `resetSeconds` up, and because the response takes time
+   * to arrive.
    */
   readonly endsMs: number;
 }
@@ -18,11 +19,11 @@ export type Turn =
 /** The parsed rate-limit headers of a response. */
 export type Announcement = Omit<Limits, "answeredAt">;
 
-/** When the rate limits admit a number of requests that can need several windows in succession. */
+/** When the rate limits admit the last of several requests, which may need successive windows. */
 export interface Forecast {
-  /** Milliseconds until the last of these windows admits requests. */
+  /** The wait in milliseconds until the last of the needed windows admits requests. */
   readonly waitMs: number;
-  /** The number of the requests that are sent in the last of these windows. */
+  /** The number of requests that are sent in the last of the needed windows. */
   readonly lastRequests: number;
 }
 
@@ -39,7 +40,10 @@ export class Pacer {
   #underWay = 0;
   /** The time until which `Retry-After` forbids requests. */
   #heldUntilMs = 0;
-  /** The total time before `#pauseEndsMs` in which the limits admit no request. */
+  /**
+   * The total time in which the limits admit no request, including the rest of the current pause,
+   * which ends at `#pauseEndsMs`.
+   */
   #pausedMs = 0;
   #pauseEndsMs = 0;
 
@@ -116,7 +120,7 @@ export class Pacer {
     const endsMs = nowMs + announced.resetSeconds * 1_000;
     const differenceMs = known === undefined ? Infinity : endsMs - known.endsMs;
     const halfLengthMs = announced.lengthSeconds * 500;
-    // Responses can arrive out of sequence: this response describes an earlier window.
+    // Ignores a response about an earlier window, because responses can arrive out of sequence.
     if (differenceMs < -halfLengthMs) return;
     const isSameWindow =
       known !== undefined && differenceMs <= halfLengthMs && nowMs < known.endsMs;

@@ -14,7 +14,7 @@ export interface WindowQuota {
 /** The rate-limit data of one response. */
 export interface Limits {
   /**
-   * The windows in the sequence of the header. The service names its windows `minute` and `day`.
+   * The windows in the order of the `RateLimit` header. The service names them `minute` and `day`.
    */
   readonly windows: readonly WindowQuota[];
   /** `Retry-After` in seconds; `null` if the response had no such header. */

@@ -42,8 +42,8 @@ function isTransient(error: AnyStoreOrdersError): boolean {
 }
 
 /**
- * Returns `Retry-After` plus a random backoff with full jitter. The upper bound of the backoff
- * doubles with each attempt.
+ * Returns the time to wait before a retry: `Retry-After`, if present, plus a random backoff with
+ * full jitter. The upper bound of the backoff doubles with each attempt.
  */
 export function retryDelayMs(retryAfterSeconds: number | null, attempt: number): number {
   const limitMs = Math.min(LONGEST_BACKOFF_MS, FIRST_BACKOFF_MS * 2 ** (attempt - 1));

@@ -59,7 +59,7 @@ export function isName(text: string): boolean {
 }
 
 /**
- * Parses a time in ISO 8601: a date with a time, or a date alone, which means its midnight in UTC.
+ * Parses a time in ISO 8601: a date with a time, or a date alone, which means 00:00 UTC.
  */
 export function parseTime(text: string): Date {
   const parsed = timeSchema.safeParse(text);
@@ -74,7 +74,10 @@ export function parseTimeOrNever(text: string): Date | "never" {
   return text === "never" ? text : parseTime(text);
 }
 
-/** Returns a parser that converts durations such as `90m`, `24h`, `7d` or `0` to milliseconds. */
+/**
+ * Returns a parser that converts durations such as `90m`, `24h`, `7d` or `0` to milliseconds. The
+ * parser refuses durations of more than `maxDays`.
+ */
 export function durationParser(maxDays: number): (text: string) => number {
   return (text) => {
     const { count, unit } = /^(?<count>\d{1,9})(?<unit>[smhd])$/.exec(text)?.groups ?? {};

@@ -11,11 +11,12 @@ const WRONG_USAGE = 2;
 /** Matches secrets of keys, even if they are mistyped or cut off. */
 const SECRETS = new RegExp(`${SECRET_PREFIX}\\w+`, "gi");
 /**
- * Matches a secret in an argument. The least length excludes names that only begin with `sord_`.
+ * Matches a secret in an argument. Requires 20 characters after `sord_`, because a name can begin
+ * with `sord_` too.
  */
 const SECRET_IN_ARGUMENT = new RegExp(`${SECRET_PREFIX}[a-z2-7]{20}`, "i");
 
-/** What an error message about a file says after the path, by the operating system's error code. */
+/** The part of an error message after a file's path, by the operating system's error code. */
 const FILE_ERRORS: Readonly<Record<string, string>> = {
   ENOENT: "does not exist: check the path",
   ENOTDIR: "is not possible, because a part of the path is a file: check the path",
@@ -56,7 +57,7 @@ class CommandLine extends Command {
     const { unknown } = parsed;
     const isHelp = unknown.some((option) => option === "-h" || option === "--help");
     const [option] = unknown;
-    // A command with subcommands passes unknown options to its subcommands.
+    // Only for commands without subcommands: all others pass unknown options on to a subcommand.
     if (option !== undefined && !isHelp && this.commands.length === 0) {
       // `unknownOption` is missing in commander's types. It throws an error with a suggestion.
       (this as unknown as { unknownOption(flag: string): never }).unknownOption(option);
@@ -137,7 +138,7 @@ export function errorMessage(error: unknown): string {
   const { code = "", path }: NodeJS.ErrnoException = error;
   const fault = FILE_ERRORS[code];
   if (fault === undefined || path === undefined) return error.message;
-  // Removes the suffix of the temporary name that a file has until it is complete.
+  // Commands write a file under a temporary name and then rename it. Shows the final name.
   return `${path.replace(/\.\d+\.tmp$/, "")} ${fault}`;
 }
 

@@ -76,7 +76,8 @@ export async function runWrangler(
     child.once("error", reject);
     child.once("close", (status, signal) => resolve(status ?? signal));
   });
-  // Ignores the error of a pipe that wrangler closed unread. The exit status reports the failure.
+  // Ignores the write error that occurs if wrangler ends before it reads its input. The exit status
+  // reports the failure.
   child.stdin.on("error", () => {});
   child.stdin.end(options.input ?? "");
   const [status, stdout, stderr] = await Promise.all([

@@ -11,8 +11,8 @@ export interface AppEnv {
     requestId: string;
     limiter: RequestLimiter;
     /**
-     * The quota that the rate-limit headers show. If unset, the headers show how many failed
-     * authentications the client's address has left.
+     * The quota that the rate-limit headers show. If unset, the headers show the budget of the
+     * client's address for failed authentications.
      */
     quota?: Quota;
     /** The `code` of an error response. */

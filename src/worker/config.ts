@@ -8,7 +8,10 @@ import { BAN_MODES, type BanPolicy } from "./limits/bans.ts";
 const REQUEST_LOGS = ["all", "errors", "none"] as const;
 export type RequestLog = (typeof REQUEST_LOGS)[number];
 
-/** The deprecation and sunset of this API version; undefined if the operator has set no date. */
+/**
+ * The dates of the deprecation and sunset of this API version. Each is undefined unless the
+ * operator has set it.
+ */
 export interface VersionLifecycle {
   readonly deprecatedAt?: Date | undefined;
   /** From this time on, this API version may stop responding. */
@@ -31,7 +34,7 @@ export interface Config {
   readonly apiKeyStaleMs: number;
   /** The number of keys that an isolate remembers. */
   readonly apiKeyCacheSize: number;
-  /** The fallback limiter decides if the Durable Object does not respond within this time. */
+  /** If the Durable Object does not respond within this time, the fallback limiter decides. */
   readonly limiterTimeoutMs: number;
   /** The number of keys whose refusal an isolate remembers. */
   readonly refusalsSize: number;

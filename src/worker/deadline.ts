@@ -1,8 +1,8 @@
 /**
  * Settles as `promise` does, or rejects after `milliseconds`.
  *
- * @param late creates the error of the rejection. A callback, because every request sets deadlines
- *   and most of them never need an error.
+ * @param late creates the error for a timeout. A callback, because most promises settle in time and
+ *   need no error.
  */
 export function withDeadline<T>(
   promise: Promise<T>,

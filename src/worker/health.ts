@@ -17,7 +17,10 @@ export interface HealthRequest {
   readonly waitUntil: (promise: Promise<unknown>) => void;
 }
 
-/** A part that takes longer counts as unavailable. Shorter than the timeouts of common monitors. */
+/**
+ * A part that does not respond within this time counts as unavailable. Common monitors have longer
+ * timeouts.
+ */
 export const PROBE_TIMEOUT_MS = 3_000;
 
 /** An isolate reuses the result of a probe for this long. */

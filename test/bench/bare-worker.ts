@@ -5,7 +5,10 @@ import type { Result } from "./report.ts";
 import { Server } from "./server.ts";
 import { copyStore } from "./store.ts";
 
-/** A kind of request on a store of ten orders, and the bare Worker to compare it with. */
+/**
+ * A kind of request on a store of ten orders, and the bare Worker to compare the service with. A
+ * bare Worker is a minimal Worker without keys, limits and error handling.
+ */
 interface BareComparison {
   /** The name for the copies of the store that this comparison makes. */
   readonly name: string;

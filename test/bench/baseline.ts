@@ -36,7 +36,7 @@ export async function removeBaseline(root: string): Promise<void> {
 }
 
 /**
- * Links this checkout's `node_modules` if the baseline locks the same packages, and otherwise
+ * Links this checkout's `node_modules` if the baseline has the same package-lock.json. Otherwise
  * runs `npm ci`.
  */
 async function installPackages(root: string): Promise<void> {

@@ -5,9 +5,9 @@ import { medianText, type Result } from "./report.ts";
 import { ratios, spreadOf, takeTurns } from "./rounds.ts";
 import type { Server } from "./server.ts";
 
-/** The number of requests in one turn. */
+/** The number of requests in one measurement on several connections. */
 const REQUESTS = 5_000;
-/** The number of requests in one turn on a single connection: fewer, because the rate is lower. */
+/** The number of requests in one measurement on a single connection, which has a lower rate. */
 const REQUESTS_OF_ONE_CONNECTION = 1_500;
 
 /**

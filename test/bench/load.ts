@@ -5,7 +5,7 @@ import type { Request } from "./http.ts";
 /** The default number of connections of a load. */
 export const CONNECTIONS = 32;
 
-/** A number of requests to send to one origin. */
+/** A series of `count` requests to one origin. */
 export interface Load {
   readonly requestAt: (index: number) => Request;
   readonly count: number;

@@ -16,7 +16,7 @@ export function bindingsOf(store: string): Readonly<Record<DatabaseName, string>
   return hasSingleDatabase(store) ? { orders: "DB", keys: "DB" } : BINDINGS;
 }
 
-/** Starts the Miniflare version that wrangler depends on, which `npm start` uses too. */
+/** Starts Miniflare, in the version that wrangler depends on. `npm start` uses the same version. */
 export function createMiniflare(store: string, options: Options): Miniflare {
   const { resolve } = createRequire(import.meta.url);
   const requireLikeWrangler = createRequire(resolve("wrangler/package.json"));

@@ -13,7 +13,7 @@ export async function operationsSince(server: Server): Promise<Operations> {
 }
 
 /**
- * Returns the mean operations and the mean price of one request.
+ * Returns the mean number of each operation per request, and the price of a million requests.
  *
  * @param request the kind of request, for the report.
  * @param counted the operations of all requests together.

@@ -105,7 +105,10 @@ export function toMarkdown({ results, costs, distances = [] }: Report): string {
   return tables.join("\n\n");
 }
 
-/** Formats a table with a row for each kind of request and a column for each distant binding. */
+/**
+ * Formats a table with a row for each kind of request. Each column names the part of the service
+ * that was far away during the measurement.
+ */
 function distanceTable(distances: readonly Distance[]): string {
   const places = [...new Set(distances.map(({ far }) => far))];
   const rows = Map.groupBy(distances, ({ request }) => request);

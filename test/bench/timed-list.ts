@@ -5,7 +5,7 @@ import { Server } from "./server.ts";
 
 /** The times of a response with a list, and the server's processor time. */
 export interface ListTimes extends AnswerTimes {
-  /** The processor time of the server until the last byte, in milliseconds. */
+  /** The server's processor time from the request to the last byte, in milliseconds. */
   readonly processorMs: number;
 }
 

@@ -29,7 +29,10 @@ function latency(seed: number, maxMs: number) {
   return () => random() * maxMs;
 }
 
-/** Plans, each with a batch of `count` requests that needs `windows` windows of `lengthSeconds`. */
+/**
+ * Plans, each with a batch of `count` requests. The batch needs `windows` successive windows of the
+ * plan's stricter limit. These windows are `lengthSeconds` long.
+ */
 const PLANS = [
   { plan: "Free", perMinute: 60, perDay: 1_000, count: 1_500, windows: 2, lengthSeconds: 86_400 },
   { plan: "Pro", perMinute: 300, perDay: 10_000, count: 10_000, windows: 34, lengthSeconds: 60 },
@@ -59,7 +62,8 @@ test.each(PLANS)(
     expect(service.counts.mostUnderWay).toBeLessThanOrEqual(16);
     expect(outcome).toMatchObject({ status: "fulfilled", value: { length: count } });
 
-    // Each window takes its length, plus up to a second of rounding, plus a round trip.
+    // The batch waits for the end of each window except the last. Each window may add 1.8 seconds:
+    // up to a second of rounding, and a round trip.
     const least = (windows - 1) * lengthSeconds;
     const lastWindowSeconds = lengthSeconds === 60 ? 60 : 10 * 60;
     expect(seconds).toBeGreaterThanOrEqual(least);

@@ -26,7 +26,8 @@ export class LimitedService {
 
   /** Returns the response to a request that arrives now. */
   answer(): Response {
-    // Shifts the service's clock by 437 ms, so that its seconds do not begin with the client's.
+    // The service's clock is 437 ms ahead of the client's clock, so that whole seconds begin at
+    // different times.
     const decision = this.limiter.at(Math.floor(performance.now()) + 437).request();
     const headers = new Headers(quotaHeaders(decision));
     if (decision.admitted) {

@@ -174,7 +174,8 @@ test("a fresh project runs on this machine's Node and on the pinned one", async 
   const program = join(folder, "out/program.js");
   const pinned = await run(process.execPath, [program], { cwd: folder });
   expect(pinned.stdout).toBe(EXPECTED);
-  // Removes the folders that npm adds to PATH, because one of them contains the pinned Node.
+  // Makes `node` run this machine's Node: removes the folders that npm adds to PATH, one of which
+  // contains the pinned Node.
   const path = (process.env["PATH"] ?? "").split(delimiter);
   const machines = path.filter((entry) => !entry.includes("node_modules")).join(delimiter);
   const env = { ...process.env, PATH: machines };

@@ -9,7 +9,10 @@ const run = promisify(execFile);
 
 /** The folder with the commands of the generators. */
 const COMMANDS = join(import.meta.dirname, "node_modules", ".bin");
-/** The folder for generated clients. It is in the project, so that compilers find the packages. */
+/**
+ * The folder for generated clients. It is inside the project, so that imports of npm packages
+ * resolve to the project's `node_modules`.
+ */
 const FOLDER = join(PROJECT_ROOT, "dist", "generated-clients");
 const DOCUMENT = join(PROJECT_ROOT, "dist", "site", "openapi.json");
 const ADDRESS = "http://localhost:8787";

@@ -6,8 +6,9 @@ export { RateLimiter };
 let failure = "";
 
 /**
- * The service of `clocked.ts`, but its orders database can fail. After `/fail?message=TEXT`, each
- * statement fails with an error of this message. After `/fail`, statements work again.
+ * The service with an adjustable clock (`clocked.ts`), whose orders database can fail. After a
+ * request to `/fail?message=TEXT`, each statement fails with an error of this message. After a
+ * request to `/fail` without a message, statements work again.
  */
 export default {
   fetch(request, env, context) {

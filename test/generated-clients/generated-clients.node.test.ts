@@ -7,7 +7,7 @@ import { compileClients, documentedGenerators } from "./documented-clients.ts";
 
 const generators = documentedGenerators();
 
-/** One id for each generator. `JSON.parse` rounds this id and the next id to the same number. */
+/** One id for each generator. `JSON.parse` rounds `id` and `id + 1` to the same number. */
 const FIRST_IDS = generators.map((_, index) => 2n ** 53n + 4n * BigInt(index));
 const ROUNDED_IDS = FIRST_IDS.flatMap((id) => [id, id + 1n]);
 const SHIPPED_ID = 1004n;

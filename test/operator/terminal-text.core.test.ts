@@ -114,7 +114,7 @@ it("formats times and counts", () => {
   );
 });
 
-/** Counts two columns for a Chinese character. */
+/** Returns the width of a line in terminal columns. A Chinese character is two columns wide. */
 function widthOf(line: string): number {
   return line.length + (line.match(/\p{Script=Han}/gu)?.length ?? 0);
 }

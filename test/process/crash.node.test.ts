@@ -37,7 +37,7 @@ beforeAll(async () => {
     day: { ...AMPLE, perDay: LIMIT },
   });
   await store.ordersJson(["import", "-"], orderLines(FIRST_ID, ORDERS));
-  // Without the grace of ten seconds, every refusal is a strike, so a key is banned sooner.
+  // Counts every refusal towards a ban, even in the ten seconds after the first refusal.
   const root = copyProject(join(store.path, "project"), "BAN_GRACE_SECONDS=0");
   service = await Service.start(store.path, { npm: true, root });
   const banEnd = await banFreeKey();

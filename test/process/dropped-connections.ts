@@ -53,7 +53,10 @@ async function dropDownload(index: number): Promise<void> {
   else socket.destroy();
 }
 
-/** Drops many connections while other clients send complete requests. Returns their load. */
+/**
+ * Drops many connections while other clients send complete requests. Returns the results of these
+ * other clients.
+ */
 async function dropMany(drop: (index: number) => Promise<void>): Promise<Load> {
   const load = new Load(4, (index) => (index % 2 === 0 ? service.list() : service.cancel("none")));
   let next = 0;

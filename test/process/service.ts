@@ -14,7 +14,10 @@ const END_MS = 20_000;
 
 interface StartOptions {
   readonly args?: readonly string[];
-  /** Whether to start the service with `npm start`, as users do. npm takes a second longer. */
+  /**
+   * Whether to start the service with `npm start`, as users do. By default, starts the same script
+   * with `node`, which is a second faster.
+   */
   readonly npm?: boolean;
   /** The folder of the project. Default: the current folder. */
   readonly root?: string;
@@ -162,7 +165,7 @@ function kill(pid: number): void {
 }
 
 function spawnOptions(cwd: string): SpawnOptions {
-  // Removes the environment variables that npm and vitest set.
+  // Starts the service as from a user's shell, without the variables that npm and vitest set.
   const env = Object.fromEntries(
     Object.entries(process.env).filter(([name]) => !/^(?:npm_|VITEST|NODE_ENV|TEST$)/.test(name)),
   );

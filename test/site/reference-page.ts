@@ -66,7 +66,7 @@ export function describePage(name: string, tests: (reference: ReferencePage) => 
 
     beforeAll(async () => {
       demoKeys = await makeSampleStore(store);
-      // Turns off the service's grace of ten seconds, so that every refusal is a strike.
+      // Counts every refusal towards a ban, even in the ten seconds after the first refusal.
       const root = copyProject(join(store.path, "project"), "BAN_GRACE_SECONDS=0");
       [service, browser] = await Promise.all([
         Service.start(store.path, { root }),

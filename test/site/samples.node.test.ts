@@ -35,7 +35,7 @@ beforeAll(async () => {
   for (const { plan, secret } of await loadSampleStore(databases, "test", new Date())) {
     keys[plan] = secret;
   }
-  // Turns off the grace, so that every refusal is a strike and a ban begins soon.
+  // Counts every refusal towards a ban, even in the ten seconds after the first refusal.
   server = await serveWorker(SERVICE, store.path, { BAN_GRACE_SECONDS: "0" });
   folder = await mkdtemp(join(tmpdir(), "store-orders-samples-"));
   await installClient();

@@ -6,7 +6,7 @@ import type { Ask, World } from "./world.ts";
 /** The wait after a request without a valid response, in milliseconds. */
 const RECONNECT_MS = 300;
 
-/** An API key, and the subject that records the requests with this key. */
+/** An API key, and the record of all requests with this key. */
 export interface Holder {
   readonly key: string;
   readonly subject: Subject;
@@ -83,9 +83,9 @@ export async function hammering(
 }
 
 /**
- * Sends requests with invented keys, malformed keys and no key, from one address. A kill resets the
- * address's budget, because the service keeps it in memory. A new subject therefore records the
- * requests after each kill.
+ * Sends requests with invented keys, malformed keys and no key, from one address. The service keeps
+ * the address's budget of failed authentications in memory, so a kill resets the budget. After each
+ * kill, a new `Subject` records the requests.
  */
 export async function guessing(world: World, address: string): Promise<void> {
   let { kills } = world.service;

@@ -6,8 +6,9 @@ const WINDOWS = [
 ] as const;
 
 /**
- * Two responses describe the same window if the window ends they announce differ by at most this
- * many milliseconds. The ends of two successive windows are at least a minute apart.
+ * Each response announces when its window ends. Two responses belong to the same window if these
+ * ends differ by at most this many milliseconds. The ends of two successive windows are at least a
+ * minute apart.
  */
 const SAME_WINDOW_MS = 20_000;
 
@@ -75,7 +76,7 @@ export class Subject {
   }
 }
 
-/** Returns whether the service admitted the request and so counted it in the response's windows. */
+/** Returns whether the service admitted the request and counted it in both windows. */
 function isAdmitted({ status, code }: Answer): boolean {
   return status !== 429 && status !== 503 && code !== "internal_error";
 }

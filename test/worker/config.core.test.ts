@@ -1,8 +1,7 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import { parseConfig } from "../../src/worker/config.ts";
-
-const DAY_MS = 86_400_000;
+import { DEFAULT_BANS } from "./limits/simulated-limiter.ts";
 
 /** The vars that are whole numbers, with their defaults and maximums in the unit of each var. */
 const NUMBERS = [
@@ -26,16 +25,7 @@ const DEFAULTS = {
   corsOrigins: new Set(),
   lifecycle: {},
   requestLog: "none",
-  bans: {
-    mode: "on",
-    graceMs: 10_000,
-    strikeWindowMs: 60_000,
-    minStrikes: 60,
-    maxStrikes: 1_000,
-    firstBanMs: 60_000,
-    longestBanMs: DAY_MS,
-    forgetAfterMs: DAY_MS,
-  },
+  bans: DEFAULT_BANS,
   apiKeyFreshMs: 10_000,
   apiKeyStaleMs: 25_000,
   apiKeyCacheSize: 10_000,

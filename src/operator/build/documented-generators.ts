@@ -17,8 +17,8 @@ interface CodeBlock {
 }
 
 /**
- * Reads the client generators from docs/api.md. Tests run the commands and files that are described
- * there. The blocks before the first generator belong to every generator.
+ * Reads the client generators from docs/api.md. Tests run each generator's commands with the files
+ * shown there. The code blocks before the first generator apply to all generators.
  *
  * @throws {Error} if the document has no section on generated clients.
  */

@@ -14,7 +14,7 @@ export async function buildExpansion(): Promise<void> {
   await writeFolder(TARGET, new Map([["expand-orders.wasm", await assembleExpansion()]]));
 }
 
-/** Assembles the WebAssembly module that expands the shorthand of orders to JSON. */
+/** Assembles the WebAssembly module that expands shorthand, the compact text of orders, to JSON. */
 export async function assembleExpansion(): Promise<Uint8Array<ArrayBuffer>> {
   const wabt = await loadWabt();
   const module = wabt.parseWat(SOURCE, await readFile(SOURCE, "utf8"));

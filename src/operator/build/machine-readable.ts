@@ -28,7 +28,7 @@ function apiCatalog(origin: string): string {
   return `${JSON.stringify({ linkset: [api] }, undefined, 2)}\n`;
 }
 
-/** Writes the reference in Markdown, in the form of llmstxt.org. */
+/** Returns the reference as Markdown for language models, in the format of llmstxt.org. */
 function llmsText(origin: string): string {
   const operations = Object.entries(paths).flatMap(
     ([path, { parameters: _parameters, ...methods }]) =>

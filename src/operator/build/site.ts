@@ -31,7 +31,7 @@ export async function buildSite(): Promise<void> {
   await writeFolder(SITE, files);
 }
 
-/** Writes the reference page of an OpenAPI document as HTML. */
+/** Renders the HTML of the reference page from an OpenAPI document. */
 export async function buildPage(document: string): Promise<string> {
   // Node cannot run JSX. So esbuild bundles the page's source, and a data URL imports the bundle.
   const program = await bundle({

@@ -40,7 +40,7 @@ export const MEASURED = {
   writeMs: 5,
   /** How long reading a segment keeps the database busy. */
   segmentReadMs: 4.5,
-  /** How long the manifest query keeps the database busy, for each segment of the store. */
+  /** How long reading the manifest keeps the database busy, divided by the number of segments. */
   manifestMsPerSegment: 0.005,
   /** The duration of a call from the Worker to the cache of its data centre. */
   cacheCallMs: 10,

@@ -14,13 +14,13 @@ import {
 const GB = 1e9;
 /** The memory in GB that Cloudflare bills for an active Durable Object. */
 const OBJECT_GB = 0.128;
-/** The number of days for which a Durable Object stores rows for a key that is used on one day. */
+/** If a key is used on one day only, its Durable Object stores rows for this many days. */
 const OBJECT_DAYS = 2;
 /** The part of a month for which Workers Logs keeps a line: a week. */
 const LOG_MONTHS_KEPT = 7 / MONTH_DAYS;
 /**
- * The memory of an isolate for one list that is being sent: three groups of segments and one piece
- * of JSON.
+ * The memory that an isolate needs to send one list: one piece of the JSON, and three groups of
+ * segments. One query reads one group.
  */
 const LIST_BYTES = 5.4e6;
 

@@ -8,7 +8,10 @@ const PAGINATE = "Paginate, in v2 of the API.";
 
 /** The limits of the Workers Paid plan and of the service. The cheapest remedy comes first. */
 export const LIMITS = {
-  /** The share of the busiest hour in which queries run: a D1 database runs one query at a time. */
+  /**
+   * The share of the busiest hour for which the database is busy. It cannot exceed 1, because a D1
+   * database runs one query at a time.
+   */
   ordersTime: {
     title: "the orders database's time",
     value: 1,

@@ -10,10 +10,10 @@ import { MONTH_SECONDS } from "./requests.ts";
  * change (docs/capacity.md).
  *
  * @returns `sent`: the list requests of a month whose response is 200 rather than 304.
- *   `operations`: the operations of one such request beyond `unchangedList`. `databaseMs`: how long
- *   such requests keep the database busy in a month. `downloadSeconds`: the duration of one
- *   download. `brokenShare`: the share of the lists that end early because a segment changes before
- *   it is read.
+ *   `operations`: the operations of one of these requests, without those that `unchangedList` in
+ *   operations.ts has. `databaseMs`: how long these requests keep the database busy in a month.
+ *   `downloadSeconds`: the duration of one download. `brokenShare`: the share of the lists that the
+ *   service aborts because a segment changes before it is read.
  */
 export function listLoad(
   orders: number,
@@ -33,7 +33,8 @@ export function listLoad(
   const { groupSegments, cacheCalls } = LIST_SIZES;
   const groupChanges = segmentChanges * groupSegments;
   const uncached = segments * (1 - unchangedShare(inDataCentre, groupChanges));
-  // A list makes two cache calls for each group: one prefetches the group, and one reads it.
+  // A list makes two cache calls for each cached group: one checks that the cache has the group,
+  // and one reads the group.
   const unasked = Math.max(0, missing - uncached - (cacheCalls / 2) * groupSegments);
   const isReadAtOnce = missing <= LIST_SIZES.missingWithManifest;
   const read = isReadAtOnce ? missing : Math.min(missing, uncached + unasked);
@@ -41,11 +42,13 @@ export function listLoad(
   const ordersPerSegment = orders / segments;
   const manifestShare = 1 - unchangedShare(inIsolate, changes);
   const downloadSeconds = (orders * MEASURED.listedOrderBytes * 8) / MEASURED.clientBitsPerSecond;
-  // The service prefetches segments, except segments for which no cache calls are left.
+  // The service prefetches segments within `aheadSeconds`. `unasked` segments exceed the limit of
+  // cache calls: the service reads them during the download instead.
   const aheadSeconds =
     (missing * MEASURED.cacheCallMs + read * MEASURED.queryMs) / groupSegments / 1_000;
   const readSeconds = (read - unasked) * aheadSeconds + unasked * downloadSeconds;
-  // On average, half of `readSeconds` passes before a segment is read.
+  // `readSeconds` adds up, for all segments, the period in which a segment is read. On average, a
+  // segment is read in the middle of its period.
   const readLate = isReadAtOnce ? 0 : readSeconds / 2;
   return {
     sent,

@@ -27,8 +27,9 @@ export const OPERATIONS = {
   /** A list that the isolate has in memory, or a list request whose response is 304. */
   unchangedList: { ...ADMISSION, queries: 1, rowsRead: 1 },
   /**
-   * An unchanged list, if 32 requests use the same key at the same time and share writes.
-   * `objectRowsWritten` is an upper bound: on a slow disk, more requests share a write.
+   * One of 32 simultaneous requests with the same key, for a list as in `unchangedList`. The key's
+   * Durable Object records several requests with one write. The value 0.5 is an upper bound: on a
+   * slow disk, a write records more requests.
    */
   groupedList: { ...ADMISSION, objectRowsWritten: 0.5, queries: 1, rowsRead: 1 },
   cancellation: { ...ADMISSION, queries: 1, rowsRead: 11, rowsWritten: 5 },
@@ -58,13 +59,14 @@ export function segmentCount(orders: number): number {
 }
 
 /**
- * Rows that D1 counts as read for each segment in the manifest, and for each segment that is read.
+ * The number of rows that D1 counts as read for each segment in a manifest. For a segment whose
+ * orders are read, D1 counts this number once more, besides the orders.
  */
 const SEGMENT_ROWS = 3;
 
 /**
- * Estimates the operations of a list beyond those of `unchangedList`. The rows are never too low,
- * and at most 15 % too high.
+ * Estimates the operations of a list that `unchangedList` does not include. The estimated number of
+ * rows is never too low, and at most 15 % too high.
  *
  * @param reads.manifestShare the share of the list requests that read the manifest.
  */

@@ -32,7 +32,8 @@ export const PRICES = {
 export type Use = Readonly<Record<keyof typeof PRICES, number>>;
 
 /**
- * Calculates the costs of a month's use beyond what the plan includes. `total` includes the plan.
+ * Calculates the costs of a month. `items`: the costs of the use that the plan does not include.
+ * `total`: these costs and the price of the plan.
  */
 export function billFor(use: Use): { items: Use; total: number } {
   const items = Object.fromEntries(

@@ -30,14 +30,14 @@ export function requestsInMonth({ keys, orders }: Scale, assumptions: Assumption
   const cancellations = admitted * assumptions.cancelShare;
   const lists = admitted - cancellations;
   const placed = orders * assumptions.changesPerOrder * MONTH_DAYS;
-  // The estimate assumes that at most as many orders are cancelled as are placed.
+  // `placed` counts placements and shipments. The estimate assumes at most as many cancellations.
   const cancelled = Math.min(cancellations, placed);
   const reports = keyDays * activeShare * REPORTS_A_DAY;
   return {
     total: withKey + unauthorized,
     /** The admitted list requests, whether the response is 200 or 304. */
     lists,
-    /** The number of orders that are placed, shipped or cancelled. */
+    /** The number of placements, shipments and cancellations of orders. */
     changes: placed + cancelled,
     /** The requests that need the orders database. */
     orders: {

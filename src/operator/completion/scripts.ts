@@ -1,4 +1,4 @@
-/** The words that can follow a command or option, by its path, such as `keys list --plan`. */
+/** The words that can follow a command or option, by its full name such as `keys list --plan`. */
 export type Words = ReadonlyMap<string, readonly string[]>;
 
 /**

@@ -3,7 +3,7 @@ import type { DatabaseName } from "../../worker/db/availability.ts";
 
 export type { DatabaseName };
 
-/** The bindings in `wrangler.toml` of a store's databases, by the names of the databases. */
+/** The binding of each database in `wrangler.toml`, by the name of the database. */
 export const BINDINGS = { orders: "ORDERS", keys: "KEYS" } as const satisfies Readonly<
   Record<DatabaseName, string>
 >;
@@ -18,7 +18,8 @@ export interface StoreDatabase {
   transaction(statements: readonly Statement[]): Promise<void>;
   /**
    * Runs one idempotent statement, and retries it if the connection is lost. Binds its parameters
-   * as text of up to 2 MB. Statements for `orm` and `transaction` must be much smaller.
+   * as text of up to 2 MB. `orm` and `transaction` write parameters into the SQL of a remote
+   * database, which D1 limits to 100 KB.
    */
   storeOnce(statement: Statement): Promise<void>;
   close(): Promise<void>;

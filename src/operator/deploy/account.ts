@@ -15,7 +15,8 @@ export interface LiveVersion {
 }
 
 /**
- * Where to create a database: near a region, or within a jurisdiction that can never be changed.
+ * Where to create a database: near a region, or within a jurisdiction. A database can never move to
+ * another jurisdiction.
  */
 export type Place = { readonly location: string } | { readonly jurisdiction: string };
 
@@ -95,7 +96,7 @@ export async function findLiveVersion(
 
 /**
  * Records that a version has passed its trial with all traffic. The record is a further deployment
- * of the same version, so every other deployment, also a rollback, removes the record.
+ * of the same version, so every other deployment, including a rollback, removes the record.
  */
 export async function notePassedTrial(
   api: CloudflareApi,

@@ -18,8 +18,8 @@ import { tryVersion } from "./trial.ts";
 import { applyMigrations, deployFirstVersion } from "./wrangler-steps.ts";
 
 /**
- * Checks that an environment has no service yet, and returns the steps that create one. After an
- * interruption, a first roll-out can be repeated as long as its databases are empty.
+ * Checks that an environment has no service yet, and returns the steps that create one. Accepts
+ * existing empty databases, so that an interrupted first roll-out can be repeated.
  *
  * @throws an Error if the Worker exists, or if a database holds data.
  */

@@ -35,7 +35,7 @@ export async function prepareNextVersion(rollOut: RollOut): Promise<Step[]> {
       await divideTraffic(env, { [live.id]: 100 }, `back from ${message}`);
       return `All traffic is back at the version before, ${live.id}. Migrations stay.`;
     } catch (error) {
-      return `Going back failed as well: ${(error as Error).message}\nGo back yourself: ${back}`;
+      return `The rollback failed too: ${(error as Error).message}\nTo roll back: ${back}`;
     }
   };
   const tryIt = (at: string, hasTraffic: boolean) =>
@@ -45,7 +45,7 @@ export async function prepareNextVersion(rollOut: RollOut): Promise<Step[]> {
     {
       title: "Upload the new version",
       run: async () => void (version = await uploadVersion(env, label)),
-      ifItFails: "The version before goes on serving, with the migrated databases.",
+      ifItFails: "The previous version still serves, with the migrated databases.",
     },
     {
       title: "Make the new version available without traffic",

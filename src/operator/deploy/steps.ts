@@ -63,6 +63,6 @@ async function describeFailure(
   const consequence = typeof ifItFails === "string" ? ifItFails : await ifItFails();
   const lines = [`"${title}" failed: ${error.message}`, consequence];
   if (undone.length > 0) lines.push(`Not done: ${undone.join("; ")}.`);
-  lines.push(`To go on: mend the cause and run \`npm run deploy -- --env ${env}\` again.`);
+  lines.push(`To continue, remove the cause and run \`npm run deploy -- --env ${env}\` again.`);
   return new Error(lines.join("\n"), { cause: error });
 }

@@ -7,7 +7,7 @@ import type { KeyDetails } from "./key-details.ts";
 
 type Database = BaseSQLiteDatabase<"async", unknown>;
 
-/** Queries that one transaction runs in this order. */
+/** Queries for one transaction, in the order in which they must run. */
 type Queries = readonly { toSQL(): Pick<Query, "sql" | "params"> }[];
 
 /** Returns the queries that store a new key and record its creation in the audit trail. */
@@ -65,8 +65,9 @@ function liftingQuery(database: Database, keyId: string, now: Date): Queries[num
 }
 
 /**
- * Returns the queries that store the hash of the replaced secret until that secret becomes invalid.
- * Earlier hashes of the key become invalid at the same time or earlier.
+ * Returns the queries that store the hash of the replaced secret and the time at which it becomes
+ * invalid. The key's earlier secrets become invalid at the same time or earlier. The queries also
+ * delete the hashes of secrets that are invalid already.
  */
 function formerHashQueries(
   database: Database,

@@ -9,7 +9,7 @@ type Database = BaseSQLiteDatabase<"async", unknown>;
 
 /** A key as the operator sees it: with its rotations and its ban. */
 export interface KeyDetails extends ApiKey {
-  /** The last four characters of the secret; `null` if created before this column existed. */
+  /** The last four characters of the secret; `null` for keys from before this column existed. */
   readonly lastFour: string | null;
   /** When the secrets that rotations have replaced become or became invalid, in ascending order. */
   readonly formerKeyEnds: readonly Date[];
@@ -124,7 +124,7 @@ const KEY_DETAILS = {
       .as("former_key_ends"),
   bannedUntil:
     sql`(SELECT max(ends_at) FROM key_bans WHERE key_bans.key_id = api_keys.id AND lifted_at IS NULL)`
-      // drizzle does not call the decoder for NULL.
+      // The parameter is never NULL: drizzle returns `null` for NULL without calling this function.
       .mapWith((ms: number): Date | null => new Date(ms))
       .as("banned_until"),
 };

@@ -16,7 +16,8 @@ export interface KeySettingsJson {
   readonly locationHint: string | null;
   readonly revokedAt: string | null;
   /**
-   * When the secret that the last rotation replaced becomes or became invalid; `null`: no rotation.
+   * When the secret before the last rotation becomes or became invalid; `null` if the key was never
+   * rotated.
    */
   readonly formerKeyEndsAt: string | null;
 }
@@ -24,7 +25,7 @@ export interface KeySettingsJson {
 /** A key as the commands print it with `--json`. The hash of the secret is left out. */
 interface KeyJson extends KeySettingsJson {
   readonly id: string;
-  /** The last four characters of the secret; `null` if created before this column existed. */
+  /** The last four characters of the secret; `null` for keys from before this column existed. */
   readonly lastFour: string | null;
   readonly state: KeyStateOrBan;
   /** The end of the ban that is in force; `null` if the key is not banned. */

@@ -14,8 +14,8 @@ import { printKey } from "./print-keys.ts";
 const DEFAULT_GRACE = "24h";
 const MAX_GRACE_DAYS = 90;
 /**
- * With a shorter `--grace`, the command asks for confirmation, because clients have little time to
- * change to the new key.
+ * If `--grace` is shorter than this, the command asks for confirmation, because clients have little
+ * time to change to the new key.
  */
 const SHORT_GRACE_MS = 3_600_000;
 const parseGrace = durationParser(MAX_GRACE_DAYS);

@@ -4,7 +4,7 @@ import { callCloudflare, errorMessages } from "./cloudflare-api.ts";
 
 const DAY_MS = 86_400_000;
 
-/** Queries what Cloudflare meters for an account, summed over all Workers. */
+/** The GraphQL query for an account's metered use, summed over all Workers. */
 const QUERY = `query ($account: string!, $from: Time!, $to: Time!) {
   viewer {
     accounts(filter: { accountTag: $account }) {
@@ -33,7 +33,7 @@ const answerSchema = z.object({
 
 interface Cost {
   readonly dollars: number;
-  /** The title of the item that costs most. */
+  /** The title of the billed item with the highest cost, such as requests or CPU time. */
   readonly most: string;
 }
 

@@ -39,7 +39,7 @@ interface CheckOptions {
 interface Measure {
   readonly name: keyof Thresholds;
   readonly value: number;
-  /** The figure in a sentence. */
+  /** The measured value as a sentence, which the command prints. */
   readonly says: string;
 }
 

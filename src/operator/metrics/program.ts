@@ -30,7 +30,7 @@ interface QuestionOptions {
   readonly sql: boolean;
 }
 
-/** Defines the command line of `npm run metrics`: a command for each question, and `check`. */
+/** Defines the command line of `npm run metrics`: the predefined queries and `check`. */
 export function metricsProgram(): Command {
   const program = createProgram(
     "npm run metrics --",

@@ -1,22 +1,23 @@
 import { COLUMNS } from "../../worker/telemetry/columns.ts";
 import type { RemoteEnvironment } from "../environment.ts";
 
-/** Selects the requests that a question counts. */
+/** Selects the requests that a query counts. */
 interface Scope {
   readonly environment: RemoteEnvironment;
   /** How far back to look, in hours. */
   readonly hours: number;
-  /** Counts only requests with this key. The question `key` requires it. */
+  /** Counts only requests with this key. The query named `key` requires this field. */
   readonly keyId?: string;
 }
 
+/** A predefined query, with its own command in `npm run metrics`. */
 interface Question {
-  /** The description of the question in the command's help. */
+  /** The description of the query in the command's help. */
   readonly asks: string;
   /** The columns, in the SQL of Workers Analytics Engine. */
   readonly select: string;
   readonly where?: string;
-  /** The clauses after WHERE. A question whose result is a single row has none. */
+  /** The clauses after WHERE. A query whose result is a single row has none. */
   readonly order?: string;
 }
 
@@ -24,8 +25,9 @@ const { keyId, route, method, code, plan, window, region, degraded } = COLUMNS;
 const { status, durationMs, limit, remaining, represents } = COLUMNS;
 
 /**
- * The number of requests that a row represents. Cloudflare samples rows, and the service samples
- * requests without a valid key. In rows written before the column `represents` existed, it is zero.
+ * The number of requests that a row represents. Cloudflare samples rows. The service also samples
+ * requests without a valid key: the column `represents` has the number of requests for each row. In
+ * rows from before this column existed, the column is 0.
  */
 const WEIGHT = `_sample_interval * if(${represents} > 1, ${represents}, 1)`;
 
@@ -42,7 +44,7 @@ const quantile = (level: number): string =>
 
 const interval = (length: string): string => `toStartOfInterval(timestamp, INTERVAL ${length})`;
 
-/** The questions of `npm run metrics`, by name. docs/observability.md shows the same statements. */
+/** The queries of `npm run metrics`, by name. docs/observability.md shows the same SQL. */
 export const QUESTIONS = {
   health: {
     asks: "all requests: how many failed, and during how many a part of the service failed",
@@ -100,7 +102,7 @@ export const QUESTIONS = {
 
 export type QuestionName = keyof typeof QUESTIONS;
 
-/** Returns the SQL of a question. Does not escape `keyId`: the caller must validate it. */
+/** Returns the SQL of a query. Does not escape `keyId`: the caller must validate it. */
 export function toSql(name: QuestionName, { environment, hours, keyId: id }: Scope): string {
   const { select, where, order }: Question = QUESTIONS[name];
   const conditions = [

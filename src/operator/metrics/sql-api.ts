@@ -27,7 +27,7 @@ export async function querySqlApi(sql: string, env: NodeJS.ProcessEnv): Promise<
   return toRows(answerSchema.parse(answer));
 }
 
-/** Converts the rows of a response. The API sends 64-bit integers as strings; returns numbers. */
+/** Converts the numbers in a response, because the API sends 64-bit integers as strings. */
 function toRows({ meta, data }: z.output<typeof answerSchema>): Row[] {
   const isNumber = new Map(meta.map(({ name, type }) => [name, /^(?:U?Int|Float)/.test(type)]));
   return data.map((row) =>

@@ -6,7 +6,10 @@ import { PROJECT_ROOT } from "../wrangler.ts";
 /** The file with the default thresholds. */
 export const DEFAULT_FILE = join(PROJECT_ROOT, "src/operator/metrics/thresholds.json");
 
-/** The largest number of keys that the question `banned` lists. */
+/**
+ * `npm run metrics -- banned` lists at most this many keys. So the number of banned keys can never
+ * be above a threshold of this size.
+ */
 const MOST_BANNED_KEYS = 50;
 
 const figure = z.number().min(0);

@@ -16,7 +16,7 @@ const INSIDE_STRING = /["\\]/g;
  */
 export class ArraySplitter implements Splitter {
   #number = 1;
-  /** The text of the current element so far. Before the array begins, the text before the array. */
+  /** The text after the last complete element. Before the array begins, the text so far. */
   #text = "";
   /** The offset in `#text` of the next character to examine. */
   #offset = 0;
@@ -75,8 +75,7 @@ export class ArraySplitter implements Splitter {
       this.#depth += 1;
       if (this.#depth === 1) this.#take();
     } else if (this.#depth === 1) {
-      // Leaves an unmatched brace in the text of the element, so that the parser refuses the
-      // element.
+      // An unmatched `}` stays in the text of the element, so that JSON.parse rejects the element.
       if (found !== "}") yield* this.#complete(found === "]");
     } else if (found !== ",") {
       this.#depth -= 1;

@@ -36,8 +36,8 @@ export function beginBulkChange(): SQL {
 }
 
 /**
- * Returns the statement that records whether any staged order differs from the stored order. Must
- * run before the staged orders are written to the table `orders`.
+ * Returns the statement that records whether any order of the import differs from the stored order.
+ * Must run before the orders of the import are written to the table `orders`.
  */
 export function noteBulkChange(stagedOrders: SQL, differs: SQL): SQL {
   return sql`

@@ -10,7 +10,10 @@ import { readElements } from "./source-elements.ts";
 import { discardParts, importIdOf, readStoredParts, storeParts } from "./staging.ts";
 
 interface ImportOptions {
-  /** True fails if the store has no part of this import. Stored parts are reused in any case. */
+  /**
+   * If true, the import fails unless the store has at least one part of it from an earlier attempt.
+   * Parts from earlier attempts are reused even if this is false.
+   */
   readonly resume?: boolean;
   /** Called when the database begins to move the orders from the stored parts to `orders`. */
   readonly onPlacing?: (orderCount: number) => void;
@@ -25,7 +28,8 @@ interface StagedImport {
 }
 
 /**
- * Thrown if another import has placed the parts of this import, or housekeeping has removed them.
+ * Thrown if the store no longer has all parts of this import: an import of the same orders was
+ * completed, or housekeeping has deleted the parts.
  */
 class PartsGoneError extends Error {
   override readonly name = "PartsGoneError";
@@ -36,7 +40,7 @@ class PartsGoneError extends Error {
  * it writes to the store, and meanwhile keeps the orders in a temporary file. Sends the orders in
  * parts, except parts that an earlier, unfinished import of the same orders has stored.
  *
- * @returns the number of orders that were placed. Orders with the same id count once.
+ * @returns the number of imported orders. Orders with the same id count once.
  * @throws {ElementError} if a line or array element is not a valid order, or would make a shipped
  *   order pending again; the message names the first one. An Error for the operator for every other
  *   failure.
@@ -125,7 +129,7 @@ async function place(
   }
 }
 
-/** Finds the reason why the database refused to place an import. */
+/** Finds out why the orders of an import could not be written to `orders`; `null` if unknown. */
 async function explainFailure(
   database: StoreDatabase,
   staged: StagedImport,

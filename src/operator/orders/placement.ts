@@ -4,8 +4,8 @@ import type { Statement, StoreDatabase } from "../database/database.ts";
 import { beginBulkChange, endBulkChange, noteBulkChange } from "./bulk-change.ts";
 
 /**
- * The number of parts that one statement writes to `orders`, about 40,000 orders. D1 limits a
- * statement to 30 seconds.
+ * The number of parts that one statement writes to `orders`. These parts have about 40,000 orders,
+ * few enough for D1's limit of 30 seconds for each statement.
  */
 const PARTS_PER_STATEMENT = 2;
 /** The number of parts that one query checks. Requests to the service wait 0.1 s for this query. */
@@ -48,9 +48,9 @@ export async function findRefusedLine(
 }
 
 /**
- * Returns the statements that place the staged orders and delete their parts, for one transaction.
- * The statements write only orders that differ from the stored orders. They fail if a part is
- * missing.
+ * Returns the statements that write the orders of an import to `orders` and delete its parts. The
+ * statements must run in one transaction. They write only orders that differ from the stored
+ * orders, and fail if a part is missing.
  *
  * @param isBulk true rebuilds all segments at the end; false lets triggers update the segments.
  */
@@ -80,10 +80,11 @@ function differsFrom(other: "staged" | "excluded"): SQL {
 }
 
 /**
- * Returns the statement that fails if a part is missing, because another import of the same file
- * has placed the parts or housekeeping has removed them. SQLite can raise custom errors only in
- * triggers. So the statement violates the CHECK constraint of a table that must not have a second
- * row.
+ * Returns a statement that fails if a part of the import is missing. Another import of the same
+ * orders or housekeeping may have deleted the part.
+ *
+ * SQLite can raise custom errors only in triggers. So if a part is missing, the statement inserts a
+ * row that a CHECK constraint forbids.
  */
 function requireParts(importId: string, partCount: number): SQL {
   return sql`

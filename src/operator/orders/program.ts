@@ -153,8 +153,8 @@ async function openSource(file: string): Promise<AsyncIterable<Uint8Array>> {
 }
 
 /**
- * Yields the bytes of a file. Opens the file at the first read, so that the caller receives an
- * error of opening the file.
+ * Yields the bytes of a file. Opens the file only at the first read, because an earlier error would
+ * occur before the caller can catch it.
  */
 async function* readFile(file: string): AsyncGenerator<Uint8Array> {
   yield* createReadStream(file, { highWaterMark: READ_BYTES });

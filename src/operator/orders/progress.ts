@@ -12,7 +12,7 @@ export interface Task {
   readonly doing: string;
   /** The unit in which progress is shown; left out if the progress cannot be measured. */
   readonly unit?: "MB" | "orders";
-  /** The final count, if it is known: a number of orders, or of bytes if the unit is `MB`. */
+  /** The final number of orders, or of bytes if `unit` is `MB`; left out if unknown. */
   readonly total?: number | undefined;
 }
 

@@ -9,7 +9,7 @@ export interface SourceElement {
 
 /** Splits a text that arrives in parts into the elements of an import. */
 export interface Splitter {
-  /** Takes the next part of the text, and returns the elements that this part completes. */
+  /** Appends the next part of the text, and returns the elements that are complete now. */
   push(text: string): Iterable<SourceElement>;
   /** Marks the end of the text. Returns the last element if `push` has not returned it yet. */
   end(): Iterable<SourceElement>;

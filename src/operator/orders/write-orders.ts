@@ -13,8 +13,8 @@ export interface Exported {
 
 export interface ExportOptions {
   /**
-   * True exports a consistent snapshot. If an order changes, the export starts over; after several
-   * attempts, the export fails.
+   * Whether the export must be a consistent snapshot. If true, an export during which an order
+   * changes starts over, and fails after several attempts.
    */
   readonly oneMoment: boolean;
 }

@@ -1,8 +1,8 @@
 const POLL_MS = 250;
 
 /**
- * If npm runs this process, sends it SIGTERM as soon as its parent process has ended. npm sends its
- * signals only to the shell that runs the script. Some shells then end and leave Node running.
+ * Ends this process with SIGTERM when the shell in which npm runs it has ended. npm sends signals
+ * only to this shell, and some shells then end and leave Node running. Does nothing without npm.
  */
 export function endWithNpm(): void {
   if (process.env["npm_lifecycle_event"] === undefined) return;

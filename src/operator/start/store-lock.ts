@@ -12,8 +12,8 @@ const holderSchema = z.object({ pid: z.int(), port: z.int() });
 type Holder = z.output<typeof holderSchema>;
 
 /**
- * Returns the path of wrangler's own lock file. wrangler has its own lock, because wrangler can run
- * longer than `npm start`.
+ * Returns the path of the file that the wrangler process locks. `npm start` locks another file. Two
+ * locks are needed, because wrangler can run longer than `npm start`.
  */
 export function wranglerLockPath(store: string): string {
   return join(store, "wrangler.lock");

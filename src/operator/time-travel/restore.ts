@@ -19,9 +19,9 @@ interface RestoreReport extends Restoration {
 /**
  * Restores a database to the state of a bookmark.
  *
- * The limiters of keys are Durable Objects, which are not restored. So a restoration of the keys
- * database also makes every limiter adopt its restored key. To compare the keys before and after
- * the restoration, this process keeps all keys in memory twice.
+ * The limiter of a key is a Durable Object, which D1 Time Travel does not restore. So a restoration
+ * of the keys database also makes every limiter use its restored key. This process keeps all keys
+ * in memory twice, to compare the keys before and after the restoration.
  *
  * @throws an Error for the operator if a step fails. The message says whether the database is
  *   restored.

@@ -51,12 +51,16 @@ export function compareKeys(
 }
 
 /**
- * Makes every limiter adopt its restored key, and records the restoration in the audit trail.
+ * Changes the restored keys so that their limiters use them, and records the restoration in the
+ * audit trail.
  *
- * A limiter ignores a key whose revision is older than the revision that the limiter knows. So
- * every restored key gets a newer revision. A limiter resets only if a key's number of resets is
- * larger than before. So a restoration never lowers this number: otherwise the limiter would ignore
- * the next `keys reset`. Windows and bans stay as they are.
+ * - A limiter ignores a key whose revision is smaller than the revision that the limiter knows. So
+ *   every restored key gets a larger revision.
+ * - A limiter resets only if its key's number of resets has grown. If a restoration lowered the
+ *   number, the limiter would ignore the next `keys reset`. So each key keeps at least its former
+ *   number of resets, if `former` is known.
+ *
+ * The limiters keep their windows and bans.
  *
  * @param former the keys before the restoration; `null` if they are unknown.
  */
@@ -83,7 +87,7 @@ export async function settleRestoredKeys(
   ];
   await database.transaction(
     toStatements([
-      // The time is larger than any earlier revision, because a revision only counts changes.
+      // A time in milliseconds is larger than any earlier revision, because a change adds only 1.
       orm.update(apiKeys).set({ revision: at.getTime() }),
       ...(former ?? [])
         .filter(({ resets }) => resets > 0)

@@ -118,7 +118,7 @@ function keyPlot(keys: readonly KeyFigures[], width: number, ariaLabel: string) 
 /**
  * Returns the axes and the grid of a plot of keys.
  *
- * @param max the largest count. There are at most as many ticks, so each tick is at a whole number.
+ * @param max the largest count. There are at most `max` ticks, so each tick is at a whole number.
  */
 function keyAxes(keys: readonly KeyFigures[], width: number, max: number) {
   const ticks = Math.min(width > 480 ? 4 : 2, max);
@@ -142,7 +142,7 @@ function nameAxis(keys: readonly KeyFigures[], width: number) {
       tickSize: 0,
       tickPadding: 8,
       tickFormat,
-      // Plot measures text in a narrow font. The factor 0.8 leaves room for the page's wider font.
+      // The library measures text in a narrow font. The factor 0.8 leaves room for the page's font.
       lineWidth: (0.8 * (nameWidth(width) - 8)) / FONT_SIZE,
       textOverflow: "ellipsis",
       ...options,

@@ -28,7 +28,7 @@ export interface PageFigures {
 /** The counts of one day. */
 export interface DayFigures {
   readonly day: string;
-  /** Whether every key has had time to report this day, so that its counts do not grow any more. */
+  /** Whether every key has had time to report this day, so that the counts here are final. */
   readonly isComplete: boolean;
   readonly admitted: number;
   readonly refused: number;
@@ -43,7 +43,7 @@ export interface PlanDayFigures extends DayFigures {
 
 export interface Ranking {
   readonly keys: readonly KeyFigures[];
-  /** The number of keys that the page leaves out. */
+  /** The number of further keys in this ranking, which the page leaves out. */
   readonly leftOut: number;
 }
 

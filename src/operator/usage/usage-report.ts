@@ -24,9 +24,9 @@ type ReportedKey = Pick<ApiKey, "id" | "name" | "plan" | "perMinute" | "perDay">
 export interface KeyReport extends Pick<ApiKey, "id" | "name" | "plan">, UsageTotals {
   /** The present limits of the key. */
   readonly limits: Limits;
-  /** The requests in the fullest minute window, as a share of that day's limit, from 0 to 1. */
+  /** The fullest minute window, as a share of the limit on the day of the window, from 0 to 1. */
   readonly minutePeak: number;
-  /** The requests in the fullest day window, as a share of that day's limit, from 0 to 1. */
+  /** The fullest day window, as a share of the limit on the day of the window, from 0 to 1. */
   readonly dayPeak: number;
   /**
    * The time of the key's last report; `null` if it reported nothing, so its figures are unknown.
@@ -36,7 +36,7 @@ export interface KeyReport extends Pick<ApiKey, "id" | "name" | "plan">, UsageTo
   readonly bannedUntil: Date | null;
   /** The days for which the key's Durable Object has reported usage, in ascending order. */
   readonly days: readonly ReportedDay[];
-  /** The number of bans for each day, including bans that the key has not reported yet. */
+  /** The number of bans for each day, including bans after the key's last report. */
   readonly bansByDay: ReadonlyMap<string, number>;
 }
 
@@ -149,8 +149,9 @@ function reportOnKey(
 }
 
 /**
- * Returns the number of bans for each day. Takes the larger of the recorded and the reported
- * number, because bans are recorded immediately and reported later.
+ * Returns the number of bans for each day. Takes the larger number of two sources, because each can
+ * lag behind: the usage reports, which come once an hour, and the table of bans, which a limiter
+ * writes when a ban begins.
  */
 function countBans(
   range: readonly string[],

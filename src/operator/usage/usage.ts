@@ -15,7 +15,8 @@ import {
 const MAX_DAYS = 366;
 const DEFAULT_DAYS = 14;
 /**
- * The default of `--days` with `--near`. Today alone would miss reports of yesterday's last hour.
+ * The default of `--days` with `--near`. Includes yesterday, because a key may report the last hour
+ * of a day on the next day.
  */
 const NEAR_DAYS = 2;
 /** The exit status if `--near` finds a key near a limit. */
@@ -40,7 +41,7 @@ reached the share, 0 if no key reached it, and 1 for a failure.`;
 
 interface UsageOptions extends StoreCommandOptions {
   readonly days?: number;
-  /** The share of a limit that a key must have reached, in percent. */
+  /** Report only keys that have used at least this percentage of either limit. */
   readonly near?: number;
   readonly html?: string;
 }
@@ -102,7 +103,10 @@ function print(report: UsageReport, id: string | undefined, now: Date): void {
   else printUsageOfKey(key, report, now);
 }
 
-/** Converts the usage of a key to JSON. Times are in ISO 8601 in UTC. Peaks are from 0 to 1. */
+/**
+ * Converts the usage of a key to JSON. Times are in ISO 8601 in UTC. `minutePeak` and `dayPeak` are
+ * shares of a limit.
+ */
 function toUsageJson(report: KeyReport, now: Date) {
   return {
     ...summarize(report),

@@ -13,7 +13,7 @@ export class BrokenPromise extends Error {
 /** Thrown if the service sends no complete HTTP response. */
 export class NoAnswerError extends BrokenPromise {}
 
-/** Thrown if a promise cannot be tried. The message is the reason. */
+/** Thrown if a promise of the documents cannot be checked. The message is the reason. */
 export class Untried extends Error {
   override readonly name = "Untried";
 }

@@ -21,16 +21,16 @@ const UNCHANGED = { "If-None-Match": "*" };
 
 /** The promises about a key that has used up its limit per minute. */
 export interface LimitPromises {
-  /** Send many requests at the same time, which use up the limit per minute. */
+  /** Promises whose checks send many requests at once, which use up the limit per minute. */
   readonly crowd: readonly ServicePromise[];
-  /** Waits for `Retry-After`, and expects the next request to be admitted. */
+  /** The promise that a client that waits for `Retry-After` is admitted. */
   readonly afterwards: ServicePromise;
 }
 
 /**
- * Returns the promises about limits (docs/limits.md). Trying these promises uses up the key's limit
- * per minute. So between `crowd` and `afterwards`, every request with the key as bearer token is
- * refused: try only promises that send none.
+ * Returns the promises about limits (docs/limits.md). Trying `crowd` uses up the key's limit per
+ * minute. So between `crowd` and `afterwards`, try only promises whose requests do not have the key
+ * as bearer token: the service refuses all requests that do.
  */
 export function limitPromises(): LimitPromises {
   let answers: readonly Answer[] = [];

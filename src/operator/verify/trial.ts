@@ -19,7 +19,7 @@ export interface Trial {
   readonly origin: string | null;
   /** Revokes the key; `null` if the verification cannot revoke it. */
   readonly revoke: (() => Promise<void>) | null;
-  /** The orders that are placed for the verification; `null` if it must place none. */
+  /** The orders that the verification has placed; `null` if it may not place orders. */
   readonly orders: Promise<OwnOrders> | null;
   /** True skips the promises that use up the key's limit per minute. */
   readonly isReadOnly: boolean;

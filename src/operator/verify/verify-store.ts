@@ -43,7 +43,7 @@ export async function verifyStore({
     isRevoked = true;
   };
   const orders = isWriting ? useDatabase(store, "orders", placeOwnOrders) : undefined;
-  // Abort the verification as soon as placing the orders fails.
+  // Aborts the verification as soon as the insertion of the test orders fails.
   const failure = new AbortController();
   orders?.catch((error: unknown) => failure.abort(error));
   const signals = [failure.signal, ...(signal === undefined ? [] : [signal])];

@@ -4,7 +4,7 @@ import { fill } from "./samples.ts";
 /** The placeholder for a key in the samples. */
 const NO_KEY = "YOUR_API_KEY";
 
-/** Keeps the same API key in all fields for a key, and shows it in the samples. */
+/** Copies an edited API key to all other key fields of the page, and to the samples. */
 export class KeyFields {
   readonly #fields = [...document.querySelectorAll<HTMLInputElement>("[data-key-field]")];
 

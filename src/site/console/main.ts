@@ -61,7 +61,7 @@ function clear(): void {
   orderTable.hide();
 }
 
-/** Scrolls to the response if it is above the window or below its middle, as on a phone. */
+/** Scrolls to the response, unless it begins in the upper half of the window. */
 function bringIntoView(): void {
   const { top } = results.getBoundingClientRect();
   if (top < 0 || top > innerHeight / 2) results.scrollIntoView();

@@ -1,8 +1,8 @@
 import { type Answer, errorIn } from "./answer.ts";
 
 /**
- * Explains a response in a sentence. The sentence for a 429 names no seconds, because the page
- * shows a countdown.
+ * Explains a response in a sentence. The sentence for a 429 leaves out the seconds, because the
+ * page shows a countdown.
  */
 export function meaningOf(answer: Answer): string {
   switch (answer.status) {

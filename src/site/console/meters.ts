@@ -26,7 +26,8 @@ export class Meters {
     this.#quota = quota;
     this.#receivedMs = answer.receivedMs;
     this.#isBan = codeOf(answer) === "api_key_banned";
-    // A 429 for an address has the same `code` as a 429 for a key, so only a 401 shows this note.
+    // A 401 reports the limits of the client's address. A 429 can report the limits of the address
+    // or of the key, and has the same `code` for both. So only a 401 shows the note.
     this.#subject.textContent =
       answer.status === 401
         ? "This is the budget of your address for requests without a valid key."

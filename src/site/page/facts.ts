@@ -13,7 +13,7 @@ export interface PageFacts {
     readonly firstBanMs: number;
     readonly longestBanMs: number;
   };
-  /** A warning about rounded integers, in Markdown. */
+  /** A warning, in Markdown, that `JSON.parse` rounds large integers. */
   readonly roundingWarning: string;
   readonly exactReaders: readonly ExactReader[];
   /** The client generators, each with code blocks: a command to run and the files to write. */
@@ -28,7 +28,7 @@ export interface ExactReader {
   readonly language: string;
   /** The name of the language after a Markdown fence, such as `js`. */
   readonly fence: string;
-  /** A sentence about the lines, in Markdown. */
+  /** A sentence about `lines`, in Markdown. */
   readonly note: string;
   readonly lines: string;
 }

@@ -334,7 +334,10 @@ function Clients({ facts, reference }: PageProps) {
   );
 }
 
-/** Returns the highlighter's name of a language. Uses Java for C#, which the highlighter lacks. */
+/**
+ * Returns the highlighter's language for a Markdown fence. Highlights C# as Java, because the
+ * highlighter does not know C#.
+ */
 function syntaxOf(fence: string): Sample["syntax"] | "java" {
   switch (fence) {
     case "sh":

@@ -45,7 +45,7 @@ export interface Field {
 export interface Header {
   readonly name: string;
   readonly description: string;
-  /** If false, the responses for which the document lists this header can lack the header. */
+  /** Whether the header is always present in the responses for which the document lists it. */
   readonly required: boolean;
   readonly example: string;
 }

@@ -21,7 +21,7 @@ const GO_IMPORTS = `package main
 
 import (`;
 
-/** Returns a sample in each language that lists the orders and keeps every int64 exact. */
+/** Returns one sample per language. Each sample lists the orders and keeps every int64 exact. */
 export function listSamples(path: string, readers: readonly ExactReader[]): readonly Sample[] {
   return [
     {
@@ -108,7 +108,7 @@ func main() {
   ];
 }
 
-/** Returns a sample in each language that cancels an order. */
+/** Returns one sample per language. Each sample cancels an order. */
 export function cancelSamples(path: string, orderId: string): readonly Sample[] {
   const url = `${ORIGIN}${path.replace("{orderId}", orderId)}`;
   return [

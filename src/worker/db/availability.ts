@@ -111,8 +111,8 @@ function repeat<T>(
   error: unknown,
   { timeoutMs, isTemporary }: { timeoutMs: number; isTemporary: (error: unknown) => boolean },
 ): Promise<T> {
-  // The caller has already made the first attempt. Attempt 1 only rejects with its error, so that
-  // pRetry counts the first attempt.
+  // The caller has already made the first attempt. Attempt 1 here only rethrows its error, so that
+  // pRetry waits before attempt 2.
   return pRetry((attempt) => (attempt === 1 ? Promise.reject(error) : query()), {
     retries: 20,
     minTimeout: 20,

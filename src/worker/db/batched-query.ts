@@ -17,10 +17,10 @@ type Query<Key, Value> = (keys: readonly Key[]) => Promise<Value>;
  * Lets the requests of an isolate share database queries. Only a few queries run at the same time.
  * Further requests wait until one of these queries ends; the next query then serves all waiting
  * requests. A request never receives the result of a query that began before the request. The
- * drawback: under load, a request waits for two queries.
+ * drawback: under load, a request waits for a running query and then for its own.
  *
- * A request may await the query of another request. `waitUntil` keeps the request with the query
- * alive even if its client disconnects.
+ * One request runs the query for all others that share it. `waitUntil` keeps that request alive
+ * until the query settles, even if its client disconnects.
  */
 export class BatchedQuery<Key, Value> {
   readonly #database: DatabaseName;

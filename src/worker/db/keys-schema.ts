@@ -19,10 +19,13 @@ export const apiKeys = sqliteTable(
     createdAt: integer("created_at", { mode: "timestamp_ms" }).notNull(),
     expiresAt: integer("expires_at", { mode: "timestamp_ms" }),
     revokedAt: integer("revoked_at", { mode: "timestamp_ms" }),
-    /** Grows with every change of the key. A limiter ignores a copy with a smaller revision. */
+    /**
+     * Grows with every change of the key, so that a limiter can ignore limits from an outdated copy
+     * of the key.
+     */
     revision: integer("revision").notNull().default(0),
     /**
-     * Incremented by every `keys reset`. A limiter that receives a larger number forgets its
+     * Incremented by every `keys reset`. When this number has grown, the key's limiter forgets its
      * counts.
      */
     resets: integer("resets").notNull().default(0),

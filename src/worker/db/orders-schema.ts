@@ -122,7 +122,10 @@ export const orderImportParts = sqliteTable(
     /** The number of the part, starting at 0. */
     part: integer("part").notNull(),
     createdAt: integer("created_at", { mode: "timestamp_ms" }).notNull(),
-    /** A JSON array of `[line, id, petId, quantity, shipDate, complete, status]`. */
+    /**
+     * A JSON array with one `[line, id, petId, quantity, shipDate, complete, status]` for each
+     * order.
+     */
     lines: text("lines").notNull(),
   },
   (parts) => [primaryKey({ columns: [parts.importId, parts.part] })],

@@ -98,8 +98,8 @@ interface StrikeForecast {
  *
  * @param stored the limiter state after the last decision, or `null` for the first.
  * @param refusedElsewhereMs times of refusals that isolates decided from memory and that `stored`
- *   does not include, in ascending Unix milliseconds. These refusals count only if this request is
- *   refused too, so that they never prevent the admission of a client that has waited.
+ *   does not include, in ascending Unix milliseconds. Ignored if this request is admitted, because
+ *   a late report must not ban a client that has waited.
  * @returns the decision; the limiter state after it, which is `stored` itself if nothing changed;
  *   and the strikes and bans caused by this request and by those refused elsewhere.
  */
@@ -288,8 +288,8 @@ function refuse(
 }
 
 /**
- * Returns when the earliest full window opened, as a lower bound for the beginning of a lost wait.
- * A wait is lost if an idle Durable Object is evicted, which can happen even within the grace.
+ * Returns the Unix time in milliseconds at which the earliest full window opened. If the key's wait
+ * was lost because the Durable Object was evicted, the wait cannot have begun before this time.
  */
 function fullSinceMs(state: LimiterState, nowMs: number): number {
   const openedMs = WINDOW_NAMES.map((name) => {
@@ -315,8 +315,8 @@ function refusal(
 }
 
 /**
- * Returns whether a refusal can be a strike. During a ban, for an address, or with bans off, it
- * cannot.
+ * Returns whether a refusal can be a strike. Refusals are never strikes during a ban, if `BAN_MODE`
+ * is `off`, or if they concern a client address instead of a key.
  */
 function collectsStrikes(
   state: LimiterState,
@@ -329,8 +329,8 @@ function collectsStrikes(
 }
 
 /**
- * Counts a refusal in the wait, and begins a ban if it is the last strike needed. Changes nothing
- * if the refusal cannot be a strike.
+ * Counts a refusal in the key's wait, and begins a ban if the key now has enough strikes. Changes
+ * nothing if `collectsStrikes` returns false.
  */
 function countRefusal(
   before: Outcome,

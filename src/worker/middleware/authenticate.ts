@@ -35,8 +35,8 @@ const MESSAGES = {
 } as const;
 
 /**
- * The failures without a bearer token. Their `WWW-Authenticate` challenge has no `error` (RFC 6750,
- * section 3.1).
+ * The failures in which the client sent no bearer token. The `WWW-Authenticate` header of the
+ * response then has no `error` (RFC 6750, section 3.1).
  */
 const WITHOUT_TOKEN: ReadonlySet<FailureReason> = new Set(["missing", "other_scheme", "no_token"]);
 

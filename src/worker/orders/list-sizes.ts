@@ -10,15 +10,15 @@ export interface ListSizes {
    */
   readonly concurrency: number;
   /**
-   * If at most this many segments are missing in memory, the statement that reads the manifest
-   * reads them too.
+   * If at most this many segments are missing in memory, a single query reads them and the
+   * manifest. If more are missing, this query reads only the first of them.
    */
   readonly missingWithManifest: number;
   /** The number of segments in one query and in one cache entry. */
   readonly groupSegments: number;
   /**
    * The bytes of shorthand that are converted to one piece of a list's JSON. With larger pieces, a
-   * list takes less time, but fewer lists fit into memory.
+   * list is sent faster, but needs more memory.
    */
   readonly sliceBytes: number;
   /** The most cache calls for one list. Cloudflare allows 1,000 calls for each request. */
@@ -29,8 +29,8 @@ export interface ListSizes {
    */
   readonly maxSegments: number;
   /**
-   * The memory for all lists that are being sent. A request whose list would exceed it receives a
-   * 503.
+   * The memory for all lists that are being sent. If too little of this memory is left for another
+   * list, the request for that list receives a 503.
    */
   readonly underWayBytes: number;
   /** The service aborts a list if the client reads nothing of it for this long. */

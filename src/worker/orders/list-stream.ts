@@ -16,8 +16,8 @@ interface StreamOptions {
   /** Called when the client requests the next piece. */
   readonly onProgress: () => void;
   /**
-   * Called once, when the stream ends. Without an error, the whole list was sent or the client
-   * disconnected.
+   * Called once, when the stream ends. `error` is undefined if the whole list was sent or the
+   * client disconnected.
    */
   readonly onEnd: (error?: unknown) => void;
 }

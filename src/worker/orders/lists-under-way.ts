@@ -33,7 +33,7 @@ export class ListsUnderWay {
     this.#dropStalled();
     let reserved = 0;
     for (const entry of this.#entries) reserved += entry.bytes;
-    // If no other list is being sent, a list may be larger than `#maxBytes`.
+    // Refuse a list only while other lists are being sent: a single list may exceed `#maxBytes`.
     if (reserved > 0 && reserved + bytes > this.#maxBytes) return null;
     const entry = { bytes, progressedMs: Date.now() };
     this.#entries.add(entry);
@@ -44,8 +44,8 @@ export class ListsUnderWay {
   }
 
   /**
-   * Frees the memory of stalled lists. If a client disconnects, its request may end without calling
-   * `release`.
+   * Frees the memory of stalled lists, because a request whose client disconnects may end without
+   * calling `release`.
    */
   #dropStalled(): void {
     const nowMs = Date.now();

@@ -12,9 +12,10 @@ interface ArrayEnds {
   readonly closing: "]" | "";
 }
 
-// The WebAssembly memory begins with a table that maps each letter of the shorthand to its JSON
-// (see expand-orders.wat). All values are bytes: addresses, the size of an entry, offsets in an
-// entry.
+// The layout of the WebAssembly memory, in bytes. The memory begins with a table that has an entry
+// for each ASCII character. The entry of a letter of the shorthand contains the JSON that replaces
+// it, and how much of this JSON to write before a value and before another letter (see
+// expand-orders.wat).
 const PIECES_AT = 0;
 const PIECE_BYTES = 32;
 const LENGTH_BEFORE_VALUE_AT = 24;

@@ -28,7 +28,6 @@ export type ListEvent =
   /** The list was refused because the store has too many orders. */
   | "order_list_too_long";
 
-/** A request for the list. */
 export interface ListRequest {
   readonly database: D1Database;
   /** The list versions that the caller already has; `"*"` matches any version. */
@@ -51,12 +50,12 @@ interface OrderList {
 }
 
 /**
- * Reads the list of orders. If the list is unchanged, a request reads one database row. After a
- * change, one query reads the manifest and the changed segments. The drawback: a list of more than
- * about 130,000 orders that is not in memory takes several queries. The response is cut off if
- * orders change between these queries.
+ * Reads the list of orders. If the client or the isolate already has the current version of the
+ * list, a request reads one database row. Otherwise, one query reads the manifest and the segments
+ * that are missing in memory. The drawback: a list of more than about 130,000 orders that is not in
+ * memory takes several queries. The response is cut off if orders change between these queries.
  *
- * Memory and cache store segments under their versions, which triggers in the database set (see
+ * Memory and cache identify segments by version. Triggers in the database set these versions (see
  * `Segment`). So an outdated segment is never used, and a segment that is lost from memory or cache
  * is read from the database again.
  */
@@ -68,7 +67,9 @@ export class OrderLists {
   readonly #snapshots: BatchedQuery<readonly string[] | null, Snapshot>;
   readonly #underWay: ListsUnderWay;
   readonly #memory: SegmentMemory;
-  /** The JSON of short lists, because most requests list the same orders again. */
+  /**
+   * Caches the JSON of short lists, so that repeated requests need no conversion from shorthand.
+   */
   readonly #shortLists = new WeakMap<Shorthand, Uint8Array<ArrayBuffer>>();
   #manifest: Manifest | null = null;
 
@@ -128,10 +129,10 @@ export class OrderLists {
   ): Promise<Snapshot> {
     const held = this.#manifest;
     const versions = held?.segments.map((segment) => segment.version) ?? [];
-    // Only versions from the newest manifest, so that the parameter of the query stays small.
+    // Omit segments of earlier manifests, to keep the list of versions in the query short.
     const inMemory = versions.filter((version) => this.#memory.get(version) !== undefined);
-    // If memory lacks the first segment, this query must read it even if the list is unchanged. So
-    // the response begins after one round trip.
+    // If memory lacks the first segment, do not use the manifest in memory: the query then reads
+    // that segment too, and the response begins after one round trip.
     const usable = inMemory[0] === versions[0] ? held : null;
     const needs = {
       listVersions: versionsThatSuffice(keys, usable),
@@ -188,9 +189,9 @@ export class OrderLists {
   }
 
   /**
-   * Estimates the memory in bytes that a list needs while it is sent: one piece of JSON. If the
-   * segments do not all fit into the isolate's segment memory, the list also needs memory for three
-   * groups of segments.
+   * Estimates the memory in bytes that a list needs while it is sent: one piece of JSON, which is
+   * twice as long as its shorthand. If the segments do not all fit into the isolate's segment
+   * memory, the list also needs memory for three groups of segments.
    */
   #bytesToHold(segments: readonly Segment[]): number {
     const { groupSegments, sliceBytes } = this.#sizes;

@@ -74,7 +74,10 @@ export class SegmentCache {
     return bytes && Shorthand.split(bytes);
   }
 
-  /** Stores a group. Returns whether the cache has accepted the group. */
+  /**
+   * Stores a group of segments in the cache. Returns false if this fails, or if the request has made
+   * all its permitted cache calls.
+   */
   async put(group: readonly Segment[], shorthands: readonly Shorthand[]): Promise<boolean> {
     const isKept = await this.#call(async (cache) => {
       await cache.put(nameOf(group), Shorthand.join(shorthands));

@@ -31,8 +31,8 @@ interface SnapshotNeeds {
   /** The versions of the segments in memory, as a JSON array. */
   readonly segmentVersions: string;
   /**
-   * If at most this many segments are missing in memory, all of them are read; otherwise only the
-   * first missing segment.
+   * If at most this many segments are missing in memory, the query reads all of them. If more are
+   * missing, the query reads only the first of them.
    */
   readonly maxMissing: number;
 }

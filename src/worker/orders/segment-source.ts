@@ -103,7 +103,7 @@ export class SegmentSource {
       }
     } finally {
       this.#set(() => (this.#hasEnded = true));
-      // `waitUntil`, because the request may otherwise end before the last group is in the cache.
+      // Keep the request alive until the last group is in the cache.
       this.#waitUntil(readingAhead.then(() => this.#fillCache()));
     }
   }
@@ -154,8 +154,8 @@ export class SegmentSource {
   }
 
   /**
-   * Returns whether the cache has a group. After each consecutive miss, the cache is called more
-   * rarely; until the next call this method returns false.
+   * Returns whether the cache has a group. After consecutive misses, calls the cache for ever fewer
+   * groups, and returns false for the others.
    */
   async #isInCache(group: Group): Promise<boolean> {
     if (this.#skips > 0) {

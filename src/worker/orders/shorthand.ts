@@ -1,10 +1,10 @@
 import { JSON_MEMBERS } from "./order-json.ts";
 
 /**
- * A SQL expression for an order in shorthand. Shorthand is JSON with one letter for each recurring
- * piece of text. D1 encodes results as JSON, which the Worker parses. Encoding and parsing take
- * half the time, because shorthand is half as long as JSON and has no quotes to escape. `concat`
- * treats `NULL` as empty text.
+ * A SQL expression for an order in shorthand: JSON with one letter for each recurring piece of
+ * text. D1 encodes results as JSON, which the Worker parses. Both steps take half as long as for an
+ * order's JSON, because shorthand is half as long and has no quotes to escape. `concat` treats
+ * `NULL` as empty text.
  */
 export const ORDER_SHORTHAND = `concat(orders.id, 'p', orders.pet_id, 'q', orders.quantity, 's', orders.ship_date,
   CASE orders.complete WHEN 1 THEN 't' WHEN 0 THEN 'f' ELSE 'n' END)`;

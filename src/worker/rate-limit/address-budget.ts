@@ -18,7 +18,7 @@ const POLICY: QuotaPolicy = { limits: PLAN_LIMITS.free, revision: 0, resets: 0, 
 /**
  * Limits the failed authentications of each client address, in the isolate's memory. So requests
  * without a valid key cause no write and no call to a Durable Object. The drawback: each isolate
- * counts separately, and its counts are lost when it ends.
+ * counts separately, and the counts are lost when the isolate ends.
  */
 export class AddressBudget {
   readonly #bans: BanPolicy;

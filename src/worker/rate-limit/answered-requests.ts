@@ -1,13 +1,13 @@
 /**
- * The maximum length in characters, enough for 200 requests. At 1,000 requests a second, these are
- * the requests of the last fifth of a second.
+ * The maximum length of an `AnsweredRequests` text in memory, enough for 200 requests. On a key
+ * with 1,000 requests a second, the text covers the last fifth of a second.
  */
 const MAX_LENGTH = 3_000;
 
 /**
- * The maximum length in characters on disk, enough for 32 requests. With this maximum, the row of a
- * key has fewer than 1,002 bytes. A longer row needs an overflow page of SQLite, which makes every
- * write slower.
+ * The maximum length of an `AnsweredRequests` text on disk, enough for 32 requests. The row of a
+ * key then has fewer than 1,002 bytes. A longer row would need an overflow page of SQLite, which
+ * makes every write slower.
  */
 const MAX_STORED_LENGTH = 480;
 
@@ -22,9 +22,10 @@ interface AnsweredRequest {
 }
 
 /**
- * The last requests, the oldest first. Each line has the nonce and 1 for admitted or 0 for refused.
+ * The last requests that the Durable Object decided on, the oldest first. Each line has a request's
+ * nonce and 1 for admitted or 0 for refused.
  *
- * A text, because it is far faster to store than a list of objects.
+ * Text is far faster to store than a list of objects.
  */
 export type AnsweredRequests = string;
 
@@ -37,8 +38,7 @@ export function remember(
 }
 
 /**
- * Returns the newest requests, which the Durable Object stores. After a restart, it forgets the
- * others.
+ * Returns only the newest requests, which the Durable Object stores. A restart loses the others.
  */
 export function newestToStore(answered: AnsweredRequests): AnsweredRequests {
   return newest(answered, MAX_STORED_LENGTH);

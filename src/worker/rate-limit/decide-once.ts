@@ -6,6 +6,7 @@ import {
   type QuotaPolicy,
   repeatDecision,
 } from "../limits/decision.ts";
+import { WINDOW_NAMES, type WindowName } from "../limits/windows.ts";
 import type { Consequences } from "../usage/day-usage.ts";
 import { type AnsweredRequests, recall, remember } from "./answered-requests.ts";
 
@@ -39,7 +40,7 @@ interface DecidedOnce {
 /**
  * Decides on a request like `decide`. A request that is sent again is counted only once. Pure.
  *
- * Only the last requests are remembered. On a very busy key, a late retry may count twice
+ * The state contains only the last requests, so on a very busy key a late retry may count twice
  * (docs/limits.md, When parts fail).
  */
 export function decideOnce(
@@ -64,4 +65,18 @@ export function decideOnce(
     decision,
     consequences: { refusedElsewhere, strikes, bans },
   };
+}
+
+/**
+ * Returns whether a limiter state must be stored: a window, the ban or the revision of the key has
+ * changed. Changes of the wait are not stored, because the wait need not survive a restart. Changed
+ * limits alone are not stored, because every request sends the limits. If a changed revision were
+ * not stored, an evicted limiter could accept the former limits from an isolate with an outdated
+ * key.
+ */
+export function mustStore(before: LimiterState | null, after: LimiterState | null): boolean {
+  if (after === null) return false;
+  const hasChanged = (name: "ban" | "revision" | WindowName) =>
+    (before?.[name] ?? null) !== after[name];
+  return hasChanged("ban") || hasChanged("revision") || WINDOW_NAMES.some(hasChanged);
 }

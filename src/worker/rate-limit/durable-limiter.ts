@@ -76,7 +76,8 @@ export class DurableLimiter {
   async #call<T>(attempt: () => Promise<T>): Promise<T> {
     const calls = attempt().catch((error: unknown) => {
       if (!isRetryable(error)) throw error;
-      // The first attempt has already failed: reject it at once, so that pRetry counts it.
+      // The first attempt has already failed. Attempt 1 here only rethrows its error, so that
+      // pRetry waits before attempt 2.
       return pRetry((number) => (number === 1 ? Promise.reject(error) : attempt()), {
         retries: 2,
         minTimeout: 50,

@@ -7,13 +7,12 @@ import {
   type QuotaPolicy,
   stateEndMs,
 } from "../limits/decision.ts";
-import { WINDOW_NAMES, type WindowName } from "../limits/windows.ts";
 import { logEvent } from "../log.ts";
 import { REPORT_EVERY_MS } from "../usage/day-usage.ts";
 import { KeyUsage } from "../usage/key-usage.ts";
 import { newestToStore } from "./answered-requests.ts";
 import { BanReports } from "./ban-reports.ts";
-import { decideOnce, type ObjectState } from "./decide-once.ts";
+import { decideOnce, mustStore, type ObjectState } from "./decide-once.ts";
 import { GroupCommit } from "./group-commit.ts";
 import { keyIdOf } from "./limiter.ts";
 import { readKeyId, readObjectState, type StoredState, toStored } from "./stored-state.ts";
@@ -70,7 +69,7 @@ export class RateLimiter extends DurableObject {
   }
 
   /**
-   * Decides on one request, and counts the request if it is admitted or its refusal otherwise.
+   * Decides on one request, and counts its admission or refusal.
    *
    * @param refusedAgesMs ages in milliseconds of the requests that the isolate refused from memory
    *   and that may be strikes, the oldest first.
@@ -155,7 +154,7 @@ export class RateLimiter extends DurableObject {
     if (!isReported && (this.#alarmMs ?? 0) > retryMs) await this.#setAlarm(retryMs);
   }
 
-  /** Stores the state if a window or the ban has changed. Resolves when all commits are on disk. */
+  /** Stores the state if `mustStore` returns true. Resolves when all commits so far are on disk. */
   async #store(before: LimiterState | null, nowMs: number): Promise<void> {
     if (!mustStore(before, this.#state.limiter)) return this.#commits.settle() ?? undefined;
     const dueMs = nowMs + REPORT_EVERY_MS;
@@ -197,14 +196,4 @@ export class RateLimiter extends DurableObject {
       logEvent({ event, keyId, number, until: new Date(untilMs).toISOString() });
     }
   }
-}
-
-/**
- * Returns whether a window or the ban has changed. Other changes are not stored: the wait need not
- * survive a restart, and every request sends the policy.
- */
-function mustStore(before: LimiterState | null, after: LimiterState | null): boolean {
-  const hasChanged = (name: "ban" | WindowName) =>
-    (before?.[name] ?? null) !== (after?.[name] ?? null);
-  return hasChanged("ban") || WINDOW_NAMES.some(hasChanged);
 }

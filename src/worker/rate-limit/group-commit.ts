@@ -42,8 +42,8 @@ export class GroupCommit {
   #begin(): Promise<void> {
     this.#next = null;
     this.#underWay = this.#store().finally(() => {
-      // If another write is waiting, it begins next. `#underWay` stays set, so that no other write
-      // begins before it.
+      // Clear `#underWay` only if no write is waiting. Otherwise, a new commit could begin its
+      // write before the waiting one.
       if (this.#next === null) this.#underWay = null;
     });
     return this.#underWay;

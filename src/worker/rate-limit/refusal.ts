@@ -5,8 +5,9 @@ import { isSameLimits } from "../limits/plans.ts";
 const MAX_UNREPORTED = 50;
 
 /**
- * The most refusals whose times an isolate keeps while the Durable Object cannot be reached. By
- * default, no ban takes more strikes, so further times are not needed.
+ * The maximum number of refusals of one key for which an isolate keeps the times while the Durable
+ * Object cannot be reached. The isolate only counts further refusals: with the default vars, 1,000
+ * strikes always lead to a ban.
  */
 const MAX_KEPT_BACK = 1_000;
 
@@ -107,12 +108,14 @@ export class Refusal {
 
   /**
    * Returns the unreported refusals with their ages at `nowMs`, and forgets them. Adds the age of
-   * the wait's first refusal, from which an evicted Durable Object restores the wait.
+   * the refusal that began the wait: a Durable Object that was evicted since then restores the wait
+   * from this age.
    */
   takeUnreported(nowMs: number): UnreportedRefusals {
     const { strikes } = this.#decision;
-    // With a grace of 0, the Durable Object would count the wait's first refusal again, as a
-    // strike. A Durable Object of an earlier version of the service sends no `strikes`.
+    // Send the refusal that began the wait only if there is a grace period. Without a grace period,
+    // the Durable Object would count it again, as a strike. `strikes` is undefined if the Durable
+    // Object runs an earlier version of the service.
     const hasGrace = strikes != null && strikes.countFromMs > strikes.waitedSinceMs;
     const waitedMs = hasGrace ? [this.#objectMs(nowMs) - strikes.waitedSinceMs] : [];
     const unreportedMs = this.#unreportedMs.map((refusedMs) => nowMs - refusedMs);
@@ -125,8 +128,8 @@ export class Refusal {
 
   /**
    * Returns whether the refusal still lasts. The clocks of the isolate and the Durable Object
-   * differ by an unknown amount. But the Durable Object decided after `#askedMs`, so the time since
-   * `#askedMs` is at least the age of the refusal.
+   * differ by an unknown amount, so this method compares durations. The Durable Object decided
+   * after `#askedMs`, so the refusal is at most as old as the time since `#askedMs`.
    */
   #lastsAt(nowMs: number): boolean {
     const { standsUntilMs, nowMs: decidedMs } = this.#decision;

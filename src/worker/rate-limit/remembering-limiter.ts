@@ -41,7 +41,8 @@ export class RememberingLimiter implements Limiter {
     try {
       return await this.#ask(key, askedMs);
     } catch (error) {
-      // A refused client stays refused even when its strikes cannot be reported.
+      // Repeat a refusal that still lasts. If this method threw instead, the fallback limiter might
+      // admit the client.
       const nowMs = Date.now();
       const standing = this.#standingRefusal(key, nowMs);
       if (standing === null) throw error;

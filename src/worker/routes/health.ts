@@ -13,8 +13,8 @@ type Databases = Readonly<Record<DatabaseName, DatabaseQueries>>;
 
 /**
  * Routes `GET /healthz` (docs/api.md, Health). The request needs no key, counts against no limit,
- * and does not appear in the request log or the metrics. The response does not contain the reasons
- * of a failure, because anybody can read the response. The reasons are in the log.
+ * and does not appear in the request log or the metrics. Anybody can read the response, so the
+ * reasons for a failure are only in the log.
  */
 export function healthRoute(databases: Databases) {
   const health = new HealthCheck();

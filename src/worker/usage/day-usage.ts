@@ -80,7 +80,8 @@ export function usageToKeep(usage: Usage, reported: Usage, nowMs: number): Usage
 }
 
 /**
- * Returns the Unix time in milliseconds at which the last day in the usage is over; 0 for no days.
+ * Returns the Unix time in milliseconds at which the last day in the usage is over; 0 if the usage
+ * has no days.
  */
 export function usageEndMs(usage: Usage): number {
   return Math.max(0, ...usage.map(({ day }) => (day + 1) * DAY_MS));

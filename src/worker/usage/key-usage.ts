@@ -13,8 +13,8 @@ import { reportUsage } from "./report-usage.ts";
 
 /**
  * The usage of one API key in the memory of its Durable Object. The Durable Object stores usage and
- * limiter state in the same row, so usage needs no additional writes. The drawback: a refusal or a
- * strike alone causes no write, so a restart of the Durable Object may lose it.
+ * limiter state in the same row, so usage needs no additional writes. The drawback: refusals and
+ * strikes alone cause no write, so a restart of the Durable Object may lose their counts.
  */
 export class KeyUsage {
   /** `null` if the Durable Object does not know its key; then the usage cannot be reported. */

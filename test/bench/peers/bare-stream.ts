@@ -1,7 +1,7 @@
 import { INT64_MAX, INT64_MIN } from "../../../src/worker/orders/int64.ts";
 import { ORDER_JSON_SQL } from "./order-json-sql.ts";
 
-/** The number of orders in a page, the same as in a new segment of the service. */
+/** The number of orders in a page. The service reads imported orders in parts of the same size. */
 const PAGE_ORDERS = 8_192;
 
 interface Env {

@@ -8,7 +8,7 @@ import type { Store } from "../store.ts";
 
 /** The origin that `CORS_ORIGINS` lists. */
 export const ALLOWED_ORIGIN = "https://app.example";
-/** A number of requests above the limit of a Free key in a minute. */
+/** More requests than a Free key may send in a minute. */
 const MORE_THAN_A_MINUTE = 100;
 const HEX = 16;
 /** The number of requests in traffic that stays within the limits of a key. */

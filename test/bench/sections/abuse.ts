@@ -10,8 +10,8 @@ import { copyStore, type Store } from "../store.ts";
 import { type Abuse, ABUSE, ALLOWED_ORIGIN, QUOTA_REQUESTS, type Sender } from "./abuse-traffic.ts";
 
 /**
- * The number of requests in each kind of traffic. A drip sends one request a second and lasts less
- * than a minute, because the service would admit requests again in the key's next minute.
+ * The number of requests in each kind of traffic. A drip sends one request a second, beyond the
+ * limit per minute. It lasts less than a minute, because the next minute would admit requests.
  */
 const REQUESTS = { flood: 2_000, drip: 50, quota: QUOTA_REQUESTS };
 const DRIP_MS = 1_000;

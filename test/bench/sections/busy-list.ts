@@ -9,7 +9,10 @@ import type { Version } from "../version.ts";
 
 const READERS = 8;
 const CANCEL_EVERY_MS = 100;
-/** Lists that end in this time are not counted: the simultaneous start distorts their rate. */
+/**
+ * Lists that end within this time of the start are not counted, because the simultaneous start of
+ * all readers distorts their rate.
+ */
 const WARM_UP_MS = 2_000;
 const COUNTED_MS = 8_000;
 /** The distance between two successively cancelled ids: a prime, so that the ids are spread. */

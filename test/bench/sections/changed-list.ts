@@ -18,7 +18,8 @@ const STRIDE = 7_919;
 
 /**
  * Measures a large list after one order has changed: the rows read, and the time compared with a
- * cold list. Also compares the time of a cold list with the baseline's.
+ * cold list. A cold list is the first list of a new process with an empty cache. Also compares the
+ * time of a cold list with the baseline's.
  */
 export async function changedList(bench: Bench): Promise<Result[]> {
   const results = [await rowsRead(bench), await changedAgainstCold(bench)];

@@ -7,12 +7,12 @@ import { Server } from "../server.ts";
 import type { Store } from "../store.ts";
 import { timeList } from "../timed-list.ts";
 
-/** All orders are cancelled except one in this many. */
+/** Of this many orders, one is left and all others are cancelled. */
 const LIVE_ONE_IN = 1_000;
 
 /**
- * Compares the list of a store whose orders are mostly cancelled with the baseline, which keeps
- * cancelled orders in the table `orders`.
+ * Compares the time of a list with the baseline's time, in a store where most orders are cancelled.
+ * The service moves cancelled orders to another table, but the baseline keeps them in `orders`.
  */
 export async function denseList(bench: Bench): Promise<Result[]> {
   const baseline = await bench.baseline();

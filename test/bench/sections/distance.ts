@@ -29,7 +29,7 @@ interface Kind {
   readonly make: (keys: FreshKeys, url: string) => Promise<Request> | Request;
 }
 
-/** A supply of API keys that the isolate does not know yet. Each key is returned once. */
+/** A supply of API keys that the isolate has not cached yet. Each key is returned once. */
 interface FreshKeys {
   readonly next: () => string;
   /** Returns a key that admits one request a day. */

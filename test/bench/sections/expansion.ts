@@ -5,7 +5,8 @@ import { copyStore } from "../store.ts";
 import { type ListTimes, timeColdList } from "../timed-list.ts";
 
 /**
- * Compares the time of a cold list between the service's WebAssembly loop and a TypeScript loop.
+ * Compares two implementations of the loop that expands stored orders to JSON: the WebAssembly
+ * of the service, and TypeScript. Measures the first list of a new process with an empty cache.
  */
 export async function expansion(bench: Bench): Promise<Result[]> {
   const store = await bench.store(bench.orders);

@@ -21,7 +21,10 @@ const CONNECTIONS_AT_ONCE = 250;
 /** The pause of the client with a valid key after each response, in milliseconds. */
 const PAUSE_MS = 5;
 
-/** Sends invented keys, each turn from a new address with an unused budget (docs/limits.md). */
+/**
+ * Sends series of invented keys. Each series comes from a new address, whose budget of failed
+ * authentications (docs/limits.md) is still unused.
+ */
 class Flood {
   #turns = 0;
 

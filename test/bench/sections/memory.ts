@@ -17,7 +17,10 @@ interface Peak {
   readonly cached: number;
 }
 
-/** Compares the peak memory of a new process between a long and a short cold list. */
+/**
+ * Compares the peak memory of a process that has sent a long list with one that has sent a short
+ * list. Both processes are new and begin with an empty cache.
+ */
 export async function memory(bench: Bench): Promise<Result[]> {
   const [few, many] = [bench.orders / 10, bench.orders];
   bench.say("memory, in a fresh process each");

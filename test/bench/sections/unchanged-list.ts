@@ -9,14 +9,17 @@ import { copyStore } from "../store.ts";
 import { timeColdList } from "../timed-list.ts";
 
 /**
- * The number of measurements per round. One would be too few, because an unchanged list takes about
- * 10 ms and a pause of the machine would distort it.
+ * The number of measurements per round. One would be too few: a response takes only about 10 ms, so
+ * a short pause of the machine would distort the measurement.
  */
 const TURNS_PER_ROUND = 3;
 
 /**
- * Measures an unchanged list: the rows read with status 200 and 304, the time compared with a cold
- * list, and the rate of 304 responses.
+ * Measures an unchanged list, which is a list requested again before any order changes:
+ *
+ * - the rows read for a 200 and for a 304,
+ * - the time, compared with the first list of a new process with an empty cache,
+ * - the rate of 304 responses.
  */
 export async function unchangedList(bench: Bench): Promise<Result[]> {
   const results: Result[] = [];

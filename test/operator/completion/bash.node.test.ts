@@ -16,7 +16,7 @@ beforeAll(async () => {
 });
 afterAll(() => rmSync(folder, { recursive: true }));
 
-/** Types words, asks a real bash for the completion of the last one, and returns its answers. */
+/** Lets a real bash complete the last of `words`, and returns the proposed completions. */
 async function complete(...words: string[]): Promise<string[]> {
   const script = `_npm() { COMPREPLY=(npms-own); }
 complete -o default -F _npm npm
@@ -46,7 +46,7 @@ it.each([
   ],
   [["start", "--", "--per"], ["--persist-to"]],
   [["run", "completion", "--", "z"], ["zsh"]],
-  // Without an answer from the script, the shell completes file names.
+  // The script proposes nothing here, so bash completes file names.
   [["run", "orders", "--", "import", ""], []],
   [["run", "ke"], ["npms-own"]],
 ])("bash completes %j", async (words, expected) => {

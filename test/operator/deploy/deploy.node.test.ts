@@ -115,8 +115,8 @@ const lastMigration = (database: string) =>
   cloudflare.d1.find(database).migrations.at(-1)?.name ?? "";
 
 /**
- * Reading the list of migrations counts as a write, because wrangler creates its table of applied
- * migrations if the table is missing.
+ * The fake account records the reading of the migration list as a write, because wrangler creates
+ * its table of applied migrations if the table is missing.
  */
 const lookAtMigrations = (database: string) => `write to ${database}`;
 
@@ -145,7 +145,8 @@ describe("the first roll-out", () => {
         ...applyMigrations(KEYS),
         `deploy ${WORKER}`,
         `attach ${DOMAIN}`,
-        // Deploys the same version again, to record that the version has passed its trial.
+        // Deploys the same version again. The message of this deployment records that the trial
+        // requests succeeded.
         `deploy ${WORKER}: ${cloudflare.workers.find(WORKER).versions.current} 100 %`,
       ]);
       expect(stdout).toContain(`Deployed staging: https://${DOMAIN}, https://${HOST}`);
@@ -238,7 +239,8 @@ const STEPS = (before: string, version: string) => [
   `upload ${WORKER}`,
   `deploy ${WORKER}: ${before} 100 %, ${version} 0 %`,
   `deploy ${WORKER}: ${version} 100 %`,
-  // Deploys the same version again, to record that the version has passed its trial.
+  // Deploys the same version again. The message of this deployment records that the trial requests
+  // succeeded.
   `deploy ${WORKER}: ${version} 100 %`,
 ];
 
@@ -392,7 +394,7 @@ describe("a deployment", () => {
       }
     };
     const { stderr } = await deployToStaging();
-    expect(stderr).toContain("Going back failed as well: unknown error");
+    expect(stderr).toContain("The rollback failed too: unknown error");
     cloudflare.interfere = () => {};
     const command = /npx wrangler (rollback \S+ --env staging)/;
     await wrangler.runWrangler(argumentsIn(stderr, command));
@@ -451,7 +453,7 @@ describe("a deployment", () => {
     const { status, stderr } = await deployToStaging();
     expect(status).toBe(1);
     expect(stderr).toContain("bad script");
-    expect(stderr).toContain("The version before goes on serving, with the migrated databases.");
+    expect(stderr).toContain("The previous version still serves, with the migrated databases.");
     expect(versions.current).toBe(before);
   });
 });

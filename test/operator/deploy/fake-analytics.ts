@@ -42,9 +42,12 @@ type Metered = {
  * port. The fake runs SQL queries in SQLite.
  */
 export class FakeAnalytics {
-  /** The error response of the API at `path`, or of both APIs; `null` for normal responses. */
+  /**
+   * The error response to requests whose URL ends with `path`, or to all requests if `path` is
+   * missing; `null` for normal responses.
+   */
   failure: Failure | null = null;
-  /** The use of the account, as the sums that the GraphQL API returns. */
+  /** The account's usage: the sums that the GraphQL API returns. */
   metered: Partial<Metered> = {};
   readonly #sqlite = new DatabaseSync(":memory:");
   readonly #server = createServer((request, response) => void this.#answer(request, response));

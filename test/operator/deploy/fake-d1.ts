@@ -29,7 +29,7 @@ interface State {
 export class FakeD1 {
   readonly uuid: string;
   readonly name: string;
-  /** The jurisdiction that the database never leaves; `null` if it has none. */
+  /** The jurisdiction to which the database's location is restricted; `null` if unrestricted. */
   readonly jurisdiction: string | null;
   readonly sqlite = new DatabaseSync(":memory:");
   /** The saved states of the database, each with a bookmark, the oldest first. */

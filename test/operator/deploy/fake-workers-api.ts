@@ -56,7 +56,7 @@ export class FakeWorkersApi {
   readonly scripts = new Map<string, Script>();
   /** Names of the Workers whose address on workers.dev is turned off. */
   readonly offWorkersDev = new Set<string>();
-  /** The cron triggers of Workers, by name. */
+  /** The cron expressions of each Worker, by the Worker's name. */
   readonly crons = new Map<string, readonly string[]>();
   /** The requests to deployed Workers. */
   readonly requests: WorkerRequest[] = [];
@@ -67,7 +67,10 @@ export class FakeWorkersApi {
     [];
   /** Whether to ignore version overrides, as Cloudflare does for a short time after an upload. */
   ignoresOverrides = false;
-  /** The version that answers requests without an override while a deployment spreads. */
+  /**
+   * If set, this version handles all requests without a version override, as an old version does on
+   * some of Cloudflare's servers shortly after a deployment.
+   */
   lateVersion: string | undefined;
   /** Returns the response of a deployed Worker. Tests replace this function. */
   answer: (authorization: string, request: WorkerRequest) => WorkerAnswer = (_, { path }) =>

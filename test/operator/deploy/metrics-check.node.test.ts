@@ -41,7 +41,7 @@ const HOUR: [requests: number, fields: Partial<RequestRecord>][] = [
   [300, { keyId: null, plan: null, status: 401, code: "unauthorized" }],
 ];
 
-/** The values of the measures for the requests in `HOUR`. */
+/** The figures that `metrics check` must compute for the requests in `HOUR`. */
 const VALUES = {
   errorPercent: 0.4,
   degradedPercent: 1,
@@ -67,8 +67,8 @@ beforeAll(async () => {
 });
 beforeEach(() => {
   for (const [name, value] of Object.entries(analytics.environment)) vi.stubEnv(name, value);
-  // Costs $3 for requests, $2 for processor time, 3 cents for calls of Durable Objects, $1 for
-  // their duration, and the rest for rows.
+  // Of the $12.03 in VALUES, requests cost $3, processor time $2, calls of Durable Objects 3 cents,
+  // their duration $1, and rows the rest.
   analytics.metered = {
     workersInvocationsAdaptive: { requests: 10e6, cpuTimeUs: 100e9 },
     durableObjectsInvocationsAdaptiveGroups: { requests: 0.2e6 },

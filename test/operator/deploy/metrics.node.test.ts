@@ -55,7 +55,7 @@ const DAY: [secondsAgo: number, sampleInterval: number, fields: Partial<RequestR
   [9, 2, { ...ANONYMOUS, ...REFUSED, represents: 100 }],
 ];
 
-/** The rows that each question of `npm run metrics` must return for the requests in `DAY`. */
+/** The rows that each subcommand of `npm run metrics` must return for the requests in `DAY`. */
 const ANSWERS: Record<QuestionName, object[]> = {
   health: [{ requests: 322, errors: 3, degraded: 4 }],
   authenticated: [{ requests: 121, refused: 12, p95_ms: 10 }],

@@ -146,7 +146,7 @@ it("every case of the runbook has a test", () => {
     "A deployment has gone wrong",
     "Restoring orders",
     "Restoring keys",
-    "Somebody restored past the command",
+    "Somebody restored without npm run time-travel",
     "Backups of your own",
   ]);
 });
@@ -319,7 +319,7 @@ it("a restoration without the command: undoes it, restores with the command, rep
   keys().restore(keys().bookmarkAt(new Date(TIME)));
   expect(values(keys(), "SELECT id FROM api_keys WHERE revoked_at = 1")).toEqual([]);
 
-  const said = await follow("Somebody restored past the command", { TIME, BEFORE });
+  const said = await follow("Somebody restored without npm run time-travel", { TIME, BEFORE });
   expect(said).toContain(`npm run keys -- revoke ${ZOO} --env production`);
   expect(said).toMatch(/ ada +restore +key_zoo/);
   const [revision] = values(keys(), `SELECT revision FROM api_keys WHERE id = '${ZOO}'`);

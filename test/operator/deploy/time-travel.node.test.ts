@@ -28,7 +28,7 @@ function timeTravel(...args: string[]): Promise<Outcome> {
   return runInProcess(timeTravelProgram(), args);
 }
 
-/** Inserts a key with the given numbers of changes and resets. */
+/** Inserts a key that has been changed `revision` times and reset `resets` times. */
 function addKey(id: string, { revision = 0, resets = 0 } = {}): void {
   database()
     .sqlite.prepare(

@@ -106,7 +106,8 @@ describe("keys usage", () => {
     );
     const small = await usage("key_small", "--days", "2");
     expect(small.stdout).toContain("No figures");
-    // A day without a report counts as 0 from one hour after its end. Today has no figures yet.
+    // The key reported nothing for yesterday or today. Yesterday ended more than an hour ago, so it
+    // is shown as 0; today's figures may still arrive.
     const [, ...rows] = tableCells((await usage("key_small", "--days", "3")).stdout);
     expect(rows.map((cellsOfDay) => cellsOfDay.slice(1, 5))).toEqual([
       ["9", "0", "0", "0"],
@@ -321,7 +322,8 @@ describe("keys usage --html", () => {
     const text = await readFile(page, "utf8");
     expect(text).toContain("<h1>API usage of Small</h1>");
     expect(text).not.toContain("key_busy");
-    // Yesterday had no report, so it counts as 0. Today has no figures yet.
+    // The key reported nothing for yesterday or today. Yesterday ended more than an hour ago, so it
+    // is shown as 0; today's figures may still arrive.
     const lastRows = [...text.matchAll(/<th scope="row">(.*?)<\/th>\s*<td[^>]*>(.*?)<\/td>/g)];
     expect(lastRows.slice(11, 14).map(([, day, admitted]) => [day, admitted])).toEqual([
       [dayText(2), "9"],

@@ -62,7 +62,7 @@ async function ship(orderId: number): Promise<void> {
     .where(sql`id = ${orderId}`);
 }
 
-/** A number of orders. If they have all fields, an import needs several INSERT statements. */
+/** The number of orders in a large import; more orders with all fields than one INSERT can add. */
 const MANY = 60_000;
 
 /** Returns an order with all fields. */

@@ -8,11 +8,11 @@ export interface Box {
   readonly height: number;
 }
 
-/** The share of a picture's pixels that have a colour, by the colour in the form `rgb(1, 2, 3)`. */
+/** For each colour, in the form `rgb(1, 2, 3)`: the share of pixels with this colour. */
 type Colours = ReadonlyMap<string, number>;
 
 /**
- * Counts the colours in parts of a screenshot.
+ * Returns the colours in each of the `parts` of a screenshot.
  *
  * @param scratch a page without a Content-Security-Policy, in which the pixels are counted.
  */

@@ -21,7 +21,10 @@ beforeAll(async () => {
 });
 afterAll(() => service[Symbol.asyncDispose]());
 
-/** Runs `verify` from a new client address, whose budget of requests without a key is unused. */
+/**
+ * Runs `verify` from a new client address, because the service limits the failed authentications of
+ * each address.
+ */
 function runVerify(
   args: readonly string[],
   { input, ...surroundings }: Partial<Surroundings> & { readonly input?: string } = {},

@@ -1,10 +1,14 @@
 import type { Send } from "../../../src/operator/verify/caller.ts";
 
-/** Promises that `verify` tries only on request. Trying them uses up limits or changes data. */
+/**
+ * A group of promises that `ServiceOnTrial.verify` checks only if the test lists the group, because
+ * the check uses up limits or changes data.
+ */
 export type Scope = "nothing more" | "limits" | "orders" | "revocation";
 
 /**
- * A way to make the service break a promise, and the promise that `verify` must report as broken.
+ * A way to make the service break a documented promise, and the promise that `verify` must then
+ * report as broken.
  */
 export interface Sabotage {
   readonly does: string;
@@ -28,12 +32,12 @@ interface ReceivedAnswer {
 
 const LIST = "/v1/store/orders";
 const LISTING = /^\/v1\/store\/orders$/;
-/** Matches the path of an order that the verification has placed. */
+/** Matches the path of the pending order that `verify` inserts. */
 const OWN_ORDER = /^\/v1\/store\/orders\/[4-6]\d{18}$/;
 const ORDER = /^\/v1\/store\/orders\/-?\d+$/;
 
 /**
- * Makes a sabotage that changes responses.
+ * Creates a `sabotage` function that changes responses.
  *
  * @param make called at the beginning of each run; returns the function that changes each response.
  */
@@ -55,7 +59,7 @@ function answers(
   };
 }
 
-/** Makes a sabotage that changes responses with this HTTP status to requests for this path. */
+/** Creates a `sabotage` function that changes each response with this status from this path. */
 function answer(
   status: number,
   path: RegExp,
@@ -66,7 +70,7 @@ function answer(
   });
 }
 
-/** Makes a sabotage that changes only the first response with this HTTP status. */
+/** Creates a `sabotage` function that changes only the first response with this HTTP status. */
 function firstAnswer(
   status: number,
   change: (found: ReceivedAnswer) => void,
@@ -81,7 +85,7 @@ function firstAnswer(
   });
 }
 
-/** Makes a sabotage that changes requests before the service receives them. */
+/** Creates a `sabotage` function that changes requests before the service receives them. */
 function request(change: (url: URL, headers: Headers) => void): (send: Send) => Send {
   return (send) => (url, init) => {
     const changed = new URL(url);

@@ -51,8 +51,8 @@ export class ServiceOnTrial implements AsyncDisposable {
   }
 
   /**
-   * Sends a request to the service. Returns the static files itself, because the service is started
-   * without them.
+   * Sends a request to the service. Requests for static files get their response from this
+   * function, because the service is started without these files.
    */
   readonly send: Send = async (url, init) => {
     const { pathname } = new URL(url);
@@ -80,7 +80,8 @@ export class ServiceOnTrial implements AsyncDisposable {
       revoke: scopes.includes("revocation") ? revoke : undefined,
       orders: placed,
       origin: LISTED_ORIGIN,
-      // Each run has a new address, because an address has a budget for requests without a key.
+      // Each run has a new client address, because the service limits the failed authentications of
+      // each address.
       headers: { "CF-Connecting-IP": `2001:db8:0:${(this.#runs += 1)}::1` },
       clock: this.clock,
       send: this.send,

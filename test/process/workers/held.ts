@@ -4,7 +4,7 @@ import { observedBindings } from "../../bench/observed/bindings.ts";
 
 export { RateLimiter };
 
-/** The numbers of requests and queries that arrived since the last `/hold`. */
+/** The numbers of requests and queries since the test last sent a request to `/hold`. */
 export interface Held {
   /** The number of API requests. */
   readonly requests: number;

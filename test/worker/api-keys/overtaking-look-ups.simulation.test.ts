@@ -23,7 +23,7 @@ interface State {
   readonly row: object | null;
 }
 
-/** A query whose result reached the isolate in time. */
+/** A query whose result reached the isolate before the query timed out. */
 interface Answered {
   readonly hashes: readonly string[];
   readonly beganStep: number;
@@ -90,7 +90,7 @@ class World {
     if (this.#directory.remembers("first")) await this.find("first", false);
   }
 
-  /** Looks a key up. Checks the result immediately or when it arrives. */
+  /** Looks a key up. Checks a remembered key immediately, and a query's result when it arrives. */
   async find(hash: Hash, isSuspect: boolean): Promise<void> {
     this.#step += 1;
     const askedMs = Date.now();
@@ -131,8 +131,8 @@ class World {
   }
 
   /**
-   * Expects `found` to be a row that the database had for the hash after step `fromStep`, and not
-   * before `fromMs`.
+   * Expects `found` to be a row that the database had for the hash at some moment both after step
+   * `fromStep` and at or after the time `fromMs`.
    */
   #expectState(hash: Hash, found: FoundKey | null, fromStep: number, fromMs: number): void {
     const states = this.history[hash].filter((_, index, all) => {

@@ -21,7 +21,8 @@ function links(code?: ErrorCode): { readonly link: string } {
 }
 
 /**
- * Returns all expected headers of a response if its request is the first in both windows.
+ * Returns all expected headers of a response whose request is the first in the key's minute and day
+ * windows.
  *
  * @param nowMs the time of the request in Unix milliseconds.
  */

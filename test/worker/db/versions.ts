@@ -19,7 +19,7 @@ export const LISTED = [
 export const PENDING_ID = "9007199254740993";
 export const SHIPPED_ID = "2";
 
-/** The test data and queries of the version of the service that a migration belongs to. */
+/** Test data and queries for one migration and the service version that was deployed with it. */
 interface Version {
   /**
    * Statements that fill the tables and columns that the migration adds. Do not edit them after a

@@ -11,8 +11,8 @@ import { type LogLine, readLog } from "./log-lines.ts";
 const LIST = "/v1/store/orders";
 const LOST = fail("D1_ERROR: Network connection lost.");
 /**
- * The number of orders, in 20 segments. The first segment is read with the manifest, the others in
- * groups of four.
+ * The number of orders, stored in 20 segments of two. For a list, the service reads the first
+ * segment with the first query, and up to four segments with each further query.
  */
 const COUNT = 40;
 

@@ -7,8 +7,8 @@ import { readLog } from "./log-lines.ts";
 
 const LIST = "/v1/store/orders";
 /**
- * The number of orders, in 20 segments. The first segment is read with the manifest, the others
- * from the cache if it has them.
+ * The number of orders, stored in 20 segments of two. For a list, the service reads the first
+ * segment with the first query. It takes the other segments from the cache if possible.
  */
 const COUNT = 40;
 

@@ -13,7 +13,8 @@ export interface FaultyDatabases {
 }
 
 /**
- * Injects faults between the service and its real databases: those in `names`, or both by default.
+ * Injects faults between the service and its real databases. `names` are the databases with faults;
+ * by default both.
  */
 export function faultyDatabases(...names: readonly ("ORDERS" | "KEYS")[]): FaultyDatabases {
   const script = new FaultScript();

@@ -27,7 +27,7 @@ function startWithFaulty(name: "ORDERS" | "KEYS") {
   return { send: startService({ DATABASE_TIMEOUT_MS: "250" }, bindings), script };
 }
 
-/** Returns the failed parts of the service in the log line of each request. */
+/** Returns, for each request, the parts of the service that its log line names as failed. */
 const degraded = () => requestLines().map((line) => line.degraded);
 
 describe.each([

@@ -22,8 +22,8 @@ export const anyLimits: fc.Arbitrary<Limits> = fc.record({
 });
 
 /**
- * Generates ban policies with small numbers, so that short histories lead to bans, and also with
- * the default durations.
+ * Generates ban policies. The numbers of strikes are small, so that short histories lead to bans.
+ * Each duration is either the default or a shorter one.
  */
 export const anyBanPolicy: fc.Arbitrary<BanPolicy> = fc.record({
   mode: fc.constant("on" as const),

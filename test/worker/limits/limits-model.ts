@@ -26,8 +26,7 @@ export class LimitsModel {
   #policy: QuotaPolicy | null = null;
   #admittedMs: number[] = [];
   /**
-   * The times of the refusals in the current wait, which began after the last admission. Refusals
-   * during a ban are left out.
+   * The times of all refusals since the last admission, except refusals during a ban.
    */
   #waitMs: number[] = [];
   /** The bans that are not forgotten yet. */
@@ -54,7 +53,7 @@ export class LimitsModel {
     return { ...this.#describe(limits, nowMs), admitted };
   }
 
-  /** Simulates a restart: forgets the wait and its strikes, which need not survive. */
+  /** Simulates a restart: forgets the refusals since the last admission, which are not stored. */
   restart(): void {
     this.#waitMs = [];
   }

@@ -106,8 +106,8 @@ test("a Durable Object that reports its usage and later deletes its storage", as
 
   advanceClock(HOUR_MS);
   const report = await service.operationsOfAlarm(name);
-  // The report set the alarm to the end of all windows. The next request sets an earlier alarm for
-  // its own report. The estimate of a report includes the row of this earlier alarm.
+  // The alarm is now set to the end of all windows. The next request must write a row to set an
+  // earlier alarm. `usageReport` includes this row, but the count of this report does not.
   expect(sum(report, { objectRowsWritten: 1 })).toEqual(OPERATIONS.usageReport);
   advanceClock(MINUTE_MS);
   expect(await service.operationsOf(cancel("/none"))).toMatchObject({ objectRowsWritten: 2 });

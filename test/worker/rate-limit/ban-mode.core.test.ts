@@ -26,8 +26,8 @@ class Loop {
 
   run(seconds: number): Decision[] {
     const policy = { ...DEFAULT_BANS, mode: this.mode };
-    // Start from the stored state, like a Durable Object after an eviction. Also keep the wait,
-    // which is not stored, so that strikes add up over several runs.
+    // Start from the stored state, like a Durable Object after an eviction. `wait` contains the
+    // strikes and is not stored: keep it, so that strikes add up over several runs.
     const stored = this.state && readLimiterState(structuredClone(toStored(this.state)));
     if (stored !== null) this.state = { ...stored, wait: this.state?.wait ?? null };
     return Array.from({ length: seconds * 10 }, () => {

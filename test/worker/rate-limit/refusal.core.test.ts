@@ -11,8 +11,8 @@ import {
 } from "../limits/simulated-limiter.ts";
 
 /**
- * Creates a refusal because of a full minute window. The call took 100 ms in each direction, and
- * the clocks differ by `skewMs`.
+ * Creates a refusal because of a full minute window. The call to the Durable Object took 100 ms in
+ * each direction. The isolate's clock is `skewMs` ahead of the Durable Object's clock.
  */
 function remembered({ skewMs = 0, bans = true } = {}) {
   const limiter = new SimulatedLimiter({ ...keyPolicy(60, 1_000), bans });

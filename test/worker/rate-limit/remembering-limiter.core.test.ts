@@ -72,6 +72,7 @@ test("a request that is refused from memory during a call is reported with the n
   }
   expect(fromMemory).toBeGreaterThan(50);
   expect(object.reported).toBe(fromMemory - 5);
-  // Each of the three calls also reports when the wait began, which `reported` does not count.
+  // Each of the three calls also reports the age of the first refusal. The Durable Object made that
+  // refusal itself, so `reported` does not count it.
   expect(object.reportedStrikes).toBe(object.reported + 3);
 });

@@ -5,8 +5,8 @@ import { AnonymousSample } from "../../../src/worker/telemetry/anonymous-sample.
 const MINUTE_MS = 60_000;
 
 /**
- * Returns, for requests at these times, how many requests the record of each request represents;
- * `null` if the request is not recorded.
+ * Simulates requests at these times. For each request, returns how many requests its record
+ * represents, or `null` if the request is not recorded.
  */
 function sampled(timesMs: readonly number[]): (number | null)[] {
   const sample = new AnonymousSample();

@@ -5,7 +5,7 @@ interface OpenWindow {
   readonly count: number;
 }
 
-/** A simple model of both windows that follows docs/limits.md, Windows. Ignores bans. */
+/** A simple model of a key's minute and day windows (docs/limits.md, Windows). Ignores bans. */
 export class Account {
   #policy: QuotaPolicy | null = null;
   #minute: OpenWindow | null = null;

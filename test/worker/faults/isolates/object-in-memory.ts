@@ -2,6 +2,7 @@ import type { BanPolicy } from "../../../../src/worker/limits/bans.ts";
 import {
   type AdmitRequest,
   decideOnce,
+  mustStore,
   type ObjectState,
 } from "../../../../src/worker/rate-limit/decide-once.ts";
 import {
@@ -35,7 +36,7 @@ export class ObjectInMemory {
     const decided = decideOnce(this.#state, request, this.#bans, nowMs);
     this.#state = decided.state;
     const { limiter, answered } = this.#state;
-    if (limiter !== null && (decided.decision.admitted || limiter.ban !== (before?.ban ?? null))) {
+    if (limiter !== null && mustStore(before, limiter)) {
       this.#stored = structuredClone({ ...toStored(limiter), answered: newestToStore(answered) });
     }
     return decided;

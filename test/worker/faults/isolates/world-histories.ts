@@ -140,10 +140,7 @@ export async function play(
         world.restart(step.isolate);
         break;
       case "evict":
-        // Assumes that a Durable Object is evicted only after a minute without a call. By then,
-        // every isolate knows the newest policy, so none sends an older policy afterwards.
         await world.drain();
-        learnAll();
         world.object.evict();
     }
   }
