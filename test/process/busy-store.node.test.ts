@@ -1,12 +1,13 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import type { Server } from "../bench/server.ts";
 import { StoreFolder } from "../operator/store-folder.ts";
 import { AMPLE, createKeys } from "./create-keys.ts";
 import { testDroppedConnections } from "./dropped-connections.ts";
 import { Load } from "./load.ts";
 import { orderLines } from "./order-lines.ts";
-import { Service } from "./service.ts";
+import { serveWorker, SERVICE } from "./worker-server.ts";
 
 /** The id of the order that many clients try to cancel at once. */
 const CONTESTED_ID = 1_001;
@@ -18,7 +19,7 @@ const IMPORTED = 20_000;
 const CLIENTS = 4;
 
 const store = new StoreFolder();
-let service: Service;
+let server: Server;
 let key: string;
 
 beforeAll(async () => {
@@ -26,20 +27,28 @@ beforeAll(async () => {
   key = load.key;
   const orders = orderLines(CONTESTED_ID, 1) + orderLines(FIRST_ID, ORDERS);
   await store.ordersJson(["import", "-"], orders);
-  service = await Service.start(store.path);
+  server = await serveWorker(SERVICE, store.path);
 });
 afterAll(async () => {
-  await service.end("SIGKILL");
+  await server[Symbol.asyncDispose]();
   store.remove();
 });
+
+function request(path: string, secret: string, init: RequestInit = {}): Promise<Response> {
+  const headers = { Authorization: `Bearer ${secret}` };
+  return fetch(`${server.url}/v1/store/orders${path}`, { ...init, headers });
+}
+
+const list = (secret = key) => request("", secret);
+const cancel = (id: number | string) => request(`/${id}`, key, { method: "DELETE" });
 
 describe("a service under load", () => {
   it("loses no request or order while commands import, export and create keys", async () => {
     const cancelled = new Set<number>();
     const load = new Load(CLIENTS, async (turn) => {
-      if (turn % 8 === 0) return service.list(key);
+      if (turn % 8 === 0) return list();
       const id = FIRST_ID + turn;
-      const response = await service.cancel(key, id);
+      const response = await cancel(id);
       if (response.status === 204) cancelled.add(id);
       return response;
     });
@@ -55,7 +64,7 @@ describe("a service under load", () => {
     await load.stop();
 
     expect(imported).toEqual({ imported: IMPORTED });
-    expect((await service.list(created.key)).status).toBe(200);
+    expect((await list(created.key)).status).toBe(200);
     expect(load.failures).toEqual([]);
     const { 200: lists, 204: cancellations, 404: missing = 0, ...others } = load.statuses;
     expect({ missing, ...others }).toEqual({ missing });
@@ -64,8 +73,8 @@ describe("a service under load", () => {
     expect(cancelled.size).toBeGreaterThan(10);
     expect(readFileSync(exportFile, "utf8")).toContain(orderLines(FIRST_IMPORTED_ID, IMPORTED));
 
-    const list: { id: number }[] = JSON.parse(await (await service.list(created.key)).text());
-    const listed = new Set(list.map(({ id }) => id));
+    const left: { id: number }[] = JSON.parse(await (await list(created.key)).text());
+    const listed = new Set(left.map(({ id }) => id));
     const ids = Array.from({ length: ORDERS }, (_, index) => FIRST_ID + index);
     expect(ids.filter((id) => !listed.has(id))).toEqual(
       [...cancelled].toSorted((one, other) => one - other),
@@ -73,11 +82,11 @@ describe("a service under load", () => {
   });
 
   it("lets exactly one of 50 simultaneous requests cancel an order", async () => {
-    const cancels = Array.from({ length: 50 }, () => service.cancel(key, CONTESTED_ID));
+    const cancels = Array.from({ length: 50 }, () => cancel(CONTESTED_ID));
     const statuses = (await Promise.all(cancels)).map(({ status }) => status);
     expect(statuses.toSorted()).toEqual([204, ...Array<number>(49).fill(404)]);
   });
 });
 
 describe("clients that drop their connections", () =>
-  testDroppedConnections(() => ({ service, key })));
+  testDroppedConnections(() => ({ url: server.url, key, list, cancel })));

@@ -1,8 +1,10 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
+import { startProgram } from "../../src/operator/start/program.ts";
+import type { Outcome } from "../operator/deploy/run-command.ts";
+import { runInProcess } from "../operator/in-process.ts";
 import { StoreFolder } from "../operator/store-folder.ts";
-import { runCommand } from "../operator/deploy/run-command.ts";
 import { leftOver } from "./processes.ts";
 import { freePort, Service } from "./service.ts";
 
@@ -10,16 +12,8 @@ const store = new StoreFolder();
 afterAll(() => store.remove());
 
 /** Starts a second service on the same store, and waits until it has refused to start. */
-async function start(port: number) {
-  const args = [
-    "src/operator/main.ts",
-    "start",
-    "--port",
-    String(port),
-    "--persist-to",
-    store.path,
-  ];
-  return runCommand(process.execPath, args, { env: {} });
+function start(port: number): Promise<Outcome> {
+  return runInProcess(startProgram(), ["--port", String(port), "--persist-to", store.path]);
 }
 
 /** Kills the service at the end of the current test. */

@@ -1,5 +1,5 @@
 import { once } from "node:events";
-import { existsSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -13,9 +13,6 @@ import { copyProject, freePort, Service } from "./service.ts";
 const folder = mkdtempSync(join(tmpdir(), "store-orders-start-"));
 const store = join(folder, "store");
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
-
-const start = (...args: string[]) =>
-  runCommand(process.execPath, ["src/operator/main.ts", "start", ...args], { env: {} });
 
 describe("npm start", () => {
   it("explains its options with --help", async () => {
@@ -38,7 +35,8 @@ describe("npm start", () => {
   );
 
   it("refuses an unknown option with exit status 2, when run as a process", async () => {
-    const { status, stdout, stderr } = await start("--persist-to", store, "--prot=9000");
+    const args = ["src/operator/main.ts", "start", "--persist-to", store, "--prot=9000"];
+    const { status, stdout, stderr } = await runCommand(process.execPath, args, { env: {} });
     expect({ status, stdout }).toEqual({ status: 2, stdout: "" });
     expect(stderr).toMatch(/^error: .*\n.*--help/s);
     expect(readdirSync(folder)).toEqual([]);
@@ -48,7 +46,8 @@ describe("npm start", () => {
     const server = createServer().listen(0, "127.0.0.1");
     await once(server, "listening");
     const { port } = server.address() as { port: number };
-    const outcome = await start("--port", String(port), "--persist-to", store);
+    const args = ["--port", String(port), "--persist-to", store];
+    const outcome = await runInProcess(startProgram(), args);
     server.close();
     expect(outcome).toEqual({
       status: 1,
@@ -63,8 +62,8 @@ describe("npm start", () => {
   it("exits with status 1 if the store cannot be created", async () => {
     writeFileSync(join(folder, "file"), "");
     const port = String(await freePort());
-    const options = ["--port", port, "--persist-to", join(folder, "file", "store")];
-    const { status, stderr } = await start(...options);
+    const args = ["--port", port, "--persist-to", join(folder, "file", "store")];
+    const { status, stderr } = await runInProcess(startProgram(), args);
     rmSync(join(folder, "file"));
     expect(status).toBe(1);
     expect(stderr).toMatch(/^error: .*file.*\n$/);
@@ -72,18 +71,19 @@ describe("npm start", () => {
 
   // These two tests run concurrently, because each of them mostly waits for wrangler.
   it.concurrent("exits with status 1 if another program takes the port during startup", async () => {
-    const fresh = join(folder, "fresh");
-    const service = await Service.launch(fresh, { args: ["--empty"] });
-    // When the store exists, `npm start` has already checked that the port is free.
-    await vi.waitUntil(() => existsSync(fresh), { timeout: 50_000 });
     const other = createServer((_, response) => response.end("other"));
+    const own = join(folder, "own");
+    await copyMigratedStore(own);
+    const service = await Service.launch(own);
+    // `npm start` prints this line after it has checked the port.
+    await vi.waitUntil(() => service.stderr.includes("Starting"), { timeout: 50_000 });
     try {
       await once(other.listen(service.port, "127.0.0.1"), "listening");
       expect(await service.exited()).toBe(1);
     } finally {
       other.close();
       await service.end("SIGKILL");
-      rmSync(fresh, { recursive: true });
+      rmSync(own, { recursive: true });
     }
     const address = `127.0.0.1:${service.port}`;
     expect(service.stdout).toBe("");

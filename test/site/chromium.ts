@@ -6,8 +6,30 @@ const NAMES = ["chromium", "chromium-browser", "google-chrome", "google-chrome-s
 
 const MAC = "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome";
 
+/**
+ * Features that no test needs. Chromium uses only the last list of this kind, so this list replaces
+ * Playwright's.
+ */
+const UNUSED_FEATURES = [
+  // With these features, every new window loads pages for the suggestions below its address bar.
+  "WebUIOmniboxPopup",
+  "WebUIOmniboxAimPopup",
+  // Starts a renderer process in advance for every page, which no page of the tests uses.
+  "SpareRendererForSitePerProcess",
+  // These features send requests, or change the address of a page.
+  "AimEnabled",
+  "HttpsFirstBalancedModeAutoEnable",
+  "HttpsUpgrades",
+  "NetworkTimeServiceQuerying",
+  "OptimizationHints",
+  "PreconnectToSearch",
+  // Delays the first picture of a page.
+  "PaintHolding",
+];
+
 /** Options that turn off features that no test needs, such as requests for updates. */
 const QUIET = [
+  `--disable-features=${UNUSED_FEATURES.join()}`,
   "--disable-gpu",
   "--disable-quic",
   "--no-first-run",

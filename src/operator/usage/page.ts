@@ -77,7 +77,7 @@ async function page(
   now: Date,
 ): Promise<string> {
   const style = await readFile(join(PAGE, "style.css"), "utf8");
-  const script = await bundle();
+  const code = await (script ??= bundle());
   const [first = "", last = ""] = [days[0], days.at(-1)];
   return String(
     await html`<!doctype html>
@@ -86,7 +86,7 @@ async function page(
           <meta charset="utf-8" />
           <meta name="viewport" content="width=device-width, initial-scale=1" />
           <meta name="color-scheme" content="light dark" />
-          <meta http-equiv="Content-Security-Policy" content="${contentPolicy(script)}" />
+          <meta http-equiv="Content-Security-Policy" content="${contentPolicy(code)}" />
           <title>${title}, ${first} to ${last}</title>
           <link rel="icon" href="data:," />
           <style>
@@ -113,7 +113,7 @@ async function page(
           </header>
           <main>${body}</main>
           ${raw(`<script type="application/json" id="figures">${scriptJson(figures)}</script>`)}
-          ${raw(`<script>${script}</script>`)}
+          ${raw(`<script>${code}</script>`)}
         </body>
       </html>`,
   );
@@ -132,6 +132,9 @@ function contentPolicy(script: string): string {
 function scriptJson(value: unknown): string {
   return JSON.stringify(value).replaceAll("<", "\\u003c");
 }
+
+/** The script, which is the same on every page. Tests write many pages in one process. */
+let script: Promise<string> | undefined;
 
 async function bundle(): Promise<string> {
   const { outputFiles } = await build({

@@ -224,12 +224,13 @@ function quotaOf(state: LimiterState, banPolicy: BanPolicy, nowMs: number): Quot
   const windows = mapWindows((name) =>
     windowQuota(name, state[name], limitOf(state.limits, name), nowMs),
   );
-  const fullEndsMs = Object.values(windows)
-    .filter(({ remaining }) => remaining === 0)
-    .map(({ endsMs }) => endsMs);
   const ban = banAt(state.ban, banPolicy, nowMs);
   const bannedUntilMs = ban === null || ban.loggedOnly ? 0 : ban.untilMs;
-  const retryAtMs = Math.max(bannedUntilMs, ...fullEndsMs);
+  let retryAtMs = bannedUntilMs;
+  for (const name of WINDOW_NAMES) {
+    const { remaining, endsMs } = windows[name];
+    if (remaining === 0) retryAtMs = Math.max(retryAtMs, endsMs);
+  }
   return {
     nowMs,
     ...windows,

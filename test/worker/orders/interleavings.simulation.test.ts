@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { afterAll, afterEach, beforeEach, expect, test, vi } from "vitest";
-import { openOrderDatabase } from "./isolates/order-database.ts";
+import { openOrderDatabase, prepare } from "./isolates/order-database.ts";
 import {
   type CacheFault,
   type Change,
@@ -78,10 +78,10 @@ test("every complete list is a consistent snapshot of the store, whatever happen
   const total = { whole: 0, known: 0, broken: 0, failed: 0, left: 0 };
   await fc.assert(
     fc.asyncProperty(history, fc.scheduler(), async (happened, scheduler) => {
-      database.exec("BEGIN");
+      prepare(database, "BEGIN").run();
       try {
-        for (const n of new Set(happened.first))
-          database.exec(`INSERT INTO orders (id) VALUES (${n})`);
+        const insert = prepare(database, "INSERT INTO orders (id) VALUES (?)");
+        for (const n of new Set(happened.first)) insert.run(n);
         const world = new World({ ...happened, scheduler, database });
         for (const { readers, changes } of happened.rounds) {
           const inOrder = async () => {
@@ -95,7 +95,7 @@ test("every complete list is a consistent snapshot of the store, whatever happen
         expect(world.faults).toStrictEqual([]);
       } finally {
         vi.clearAllTimers();
-        database.exec("ROLLBACK");
+        prepare(database, "ROLLBACK").run();
       }
     }),
     { numRuns: RUNS },

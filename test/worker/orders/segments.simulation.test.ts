@@ -128,8 +128,9 @@ const step: fc.Arbitrary<Step> = fc.oneof(
  */
 function run({ sql, isBulk = false }: Step): boolean {
   try {
-    if (isBulk) bulkChange(database, sql);
-    else for (const statement of sql) database.exec(statement);
+    const change = () => sql.forEach((statement) => database.exec(statement));
+    if (isBulk) bulkChange(database, change);
+    else change();
     return true;
   } catch (error) {
     expect(String(error)).toMatch(/shipped order|UNIQUE/);

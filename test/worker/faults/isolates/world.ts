@@ -50,7 +50,8 @@ export interface Exchange {
 export interface Decided {
   readonly policy: QuotaPolicy;
   readonly atMs: number;
-  readonly decision: Decision;
+  readonly admitted: boolean;
+  readonly banned: boolean;
 }
 
 interface Isolate {
@@ -236,7 +237,8 @@ export class World {
           refusedElsewhereMs: ages.map((ageMs) => this.nowMs - ageMs),
         };
         const { decision, consequences } = this.object.admit(request, this.nowMs);
-        this.decided.push({ policy, atMs: this.nowMs, decision: structuredClone(decision) });
+        const { admitted, banned } = decision;
+        this.decided.push({ policy, atMs: this.nowMs, admitted, banned });
         this.reportedRefusals += consequences?.refusedElsewhere ?? 0;
         if (wire.fault === "answer is lost") {
           return this.#answer(exchange, wire, reject, "fallback");

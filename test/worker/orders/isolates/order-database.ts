@@ -1,4 +1,4 @@
-import { DatabaseSync } from "node:sqlite";
+import { DatabaseSync, type StatementSync } from "node:sqlite";
 import { readMigrations } from "../../../support/migration-files.ts";
 
 /** Replacements for sizes in the migrations, so that few orders result in many segments. */
@@ -27,13 +27,26 @@ export function openOrderDatabase(edit: (sql: string) => string = (sql) => sql):
   return database;
 }
 
+const prepared = new WeakMap<DatabaseSync, Map<string, StatementSync>>();
+
+/**
+ * Returns a prepared statement. Prepares each statement only once, because preparing a statement
+ * with its triggers takes longer than running it on a few orders.
+ */
+export function prepare(database: DatabaseSync, sql: string): StatementSync {
+  const statements = prepared.get(database) ?? new Map<string, StatementSync>();
+  prepared.set(database, statements);
+  const statement = statements.get(sql) ?? database.prepare(sql);
+  statements.set(sql, statement);
+  return statement;
+}
+
 /** Returns the JSON list that the API must send, created independently of the service's code. */
 export function listOf(database: DatabaseSync): string {
-  const rows = database
-    .prepare(
-      "SELECT CAST(id AS TEXT) AS id, CAST(quantity AS TEXT) AS quantity FROM orders ORDER BY orders.id",
-    )
-    .all() as { id: string; quantity: string | null }[];
+  const rows = prepare(
+    database,
+    "SELECT CAST(id AS TEXT) AS id, CAST(quantity AS TEXT) AS quantity FROM orders ORDER BY orders.id",
+  ).all() as { id: string; quantity: string | null }[];
   const objects = rows.map(({ id, quantity }) =>
     quantity === null ? `{"id":${id}}` : `{"id":${id},"quantity":${quantity}}`,
   );
@@ -41,23 +54,27 @@ export function listOf(database: DatabaseSync): string {
 }
 
 export function versionOf(database: DatabaseSync): string {
-  return String(database.prepare("SELECT version FROM order_list").get()?.["version"]);
+  return String(prepare(database, "SELECT version FROM order_list").get()?.["version"]);
 }
 
+/** The statements that give a list new segments after a large import. */
+const NEW_SEGMENTS = [
+  "DELETE FROM order_segments",
+  `INSERT INTO order_segments (first_id, version, count)
+   SELECT iif(segment = 0, -9223372036854775808, min(id)), lower(hex(randomblob(16))), count(*)
+   FROM (SELECT id, (row_number() OVER (ORDER BY id) - 1) / 3 AS segment FROM orders) GROUP BY segment`,
+  `INSERT OR IGNORE INTO order_segments (first_id, version, count)
+   VALUES (-9223372036854775808, lower(hex(randomblob(16))), 0)`,
+  "UPDATE order_list SET version = lower(hex(randomblob(16)))",
+  "DELETE FROM order_bulk_change",
+];
+
 /**
- * Runs the statements like a large import: with the triggers turned off, and with new segments at
- * the end.
+ * Runs `change` like a large import: with the triggers turned off, and with new segments at the
+ * end.
  */
-export function bulkChange(database: DatabaseSync, statements: readonly string[]): void {
-  database.exec("INSERT INTO order_bulk_change (id, changed) VALUES (1, 0)");
-  for (const statement of statements) database.exec(statement);
-  database.exec(`
-    DELETE FROM order_segments;
-    INSERT INTO order_segments (first_id, version, count)
-    SELECT iif(segment = 0, -9223372036854775808, min(id)), lower(hex(randomblob(16))), count(*)
-    FROM (SELECT id, (row_number() OVER (ORDER BY id) - 1) / 3 AS segment FROM orders) GROUP BY segment;
-    INSERT OR IGNORE INTO order_segments (first_id, version, count)
-    VALUES (-9223372036854775808, lower(hex(randomblob(16))), 0);
-    UPDATE order_list SET version = lower(hex(randomblob(16)));
-    DELETE FROM order_bulk_change`);
+export function bulkChange(database: DatabaseSync, change: () => void): void {
+  prepare(database, "INSERT INTO order_bulk_change (id, changed) VALUES (1, 0)").run();
+  change();
+  for (const sql of NEW_SEGMENTS) prepare(database, sql).run();
 }

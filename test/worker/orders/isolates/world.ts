@@ -11,7 +11,7 @@ import { type Expansion, OrderExpander } from "../../../../src/worker/orders/ord
 import { type ListEvent, OrderLists } from "../../../../src/worker/orders/order-lists.ts";
 import type { CacheStore } from "../../../../src/worker/orders/segment-cache.ts";
 import { SegmentMemory } from "../../../../src/worker/orders/segment-memory.ts";
-import { bulkChange, listOf, versionOf } from "./order-database.ts";
+import { bulkChange, listOf, prepare, versionOf } from "./order-database.ts";
 
 export type QueryFault = "pass" | "fail" | "lose the answer" | "hang" | "our fault";
 export type CacheFault = "pass" | "fail" | "lose" | "cut off" | "hang";
@@ -28,6 +28,9 @@ const { WebAssembly } = globalThis as unknown as {
 };
 const { instance } = await WebAssembly.instantiate(await assembleExpansion());
 export const expander = new OrderExpander(instance.exports);
+
+/** Places an order, unless there is already an order with its id. */
+const PLACE = "INSERT INTO orders (id) SELECT ?1 WHERE ?1 NOT IN (SELECT id FROM orders)";
 
 /** One request for the list, and how its client behaves. */
 export interface Reader {
@@ -135,38 +138,40 @@ export class World {
 
   async change(change: Change): Promise<void> {
     await this.#step(`change: ${JSON.stringify(change)}`);
-    const { database } = this.#options;
+    const run = (sql: string, ...values: SQLInputValue[]) =>
+      prepare(this.#options.database, sql).run(...values);
     switch (change.do) {
       case "place":
-        database.exec(place(change.id));
+        run(PLACE, change.id);
         break;
       case "cancel":
-        database.exec(
-          `UPDATE orders SET status = 'cancelled', cancelled_at = 1 WHERE id = ${change.id} AND status = 'pending'`,
+        run(
+          "UPDATE orders SET status = 'cancelled', cancelled_at = 1 WHERE id = ? AND status = 'pending'",
+          change.id,
         );
         break;
       case "ship":
-        database.exec(`UPDATE orders SET status = 'shipped' WHERE id = ${change.id}`);
+        run("UPDATE orders SET status = 'shipped' WHERE id = ?", change.id);
         break;
       case "touch":
-        database.exec(
-          `UPDATE orders SET quantity = ifnull(quantity, 0) + 1 WHERE id = ${change.id}`,
-        );
+        run("UPDATE orders SET quantity = ifnull(quantity, 0) + 1 WHERE id = ?", change.id);
         break;
       case "remove":
-        database.exec(`DELETE FROM orders WHERE id = ${change.id} AND status = 'pending'`);
+        run("DELETE FROM orders WHERE id = ? AND status = 'pending'", change.id);
         break;
       case "import":
         // A single INSERT statement for all orders. Its triggers run once for each order.
-        database.exec(
-          `INSERT INTO orders (id) SELECT value FROM json_each('[${change.ids.join()}]') WHERE value NOT IN (SELECT id FROM orders) GROUP BY value`,
+        run(
+          "INSERT INTO orders (id) SELECT value FROM json_each(?) WHERE value NOT IN (SELECT id FROM orders) GROUP BY value",
+          JSON.stringify(change.ids),
         );
         break;
       case "bulk":
-        bulkChange(database, [
-          `UPDATE orders SET quantity = 7 WHERE id IN (${change.ids.join()})`,
-          ...change.ids.map(place),
-        ]);
+        bulkChange(this.#options.database, () => {
+          const ids = JSON.stringify(change.ids);
+          run("UPDATE orders SET quantity = 7 WHERE id IN (SELECT value FROM json_each(?))", ids);
+          for (const id of change.ids) run(PLACE, id);
+        });
         break;
       case "lose the cache":
         this.#cache.clear();
@@ -316,7 +321,7 @@ export class World {
     if (fault === "fail") throw new Error("D1_ERROR: Network connection lost.");
     if (fault === "our fault") throw new Error("D1_ERROR: no such column: SQLITE_ERROR");
     if (fault === "hang") return new Promise(() => undefined);
-    const results = this.#options.database.prepare(sql).all(...values);
+    const results = prepare(this.#options.database, sql).all(...values);
     await this.#step("a query ends");
     if (fault === "lose the answer") throw new Error("D1_ERROR: Network connection lost.");
     return { results };
@@ -353,10 +358,6 @@ export class World {
       },
     };
   }
-}
-
-function place(id: number): string {
-  return `INSERT INTO orders (id) SELECT ${id} WHERE ${id} NOT IN (SELECT id FROM orders);`;
 }
 
 function parses(text: string): boolean {
