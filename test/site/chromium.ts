@@ -6,7 +6,7 @@ const NAMES = ["chromium", "chromium-browser", "google-chrome", "google-chrome-s
 
 const MAC = "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome";
 
-/** Options that turn off features that no test needs, such as requests for updates. */
+/** Options of Chromium that turn off features that no test needs, such as requests for updates. */
 const QUIET = [
   "--disable-gpu",
   "--disable-quic",
@@ -17,8 +17,8 @@ const QUIET = [
 ];
 
 /**
- * Finds Chromium on this machine: the file at `CHROMIUM_PATH`, or else the first Chromium in
- * `PATH`.
+ * Finds Chromium on this machine: the file at `CHROMIUM_PATH`, the first Chromium or Chrome in
+ * `PATH`, or Chrome in the folder where macOS installs it.
  *
  * @throws {Error} if there is no file at `CHROMIUM_PATH`.
  */
