@@ -8,7 +8,7 @@ import {
 } from "./errors.ts";
 import { readRetryAfterSeconds } from "./rate-limit-headers.ts";
 
-/** The HTTP response to one request. The body is not read yet. */
+/** The HTTP response to one request. Its body is read only by the methods `read` and `error`. */
 export class Answer implements AnswerDetails {
   readonly status: number;
   readonly requestId: string | null;
@@ -52,7 +52,7 @@ export class Answer implements AnswerDetails {
 
   /**
    * Stops listening to the caller's signal. Call this for a response without a body, or after the
-   * complete body is read. Otherwise, call `abort`.
+   * complete body is read. To end a response earlier, call `abort`.
    */
   release(): void {
     this.#deadline.release();

@@ -28,7 +28,8 @@ export interface BatchOptions extends CallOptions {
  * Cancels many orders as fast as the plan of the key allows.
  *
  * @param ids the ids of the orders, without duplicates.
- * @throws {BatchInterruptedError} if an error or the signal ends the batch early.
+ * @throws {BatchInterruptedError} if an error or an abort of the call's signal ends the batch
+ *   early.
  */
 export async function cancelOrders(
   call: Call,
@@ -68,7 +69,7 @@ class Eta {
   readonly #width: number;
   readonly #startMs: number;
 
-  /** @param width the number of requests that run at the same time. */
+  /** @param width the number of the batch's requests that run at the same time. */
   constructor({ gate }: Call, width: number) {
     this.#pacer = gate.pacer;
     this.#width = width;

@@ -100,7 +100,9 @@ export interface StoreOrdersClient {
    */
   cancelOrders(ids: Iterable<OrderId>, options?: BatchOptions): Promise<CancelResult[]>;
 
-  /** The limits in the last response with rate-limit headers; `null` before the first response. */
+  /**
+   * The limits in the last response with rate-limit headers; `null` before the first such response.
+   */
   readonly limits: Limits | null;
 }
 

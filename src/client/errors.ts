@@ -108,7 +108,7 @@ export class BrokenListError extends StoreOrdersError {
 export class BatchInterruptedError extends StoreOrdersError {
   override readonly name = "BatchInterruptedError";
   readonly code = "batch_interrupted";
-  /** The outcomes that are known. */
+  /** The known outcomes of the batch, one for each settled order. */
   readonly results: readonly CancelResult[];
   /**
    * The ids of the batch whose outcome is unknown. Some of these orders may have been cancelled.

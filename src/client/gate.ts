@@ -8,7 +8,9 @@ import { sleep } from "./sleep.ts";
  */
 export class Gate {
   readonly pacer = new Pacer();
-  /** The limits in the last response with rate-limit headers; `null` before the first response. */
+  /**
+   * The limits in the last response with rate-limit headers; `null` before the first such response.
+   */
   limits: Limits | null = null;
   #wakers = new Set<() => void>();
 
@@ -33,7 +35,7 @@ export class Gate {
   /**
    * Records the rate-limit headers of a response and wakes waiting requests.
    *
-   * @param announcement `null` if no response arrived.
+   * @param announcement the parsed rate-limit headers; `null` if no response arrived.
    */
   leave(announcement: Announcement | null): void {
     this.pacer.end(announcement, performance.now());

@@ -33,7 +33,10 @@ export interface CallOptions {
    * generates an id.
    */
   readonly requestId?: string;
-  /** Additional headers. A browser sends only headers that the service's CORS settings allow. */
+  /**
+   * Additional request headers. A browser sends only headers that the service's CORS settings
+   * allow.
+   */
   readonly headers?: Readonly<Record<string, string>>;
 }
 

@@ -5,7 +5,7 @@ import { isOrder, type Order } from "./order.ts";
 class ExactTokenizer extends Tokenizer {
   protected override parseNumber(text: string): number {
     const value = /^-?\d+$/.test(text) ? BigInt(text) : Number(text);
-    // The cast is safe, because the library passes the value on without using it.
+    // The cast is safe, because the JSON parser library passes the number on without using it.
     return value as number;
   }
 }

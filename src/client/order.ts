@@ -5,7 +5,7 @@ export interface Order {
   readonly petId?: bigint;
   /** The number of units ordered. */
   readonly quantity?: bigint;
-  /** A date-time of RFC 3339 in UTC, with milliseconds: `2026-11-20T08:30:00.000Z`. */
+  /** The ship date and time in RFC 3339, in UTC with milliseconds: `2026-11-20T08:30:00.000Z`. */
   readonly shipDate?: string;
   /** Whether the order has been fulfilled. */
   readonly complete?: boolean;

@@ -7,8 +7,8 @@ const FIRST_BACKOFF_MS = 250;
 const LONGEST_BACKOFF_MS = 10_000;
 
 /**
- * Runs `work` and retries temporary failures. Both operations of the service are idempotent (RFC
- * 9110, section 9.2.2), so every request may be sent again.
+ * Runs `work` and retries temporary failures. Listing orders and cancelling an order are idempotent
+ * (RFC 9110, section 9.2.2), so every request may be sent again.
  *
  * @throws the last error, if it is permanent or the call may make no further retry.
  */

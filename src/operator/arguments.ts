@@ -37,13 +37,16 @@ function parseLimit(text: string): number {
   throw new InvalidArgumentError(`Expected a whole number from 1 to ${MAX_LIMIT}.`);
 }
 
-/** Parses a count: a whole number from 1 to 999,999,999. */
+/** Parses the value of an option such as `--limit`: a whole number from 1 to 999,999,999. */
 export function parseCount(text: string): number {
   if (/^[1-9]\d{0,8}$/.test(text)) return Number(text);
   throw new InvalidArgumentError("Expected a whole number from 1 to 999999999.");
 }
 
-/** Parses a name: 1 to 100 characters, without control characters and line ends. */
+/**
+ * Parses a name, such as a key's: 1 to 100 characters, not only spaces, without control characters
+ * and line ends.
+ */
 export function parseName(text: string): string {
   if (isName(text)) return text;
   throw new InvalidArgumentError(

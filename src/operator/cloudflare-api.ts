@@ -30,7 +30,7 @@ export class CloudflareError extends Error {
 
 /** A client of Cloudflare's API that uses the operator's login. */
 export class CloudflareApi {
-  /** The path of the account, such as `/accounts/ID`. */
+  /** The path of the Cloudflare account in the API, such as `/accounts/ID`. */
   readonly account: string;
   readonly #send: Send;
 
@@ -40,10 +40,10 @@ export class CloudflareApi {
   }
 
   /**
-   * Creates a client with the login and the account that wrangler would use.
+   * Creates an API client with the login and the Cloudflare account that wrangler would use.
    *
    * @throws an Error for the operator if the operator is not logged in, or if the login has several
-   *   accounts and no account is named.
+   *   accounts and `CLOUDFLARE_ACCOUNT_ID` is not set.
    */
   static async open(env: NodeJS.ProcessEnv = process.env): Promise<CloudflareApi> {
     const token = env["CLOUDFLARE_API_TOKEN"] || (await loginToken());

@@ -11,8 +11,8 @@ const WRONG_USAGE = 2;
 /** Matches secrets of keys, even if they are mistyped or cut off. */
 const SECRETS = new RegExp(`${SECRET_PREFIX}\\w+`, "gi");
 /**
- * Matches a secret in an argument. Requires 20 characters after `sord_`, because a name can begin
- * with `sord_` too.
+ * Matches a secret in an argument. Requires 20 characters after `sord_`, because the name of a key
+ * can begin with `sord_` too.
  */
 const SECRET_IN_ARGUMENT = new RegExp(`${SECRET_PREFIX}[a-z2-7]{20}`, "i");
 
@@ -57,7 +57,8 @@ class CommandLine extends Command {
     const { unknown } = parsed;
     const isHelp = unknown.some((option) => option === "-h" || option === "--help");
     const [option] = unknown;
-    // Only for commands without subcommands: all others pass unknown options on to a subcommand.
+    // Reports unknown options only for commands without subcommands: all other commands pass
+    // unknown options on to a subcommand.
     if (option !== undefined && !isHelp && this.commands.length === 0) {
       // `unknownOption` is missing in commander's types. It throws an error with a suggestion.
       (this as unknown as { unknownOption(flag: string): never }).unknownOption(option);
@@ -128,9 +129,10 @@ function withoutSecrets(message: string): string {
   return message.replaceAll(SECRETS, `${SECRET_PREFIX}…`);
 }
 
-/** Returns the message of an error for the operator. */
+/** Returns the message with which a command reports an error to the operator. */
 export function errorMessage(error: unknown): string {
-  // The message of a drizzle error is the SQL. Its cause has the message of the database.
+  // The message of a drizzle error is the failed SQL query. The error's `cause` has the message of
+  // the database.
   if (error instanceof DrizzleQueryError && error.cause !== undefined) {
     return errorMessage(error.cause);
   }
@@ -138,7 +140,8 @@ export function errorMessage(error: unknown): string {
   const { code = "", path }: NodeJS.ErrnoException = error;
   const fault = FILE_ERRORS[code];
   if (fault === undefined || path === undefined) return error.message;
-  // Commands write a file under a temporary name and then rename it. Shows the final name.
+  // Commands write a file under a temporary name and then rename the file. The error message shows
+  // the final name.
   return `${path.replace(/\.\d+\.tmp$/, "")} ${fault}`;
 }
 

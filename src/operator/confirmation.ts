@@ -16,7 +16,7 @@ export function yesOption(): Option {
 }
 
 /**
- * Asks the operator to confirm a change by typing the name of the environment.
+ * Asks the operator to confirm a change by typing the name of the deployed environment.
  *
  * @param consequence what the change does, in one or more lines.
  * @throws an Error if the operator types anything else, or if standard input is not a terminal.

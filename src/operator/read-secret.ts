@@ -1,7 +1,10 @@
 import type { Readable } from "node:stream";
 import { isSecret } from "../worker/api-keys/secret.ts";
 
-/** The largest input to read. A secret is far shorter, even with white space around it. */
+/**
+ * The largest input that is read to find a secret. A secret is far shorter, even with white space
+ * around it.
+ */
 const MAX_INPUT_CHARACTERS = 1_000;
 
 /**

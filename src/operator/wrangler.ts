@@ -33,7 +33,7 @@ export interface WranglerOutput {
 }
 
 interface WranglerOptions {
-  /** Variables added to this process's environment. */
+  /** Environment variables for wrangler, in addition to those of this process. */
   readonly env?: NodeJS.ProcessEnv;
   /** The standard input of wrangler; empty by default. */
   readonly input?: string;

@@ -13,7 +13,10 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-/** Advances the fake clock until the call has ended, and returns the outcome of the call. */
+/**
+ * Advances the fake clock until a call of the client has ended, and returns the outcome of the
+ * call.
+ */
 async function settled<T>(call: Promise<T>): Promise<PromiseSettledResult<T>> {
   const all = Promise.allSettled([call]);
   await vi.runAllTimersAsync();

@@ -8,7 +8,7 @@ function clientOf(service: ScriptedService) {
   return createClient({ ...OPTIONS, fetch: service.fetch, retries: 1 });
 }
 
-/** Returns an answer with a list and the entity tag `TAG`. */
+/** Returns a scripted response with a list of orders and the entity tag `TAG`. */
 function tagged(...parts: readonly string[]) {
   const answer = list(...parts);
   return async (...args: Parameters<typeof answer>) => {

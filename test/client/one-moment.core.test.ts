@@ -16,7 +16,10 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-/** Loops over a list with `oneMoment`; returns the received orders and the error. */
+/**
+ * Loops over a list with `oneMoment`; returns the received orders and the error that ended the
+ * loop.
+ */
 async function loop(service: ScriptedService, options: Partial<ClientOptions> = {}) {
   const received: Order[] = [];
   const client = createClient({ ...OPTIONS, fetch: service.fetch, ...options });

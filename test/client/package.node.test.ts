@@ -15,7 +15,10 @@ const run = promisify(execFile);
 
 const ROOT = process.cwd();
 
-/** A program that uses the package: it makes each kind of call and handles errors by their code. */
+/**
+ * A program that uses the client's npm package: it makes each kind of call and handles errors by
+ * their code.
+ */
 const PROGRAM = `
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";

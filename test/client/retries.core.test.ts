@@ -15,13 +15,16 @@ beforeEach(() => {
   vi.useFakeTimers();
 });
 afterEach(() => {
-  // The mocks must be restored before the clock. Otherwise, restoring a spy on `setTimeout` would
-  // reinstall the fake timer.
+  // The mocks must be restored before the clock. If the clock were restored first, restoring a spy
+  // on `setTimeout` would reinstall the fake timer.
   vi.restoreAllMocks();
   vi.useRealTimers();
 });
 
-/** Advances the fake clock until the call has ended, and returns the outcome of the call. */
+/**
+ * Advances the fake clock until a call of the client has ended, and returns the outcome of the
+ * call.
+ */
 async function settled<T>(call: Promise<T>): Promise<PromiseSettledResult<T>> {
   const all = Promise.allSettled([call]);
   await vi.runAllTimersAsync();

@@ -7,7 +7,7 @@ import { PROJECT_ROOT } from "../../src/operator/wrangler.ts";
 
 const run = promisify(execFile);
 
-/** The folder with the commands of the generators. */
+/** The folder with the commands of the client generators. */
 const COMMANDS = join(import.meta.dirname, "node_modules", ".bin");
 /**
  * The folder for generated clients. It is inside the project, so that imports of npm packages
@@ -50,7 +50,10 @@ export class DocumentedGenerator {
     this.#blocks = blocks;
   }
 
-  /** Writes the files and runs the command with the OpenAPI document that the service serves. */
+  /**
+   * Writes the generator's files and runs its command with the OpenAPI document that the service
+   * serves.
+   */
   async generate(): Promise<void> {
     rmSync(this.#folder, { recursive: true, force: true });
     mkdirSync(this.#folder, { recursive: true });
@@ -99,8 +102,8 @@ export class DocumentedGenerator {
 }
 
 /**
- * Reads the generators from docs/api.md. All generators share the files above the first generator's
- * heading.
+ * Reads the client generators from docs/api.md. All generators share the files above the first
+ * generator's heading.
  */
 export function documentedGenerators(): DocumentedGenerator[] {
   const page = readFileSync(join(PROJECT_ROOT, "docs", "api.md"), "utf8");

@@ -53,7 +53,8 @@ export function testAccessibility(reference: ReferencePage): void {
       await page.emulateMedia({ colorScheme });
       const ground = await page.evaluate(() => getComputedStyle(document.body).backgroundColor);
       expect(ground).toBe(colorScheme === "dark" ? "rgb(15, 18, 24)" : "rgb(255, 255, 255)");
-      // Only the colours differ between the modes, so in dark mode only the contrast is checked.
+      // Only the colours differ between light mode and dark mode, so in dark mode only the contrast
+      // is checked.
       const rules = colorScheme === "dark" ? ["color-contrast"] : undefined;
       expect(await violations(page, rules)).toStrictEqual([]);
     }

@@ -23,7 +23,8 @@ export function testConsole(reference: ReferencePage): void {
     await expectText(page, MINUTE, /^998 of/);
     expect(await page.evaluate(() => ({ ...localStorage, ...sessionStorage }))).toStrictEqual({});
 
-    // The whole width of the table is visible, and the body of the response is beside the table.
+    // The whole width of the table of orders is visible, and the body of the response is beside the
+    // table.
     const scroll = page.locator("#orders .scroll");
     expect(await scroll.evaluate((box) => box.scrollWidth - box.clientWidth)).toBe(0);
     const [table, raw] = [await scroll.boundingBox(), await page.locator("#body").boundingBox()];
@@ -67,7 +68,7 @@ export function testConsole(reference: ReferencePage): void {
     }
     await expectText(page, "tr:has(> :text-is('9223372036854775807'))", /Cancelled$/);
 
-    // An empty id hides the earlier response and the table.
+    // An empty order id hides the earlier response and the table of orders.
     await page.getByRole("textbox", { name: "orderId" }).fill(" ");
     await page.getByRole("button", { name: "Cancel order", exact: true }).click();
     await expectText(page, "#summary", /^Which order/);

@@ -31,7 +31,8 @@ export function testLimits(reference: ReferencePage): void {
     expect(await page.locator(MINUTE).innerText()).toContain("0 of 60");
     expect(await page.locator(DAY).innerText()).toContain("940 of 1,000");
     await expectText(page, "#wait", /^Limit reached\n+[01]:\d\d[^]*A window is full/);
-    // Only the countdown shows the seconds. The summary must not repeat them.
+    // Only the countdown shows the seconds to wait. The summary of the response must not repeat
+    // them.
     expect(await page.locator("#summary").innerText()).not.toMatch(/Wait \d+ seconds/);
     expect(await page.locator("#headers-sent").textContent()).toMatch(/^Retry-After\d/);
     const limitColour = await background(page);

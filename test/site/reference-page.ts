@@ -42,7 +42,10 @@ interface OpenPage {
   readonly answers: Response[];
 }
 
-/** Describes tests of the page in Chromium. Skips them if the machine has no Chromium. */
+/**
+ * Describes tests of the reference page in Chromium. Skips the tests if the machine has no
+ * Chromium.
+ */
 export function describePage(name: string, tests: (reference: ReferencePage) => void): void {
   describe.skipIf(chromium === undefined)(name, () => {
     const store = new StoreFolder();
@@ -152,7 +155,7 @@ async function differences(response: Response): Promise<string[]> {
   });
 }
 
-/** The selector of the latest response's status. */
+/** The CSS selector of the latest response's status in the console. */
 export const STATUS = ".status-line b";
 
 /** Puts a key into the console and lists the orders with it. */

@@ -40,7 +40,7 @@ export function testSamples(reference: ReferencePage): void {
       await page.locator(".intro pre:visible").first().innerText(),
     );
 
-    // The console has the pasted key too, and sends the first call with it.
+    // The console also has the pasted key, and lists the orders with this key.
     await page.locator(".intro").getByRole("button", { name: "List orders" }).click();
     await expectText(page, STATUS, /^200/);
     expect(await page.locator(STATUS).isVisible()).toBe(true);

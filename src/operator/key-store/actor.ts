@@ -18,7 +18,8 @@ export function currentActor(): string {
 }
 
 /**
- * Returns the account's name, or the user id in a container that runs under an id without account.
+ * Returns the name of the operating system's account, or the user id in a container that runs under
+ * an id without account.
  */
 function account(): string {
   try {

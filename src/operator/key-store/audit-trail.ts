@@ -10,7 +10,7 @@ const ISO_TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
 /** One entry of the audit trail: a change of a key. */
 export type KeyChange = typeof keyChanges.$inferSelect;
 
-/** The kind of a change, who makes it, and when. */
+/** The kind of change of a key, who makes the change, and when. */
 export type Operation = Pick<KeyChange, "action" | "actor" | "at">;
 
 /** The fields of a key whose changes an entry of the audit trail records. */
@@ -61,7 +61,7 @@ interface TrailFilter {
   readonly limit: number;
 }
 
-/** Returns the changes that match `filter`, the newest first. */
+/** Returns the entries of the audit trail that match a filter, the newest first. */
 export async function listKeyChanges(
   database: BaseSQLiteDatabase<"async", unknown>,
   { keyId, since, limit }: TrailFilter,

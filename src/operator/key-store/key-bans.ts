@@ -15,7 +15,7 @@ interface BanFilter {
   readonly limit: number;
 }
 
-/** Returns the bans that match `filter`, the newest first. */
+/** Returns the bans that match a filter, the newest first. */
 export async function listKeyBans(
   database: Database,
   { keyId, inForceAt, limit }: BanFilter,
@@ -48,8 +48,8 @@ export interface BanDay {
   readonly day: string;
   readonly bans: number;
   /**
-   * The latest end of these bans in Unix milliseconds, lifted bans excluded; `null` if all bans
-   * were lifted.
+   * The latest end of the bans that began on this day, in Unix milliseconds, lifted bans excluded;
+   * `null` if all bans were lifted.
    */
   readonly untilMs: number | null;
 }

@@ -41,7 +41,8 @@ export function changeQueries(
   return [
     database.insert(keyChanges).values({
       ...operation,
-      // NULL if the key has another revision. The column is NOT NULL, so the transaction fails.
+      // NULL if the stored key has another revision. The column `key_id` is NOT NULL, so the
+      // transaction then fails.
       keyId: sql`(SELECT id FROM api_keys WHERE id = ${id} AND revision = ${revision})`,
       details: differences(before, after),
     }),

@@ -9,7 +9,10 @@ type Database = BaseSQLiteDatabase<"async", unknown>;
 
 /** A key as the operator sees it: with its rotations and its ban. */
 export interface KeyDetails extends ApiKey {
-  /** The last four characters of the secret; `null` for keys from before this column existed. */
+  /**
+   * The last four characters of the secret; `null` if the secret is older than the column
+   * `last_four`.
+   */
   readonly lastFour: string | null;
   /** When the secrets that rotations have replaced become or became invalid, in ascending order. */
   readonly formerKeyEnds: readonly Date[];
@@ -37,7 +40,7 @@ export interface KeyFilter {
   readonly expiresUntil?: Date | undefined;
 }
 
-/** Returns the keys that match `filter` at `now`, the oldest first. */
+/** Returns the keys that match a filter at the time `now`, the oldest first. */
 export async function listApiKeys(
   database: Database,
   { plan, state, name, expiresUntil }: KeyFilter,
@@ -56,7 +59,8 @@ export async function listApiKeys(
       ),
     )
     .orderBy(apiKeys.createdAt, apiKeys.id);
-  // Compares names here rather than in SQL, because SQLite ignores the case of ASCII letters only.
+  // Compares names in JavaScript rather than in SQL, because SQLite ignores the case of ASCII
+  // letters only.
   return name === undefined ? keys : keys.filter((key) => fold(key.name).includes(fold(name)));
 }
 

@@ -25,7 +25,10 @@ export interface KeySettingsJson {
 /** A key as the commands print it with `--json`. The hash of the secret is left out. */
 interface KeyJson extends KeySettingsJson {
   readonly id: string;
-  /** The last four characters of the secret; `null` for keys from before this column existed. */
+  /**
+   * The last four characters of the secret; `null` if the secret is older than the column
+   * `last_four`.
+   */
   readonly lastFour: string | null;
   readonly state: KeyStateOrBan;
   /** The end of the ban that is in force; `null` if the key is not banned. */

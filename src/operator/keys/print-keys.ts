@@ -4,7 +4,10 @@ import { type KeyDetails, keyStateOrBan } from "../key-store/key-details.ts";
 import { printJson } from "../command-line.ts";
 import { formatTable, formatTime, formatUpright, type Row, textCell } from "../terminal-text.ts";
 
-/** The columns that a narrow terminal may leave out, the most important column first. */
+/**
+ * The columns of the table of keys that a narrow terminal may leave out, the most important column
+ * first.
+ */
 const OPTIONAL_COLUMNS = [
   "banned until",
   "expires",

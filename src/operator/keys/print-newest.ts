@@ -3,13 +3,13 @@ import { parseCount } from "../arguments.ts";
 import { printJson } from "../command-line.ts";
 import { formatNumber, formatTable, type Row, type TableOptions } from "../terminal-text.ts";
 
-/** Returns the option `--limit` for a command that prints the newest entries of a log. */
+/** Returns the option `--limit` for a command that prints the newest key changes or bans. */
 export function limitOption(entries: string): Option {
   const option = new Option("--limit <n>", `how many ${entries} at most`);
   return option.argParser(parseCount).default(100);
 }
 
-/** Prints the newest entries of a log as one JSON array, or as a table without `json`. */
+/** Prints the newest key changes or bans as one JSON array, or as a table if `json` is false. */
 export function printNewest<Entry>(
   entries: readonly Entry[],
   { json, limit }: { readonly json: boolean; readonly limit: number },

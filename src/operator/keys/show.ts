@@ -9,7 +9,9 @@ import { type StoreCommandOptions, useDatabase } from "../database/open.ts";
 import { formatTime } from "../terminal-text.ts";
 import { printKey } from "./print-keys.ts";
 
-/** How many days back to look for the last use: as many as `keys usage` can show. */
+/**
+ * How many days back `keys show` looks for the last use of a key: as many as `keys usage` can show.
+ */
 const DAYS = 366;
 
 const DETAILS = `

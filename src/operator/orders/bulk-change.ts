@@ -10,7 +10,7 @@ const SEGMENT_ORDERS = 8_192;
  * An import is a bulk change if it has at least this share of the store's orders. The share
  * balances the costs of two ways to update the segments:
  *
- * - Triggers take about 1 µs and write two rows for each order of the file.
+ * - Triggers take about 1 µs and write two rows for each order of the imported file.
  * - A rebuild of all segments takes 0.1 µs for each order of the store. Afterwards every isolate
  *   reads all orders again, which takes 0.3 µs for each order.
  */
@@ -48,7 +48,8 @@ export function noteBulkChange(stagedOrders: SQL, differs: SQL): SQL {
 
 /**
  * Returns the statements that end a bulk change. If an order has changed, the statements rebuild
- * the segments and give the list a new version. In any case, they enable the triggers again.
+ * the segments and give the list of orders a new version. In any case, they enable the segment
+ * triggers again.
  *
  * The rebuild reads all orders in one statement, in about a second for 10 million orders. D1 limits
  * a statement to 30 seconds and a database to 10 GB, about 100 million orders.

@@ -4,7 +4,10 @@ import { INT64_MAX, INT64_MIN } from "../../worker/orders/int64.ts";
 import { MAX_ORDER_BYTES, ORDER_JSON_MEMBERS } from "../../worker/orders/order-json.ts";
 import type { StoreDatabase } from "../database/database.ts";
 
-/** The largest size of a page: well below D1's limit of 2 MB for a text value such as a page. */
+/**
+ * The largest size in bytes of a page of an export: well below D1's limit of 2 MB for a text value
+ * such as a page.
+ */
 const PAGE_BYTES = 1_200_000;
 const MAX_STATUS_BYTES = ',"status":"shipped"'.length;
 const PAGE_ORDERS = Math.floor(PAGE_BYTES / (MAX_ORDER_BYTES + MAX_STATUS_BYTES));
@@ -14,7 +17,7 @@ interface ExportPage {
   /** The orders as JSON objects. Every line, including the last line, ends with a line break. */
   readonly lines: string;
   readonly count: number;
-  /** The version of the whole list when this page was read. */
+  /** The version of the whole list of orders when this page was read. */
   readonly listVersion: string;
 }
 

@@ -19,7 +19,7 @@ const FIRST_PAUSE_MS = 100;
 
 /**
  * Exports the store's orders to a file. Replaces an existing file only when the export is complete.
- * Until then, a temporary file in the same folder holds the new orders.
+ * Until then, a temporary file in the same folder holds the exported orders.
  */
 export async function exportToFile(
   database: StoreDatabase,
@@ -31,7 +31,8 @@ export async function exportToFile(
   const folder = dirname(file);
   const isFolder = (await stat(folder).catch(() => undefined))?.isDirectory();
   if (isFolder !== true) throw new Error(`there is no folder ${folder}: check the path`);
-  // Writes directly to a pipe or device, because a rename would replace it by a file.
+  // Writes directly to a pipe or device, because renaming a temporary file would replace the pipe
+  // or device by a file.
   if (existing !== undefined && !existing.isFile()) {
     return exportToStream(database, () => createWriteStream(file), { end: true }, options);
   }

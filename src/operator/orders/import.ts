@@ -11,8 +11,8 @@ import { discardParts, importIdOf, readStoredParts, storeParts } from "./staging
 
 interface ImportOptions {
   /**
-   * If true, the import fails unless the store has at least one part of it from an earlier attempt.
-   * Parts from earlier attempts are reused even if this is false.
+   * If true, the import fails unless the store has at least one part of the same import from an
+   * earlier attempt. Parts from earlier attempts are reused even if `resume` is false.
    */
   readonly resume?: boolean;
   /** Called when the database begins to move the orders from the stored parts to `orders`. */
@@ -42,8 +42,8 @@ class PartsGoneError extends Error {
  *
  * @returns the number of imported orders. Orders with the same id count once.
  * @throws {ElementError} if a line or array element is not a valid order, or would make a shipped
- *   order pending again; the message names the first one. An Error for the operator for every other
- *   failure.
+ *   order pending again; the message names the first such line or element. An Error for the
+ *   operator for every other failure.
  */
 export async function importOrders(
   database: StoreDatabase,
@@ -124,7 +124,8 @@ async function place(
   try {
     await database.transaction(placeStatements(importId, partCount, isBulk));
   } catch (error) {
-    // Throws the original error if the reason cannot be read from the database.
+    // Throws the error of the transaction if the reason for the failure cannot be read from the
+    // database.
     throw (await explainFailure(database, staged).catch(() => null)) ?? error;
   }
 }

@@ -14,7 +14,9 @@ export class LineSplitter implements Splitter {
   /** The text after the last line break so far, which is an incomplete line. */
   #rest = "";
 
-  /** @param firstLine the number of the text's first line. */
+  /**
+   * @param firstLine the line number, in the imported file, at which the text for `push` begins.
+   */
   constructor(firstLine: number) {
     this.#number = firstLine;
   }

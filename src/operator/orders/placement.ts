@@ -4,17 +4,20 @@ import type { Statement, StoreDatabase } from "../database/database.ts";
 import { beginBulkChange, endBulkChange, noteBulkChange } from "./bulk-change.ts";
 
 /**
- * The number of parts that one statement writes to `orders`. These parts have about 40,000 orders,
- * few enough for D1's limit of 30 seconds for each statement.
+ * The number of parts of an import that one statement writes to the table `orders`. These parts
+ * have about 40,000 orders, few enough for D1's limit of 30 seconds for each statement.
  */
 const PARTS_PER_STATEMENT = 2;
-/** The number of parts that one query checks. Requests to the service wait 0.1 s for this query. */
+/**
+ * The number of parts of an import that one query checks for shipped orders. Requests to the
+ * service wait 0.1 s for this query.
+ */
 const PARTS_PER_CHECK = 4;
 
 /** A line of an import that would make a shipped order pending again. */
 interface RefusedLine {
   readonly line: number;
-  /** The id of the order. */
+  /** The id of the shipped order. */
   readonly id: string;
 }
 
@@ -48,9 +51,9 @@ export async function findRefusedLine(
 }
 
 /**
- * Returns the statements that write the orders of an import to `orders` and delete its parts. The
- * statements must run in one transaction. They write only orders that differ from the stored
- * orders, and fail if a part is missing.
+ * Returns the statements that write the orders of an import to the table `orders` and delete the
+ * stored parts of the import. The statements must run in one transaction. They write only orders
+ * that differ from the stored orders, and fail if a part is missing.
  *
  * @param isBulk true rebuilds all segments at the end; false lets triggers update the segments.
  */
@@ -71,7 +74,10 @@ export function placeStatements(importId: string, partCount: number, isBulk: boo
   return [requireParts(importId, partCount), ...all].map(toStatement);
 }
 
-/** Returns the condition that a stored order is missing or differs from the order `other`. */
+/**
+ * Returns the SQL condition that a stored order is missing or differs from the imported order,
+ * whose SQL name is `other`.
+ */
 function differsFrom(other: "staged" | "excluded"): SQL {
   return sql.raw(
     "(orders.pet_id, orders.quantity, orders.ship_date, orders.complete, orders.status) IS NOT " +

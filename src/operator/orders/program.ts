@@ -96,7 +96,8 @@ export function ordersProgram(): Command {
 
 async function importAndPrint(file: string, options: ImportCommandOptions): Promise<void> {
   const bytes = await openSource(file);
-  // Loaded only here, because loading the database code takes a fraction of a second.
+  // Loads the import's code only when an import runs, because loading its database code takes a
+  // fraction of a second.
   const { countOrdersOf, importOrders } = await import("./import.ts");
   if (options.dryRun) {
     const wouldImport = await countOrdersOf(bytes);
@@ -142,7 +143,10 @@ function warnOfChange({ isOneMoment }: Exported): void {
   );
 }
 
-/** Checks that a file exists, and returns its bytes, decompressed if its name ends with `.gz`. */
+/**
+ * Checks that the file to import exists, and returns its bytes, decompressed if its name ends with
+ * `.gz`.
+ */
 async function openSource(file: string): Promise<AsyncIterable<Uint8Array>> {
   if (file === "-") return countBytes(process.stdin, undefined);
   const found = await stat(file);
@@ -153,8 +157,8 @@ async function openSource(file: string): Promise<AsyncIterable<Uint8Array>> {
 }
 
 /**
- * Yields the bytes of a file. Opens the file only at the first read, because an earlier error would
- * occur before the caller can catch it.
+ * Yields the bytes of a file. Opens the file only at the first read, because the error of an
+ * earlier opening would occur before the caller can catch the error.
  */
 async function* readFile(file: string): AsyncGenerator<Uint8Array> {
   yield* createReadStream(file, { highWaterMark: READ_BYTES });

@@ -2,7 +2,8 @@ import { SingleBar } from "cli-progress";
 import { formatNumber } from "../terminal-text.ts";
 
 /**
- * The time between progress lines without a terminal. A task that takes less time prints no line.
+ * The time between lines that show progress if stderr is not a terminal. A task that takes less
+ * time prints no line.
  */
 const LINE_EVERY_MS = 10_000;
 
@@ -30,7 +31,7 @@ export function startProgress(task: Task, stream: Terminal = process.stderr): Pr
   return stream.isTTY === true ? showBar(task, stream) : writeLines(task, stream);
 }
 
-/** Yields the same bytes and shows on stderr how many of them have been read. */
+/** Yields the given bytes unchanged, and shows on stderr how many of them have been read. */
 export async function* countBytes(
   bytes: AsyncIterable<Uint8Array>,
   totalBytes: number | undefined,

@@ -4,7 +4,8 @@ import type { StoreDatabase } from "../database/database.ts";
 import { startProgress } from "./progress.ts";
 
 /**
- * The number of orders that one step deletes. Requests wait some hundredths of a second for a step.
+ * The number of cancelled orders whose records one step of a purge deletes. Requests to the service
+ * wait some hundredths of a second for a step.
  */
 const STEP_ORDERS = 10_000;
 
@@ -21,8 +22,8 @@ export async function countCancelled({ orm }: StoreDatabase, before: Date): Prom
  * Deletes the records of orders that were cancelled before a time. Uses small transactions, so that
  * the service can use the database between them. Safe to call again after a failure.
  *
- * @param total the number of orders to delete, for the progress display.
- * @returns the number of deleted orders.
+ * @param total the number of records to delete, for the progress display.
+ * @returns the number of deleted records.
  */
 export async function purgeCancelled(
   { orm }: StoreDatabase,

@@ -5,8 +5,8 @@ import type { OrderRecord } from "../../worker/orders/order.ts";
 const CACHE_KILOBYTES = 32_000;
 
 /**
- * The orders of an import in ascending id. If several orders have the same id, it keeps only the
- * last one. It keeps the orders in a temporary file, so many orders need little memory.
+ * The orders of an import in ascending id. If several orders have the same id, keeps only the last
+ * one. Keeps the orders in a temporary file, so many orders need little memory.
  */
 export class SortedOrders {
   /** A temporary database: SQLite deletes a database without a name when it is closed. */
@@ -25,7 +25,7 @@ export class SortedOrders {
   /**
    * Adds an order.
    *
-   * @param line the number of the order's line, or of its array element, in the file.
+   * @param line the number of the order's line, or of its array element, in the imported file.
    */
   add(line: number, order: OrderRecord): void {
     this.#put.run(order.id, encode(line, order));

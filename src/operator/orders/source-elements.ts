@@ -4,12 +4,12 @@ import { LineSplitter } from "./line-splitter.ts";
 import type { SourceElement, Splitter } from "./splitter.ts";
 
 /**
- * Reads the elements of an import. The file is a JSON array if its first character other than white
- * space is `[`, else newline-delimited JSON. Skips a byte order mark.
+ * Reads the elements of an imported file. The file is a JSON array if its first character other
+ * than white space is `[`, else newline-delimited JSON. Skips a byte order mark.
  *
  * @returns the elements in groups. Each group has the elements that one chunk of `bytes` completes.
- * @throws {ElementError} if the text cannot be split into elements; an Error if the file is not
- *   UTF-8.
+ * @throws {ElementError} if the text of the file cannot be split into elements; an Error if the
+ *   file is not UTF-8.
  */
 export async function* readElements(
   bytes: AsyncIterable<Uint8Array>,

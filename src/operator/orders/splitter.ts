@@ -1,21 +1,28 @@
 /** The unparsed text of one order in the file of an import. */
 export interface SourceElement {
   readonly kind: "line" | "element";
-  /** The number of the line or element, from 1. */
+  /** The number of the line or array element in the file, from 1. */
   readonly number: number;
   /** The JSON text, not yet parsed. */
   readonly text: string;
 }
 
-/** Splits a text that arrives in parts into the elements of an import. */
+/**
+ * Splits the text of an imported file, which arrives in pieces, into its lines or array elements.
+ */
 export interface Splitter {
-  /** Appends the next part of the text, and returns the elements that are complete now. */
+  /** Appends the next piece of the file's text, and returns the elements that are complete now. */
   push(text: string): Iterable<SourceElement>;
-  /** Marks the end of the text. Returns the last element if `push` has not returned it yet. */
+  /**
+   * Marks the end of the file's text. Returns the last element if `push` has not returned it yet.
+   */
   end(): Iterable<SourceElement>;
 }
 
-/** The longest allowed element, so that a file without line breaks is not read into memory. */
+/**
+ * The largest length of a line or array element of an import, so that a file without line breaks is
+ * not read into memory.
+ */
 export const MAX_ELEMENT_CHARACTERS = 65_536;
 
 /** Returns whether a text consists only of JSON white space (RFC 8259, section 2). */

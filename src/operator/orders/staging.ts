@@ -5,7 +5,10 @@ import { type StoreDatabase, toStatements } from "../database/database.ts";
 import { startProgress } from "./progress.ts";
 import type { SortedOrders } from "./sorted-orders.ts";
 
-/** The largest length of a part in ASCII characters. A part is one row, which D1 limits to 2 MB. */
+/**
+ * The largest length of a part of an import in ASCII characters. A part is one row, which D1 limits
+ * to 2 MB.
+ */
 const PART_CHARACTERS = 1_900_000;
 
 /**

@@ -37,7 +37,8 @@ export async function writeOrders(
 ): Promise<Exported> {
   let exported = 0;
   const versions = new Set<string>();
-  // Counts the orders only for a terminal, because counting takes a second on a remote database.
+  // Counts the orders only if stderr is a terminal, because counting takes a second on a remote
+  // database.
   const total = process.stderr.isTTY ? await countOrders(database) : undefined;
   // Shows no progress if the orders go to a terminal, because a progress bar would garble them.
   using progress = isTerminal(stream)

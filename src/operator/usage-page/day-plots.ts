@@ -104,12 +104,12 @@ export function bansPlot({ days }: Days, width: number): Element {
   });
 }
 
-/** Plots the fullest minute window of each day and its limit. */
+/** Plots the requests in a key's fullest minute window of each day, and the window's limit. */
 export function minutePlot({ days }: KeyPageFigures, width: number): Element {
   return windowPlot(days, width, "minute", ({ minute }) => minute);
 }
 
-/** Plots the fullest day window of each day and its limit. */
+/** Plots the requests in a key's fullest day window of each day, and the window's limit. */
 export function dayWindowPlot({ days }: KeyPageFigures, width: number): Element {
   return windowPlot(days, width, "day", ({ dayWindow }) => dayWindow);
 }
@@ -145,10 +145,13 @@ interface DayPlot<Day extends DayFigures> {
   readonly width: number;
   readonly height: number;
   readonly ariaLabel: string;
-  /** The height of a day's bar. */
+  /** Returns the count that a day's bar shows. */
   readonly value: (day: Day) => number;
   readonly tip: (day: Day) => string[];
-  /** Returns the limit on a day. The plot shows it as a line, with a second line at 80 % of it. */
+  /**
+   * Returns the rate limit on a day. The plot shows the limit as a line, with a second line at 80 %
+   * of the limit.
+   */
   readonly limit?: (day: Day) => number;
 }
 
@@ -161,7 +164,10 @@ function countPlot<Day extends DayFigures>(
   return dayPlot({ ...figures, bars: [bars] });
 }
 
-/** Plots the given bars with axes, limits and tips. Hatches the bars of incomplete days. */
+/**
+ * Plots the given bars with axes, limit lines and tooltips. Hatches the bars of days with reports
+ * to come.
+ */
 function dayPlot<Day extends DayFigures>({
   days,
   width,
@@ -240,8 +246,8 @@ function limitLines<Day extends DayFigures>(
   const { x1, x2 } = dayBars(days, width);
   const near = { x1, x2, y: (day: Day) => NEAR_LIMIT * limit(day) };
   return [
-    // A wider line in the background colour separates the dashed line from bars of a similar
-    // colour.
+    // A wider line in the background colour separates the dashed line at 80 % of the limit from
+    // bars of a similar colour.
     ruleY(days, { ...near, stroke: "var(--panel)", strokeWidth: 4 }),
     ruleY(days, { ...near, ...NEAR_LINE }),
     ruleY(days, { x1, x2, y: limit, ...LIMIT_LINE }),

@@ -142,7 +142,8 @@ function nameAxis(keys: readonly KeyFigures[], width: number) {
       tickSize: 0,
       tickPadding: 8,
       tickFormat,
-      // The library measures text in a narrow font. The factor 0.8 leaves room for the page's font.
+      // Observable Plot measures text in a narrow font. The factor 0.8 leaves room for the page's
+      // font.
       lineWidth: (0.8 * (nameWidth(width) - 8)) / FONT_SIZE,
       textOverflow: "ellipsis",
       ...options,

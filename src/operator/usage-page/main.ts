@@ -52,7 +52,7 @@ addEventListener("afterprint", () => {
 function draw(container: HTMLElement, width: number): void {
   if (width === 0) return;
   const plot = PLOTS[container.dataset["plot"] as PlotName](figures, Math.floor(width));
-  // Screen readers treat the plot as one image. They find the figures in the table.
+  // Screen readers treat the plot as one image. They find the figures in the table below the plot.
   container.setAttribute("role", "img");
   container.setAttribute("aria-label", plot.getAttribute("aria-label") ?? "");
   plot.setAttribute("aria-hidden", "true");

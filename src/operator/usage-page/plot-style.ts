@@ -8,7 +8,7 @@ export const PLOT_STYLE = {
 
 export const TIP_STYLE = { lineHeight: 1.35, stroke: "var(--line-strong)" } as const;
 
-/** The style of the line that marks the share from which a key is near a limit. */
+/** The style of the line at the share of a limit from which a key counts as near the limit. */
 export const NEAR_LINE = {
   ariaDescription: "near limit",
   stroke: "var(--near)",

@@ -21,7 +21,7 @@ export interface PageFigures {
   readonly busiest: Ranking;
   /** The keys with the most bans. */
   readonly banned: Ranking;
-  /** The keys with the fullest windows. */
+  /** The keys whose fullest minute or day window used the largest share of its limit. */
   readonly nearest: Ranking;
 }
 

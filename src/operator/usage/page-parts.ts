@@ -4,10 +4,10 @@ import type { UsageTotals } from "./usage-report.ts";
 
 type Html = ReturnType<typeof html>;
 
-/** A figure at the top of a page, with its name and a note. */
+/** A figure at the top of a usage page, with its name and a note. */
 export type Tile = readonly [name: string, figure: string, note: string | Html];
 
-/** The names of the plots that the page's script draws. */
+/** The names of the plots that the script of a usage page draws. */
 export type PlotName =
   | "admitted"
   | "banned"
@@ -19,7 +19,10 @@ export type PlotName =
   | "refused"
   | "traffic";
 
-/** An entry of a legend: a colour, its meaning, and the CSS class of its sample's shape. */
+/**
+ * An entry of a plot's legend: a colour, its meaning, and the CSS class that shapes the colour
+ * sample.
+ */
 type LegendEntry = readonly [color: string, meaning: string, shape?: string];
 
 interface Plot {

@@ -120,15 +120,18 @@ async function page(
 }
 
 /**
- * Returns the Content-Security-Policy of the page. It allows only the page's own script, because
- * names of keys are untrusted text.
+ * Returns the Content-Security-Policy of a usage page. The policy allows only the page's own
+ * script, because names of keys are untrusted text.
  */
 function contentPolicy(script: string): string {
   const hash = createHash("sha256").update(script).digest("base64");
   return `default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'sha256-${hash}'`;
 }
 
-/** Converts a value to JSON for a script element. Escapes `<`, so that no text ends the element. */
+/**
+ * Converts a value to JSON for a script element. Escapes `<`, so that no text in the value ends the
+ * script element.
+ */
 function scriptJson(value: unknown): string {
   return JSON.stringify(value).replaceAll("<", "\\u003c");
 }

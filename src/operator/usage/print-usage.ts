@@ -76,7 +76,10 @@ const NOTHING: UsageTotals = { admitted: 0, refused: 0, strikes: 0, bans: 0 };
 /** The title of the column that plots the admitted requests of each day. */
 const PLOT = "by day";
 
-/** The columns that a narrow terminal may leave out, the most important column first. */
+/**
+ * The columns of the usage table that a narrow terminal may leave out, the most important column
+ * first.
+ */
 const OPTIONAL_COLUMNS = [
   "banned until",
   "bans",
@@ -93,13 +96,16 @@ function figures({ admitted, refused, strikes, bans }: UsageTotals): Row {
 }
 
 /**
- * Returns a cell with the peak of a window and its limit. The cell is red if the window was full.
+ * Returns a table cell with the number of requests in a key's fullest window, and the window's
+ * limit. The cell is red if the window was full.
  */
 function peak(count: number, limit: number): Cell {
   return figureCell(`${formatNumber(count)} of ${formatNumber(limit)}`, count >= limit);
 }
 
-/** Returns the figures of a key or day without a report. Bans are known without a report. */
+/**
+ * Returns the table cells of a key or day without a usage report. Bans are known without a report.
+ */
 function missingFigures(bans: number): Row {
   const missing = figureCell(MISSING);
   return { admitted: missing, refused: missing, strikes: missing, bans: bans || missing };

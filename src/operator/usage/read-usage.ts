@@ -6,8 +6,8 @@ import type { StoreDatabase } from "../database/database.ts";
 export type ReportedDay = typeof keyUsage.$inferSelect;
 
 /**
- * The number of rows that one query reads. A remote database sends about 150 bytes for each row, so
- * about 1.5 MB for each query.
+ * The number of rows of the table `key_usage` that one query reads. A remote database sends about
+ * 150 bytes for each row, so about 1.5 MB for each query.
  */
 const PAGE_ROWS = 10_000;
 

@@ -41,7 +41,9 @@ reached the share, 0 if no key reached it, and 1 for a failure.`;
 
 interface UsageOptions extends StoreCommandOptions {
   readonly days?: number;
-  /** Report only keys that have used at least this percentage of either limit. */
+  /**
+   * Reports only keys that have used at least this percentage of their limit per minute or per day.
+   */
   readonly near?: number;
   readonly html?: string;
 }
@@ -73,7 +75,8 @@ async function usage(id: string | undefined, options: UsageOptions): Promise<voi
   const all = await useDatabase(options, "keys", (database) => readReport(database, id, days, now));
   const report = near === undefined ? all : { ...all, keys: keysNear(all, near / 100) };
   if (options.html !== undefined) {
-    // Loaded only here, because esbuild is slow to load.
+    // Loads the code of the usage page only for `--html`, because its dependency esbuild is slow to
+    // load.
     const { writeKeyPage, writeUsagePage } = await import("./page.ts");
     const [key] = all.keys;
     if (id === undefined || key === undefined) await writeUsagePage(report, options.html, now);

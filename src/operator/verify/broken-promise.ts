@@ -1,4 +1,7 @@
-/** Thrown if the service does not do what the documents promise. */
+/**
+ * Thrown if the service does not do what docs/api.md, docs/limits.md or the OpenAPI document
+ * promises.
+ */
 export class BrokenPromise extends Error {
   override readonly name = "BrokenPromise";
   readonly requestId: string;
@@ -13,7 +16,10 @@ export class BrokenPromise extends Error {
 /** Thrown if the service sends no complete HTTP response. */
 export class NoAnswerError extends BrokenPromise {}
 
-/** Thrown if a promise of the documents cannot be checked. The message is the reason. */
+/**
+ * Thrown if a promise of docs/api.md or docs/limits.md cannot be checked. The message is the
+ * reason.
+ */
 export class Untried extends Error {
   override readonly name = "Untried";
 }

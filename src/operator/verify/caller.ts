@@ -22,7 +22,7 @@ export interface Answer {
   readonly status: number;
   readonly headers: Headers;
   readonly body: string;
-  /** `code` of an error body. */
+  /** The `code` in the body of an error response; `null` if there is none. */
   readonly code: string | null;
   readonly requestId: string;
   /** The rate limits in the headers; `null` for a path outside `/v1`. */
@@ -63,7 +63,7 @@ export class Caller {
    *
    * @param path begins with `/`.
    * @throws {NoAnswerError} if the service sends no complete response.
-   * @throws {BrokenPromise} if the response contradicts the documents.
+   * @throws {BrokenPromise} if the response fails a check that `Caller` makes.
    */
   async call(
     path: string,

@@ -4,7 +4,11 @@ import { setTimeout as pause } from "node:timers/promises";
 export interface Clock {
   /** Unix time in milliseconds. */
   now(): number;
-  /** @throws the reason of the signal as soon as the signal is aborted. */
+  /**
+   * Waits for a duration.
+   *
+   * @throws the reason of `signal` as soon as `signal` is aborted.
+   */
   wait(milliseconds: number, signal: AbortSignal): Promise<void>;
 }
 

@@ -18,7 +18,10 @@ const INTEGER_FIELD = /"(?:id|petId|quantity)":(?<digits>[^,}]*)/g;
 /** The promises to a client with a key (docs/api.md). Trying these promises changes no order. */
 export function keyPromises(): readonly ServicePromise[] {
   let list: Answer | undefined;
-  /** Returns the response to the list, which is requested only once because it can be long. */
+  /**
+   * Returns the response with the list of orders, which is requested only once because the list can
+   * be long.
+   */
   const readList = async (trial: Trial): Promise<Answer> => {
     list ??= await callWithKey(trial, LIST);
     return list;

@@ -12,7 +12,7 @@ import {
   type Trial,
 } from "./trial.ts";
 
-/** The number of requests that are sent at the same time. */
+/** The number of simultaneous requests that are sent to use up a key's limit per minute. */
 const CROWD = 200;
 /** The longest time that all `CROWD` requests together are expected to take. */
 const CROWD_SECONDS = 10;
@@ -30,7 +30,7 @@ export interface LimitPromises {
 /**
  * Returns the promises about limits (docs/limits.md). Trying `crowd` uses up the key's limit per
  * minute. So between `crowd` and `afterwards`, try only promises whose requests do not have the key
- * as bearer token: the service refuses all requests that do.
+ * as bearer token: the service refuses all requests with the key.
  */
 export function limitPromises(): LimitPromises {
   let answers: readonly Answer[] = [];
@@ -60,7 +60,8 @@ export function limitPromises(): LimitPromises {
       if (lastRefusal === undefined) throw new Untried("no request was refused");
       for (const refusal of refusals) {
         expectRefusal(refusal);
-        // Another client may use a key that the operator passed in, so its day count is unknown.
+        // Another client may use a key that the operator passed in, so the number of requests in
+        // its day window is unknown.
         if (isKeyNew) expectUncounted(refusal);
       }
     },

@@ -16,7 +16,10 @@ const INVALID_TOKEN = `${CHALLENGE}, error="invalid_token"`;
 /** An origin that is in no service's `CORS_ORIGINS`, because RFC 2606 reserves `invalid`. */
 const FOREIGN_ORIGIN = "https://verify.invalid";
 
-/** Every header that docs/api.md and docs/limits.md name. */
+/**
+ * The response headers in docs/api.md and docs/limits.md that scripts in browsers must be able to
+ * read.
+ */
 const EXPOSED_HEADERS = [
   "X-RateLimit-Limit",
   "X-RateLimit-Remaining",
@@ -132,8 +135,8 @@ function refused(
 }
 
 /**
- * Expects a 401 with this challenge. Its rate-limit headers must show the budget of the client's IP
- * address (docs/limits.md).
+ * Expects a 401 response with this `WWW-Authenticate` challenge. The response's rate-limit headers
+ * must show the budget of the client's IP address (docs/limits.md).
  */
 function expectUnauthorized(answer: Answer, challenge: string): void {
   expectAnswer(answer, 401, "unauthorized");

@@ -3,7 +3,10 @@ import { cancelledOrders, orders } from "../../worker/db/orders-schema.ts";
 import { INT64_MAX, INT64_MIN } from "../../worker/orders/int64.ts";
 import { type StoreDatabase, toStatements } from "../database/database.ts";
 
-/** The id of the shipped order. A service that converts ids to JavaScript numbers changes it. */
+/**
+ * The id of the shipped order that a verification places. A service that converts ids to JavaScript
+ * numbers changes this id.
+ */
 export const SHIPPED_ID = -9_007_199_254_740_993n;
 /**
  * Ids of pending orders are random and at least this large. A service that converts ids to
@@ -13,7 +16,7 @@ const LEAST_PENDING_ID = 2n ** 62n;
 
 interface OwnOrder {
   readonly id: bigint;
-  /** The order as the list shows it. */
+  /** The JSON of the order in the list of orders. */
   readonly json: string;
 }
 
@@ -68,7 +71,8 @@ export async function removeOwnOrder(database: StoreDatabase, id: bigint): Promi
 }
 
 /**
- * The fields of both orders. A JSON parser that rounds would change the largest and smallest int64.
+ * The fields that the pending order and the shipped order share. A JSON parser that rounds would
+ * change the largest and smallest int64.
  */
 const FIELDS = {
   petId: INT64_MAX,

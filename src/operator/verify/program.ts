@@ -111,7 +111,10 @@ async function run(options: Options, { clock, send }: Surroundings): Promise<voi
   if (!verification.isKept) throw new EndWithStatus(BROKEN);
 }
 
-/** Returns the first address of an environment, or the address that `npm start` uses by default. */
+/**
+ * Returns the first address of the service in a deployed environment, or the default address of
+ * `npm start`.
+ */
 async function addressOf(env: RemoteEnvironment | undefined): Promise<string> {
   if (env === undefined) return LOCAL_URL;
   const [{ CloudflareApi }, { findAddresses }, { readSettings }] = await Promise.all([

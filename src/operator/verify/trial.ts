@@ -3,7 +3,7 @@ import type { Answer, Call, Caller } from "./caller.ts";
 import type { Clock } from "./clock.ts";
 import type { OwnOrders } from "./own-orders.ts";
 
-/** The path of the list. */
+/** The path of the list of orders. */
 export const LIST = "/v1/store/orders";
 
 /** The service that is verified, and what the verification may do to it. */
@@ -15,7 +15,7 @@ export interface Trial {
   readonly key: string | null;
   /** True if the key is new, of the Free plan, and used by nothing else. */
   readonly isKeyNew: boolean;
-  /** An origin that the var `CORS_ORIGINS` lists. */
+  /** An origin that the service's var `CORS_ORIGINS` lists; `null` if no such origin is given. */
   readonly origin: string | null;
   /** Revokes the key; `null` if the verification cannot revoke it. */
   readonly revoke: (() => Promise<void>) | null;
@@ -25,7 +25,7 @@ export interface Trial {
   readonly isReadOnly: boolean;
 }
 
-/** One promise that the documents make about the service. */
+/** One promise that docs/api.md or docs/limits.md makes about the service. */
 export interface ServicePromise {
   readonly title: string;
   /** Returns why the promise cannot be tried; `null` if it can. */
@@ -55,7 +55,11 @@ export function callWithKey(
   return caller.call(path, { ...call, ...(key !== null && { key }) });
 }
 
-/** @throws {BrokenPromise} if the response has a different status or error code. */
+/**
+ * Checks the status of a response, and its error code unless `code` is `null`.
+ *
+ * @throws {BrokenPromise} if the response has a different status or error code.
+ */
 export function expectAnswer(answer: Answer, status: number, code: string | null = null): void {
   const found = answer.code ?? answer.status;
   expectThat(
@@ -65,7 +69,11 @@ export function expectAnswer(answer: Answer, status: number, code: string | null
   );
 }
 
-/** @throws {BrokenPromise} if the header has a different value; `null` expects no header. */
+/**
+ * Checks a header of a response. The value `null` expects that the header is missing.
+ *
+ * @throws {BrokenPromise} if the header has a different value.
+ */
 export function expectHeader(answer: Answer, name: string, value: string | null): void {
   const found = answer.headers.get(name);
   expectThat(
@@ -75,7 +83,11 @@ export function expectHeader(answer: Answer, name: string, value: string | null)
   );
 }
 
-/** @throws {BrokenPromise} with the message `fault` if the condition is false. */
+/**
+ * Checks a condition on a response.
+ *
+ * @throws {BrokenPromise} with the message `fault` if the condition is false.
+ */
 export function expectThat(answer: Answer, condition: boolean, fault: string): void {
   if (!condition) throw new BrokenPromise(fault, answer.requestId);
 }

@@ -5,7 +5,10 @@ import { addKeys, changeKey } from "../key-store/change-key.ts";
 import { placeOwnOrders, removeOwnOrder } from "./own-orders.ts";
 import { type Verification, verify, type VerifyOptions } from "./verify.ts";
 
-/** The key expires after this time, even if nobody revokes it. A verification takes two minutes. */
+/**
+ * The new key of a verification expires after this time, even if nobody revokes it. A verification
+ * takes two minutes.
+ */
 const KEY_LASTS_MS = 10 * 60_000;
 
 /** The options of a verification that creates a new key in a store. */

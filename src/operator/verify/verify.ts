@@ -42,7 +42,7 @@ export interface VerifyOptions {
   readonly orders?: Promise<OwnOrders> | undefined;
   /** True skips the promises that use up the key's limit per minute. */
   readonly isReadOnly?: boolean;
-  /** An origin that the var `CORS_ORIGINS` lists. */
+  /** An origin that the service's var `CORS_ORIGINS` lists. */
   readonly origin?: string | undefined;
   /** Headers that are added to every request. */
   readonly headers?: Readonly<Record<string, string>>;

@@ -1,4 +1,7 @@
-/** The largest part of a body that the page reads, because a list can have a million orders. */
+/**
+ * The largest part of a response body that the console reads, because a list can have a million
+ * orders.
+ */
 const MAX_BODY_CHARACTERS = 200_000;
 
 /** A response of the service, with its request. */
@@ -81,7 +84,7 @@ export function codeOf({ body }: Answer): string | null {
   return errorIn(body)?.code ?? null;
 }
 
-/** Returns the error in a body; `null` if the body is no error of the service. */
+/** Parses the body of an error response; `null` if the body is no JSON object or array. */
 export function errorIn(body: string): { code?: string; message?: string } | null {
   try {
     const value: unknown = JSON.parse(body);

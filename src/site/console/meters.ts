@@ -8,7 +8,10 @@ const WINDOWS = { minute: "this minute", day: "today" } as const;
 /** A meter shows a warning if at most this share of a window's requests is left. */
 const LOW_SHARE = 0.2;
 
-/** The two meters. They show the requests left in each window and the time until it ends. */
+/**
+ * The two rate-limit meters. They show the requests left in each window and the time until the
+ * window ends.
+ */
 export class Meters {
   readonly #root = element("meters", HTMLElement);
   readonly #subject = element("meters-subject", HTMLElement);
@@ -27,7 +30,8 @@ export class Meters {
     this.#receivedMs = answer.receivedMs;
     this.#isBan = codeOf(answer) === "api_key_banned";
     // A 401 reports the limits of the client's address. A 429 can report the limits of the address
-    // or of the key, and has the same `code` for both. So only a 401 shows the note.
+    // or of the key, and has the same `code` for both. So only a 401 shows the note about the
+    // address.
     this.#subject.textContent =
       answer.status === 401
         ? "This is the budget of your address for requests without a valid key."

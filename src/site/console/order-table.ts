@@ -2,10 +2,10 @@ import { parse } from "lossless-json";
 import { type Answer, codeOf } from "./answer.ts";
 import { element, inside, made } from "./element.ts";
 
-/** The largest number of rows in the table. */
+/** The largest number of rows in the table of orders. */
 const MAX_ROWS = 100;
 
-/** The text that replaces the button of an order, by the result of its cancellation. */
+/** The text that replaces the button that cancels an order, by the result of its cancellation. */
 const NOTES: Readonly<Record<string, string>> = {
   cancelled: "Cancelled",
   order_already_shipped: "Has shipped",

@@ -1,9 +1,12 @@
 import { readWindows, type WindowQuota } from "../../client/rate-limit-headers.ts";
 
-/** The rate-limit headers of a response, for both windows. */
+/** The rate-limit headers of a response, for the minute window and the day window. */
 export type Quota = Readonly<Record<"minute" | "day", WindowQuota>>;
 
-/** Reads both windows from the headers of a response. Returns `null` if a window is missing. */
+/**
+ * Reads the minute window and the day window from the headers of a response. Returns `null` if one
+ * of these windows is missing.
+ */
 export function quotaIn(headers: Headers): Quota | null {
   const windows = readWindows(headers);
   const minute = windows.find(({ name }) => name === "minute");

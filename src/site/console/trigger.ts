@@ -1,7 +1,8 @@
 import { type Answer, codeOf } from "./answer.ts";
 
 /**
- * The number of simultaneous requests. Browsers open at most six HTTP/1.1 connections to a host.
+ * The number of simultaneous requests of `triggerLimit` and `triggerBan`. Browsers open at most six
+ * HTTP/1.1 connections to a host.
  */
 const PARALLEL = 6;
 

@@ -13,7 +13,7 @@ export const LOCAL_ORIGIN = "http://localhost:8787";
 interface CodeProps {
   readonly code: string;
   readonly syntax: ShjLanguage;
-  /** The name of the code for assistive technology. */
+  /** The name of the code sample for assistive technology. */
   readonly label: string;
   readonly origin?: string | null;
   readonly copy?: boolean;

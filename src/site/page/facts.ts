@@ -1,4 +1,4 @@
-/** The facts that the page shows. All times are in milliseconds. */
+/** The facts that the reference page shows. All times are in milliseconds. */
 export interface PageFacts {
   /** The OpenAPI document as JSON. Fields, headers, statuses and examples come only from it. */
   readonly document: string;

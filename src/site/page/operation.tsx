@@ -10,7 +10,7 @@ interface OperationSectionProps {
   readonly samples: readonly Sample[];
   /** A warning that is shown above the parameters. */
   readonly warning: Child;
-  /** The content below the parameters, such as the fields of the body. */
+  /** The content below the parameters, such as the fields of the response body. */
   readonly children?: Child;
 }
 
@@ -59,7 +59,7 @@ export function OperationSection(props: OperationSectionProps) {
   );
 }
 
-/** A list of the parameters of a request, or of the fields of a body. */
+/** A list of the parameters of a request, or of the fields of a response body. */
 export function Fields(props: { readonly prefix: string; readonly fields: readonly Field[] }) {
   const { prefix, fields } = props;
   return (

@@ -6,7 +6,9 @@ export interface Reference {
   readonly title: string;
   readonly version: string;
   readonly summary: string;
-  /** The address of the service without `/v1`; `null` if the document does not contain it. */
+  /**
+   * The address of the service without `/v1`; `null` if the OpenAPI document does not contain it.
+   */
   readonly origin: string | null;
   /** The path with which every operation begins, such as `/v1`. */
   readonly basePath: string;
@@ -15,7 +17,7 @@ export interface Reference {
   readonly orderFields: readonly Field[];
   readonly errorFields: readonly Field[];
   readonly headers: readonly (Header & { readonly statuses: readonly number[] })[];
-  /** The names of the headers that the document lists for every response. */
+  /** The names of the headers that the OpenAPI document lists for every response. */
   readonly commonHeaders: ReadonlySet<string>;
   /** The error responses, one for each status. */
   readonly errors: readonly Answer[];
@@ -31,10 +33,10 @@ export interface Operation {
   readonly answers: readonly Answer[];
 }
 
-/** A parameter of a request, or a field of a body. */
+/** A parameter of a request, or a field of a response body. */
 export interface Field {
   readonly name: string;
-  /** The place of a parameter, `path` or `header`; `null` for a field of a body. */
+  /** The place of a parameter, `path` or `header`; `null` for a field of a response body. */
   readonly place: string | null;
   readonly type: string;
   readonly required: boolean;
@@ -45,7 +47,10 @@ export interface Field {
 export interface Header {
   readonly name: string;
   readonly description: string;
-  /** Whether the header is always present in the responses for which the document lists it. */
+  /**
+   * Whether the header is always present in the responses for which the OpenAPI document lists the
+   * header.
+   */
   readonly required: boolean;
   readonly example: string;
 }
