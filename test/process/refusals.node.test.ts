@@ -74,7 +74,8 @@ describe("npm start", () => {
   it.concurrent("exits with status 1 if another program takes the port during startup", async () => {
     const fresh = join(folder, "fresh");
     const service = await Service.launch(fresh, { args: ["--empty"] });
-    // When the store exists, `npm start` has already checked that the port is free.
+    // Once the folder of the new store exists, `npm start` has already checked that the port is
+    // free.
     await vi.waitUntil(() => existsSync(fresh), { timeout: 50_000 });
     const other = createServer((_, response) => response.end("other"));
     try {

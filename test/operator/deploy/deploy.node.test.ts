@@ -81,7 +81,8 @@ function argumentsIn(message: string, command: RegExp): string[] {
 }
 
 /**
- * Creates a deployed service in the fake account. With `isBehind`, the last migrations are missing.
+ * Creates a deployed service in the fake account. With `isBehind`, each of its databases lacks the
+ * last migration.
  */
 function rollOut({
   env = "staging",
@@ -104,7 +105,7 @@ function rollOut({
   return { versions, before };
 }
 
-/** Changes the settings that the command reads from wrangler.toml. */
+/** Changes the settings that the command `deploy` reads from wrangler.toml. */
 function changeSettings(change: (found: SettingsModule.Settings) => SettingsModule.Settings): void {
   vi.mocked(readSettings).mockImplementation(async (...args) =>
     change(await settings.readSettings(...args)),

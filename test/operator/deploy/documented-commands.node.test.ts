@@ -22,7 +22,7 @@ import { FakeVersions } from "./fake-versions.ts";
 import { runFakeWrangler } from "./fake-wrangler.ts";
 
 vi.mock("../../../src/operator/wrangler.ts", { spy: true });
-// Mocked, because the tests of `verify` run it on the real service.
+// Mocks the verification, because test/operator/verify runs it on the real service.
 vi.mock("../../../src/operator/verify/verify.ts", { spy: true });
 vi.mock("../../../src/operator/verify/verify-store.ts", { spy: true });
 
@@ -97,8 +97,8 @@ const linesOf = (page: string) =>
     .filter((line) => !TYPED_ELSEWHERE.test(line));
 
 /**
- * Sorts `rotate` and then `revoke` to the end. A rotation replaces the secret, whose last
- * characters `find` searches for, and a revoked key cannot be rotated.
+ * Sorts the commands `keys rotate` and then `keys revoke` to the end. A rotation replaces the
+ * secret, whose last characters `keys find` searches for, and a revoked key cannot be rotated.
  */
 const byEnd = (line: string) => [/ rotate /, / revoke /].findIndex((end) => end.test(line));
 

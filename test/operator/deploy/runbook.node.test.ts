@@ -53,7 +53,10 @@ const BANNED: RequestRecord = {
   degraded: null,
 };
 
-/** A long timeout, because a case runs up to three commands that start the real wrangler. */
+/**
+ * A long timeout, because a case of the runbook runs up to three commands that start the real
+ * wrangler.
+ */
 const TIMEOUT_MS = 180_000;
 
 const cases = new Map(readCases("docs/runbook.md").map((found) => [found.title, found]));
@@ -112,7 +115,7 @@ function deployedScript(versions: FakeVersions) {
   return { bindings, migrationTag: "v1", versions };
 }
 
-/** Runs all commands of a case, expects each to succeed, and returns their output. */
+/** Runs all commands of a runbook case, expects each to succeed, and returns their output. */
 async function follow(title: string, variables: Record<string, string> = {}): Promise<string> {
   const { commands, promises } = cases.get(title) ?? { commands: [], promises: [] };
   expect(commands.length).toBeGreaterThan(0);

@@ -16,7 +16,8 @@ let service: ServiceOnTrial;
 let runs = 0;
 beforeAll(async () => {
   service = await ServiceOnTrial.start();
-  // The mock begins here, because the start above needs the real wrangler to migrate the store.
+  // Replaces wrangler only from now on, because `ServiceOnTrial.start` needs the real wrangler to
+  // migrate the store.
   vi.mocked(runWrangler).mockImplementation(runFakeWrangler);
 });
 afterAll(() => service[Symbol.asyncDispose]());
