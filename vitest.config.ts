@@ -8,7 +8,8 @@ import { buildAll } from "./src/operator/build/all.ts";
 // - the generated WebAssembly module.
 await buildAll();
 
-// Processes that the tests start share compiled modules, which saves a twentieth of the CPU time.
+// Processes that the tests start share compiled modules, which saves a twentieth of the test run's
+// CPU time.
 process.env["NODE_COMPILE_CACHE"] ??= join(import.meta.dirname, "node_modules/.cache/node");
 
 // The name of a test file says where its tests run:
@@ -48,7 +49,7 @@ export default defineConfig({
         test: {
           name: "worker",
           // One workerd process runs all test files, because starting one for each file took most
-          // of the time.
+          // of the test run's time.
           isolate: false,
           setupFiles: "test/support/every-worker-test.ts",
           testTimeout: 30_000,

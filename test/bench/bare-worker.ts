@@ -19,7 +19,7 @@ interface BareComparison {
   readonly vars?: Record<string, string>;
   /** The HTTP status of every response of the service. */
   readonly status: number;
-  /** Prepares the service and returns the request to repeat. */
+  /** Prepares the service, and returns the request that the comparison repeats. */
   readonly prepare: (service: Server) => Promise<Request> | Request;
 }
 

@@ -30,14 +30,14 @@ export async function checkOutBaseline(root: string): Promise<string | null> {
   return null;
 }
 
-/** Removes the worktree of the baseline from the disk and from git. */
+/** Removes the worktree of the baseline commit from the disk and from git. */
 export async function removeBaseline(root: string): Promise<void> {
   await runCommand("git", ["worktree", "remove", "--force", root], PROJECT_ROOT);
 }
 
 /**
- * Links this checkout's `node_modules` if the baseline has the same package-lock.json. Otherwise
- * runs `npm ci`.
+ * Links this checkout's `node_modules` into the worktree of the baseline commit if both have the
+ * same package-lock.json. If not, runs `npm ci` in the worktree.
  */
 async function installPackages(root: string): Promise<void> {
   if (await hasSamePackages(root)) {

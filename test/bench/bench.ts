@@ -19,7 +19,10 @@ export class Bench implements AsyncDisposable {
   readonly #baselineRoot: string;
   #baseline: Promise<Version | null> | null = null;
 
-  /** @param folder an empty folder, which the disposal removes. */
+  /**
+   * @param folder an empty folder for bundles and stores, which the disposal of the `Bench`
+   *   removes.
+   */
   constructor(options: { rounds: number; orders: number; folder: string }) {
     const { rounds, orders, folder } = options;
     this.rounds = rounds;
@@ -34,7 +37,7 @@ export class Bench implements AsyncDisposable {
     return this.today.service();
   }
 
-  /** Checks out the baseline commit; returns `null` if this clone lacks the commit. */
+  /** Checks out the baseline commit; returns `null` if this git clone lacks the commit. */
   baseline(): Promise<Version | null> {
     this.#baseline ??= this.#checkOut();
     return this.#baseline;
@@ -57,7 +60,8 @@ export class Bench implements AsyncDisposable {
   };
 
   async [Symbol.asyncDispose](): Promise<void> {
-    // Ignores a failed checkout: a section that needed the baseline has already thrown the error.
+    // Ignores a failed checkout of the baseline commit: the section that needed the checkout has
+    // already thrown the error.
     const baseline = await this.#baseline?.catch(() => null);
     if (baseline != null) await removeBaseline(this.#baselineRoot);
     await rm(this.folder, { recursive: true, force: true });

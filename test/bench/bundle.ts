@@ -8,9 +8,9 @@ const BENCH = "test/bench";
 
 /** The files of a bundled Worker. */
 export interface Bundle {
-  /** The path of the script. */
+  /** The path of the bundled script. */
   readonly script: string;
-  /** The paths of the WebAssembly modules. */
+  /** The paths of the WebAssembly modules that the script imports. */
   readonly wasm: readonly string[];
   readonly compatibilityDate: string;
 }
@@ -18,7 +18,7 @@ export interface Bundle {
 /**
  * Bundles the service exactly as a deployment does.
  *
- * @param root the checkout to bundle; this one by default.
+ * @param root the checkout whose service is bundled; by default this checkout.
  */
 export function bundleService(folder: string, root = PROJECT_ROOT): Promise<Bundle> {
   return bundle(root, join(folder, "service"), "wrangler.toml", []);

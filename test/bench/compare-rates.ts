@@ -11,15 +11,18 @@ const REQUESTS = 5_000;
 const REQUESTS_OF_ONE_CONNECTION = 1_500;
 
 /**
- * How many times both servers are started. Two processes with the same work have rates that differ
- * by a few percent. Several starts reduce the effect of these differences.
+ * How many times a comparison starts both of its servers. Two processes with the same work have
+ * rates that differ by a few percent. Several starts reduce the effect of these differences.
  */
 const STARTS = 3;
 
 /** One of the two servers in a comparison. */
 export interface Side {
   readonly start: () => Promise<Server>;
-  /** Prepares the server. Returns a function that creates the request with a given index. */
+  /**
+   * Prepares the server. Returns a function that creates the request with a given index in the
+   * load.
+   */
   readonly prepare: (server: Server) => Promise<(index: number) => Request>;
   /** The HTTP status that every response must have. */
   readonly status: number;

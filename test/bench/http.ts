@@ -10,16 +10,17 @@ export interface Request {
 
 /** The times of a response, in milliseconds since the request was sent. */
 export interface AnswerTimes {
-  /** When the first byte of the body arrived. */
+  /** When the first byte of the response's body arrived. */
   readonly firstByteMs: number;
-  /** When the last byte of the body arrived. */
+  /** When the last byte of the response's body arrived. */
   readonly totalMs: number;
 }
 
 const HEAD_END = "\r\n\r\n";
 /**
- * The last bytes of a complete list in chunked encoding: the closing bracket and the empty chunk.
- * An incomplete list may also end with an empty chunk, but without the bracket.
+ * The last bytes of a response with a complete list of orders, in chunked encoding: the closing
+ * bracket and the empty chunk. An incomplete list may also end with an empty chunk, but without the
+ * bracket.
  */
 const LIST_END = "]\r\n0\r\n\r\n";
 const READ_BYTES = 65_536;

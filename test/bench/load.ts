@@ -20,8 +20,8 @@ export interface Answered {
 }
 
 /**
- * Sends each request as soon as a connection is free. The client is undici, because it needs only a
- * third of the processor time of Node's `http` client.
+ * Sends each request as soon as a connection is free. The HTTP client is undici, because it needs
+ * only a third of the processor time of Node's `http` client.
  */
 export async function sendLoad({
   requestAt,

@@ -17,7 +17,7 @@ export async function operationsSince(server: Server): Promise<Operations> {
  *
  * @param request the kind of request, for the report.
  * @param counted the operations of all requests together.
- * @param requests the number of requests.
+ * @param requests the number of requests that caused `counted`.
  */
 export function costOf(request: string, counted: Operations, requests: number): Cost {
   const means = Object.entries(counted).map(([name, count]) => [name, count / requests]);

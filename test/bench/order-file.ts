@@ -4,7 +4,9 @@ import { createInterface } from "node:readline";
 import { INT64_MAX, INT64_MIN } from "../../src/worker/orders/int64.ts";
 
 const LINES_AT_ONCE = 10_000;
-/** Makes ids larger than 2^53. Code that rounds these ids would mix up neighbouring orders. */
+/**
+ * Makes order ids larger than 2^53. Code that rounds these ids would mix up neighbouring orders.
+ */
 const LARGE_IDS = 2n ** 60n;
 const FIRST_SHIP_DATE_MS = Date.UTC(2026, 0, 1);
 

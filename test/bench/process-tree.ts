@@ -4,7 +4,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { text } from "node:stream/consumers";
 import { PROJECT_ROOT } from "../../src/operator/wrangler.ts";
 
-/** The interval between two samples, in milliseconds. */
+/** The interval between two samples of a command's memory, in milliseconds. */
 const SAMPLE_MS = 50;
 
 /**

@@ -6,11 +6,14 @@ export interface Result {
   readonly what: string;
   /** The measurement of the service, with its unit. */
   readonly service: string;
-  /** The measurement of the peer, with its unit; empty if there is no peer. */
+  /**
+   * The measurement of the peer (what the service is compared with), with its unit; empty if there
+   * is no peer.
+   */
   readonly peer: string;
   /** The number to compare with `target`, usually the ratio of the two measurements. */
   readonly ratio: Spread | null;
-  /** The ratio of the processor times, which other work on the machine hardly affects. */
+  /** The ratio of the service's and the peer's processor time, which other work hardly affects. */
   readonly processorRatio?: Spread;
   readonly target: { readonly atLeast: number } | { readonly atMost: number } | null;
 }
@@ -42,7 +45,10 @@ export function isMet({ ratio, target }: Result): boolean | null {
   return "atLeast" in target ? ratio.median >= target.atLeast : ratio.median <= target.atMost;
 }
 
-/** Formats the report as Markdown tables. The figures in docs/performance.md come from them. */
+/**
+ * Formats the benchmark's report as Markdown tables, the source of the figures in
+ * docs/performance.md.
+ */
 export function toMarkdown({ results, costs, distances = [] }: Report): string {
   const tables = [];
   if (results.length > 0) {

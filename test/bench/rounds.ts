@@ -33,7 +33,10 @@ export async function takeTurns<Name extends string, Figure>(
   return figures;
 }
 
-/** Divides each measurement of one contestant by the other's measurement in the same round. */
+/**
+ * Divides each measurement of one contestant by the measurement of another contestant in the same
+ * round.
+ */
 export function ratios(figures: readonly number[], others: readonly number[]): number[] {
   return figures.map((figure, round) => figure / (others[round] ?? Number.NaN));
 }

@@ -45,7 +45,8 @@ export async function createStore(
   await mkdir(store);
   const orderFile = join(folder, `orders-${orders}.ndjson`);
   await writeOrderFile(orderFile, orders);
-  // Runs the npm script, because the baseline has the same script but a different entry file.
+  // Runs the npm script `orders`, because the baseline commit has the same script but another entry
+  // file.
   const importOrders = ["run", "orders", "--", "import", orderFile, "--persist-to", store];
   await runCommand("npm", importOrders, root);
   if (!hasSingleDatabase(store)) await (await openLocalDatabase(store, "keys")).close();
@@ -86,7 +87,7 @@ function enterpriseKeySql(key: string, limit: number): string {
 
 /**
  * Returns SQL that stores a key. Uses SQL instead of the service's code, because stores of the
- * baseline commit have the same table but other code.
+ * baseline commit have the same table of keys but other code.
  */
 function keySql(key: string, values: string): string {
   const columns = "id, hash, name, plan, per_minute, per_day, revoked_at, created_at";

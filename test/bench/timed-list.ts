@@ -5,11 +5,15 @@ import { Server } from "./server.ts";
 
 /** The times of a response with a list, and the server's processor time. */
 export interface ListTimes extends AnswerTimes {
-  /** The server's processor time from the request to the last byte, in milliseconds. */
+  /**
+   * The server's processor time from the request to the last byte of the response, in milliseconds.
+   */
   readonly processorMs: number;
 }
 
-/** Requests a list and measures its times. */
+/**
+ * Requests a list of orders; measures the times of the response and the server's processor time.
+ */
 export async function timeList({ process }: Server, request: Request): Promise<ListTimes> {
   const spentBefore = process.processorMs();
   const times = await timeAnswer(request);

@@ -4,7 +4,10 @@ import { createStore, type Store } from "./store.ts";
 
 /** A version of the service in a checkout. The bundle and the stores are made on first use. */
 export class Version {
-  /** The name in reports: the commit of the baseline, or an empty string for this checkout. */
+  /**
+   * The version's name in reports: the commit of the baseline, or an empty string for this
+   * checkout.
+   */
   readonly name: string;
   readonly #root: string;
   readonly #folder: string;
@@ -14,7 +17,7 @@ export class Version {
 
   /**
    * @param root the folder of the checkout.
-   * @param folder the folder for the bundle and the stores.
+   * @param folder the folder for the bundle and the stores of this version.
    */
   constructor(options: {
     name: string;

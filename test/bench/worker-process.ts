@@ -3,7 +3,7 @@ import { setTimeout as wait } from "node:timers/promises";
 
 /** The interval between two readings of the processor time, in milliseconds. */
 const SAMPLE_MS = 50;
-/** A process counts as idle if this many consecutive readings are equal. */
+/** A process counts as idle if this many consecutive readings of its processor time are equal. */
 const IDLE_SAMPLES = 6;
 /** Indexes of fields in `/proc/PID/stat`, counted after the name of the command (proc(5)). */
 const PARENT = 1;
@@ -29,7 +29,9 @@ export class WorkerProcess {
     return Number(kilobytes) * 1_024;
   }
 
-  /** Returns the processor time used so far in milliseconds, a multiple of 10. */
+  /**
+   * Returns the processor time that the process has used so far, in milliseconds, a multiple of 10.
+   */
   processorMs(): number {
     const stat = statOf(this.#pid);
     return (Number(stat[USER_TICKS]) + Number(stat[SYSTEM_TICKS])) * TICK_MS;

@@ -117,7 +117,7 @@ it("a secret as a name is refused, and the message says what it is", async () =>
   const { status, stderr } = await run("keys", "create", "--plan", "pro", "--name", secret);
   expect(status).toBe(2);
   expect(stderr).toContain("sord_… is an API key, not a name, an id or a file: nothing was done");
-  // A name may begin like a secret: the command refuses only the plan.
+  // A key's name may begin like a secret, so the command refuses only the unknown plan.
   const near = await run("keys", "create", "--plan", "gold", "--name", "sord_shop");
   expect(near.stderr).toContain("free, pro, business, enterprise");
 });

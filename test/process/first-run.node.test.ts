@@ -27,7 +27,9 @@ afterAll(async () => {
   emptyStore.remove();
 });
 
-/** Runs the `curl` line of the output in a shell, as a user who pastes the line would. */
+/**
+ * Runs, in a shell, the `curl` line that `npm start` printed, as a user who pastes the line would.
+ */
 async function pasteCurl(output: string): Promise<{ status: string; body: string }> {
   const [line = ""] = /^ *curl .*$/m.exec(output) ?? [];
   const { stdout } = await promisify(execFile)("sh", ["-c", line]);
@@ -35,7 +37,7 @@ async function pasteCurl(output: string): Promise<{ status: string; body: string
   return { status: head.split("\r\n")[0] ?? "", body };
 }
 
-/** Stores a part of an interrupted import, old enough for housekeeping to delete it. */
+/** Stores a part that an interrupted import left; housekeeping deletes parts of this age. */
 async function leaveImportPart(): Promise<void> {
   const database = await openLocalDatabase(store.path, "orders");
   await database.orm

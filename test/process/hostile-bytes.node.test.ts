@@ -23,7 +23,10 @@ afterAll(async () => {
   store.remove();
 });
 
-/** A placeholder for 20,000 characters, which keeps the reports of failed tests short. */
+/**
+ * A placeholder for 20,000 characters in generated requests, which keeps the reports of failed
+ * tests short.
+ */
 const LONG = "{long}";
 const expand = (request: string) => request.replaceAll(LONG, "a".repeat(20_000));
 
@@ -123,7 +126,7 @@ async function expectAlive(): Promise<void> {
 }
 
 test("for any bytes, the service responds as documented or not at all, and runs on", async () => {
-  // Some conversations wait for a second, so many of them run at the same time.
+  // Some conversations with the server wait for a second, so this many run at the same time.
   const AT_ONCE = 48;
   const ours = new Set<number>();
   await fc.assert(

@@ -51,7 +51,8 @@ describe("a store that is served", { timeout: 120_000 }, () => {
     // id.
     const holder = { pid: process.pid, port: service.port };
     writeFileSync(join(store.path, "service.json"), JSON.stringify(holder));
-    // Starts both services immediately, while other processes of the killed service may still run.
+    // Starts two services on the store immediately, while other processes of the killed service may
+    // still run.
     const launch = () => Service.launch(store.path, { args: ["--empty"] });
     const both = await Promise.all([launch(), launch()]);
     both.forEach(ended);
@@ -66,7 +67,7 @@ describe("a store that is served", { timeout: 120_000 }, () => {
     expect(leftOver(killed, [])).toEqual([]);
     // The key still works, because --empty deletes nothing from an existing store.
     expect((await winner.list(key)).status).toBe(200);
-    // The winner must end first: `loser.end()` waits until no process uses the store.
+    // The service that runs must end first: `loser.end()` waits until no process uses the store.
     await winner.end("SIGTERM");
   });
 });

@@ -14,7 +14,7 @@ function runningProcesses(): Process[] {
   });
   return [...stdout.matchAll(/^ *(\d+) +(\d+) +(\S+) +(.*)$/gm)].flatMap(
     ([, pid, parentPid, state, command = ""]) =>
-      // A zombie has ended, but its parent has not read its exit status.
+      // A zombie process has ended, but its parent process has not read its exit status.
       state?.startsWith("Z") ? [] : [{ pid: Number(pid), parentPid: Number(parentPid), command }],
   );
 }
@@ -23,7 +23,7 @@ function runningProcesses(): Process[] {
 export function processTree(pid: number): Process[] {
   const running = runningProcesses();
   const tree = running.filter((process) => process.pid === pid);
-  // The loop also visits the processes that it adds.
+  // The loop also visits the processes that it adds to `tree`.
   for (const { pid: parent } of tree) {
     tree.push(...running.filter(({ parentPid }) => parentPid === parent));
   }
@@ -31,8 +31,8 @@ export function processTree(pid: number): Process[] {
 }
 
 /**
- * Returns the running processes that are in `processes`, or whose command line contains one of the
- * words.
+ * Returns the running processes that are in `processes`, or whose command line contains one of
+ * `words`.
  */
 export function leftOver(processes: readonly Process[], words: readonly string[]): Process[] {
   return runningProcesses().filter(

@@ -18,7 +18,7 @@ const ORDERS = 20;
 
 /** Refusals within this time after the first refusal are not strikes (docs/limits.md, Bans). */
 const GRACE_SECONDS = 10;
-/** The seconds that are left of the minute window when the clients send their requests. */
+/** The seconds that are left of each key's minute window when the clients send their requests. */
 const LEFT_SECONDS = 6;
 
 const PER_DAY = 100_000;
@@ -146,7 +146,8 @@ describe("near the end of a minute window without requests left", () => {
   };
   let ended: { [Name in keyof typeof clients]: ReturnType<(typeof clients)[Name]> };
 
-  // All clients run at the same time, so that the test waits only once for the end of the window.
+  // All clients run at the same time, so that the test waits only once for the end of the minute
+  // windows.
   beforeAll(async () => {
     ours = createClient({
       baseUrl: proxy.url,
@@ -198,7 +199,8 @@ describe("near the end of a minute window without requests left", () => {
     const statuses = exchangesOf("ourBatch").map(({ status }) => status);
     expect(statuses).toEqual([200, ...batch.map(() => 204)]);
     expect(etas[0]).toBeGreaterThan(0);
-    // Allows 2 more seconds for rounding up, and for the cancellations after the window's end.
+    // Allows 2 more seconds for rounding up, and for the cancellations after the minute window's
+    // end.
     expect(etas[0]).toBeLessThanOrEqual(longestWindowSeconds + 2);
   });
 });

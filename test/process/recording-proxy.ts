@@ -35,7 +35,7 @@ export class RecordingProxy implements AsyncDisposable {
         agent: this.#agent,
         method,
         path: url,
-        // Requests bodies without compression, because the proxy reads them.
+        // Asks the service for uncompressed response bodies, because the proxy reads them.
         headers: { ...headers, "accept-encoding": "identity" },
       });
       onward.on("response", (answer) => {

@@ -15,8 +15,8 @@ const END_MS = 20_000;
 interface StartOptions {
   readonly args?: readonly string[];
   /**
-   * Whether to start the service with `npm start`, as users do. By default, starts the same script
-   * with `node`, which is a second faster.
+   * Whether to start the service with `npm start`, as users do. By default, `node` runs the script
+   * of `npm start`, which is a second faster.
    */
   readonly npm?: boolean;
   /** The folder of the project. Default: the current folder. */
@@ -160,7 +160,7 @@ function kill(pid: number): void {
   try {
     process.kill(pid, "SIGKILL");
   } catch {
-    // The process has already ended.
+    // The process to kill has already ended.
   }
 }
 

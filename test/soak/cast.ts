@@ -86,10 +86,10 @@ const ROLES: readonly Role[] = [
 /** The number of clients that guess keys, each from its own address. */
 const GUESSERS = 6;
 const ORDERS = 1_000;
-/** Every tenth order has shipped. */
+/** Every tenth order in the soak's store has shipped. */
 const SHIPPED_EVERY = 10;
 
-/** The keys in the store, each with the role of its clients. */
+/** The keys in the soak's store, each with the role of its clients. */
 export type Cast = readonly { readonly role: Role; readonly created: CreatedKey }[];
 
 /** Creates a store with the orders and with the keys of all roles. */

@@ -84,8 +84,8 @@ export async function hammering(
 
 /**
  * Sends requests with invented keys, malformed keys and no key, from one address. The service keeps
- * the address's budget of failed authentications in memory, so a kill resets the budget. After each
- * kill, a new `Subject` records the requests.
+ * the address's budget of failed authentications in memory, so a kill of the service resets the
+ * budget. After each kill, a new `Subject` records the requests.
  */
 export async function guessing(world: World, address: string): Promise<void> {
   let { kills } = world.service;

@@ -6,9 +6,9 @@ const WINDOWS = [
 ] as const;
 
 /**
- * Each response announces when its window ends. Two responses belong to the same window if these
- * ends differ by at most this many milliseconds. The ends of two successive windows are at least a
- * minute apart.
+ * Each response announces when the minute and day windows of its subject end. Two responses belong
+ * to the same window if these ends differ by at most this many milliseconds. The ends of two
+ * successive windows are at least a minute apart.
  */
 const SAME_WINDOW_MS = 20_000;
 
@@ -31,6 +31,8 @@ export class Subject {
   }
 
   /**
+   * Records a request and its response.
+   *
    * @param answer `null` if no valid response arrived; the service may have counted the request.
    */
   record(sentMs: number, answer: Answer | null): void {

@@ -5,9 +5,9 @@ export interface Figures {
   readonly minutes: number;
   readonly seed: number;
   readonly requests: number;
-  /** Requests without a response, mostly because the service was killed. */
+  /** The number of requests without a response, mostly because the service was killed. */
   readonly lost: number;
-  /** Requests whose client disconnected before the response. */
+  /** The number of requests whose client disconnected before the response. */
   readonly dropped: number;
   readonly answers: Readonly<Record<string, number>>;
   readonly kills: number;

@@ -9,7 +9,10 @@ import { type Figures, figuresOf, toMarkdown } from "./report.ts";
 import { Service } from "./service.ts";
 import { World } from "./world.ts";
 
-/** The minimum time between two kills in milliseconds. The maximum is twice this time. */
+/**
+ * The minimum time between two kills of the service, in milliseconds. The maximum is twice this
+ * time.
+ */
 const KILL_EVERY_MS = 12_000;
 
 interface SoakOptions {

@@ -15,7 +15,10 @@ export class Service {
     this.#store = store;
   }
 
-  /** The URL of the service. While the service is down, the promise is pending until it starts. */
+  /**
+   * The URL of the service. While the service is down, the promise is pending until the service
+   * starts.
+   */
   get url(): Promise<string> {
     return this.#address.promise;
   }
@@ -29,14 +32,14 @@ export class Service {
     const failed = once(child, "exit").then(([status]) => {
       throw new Error(`The service ended with ${status} instead of starting.`);
     });
-    // The promise also rejects when the process is killed later. This handler ignores that
-    // rejection.
+    // The promise `failed` also rejects when the service's process is killed later. This handler
+    // ignores that rejection.
     failed.catch(() => undefined);
     const [url] = await Promise.race([once(child, "message"), failed]);
     this.#address.resolve(String(url));
   }
 
-  /** Kills the process and its workerd process with SIGKILL. */
+  /** Kills the service's process and its workerd process with SIGKILL. */
   async kill(): Promise<void> {
     const child = this.#child;
     if (child?.pid === undefined) return;

@@ -17,7 +17,7 @@ export interface Ask {
   readonly address?: string;
 }
 
-/** The state that all clients of a run share. */
+/** The state that all clients of a soak share. */
 export class World {
   readonly service: Service;
   readonly endMs: number;
@@ -30,9 +30,9 @@ export class World {
   readonly statuses = new Map<number, number>();
   /** The number of 204 responses for each order, by the path of the order. */
   readonly cancelled = new Map<string, number>();
-  /** Requests without a response, mostly because the service was killed. */
+  /** The number of requests without a response, mostly because the service was killed. */
   lost = 0;
-  /** Requests whose client disconnected before the response. */
+  /** The number of requests whose client disconnected before the response. */
   dropped = 0;
   #sent = 0;
 

@@ -1,7 +1,10 @@
 import { INT64_MAX, INT64_MIN } from "../../../src/worker/orders/int64.ts";
 import { ORDER_JSON_SQL } from "./order-json-sql.ts";
 
-/** The number of orders in a page. The service reads imported orders in parts of the same size. */
+/**
+ * The number of orders that this Worker reads with one query. The service reads imported orders in
+ * parts of the same size.
+ */
 const PAGE_ORDERS = 8_192;
 
 interface Env {

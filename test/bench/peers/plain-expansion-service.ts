@@ -1,5 +1,5 @@
-// This import must be first, because it replaces the WebAssembly module that the service
-// instantiates when it is imported.
+// This import must come before the import of the service, because `plain-expansion.ts` replaces the
+// WebAssembly module that the imported service instantiates.
 import "./plain-expansion.ts";
 
 export { default, RateLimiter } from "../../../src/worker/index.ts";

@@ -12,7 +12,7 @@ let bytes = new Uint8Array(MEMORY_PAGE_BYTES);
  * Expands a shorthand, in which letters replace recurring pieces of JSON. This loop does the same
  * as `expand-orders.wat`, in plain TypeScript.
  *
- * @returns the end of the JSON in `bytes`.
+ * @returns the index in `bytes` at which the JSON ends.
  */
 function expand(start: number, end: number, jsonStart: number, pieces: number): number {
   let write = jsonStart;

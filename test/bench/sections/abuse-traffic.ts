@@ -20,9 +20,15 @@ export type Sender = "without a key" | "with a Free key" | "with a revoked key";
 export interface Abuse {
   readonly sender: Sender;
   readonly traffic: string;
-  /** `flood`: as fast as possible. `drip`: one a second. `quota`: within the limits of a key. */
+  /**
+   * How the requests are sent. `flood`: as fast as possible. `drip`: one request a second. `quota`:
+   * within the limits of a key.
+   */
   readonly kind: "flood" | "drip" | "quota";
-  /** Prepares the service. Returns a function that creates the request with a given index. */
+  /**
+   * Prepares the service. Returns a function that creates the request with a given index in the
+   * traffic.
+   */
   readonly prepare: (server: Server, store: Store) => Promise<(index: number) => Request>;
 }
 
@@ -128,8 +134,8 @@ export const ABUSE: readonly Abuse[] = [
 /**
  * Describes a flood, which is sent as fast as possible.
  *
- * @param requests returns a function that creates the request with a given index. For each index,
- *   `network` returns a header with a client address in a different /64 network.
+ * @param requests returns a function that creates the request with a given index in the flood. For
+ *   each index, `network` returns a header with a client address in a different /64 network.
  */
 function flood(
   sender: Sender,

@@ -10,8 +10,8 @@ import type { Version } from "../version.ts";
 const READERS = 8;
 const CANCEL_EVERY_MS = 100;
 /**
- * Lists that end within this time of the start are not counted, because the simultaneous start of
- * all readers distorts their rate.
+ * Lists that end within this time of a measurement's start are not counted, because the
+ * simultaneous start of all readers distorts the rate of these lists.
  */
 const WARM_UP_MS = 2_000;
 const COUNTED_MS = 8_000;
@@ -86,7 +86,8 @@ class BusyStore implements AsyncDisposable {
 }
 
 /**
- * Compares the rate of complete lists from a store that keeps changing with the baseline's rate.
+ * Compares the rate of complete lists from a store that keeps changing with the baseline commit's
+ * rate.
  */
 export async function busyList(bench: Bench): Promise<Result[]> {
   const baseline = await bench.baseline();

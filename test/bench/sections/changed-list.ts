@@ -13,13 +13,16 @@ const PERCENT = 100;
  * which all these orders have.
  */
 const ORDERS_BETWEEN_CHANGES = 100;
-/** A prime, so that successive changes are spread over the first half of the store. */
+/**
+ * The distance between two successive changes, in orders that may change: a prime, so that the
+ * changes are spread over the first half of the store.
+ */
 const STRIDE = 7_919;
 
 /**
  * Measures a large list after one order has changed: the rows read, and the time compared with a
  * cold list. A cold list is the first list of a new process with an empty cache. Also compares the
- * time of a cold list with the baseline's.
+ * time of a cold list with the baseline commit's time.
  */
 export async function changedList(bench: Bench): Promise<Result[]> {
   const results = [await rowsRead(bench), await changedAgainstCold(bench)];
@@ -85,9 +88,9 @@ async function changedAgainstCold(bench: Bench): Promise<Result> {
 }
 
 /**
- * Compares the time of a cold list with the baseline's. The baseline takes two turns in each round,
- * one before and one after the service. The mean of both turns compensates for a machine that slows
- * down, and the ratio of both turns is the noise of the measurement.
+ * Compares the time of a cold list with the baseline commit's time. The baseline commit takes two
+ * turns in each round, one before and one after the service. The mean of both turns compensates for
+ * a machine that slows down, and the ratio of both turns is the noise of the measurement.
  */
 async function coldAgainstBaseline(bench: Bench): Promise<Result[]> {
   const baseline = await bench.baseline();

@@ -7,12 +7,13 @@ import { Server } from "../server.ts";
 import type { Store } from "../store.ts";
 import { timeList } from "../timed-list.ts";
 
-/** Of this many orders, one is left and all others are cancelled. */
+/** Of each group of this many orders in the store, one is left and all others are cancelled. */
 const LIVE_ONE_IN = 1_000;
 
 /**
- * Compares the time of a list with the baseline's time, in a store where most orders are cancelled.
- * The service moves cancelled orders to another table, but the baseline keeps them in `orders`.
+ * Compares the time of a list with the baseline commit's time, in a store where most orders are
+ * cancelled. The service moves cancelled orders to another table, but the baseline commit keeps
+ * them in `orders`.
  */
 export async function denseList(bench: Bench): Promise<Result[]> {
   const baseline = await bench.baseline();

@@ -23,13 +23,15 @@ const PLACES = {
 
 interface Kind {
   readonly request: string;
-  /** The HTTP status of the response. */
+  /** The HTTP status that the measured response must have. */
   readonly status: number;
   /** Sends the requests that must precede the measured request, then returns that request. */
   readonly make: (keys: FreshKeys, url: string) => Promise<Request> | Request;
 }
 
-/** A supply of API keys that the isolate has not cached yet. Each key is returned once. */
+/**
+ * A supply of API keys that the service's isolate has not cached yet. Each key is returned once.
+ */
 interface FreshKeys {
   readonly next: () => string;
   /** Returns a key that admits one request a day. */
@@ -37,8 +39,9 @@ interface FreshKeys {
 }
 
 /**
- * Measures the duration of each kind of request while a round trip to some parts takes 150 ms. The
- * duration shows how many of these round trips the request makes one after another.
+ * Measures the duration of each kind of request while a round trip to some parts of the service
+ * takes 150 ms. The duration shows how many of these round trips the request makes one after
+ * another.
  */
 export async function distance(bench: Bench): Promise<Report> {
   const store = await bench.store(10);

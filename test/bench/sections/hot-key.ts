@@ -46,7 +46,7 @@ const TRAFFIC: readonly Traffic[] = [
 
 /**
  * Measures admitted lists of ten orders: the rows written per admission, and the rate compared with
- * the baseline's.
+ * the baseline commit's rate.
  */
 export async function hotKey(bench: Bench): Promise<Result[]> {
   const results = [await rowsForAnAdmission(bench)];

@@ -14,7 +14,7 @@ import type { Version } from "../version.ts";
 
 const ORDERS = 10;
 const INVENTED_KEYS = 1_000;
-/** The time between two requests of the flood: 5 ms are 200 requests a second. */
+/** The time between two requests of the flood of invented keys: 5 ms are 200 requests a second. */
 const INVENTED_EVERY_MS = 5;
 /** The number of connections that send invented keys as fast as possible. */
 const CONNECTIONS_AT_ONCE = 250;

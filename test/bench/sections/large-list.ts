@@ -8,8 +8,8 @@ import { copyStore } from "../store.ts";
 import { timeColdList, timeList } from "../timed-list.ts";
 
 /**
- * Measures a list of a million orders. Compares its time with two simpler Workers, and its bytes
- * with the imported file.
+ * Measures a list of a million orders. Compares the time of the list with the times of two simpler
+ * Workers, and the bytes of the list with the imported order file.
  */
 export async function largeList(bench: Bench): Promise<Result[]> {
   const store = await bench.store(bench.orders);

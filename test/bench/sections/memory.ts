@@ -8,11 +8,11 @@ const MEBIBYTE = 2 ** 20;
 
 /** The peak memory of a process at two moments, in MiB. */
 interface Peak {
-  /** After the last byte of the response. */
+  /** The peak after the last byte of the response. */
   readonly answered: number;
   /**
-   * After the service has cached the list. Locally this number includes the cache, which Miniflare
-   * keeps in the same process.
+   * The peak after the service has cached the list. Locally this peak includes the cache, which
+   * Miniflare keeps in the same process.
    */
   readonly cached: number;
 }

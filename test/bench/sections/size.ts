@@ -6,8 +6,8 @@ import type { Bench } from "../bench.ts";
 import { number, type Result } from "../report.ts";
 
 /**
- * Measures the size of the bundle, and the startup time of an isolate with `wrangler check
- * startup`.
+ * Measures the size of the service's bundle, and the startup time of an isolate with `wrangler
+ * check startup`.
  */
 export async function size(bench: Bench): Promise<Result[]> {
   const script = await readFile((await bench.service()).script);

@@ -8,10 +8,15 @@ import { medianText, number, type Result } from "../report.ts";
 import { ratios, spreadOf, takeTurns } from "../rounds.ts";
 
 const MEBIBYTE = 2 ** 20;
-/** The maximum number of rounds: a turn takes half a minute, and the peaks hardly vary. */
+/**
+ * The maximum number of rounds: an import and an export take half a minute, and their memory peaks
+ * hardly vary.
+ */
 const MAX_ROUNDS = 3;
 
-/** Measures the peak memory of `orders import` and `orders export`, including child processes. */
+/**
+ * Measures the peak memory of `orders import` and `orders export`, including their child processes.
+ */
 export async function transfers(bench: Bench): Promise<Result[]> {
   const [few, many] = [bench.orders / 10, bench.orders];
   const empty = join(bench.folder, "empty-store");
@@ -39,7 +44,10 @@ export async function transfers(bench: Bench): Promise<Result[]> {
   });
 }
 
-/** Imports a file into a copy of an empty store, then exports it. Returns the peaks in MiB. */
+/**
+ * Imports an order file into a copy of an empty store, then exports the orders. Returns the peak
+ * memory of both commands in MiB.
+ */
 async function transfer(empty: string, file: string): Promise<{ import: number; export: number }> {
   const store = `${empty}-copy`;
   await cp(empty, store, { recursive: true });

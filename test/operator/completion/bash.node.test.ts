@@ -46,7 +46,7 @@ it.each([
   ],
   [["start", "--", "--per"], ["--persist-to"]],
   [["run", "completion", "--", "z"], ["zsh"]],
-  // The script proposes nothing here, so bash completes file names.
+  // The completion script proposes nothing for the imported file, so bash completes file names.
   [["run", "orders", "--", "import", ""], []],
   [["run", "ke"], ["npms-own"]],
 ])("bash completes %j", async (words, expected) => {

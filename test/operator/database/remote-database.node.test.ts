@@ -25,7 +25,7 @@ beforeEach(() => {
 });
 
 /**
- * Makes the first queries fail with these errors; all later queries succeed.
+ * Makes the first queries to the fake D1 API fail with these errors; all later queries succeed.
  *
  * @returns a function that returns the number of queries so far.
  */
@@ -45,7 +45,9 @@ const insertOrder = (id: string, status = "pending"): Statement => ({
   params: [id, status],
 });
 
-/** Returns the first column of a query, read directly from SQLite in the fake. */
+/**
+ * Returns the first column of a query, read directly from the SQLite database of the fake account.
+ */
 function stored(query: string): string[] {
   const rows = cloudflare.d1.find("store-orders-staging-orders").sqlite.prepare(query).all();
   return rows.map((row) => String(Object.values(row)[0]));

@@ -28,7 +28,10 @@ function write(name: string, text: string): void {
   writeFileSync(join(folder, name), text);
 }
 
-/** Commits all files of the test's folder, without the machine's git settings. Returns the hash. */
+/**
+ * Commits all files of the test's folder, without the machine's git settings. Returns the commit's
+ * hash.
+ */
 function commit(): string {
   git("init", "--quiet");
   git("add", "--all");

@@ -78,7 +78,8 @@ function argumentsIn(message: string, command: RegExp): string[] {
 }
 
 /**
- * Creates a deployed service in the fake account. With `isBehind`, the last migrations are missing.
+ * Creates a deployed service in the fake account. With `isBehind`, each of its databases lacks the
+ * last migration.
  */
 function rollOut({
   env = "staging",

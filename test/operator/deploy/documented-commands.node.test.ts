@@ -93,8 +93,8 @@ const linesOf = (page: string) =>
     .filter((line) => !TYPED_ELSEWHERE.test(line));
 
 /**
- * Sorts `rotate` and then `revoke` to the end. A rotation replaces the secret, whose last
- * characters `find` searches for, and a revoked key cannot be rotated.
+ * Sorts the commands `keys rotate` and then `keys revoke` to the end. A rotation replaces the
+ * secret, whose last characters `keys find` searches for, and a revoked key cannot be rotated.
  */
 const byEnd = (line: string) => [/ rotate /, / revoke /].findIndex((end) => end.test(line));
 

@@ -22,7 +22,7 @@ interface Edit {
   readonly page: string;
   readonly from: string;
   readonly to: string;
-  /** The added settings, by name. */
+  /** The settings that the edit adds, by name. */
   readonly added: readonly (readonly [name: string, value: unknown])[];
 }
 

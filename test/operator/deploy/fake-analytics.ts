@@ -59,7 +59,7 @@ export class FakeAnalytics {
       const passed = Number(seconds);
       return passed - (passed % Number(length));
     });
-    // The state of the aggregate is JSON, because SQLite keeps this state as text.
+    // The state of the aggregate function is JSON, because SQLite keeps this state as text.
     this.#sqlite.aggregate<string>("quantileExactWeighted", {
       start: () => "[]",
       step: (seen, level, value, weight) =>
@@ -175,8 +175,8 @@ export class FakeAnalytics {
 }
 
 /**
- * Translates a statement to SQLite, which has neither intervals nor functions with two lists of
- * arguments.
+ * Translates a SQL statement of Analytics Engine to SQLite, which has neither intervals nor
+ * functions with two lists of arguments.
  */
 function toSqlite(sql: string): string {
   return sql

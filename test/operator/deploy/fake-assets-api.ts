@@ -5,11 +5,11 @@ type Manifest = Readonly<Record<string, { readonly hash: string }>>;
 
 /** A fake of the API endpoints with which wrangler uploads the static files of a Worker. */
 export class FakeAssetsApi {
-  /** The token that authorizes only the upload. */
+  /** The token that authorizes only the upload of static files. */
   readonly jwt = ["{}", "{}", "signature"]
     .map((part) => Buffer.from(part).toString("base64url"))
     .join(".");
-  /** The files that have been uploaded, by path. */
+  /** The static files that have been uploaded, by path. */
   readonly files = new Map<string, string>();
   #manifest: Manifest = {};
 

@@ -53,13 +53,13 @@ export function useFakeCloudflare(...environments: readonly RemoteEnvironment[])
 
 /**
  * A fake of Cloudflare's API on a loopback port, with the endpoints that this project's commands
- * and wrangler call. Its D1 databases are real SQLite databases. Unknown calls get status 404.
+ * and wrangler call. Its D1 databases are real SQLite databases. Unknown API calls get status 404.
  */
 export class FakeCloudflare {
   readonly d1 = new FakeD1Api(() => this.origin);
   readonly workers = new FakeWorkersApi();
   readonly assets = new FakeAssetsApi();
-  /** The calls that changed something in the account, such as `deploy store-orders-staging`. */
+  /** The API calls that changed something in the account, such as `deploy store-orders-staging`. */
   readonly changes: string[] = [];
   /** Called before each response. If it throws an ApiError, this error is the response. */
   interfere: (call: ApiCall) => void = () => {};

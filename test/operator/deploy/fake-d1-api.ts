@@ -117,7 +117,7 @@ export class FakeD1Api {
     }
   }
 
-  /** Returns the content of an exported file. */
+  /** Returns the content of a file to which a database was exported. */
   download(filename: string): string {
     return this.#files.get(filename) ?? "";
   }

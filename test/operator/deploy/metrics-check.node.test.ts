@@ -31,7 +31,7 @@ const REQUEST: RequestRecord = {
 };
 const BANNED = { status: 429, code: "api_key_banned", durationMs: 900 } as const;
 
-/** Requests of the last hour, of which 200 have a key. */
+/** The requests of the last hour in the fake Analytics Engine; 200 of them have a key. */
 const HOUR: [requests: number, fields: Partial<RequestRecord>][] = [
   [180, {}],
   [2, { status: 503, code: "service_unavailable", degraded: "orders" }],
@@ -175,8 +175,8 @@ describe("the workflow that watches production", () => {
   const script = /^ {6}- run: \|\n(?<script>(?: {10}.*\n)+)/m.exec(workflow)?.groups?.["script"];
 
   /**
-   * Runs the script of watch.yml with a fake `npm`, which exits with `status`, and a fake `gh`.
-   * Returns the exit status of the script and the calls of `gh`.
+   * Runs the shell script in the GitHub workflow watch.yml with a fake `npm`, which exits with
+   * `status`, and a fake `gh`. Returns the exit status of the script and the calls of `gh`.
    */
   async function watch(status: number, openIssue: string): Promise<[number | null, string[]]> {
     const calls = join(folder, "calls");

@@ -41,7 +41,10 @@ const ZOO_REQUEST = { keyId: ZOO, plan: "pro", limit: 300, remaining: 200 } as c
 const ANONYMOUS = { keyId: null, plan: null } as const;
 const REFUSED = { status: 429, code: "rate_limit_exceeded", remaining: 0, durationMs: 1 } as const;
 
-/** Requests; all but the first are of the last day. A sampled row represents several requests. */
+/**
+ * The requests in the fake Analytics Engine; all but the first are of the last day. A sampled row
+ * represents several requests.
+ */
 const DAY: [secondsAgo: number, sampleInterval: number, fields: Partial<RequestRecord>][] = [
   [30 * HOUR, 1, { status: 500, code: "internal_error", degraded: "limiter" }],
   [20 * HOUR, 100, {}],

@@ -131,7 +131,8 @@ describe("keys usage --env staging", () => {
     const all = JSON.parse(await run("keys", ["usage", "--json", "--days", "2"]));
     expect(all[0]).toMatchObject({ id, admitted: 7, refused: 1, minutePeak: 0.01 });
     const one = JSON.parse(await run("keys", ["usage", id, "--json", "--days", "2"]));
-    // `completeBy` differs, because it is an hour after the time of each command.
+    // `completeBy` of the two outputs differs, because it is an hour after the time of each
+    // command.
     expect(one).toEqual([{ ...all[0], completeBy: one[0].completeBy }]);
   });
 });

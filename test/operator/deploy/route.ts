@@ -12,7 +12,7 @@ export class ApiError extends Error {
 
 export interface ApiCall {
   readonly method: string;
-  /** The path of the call below the account. */
+  /** The path of the API call below the account. */
   readonly path: string;
   readonly query: URLSearchParams;
   readonly contentType: string;
@@ -22,8 +22,13 @@ export interface ApiCall {
 export interface Route {
   readonly method: string;
   readonly path: RegExp;
-  /** Returns the text to record in `changes`; `undefined` if the call changes nothing. */
+  /**
+   * Returns the text to record in `FakeCloudflare.changes`; `undefined` if the API call changes
+   * nothing.
+   */
   readonly change?: (call: ApiCall, name: string) => string | undefined;
-  /** Returns the `result` of the response. `name` is the first capture group of the path. */
+  /**
+   * Returns the `result` field of the API response. `name` is the first capture group of `path`.
+   */
   readonly answer: (call: ApiCall, name: string) => unknown;
 }

@@ -111,7 +111,7 @@ function deployedScript(versions: FakeVersions) {
   return { bindings, migrationTag: "v1", versions };
 }
 
-/** Runs all commands of a case, expects each to succeed, and returns their output. */
+/** Runs all commands of a runbook case, expects each to succeed, and returns their output. */
 async function follow(title: string, variables: Record<string, string> = {}): Promise<string> {
   const { commands, promises } = cases.get(title) ?? { commands: [], promises: [] };
   expect(commands.length).toBeGreaterThan(0);

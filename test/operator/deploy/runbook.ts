@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 
 interface Case {
   readonly title: string;
-  /** The command lines to run, one after the other. */
+  /** The command lines of the runbook case, in the order in which they must run. */
   readonly commands: readonly string[];
   /** The output lines in the runbook that are the same in every run. */
   readonly promises: readonly string[];
@@ -28,7 +28,7 @@ export function readCases(file: string): Case[] {
 }
 
 /**
- * Turns commands into a script that runs without a terminal.
+ * Turns the commands of a runbook case into a shell script that runs without a terminal.
  *
  * @param variables the names of variables that the test sets. Lines of the runbook that set these
  *   variables are examples, so the script leaves them out.

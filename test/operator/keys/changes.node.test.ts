@@ -26,8 +26,8 @@ async function trail(id: string) {
 }
 
 /**
- * Returns the database with delayed transactions: the first `operators` transactions wait for each
- * other, so that all operators have read the key before the first change.
+ * Returns the keys database with delayed transactions: the first `operators` transactions wait for
+ * each other, so that all operators have read the key before the first change.
  */
 function decidingTogether(operators: number): StoreDatabase {
   let waiting = 0;

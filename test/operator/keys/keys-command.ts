@@ -34,14 +34,14 @@ export class KeysCommand {
     return this.#store.keys(...args);
   }
 
-  /** Runs a command, expects it to succeed, and returns its stdout. */
+  /** Runs a `keys` command, expects it to succeed, and returns its stdout. */
   async text(...args: string[]): Promise<string> {
     const { status, stdout, stderr } = await this.run(...args);
     expect({ status, stderr }).toEqual({ status: 0, stderr: "" });
     return stdout;
   }
 
-  /** Runs a command with `--json`, expects it to succeed, and returns the parsed JSON. */
+  /** Runs a `keys` command with `--json`, expects it to succeed, and returns the parsed JSON. */
   async json(...args: string[]): Promise<any> {
     return JSON.parse(await this.text(...args, "--json"));
   }

@@ -247,8 +247,8 @@ describe("a ban that is not in a usage report yet", () => {
     await database.orm.insert(keyBans).values([
       { ...ban, keyId: "key_idle", beganAt: new Date(nowMs - 1) },
       { ...ban, keyId: "key_small", beganAt: new Date(nowMs - 2), liftedAt: new Date(nowMs) },
-      // The first two bans of key_busy are already in a report. The third ban was before the days
-      // shown.
+      // The first two bans of key_busy are already in a usage report. The third ban was before the
+      // days that the command reports.
       { ...ban, keyId: "key_busy", beganAt: new Date(nowMs - DAY_MS), endsAt: new Date(nowMs) },
       { ...ban, keyId: "key_busy", beganAt: new Date(nowMs - DAY_MS + 1), endsAt: new Date(nowMs) },
       { ...ban, keyId: "key_busy", beganAt: new Date(nowMs - 5 * DAY_MS), endsAt: new Date(nowMs) },

@@ -29,8 +29,8 @@ afterEach(async () => {
 });
 
 /**
- * Changes the first and the last order before each page for which `isDue` returns true. Pages are
- * counted from 1.
+ * Changes the first and the last order before each page of the export for which `isDue` returns
+ * true. Pages are counted from 1.
  */
 function changeBefore(isDue: (page: number) => boolean): void {
   let page = 0;

@@ -8,7 +8,7 @@ interface Line {
   readonly quantity: number;
 }
 
-/** Generates some lines of a file, sometimes more than fit in a segment. */
+/** Generates some lines of an import file, sometimes more orders than fit in a segment. */
 const run = fc
   .record({
     start: fc.integer({ min: -40_000, max: 40_000 }),
@@ -51,8 +51,8 @@ async function exported(store: MemoryStore): Promise<string> {
 }
 
 /**
- * Checks that the stored count of each segment is right, and that each segment version still has the
- * orders that it had when it was first seen.
+ * Checks that the stored number of orders of each segment is right, and that each segment version
+ * still has the orders that it had when it was first seen.
  *
  * @param named the orders of each version seen so far.
  * @returns the number of orders in all segments.

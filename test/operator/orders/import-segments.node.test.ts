@@ -27,7 +27,7 @@ function orders(start: number, count: number, fields: object = {}): object[] {
   return Array.from({ length: count }, (_, index) => ({ id: start + index, ...fields }));
 }
 
-/** Returns the ids of all inserts and updates since the test began. */
+/** Returns the order ids of all inserts and updates since the test began. */
 function writtenIds(): unknown[] {
   return store.sqlite
     .prepare("SELECT id FROM written ORDER BY id")
@@ -47,7 +47,7 @@ function segments(): { firstId: string; version: string; count: number }[] {
     .all() as ReturnType<typeof segments>;
 }
 
-/** Returns the first ids of the segments with a new version. */
+/** Returns the first order ids of the segments whose version is not in `before`. */
 function changedSince(before: ReturnType<typeof segments>): string[] {
   const former = new Set(before.map(({ version }) => version));
   return segments().flatMap(({ firstId, version }) => (former.has(version) ? [] : [firstId]));

@@ -13,7 +13,7 @@ beforeAll(async () => {
 });
 afterAll(() => store.close());
 
-/** The first id of the current test. Each test has its own range of a million ids. */
+/** The first order id of the current test. Each test has its own range of a million ids. */
 let id = 0;
 beforeEach(() => {
   id += 1_000_000;
@@ -73,8 +73,8 @@ function fullOrder(offset: number, status: "pending" | "shipped"): object {
 }
 
 /**
- * Returns the database with a hook: `happens` is called before the transaction that inserts the
- * imported orders, with the number of its INSERT statements.
+ * Returns the orders database with a hook: `happens` is called before the transaction that inserts
+ * the imported orders, with the number of its INSERT statements.
  */
 function beforePlacing(happens: (statements: number) => Promise<void>): StoreDatabase {
   return {

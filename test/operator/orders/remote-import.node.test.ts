@@ -57,7 +57,7 @@ interface Query {
   readonly params: readonly string[];
 }
 
-/** The size in bytes of each call that stored a part. */
+/** The size in bytes of each API call that stored a part of the imported orders. */
 let sent: number[];
 beforeEach(() => {
   sent = [];
@@ -72,7 +72,10 @@ const sqlite = () => cloudflare.d1.find(NAME).sqlite;
 const count = (table: string) =>
   sqlite().prepare(`SELECT count(*) AS count FROM ${table}`).get()?.["count"];
 
-/** Calls `fail` before each API call that stores a part. The calls are numbered from 1. */
+/**
+ * Calls `fail` before each API call that stores a part of the imported orders. These calls are
+ * numbered from 1.
+ */
 function onPart(fail: (call: number, query: Query) => void): void {
   cloudflare.interfere = ({ path, body }) => {
     if (!path.endsWith("/query") || !body.includes('"params"')) return;

@@ -17,7 +17,7 @@ if (chromium === undefined) {
 }
 
 interface Options extends BrowserContextOptions {
-  /** Opens the page of the key with this id; by default the page of all keys. */
+  /** The id of the key whose usage page is opened; by default the page of all keys. */
   readonly keyId?: string;
 }
 

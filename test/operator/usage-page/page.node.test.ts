@@ -35,7 +35,7 @@ const RULES = { light: undefined, dark: ["color-contrast"] };
 
 const plot = (page: Page, name: string) => page.locator(`[data-plot=${name}] svg.plot`);
 
-/** Returns the boxes of marks, relative to the whole page, in document order. */
+/** Returns the boxes of the elements `marks`, relative to the whole page, in document order. */
 function boxes(marks: Locator): Promise<Box[]> {
   return marks.evaluateAll((found) =>
     found.map((mark) => {
@@ -366,7 +366,7 @@ describeUsagePage("the page of a usage report", (open) => {
         expect(Math.abs(limit[day]!.x - x)).toBeLessThan(2);
         expect((base - near[day]!.y) / height).toBeCloseTo(0.8, 1);
       }
-      // The limits double after ten days.
+      // The key's limits double after ten days (see `raisedOn`).
       expect((base - limit[10]!.y) / (base - limit[9]!.y)).toBeCloseTo(2, 1);
       const days = await rects(page, "day");
       const [dayLimit] = await lines(page, "day", "limit");

@@ -27,9 +27,9 @@ interface Used {
   readonly bans?: number;
   /** The share of the limit per minute that the fullest minute of each day uses, from 0 to 1. */
   readonly minute?: number;
-  /** The share of the limit per day that each day uses, from 0 to 1. */
+  /** The share of the limit per day that the requests of each day use, from 0 to 1. */
   readonly day?: number;
-  /** The index in `admitted` of the day on which the limits double. */
+  /** The index in `admitted` of the day on which the key's limits double. */
   readonly raisedOn?: number;
 }
 

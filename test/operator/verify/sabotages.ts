@@ -14,7 +14,7 @@ export interface Sabotage {
   readonly does: string;
   readonly scope?: Scope;
   readonly breaks: RegExp;
-  /** Returns a `Send` for one run that changes requests or responses. */
+  /** Returns a `Send` for one run of `verify`; this `Send` changes requests or responses. */
   readonly sabotage: (send: Send) => Send;
 }
 
@@ -39,7 +39,8 @@ const ORDER = /^\/v1\/store\/orders\/-?\d+$/;
 /**
  * Creates a `sabotage` function that changes responses.
  *
- * @param make called at the beginning of each run; returns the function that changes each response.
+ * @param make called at the beginning of each run of `verify`; returns the function that changes
+ *   each response.
  */
 function answers(
   make: () => (found: ReceivedAnswer, sent: SentRequest) => void,
@@ -59,7 +60,9 @@ function answers(
   };
 }
 
-/** Creates a `sabotage` function that changes each response with this status from this path. */
+/**
+ * Creates a `sabotage` function that changes each response with this HTTP status from this path.
+ */
 function answer(
   status: number,
   path: RegExp,

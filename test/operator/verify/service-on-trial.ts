@@ -80,8 +80,8 @@ export class ServiceOnTrial implements AsyncDisposable {
       revoke: scopes.includes("revocation") ? revoke : undefined,
       orders: placed,
       origin: LISTED_ORIGIN,
-      // Each run has a new client address, because the service limits the failed authentications of
-      // each address.
+      // Each run of `verify` has a new client address, because the service limits the failed
+      // authentications of each address.
       headers: { "CF-Connecting-IP": `2001:db8:0:${(this.#runs += 1)}::1` },
       clock: this.clock,
       send: this.send,

@@ -5,7 +5,8 @@ export { RateLimiter };
 const systemNow = Date.now;
 let aheadMs = 0;
 
-// The limiter's Durable Objects run in the same isolate, so this replaces their clock too.
+// The limiter's Durable Objects run in the same isolate, so this assignment also replaces the
+// objects' clock.
 Date.now = () => systemNow() + aheadMs;
 
 /** The service with an adjustable clock: `/clock?ms=N` moves the clock N milliseconds forward. */

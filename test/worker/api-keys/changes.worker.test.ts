@@ -15,7 +15,7 @@ const EFFECTIVE_MS = 30_000;
 
 /**
  * Starts two isolates that remember the key. Then the isolate `cutOff` loses its connection to the
- * database.
+ * keys database.
  */
 async function warmIsolates(key: string): Promise<{ connected: Send; cutOff: Send }> {
   const line = databaseLine(env.KEYS);

@@ -75,7 +75,7 @@ describe("during the grace", () => {
 describe("at the end of the grace", () => {
   /**
    * Starts an isolate that remembers the keys. If `isCutOff`, then interrupts the isolate's
-   * connection to the database.
+   * connection to the keys database.
    */
   async function warmIsolate(keys: string[], isCutOff: boolean): Promise<Send> {
     const line = databaseLine(env.KEYS);

@@ -13,8 +13,8 @@ const ETAG = /^"[0-9a-f]{32}"$/;
 const REFERENCE = '</openapi.json>; rel="service-desc", </>; rel="service-doc"';
 
 /**
- * Returns the expected `Link` header of a response. An error also links to the reference section
- * about its code.
+ * Returns the expected `Link` header of a response. An error also links to the section of the
+ * reference page about its error code.
  */
 function links(code?: ErrorCode): { readonly link: string } {
   return { link: code === undefined ? REFERENCE : `${REFERENCE}, </#${code}>; rel="help"` };

@@ -44,7 +44,11 @@ class World {
     this.#ends = [...ends];
   }
 
-  /** @throws {RequestEndedError} if the request runs a query that hangs. */
+  /**
+   * Reads the number in a simulated request.
+   *
+   * @throws {RequestEndedError} if the request runs a query that hangs.
+   */
   read(key: number): Promise<Answer> {
     const ended = Promise.withResolvers<never>();
     const answer = this.#batched.read(

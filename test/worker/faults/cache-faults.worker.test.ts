@@ -68,7 +68,7 @@ describe("a long list is complete every time", () => {
   });
 });
 
-/** Requests the list once in a new isolate. Returns the number of queries. */
+/** Requests the list once in a new isolate. Returns the number of database queries. */
 async function queriesOfNewIsolate(): Promise<number> {
   const isolate = startService({}, line.bindings);
   await isolate("/v1/nothing", { key });

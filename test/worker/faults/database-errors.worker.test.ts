@@ -129,7 +129,8 @@ test.each(STATEMENT_ERRORS)("%s leads to 500, is logged and is not retried", asy
 
 describe("a busy database", () => {
   /**
-   * Starts a service with a timeout that is long enough for all retries, even on a slow machine.
+   * Starts a service with a database timeout that is long enough for all retries, even on a slow
+   * machine.
    */
   const patient = () => startService({ DATABASE_TIMEOUT_MS: "10000" }, line.bindings);
 

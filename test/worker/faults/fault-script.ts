@@ -1,12 +1,12 @@
 /** The outcome of one call to a binding. */
 export type Outcome =
-  /** The call succeeds. */
+  /** The call to the binding succeeds. */
   | { readonly do: "pass" }
-  /** The call fails without any effect. */
+  /** The call to the binding fails without any effect. */
   | { readonly do: "fail"; readonly error: Error }
-  /** The call takes effect, but its result is lost. */
+  /** The call to the binding takes effect, but its result is lost. */
   | { readonly do: "lose the answer"; readonly error: Error }
-  /** The call never returns and has no effect. */
+  /** The call to the binding never returns and has no effect. */
   | { readonly do: "hang" };
 
 export const PASS: Outcome = { do: "pass" };
@@ -23,7 +23,7 @@ export function loseTheAnswer(message: string): Outcome {
 /** Determines the outcome of each call to a binding, and counts the calls. */
 export class FaultScript {
   calls = 0;
-  /** Called when a call hangs. */
+  /** Called when a call to a binding hangs. */
   onHang = (): void => undefined;
   #upcoming: Outcome[] = [];
   #otherwise: Outcome = PASS;
@@ -40,7 +40,7 @@ export class FaultScript {
     return this;
   }
 
-  /** Runs one call with the outcome that the script has for it. */
+  /** Runs one call to a binding with the outcome that the script has for the call. */
   async run<T>(call: () => Promise<T>): Promise<T> {
     this.calls += 1;
     const outcome = this.#upcoming.shift() ?? this.#otherwise;

@@ -2,8 +2,8 @@ import { env } from "cloudflare:workers";
 import { FaultScript } from "./fault-script.ts";
 
 /**
- * Real databases with injected faults. The script determines the outcome of each call; a batch is
- * one call.
+ * Real databases with injected faults. `script` determines the outcome of each database call; a
+ * batch of statements is one call.
  */
 export interface FaultyDatabases {
   readonly bindings: Partial<Pick<Cloudflare.Env, "ORDERS" | "KEYS">>;
@@ -56,7 +56,9 @@ export function faultyDatabases(...names: readonly ("ORDERS" | "KEYS")[]): Fault
   return { bindings, script, statements };
 }
 
-/** Real Durable Objects with injected faults. The script determines the outcome of each call. */
+/**
+ * Real Durable Objects with injected faults. `script` determines the outcome of each call to them.
+ */
 export interface FaultyLimiters {
   readonly limiters: Cloudflare.Env["RATE_LIMITER"];
   readonly script: FaultScript;

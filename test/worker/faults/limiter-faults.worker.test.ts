@@ -14,7 +14,7 @@ import { events, type LogLine, readLog } from "./log-lines.ts";
 const LIST = "/v1/store/orders";
 
 /**
- * An error for a lost connection. The errors here have the messages and properties from
+ * An error for a lost connection. The errors in this file have the messages and properties from
  * Cloudflare's documentation of Durable Objects.
  */
 const NETWORK = fail("Network connection lost.", { retryable: true });

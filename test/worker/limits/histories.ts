@@ -93,7 +93,7 @@ export interface Observer {
   restarted?(): void;
 }
 
-/** Runs a history on a limiter. */
+/** Runs a history on a simulated limiter, and calls `observer` for each request and restart. */
 export function play(
   limiter: SimulatedLimiter,
   history: readonly Step[],

@@ -16,7 +16,7 @@ const { listOrders, cancelOrder } = {
   cancelOrder: document.paths["/store/orders/{orderId}"].delete,
 };
 
-/** Lints a document with Redocly's strictest set of rules. Returns the problems found. */
+/** Lints an OpenAPI document with Redocly's strictest set of rules. Returns the problems found. */
 async function faultsOf(source: string): Promise<string[]> {
   const config = await createConfig({ extends: ["recommended-strict"], telemetry: "off" });
   const problems = await lintFromString({ source, absoluteRef: "/openapi.json", config });

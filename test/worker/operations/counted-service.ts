@@ -73,7 +73,7 @@ export class CountedService {
     });
   }
 
-  /** Sends requests at the same time, and returns the number of their operations. */
+  /** Sends requests at the same time, and returns the numbers of their billed operations. */
   async operationsOf(...requests: SentRequest[]): Promise<Operations> {
     Object.assign(this.#counted, NO_OPERATIONS);
     await Promise.all(requests.map((request) => this.send(request)));
@@ -81,8 +81,8 @@ export class CountedService {
   }
 
   /**
-   * Runs the alarm of a Durable Object, and returns the number of its operations. Cloudflare bills
-   * the alarm as a call.
+   * Runs the alarm of a Durable Object, and returns the numbers of the alarm's billed operations.
+   * Cloudflare bills the alarm as a call.
    */
   async operationsOfAlarm(name: string): Promise<Operations> {
     Object.assign(this.#counted, NO_OPERATIONS, { objectCalls: 1 });

@@ -33,8 +33,8 @@ async function coldService(segments: number, ordersPerSegment: number) {
 }
 
 /**
- * Expects every count to equal its estimate. Only the rows read may be up to 15 % below their
- * estimate.
+ * Expects every count of a list's operations to equal the estimate of the capacity command. Only
+ * the rows read may be up to 15 % below their estimate.
  */
 function expectList(counted: Operations, reads: Parameters<typeof listReads>[0]): void {
   const table = sumOperations([

@@ -45,8 +45,8 @@ describe("a list", () => {
     for (let round = 0; round < 8; round += 1) rounds.push(await service.operationsOf(...lists));
     const most = sumOperations([[OPERATIONS.groupedList, lists.length]]);
     for (const name of Object.keys(most) as (keyof Operations)[]) {
-      // Use the smallest count of all rounds. On a busy machine fewer requests share a write, so a
-      // round can count more writes than necessary.
+      // Use each operation's smallest count in all rounds. On a busy machine fewer requests share a
+      // write, so a round can count more writes than necessary.
       const least = Math.min(...rounds.map((operations) => operations[name]));
       expect(least, name).toBeLessThanOrEqual(most[name]);
     }
@@ -107,7 +107,7 @@ test("a Durable Object that reports its usage and later deletes its storage", as
   advanceClock(HOUR_MS);
   const report = await service.operationsOfAlarm(name);
   // The alarm is now set to the end of all windows. The next request must write a row to set an
-  // earlier alarm. `usageReport` includes this row, but the count of this report does not.
+  // earlier alarm. `usageReport` includes this row, but the counts in `report` do not.
   expect(sum(report, { objectRowsWritten: 1 })).toEqual(OPERATIONS.usageReport);
   advanceClock(MINUTE_MS);
   expect(await service.operationsOf(cancel("/none"))).toMatchObject({ objectRowsWritten: 2 });

@@ -178,7 +178,7 @@ describe("a list of many segments", () => {
     };
   }
 
-  /** Returns the first id in a group of segments. The first group has only one segment. */
+  /** Returns the first order id in a group of segments. The first group has only one segment. */
   function firstIdOf(group: number): string {
     const first = database
       .prepare("SELECT CAST(first_id AS TEXT) AS id FROM order_segments ORDER BY first_id")

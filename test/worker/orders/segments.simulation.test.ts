@@ -49,8 +49,8 @@ function segments(): SegmentRow[] {
 }
 
 /**
- * A change of the database: one statement, or several statements in a bulk change, with the
- * affected ids.
+ * A change of the database: one statement, or several statements in a bulk change, with the ids of
+ * the affected orders.
  */
 interface Step {
   readonly sql: readonly string[];
@@ -166,7 +166,7 @@ test("a segment's version always identifies the same orders, and changes only if
           if (!isSame) expect(versionOf(database)).not.toBe(listBefore);
           expect(versionOf(database) !== listBefore).toBe(hasNewVersions);
           if (one.isBulk) continue;
-          // A segment without affected orders keeps its version.
+          // A segment without orders that the change affected keeps its version.
           for (const segment of after) {
             const earlier = before.find(({ firstId }) => firstId === segment.firstId);
             if (earlier === undefined || earlier.content !== segment.content) continue;

@@ -37,15 +37,15 @@ const admit = async (policy = POLICY) => (await limiter().admit(policy)).admitte
 const reported = () => drizzle(env.KEYS).select().from(keyUsage).orderBy(keyUsage.day);
 const alarmMs = async () => (await limiterStorage(NAME)).alarmMs;
 
-/** Moves the clock to the time of the alarm and runs the alarm. */
+/** Moves the clock to the time of the Durable Object's alarm, and runs the alarm. */
 async function comeToAlarm(): Promise<void> {
   advanceClock(Math.max(0, (await alarmMs())! - Date.now()));
   expect(await runDurableObjectAlarm(limiter())).toBe(true);
 }
 
 /**
- * Connects the Durable Object to the database through a connection that the test can interrupt,
- * until the Durable Object is evicted.
+ * Connects the Durable Object to the keys database through a connection that the test can
+ * interrupt, until the Durable Object is evicted.
  */
 async function tapDatabase(): Promise<DatabaseLine> {
   const line = databaseLine(env.KEYS);

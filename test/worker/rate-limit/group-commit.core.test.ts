@@ -7,7 +7,7 @@ const anyStep = fc.record({
    * False for a request that changes nothing and only waits until earlier decisions are on disk.
    */
   changes: fc.boolean(),
-  /** The outcome of the write, if this step begins one. */
+  /** The outcome of the write to disk, if this step begins one. */
   fate: fc.oneof(
     { weight: 3, arbitrary: fc.constant("written" as const) },
     fc.constantFrom("put fails" as const, "sync fails" as const),

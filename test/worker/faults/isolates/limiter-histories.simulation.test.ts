@@ -84,8 +84,8 @@ describe("with several isolates, late and failing calls, evictions and changes o
             const { by, policy, known, foreseen, foreseenBefore, answer } = exchange;
             if (by !== "memory") continue;
             expect(answer!.admitted).toBe(false);
-            // Skip: the Durable Object knows a newer policy than this isolate, which learns of it
-            // within 30 seconds.
+            // Skip: the Durable Object knows a newer policy than this isolate, which learns of the
+            // newer policy within 30 seconds.
             if (known.revision > policy.revision || known.resets > policy.resets) continue;
             expect(foreseen.admitted).toBe(false);
             // Skip: refusals by other isolates have led to a ban that this isolate does not know

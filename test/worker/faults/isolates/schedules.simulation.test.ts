@@ -155,7 +155,8 @@ describe("isolates and a Durable Object, with events in any order, lost calls, r
         if (decision === null) return;
         waited += 1;
         vi.setSystemTime(decision.nowMs + retryAfterSeconds(decision) * 1_000);
-        // This call may fail too: `run.fates` can have outcomes that no call has used yet.
+        // This request's call to the Durable Object may fail: `run.fates` can have outcomes that no
+        // call has used yet.
         const request = schedule.request(asked);
         await schedule.drain([request]);
         const next = await request;

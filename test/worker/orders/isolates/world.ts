@@ -17,10 +17,10 @@ export type QueryFault = "pass" | "fail" | "lose the answer" | "hang" | "our fau
 export type CacheFault = "pass" | "fail" | "lose" | "cut off" | "hang";
 
 const TIMEOUT_MS = 1_000;
-/** The test fails if a request takes longer than this. */
+/** A test fails if a simulated request takes longer than this. */
 const PATIENCE_MS = 200_000;
 
-/** Declared here, because the types of Node lack `WebAssembly`. */
+/** The global `WebAssembly`, with a type of its own, because the types of Node lack it. */
 const { WebAssembly } = globalThis as unknown as {
   WebAssembly: {
     instantiate(bytes: Uint8Array): Promise<{ instance: { exports: Expansion } }>;
@@ -41,7 +41,10 @@ export interface Reader {
    * header.
    */
   readonly tag: number | null;
-  /** The number of pieces after which the client disconnects; `null` if it reads the whole list. */
+  /**
+   * The number of pieces of the list after which the client disconnects; `null` if it reads the
+   * whole list.
+   */
   readonly leavesAfter: number | null;
 }
 
