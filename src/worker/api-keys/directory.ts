@@ -147,7 +147,7 @@ export class ApiKeyDirectory {
     this.#queryCount += 1;
     const query = this.#queryCount;
     const askedMs = Date.now();
-    const keys = await this.#queries.run(() => keysByHash(database, hashes));
+    const keys = await this.#queries.run(() => keysByHash(database, hashes), { isRead: true });
     for (const hash of hashes) {
       const stored = this.#known.peek(hash) ?? this.#unknown.peek(hash);
       if (stored !== undefined && stored.query > query) continue;

@@ -37,6 +37,14 @@ const STATEMENT_FAULT =
 const BUSY = /SQLITE_BUSY|SQLITE_LOCKED|database is locked|Failed to get session commit token/;
 
 /**
+ * Matches an error of D1 that hides its cause, which may be a locked database. The statement may
+ * have been executed, so only reads are retried after it, and only a few times: during an outage,
+ * requests should fail soon.
+ */
+const INTERNAL = /internal error; reference/;
+const INTERNAL_ATTEMPTS = 5;
+
+/**
  * Runs queries on one database, and retries a query while the database is busy. Writes are retried
  * as well, because a busy database has not executed the statement.
  *
@@ -66,14 +74,16 @@ export class DatabaseQueries {
   }
 
   /**
-   * Runs a query. Retries the query while the database is busy or, if `isRepeatable`, after any
-   * temporary error.
+   * Runs a query. Retries the query while the database is busy.
    *
-   * @param isRepeatable true if running the query twice does no harm.
+   * @param isRead true for a query that only reads, which is then also retried after an internal
+   *   error.
+   * @param isRepeatable true if running the query twice does no harm. The query is then retried
+   *   after any temporary error.
    * @throws {DatabaseUnavailableError} if the database does not respond in time.
    * @throws the error of the database if the statement itself is wrong.
    */
-  async run<T>(query: () => Promise<T>, { isRepeatable = false } = {}): Promise<T> {
+  async run<T>(query: () => Promise<T>, { isRead = false, isRepeatable = false } = {}): Promise<T> {
     let isUnanswered = false;
     const ask = async () => {
       if (!this.#breaker.allows(this.database, Date.now())) throw new PausedError();
@@ -86,12 +96,13 @@ export class DatabaseQueries {
         this.#breaker.succeeded(this.database);
       }
     };
-    const isTemporary = (error: unknown) =>
+    const isTemporary = (error: unknown, attempt: number) =>
       isRepeatable
         ? !isStatementFault(error) && !(error instanceof PausedError)
-        : BUSY.test(messages(error));
+        : BUSY.test(messages(error)) ||
+          (isRead && attempt < INTERNAL_ATTEMPTS && INTERNAL.test(messages(error)));
     const attempts = ask().catch((error: unknown) => {
-      if (!isTemporary(error)) throw error;
+      if (!isTemporary(error, 1)) throw error;
       return repeat(ask, error, { timeoutMs: this.timeoutMs, isTemporary });
     });
     try {
@@ -109,7 +120,13 @@ export class DatabaseQueries {
 function repeat<T>(
   query: () => Promise<T>,
   error: unknown,
-  { timeoutMs, isTemporary }: { timeoutMs: number; isTemporary: (error: unknown) => boolean },
+  {
+    timeoutMs,
+    isTemporary,
+  }: {
+    timeoutMs: number;
+    isTemporary: (error: unknown, attempt: number) => boolean;
+  },
 ): Promise<T> {
   // The query has already failed once with `error`. Attempt 1 of pRetry only rethrows this error,
   // so that pRetry waits before attempt 2.
@@ -119,7 +136,7 @@ function repeat<T>(
     maxTimeout: 500,
     randomize: true,
     maxRetryTime: timeoutMs,
-    shouldRetry: (context) => isTemporary(context.error),
+    shouldRetry: (context) => isTemporary(context.error, context.attemptNumber),
   });
 }
 

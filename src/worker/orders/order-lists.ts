@@ -142,7 +142,7 @@ export class OrderLists {
     };
     const { database } = request;
     const read = () => readSnapshot(database, needs);
-    const { version, manifest, texts } = await this.#queries.run(read);
+    const { version, manifest, texts } = await this.#queries.run(read, { isRead: true });
     if (manifest !== null) this.#keep(manifest, texts);
     return { version, manifest: manifest ?? (held?.version === version ? held : null), texts };
   }

@@ -31,3 +31,16 @@ test("a repeatable read is retried after a temporary error", async () => {
   await vi.advanceTimersByTimeAsync(1_000);
   expect(await answer).toBe("answer");
 });
+
+test("a read is retried four times after an internal error, and another query is not", async () => {
+  const query = vi.fn<() => Promise<string>>();
+  query.mockRejectedValue(new Error("D1_ERROR: internal error; reference = 1"));
+  const read = queries.run(query, { isRead: true }).catch((error: unknown) => error);
+  await vi.advanceTimersByTimeAsync(TIMEOUT_MS - 1);
+  expect(await read).toBeInstanceOf(DatabaseUnavailableError);
+  expect(query).toHaveBeenCalledTimes(5);
+
+  const write = queries.run(query);
+  await expect(write).rejects.toBeInstanceOf(DatabaseUnavailableError);
+  expect(query).toHaveBeenCalledTimes(6);
+});
