@@ -1,5 +1,4 @@
 import { createHash, createHmac } from "node:crypto";
-import { existsSync } from "node:fs";
 import { mkdir } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { DatabaseSync } from "node:sqlite";
@@ -77,11 +76,17 @@ export async function openLocalDatabase(
         "in another folder (--persist-to) or after you have moved this one away; create its keys anew",
     );
   }
-  await mkdir(folder, { recursive: true });
-  const file = join(folder, LAYOUT_VERSION, "d1", FOLDER, `${objectId(BINDINGS[name])}.sqlite`);
-  const isNew = await migrate(() => openFile(file), name, folder);
-  const sqlite = openFile(file);
-  if (sqlite === null) throw new Error(`wrangler has not made the database ${file}`);
+  const files = join(folder, LAYOUT_VERSION, "d1", FOLDER);
+  await mkdir(files, { recursive: true });
+  // If another process has locked the database, a statement fails at once, and `retryWhileBusy`
+  // repeats it without blocking the thread.
+  const file = join(files, `${objectId(BINDINGS[name])}.sqlite`);
+  const sqlite = new DatabaseSync(file, { timeout: 0, limits: D1_LIMITS });
+  const isNew = await migrate(sqlite, name).catch((error: unknown) => {
+    sqlite.close();
+    const { message } = error as Error;
+    throw new Error(`the store in ${folder} could not be migrated: ${message}`, { cause: error });
+  });
   const all = ({ sql, params }: Statement) => {
     const statement = sqlite.prepare(sql);
     statement.setReturnArrays(true);
@@ -110,16 +115,6 @@ export async function openLocalDatabase(
     storeOnce: async (statement) => void (await retryWhileBusy(async () => all(statement))),
     close: async () => sqlite.close(),
   };
-}
-
-/**
- * Opens the file of a database. If another process has locked the database, a statement fails at
- * once, and `retryWhileBusy` repeats it without blocking the thread.
- *
- * @returns `null` if the file does not exist.
- */
-function openFile(file: string): DatabaseSync | null {
-  return existsSync(file) ? new DatabaseSync(file, { timeout: 0, limits: D1_LIMITS }) : null;
 }
 
 /** Returns the id of the Durable Object in which wrangler keeps the database of a binding. */

@@ -1,82 +1,67 @@
-import { readdir } from "node:fs/promises";
+import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { DatabaseSync } from "node:sqlite";
-import pRetry from "p-retry";
-import { PROJECT_ROOT, runWrangler, WranglerError } from "../wrangler.ts";
-import { BINDINGS, type DatabaseName } from "./database.ts";
-import { isBusy, retryWhileBusy } from "./retry-while-busy.ts";
+import { PROJECT_ROOT } from "../wrangler.ts";
+import type { DatabaseName } from "./database.ts";
+import { retryWhileBusy } from "./retry-while-busy.ts";
 
-const RETRIES = 6;
-
-/** Opens the file of a local database; `null` if the file does not exist yet. */
-type OpenFile = () => DatabaseSync | null;
+/** The table in which wrangler records applied migrations, as wrangler creates it. */
+const MIGRATIONS_TABLE = `CREATE TABLE IF NOT EXISTS d1_migrations(
+  id INTEGER PRIMARY KEY AUTOINCREMENT,
+  name TEXT UNIQUE,
+  applied_at TIMESTAMP DEFAULT CURRENT_TIMESTAMP NOT NULL
+)`;
 
 /**
- * Applies the pending migrations of a local database with wrangler, which also records them. Runs
- * wrangler only if migrations are pending, because wrangler takes seconds to start.
+ * Applies the pending migrations of a local database in one transaction, and records them in the
+ * table of `wrangler d1 migrations`. Does not run wrangler, which takes seconds to start.
  *
  * @returns true if the database had no migrations before.
- * @throws an Error with wrangler's message if a migration fails.
+ * @throws an Error if a migration fails. The database is then unchanged.
  */
-export async function migrate(
-  open: OpenFile,
-  name: DatabaseName,
-  folder: string,
-): Promise<boolean> {
-  const files = await readdir(join(PROJECT_ROOT, "migrations", name));
-  const known = files.filter((file) => file.endsWith(".sql"));
-  const applied = await appliedMigrations(open);
-  if (hasAll(applied, known)) return false;
-  await pRetry(() => applyPending(open, name, folder, known), {
-    retries: RETRIES,
-    minTimeout: 200,
-    randomize: true,
-    shouldRetry: ({ error }) => isBusy(error) || isRace(error),
-  });
-  return applied.size === 0;
-}
-
-async function applyPending(
-  open: OpenFile,
-  name: DatabaseName,
-  folder: string,
-  known: readonly string[],
-): Promise<void> {
-  if (hasAll(await appliedMigrations(open), known)) return;
-  try {
-    const target = [BINDINGS[name], "--local", "--persist-to", folder];
-    await runWrangler(["d1", "migrations", "apply", ...target]);
-  } catch (error) {
-    if (!(error instanceof WranglerError)) throw error;
-    throw new Error(`the store in ${folder} could not be migrated: ${error.message}`, {
-      cause: error,
-    });
-  }
-}
-
-async function appliedMigrations(open: OpenFile): Promise<ReadonlySet<string>> {
+export async function migrate(sqlite: DatabaseSync, name: DatabaseName): Promise<boolean> {
+  const folder = join(PROJECT_ROOT, "migrations", name);
+  const files = (await readdir(folder)).filter((file) => file.endsWith(".sql")).toSorted();
+  const applied = await retryWhileBusy(async () => appliedMigrations(sqlite));
+  if (files.every((file) => applied.has(file))) return false;
+  const migrations = await Promise.all(
+    files.map(async (file) => ({ file, sql: await readFile(join(folder, file), "utf8") })),
+  );
   return retryWhileBusy(async () => {
-    const sqlite = open();
-    if (sqlite === null) return new Set();
+    sqlite.exec("BEGIN IMMEDIATE");
     try {
-      const names = (sql: string) =>
-        sqlite
-          .prepare(sql)
-          .all()
-          .map(({ name }) => String(name));
-      const tables = names("SELECT name FROM sqlite_master WHERE name = 'd1_migrations'");
-      return new Set(tables.length === 0 ? [] : names("SELECT name FROM d1_migrations"));
-    } finally {
-      sqlite.close();
+      const isNew = applyPending(sqlite, migrations);
+      sqlite.exec("COMMIT");
+      return isNew;
+    } catch (error) {
+      if (sqlite.isTransaction) sqlite.exec("ROLLBACK");
+      throw error;
     }
   });
 }
 
-function hasAll(applied: ReadonlySet<string>, known: readonly string[]): boolean {
-  return known.every((name) => applied.has(name));
+function applyPending(
+  sqlite: DatabaseSync,
+  migrations: readonly { readonly file: string; readonly sql: string }[],
+): boolean {
+  // Another process may have applied migrations before this transaction began.
+  const applied = appliedMigrations(sqlite);
+  sqlite.exec(MIGRATIONS_TABLE);
+  const record = sqlite.prepare("INSERT INTO d1_migrations (name) VALUES (?)");
+  for (const { file, sql } of migrations) {
+    if (applied.has(file)) continue;
+    sqlite.exec(sql);
+    record.run(file);
+  }
+  return applied.size === 0;
 }
 
-/** Returns whether another process applied the same migration at the same time. */
-function isRace(error: Error): boolean {
-  return /already exists|UNIQUE constraint failed: d1_migrations/.test(error.message);
+function appliedMigrations(sqlite: DatabaseSync): ReadonlySet<string> {
+  const names = (sql: string) =>
+    sqlite
+      .prepare(sql)
+      .all()
+      .map(({ name }) => String(name));
+  const tables = names("SELECT name FROM sqlite_master WHERE name = 'd1_migrations'");
+  return new Set(tables.length === 0 ? [] : names("SELECT name FROM d1_migrations"));
 }
