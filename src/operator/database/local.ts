@@ -76,6 +76,8 @@ export async function openLocalDatabase(
         "in another folder (--persist-to) or after you have moved this one away; create its keys anew",
     );
   }
+  // Created first, so that an error names this folder instead of the files' folder below it.
+  await mkdir(folder, { recursive: true });
   const files = join(folder, LAYOUT_VERSION, "d1", FOLDER);
   await mkdir(files, { recursive: true });
   // If another process has locked the database, a statement fails at once, and `retryWhileBusy`
