@@ -78,16 +78,9 @@ export async function openLocalDatabase(
   }
   // Created first, so that an error names this folder instead of the files' folder below it.
   await mkdir(folder, { recursive: true });
-  const files = join(folder, LAYOUT_VERSION, "d1", FOLDER);
-  await mkdir(files, { recursive: true });
-  // If another process has locked the database, a statement fails at once, and `retryWhileBusy`
-  // repeats it without blocking the thread.
-  const file = join(files, `${objectId(BINDINGS[name])}.sqlite`);
-  const sqlite = new DatabaseSync(file, { timeout: 0, limits: D1_LIMITS });
-  const isNew = await migrate(sqlite, name).catch((error: unknown) => {
-    sqlite.close();
+  const { sqlite, isNew } = await openMigrated(folder, name).catch((error: unknown) => {
     const { message } = error as Error;
-    throw new Error(`the store in ${folder} could not be migrated: ${message}`, { cause: error });
+    throw new Error(`the store in ${folder} could not be opened: ${message}`, { cause: error });
   });
   const all = ({ sql, params }: Statement) => {
     const statement = sqlite.prepare(sql);
@@ -117,6 +110,26 @@ export async function openLocalDatabase(
     storeOnce: async (statement) => void (await retryWhileBusy(async () => all(statement))),
     close: async () => sqlite.close(),
   };
+}
+
+/**
+ * Opens and migrates the file of a database. If another process has locked the database, a
+ * statement fails at once, and `retryWhileBusy` repeats it without blocking the thread.
+ */
+async function openMigrated(
+  folder: string,
+  name: DatabaseName,
+): Promise<{ sqlite: DatabaseSync; isNew: boolean }> {
+  const files = join(folder, LAYOUT_VERSION, "d1", FOLDER);
+  await mkdir(files, { recursive: true });
+  const file = join(files, `${objectId(BINDINGS[name])}.sqlite`);
+  const sqlite = new DatabaseSync(file, { timeout: 0, limits: D1_LIMITS });
+  try {
+    return { sqlite, isNew: await migrate(sqlite, name) };
+  } catch (error) {
+    sqlite.close();
+    throw error;
+  }
 }
 
 /** Returns the id of the Durable Object in which wrangler keeps the database of a binding. */

@@ -28,6 +28,8 @@ export async function migrate(sqlite: DatabaseSync, name: DatabaseName): Promise
     files.map(async (file) => ({ file, sql: await readFile(join(folder, file), "utf8") })),
   );
   return retryWhileBusy(async () => {
+    // As in workerd: a transaction of one process does not block reads of another one.
+    sqlite.exec("PRAGMA journal_mode = WAL");
     sqlite.exec("BEGIN IMMEDIATE");
     try {
       const isNew = applyPending(sqlite, migrations);

@@ -8,7 +8,7 @@ interface Call<Key, Value> {
 }
 
 /** Keeps a request alive until the promise settles, even if its client disconnects. */
-type WaitUntil = (promise: Promise<void>) => void;
+type WaitUntil = (promise: Promise<unknown>) => void;
 
 /**
  * Runs one database query for the keys of all waiting requests. The same key may occur several
@@ -68,8 +68,8 @@ export class BatchedQuery<Key, Value> {
       this.#start(query, waitUntil);
       return promise;
     }
-    const answer = this.#serve(call, query, waitUntil).then(() => promise);
-    return withDeadline(answer, this.#deadlineMs, () => {
+    void this.#serve(call, query, waitUntil);
+    const answer = withDeadline(promise, this.#deadlineMs, () => {
       this.#waiting.delete(call);
       // A running query that has not settled by this deadline never will, because the platform has
       // ended the request that ran the query.
@@ -77,6 +77,8 @@ export class BatchedQuery<Key, Value> {
       const cause = new Error("No shared query answered in time.");
       return new DatabaseUnavailableError(this.#database, cause);
     });
+    waitUntil(answer.catch(() => undefined));
+    return answer;
   }
 
   /** Resolves when a query has begun that serves this call. */

@@ -68,10 +68,11 @@ export class OrderLists {
   readonly #snapshots: BatchedQuery<readonly string[] | null, Snapshot>;
   readonly #underWay: ListsUnderWay;
   readonly #memory: SegmentMemory;
-  /**
-   * Caches the JSON of short lists, so that repeated requests need no conversion from shorthand.
-   */
-  readonly #shortLists = new WeakMap<Shorthand, Uint8Array<ArrayBuffer>>();
+  /** The latest short list, which most requests list again. */
+  #latestShortList: {
+    readonly shorthand: Shorthand;
+    readonly json: Uint8Array<ArrayBuffer>;
+  } | null = null;
   #manifest: Manifest | null = null;
 
   constructor(
@@ -204,12 +205,12 @@ export class OrderLists {
 
   #shortList(shorthand: Shorthand): Uint8Array<ArrayBuffer> | "[]" {
     if (shorthand.length === 0) return "[]";
-    const ends = { opening: "[", closing: "]" } as const;
-    const json =
-      this.#shortLists.get(shorthand) ??
-      this.#expander.expand(shorthand, 0, shorthand.length, ends);
-    this.#shortLists.set(shorthand, json);
-    return json;
+    if (this.#latestShortList?.shorthand !== shorthand) {
+      const ends = { opening: "[", closing: "]" } as const;
+      const json = this.#expander.expand(shorthand, 0, shorthand.length, ends);
+      this.#latestShortList = { shorthand, json };
+    }
+    return this.#latestShortList.json;
   }
 }
 
