@@ -14,7 +14,7 @@ const UNUSED_FEATURES = [
   // With these features, every new window loads pages for the suggestions below its address bar.
   "WebUIOmniboxPopup",
   "WebUIOmniboxAimPopup",
-  // Starts a renderer process in advance for every page, which no page of the tests uses.
+  // This feature starts a spare renderer process for every page. No test uses that process.
   "SpareRendererForSitePerProcess",
   // These features send requests, or change the address of a page.
   "AimEnabled",

@@ -12,7 +12,7 @@ import { findChromium, launchChromium } from "./chromium.ts";
 
 const DOCS = join(import.meta.dirname, "..", "..", "docs");
 
-/** The port that the documents name, because the screenshots show it. */
+/** The port of the documents' examples, because the screenshots show the service's address. */
 const PORT = 8_787;
 
 const PHONE = { viewport: { width: 390, height: 844 }, deviceScaleFactor: 2, isMobile: true };

@@ -30,7 +30,7 @@ export interface BanPolicy {
 
 /** The time from a key's first refusal to its next admission. */
 export interface Wait {
-  /** Unix time in milliseconds of the first refusal of the wait. */
+  /** Unix time in milliseconds of the refusal with which this wait began. */
   readonly startedMs: number;
   readonly strikes: number;
   /** Unix time in milliseconds of the first strike; meaningless while `strikes` is 0. */

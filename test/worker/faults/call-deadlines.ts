@@ -4,8 +4,8 @@ import { vi } from "vitest";
  * Replaces timers of exactly this length with timers that expire only when the test says so. So a
  * slow machine does not cause timeouts.
  *
- * @returns a function that makes all of these timers expire, including timers that are set in the
- *   same turn of the event loop.
+ * @returns a function that makes all of these timers expire, also timers that are set right after
+ *   its call, in the same turn of the event loop.
  */
 export function stopDeadlines(timeoutMs: number): () => void {
   const { setTimeout, clearTimeout } = globalThis;

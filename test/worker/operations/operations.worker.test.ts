@@ -106,8 +106,9 @@ test("a Durable Object that reports its usage and later deletes its storage", as
 
   advanceClock(HOUR_MS);
   const report = await service.operationsOfAlarm(name);
-  // The alarm is now set to the end of all windows. The next request must write a row to set an
-  // earlier alarm. `usageReport` includes this row, but the counts in `report` do not.
+  // After its report, the Durable Object sets its alarm to the time when the last window ends. The
+  // first request afterwards sets an earlier alarm, which writes a row. `usageReport` includes that
+  // row, but `report` was counted before it.
   expect(sum(report, { objectRowsWritten: 1 })).toEqual(OPERATIONS.usageReport);
   advanceClock(MINUTE_MS);
   expect(await service.operationsOf(cancel("/none"))).toMatchObject({ objectRowsWritten: 2 });

@@ -101,7 +101,10 @@ export const anyOrderlyHistory: fc.Arbitrary<Step[]> = fc.array(
   SIZE,
 );
 
-/** Runs a history. With `atOnce`, all isolates learn of each policy change immediately. */
+/**
+ * Runs a history. With `atOnce`, all isolates learn immediately of a new plan or a reset of the key;
+ * otherwise each isolate learns of it in a later step.
+ */
 export async function play(
   world: World,
   history: readonly Step[],
