@@ -17,7 +17,7 @@ interface BareComparison {
   /** The bare Worker: a file name in `peers/`, without `.ts`. */
   readonly peer: string;
   readonly vars?: Record<string, string>;
-  /** The HTTP status of every response of the service. */
+  /** The HTTP status that the benchmark expects of every response of the service. */
   readonly status: number;
   /** Prepares the service, and returns the request that the comparison repeats. */
   readonly prepare: (service: Server) => Promise<Request> | Request;

@@ -14,7 +14,7 @@ export interface Scale {
   readonly orders: number;
 }
 
-/** The operations of requests to one database, and how many of the queries write. */
+/** A month's operations on one of the two databases, and how many of its queries write. */
 export interface DatabaseUse {
   readonly operations: Operations;
   readonly writes: number;

@@ -11,7 +11,7 @@ import { type Verification, verify, type VerifyOptions } from "./verify.ts";
  */
 const KEY_LASTS_MS = 10 * 60_000;
 
-/** The options of a verification that creates a new key in a store. */
+/** The options of a verification that creates its own key in the service's database. */
 export interface StoreVerifyOptions extends Omit<
   VerifyOptions,
   "key" | "isKeyNew" | "revoke" | "orders"

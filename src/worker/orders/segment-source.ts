@@ -173,8 +173,9 @@ export class SegmentSource {
   }
 
   /**
-   * Returns whether prefetching may call the cache. Reserves one call for each group that the
-   * client has not read, because reading a cached group needs a call.
+   * Returns whether prefetching this group of segments may call the cache. Enough calls must remain
+   * for the groups from the client's position up to this one, because reading a cached group needs a
+   * call.
    */
   #hasSpareCall(index: number): boolean {
     return this.#cache.callsLeft > index - this.#clientIndex + 1;

@@ -22,8 +22,8 @@ export const SHIPPED_ID = "2";
 /** Test data and queries for one migration and the service version that was deployed with it. */
 interface Version {
   /**
-   * Statements that fill the tables and columns that the migration adds. Do not edit them after a
-   * deployment.
+   * Statements that insert test rows into the tables and columns that the migration adds. Keep these
+   * rows once the migration is deployed: later migrations are tested with them.
    */
   readonly data: string;
   /**

@@ -37,7 +37,8 @@ const recorded = () => drizzle(env.KEYS).select().from(keyBans).orderBy(keyBans.
 const admit = (policy = POLICY) => limiterNamed(name).admit(policy);
 
 /**
- * Sends requests and reports refusals until the key is banned, 20 seconds after the first request.
+ * Plays an isolate that sends requests to the Durable Object and, 20 seconds later, reports so many
+ * refusals that the key is banned.
  */
 async function ban(policy = POLICY): Promise<void> {
   for (let n = 0; n < 4; n++) await admit(policy);
