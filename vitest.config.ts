@@ -48,8 +48,8 @@ export default defineConfig({
         ],
         test: {
           name: "worker",
-          // One workerd process runs all test files, because starting one for each file took most
-          // of the test run's time.
+          // Test files share a few workerd processes, because starting one for each file took most of
+          // the test run's time.
           isolate: false,
           setupFiles: "test/support/every-worker-test.ts",
           testTimeout: 30_000,

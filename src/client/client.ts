@@ -21,7 +21,7 @@ const DEFAULT_CONCURRENCY = 6;
 
 export interface ListOptions extends CallOptions {
   /**
-   * Whether the client reads the complete list into memory before the `for await` loop receives the
+   * If true, the client reads the complete list into memory before the `for await` loop receives the
    * first order. The client then retries the request if the list is incomplete. The list takes
    * about 250 bytes of memory per order. Default false.
    */

@@ -30,7 +30,7 @@ export class OrderParser {
     this.#parser.onEnd = () => this.#tokenizer.end();
   }
 
-  /** Whether the closing bracket of the list has arrived. */
+  /** True if the closing bracket of the list has arrived. */
   get isWhole(): boolean {
     return this.#parser.isEnded;
   }

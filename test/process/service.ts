@@ -15,7 +15,7 @@ const END_MS = 20_000;
 interface StartOptions {
   readonly args?: readonly string[];
   /**
-   * Whether to start the service with `npm start`, as users do. By default, `node` runs the script
+   * If true, `npm start` starts the service, as for users. By default, `node` runs the script
    * of `npm start`, which is a second faster.
    */
   readonly npm?: boolean;

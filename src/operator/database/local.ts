@@ -13,6 +13,7 @@ import {
 import { hasSingleDatabase, LAYOUT_VERSION } from "./local-store.ts";
 import { migrate } from "./migrate.ts";
 import { retryWhileBusy } from "./retry-while-busy.ts";
+import { inTransaction } from "./transaction.ts";
 
 /** The subfolder of a store's `d1` folder in which Miniflare keeps the files of the databases. */
 const FOLDER = "miniflare-D1DatabaseObject";
@@ -96,16 +97,7 @@ export async function openLocalDatabase(
     }),
     transaction: async (statements) => {
       if (statements.length === 0) return;
-      await retryWhileBusy(async () => {
-        sqlite.exec("BEGIN IMMEDIATE");
-        try {
-          for (const statement of statements) all(statement);
-          sqlite.exec("COMMIT");
-        } catch (error) {
-          if (sqlite.isTransaction) sqlite.exec("ROLLBACK");
-          throw error;
-        }
-      });
+      await inTransaction(sqlite, () => statements.forEach(all));
     },
     storeOnce: async (statement) => void (await retryWhileBusy(async () => all(statement))),
     close: async () => sqlite.close(),

@@ -4,6 +4,7 @@ import type { DatabaseSync } from "node:sqlite";
 import { PROJECT_ROOT } from "../wrangler.ts";
 import type { DatabaseName } from "./database.ts";
 import { retryWhileBusy } from "./retry-while-busy.ts";
+import { inTransaction } from "./transaction.ts";
 
 /** The table in which wrangler records applied migrations, as wrangler creates it. */
 const MIGRATIONS_TABLE = `CREATE TABLE IF NOT EXISTS d1_migrations(
@@ -27,19 +28,9 @@ export async function migrate(sqlite: DatabaseSync, name: DatabaseName): Promise
   const migrations = await Promise.all(
     files.map(async (file) => ({ file, sql: await readFile(join(folder, file), "utf8") })),
   );
-  return retryWhileBusy(async () => {
-    // As in workerd: a transaction of one process does not block reads of another one.
-    sqlite.exec("PRAGMA journal_mode = WAL");
-    sqlite.exec("BEGIN IMMEDIATE");
-    try {
-      const isNew = applyPending(sqlite, migrations);
-      sqlite.exec("COMMIT");
-      return isNew;
-    } catch (error) {
-      if (sqlite.isTransaction) sqlite.exec("ROLLBACK");
-      throw error;
-    }
-  });
+  // As in workerd: a transaction of one process does not block reads of another one.
+  await retryWhileBusy(async () => sqlite.exec("PRAGMA journal_mode = WAL"));
+  return inTransaction(sqlite, () => applyPending(sqlite, migrations));
 }
 
 function applyPending(

@@ -13,7 +13,7 @@ export interface Exported {
 
 export interface ExportOptions {
   /**
-   * Whether the export must be a consistent snapshot. If true, an export during which an order
+   * If true, the export must be a consistent snapshot: an export during which an order
    * changes starts over, and fails after several attempts.
    */
   readonly oneMoment: boolean;

@@ -23,7 +23,7 @@ export interface KeyPageFigures {
 /** The counts of one key on one day. */
 export interface KeyDayFigures extends DayFigures {
   /**
-   * Whether the counts are known: either the key has reported the day, or the time for reports has
+   * True if the counts are known: either the key has reported the day, or the time for reports has
    * passed. In the second case, the key was not used, and its counts are 0.
    */
   readonly isKnown: boolean;

@@ -28,7 +28,7 @@ export interface PageFigures {
 /** The counts of one day. */
 export interface DayFigures {
   readonly day: string;
-  /** Whether every key has had time to report this day, so that the counts here are final. */
+  /** True if every key has had time to report this day, so that the counts here are final. */
   readonly isComplete: boolean;
   readonly admitted: number;
   readonly refused: number;

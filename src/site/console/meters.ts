@@ -18,7 +18,7 @@ export class Meters {
   #quota: Quota | null = null;
   #receivedMs = 0;
   /**
-   * Whether the latest response refused a banned key. Its headers then show 0 requests left in both
+   * True if the latest response refused a banned key. Its headers then show 0 requests left in both
    * windows until the ban ends.
    */
   #isBan = false;

@@ -48,7 +48,7 @@ export interface Header {
   readonly name: string;
   readonly description: string;
   /**
-   * Whether the header is always present in the responses for which the OpenAPI document lists the
+   * True if the header is always present in the responses for which the OpenAPI document lists the
    * header.
    */
   readonly required: boolean;

@@ -7,7 +7,7 @@ import { Server } from "../server.ts";
 import type { Store } from "../store.ts";
 import { timeList } from "../timed-list.ts";
 
-/** Of each group of this many orders in the store, one is left and all others are cancelled. */
+/** One in this many orders of the store is left; all others are cancelled. */
 const LIVE_ONE_IN = 1_000;
 
 /**

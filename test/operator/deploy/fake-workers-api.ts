@@ -65,7 +65,7 @@ export class FakeWorkersApi {
   /** The DNS records of the account's only zone. */
   readonly records: { readonly name: string; readonly type: string; readonly content: string }[] =
     [];
-  /** Whether to ignore version overrides, as Cloudflare does for a short time after an upload. */
+  /** If true, the API ignores version overrides, as Cloudflare does for a short time after an upload. */
   ignoresOverrides = false;
   /**
    * If set, this version handles all requests without a version override, as an old version does on

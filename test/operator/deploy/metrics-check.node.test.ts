@@ -67,8 +67,8 @@ beforeAll(async () => {
 });
 beforeEach(() => {
   for (const [name, value] of Object.entries(analytics.environment)) vi.stubEnv(name, value);
-  // Of the $12.03 in VALUES, requests cost $3, processor time $2, calls of Durable Objects 3 cents,
-  // their duration $1, and rows the rest.
+  // Together these operations cost the $12.03 in VALUES: requests $3, processor time $2, calls of
+  // Durable Objects 3 cents, their duration $1, and rows the rest.
   analytics.metered = {
     workersInvocationsAdaptive: { requests: 10e6, cpuTimeUs: 100e9 },
     durableObjectsInvocationsAdaptiveGroups: { requests: 0.2e6 },

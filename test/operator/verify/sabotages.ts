@@ -4,7 +4,7 @@ import type { Send } from "../../../src/operator/verify/caller.ts";
  * A group of promises that `ServiceOnTrial.verify` checks only if the test lists the group, because
  * the check uses up limits or changes data.
  */
-export type Scope = "nothing more" | "limits" | "orders" | "revocation";
+export type Scope = "limits" | "orders" | "revocation";
 
 /**
  * A way to make the service break a documented promise, and the promise that `verify` must then

@@ -4,7 +4,7 @@ import { observedBindings } from "../../bench/observed/bindings.ts";
 
 export { RateLimiter };
 
-/** What has arrived since the test sent `/hold`, which makes database queries wait. */
+/** Counts since the test sent `/hold`, which makes database queries wait. */
 export interface Held {
   /** The number of API requests. */
   readonly requests: number;
