@@ -3,6 +3,8 @@ import { type DatabaseName, DatabaseUnavailableError } from "./availability.ts";
 
 interface Call<Key, Value> {
   readonly key: Key;
+  /** Wakes the request of this call, so that it starts the next query. */
+  readonly wake: () => void;
   readonly resolve: (value: Value) => void;
   readonly reject: (error: unknown) => void;
 }
@@ -22,8 +24,10 @@ type Query<Key, Value> = (keys: readonly Key[]) => Promise<Value>;
  * requests. A request never receives the result of a query that began before the request. The
  * drawback: under load, a request waits for a running query and then for its own.
  *
- * One request runs the query for all others that share it. `waitUntil` keeps that request alive
- * until the query settles, even if its client disconnects.
+ * One request runs the query for all others that share it: the request that has waited longest, or
+ * a new request if it arrives first. `waitUntil` keeps that request alive until the query settles,
+ * even if its client disconnects. The end of a query wakes only one waiting request, because it
+ * costs time to resume a request.
  */
 export class BatchedQuery<Key, Value> {
   readonly #database: DatabaseName;
@@ -62,18 +66,23 @@ export class BatchedQuery<Key, Value> {
    */
   async read(key: Key, query: Query<Key, Value>, waitUntil: WaitUntil): Promise<Value> {
     const { promise, resolve, reject } = Promise.withResolvers<Value>();
-    const call = { key, resolve, reject };
+    const woken = Promise.withResolvers<void>();
+    const call = { key, wake: woken.resolve, resolve, reject };
     this.#waiting.add(call);
     if (this.#running.size < this.#concurrency) {
       this.#start(query, waitUntil);
       return promise;
     }
-    void this.#serve(call, query, waitUntil);
+    void woken.promise.then(() => {
+      // A new request may have started a query for this call in the meantime.
+      if (this.#waiting.has(call)) this.#start(query, waitUntil);
+    });
     const answer = withDeadline(promise, this.#deadlineMs, () => {
       this.#waiting.delete(call);
       // A running query that has not settled by this deadline never will, because the platform has
       // ended the request that ran the query.
       this.#running.clear();
+      this.#wakeOne();
       const cause = new Error("No shared query answered in time.");
       return new DatabaseUnavailableError(this.#database, cause);
     });
@@ -81,16 +90,10 @@ export class BatchedQuery<Key, Value> {
     return answer;
   }
 
-  /** Resolves when a query has begun that serves this call. */
-  async #serve(
-    call: Call<Key, Value>,
-    query: Query<Key, Value>,
-    waitUntil: WaitUntil,
-  ): Promise<void> {
-    while (this.#waiting.has(call)) {
-      if (this.#running.size < this.#concurrency) this.#start(query, waitUntil);
-      else await Promise.race(this.#running);
-    }
+  /** Wakes the request that has waited longest. */
+  #wakeOne(): void {
+    const [longest] = this.#waiting;
+    longest?.wake();
   }
 
   #start(query: Query<Key, Value>, waitUntil: WaitUntil): void {
@@ -101,7 +104,10 @@ export class BatchedQuery<Key, Value> {
         (value) => calls.forEach(({ resolve }) => resolve(value)),
         (error: unknown) => calls.forEach(({ reject }) => reject(error)),
       )
-      .finally(() => this.#running.delete(run));
+      .finally(() => {
+        this.#running.delete(run);
+        this.#wakeOne();
+      });
     this.#running.add(run);
     waitUntil(run);
   }

@@ -139,15 +139,19 @@ test("each request receives a result for its key that was read after the request
   );
 }, 30_000);
 
-/** Creates a simulated database in which each call of `endQuery` ends the oldest query. */
-function steppedWorld(ends: readonly End[] = []): { world: World; endQuery: () => Promise<void> } {
+/**
+ * Creates a simulated database in which each call of `endQuery` ends the oldest query.
+ * `endQueryNow` does not wait until the requests that shared the query continue.
+ */
+function steppedWorld(ends: readonly End[] = []) {
   const waiting: (() => void)[] = [];
   const world = new World(() => new Promise((resolve) => void waiting.push(resolve)), ends);
+  const endQueryNow = () => waiting.shift()?.();
   const endQuery = async () => {
-    waiting.shift()?.();
+    endQueryNow();
     await vi.advanceTimersByTimeAsync(0);
   };
-  return { world, endQuery };
+  return { world, endQuery, endQueryNow };
 }
 
 test("only a few queries run at the same time, and one query serves all waiting requests", async () => {
@@ -165,6 +169,19 @@ test("only a few queries run at the same time, and one query serves all waiting 
     { held: 0, keys: [1] },
     ...late.map(() => ({ held: 1, keys: late })),
   ]);
+});
+
+test("a request that arrives just after the end of a query starts no query too many", async () => {
+  for (let steps = 0; steps < 12; steps += 1) {
+    const { world, endQuery, endQueryNow } = steppedWorld();
+    const answers = [0, 1, 2].map((key) => world.read(key));
+    endQueryNow();
+    for (let step = 0; step < steps; step += 1) await Promise.resolve();
+    answers.push(world.read(3));
+    for (let query = 0; query < 4; query += 1) await endQuery();
+    await Promise.all(answers);
+    expect(world.mostRunning, `${steps} steps after the end`).toBe(CONCURRENCY);
+  }
 });
 
 test("a failed query rejects all requests that share it, and no others", async () => {
@@ -195,4 +212,16 @@ test("if queries never end, a request waits at most twice the timeout", async ()
   const next = world.read(3);
   await endQuery();
   expect(await next).toStrictEqual({ held: 0, keys: [3] });
+});
+
+test("after a request has waited in vain, the next waiting request starts a query", async () => {
+  const { world, endQuery } = steppedWorld(["hang", "hang"]);
+  const outcomes = Promise.allSettled([0, 1, 2].map((key) => world.read(key)));
+  await vi.advanceTimersByTimeAsync(TIMEOUT_MS);
+  const later = [3, 4].map((key) => world.read(key));
+  await vi.advanceTimersByTimeAsync(TIMEOUT_MS);
+  await endQuery();
+  const answer = { held: 0, keys: [3, 4] };
+  expect(await Promise.all(later)).toStrictEqual([answer, answer]);
+  expect((await outcomes).map(({ status }) => status)).not.toContain("fulfilled");
 });
