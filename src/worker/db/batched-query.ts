@@ -3,7 +3,7 @@ import { type DatabaseName, DatabaseUnavailableError } from "./availability.ts";
 
 interface Call<Key, Value> {
   readonly key: Key;
-  /** Wakes the request of this call, so that it starts the next query. */
+  /** Wakes the request of this call. It starts the next query if no other request has. */
   readonly wake: () => void;
   readonly resolve: (value: Value) => void;
   readonly reject: (error: unknown) => void;
@@ -27,7 +27,8 @@ type Query<Key, Value> = (keys: readonly Key[]) => Promise<Value>;
  * One request runs the query for all others that share it: the request that has waited longest, or
  * a new request if it arrives first. `waitUntil` keeps that request alive until the query settles,
  * even if its client disconnects. The end of a query wakes only one waiting request, because it
- * costs time to resume a request.
+ * costs time to resume a request. The drawback: if the platform has ended that request, the others
+ * wait for the next new request, the end of another query, or the deadline of one of them.
  */
 export class BatchedQuery<Key, Value> {
   readonly #database: DatabaseName;
@@ -77,11 +78,12 @@ export class BatchedQuery<Key, Value> {
       // A new request may have started a query for this call in the meantime.
       if (this.#waiting.has(call)) this.#start(query, waitUntil);
     });
+    const before = [...this.#running];
     const answer = withDeadline(promise, this.#deadlineMs, () => {
       this.#waiting.delete(call);
-      // A running query that has not settled by this deadline never will, because the platform has
-      // ended the request that ran the query.
-      this.#running.clear();
+      // A query that was already running when this call arrived will never settle now, because the
+      // platform has ended the request that ran the query.
+      for (const run of before) this.#running.delete(run);
       this.#wakeOne();
       const cause = new Error("No shared query answered in time.");
       return new DatabaseUnavailableError(this.#database, cause);
@@ -90,10 +92,15 @@ export class BatchedQuery<Key, Value> {
     return answer;
   }
 
-  /** Wakes the request that has waited longest. */
+  /** If another query may run, wakes the request that has waited longest. */
   #wakeOne(): void {
     const [longest] = this.#waiting;
-    longest?.wake();
+    if (longest === undefined || this.#running.size >= this.#concurrency) return;
+    // The call moves to the end. If the platform has ended its request, the next call of this method
+    // wakes another request.
+    this.#waiting.delete(longest);
+    this.#waiting.add(longest);
+    longest.wake();
   }
 
   #start(query: Query<Key, Value>, waitUntil: WaitUntil): void {

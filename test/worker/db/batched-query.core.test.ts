@@ -60,7 +60,8 @@ class World {
   }
 
   async #query(keys: readonly number[], endRequest: () => void): Promise<Answer> {
-    const answer = { held: this.held, keys };
+    // Sorted, because the order of the keys does not matter.
+    const answer = { held: this.held, keys: keys.toSorted((one, other) => one - other) };
     this.queries += 1;
     this.running += 1;
     this.mostRunning = Math.max(this.mostRunning, this.running);
@@ -171,7 +172,7 @@ test("only a few queries run at the same time, and one query serves all waiting 
   ]);
 });
 
-test("a request that arrives just after the end of a query starts no query too many", async () => {
+test("a request that arrives just after a query ended does not make too many queries run", async () => {
   for (let steps = 0; steps < 12; steps += 1) {
     const { world, endQuery, endQueryNow } = steppedWorld();
     const answers = [0, 1, 2].map((key) => world.read(key));
@@ -214,7 +215,7 @@ test("if queries never end, a request waits at most twice the timeout", async ()
   expect(await next).toStrictEqual({ held: 0, keys: [3] });
 });
 
-test("after a request has waited in vain, the next waiting request starts a query", async () => {
+test("after a waiting request has timed out, the next waiting request starts a query", async () => {
   const { world, endQuery } = steppedWorld(["hang", "hang"]);
   const outcomes = Promise.allSettled([0, 1, 2].map((key) => world.read(key)));
   await vi.advanceTimersByTimeAsync(TIMEOUT_MS);
@@ -224,4 +225,55 @@ test("after a request has waited in vain, the next waiting request starts a quer
   const answer = { held: 0, keys: [3, 4] };
   expect(await Promise.all(later)).toStrictEqual([answer, answer]);
   expect((await outcomes).map(({ status }) => status)).not.toContain("fulfilled");
+});
+
+test("a request that times out does not make more queries run than allowed", async () => {
+  const { world, endQuery } = steppedWorld(["hang", "hang"]);
+  const outcomes = Promise.allSettled([0, 1, 2].map((key) => world.read(key)));
+  await vi.advanceTimersByTimeAsync(1);
+  const late = Promise.allSettled([world.read(3)]);
+  // Request 2 times out, and request 3 starts a query. Then request 3 times out too.
+  await vi.advanceTimersByTimeAsync(2 * TIMEOUT_MS);
+  expect((await late)[0].status).toBe("rejected");
+  const next = [4, 5, 6].map((key) => world.read(key));
+  expect(world.queries).toBe(2 + CONCURRENCY);
+  await endQuery();
+  await endQuery();
+  await endQuery();
+  await Promise.all([...next, outcomes]);
+  expect(world.queries).toBe(2 + CONCURRENCY + 1);
+});
+
+test("a query that ends long after its time wakes nobody if other queries run", async () => {
+  const { world, endQuery } = steppedWorld();
+  const answers = Promise.allSettled([0, 1, 2].map((key) => world.read(key)));
+  await vi.advanceTimersByTimeAsync(2 * TIMEOUT_MS);
+  const next = Promise.all([3, 4, 5].map((key) => world.read(key)));
+  expect(world.queries).toBe(2 + CONCURRENCY);
+  await endQuery();
+  await endQuery();
+  expect(world.queries).toBe(2 + CONCURRENCY);
+  for (let query = 0; query < 3; query += 1) await endQuery();
+  await Promise.all([answers, next]);
+});
+
+test("if the platform ends a waiting request, another one is woken after the next query", async () => {
+  const { world, endQuery } = steppedWorld();
+  const running = [0, 1].map((key) => world.read(key));
+  const withResolvers = Promise.withResolvers.bind(Promise);
+  const spy = vi
+    .spyOn(Promise, "withResolvers")
+    // The promises of `World.read`, of the answer, and of the wake-up, which never arrives.
+    .mockImplementationOnce(withResolvers)
+    .mockImplementationOnce(withResolvers)
+    .mockImplementationOnce(() => ({ ...withResolvers(), promise: new Promise(() => undefined) }));
+  void world.read(2);
+  spy.mockRestore();
+  const waiting = world.read(3);
+  await endQuery();
+  expect(world.queries).toBe(CONCURRENCY);
+  await endQuery();
+  await endQuery();
+  expect(await waiting).toStrictEqual({ held: 0, keys: [2, 3] });
+  await Promise.all(running);
 });
