@@ -11,7 +11,6 @@ import { changedList } from "./sections/changed-list.ts";
 import { costs } from "./sections/costs.ts";
 import { denseList } from "./sections/dense-list.ts";
 import { distance } from "./sections/distance.ts";
-import { expansion } from "./sections/expansion.ts";
 import { hotKey } from "./sections/hot-key.ts";
 import { inventedKeys } from "./sections/invented-keys.ts";
 import { largeList } from "./sections/large-list.ts";
@@ -31,7 +30,6 @@ const SECTIONS = {
   "changed-list": changedList,
   "busy-list": busyList,
   "dense-list": denseList,
-  expansion,
   "hot-key": hotKey,
   distance,
   "invented-keys": inventedKeys,
