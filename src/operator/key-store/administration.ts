@@ -1,4 +1,4 @@
-import type { LocationHint } from "../../worker/db/location-hints.ts";
+import type { LocationHint } from "../../schema/location-hints.ts";
 import type { Limits, Plan } from "../../worker/limits/plans.ts";
 import {
   generateSecret,
