@@ -91,7 +91,7 @@ export class OrderLists {
     this.#sizes = sizes;
     this.#underWay = underWay ?? new ListsUnderWay(sizes.underWayBytes, sizes.stallMs);
     this.#snapshots = new BatchedQuery({
-      database: queries.database,
+      late: queries.unavailable,
       concurrency: sizes.concurrency,
       timeoutMs: queries.timeoutMs,
     });
