@@ -1,4 +1,4 @@
-import { generateSecret } from "../../../src/worker/api-keys/secret.ts";
+import { generateSecret } from "../../../src/operator/key-store/secret.ts";
 import { listRequest, provokeBan, type Request, sendLoad } from "../load.ts";
 import type { Keys } from "../store.ts";
 

@@ -1,4 +1,4 @@
-import { generateSecret } from "../../../src/worker/api-keys/secret.ts";
+import { generateSecret } from "../../../src/operator/key-store/secret.ts";
 import type { Bench } from "../bench.ts";
 import { listRequest, type Request, send } from "../load.ts";
 import type { Delays } from "../observed/delayed-service.ts";
