@@ -47,7 +47,7 @@ describe.each([
     await expectError(refused, 429, "rate_limit_exceeded");
     advanceClock(60_000);
     expect((await service(LIST, { key })).status).toBe(200);
-    expect(JSON.stringify(log.mock.calls)).toContain("insurance_limiter");
+    expect(JSON.stringify(log.mock.calls)).toContain("fallback_limiter");
     expect(JSON.stringify(log.mock.calls)).not.toContain(key);
   });
 
