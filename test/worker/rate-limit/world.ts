@@ -113,9 +113,11 @@ export class World {
   isDiskBroken = false;
   /** The milliseconds that a write takes to reach the disk. */
   diskMs = 3;
-  /** True once the Durable Object's clock was set forward: isolates cannot know of that. */
-  hasJumped = false;
+  /** Whether the Durable Object's clock was set, of which an isolate knows after its next call. */
+  wasClockSet = false;
   calls = 0;
+  /** The world's time of the last call. */
+  calledMs = 0;
   kills = 0;
   /** The most writes that were under way at once. */
   mostWrites = 0;
@@ -221,7 +223,7 @@ export class World {
     void this.#track(
       running
         .run(this.object, () => Promise.race([admit(), life.end.promise]))
-        .then((decided) => this.#checkWritten([decided]))
+        .then((decided) => this.#checkWritten(newest, [decided]))
         .catch(() => undefined),
     );
   }
@@ -241,7 +243,7 @@ export class World {
 
   moveObjectClock(ms: number): void {
     this.object.skewMs += ms;
-    this.hasJumped ||= ms > 0;
+    this.wasClockSet = true;
     if (this.alarmMs !== null) this.#setAlarm(this.alarmMs);
   }
 
@@ -285,6 +287,7 @@ export class World {
 
   async #call(isolate: Isolate, args: Arguments): Promise<Decision | readonly Decision[]> {
     this.calls += 1;
+    this.calledMs = this.nowMs;
     const { fate, outMs, backMs } = this.wires[0] ?? PERFECT;
     if (this.wires.length > 1) this.wires.shift();
     isolate.underWay += 1;
@@ -328,7 +331,7 @@ export class World {
     answer.catch(() => undefined);
     if (fate === "killed") this.kill();
     const decided = await Promise.race([answer, life.end.promise]);
-    this.#checkWritten("admitted" in decided ? [decided] : decided);
+    this.#checkWritten(policy, "admitted" in decided ? [decided] : decided);
     return structuredClone(decided);
   }
 
@@ -340,8 +343,10 @@ export class World {
     this.delivered.push({ isolate: this.isolates.indexOf(isolate), decidedMs, lastsMs });
   }
 
-  #checkWritten(decisions: readonly Decision[]): void {
+  #checkWritten({ resets }: QuotaPolicy, decisions: readonly Decision[]): void {
     const { limiter } = this.stored;
+    // A later reset has emptied the windows.
+    if (limiter !== null && limiter.resets > resets) return;
     for (const { admitted, minute, day } of decisions) {
       if (!admitted) continue;
       for (const [stored, { limit, remaining, endsMs }, lengthMs] of [
