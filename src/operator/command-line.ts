@@ -7,6 +7,8 @@ import { SECRET_PREFIX } from "../worker/api-keys/secret.ts";
 const FAILURE = 1;
 /** The exit status for wrong usage, such as an unknown option. */
 const WRONG_USAGE = 2;
+/** The exit status if nobody reads the data of a command: the status of a program that SIGPIPE ends. */
+const CLOSED_PIPE = 141;
 
 /** Matches secrets of keys, even if they are mistyped or cut off. */
 const SECRETS = new RegExp(`${SECRET_PREFIX}\\w+`, "gi");
@@ -78,10 +80,14 @@ export function createProgram(name: string, description: string): Command {
     .helpOption("-h, --help", "show this help");
 }
 
-/** Runs a command with arguments and sets the exit status of this process. */
+/**
+ * Runs a command with arguments and sets the exit status of this process. The command goes on if
+ * nobody reads its output, as in `npm run deploy | head -1`.
+ */
 export async function runProgram(program: Command, args: readonly string[]): Promise<void> {
-  process.stdout.on("error", endQuietlyWithoutReader);
-  process.exitCode = await exitStatus(program, args);
+  for (const stream of [process.stdout, process.stderr]) stream.on("error", ignoreClosedPipe);
+  const status = await exitStatus(program, args);
+  if (status !== 0) process.exitCode = status;
 }
 
 /**
@@ -98,6 +104,7 @@ export async function exitStatus(program: Command, args: readonly string[]): Pro
   } catch (error) {
     if (error instanceof EndWithStatus) return error.status;
     if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : WRONG_USAGE;
+    if (isClosedPipe(error)) return CLOSED_PIPE;
     process.stderr.write(withoutSecrets(`error: ${errorMessage(error)}\n`));
     return error instanceof UsageError ? WRONG_USAGE : FAILURE;
   }
@@ -116,9 +123,20 @@ function refuseSecrets(args: readonly string[]): void {
   );
 }
 
+/**
+ * Prints data, for which the operator runs the command, on stdout. If nobody reads the data, the
+ * exit status is 141 instead of 0. A command that only prints text beside its work writes to stdout
+ * directly, because its work counts.
+ */
+export function printData(text: string): void {
+  process.stdout.write(text, (error) => {
+    if (error != null) process.exitCode ||= CLOSED_PIPE;
+  });
+}
+
 /** Prints a value as one line of JSON, for the option `--json`. */
 export function printJson(value: unknown): void {
-  process.stdout.write(`${JSON.stringify(value)}\n`);
+  printData(`${JSON.stringify(value)}\n`);
 }
 
 /**
@@ -145,8 +163,10 @@ export function errorMessage(error: unknown): string {
   return `${path.replace(/\.\d+\.tmp$/, "")} ${fault}`;
 }
 
-/** Ends the process without an error if the reader of stdout has ended, as in `export | head`. */
-function endQuietlyWithoutReader(error: NodeJS.ErrnoException): void {
-  if (error.code === "EPIPE") process.exit(0);
-  throw error;
+function isClosedPipe(error: unknown): boolean {
+  return (error as NodeJS.ErrnoException).code === "EPIPE";
+}
+
+function ignoreClosedPipe(error: Error): void {
+  if (!isClosedPipe(error)) throw error;
 }

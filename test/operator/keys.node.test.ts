@@ -48,20 +48,20 @@ describe("keys create", () => {
     expect(JSON.stringify(row)).not.toContain(free.key);
   });
 
-  it("prints the secret once and says so", async () => {
-    const { stdout } = await store.keys(
+  it("prints nothing but the secret on stdout, and says that it is shown once", async () => {
+    const expires = ["--expires", "2099-01-31"];
+    const { stdout, stderr } = await store.keys(
       "create",
       "--plan",
       "pro",
       "--name",
       "P",
-      "--expires",
-      "2099-01-31",
+      ...expires,
     );
-    const [secret = ""] = stdout.split("\n");
+    const secret = stdout.trimEnd();
     expect(secret).toSatisfy(isSecret);
-    expect(stdout).toContain("not shown again");
-    expect(stdout).toMatch(/^expires +2099-01-31 00:00 UTC$/m);
+    expect(stderr).toContain("not shown again");
+    expect(stderr).toMatch(/^expires +2099-01-31 00:00 UTC$/m);
     const list = await store.keys("list");
     expect(list.stdout).toContain("active");
     expect(list.stdout).not.toContain(secret);
