@@ -20,9 +20,10 @@ const READ_BYTES = 256 * 1024;
 
 const IMPORT_HELP = `
 FILE is newline-delimited JSON or one JSON array. An order looks like this:
-  {"id":1,"petId":7,"quantity":2,"shipDate":"2026-11-20T08:30:00.000Z","complete":false,"status":"pending"}
+  {"id":1,"petId":7,"shipDate":"2026-11-20T08:30:00.000Z","status":"pending"}
 
   id        required; an integer of 64 bits, like petId and quantity
+  complete  true or false
   shipDate  RFC 3339, no finer than milliseconds, stored in UTC
   status    pending (the default) or shipped
 
