@@ -64,7 +64,9 @@ async function create(options: CreateOptions): Promise<void> {
   const { name, plan, near: locationHint = null } = options;
   const settings = { name, plan, limits, expiresAt, locationHint };
   const { key: secret, record: key } = createApiKey(settings, now);
-  await useDatabase(options, "keys", (database) => addKeys(database, [key]));
+  await useDatabase(options, "keys", (database) => addKeys(database, [key]), {
+    mayMake: true,
+  });
   printSecret(secret, key, options);
 }
 

@@ -112,8 +112,11 @@ async function importAndPrint(file: string, options: ImportCommandOptions): Prom
       `Placing ${formatCount(orderCount, "order")}. Until this ends, ${options.env} lists and cancels none.\n`,
     );
   };
-  const imported = await useDatabase(options, "orders", (database) =>
-    importOrders(database, bytes, { resume: options.resume, onPlacing }),
+  const imported = await useDatabase(
+    options,
+    "orders",
+    (database) => importOrders(database, bytes, { resume: options.resume, onPlacing }),
+    { mayMake: true },
   );
   if (options.json) printJson({ imported });
   else process.stdout.write(`Imported ${formatCount(imported, "order")}.\n`);
