@@ -47,7 +47,11 @@ describe("orders import and export", () => {
 
   it("print the number of orders", async () => {
     const imported = await other.orders(["import", "-"], '\n{"id":5}\n\n{"id":5}\n');
-    expect(imported).toEqual({ status: 0, stdout: "Imported 1 order.\n", stderr: "" });
+    expect(imported).toEqual({
+      status: 0,
+      stdout: "Imported 1 order: 0 new, 0 replaced, 0 shipped, 1 unchanged.\n",
+      stderr: "",
+    });
     const exported = await other.orders(["export", "/dev/null"]);
     expect(exported.stdout).toBe(
       `Exported ${LINES.length.toLocaleString("en")} orders to /dev/null.\n`,

@@ -94,7 +94,7 @@ export async function openLocalDatabase(
       if (statements.length === 0) return;
       await inTransaction(sqlite, () => statements.forEach(all));
     },
-    storeOnce: async (statement) => void (await retryWhileBusy(async () => all(statement))),
+    runIdempotent: (statement) => retryWhileBusy(async () => all(statement)),
     close: async () => sqlite.close(),
   };
 }

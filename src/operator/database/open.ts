@@ -34,6 +34,11 @@ export function storeCommand(program: Command, usage: string): Command {
     .addOption(jsonOption());
 }
 
+/** Returns whether the store of a command exists. Assumes that of a deployed environment. */
+export function hasStore({ env, persistTo = DEFAULT_STORE }: StoreOptions): boolean {
+  return env !== undefined || isStore(persistTo);
+}
+
 /**
  * Opens a database of the store, runs `work` with it, and closes it, even after an error.
  *
@@ -64,7 +69,7 @@ async function openDatabase(
     const { openRemoteDatabase } = await import("./remote.ts");
     return openRemoteDatabase({ environment: env, name });
   }
-  if (!isStore(persistTo)) {
+  if (!hasStore({ persistTo })) {
     const folder = resolve(persistTo);
     if (!mayMake) {
       throw new Error(

@@ -64,7 +64,9 @@ async function rotate(id: string, options: RotateOptions): Promise<void> {
     });
   });
   printSecret(secret, key, options);
-  if (options.grace === 0) process.stderr.write(`The former key ends within 30 seconds.\n`);
+  if (options.grace === 0 && !options.json) {
+    process.stderr.write(`The former key ends within 30 seconds.\n`);
+  }
 }
 
 function refuseEnded(key: KeyDetails, now: Date): void {

@@ -62,7 +62,7 @@ describe("a token for keys", () => {
   it("needs only the permission for D1", async () => {
     const paths: string[] = [];
     cloudflare.interfere = ({ path }) => void paths.push(path);
-    await run("keys", ["create", "--plan", "pro", "--name", "Zoo"]);
+    await run("keys", ["create", "--plan", "pro", "--name", "Zoo", "--json"]);
     await run("keys", ["list"]);
     cloudflare.interfere = () => {};
     expect(paths.length).toBeGreaterThan(1);
@@ -85,14 +85,12 @@ describe("changes of keys that nobody can undo", () => {
       const before = keys();
       const line = [command, id, ...args, "--env", "staging"];
       const refused = await runInProcess(keysProgram(), line);
-      expect(refused).toEqual({
-        status: 1,
-        stdout: "",
-        stderr:
-          "error: nothing was changed, because there is no terminal to ask at: confirm with --yes\n",
-      });
+      expect(refused).toMatchObject({ status: 1, stdout: "" });
+      expect(refused.stderr).toContain(`The key ${id} in staging: Zoo, plan pro.\n`);
+      expect(refused.stderr).toMatch(/^error: nothing was changed, because there is no terminal /m);
+      expect(refused.stderr).toContain(`\n  npm run keys -- ${line.join(" ")} --yes\n`);
       expect(keys()).toEqual(before);
-      await run("keys", [command, id, ...args, "--yes"]);
+      await run("keys", [command, id, ...args, "--yes", "--json"]);
       expect(keys()).not.toEqual(before);
     },
   );
