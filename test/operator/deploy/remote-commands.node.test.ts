@@ -4,7 +4,7 @@ import { keysProgram } from "../../../src/operator/keys/program.ts";
 import { ordersProgram } from "../../../src/operator/orders/program.ts";
 import * as wrangler from "../../../src/operator/wrangler.ts";
 import { runInProcess } from "../in-process.ts";
-import { useFakeCloudflare } from "./fake-cloudflare.ts";
+import { LostConnection, useFakeCloudflare } from "./fake-cloudflare.ts";
 import { runFakeWrangler } from "./fake-wrangler.ts";
 import { withoutProgress } from "./run-command.ts";
 
@@ -55,6 +55,39 @@ describe("keys --env staging", () => {
     expect(stored).toEqual([{ hash: hashSecret(rotated.key), revision: 2, resets: 1 }]);
     const former = sqlite.prepare("SELECT hash, key_id FROM former_key_hashes").all();
     expect(former).toEqual([{ hash: hashSecret(key), key_id: record.id }]);
+  });
+});
+
+describe("a connection that is lost after a key was stored", () => {
+  it.each([
+    ["create", "--plan", "pro", "--name", "Lost"],
+    ["rotate", "ID", "--grace", "0", "--yes"],
+  ])("does not lose the new secret of keys %s", async (...args) => {
+    const created = await run("keys", ["create", "--plan", "pro", "--name", "Zoo", "--json"]);
+    const keys = cloudflare.d1.find("store-orders-staging-keys");
+    let isLost = false;
+    cloudflare.interfere = ({ body }) => {
+      if (isLost || !body.includes("insert into")) return;
+      isLost = true;
+      keys.execute((JSON.parse(body.toString()) as { sql: string }).sql, []);
+      throw new LostConnection();
+    };
+    const line = args.map((word) => (word === "ID" ? JSON.parse(created).id : word));
+    const { key } = JSON.parse(await run("keys", [...line, "--json"]));
+    expect(isLost).toBe(true);
+    const stored = keys.sqlite.prepare("SELECT hash FROM api_keys").all();
+    expect(stored).toContainEqual({ hash: hashSecret(key) });
+  });
+
+  it("is an error if the key was not stored", async () => {
+    cloudflare.interfere = ({ body }) => {
+      if (body.includes("insert into")) throw new LostConnection();
+    };
+    const line = ["create", "--plan", "pro", "--name", "Never", "--env", "staging"];
+    const { status, stdout, stderr } = await runInProcess(keysProgram(), line);
+    cloudflare.interfere = () => {};
+    expect({ status, stdout }).toEqual({ status: 1, stdout: "" });
+    expect(stderr).toContain("It is not known whether the change was made");
   });
 });
 
