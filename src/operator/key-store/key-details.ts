@@ -1,4 +1,16 @@
-import { and, eq, getTableColumns, gt, isNull, lte, not, or, type SQL, sql } from "drizzle-orm";
+import {
+  and,
+  eq,
+  getTableColumns,
+  gt,
+  inArray,
+  isNull,
+  lte,
+  not,
+  or,
+  type SQL,
+  sql,
+} from "drizzle-orm";
 import type { BaseSQLiteDatabase } from "drizzle-orm/sqlite-core";
 import { apiKeys } from "../../worker/db/keys-schema.ts";
 import type { Plan } from "../../worker/limits/plans.ts";
@@ -78,7 +90,8 @@ export async function findApiKeyByHash(
 }
 
 /**
- * Finds the keys whose secret ends with these characters, the oldest first.
+ * Finds the keys whose secret ends with these characters, or ended before a rotation, the oldest
+ * first.
  *
  * @param ending one to four characters, in lower case.
  */
@@ -86,10 +99,16 @@ export async function findApiKeysByEnding(
   database: Database,
   ending: string,
 ): Promise<KeyDetails[]> {
+  const former = sql`(SELECT key_id FROM former_key_hashes WHERE substr(former_key_hashes.last_four, ${-ending.length}) = ${ending})`;
   return database
     .select(KEY_DETAILS)
     .from(apiKeys)
-    .where(eq(sql`substr(${apiKeys.lastFour}, ${-ending.length})`, ending))
+    .where(
+      or(
+        eq(sql`substr(${apiKeys.lastFour}, ${-ending.length})`, ending),
+        inArray(apiKeys.id, former),
+      ),
+    )
     .orderBy(apiKeys.createdAt, apiKeys.id);
 }
 
