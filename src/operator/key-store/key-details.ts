@@ -16,6 +16,7 @@ import { apiKeys } from "../../worker/db/keys-schema.ts";
 import type { Plan } from "../../worker/limits/plans.ts";
 import { type ApiKey, KEY_STATES, keyState } from "../../worker/api-keys/api-key.ts";
 import { SECRET_PREFIX } from "../../worker/api-keys/secret.ts";
+import { onSameStore } from "../command-line.ts";
 
 type Database = BaseSQLiteDatabase<"async", unknown>;
 
@@ -127,11 +128,11 @@ export async function requireApiKey(database: Database, id: string): Promise<Key
   if (key !== undefined) return key;
   if (id.startsWith(SECRET_PREFIX)) {
     throw new Error(
-      "this is a key, not the id of a key; `npm run keys -- find` reads a key from standard input and shows its id",
+      `this is a key, not the id of a key; \`${onSameStore("npm run keys -- find")}\` reads a key from standard input and shows its id`,
     );
   }
   throw new Error(
-    `no key has the id ${JSON.stringify(id)}; \`npm run keys -- list\` shows the ids`,
+    `no key has the id ${JSON.stringify(id)}; \`${onSameStore("npm run keys -- list")}\` shows the ids`,
   );
 }
 
