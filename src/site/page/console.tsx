@@ -59,7 +59,7 @@ export function ConsoleSection({ reference, graceMs }: ConsoleSectionProps) {
           <p class="wait-count">
             <span id="wait-time" role="timer"></span>
           </p>
-          <p id="wait-meaning"></p>
+          <p class="wait-meaning" id="wait-meaning"></p>
         </div>
 
         <div id="summary" role="status" aria-live="polite" aria-atomic="true">
