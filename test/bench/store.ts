@@ -1,6 +1,7 @@
 import { cp, mkdir } from "node:fs/promises";
 import { join } from "node:path";
-import { generateSecret, generateKeyId, hashSecret } from "../../src/worker/api-keys/secret.ts";
+import { generateSecret, generateKeyId } from "../../src/operator/key-store/secret.ts";
+import { hashSecret } from "../../src/worker/api-keys/secret.ts";
 import { PROJECT_ROOT } from "../../src/operator/wrangler.ts";
 import { MAX_LIMIT } from "../../src/worker/limits/plans.ts";
 import { hasSingleDatabase } from "../../src/operator/database/local-store.ts";

@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import type { Command } from "commander";
 import { describe, expect, it } from "vitest";
-import { generateSecret } from "../../src/worker/api-keys/secret.ts";
+import { generateSecret } from "../../src/operator/key-store/secret.ts";
 import { keysProgram } from "../../src/operator/keys/program.ts";
 import { ordersProgram } from "../../src/operator/orders/program.ts";
 import { startProgram } from "../../src/operator/start/program.ts";

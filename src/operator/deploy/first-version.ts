@@ -1,6 +1,6 @@
 import { sql } from "drizzle-orm";
-import { cancelledOrders, orders } from "../../worker/db/orders-schema.ts";
-import { apiKeys, keyChanges } from "../../worker/db/keys-schema.ts";
+import { cancelledOrders, orders } from "../../schema/orders.ts";
+import { apiKeys, keyChanges } from "../../schema/keys.ts";
 import { DATABASE_NAMES, type DatabaseName } from "../database/database.ts";
 import { openRemoteDatabase } from "../database/remote.ts";
 import { isMissingTable } from "../database/remote-failure.ts";

@@ -1,5 +1,5 @@
 import { gte, sql } from "drizzle-orm";
-import { orderList, orders } from "../../worker/db/orders-schema.ts";
+import { orderList, orders } from "../../schema/orders.ts";
 import { INT64_MAX, INT64_MIN } from "../../worker/orders/int64.ts";
 import { MAX_ORDER_BYTES, ORDER_JSON_MEMBERS } from "../../worker/orders/order-json.ts";
 import type { StoreDatabase } from "../database/database.ts";

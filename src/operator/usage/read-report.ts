@@ -1,6 +1,6 @@
 import { readBanDays } from "../key-store/key-bans.ts";
 import { requireApiKey } from "../key-store/key-details.ts";
-import { apiKeys } from "../../worker/db/keys-schema.ts";
+import { apiKeys } from "../../schema/keys.ts";
 import { lastDays, reportOn, type UsageReport } from "./usage-report.ts";
 import { type ReportedDay, readUsageOfKey, readUsageOfKeys } from "./read-usage.ts";
 import type { StoreDatabase } from "../database/database.ts";

@@ -1,5 +1,5 @@
 import { and, eq, gte, inArray, sql } from "drizzle-orm";
-import { keyUsage } from "../../worker/db/keys-schema.ts";
+import { keyUsage } from "../../schema/keys.ts";
 import type { StoreDatabase } from "../database/database.ts";
 
 /** The usage of a key on one day in UTC, as its limiter last reported it. */

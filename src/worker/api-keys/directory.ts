@@ -72,17 +72,17 @@ export class ApiKeyDirectory {
     queries: DatabaseQueries;
   }) {
     const { freshMs, staleMs, size, queries } = options;
-    const { database, timeoutMs } = queries;
+    const { timeoutMs, unavailable: late } = queries;
     this.#freshMs = freshMs;
     this.#staleMs = staleMs;
     this.#queries = queries;
     this.#known = new QuickLRU({ maxSize: size });
     this.#unknown = new QuickLRU({ maxSize: size });
-    this.#lookUps = new BatchedQuery({ database, concurrency: CONCURRENCY, timeoutMs });
+    this.#lookUps = new BatchedQuery({ concurrency: CONCURRENCY, timeoutMs, late });
     this.#suspectLookUps = new BatchedQuery({
-      database,
       concurrency: 1,
       timeoutMs: SUSPECTS_PAUSE_MS + timeoutMs,
+      late,
     });
   }
 

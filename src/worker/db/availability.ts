@@ -112,9 +112,12 @@ export class DatabaseQueries {
     } catch (error) {
       if (isUnanswered) this.#breaker.failed(this.database, Date.now());
       if (isStatementFault(error)) throw error;
-      throw new DatabaseUnavailableError(this.database, error);
+      throw this.unavailable(error);
     }
   }
+
+  /** Creates the error of a query that this database did not answer. */
+  readonly unavailable = (cause: unknown) => new DatabaseUnavailableError(this.database, cause);
 }
 
 function repeat<T>(

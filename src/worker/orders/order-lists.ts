@@ -94,7 +94,7 @@ export class OrderLists {
     this.#memory = memory;
     this.#sizes = { ...LIST_SIZES, ...sizes };
     this.#snapshots = new BatchedQuery({
-      database: queries.database,
+      late: queries.unavailable,
       concurrency: this.#sizes.concurrency,
       timeoutMs: queries.timeoutMs,
     });

@@ -1,4 +1,4 @@
-import { generateSecret } from "../../../src/worker/api-keys/secret.ts";
+import { generateSecret } from "../../../src/operator/key-store/secret.ts";
 import { listRequest } from "../bench.ts";
 import { provokeBan } from "../ban.ts";
 import type { Request } from "../http.ts";

@@ -1,4 +1,4 @@
-import { generateSecret } from "../../../src/worker/api-keys/secret.ts";
+import { generateSecret } from "../../../src/operator/key-store/secret.ts";
 import { type Bench, listRequest } from "../bench.ts";
 import { answerHeaders, type Request } from "../http.ts";
 import type { Delays } from "../observed/delayed-service.ts";

@@ -1,6 +1,6 @@
 import { setTimeout as wait } from "node:timers/promises";
 import { Pool } from "undici";
-import { generateSecret } from "../../../src/worker/api-keys/secret.ts";
+import { generateSecret } from "../../../src/operator/key-store/secret.ts";
 import { type Bench, listRequest } from "../bench.ts";
 import type { Bundle } from "../bundle.ts";
 import type { Request } from "../http.ts";

@@ -1,7 +1,7 @@
 import { readdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
-import { apiKeys, keyBans, keyUsage } from "../../../src/worker/db/keys-schema.ts";
+import { apiKeys, keyBans, keyUsage } from "../../../src/schema/keys.ts";
 import type { PLANS } from "../../../src/worker/limits/plans.ts";
 import { OpenStore } from "../store-folder.ts";
 import { tableCells } from "../table-cells.ts";

@@ -2,8 +2,8 @@ import { execFile } from "node:child_process";
 import { stripTypeScriptTypes } from "node:module";
 import { promisify } from "node:util";
 import { expect, test } from "vitest";
-import { EXACT_READERS } from "../../../src/worker/openapi/exact-integers.ts";
-import { INT64_MAX, INT64_MIN } from "../../../src/worker/orders/int64.ts";
+import { EXACT_READERS } from "../../src/openapi/exact-integers.ts";
+import { INT64_MAX, INT64_MIN } from "../../src/worker/orders/int64.ts";
 
 const run = promisify(execFile);
 const hasPython = await run("python3", ["--version"]).then(

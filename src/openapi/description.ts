@@ -1,6 +1,6 @@
-import { parseConfig } from "../config.ts";
+import { parseConfig } from "../worker/config.ts";
 import { EXACT_READERS, type ExactReader, ROUNDING_WARNING } from "./exact-integers.ts";
-import { type Limits, PLAN_LIMITS } from "../limits/plans.ts";
+import { type Limits, PLAN_LIMITS } from "../worker/limits/plans.ts";
 
 const { bans } = parseConfig({});
 

@@ -2,12 +2,12 @@ import { readFile } from "node:fs/promises";
 import { createConfig, lintFromString } from "@redocly/openapi-core";
 import { parse } from "lossless-json";
 import { describe, expect, test } from "vitest";
-import { ERROR_STATUS } from "../../../src/worker/errors.ts";
-import { openApiDocument } from "../../../src/worker/openapi/document.ts";
-import { EXACT_READERS, ROUNDING_WARNING } from "../../../src/worker/openapi/exact-integers.ts";
-import { INT64_MAX, INT64_MIN } from "../../../src/worker/orders/int64.ts";
-import { QUOTA_HEADERS } from "../../../src/worker/limits/headers.ts";
-import { LIFECYCLE_HEADERS } from "../../../src/worker/middleware/version-lifecycle.ts";
+import { ERROR_STATUS } from "../../src/worker/errors.ts";
+import { openApiDocument } from "../../src/openapi/document.ts";
+import { EXACT_READERS, ROUNDING_WARNING } from "../../src/openapi/exact-integers.ts";
+import { INT64_MAX, INT64_MIN } from "../../src/worker/orders/int64.ts";
+import { QUOTA_HEADERS } from "../../src/worker/limits/headers.ts";
+import { LIFECYCLE_HEADERS } from "../../src/worker/middleware/version-lifecycle.ts";
 
 const text = openApiDocument();
 const document = JSON.parse(text);
