@@ -1,7 +1,8 @@
+import type { Contact } from "../../openapi/document.ts";
 import { buildExpansion } from "./expansion.ts";
 import { buildSite } from "./site.ts";
 
 /** Builds the files that the Worker needs besides its source: static files and WebAssembly. */
-export async function buildAll(): Promise<void> {
-  await Promise.all([buildSite(), buildExpansion()]);
+export async function buildAll(contact?: Contact): Promise<void> {
+  await Promise.all([buildSite(contact), buildExpansion()]);
 }

@@ -1,4 +1,5 @@
-import type { Command } from "commander";
+import { type Command, InvalidArgumentError } from "commander";
+import type { Contact } from "../../openapi/document.ts";
 import { createProgram } from "../command-line.ts";
 import { buildAll } from "./all.ts";
 
@@ -12,6 +13,15 @@ export function buildProgram(): Command {
     "Build the reference page, openapi.json and the WebAssembly.",
   )
     .addHelpText("after", HELP)
+    .option("--contact <address>", "the operator's email address or URL, for callers", parseContact)
     .allowExcessArguments(false)
-    .action(buildAll);
+    .action(({ contact }: { readonly contact?: Contact }) => buildAll(contact));
+}
+
+function parseContact(text: string): Contact {
+  if (/^[^@\s:]+@[^@\s:]+$/.test(text)) return { email: text };
+  if (URL.parse(text)?.protocol === "https:") return { url: text };
+  throw new InvalidArgumentError(
+    "Expected an email address or URL such as orders@shop.example or https://shop.example/help.",
+  );
 }

@@ -42,7 +42,7 @@ export function ConsoleSection({ reference, graceMs }: ConsoleSectionProps) {
         <button id="trigger-limit" type="button" class="small">
           Trigger a 429
         </button>
-        <button id="trigger-ban" type="button" class="small">
+        <button id="trigger-ban" type="button" class="small local-only">
           Trigger a ban
         </button>
       </div>
@@ -162,7 +162,7 @@ export function KeyField({ id }: { readonly id: string }) {
           placeholder="sord_…"
           data-key-field
         />
-        <button type="button" aria-pressed="false" aria-controls={id} data-show={id}>
+        <button type="button" aria-pressed="false" data-show>
           Show
         </button>
       </div>
