@@ -18,13 +18,20 @@ const errorSchema = z
   })
   .meta({ id: "Error", description: "The body of every error response." });
 
+/** An order in a response. The specification requires no field, but every order has an `id`. */
+const listedOrderSchema = orderSchema.partial().meta({
+  ...z.globalRegistry.get(orderSchema),
+  description:
+    "An order. Every order has an `id`; any other field that the order lacks is left out, never `null`.",
+});
+
 /**
- * Returns the schemas with which the service validates, and the schema of its errors. The name of a
- * schema in the OpenAPI document is the id in its `meta`.
+ * Returns the schemas of orders, their ids and errors. The name of a schema in the OpenAPI document
+ * is the id in its `meta`.
  */
 export function componentSchemas(): Record<string, JsonSchema> {
   const registry = z.registry<{ id?: string | undefined }>();
-  for (const schema of [orderSchema, orderIdSchema.out, errorSchema]) {
+  for (const schema of [listedOrderSchema, orderIdSchema.out, errorSchema]) {
     registry.add(schema, z.globalRegistry.get(schema) ?? {});
   }
   const { schemas } = z.toJSONSchema(registry, {

@@ -40,7 +40,7 @@ export function createApp(config: Config): Hono<AppEnv> {
   const app = new Hono<AppEnv>()
     .use(commonHeaders)
     // Registered before `observeRequests`, so health checks by a monitor are not logged as traffic.
-    .route("/healthz", healthRoute(databases))
+    .route("/healthz", healthRoute())
     .use(observeRequests(config));
 
   const v1 = new Hono<AppEnv>()
