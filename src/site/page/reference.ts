@@ -21,7 +21,7 @@ export interface Reference {
   readonly headers: readonly (Header & { readonly statuses: readonly number[] })[];
   /** The names of the headers that the OpenAPI document lists for every response. */
   readonly commonHeaders: ReadonlySet<string>;
-  /** The error responses, one for each status. */
+  /** The error responses, the first one for each status. */
   readonly errors: readonly Answer[];
 }
 
@@ -187,7 +187,10 @@ export function readReference(text: string): Reference {
     commonHeaders: new Set(common.map(({ name }) => name)),
     errors: [
       ...new Map(
-        answers.filter(({ status }) => status >= 400).map((answer) => [answer.status, answer]),
+        answers
+          .filter(({ status }) => status >= 400)
+          .toReversed()
+          .map((answer) => [answer.status, answer]),
       ).values(),
     ].toSorted((one, other) => one.status - other.status),
   };
