@@ -1,4 +1,5 @@
 import { execFile } from "node:child_process";
+import { existsSync } from "node:fs";
 import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { delimiter, join } from "node:path";
@@ -150,6 +151,11 @@ test("the package contains only the client, its licence and its documentation", 
   expect(await readFile(join(installed, "LICENSE"), "utf8")).toBe(
     await readFile("LICENSE", "utf8"),
   );
+  const readme = await readFile(join(installed, "README.md"), "utf8");
+  for (const [, link = ""] of readme.matchAll(/\]\(([^)]+)\)|^\[\w+\]: (\S+)/gm)) {
+    expect(existsSync(join(installed, link))).toBe(true);
+  }
+  expect(await readFile(join(installed, "package.json"), "utf8")).not.toContain(".example");
   // None of the Worker's dependencies is installed with the package.
   expect((await readdir(join(folder, "node_modules"))).toSorted()).toEqual([
     ".package-lock.json",

@@ -130,7 +130,11 @@ async function provoke(example: Example): Promise<Response> {
     case "internal_error":
     case "service_unavailable":
       await fetch(`${server.url}/fail?message=${encodeURIComponent(FAILURES[code] ?? "")}`);
-      return send(example).finally(() => fetch(`${server.url}/fail`));
+      try {
+        return await send(example);
+      } finally {
+        await fetch(`${server.url}/fail`);
+      }
     default:
       throw new Error(`No test provokes ${nameOf(example)}.`);
   }

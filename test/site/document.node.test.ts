@@ -156,6 +156,13 @@ test("refuses a method that it cannot show", async () => {
   );
 });
 
+test("has the oldest versions beside each sample that needs a recent JavaScript", () => {
+  const samples = [...page.matchAll(/<pre.*?<\/pre>/gs)].map(([sample]) => textOf(sample));
+  const recent = samples.filter((sample) => /\bsource\b.*=>/.test(sample));
+  expect(recent.length).toBeGreaterThan(3);
+  for (const sample of recent) expect(sample).toContain("// Needs Node 22, ");
+});
+
 test("has unique ids, links that lead somewhere, no Markdown and no reference to another text", () => {
   const ids = idsAfter("");
   expect(ids.toSorted()).toStrictEqual([...new Set(ids)].toSorted());
