@@ -6,7 +6,7 @@ import { parseConfig } from "../../worker/config.ts";
 import { PLAN_LIMITS } from "../../worker/limits/plans.ts";
 import { type Contact, openApiDocument } from "../../openapi/document.ts";
 import { EXACT_READERS, ROUNDING_WARNING } from "../../openapi/exact-integers.ts";
-import { documentedGenerators } from "./documented-generators.ts";
+import { documentedClient } from "./documented-client.ts";
 import { writeFolder } from "./folder.ts";
 import { machineReadableFiles } from "./machine-readable.ts";
 import { publicOrigin } from "./public-origin.ts";
@@ -53,7 +53,7 @@ export async function buildPage(document: string): Promise<string> {
     bans: parseConfig({}).bans,
     roundingWarning: ROUNDING_WARNING,
     exactReaders: EXACT_READERS,
-    generators: await documentedGenerators(),
+    generatedClient: await documentedClient(),
   });
 }
 

@@ -324,19 +324,19 @@ function Clients({ facts, reference }: PageProps) {
               title: "Our client",
               content: <Code code={INSTALL} syntax="bash" label="Install the client" copy />,
             },
-            ...facts.generators.map(({ name, blocks }) => ({
-              value: name,
-              title: name.split(" ")[0] ?? name,
-              content: blocks.map(({ fence, code }, index) => (
+            {
+              value: "generated",
+              title: "openapi-typescript",
+              content: facts.generatedClient.map(({ fence, code }, index) => (
                 <Code
                   code={code.replaceAll(LOCAL_ORIGIN, ORIGIN)}
                   syntax={syntaxOf(fence)}
-                  label={`${name}, part ${index + 1}`}
+                  label={`Generated client, part ${index + 1}`}
                   origin={reference.origin}
                   copy
                 />
               )),
-            })),
+            },
           ]}
         />
       </div>
