@@ -39,12 +39,6 @@ test("requests an incomplete list again, and passes none of its orders to the lo
   expect(service.requests).toHaveLength(4);
 });
 
-test("requests a complete list once", async () => {
-  const service = new ScriptedService(WHOLE);
-  expect(await loop(service)).toEqual({ received: ORDERS, error: null });
-  expect(service.requests).toHaveLength(1);
-});
-
 test("throws after the last retry if every list is incomplete, and backs off before each retry", async () => {
   vi.spyOn(Math, "random").mockReturnValue(0.999_999);
   const retried: Retry[] = [];
@@ -54,23 +48,4 @@ test("throws after the last retry if every list is incomplete, and backs off bef
   expect(outcome.error).toMatchObject({ name: "BrokenListError", receivedCount: 2 });
   expect(service.requests).toHaveLength(4);
   expect(retried.map(({ delayMs }) => Math.round(delayMs))).toEqual([250, 500, 1_000]);
-});
-
-test("waits for Retry-After if the limits refuse a retry", async () => {
-  const refused = failed(429, "rate_limit_exceeded", { "Retry-After": "31" });
-  const service = new ScriptedService(BROKEN, refused, WHOLE);
-  expect(await loop(service)).toEqual({ received: ORDERS, error: null });
-  expect(service.gapsMs[1]).toBeGreaterThanOrEqual(31_000);
-});
-
-test("streams the orders without oneMoment, and an incomplete list throws with advice", async () => {
-  const service = new ScriptedService(BROKEN);
-  const received: Order[] = [];
-  const client = createClient({ ...OPTIONS, fetch: service.fetch });
-  const reading = (async () => {
-    for await (const order of client.listOrders()) received.push(order);
-  })();
-  await expect(reading).rejects.toThrow(/broke off after 2 orders.* Read it again .* oneMoment/);
-  expect(received).toEqual([{ id: 1n, quantity: 1n }, { id: 2n }]);
-  expect(service.requests).toHaveLength(1);
 });

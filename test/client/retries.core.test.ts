@@ -123,14 +123,6 @@ test("fails at once if the wait would exceed maxElapsedMs, with retryAfterSecond
   expect(service.requests).toHaveLength(1);
 });
 
-test("waits for the end of a ban as for any Retry-After", async () => {
-  const banned = failed(429, "api_key_banned", { "Retry-After": "60" });
-  const service = new ScriptedService(banned, cancelled);
-  const client = createClient({ ...OPTIONS, fetch: service.fetch });
-  expect(await settled(client.cancelOrder(1n))).toMatchObject({ value: "cancelled" });
-  expect(service.gapsMs[0]).toBeGreaterThanOrEqual(60_000);
-});
-
 test("retries a proxy's 502", async () => {
   const service = new ScriptedService(
     () => new Response("Bad Gateway", { status: 502 }),
