@@ -2,7 +2,7 @@ import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { createClient } from "../../src/client/client.ts";
 import type { ClientOptions, Retry } from "../../src/client/options.ts";
 import type { Order } from "../../src/client/order.ts";
-import { failed, list, OPTIONS, ScriptedService, unreachable } from "./scripted-service.ts";
+import { list, OPTIONS, ScriptedService, unreachable } from "./scripted-service.ts";
 
 const BROKEN = list('[{"id":1,"quantity":1},', '{"id":2}');
 const WHOLE = list('[{"id":1,"quantity":2},', '{"id":3}]');

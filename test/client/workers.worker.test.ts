@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { createClient } from "../../src/client/client.ts";
 import type { ClientOptions } from "../../src/client/options.ts";
-import { createApiKey, createEnterpriseKey } from "../support/api-key-fixture.ts";
+import { createApiKey } from "../support/api-key-fixture.ts";
 import { placeManyOrders, placeOrder } from "../support/order-fixture.ts";
 import { send } from "../support/service.ts";
 
