@@ -192,6 +192,27 @@ test.each([
   },
 );
 
+const BROKEN = list('[{"id":1,"quantity":1},', '{"id":2}');
+
+test.each([
+  ["requests an incomplete list again", [BROKEN, unreachable, list('[{"id":3}]')], [3n], null],
+  ["throws after the last retry", [BROKEN], [], { code: "broken_list", receivedCount: 2 }],
+])(
+  "with oneMoment, a loop %s, and gets no order of an incomplete list",
+  async (_, answers, ids, error) => {
+    const service = new ScriptedService(...answers);
+    const client = createClient({ ...OPTIONS, fetch: service.fetch, retries: 2 });
+    const received: bigint[] = [];
+    const loop = async () => {
+      for await (const { id } of client.listOrders({ oneMoment: true })) received.push(id);
+    };
+    const outcome = await settled(loop());
+    expect(outcome).toMatchObject(error === null ? { status: "fulfilled" } : { reason: error });
+    expect(received).toEqual(ids);
+    expect(service.requests).toHaveLength(3);
+  },
+);
+
 test("an abort before the call sends nothing", async () => {
   const service = new ScriptedService(cancelled);
   const client = createClient({ ...OPTIONS, fetch: service.fetch });
