@@ -8,6 +8,9 @@ import {
 } from "../../worker/api-keys/secret.ts";
 import type { KeyDetails } from "./key-details.ts";
 
+/** The name of the keys that `npm run verify` and `npm run deploy` make for a verification. */
+export const VERIFICATION_KEY_NAME = "npm run verify";
+
 /** The settings of a key that the operator can change. */
 export interface KeySettings {
   readonly name: string;
