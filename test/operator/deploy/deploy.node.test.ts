@@ -429,6 +429,49 @@ describe("a deployment", () => {
     expect(announced).toHaveLength(12);
   });
 
+  it("prints the same steps without a login, and marks what only an account can check", async () => {
+    const stepsIn = ({ stdout }: Outcome) =>
+      [...stdout.matchAll(/^Would: (.*)$/gm)].map(([, title]) => title);
+    const options = ["--domain", DOMAIN, "--dry-run"];
+    const create = ["--create", "--location", "weur"];
+    const withLogin = [await deployToStaging(...create, ...options)];
+    rollOut();
+    withLogin.push(await deployToStaging(...options));
+    vi.stubEnv("CLOUDFLARE_API_TOKEN", "");
+    const without = [
+      await deployToStaging(...create, ...options),
+      await deployToStaging(...options),
+    ];
+    expect(without.map(stepsIn)).toEqual(withLogin.map(stepsIn));
+    for (const { status, stdout, stderr } of without) {
+      expect({ status, stderr }).toEqual({ status: 0, stderr: "" });
+      expect(stdout).toContain(
+        `Not checked without a login: Check the Worker and its databases\nNot checked without a login: Check that ${DOMAIN} is free\nWould: `,
+      );
+    }
+    const real = await deployToStaging();
+    expect(real).toMatchObject({ status: 1, stderr: expect.stringContaining("not logged in") });
+  });
+
+  it(
+    "goes on when nobody reads what it prints, and ends with the true status",
+    { timeout: TIMEOUT_MS },
+    async () => {
+      const { versions, before } = rollOut({ isBehind: true });
+      const command = `"${process.execPath}" src/operator/main.ts deploy --env staging --skip-checks --patience 0`;
+      const piped = `${command} | head -1; exit \${PIPESTATUS[0]}`;
+      const { status, stdout, stderr } = await runCommand("bash", ["-c", piped], { env: {} });
+      expect({ status, stdout }).toEqual({
+        status: 1,
+        stdout: "Check the settings of staging ...\n",
+      });
+      // The process cannot reach the fake service, so it goes back.
+      expect(stderr).toContain(`All traffic is back at the version before, ${before}.`);
+      expect(versions.current).toBe(before);
+      expect(versions.deployments()).toHaveLength(3);
+    },
+  );
+
   it("does not mistake the previous version for the new version", async () => {
     const { before } = rollOut();
     // Cloudflare ignores the header that selects the new version, so the previous version responds.
@@ -464,7 +507,8 @@ describe("a deployment", () => {
     const command = /npx wrangler (rollback \S+ --env staging)/;
     await runRealWrangler(argumentsIn(stderr, command));
     expect(versions.current).toBe(before);
-    expect(versions.deployments()[0]).toMatchObject({ versions: [{ version_id: before }] });
+    // Durable Objects change back at once, too.
+    expect(cloudflare.changes.at(-1)).toBe(`deploy ${WORKER}: ${before} 100 %`);
   });
 
   // runbook.node.test.ts runs the printed command with wrangler.

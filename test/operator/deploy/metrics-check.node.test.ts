@@ -1,4 +1,12 @@
-import { chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import {
+  chmodSync,
+  existsSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { delimiter, join } from "node:path";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
@@ -213,6 +221,32 @@ describe("npm run metrics -- check", () => {
     const outcome = await check(VALUES);
     expect(outcome).toMatchObject({ status: 1, stdout: "" });
     expect(outcome.stderr).toContain(message);
+  });
+});
+
+describe("the script of CI", () => {
+  it.each([
+    ["true", 1, ""],
+    ["", 99, "npm ci\n"],
+  ])("with CI=%j and without Chromium ends with status %i", async (CI, expected, called) => {
+    const programs = {
+      "apt-get": "exit 1",
+      sudo: "exit 1",
+      npm: 'echo "npm $*"; exit 99',
+    };
+    for (const [name, text] of Object.entries(programs)) {
+      writeFileSync(join(folder, name), `#!/bin/sh\n${text}\n`);
+      chmodSync(join(folder, name), 0o755);
+    }
+    // Only these programs, so that no Chromium of this machine is found.
+    for (const name of ["bash", "dirname", "id", "sh"]) {
+      const { stdout } = await runCommand("which", [name], { env: {} });
+      if (!existsSync(join(folder, name))) symlinkSync(stdout.trim(), join(folder, name));
+    }
+    const env = { PATH: folder, CHROMIUM_PATH: "", CI };
+    const { status, stdout, stderr } = await runCommand(".ci/run", [], { env });
+    expect({ status, stdout }).toEqual({ status: expected, stdout: called });
+    expect(stderr).toContain("chromium could not be installed");
   });
 });
 

@@ -8,7 +8,7 @@ import { LostConnection, useFakeCloudflare } from "../deploy/fake-cloudflare.ts"
 import { runFakeWrangler } from "../deploy/fake-wrangler.ts";
 import { VERIFICATION_KEY_NAME } from "../../../src/operator/key-store/administration.ts";
 import { ApiError } from "../deploy/route.ts";
-import type { Outcome } from "../deploy/run-command.ts";
+import { type Outcome, runCommand } from "../deploy/run-command.ts";
 import { runInProcess } from "../in-process.ts";
 import { LISTED_ORIGIN, ServiceOnTrial } from "./service-on-trial.ts";
 
@@ -120,6 +120,18 @@ describe("npm run verify on a local store", () => {
     expect(await keyStates()).toEqual(["revoked", "revoked", "revoked"]);
     expect((await service.folder.orders(["export"])).stdout.trimEnd().split("\n")).toHaveLength(3);
     expect(process.listeners("SIGINT")).toEqual(others);
+  });
+
+  it("revokes its key when nobody reads what it prints", async () => {
+    const before = await keyStates();
+    const command = `"${process.execPath}" src/operator/main.ts verify --persist-to "${service.folder.path}" --url ${service.url} --read-only`;
+    const piped = `${command} | grep -m1 Verifying; exit \${PIPESTATUS[0]}`;
+    const { stdout, stderr } = await runCommand("bash", ["-c", piped], { env: {} });
+    expect({ stdout, stderr }).toEqual({
+      stdout: `Verifying ${service.url}, for up to two minutes ...\n`,
+      stderr: "",
+    });
+    expect(await keyStates()).toEqual([...before, "revoked"]);
   });
 
   it("finds the port of the service in its store, and makes no key if nothing answers", async () => {
