@@ -1,6 +1,6 @@
 import { InvalidArgumentError, Option } from "commander";
 import { z } from "zod";
-import { LOCATION_HINTS } from "../worker/db/location-hints.ts";
+import { LOCATION_HINTS } from "../schema/location-hints.ts";
 import { MAX_LIMIT, PLANS } from "../worker/limits/plans.ts";
 
 const MAX_NAME_CHARACTERS = 100;

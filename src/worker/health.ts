@@ -35,7 +35,6 @@ interface Outcome {
 export class HealthCheck {
   #outcome: Outcome | null = null;
   readonly #shared = new BatchedQuery<null, Health>({
-    database: "keys",
     concurrency: 1,
     timeoutMs: PROBE_TIMEOUT_MS,
   });

@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { eq } from "drizzle-orm";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { isSecret, hashSecret } from "../../src/worker/api-keys/secret.ts";
-import { apiKeys } from "../../src/worker/db/keys-schema.ts";
+import { apiKeys } from "../../src/schema/keys.ts";
 import { OpenStore } from "./store-folder.ts";
 
 const store = new OpenStore();

@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import type { Command } from "commander";
 import { describe, expect, it } from "vitest";
-import { generateSecret } from "../../src/worker/api-keys/secret.ts";
+import { generateSecret } from "../../src/operator/key-store/secret.ts";
 import { keysProgram } from "../../src/operator/keys/program.ts";
 import { ordersProgram } from "../../src/operator/orders/program.ts";
 import { startProgram } from "../../src/operator/start/program.ts";
@@ -164,28 +164,4 @@ describe("the exit status", () => {
       expect(outcome.stderr).toContain("unknown option '--nonsense'");
     },
   );
-});
-
-describe("--help", () => {
-  it.each([
-    ["start"],
-    ["keys"],
-    ["keys", "create"],
-    ["keys", "list"],
-    ["keys", "show"],
-    ["keys", "find"],
-    ["keys", "update"],
-    ["keys", "rotate"],
-    ["keys", "audit"],
-    ["keys", "bans"],
-    ["keys", "usage"],
-    ["orders"],
-    ["orders", "import"],
-    ["orders", "export"],
-  ])("shows examples of %s %s", async (command, ...args) => {
-    const { status, stdout, stderr } = await run(command, ...args.filter(Boolean), "--help");
-    expect({ status, stderr }).toEqual({ status: 0, stderr: "" });
-    expect(stdout).toContain("Usage: npm ");
-    expect(stdout).toMatch(/Examples:|examples/);
-  });
 });

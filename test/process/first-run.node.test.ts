@@ -2,7 +2,7 @@ import { execFile } from "node:child_process";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { openLocalDatabase } from "../../src/operator/database/local.ts";
-import { orderImportParts } from "../../src/worker/db/orders-schema.ts";
+import { orderImportParts } from "../../src/schema/orders.ts";
 import { isSecret } from "../../src/worker/api-keys/secret.ts";
 import { StoreFolder } from "../operator/store-folder.ts";
 import { Service } from "./service.ts";

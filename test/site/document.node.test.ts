@@ -2,7 +2,7 @@ import { readFile } from "node:fs/promises";
 import { describe, expect, test } from "vitest";
 import { buildPage } from "../../src/operator/build/site.ts";
 import { ERROR_STATUS } from "../../src/worker/errors.ts";
-import { openApiDocument } from "../../src/worker/openapi/document.ts";
+import { openApiDocument } from "../../src/openapi/document.ts";
 import { textOf } from "./page-text.ts";
 
 const text = openApiDocument();

@@ -6,7 +6,7 @@ import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type LocalStore, openLocalStore } from "../../src/operator/database/local.ts";
 import { loadSampleStore } from "../../src/operator/start/sample-store.ts";
-import { orders } from "../../src/worker/db/orders-schema.ts";
+import { orders } from "../../src/schema/orders.ts";
 import type { Server } from "../bench/server.ts";
 import { StoreFolder } from "../operator/store-folder.ts";
 import { serveWorker, SERVICE } from "../process/worker-server.ts";

@@ -1,7 +1,7 @@
-import { description } from "../../worker/openapi/description.ts";
-import { info, openApiDocument } from "../../worker/openapi/document.ts";
-import { paths } from "../../worker/openapi/operations.ts";
-import { ERROR_ANSWERS } from "../../worker/openapi/responses.ts";
+import { description } from "../../openapi/description.ts";
+import { info, openApiDocument } from "../../openapi/document.ts";
+import { paths } from "../../openapi/operations.ts";
+import { ERROR_ANSWERS } from "../../openapi/responses.ts";
 import { ERROR_STATUS } from "../../worker/errors.ts";
 
 /**

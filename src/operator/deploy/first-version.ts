@@ -1,6 +1,6 @@
 import { sql } from "drizzle-orm";
-import { cancelledOrders, orders } from "../../worker/db/orders-schema.ts";
-import { apiKeys, keyChanges } from "../../worker/db/keys-schema.ts";
+import { cancelledOrders, orders } from "../../schema/orders.ts";
+import { apiKeys, keyChanges } from "../../schema/keys.ts";
 import { typedLine } from "../command-line.ts";
 import { findDatabase } from "../database/d1-api.ts";
 import { DATABASE_NAMES, type DatabaseName } from "../database/database.ts";

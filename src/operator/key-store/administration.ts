@@ -1,11 +1,7 @@
-import type { LocationHint } from "../../worker/db/location-hints.ts";
+import type { LocationHint } from "../../schema/location-hints.ts";
 import type { Limits, Plan } from "../../worker/limits/plans.ts";
-import {
-  generateSecret,
-  generateKeyId,
-  hashSecret,
-  lastFourOf,
-} from "../../worker/api-keys/secret.ts";
+import { generateSecret, generateKeyId, lastFourOf } from "./secret.ts";
+import { hashSecret } from "../../worker/api-keys/secret.ts";
 import type { KeyDetails } from "./key-details.ts";
 
 /** The name of the keys that `npm run verify` and `npm run deploy` make for a verification. */

@@ -1,6 +1,6 @@
 import { and, desc, eq, gte } from "drizzle-orm";
 import type { BaseSQLiteDatabase } from "drizzle-orm/sqlite-core";
-import { type KeyChangeDetails, keyChanges } from "../../worker/db/keys-schema.ts";
+import { type KeyChangeDetails, keyChanges } from "../../schema/keys.ts";
 import { type KeySettingsJson, toSettingsJson } from "./key-json.ts";
 import type { KeyDetails } from "./key-details.ts";
 import { formatNumber, formatTime } from "../terminal-text.ts";

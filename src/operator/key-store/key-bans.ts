@@ -1,6 +1,6 @@
 import { and, desc, eq, gt, gte, isNull, or, type SQL, sql } from "drizzle-orm";
 import type { BaseSQLiteDatabase } from "drizzle-orm/sqlite-core";
-import { apiKeys, keyBans } from "../../worker/db/keys-schema.ts";
+import { apiKeys, keyBans } from "../../schema/keys.ts";
 
 type Database = BaseSQLiteDatabase<"async", unknown>;
 

@@ -1,6 +1,6 @@
 import { and, eq, lte, type Query, sql } from "drizzle-orm";
 import type { BaseSQLiteDatabase } from "drizzle-orm/sqlite-core";
-import { apiKeys, formerKeyHashes, keyBans, keyChanges } from "../../worker/db/keys-schema.ts";
+import { apiKeys, formerKeyHashes, keyBans, keyChanges } from "../../schema/keys.ts";
 import { differences, type Operation } from "./audit-trail.ts";
 import { isInForce } from "./key-bans.ts";
 import type { KeyDetails } from "./key-details.ts";

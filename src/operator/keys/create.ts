@@ -1,5 +1,5 @@
 import type { Command } from "commander";
-import type { LocationHint } from "../../worker/db/location-hints.ts";
+import type { LocationHint } from "../../schema/location-hints.ts";
 import { createApiKey, refusePast } from "../key-store/administration.ts";
 import { type Limits, type Plan, PLAN_LIMITS } from "../../worker/limits/plans.ts";
 import { UsageError } from "../command-line.ts";

@@ -1,4 +1,4 @@
-import { COLUMNS } from "../../worker/telemetry/columns.ts";
+import { COLUMNS } from "./columns.ts";
 import type { RemoteEnvironment } from "../environment.ts";
 
 /** Selects the requests that a query counts. */

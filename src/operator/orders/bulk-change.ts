@@ -1,5 +1,5 @@
 import { type SQL, sql } from "drizzle-orm";
-import { orderSegments } from "../../worker/db/orders-schema.ts";
+import { orderSegments } from "../../schema/orders.ts";
 import { INT64_MIN } from "../../worker/orders/int64.ts";
 import type { StoreDatabase } from "../database/database.ts";
 

@@ -1,5 +1,5 @@
 import { type SQL, sql } from "drizzle-orm";
-import { cancelledOrders } from "../../worker/db/orders-schema.ts";
+import { cancelledOrders } from "../../schema/orders.ts";
 import type { StoreDatabase } from "../database/database.ts";
 import { startProgress } from "./progress.ts";
 

@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import { eq } from "drizzle-orm";
-import { orderImportParts } from "../../worker/db/orders-schema.ts";
+import { orderImportParts } from "../../schema/orders.ts";
 import { type StoreDatabase, toStatements } from "../database/database.ts";
 import { startProgress } from "./progress.ts";
 import type { SortedOrders } from "./sorted-orders.ts";

@@ -1,5 +1,5 @@
 import { eq, sql } from "drizzle-orm";
-import { apiKeys, type KeyChangeDetails, keyChanges } from "../../worker/db/keys-schema.ts";
+import { apiKeys, type KeyChangeDetails, keyChanges } from "../../schema/keys.ts";
 import { type StoreDatabase, toStatements } from "../database/database.ts";
 import type { Restoration } from "../database/d1-api.ts";
 import { differences } from "../key-store/audit-trail.ts";

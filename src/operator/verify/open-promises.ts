@@ -1,5 +1,5 @@
 import type { Answer, Call } from "./caller.ts";
-import { generateSecret } from "../../worker/api-keys/secret.ts";
+import { generateSecret } from "../key-store/secret.ts";
 import { PLAN_LIMITS } from "../../worker/limits/plans.ts";
 import {
   expectAnswer,

@@ -1,5 +1,5 @@
 import { and, eq, sql } from "drizzle-orm";
-import { cancelledOrders, orders } from "../../worker/db/orders-schema.ts";
+import { cancelledOrders, orders } from "../../schema/orders.ts";
 import { INT64_MAX, INT64_MIN } from "../../worker/orders/int64.ts";
 import { type StoreDatabase, toStatements } from "../database/database.ts";
 

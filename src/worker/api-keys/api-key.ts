@@ -1,4 +1,4 @@
-import type { apiKeys } from "../db/keys-schema.ts";
+import type { apiKeys } from "../../schema/keys.ts";
 import { limiterName, type LimitedKey } from "../rate-limit/limiter.ts";
 import { type Limits, PLAN_LIMITS } from "../limits/plans.ts";
 

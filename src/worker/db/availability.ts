@@ -1,7 +1,7 @@
-import pRetry from "p-retry";
 import { CircuitBreaker } from "../circuit-breaker.ts";
-import { withDeadline } from "../deadline.ts";
+import { pause, withDeadline } from "../deadline.ts";
 import { Outage } from "../outage.ts";
+import { isFileLocked } from "./file-lock.ts";
 
 /**
  * The two databases of the service. `keys` contains the API keys, the audit trail, bans and usage.
@@ -30,27 +30,17 @@ class PausedError extends Error {
 const STATEMENT_FAULT =
   /SQLITE_(?:ERROR|CONSTRAINT|MISMATCH|RANGE|TOOBIG|AUTH|MISUSE|SCHEMA)|D1_(?:TYPE|COLUMN|DUMP|EXEC)\w*|no such (?:table|column)/;
 
-/**
- * Matches the error messages of a busy database. A local D1 reports `Failed to get session commit
- * token` if the database is locked between a statement and its commit.
- */
-const BUSY = /SQLITE_BUSY|SQLITE_LOCKED|database is locked|Failed to get session commit token/;
+/** A query whose outcome is unknown after this time does not keep others from testing a database. */
+const PROBE_MS = 1_000;
+
+const LONGEST_PAUSE_MS = 500;
 
 /**
- * Matches an error of D1 that hides its cause, which may be a locked database. The statement may
- * have been executed, so only reads are retried after it, and only a few times: during an outage,
- * requests should fail soon.
- */
-const INTERNAL = /internal error; reference/;
-const INTERNAL_ATTEMPTS = 5;
-
-/**
- * Runs queries on one database, and retries a query while the database is busy. Writes are retried
- * as well, because a busy database has not executed the statement.
+ * Runs queries on one database, and repeats them while a command has locked a local database.
  *
- * After a query has timed out, all queries fail immediately for one second. Then one query is sent
- * as a probe. The drawback: a single slow query makes all queries of the isolate fail for one
- * second.
+ * If a query times out and the database has answered no other query meanwhile, all queries fail
+ * immediately for one second. After that, one query a second is sent as a probe, until the database
+ * answers. A probe that nobody finishes, because its client disconnects, stops no later probe.
  */
 export class DatabaseQueries {
   readonly database: DatabaseName;
@@ -61,7 +51,9 @@ export class DatabaseQueries {
   readonly outage: Outage;
   /** The timeout in milliseconds for all attempts of a query together. */
   readonly timeoutMs: number;
-  readonly #breaker: CircuitBreaker;
+  readonly #breaker = new CircuitBreaker({ size: 1, probeMs: PROBE_MS });
+  /** The number of answers of the database, errors included. */
+  #answers = 0;
 
   constructor(database: DatabaseName, timeoutMs: number) {
     this.database = database;
@@ -70,74 +62,65 @@ export class DatabaseQueries {
       ended: `${database}_database_available`,
     });
     this.timeoutMs = timeoutMs;
-    this.#breaker = new CircuitBreaker({ size: 1, probeMs: timeoutMs });
   }
 
   /**
-   * Runs a query. Retries the query while the database is busy.
+   * Runs a query.
    *
-   * @param isRead true for a query that only reads, which is then also retried after an internal
-   *   error.
-   * @param isRepeatable true if running the query twice does no harm. The query is then retried
+   * @param isRead true for a query that only reads.
+   * @param isRepeatable true if running the query twice does no harm. The query is then repeated
    *   after any temporary error.
    * @throws {DatabaseUnavailableError} if the database does not respond in time.
    * @throws the error of the database if the statement itself is wrong.
    */
   async run<T>(query: () => Promise<T>, { isRead = false, isRepeatable = false } = {}): Promise<T> {
+    let isOver = false;
     let isUnanswered = false;
+    let answersBefore = 0;
     const ask = async () => {
       if (!this.#breaker.allows(this.database, Date.now())) throw new PausedError();
       isUnanswered = true;
+      answersBefore = this.#answers;
       try {
         return await query();
       } finally {
         isUnanswered = false;
         // A query that rejects also counts as a success: the database has responded.
+        this.#answers += 1;
         this.#breaker.succeeded(this.database);
       }
     };
     const isTemporary = (error: unknown, attempt: number) =>
       isRepeatable
         ? !isStatementFault(error) && !(error instanceof PausedError)
-        : BUSY.test(messages(error)) ||
-          (isRead && attempt < INTERNAL_ATTEMPTS && INTERNAL.test(messages(error)));
-    const attempts = ask().catch((error: unknown) => {
-      if (!isTemporary(error, 1)) throw error;
-      return repeat(ask, error, { timeoutMs: this.timeoutMs, isTemporary });
-    });
+        : isFileLocked(messages(error), isRead, attempt);
+    const answer = async () => {
+      for (let attempt = 1; ; attempt += 1) {
+        try {
+          return await ask();
+        } catch (error) {
+          if (!isTemporary(error, attempt)) throw error;
+          await pause(Math.min(LONGEST_PAUSE_MS, 20 * 2 ** attempt) * Math.random());
+          if (isOver) throw error;
+        }
+      }
+    };
     try {
-      const answer = await withDeadline(attempts, this.timeoutMs);
+      const result = await withDeadline(answer(), this.timeoutMs);
       this.outage.answered();
-      return answer;
+      return result;
     } catch (error) {
-      if (isUnanswered) this.#breaker.failed(this.database, Date.now());
+      isOver = true;
+      if (isUnanswered && this.#answers === answersBefore) {
+        this.#breaker.failed(this.database, Date.now());
+      }
       if (isStatementFault(error)) throw error;
-      throw new DatabaseUnavailableError(this.database, error);
+      throw this.unavailable(error);
     }
   }
-}
 
-function repeat<T>(
-  query: () => Promise<T>,
-  error: unknown,
-  {
-    timeoutMs,
-    isTemporary,
-  }: {
-    timeoutMs: number;
-    isTemporary: (error: unknown, attempt: number) => boolean;
-  },
-): Promise<T> {
-  // The query has already failed once with `error`. Attempt 1 of pRetry only rethrows this error,
-  // so that pRetry waits before attempt 2.
-  return pRetry((attempt) => (attempt === 1 ? Promise.reject(error) : query()), {
-    retries: 20,
-    minTimeout: 20,
-    maxTimeout: 500,
-    randomize: true,
-    maxRetryTime: timeoutMs,
-    shouldRetry: (context) => isTemporary(context.error, context.attemptNumber),
-  });
+  /** Creates the error of a query that this database did not answer. */
+  readonly unavailable = (cause: unknown) => new DatabaseUnavailableError(this.database, cause);
 }
 
 function isStatementFault(error: unknown): boolean {

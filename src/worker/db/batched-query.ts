@@ -1,5 +1,4 @@
 import { withDeadline } from "../deadline.ts";
-import { type DatabaseName, DatabaseUnavailableError } from "./availability.ts";
 
 interface Call<Key, Value> {
   readonly key: Key;
@@ -31,9 +30,9 @@ type Query<Key, Value> = (keys: readonly Key[]) => Promise<Value>;
  * wait for the next new request, the end of another query, or the deadline of one of them.
  */
 export class BatchedQuery<Key, Value> {
-  readonly #database: DatabaseName;
   readonly #concurrency: number;
   readonly #deadlineMs: number;
+  readonly #late: (cause: Error) => Error;
   readonly #running = new Set<Promise<void>>();
   readonly #waiting = new Set<Call<Key, Value>>();
 
@@ -41,19 +40,20 @@ export class BatchedQuery<Key, Value> {
    * @param concurrency the number of queries that may run at the same time.
    * @param timeoutMs milliseconds within which every query settles. A request waits at most twice
    *   as long: first for a running query, then for its own query.
+   * @param late creates the error of a request that no query answered in time.
    */
   constructor({
-    database,
     concurrency,
     timeoutMs,
+    late = (cause) => cause,
   }: {
-    database: DatabaseName;
     concurrency: number;
     timeoutMs: number;
+    late?: (cause: Error) => Error;
   }) {
-    this.#database = database;
     this.#concurrency = concurrency;
     this.#deadlineMs = 2 * timeoutMs;
+    this.#late = late;
   }
 
   /**
@@ -63,7 +63,7 @@ export class BatchedQuery<Key, Value> {
    *   that starts the batch.
    * @param waitUntil keeps this request alive for other requests that share its query.
    * @throws the error of the query.
-   * @throws {DatabaseUnavailableError} if no query returned in time.
+   * @throws the error of `late` if no query returned in time.
    */
   async read(key: Key, query: Query<Key, Value>, waitUntil: WaitUntil): Promise<Value> {
     const { promise, resolve, reject } = Promise.withResolvers<Value>();
@@ -85,8 +85,7 @@ export class BatchedQuery<Key, Value> {
       // platform has ended the request that ran the query.
       for (const run of before) this.#running.delete(run);
       this.#wakeOne();
-      const cause = new Error("No shared query answered in time.");
-      return new DatabaseUnavailableError(this.#database, cause);
+      return this.#late(new Error("No shared query answered in time."));
     });
     waitUntil(answer.catch(() => undefined));
     return answer;

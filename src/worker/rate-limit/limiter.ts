@@ -1,4 +1,4 @@
-import type { LocationHint } from "../db/location-hints.ts";
+import type { LocationHint } from "../../schema/location-hints.ts";
 import type { Decision, QuotaPolicy } from "../limits/decision.ts";
 
 const NAME_PREFIX = "key:";

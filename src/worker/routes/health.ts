@@ -1,7 +1,7 @@
 import { type Context, Hono } from "hono";
 import type { AppEnv } from "../app-env.ts";
-import type { DatabaseName, DatabaseQueries } from "../db/availability.ts";
-import { HealthCheck, type Part } from "../health.ts";
+import { DatabaseQueries } from "../db/availability.ts";
+import { HealthCheck, type Part, PROBE_TIMEOUT_MS } from "../health.ts";
 import { logEvent } from "../log.ts";
 
 /**
@@ -9,15 +9,19 @@ import { logEvent } from "../log.ts";
  */
 const PROBED_OBJECT = "health";
 
-type Databases = Readonly<Record<DatabaseName, DatabaseQueries>>;
-
 /**
  * Routes `GET /healthz` (docs/api.md, Health). The request needs no key, counts against no limit,
  * and does not appear in the request log or the metrics. Anybody can read the response, so the
  * reasons for a failure are only in the log.
  */
-export function healthRoute(databases: Databases) {
+export function healthRoute() {
   const health = new HealthCheck();
+  // Separate from the queries of other requests. So `/healthz` queries a database that other
+  // requests do not query for a second, and never takes the place of a probe by these requests.
+  const databases = {
+    orders: new DatabaseQueries("orders", PROBE_TIMEOUT_MS),
+    keys: new DatabaseQueries("keys", PROBE_TIMEOUT_MS),
+  };
   return new Hono<AppEnv>().get("/", async (c) => {
     const parts = await health.check({
       probe: (part) => probe(part, c.env, databases),
@@ -36,7 +40,11 @@ export function healthRoute(databases: Databases) {
  * Calls a part of the service. Queries read a table, so that a database without tables counts as
  * unavailable.
  */
-async function probe(part: Part, env: Cloudflare.Env, databases: Databases): Promise<void> {
+async function probe(
+  part: Part,
+  env: Cloudflare.Env,
+  databases: Record<"orders" | "keys", DatabaseQueries>,
+): Promise<void> {
   switch (part) {
     case "orders":
       await databases.orders.run(() => env.ORDERS.prepare("SELECT 1 FROM order_list").first());

@@ -2,7 +2,7 @@ import { afterEach, describe, expect, test, vi } from "vitest";
 import { machineReadableFiles } from "../../../src/operator/build/machine-readable.ts";
 import { publicOrigin } from "../../../src/operator/build/public-origin.ts";
 import { ERROR_STATUS } from "../../../src/worker/errors.ts";
-import { openApiDocument } from "../../../src/worker/openapi/document.ts";
+import { openApiDocument } from "../../../src/openapi/document.ts";
 
 const ORIGIN = "https://orders.example";
 

@@ -4,7 +4,7 @@ import { sql } from "drizzle-orm";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import { openLocalDatabase } from "../../../src/operator/database/local.ts";
 import * as retrying from "../../../src/operator/database/retry-while-busy.ts";
-import { apiKeys } from "../../../src/worker/db/keys-schema.ts";
+import { apiKeys } from "../../../src/schema/keys.ts";
 import { StoreFolder } from "../store-folder.ts";
 
 // Mocks: `beforeWork` is called before each database operation of a command, and `onBusy` each time

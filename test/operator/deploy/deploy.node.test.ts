@@ -9,7 +9,7 @@ import { verifyProgram } from "../../../src/operator/verify/program.ts";
 import * as storeVerifying from "../../../src/operator/verify/verify-store.ts";
 import { timeTravelProgram } from "../../../src/operator/time-travel/program.ts";
 import * as wrangler from "../../../src/operator/wrangler.ts";
-import { openApiDocument } from "../../../src/worker/openapi/document.ts";
+import { openApiDocument } from "../../../src/openapi/document.ts";
 import { runInProcess } from "../in-process.ts";
 import { FakeCloudflare, Lie, redirectWorkerHosts } from "./fake-cloudflare.ts";
 import { disturb, FAULTS, shortenPauses } from "./faults.ts";

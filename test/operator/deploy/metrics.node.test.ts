@@ -4,7 +4,7 @@ import { afterEach, beforeAll, describe, expect, it } from "vitest";
 import { metricsProgram } from "../../../src/operator/metrics/program.ts";
 import { QUESTIONS, type QuestionName, toSql } from "../../../src/operator/metrics/questions.ts";
 import { PROJECT_ROOT } from "../../../src/operator/wrangler.ts";
-import { COLUMNS } from "../../../src/worker/telemetry/columns.ts";
+import { COLUMNS } from "../../../src/operator/metrics/columns.ts";
 import type { RequestRecord } from "../../../src/worker/telemetry/request-record.ts";
 import { runInProcess } from "../in-process.ts";
 import { useFakeCloudflare } from "./fake-cloudflare.ts";

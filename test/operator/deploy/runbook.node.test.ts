@@ -2,7 +2,8 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "n
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
-import { generateSecret, hashSecret, SECRET_PREFIX } from "../../../src/worker/api-keys/secret.ts";
+import { generateSecret } from "../../../src/operator/key-store/secret.ts";
+import { hashSecret, SECRET_PREFIX } from "../../../src/worker/api-keys/secret.ts";
 import * as wrangler from "../../../src/operator/wrangler.ts";
 import type { RequestRecord } from "../../../src/worker/telemetry/request-record.ts";
 import { FakeCloudflare } from "./fake-cloudflare.ts";

@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import { listApiKeys } from "../../../src/operator/key-store/key-details.ts";
-import { keyBans, keyUsage } from "../../../src/worker/db/keys-schema.ts";
+import { keyBans, keyUsage } from "../../../src/schema/keys.ts";
 import { tableCells } from "../table-cells.ts";
 import { KeysCommand } from "./keys-command.ts";
 

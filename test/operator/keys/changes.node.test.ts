@@ -4,7 +4,7 @@ import { updateApiKey } from "../../../src/operator/key-store/administration.ts"
 import { findApiKey } from "../../../src/operator/key-store/key-details.ts";
 import type { StoreDatabase } from "../../../src/operator/database/database.ts";
 import { changeKey } from "../../../src/operator/key-store/change-key.ts";
-import { keyChanges } from "../../../src/worker/db/keys-schema.ts";
+import { keyChanges } from "../../../src/schema/keys.ts";
 import { KeysCommand } from "./keys-command.ts";
 
 let keys: KeysCommand;

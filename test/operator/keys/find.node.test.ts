@@ -1,7 +1,7 @@
 import { Readable } from "node:stream";
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from "vitest";
 import type { CreatedKey } from "../../../src/operator/key-store/administration.ts";
-import { generateSecret } from "../../../src/worker/api-keys/secret.ts";
+import { generateSecret } from "../../../src/operator/key-store/secret.ts";
 import { findApiKeysByEnding } from "../../../src/operator/key-store/key-details.ts";
 import { KeysCommand } from "./keys-command.ts";
 

@@ -3,7 +3,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import type { StoreDatabase } from "../../../src/operator/database/database.ts";
 import { exportPages } from "../../../src/operator/orders/export-pages.ts";
 import { importOrders } from "../../../src/operator/orders/import.ts";
-import { orderImportParts, orders } from "../../../src/worker/db/orders-schema.ts";
+import { orderImportParts, orders } from "../../../src/schema/orders.ts";
 import { OpenStore } from "../store-folder.ts";
 
 const store = new OpenStore();

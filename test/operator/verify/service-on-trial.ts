@@ -13,7 +13,7 @@ import {
   type Verification,
   type VerifyOptions,
 } from "../../../src/operator/verify/verify.ts";
-import { openApiDocument } from "../../../src/worker/openapi/document.ts";
+import { openApiDocument } from "../../../src/openapi/document.ts";
 import { ClockedService } from "../../process/clocked-service.ts";
 import type { Scope } from "./sabotages.ts";
 import { StoreFolder } from "../store-folder.ts";

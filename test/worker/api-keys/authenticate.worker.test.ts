@@ -1,6 +1,7 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, test } from "vitest";
-import { generateSecret, SECRET_PREFIX } from "../../../src/worker/api-keys/secret.ts";
+import { generateSecret } from "../../../src/operator/key-store/secret.ts";
+import { SECRET_PREFIX } from "../../../src/worker/api-keys/secret.ts";
 import { expectError, quotaOf } from "../../support/answer.ts";
 import { createApiKey } from "../../support/api-key-fixture.ts";
 import { advanceClock, stopClock } from "../../support/clock.ts";

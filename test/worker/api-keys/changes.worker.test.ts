@@ -1,7 +1,7 @@
 import { env } from "cloudflare:workers";
 import { sql } from "drizzle-orm";
 import { beforeEach, describe, expect, test, vi } from "vitest";
-import { apiKeys } from "../../../src/worker/db/keys-schema.ts";
+import { apiKeys } from "../../../src/schema/keys.ts";
 import { expectError, quotaOf } from "../../support/answer.ts";
 import { createApiKey, updateApiKey } from "../../support/api-key-fixture.ts";
 import { advanceClock, stopClock } from "../../support/clock.ts";

@@ -1,13 +1,8 @@
 import { createHash } from "node:crypto";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import {
-  generateSecret,
-  generateKeyId,
-  hashSecret,
-  isSecret,
-  SECRET_PREFIX,
-} from "../../../src/worker/api-keys/secret.ts";
+import { generateSecret, generateKeyId } from "../../../src/operator/key-store/secret.ts";
+import { hashSecret, isSecret, SECRET_PREFIX } from "../../../src/worker/api-keys/secret.ts";
 import { parseCredentials } from "../../../src/worker/api-keys/credentials.ts";
 
 const ALPHABET = "abcdefghijklmnopqrstuvwxyz234567";

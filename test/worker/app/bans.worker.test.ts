@@ -1,6 +1,6 @@
 import { sql } from "drizzle-orm";
 import { expect, test } from "vitest";
-import { apiKeys } from "../../../src/worker/db/keys-schema.ts";
+import { apiKeys } from "../../../src/schema/keys.ts";
 import { expectError, quotaOf } from "../../support/answer.ts";
 import { createEnterpriseKey, updateApiKey } from "../../support/api-key-fixture.ts";
 import { advanceClock, stopClock } from "../../support/clock.ts";

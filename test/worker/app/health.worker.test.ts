@@ -1,13 +1,16 @@
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
-import { describe, expect, test } from "vitest";
+import { describe, expect, test, vi } from "vitest";
+import { PROBE_TIMEOUT_MS } from "../../../src/worker/health.ts";
 import { createApiKey } from "../../support/api-key-fixture.ts";
 import { advanceClock, stopClock } from "../../support/clock.ts";
 import { limiterStorage } from "../../support/limiter.ts";
+import { placeOrder } from "../../support/order-fixture.ts";
 import { expectError, quotaOf } from "../../support/answer.ts";
 import { send, startService } from "../../support/service.ts";
 import { requestLines } from "../../support/written-lines.ts";
-import { fail } from "../faults/fault-script.ts";
+import { stopDeadlines } from "../faults/call-deadlines.ts";
+import { fail, HANG } from "../faults/fault-script.ts";
 import { faultyDatabases, faultyLimiters } from "../faults/faulty-bindings.ts";
 import { readLog } from "../faults/log-lines.ts";
 
@@ -100,6 +103,29 @@ describe("GET /healthz", () => {
     script.always({ do: "pass" });
     advanceClock(5_000);
     expect((await service(HEALTH)).status).toBe(200);
+  });
+
+  test("queries a database that other requests do not query, and takes the place of no probe", async () => {
+    stopClock();
+    readLog();
+    const expire = stopDeadlines(PROBE_TIMEOUT_MS);
+    const { key } = await createApiKey();
+    await placeOrder(7n);
+    const { bindings, script } = faultyDatabases("ORDERS");
+    const vars = { DATABASE_TIMEOUT_MS: String(PROBE_TIMEOUT_MS) };
+    const service = startService(vars, bindings);
+    const cancel = () => service("/v1/store/orders/7", { key, method: "DELETE" });
+    script.next(HANG).onHang = expire;
+    await expectError(await cancel(), 503, "service_unavailable");
+    expect((await service(HEALTH)).status).toBe(200);
+    advanceClock(5_000);
+    script.next(HANG).onHang = () => undefined;
+    const check = service(HEALTH);
+    await vi.waitUntil(() => script.calls === 3, { interval: 1 });
+    expect((await cancel()).status).toBe(204);
+    expire();
+    expect((await check).status).toBe(503);
+    expect((await cancel()).status).toBe(404);
   });
 
   test("returns 503 while the limiter does not respond", async () => {

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { beforeEach, describe, expect, test, vi } from "vitest";
-import { generateSecret } from "../../../src/worker/api-keys/secret.ts";
+import { generateSecret } from "../../../src/operator/key-store/secret.ts";
 import { ERROR_STATUS } from "../../../src/worker/errors.ts";
 import { quotaOf } from "../../support/answer.ts";
 import { createApiKey, createEnterpriseKey } from "../../support/api-key-fixture.ts";

@@ -17,7 +17,8 @@ export function stopDeadlines(timeoutMs: number): () => void {
     return id;
   };
   const clear = (id: unknown) => {
-    if (!deadlines.delete(id)) clearTimeout(id as number);
+    if (typeof id === "symbol") deadlines.delete(id);
+    else clearTimeout(id as number);
   };
   vi.spyOn(globalThis, "setTimeout").mockImplementation(set as typeof setTimeout);
   vi.spyOn(globalThis, "clearTimeout").mockImplementation(clear as typeof clearTimeout);

@@ -5,7 +5,7 @@ import { beforeEach, describe, expect, test } from "vitest";
 import { resetApiKey } from "../../../src/operator/key-store/administration.ts";
 import { changeQueries } from "../../../src/operator/key-store/key-changes.ts";
 import { findApiKey } from "../../../src/operator/key-store/key-details.ts";
-import { keyBans, keyUsage } from "../../../src/worker/db/keys-schema.ts";
+import { keyBans, keyUsage } from "../../../src/schema/keys.ts";
 import type { QuotaPolicy } from "../../../src/worker/limits/decision.ts";
 import { RateLimiter } from "../../../src/worker/rate-limit/durable-object.ts";
 import { events, type LogLine, readLog } from "../faults/log-lines.ts";

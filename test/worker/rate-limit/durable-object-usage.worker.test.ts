@@ -2,7 +2,7 @@ import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from "c
 import { env } from "cloudflare:workers";
 import { drizzle } from "drizzle-orm/d1";
 import { beforeEach, describe, expect, test, vi } from "vitest";
-import { keyUsage } from "../../../src/worker/db/keys-schema.ts";
+import { keyUsage } from "../../../src/schema/keys.ts";
 import type { QuotaPolicy } from "../../../src/worker/limits/decision.ts";
 import { events, type LogLine, readLog } from "../faults/log-lines.ts";
 import { advanceClock, stopClock } from "../../support/clock.ts";

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { generateSecret } from "../../../src/worker/api-keys/secret.ts";
+import { generateSecret } from "../../../src/operator/key-store/secret.ts";
 import { fail } from "../faults/fault-script.ts";
 import { faultyDatabases } from "../faults/faulty-bindings.ts";
 import { readLog } from "../faults/log-lines.ts";
@@ -7,7 +7,7 @@ import { createApiKey } from "../../support/api-key-fixture.ts";
 import { advanceClock, stopClock } from "../../support/clock.ts";
 import { startService } from "../../support/service.ts";
 import { requestLines } from "../../support/written-lines.ts";
-import { COLUMNS } from "../../../src/worker/telemetry/columns.ts";
+import { COLUMNS } from "../../../src/operator/metrics/columns.ts";
 import { columnsOf, recordingDataSet } from "./data-set-double.ts";
 
 const LIST = "/v1/store/orders";

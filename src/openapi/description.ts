@@ -1,0 +1,49 @@
+import { parseConfig } from "../worker/config.ts";
+import { EXACT_READERS, type ExactReader, ROUNDING_WARNING } from "./exact-integers.ts";
+import { type Limits, PLAN_LIMITS } from "../worker/limits/plans.ts";
+
+const { bans } = parseConfig({});
+
+/**
+ * The description of the whole service in Markdown. The figures for bans are the defaults, which a
+ * deployment can change.
+ */
+export const description = `List the orders of a store, and cancel those that have not shipped.
+
+## Integers
+
+Identifiers and quantities are int64, digit for digit, as JSON numbers.
+
+**${ROUNDING_WARNING}** These lines keep every digit:
+
+${EXACT_READERS.map(readerSection).join("\n\n")}
+
+## Rate limits
+
+| plan | per minute | per day |
+|---|---|---|
+${Object.entries(PLAN_LIMITS).map(planRow).join("\n")}
+| Enterprise | set for each key | set for each key |
+
+A key has two windows, a minute and a day. A window opens with the first request counted in it and
+ends exactly its length later. A request is admitted only if both windows have room. It then counts in
+both; a refused request counts in neither. On a 429, wait for \`Retry-After\` and send one request: it is
+admitted. A key that keeps sending for more than ${bans.graceMs / 1_000} seconds instead collects strikes and is banned.
+The first ban lasts ${bans.firstBanMs / 1_000} seconds. Each further ban lasts twice as long, up to ${bans.longestBanMs / 3_600_000} hours. A client that
+waits, or backs off exponentially, is never banned.
+
+## Versions and deprecation
+
+The version is in the address: \`/v1\`. Nothing in it is removed, renamed or given another meaning.
+Filtering and pagination of the list come with v2, at an address of its own; \`/v1\` stays as it is.
+Before \`/v1\` ends, each of its answers announces the end. \`Deprecation\` (RFC 9745) is the time from which it is
+deprecated; \`Sunset\` (RFC 8594) is the time from which it may stop answering.`;
+
+function readerSection({ language, fence, note, lines }: ExactReader): string {
+  return `### ${language}\n\n${note}\n\n\`\`\`${fence}\n${lines}\n\`\`\``;
+}
+
+function planRow([plan, { perMinute, perDay }]: [string, Limits]): string {
+  const name = plan.charAt(0).toUpperCase() + plan.slice(1);
+  return `| ${name} | ${perMinute.toLocaleString("en")} | ${perDay.toLocaleString("en")} |`;
+}

@@ -1,0 +1,57 @@
+import { stringify } from "lossless-json";
+import { description } from "./description.ts";
+import { componentHeaders } from "./headers.ts";
+import { paths } from "./operations.ts";
+import { componentResponses } from "./responses.ts";
+import { componentSchemas } from "./schemas.ts";
+
+export const info = {
+  title: "Store Orders",
+  version: "1.0.0",
+  summary: "Lists and cancels the orders of a store.",
+  description,
+  license: { name: "MIT", identifier: "MIT" },
+} as const;
+
+/**
+ * Returns the OpenAPI 3.1 document as JSON text. The int64 bounds in the text are exact, but a
+ * parser such as `JSON.parse` rounds them.
+ *
+ * @param origin the public address of the service, such as `https://orders.example`. Without an
+ *   origin, the server's address in the document is relative to the document's address.
+ */
+export function openApiDocument(origin = ""): string {
+  const document = {
+    openapi: "3.1.1",
+    info,
+    servers: [{ url: `${origin}/v1`, description: "The server that serves this document." }],
+    security: [{ apiKey: [] }],
+    tags: [{ name: "Orders", description: "List and cancel the orders of the store." }],
+    paths,
+    components: {
+      securitySchemes: {
+        apiKey: {
+          type: "http",
+          scheme: "bearer",
+          bearerFormat: "API key",
+          description: "Your API key as the bearer token: `Authorization: Bearer sord_…`",
+        },
+      },
+      parameters: {
+        "X-Request-Id": {
+          name: "X-Request-Id",
+          in: "header",
+          description: "Your own id for the request. The response repeats it.",
+          schema: { type: "string", maxLength: 255, pattern: "^[\\w=-]+$" },
+          example: "nightly-export-17",
+        },
+      },
+      headers: componentHeaders,
+      schemas: componentSchemas(),
+      responses: componentResponses(),
+    },
+  };
+  const text = stringify(document, undefined, 2);
+  if (text === undefined) throw new Error("The document is not JSON.");
+  return `${text}\n`;
+}

@@ -1,0 +1,118 @@
+import { ERROR_STATUS, type ErrorCode } from "../worker/errors.ts";
+import { type HeaderName, headerRefs } from "./headers.ts";
+import { schemaRef } from "./schemas.ts";
+
+interface ErrorAnswer {
+  readonly description: string;
+  readonly codes: readonly [ErrorCode, ...ErrorCode[]];
+  readonly headers?: readonly HeaderName[];
+  /** An example `message` for each error code of this error response. */
+  readonly messages: Partial<Record<ErrorCode, string>>;
+}
+
+/** The error responses, by their names in the OpenAPI document. */
+export const ERROR_ANSWERS = {
+  Unauthorized: {
+    description:
+      "The API key is missing, malformed, unknown, expired, revoked or replaced by a newer one. The request counts against the budget of the client's address, which these headers describe.",
+    codes: ["unauthorized"],
+    headers: ["WWW-Authenticate"],
+    messages: {
+      unauthorized: "No API key was sent. Send your API key as `Authorization: Bearer <API_KEY>`.",
+    },
+  },
+  NotFound: {
+    description:
+      "`order_not_found`: no order has this id, or it was cancelled before. `not_found`: there is no such path, whatever the method.",
+    codes: ["order_not_found", "not_found"],
+    messages: {
+      order_not_found: "No order has the id 42. It may have been cancelled before.",
+      not_found:
+        'There is nothing at "/v1/orders". Orders are at /v1/store/orders, and the reference is at /.',
+    },
+  },
+  MethodNotAllowed: {
+    description: "The path does not have this method.",
+    codes: ["method_not_allowed"],
+    headers: ["Allow"],
+    messages: { method_not_allowed: "POST is not possible here. Use GET or HEAD." },
+  },
+  Conflict: {
+    description: "The order has shipped; it is unchanged.",
+    codes: ["order_already_shipped"],
+    messages: {
+      order_already_shipped: "Order 1004 has already shipped, so it can no longer be cancelled.",
+    },
+  },
+  TooManyRequests: {
+    description:
+      "`rate_limit_exceeded`: a window is full, and the request was not counted. `api_key_banned`: the key kept sending after it was told to wait, and is banned for a while. In both cases, wait for the time in `Retry-After`. An address that sent too many requests without a valid key receives `rate_limit_exceeded` as well.",
+    codes: ["rate_limit_exceeded", "api_key_banned"],
+    headers: ["Retry-After"],
+    messages: {
+      rate_limit_exceeded:
+        "This API key has used its 60 requests per minute. Wait 5 seconds before the next request.",
+      api_key_banned:
+        "This API key is banned for a while, because it kept sending requests after it was told to wait. Wait 5 seconds before the next request.",
+    },
+  },
+  InternalError: {
+    description: "A fault of the service. Report it with the `X-Request-Id`.",
+    codes: ["internal_error"],
+    messages: {
+      internal_error:
+        "Something went wrong on our side. Please report it with the request id 5326b8b8-ae4f-4a2d-b4e5-b61b76a5b63f.",
+    },
+  },
+  Unavailable: {
+    description:
+      "The database cannot be reached, the API key sends more requests at once than can be counted, the service sends too many long lists at the moment, or the store has more orders than one response can list. Repeat the request after the time in `Retry-After`. A cancellation can be repeated safely.",
+    codes: ["service_unavailable"],
+    headers: ["Retry-After"],
+    messages: {
+      service_unavailable:
+        "The service cannot reach its database at the moment. Repeat the request after the time in Retry-After; a cancellation can be repeated safely.",
+    },
+  },
+} as const satisfies Record<string, ErrorAnswer>;
+
+type ErrorAnswerName = keyof typeof ERROR_ANSWERS;
+
+/** Returns every error response, for `components.responses`. */
+export function componentResponses(): Record<string, unknown> {
+  return Object.fromEntries(
+    Object.entries(ERROR_ANSWERS).map(([name, answer]) => [name, errorResponse(answer)]),
+  );
+}
+
+function errorResponse({ description, codes, headers = [], messages }: ErrorAnswer) {
+  const status = ERROR_STATUS[codes[0]];
+  const narrowed = {
+    properties: { code: { enum: codes }, status: { const: status } },
+    required: ["code", "status"],
+  };
+  const examples = codes.map((code) => [
+    code,
+    { summary: code, value: { code, message: messages[code], status } },
+  ]);
+  return {
+    description,
+    headers: headerRefs(...headers),
+    content: {
+      "application/json": {
+        schema: { allOf: [schemaRef("Error"), narrowed] },
+        examples: Object.fromEntries(examples),
+      },
+    },
+  };
+}
+
+/** Returns references to these error responses, by their HTTP status. */
+export function responseRefs(...names: ErrorAnswerName[]): Record<string, { $ref: string }> {
+  return Object.fromEntries(
+    names.map((name) => [
+      ERROR_STATUS[ERROR_ANSWERS[name].codes[0]],
+      { $ref: `#/components/responses/${name}` },
+    ]),
+  );
+}

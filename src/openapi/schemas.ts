@@ -1,0 +1,66 @@
+import * as z from "zod";
+import { ERROR_STATUS } from "../worker/errors.ts";
+import { CANONICAL_DECIMAL, INT64_MAX, INT64_MIN } from "../worker/orders/int64.ts";
+import { orderIdSchema, orderSchema } from "../worker/orders/order.ts";
+
+/** A JSON Schema (2020-12), as OpenAPI 3.1 uses it. Integers above 2^53 are bigints. */
+type JsonSchema = Readonly<Record<string, unknown>>;
+
+const errorSchema = z
+  .strictObject({
+    code: z
+      .literal([...new Set(Object.keys(ERROR_STATUS))])
+      .describe("What went wrong, for programs. A code never changes its meaning."),
+    message: z.string().describe("What went wrong and what to do next, for people."),
+    status: z
+      .literal([...new Set(Object.values(ERROR_STATUS))])
+      .meta({ type: "integer", description: "The HTTP status of the response." }),
+  })
+  .meta({ id: "Error", description: "The body of every error response." });
+
+/** An order in a response. The specification requires no field, but every order has an `id`. */
+const listedOrderSchema = orderSchema.partial().meta({
+  ...z.globalRegistry.get(orderSchema),
+  description:
+    "An order. Every order has an `id`; any other field that the order lacks is left out, never `null`.",
+});
+
+/**
+ * Returns the schemas of orders, their ids and errors. The name of a schema in the OpenAPI document
+ * is the id in its `meta`.
+ */
+export function componentSchemas(): Record<string, JsonSchema> {
+  const registry = z.registry<{ id?: string | undefined }>();
+  for (const schema of [listedOrderSchema, orderIdSchema.out, errorSchema]) {
+    registry.add(schema, z.globalRegistry.get(schema) ?? {});
+  }
+  const { schemas } = z.toJSONSchema(registry, {
+    uri: (id) => `#/components/schemas/${id}`,
+    unrepresentable: "any", // The `meta` of bigints and transforms names their JSON type.
+  });
+  const components = Object.fromEntries(
+    Object.entries(schemas).map(([name, { $schema: _schema, $id: _id, ...schema }]) => [
+      name,
+      schema,
+    ]),
+  );
+  // zod cannot represent exact bounds above 2^53.
+  const bounds = { minimum: INT64_MIN, maximum: INT64_MAX };
+  return {
+    ...components,
+    Int64: { ...components["Int64"], ...bounds },
+    OrderId: {
+      type: ["integer", "string"],
+      format: "int64",
+      pattern: CANONICAL_DECIMAL.source,
+      ...bounds,
+      description:
+        "An int64 in plain decimal, as an integer or as text. Use text or a big integer in a language whose numbers are doubles.",
+    },
+  };
+}
+
+/** Returns a reference to a schema in `components.schemas`. */
+export function schemaRef(name: "Order" | "OrderId" | "Error"): JsonSchema {
+  return { $ref: `#/components/schemas/${name}` };
+}

@@ -1,0 +1,25 @@
+import { concatBytes, randomBytes } from "@noble/hashes/utils.js";
+import { base32nopad } from "@scure/base";
+import { checksum, RANDOM_BYTES, SECRET_PREFIX } from "../../worker/api-keys/secret.ts";
+
+/**
+ * Generates a secret, which a client sends as its API key (docs/api.md, Authentication). A secret
+ * is the prefix, followed by 160 random bits and a 40-bit checksum in lower-case base32.
+ */
+export function generateSecret(): string {
+  const random = randomBytes(RANDOM_BYTES);
+  return SECRET_PREFIX + base32nopad.encode(concatBytes(random, checksum(random))).toLowerCase();
+}
+
+/**
+ * Returns the last four characters of a secret, by which operators recognize it. These characters
+ * are part of the checksum.
+ */
+export function lastFourOf(secret: string): string {
+  return secret.slice(-4);
+}
+
+/** Generates the public id of a key: `key_` and 80 random bits in lower-case base32. */
+export function generateKeyId(): string {
+  return `key_${base32nopad.encode(randomBytes(10)).toLowerCase()}`;
+}

@@ -1,0 +1,139 @@
+import { sql } from "drizzle-orm";
+import { check, index, integer, primaryKey, sqliteTable, text } from "drizzle-orm/sqlite-core";
+import { PLANS } from "../worker/limits/plans.ts";
+import { LOCATION_HINTS } from "./location-hints.ts";
+
+/** The API keys, with the SHA-256 of each secret (docs/api.md, Authentication). */
+export const apiKeys = sqliteTable(
+  "api_keys",
+  {
+    id: text("id").primaryKey().notNull(),
+    /** SHA-256 of the API key's secret in lower-case hexadecimal. */
+    hash: text("hash").notNull().unique(),
+    name: text("name").notNull(),
+    plan: text("plan", { enum: PLANS }).notNull(),
+    /** The limit of requests per minute. Set only for Enterprise keys. */
+    perMinute: integer("per_minute"),
+    /** The limit of requests per day. Set only for Enterprise keys. */
+    perDay: integer("per_day"),
+    createdAt: integer("created_at", { mode: "timestamp_ms" }).notNull(),
+    expiresAt: integer("expires_at", { mode: "timestamp_ms" }),
+    revokedAt: integer("revoked_at", { mode: "timestamp_ms" }),
+    /**
+     * Grows with every change of the key, so that a limiter can ignore limits from an outdated copy
+     * of the key.
+     */
+    revision: integer("revision").notNull().default(0),
+    /**
+     * Incremented by every `keys reset`. When this number has grown, the key's limiter forgets its
+     * windows and its ban.
+     */
+    resets: integer("resets").notNull().default(0),
+    /**
+     * The last four characters of the secret; `null` for a key that was created before this column
+     * existed.
+     */
+    lastFour: text("last_four"),
+    /**
+     * The region in which the key's Durable Object is created. If `null`, Cloudflare creates it
+     * near the key's first request.
+     */
+    locationHint: text("location_hint", { enum: LOCATION_HINTS }),
+  },
+  (key) => [
+    check("last_four_is_no_more_of_the_key", sql`length(${key.lastFour}) = 4`),
+    check("plan_is_known", sql`${key.plan} IN ('free', 'pro', 'business', 'enterprise')`),
+    check(
+      "enterprise_has_its_own_limits",
+      sql`(${key.plan} = 'enterprise') = (${key.perMinute} IS NOT NULL) AND (${key.plan} = 'enterprise') = (${key.perDay} IS NOT NULL)`,
+    ),
+    check("limits_are_positive", sql`${key.perMinute} > 0 AND ${key.perDay} > 0`),
+  ],
+);
+
+/**
+ * The former hashes of rotated keys. A former secret stays valid for a while after the rotation.
+ */
+export const formerKeyHashes = sqliteTable(
+  "former_key_hashes",
+  {
+    /** SHA-256 of the former secret in lower-case hexadecimal. */
+    hash: text("hash").primaryKey().notNull(),
+    keyId: text("key_id").notNull(),
+    /** The time at which the former secret expires. */
+    endsAt: integer("ends_at", { mode: "timestamp_ms" }).notNull(),
+  },
+  (former) => [index("former_key_hashes_key_id").on(former.keyId)],
+);
+
+const KEY_ACTIONS = ["create", "update", "rotate", "revoke", "reset", "restore"] as const;
+
+/**
+ * The audit trail: who changed which key, when and how. Triggers prevent changing or deleting rows.
+ */
+export const keyChanges = sqliteTable(
+  "key_changes",
+  {
+    id: integer("id").primaryKey({ autoIncrement: true }),
+    at: integer("at", { mode: "timestamp_ms" }).notNull(),
+    actor: text("actor").notNull(),
+    action: text("action", { enum: KEY_ACTIONS }).notNull(),
+    keyId: text("key_id").notNull(),
+    /** A JSON object with each changed field, its old value and its new value. */
+    details: text("details", { mode: "json" }).$type<KeyChangeDetails>().notNull(),
+  },
+  (change) => [index("key_changes_key_id").on(change.keyId)],
+);
+
+/**
+ * The fields of a key that a change replaced, with their old values (`from`) and new values (`to`).
+ */
+export type KeyChangeDetails = Readonly<
+  Record<string, { readonly from: string | number | null; readonly to: string | number | null }>
+>;
+
+/** The usage of each key on each day in UTC, as the key's limiter last reported it. */
+export const keyUsage = sqliteTable(
+  "key_usage",
+  {
+    keyId: text("key_id").notNull(),
+    /** The day in UTC, such as `2026-11-21`. */
+    day: text("day").notNull(),
+    admitted: integer("admitted").notNull(),
+    refused: integer("refused").notNull(),
+    strikes: integer("strikes").notNull(),
+    bans: integer("bans").notNull(),
+    /**
+     * The largest number of requests that a minute window admitted on this day; `peakDay` is this
+     * number for a day window.
+     */
+    peakMinute: integer("peak_minute").notNull(),
+    peakDay: integer("peak_day").notNull(),
+    /**
+     * The limit per minute that applied to the key's last request of the day; `perDay` is the limit
+     * per day.
+     */
+    perMinute: integer("per_minute").notNull(),
+    perDay: integer("per_day").notNull(),
+    reportedAt: integer("reported_at", { mode: "timestamp_ms" }).notNull(),
+  },
+  (usage) => [primaryKey({ columns: [usage.day, usage.keyId] })],
+);
+
+/**
+ * The bans of keys. A limiter inserts a row when a ban begins. `keys reset` lifts a ban by setting
+ * `liftedAt`.
+ */
+export const keyBans = sqliteTable(
+  "key_bans",
+  {
+    keyId: text("key_id").notNull(),
+    beganAt: integer("began_at", { mode: "timestamp_ms" }).notNull(),
+    endsAt: integer("ends_at", { mode: "timestamp_ms" }).notNull(),
+    /** The number of consecutive bans of the key, including this ban. */
+    number: integer("number").notNull(),
+    /** The time at which an operator lifted the ban early; `null` if nobody did. */
+    liftedAt: integer("lifted_at", { mode: "timestamp_ms" }),
+  },
+  (ban) => [primaryKey({ columns: [ban.keyId, ban.beganAt] })],
+);

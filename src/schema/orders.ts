@@ -1,0 +1,160 @@
+import { sql } from "drizzle-orm";
+import { check, customType, integer, primaryKey, sqliteTable, text } from "drizzle-orm/sqlite-core";
+
+/**
+ * A column of 64-bit signed integers. D1 cannot bind a `BigInt` and rounds integers above 2^53 in
+ * its results. So values are bound as decimal text that SQLite casts to an integer. Queries must
+ * cast the column to text.
+ */
+const int64 = customType<{ data: bigint; driverData: string }>({
+  dataType: () => "integer",
+  toDriver: (value) => sql`CAST(${value.toString()} AS INTEGER)`,
+  fromDriver: (value) => BigInt(value),
+});
+
+const ORDER_STATUSES = ["pending", "shipped", "cancelled"] as const;
+
+/**
+ * The orders of the store. A trigger moves cancelled orders to `cancelledOrders`, so a scan of this
+ * table reads only orders that the list contains.
+ */
+export const orders = sqliteTable(
+  "orders",
+  {
+    id: int64("id").primaryKey(),
+    petId: int64("pet_id"),
+    quantity: int64("quantity"),
+    /** The ship date: RFC 3339 in UTC with three decimals. */
+    shipDate: text("ship_date"),
+    complete: integer("complete", { mode: "boolean" }),
+    status: text("status", { enum: ORDER_STATUSES }).notNull().default("pending"),
+    cancelledAt: integer("cancelled_at", { mode: "timestamp_ms" }),
+  },
+  (order) => [
+    check(
+      "ship_date_is_utc_milliseconds",
+      sql`${order.shipDate} IS strftime('%Y-%m-%dT%H:%M:%fZ', ${order.shipDate}, '+0 seconds')`,
+    ),
+    check("complete_is_boolean", sql`${order.complete} IN (0, 1)`),
+    check("status_is_known", sql`${order.status} IN ('pending', 'shipped', 'cancelled')`),
+    check(
+      "cancelled_orders_have_a_time",
+      sql`(${order.status} = 'cancelled') = (${order.cancelledAt} IS NOT NULL)`,
+    ),
+  ],
+);
+
+/**
+ * The version of the list of orders, in a single row. Triggers (`migrations/orders`) replace the
+ * version with every change of an order, whoever makes the change. Versions are random instead of
+ * consecutive, so a database that is restored to an earlier time never repeats a version.
+ */
+export const orderList = sqliteTable(
+  "order_list",
+  {
+    id: integer("id").primaryKey(),
+    version: text("version").notNull(),
+    /** The sequence number of the change that set `version` (see `orderChanges`). */
+    sequence: integer("sequence").notNull().default(0),
+  },
+  (list) => [check("order_list_is_one_row", sql`${list.id} = 1`)],
+);
+
+/**
+ * The former state of every order that was changed lately, so that a list can be read as it was at
+ * an earlier moment. Triggers (`migrations/orders`) insert a row with every change of an order,
+ * whoever makes the change. Housekeeping deletes old rows.
+ */
+export const orderChanges = sqliteTable("order_changes", {
+  /**
+   * The time of the change in Unix microseconds, or one more than the previous change's sequence
+   * number if that is larger.
+   */
+  sequence: integer("sequence").primaryKey(),
+  /**
+   * The version of the list after the change. A list that is read as of this change requires this
+   * version, because a restored database can assign the sequence number again.
+   */
+  version: text("version").notNull(),
+  /** The changed order; `null` for a bulk change, which keeps no former states. */
+  id: int64("id"),
+  /** Whether the order was in the list before the change. If not, the other columns are `null`. */
+  wasListed: integer("was_listed", { mode: "boolean" }).notNull(),
+  petId: int64("pet_id"),
+  quantity: int64("quantity"),
+  shipDate: text("ship_date"),
+  complete: integer("complete", { mode: "boolean" }),
+});
+
+/**
+ * The segments of the list of orders, with some thousand orders each. A segment contains the ids
+ * from `firstId` up to, but not including, the `firstId` of the next segment. The first segment
+ * begins at the smallest int64. Triggers (`migrations/orders`) give a segment a new random version
+ * with every change of its orders, and split a segment that has grown too large. So a version
+ * identifies the same orders forever.
+ */
+export const orderSegments = sqliteTable("order_segments", {
+  firstId: int64("first_id").primaryKey(),
+  version: text("version").notNull(),
+  /**
+   * The number of orders in the segment. May be too large, because `INSERT OR REPLACE` may count an
+   * order twice.
+   */
+  count: integer("count").notNull(),
+});
+
+/**
+ * Turns off triggers for a bulk change such as an import. Has a row only within the transaction of
+ * a bulk change. While the row exists, the triggers do not change `order_list` and
+ * `order_segments`. The transaction rebuilds the segments at its end.
+ */
+export const orderBulkChange = sqliteTable(
+  "order_bulk_change",
+  {
+    id: integer("id").primaryKey(),
+    /** 1 if the transaction has changed an order. If 0, the segments are not rebuilt. */
+    changed: integer("changed").notNull(),
+  },
+  (change) => [check("order_bulk_change_is_one_row", sql`${change.id} = 1`)],
+);
+
+/**
+ * The cancelled orders. An id can occur several times: if an order with the same id is imported
+ * again, it can be cancelled again.
+ */
+export const cancelledOrders = sqliteTable(
+  "cancelled_orders",
+  {
+    cancelledAt: integer("cancelled_at", { mode: "timestamp_ms" }).notNull(),
+    id: int64("id").notNull(),
+    petId: int64("pet_id"),
+    quantity: int64("quantity"),
+    shipDate: text("ship_date"),
+    complete: integer("complete", { mode: "boolean" }),
+  },
+  (order) => [primaryKey({ columns: [order.cancelledAt, order.id] })],
+);
+
+/**
+ * Parts of imports that are in progress: validated orders as JSON. After the last part has arrived,
+ * one transaction moves the orders of all parts to `orders`.
+ */
+export const orderImportParts = sqliteTable(
+  "order_import_parts",
+  {
+    /**
+     * A digest of the whole import, so that a repeated import of the same file reuses the parts
+     * that are already stored.
+     */
+    importId: text("import_id").notNull(),
+    /** The number of the part within its import, starting at 0. */
+    part: integer("part").notNull(),
+    createdAt: integer("created_at", { mode: "timestamp_ms" }).notNull(),
+    /**
+     * A JSON array with one `[line, id, petId, quantity, shipDate, complete, status]` for each
+     * order.
+     */
+    lines: text("lines").notNull(),
+  },
+  (parts) => [primaryKey({ columns: [parts.importId, parts.part] })],
+);
