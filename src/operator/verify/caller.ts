@@ -1,6 +1,6 @@
 import { INT64_MIN } from "../../worker/orders/int64.ts";
-import { INTERNALS, differencesFromDocument } from "./documented-answer.ts";
-import { type AnnouncedQuota, contradictionIn, readQuota } from "./quota.ts";
+import { INTERNALS, differencesFromDocument } from "../../openapi/documented-answer.ts";
+import { type AnnouncedQuota, contradictionIn, readQuota } from "../../openapi/quota.ts";
 import { BrokenPromise, type Clock, NoAnswerError } from "./service-promise.ts";
 
 const TIMEOUT_MS = 20_000;
