@@ -7,7 +7,7 @@ import { loadSampleStore } from "../../src/operator/start/sample-store.ts";
 import type { Plan } from "../../src/worker/limits/plans.ts";
 import { StoreFolder } from "../operator/store-folder.ts";
 import { copyProject, Service } from "../process/service.ts";
-import { differencesFromDocument } from "../../src/operator/verify/documented-answer.ts";
+import { differencesFromDocument } from "../../src/openapi/documented-answer.ts";
 import { findChromium, launchChromium } from "./chromium.ts";
 
 const chromium = findChromium();

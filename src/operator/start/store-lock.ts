@@ -67,7 +67,8 @@ async function writeHolder(store: string, holder: Holder): Promise<void> {
   await rename(temporary, holderPath(store));
 }
 
-async function readHolder(store: string): Promise<Holder | null> {
+/** Reads which process serves a store, or served it last; `null` if none did. */
+export async function readHolder(store: string): Promise<Holder | null> {
   try {
     return holderSchema.parse(JSON.parse(await readFile(holderPath(store), "utf8")));
   } catch {

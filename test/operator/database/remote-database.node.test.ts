@@ -248,7 +248,9 @@ describe("an error says what to do", () => {
     vi.stubEnv("CLOUDFLARE_API_TOKEN", "wrong");
     const error = await select(await openRemoteDatabase(staging));
     vi.stubEnv("CLOUDFLARE_API_TOKEN", cloudflare.environment["CLOUDFLARE_API_TOKEN"]);
-    expect(String(error)).toContain("not logged in to Cloudflare: run `npx wrangler login`");
+    expect(String(error)).toMatch(
+      /Authentication error .* check the login \(`npx wrangler login`\)/,
+    );
   });
 
   it("if the login has several accounts", async () => {
