@@ -9,7 +9,6 @@ import { abuse } from "./sections/abuse.ts";
 import { busyList } from "./sections/busy-list.ts";
 import { changedList } from "./sections/changed-list.ts";
 import { distance } from "./sections/distance.ts";
-import { expansion } from "./sections/expansion.ts";
 import { hotKey } from "./sections/hot-key.ts";
 import { inventedKeys } from "./sections/invented-keys.ts";
 import { largeList } from "./sections/large-list.ts";
@@ -27,7 +26,6 @@ const SECTIONS = {
   memory,
   "changed-list": changedList,
   "busy-list": busyList,
-  expansion,
   "hot-key": hotKey,
   distance,
   "invented-keys": inventedKeys,
