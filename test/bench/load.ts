@@ -46,11 +46,9 @@ export async function send(sent: Request, expectedStatus?: number): Promise<Answ
   return { status: statusCode, headers, body: Buffer.concat(pieces) };
 }
 
-/** The times of a list, in milliseconds since the request was sent. */
+/** The times of a list, in milliseconds. */
 export interface ListTimes {
-  /** When the first byte of the response's body arrived. */
-  readonly firstByteMs: number;
-  /** When the last byte of the response's body arrived. */
+  /** From the request to the last byte of the response's body. */
   readonly totalMs: number;
   /** The processor time that the server used, a multiple of 10. */
   readonly processorMs: number;
@@ -65,15 +63,13 @@ export async function timeList(server: Server, { url, ...options }: Request): Pr
   const spentBefore = server.process.processorMs();
   const startMs = performance.now();
   const { statusCode, body } = await request(url, { ...options, reset: true });
-  let firstByteMs = 0;
   let lastByte = "";
   for await (const piece of body) {
-    firstByteMs ||= performance.now() - startMs;
     lastByte = (piece as Buffer).toString("latin1", (piece as Buffer).length - 1);
   }
   const totalMs = performance.now() - startMs;
   if (statusCode !== 200 || lastByte !== "]") throw new Error(`No complete list: ${statusCode}.`);
-  return { firstByteMs, totalMs, processorMs: server.process.processorMs() - spentBefore };
+  return { totalMs, processorMs: server.process.processorMs() - spentBefore };
 }
 
 /** A series of `count` requests to one origin. */
