@@ -9,6 +9,7 @@ import { abuse } from "./sections/abuse.ts";
 import { busyList } from "./sections/busy-list.ts";
 import { changedList } from "./sections/changed-list.ts";
 import { distance } from "./sections/distance.ts";
+import { farList } from "./sections/far-list.ts";
 import { hotKey } from "./sections/hot-key.ts";
 import { inventedKeys } from "./sections/invented-keys.ts";
 import { largeList } from "./sections/large-list.ts";
@@ -26,6 +27,7 @@ const SECTIONS = {
   memory,
   "changed-list": changedList,
   "busy-list": busyList,
+  "far-list": farList,
   "hot-key": hotKey,
   distance,
   "invented-keys": inventedKeys,

@@ -9,6 +9,20 @@ export class StalledReaderError extends Error {
   }
 }
 
+/**
+ * Ends a response midway. `retryable` makes workerd treat the error as a lost connection. workerd
+ * reports every other error of a response body as an uncaught exception, beside the list's own log
+ * event.
+ */
+class CutOffError extends Error {
+  override readonly name = "CutOffError";
+  readonly retryable = true;
+
+  constructor(cause: unknown) {
+    super("The list was cut off.", { cause });
+  }
+}
+
 const NOTHING = new Uint8Array();
 
 interface StreamOptions {
@@ -49,13 +63,13 @@ export function listStream(
         }
       } catch (error) {
         if (hasLeft) return;
-        controller.error(error);
+        controller.error(new CutOffError(error));
         onEnd(error);
         return;
       }
       const timer = setTimeout(() => {
         const error = new StalledReaderError(stallMs);
-        controller.error(error);
+        controller.error(new CutOffError(error));
         onEnd(error);
         void pieces.return(NOTHING);
       }, stallMs);

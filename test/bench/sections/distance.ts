@@ -7,9 +7,9 @@ import type { Server } from "../server.ts";
 import type { Keys } from "../store.ts";
 
 /** The duration of a round trip between continents, in milliseconds. */
-const FAR_MS = 150;
+export const FAR_MS = 150;
 
-const NEAR = { object: 0, orders: 0, keys: 0 };
+export const NEAR = { object: 0, orders: 0, keys: 0 };
 
 /** The parts of the service that are far from the Worker, and the delay of each binding. */
 const PLACES = {
@@ -123,7 +123,7 @@ function freshKeys(keys: Keys): FreshKeys {
   return { unlimited: supply("unlimited"), scarce: supply("scarce") };
 }
 
-async function setDelays({ url }: Server, delays: Delays): Promise<void> {
+export async function setDelays({ url }: Server, delays: Delays): Promise<void> {
   const response = await fetch(`${url}/delays`, { method: "PUT", body: JSON.stringify(delays) });
   if (!response.ok) throw new Error(`The delays could not be set: ${response.status}.`);
 }

@@ -360,7 +360,7 @@ export class World {
         await this.#step("a piece arrives");
       }
     } catch (error) {
-      return this.#cutOff(error, { events, begun, sending, end });
+      return this.#cutOff((error as Error).cause, { events, begun, sending, end });
     }
     whole();
   }

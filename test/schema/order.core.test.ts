@@ -1,11 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { INT64_MAX, INT64_MIN, parseInt64 } from "../../../src/worker/orders/int64.ts";
-import {
-  orderIdSchema,
-  orderRecordSchema,
-  shipDateSchema,
-} from "../../../src/worker/orders/order.ts";
+import { INT64_MAX, INT64_MIN, parseInt64 } from "../../src/worker/orders/int64.ts";
+import { orderIdSchema, orderRecordSchema, shipDateSchema } from "../../src/schema/order.ts";
 
 const anyInt64 = fc.bigInt({ min: INT64_MIN, max: INT64_MAX });
 
