@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { generateSecret, generateKeyId } from "../../src/operator/key-store/secret.ts";
 import { hashSecret } from "../../src/worker/api-keys/secret.ts";
 import { PROJECT_ROOT } from "../../src/operator/wrangler.ts";
-import { MAX_LIMIT } from "../../src/worker/limits/plans.ts";
+import { MAX_LIMIT } from "../../src/worker/limit-rules/plans.ts";
 import { hasSingleDatabase } from "../../src/operator/database/local-store.ts";
 import { openLocalDatabase } from "../../src/operator/database/local.ts";
 import { executeSql } from "./miniflare.ts";

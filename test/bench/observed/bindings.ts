@@ -1,4 +1,4 @@
-import type { RateLimiter } from "../../../src/worker/rate-limit/durable-object.ts";
+import type { RateLimiter } from "../../../src/worker/limiter/durable-object.ts";
 import { ObservedDatabase } from "./database.ts";
 import type { Observer } from "./observer.ts";
 

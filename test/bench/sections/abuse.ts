@@ -1,5 +1,5 @@
 import { setTimeout as wait } from "node:timers/promises";
-import { PLAN_LIMITS } from "../../../src/worker/limits/plans.ts";
+import { PLAN_LIMITS } from "../../../src/worker/limit-rules/plans.ts";
 import type { Bench } from "../bench.ts";
 import { type Load, sendLoad } from "../load.ts";
 import { costOf, operationsSince, PRODUCTION_VARS } from "../operations.ts";
