@@ -1,7 +1,7 @@
 import { InvalidArgumentError, Option } from "commander";
 import { z } from "zod";
 import { LOCATION_HINTS } from "../schema/location-hints.ts";
-import { MAX_LIMIT, PLANS } from "../worker/limits/plans.ts";
+import { MAX_LIMIT, PLANS } from "../worker/limit-rules/plans.ts";
 
 const MAX_NAME_CHARACTERS = 100;
 const UNIT_MS = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };

@@ -48,6 +48,8 @@ export async function send(sent: Request, expectedStatus?: number): Promise<Answ
 
 /** The times of a list, in milliseconds. */
 export interface ListTimes {
+  /** From the request to the first byte of the response's body. */
+  readonly firstByteMs: number;
   /** From the request to the last byte of the response's body. */
   readonly totalMs: number;
   /** The processor time that the server used, a multiple of 10. */
@@ -63,13 +65,15 @@ export async function timeList(server: Server, { url, ...options }: Request): Pr
   const spentBefore = server.process.processorMs();
   const startMs = performance.now();
   const { statusCode, body } = await request(url, { ...options, reset: true });
+  let firstByteMs = 0;
   let lastByte = "";
   for await (const piece of body) {
+    firstByteMs ||= performance.now() - startMs;
     lastByte = (piece as Buffer).toString("latin1", (piece as Buffer).length - 1);
   }
   const totalMs = performance.now() - startMs;
   if (statusCode !== 200 || lastByte !== "]") throw new Error(`No complete list: ${statusCode}.`);
-  return { totalMs, processorMs: server.process.processorMs() - spentBefore };
+  return { firstByteMs, totalMs, processorMs: server.process.processorMs() - spentBefore };
 }
 
 /** A series of `count` requests to one origin. */

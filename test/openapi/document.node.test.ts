@@ -6,7 +6,7 @@ import { ERROR_STATUS } from "../../src/worker/errors.ts";
 import { openApiDocument } from "../../src/openapi/document.ts";
 import { EXACT_READERS, ROUNDING_WARNING } from "../../src/openapi/exact-integers.ts";
 import { INT64_MAX, INT64_MIN } from "../../src/worker/orders/int64.ts";
-import { QUOTA_HEADERS } from "../../src/worker/limits/headers.ts";
+import { QUOTA_HEADERS } from "../../src/worker/limit-rules/headers.ts";
 import { LIFECYCLE_HEADERS } from "../../src/worker/middleware/version-lifecycle.ts";
 
 const text = openApiDocument();

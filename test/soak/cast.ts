@@ -2,7 +2,7 @@ import { type CreatedKey, createApiKey } from "../../src/operator/key-store/admi
 import { openLocalStore } from "../../src/operator/database/local.ts";
 import { addKeys } from "../../src/operator/key-store/change-key.ts";
 import { orders } from "../../src/schema/orders.ts";
-import type { Limits, Plan } from "../../src/worker/limits/plans.ts";
+import type { Limits, Plan } from "../../src/worker/limit-rules/plans.ts";
 import { backingOff, dropping, guessing, hammering, type Holder, patient } from "./clients.ts";
 import type { World } from "./world.ts";
 

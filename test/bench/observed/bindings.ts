@@ -1,4 +1,4 @@
-import type { RateLimiter } from "../../../src/worker/rate-limit/durable-object.ts";
+import type { RateLimiter } from "../../../src/worker/limiter/durable-object.ts";
 import { ObservedDatabase } from "./database.ts";
 
 /** Callbacks for each use of the service's bindings. */
