@@ -1,5 +1,5 @@
-import type { QUOTA_HEADERS } from "../worker/limits/headers.ts";
-import { WINDOW_SECONDS } from "../worker/limits/windows.ts";
+import type { QUOTA_HEADERS } from "../worker/limit-rules/headers.ts";
+import { WINDOW_SECONDS } from "../worker/limit-rules/windows.ts";
 
 interface HeaderObject {
   readonly description: string;

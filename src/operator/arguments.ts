@@ -1,7 +1,7 @@
 import { InvalidArgumentError, Option } from "commander";
 import { z } from "zod";
 import { LOCATION_HINTS } from "../schema/location-hints.ts";
-import { MAX_LIMIT, PLANS } from "../worker/limits/plans.ts";
+import { MAX_LIMIT, PLANS } from "../worker/limit-rules/plans.ts";
 import { REMOTE_ENVIRONMENTS } from "./environment.ts";
 
 const MAX_NAME_CHARACTERS = 100;

@@ -1,6 +1,6 @@
 import { sql } from "drizzle-orm";
 import { check, index, integer, primaryKey, sqliteTable, text } from "drizzle-orm/sqlite-core";
-import { PLANS } from "../worker/limits/plans.ts";
+import { PLANS } from "../worker/limit-rules/plans.ts";
 import { LOCATION_HINTS } from "./location-hints.ts";
 
 /** The API keys, with the SHA-256 of each secret (docs/api.md, Authentication). */

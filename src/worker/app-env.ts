@@ -1,8 +1,8 @@
 import type { ApiKey } from "./api-keys/api-key.ts";
 import type { ErrorCode } from "./errors.ts";
-import type { Quota } from "./limits/decision.ts";
-import type { LimitedKey } from "./rate-limit/limited-key.ts";
-import type { DecidedBy, Limiter } from "./rate-limit/limiter.ts";
+import type { Quota } from "./limit-rules/decision.ts";
+import type { LimitedKey } from "./limiter/limited-key.ts";
+import type { DecidedBy, Limiter } from "./limiter/limiter.ts";
 
 /** The bindings, and the variables that middleware sets for later handlers of the same request. */
 export interface AppEnv {

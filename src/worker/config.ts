@@ -1,5 +1,5 @@
 import * as z from "zod/mini";
-import { BAN_MODES, type BanPolicy } from "./limits/bans.ts";
+import { BAN_MODES, type BanPolicy } from "./limit-rules/bans.ts";
 
 /**
  * Which requests are logged. `errors`: requests with a 5xx response, and requests on which the
@@ -134,8 +134,6 @@ export function parseConfig(env: unknown) {
     requestLog: vars.REQUEST_LOG,
     bans,
     limiterTimeoutMs: vars.LIMITER_TIMEOUT_MS,
-    refusalsSize: REMEMBERED_KEYS,
-    fallbackSize: REMEMBERED_KEYS,
     databaseTimeoutMs: vars.DATABASE_TIMEOUT_MS,
     cancelledOrderDays: vars.CANCELLED_ORDER_DAYS,
   };

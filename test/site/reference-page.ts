@@ -4,7 +4,7 @@ import type { Browser, BrowserContextOptions, Page, Response } from "playwright-
 import { afterAll, afterEach, beforeAll, describe, expect, onTestFinished } from "vitest";
 import { openLocalStore } from "../../src/operator/database/local.ts";
 import { loadSampleStore } from "../../src/operator/start/sample-store.ts";
-import type { Plan } from "../../src/worker/limits/plans.ts";
+import type { Plan } from "../../src/worker/limit-rules/plans.ts";
 import { StoreFolder } from "../operator/store-folder.ts";
 import { copyProject, Service } from "../process/service.ts";
 import { differencesFromDocument } from "../../src/openapi/documented-answer.ts";

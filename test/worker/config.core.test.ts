@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import { parseConfig } from "../../src/worker/config.ts";
-import { DEFAULT_BANS } from "./limits/simulated-limiter.ts";
+import { DEFAULT_BANS } from "./limit-rules/simulated-limiter.ts";
 
 /** The vars that are whole numbers, with their defaults and maximums in the unit of each var. */
 const NUMBERS = [
@@ -22,8 +22,6 @@ const DEFAULTS = {
   requestLog: "none",
   bans: DEFAULT_BANS,
   limiterTimeoutMs: 5_000,
-  refusalsSize: 10_000,
-  fallbackSize: 10_000,
   databaseTimeoutMs: 10_000,
 };
 
@@ -99,8 +97,6 @@ describe("the configuration", () => {
         forgetAfterMs: 12_000,
       },
       limiterTimeoutMs: 14,
-      refusalsSize: 10_000,
-      fallbackSize: 10_000,
       databaseTimeoutMs: 17,
       cancelledOrderDays: 18,
     });

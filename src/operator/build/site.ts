@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { build, type BuildOptions } from "esbuild";
 import type { PageFacts } from "../../site/page/facts.ts";
 import { parseConfig } from "../../worker/config.ts";
-import { PLAN_LIMITS } from "../../worker/limits/plans.ts";
+import { PLAN_LIMITS } from "../../worker/limit-rules/plans.ts";
 import { type Contact, openApiDocument } from "../../openapi/document.ts";
 import { EXACT_READERS, ROUNDING_WARNING } from "../../openapi/exact-integers.ts";
 import { documentedClient } from "./documented-client.ts";

@@ -1,5 +1,5 @@
 import type { LocationHint } from "../../schema/location-hints.ts";
-import type { Limits, Plan } from "../../worker/limits/plans.ts";
+import type { Limits, Plan } from "../../worker/limit-rules/plans.ts";
 import { generateSecret, generateKeyId, lastFourOf } from "./secret.ts";
 import { hashSecret } from "../../worker/api-keys/secret.ts";
 import type { KeyDetails } from "./key-details.ts";

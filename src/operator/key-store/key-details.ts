@@ -13,7 +13,7 @@ import {
 } from "drizzle-orm";
 import type { BaseSQLiteDatabase } from "drizzle-orm/sqlite-core";
 import { apiKeys } from "../../schema/keys.ts";
-import type { Plan } from "../../worker/limits/plans.ts";
+import type { Plan } from "../../worker/limit-rules/plans.ts";
 import { type ApiKey, KEY_STATES, keyState } from "../../worker/api-keys/api-key.ts";
 import { SECRET_PREFIX } from "../../worker/api-keys/secret.ts";
 import { onSameStore } from "../command-line.ts";

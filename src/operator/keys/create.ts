@@ -1,7 +1,7 @@
 import type { Command } from "commander";
 import type { LocationHint } from "../../schema/location-hints.ts";
 import { createApiKey, refusePast } from "../key-store/administration.ts";
-import { type Limits, type Plan, PLAN_LIMITS } from "../../worker/limits/plans.ts";
+import { type Limits, type Plan, PLAN_LIMITS } from "../../worker/limit-rules/plans.ts";
 import { UsageError } from "../command-line.ts";
 import { type StoreCommandOptions, useDatabase } from "../database/open.ts";
 import { limitOptions, nearOption, parseName, parseTime, planOption } from "../arguments.ts";

@@ -1,7 +1,7 @@
 import { type Command, Option } from "commander";
 import { listApiKeys, KEY_STATES_AND_BAN, type KeyStateOrBan } from "../key-store/key-details.ts";
 import { isVerificationKey } from "../key-store/verification-key.ts";
-import type { Plan } from "../../worker/limits/plans.ts";
+import type { Plan } from "../../worker/limit-rules/plans.ts";
 import { type StoreCommandOptions, useDatabase } from "../database/open.ts";
 import { durationParser, planOption } from "../arguments.ts";
 import { printKeys } from "./print-keys.ts";

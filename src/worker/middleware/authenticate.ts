@@ -2,7 +2,7 @@ import { createMiddleware } from "hono/factory";
 import type { AppEnv } from "../app-env.ts";
 import { isPreflight } from "./cross-origin.ts";
 import { writeError } from "../errors.ts";
-import type { AddressBudget } from "../rate-limit/memory-limiter.ts";
+import type { AddressBudget } from "../limiter/memory-limiter.ts";
 import { clientAddress } from "./client-address.ts";
 import { rateLimitError } from "./rate-limit-error.ts";
 import { type ApiKey, type FoundKey, keyState, limitedKey } from "../api-keys/api-key.ts";

@@ -1,7 +1,7 @@
 import { createMiddleware } from "hono/factory";
 import type { AppEnv } from "../app-env.ts";
 import { type ApiFailure, writeError } from "../errors.ts";
-import { closedQuota, type Decision, decisiveWindow } from "../limits/decision.ts";
+import { closedQuota, type Decision, decisiveWindow } from "../limit-rules/decision.ts";
 import { rateLimitError } from "./rate-limit-error.ts";
 
 const OVERLOAD_PAUSE_MS = 1_000;

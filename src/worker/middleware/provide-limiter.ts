@@ -1,7 +1,7 @@
 import { createMiddleware } from "hono/factory";
 import type { AppEnv } from "../app-env.ts";
 import type { Config } from "../config.ts";
-import { Limiter } from "../rate-limit/limiter.ts";
+import { Limiter } from "../limiter/limiter.ts";
 
 /** Gives each request the limiter that all requests of the isolate share. */
 export function provideLimiter(config: Config) {

@@ -1,7 +1,7 @@
 import type { Context } from "hono";
 import { routePath } from "hono/route";
 import type { AppEnv } from "../app-env.ts";
-import { describedWindow } from "../limits/headers.ts";
+import { describedWindow } from "../limit-rules/headers.ts";
 import type { Degradation, RequestRecord } from "../telemetry/request-record.ts";
 
 /**

@@ -1,5 +1,5 @@
 import * as z from "zod/mini";
-import type { Decision } from "../limits/decision.ts";
+import type { Decision } from "../limit-rules/decision.ts";
 
 /**
  * The time between two reports of a key's usage. An admission is reported within this time unless

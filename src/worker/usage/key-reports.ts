@@ -1,6 +1,6 @@
 import * as z from "zod/mini";
 import { type DatabaseQueries, DatabaseUnavailableError } from "../db/availability.ts";
-import type { Decision } from "../limits/decision.ts";
+import type { Decision } from "../limit-rules/decision.ts";
 import { logEvent } from "../log.ts";
 import {
   type Consequences,

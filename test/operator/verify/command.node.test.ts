@@ -196,7 +196,7 @@ describe("npm run verify --env staging", () => {
     const [key, ...others] = keysOfStaging() as Record<string, number>[];
     expect(others).toEqual([]);
     expect(key).toMatchObject({
-      name: VERIFICATION_KEY_NAME,
+      name: "Verification",
       plan: "free",
       revoked_at: expect.any(Number),
     });

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { type Decision, decide } from "../../../src/worker/limits/decision.ts";
+import { type Decision, decide } from "../../../src/worker/limit-rules/decision.ts";
 import {
   countUsage,
   dayText,
@@ -10,9 +10,9 @@ import {
   usageSchema,
   usageToKeep,
 } from "../../../src/worker/usage/day-usage.ts";
-import { LimitsModel } from "../limits/limits-model.ts";
-import { anyBanPolicy, anyHistory, anyLimits, play } from "../limits/histories.ts";
-import { DAY_MS, keyPolicy, SimulatedLimiter, START_MS } from "../limits/simulated-limiter.ts";
+import { LimitsModel } from "../limit-rules/limits-model.ts";
+import { anyBanPolicy, anyHistory, anyLimits, play } from "../limit-rules/histories.ts";
+import { DAY_MS, keyPolicy, SimulatedLimiter, START_MS } from "../limit-rules/simulated-limiter.ts";
 
 interface Counted {
   readonly decision: Decision;
