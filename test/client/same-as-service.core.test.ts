@@ -4,7 +4,7 @@ import { toOrderId } from "../../src/client/order-id.ts";
 import { isOrder } from "../../src/client/order.ts";
 import { ERROR_STATUS } from "../../src/worker/errors.ts";
 import { INT64_MAX, INT64_MIN, parseInt64 } from "../../src/worker/orders/int64.ts";
-import { orderSchema } from "../../src/worker/orders/order.ts";
+import { orderSchema } from "../../src/schema/order.ts";
 
 test("the client knows exactly the error codes of the service", () => {
   expect([...API_ERROR_CODES].toSorted()).toEqual(Object.keys(ERROR_STATUS).toSorted());

@@ -1,17 +1,14 @@
 import type { Command } from "commander";
 import { createProgram } from "../command-line.ts";
-import { buildAll } from "./all.ts";
+import { buildSite } from "./site.ts";
 
 const HELP = `
 wrangler runs this command before it serves or deploys, and the tests run it before the first test.`;
 
 /** Defines the command line of `npm run build`. */
 export function buildProgram(): Command {
-  return createProgram(
-    "npm run build --",
-    "Build the reference page, openapi.json and the WebAssembly.",
-  )
+  return createProgram("npm run build --", "Build the reference page and openapi.json.")
     .addHelpText("after", HELP)
     .allowExcessArguments(false)
-    .action(buildAll);
+    .action(buildSite);
 }

@@ -59,31 +59,29 @@ export async function findRefusedLine(
  */
 export function placeStatements(importId: string, partCount: number, isBulk: boolean): Statement[] {
   const placing = [...ranges(importId, partCount, PARTS_PER_STATEMENT)].flatMap((range) => [
-    ...(isBulk ? [noteBulkChange(stagedOrders(range), differsFrom("staged"))] : []),
+    ...(isBulk ? [noteBulkChange(stagedOrders(range), DIFFERS)] : []),
+    // Not an upsert, which also fires the trigger that records what INSERT OR REPLACE replaces.
+    sql`
+      UPDATE orders SET
+        pet_id = staged.pet_id, quantity = staged.quantity, ship_date = staged.ship_date,
+        complete = staged.complete, status = staged.status
+      FROM ${stagedOrders(range)}
+      WHERE orders.id = staged.id AND ${DIFFERS}`,
     sql`
       INSERT INTO orders (id, pet_id, quantity, ship_date, complete, status)
       SELECT id, pet_id, quantity, ship_date, complete, status FROM ${stagedOrders(range)}
-      WHERE true
-      ON CONFLICT (id) DO UPDATE SET
-        pet_id = excluded.pet_id, quantity = excluded.quantity, ship_date = excluded.ship_date,
-        complete = excluded.complete, status = excluded.status
-      WHERE ${differsFrom("excluded")}`,
+      WHERE NOT EXISTS (SELECT 1 FROM orders WHERE orders.id = staged.id)`,
     sql`DELETE FROM order_import_parts AS parts WHERE ${isIn(range)}`,
   ]);
   const all = isBulk ? [beginBulkChange(), ...placing, ...endBulkChange()] : placing;
   return [requireParts(importId, partCount), ...all].map(toStatement);
 }
 
-/**
- * Returns the SQL condition that a stored order is missing or differs from the imported order,
- * whose SQL name is `other`.
- */
-function differsFrom(other: "staged" | "excluded"): SQL {
-  return sql.raw(
-    "(orders.pet_id, orders.quantity, orders.ship_date, orders.complete, orders.status) IS NOT " +
-      `(${other}.pet_id, ${other}.quantity, ${other}.ship_date, ${other}.complete, ${other}.status)`,
-  );
-}
+/** The SQL condition that a stored order is missing or differs from the imported order. */
+const DIFFERS = sql.raw(
+  "(orders.pet_id, orders.quantity, orders.ship_date, orders.complete, orders.status) IS NOT " +
+    "(staged.pet_id, staged.quantity, staged.ship_date, staged.complete, staged.status)",
+);
 
 /**
  * Returns a statement that fails if a part of the import is missing. Another import of the same

@@ -1,5 +1,5 @@
 import { DatabaseSync, type StatementSync } from "node:sqlite";
-import type { OrderRecord } from "../../worker/orders/order.ts";
+import type { OrderRecord } from "../../schema/order.ts";
 
 /** The memory that SQLite uses for the sorted orders. Further orders are on disk only. */
 const CACHE_KILOBYTES = 32_000;
