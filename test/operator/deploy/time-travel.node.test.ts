@@ -196,7 +196,7 @@ describe("npm run time-travel", () => {
   ])("refuses %j with status %i", async (args, expected, message) => {
     const { status, stdout, stderr } = await timeTravel(...args);
     expect({ status, stdout }).toEqual({ status: expected, stdout: "" });
-    expect(stderr).toMatch(/^error: /);
+    expect(stderr).toMatch(/^error: /m);
     expect(stderr).toContain(message);
     expect(cloudflare.changes.filter((change) => !change.startsWith("restore"))).toEqual([]);
   });
