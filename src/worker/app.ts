@@ -1,7 +1,7 @@
 import { type Context, Hono } from "hono";
 import { ApiKeyDirectory } from "./api-keys/directory.ts";
 import type { AppEnv } from "./app-env.ts";
-import type { Config } from "./config.ts";
+import { type Config, REMEMBERED_KEYS } from "./config.ts";
 import { type DatabaseName, DatabaseQueries, DatabaseUnavailableError } from "./db/availability.ts";
 import { ApiError, quote, writeError } from "./errors.ts";
 import { logEvent } from "./log.ts";
@@ -28,13 +28,7 @@ export function createApp(config: Config): Hono<AppEnv> {
     keys: new DatabaseQueries("keys", config.databaseTimeoutMs),
   };
 
-  const directory = new ApiKeyDirectory({
-    freshMs: config.apiKeyFreshMs,
-    staleMs: config.apiKeyStaleMs,
-    size: config.apiKeyCacheSize,
-    queries: databases.keys,
-  });
-
+  const directory = new ApiKeyDirectory(databases.keys, REMEMBERED_KEYS);
   const addresses = new AddressBudget(config.bans);
 
   const app = new Hono<AppEnv>()

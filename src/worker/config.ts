@@ -18,63 +18,21 @@ export interface VersionLifecycle {
   readonly sunsetAt?: Date | undefined;
 }
 
-/** The Worker's configuration. */
-export interface Config {
-  /** Origins whose scripts may call the service from a browser. */
-  readonly corsOrigins: ReadonlySet<string>;
-  readonly lifecycle: VersionLifecycle;
-  readonly requestLog: RequestLog;
-  readonly bans: BanPolicy;
-  /** An isolate uses a remembered key for this long without looking it up again. */
-  readonly apiKeyFreshMs: number;
-  /**
-   * An isolate uses a remembered key until this age while it looks the key up again in the
-   * background.
-   */
-  readonly apiKeyStaleMs: number;
-  /** The number of keys that an isolate remembers. */
-  readonly apiKeyCacheSize: number;
-  /**
-   * If the key's Durable Object does not respond within this time, the fallback limiter decides.
-   */
-  readonly limiterTimeoutMs: number;
-  /** The number of keys whose refusal an isolate remembers. */
-  readonly refusalsSize: number;
-  /** The number of keys that an isolate's fallback limiter remembers. */
-  readonly fallbackSize: number;
-  /** A request whose database query takes longer than this receives a 503. */
-  readonly databaseTimeoutMs: number;
-  /**
-   * Housekeeping deletes cancelled orders this many days after their cancellation. If undefined,
-   * housekeeping never deletes cancelled orders.
-   */
-  readonly cancelledOrderDays: number | undefined;
-}
+/** The number of keys that each cache of an isolate remembers. */
+export const REMEMBERED_KEYS = 10_000;
 
 const DAY_SECONDS = 86_400;
 
-interface Range {
-  readonly min: number;
-  readonly max: number;
-}
-
-function wholeNumber({ default: fallback, ...range }: Range & { readonly default: number }) {
-  return z.pipe(z.transform(fromDigits), z._default(inRange(range), fallback));
-}
-
-/** Returns the schema of a var that is a whole number or missing. */
-function optionalWholeNumber(range: Range) {
-  return z.pipe(z.transform(fromDigits), z.optional(inRange(range)));
-}
-
-function fromDigits(value: unknown): unknown {
-  return typeof value === "string" && /^\d+$/.test(value) ? Number(value) : value;
-}
-
-function inRange({ min, max }: Range) {
+/** Returns the schema of a whole number, which may be written as text. */
+function wholeNumber(min: number, max: number) {
   const message = `must be a whole number from ${min} to ${max}`;
   const isInRange = (value: number) => Number.isInteger(value) && value >= min && value <= max;
-  return z.number(message).check(z.refine(isInRange, message));
+  return z.pipe(
+    z.transform((value) =>
+      typeof value === "string" && /^\d+$/.test(value) ? Number(value) : value,
+    ),
+    z.number(message).check(z.refine(isInRange, message)),
+  );
 }
 
 const origins = z.pipe(
@@ -112,28 +70,25 @@ const instant = z.optional(
  */
 const varsSchema = z
   .object({
+    /** Origins whose scripts may call the service from a browser. */
     CORS_ORIGINS: origins,
     REQUEST_LOG: z._default(z.enum(REQUEST_LOGS, "must be all, errors or none"), "none"),
     V1_DEPRECATED_AT: instant,
     V1_SUNSET_AT: instant,
     BAN_MODE: z._default(z.enum(BAN_MODES, "must be on, log or off"), "on"),
-    BAN_GRACE_SECONDS: wholeNumber({ default: 10, min: 0, max: 60 }),
-    BAN_STRIKE_WINDOW_SECONDS: wholeNumber({ default: 60, min: 1, max: DAY_SECONDS }),
-    BAN_MIN_STRIKES: wholeNumber({ default: 60, min: 1, max: 1_000_000 }),
-    BAN_MAX_STRIKES: wholeNumber({ default: 1_000, min: 1, max: 1_000_000 }),
-    BAN_FIRST_SECONDS: wholeNumber({ default: 60, min: 1, max: DAY_SECONDS }),
-    BAN_LONGEST_SECONDS: wholeNumber({ default: DAY_SECONDS, min: 1, max: 30 * DAY_SECONDS }),
-    BAN_FORGET_SECONDS: wholeNumber({ default: DAY_SECONDS, min: 1, max: 30 * DAY_SECONDS }),
-    // At most 25 seconds, so that a revocation takes effect within 30 seconds (docs/api.md,
-    // Authentication).
-    API_KEY_FRESH_SECONDS: wholeNumber({ default: 10, min: 1, max: 25 }),
-    API_KEY_STALE_SECONDS: wholeNumber({ default: 25, min: 1, max: 25 }),
-    API_KEY_CACHE_SIZE: wholeNumber({ default: 10_000, min: 1, max: 100_000 }),
-    LIMITER_TIMEOUT_MS: wholeNumber({ default: 5_000, min: 1, max: 30_000 }),
-    REFUSALS_SIZE: wholeNumber({ default: 10_000, min: 1, max: 100_000 }),
-    INSURANCE_SIZE: wholeNumber({ default: 10_000, min: 1, max: 100_000 }),
-    DATABASE_TIMEOUT_MS: wholeNumber({ default: 10_000, min: 1, max: 30_000 }),
-    CANCELLED_ORDER_DAYS: optionalWholeNumber({ min: 1, max: 36_500 }),
+    BAN_GRACE_SECONDS: z._default(wholeNumber(0, 60), 10),
+    BAN_STRIKE_WINDOW_SECONDS: z._default(wholeNumber(1, DAY_SECONDS), 60),
+    BAN_MIN_STRIKES: z._default(wholeNumber(1, 1_000_000), 60),
+    BAN_MAX_STRIKES: z._default(wholeNumber(1, 1_000_000), 1_000),
+    BAN_FIRST_SECONDS: z._default(wholeNumber(1, DAY_SECONDS), 60),
+    BAN_LONGEST_SECONDS: z._default(wholeNumber(1, 30 * DAY_SECONDS), DAY_SECONDS),
+    BAN_FORGET_SECONDS: z._default(wholeNumber(1, 30 * DAY_SECONDS), DAY_SECONDS),
+    /** The fallback limiter decides if the key's Durable Object does not respond within this time. */
+    LIMITER_TIMEOUT_MS: z._default(wholeNumber(1, 30_000), 5_000),
+    /** A request whose database query takes longer than this receives a 503. */
+    DATABASE_TIMEOUT_MS: z._default(wholeNumber(1, 30_000), 10_000),
+    /** Housekeeping deletes older cancelled orders. If undefined, it never deletes them. */
+    CANCELLED_ORDER_DAYS: z.optional(wholeNumber(1, 36_500)),
   })
   .check(
     z.refine((vars) => vars.BAN_MIN_STRIKES <= vars.BAN_MAX_STRIKES, {
@@ -141,9 +96,6 @@ const varsSchema = z
     }),
     z.refine((vars) => vars.BAN_FIRST_SECONDS <= vars.BAN_LONGEST_SECONDS, {
       message: "BAN_FIRST_SECONDS must not exceed BAN_LONGEST_SECONDS",
-    }),
-    z.refine((vars) => vars.API_KEY_FRESH_SECONDS <= vars.API_KEY_STALE_SECONDS, {
-      message: "API_KEY_FRESH_SECONDS must not exceed API_KEY_STALE_SECONDS",
     }),
     // RFC 9745, section 4, requires that the sunset is not earlier than the deprecation.
     z.refine(
@@ -159,34 +111,35 @@ const varsSchema = z
  *
  * @throws {Error} if a var is invalid; the message names every invalid var.
  */
-export function parseConfig(env: unknown): Config {
+export function parseConfig(env: unknown) {
   const parsed = varsSchema.safeParse(env);
   if (!parsed.success) {
     const faults = parsed.error.issues.map(({ path, message }) => [...path, message].join(": "));
     throw new Error(`Invalid vars: ${faults.join("; ")}`);
   }
   const vars = parsed.data;
+  const bans: BanPolicy = {
+    mode: vars.BAN_MODE,
+    graceMs: 1_000 * vars.BAN_GRACE_SECONDS,
+    strikeWindowMs: 1_000 * vars.BAN_STRIKE_WINDOW_SECONDS,
+    minStrikes: vars.BAN_MIN_STRIKES,
+    maxStrikes: vars.BAN_MAX_STRIKES,
+    firstBanMs: 1_000 * vars.BAN_FIRST_SECONDS,
+    longestBanMs: 1_000 * vars.BAN_LONGEST_SECONDS,
+    forgetAfterMs: 1_000 * vars.BAN_FORGET_SECONDS,
+  };
   return {
     corsOrigins: vars.CORS_ORIGINS,
     lifecycle: { deprecatedAt: vars.V1_DEPRECATED_AT, sunsetAt: vars.V1_SUNSET_AT },
     requestLog: vars.REQUEST_LOG,
-    bans: {
-      mode: vars.BAN_MODE,
-      graceMs: 1_000 * vars.BAN_GRACE_SECONDS,
-      strikeWindowMs: 1_000 * vars.BAN_STRIKE_WINDOW_SECONDS,
-      minStrikes: vars.BAN_MIN_STRIKES,
-      maxStrikes: vars.BAN_MAX_STRIKES,
-      firstBanMs: 1_000 * vars.BAN_FIRST_SECONDS,
-      longestBanMs: 1_000 * vars.BAN_LONGEST_SECONDS,
-      forgetAfterMs: 1_000 * vars.BAN_FORGET_SECONDS,
-    },
-    apiKeyFreshMs: 1_000 * vars.API_KEY_FRESH_SECONDS,
-    apiKeyStaleMs: 1_000 * vars.API_KEY_STALE_SECONDS,
-    apiKeyCacheSize: vars.API_KEY_CACHE_SIZE,
+    bans,
     limiterTimeoutMs: vars.LIMITER_TIMEOUT_MS,
-    refusalsSize: vars.REFUSALS_SIZE,
-    fallbackSize: vars.INSURANCE_SIZE,
+    refusalsSize: REMEMBERED_KEYS,
+    fallbackSize: REMEMBERED_KEYS,
     databaseTimeoutMs: vars.DATABASE_TIMEOUT_MS,
     cancelledOrderDays: vars.CANCELLED_ORDER_DAYS,
   };
 }
+
+/** The Worker's configuration. */
+export type Config = ReturnType<typeof parseConfig>;

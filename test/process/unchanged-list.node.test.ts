@@ -22,8 +22,6 @@ beforeAll(async () => {
   await store.ordersJson(["import", "-"], orderLines(1, 10));
   server = await serveWorker("test/process/workers/held.ts", store.path, {
     DATABASE_TIMEOUT_MS: "30000",
-    // The isolate caches the key for the whole test, so that only queries for the list are delayed.
-    API_KEY_FRESH_SECONDS: "25",
   });
 });
 afterAll(async () => {

@@ -21,6 +21,15 @@ const CONCURRENCY = 4;
  */
 const SUSPECTS_PAUSE_MS = 25;
 
+/** An isolate uses a remembered key until this age, in milliseconds, without looking it up again. */
+const FRESH_MS = 10_000;
+
+/**
+ * An isolate uses a remembered key until this age, in milliseconds, while it looks the key up again
+ * in the background. So a revocation takes effect within 30 seconds (docs/api.md, Authentication).
+ */
+const STALE_MS = 25_000;
+
 type KeysByHash = ReadonlyMap<string, FoundKey>;
 
 interface Entry {
@@ -47,13 +56,11 @@ interface LookUp {
 
 /**
  * Finds API keys by the hash of a secret, first in the isolate's memory, then in the database. An
- * entry is used without a query until the age `freshMs`. From `freshMs` to `staleMs`, the entry is
+ * entry is used without a query until the age `FRESH_MS`. From `FRESH_MS` to `STALE_MS`, the entry is
  * used while it is refreshed in the background. So requests with a remembered key do not wait for
- * the database, but a change of a key may take effect up to `staleMs` late.
+ * the database, but a change of a key may take effect up to `STALE_MS` late.
  */
 export class ApiKeyDirectory {
-  readonly #freshMs: number;
-  readonly #staleMs: number;
   readonly #queries: DatabaseQueries;
   readonly #known: QuickLRU<string, Entry>;
   /**
@@ -65,16 +72,9 @@ export class ApiKeyDirectory {
   readonly #suspectLookUps: BatchedQuery<string, KeysByHash>;
   #queryCount = 0;
 
-  constructor(options: {
-    freshMs: number;
-    staleMs: number;
-    size: number;
-    queries: DatabaseQueries;
-  }) {
-    const { freshMs, staleMs, size, queries } = options;
+  /** @param size the number of keys to remember, and of hashes that no key has. */
+  constructor(queries: DatabaseQueries, size: number) {
     const { timeoutMs, unavailable: late } = queries;
-    this.#freshMs = freshMs;
-    this.#staleMs = staleMs;
     this.#queries = queries;
     this.#known = new QuickLRU({ maxSize: size });
     this.#unknown = new QuickLRU({ maxSize: size });
@@ -109,10 +109,10 @@ export class ApiKeyDirectory {
   ): Promise<FoundKey | null> | FoundKey | null {
     const nowMs = Date.now();
     const entry = this.#known.get(hash) ?? this.#unknown.get(hash);
-    if (entry === undefined || !isWithin(entry, this.#staleMs, nowMs)) {
+    if (entry === undefined || !isWithin(entry, STALE_MS, nowMs)) {
       return this.#lookUp(database, hash, lookUp, entry);
     }
-    if (!isWithin(entry, this.#freshMs, nowMs) && nowMs - entry.triedMs >= RETRY_MS) {
+    if (!isWithin(entry, FRESH_MS, nowMs) && nowMs - entry.triedMs >= RETRY_MS) {
       this.#store(hash, { ...entry, triedMs: nowMs });
       // Ignore a failed refresh: once the entry is stale, `find` queries the database again and
       // throws.

@@ -18,7 +18,7 @@ const MINUTE_MS = 60_000;
  * ends. Reads no clock: the time is a parameter.
  */
 export class AnonymousSample {
-  #minuteStartedMs = Number.NEGATIVE_INFINITY;
+  #minute = Number.NaN;
   #inMinute = 0;
   #unrecorded = 0;
 
@@ -30,11 +30,9 @@ export class AnonymousSample {
    *   skipped before it. `null` if this request is not recorded.
    */
   count(nowMs: number): number | null {
-    const ageMs = nowMs - this.#minuteStartedMs;
-    if (ageMs < 0 || ageMs >= MINUTE_MS) {
-      this.#minuteStartedMs = nowMs;
-      this.#inMinute = 0;
-    }
+    const minute = Math.floor(nowMs / MINUTE_MS);
+    if (minute !== this.#minute) this.#inMinute = 0;
+    this.#minute = minute;
     this.#inMinute += 1;
     this.#unrecorded += 1;
     if (this.#inMinute > FULL_PER_MINUTE && this.#unrecorded < ONE_IN) return null;

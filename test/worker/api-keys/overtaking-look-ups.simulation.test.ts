@@ -4,7 +4,9 @@ import type { FoundKey } from "../../../src/worker/api-keys/api-key.ts";
 import { ApiKeyDirectory } from "../../../src/worker/api-keys/directory.ts";
 import { DatabaseQueries, DatabaseUnavailableError } from "../../../src/worker/db/availability.ts";
 
-const OPTIONS = { freshMs: 10_000, staleMs: 25_000, size: 100, timeoutMs: 5_000 };
+const TIMEOUT_MS = 5_000;
+/** The age in milliseconds up to which a remembered key is used. */
+const STALE_MS = 25_000;
 
 /**
  * The hashes in the simulation: two of one key, before and after its rotation, and two that no key
@@ -54,10 +56,7 @@ class World {
   #step = 0;
   #revision = 0;
   readonly #scheduler: Scheduler;
-  readonly #directory = new ApiKeyDirectory({
-    ...OPTIONS,
-    queries: new DatabaseQueries("keys", OPTIONS.timeoutMs),
-  });
+  readonly #directory = new ApiKeyDirectory(new DatabaseQueries("keys", TIMEOUT_MS), 100);
 
   constructor(scheduler: Scheduler) {
     this.#scheduler = scheduler;
@@ -99,14 +98,14 @@ class World {
       waitUntil: () => undefined,
     });
     if (found === null || "id" in found) {
-      this.#expectState(hash, found, this.#lastKnownStep(hash), askedMs - OPTIONS.staleMs);
+      this.#expectState(hash, found, this.#lastKnownStep(hash), askedMs - STALE_MS);
     } else {
       const failures = this.failures;
       const check = found.then(
         (key) => this.#expectState(hash, key, 0, askedMs),
         (error: unknown) => {
           expect(error).toBeInstanceOf(DatabaseUnavailableError);
-          const isLate = Date.now() - askedMs >= OPTIONS.timeoutMs;
+          const isLate = Date.now() - askedMs >= TIMEOUT_MS;
           const isPaused = String((error as Error).cause).includes("has just timed out");
           expect(isLate || isPaused || this.failures > failures).toBe(true);
         },
@@ -120,7 +119,7 @@ class World {
   async end(): Promise<void> {
     for (let round = 0; round < 10; round += 1) {
       while (this.#scheduler.count() > 0) await this.proceed();
-      await this.advance(OPTIONS.timeoutMs);
+      await this.advance(TIMEOUT_MS);
     }
     await Promise.all(this.#finds);
     expect(this.#violations).toStrictEqual([]);
@@ -163,7 +162,7 @@ class World {
     const beganMs = Date.now();
     const running = { beganMs };
     this.running.add(running);
-    const recent = [...this.running].filter((other) => beganMs - other.beganMs < OPTIONS.timeoutMs);
+    const recent = [...this.running].filter((other) => beganMs - other.beganMs < TIMEOUT_MS);
     this.mostRunning = Math.max(this.mostRunning, recent.length);
     const fails = this.failNext > 0;
     this.failNext -= Number(fails);
@@ -171,7 +170,7 @@ class World {
     const results = hashes.flatMap((hash) => this.history[hash].at(-1)?.row ?? []);
     await this.#scheduler.schedule(Promise.resolve(), "reaches the isolate");
     this.running.delete(running);
-    const isLate = Date.now() - beganMs >= OPTIONS.timeoutMs;
+    const isLate = Date.now() - beganMs >= TIMEOUT_MS;
     if (fails || isLate) this.failures += 1;
     if (fails) throw new Error("D1_ERROR: Network connection lost.");
     if (!isLate) this.answered.push({ hashes, beganStep });
@@ -254,14 +253,14 @@ test("a change takes effect within 25 seconds, however slow the queries are", as
       fc.scheduler(),
       fc.array(anyStep, { maxLength: 20 }),
       fc.nat(4),
-      fc.nat(OPTIONS.timeoutMs - 1),
+      fc.nat(TIMEOUT_MS - 1),
       async (scheduler, steps, proceeded, slowMs) => {
         const world = new World(scheduler);
         for (const step of steps) await step(world);
         world.change({ first: { revokedAt: 1 } });
         await world.advance(slowMs);
         for (let n = 0; n < proceeded; n += 1) await world.proceed();
-        await world.advance(OPTIONS.staleMs - slowMs);
+        await world.advance(STALE_MS - slowMs + 1);
         await world.find("first", false);
         await world.end();
       },

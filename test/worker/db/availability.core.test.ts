@@ -1,8 +1,10 @@
+import fc from "fast-check";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { DatabaseQueries, DatabaseUnavailableError } from "../../../src/worker/db/availability.ts";
 
 const TIMEOUT_MS = 5_000;
 const repeatable = { isRepeatable: true };
+const silence = () => new Promise<never>(() => undefined);
 
 let queries: DatabaseQueries;
 beforeEach(() => {
@@ -12,7 +14,7 @@ beforeEach(() => {
 afterEach(() => void vi.useRealTimers());
 
 test("after a query has timed out, even a repeatable read fails without being sent", async () => {
-  const silent = queries.run(() => new Promise(() => undefined)).catch((error: unknown) => error);
+  const silent = queries.run(silence).catch((error: unknown) => error);
   await vi.advanceTimersByTimeAsync(TIMEOUT_MS);
   expect(await silent).toBeInstanceOf(DatabaseUnavailableError);
 
@@ -24,23 +26,48 @@ test("after a query has timed out, even a repeatable read fails without being se
   expect(await queries.run(query, repeatable)).toBe("answer");
 });
 
-test("a probe that nobody finishes stops other queries for a second only", async () => {
-  const endedRequest = () => queries.run(() => new Promise(() => undefined));
-  void endedRequest().catch(() => undefined);
-  await vi.advanceTimersByTimeAsync(TIMEOUT_MS);
-  vi.setSystemTime(Date.now() + 1_000);
-  void endedRequest().catch(() => undefined); // The probe. Its timers do not fire below.
-  await expect(queries.run(async () => "answer")).rejects.toBeInstanceOf(DatabaseUnavailableError);
-  vi.setSystemTime(Date.now() + 1_000);
-  expect(await queries.run(async () => "answer")).toBe("answer");
+/** Runs a query in a request that the platform ends: its timers never fire. */
+function runInEndedRequest(query: () => Promise<unknown>): void {
+  const timer = vi.spyOn(globalThis, "setTimeout").mockReturnValueOnce(0 as never);
+  void queries.run(query).catch(() => undefined);
+  timer.mockRestore();
+}
+
+const anyStep = fc.record({
+  gapMs: fc.constantFrom(0, 1, 500, 999, 1_000, TIMEOUT_MS - 1, TIMEOUT_MS),
+  end: fc.constantFrom("answer", "fault", "lost", "hang", "hang", "request ends"),
 });
 
-test("a query that times out stops no others if the database answered one meanwhile", async () => {
-  const silent = queries.run(() => new Promise(() => undefined)).catch((error: unknown) => error);
-  await expect(queries.run(() => Promise.reject(new Error("no such table")))).rejects.toThrow();
-  await vi.advanceTimersByTimeAsync(TIMEOUT_MS);
-  expect(await silent).toBeInstanceOf(DatabaseUnavailableError);
-  expect(await queries.run(async () => "answer")).toBe("answer");
+test("a query is not sent for a second after the time-out of one since which none was answered, and is sent otherwise", async () => {
+  await fc.assert(
+    fc.asyncProperty(fc.array(anyStep, { maxLength: 30 }), async (steps) => {
+      queries = new DatabaseQueries("orders", TIMEOUT_MS);
+      let unanswered: number[] = []; // When each query was sent since the last answer.
+      let timeouts: number[] = []; // When those time out that are not in an ended request.
+      for (const { gapMs, end } of steps) {
+        await vi.advanceTimersByTimeAsync(gapMs);
+        const nowMs = Date.now();
+        const pausedMs = timeouts.filter((timeoutMs) => timeoutMs <= nowMs);
+        const isPaused = pausedMs.some((timeoutMs) => nowMs - timeoutMs < 1_000);
+        const beganMs = Math.min(...pausedMs);
+        const isProbed = unanswered.some((ms) => ms >= beganMs && nowMs - ms < 1_000);
+        const query = vi.fn<() => Promise<unknown>>(async () => {
+          if (end === "fault") throw new Error("no such table");
+          if (end === "lost") throw new Error("D1_ERROR: Network connection lost.");
+          return end === "answer" ? "answer" : silence();
+        });
+        if (end === "request ends") runInEndedRequest(query);
+        else void queries.run(query).catch(() => undefined);
+        await vi.advanceTimersByTimeAsync(0);
+        const isSent = query.mock.calls.length === 1;
+        expect(isSent).toBe(!isPaused && !isProbed);
+        if (!isSent) continue;
+        unanswered.push(nowMs);
+        if (end === "hang") timeouts.push(nowMs + TIMEOUT_MS);
+        if (["answer", "fault", "lost"].includes(end)) [unanswered, timeouts] = [[], []];
+      }
+    }),
+  );
 });
 
 test("a query is not sent again after its timeout", async () => {
@@ -55,7 +82,7 @@ test("a query is not sent again after its timeout", async () => {
 });
 
 test("a query that hangs after a temporary error stops others like one that hangs at once", async () => {
-  const query = vi.fn<() => Promise<never>>().mockReturnValue(new Promise(() => undefined));
+  const query = vi.fn<() => Promise<never>>().mockImplementation(silence);
   query.mockRejectedValueOnce(new Error("D1_ERROR: Network connection lost."));
   const late = queries.run(query, repeatable).catch((error: unknown) => error);
   await vi.advanceTimersByTimeAsync(TIMEOUT_MS);
@@ -82,4 +109,13 @@ test("a read is retried four times after an internal error, and another query is
   const write = queries.run(query);
   await expect(write).rejects.toBeInstanceOf(DatabaseUnavailableError);
   expect(query).toHaveBeenCalledTimes(6);
+});
+
+test("a wrong statement is sent only once, even if it is repeatable", async () => {
+  const fault = new Error("D1_ERROR: no such table: orders: SQLITE_ERROR");
+  const query = vi.fn<() => Promise<never>>().mockRejectedValue(fault);
+  const failed = queries.run(query, repeatable).catch((error: unknown) => error);
+  await vi.advanceTimersByTimeAsync(TIMEOUT_MS);
+  expect(await failed).toBe(fault);
+  expect(query).toHaveBeenCalledTimes(1);
 });

@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, test } from "vitest";
 import { generateSecret } from "../../../src/operator/key-store/secret.ts";
 import { expectError, quotaOf } from "../../support/answer.ts";
-import { createApiKey } from "../../support/api-key-fixture.ts";
+import { createApiKey, createEnterpriseKey } from "../../support/api-key-fixture.ts";
 import { advanceClock, stopClock } from "../../support/clock.ts";
 import { placeOrder, storedOrder } from "../../support/order-fixture.ts";
 import { type Send, startService } from "../../support/service.ts";
@@ -232,4 +232,14 @@ test("a key that was revoked before the database failed still receives 401", asy
   line.script.always(UNAVAILABLE[2]![1]);
   advanceClock(20_000);
   await expectError(await service(LIST, { key: revoked.key }), 401, "unauthorized");
+});
+
+test("a request over the limit receives 429 although the database does not respond", async () => {
+  const limited = await createEnterpriseKey(1, 10);
+  await service("/v1/nothing", limited);
+  line.script.always(UNAVAILABLE[2]![1]);
+  for (let n = 0; n < 3; n++) {
+    await expectError(await service(LIST, limited), 429, "rate_limit_exceeded");
+  }
+  expect(log()).toStrictEqual([]);
 });

@@ -205,15 +205,6 @@ describe("while the Durable Objects cannot be reached", () => {
     await expectError(response, 401, "unauthorized");
     expect(log()).toStrictEqual([]);
   });
-
-  test("the fallback limiter remembers no more keys than INSURANCE_SIZE", async () => {
-    const small = startService({ INSURANCE_SIZE: "1" }, { RATE_LIMITER: line.limiters });
-    line.script.always(FAULT);
-    const others = await Promise.all([1, 2, 3].map(() => createEnterpriseKey(3, 10)));
-    await small(LIST, { key });
-    for (const other of others) await small(LIST, { key: other.key });
-    expect(await remainingOf(await small(LIST, { key }))).toBe(2);
-  });
 });
 
 describe("after a failure", () => {

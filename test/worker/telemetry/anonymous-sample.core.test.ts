@@ -1,5 +1,5 @@
 import fc from "fast-check";
-import { describe, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { AnonymousSample } from "../../../src/worker/telemetry/anonymous-sample.ts";
 
 const MINUTE_MS = 60_000;
@@ -12,27 +12,6 @@ function sampled(timesMs: readonly number[]): (number | null)[] {
   const sample = new AnonymousSample();
   return timesMs.map((nowMs) => sample.count(nowMs));
 }
-
-describe("within a minute", () => {
-  test("each of the first ten requests is recorded", () => {
-    expect(sampled(Array(10).fill(5_000))).toStrictEqual(Array(10).fill(1));
-  });
-
-  test("after the first ten, one in a hundred requests is recorded and represents all hundred", () => {
-    const represents = sampled(Array(310).fill(5_000));
-    expect(represents.flatMap((count, index) => (count === null ? [] : [[index, count]]))).toEqual([
-      ...Array.from({ length: 10 }, (_, index) => [index, 1]),
-      [109, 100],
-      [209, 100],
-      [309, 100],
-    ]);
-  });
-});
-
-test("the first record of the next minute also represents the requests skipped before it", () => {
-  const represents = sampled([...Array<number>(50).fill(0), MINUTE_MS, MINUTE_MS]);
-  expect(represents.slice(-2)).toStrictEqual([41, 1]);
-});
 
 const anyGapMs = fc.oneof(
   { weight: 20, arbitrary: fc.nat(100) },
