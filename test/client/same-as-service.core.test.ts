@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { toOrderId } from "../../src/client/order-id.ts";
 import { isOrder } from "../../src/client/order.ts";
 import { INT64_MAX, INT64_MIN, parseInt64 } from "../../src/worker/orders/int64.ts";
-import { orderSchema } from "../../src/worker/orders/order.ts";
+import { orderSchema } from "../../src/schema/order.ts";
 
 const DATE = "2026-11-20T08:30:00.000Z";
 const VALUES = [1n, DATE, true, 1, 0.5, null, [], {}];

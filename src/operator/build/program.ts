@@ -1,21 +1,18 @@
 import { type Command, InvalidArgumentError } from "commander";
 import type { Contact } from "../../openapi/document.ts";
 import { createProgram } from "../command-line.ts";
-import { buildAll } from "./all.ts";
+import { buildSite } from "./site.ts";
 
 const HELP = `
 wrangler runs this command before it serves or deploys, and the tests run it before the first test.`;
 
 /** Defines the command line of `npm run build`. */
 export function buildProgram(): Command {
-  return createProgram(
-    "npm run build --",
-    "Build the reference page, openapi.json and the WebAssembly.",
-  )
+  return createProgram("npm run build --", "Build the reference page and openapi.json.")
     .addHelpText("after", HELP)
     .option("--contact <address>", "the operator's email address or URL, for callers", parseContact)
     .allowExcessArguments(false)
-    .action(({ contact }: { readonly contact?: Contact }) => buildAll(contact));
+    .action(({ contact }: { readonly contact?: Contact }) => buildSite(contact));
 }
 
 function parseContact(text: string): Contact {

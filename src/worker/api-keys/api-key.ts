@@ -1,5 +1,5 @@
 import type { apiKeys } from "../../schema/keys.ts";
-import { limiterName, type LimitedKey } from "../rate-limit/limiter.ts";
+import { limiterName, type LimitedKey } from "../rate-limit/limited-key.ts";
 import { type Limits, PLAN_LIMITS } from "../limits/plans.ts";
 
 /** An API key: the columns of `api_keys` that requests need. */

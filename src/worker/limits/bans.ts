@@ -63,27 +63,34 @@ export function banAt(stored: Ban | null, policy: BanPolicy, nowMs: number): Ban
   return { ...stored, untilMs: Math.min(stored.untilMs, nowMs + policy.longestBanMs) };
 }
 
-/**
- * Returns whether a refusal at `nowMs` is a strike. The first refusal of a wait and refusals in the
- * first `graceMs` of the wait are no strikes.
- */
-export function isStrike(stored: Wait | null, policy: BanPolicy, nowMs: number): boolean {
-  return stored !== null && nowMs - Math.min(stored.startedMs, nowMs) >= policy.graceMs;
+/** Returns whether a further refusal at `nowMs` is a strike: not in the first `graceMs` of a wait. */
+export function isStrike(wait: Wait, policy: BanPolicy, nowMs: number): boolean {
+  return nowMs - Math.min(wait.startedMs, nowMs) >= policy.graceMs;
 }
 
-/** Begins a wait with a refusal at `nowMs`, or counts the refusal in the stored wait. */
-export function waitAfterRefusal(stored: Wait | null, policy: BanPolicy, nowMs: number): Wait {
-  if (stored === null) return { startedMs: nowMs, strikes: 0, firstStrikeMs: nowMs };
+/**
+ * Adds strikes to a wait. Strikes from more than one series are left out, because only the time of
+ * the oldest is known: so a ban can come later, never earlier.
+ *
+ * @param strikes 0 only corrects times that lie in the future because the clock was set back.
+ * @param oldestMs the time of the oldest of these strikes, at most `nowMs`.
+ */
+export function waitAfterStrikes(
+  stored: Wait,
+  policy: BanPolicy,
+  strikes: number,
+  oldestMs: number,
+  nowMs: number,
+): Wait {
   const wait = {
     startedMs: Math.min(stored.startedMs, nowMs),
     strikes: stored.strikes,
     firstStrikeMs: Math.min(stored.firstStrikeMs, nowMs),
   };
-  if (!isStrike(stored, policy, nowMs)) return wait;
-  const isFirstOfSeries = wait.strikes === 0 || nowMs - wait.firstStrikeMs >= policy.strikeWindowMs;
-  return isFirstOfSeries
-    ? { ...wait, strikes: 1, firstStrikeMs: nowMs }
-    : { ...wait, strikes: wait.strikes + 1 };
+  const isSameSeries = wait.strikes > 0 && oldestMs - wait.firstStrikeMs < policy.strikeWindowMs;
+  const firstStrikeMs = isSameSeries ? Math.min(wait.firstStrikeMs, oldestMs) : oldestMs;
+  if (strikes === 0 || nowMs - firstStrikeMs >= policy.strikeWindowMs) return wait;
+  return { ...wait, strikes: strikes + (isSameSeries ? wait.strikes : 0), firstStrikeMs };
 }
 
 /** Returns how many strikes lead to a ban of a key with this limit per minute. */

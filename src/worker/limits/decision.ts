@@ -1,5 +1,5 @@
 import type { Ban, BanPolicy, Wait } from "./bans.ts";
-import { banAt, isStrike, nextBan, strikesToBan, waitAfterRefusal } from "./bans.ts";
+import { banAt, isStrike, nextBan, strikesToBan, waitAfterStrikes } from "./bans.ts";
 import { isSameLimits, limitOf, type Limits } from "./plans.ts";
 import type { PerWindow, Window, WindowName } from "./windows.ts";
 import { mapWindows, WINDOW_NAMES, windowAt, windowEndMs } from "./windows.ts";
@@ -83,6 +83,15 @@ export interface Decided extends Outcome {
   readonly decision: Decision;
 }
 
+/** Refusals that an isolate decided from memory. Times in Unix milliseconds. */
+export interface ReportedWait {
+  /** The time of the refusal with which the wait began. */
+  readonly startedMs: number;
+  readonly strikes: number;
+  /** The time of the oldest of these strikes; meaningless while `strikes` is 0. */
+  readonly oldestStrikeMs: number;
+}
+
 /** The strikes left until a refused key is banned, and the time from which refusals are strikes. */
 interface StrikeForecast {
   /** Unix time in milliseconds at which the key's wait began. */
@@ -97,44 +106,23 @@ interface StrikeForecast {
  * Decides on one request. Pure: `nowMs` is the only clock.
  *
  * @param stored the limiter state after the last decision, or `null` for the first.
- * @param refusedElsewhereMs times of refusals that isolates decided from memory and that `stored`
- *   does not include, in ascending Unix milliseconds. Ignored if this request is admitted, because
- *   a late report must not ban a client that has waited.
+ * @param reported refusals by an isolate that `stored` does not include. Ignored if this request is
+ *   admitted, because a late report must not ban a client that has waited.
  * @returns the decision; the limiter state after it, which is `stored` itself if nothing changed;
- *   and the strikes and bans caused by this request and by those refused elsewhere.
+ *   and the strikes and bans caused by this request and by the reported refusals.
  */
 export function decide(
   stored: LimiterState | null,
   policy: QuotaPolicy,
   banPolicy: BanPolicy,
   nowMs: number,
-  refusedElsewhereMs: readonly number[] = [],
+  reported: ReportedWait | null = null,
 ): Decided {
   const before = stateAt(stored ?? stateUnder(null, policy), banPolicy, nowMs);
   const state = stateUnder(before, policy);
   return quotaOf(state, banPolicy, nowMs).retryAtMs === null
     ? admit(state, banPolicy, nowMs)
-    : refuse(before, policy, banPolicy, nowMs, refusedElsewhereMs);
-}
-
-/**
- * Repeats the decision on a request that `decide` has already counted, without counting it again. A
- * request that was admitted stays admitted.
- *
- * @returns `null` if the request was refused but would be admitted now: the caller must call
- *   `decide` again.
- */
-export function repeatDecision(
-  stored: LimiterState | null,
-  policy: QuotaPolicy,
-  banPolicy: BanPolicy,
-  nowMs: number,
-  wasAdmitted: boolean,
-): Decision | null {
-  const state = stateUnder(stateAt(stored ?? stateUnder(null, policy), banPolicy, nowMs), policy);
-  if (wasAdmitted) return admission(state, banPolicy, nowMs);
-  const { retryAtMs } = quotaOf(state, banPolicy, nowMs);
-  return retryAtMs === null ? null : refusal(state, policy, banPolicy, nowMs);
+    : refuse(before, policy, banPolicy, nowMs, reported);
 }
 
 /** Returns the quota at a later `nowMs` if no request was counted since `quota.nowMs`. */
@@ -255,36 +243,40 @@ function admit(before: LimiterState, banPolicy: BanPolicy, nowMs: number): Decid
     return { openedMs, count: count + 1 };
   };
   const state = { ...before, ...mapWindows(countIn), wait: null };
-  return { state, strikes: 0, bans: 0, decision: admission(state, banPolicy, nowMs) };
-}
-
-function admission(state: LimiterState, banPolicy: BanPolicy, nowMs: number): Decision {
   const quota = quotaOf(state, banPolicy, nowMs);
-  return { ...quota, admitted: true, standsUntilMs: null, strikes: null };
+  const decision = { ...quota, admitted: true, standsUntilMs: null, strikes: null };
+  return { state, strikes: 0, bans: 0, decision };
 }
 
-/** Refuses a request. First counts the isolates' refusals that belong to the key's current wait. */
+/** Refuses a request. First counts the reported refusals that belong to the key's current wait. */
 function refuse(
   before: LimiterState,
   policy: QuotaPolicy,
   banPolicy: BanPolicy,
   nowMs: number,
-  refusedElsewhereMs: readonly number[],
+  reported: ReportedWait | null,
 ): Decided {
-  const { wait } = before;
-  const isOfThisWait = (refusedMs: number) =>
-    wait === null ? refusedMs >= fullSinceMs(before, nowMs) : isStrike(wait, banPolicy, refusedMs);
-  // Count the refusals by isolates before the new policy applies: isolates may have refused these
+  let outcome: Outcome = { state: before, strikes: 0, bans: 0 };
+  // Count the reported refusals before the new policy applies: the isolate may have refused these
   // requests under an earlier policy.
-  const afterElsewhere = refusedElsewhereMs
-    .filter(isOfThisWait)
-    .reduce<Outcome>(
-      (outcome, refusedMs) => countRefusal(outcome, policy, banPolicy, Math.min(refusedMs, nowMs)),
-      { state: before, strikes: 0, bans: 0 },
-    );
-  const underPolicy = { ...afterElsewhere, state: stateUnder(afterElsewhere.state, policy) };
-  const refused = countRefusal(underPolicy, policy, banPolicy, nowMs);
-  return { ...refused, decision: refusal(refused.state, policy, banPolicy, nowMs) };
+  if (reported !== null && collectsStrikes(before, policy, banPolicy, nowMs)) {
+    outcome = countReported(outcome, reported, banPolicy, nowMs);
+  }
+  outcome = { ...outcome, state: stateUnder(outcome.state, policy) };
+  if (collectsStrikes(outcome.state, policy, banPolicy, nowMs)) {
+    outcome = countRefusal(outcome, banPolicy, nowMs);
+  }
+  const { state } = outcome;
+  const quota = quotaOf(state, banPolicy, nowMs);
+  const decision = {
+    ...quota,
+    admitted: false,
+    standsUntilMs: quota.banned ? (state.ban?.untilMs ?? null) : quota.retryAtMs,
+    strikes: collectsStrikes(state, policy, banPolicy, nowMs)
+      ? forecast(state, banPolicy, nowMs)
+      : null,
+  };
+  return { ...outcome, decision };
 }
 
 /**
@@ -298,20 +290,6 @@ function fullSinceMs(state: LimiterState, nowMs: number): number {
     return isFull && window !== null ? window.openedMs : Infinity;
   });
   return Math.min(...openedMs);
-}
-
-function refusal(
-  state: LimiterState,
-  policy: QuotaPolicy,
-  banPolicy: BanPolicy,
-  nowMs: number,
-): Decision {
-  const quota = quotaOf(state, banPolicy, nowMs);
-  const standsUntilMs = quota.banned ? (state.ban?.untilMs ?? null) : quota.retryAtMs;
-  const strikes = collectsStrikes(state, policy, banPolicy, nowMs)
-    ? forecast(state, banPolicy, nowMs)
-    : null;
-  return { ...quota, admitted: false, standsUntilMs, strikes };
 }
 
 /**
@@ -328,25 +306,49 @@ function collectsStrikes(
   return policy.bans && banPolicy.mode !== "off" && banEndMs <= nowMs;
 }
 
-/**
- * Counts a refusal in the key's wait, and begins a ban if the key now has enough strikes. Changes
- * nothing if `collectsStrikes` returns false.
- */
-function countRefusal(
+/** Counts reported refusals, unless they belong to another wait than the key's current one. */
+function countReported(
   before: Outcome,
-  policy: QuotaPolicy,
+  { startedMs, strikes, oldestStrikeMs }: ReportedWait,
   banPolicy: BanPolicy,
   nowMs: number,
 ): Outcome {
-  const { state, bans } = before;
-  if (!collectsStrikes(state, policy, banPolicy, nowMs)) return before;
-  const wait = waitAfterRefusal(state.wait, banPolicy, nowMs);
-  const strikes = before.strikes + Number(isStrike(state.wait, banPolicy, nowMs));
-  if (wait.strikes < strikesToBan(banPolicy, state.limits.perMinute)) {
-    return { state: { ...state, wait }, strikes, bans };
-  }
+  const { state } = before;
+  const isOfFullWindow = startedMs >= fullSinceMs(state, nowMs);
+  const restored = isOfFullWindow ? { startedMs, strikes: 0, firstStrikeMs: nowMs } : null;
+  const wait = state.wait ?? restored;
+  if (wait === null) return before;
+  const counted = isStrike(wait, banPolicy, oldestStrikeMs) ? strikes : 0;
+  return addStrikes(before, wait, counted, oldestStrikeMs, banPolicy, nowMs);
+}
+
+/** Begins a wait with a refusal at `nowMs`, or counts the refusal in the key's wait. */
+function countRefusal(before: Outcome, banPolicy: BanPolicy, nowMs: number): Outcome {
+  const { wait } = before.state;
+  const begun = { startedMs: nowMs, strikes: 0, firstStrikeMs: nowMs };
+  const strikes = wait !== null && isStrike(wait, banPolicy, nowMs) ? 1 : 0;
+  return addStrikes(before, wait ?? begun, strikes, nowMs, banPolicy, nowMs);
+}
+
+/** Adds strikes to the key's wait, and begins a ban if the key now has enough of them. */
+function addStrikes(
+  before: Outcome,
+  stored: Wait,
+  strikes: number,
+  oldestMs: number,
+  banPolicy: BanPolicy,
+  nowMs: number,
+): Outcome {
+  const wait = waitAfterStrikes(stored, banPolicy, strikes, oldestMs, nowMs);
+  const state = { ...before.state, wait };
+  const after = { state, strikes: before.strikes + strikes, bans: before.bans };
+  if (wait.strikes < strikesToBan(banPolicy, state.limits.perMinute)) return after;
   const ban = nextBan(banAt(state.ban, banPolicy, nowMs), banPolicy, nowMs);
-  return { state: { ...state, ban, wait: { ...wait, strikes: 0 } }, strikes, bans: bans + 1 };
+  return {
+    ...after,
+    state: { ...state, ban, wait: { ...wait, strikes: 0 } },
+    bans: before.bans + 1,
+  };
 }
 
 function forecast(

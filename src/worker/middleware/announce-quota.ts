@@ -1,6 +1,6 @@
 import { createMiddleware } from "hono/factory";
 import type { AppEnv } from "../app-env.ts";
-import type { AddressBudget } from "../rate-limit/address-budget.ts";
+import type { AddressBudget } from "../rate-limit/memory-limiter.ts";
 import { clientAddress } from "./client-address.ts";
 import { quotaHeaders } from "../limits/headers.ts";
 

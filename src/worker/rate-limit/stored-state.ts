@@ -1,19 +1,15 @@
 import * as z from "zod/mini";
 import type { LimiterState } from "../limits/decision.ts";
-import type { Usage } from "../usage/day-usage.ts";
-import type { AnsweredRequests } from "./answered-requests.ts";
-import type { UnreportedBan } from "./ban-reports.ts";
-import type { ObjectState } from "./decide-once.ts";
+import { logEvent } from "../log.ts";
+import { type Usage, usageSchema } from "../usage/day-usage.ts";
+import { type UnreportedBans, unreportedBansSchema } from "../usage/key-reports.ts";
 
 const count = z.int().check(z.nonnegative());
 const timeMs = z.number();
 const window = z.nullable(z.object({ openedMs: timeMs, count }));
 
-const limiterStateSchema = z.object({
-  limits: z.object({
-    perMinute: count,
-    perDay: count,
-  }),
+const limiterSchema = z.object({
+  limits: z.object({ perMinute: count, perDay: count }),
   revision: count,
   resets: count,
   minute: window,
@@ -26,14 +22,7 @@ const limiterStateSchema = z.object({
 /**
  * The limiter state as it is stored. The wait is missing, because it need not survive a restart.
  */
-export type StoredLimiterState = z.output<typeof limiterStateSchema>;
-
-// Missing or invalid fields get a default, because an earlier version of the service stored neither
-// `keyId` nor `answered`.
-const otherFieldsSchema = z.object({
-  keyId: z.catch(z.nullable(z.string()), null),
-  answered: z.catch(z.string(), ""),
-});
+export type StoredLimiterState = z.output<typeof limiterSchema>;
 
 /**
  * Everything that the Durable Object of a key stores, in one row. Other versions of the service
@@ -42,9 +31,8 @@ const otherFieldsSchema = z.object({
 export interface StoredState extends StoredLimiterState {
   /** The id of the key. Stored because a Durable Object that is opened by its id has no name. */
   readonly keyId: string;
-  readonly answered: AnsweredRequests;
   readonly usage: Usage;
-  readonly unreportedBans?: readonly UnreportedBan[];
+  readonly unreportedBans?: UnreportedBans;
 }
 
 /** Converts a limiter state to its stored form. */
@@ -52,25 +40,33 @@ export function toStored({ wait: _wait, ...stored }: LimiterState): StoredLimite
   return stored;
 }
 
+/** The content of a stored row. A part that is missing or unreadable is empty. */
+export interface ReadState {
+  readonly limiter: LimiterState | null;
+  readonly keyId: string | null;
+  readonly usage: Usage;
+  readonly unreportedBans: UnreportedBans;
+}
+
 /**
- * Parses a limiter state that any version of the service has stored. Returns `null` if the stored
- * value is invalid.
+ * Reads a row that any version of the service has stored, and logs which parts are unreadable.
+ *
+ * @param stored `undefined` if nothing is stored.
  */
-export function readLimiterState(stored: unknown): LimiterState | null {
-  const parsed = limiterStateSchema.safeParse(stored);
-  return parsed.success ? { ...parsed.data, wait: null } : null;
-}
-
-/** Parses the state that `decideOnce` needs. A part that is missing or invalid becomes empty. */
-export function readObjectState(stored: unknown): ObjectState {
-  return { limiter: readLimiterState(stored), answered: readOtherFields(stored).answered };
-}
-
-/** Returns the stored id of the key; `null` if an earlier version of the service stored no id. */
-export function readKeyId(stored: unknown): string | null {
-  return readOtherFields(stored).keyId;
-}
-
-function readOtherFields(stored: unknown): z.output<typeof otherFieldsSchema> {
-  return otherFieldsSchema.parse(Object(stored));
+export function readState(stored: unknown): ReadState {
+  const { keyId, usage, unreportedBans } = Object(stored) as Record<string, unknown>;
+  const id = typeof keyId === "string" ? keyId : null;
+  const read = <T>(part: string, schema: z.ZodMiniType<T>, value: unknown): T | null => {
+    const parsed = schema.safeParse(value);
+    if (parsed.success) return parsed.data;
+    if (value !== undefined) logEvent({ event: "limiter_state_unreadable", keyId: id, part });
+    return null;
+  };
+  const limiter = read("limiter", limiterSchema, stored);
+  return {
+    limiter: limiter && { ...limiter, wait: null },
+    keyId: id,
+    usage: read("usage", usageSchema, usage) ?? [],
+    unreportedBans: read("bans", unreportedBansSchema, unreportedBans) ?? [],
+  };
 }

@@ -114,6 +114,6 @@ it.each([
     const stdin = input === undefined ? "" : readFileSync(join(folder, input), "utf8");
     const { status, stdout, stderr } = await runInProcess(program(), typed, stdin);
     expect(status, `${line}\n${stderr}`).toBe(0);
-    expect(stdout, line).not.toBe("");
+    expect(stdout + stderr, line).not.toBe("");
   }
 });

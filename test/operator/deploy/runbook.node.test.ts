@@ -130,7 +130,7 @@ async function follow(title: string, variables: Record<string, string> = {}): Pr
     },
   });
   expect(status, `${stdout}\n${stderr}\n${npm.stderr}`).toBe(0);
-  for (const promise of promises) expect(stdout).toContain(promise);
+  for (const promise of promises) expect(`${stdout}\n${npm.stderr}`).toContain(promise);
   return stdout;
 }
 

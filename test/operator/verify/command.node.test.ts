@@ -44,8 +44,8 @@ function verifyLocal(args: readonly string[], surroundings?: Partial<Surrounding
 
 /** Returns the state of each key that verifications have created in the local store. */
 async function keyStates(): Promise<string[]> {
-  const keys: { name: string; state: string }[] = await service.folder.keysJson("list");
-  return keys.filter(({ name }) => name === "Verification").map(({ state }) => state);
+  const keys: { state: string }[] = await service.folder.keysJson("list", "--name", "Verification");
+  return keys.map(({ state }) => state);
 }
 
 describe("npm run verify on a local store", () => {

@@ -27,7 +27,7 @@ export const anyLimits: fc.Arbitrary<Limits> = fc.record({
  */
 export const anyBanPolicy: fc.Arbitrary<BanPolicy> = fc.record({
   mode: fc.constant("on" as const),
-  graceMs: fc.constantFrom(10_000, 500),
+  graceMs: fc.constantFrom(10_000, 1_000),
   strikeWindowMs: fc.constantFrom(60_000, 5_000),
   minStrikes: fc.integer({ min: 1, max: 4 }),
   maxStrikes: fc.integer({ min: 4, max: 6 }),

@@ -7,7 +7,7 @@ import {
   type Quota,
   type QuotaPolicy,
 } from "../../../src/worker/limits/decision.ts";
-import { readLimiterState, toStored } from "../../../src/worker/rate-limit/stored-state.ts";
+import { readState, toStored } from "../../../src/worker/rate-limit/stored-state.ts";
 
 /** The start of simulated time in Unix milliseconds: a whole second. */
 export const START_MS = 1_800_000_000_000;
@@ -76,7 +76,7 @@ export class SimulatedLimiter {
 
   /** Forgets everything that is not stored, like an eviction of the Durable Object. */
   restart(): this {
-    if (this.state !== null) this.state = readLimiterState(structuredClone(toStored(this.state)));
+    if (this.state !== null) this.state = readState(toStored(this.state)).limiter;
     return this;
   }
 }

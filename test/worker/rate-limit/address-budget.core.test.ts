@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import { AddressBudget } from "../../../src/worker/rate-limit/address-budget.ts";
+import { AddressBudget } from "../../../src/worker/rate-limit/memory-limiter.ts";
 import { DEFAULT_BANS, DAY_MS, MINUTE_MS, START_MS } from "../limits/simulated-limiter.ts";
 
 const ADDRESS = "192.0.2.1";
@@ -13,7 +13,7 @@ afterEach(() => {
 });
 
 function admitAll(budget: AddressBudget, count: number): boolean[] {
-  return Array.from({ length: count }, () => budget.admit(ADDRESS).admitted);
+  return Array.from({ length: count }, () => budget.countFailure(ADDRESS).admitted);
 }
 
 test("an address has both windows of the Free plan", () => {
@@ -26,7 +26,7 @@ test("an address has both windows of the Free plan", () => {
   expect(admitAll(budget, 41)).toStrictEqual([...Array<boolean>(40).fill(true), false]);
   expect(budget.peek(ADDRESS).retryAtMs).toBe(START_MS + DAY_MS);
   vi.setSystemTime(START_MS + DAY_MS);
-  expect(budget.admit(ADDRESS)).toMatchObject({ admitted: true, day: { remaining: 999 } });
+  expect(budget.countFailure(ADDRESS)).toMatchObject({ admitted: true, day: { remaining: 999 } });
 });
 
 test("an address that keeps sending is never banned", () => {
@@ -42,18 +42,18 @@ test("an address that keeps sending is never banned", () => {
 test("a peek counts nothing", () => {
   const budget = new AddressBudget(DEFAULT_BANS);
   for (let look = 0; look < 3; look++) expect(budget.peek(ADDRESS).minute.remaining).toBe(60);
-  budget.admit(ADDRESS);
+  budget.countFailure(ADDRESS);
   for (let look = 0; look < 3; look++) expect(budget.peek(ADDRESS).minute.remaining).toBe(59);
   expect(budget.peek("192.0.2.2").minute.remaining).toBe(60);
 });
 
 test("a flood of addresses evicts only the least recently used addresses", () => {
   const budget = new AddressBudget(DEFAULT_BANS, 100);
-  budget.admit(ADDRESS);
-  budget.admit("192.0.2.2");
+  budget.countFailure(ADDRESS);
+  budget.countFailure("192.0.2.2");
   for (let n = 0; n < 10_000; n++) {
-    budget.admit(`2001:db8:0:${n.toString(16)}::/64`);
-    if (n % 50 === 0) budget.admit("192.0.2.2");
+    budget.countFailure(`2001:db8:0:${n.toString(16)}::/64`);
+    if (n % 50 === 0) budget.countFailure("192.0.2.2");
   }
   expect(budget.peek(ADDRESS).day.remaining).toBe(1_000);
   expect(budget.peek("192.0.2.2").day.remaining).toBeLessThan(999);

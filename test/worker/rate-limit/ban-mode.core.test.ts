@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { type BanMode, banAt } from "../../../src/worker/limits/bans.ts";
 import { decide, type Decision, type LimiterState } from "../../../src/worker/limits/decision.ts";
-import { readLimiterState, toStored } from "../../../src/worker/rate-limit/stored-state.ts";
+import { readState, toStored } from "../../../src/worker/rate-limit/stored-state.ts";
 import { anyBanPolicy, anyHistory, anyLimits, play } from "../limits/histories.ts";
 import {
   DEFAULT_BANS,
@@ -28,7 +28,7 @@ class Loop {
     const policy = { ...DEFAULT_BANS, mode: this.mode };
     // Start from the stored state, like a Durable Object after an eviction. `wait` contains the
     // strikes and is not stored: keep it, so that strikes add up over several runs.
-    const stored = this.state && readLimiterState(structuredClone(toStored(this.state)));
+    const stored = this.state && readState(toStored(this.state)).limiter;
     if (stored !== null) this.state = { ...stored, wait: this.state?.wait ?? null };
     return Array.from({ length: seconds * 10 }, () => {
       const decided = decide(this.state, this.#policy, policy, this.nowMs);

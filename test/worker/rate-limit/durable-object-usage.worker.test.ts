@@ -56,24 +56,20 @@ async function tapDatabase(): Promise<DatabaseLine> {
 }
 
 /**
- * Delays the queries of the Durable Object while `isHeld` is true, until the Durable Object is
- * evicted.
+ * Delays the reports of the Durable Object while `isHeld` is true, until the Durable Object is
+ * evicted. The test and the Durable Object share no promises, which the vitest plugin disables.
  */
 async function holdDatabase() {
-  const state = { isHeld: true, isAsked: false };
-  const statement = (query: string) => ({
-    bind: (...values: unknown[]) => ({
-      run: async () => {
-        state.isAsked = true;
-        while (state.isHeld) await scheduler.wait(1);
-        return env.KEYS.prepare(query)
-          .bind(...values)
-          .run();
-      },
-    }),
-  });
+  const state = { isHeld: true, isAsked: false, isCut: false };
+  const batch = async (statements: D1PreparedStatement[]) => {
+    state.isAsked = true;
+    while (state.isHeld) await scheduler.wait(1);
+    if (state.isCut) throw new Error("Network connection lost.");
+    return env.KEYS.batch(statements);
+  };
   await runInDurableObject(limiter(), (object) => {
-    Object.assign(object, { env: { ...env, KEYS: { prepare: statement } } });
+    const KEYS = { prepare: (sql: string) => env.KEYS.prepare(sql), batch };
+    Object.assign(object, { env: { ...env, KEYS } });
   });
   return state;
 }
@@ -112,7 +108,7 @@ describe("a report", () => {
   test("includes strikes and bans from refusals that isolates report; the ban is logged", async () => {
     for (let n = 0; n < 4; n++) await admit();
     advanceClock(11_000);
-    await limiter().admit(POLICY, [900, 800], 40);
+    await limiter().admit(POLICY, [11_000, 900, 800], 40);
     for (let n = 0; n < 56; n++) await admit();
     expect(log()).toStrictEqual([]);
     expect((await limiter().admit(POLICY)).banned).toBe(true);
@@ -129,14 +125,6 @@ describe("a report", () => {
     const refused = 1 + 41 + 57 + 10;
     expect(await reported()).toMatchObject([{ admitted: 3, refused, strikes: 60, bans: 1 }]);
     expect(log()).toHaveLength(1);
-  });
-
-  test("counts strikes as refusals if they are from an earlier Worker, which sends no number of refusals", async () => {
-    for (let n = 0; n < 4; n++) await admit();
-    advanceClock(11_000);
-    await limiter().admit(POLICY, [900, 800, 700]);
-    await comeToAlarm();
-    expect(await reported()).toMatchObject([{ refused: 5, strikes: 4 }]);
   });
 
   test("has a row for each day in UTC", async () => {
@@ -163,7 +151,7 @@ describe("a report", () => {
       if (due! > Date.now()) continue;
       const { length } = line.statements;
       await runDurableObjectAlarm(limiter());
-      expect(line.statements).toHaveLength(length + 1);
+      expect(line.statements.length).toBeGreaterThan(length);
       reportsMs.push(Date.now());
     }
     expect(reportsMs.length).toBeGreaterThan(4);
@@ -248,51 +236,35 @@ describe("a Durable Object that is opened without its name", () => {
     await runInDurableObject(object, (limiterOfKey) => limiterOfKey.alarm());
     expect(await reported()).toMatchObject([{ keyId: "key_named", admitted: 2 }]);
   });
-
-  test("keeps the usage if an earlier version stored no key id", async () => {
-    const object = await nameless((state) => ({ ...state, keyId: undefined }));
-    advanceClock(3 * DAY_MS);
-    await runInDurableObject(object, async (limiterOfKey, { storage }) => {
-      await limiterOfKey.alarm();
-      expect(storage.kv.get("record")).toMatchObject({ usage: [{ admitted: 1 }] });
-      expect(await storage.getAlarm()).toBe(Date.now() + HOUR_MS);
-    });
-    expect(events(log())).toStrictEqual(["usage_unreported"]);
-  });
-});
-
-test("a Durable Object that an earlier version used for an address admits no request and deletes its storage", async () => {
-  const address = limiterNamed("address:192.0.2.1");
-  const { limits, revision, resets } = POLICY;
-  const open = { openedMs: Date.now(), count: 1 };
-  await runInDurableObject(address, (_, { storage }) => {
-    storage.kv.put("record", { limits, revision, resets, minute: open, day: open, ban: null });
-  });
-  await evictLimiter("address:192.0.2.1");
-  await runInDurableObject(limiterNamed("address:192.0.2.1"), async (object) => {
-    await expect(object.admit({ ...POLICY, bans: false })).rejects.toThrow("no API key");
-    advanceClock(DAY_MS);
-    await object.alarm();
-  });
-  expect(await limiterStorage("address:192.0.2.1")).toMatchObject({ keys: [] });
-  expect(await reported()).toStrictEqual([]);
 });
 
 describe("a database that fails", () => {
   test("neither fails requests nor loses counts; a later report includes all of them", async () => {
     const line = await tapDatabase();
     line.isCut = true;
-    for (let hour = 1; hour <= 3; hour++) {
+    for (let attempt = 1; attempt <= 3; attempt++) {
       for (let n = 0; n < 4; n++) await admit();
       await comeToAlarm();
-      expect(await alarmMs()).toBe(Date.now() + HOUR_MS);
+      expect(await alarmMs()).toBe(Date.now() + 60_000);
     }
-    expect(events(log())).toStrictEqual(Array.from({ length: 3 }, () => "usage_unreported"));
+    expect(events(log())).toStrictEqual(["keys_database_unavailable"]);
     expect(log()[0]).toMatchObject({ keyId: "key_test" });
     expect(await reported()).toStrictEqual([]);
     await evictLimiter(NAME);
     await comeToAlarm();
     expect(await reported()).toMatchObject([{ admitted: 9, refused: 3 }]);
+  });
+
+  test("is asked again a minute later, also after a request during the failed report", async () => {
+    await admit();
+    const database = await holdDatabase();
+    const alarm = comeToAlarm();
+    await expect.poll(() => database.isAsked).toBe(true);
+    expect(await admit()).toBe(true);
+    expect(await alarmMs()).toBe(Date.now() + HOUR_MS);
+    Object.assign(database, { isHeld: false, isCut: true });
+    await alarm;
+    expect(await alarmMs()).toBe(Date.now() + 60_000);
   });
 
   test("prevents that the storage is deleted, for any number of days", async () => {
@@ -315,7 +287,7 @@ describe("a database that fails", () => {
     await env.KEYS.exec("ALTER TABLE key_usage RENAME TO later");
     await admit();
     await comeToAlarm();
-    expect(events(log())).toStrictEqual(["usage_unreported"]);
+    expect(events(log())).toStrictEqual(["report_failed"]);
     await env.KEYS.exec("ALTER TABLE later RENAME TO key_usage");
     await comeToAlarm();
     expect(await reported()).toMatchObject([{ admitted: 1 }]);
@@ -366,24 +338,13 @@ describe("the usage", () => {
     expect(await reported()).toMatchObject([{ admitted: 5, refused: 1, peakMinute: 3 }]);
   });
 
-  test("begins at zero if an earlier version stored no usage", async () => {
-    for (let n = 0; n < 2; n++) await admit();
-    await changeStored(({ limits, revision, resets, minute, day, ban }) => {
-      return { limits, revision, resets, minute, day, ban };
-    });
-    expect([await admit(), await admit()]).toStrictEqual([true, false]);
-    await comeToAlarm();
-    expect(await reported()).toMatchObject([{ admitted: 1, refused: 1, peakMinute: 3 }]);
-    expect(log()).toStrictEqual([]);
-  });
-
   test.each([["text"], [[{ day: -1 }]], [null], [7]])(
     "can be unreadable without losing the counts of the windows: %j",
     async (usage) => {
       for (let n = 0; n < 2; n++) await admit();
       await changeStored((row) => ({ ...row, usage }));
       expect([await admit(), await admit()]).toStrictEqual([true, false]);
-      expect(events(log())).toStrictEqual(["limiter_usage_unreadable"]);
+      expect(events(log())).toStrictEqual(["limiter_state_unreadable"]);
       await comeToAlarm();
       expect(await reported()).toMatchObject([{ admitted: 1 }]);
     },
@@ -393,7 +354,7 @@ describe("the usage", () => {
     for (let n = 0; n < 2; n++) await admit();
     await changeStored((row) => ({ ...row, minute: "full" }));
     await admit();
-    expect(events(log())).toStrictEqual(["limiter_record_unreadable"]);
+    expect(events(log())).toStrictEqual(["limiter_state_unreadable"]);
     await comeToAlarm();
     expect(await reported()).toMatchObject([{ admitted: 3 }]);
   });

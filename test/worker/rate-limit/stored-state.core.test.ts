@@ -1,8 +1,10 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { readLimiterState, toStored } from "../../../src/worker/rate-limit/stored-state.ts";
+import { readState, toStored } from "../../../src/worker/rate-limit/stored-state.ts";
 import { anyBanPolicy, anyHistory, anyLimits, play } from "../limits/histories.ts";
 import { keyPolicy, SimulatedLimiter } from "../limits/simulated-limiter.ts";
+
+const read = (row: unknown) => readState(row).limiter;
 
 function bannedState() {
   const limiter = new SimulatedLimiter(keyPolicy(60, 1_000));
@@ -16,7 +18,7 @@ describe("the stored limiter state (docs/limits.md, Windows and Bans)", () => {
     const state = bannedState();
     expect(state.ban).not.toBeNull();
     expect(toStored(state)).not.toHaveProperty("wait");
-    expect(readLimiterState(structuredClone(toStored(state)))).toEqual({ ...state, wait: null });
+    expect(read(structuredClone(toStored(state)))).toEqual({ ...state, wait: null });
   });
 
   test("is parsed to the same state after any history", () => {
@@ -26,7 +28,7 @@ describe("the stored limiter state (docs/limits.md, Windows and Bans)", () => {
         limiter.request();
         play(limiter, history);
         const state = limiter.state!;
-        expect(readLimiterState(structuredClone(toStored(state)))).toEqual({
+        expect(read(structuredClone(toStored(state)))).toEqual({
           ...state,
           wait: null,
         });
@@ -42,7 +44,7 @@ describe("the stored limiter state (docs/limits.md, Windows and Bans)", () => {
       hour: { openedMs: 1, count: 1 },
       ban: { ...state.ban, reason: "hammering" },
     };
-    expect(readLimiterState(later)).toEqual({ ...state, wait: null });
+    expect(read(later)).toEqual({ ...state, wait: null });
   });
 
   test.for([
@@ -61,6 +63,6 @@ describe("the stored limiter state (docs/limits.md, Windows and Bans)", () => {
     { ...toStored(bannedState()), ban: { untilMs: "tomorrow", number: 1 } },
     { ...toStored(bannedState()), revision: -1 },
   ])("is null if it cannot be read: %j", (stored) => {
-    expect(readLimiterState(stored)).toBeNull();
+    expect(read(stored)).toBeNull();
   });
 });

@@ -5,9 +5,9 @@ import {
   countUsage,
   dayText,
   type DayUsage,
-  readUsage,
   type Usage,
   usageEndMs,
+  usageSchema,
   usageToKeep,
 } from "../../../src/worker/usage/day-usage.ts";
 import { LimitsModel } from "../limits/limits-model.ts";
@@ -80,7 +80,7 @@ describe("the usage of a key", () => {
         expect(usage.map((counted) => ({ ...counted, day: dayText(counted.day) }))).toEqual(
           expected,
         );
-        expect(readUsage(structuredClone(usage))).toEqual(usage);
+        expect(usageSchema.parse(usage)).toEqual(usage);
       }),
     );
   });
@@ -125,7 +125,7 @@ class CountingLimiter extends SimulatedLimiter {
   }
 
   override restart(): this {
-    this.usage = readUsage(this.#stored)!;
+    this.usage = this.#stored;
     return super.restart();
   }
 }
