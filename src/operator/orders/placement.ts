@@ -21,10 +21,10 @@ interface PartRange {
 export function placeStatements(
   importId: string,
   partCount: number,
-  { partsPerStatement }: ImportSizes,
+  sizes: ImportSizes,
   isBulk: boolean,
 ): Statement[] {
-  const placing = [...ranges(importId, partCount, partsPerStatement)].flatMap((range) => [
+  const placing = [...ranges(importId, partCount, sizes.partsPerStatement)].flatMap((range) => [
     ...(isBulk ? [noteBulkChange(stagedOrders(range), differsFrom("staged"))] : []),
     sql`
       INSERT INTO orders (id, pet_id, quantity, ship_date, complete, status)
@@ -36,7 +36,7 @@ export function placeStatements(
       WHERE ${differsFrom("excluded")}`,
     sql`DELETE FROM order_import_parts AS parts WHERE ${isIn(range)}`,
   ]);
-  const all = isBulk ? [beginBulkChange(), ...placing, ...endBulkChange()] : placing;
+  const all = isBulk ? [beginBulkChange(), ...placing, ...endBulkChange(sizes)] : placing;
   return [requireParts(importId, partCount), ...all].map(toStatement);
 }
 
