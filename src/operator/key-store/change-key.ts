@@ -2,7 +2,8 @@ import { isDeepStrictEqual } from "node:util";
 import pRetry from "p-retry";
 import type { Operation } from "./audit-trail.ts";
 import { changeQueries, creationQueries, isOvertaken } from "./key-changes.ts";
-import { findApiKey, type KeyDetails, requireApiKey } from "./key-details.ts";
+import { findApiKey, type KeyDetails } from "./key-details.ts";
+import { requireApiKey } from "./require-api-key.ts";
 import { type StoreDatabase, toStatements } from "../database/database.ts";
 import { currentActor } from "./actor.ts";
 

@@ -1,5 +1,5 @@
 import { readBanDays } from "../key-store/key-bans.ts";
-import { requireApiKey } from "../key-store/key-details.ts";
+import { requireApiKey } from "../key-store/require-api-key.ts";
 import { apiKeys } from "../../worker/db/keys-schema.ts";
 import { lastDays, reportOn, type UsageReport } from "./usage-report.ts";
 import { type ReportedDay, readUsageOfKey, readUsageOfKeys } from "./read-usage.ts";
