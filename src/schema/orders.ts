@@ -54,9 +54,37 @@ export const orderList = sqliteTable(
   {
     id: integer("id").primaryKey(),
     version: text("version").notNull(),
+    /** The sequence number of the change that set `version` (see `orderChanges`). */
+    sequence: integer("sequence").notNull().default(0),
   },
   (list) => [check("order_list_is_one_row", sql`${list.id} = 1`)],
 );
+
+/**
+ * The former state of every order that was changed lately, so that a list can be read as it was at
+ * an earlier moment. Triggers (`migrations/orders`) insert a row with every change of an order,
+ * whoever makes the change. Housekeeping deletes old rows.
+ */
+export const orderChanges = sqliteTable("order_changes", {
+  /**
+   * The time of the change in Unix microseconds, or one more than the previous change's sequence
+   * number if that is larger.
+   */
+  sequence: integer("sequence").primaryKey(),
+  /**
+   * The version of the list after the change. A list that is read as of this change requires this
+   * version, because a restored database can assign the sequence number again.
+   */
+  version: text("version").notNull(),
+  /** The changed order; `null` for a bulk change, which keeps no former states. */
+  id: int64("id"),
+  /** Whether the order was in the list before the change. If not, the other columns are `null`. */
+  wasListed: integer("was_listed", { mode: "boolean" }).notNull(),
+  petId: int64("pet_id"),
+  quantity: int64("quantity"),
+  shipDate: text("ship_date"),
+  complete: integer("complete", { mode: "boolean" }),
+});
 
 /**
  * The segments of the list of orders, with some thousand orders each. A segment contains the ids

@@ -4,16 +4,20 @@ import { logEvent } from "./log.ts";
 
 const DAY_MS = 86_400_000;
 const IMPORT_PARTS_KEPT_DAYS = 1;
+/** Longer than the slowest client takes for a list of a million orders. */
+const ORDER_CHANGES_KEPT_DAYS = 1;
 /** A leap year, so usage is kept for at least one year. */
 const USAGE_KEPT_DAYS = 366;
 
 /**
- * The most statements of each chore in one run of housekeeping. Three chores run at most 30
+ * The most statements of each chore in one run of housekeeping. Four chores run at most 40
  * statements; Cloudflare's free plan allows 50 queries in a run.
  */
 const MAX_STEPS = 10;
 /** Deleting this many rows blocks the database for only some hundredths of a second. */
 const ROWS_PER_STEP = 5_000;
+/** A store with 50 changes a second makes 180,000 rows an hour. These rows are small. */
+const CHANGES_PER_STEP = 20_000;
 /** The number of import parts to delete in one step. Small, because a part has up to 2 MB. */
 const PARTS_PER_STEP = 10;
 
@@ -23,7 +27,7 @@ const PARTS_PER_STEP = 10;
  */
 interface Chore {
   /** The log field that counts the deleted rows. */
-  readonly removes: "importParts" | "usageRows" | "cancelledOrders";
+  readonly removes: "importParts" | "orderChanges" | "usageRows" | "cancelledOrders";
   readonly database: DatabaseName;
   readonly sql: string;
   readonly olderThan: string | number;
@@ -36,6 +40,16 @@ const DELETE_IMPORT_PARTS = `
     SELECT import_id, part FROM order_import_parts
     WHERE import_id NOT IN (SELECT import_id FROM order_import_parts WHERE created_at >= ?1)
     LIMIT ?2)`;
+
+/**
+ * Deletes former states of orders that no list needs. A list that began at the time `?1` or later
+ * is read as of the last change before it or a later one, so that change and all later ones stay.
+ */
+export const DELETE_ORDER_CHANGES = `
+  DELETE FROM order_changes WHERE sequence IN (
+    SELECT sequence FROM order_changes
+    WHERE sequence < (SELECT max(sequence) FROM order_changes WHERE sequence <= ?1)
+    ORDER BY sequence LIMIT ?2)`;
 
 const DELETE_USAGE = `
   DELETE FROM key_usage WHERE (day, key_id) IN (
@@ -51,8 +65,8 @@ const DELETE_CANCELLED_ORDERS = `
     WHERE cancelled_at < ?1 ORDER BY cancelled_at, id LIMIT ?2)`;
 
 /**
- * Deletes parts of imports that were abandoned for a day, usage older than a year, and, if
- * configured, orders that were cancelled long ago. A run deletes a limited number of rows in small
+ * Deletes parts of imports that were abandoned for a day, former states of orders older than a day,
+ * usage older than a year, and, if configured, orders that were cancelled long ago. A run deletes a limited number of rows in small
  * steps; the next run deletes the rest. Logs the number of deleted rows.
  *
  * @throws the error of the first chore that failed, after the other chores have run.
@@ -97,6 +111,13 @@ function choresOf({ cancelledOrderDays }: Config, now: Date): Chore[] {
       sql: DELETE_IMPORT_PARTS,
       olderThan: daysAgo(IMPORT_PARTS_KEPT_DAYS).getTime(),
       rowsPerStep: PARTS_PER_STEP,
+    },
+    {
+      removes: "orderChanges",
+      database: "orders",
+      sql: DELETE_ORDER_CHANGES,
+      olderThan: daysAgo(ORDER_CHANGES_KEPT_DAYS).getTime() * 1_000,
+      rowsPerStep: CHANGES_PER_STEP,
     },
     {
       removes: "usageRows",

@@ -1,11 +1,22 @@
-import { rm } from "node:fs/promises";
+import { cp, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { PROJECT_ROOT } from "../../src/operator/wrangler.ts";
 import { BASELINE_COMMIT, checkOutBaseline, removeBaseline } from "./baseline.ts";
-import { type Bundle, bundleWorker } from "./bundle.ts";
-import type { Request } from "./http.ts";
-import type { Store } from "./store.ts";
-import { Version } from "./version.ts";
+import { type Bundle, bundleWorker, type Worker } from "./bundle.ts";
+import { Server } from "./server.ts";
+import { createKeys, createStore, type Keys } from "./store.ts";
+
+/** The checkout that contains a Worker: this one, or that of the baseline commit. */
+export type Version = "today" | "baseline";
+
+interface ServeOptions {
+  /** The Worker; the service by default. */
+  readonly worker?: Worker;
+  readonly version?: Version;
+  /** The number of orders in the store; ten by default. */
+  readonly orders?: number;
+  readonly vars?: Readonly<Record<string, string>>;
+}
 
 /** The bundles and stores that the benchmark's sections share. Each is made on first use. */
 export class Bench implements AsyncDisposable {
@@ -13,83 +24,81 @@ export class Bench implements AsyncDisposable {
   /** The number of orders in the largest store. */
   readonly orders: number;
   readonly folder: string;
-  /** The service as it is in this checkout. */
-  readonly today: Version;
-  readonly #workers = new Map<string, Promise<Bundle>>();
-  readonly #baselineRoot: string;
-  #baseline: Promise<Version | null> | null = null;
+  /** The keys in every store. */
+  readonly keys: Keys = createKeys();
+  readonly #made = new Map<string, Promise<unknown>>();
+  #copies = 0;
 
   /**
    * @param folder an empty folder for bundles and stores, which the disposal of the `Bench`
    *   removes.
    */
   constructor(options: { rounds: number; orders: number; folder: string }) {
-    const { rounds, orders, folder } = options;
-    this.rounds = rounds;
-    this.orders = orders;
-    this.folder = folder;
-    this.today = new Version({ name: "", root: PROJECT_ROOT, folder, say: this.say });
-    this.#baselineRoot = join(folder, "baseline");
+    this.rounds = options.rounds;
+    this.orders = options.orders;
+    this.folder = options.folder;
   }
 
-  /** Bundles the service of this checkout. */
-  service(): Promise<Bundle> {
-    return this.today.service();
+  /**
+   * Serves a Worker on a new copy of a store, with an empty cache. The disposal of the server
+   * removes the copy. Both versions use copies of one store, because a migrated store must also
+   * serve the previous version.
+   */
+  async serve(options: ServeOptions = {}): Promise<Server> {
+    const { worker = "service", version = "today", orders = 10, vars = {} } = options;
+    const bundle = await this.bundle(worker, version);
+    const store = join(this.folder, `copy-${++this.#copies}`);
+    await cp(await this.#store(orders), store, { recursive: true });
+    return Server.start(bundle, { store, vars, isTemporary: true });
   }
 
-  /** Checks out the baseline commit; returns `null` if this git clone lacks the commit. */
-  baseline(): Promise<Version | null> {
-    this.#baseline ??= this.#checkOut();
-    return this.#baseline;
+  bundle(worker: Worker, version: Version = "today"): Promise<Bundle> {
+    return this.#once(`bundling ${worker}, ${version}`, async () => {
+      const root = version === "today" ? PROJECT_ROOT : await this.#baseline();
+      return bundleWorker(worker, root, join(this.folder, `bundles-${version}`));
+    });
   }
 
-  /** Bundles a Worker of the benchmark, such as `peers/hello`. */
-  worker(name: string): Promise<Bundle> {
-    const bundle = this.#workers.get(name) ?? this.#bundle(name);
-    this.#workers.set(name, bundle);
-    return bundle;
-  }
-
-  store(orders: number): Promise<Store> {
-    return this.today.store(orders);
+  /** The path of the file whose orders are in the store with this number of orders. */
+  orderFile(orders: number): string {
+    return join(this.folder, `orders-${orders}.ndjson`);
   }
 
   /** Reports progress on stderr. */
   readonly say = (progress: string): void => {
-    process.stderr.write(`bench: ${progress.trim()}\n`);
+    process.stderr.write(`bench: ${progress}\n`);
   };
 
   async [Symbol.asyncDispose](): Promise<void> {
-    // Ignores a failed checkout of the baseline commit: the section that needed the checkout has
-    // already thrown the error.
-    const baseline = await this.#baseline?.catch(() => null);
-    if (baseline != null) await removeBaseline(this.#baselineRoot);
+    if (this.#made.has(CHECKOUT)) await removeBaseline(this.#baselineRoot).catch(() => {});
     await rm(this.folder, { recursive: true, force: true });
   }
 
-  #bundle(name: string): Promise<Bundle> {
-    this.say(`bundling ${name}`);
-    return bundleWorker(this.folder, name);
+  get #baselineRoot(): string {
+    return join(this.folder, "baseline");
   }
 
-  async #checkOut(): Promise<Version | null> {
-    this.say(`checking out ${BASELINE_COMMIT}`);
-    const root = this.#baselineRoot;
-    const problem = await checkOutBaseline(root);
-    if (problem !== null) {
-      this.say(`every line against ${BASELINE_COMMIT} is left out: ${problem}`);
-      return null;
-    }
-    const folder = join(this.folder, BASELINE_COMMIT);
-    return new Version({ name: BASELINE_COMMIT, root, folder, say: this.say });
+  #baseline(): Promise<string> {
+    return this.#once(CHECKOUT, async () => {
+      await checkOutBaseline(this.#baselineRoot);
+      return this.#baselineRoot;
+    });
+  }
+
+  #store(orders: number): Promise<string> {
+    return this.#once(`importing ${orders} orders`, () =>
+      createStore(join(this.folder, `store-${orders}`), orders, this.orderFile(orders), this.keys),
+    );
+  }
+
+  #once<Value>(progress: string, make: () => Promise<Value>): Promise<Value> {
+    const made = this.#made.get(progress);
+    if (made !== undefined) return made as Promise<Value>;
+    this.say(progress);
+    const making = make();
+    this.#made.set(progress, making);
+    return making;
   }
 }
 
-/** Returns a request for the list of orders. */
-export function listRequest(
-  url: string,
-  key: string,
-  headers: Record<string, string> = {},
-): Request {
-  return { url: `${url}/v1/store/orders`, headers: { Authorization: `Bearer ${key}`, ...headers } };
-}
+const CHECKOUT = `checking out ${BASELINE_COMMIT}`;

@@ -1,10 +1,11 @@
 import { globSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { basename, join } from "node:path";
-import { PROJECT_ROOT, wranglerCommand } from "../../src/operator/wrangler.ts";
+import { wranglerCommand } from "../../src/operator/wrangler.ts";
 import { runCommand } from "./run-command.ts";
 
-const BENCH = "test/bench";
+/** The service, or a Worker of the benchmark: a path in `test/bench` without `.ts`. */
+export type Worker = "service" | `observed/${string}` | `peers/${string}`;
 
 /** The files of a bundled Worker. */
 export interface Bundle {
@@ -16,31 +17,21 @@ export interface Bundle {
 }
 
 /**
- * Bundles the service exactly as a deployment does.
+ * Bundles a Worker exactly as a deployment does.
  *
- * @param root the checkout whose service is bundled; by default this checkout.
+ * @param root the checkout that contains the Worker.
+ * @param folder the folder for the bundle.
  */
-export function bundleService(folder: string, root = PROJECT_ROOT): Promise<Bundle> {
-  return bundle(root, join(folder, "service"), "wrangler.toml", []);
-}
-
-/** Bundles a Worker of the benchmark, such as `peers/hello`. */
-export function bundleWorker(folder: string, name: string): Promise<Bundle> {
-  const script = join(BENCH, `${name}.ts`);
-  return bundle(PROJECT_ROOT, join(folder, name), join(BENCH, "wrangler.toml"), [script]);
-}
-
-async function bundle(
-  root: string,
-  outdir: string,
-  config: string,
-  script: readonly string[],
-): Promise<Bundle> {
+export async function bundleWorker(worker: Worker, root: string, folder: string): Promise<Bundle> {
+  const isService = worker === "service";
+  const script = isService ? [] : [join("test/bench", `${worker}.ts`)];
+  const config = isService ? "wrangler.toml" : "test/bench/wrangler.toml";
+  const outdir = join(folder, worker);
   const options = ["--dry-run", "--config", config, "--env=", "--outdir", outdir];
   const { command, args } = wranglerCommand(["deploy", ...script, ...options]);
   await runCommand(command, args, root);
   return {
-    script: join(outdir, `${basename(script[0] ?? "index.ts", ".ts")}.js`),
+    script: join(outdir, `${isService ? "index" : basename(worker)}.js`),
     wasm: globSync(join(outdir, "*.wasm")),
     compatibilityDate: await compatibilityDateIn(join(root, config)),
   };

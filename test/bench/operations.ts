@@ -1,10 +1,8 @@
+import { PRICES } from "../../src/operator/capacity/prices.ts";
 import type { Operations } from "./observed/counted-service.ts";
-import { priceOf } from "./prices.ts";
-import type { Cost } from "./report.ts";
 import type { Server } from "./server.ts";
 
-/** The vars of production that change the number of billed operations. */
-export const PRODUCTION_VARS = { REQUEST_LOG: "all" };
+const BYTES_OF_GB = 1_000_000_000;
 
 /** Returns the operations that a counting service has counted since the previous call. */
 export async function operationsSince(server: Server): Promise<Operations> {
@@ -13,20 +11,19 @@ export async function operationsSince(server: Server): Promise<Operations> {
 }
 
 /**
- * Returns the mean number of each operation per request, and the price of a million requests.
+ * Returns the price in dollars of operations. Cloudflare bills rows, not queries.
  *
- * @param request the kind of request, for the report.
- * @param counted the operations of all requests together.
- * @param requests the number of requests that caused `counted`.
+ * @param withTelemetry whether to include log lines and data points. Cloudflare does not bill data
+ *   points yet.
  */
-export function costOf(request: string, counted: Operations, requests: number): Cost {
-  const means = Object.entries(counted).map(([name, count]) => [name, count / requests]);
-  const operations = Object.fromEntries(means) as Operations;
-  const { dollars, telemetryDollars } = priceOf(operations);
-  return {
-    ...operations,
-    request,
-    dollarsPerMillion: dollars,
-    telemetryDollarsPerMillion: telemetryDollars,
-  };
+export function dollarsOf(counted: Operations, withTelemetry: boolean): number {
+  const { objectCalls, objectRowsWritten, rowsRead, rowsWritten, dataPoints, logGb } = PRICES;
+  const dollars =
+    counted.objectCalls * objectCalls.dollars +
+    counted.objectRowsWritten * objectRowsWritten.dollars +
+    counted.rowsRead * rowsRead.dollars +
+    counted.rowsWritten * rowsWritten.dollars +
+    (withTelemetry ? counted.dataPoints * dataPoints.dollars : 0);
+  const logDollars = withTelemetry ? (counted.logBytes / BYTES_OF_GB) * logGb.dollars : 0;
+  return dollars / 1e6 + logDollars;
 }

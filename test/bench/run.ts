@@ -4,56 +4,53 @@ import { join } from "node:path";
 import { InvalidArgumentError, Option } from "commander";
 import { createProgram, printJson, runProgram } from "../../src/operator/command-line.ts";
 import { Bench } from "./bench.ts";
-import { type Cost, type Distance, isMet, type Report, type Result, toMarkdown } from "./report.ts";
+import { isMet, type Result, resultTable, type Table, toMarkdown } from "./report.ts";
 import { abuse } from "./sections/abuse.ts";
 import { busyList } from "./sections/busy-list.ts";
 import { changedList } from "./sections/changed-list.ts";
-import { costs } from "./sections/costs.ts";
-import { denseList } from "./sections/dense-list.ts";
 import { distance } from "./sections/distance.ts";
-import { expansion } from "./sections/expansion.ts";
+import { farList } from "./sections/far-list.ts";
 import { hotKey } from "./sections/hot-key.ts";
 import { inventedKeys } from "./sections/invented-keys.ts";
 import { largeList } from "./sections/large-list.ts";
 import { memory } from "./sections/memory.ts";
 import { requests } from "./sections/requests.ts";
 import { size } from "./sections/size.ts";
-import { transfers } from "./sections/transfers.ts";
-import { unchangedList } from "./sections/unchanged-list.ts";
 
-/** The sections of the benchmark by name. Each section adds rows to a table of the report. */
+/**
+ * The sections of the benchmark by name. Each section adds rows to the table of results, or a table
+ * of its own.
+ */
 const SECTIONS = {
   requests,
   "large-list": largeList,
   memory,
-  transfers,
-  "unchanged-list": unchangedList,
   "changed-list": changedList,
   "busy-list": busyList,
-  "dense-list": denseList,
-  expansion,
+  "far-list": farList,
   "hot-key": hotKey,
   distance,
   "invented-keys": inventedKeys,
   size,
-  costs,
   abuse,
-} as const satisfies Record<string, (bench: Bench) => Promise<Result[] | Report>>;
+} as const satisfies Record<string, (bench: Bench) => Promise<Result[] | Table>>;
 
 type Section = keyof typeof SECTIONS;
 
 interface Options {
-  readonly only?: readonly Section[];
+  readonly only: readonly Section[];
   readonly rounds: number;
   readonly orders: number;
   readonly json?: true;
 }
 
+const NAMES = Object.keys(SECTIONS) as Section[];
+
 const program = createProgram(
   "npm run bench --",
-  "Measures the service against bare Workers, in turns, and prints tables in Markdown.",
+  "Measures the service against an earlier version and against bare Workers, in turns, and prints tables in Markdown.",
 )
-  .addOption(new Option("--only <section...>", "sections to run").choices(Object.keys(SECTIONS)))
+  .addOption(new Option("--only <section...>", "sections to run").choices(NAMES).default(NAMES))
   .option("--rounds <n>", "how many times each contestant is measured", atLeast(1), 5)
   .option("--orders <n>", "orders of the largest store", atLeast(10_000), 1_000_000)
   .option("--json", "print one JSON value")
@@ -66,23 +63,23 @@ const program = createProgram(
 
 async function run({ only, rounds, orders, json }: Options): Promise<void> {
   const folder = await mkdtemp(join(tmpdir(), "store-orders-bench-"));
-  await using bench = new Bench({ rounds, orders: roundedTo(100, orders), folder });
+  await using bench = new Bench({ rounds, orders, folder });
   for (const signal of ["SIGINT", "SIGTERM"] as const) {
     process.once(signal, () => void bench[Symbol.asyncDispose]().finally(() => process.exit(1)));
   }
   const results: Result[] = [];
-  const costTable: Cost[] = [];
-  const distances: Distance[] = [];
-  for (const name of only ?? (Object.keys(SECTIONS) as Section[])) {
+  const tables: Table[] = [];
+  for (const name of only) {
     const measured = await SECTIONS[name](bench);
-    results.push(...("results" in measured ? measured.results : measured));
-    costTable.push(...("costs" in measured ? measured.costs : []));
-    distances.push(...("distances" in measured ? (measured.distances ?? []) : []));
+    if ("rows" in measured) tables.push(measured);
+    else results.push(...measured);
   }
-  const report = { results, costs: costTable, distances };
-  if (json)
-    printJson({ ...report, results: results.map((line) => ({ ...line, met: isMet(line) })) });
-  else process.stdout.write(`${toMarkdown(report)}\n`);
+  if (json) {
+    printJson({ results: results.map((line) => ({ ...line, met: isMet(line) })), tables });
+    return;
+  }
+  const printed = [...(results.length > 0 ? [resultTable(results)] : []), ...tables];
+  process.stdout.write(printed.map(toMarkdown).join("\n"));
 }
 
 function atLeast(least: number): (text: string) => number {
@@ -91,10 +88,6 @@ function atLeast(least: number): (text: string) => number {
     if (Number.isSafeInteger(value) && value >= least) return value;
     throw new InvalidArgumentError(`Expected a whole number of at least ${least}.`);
   };
-}
-
-function roundedTo(step: number, value: number): number {
-  return Math.round(value / step) * step;
 }
 
 await runProgram(program, process.argv.slice(2));

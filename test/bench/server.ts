@@ -1,61 +1,73 @@
 import { rm } from "node:fs/promises";
+import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
+import type * as MiniflarePackage from "miniflare";
+import { BINDINGS } from "../../src/operator/database/database.ts";
 import { LAYOUT_VERSION } from "../../src/operator/database/local-store.ts";
 import type { Bundle } from "./bundle.ts";
-import { bindingsOf, createMiniflare, type Miniflare } from "./miniflare.ts";
 import { childProcesses, WorkerProcess } from "./worker-process.ts";
 
 /** The store and the configuration of a Worker. */
 interface ServerOptions {
   /** The folder of the store. */
   readonly store: string;
-  /** Whether the Worker exports the Durable Object class `RateLimiter`. */
-  readonly hasObjects?: boolean;
-  readonly vars?: Record<string, string | number>;
+  readonly vars?: Readonly<Record<string, string>>;
+  /** Whether the disposal of the server removes the store. */
+  readonly isTemporary?: boolean;
 }
 
-/** A Worker that Miniflare runs in its own workerd process and serves on its own port. */
+/**
+ * A Worker that Miniflare runs in its own workerd process and serves on its own port. The Worker
+ * must export the Durable Object class `RateLimiter`.
+ */
 export class Server implements AsyncDisposable {
   readonly url: string;
   readonly process: WorkerProcess;
-  readonly #miniflare: Miniflare;
-  readonly #store: string;
+  readonly #miniflare: MiniflarePackage.Miniflare;
+  readonly #options: ServerOptions;
 
-  private constructor(miniflare: Miniflare, store: string, url: string, process: WorkerProcess) {
+  private constructor(
+    miniflare: MiniflarePackage.Miniflare,
+    options: ServerOptions,
+    url: string,
+    process: WorkerProcess,
+  ) {
     this.#miniflare = miniflare;
-    this.#store = store;
+    this.#options = options;
     this.url = url;
     this.process = process;
   }
 
-  static async start(
-    { script, wasm, compatibilityDate }: Bundle,
-    { store, hasObjects = false, vars = {} }: ServerOptions,
-  ): Promise<Server> {
+  /** Starts Miniflare, in the version that wrangler depends on. `npm start` uses the same version. */
+  static async start(bundle: Bundle, options: ServerOptions): Promise<Server> {
     const before = new Set(childProcesses());
-    const limiter = { RATE_LIMITER: { className: "RateLimiter", useSQLite: true } };
-    const miniflare = createMiniflare(store, {
-      modules: [
-        { type: "ESModule", path: script },
-        ...wasm.map((path) => ({ type: "CompiledWasm" as const, path })),
-      ],
-      modulesRoot: dirname(script),
-      compatibilityDate,
-      bindings: vars,
-      durableObjects: hasObjects ? limiter : {},
-    });
+    const { resolve } = createRequire(import.meta.url);
+    const requireLikeWrangler = createRequire(resolve("wrangler/package.json"));
+    const { convertV4MiniflareOptions, Log, LogLevel, Miniflare } = requireLikeWrangler(
+      "miniflare",
+    ) as typeof MiniflarePackage;
+    const miniflare = new Miniflare(
+      convertV4MiniflareOptions({
+        modules: [
+          { type: "ESModule", path: bundle.script },
+          ...bundle.wasm.map((path) => ({ type: "CompiledWasm" as const, path })),
+        ],
+        modulesRoot: dirname(bundle.script),
+        compatibilityDate: bundle.compatibilityDate,
+        bindings: options.vars ?? {},
+        durableObjects: { RATE_LIMITER: { className: "RateLimiter", useSQLite: true } },
+        d1Databases: Object.values(BINDINGS),
+        resourcePersistencePath: join(options.store, LAYOUT_VERSION),
+        host: "127.0.0.1",
+        port: 0,
+        cf: false,
+        log: new Log(LogLevel.NONE),
+      }),
+    );
     const url = (await miniflare.ready).origin;
     const started = childProcesses().filter((pid) => !before.has(pid));
     if (started.length !== 1) throw new Error(`Expected one new process, not ${started.length}.`);
-    return new Server(miniflare, store, url, new WorkerProcess(started[0] ?? 0));
-  }
-
-  /**
-   * Starts a Worker with an empty Cache API, whose content Miniflare keeps in the store's folder.
-   */
-  static async startWithoutCache(bundle: Bundle, options: ServerOptions): Promise<Server> {
-    await rm(join(options.store, LAYOUT_VERSION, "cache"), { recursive: true, force: true });
-    return Server.start(bundle, options);
+    return new Server(miniflare, options, url, new WorkerProcess(started[0] ?? 0));
   }
 
   /**
@@ -64,12 +76,14 @@ export class Server implements AsyncDisposable {
    * @param id the id of an order that has the field `complete`.
    */
   async changeOrderList(id = 2): Promise<void> {
-    const database = await this.#miniflare.getD1Database(bindingsOf(this.#store).orders);
+    const database = await this.#miniflare.getD1Database(BINDINGS.orders);
     const change = `UPDATE orders SET complete = NOT complete WHERE id = ${id}`;
     await database.exec(`${change}\n${change}`);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#miniflare.dispose();
+    const { store, isTemporary = false } = this.#options;
+    if (isTemporary) await rm(store, { recursive: true });
   }
 }

@@ -165,27 +165,3 @@ describe("the exit status", () => {
     },
   );
 });
-
-describe("--help", () => {
-  it.each([
-    ["start"],
-    ["keys"],
-    ["keys", "create"],
-    ["keys", "list"],
-    ["keys", "show"],
-    ["keys", "find"],
-    ["keys", "update"],
-    ["keys", "rotate"],
-    ["keys", "audit"],
-    ["keys", "bans"],
-    ["keys", "usage"],
-    ["orders"],
-    ["orders", "import"],
-    ["orders", "export"],
-  ])("shows examples of %s %s", async (command, ...args) => {
-    const { status, stdout, stderr } = await run(command, ...args.filter(Boolean), "--help");
-    expect({ status, stderr }).toEqual({ status: 0, stderr: "" });
-    expect(stdout).toContain("Usage: npm ");
-    expect(stdout).toMatch(/Examples:|examples/);
-  });
-});

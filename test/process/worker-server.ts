@@ -36,5 +36,5 @@ export async function serveWorker(
     wasm: globSync(join(outdir, "*.wasm")),
     compatibilityDate: await compatibilityDateIn(join(PROJECT_ROOT, "wrangler.toml")),
   };
-  return Server.start(bundle, { store, hasObjects: true, vars });
+  return Server.start(bundle, { store, vars });
 }

@@ -3,7 +3,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { InvalidArgumentError } from "commander";
 import { createProgram, printJson, runProgram } from "../../src/operator/command-line.ts";
-import { bundleService } from "../bench/bundle.ts";
+import { PROJECT_ROOT } from "../../src/operator/wrangler.ts";
+import { bundleWorker } from "../bench/bundle.ts";
 import { type Cast, judgeOrders, playAll, prepareStore } from "./cast.ts";
 import { type Figures, figuresOf, toMarkdown } from "./report.ts";
 import { Service } from "./service.ts";
@@ -25,7 +26,7 @@ async function soak({ minutes, seed, json }: SoakOptions): Promise<void> {
   const folder = await mkdtemp(join(tmpdir(), "store-orders-soak-"));
   const bundleFile = join(folder, "bundle.json");
   const store = join(folder, "store");
-  await writeFile(bundleFile, JSON.stringify(await bundleService(folder)));
+  await writeFile(bundleFile, JSON.stringify(await bundleWorker("service", PROJECT_ROOT, folder)));
   const cast = await prepareStore(store);
   const service = new Service(bundleFile, store);
   try {

@@ -7,5 +7,5 @@ import { Server } from "../bench/server.ts";
 const [bundleFile = "", store = ""] = process.argv.slice(2);
 process.once("disconnect", () => process.exit());
 const bundle = JSON.parse(await readFile(bundleFile, "utf8")) as Bundle;
-const server = await Server.start(bundle, { store, hasObjects: true });
+const server = await Server.start(bundle, { store });
 process.send?.(server.url);

@@ -59,8 +59,22 @@ describe("housekeeping", () => {
     await keep();
     expect(await parts()).toEqual(["late"]);
     expect(log().map((line) => JSON.parse(line))).toEqual([
-      { event: "housekeeping", importParts: 3, usageRows: 0, isComplete: true },
+      { event: "housekeeping", importParts: 3, orderChanges: 0, usageRows: 0, isComplete: true },
     ]);
+  });
+
+  test("removes former states that a list of the last day cannot need", async () => {
+    const change = (sequence: string) => `(${sequence} * 1000, 'v', 1, 0)`;
+    await run(
+      env.ORDERS,
+      `INSERT INTO order_changes (sequence, version, id, was_listed)
+       VALUES ${["ms:50", "ms:30", "ms:20", "ms:1"].map(change).join()}`,
+    );
+    await keep();
+    const hours = (sequence: unknown) => (NOW.getTime() - Number(sequence) / 1_000) / HOUR_MS;
+    const left = await read(env.ORDERS, "SELECT sequence FROM order_changes ORDER BY sequence");
+    // A list of the last day may have begun before the change 20 hours ago.
+    expect(left.map(hours)).toEqual([30, 20, 1]);
   });
 
   test("removes usage older than a year, and keeps what `keys usage` can show", async () => {
@@ -101,6 +115,7 @@ describe("housekeeping", () => {
       {
         event: "housekeeping",
         importParts: 100,
+        orderChanges: 0,
         usageRows: 0,
         cancelledOrders: 50_000,
         isComplete: false,
@@ -108,6 +123,7 @@ describe("housekeeping", () => {
       {
         event: "housekeeping",
         importParts: 1,
+        orderChanges: 0,
         usageRows: 0,
         cancelledOrders: 1,
         isComplete: true,
@@ -122,6 +138,7 @@ describe("housekeeping", () => {
     expect(await read(env.KEYS, "SELECT day FROM key_usage")).toEqual([]);
     expect(log().map((line) => JSON.parse(line))).toMatchObject([
       { event: "housekeeping_failed", chore: "importParts" },
+      { event: "housekeeping_failed", chore: "orderChanges" },
       { event: "housekeeping", usageRows: 1, isComplete: true },
     ]);
   });

@@ -68,7 +68,6 @@ export function estimate(scale: Scale, assumptions: Assumptions): Estimate {
     ordersBytes,
     keysBytes,
     segments: segmentCount(orders),
-    brokenLists: list.brokenShare,
     listBytes: Math.max(1, listsAtOnce) * LIST_BYTES,
   });
   const bill = billFor({

@@ -54,7 +54,7 @@ export const LIMITS = {
     ],
   },
   /**
-   * A list that is neither in memory nor in the cache takes one query for the manifest, and then
+   * A list that is not in memory takes one query for the manifest, and then
    * one query for every four segments. D1 allows 1,000 queries for each request to the Worker.
    */
   segments: {
@@ -63,14 +63,8 @@ export const LIMITS = {
     source: D1,
     remedies: ["Read more segments in one query.", PAGINATE],
   },
-  brokenLists: {
-    title: "half of the lists complete",
-    value: 0.5,
-    source: SERVICE,
-    remedies: ["Read more missing segments in the first query of a list.", PAGINATE],
-  },
   listBytes: {
-    title: "32 MiB for lists in an isolate",
+    title: "40 MiB for lists in an isolate",
     value: LIST_SIZES.underWayBytes,
     source: SERVICE,
     remedies: [

@@ -32,9 +32,9 @@ export const OPERATIONS = {
    * slow disk, a write records more requests.
    */
   groupedList: { ...ADMISSION, objectRowsWritten: 0.5, queries: 1, rowsRead: 1 },
-  cancellation: { ...ADMISSION, queries: 1, rowsRead: 11, rowsWritten: 5 },
+  cancellation: { ...ADMISSION, queries: 1, rowsRead: 12, rowsWritten: 5 },
   /** A cancellation that fails because the order does not exist or has shipped. */
-  vainCancellation: { ...ADMISSION, queries: 1, rowsRead: 3 },
+  vainCancellation: { ...ADMISSION, queries: 1, rowsRead: 4 },
   unauthorized: NO_OPERATIONS,
   /** The Durable Object refuses a list request. The isolate has already begun to read the list. */
   refusal: { ...NO_OPERATIONS, objectCalls: 1, queries: 1, rowsRead: 1 },
@@ -43,7 +43,7 @@ export const OPERATIONS = {
   /** An isolate looks up a key that it has never looked up, or not recently. */
   keyLookUp: { ...NO_OPERATIONS, queries: 1, rowsRead: 3 },
   /** A command places or ships one order. */
-  orderChange: { ...NO_OPERATIONS, queries: 1, rowsRead: 7, rowsWritten: 3 },
+  orderChange: { ...NO_OPERATIONS, queries: 1, rowsRead: 11, rowsWritten: 4 },
   /** An alarm of a key's Durable Object reports the key's usage to D1 and sets the next alarm. */
   usageReport: { ...ADMISSION, objectRowsWritten: 2, queries: 1, rowsWritten: 1 },
   /** A Durable Object deletes itself a day after its last request. */

@@ -1,8 +1,8 @@
 import type { Command } from "commander";
 import { toKeyJson } from "../key-store/key-json.ts";
 import { requireApiKey } from "../key-store/key-details.ts";
-import { lastDays } from "../usage/usage-report.ts";
-import { type ReportedDay, readUsageOfKey } from "../usage/read-usage.ts";
+import { lastDays, type ReportedDay } from "../usage/usage-report.ts";
+import { readUsageOfKey } from "../usage/read-usage.ts";
 import { printJson } from "../command-line.ts";
 import type { StoreDatabase } from "../database/database.ts";
 import { type StoreCommandOptions, useDatabase } from "../database/open.ts";

@@ -6,6 +6,8 @@ interface Scope {
   readonly environment: RemoteEnvironment;
   /** How far back the query counts requests, in hours. */
   readonly hours: number;
+  /** How many hours ago the counted time ends; by default now. */
+  readonly hoursAgo?: number;
   /** Counts only requests with this key. The query named `key` requires this field. */
   readonly keyId?: string;
 }
@@ -103,10 +105,14 @@ export const QUESTIONS = {
 export type QuestionName = keyof typeof QUESTIONS;
 
 /** Returns the SQL of a query. Does not escape `keyId`: the caller must validate it. */
-export function toSql(name: QuestionName, { environment, hours, keyId: id }: Scope): string {
+export function toSql(
+  name: QuestionName,
+  { environment, hours, hoursAgo = 0, keyId: id }: Scope,
+): string {
   const { select, where, order }: Question = QUESTIONS[name];
   const conditions = [
-    `timestamp > NOW() - INTERVAL '${hours}' HOUR`,
+    `timestamp > NOW() - INTERVAL '${hours + hoursAgo}' HOUR`,
+    ...(hoursAgo === 0 ? [] : [`timestamp <= NOW() - INTERVAL '${hoursAgo}' HOUR`]),
     ...(where === undefined ? [] : [where]),
     ...(id === undefined ? [] : [`${keyId} = '${id}'`]),
   ];

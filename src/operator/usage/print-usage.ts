@@ -1,7 +1,7 @@
 import sparkly from "sparkly";
 import {
-  type Cell,
   figureCell,
+  formatCount,
   formatNumber,
   formatTable,
   formatTime,
@@ -10,7 +10,7 @@ import {
 } from "../terminal-text.ts";
 import {
   completeBy,
-  isComplete,
+  figuresByDay,
   type KeyReport,
   type UsageReport,
   type UsageTotals,
@@ -27,51 +27,58 @@ export function printUsageOfKeys(report: UsageReport, now: Date): void {
   }
   const rows = report.keys.map((key) => {
     const { id, name, plan, minutePeak, dayPeak, bannedUntil } = key;
-    const isKnown = key.reportedAt !== null;
     return {
       id,
       name,
       plan,
-      ...(isKnown ? figures(key) : missingFigures(key.bans)),
-      "minute peak": isKnown ? shareCell(minutePeak) : null,
-      "day peak": isKnown ? shareCell(dayPeak) : null,
+      ...figures(key),
+      "minute peak": minutePeak === null ? null : shareCell(minutePeak),
+      "day peak": dayPeak === null ? null : shareCell(dayPeak),
       "banned until": bannedUntil,
-      [PLOT]: isKnown ? plot(key, report.days) : null,
+      [PLOT]: key.reportedAt === null ? null : plot(key, report.days),
     };
   });
   process.stdout.write(formatTable(rows, { cut: ["name"], optional: OPTIONAL_COLUMNS }));
   const isAnyMissing = report.keys.some(({ reportedAt }) => reportedAt === null);
-  process.stdout.write(`${provenance(report)}\n`);
-  if (isAnyMissing) process.stdout.write(`${legend(now)}\n`);
+  process.stdout.write(`${provenance(report)}\n${isAnyMissing ? legend(now) : ""}`);
 }
 
 /** Prints a row for each day of one key. */
 export function printUsageOfKey(key: KeyReport, report: UsageReport, now: Date): void {
-  const title = `${key.id}, ${key.name} (${key.plan})\n${banned(key)}`;
-  if (key.reportedAt === null && key.bans === 0) {
+  const { id, name, plan, bannedUntil } = key;
+  const ban = bannedUntil === null ? "" : `Banned until ${formatTime(bannedUntil)}.\n`;
+  const title = `${id}, ${name} (${plan})\n${ban}`;
+  if (key.reportedAt === null && key.bans === null) {
     process.stdout.write(`${title}No figures from ${range(report)}. ${whenFiguresCome(now)}\n`);
     return;
   }
-  const isMissing = (day: string) => !byDay.has(day) && !isComplete(day, now);
-  const byDay = new Map(key.days.map((counted) => [counted.day, counted]));
-  const rows = report.days.map((day) => {
-    const counted = byDay.get(day);
-    const bans = key.bansByDay.get(day) ?? 0;
+  const days = figuresByDay({ ...report, keys: [key] }, now);
+  const rows = days.map((counts) => {
+    const { day, only } = counts;
     return {
       day,
-      ...(isMissing(day) ? missingFigures(bans) : figures({ ...(counted ?? NOTHING), bans })),
-      "minute peak": counted === undefined ? null : peak(counted.peakMinute, counted.perMinute),
-      "day peak": counted === undefined ? null : peak(counted.peakDay, counted.perDay),
+      ...figures(counts),
+      "minute peak": only === undefined ? null : peak(only.peakMinute, only.perMinute),
+      "day peak": only === undefined ? null : peak(only.peakDay, only.perDay),
     };
   });
+  const isAnyMissing = days.some(({ admitted }) => admitted === null);
   process.stdout.write(
     `${title}${range(report)}, admitted by day: ${plot(key, report.days)}\n\n` +
-      `${formatTable(rows)}${provenance(report)}\n`,
+      `${formatTable(rows)}${provenance(report)}\n${isAnyMissing ? legend(now) : ""}`,
   );
-  if (report.days.some(isMissing)) process.stdout.write(`${legend(now)}\n`);
 }
 
-const NOTHING: UsageTotals = { admitted: 0, refused: 0, strikes: 0, bans: 0 };
+/** Prints that no key reached `percent` of a limit, and how many keys may have without a report. */
+export function printNoneNear(all: UsageReport, percent: number, now: Date): void {
+  const silent = all.keys.filter(({ reportedAt }) => reportedAt === null).length;
+  process.stdout.write(
+    silent === 0
+      ? `No key reached ${percent} % of a limit.\n`
+      : `No key is known to have reached ${percent} % of a limit. ` +
+          `${formatCount(silent, "key")} reported nothing. ${whenFiguresCome(now)}\n`,
+  );
+}
 
 /** The title of the column that plots the admitted requests of each day. */
 const PLOT = "by day";
@@ -92,27 +99,21 @@ const OPTIONAL_COLUMNS = [
 ];
 
 function figures({ admitted, refused, strikes, bans }: UsageTotals): Row {
-  return { admitted, refused, strikes, bans };
+  const cell = (count: number | null) => count ?? figureCell(MISSING);
+  return {
+    admitted: cell(admitted),
+    refused: cell(refused),
+    strikes: cell(strikes),
+    bans: cell(bans),
+  };
 }
 
 /**
  * Returns a table cell with the number of requests in a key's fullest window, and the window's
  * limit. The cell is red if the window was full.
  */
-function peak(count: number, limit: number): Cell {
+function peak(count: number, limit: number) {
   return figureCell(`${formatNumber(count)} of ${formatNumber(limit)}`, count >= limit);
-}
-
-/**
- * Returns the table cells of a key or day without a usage report. Bans are known without a report.
- */
-function missingFigures(bans: number): Row {
-  const missing = figureCell(MISSING);
-  return { admitted: missing, refused: missing, strikes: missing, bans: bans || missing };
-}
-
-function banned({ bannedUntil }: KeyReport): string {
-  return bannedUntil === null ? "" : `Banned until ${formatTime(bannedUntil)}.\n`;
 }
 
 function whenFiguresCome(now: Date): string {
@@ -120,7 +121,7 @@ function whenFiguresCome(now: Date): string {
 }
 
 function legend(now: Date): string {
-  return `${MISSING}: nothing was reported. ${whenFiguresCome(now)}`;
+  return `${MISSING}: nothing was reported. ${whenFiguresCome(now)}\n`;
 }
 
 function range({ days }: UsageReport): string {

@@ -1,9 +1,9 @@
 import { and, eq, gte, inArray, sql } from "drizzle-orm";
-import { keyUsage } from "../../schema/keys.ts";
+import { apiKeys, keyUsage } from "../../schema/keys.ts";
 import type { StoreDatabase } from "../database/database.ts";
-
-/** The usage of a key on one day in UTC, as its limiter last reported it. */
-export type ReportedDay = typeof keyUsage.$inferSelect;
+import { readBanDays } from "../key-store/key-bans.ts";
+import { requireApiKey } from "../key-store/key-details.ts";
+import { lastDays, type ReportedDay, reportOn, type UsageReport } from "./usage-report.ts";
 
 /**
  * The number of rows of the table `key_usage` that one query reads. A remote database sends about
@@ -12,11 +12,44 @@ export type ReportedDay = typeof keyUsage.$inferSelect;
 const PAGE_ROWS = 10_000;
 
 /**
+ * Reads the usage of all keys, or of the key with this id.
+ *
+ * @param id the id of the key; `undefined` reads all keys.
+ * @param days the number of days to read, including today.
+ * @throws an Error for the operator if no key has this id.
+ */
+export async function readReport(
+  { orm }: StoreDatabase,
+  id: string | undefined,
+  days: number,
+  now: Date,
+): Promise<UsageReport> {
+  const range = lastDays(days, now);
+  const [firstDay = ""] = range;
+  const readBans = () => readBanDays(orm, { keyId: id, firstDay, now });
+  if (id !== undefined) {
+    const key = await requireApiKey(orm, id);
+    const rows = await readUsageOfKey(orm, id, range);
+    return reportOn([key], range, { rows, banDays: await readBans(), now });
+  }
+  const { id: keyId, name, plan, perMinute, perDay, createdAt } = apiKeys;
+  const keys = await orm
+    .select({ id: keyId, name, plan, perMinute, perDay })
+    .from(apiKeys)
+    .orderBy(createdAt, keyId);
+  const rows: ReportedDay[] = [];
+  for await (const page of readUsageOfKeys(orm, firstDay)) {
+    for (const row of page) rows.push(row);
+  }
+  return reportOn(keys, range, { rows, banDays: await readBans(), now });
+}
+
+/**
  * Reads the usage of all keys since a day, in pages ordered by day and key id.
  *
  * @param firstDay the first day to read, in the form `2026-11-21`.
  */
-export async function* readUsageOfKeys(
+async function* readUsageOfKeys(
   database: StoreDatabase["orm"],
   firstDay: string,
 ): AsyncGenerator<ReportedDay[]> {

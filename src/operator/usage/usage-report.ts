@@ -2,7 +2,10 @@ import { type ApiKey, limitsOf } from "../../worker/api-keys/api-key.ts";
 import type { Limits } from "../../worker/limit-rules/plans.ts";
 import type { BanDay } from "../key-store/key-bans.ts";
 import { dayOf, dayText, REPORT_EVERY_MS } from "../../worker/usage/day-usage.ts";
-import type { ReportedDay } from "./read-usage.ts";
+import type { keyUsage } from "../../schema/keys.ts";
+
+/** The usage of a key on one day in UTC, as its limiter last reported it. */
+export type ReportedDay = typeof keyUsage.$inferSelect;
 
 /**
  * The usage of keys over a range of days in UTC. Figures are up to an hour old, because limiters
@@ -25,12 +28,10 @@ export interface KeyReport extends Pick<ApiKey, "id" | "name" | "plan">, UsageTo
   /** The present limits of the key. */
   readonly limits: Limits;
   /** The fullest minute window, as a share of the limit on the day of the window, from 0 to 1. */
-  readonly minutePeak: number;
+  readonly minutePeak: number | null;
   /** The fullest day window, as a share of the limit on the day of the window, from 0 to 1. */
-  readonly dayPeak: number;
-  /**
-   * The time of the key's last report; `null` if it reported nothing, so its figures are unknown.
-   */
+  readonly dayPeak: number | null;
+  /** The time of the key's last report; `null` if it reported nothing. */
   readonly reportedAt: Date | null;
   /** The end of the ban that is in force; `null` if the key is not banned. */
   readonly bannedUntil: Date | null;
@@ -40,12 +41,27 @@ export interface KeyReport extends Pick<ApiKey, "id" | "name" | "plan">, UsageTo
   readonly bansByDay: ReadonlyMap<string, number>;
 }
 
+/** Counts of requests and bans. `null`: unknown, because no key has reported the count yet. */
 export interface UsageTotals {
-  readonly admitted: number;
-  readonly refused: number;
-  readonly strikes: number;
-  readonly bans: number;
+  readonly admitted: number | null;
+  readonly refused: number | null;
+  readonly strikes: number | null;
+  readonly bans: number | null;
 }
+
+/** The usage of one key or of several keys on one day. */
+export interface DayFigures extends UsageTotals {
+  readonly day: string;
+  /** True if every key has had time to report this day, so that the counts are final. */
+  readonly isComplete: boolean;
+  /** The admitted requests of the keys of each plan. */
+  readonly byPlan: Readonly<Record<ApiKey["plan"], number | null>>;
+  /** The report of the day, if only one key reported it. */
+  readonly only: ReportedDay | undefined;
+}
+
+/** The share of a limit from which a key counts as near the limit. */
+export const NEAR_LIMIT = 0.8;
 
 /** Returns the fields of a key's report that its JSON and the page of all keys have in common. */
 export function summarize(report: KeyReport) {
@@ -62,7 +78,7 @@ export function completeBy(now: Date): Date {
  * Returns whether every key has had time to report a day. If so, a key without a report for the day
  * was not used on it.
  */
-export function isComplete(day: string, now: Date): boolean {
+function isComplete(day: string, now: Date): boolean {
   const dayEndMs = Date.parse(day) + 86_400_000;
   return now.getTime() >= dayEndMs + REPORT_EVERY_MS;
 }
@@ -101,26 +117,68 @@ export function reportOn(
     days,
     reportedAt: latest(reports),
     keys: reports.toSorted(
-      (one, other) => other.admitted - one.admitted || other.refused - one.refused,
+      (one, other) =>
+        (other.admitted ?? 0) - (one.admitted ?? 0) || (other.refused ?? 0) - (one.refused ?? 0),
     ),
   };
 }
 
-/** Adds up the counts of several keys or days. */
+/** Adds up the known counts of several keys or days. A count that no key or day knows is `null`. */
 export function totalsOf(counted: readonly UsageTotals[]): UsageTotals {
-  const sum = { admitted: 0, refused: 0, strikes: 0, bans: 0 };
-  for (const { admitted, refused, strikes, bans } of counted) {
-    sum.admitted += admitted;
-    sum.refused += refused;
-    sum.strikes += strikes;
-    sum.bans += bans;
-  }
-  return sum;
+  const sum = (name: keyof UsageTotals) => {
+    const known = counted.map((counts) => counts[name]).filter((count) => count !== null);
+    return known.length === 0 ? null : known.reduce((total, count) => total + count, 0);
+  };
+  return {
+    admitted: sum("admitted"),
+    refused: sum("refused"),
+    strikes: sum("strikes"),
+    bans: sum("bans"),
+  };
+}
+
+/**
+ * Adds up the usage of keys on each day. If no key has reported a day, the counts are 0 from the
+ * time by which a key would have reported, and unknown before.
+ */
+export function figuresByDay({ days, keys }: UsageReport, now: Date): DayFigures[] {
+  const reported = Map.groupBy(
+    keys.flatMap((key) => key.days.map((counted) => ({ ...counted, plan: key.plan }))),
+    ({ day }) => day,
+  );
+  return days.map((day) => {
+    const rows = reported.get(day) ?? [];
+    const known = isComplete(day, now) || rows.length > 0 ? 0 : null;
+    const admittedOf = (plan: ApiKey["plan"]) =>
+      totalsOf(rows.filter((row) => row.plan === plan)).admitted ?? known;
+    const { admitted, refused, strikes } = totalsOf(rows);
+    const bans = keys.reduce((sum, { bansByDay }) => sum + (bansByDay.get(day) ?? 0), 0);
+    return {
+      day,
+      isComplete: isComplete(day, now),
+      admitted: admitted ?? known,
+      refused: refused ?? known,
+      strikes: strikes ?? known,
+      bans: bans || known,
+      byPlan: {
+        free: admittedOf("free"),
+        pro: admittedOf("pro"),
+        business: admittedOf("business"),
+        enterprise: admittedOf("enterprise"),
+      },
+      only: rows.length === 1 ? rows[0] : undefined,
+    };
+  });
+}
+
+/** Returns the larger share of a key's two limits that it has used. Unknown shares count as 0. */
+export function fullestShare({ minutePeak, dayPeak }: KeyReport): number {
+  return Math.max(minutePeak ?? 0, dayPeak ?? 0);
 }
 
 /** Returns the keys whose fullest window reached a share of its limit. The share is from 0 to 1. */
 export function keysNear({ keys }: UsageReport, share: number): readonly KeyReport[] {
-  return keys.filter(({ minutePeak, dayPeak }) => Math.max(minutePeak, dayPeak) >= share);
+  return keys.filter((key) => fullestShare(key) >= share);
 }
 
 function reportOnKey(
@@ -132,14 +190,15 @@ function reportOnKey(
   const { id, name, plan } = key;
   const bansByDay = countBans(range, days, banDays);
   const bans = [...bansByDay.values()].reduce((sum, count) => sum + count, 0);
-  const peak = (shares: readonly number[]) => Math.min(1, Math.max(0, ...shares));
+  const peak = (shares: readonly number[]) =>
+    shares.length === 0 ? null : Math.min(1, Math.max(...shares));
   return {
     id,
     name,
     plan,
     limits: limitsOf(key),
     ...totalsOf(days),
-    bans,
+    bans: days.length === 0 ? bans || null : bans,
     minutePeak: peak(days.map(({ peakMinute, perMinute }) => peakMinute / perMinute)),
     dayPeak: peak(days.map(({ peakDay, perDay }) => peakDay / perDay)),
     reportedAt: latest(days),

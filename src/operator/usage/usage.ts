@@ -1,13 +1,14 @@
 import { type Command, InvalidArgumentError } from "commander";
-import type { ReportedDay } from "./read-usage.ts";
 import { EndWithStatus, printJson } from "../command-line.ts";
 import { type StoreCommandOptions, useDatabase } from "../database/open.ts";
-import { MISSING, printUsageOfKey, printUsageOfKeys } from "./print-usage.ts";
-import { readReport } from "./read-report.ts";
+import { writeUsagePage } from "./page.ts";
+import { MISSING, printNoneNear, printUsageOfKey, printUsageOfKeys } from "./print-usage.ts";
+import { readReport } from "./read-usage.ts";
 import {
   completeBy,
   type KeyReport,
   keysNear,
+  type ReportedDay,
   summarize,
   type UsageReport,
 } from "./usage-report.ts";
@@ -33,7 +34,7 @@ Examples:
 
 The limiter of a key reports once an hour while the key is used. "admitted" and "bans" are exact up to
 the last report. "refused" and "strikes" are lower bounds. Days are in UTC. A ban is shown as soon as it
-begins. ${MISSING} stands for a figure that the key has not reported yet.
+begins. ${MISSING} stands for a figure that the key has not reported yet (null in JSON).
 
 --near PERCENT shows only keys whose fullest minute or day window reached this share of its limit. With
 --near, the command checks today and yesterday unless --days is given. The exit status is 3 if a key
@@ -75,40 +76,31 @@ async function usage(id: string | undefined, options: UsageOptions): Promise<voi
   const all = await useDatabase(options, "keys", (database) => readReport(database, id, days, now));
   const report = near === undefined ? all : { ...all, keys: keysNear(all, near / 100) };
   if (options.html !== undefined) {
-    // Loads the code of the usage page only for `--html`, because its dependency esbuild is slow to
-    // load.
-    const { writeKeyPage, writeUsagePage } = await import("./page.ts");
-    const [key] = all.keys;
-    if (id === undefined || key === undefined) await writeUsagePage(report, options.html, now);
-    else await writeKeyPage(key, all, options.html, now);
+    const key = id === undefined ? undefined : all.keys[0];
+    await writeUsagePage(key === undefined ? report : all, key, options.html, now);
     if (!options.json) process.stdout.write(`The page is in ${options.html}.\n`);
   }
-  output(report, id, options, now);
+  if (options.json) printJson(report.keys.map((key) => toUsageJson(key, now)));
+  else if (options.html === undefined) print(report, all, id, options, now);
   if (near !== undefined && report.keys.length > 0) throw new EndWithStatus(NEAR_STATUS);
 }
 
-function output(
+function print(
   report: UsageReport,
+  all: UsageReport,
   id: string | undefined,
-  options: UsageOptions,
+  { near }: UsageOptions,
   now: Date,
 ): void {
-  if (options.json) return printJson(report.keys.map((key) => toUsageJson(key, now)));
-  if (options.html !== undefined) return;
-  if (options.near !== undefined && report.keys.length === 0) {
-    process.stdout.write(`No key reached ${options.near} % of a limit.\n`);
-  } else print(report, id, now);
-}
-
-function print(report: UsageReport, id: string | undefined, now: Date): void {
   const [key] = report.keys;
-  if (id === undefined || key === undefined) printUsageOfKeys(report, now);
+  if (near !== undefined && key === undefined) printNoneNear(all, near, now);
+  else if (id === undefined || key === undefined) printUsageOfKeys(report, now);
   else printUsageOfKey(key, report, now);
 }
 
 /**
  * Converts the usage of a key to JSON. Times are in ISO 8601 in UTC. `minutePeak` and `dayPeak` are
- * shares of a limit.
+ * shares of a limit. A figure that the key has not reported is `null`.
  */
 function toUsageJson(report: KeyReport, now: Date) {
   return {
@@ -121,20 +113,7 @@ function toUsageJson(report: KeyReport, now: Date) {
 }
 
 function toDayJson(counted: ReportedDay) {
-  const { day, admitted, refused, strikes, bans, reportedAt } = counted;
-  const { peakMinute, peakDay, perMinute, perDay } = counted;
-  return {
-    day,
-    admitted,
-    refused,
-    strikes,
-    bans,
-    peakMinute,
-    peakDay,
-    perMinute,
-    perDay,
-    reportedAt: reportedAt.toISOString(),
-  };
+  return { ...counted, keyId: undefined, reportedAt: counted.reportedAt.toISOString() };
 }
 
 function parseDays(text: string): number {

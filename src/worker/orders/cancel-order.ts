@@ -3,8 +3,14 @@ import type { DatabaseQueries } from "../db/availability.ts";
 /** The outcome of a request to cancel an order. */
 type Cancellation = "cancelled" | "already_shipped" | "not_found";
 
-const CANCEL = `UPDATE orders SET status = 'cancelled', cancelled_at = ?2
-  WHERE id = CAST(?1 AS INTEGER) AND status = 'pending' RETURNING status`;
+// Moves the order with two statements. An UPDATE that a trigger completes would write one row more.
+const KEEP = `
+  INSERT OR REPLACE INTO cancelled_orders (cancelled_at, id, pet_id, quantity, ship_date, complete)
+  SELECT ?2, id, pet_id, quantity, ship_date, complete FROM orders
+  WHERE id = CAST(?1 AS INTEGER) AND status = 'pending'`;
+
+const REMOVE = `
+  DELETE FROM orders WHERE id = CAST(?1 AS INTEGER) AND status = 'pending' RETURNING status`;
 
 const STATUS = "SELECT status FROM orders WHERE id = CAST(?1 AS INTEGER)";
 
@@ -21,10 +27,11 @@ export async function cancelOrder(
   queries: DatabaseQueries,
 ): Promise<Cancellation> {
   const statements = [
-    database.prepare(CANCEL).bind(String(id), Date.now()),
+    database.prepare(KEEP).bind(String(id), Date.now()),
+    database.prepare(REMOVE).bind(String(id)),
     database.prepare(STATUS).bind(String(id)),
   ];
-  const [cancelled, found] = await queries.run(() =>
+  const [, cancelled, found] = await queries.run(() =>
     database.batch<{ status: string }>(statements),
   );
   if (cancelled !== undefined && cancelled.results.length > 0) return "cancelled";

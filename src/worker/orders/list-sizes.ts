@@ -1,7 +1,6 @@
 /**
- * Limits on the memory, queries and cache calls for the lists that an isolate sends. Tests use
- * smaller values. The glossary in docs/architecture.md defines segment, manifest, snapshot and
- * shorthand.
+ * Limits on the memory and queries for the lists that an isolate sends. Tests use smaller values.
+ * The glossary in docs/architecture.md defines segment, manifest, snapshot and shorthand.
  */
 export interface ListSizes {
   /**
@@ -14,18 +13,20 @@ export interface ListSizes {
    * manifest. If more are missing, this query reads only the first of them.
    */
   readonly missingWithManifest: number;
-  /**
-   * The number of segments in a group. One query reads one group, and one cache entry stores one
-   * group.
-   */
+  /** The most segments that one query reads. */
   readonly groupSegments: number;
+  /**
+   * The most queries whose segments one list holds, so that the queries of a distant database
+   * overlap. Cloudflare opens at most six connections at a time for each request.
+   */
+  readonly groupsAhead: number;
+  /** The least memory in bytes that a list has for its queries while it is sent. */
+  readonly queryBytes: number;
   /**
    * The bytes of shorthand that are converted to one piece of a list's JSON. With larger pieces, a
    * list is sent faster, but needs more memory.
    */
   readonly sliceBytes: number;
-  /** The most cache calls for one list. Cloudflare allows 1,000 calls for each request. */
-  readonly cacheCalls: number;
   /**
    * The most segments of a list. A longer list would exceed the 1,000 database queries that
    * Cloudflare allows for each request.
@@ -48,10 +49,11 @@ export const LIST_SIZES: ListSizes = {
   concurrency: 2,
   missingWithManifest: 16,
   groupSegments: 4,
+  groupsAhead: 6,
+  queryBytes: 768 * 1_024,
   sliceBytes: 256 * 1_024,
-  cacheCalls: 950,
   maxSegments: 3_600,
-  underWayBytes: 32 * 2 ** 20,
+  underWayBytes: 40 * 2 ** 20,
   stallMs: 60_000,
 };
 

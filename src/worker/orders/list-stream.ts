@@ -1,5 +1,4 @@
-import type { OrderExpander } from "./order-expander.ts";
-import type { Shorthand } from "./shorthand.ts";
+import { sliceEnd, toJson } from "./order-json.ts";
 
 /** Thrown if the client reads nothing of a list for too long. */
 export class StalledReaderError extends Error {
@@ -9,6 +8,22 @@ export class StalledReaderError extends Error {
     super(`The client took nothing of the list for ${stallMs / 1_000} seconds.`);
   }
 }
+
+/**
+ * Ends a response midway. `retryable` makes workerd treat the error as a lost connection. workerd
+ * reports every other error of a response body as an uncaught exception, beside the list's own log
+ * event.
+ */
+class CutOffError extends Error {
+  override readonly name = "CutOffError";
+  readonly retryable = true;
+
+  constructor(cause: unknown) {
+    super("The list was cut off.", { cause });
+  }
+}
+
+const NOTHING = new Uint8Array();
 
 interface StreamOptions {
   /** The stream of the list fails if the client reads nothing for this long. */
@@ -23,11 +38,12 @@ interface StreamOptions {
 }
 
 /**
- * Returns a stream that produces each piece only when the client reads it. So a slow client keeps
+ * Returns a stream of the pieces that a generator yields and returns. Produces each piece only when
+ * the client reads it. So a slow client keeps
  * only one piece in memory. The drawback: the next piece is not ready when the client requests it.
  */
 export function listStream(
-  pieces: AsyncGenerator<Uint8Array, void>,
+  pieces: AsyncGenerator<Uint8Array, Uint8Array>,
   { stallMs, onProgress, onEnd }: StreamOptions,
 ): ReadableStream<Uint8Array> {
   let stopTimer = () => {};
@@ -39,23 +55,23 @@ export function listStream(
       try {
         const { done, value } = await pieces.next();
         if (hasLeft) return;
+        controller.enqueue(value);
         if (done) {
           controller.close();
           onEnd();
           return;
         }
-        controller.enqueue(value);
       } catch (error) {
         if (hasLeft) return;
-        controller.error(error);
+        controller.error(new CutOffError(error));
         onEnd(error);
         return;
       }
       const timer = setTimeout(() => {
         const error = new StalledReaderError(stallMs);
-        controller.error(error);
+        controller.error(new CutOffError(error));
         onEnd(error);
-        void pieces.return();
+        void pieces.return(NOTHING);
       }, stallMs);
       stopTimer = () => clearTimeout(timer);
     },
@@ -63,34 +79,31 @@ export function listStream(
       hasLeft = true;
       stopTimer();
       onEnd();
-      await pieces.return();
+      await pieces.return(NOTHING);
     },
   };
   return new ReadableStream(source, { highWaterMark: 0 });
 }
 
 /**
- * Yields the list of orders as a JSON array in pieces. The last piece is the closing bracket. So a
- * list that is cut off is never valid JSON.
+ * Yields the list of orders as a JSON array in pieces, and returns the last piece: the closing
+ * bracket. So a list that is cut off is never valid JSON.
  *
- * @param groups the orders of the segments, in ascending order of ids.
- * @param sliceBytes the bytes of shorthand that are expanded to one piece.
+ * @param texts the orders of each segment in shorthand, in ascending order of ids.
+ * @param sliceBytes the bytes of shorthand that are converted to one piece.
  */
 export async function* listText(
-  groups: AsyncIterable<readonly Shorthand[]>,
-  expander: OrderExpander,
+  texts: AsyncIterable<string>,
   sliceBytes: number,
-): AsyncGenerator<Uint8Array, void> {
+): AsyncGenerator<Uint8Array, Uint8Array> {
   let opening: "[" | "," = "[";
-  for await (const shorthands of groups) {
-    for (const shorthand of shorthands) {
-      for (let start = 0; start < shorthand.length;) {
-        const end = shorthand.sliceEnd(start, sliceBytes);
-        yield expander.expand(shorthand, start, end, { opening, closing: "" });
-        opening = ",";
-        start = end + 1;
-      }
+  for await (const text of texts) {
+    for (let start = 0; start < text.length;) {
+      const end = sliceEnd(text, start, sliceBytes);
+      yield toJson(text.slice(start, end), opening, "");
+      opening = ",";
+      start = end + 1;
     }
   }
-  yield new TextEncoder().encode(opening === "[" ? "[]" : "]");
+  return new TextEncoder().encode(opening === "[" ? "[]" : "]");
 }

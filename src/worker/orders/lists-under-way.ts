@@ -1,24 +1,20 @@
 /** The memory that is reserved for one list while the list is sent. */
-interface Reservation {
+export interface Reservation {
+  /** Reserves more memory, in bytes. Returns false if too little memory is left. */
+  grow(bytes: number): boolean;
+  /** Frees a part of the reserved memory. */
+  shrink(bytes: number): void;
   /** Records that the client has read a piece of the list. */
   progressed(): void;
   /** Frees the reserved memory. */
   release(): void;
 }
 
-interface Entry {
-  readonly bytes: number;
-  progressedMs: number;
-}
-
-/**
- * Limits the memory of the lists that an isolate sends at the same time. The memory of a list is
- * estimated when its sending begins.
- */
+/** Limits the memory of the lists that an isolate sends at the same time. */
 export class ListsUnderWay {
   readonly #maxBytes: number;
   readonly #stallMs: number;
-  readonly #entries = new Set<Entry>();
+  readonly #entries = new Set<{ bytes: number; progressedMs: number }>();
 
   /**
    * @param stallMs a list counts as ended if its client reads nothing for this many milliseconds.
@@ -28,16 +24,29 @@ export class ListsUnderWay {
     this.#stallMs = stallMs;
   }
 
-  /** Reserves memory for a list. Returns `null` if too little memory is left. */
+  /** The memory that is reserved for all lists, in bytes. */
+  get bytes(): number {
+    let sum = 0;
+    for (const { bytes } of this.#entries) sum += bytes;
+    return sum;
+  }
+
+  /**
+   * Reserves memory for a list. Returns `null` if too little memory is left. A list that is alone
+   * may need more than `maxBytes`.
+   */
   reserve(bytes: number): Reservation | null {
     this.#dropStalled();
-    let reserved = 0;
-    for (const entry of this.#entries) reserved += entry.bytes;
-    // Refuse a list only while other lists are being sent: a single list may exceed `#maxBytes`.
-    if (reserved > 0 && reserved + bytes > this.#maxBytes) return null;
+    if (this.#entries.size > 0 && this.bytes + bytes > this.#maxBytes) return null;
     const entry = { bytes, progressedMs: Date.now() };
     this.#entries.add(entry);
     return {
+      grow: (more) => {
+        if (this.bytes + more > this.#maxBytes) return false;
+        entry.bytes += more;
+        return true;
+      },
+      shrink: (fewer) => void (entry.bytes -= fewer),
       progressed: () => void (entry.progressedMs = Date.now()),
       release: () => void this.#entries.delete(entry),
     };

@@ -1,11 +1,12 @@
 /**
  * A range of ids and the orders in it. Triggers in the database (`migrations/orders`) give a
  * segment a new random version with every change of its orders, whoever makes the change. So a
- * version identifies the same orders forever, and cached segments need no invalidation.
+ * version identifies the same orders forever, and segments in memory need no invalidation.
  */
 export interface Segment {
-  /** The smallest id that belongs to the segment: an int64 in decimal. */
+  /** The smallest and the largest id that belong to the segment: int64s in decimal. */
   readonly firstId: string;
+  readonly lastId: string;
   readonly version: string;
   /** The number of orders in the segment; sometimes too large, never too small. */
   readonly count: number;
@@ -13,9 +14,14 @@ export interface Segment {
 
 /**
  * All segments of the list at one moment, in ascending order of ids. `version` is the version of
- * the list. Triggers in the database change it whenever they change the version of a segment.
+ * the list. Triggers in the database change it with every change of an order.
  */
 export interface Manifest {
   readonly version: string;
+  /** The sequence number of the change that set `version` (see `order_changes`). */
+  readonly sequence: number;
   readonly segments: readonly Segment[];
 }
+
+/** The orders of segments in shorthand (see `orderShorthand`), by the segment's version. */
+export type SegmentTexts = ReadonlyMap<string, string>;

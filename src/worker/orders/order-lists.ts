@@ -1,23 +1,34 @@
 import type { DatabaseQueries } from "../db/availability.ts";
 import { BatchedQuery } from "../db/batched-query.ts";
+import { pause } from "../deadline.ts";
 import { ApiError } from "../errors.ts";
+import { readSegments, readSnapshot, type Snapshot } from "./list-queries.ts";
 import { LIST_SIZES, type ListSizes } from "./list-sizes.ts";
 import { listStream, listText, StalledReaderError } from "./list-stream.ts";
 import { ListsUnderWay } from "./lists-under-way.ts";
-import type { Manifest, Segment } from "./manifest.ts";
-import type { OrderExpander } from "./order-expander.ts";
-import { type CacheStore, openSegmentCache, SegmentCache } from "./segment-cache.ts";
+import type { Manifest, Segment, SegmentTexts } from "./manifest.ts";
+import { toJson } from "./order-json.ts";
 import { SegmentMemory } from "./segment-memory.ts";
-import type { Shorthand } from "./shorthand.ts";
-import { readSnapshot, type SegmentTexts, type Snapshot } from "./segment-query.ts";
-import { ListMovedError, SegmentSource } from "./segment-source.ts";
+import { maxBytesOf, readInOrder } from "./segment-reader.ts";
 
 /** The length in bytes of an ordinary order in shorthand. The order's JSON is twice as long. */
 const ORDER_BYTES = 48;
 
+/**
+ * Thrown if a segment cannot be read as of the list's moment, because a bulk change or a restore of
+ * the database has come between.
+ */
+export class ListMovedError extends Error {
+  override readonly name = "ListMovedError";
+
+  constructor() {
+    super("A bulk change or a restore has replaced the orders while the list was sent.");
+  }
+}
+
 /** Log events that an operator may have to look into. */
 export type ListEvent =
-  /** The list was cut off because orders changed while it was sent. */
+  /** The list was cut off, because a bulk change or a restore replaced the orders meanwhile. */
   | "order_list_moved"
   /** The list was cut off because the client read nothing of it for too long. */
   | "order_list_stalled"
@@ -32,8 +43,6 @@ export interface ListRequest {
   readonly database: D1Database;
   /** The list versions that the HTTP client already has; `"*"` matches any version. */
   readonly knownVersions: readonly string[] | "*";
-  /** True for a HEAD request, which needs only the version of the list. */
-  readonly isHead: boolean;
   readonly log: (event: ListEvent, error?: unknown) => void;
   readonly waitUntil: (promise: Promise<unknown>) => void;
 }
@@ -41,75 +50,65 @@ export interface ListRequest {
 /** The list of orders at one version. */
 interface OrderList {
   readonly version: string;
-  /** True if the HTTP client already has this version of the list. */
-  readonly isKnown: boolean;
-  /**
-   * The list as a JSON array; `null` if the HTTP client already has this version or sent a HEAD
-   * request.
-   */
+  /** The list as a JSON array; `null` if the HTTP client already has this version. */
   readonly body: Uint8Array<ArrayBuffer> | ReadableStream<Uint8Array> | "[]" | null;
 }
 
 /**
  * Reads the list of orders. If the client or the isolate already has the current version of the
  * list, a request reads one database row. Otherwise, one query reads the manifest and the segments
- * that are missing in memory. The drawback: a list of more than about 130,000 orders that is not in
- * memory takes several queries. The response is cut off if orders change between these queries.
+ * that are missing in memory. A list of more than about 130,000 orders that is not in memory takes
+ * several queries. These queries read the orders as they were at the manifest's moment, so changes
+ * meanwhile do not affect the list.
  *
- * Memory and cache identify segments by version. Triggers in the database set these versions (see
- * `Segment`). So an outdated segment is never used, and a segment that is lost from memory or cache
- * is read from the database again.
+ * Memory identifies segments by version. Triggers in the database set these versions (see
+ * `Segment`). So an outdated segment is never used.
  */
 export class OrderLists {
   readonly #queries: DatabaseQueries;
-  readonly #expander: OrderExpander;
-  readonly #openCache: () => Promise<CacheStore>;
   readonly #sizes: ListSizes;
-  readonly #snapshots: BatchedQuery<readonly string[] | null, Snapshot>;
+  readonly #snapshots: BatchedQuery<ListRequest["knownVersions"], Snapshot>;
   readonly #underWay: ListsUnderWay;
   readonly #memory: SegmentMemory;
   /** The latest short list, which most requests list again. */
-  #latestShortList: {
-    readonly shorthand: Shorthand;
-    readonly json: Uint8Array<ArrayBuffer>;
-  } | null = null;
-  #manifest: Manifest | null = null;
+  #latestShortList: { readonly text: string; readonly json: Uint8Array<ArrayBuffer> } | null = null;
 
   constructor(
     queries: DatabaseQueries,
-    expander: OrderExpander,
     {
-      openCache = openSegmentCache,
+      sizes: changedSizes = {},
       memory = new SegmentMemory(),
-      sizes = {},
+      underWay,
     }: {
-      readonly openCache?: () => Promise<CacheStore>;
-      readonly memory?: SegmentMemory;
       readonly sizes?: Partial<ListSizes>;
+      readonly memory?: SegmentMemory;
+      readonly underWay?: ListsUnderWay;
     } = {},
   ) {
+    const sizes = { ...LIST_SIZES, ...changedSizes };
     this.#queries = queries;
-    this.#expander = expander;
-    this.#openCache = openCache;
     this.#memory = memory;
-    this.#sizes = { ...LIST_SIZES, ...sizes };
+    this.#sizes = sizes;
+    this.#underWay = underWay ?? new ListsUnderWay(sizes.underWayBytes, sizes.stallMs);
     this.#snapshots = new BatchedQuery({
       late: queries.unavailable,
-      concurrency: this.#sizes.concurrency,
+      concurrency: sizes.concurrency,
       timeoutMs: queries.timeoutMs,
     });
-    this.#underWay = new ListsUnderWay(this.#sizes.underWayBytes, this.#sizes.stallMs);
   }
 
   /**
-   * Reads the list's version and, if the request needs the list, its manifest and missing segments.
+   * Reads the list's version and, if the client lacks this version, its manifest and missing
+   * segments.
    *
    * @throws {DatabaseUnavailableError} if the database does not respond.
    */
   read(request: ListRequest): Promise<Snapshot> {
-    const { knownVersions, isHead, waitUntil } = request;
-    const known = isHead || knownVersions === "*" ? null : knownVersions;
-    return this.#snapshots.read(known, (keys) => this.#query(request, keys), waitUntil);
+    return this.#snapshots.read(
+      request.knownVersions,
+      (requests) => this.#query(request.database, requests),
+      request.waitUntil,
+    );
   }
 
   /**
@@ -118,69 +117,91 @@ export class OrderLists {
    * @throws {ApiError} if the list is too long or too many lists are being sent.
    */
   answer({ version, manifest, texts }: Snapshot, request: ListRequest): OrderList {
-    const { knownVersions, isHead } = request;
-    const isKnown = knownVersions === "*" || knownVersions.includes(version);
-    if (isKnown || isHead) return { version, isKnown, body: null };
+    const { knownVersions } = request;
+    if (knownVersions === "*" || knownVersions.includes(version)) return { version, body: null };
     if (manifest === null) throw new Error("The manifest of a needed list was not read.");
-    return { version, isKnown, body: this.#body(manifest, texts, request) };
+    return { version, body: this.#body(manifest, texts, request) };
   }
 
   async #query(
-    request: ListRequest,
-    keys: readonly (readonly string[] | null)[],
+    database: D1Database,
+    requests: readonly ListRequest["knownVersions"][],
   ): Promise<Snapshot> {
-    const held = this.#manifest;
-    const versions = held?.segments.map((segment) => segment.version) ?? [];
-    // Omit segments of earlier manifests, to keep the list of segment versions in the query short.
-    const inMemory = versions.filter((version) => this.#memory.get(version) !== undefined);
+    const held = this.#memory.manifest;
+    const segmentVersions = this.#memory.versions;
+    const listRequests = requests.filter((known) => known !== "*");
     // If memory lacks the first segment, do not use the manifest in memory: the query then reads
     // that segment too, and the response begins after one round trip.
-    const usable = inMemory[0] === versions[0] ? held : null;
-    const needs = {
-      listVersions: versionsThatSuffice(keys, usable),
-      segmentVersions: JSON.stringify(inMemory),
-      maxMissing: this.#sizes.missingWithManifest,
-    };
-    const { database } = request;
-    const read = () => readSnapshot(database, needs);
-    const { version, manifest, texts } = await this.#queries.run(read, { isRead: true });
-    if (manifest !== null) this.#keep(manifest, texts);
-    return { version, manifest: manifest ?? (held?.version === version ? held : null), texts };
+    const isUsable = held !== null && segmentVersions[0] === held.segments[0]?.version;
+    const read = () =>
+      readSnapshot(database, {
+        needsManifest: listRequests.length > 0,
+        knownVersions: [...commonVersions(listRequests), ...(isUsable ? [held.version] : [])],
+        segmentVersions,
+        maxMissing: this.#sizes.missingWithManifest,
+      });
+    const snapshot = await this.#queries.run(read, { isRead: true });
+    const { version, manifest, texts } = snapshot;
+    if (manifest === null)
+      return held?.version === version ? { ...snapshot, manifest: held } : snapshot;
+    // A query that began later may have returned earlier.
+    const newest = this.#memory.manifest;
+    if (newest === held || newest === null || manifest.sequence > newest.sequence) {
+      this.#memory.renew(manifest);
+    }
+    this.#remember(texts);
+    return snapshot;
   }
 
-  #keep(manifest: Manifest, texts: SegmentTexts): void {
-    this.#manifest = manifest;
-    this.#memory.renew(manifest);
-    for (const [version, shorthand] of texts) this.#memory.add(version, shorthand);
+  #remember(texts: SegmentTexts): void {
+    for (const [version, text] of texts) this.#memory.add(version, text);
   }
 
   #body(
-    { segments }: Manifest,
+    manifest: Manifest,
     texts: SegmentTexts,
     request: ListRequest,
   ): NonNullable<OrderList["body"]> {
-    const { maxSegments, groupSegments, cacheCalls, sliceBytes, stallMs } = this.#sizes;
+    const { segments } = manifest;
+    const { maxSegments, sliceBytes, stallMs } = this.#sizes;
     const [first] = segments;
     if (segments.length === 1 && first !== undefined) {
-      const shorthand = texts.get(first.version) ?? this.#memory.get(first.version);
-      if (shorthand !== undefined && shorthand.length <= sliceBytes) {
-        return this.#shortList(shorthand);
-      }
+      const text = texts.get(first.version) ?? this.#memory.get(first.version);
+      if (text !== undefined && text.length <= sliceBytes) return this.#shortList(text);
     }
     if (segments.length > maxSegments) throw refusal(request, "order_list_too_long");
-    const reservation = this.#underWay.reserve(this.#bytesToHold(segments));
+    const ownBytes = this.#ownBytes(segments);
+    // One piece of JSON is about twice as long as its shorthand.
+    const reservation = this.#underWay.reserve(2 * sliceBytes + ownBytes);
     if (reservation === null) throw refusal(request, "order_lists_too_many");
-    const source = new SegmentSource({
-      segments,
-      groupSegments,
-      database: request.database,
-      queries: this.#queries,
+    // The session begins at the primary database, because a read replica may be older than the
+    // manifest.
+    const session = request.database.withSession("first-primary");
+    const read = async (group: readonly Segment[]) => {
+      // A local D1 runs on the Worker's thread. Yield first, so that queued output is flushed and
+      // other requests continue.
+      await pause(0);
+      const query = () => readSegments(session, manifest, group);
+      const found = await this.#queries.run(query, { isRepeatable: true });
+      if (found.size < group.length) throw new ListMovedError();
+      this.#remember(found);
+      return found;
+    };
+    const textBytes = [...texts.values()].reduce((sum, { length }) => sum + length, 0);
+    const orders = readInOrder(segments, {
+      texts: reservation.grow(textBytes) ? texts : new Map(),
       memory: this.#memory,
-      cache: new SegmentCache(this.#openCache, cacheCalls),
-      waitUntil: request.waitUntil,
-      texts,
+      reservation,
+      ownBytes,
+      sizes: this.#sizes,
+      read(group) {
+        const reading = read(group);
+        // Keep the request alive until the query settles, even if the client disconnects.
+        request.waitUntil(reading.catch(() => undefined));
+        return reading;
+      },
     });
-    return listStream(listText(source.read(), this.#expander, sliceBytes), {
+    return listStream(listText(orders, sliceBytes), {
       stallMs,
       onProgress: () => reservation.progressed(),
       onEnd(error) {
@@ -191,43 +212,30 @@ export class OrderLists {
   }
 
   /**
-   * Estimates the memory in bytes that a list needs while it is sent: one piece of JSON, which is
-   * twice as long as its shorthand. If the segments do not all fit into the isolate's segment
-   * memory, the list also needs memory for three groups of segments.
+   * Returns the memory in bytes for one query of a list: the segment with the most orders, or a
+   * whole group of segments if the list does not fit into the isolate's memory. Such a list needs
+   * many queries, and Cloudflare limits their number.
    */
-  #bytesToHold(segments: readonly Segment[]): number {
-    const { groupSegments, sliceBytes } = this.#sizes;
-    const counts = segments.map(({ count }) => count);
-    const orders = counts.reduce((sum, count) => sum + count, 0);
-    if (this.#memory.holds(orders * ORDER_BYTES)) return 2 * sliceBytes;
-    return 2 * sliceBytes + 3 * groupSegments * Math.max(...counts) * ORDER_BYTES;
+  #ownBytes(segments: readonly Segment[]): number {
+    const largest = Math.max(...segments.map((segment) => maxBytesOf([segment])));
+    const orders = segments.reduce((sum, { count }) => sum + count, 0);
+    const count = this.#memory.holds(orders * ORDER_BYTES) ? 1 : this.#sizes.groupSegments;
+    return Math.max(this.#sizes.queryBytes, count * largest);
   }
 
-  #shortList(shorthand: Shorthand): Uint8Array<ArrayBuffer> | "[]" {
-    if (shorthand.length === 0) return "[]";
-    if (this.#latestShortList?.shorthand !== shorthand) {
-      const ends = { opening: "[", closing: "]" } as const;
-      const json = this.#expander.expand(shorthand, 0, shorthand.length, ends);
-      this.#latestShortList = { shorthand, json };
+  #shortList(text: string): Uint8Array<ArrayBuffer> | "[]" {
+    if (text.length === 0) return "[]";
+    if (this.#latestShortList?.text !== text) {
+      this.#latestShortList = { text, json: toJson(text, "[", "]") };
     }
     return this.#latestShortList.json;
   }
 }
 
-/**
- * Returns the list versions for which the snapshot query can omit the manifest: the versions that
- * the clients of all waiting requests have, and the version of the manifest in memory. Returns
- * `null` if no request needs the list.
- */
-function versionsThatSuffice(
-  requests: readonly (readonly string[] | null)[],
-  held: Manifest | null,
-): readonly string[] | null {
-  const listRequests = requests.filter((known) => known !== null);
-  if (listRequests.length === 0) return null;
-  const [first = [], ...others] = listRequests.map((known) => new Set(known));
-  const common = [...first].filter((version) => others.every((known) => known.has(version)));
-  return held === null ? common : [...common, held.version];
+/** Returns the list versions that the clients of all these requests have. */
+function commonVersions(requests: readonly (readonly string[])[]): string[] {
+  const [first = [], ...others] = requests.map((known) => new Set(known));
+  return [...first].filter((version) => others.every((known) => known.has(version)));
 }
 
 function eventOf(error: unknown): ListEvent {

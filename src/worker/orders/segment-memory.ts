@@ -1,84 +1,63 @@
 import { MEMORY_BYTES } from "./list-sizes.ts";
 import type { Manifest } from "./manifest.ts";
-import type { Shorthand } from "./shorthand.ts";
 
 /** The overhead of a segment in memory, in bytes, in addition to the text of its orders. */
 const ENTRY_BYTES = 256;
 
 /**
- * The memory for segments of earlier manifests. Lists that are being sent may still need these
- * segments.
- */
-const DEFAULT_EARLIER_BYTES = 8 * 2 ** 20;
-
-/**
- * The segments that an isolate keeps in memory, by version. A segment that is not in memory is read
- * from the cache or the database.
+ * The newest manifest of an isolate, and the segments of it that fit into memory. A segment that is
+ * not in memory is read from the database.
  *
- * Segments of the newest manifest are never evicted. When memory is full, no further segments are
- * added. Least recently used (LRU) eviction would evict each segment of a large list just before
- * the list needs it. Segments of earlier manifests are evicted in the order in which they were
- * added.
+ * When memory is full, no further segments are added: evicting the least recently used segments
+ * would evict each segment of a large list just before the list needs it.
  */
 export class SegmentMemory {
   readonly #maxBytes: number;
-  readonly #earlierBytes: number;
-  /** All segments by version, in the order in which they were added. */
-  readonly #segments = new Map<string, Shorthand>();
-  /** The versions of the segments in the newest manifest. */
-  #named: ReadonlySet<string> = new Set();
-  #totalBytes = 0;
-  #namedBytes = 0;
+  #manifest: Manifest | null = null;
+  /** For each segment of the manifest its orders; `null` if memory lacks them. */
+  #texts = new Map<string, string | null>();
+  #bytes = 0;
 
-  /**
-   * @param maxBytes the memory for segments of the newest manifest.
-   * @param earlierBytes additional memory for segments of earlier manifests.
-   */
-  constructor(maxBytes = MEMORY_BYTES, earlierBytes = DEFAULT_EARLIER_BYTES) {
+  constructor(maxBytes = MEMORY_BYTES) {
     this.#maxBytes = maxBytes;
-    this.#earlierBytes = earlierBytes;
   }
 
-  get(version: string): Shorthand | undefined {
-    return this.#segments.get(version);
+  get manifest(): Manifest | null {
+    return this.#manifest;
   }
 
-  /** Returns whether segments of this many bytes in total fit into the segment memory. */
+  /** The versions of the segments in memory, in the order of the manifest. */
+  get versions(): string[] {
+    return [...this.#texts].filter(([, text]) => text !== null).map(([version]) => version);
+  }
+
+  /** Returns the orders of a segment in shorthand. */
+  get(version: string): string | undefined {
+    return this.#texts.get(version) ?? undefined;
+  }
+
+  /** Returns whether segments of this many bytes in total fit into memory. */
   holds(bytes: number): boolean {
     return bytes <= this.#maxBytes;
   }
 
-  /** Sets the newest manifest. */
-  renew({ segments }: Manifest): void {
-    this.#named = new Set(segments.map(({ version }) => version));
-    this.#namedBytes = 0;
-    for (const version of this.#named) {
-      const shorthand = this.#segments.get(version);
-      if (shorthand !== undefined) this.#namedBytes += sizeOf(shorthand);
-    }
+  /** Sets the newest manifest, and forgets the segments that it lacks. */
+  renew(manifest: Manifest): void {
+    const texts = manifest.segments.map(({ version }) => [version, this.get(version) ?? null]);
+    this.#manifest = manifest;
+    this.#texts = new Map(texts as [string, string | null][]);
+    this.#bytes = this.versions.reduce((sum, version) => sum + sizeOf(this.get(version) ?? ""), 0);
   }
 
   /** Adds a segment if the newest manifest contains it and enough memory is left. */
-  add(version: string, shorthand: Shorthand): void {
-    const size = sizeOf(shorthand);
-    const isKept = this.#segments.has(version) || !this.#named.has(version);
-    if (isKept || this.#namedBytes + size > this.#maxBytes) return;
-    this.#segments.set(version, shorthand);
-    this.#namedBytes += size;
-    this.#totalBytes += size;
-    this.#dropEarlier();
-  }
-
-  #dropEarlier(): void {
-    for (const [version, shorthand] of this.#segments) {
-      if (this.#totalBytes <= this.#maxBytes + this.#earlierBytes) return;
-      if (this.#named.has(version)) continue;
-      this.#segments.delete(version);
-      this.#totalBytes -= sizeOf(shorthand);
-    }
+  add(version: string, text: string): void {
+    const size = sizeOf(text);
+    if (this.#texts.get(version) !== null || this.#bytes + size > this.#maxBytes) return;
+    this.#texts.set(version, text);
+    this.#bytes += size;
   }
 }
 
-function sizeOf({ length }: Shorthand): number {
+function sizeOf({ length }: string): number {
   return length + ENTRY_BYTES;
 }

@@ -1,19 +1,11 @@
 import { type Context, Hono } from "hono";
 import { createMiddleware } from "hono/factory";
-import expansion from "../../../dist/wasm/expand-orders.wasm";
 import type { AppEnv } from "../app-env.ts";
 import type { DatabaseQueries } from "../db/availability.ts";
 import { logEvent } from "../log.ts";
 import { enforceLimits } from "../middleware/enforce-limits.ts";
-import { type Expansion, OrderExpander } from "../orders/order-expander.ts";
+import type { Snapshot } from "../orders/list-queries.ts";
 import { type ListRequest, OrderLists } from "../orders/order-lists.ts";
-import type { Snapshot } from "../orders/segment-query.ts";
-
-// Only this file imports the WebAssembly module, because Node cannot import it and tests in Node
-// import the Worker's other files.
-const expander = new OrderExpander(
-  new WebAssembly.Instance(expansion).exports as unknown as Expansion,
-);
 
 interface ListEnv extends AppEnv {
   Variables: AppEnv["Variables"] & {
@@ -32,7 +24,7 @@ interface ListEnv extends AppEnv {
  * refuses the request.
  */
 export function listRoute(queries: DatabaseQueries) {
-  const lists = new OrderLists(queries, expander);
+  const lists = new OrderLists(queries);
 
   /** Starts to query the list, unless the limiter is certain to refuse the request. */
   const readAhead = createMiddleware<ListEnv>(async function readAheadMiddleware(c, next) {
@@ -51,10 +43,14 @@ export function listRoute(queries: DatabaseQueries) {
     // While the list is sent, `c` stays in memory. Release the snapshot, so that segments already
     // sent can be garbage-collected.
     c.set("snapshot", null);
-    const { version, isKnown, body } = lists.answer(snapshot, request);
+    const { version, body } = lists.answer(snapshot, request);
     const headers = { ETag: `"${version}"`, "Cache-Control": "private, no-cache" };
-    if (isKnown) return new Response(null, { status: 304, headers });
-    return new Response(body, { headers: { ...headers, "Content-Type": "application/json" } });
+    if (body === null) return new Response(null, { status: 304, headers });
+    const isHead = c.req.raw.method === "HEAD";
+    if (isHead && body instanceof ReadableStream) await body.cancel();
+    return new Response(isHead ? null : body, {
+      headers: { ...headers, "Content-Type": "application/json" },
+    });
   });
 }
 
@@ -76,7 +72,6 @@ function listRequest(c: Context<ListEnv>): ListRequest {
   return {
     database: c.env.ORDERS,
     knownVersions: versionsIn(c.req.header("If-None-Match")),
-    isHead: c.req.raw.method === "HEAD",
     log: (event, error) => logEvent({ event, requestId, keyId, error }),
     waitUntil: (promise) => c.executionCtx.waitUntil(promise),
   };

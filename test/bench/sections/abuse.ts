@@ -1,91 +1,68 @@
 import { setTimeout as wait } from "node:timers/promises";
-import { PLAN_LIMITS } from "../../../src/worker/limit-rules/plans.ts";
 import type { Bench } from "../bench.ts";
-import { type Load, sendLoad } from "../load.ts";
-import { costOf, operationsSince, PRODUCTION_VARS } from "../operations.ts";
-import type { Cost, Report, Result } from "../report.ts";
-import { spreadOf } from "../rounds.ts";
-import { Server } from "../server.ts";
-import { copyStore, type Store } from "../store.ts";
-import { type Abuse, ABUSE, ALLOWED_ORIGIN, QUOTA_REQUESTS, type Sender } from "./abuse-traffic.ts";
+import { sendLoad } from "../load.ts";
+import { dollarsOf, operationsSince } from "../operations.ts";
+import { number, type Result, spreadOf } from "../report.ts";
+import type { Server } from "../server.ts";
+import { type Abuse, ABUSE, ALLOWED_ORIGIN } from "./abuse-traffic.ts";
 
 /**
  * The number of requests in each kind of traffic. A drip sends one request a second, beyond the
  * limit per minute. It lasts less than a minute, because the next minute would admit requests.
  */
-const REQUESTS = { flood: 2_000, drip: 50, quota: QUOTA_REQUESTS };
+const REQUESTS = { flood: 2_000, drip: 50, quota: 200 };
 const DRIP_MS = 1_000;
 const MOST_DOLLARS = 0.05;
-/** The share of admitted requests if a Free key sends a million requests in a day. */
-const ADMITTED_SHARE = PLAN_LIMITS.free.perDay / 1_000_000;
-
-type PricedAbuse = Abuse & { readonly cost: Cost };
+/** The vars of production that change the number of billed operations. */
+const VARS = { REQUEST_LOG: "all", CORS_ORIGINS: ALLOWED_ORIGIN };
 
 /**
  * Measures the price of abusive traffic: requests without a valid key, and requests beyond the
- * limits of a key. Reports the most expensive traffic of each kind of sender.
+ * limits of a key. Requests within the limits of a key have no target.
  */
-export async function abuse(bench: Bench): Promise<Report> {
-  const store = await bench.store(bench.orders / 10);
-  await using server = await Server.start(await bench.worker("observed/counted-service"), {
-    store: await copyStore(store, "abuse"),
-    hasObjects: true,
-    vars: { ...PRODUCTION_VARS, CORS_ORIGINS: ALLOWED_ORIGIN },
+export async function abuse(bench: Bench): Promise<Result[]> {
+  const orders = bench.orders / 10;
+  await using server = await bench.serve({
+    worker: "observed/counted-service",
+    orders,
+    vars: VARS,
   });
-  const priced: PricedAbuse[] = [];
+  const results: Result[] = [];
   for (const kind of ABUSE) {
-    bench.say(`counting the operations of: ${kind.sender}, ${kind.traffic}`);
-    priced.push({ ...kind, cost: await price(server, store, kind) });
+    bench.say(`counting the operations of: ${kind.traffic}`);
+    results.push(await price(bench, server, kind));
   }
-  const results = Array.from(new Set(priced.map(({ sender }) => sender)), (sender) =>
-    dearest(sender, priced),
-  );
-  return { results, costs: priced.map(({ cost }) => cost) };
+  return results;
 }
 
-async function price(server: Server, store: Store, abused: Abuse): Promise<Cost> {
-  const { sender, traffic, kind, prepare } = abused;
-  const requestAt = await prepare(server, store);
+async function price(bench: Bench, server: Server, abused: Abuse): Promise<Result> {
+  const { traffic, kind, prepare } = abused;
+  const requestAt = await prepare(server.url, bench.keys);
   await server.process.idle();
   await operationsSince(server);
   const count = REQUESTS[kind];
   if (kind === "flood") await sendLoad({ requestAt, count });
   // Requests within the limits run one by one: simultaneous requests would share reads and writes.
-  if (kind === "quota") await sendAdmitted({ requestAt, count, connections: 1 });
+  if (kind === "quota") {
+    const { statuses } = await sendLoad({ requestAt, count, connections: 1 });
+    const refused = [...statuses.keys()].filter((status) => status >= 400);
+    if (refused.length > 0) throw new Error(`${traffic}: ${refused.join(", ")}.`);
+  }
   for (let index = 0; kind === "drip" && index < count; index += 1) {
     await sendLoad({ requestAt: () => requestAt(index), count: 1 });
     await wait(DRIP_MS);
   }
   await server.process.idle();
-  return costOf(`${sender}, ${traffic}`, await operationsSince(server), count);
-}
-
-async function sendAdmitted(load: Load): Promise<void> {
-  const { statuses } = await sendLoad(load);
-  const refused = [...statuses.keys()].filter((status) => status >= 400);
-  if (refused.length > 0)
-    throw new Error(`Requests of a quota were answered ${refused.join(", ")}.`);
-}
-
-/**
- * Returns the result for the most expensive traffic of a sender: the price of a million requests in
- * a day. The service admits requests with a Free key up to the daily limit, and refuses the rest.
- */
-function dearest(sender: Sender, priced: readonly PricedAbuse[]): Result {
-  const most = (isQuota: boolean) =>
-    priced
-      .filter((abused) => abused.sender === sender && (abused.kind === "quota") === isQuota)
-      .map(({ cost }) => cost)
-      .toSorted((one, other) => other.dollarsPerMillion - one.dollarsPerMillion)[0];
-  const [refused, admitted] = [most(false), most(true)];
-  if (refused === undefined) throw new Error(`No traffic was measured ${sender}.`);
-  const admittedDollars = (admitted?.dollarsPerMillion ?? 0) * ADMITTED_SHARE;
-  const share = admitted === undefined ? 1 : 1 - ADMITTED_SHARE;
+  const counted = await operationsSince(server);
+  const each = (operations: number) => number(operations / count);
+  const dollarsOfMillion = (withTelemetry: boolean) =>
+    (dollarsOf(counted, withTelemetry) / count) * 1e6;
+  const ratio = kind === "quota" ? null : spreadOf([dollarsOfMillion(false)]);
   return {
-    what: `Dollars per million requests ${sender}, beyond the Worker's own fee`,
-    service: `dearest: ${refused.request}`,
-    peer: admitted === undefined ? "" : `with a day's quota: ${admitted.request}`,
-    ratio: spreadOf([refused.dollarsPerMillion * share + admittedDollars]),
-    target: { atMost: MOST_DOLLARS },
+    what: `Dollars per million requests beyond the Worker's own fee: ${traffic}`,
+    service: `$${number(dollarsOfMillion(false))}, with log and data points $${number(dollarsOfMillion(true))}`,
+    peer: `each: ${each(counted.objectCalls)} object calls, ${each(counted.objectRowsWritten)} rows written by the object, ${each(counted.queries)} queries`,
+    ratio,
+    target: ratio && { atMost: MOST_DOLLARS },
   };
 }

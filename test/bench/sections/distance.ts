@@ -1,16 +1,15 @@
 import { generateSecret } from "../../../src/operator/key-store/secret.ts";
-import { type Bench, listRequest } from "../bench.ts";
-import { answerHeaders, type Request } from "../http.ts";
+import type { Bench } from "../bench.ts";
+import { listRequest, type Request, send } from "../load.ts";
 import type { Delays } from "../observed/delayed-service.ts";
-import type { Distance, Report } from "../report.ts";
-import { spreadOf } from "../rounds.ts";
-import { Server } from "../server.ts";
-import { copyStore, type Store } from "../store.ts";
+import { medianText, type Table } from "../report.ts";
+import type { Server } from "../server.ts";
+import type { Keys } from "../store.ts";
 
 /** The duration of a round trip between continents, in milliseconds. */
-const FAR_MS = 150;
+export const FAR_MS = 150;
 
-const NEAR = { object: 0, orders: 0, keys: 0 };
+export const NEAR = { object: 0, orders: 0, keys: 0 };
 
 /** The parts of the service that are far from the Worker, and the delay of each binding. */
 const PLACES = {
@@ -43,29 +42,26 @@ interface FreshKeys {
  * takes 150 ms. The duration shows how many of these round trips the request makes one after
  * another.
  */
-export async function distance(bench: Bench): Promise<Report> {
-  const store = await bench.store(10);
-  const bundle = await bench.worker("observed/delayed-service");
-  const distances: Distance[] = [];
+export async function distance(bench: Bench): Promise<Table> {
+  const rows = KINDS.map(({ request }) => [request]);
   for (const [far, delays] of Object.entries(PLACES)) {
-    await using server = await Server.start(bundle, {
-      store: await copyStore(store, `far-${Object.keys(PLACES).indexOf(far)}`),
-      hasObjects: true,
-    });
+    await using server = await bench.serve({ worker: "observed/delayed-service" });
     bench.say(`requests while ${far} is ${FAR_MS} ms away`);
-    const keys = freshKeys(store);
-    for (const kind of KINDS) {
+    const keys = freshKeys(bench.keys);
+    for (const [index, kind] of KINDS.entries()) {
       const times: number[] = [];
       for (let round = 0; round < bench.rounds; round += 1) {
         await setDelays(server, NEAR);
         const request = await kind.make(keys, server.url);
         await setDelays(server, delays);
-        times.push(await timeOf(request, kind.status));
+        const startMs = performance.now();
+        await send(request, kind.status);
+        times.push(performance.now() - startMs);
       }
-      distances.push({ request: kind.request, far, ms: spreadOf(times).median });
+      rows[index]?.push(medianText(times, "ms"));
     }
   }
-  return { results: [], costs: [], distances };
+  return { head: ["Request", ...Object.keys(PLACES).map((far) => `${far} far away`)], rows };
 }
 
 const KINDS: readonly Kind[] = [
@@ -79,8 +75,8 @@ const KINDS: readonly Kind[] = [
     status: 304,
     make: async (keys, url) => {
       const key = keys.next();
-      const { etag = "" } = (await answerHeaders(listRequest(url, key))).headers;
-      return listRequest(url, key, { "If-None-Match": etag });
+      const { etag = "" } = (await send(listRequest(url, key))).headers;
+      return listRequest(url, key, { "If-None-Match": String(etag) });
     },
   },
   { request: "list, new key", status: 200, make: (keys, url) => listRequest(url, keys.next()) },
@@ -113,7 +109,7 @@ const KINDS: readonly Kind[] = [
 ];
 
 async function known(request: Request): Promise<Request> {
-  await answerHeaders(request);
+  await send(request);
   return request;
 }
 
@@ -121,26 +117,17 @@ function cancellation(list: Request): Request {
   return { ...list, method: "DELETE", url: `${list.url}/0` };
 }
 
-function freshKeys(store: Store): FreshKeys {
-  const keys = [...store.keys];
-  const scarceKeys = [...store.scarceKeys];
-  const take = (from: string[]) => {
-    const key = from.pop();
-    if (key === undefined) throw new Error("The store has too few keys for so many rounds.");
-    return key;
+function freshKeys({ unlimited, scarce }: Keys): FreshKeys {
+  const take = (from: { key: string }[]) => {
+    const created = from.pop();
+    if (created === undefined) throw new Error("The store has too few keys for so many rounds.");
+    return created.key;
   };
+  const [keys, scarceKeys] = [[...unlimited], [...scarce]];
   return { next: () => take(keys), nextScarce: () => take(scarceKeys) };
 }
 
-async function setDelays({ url }: Server, delays: Delays): Promise<void> {
+export async function setDelays({ url }: Server, delays: Delays): Promise<void> {
   const response = await fetch(`${url}/delays`, { method: "PUT", body: JSON.stringify(delays) });
   if (!response.ok) throw new Error(`The delays could not be set: ${response.status}.`);
-}
-
-async function timeOf(request: Request, status: number): Promise<number> {
-  const startedMs = performance.now();
-  const { statusCode } = await answerHeaders(request);
-  const ms = performance.now() - startedMs;
-  if (statusCode === status) return ms;
-  throw new Error(`${request.url}: ${statusCode} instead of ${status}.`);
 }

@@ -1,51 +1,75 @@
-import { provokeBan } from "../ban.ts";
-import { type Bench, listRequest } from "../bench.ts";
-import { compareWithBareWorker } from "../bare-worker.ts";
-import { answerHeaders } from "../http.ts";
+import type { Bench } from "../bench.ts";
+import type { Worker } from "../bundle.ts";
+import { compareRates } from "../compare.ts";
+import { listRequest, provokeBan, type Request, send } from "../load.ts";
 import type { Result } from "../report.ts";
 
-/** Vars with which a ban needs more strikes than the benchmark causes. */
-const NEVER_BANNED = { BAN_MIN_STRIKES: "1000000", BAN_MAX_STRIKES: "1000000" };
-/** Vars with which a ban lasts a day, longer than the benchmark. */
-const LONG_BAN = { BAN_FIRST_SECONDS: "86400" };
+/** A kind of request, and the bare Worker to compare the service with. */
+interface Kind {
+  readonly what: string;
+  readonly atLeast: number;
+  /** A minimal Worker without keys, limits and error handling. */
+  readonly peer: Worker;
+  readonly vars: Readonly<Record<string, string>>;
+  /** The HTTP status that every response of the service must have. */
+  readonly status: number;
+  readonly key: string;
+  /** Prepares the service for the request that the comparison repeats. */
+  readonly prepare: (request: Request) => Promise<unknown>;
+}
 
 /** Compares the rates of admitted, refused and banned requests with bare Workers. */
 export async function requests(bench: Bench): Promise<Result[]> {
-  const { key, scarceKeys } = await bench.store(10);
-  const [refusedKey = "", bannedKey = ""] = scarceKeys;
-  const admitted = await compareWithBareWorker(bench, {
-    name: "admitted",
-    what: "Admitted list of ten: speed of a bare Worker with one object write and one D1 select",
-    atLeast: 0.85,
-    peer: "bare-request",
-    status: 200,
-    prepare: ({ url }) => listRequest(url, key),
-  });
-  const refused = await compareWithBareWorker(bench, {
-    name: "refused",
-    what: "Refused: speed of a bare Worker with one object call that does nothing",
-    atLeast: 0.8,
-    peer: "bare-object-call",
-    vars: NEVER_BANNED,
-    status: 429,
-    prepare: async ({ url }) => {
-      const request = listRequest(url, refusedKey);
-      await answerHeaders(request);
-      return request;
+  const { unlimited, scarce } = bench.keys;
+  const kinds: Kind[] = [
+    {
+      what: "Admitted list of ten: rate, as a multiple of a bare Worker's with one object write and one D1 select",
+      atLeast: 0.85,
+      peer: "peers/bare-request",
+      vars: {},
+      status: 200,
+      key: unlimited[0]?.key ?? "",
+      prepare: send,
     },
-  });
-  const banned = await compareWithBareWorker(bench, {
-    name: "banned",
-    what: "Banned: speed of a bare Worker that says hello",
-    atLeast: 0.7,
-    peer: "hello",
-    vars: LONG_BAN,
-    status: 429,
-    prepare: async ({ url }) => {
-      const request = listRequest(url, bannedKey);
-      await provokeBan(request);
-      return request;
+    {
+      what: "Refused: rate, as a multiple of a bare Worker's with one object call that does nothing",
+      atLeast: 0.8,
+      peer: "peers/bare-object-call",
+      // A ban needs more strikes than the benchmark causes.
+      vars: { BAN_MIN_STRIKES: "1000000", BAN_MAX_STRIKES: "1000000" },
+      status: 429,
+      key: scarce[0]?.key ?? "",
+      prepare: send,
     },
-  });
-  return [admitted, refused, banned];
+    {
+      what: "Banned: rate, as a multiple of a bare Worker's that says hello",
+      atLeast: 0.7,
+      peer: "peers/hello",
+      vars: { BAN_FIRST_SECONDS: "86400" },
+      status: 429,
+      key: scarce[1]?.key ?? "",
+      prepare: provokeBan,
+    },
+  ];
+  const results: Result[] = [];
+  for (const { what, atLeast, peer, vars, status, key, prepare } of kinds) {
+    const service = {
+      start: () => bench.serve({ vars }),
+      prepare: async ({ url }: { url: string }) => {
+        const request = listRequest(url, key);
+        await prepare(request);
+        return () => request;
+      },
+      status,
+    };
+    const bare = {
+      start: () => bench.serve({ worker: peer }),
+      prepare:
+        async ({ url }: { url: string }) =>
+        () => ({ url }),
+      status: 200,
+    };
+    results.push(await compareRates(bench, { what, atLeast, service, peer: bare }));
+  }
+  return results;
 }

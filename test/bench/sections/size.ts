@@ -10,7 +10,7 @@ import { number, type Result } from "../report.ts";
  * check startup`.
  */
 export async function size(bench: Bench): Promise<Result[]> {
-  const script = await readFile((await bench.service()).script);
+  const script = await readFile((await bench.bundle("service")).script);
   bench.say("profiling the start");
   const outfile = join(bench.folder, "startup.cpuprofile");
   const { stdout } = await runWrangler(["check", "startup", "--env=", "--outfile", outfile]);

@@ -80,6 +80,11 @@ async function usageJson(...args: string[]): Promise<any> {
   return JSON.parse(stdout);
 }
 
+/** Returns the figures at the top of a usage page. */
+function figuresOf(html: string): string[] {
+  return [...html.matchAll(/<dd>(.*?)<span/g)].map(([, figure = ""]) => figure);
+}
+
 describe("keys usage", () => {
   it("prints a row with a plot for each key, the busiest first", async () => {
     const { status, stdout } = await usage("--days", "7");
@@ -160,7 +165,7 @@ describe("keys usage", () => {
         },
       ],
     });
-    expect(all[1]).toMatchObject({ admitted: 0, reportedAt: null, days: [] });
+    expect(all[1]).toMatchObject({ admitted: null, reportedAt: null, days: [] });
     expect(await usageJson("key_busy", "--days", "2")).toEqual([all[0]]);
   });
 
@@ -209,6 +214,43 @@ describe("keys usage", () => {
   });
 });
 
+describe("figures that no key has reported yet", () => {
+  const fresh = new OpenStore();
+  const page = join(fresh.path, "usage.html");
+  beforeAll(async () => {
+    const database = await fresh.database("keys");
+    await database.orm.insert(apiKeys).values(key("key_new", "New", "free", "4"));
+  });
+  afterAll(() => fresh.close());
+
+  it.each([[[]], [["key_new"]]])("are unknown in JSON and on the page of %j", async (args) => {
+    const { status, stdout } = await fresh.keys("usage", ...args, "--json", "--html", page);
+    expect(status).toBe(0);
+    const unknown = { admitted: null, refused: null, strikes: null, bans: null };
+    const peaks = { minutePeak: null, dayPeak: null };
+    expect(JSON.parse(stdout)).toMatchObject([{ ...unknown, ...peaks, completeBy: inAnHour }]);
+    const html = (await readFile(page, "utf8")).replace(/\s+/g, " ");
+    expect(figuresOf(html)).toStrictEqual(["–", "–", "–", "–", "–"]);
+    expect(html.includes(`A key in use reports by <time datetime="${inAnHour}">`)).toBe(true);
+    const sentences = [...html.matchAll(/<p class="none">(.*?)</g)].map(([, text]) => text);
+    expect(new Set(sentences)).toStrictEqual(
+      new Set(args.length === 0 ? ["No key has reported use on these days."] : []),
+    );
+    const rows = [...html.matchAll(/<th scope="row">(.*?)<\/th>\s*<td[^>]*>(.*?)<\/td>/g)];
+    const figures = rows.filter(([, day]) => day === dayText(0)).map(([, , figure]) => figure);
+    expect(figures.length).toBeGreaterThan(1);
+    expect(new Set(figures)).toStrictEqual(new Set(["–"]));
+  });
+
+  it("are no proof that no key is near a limit", async () => {
+    const { status, stdout } = await fresh.keys("usage", "--near", "80");
+    expect(status).toBe(0);
+    expect(stdout).toBe(
+      `No key is known to have reached 80 % of a limit. 1 key reported nothing. A key in use reports by ${shown(inAnHour)}.\n`,
+    );
+  });
+});
+
 describe("keys usage --near", () => {
   it("shows keys at this share of a limit in two days, and exits with status 3", async () => {
     const { status, stdout, stderr } = await usage("--near", "80");
@@ -233,8 +275,9 @@ describe("keys usage --near", () => {
   });
 
   it("says that no key is near its limit", async () => {
-    const outcome = await usage("key_idle", "--near", "80");
-    expect(outcome).toEqual({ status: 0, stdout: "No key reached 80 % of a limit.\n", stderr: "" });
+    const none = "No key reached 80 % of a limit.\n";
+    const outcome = await usage("key_small", "--near", "80", "--days", "3");
+    expect(outcome).toEqual({ status: 0, stdout: none, stderr: "" });
   });
 });
 
@@ -297,7 +340,7 @@ describe("a ban that is not in a usage report yet", () => {
     expect(text).toContain("<h1>API usage of Idle</h1>");
     const until = new Date(untilMs).toISOString();
     expect(text).toContain(`<strong>Banned until <time datetime="${until}">`);
-    expect(text).toContain("The key reported nothing on these days.");
+    expect(text).toContain("1 key reported nothing on these days.");
   });
 });
 

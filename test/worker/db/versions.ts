@@ -58,6 +58,16 @@ export const VERSIONS: Readonly<Record<DatabaseName, Readonly<Record<string, Ver
         "SELECT changed FROM order_bulk_change",
       ],
     },
+    "0001_order_changes.sql": {
+      data: `
+        INSERT INTO order_changes (sequence, version, id, was_listed, pet_id, quantity, ship_date, complete) VALUES
+          (1795000000123000, '0123456789abcdef0123456789abcdef', 5, 1, 7, 1, '2026-11-20T08:30:00.000Z', 0)`,
+      queries: [
+        "DELETE FROM orders WHERE id = 0 AND status = 'pending' RETURNING status",
+        "SELECT version, sequence FROM order_list",
+        "SELECT min(sequence), id, was_listed, pet_id, quantity, ship_date, complete FROM order_changes WHERE sequence > 0 GROUP BY id",
+      ],
+    },
   },
   keys: {
     "0000_keys.sql": {
@@ -81,6 +91,10 @@ export const VERSIONS: Readonly<Record<DatabaseName, Readonly<Record<string, Ver
         "SELECT key_id, day, admitted, refused, strikes, bans, peak_minute, peak_day, per_minute, per_day, reported_at FROM key_usage",
         "SELECT key_id, began_at, ends_at, number, lifted_at FROM key_bans",
       ],
+    },
+    "0001_former_last_four.sql": {
+      data: `INSERT INTO former_key_hashes (hash, key_id, ends_at, last_four) VALUES ('fd', 'key_pro', 1795000000000, 'x7aq')`,
+      queries: [],
     },
   },
 };

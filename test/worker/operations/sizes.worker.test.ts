@@ -19,12 +19,17 @@ const REPORTS = 2_000;
 const numbers = (count: number) =>
   `WITH RECURSIVE numbers(n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM numbers WHERE n < ${count - 1})`;
 
+/** Places orders in a bulk change, so that the database keeps no former states. */
 const placeOrders = () =>
-  env.ORDERS.prepare(
-    `${numbers(ORDERS)} INSERT INTO orders (id, pet_id, quantity, ship_date, complete)
-     SELECT 100000000 + n, n % 5000, n % 9,
-       strftime('%Y-%m-%dT%H:%M:%fZ', 1764000000 + n * 12.345, 'unixepoch'), n % 3 = 0 FROM numbers`,
-  ).run();
+  env.ORDERS.batch(
+    [
+      "INSERT INTO order_bulk_change (id, changed) VALUES (1, 1)",
+      `${numbers(ORDERS)} INSERT INTO orders (id, pet_id, quantity, ship_date, complete)
+       SELECT 100000000 + n, n % 5000, n % 9,
+         strftime('%Y-%m-%dT%H:%M:%fZ', 1764000000 + n * 12.345, 'unixepoch'), n % 3 = 0 FROM numbers`,
+      "DELETE FROM order_bulk_change",
+    ].map((sql) => env.ORDERS.prepare(sql)),
+  );
 
 const reportUsage = () =>
   env.KEYS.prepare(

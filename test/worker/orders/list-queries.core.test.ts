@@ -1,19 +1,13 @@
 import type { SQLInputValue } from "node:sqlite";
-import { setTimeout } from "node:timers/promises";
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { DatabaseQueries } from "../../../src/worker/db/availability.ts";
-import {
-  type ListEvent,
-  type ListRequest,
-  OrderLists,
-} from "../../../src/worker/orders/order-lists.ts";
-import type { CacheStore } from "../../../src/worker/orders/segment-cache.ts";
+import { readSegments } from "../../../src/worker/orders/list-queries.ts";
+import { ListsUnderWay } from "../../../src/worker/orders/lists-under-way.ts";
+import { MAX_SHORTHAND_BYTES } from "../../../src/worker/orders/order-json.ts";
+import { type ListRequest, OrderLists } from "../../../src/worker/orders/order-lists.ts";
 import { SegmentMemory } from "../../../src/worker/orders/segment-memory.ts";
-import { readSegments } from "../../../src/worker/orders/segment-query.ts";
-import { ListMovedError } from "../../../src/worker/orders/segment-source.ts";
-import { Shorthand } from "../../../src/worker/orders/shorthand.ts";
-import { listOf, openOrderDatabase, versionOf } from "./isolates/order-database.ts";
-import { expander } from "./isolates/world.ts";
+import { readInOrder } from "../../../src/worker/orders/segment-reader.ts";
+import { openOrderDatabase, versionOf } from "./isolates/order-database.ts";
 
 let database: ReturnType<typeof openOrderDatabase>;
 beforeEach(() => void (database = openOrderDatabase()));
@@ -35,7 +29,6 @@ function seenThrough(see: (sql: string, values: SQLInputValue[]) => void): D1Dat
 const requestOf = (d1: D1Database): ListRequest => ({
   database: d1,
   knownVersions: [],
-  isHead: false,
   log: () => undefined,
   waitUntil: (promise) => void promise.catch(() => undefined),
 });
@@ -45,7 +38,7 @@ test("the size of query parameters does not grow with the number of earlier chan
   const request = requestOf(
     seenThrough((_, values) => sent.push(values.map(String).join().length)),
   );
-  const lists = new OrderLists(new DatabaseQueries("orders", 1_000), expander);
+  const lists = new OrderLists(new DatabaseQueries("orders", 1_000));
   for (let n = 1; n <= 50; n += 1) {
     database.exec("INSERT OR REPLACE INTO orders (id) VALUES (1)");
     lists.answer(await lists.read(request), request);
@@ -57,9 +50,9 @@ test("each request that shares a query receives the result for the versions it a
   let queries = 0;
   const request = requestOf(seenThrough(() => (queries += 1)));
   const sizes = { concurrency: 1 };
-  const lists = new OrderLists(new DatabaseQueries("orders", 1_000), expander, { sizes });
+  const lists = new OrderLists(new DatabaseQueries("orders", 1_000), { sizes });
   const requests = [
-    { ...request, isHead: true },
+    { ...request, knownVersions: "*" as const },
     { ...request, knownVersions: [versionOf(database)] },
     { ...request, knownVersions: ["invented"] },
   ];
@@ -68,187 +61,101 @@ test("each request that shares a query receives the result for the versions it a
   expect(queries).toBe(2);
 });
 
+const segmentsOf = (segments: number, count: number) =>
+  Array.from({ length: segments }, (_, n) => ({
+    firstId: String(n),
+    lastId: String(n),
+    version: String(n),
+    count,
+  }));
+
 test("segments without orders also count towards the memory limit", () => {
-  const memory = new SegmentMemory(10_000, 10_000);
-  for (let n = 0; n < 1_000; n += 1) {
-    const version = `version ${n}`;
-    memory.renew({ version, segments: [{ firstId: "0", version, count: 0 }] });
-    memory.add(version, new Shorthand(""));
-  }
-  expect(memory.get("version 999")).toBeDefined();
-  expect(memory.get("version 0")).toBeUndefined();
+  const memory = new SegmentMemory(10_000);
+  const segments = segmentsOf(1_000, 0);
+  memory.renew({ version: "a", sequence: 1, segments });
+  for (const { version } of segments) memory.add(version, "");
+  expect(memory.versions.length).toBeLessThan(100);
+  memory.renew({ version: "b", sequence: 2, segments: segments.slice(500) });
+  for (const { version } of segments) memory.add(version, "");
+  expect(memory.versions).toContain("500");
+  expect(memory.versions).not.toContain("0");
 });
 
-test("reading a few segments does not scan other segments, whatever the statistics of SQLite say", async () => {
+test("a list reserves what it holds, whatever the length of the orders, and frees it", async () => {
+  const underWay = new ListsUnderWay(20_000, 60_000);
+  const ownBytes = 1_000;
+  const reservation = underWay.reserve(ownBytes)!;
+  const segments = segmentsOf(40, 10);
+  const text = "x".repeat(10 * MAX_SHORTHAND_BYTES);
+  let queried = 0;
+  let most = 0;
+  let sent = 0;
+  const texts = readInOrder(segments, {
+    texts: new Map(),
+    memory: new SegmentMemory(0),
+    reservation,
+    ownBytes,
+    sizes: { groupSegments: 4, groupsAhead: 6 },
+    read: async (group) => {
+      queried += group.length;
+      return new Map(group.map(({ version }) => [version, text]));
+    },
+  });
+  for await (const _ of texts) {
+    expect(underWay.bytes).toBeGreaterThanOrEqual((queried - sent) * text.length);
+    most = Math.max(most, underWay.bytes);
+    sent += 1;
+  }
+  expect(most).toBeGreaterThan(10_000);
+  expect(underWay.bytes).toBe(ownBytes);
+});
+
+test("the memory of a list whose request ended silently becomes free after a minute", () => {
+  vi.useFakeTimers({ toFake: ["Date"] });
+  const underWay = new ListsUnderWay(1_000, 60_000);
+  underWay.reserve(600);
+  const reading = underWay.reserve(300)!;
+  vi.advanceTimersByTime(59_000);
+  reading.progressed();
+  vi.advanceTimersByTime(2_000);
+  expect(underWay.reserve(701)).toBeNull();
+  expect(underWay.reserve(700)).not.toBeNull();
+});
+
+test("a snapshot that returns late does not replace a newer one in memory", async () => {
+  database.exec("INSERT INTO orders (id) VALUES (1)");
+  const late = Promise.withResolvers<void>();
+  const texts: unknown[] = [];
+  const isLate = [true];
+  const all = async (sql: string, values: SQLInputValue[]) => {
+    const results = database.prepare(sql).all(...values);
+    if (isLate.shift()) await late.promise;
+    texts.push(...results.map((row) => row["text"]));
+    return { results };
+  };
+  const prepare = (sql: string) => ({ bind: (...v: []) => ({ all: () => all(sql, v) }) });
+  const request = requestOf({ prepare } as unknown as D1Database);
+  const lists = new OrderLists(new DatabaseQueries("orders", 1_000));
+  const first = lists.read(request);
+  database.exec("INSERT INTO orders (id) VALUES (2)");
+  await lists.read(request);
+  late.resolve();
+  await first;
+  texts.length = 0;
+  await lists.read(request);
+  expect(texts).toStrictEqual([null]);
+});
+
+test("reading a few segments does not scan others, whatever the statistics of SQLite say", async () => {
   for (let id = 1; id <= 40; id += 1) database.exec(`INSERT INTO orders (id) VALUES (${id})`);
   database.exec("ANALYZE");
-  let plan = "";
+  let plan: string[] = [];
   const d1 = seenThrough((sql, values) => {
-    plan = JSON.stringify(database.prepare(`EXPLAIN QUERY PLAN ${sql}`).all(...values));
+    const rows = database.prepare(`EXPLAIN QUERY PLAN ${sql}`).all(...values);
+    plan = rows.map(({ detail }) => String(detail));
   });
-  await readSegments(d1, [{ firstId: "1", version: "v", count: 1 }]);
-  expect(plan).toMatch(/SEARCH segment USING INTEGER PRIMARY KEY/);
-});
-
-/** A test double of the cache that never fails and never evicts entries. */
-class MapCache implements CacheStore {
-  readonly entries = new Map<string, string>();
-
-  async has(name: string): Promise<boolean> {
-    return this.entries.has(name);
-  }
-
-  async match(name: string): Promise<Uint8Array<ArrayBuffer> | undefined> {
-    const text = this.entries.get(name);
-    return text === undefined ? undefined : Uint8Array.from(Buffer.from(text));
-  }
-
-  async put(name: string, text: string): Promise<void> {
-    this.entries.set(name, text);
-  }
-}
-
-describe("a list of many segments", () => {
-  const GROUP_SEGMENTS = 2;
-  const NO_CACHE = null;
-  /** Prefetching counts as finished after this many waits of 1 ms without a query. */
-  const IDLE_TURNS = 20;
-
-  beforeEach(() => {
-    for (let id = 1; id <= 60; id += 1) database.exec(`INSERT INTO orders (id) VALUES (${id})`);
-  });
-
-  /** Requests a list in a new isolate, which has no segments in memory. */
-  async function beginList({
-    cache,
-    memoryBytes = 0,
-    cacheCalls = 1_000,
-  }: {
-    cache: CacheStore | null;
-    memoryBytes?: number;
-    cacheCalls?: number;
-  }) {
-    /** For each query of a group of segments: its only parameter, which names the segments. */
-    const groupsRead: SQLInputValue[] = [];
-    const events: ListEvent[] = [];
-    const keptAlive: Promise<unknown>[] = [];
-    const d1 = seenThrough((_, values) => {
-      if (values.length === 1) groupsRead.push(...values);
-    });
-    const request: ListRequest = {
-      ...requestOf(d1),
-      log: (event) => void events.push(event),
-      waitUntil: (promise) => void keptAlive.push(promise),
-    };
-    const lists = new OrderLists(new DatabaseQueries("orders", 1_000), expander, {
-      openCache: () =>
-        cache === null ? Promise.reject(new Error("There is no cache.")) : Promise.resolve(cache),
-      memory: new SegmentMemory(memoryBytes, 0),
-      sizes: {
-        missingWithManifest: 2,
-        groupSegments: GROUP_SEGMENTS,
-        sliceBytes: 10,
-        cacheCalls,
-      },
-    });
-    const { body } = lists.answer(await lists.read(request), request);
-    const reader = (body as ReadableStream<Uint8Array>).getReader();
-    const pieces: Uint8Array[] = [];
-    return {
-      groupsRead,
-      events,
-      keptAlive,
-      /** Reads the first piece of the list, and waits until prefetching has stopped. */
-      async takeFirstPiece(): Promise<void> {
-        pieces.push((await reader.read()).value!);
-        // Many short timers instead of one long timer: a busy machine delays them and the
-        // prefetching alike.
-        for (let turns = 0, seen = -1; turns < IDLE_TURNS; turns += 1) {
-          if (seen !== groupsRead.length) turns = 0;
-          seen = groupsRead.length;
-          await setTimeout(1);
-        }
-      },
-      async takeRest(): Promise<string> {
-        for (let read = await reader.read(); !read.done; read = await reader.read()) {
-          pieces.push(read.value);
-        }
-        return Buffer.concat(pieces).toString();
-      },
-    };
-  }
-
-  /** Returns the first order id in a group of segments. The first group has only one segment. */
-  function firstIdOf(group: number): string {
-    const first = database
-      .prepare("SELECT CAST(first_id AS TEXT) AS id FROM order_segments ORDER BY first_id")
-      .all()[1 + (group - 1) * GROUP_SEGMENTS];
-    return String(first?.["id"]);
-  }
-
-  test.for([
-    ["into memory", { memoryBytes: 100_000, cache: NO_CACHE }, []],
-    ["into the cache", { cache: new MapCache() }, []],
-    ["only one group ahead, without memory and cache", { cache: NO_CACHE }, ["order_list_moved"]],
-  ] as const)("is prefetched for a slow client %s", async ([, options, events]) => {
-    const before = listOf(database);
-    const list = await beginList(options);
-    await list.takeFirstPiece();
-    database.exec("UPDATE orders SET quantity = 1 WHERE id = 60");
-    if (events.length === 0) expect(await list.takeRest()).toBe(before);
-    else await expect(list.takeRest()).rejects.toThrow(ListMovedError);
-    expect(list.events).toStrictEqual(events);
-  });
-
-  test("sends a prefetched group that the cache did not accept, although its orders have changed since", async () => {
-    const cache = new MapCache();
-    let puts = 0;
-    cache.put = async (name, text) => {
-      puts += 1;
-      if (puts === 4) throw new Error("Internal error");
-      cache.entries.set(name, text);
-    };
-    const before = listOf(database);
-    const list = await beginList({ cache });
-    await list.takeFirstPiece();
-    database.exec(`UPDATE orders SET quantity = 1 WHERE id = ${firstIdOf(3)}`);
-    expect(await list.takeRest()).toBe(before);
-    expect(list.events).toStrictEqual([]);
-  });
-
-  test("reads no group twice for a slow client, however few cache calls are allowed", async () => {
-    for (const cacheCalls of [0, 3, 10, 17, 25, 40]) {
-      const list = await beginList({ cache: new MapCache(), cacheCalls });
-      await list.takeFirstPiece();
-      expect(await list.takeRest()).toBe(listOf(database));
-      expect(new Set(list.groupsRead).size, `${cacheCalls}`).toBe(list.groupsRead.length);
-    }
-  });
-
-  test("keeps the request alive until the last group is in the cache", async () => {
-    const cache = new MapCache();
-    let putting = 0;
-    cache.put = async (name, text) => {
-      putting += 1;
-      await setTimeout(20);
-      cache.entries.set(name, text);
-      putting -= 1;
-    };
-    const list = await beginList({ cache });
-    await list.takeRest();
-    await Promise.all(list.keptAlive);
-    expect(putting).toBe(0);
-    const again = await beginList({ cache });
-    expect(await again.takeRest()).toBe(listOf(database));
-    expect(again.groupsRead).toStrictEqual([]);
-  });
-
-  test("reads a group from the database if its entry in the cache is cut off", async () => {
-    const cache = new MapCache();
-    await (await beginList({ cache })).takeRest();
-    for (const [name, text] of cache.entries) cache.entries.set(name, text.slice(0, -1));
-    const list = await beginList({ cache });
-    expect(await list.takeRest()).toBe(listOf(database));
-    expect(list.groupsRead.length).toBeGreaterThan(0);
-  });
+  const segments = segmentsOf(1, 1);
+  await readSegments(d1, { version: "v", sequence: 0, segments }, segments);
+  expect(plan.filter((step) => /^SCAN (?:orders|order_\w+|segment)/.test(step))).toStrictEqual([]);
+  expect(plan.filter((step) => step.startsWith("SEARCH orders")).length).toBe(2);
 });

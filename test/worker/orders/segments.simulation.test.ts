@@ -92,10 +92,6 @@ const step: fc.Arbitrary<Step> = fc.oneof(
     sql: [`UPDATE orders SET status = 'shipped' WHERE id = ${LITERAL(n)}`],
     ids: [n],
   })),
-  fc.tuple(id, id, fc.constantFrom("id", "rowid")).map(([from, to, name]) => ({
-    sql: [`UPDATE OR REPLACE orders SET ${name} = ${LITERAL(to)} WHERE id = ${LITERAL(from)}`],
-    ids: [from, to],
-  })),
   fc.tuple(ids, quantity).map(([all, q]) => ({
     sql: [
       `INSERT OR REPLACE INTO orders (id, quantity) VALUES ${all.map((n) => `(${LITERAL(n)}, ${q})`).join()}`,

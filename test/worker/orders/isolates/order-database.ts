@@ -1,8 +1,12 @@
 import { DatabaseSync, type StatementSync } from "node:sqlite";
 import { readMigrations } from "../../../support/migration-files.ts";
 
-/** Replacements for sizes in the migrations, so that few orders result in many segments. */
-const SMALL_NUMBERS = [
+/**
+ * Replacements in the migrations: small sizes, so that few orders result in many segments, and the
+ * clock of the tests.
+ */
+const REPLACEMENTS = [
+  ["CAST(unixepoch('subsec') * 1000000 AS INTEGER)", "now_microseconds()"],
   ["12288", "4"],
   ["OFFSET 6144", "OFFSET 2"],
   ["8192", "3"],
@@ -17,9 +21,10 @@ export const MAX_SEGMENT_ORDERS = 4;
  */
 export function openOrderDatabase(edit: (sql: string) => string = (sql) => sql): DatabaseSync {
   const database = new DatabaseSync(":memory:");
+  database.function("now_microseconds", () => BigInt(Date.now()) * 1_000n);
   for (const migration of readMigrations("orders")) {
-    const sql = SMALL_NUMBERS.reduce(
-      (text, [large, small]) => text.replaceAll(large, small),
+    const sql = REPLACEMENTS.reduce(
+      (text, [found, replacement]) => text.replaceAll(found, replacement),
       migration.sql,
     );
     database.exec(edit(sql));
@@ -74,7 +79,7 @@ const NEW_SEGMENTS = [
  * end.
  */
 export function bulkChange(database: DatabaseSync, change: () => void): void {
-  prepare(database, "INSERT INTO order_bulk_change (id, changed) VALUES (1, 0)").run();
+  prepare(database, "INSERT INTO order_bulk_change (id, changed) VALUES (1, 1)").run();
   change();
   for (const sql of NEW_SEGMENTS) prepare(database, sql).run();
 }

@@ -1,33 +1,33 @@
 import type { DatabaseSync, SQLInputValue } from "node:sqlite";
 import type { Scheduler } from "fast-check";
 import { vi } from "vitest";
-import { assembleExpansion } from "../../../../src/operator/build/expansion.ts";
 import {
   DatabaseQueries,
   DatabaseUnavailableError,
 } from "../../../../src/worker/db/availability.ts";
 import { ApiError } from "../../../../src/worker/errors.ts";
-import { type Expansion, OrderExpander } from "../../../../src/worker/orders/order-expander.ts";
-import { type ListEvent, OrderLists } from "../../../../src/worker/orders/order-lists.ts";
-import type { CacheStore } from "../../../../src/worker/orders/segment-cache.ts";
+import { DELETE_ORDER_CHANGES } from "../../../../src/worker/housekeeping.ts";
+import type { Snapshot } from "../../../../src/worker/orders/list-queries.ts";
+import { ListsUnderWay, type Reservation } from "../../../../src/worker/orders/lists-under-way.ts";
+import {
+  type ListEvent,
+  type ListRequest,
+  OrderLists,
+} from "../../../../src/worker/orders/order-lists.ts";
 import { SegmentMemory } from "../../../../src/worker/orders/segment-memory.ts";
-import { bulkChange, listOf, prepare, versionOf } from "./order-database.ts";
+import { MAX_SHORTHAND_BYTES } from "../../../../src/worker/orders/order-json.ts";
+import { bulkChange, listOf, MAX_SEGMENT_ORDERS, prepare, versionOf } from "./order-database.ts";
 
 export type QueryFault = "pass" | "fail" | "lose the answer" | "hang" | "our fault";
-export type CacheFault = "pass" | "fail" | "lose" | "cut off" | "hang";
 
 const TIMEOUT_MS = 1_000;
+const STALL_MS = 60_000;
+const HOUR_MS = 3_600_000;
+const SLICE_BYTES = 20;
+/** The memory that a list has for its queries at least and at most, in bytes. */
+const QUERY_BYTES = [400, 2 * MAX_SEGMENT_ORDERS * MAX_SHORTHAND_BYTES] as const;
 /** A test fails if a simulated request takes longer than this. */
-const PATIENCE_MS = 200_000;
-
-/** The global `WebAssembly`, with a type of its own, because the types of Node lack it. */
-const { WebAssembly } = globalThis as unknown as {
-  WebAssembly: {
-    instantiate(bytes: Uint8Array): Promise<{ instance: { exports: Expansion } }>;
-  };
-};
-const { instance } = await WebAssembly.instantiate(await assembleExpansion());
-export const expander = new OrderExpander(instance.exports);
+const PATIENCE_MS = 24 * HOUR_MS;
 
 /** Places an order, unless there is already an order with its id. */
 const PLACE = "INSERT INTO orders (id) SELECT ?1 WHERE ?1 NOT IN (SELECT id FROM orders)";
@@ -41,19 +41,23 @@ export interface Reader {
    * header.
    */
   readonly tag: number | null;
-  /**
-   * The number of pieces of the list after which the client disconnects; `null` if it reads the
-   * whole list.
-   */
-  readonly leavesAfter: number | null;
+  /** The number of pieces after which the client stops; `null` if it reads the whole list. */
+  readonly stopsAfter: number | null;
+  /** Whether the client then disconnects, or stays and reads nothing. */
+  readonly stops: "leave" | "stall";
+  /** How long the client waits before each piece. */
+  readonly pauseMs: number;
 }
 
 /** One event in the simulation other than a request. */
 export type Change =
-  | { readonly do: "place" | "cancel" | "ship" | "touch" | "remove"; readonly id: number }
+  | {
+      readonly do: "place" | "cancel" | "ship" | "touch" | "replace" | "evict";
+      readonly id: number;
+    }
   | { readonly do: "import"; readonly ids: readonly number[] }
   | { readonly do: "bulk"; readonly ids: readonly number[] }
-  | { readonly do: "lose the cache" }
+  | { readonly do: "restore" | "keep house" }
   | { readonly do: "wait"; readonly ms: number };
 
 /** The list and its version after one change of the database. */
@@ -62,96 +66,133 @@ interface Moment {
   readonly version: string;
 }
 
-interface WorldOptions {
-  readonly scheduler: Scheduler;
-  readonly database: DatabaseSync;
+export interface WorldOptions {
   readonly isolates: number;
   /** The number of snapshot queries that an isolate runs at the same time. */
   readonly concurrency: number;
   readonly queryFaults: readonly QueryFault[];
-  readonly cacheFaults: readonly CacheFault[];
-  /** False if the platform has no cache. */
-  readonly hasCache: boolean;
   readonly memoryBytes: number;
+  readonly underWayBytes: number;
+}
+
+class ObservedUnderWay extends ListsUnderWay {
+  /** Whether more memory was left when a list last asked for it. */
+  hasGrown = false;
+
+  override reserve(bytes: number): Reservation | null {
+    const reservation = super.reserve(bytes);
+    if (reservation === null) return null;
+    return { ...reservation, grow: (more) => (this.hasGrown = reservation.grow(more)) };
+  }
+}
+
+interface Isolate {
+  readonly lists: OrderLists;
+  readonly underWay: ObservedUnderWay;
+  /** The lists that this isolate is sending. */
+  readonly sending: Set<Sending>;
+}
+
+/** A list while it is sent. */
+interface Sending {
+  /** The orders of the segments that queries returned for this list, by version. */
+  readonly texts: Map<string, string>;
+  received: string;
 }
 
 /**
- * A simulation of isolates, their clients, a cache and a real SQLite database. The scheduler
- * determines the order of all steps.
+ * A simulation of isolates, their clients and a real SQLite database. The scheduler determines the
+ * order of all steps.
  */
 export class World {
   /** The list after each change so far. */
   readonly moments: Moment[] = [];
   /** Descriptions of wrong behaviour, which fail the test. */
   readonly faults: string[] = [];
-  readonly answers = { whole: 0, known: 0, broken: 0, failed: 0, left: 0 };
+  readonly answers = {
+    whole: 0,
+    "whole after a change": 0,
+    known: 0,
+    failed: 0,
+    refused: 0,
+    left: 0,
+    order_list_moved: 0,
+    order_list_stalled: 0,
+    order_list_broken: 0,
+  };
+  readonly #scheduler: Scheduler;
+  readonly #database: DatabaseSync;
   readonly #options: WorldOptions;
-  readonly #lists: OrderLists[];
-  readonly #cache = new Map<string, Uint8Array<ArrayBuffer>>();
+  readonly #isolates: Isolate[];
   readonly #queryFaults: QueryFault[];
-  readonly #cacheFaults: CacheFault[];
   readonly #bodies = new Map<string, string>();
   readonly #tags: string[] = [];
+  /** The number of faults so far: of queries, and of waits during a query. */
   #faulty = 0;
-  #waited = 0;
+  /** The number of waits so far that are longer than a client may stall. */
+  #stalls = 0;
+  /** The number of bulk changes and restores so far. */
+  #barriers = 0;
+  #pendingQueries = 0;
+  /** The number of promises given to `waitUntil` that have not settled. */
+  #promised = 0;
 
-  constructor(options: WorldOptions) {
+  constructor(database: DatabaseSync, scheduler: Scheduler, options: WorldOptions) {
+    this.#scheduler = scheduler;
+    this.#database = database;
     this.#options = options;
     this.#queryFaults = [...options.queryFaults];
-    this.#cacheFaults = [...options.cacheFaults];
-    this.#lists = Array.from(
-      { length: options.isolates },
-      () =>
-        new OrderLists(new DatabaseQueries("orders", TIMEOUT_MS), expander, {
-          openCache: () => this.#openCache(),
-          memory: new SegmentMemory(options.memoryBytes, options.memoryBytes / 4),
-          sizes: {
-            concurrency: options.concurrency,
-            missingWithManifest: 2,
-            groupSegments: 2,
-            sliceBytes: 20,
-            stallMs: 60_000,
-            cacheCalls: 20,
-          },
-        }),
-    );
+    this.#isolates = Array.from({ length: options.isolates }, () => this.#isolate());
     this.#remember();
+    // A restore returns to this moment.
+    prepare(database, "SAVEPOINT saved").run();
   }
 
   /** Runs scheduled steps until `work` is done. Advances the clock only when no step is left. */
   async run(work: readonly Promise<void>[]): Promise<void> {
     let isDone = false;
     const all = Promise.all(work).then(() => (isDone = true));
-    let waitedMs = 0;
+    const begunMs = Date.now();
     for (;;) {
-      await new Promise((resolve) => setImmediate(resolve));
+      await idle();
       if (isDone) break;
-      if (this.#options.scheduler.count() > 0) {
-        await this.#options.scheduler.waitNext(1);
-      } else if (waitedMs > PATIENCE_MS) {
+      if (this.#scheduler.count() > 0) {
+        await this.#scheduler.waitNext(1);
+      } else if (Date.now() - begunMs > PATIENCE_MS || vi.getTimerCount() === 0) {
         this.faults.push("a request waits forever");
         return;
       } else {
-        waitedMs += 250;
-        vi.advanceTimersByTime(250);
+        vi.advanceTimersToNextTimer();
       }
     }
     await all;
   }
 
+  /** Lets time pass after all requests, and then expects that nothing is promised or reserved. */
+  async expectFree(): Promise<void> {
+    for (let turns = 0; turns < 1_000; turns += 1) {
+      await idle();
+      if (this.#scheduler.count() > 0) await this.#scheduler.waitNext(1);
+      else if (vi.getTimerCount() > 0) vi.advanceTimersToNextTimer();
+      else break;
+    }
+    if (this.#promised > 0) this.faults.push(`${this.#promised} promises are never settled`);
+    for (const { underWay, sending } of this.#isolates) {
+      if (underWay.bytes > 0) this.faults.push(`${underWay.bytes} bytes stay reserved`);
+      if (sending.size > 0) this.faults.push(`${sending.size} lists never end`);
+    }
+  }
+
   async change(change: Change): Promise<void> {
     await this.#step(`change: ${JSON.stringify(change)}`);
     const run = (sql: string, ...values: SQLInputValue[]) =>
-      prepare(this.#options.database, sql).run(...values);
+      prepare(this.#database, sql).run(...values);
     switch (change.do) {
       case "place":
         run(PLACE, change.id);
         break;
       case "cancel":
-        run(
-          "UPDATE orders SET status = 'cancelled', cancelled_at = 1 WHERE id = ? AND status = 'pending'",
-          change.id,
-        );
+        run("DELETE FROM orders WHERE id = ? AND status = 'pending'", change.id);
         break;
       case "ship":
         run("UPDATE orders SET status = 'shipped' WHERE id = ?", change.id);
@@ -159,8 +200,11 @@ export class World {
       case "touch":
         run("UPDATE orders SET quantity = ifnull(quantity, 0) + 1 WHERE id = ?", change.id);
         break;
-      case "remove":
-        run("DELETE FROM orders WHERE id = ? AND status = 'pending'", change.id);
+      case "replace":
+        run(
+          "INSERT OR REPLACE INTO orders (id, quantity) SELECT ?1, 5 WHERE ?1 NOT IN (SELECT id FROM orders WHERE status = 'shipped')",
+          change.id,
+        );
         break;
       case "import":
         // A single INSERT statement for all orders. Its triggers run once for each order.
@@ -170,17 +214,27 @@ export class World {
         );
         break;
       case "bulk":
-        bulkChange(this.#options.database, () => {
+        this.#barriers += 1;
+        bulkChange(this.#database, () => {
           const ids = JSON.stringify(change.ids);
           run("UPDATE orders SET quantity = 7 WHERE id IN (SELECT value FROM json_each(?))", ids);
           for (const id of change.ids) run(PLACE, id);
         });
         break;
-      case "lose the cache":
-        this.#cache.clear();
+      case "restore":
+        this.#barriers += 1;
+        run("ROLLBACK TO saved");
+        break;
+      case "keep house":
+        // Deletes the former states that no list needs that began in the last hour.
+        run(DELETE_ORDER_CHANGES, (Date.now() - HOUR_MS) * 1_000, 1_000);
+        break;
+      case "evict":
+        this.#isolates[change.id % this.#isolates.length] = this.#isolate();
         break;
       case "wait":
-        this.#waited += 1;
+        if (this.#pendingQueries > 0 && change.ms >= TIMEOUT_MS) this.#faulty += 1;
+        if (change.ms >= STALL_MS) this.#stalls += 1;
         vi.advanceTimersByTime(change.ms);
         break;
     }
@@ -189,91 +243,179 @@ export class World {
 
   async read(reader: Reader): Promise<void> {
     await this.#step("a request arrives");
-    const lists = this.#lists[reader.isolate % this.#lists.length]!;
+    const isolate = this.#isolates[reader.isolate % this.#isolates.length]!;
+    const { lists, underWay } = isolate;
     const tag =
-      reader.tag === null ? null : this.#tags[reader.tag % Math.max(1, this.#tags.length)];
+      reader.tag === null ? undefined : this.#tags[reader.tag % Math.max(1, this.#tags.length)];
     const events: ListEvent[] = [];
-    const errors: unknown[] = [];
-    const begun = this.moments.length - 1;
-    const faultsBefore = this.#faulty + this.#waited;
+    const sending: Sending = { texts: new Map(), received: "" };
+    const begun = this.#now();
     const request = {
-      database: this.#database(),
-      knownVersions: tag == null ? [] : [tag],
-      isHead: reader.isHead,
-      log: (event: ListEvent, error?: unknown) => {
-        events.push(event);
-        errors.push(error);
+      database: this.#d1(sending),
+      knownVersions: tag === undefined ? [] : [tag],
+      log: (event: ListEvent) => void events.push(event),
+      waitUntil: (promise: Promise<unknown>) => {
+        this.#promised += 1;
+        const settled = () => void (this.#promised -= 1);
+        promise.then(settled, settled);
       },
-      waitUntil: (promise: Promise<unknown>) => void promise.catch(() => undefined),
     };
     try {
       const snapshot = await lists.read(request);
       await this.#step("the limiter admits");
-      const { version, isKnown, body } = lists.answer(snapshot, request);
-      if (isKnown !== (version === tag)) this.faults.push("a 304 to a request without the version");
-      if (isKnown || reader.isHead) {
+      const answer = this.#answer(lists, snapshot, request, underWay.bytes > 0);
+      if (answer === null) return;
+      const { version, body } = answer;
+      if ((body === null) !== (version === tag))
+        this.faults.push("a 304 to a request without the version");
+      if (body === null || reader.isHead) {
+        if (body instanceof ReadableStream) await body.cancel();
         this.answers.known += 1;
-        return this.#expectMoment(begun, version, null);
+        return this.#expectMoment(begun.moment, version, null);
       }
-      await this.#readBody(reader, { version, body, begun, events, errors, faultsBefore });
+      if (!(body instanceof ReadableStream)) {
+        this.answers.whole += 1;
+        const text = typeof body === "string" ? body : new TextDecoder().decode(body);
+        return this.#expectMoment(begun.moment, version, text);
+      }
+      if (underWay.hasGrown)
+        for (const [read, text] of snapshot.texts) sending.texts.set(read, text);
+      isolate.sending.add(sending);
+      await this.#readBody(reader, body, { version, begun, events, isolate, sending });
     } catch (error) {
       this.answers.failed += 1;
-      const isHonest = error instanceof DatabaseUnavailableError || error instanceof ApiError;
-      if (!isHonest && !String(error).includes("SQLITE_ERROR"))
-        this.faults.push(`threw ${String(error)}`);
-      if (this.#faulty + this.#waited === faultsBefore && !this.#isPaused(error))
+      const isHonest =
+        error instanceof DatabaseUnavailableError || String(error).includes("SQLITE_ERROR");
+      if (!isHonest) this.faults.push(`threw ${String(error)}`);
+      if (this.#faulty === begun.faulty && !this.#isPaused(error))
         this.faults.push(`failed without a fault: ${String(error)}`);
+    }
+  }
+
+  /** Returns the list; `null` if the service refused to send it. */
+  #answer(
+    lists: OrderLists,
+    snapshot: Snapshot,
+    request: ListRequest,
+    isTight: boolean,
+  ): ReturnType<OrderLists["answer"]> | null {
+    try {
+      return lists.answer(snapshot, request);
+    } catch (error) {
+      this.answers.refused += 1;
+      if (!(error instanceof ApiError) || !isTight)
+        this.faults.push(`refused although no other list is sent: ${String(error)}`);
+      return null;
     }
   }
 
   async #readBody(
     reader: Reader,
-    answer: {
+    body: ReadableStream<Uint8Array>,
+    {
+      version,
+      begun,
+      events,
+      isolate,
+      sending,
+    }: {
       version: string;
-      body: unknown;
-      begun: number;
+      begun: Now;
       events: ListEvent[];
-      errors: unknown[];
-      faultsBefore: number;
+      isolate: Isolate;
+      sending: Sending;
     },
   ): Promise<void> {
-    const { version, body, begun, events, errors, faultsBefore } = answer;
-    let text = "";
-    let isWhole = true;
-    if (body instanceof ReadableStream) {
-      const stream = body.getReader() as ReadableStreamDefaultReader<Uint8Array>;
-      try {
-        for (let pieces = 0; ; pieces += 1) {
-          if (pieces === reader.leavesAfter) {
-            this.answers.left += 1;
-            return void stream.cancel();
-          }
-          const { done, value } = await stream.read();
-          if (done) break;
-          text += new TextDecoder().decode(value);
-          await this.#step("a piece arrives");
-        }
-      } catch {
-        isWhole = false;
-      }
-    } else {
-      text = typeof body === "string" ? body : new TextDecoder().decode(body as Uint8Array);
-    }
-    if (isWhole) {
-      this.answers.whole += 1;
-      this.#expectMoment(begun, version, text);
+    const stream = body.getReader();
+    const end = (kind: keyof World["answers"]) => {
+      isolate.sending.delete(sending);
+      this.answers[kind] += 1;
+    };
+    const whole = () => {
+      end("whole");
+      if (this.#now().moment > begun.moment) this.answers["whole after a change"] += 1;
+      this.#expectMoment(begun.moment, version, sending.received);
       this.#tags.push(version);
-      return;
+    };
+    try {
+      for (let pieces = 0; ; pieces += 1) {
+        if (pieces === reader.stopsAfter) {
+          if (reader.stops === "leave") {
+            await stream.cancel();
+            return end("left");
+          }
+          // A client that stalls reads nothing, so the stream ends only when its timer has fired.
+          void stream.closed.then(whole, () => {
+            end("order_list_stalled");
+            this.#expectCutOff(sending.received, events, "order_list_stalled");
+          });
+          return;
+        }
+        if (reader.pauseMs > 0)
+          await new Promise((resolve) => void setTimeout(resolve, reader.pauseMs));
+        const { done, value } = await stream.read();
+        if (done) break;
+        sending.received += new TextDecoder().decode(value);
+        this.#expectBounded(isolate);
+        await this.#step("a piece arrives");
+      }
+    } catch (error) {
+      return this.#cutOff((error as Error).cause, { events, begun, sending, end });
     }
-    this.answers.broken += 1;
-    if (parses(text)) this.faults.push(`a list that was cut off is valid JSON: ${text}`);
-    if (events.length !== 1)
-      this.faults.push(`a list that was cut off was logged ${events.length} times`);
-    const isDisturbed =
-      this.#faulty + this.#waited > faultsBefore ||
-      this.moments.length - 1 > begun ||
-      this.#isPaused(errors[0]);
-    if (!isDisturbed) this.faults.push(`a list was cut off without a fault: ${events.join()}`);
+    whole();
+  }
+
+  /** Expects one of the four causes that may cut a list off. */
+  #cutOff(
+    error: unknown,
+    {
+      events,
+      begun,
+      sending,
+      end,
+    }: {
+      events: readonly ListEvent[];
+      begun: Now;
+      sending: Sending;
+      end: (kind: keyof World["answers"]) => void;
+    },
+  ): void {
+    const now = this.#now();
+    const causes: ListEvent[] = [];
+    if (now.barriers > begun.barriers) causes.push("order_list_moved");
+    if (now.stalls > begun.stalls) causes.push("order_list_stalled");
+    if (now.faulty > begun.faulty || this.#isPaused(error)) causes.push("order_list_broken");
+    const [event] = events;
+    end(event as keyof World["answers"]);
+    if (event === undefined || !causes.includes(event))
+      this.faults.push(`a list was cut off: ${event}, but what happened is: ${causes.join()}`);
+    this.#expectCutOff(sending.received, events, event);
+  }
+
+  #expectCutOff(
+    received: string,
+    events: readonly ListEvent[],
+    event: ListEvent | undefined,
+  ): void {
+    if (parses(received)) this.faults.push(`a list that was cut off is valid JSON: ${received}`);
+    if (events.length !== 1 || events[0] !== event)
+      this.faults.push(`a list that was cut off was logged as ${events.join()}`);
+  }
+
+  /** Expects that the lists of an isolate hold no more segments than the memory for lists. */
+  #expectBounded({ sending, underWay }: Isolate): void {
+    let bytes = 0;
+    for (const { texts, received } of sending) {
+      for (const text of texts.values()) {
+        const lastId = /(?:^|i)(-?\d+)[^i]*$/.exec(text)?.[1];
+        if (lastId !== undefined && !received.includes(`{"id":${lastId}`)) bytes += text.length;
+      }
+    }
+    if (bytes > underWay.bytes)
+      this.faults.push(`lists hold ${bytes} bytes, but only ${underWay.bytes} are reserved`);
+    const { underWayBytes } = this.#options;
+    if (underWay.bytes > Math.max(underWayBytes, 2 * SLICE_BYTES + QUERY_BYTES[1]))
+      this.faults.push(`${underWay.bytes} bytes are reserved, but only ${underWayBytes} allowed`);
   }
 
   /** Expects a response to be the list as it was at some moment since the request arrived. */
@@ -295,72 +437,95 @@ export class World {
    */
   #isPaused(error: unknown): boolean {
     const isPaused = error instanceof Error && String(error.cause).includes("has just timed out");
-    return isPaused && this.#faulty + this.#waited > 0;
+    return isPaused && this.#faulty > 0;
+  }
+
+  #now(): Now {
+    return {
+      moment: this.moments.length - 1,
+      faulty: this.#faulty,
+      stalls: this.#stalls,
+      barriers: this.#barriers,
+    };
   }
 
   #remember(): void {
-    const { database } = this.#options;
-    this.moments.push({ list: listOf(database), version: versionOf(database) });
+    this.moments.push({ list: listOf(this.#database), version: versionOf(this.#database) });
   }
 
   #step(label: string): Promise<void> {
-    return this.#options.scheduler.schedule(Promise.resolve(), label);
+    return this.#scheduler.schedule(Promise.resolve(), label);
   }
 
-  #database(): D1Database {
+  #isolate(): Isolate {
+    const { concurrency, memoryBytes, underWayBytes } = this.#options;
+    const underWay = new ObservedUnderWay(underWayBytes, STALL_MS);
+    const lists = new OrderLists(new DatabaseQueries("orders", TIMEOUT_MS), {
+      memory: new SegmentMemory(memoryBytes),
+      underWay,
+      sizes: {
+        concurrency,
+        missingWithManifest: 2,
+        groupSegments: 2,
+        groupsAhead: 2,
+        sliceBytes: SLICE_BYTES,
+        queryBytes: QUERY_BYTES[0],
+        stallMs: STALL_MS,
+      },
+    });
+    return { lists, underWay, sending: new Set() };
+  }
+
+  /** Returns the database of one request. Records the segments that its queries read. */
+  #d1(sending: Sending): D1Database {
     const source = {
       prepare: (sql: string) => ({
-        bind: (...values: SQLInputValue[]) => ({ all: () => this.#query(sql, values) }),
+        bind: (...values: SQLInputValue[]) => ({
+          all: async () => {
+            this.#pendingQueries += 1;
+            try {
+              return { results: await this.#query(sql, values, sending) };
+            } finally {
+              this.#pendingQueries -= 1;
+            }
+          },
+        }),
       }),
       withSession: () => source,
     };
     return source as unknown as D1Database;
   }
 
-  async #query(sql: string, values: SQLInputValue[]): Promise<{ results: unknown[] }> {
+  async #query(sql: string, values: SQLInputValue[], sending: Sending): Promise<unknown[]> {
     const fault = this.#queryFaults.shift() ?? "pass";
     if (fault !== "pass") this.#faulty += 1;
     await this.#step("a query begins");
     if (fault === "fail") throw new Error("D1_ERROR: Network connection lost.");
     if (fault === "our fault") throw new Error("D1_ERROR: no such column: SQLITE_ERROR");
     if (fault === "hang") return new Promise(() => undefined);
-    const results = prepare(this.#options.database, sql).all(...values);
+    const rows = prepare(this.#database, sql).all(...values);
+    const isSegments = sql.includes("order_changes");
+    for (const { version, text } of isSegments ? rows : []) {
+      if (sending.texts.has(String(version)) && this.#faulty === 0)
+        this.faults.push("a segment was queried twice for one list");
+      if (typeof text === "string") sending.texts.set(String(version), text);
+    }
     await this.#step("a query ends");
     if (fault === "lose the answer") throw new Error("D1_ERROR: Network connection lost.");
-    return { results };
+    return rows;
   }
+}
 
-  async #openCache(): Promise<CacheStore> {
-    if (!this.#options.hasCache) throw new TypeError("Cache API is not available.");
-    await this.#step("the cache is opened");
-    if (this.#cacheFaults[0] === "hang") return new Promise(() => undefined);
-    return {
-      has: async (name) => {
-        await this.#step("the cache looks for an entry");
-        const fault = this.#cacheFaults.shift() ?? "pass";
-        if (fault === "hang") return new Promise(() => undefined);
-        if (fault === "fail") throw new Error("Internal error");
-        return fault !== "lose" && this.#cache.has(name);
-      },
-      match: async (name) => {
-        await this.#step("the cache returns an entry");
-        const found = this.#cache.get(name);
-        const fault = this.#cacheFaults.shift() ?? "pass";
-        if (fault === "hang") return new Promise(() => undefined);
-        if (fault === "fail") throw new Error("Internal error");
-        if (fault === "lose") return undefined;
-        return fault === "cut off" ? found?.slice(0, -1) : found?.slice();
-      },
-      put: async (name, text) => {
-        await this.#step("the cache receives an entry");
-        const fault = this.#cacheFaults.shift() ?? "pass";
-        if (fault === "hang") return new Promise(() => undefined);
-        if (fault === "fail") throw new Error("Internal error");
-        if (fault === "pass")
-          this.#cache.set(name, Uint8Array.from(new TextEncoder().encode(text)));
-      },
-    };
-  }
+interface Now {
+  readonly moment: number;
+  readonly faulty: number;
+  readonly stalls: number;
+  readonly barriers: number;
+}
+
+/** Lets all promises continue that wait for nothing else. */
+function idle(): Promise<void> {
+  return new Promise((resolve) => void setImmediate(resolve));
 }
 
 function parses(text: string): boolean {

@@ -1,7 +1,0 @@
-import { buildExpansion } from "./expansion.ts";
-import { buildSite } from "./site.ts";
-
-/** Builds the files that the Worker needs besides its source: static files and WebAssembly. */
-export async function buildAll(): Promise<void> {
-  await Promise.all([buildSite(), buildExpansion()]);
-}

@@ -1,0 +1,148 @@
+import { html } from "hono/html";
+import { type DayFigures, NEAR_LIMIT } from "./usage-report.ts";
+
+export type Html = ReturnType<typeof html>;
+
+/** A column of a table, which can also be drawn. */
+export interface Column<Row> {
+  readonly heading: string;
+  /** Returns a row's cell. `null`: unknown. A number below or at 1 with `isShare` is a share. */
+  readonly value: (row: Row) => string | number | null;
+  readonly isShare?: boolean;
+  /** The CSS variable with the colour in which the column is drawn; absent for other columns. */
+  readonly color?: string;
+}
+
+/** The largest number of days that have gaps between their bars. */
+const MAX_DAYS_APART = 60;
+/** The largest number of days whose dates are below the bars. */
+const MAX_LABELS = 4;
+const DASH = "–";
+
+const longDay = new Intl.DateTimeFormat("en", { dateStyle: "full", timeZone: "UTC" });
+const shortDay = new Intl.DateTimeFormat("en", { month: "short", day: "numeric", timeZone: "UTC" });
+const compact = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
+
+/**
+ * Draws the columns that have a colour as stacked bars, one for each day. Every figure of a day is
+ * in its tooltip.
+ *
+ * @param limit returns the rate limit of a day, which is drawn as a line with a second line at 80 %;
+ *   `null` for a day without a known limit.
+ */
+export function dayPlot(
+  title: string,
+  days: readonly DayFigures[],
+  columns: readonly Column<DayFigures>[],
+  limit: (day: DayFigures) => number | null = () => null,
+): Html {
+  const drawn = columns.filter(({ color }) => color !== undefined);
+  const sum = (day: DayFigures) =>
+    drawn.reduce((total, { value }) => total + Number(value(day) ?? 0), 0);
+  const top = roundUp(Math.max(1, ...days.map((day) => Math.max(sum(day), limit(day) ?? 0))));
+  const percent = (height: number) => `${(height / top) * 100}%`;
+  const step = Math.ceil(days.length / MAX_LABELS);
+  const bar = (day: DayFigures, index: number) => {
+    const dayLimit = limit(day);
+    const side = index < days.length / 2 ? "early" : "late";
+    return html`<div class="day ${day.isComplete ? "" : "open"} ${side}">
+      ${drawn.map(
+        ({ value, color }) =>
+          html`<i
+            style="height: ${percent(Number(value(day) ?? 0))}; --color: var(--${color})"
+          ></i>`,
+      )}
+      ${
+        dayLimit !== null &&
+        html`<b class="limit" style="bottom: ${percent(dayLimit)}"></b>
+          <b class="near" style="bottom: ${percent(dayLimit * NEAR_LIMIT)}"></b>`
+      }
+      ${(days.length - 1 - index) % step === 0 && html`<span class="label">${shortDay.format(new Date(day.day))}</span>`}
+      <span class="tip"
+        >${[
+          longDay.format(new Date(day.day)),
+          ...columns.slice(1).map((column) => `${column.heading}: ${text(column, day)}`),
+          ...(day.isComplete ? [] : ["reports to come"]),
+        ].join("\n")}</span
+      >
+    </div>`;
+  };
+  return html`<div
+    class="plot ${days.length <= MAX_DAYS_APART ? "apart" : ""}"
+    role="img"
+    aria-label="${title}, as bars."
+  >
+    ${[0, 0.5, 1].map(
+      (share) =>
+        html`<i class="tick" style="bottom: ${share * 100}%"
+          ><span>${compact.format(top * share)}</span></i
+        >`,
+    )}
+    ${days.map(bar)}
+  </div>`;
+}
+
+/**
+ * Returns a table that scrolls if it is too large. The first cell of a row is its heading. In
+ * columns that have a colour, a bar below each figure shows its share of the largest figure.
+ */
+export function dataTable<Row>(
+  caption: string,
+  rows: readonly Row[],
+  columns: readonly Column<Row>[],
+  hasBars = false,
+): Html {
+  const [first, ...others] = columns;
+  const cells = others.map((column) => {
+    const most = column.isShare ? 1 : Math.max(1, ...rows.map((row) => Number(column.value(row))));
+    return (row: Row) => {
+      const value = column.value(row);
+      const isText = typeof value === "string";
+      const bar =
+        hasBars &&
+        column.color !== undefined &&
+        html`<i
+          style="width: ${(Number(value) / most) * 100}%; --color: var(--${column.color})"
+        ></i>`;
+      return html`<td class="${isText ? "" : "number"}">${text(column, row)}${bar}</td>`;
+    };
+  });
+  return html`<div class="scroll" role="region" aria-label="${caption}" tabindex="0">
+    <table>
+      <caption>
+        ${caption}
+      </caption>
+      <thead>
+        <tr>
+          ${columns.map(({ heading }) => html`<th scope="col">${heading}</th>`)}
+        </tr>
+      </thead>
+      <tbody>
+        ${rows.map(
+          (row) =>
+            html`<tr>
+              <th scope="row">${first?.value(row)}</th>
+              ${cells.map((cell) => cell(row))}
+            </tr>`,
+        )}
+      </tbody>
+    </table>
+  </div>`;
+}
+
+/** Formats a figure for people: a dash if it is unknown. */
+export function figure(value: number | null): string {
+  return value?.toLocaleString("en") ?? DASH;
+}
+
+function text<Row>({ value, isShare }: Column<Row>, row: Row): string {
+  const cell = value(row);
+  if (typeof cell === "string") return cell;
+  return cell !== null && isShare ? `${Math.round(cell * 100)} %` : figure(cell);
+}
+
+/** Returns an even number of at least `value`, which has one digit other than 0 if it is large. */
+function roundUp(value: number): number {
+  const power = 10 ** Math.floor(Math.log10(value));
+  return Math.ceil((Math.ceil(value / power) * power) / 2) * 2;
+}

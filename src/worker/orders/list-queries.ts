@@ -1,0 +1,172 @@
+import { INT64_MAX, INT64_MIN } from "./int64.ts";
+import type { Manifest, Segment, SegmentTexts } from "./manifest.ts";
+import { orderShorthand, SEPARATOR } from "./order-json.ts";
+
+/** A D1 database or a session of it: the part of their interface that reads need. */
+export type StatementSource = Pick<D1DatabaseSession, "prepare">;
+
+/** The state of the list at one moment. */
+export interface Snapshot {
+  /** The version of the list, which triggers in the database set (see `Manifest`). */
+  readonly version: string;
+  /** `null` if no request that shared the query needed the manifest. */
+  readonly manifest: Manifest | null;
+  /**
+   * The orders of the segments that were missing in memory. The snapshot query reads only the first
+   * of them if many are missing.
+   */
+  readonly texts: SegmentTexts;
+}
+
+/** The needs of the requests that share a query. */
+interface SnapshotNeeds {
+  /** Whether a request needs the manifest, unless the list has one of `knownVersions`. */
+  readonly needsManifest: boolean;
+  readonly knownVersions: readonly string[];
+  /** The versions of the segments in memory. */
+  readonly segmentVersions: readonly string[];
+  /**
+   * If at most this many segments are missing in memory, the snapshot query reads all of them. If
+   * more are missing, the query reads only the first of them.
+   */
+  readonly maxMissing: number;
+}
+
+/** A SQL expression for the orders in shorthand that `select` returns, as one text. */
+function joined(select: string): string {
+  return `(SELECT ifnull(group_concat(shorthand, '${SEPARATOR}'), '') FROM (${select}))`;
+}
+
+/** A SQL subquery for the orders of the segment in the outer query's current row `segment`. */
+const TEXT = joined(`
+  SELECT ${orderShorthand("orders")} AS shorthand FROM orders
+  WHERE orders.id BETWEEN segment.first_id AND ifnull((
+    SELECT min(later.first_id) - 1 FROM order_segments AS later
+    WHERE later.first_id > segment.first_id
+  ), ${INT64_MAX})
+  ORDER BY orders.id`);
+
+/**
+ * A SQL condition: true if `version` is not in the JSON array `?2`. Unlike `json_each`, `instr`
+ * reads no rows.
+ */
+const IS_MISSING = `instr(?2, '"' || version || '"') = 0`;
+
+/**
+ * Reads a snapshot of the list in a single statement. So the version, the manifest and the orders
+ * are consistent, and one round trip is enough. If no request needs the manifest, the join compares
+ * `first_id` with `NULL`. No segment then matches, and the statement reads only one row.
+ */
+const SNAPSHOT = `
+  SELECT list.version AS list_version, list.sequence AS sequence,
+    CAST(segment.first_id AS TEXT) AS first_id, segment.version AS version, segment.count AS count,
+    iif(
+      instr(?2, '"' || segment.version || '"') = 0 AND (
+        (SELECT count(*) FROM order_segments WHERE ${IS_MISSING}) <= ?3
+        OR segment.first_id = (SELECT min(first_id) FROM order_segments WHERE ${IS_MISSING})
+      ), ${TEXT}, NULL
+    ) AS text
+  FROM order_list AS list LEFT JOIN order_segments AS segment ON segment.first_id >=
+    iif(?1 IS NULL OR instr(?1, '"' || list.version || '"') > 0, NULL, ${INT64_MIN})
+  WHERE list.id = 1 ORDER BY segment.first_id`;
+
+/**
+ * Reads the orders of the segments in `?1`, as they were after the change with the sequence number
+ * `?2` and the list version `?3`:
+ *
+ * - A segment that still has its version is read from `orders` alone.
+ * - Another segment consists of its orders that have not changed since, and of the former states of
+ *   those that have: the state before an order's first change is the one at that moment.
+ * - `text` is `NULL` if the database no longer knows these former states.
+ *
+ * A segment's range of ids comes from the manifest, because the range may have been split since.
+ */
+const SEGMENTS = `
+  WITH wanted AS (
+    SELECT value ->> 0 AS version, CAST(value ->> 1 AS INTEGER) AS first_id,
+      CAST(value ->> 2 AS INTEGER) AS last_id
+    FROM json_each(?1)
+  ), former AS MATERIALIZED (
+    SELECT min(sequence), id, was_listed, pet_id, quantity, ship_date, complete
+    FROM order_changes WHERE sequence > ?2 GROUP BY id
+  )
+  SELECT wanted.version AS version, CASE
+    WHEN EXISTS (
+      SELECT 1 FROM order_segments AS segment
+      WHERE segment.first_id = wanted.first_id AND segment.version = wanted.version
+    ) THEN ${joined(`
+      SELECT ${orderShorthand("orders")} AS shorthand FROM orders
+      WHERE orders.id BETWEEN wanted.first_id AND wanted.last_id ORDER BY orders.id`)}
+    WHEN EXISTS (SELECT 1 FROM order_changes WHERE sequence = ?2 AND version = ?3)
+      AND NOT EXISTS (SELECT 1 FROM order_changes WHERE sequence > ?2 AND id IS NULL)
+    THEN ${joined(`
+      SELECT orders.id AS id, ${orderShorthand("orders")} AS shorthand FROM orders
+      WHERE orders.id BETWEEN wanted.first_id AND wanted.last_id
+        AND orders.id NOT IN (SELECT id FROM former)
+      UNION ALL
+      SELECT former.id, ${orderShorthand("former")} FROM former
+      WHERE former.id BETWEEN wanted.first_id AND wanted.last_id AND former.was_listed
+      ORDER BY 1`)}
+  END AS text
+  FROM wanted`;
+
+interface TextRow {
+  readonly version: string;
+  readonly text: string | null;
+}
+
+/** A row of a snapshot: a segment, or only the list's version if no request needs the manifest. */
+type SnapshotRow = { readonly list_version: string; readonly sequence: number } & (
+  | (TextRow & { readonly first_id: string; readonly count: number })
+  | { readonly first_id: null }
+);
+
+/**
+ * Reads the list's version and, if a request needs them, the manifest and missing segments. A
+ * single statement reads all of this, so every row repeats the list's version.
+ */
+export async function readSnapshot(
+  source: StatementSource,
+  { needsManifest, knownVersions, segmentVersions, maxMissing }: SnapshotNeeds,
+): Promise<Snapshot> {
+  const known = needsManifest ? JSON.stringify(knownVersions) : null;
+  const statement = source
+    .prepare(SNAPSHOT)
+    .bind(known, JSON.stringify(segmentVersions), maxMissing);
+  const rows = (await statement.all<SnapshotRow>()).results;
+  const [list] = rows;
+  if (list === undefined) throw new Error("The database has no version of the list.");
+  const { list_version: version, sequence } = list;
+  if (list.first_id === null) return { version, manifest: null, texts: new Map() };
+  const segmentRows = rows.filter((row) => row.first_id !== null);
+  const segments = segmentRows.map((row, index) => {
+    const nextId = segmentRows[index + 1]?.first_id;
+    const lastId = nextId === undefined ? INT64_MAX : BigInt(nextId) - 1n;
+    return {
+      firstId: row.first_id,
+      lastId: String(lastId),
+      version: row.version,
+      count: row.count,
+    };
+  });
+  return { version, manifest: { version, sequence, segments }, texts: textsIn(segmentRows) };
+}
+
+/**
+ * Reads the orders of some segments of a manifest, as they were at the manifest's moment. The result
+ * lacks segments whose state at that moment can no longer be read.
+ */
+export async function readSegments(
+  source: StatementSource,
+  { version, sequence }: Manifest,
+  segments: readonly Segment[],
+): Promise<SegmentTexts> {
+  const wanted = segments.map((segment) => [segment.version, segment.firstId, segment.lastId]);
+  const statement = source.prepare(SEGMENTS).bind(JSON.stringify(wanted), sequence, version);
+  return textsIn((await statement.all<TextRow>()).results);
+}
+
+function textsIn(rows: readonly TextRow[]): SegmentTexts {
+  const read = rows.filter((row): row is TextRow & { text: string } => row.text !== null);
+  return new Map(read.map(({ version, text }) => [version, text]));
+}

@@ -1,0 +1,91 @@
+import type { ListSizes } from "./list-sizes.ts";
+import type { Reservation } from "./lists-under-way.ts";
+import type { Segment, SegmentTexts } from "./manifest.ts";
+import { MAX_SHORTHAND_BYTES } from "./order-json.ts";
+import type { SegmentMemory } from "./segment-memory.ts";
+
+/** Segments that one query reads. They are held until the last of them is sent. */
+interface Group {
+  readonly texts: Promise<SegmentTexts>;
+  /** The versions of the segments that are not sent yet. */
+  readonly unsent: Set<string>;
+  /** The memory that was reserved for the group, in bytes. */
+  readonly bytes: number;
+}
+
+/** Returns the most memory in bytes that the orders of these segments can need. */
+export function maxBytesOf(segments: readonly Segment[]): number {
+  return segments.reduce((sum, { count }) => sum + count * MAX_SHORTHAND_BYTES, 0);
+}
+
+/**
+ * Yields the orders of each segment of a list in shorthand, in order. A segment comes from the
+ * isolate's memory, else from the database. Several queries overlap, because each of them takes a
+ * round trip. A segment that was queried is held until it is sent, so no segment is queried twice.
+ *
+ * @param options.texts the segments that were read with the manifest; `reservation` includes them.
+ * @param options.ownBytes the memory for one query that `reservation` includes from the beginning.
+ *   Further queries run only while more memory is left.
+ * @throws the error of `read`.
+ */
+export async function* readInOrder(
+  segments: readonly Segment[],
+  options: {
+    readonly texts: SegmentTexts;
+    readonly memory: SegmentMemory;
+    readonly reservation: Reservation;
+    readonly ownBytes: number;
+    readonly sizes: Pick<ListSizes, "groupSegments" | "groupsAhead">;
+    readonly read: (segments: readonly Segment[]) => Promise<SegmentTexts>;
+  },
+): AsyncGenerator<string, void> {
+  const { texts, memory, reservation, ownBytes, sizes, read } = options;
+  /** The groups whose segments are not all sent yet, by the versions of these segments. */
+  const groups = new Map<string, Group>();
+  const isMissing = ({ version }: Segment) =>
+    !groups.has(version) && memory.get(version) === undefined;
+  const hold = (versions: Iterable<string>, group: Omit<Group, "unsent">) => {
+    const unsent = new Set(versions);
+    for (const version of unsent) groups.set(version, { ...group, unsent });
+  };
+  const query = (wanted: readonly Segment[], bytes: number) => {
+    const versions = wanted.map(({ version }) => version);
+    hold(versions, { texts: read(wanted), bytes });
+  };
+  const release = (version: string) => {
+    const group = groups.get(version);
+    groups.delete(version);
+    group?.unsent.delete(version);
+    if (group?.unsent.size === 0) reservation.shrink(group.bytes);
+  };
+  const openGroups = () => new Set([...groups.values()].map(({ unsent }) => unsent)).size;
+
+  const textBytes = [...texts.values()].reduce((sum, { length }) => sum + length, 0);
+  hold(texts.keys(), { texts: Promise.resolve(texts), bytes: textBytes });
+  let next = 0;
+  for (const [index, segment] of segments.entries()) {
+    if (isMissing(segment)) {
+      const own = [segment];
+      for (const later of segments.slice(index + 1, index + sizes.groupSegments)) {
+        if (maxBytesOf([...own, later]) > ownBytes) break;
+        own.push(later);
+      }
+      query(own.filter(isMissing), 0);
+      next = index + own.length;
+    }
+    next = Math.max(next, index + 1);
+    // Reads ahead only when the first segment is sent, so that the response begins early.
+    while (index > 0 && next < segments.length && openGroups() < sizes.groupsAhead) {
+      const ahead = segments.slice(next, next + sizes.groupSegments).filter(isMissing);
+      const bytes = maxBytesOf(ahead);
+      if (!reservation.grow(bytes)) break;
+      if (ahead.length > 0) query(ahead, bytes);
+      next += sizes.groupSegments;
+    }
+    const { version } = segment;
+    const text = memory.get(version) ?? (await groups.get(version)?.texts)?.get(version);
+    if (text === undefined) throw new Error("A segment of the list was not read.");
+    yield text;
+    release(version);
+  }
+}

@@ -1,0 +1,128 @@
+import type { Bench } from "./bench.ts";
+import { CONNECTIONS, type ListTimes, type Request, requestRate } from "./load.ts";
+import { medianText, type Result, type Spread, spreadOf } from "./report.ts";
+import type { Server } from "./server.ts";
+
+/** The number of requests in one measurement on several connections. */
+const REQUESTS = 5_000;
+/** The number of requests in one measurement on a single connection, which has a lower rate. */
+const REQUESTS_OF_ONE_CONNECTION = 1_500;
+
+/**
+ * How many times a comparison starts both of its servers. Two processes with the same work have
+ * rates that differ by a few percent. Several starts reduce the effect of these differences.
+ */
+const STARTS = 3;
+
+/**
+ * Measures the contestants in turns, so that other work on the machine affects all of them alike.
+ * Every second round has the reverse sequence. Before the first round, each contestant runs once as
+ * a warm-up, which is not measured.
+ *
+ * @returns the measurements of each contestant, round by round.
+ */
+export async function takeTurns<Name extends string, Figure>(
+  rounds: number,
+  contestants: Readonly<Record<Name, () => Promise<Figure>>>,
+): Promise<Record<Name, Figure[]>> {
+  const names = Object.keys(contestants) as Name[];
+  const figures = Object.fromEntries(names.map((name) => [name, []])) as unknown as Record<
+    Name,
+    Figure[]
+  >;
+  for (const name of names) await contestants[name]();
+  for (let round = 0; round < rounds; round += 1) {
+    for (const name of round % 2 === 0 ? names : names.toReversed()) {
+      figures[name].push(await contestants[name]());
+    }
+  }
+  return figures;
+}
+
+/** Divides each measurement by another contestant's measurement in the same round. */
+export function ratiosOf(figures: readonly number[], others: readonly number[]): Spread {
+  return spreadOf(figures.map((figure, round) => figure / (others[round] ?? Number.NaN)));
+}
+
+/** Returns a result row whose ratio says how many times faster the service's lists were. */
+export function fasterLists(
+  what: string,
+  times: { readonly service: readonly ListTimes[]; readonly peer: readonly ListTimes[] },
+  atLeast: number,
+): Result {
+  const figures = (side: keyof typeof times, name: keyof ListTimes) =>
+    times[side].map((list) => list[name]);
+  const ratio = (name: keyof ListTimes) =>
+    ratiosOf(figures("peer", name), figures("service", name));
+  return {
+    what,
+    service: medianText(figures("service", "totalMs"), "ms"),
+    peer: medianText(figures("peer", "totalMs"), "ms"),
+    ratio: ratio("totalMs"),
+    processorRatio: ratio("processorMs"),
+    target: { atLeast },
+  };
+}
+
+/** One of the two servers in a comparison of rates. */
+export interface Side {
+  readonly start: () => Promise<Server>;
+  /**
+   * Prepares the server. Returns a function that creates the request with a given index in the
+   * load.
+   */
+  readonly prepare: (server: Server) => Promise<(index: number) => Request>;
+  /** The HTTP status that every response must have. */
+  readonly status: number;
+}
+
+/** A comparison of the service with a peer that handles the same kind of request. */
+interface RateComparison {
+  readonly what: string;
+  readonly atLeast: number;
+  readonly service: Side;
+  readonly peer: Side;
+  readonly connections?: number;
+}
+
+/**
+ * Compares how many requests of one kind the service and another Worker answer per second. The
+ * other Worker is a bare Worker or an earlier version of the service.
+ */
+export async function compareRates(bench: Bench, comparison: RateComparison): Promise<Result> {
+  const { what, atLeast, service, peer, connections = CONNECTIONS } = comparison;
+  const count = connections === 1 ? REQUESTS_OF_ONE_CONNECTION : REQUESTS;
+  const rates = { service: [] as number[], peer: [] as number[] };
+  const processorMs = { service: [] as number[], peer: [] as number[] };
+  for (let start = 1; start <= STARTS; start += 1) {
+    bench.say(`${what} (start ${start} of ${STARTS})`);
+    await using serviceServer = await service.start();
+    await using peerServer = await peer.start();
+    const measure = async (server: Server, { prepare, status }: Side) => {
+      const requestAt = await prepare(server);
+      return async () => {
+        const spentBefore = server.process.processorMs();
+        const perSecond = await requestRate({ requestAt, count, connections }, status);
+        return { perSecond, spent: (server.process.processorMs() - spentBefore) / count };
+      };
+    };
+    const turns = await takeTurns(bench.rounds, {
+      service: await measure(serviceServer, service),
+      peer: await measure(peerServer, peer),
+    });
+    for (const side of ["service", "peer"] as const) {
+      rates[side].push(...turns[side].map(({ perSecond }) => perSecond));
+      processorMs[side].push(...turns[side].map(({ spent }) => spent));
+    }
+  }
+  const text = (side: keyof typeof rates) =>
+    `${medianText(rates[side], "/s")}, ${medianText(processorMs[side], "ms each")}`;
+  return {
+    what,
+    service: text("service"),
+    peer: text("peer"),
+    ratio: ratiosOf(rates.service, rates.peer),
+    processorRatio: ratiosOf(processorMs.peer, processorMs.service),
+    target: { atLeast },
+  };
+}

@@ -1,0 +1,157 @@
+import { describe, expect, test } from "vitest";
+import { differencesFromDocument, type SeenAnswer } from "../../src/openapi/documented-answer.ts";
+
+const QUOTA = {
+  "X-RateLimit-Limit": "60",
+  "X-RateLimit-Remaining": "59",
+  "X-RateLimit-Reset": "1795247754",
+  "RateLimit-Policy": '"minute";q=60;w=60, "day";q=1000;w=86400',
+  RateLimit: '"minute";r=59;t=60, "day";r=999;t=86400',
+  "X-Request-Id": "test-1",
+  Link: '</openapi.json>; rel="service-desc", </>; rel="service-doc"',
+};
+const JSON_TYPE = { "Content-Type": "application/json" };
+const LIST_HEADERS = { ...QUOTA, ETag: '"0f"', "Cache-Control": "private, no-cache" };
+
+const GOOD = {
+  list: answer("GET", "/v1/store/orders", 200, { ...LIST_HEADERS, ...JSON_TYPE }, [
+    { id: 1, petId: 2, quantity: 3, shipDate: "2026-11-20T08:30:00.000Z", complete: true },
+    { id: 1 },
+  ]),
+  unchanged: answer("GET", "/v1/store/orders", 304, LIST_HEADERS),
+  cancelled: answer("DELETE", "/v1/store/orders/1", 204, QUOTA),
+  conflict: error("DELETE", "/v1/store/orders/1", 409, "order_already_shipped"),
+  refused: error("GET", "/v1/store/orders", 429, "api_key_banned", { "Retry-After": "60" }),
+  otherMethod: error("PUT", "/v1/store/orders", 405, "method_not_allowed", { Allow: "GET, HEAD" }),
+  otherPath: error("GET", "/v1/pets", 404, "not_found"),
+};
+
+function answer(
+  method: string,
+  path: string,
+  status: number,
+  headers: Record<string, string>,
+  body?: unknown,
+): SeenAnswer {
+  const text = body === undefined ? "" : JSON.stringify(body);
+  return { method, path, status, headers: new Headers(headers), body: text };
+}
+
+function error(
+  method: string,
+  path: string,
+  status: number,
+  code: string,
+  headers: Record<string, string> = {},
+): SeenAnswer {
+  const body = { code, message: "What to do.", status };
+  return answer(method, path, status, { ...QUOTA, ...JSON_TYPE, ...headers }, body);
+}
+
+function withHeader(seen: SeenAnswer, name: string, value: string | null): SeenAnswer {
+  const headers = new Headers(seen.headers);
+  if (value === null) headers.delete(name);
+  else headers.set(name, value);
+  return { ...seen, headers };
+}
+
+test.each(Object.entries(GOOD))("%s matches the OpenAPI document", (_, seen) => {
+  expect(differencesFromDocument(seen)).toStrictEqual([]);
+});
+
+describe("a difference is found in", () => {
+  test.each([
+    ["a status of another operation", { ...GOOD.cancelled, status: 304 }],
+    ["a status that no operation has", { ...GOOD.list, status: 418 }],
+    ["a 409 on the list", error("GET", "/v1/store/orders", 409, "order_already_shipped")],
+    ["a 405 for a known method", { ...GOOD.otherMethod, method: "GET" }],
+    ["a 404 for a known path", { ...GOOD.otherPath, path: "/v1/store/orders" }],
+    ["a 200 for an unknown path", { ...GOOD.list, path: "/v1/pets" }],
+  ])("%s", (_, seen) => {
+    expect(differencesFromDocument(seen)).toStrictEqual([
+      `the document has no ${seen.status} here`,
+    ]);
+  });
+
+  test.each(Object.keys(QUOTA))("every response without the header %s", (name) => {
+    for (const seen of Object.values(GOOD)) {
+      expect(differencesFromDocument(withHeader(seen, name, null))).toStrictEqual([
+        `the header ${name} is missing`,
+      ]);
+    }
+  });
+
+  test.each([
+    ["list", "ETag"],
+    ["unchanged", "Cache-Control"],
+    ["refused", "Retry-After"],
+    ["otherMethod", "Allow"],
+  ] as const)("%s without %s", (name, header) => {
+    expect(differencesFromDocument(withHeader(GOOD[name], header, null))).toStrictEqual([
+      `the header ${header} is missing`,
+    ]);
+  });
+
+  test.each([
+    ["X-RateLimit-Remaining", "-1"],
+    ["X-RateLimit-Limit", "60.5"],
+    ["X-RateLimit-Reset", "soon"],
+    ["RateLimit", '"minute";r=1;t=1'],
+    ["Link", "</openapi.json>"],
+    ["Sunset", "2028-07-01T00:00:00Z"],
+    ["Deprecation", "true"],
+  ])("a header %s: %s", (name, value) => {
+    expect(differencesFromDocument(withHeader(GOOD.cancelled, name, value))).toStrictEqual([
+      `the header ${name} is ${JSON.stringify(value)}`,
+    ]);
+  });
+
+  test.each([
+    ["cancelled", "Retry-After"],
+    ["list", "Server-Timing"],
+    ["conflict", "WWW-Authenticate"],
+  ] as const)("%s with a header %s", (name, header) => {
+    expect(differencesFromDocument(withHeader(GOOD[name], header, "1"))).toStrictEqual([
+      `the document has no header ${header.toLowerCase()} here`,
+    ]);
+  });
+
+  test.each([
+    ["an extra field", [{ id: 1, status: "pending" }]],
+    ["a null", [{ id: 1, petId: null }]],
+    ["an id as text", [{ id: "1" }]],
+    ["a fraction", [{ id: 1, quantity: 1.5 }]],
+    ["a date with an offset", [{ id: 1, shipDate: "2026-11-20T08:30:00+01:00" }]],
+    ["a number beyond int64", [{ id: 2 ** 64 }]],
+    ["an object instead of a list", { orders: [] }],
+  ])("a list with %s", (_, body) => {
+    expect(
+      differencesFromDocument({ ...GOOD.list, body: JSON.stringify(body) }).length,
+    ).toBeGreaterThan(0);
+  });
+
+  test.each([
+    ["an extra field", { detail: "x" }],
+    ["the code of another answer", { code: "not_found" }],
+    ["an unknown code", { code: "conflict" }],
+    ["another status", { status: 404 }],
+    ["no message", { message: undefined }],
+  ])("an error with %s", (_, change) => {
+    const body = { ...JSON.parse(GOOD.conflict.body ?? ""), ...change };
+    expect(
+      differencesFromDocument({ ...GOOD.conflict, body: JSON.stringify(body) }).length,
+    ).toBeGreaterThan(0);
+  });
+
+  test.each([
+    ["a 204 with a body", { ...GOOD.cancelled, body: "{}" }, "the document has no body here"],
+    ["half a list", { ...GOOD.list, body: '[{"id":1}' }, "the body is not JSON"],
+    [
+      "a list as text",
+      withHeader(GOOD.list, "Content-Type", "text/plain"),
+      "the body is text/plain",
+    ],
+  ])("%s", (_, seen, difference) => {
+    expect(differencesFromDocument(seen)).toStrictEqual([difference]);
+  });
+});
