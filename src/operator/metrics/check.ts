@@ -7,8 +7,7 @@ import { findAddresses } from "../deploy/addresses.ts";
 import { REMOTE_ENVIRONMENTS, type RemoteEnvironment } from "../environment.ts";
 import { readSettings } from "../settings.ts";
 import { costOfLastDay } from "./account-use.ts";
-import { parseHours } from "./hours.ts";
-import { type QuestionName, toSql } from "./questions.ts";
+import { parseHours, type QuestionName, toSql } from "./questions.ts";
 import { querySqlApi } from "./sql-api.ts";
 import { DEFAULT_FILE, readThresholds, type Thresholds } from "./thresholds.ts";
 

@@ -4,8 +4,7 @@ import { createProgram, printJson } from "../command-line.ts";
 import { REMOTE_ENVIRONMENTS, type RemoteEnvironment } from "../environment.ts";
 import { formatTable } from "../terminal-text.ts";
 import { defineCheck } from "./check.ts";
-import { parseHours } from "./hours.ts";
-import { QUESTIONS, type QuestionName, toSql } from "./questions.ts";
+import { parseHours, QUESTIONS, type QuestionName, toSql } from "./questions.ts";
 import { querySqlApi } from "./sql-api.ts";
 
 const HELP = `

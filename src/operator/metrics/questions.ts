@@ -1,4 +1,6 @@
 import { COLUMNS } from "./columns.ts";
+import { InvalidArgumentError } from "commander";
+import { parseCount } from "../arguments.ts";
 import type { RemoteEnvironment } from "../environment.ts";
 
 /** Selects the requests that a query counts. */
@@ -122,4 +124,17 @@ export function toSql(
     `WHERE ${conditions.join(" AND ")}`,
     ...(order === undefined ? [] : [order]),
   ].join("\n");
+}
+
+/**
+ * The largest number of hours that a query can look back: Analytics Engine keeps data for three
+ * months.
+ */
+const LONGEST_HOURS = 2_208;
+
+/** Parses a number of hours for which Analytics Engine has data. */
+export function parseHours(text: string): number {
+  const hours = parseCount(text);
+  if (hours <= LONGEST_HOURS) return hours;
+  throw new InvalidArgumentError(`Expected at most ${LONGEST_HOURS}: older data is not kept.`);
 }

@@ -65,8 +65,7 @@ function withOrders(
   test: (trial: Trial, orders: OwnOrders) => Promise<void>,
 ): ServicePromise {
   const tryOrders = async (trial: Trial) => {
-    const own = await trial.orders;
-    if (own !== null) await test(trial, own);
+    if (trial.orders !== null) await test(trial, trial.orders);
   };
   return { title, needs: ["orders", "key"], test: tryOrders };
 }

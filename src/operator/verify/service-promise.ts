@@ -63,7 +63,7 @@ export interface Trial {
   /** Revokes the key; `null` if the verification cannot revoke it. */
   readonly revoke: (() => Promise<void>) | null;
   /** The orders that the verification may try to cancel; `null` if it may not. */
-  readonly orders: Promise<OwnOrders> | null;
+  readonly orders: OwnOrders | null;
   /** True skips the promises that use up the key's limit per minute. */
   readonly isReadOnly: boolean;
   /** Responses that several promises are about. */

@@ -28,67 +28,50 @@ export interface StoreVerifyOptions extends Omit<
 export async function verifyStore({
   store,
   isWriting = false,
-  signal = new AbortController().signal,
   ...options
 }: StoreVerifyOptions): Promise<Verification> {
   const { key, record } = createVerificationKey(new Date());
   const orderId = randomOrderId();
   let isRevoked = false;
   const revoke = async (): Promise<void> => {
-    await revokeKey(store, record.id);
+    await useDatabase(store, "keys", async (database) => {
+      if ((await findApiKey(database.orm, record.id)) === undefined) return;
+      await changeKey(database, record.id, "revoke", revokeApiKey);
+    }).catch(
+      failWith(
+        `the key ${record.id} of this verification is not revoked and ends by itself within ten minutes`,
+      ),
+    );
     isRevoked = true;
   };
+  const removeOrder = () =>
+    useDatabase(store, "orders", (database) => removeOwnOrder(database, orderId)).catch(
+      failWith(`the order ${orderId} of this verification may still be in the store; cancel it`),
+    );
   const verifyWithKey = async (): Promise<Verification> => {
     await useDatabase(store, "keys", (database) => addKeys(database, [record]));
-    if (!isWriting) return verify({ ...options, key, isKeyNew: true, revoke, signal });
-    const orders = useDatabase(store, "orders", (database) => placeOwnOrders(database, orderId));
-    // Aborts the verification as soon as the insertion of the order fails.
-    const failure = new AbortController();
-    orders.catch((error: unknown) => failure.abort(error));
-    const either = AbortSignal.any([failure.signal, signal]);
-    try {
-      return await verify({ ...options, key, isKeyNew: true, revoke, orders, signal: either });
-    } finally {
-      await Promise.allSettled([orders]);
-    }
+    const orders = isWriting
+      ? await useDatabase(store, "orders", (database) => placeOwnOrders(database, orderId))
+      : undefined;
+    return verify({ ...options, key, isKeyNew: true, revoke, orders });
   };
   const [verified] = await Promise.allSettled([verifyWithKey()]);
   // Cleans up even if the key or the order could not be stored, because only the answer may be lost.
   const cleanedUp = await Promise.allSettled([
     isRevoked ? undefined : revoke(),
-    isWriting ? removeOrder(store, orderId) : undefined,
+    isWriting ? removeOrder() : undefined,
   ]);
   const failures = [verified, ...cleanedUp].flatMap((settled) =>
-    settled.status === "rejected" ? [(settled.reason as Error).message] : [],
+    settled.status === "rejected" ? [settled.reason as Error] : [],
   );
   if (verified.status === "fulfilled" && failures.length === 0) return verified.value;
-  const error = new Error([...new Set(failures)].join("\n"));
-  throw verified.status === "rejected" ? Object.assign(error, { cause: verified.reason }) : error;
+  const [cause] = failures;
+  throw new Error(failures.map(({ message }) => message).join("\n"), { cause });
 }
 
-async function revokeKey(store: StoreVerifyOptions["store"], id: string): Promise<void> {
-  try {
-    await useDatabase(store, "keys", async (database) => {
-      if ((await findApiKey(database.orm, id)) === undefined) return;
-      await changeKey(database, id, "revoke", revokeApiKey);
-    });
-  } catch (error) {
-    const { message } = error as Error;
-    throw new Error(
-      `the key ${id} of this verification is not revoked and ends by itself within ten minutes: ${message}`,
-      { cause: error },
-    );
-  }
-}
-
-async function removeOrder(store: StoreVerifyOptions["store"], id: bigint): Promise<void> {
-  try {
-    await useDatabase(store, "orders", (database) => removeOwnOrder(database, id));
-  } catch (error) {
-    const { message } = error as Error;
-    throw new Error(
-      `the order ${id} of this verification may still be in the store. Cancel it: DELETE /v1/store/orders/${id} (${message})`,
-      { cause: error },
-    );
-  }
+/** Returns a handler that says what a failure leaves behind. */
+function failWith(remains: string): (error: Error) => never {
+  return (cause) => {
+    throw new Error(`${remains}: ${cause.message}`, { cause });
+  };
 }

@@ -57,7 +57,7 @@ export interface VerifyOptions {
   /** Revokes the key. Without this function, the promise about revocation is not tried. */
   readonly revoke?: (() => Promise<void>) | undefined;
   /** The orders to cancel. Without orders, the promises about them are not tried. */
-  readonly orders?: Promise<OwnOrders> | undefined;
+  readonly orders?: OwnOrders | undefined;
   /** True skips the promises that use up the key's limit per minute. */
   readonly isReadOnly?: boolean;
   /** An origin that the service's var `CORS_ORIGINS` lists. */
@@ -81,7 +81,7 @@ export interface VerifyOptions {
  * Sends requests to a running service and tries the promises of docs/api.md and docs/limits.md.
  * Stops if the service does not answer: `report` then receives no further result.
  *
- * @throws the reason of the signal, errors of `revoke` and `orders`, and {OtherVersionError}.
+ * @throws the reason of the signal, errors of `revoke`, and {OtherVersionError}.
  */
 export async function verify(options: VerifyOptions): Promise<Verification> {
   const { clock = SYSTEM_CLOCK, signal = new AbortController().signal, version } = options;

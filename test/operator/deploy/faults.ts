@@ -41,8 +41,9 @@ export function disturb(
   position: number,
 ): () => string[] {
   const calls: string[] = [];
-  cloudflare.interfere = ({ method, path }: ApiCall) => {
-    const index = calls.push(`${method} ${path}`) - 1;
+  cloudflare.interfere = ({ method, path, body }: ApiCall) => {
+    const isRead = /^\{"sql":"\s*select /i.test(String(body));
+    const index = calls.push(`${isRead ? "GET" : method} ${path}`) - 1;
     const isDisturbed = fault.endsWith("for good") ? index >= position : index === position;
     return isDisturbed ? FAULTS[fault]?.() : undefined;
   };

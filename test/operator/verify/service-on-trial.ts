@@ -76,7 +76,7 @@ export class ServiceOnTrial implements AsyncDisposable {
     await addKeys(keys, [record]);
     const revoke = async () => void (await changeKey(keys, record.id, "revoke", revokeApiKey));
     const orderId = randomOrderId();
-    const placed = scopes.includes("orders") ? placeOwnOrders(orders, orderId) : undefined;
+    const placed = scopes.includes("orders") ? await placeOwnOrders(orders, orderId) : undefined;
     const verification = verify({
       url: this.url,
       key,

@@ -61,7 +61,7 @@ it("a list without end is read as far as necessary, and then ended", async () =>
     return isList ? new Response(endless(), response) : response;
   };
   const orders = { pending: { id: 3_000n, json: '{"id":3000,' }, shippedId: 4_000n };
-  const { promises } = await service.verify([], { send, orders: Promise.resolve(orders) });
+  const { promises } = await service.verify([], { send, orders });
   const broken = promises.filter(({ result }) => result === "broken");
   // The order 3000 is in this list, but not in the database.
   expect(broken.map(({ promise }) => promise)).toEqual([

@@ -1,4 +1,4 @@
-import { LIST_SIZES } from "../../worker/orders/list-sizes.ts";
+import { LIST_SIZES } from "../../../src/worker/orders/list-sizes.ts";
 
 /** A count of zero for each operation that Cloudflare bills or that keeps the D1 database busy. */
 export const NO_OPERATIONS = {
@@ -19,9 +19,8 @@ export const OPERATION_NAMES = Object.keys(NO_OPERATIONS) as (keyof Operations)[
 const ADMISSION = { ...NO_OPERATIONS, objectCalls: 1, objectRowsWritten: 1 };
 
 /**
- * The operations of each kind of request, and of the background work that requests cause. Tests in
- * `test/worker/operations` count the operations in the running service, and fail if an entry
- * differs.
+ * The operations of each kind of request, and of the background work that requests cause. The
+ * tests in this folder count the operations in the running service, and fail if an entry differs.
  */
 export const OPERATIONS = {
   /** A list that the isolate has in memory, or a list request whose response is 304. */
