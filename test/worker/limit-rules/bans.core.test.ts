@@ -112,12 +112,12 @@ describe("strikes that an isolate reports later (docs/limits.md, Bans)", () => {
   /** Reports strikes 30 seconds after a wait began, and returns whether the key is banned then. */
   const report = (
     limiter: SimulatedLimiter,
-    { strikes = 0, oldestAgeMs = 0, waitAgeMs = 30_000 },
+    { count = 0, oldestAgeMs = 0, waitAgeMs = 30_000 },
   ): boolean => {
     const { state, policy, bans, nowMs } = limiter;
     const decided = decide(state, policy, bans, nowMs, {
       startedMs: nowMs - waitAgeMs,
-      strikes,
+      strikes: count,
       oldestStrikeMs: nowMs - oldestAgeMs,
     });
     limiter.state = decided.state;
@@ -130,36 +130,34 @@ describe("strikes that an isolate reports later (docs/limits.md, Bans)", () => {
   };
 
   test("lead to a ban together with the refused request", () => {
-    expect(report(waiting(), { strikes: STRIKES - 2 })).toBe(false);
-    expect(report(waiting(), { strikes: STRIKES - 1 })).toBe(true);
+    expect(report(waiting(), { count: STRIKES - 2 })).toBe(false);
+    expect(report(waiting(), { count: STRIKES - 1 })).toBe(true);
   });
 
   test("are left out if they may belong to the grace or to more than one series", () => {
-    expect(report(waiting(), { strikes: STRIKES, oldestAgeMs: 20_000 })).toBe(true);
-    expect(report(waiting(), { strikes: STRIKES, oldestAgeMs: 20_001 })).toBe(false);
-    expect(report(waiting().advance(60_000), { strikes: STRIKES, oldestAgeMs: 59_999 })).toBe(true);
-    expect(report(waiting().advance(60_000), { strikes: STRIKES, oldestAgeMs: 60_000 })).toBe(
-      false,
-    );
+    expect(report(waiting(), { count: STRIKES, oldestAgeMs: 20_000 })).toBe(true);
+    expect(report(waiting(), { count: STRIKES, oldestAgeMs: 20_001 })).toBe(false);
+    expect(report(waiting().advance(60_000), { count: STRIKES, oldestAgeMs: 59_999 })).toBe(true);
+    expect(report(waiting().advance(60_000), { count: STRIKES, oldestAgeMs: 60_000 })).toBe(false);
 
     const series = waiting();
     series.requests(STRIKES - 3);
     series.advance(61_000);
-    expect(report(series, { strikes: 3, oldestAgeMs: 2_000 })).toBe(false);
+    expect(report(series, { count: 3, oldestAgeMs: 2_000 })).toBe(false);
     expect(strikes(series)).toBe(1);
   });
 
   test("restore a wait that a restart has lost, but not a wait from before the full window", () => {
     const restored = waiting().restart();
-    expect(report(restored, { strikes: STRIKES - 1, waitAgeMs: 30_000 })).toBe(true);
+    expect(report(restored, { count: STRIKES - 1, waitAgeMs: 30_000 })).toBe(true);
     const earlier = waiting().restart();
-    expect(report(earlier, { strikes: STRIKES - 1, waitAgeMs: 30_001 })).toBe(false);
+    expect(report(earlier, { count: STRIKES - 1, waitAgeMs: 30_001 })).toBe(false);
     expect(strikes(earlier)).toBe(0);
   });
 
   test("do not ban a request that is admitted", () => {
     const limiter = waiting().advance(DAY_MS);
-    expect(report(limiter, { strikes: STRIKES, waitAgeMs: DAY_MS })).toBe(false);
+    expect(report(limiter, { count: STRIKES, waitAgeMs: DAY_MS })).toBe(false);
     expect(limiter.state?.wait).toBeNull();
   });
 });
