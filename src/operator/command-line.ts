@@ -1,12 +1,23 @@
-import { Command, CommanderError } from "commander";
+import { AsyncLocalStorage } from "node:async_hooks";
+import {
+  type AddHelpTextContext,
+  type AddHelpTextPosition,
+  Command,
+  CommanderError,
+  Help,
+  type Option,
+} from "commander";
 import { DrizzleQueryError } from "drizzle-orm/errors";
 import packageJson from "../../package.json" with { type: "json" };
 import { SECRET_PREFIX } from "../worker/api-keys/secret.ts";
+import { terminalWidth, wrapText } from "./terminal-text.ts";
 
 /** The exit status of a command that was refused or failed. */
 const FAILURE = 1;
 /** The exit status for wrong usage, such as an unknown option. */
 const WRONG_USAGE = 2;
+/** The exit status if nobody reads the data of a command: the status of a program that SIGPIPE ends. */
+const CLOSED_PIPE = 141;
 
 /** Matches secrets of keys, even if they are mistyped or cut off. */
 const SECRETS = new RegExp(`${SECRET_PREFIX}\\w+`, "gi");
@@ -15,6 +26,28 @@ const SECRETS = new RegExp(`${SECRET_PREFIX}\\w+`, "gi");
  * can begin with `sord_` too.
  */
 const SECRET_IN_ARGUMENT = new RegExp(`${SECRET_PREFIX}[a-z2-7]{20}`, "i");
+
+/**
+ * The setting that each of npm's single-letter options changes; an empty text if npm does not pass
+ * the setting on. npm takes an option that consists of these letters, such as `--plan`, apart.
+ */
+const NPM_LETTERS: Readonly<Record<string, string>> = {
+  a: "all",
+  d: "",
+  l: "long",
+  n: "",
+  p: "parseable",
+  q: "",
+  s: "",
+  y: "yes",
+};
+
+/** The command that runs, for messages that repeat it. */
+const running = new AsyncLocalStorage<{
+  /** The text before the arguments, such as `npm run keys --`. */
+  readonly program: string;
+  readonly args: readonly string[];
+}>();
 
 /** The part of an error message after a file's path, by the operating system's error code. */
 const FILE_ERRORS: Readonly<Record<string, string>> = {
@@ -46,24 +79,61 @@ export class EndWithStatus extends Error {
   }
 }
 
-/** A command that reports an unknown option before it reports a missing required option. */
+/** A help that marks required options, and also wraps narrow columns. */
+class CommandHelp extends Help {
+  override minWidthToWrap = 20;
+
+  override optionDescription(option: Option): string {
+    const description = super.optionDescription(option);
+    return option.mandatory ? `${description} (required)` : description;
+  }
+}
+
+/**
+ * A command that refuses options that npm has kept for itself, reports an unknown option before a
+ * missing required option, and names all missing options.
+ */
 class CommandLine extends Command {
   override createCommand(name?: string): Command {
     return new CommandLine(name);
+  }
+
+  override createHelp(): Help {
+    return Object.assign(new CommandHelp(), this.configureHelp());
+  }
+
+  override addHelpText(
+    position: AddHelpTextPosition,
+    text: string | ((context: AddHelpTextContext) => string),
+  ): this {
+    return super.addHelpText(position, (context) =>
+      wrapText(typeof text === "string" ? text : text(context)),
+    );
   }
 
   override parseOptions(args: string[]): ReturnType<Command["parseOptions"]> {
     const parsed = super.parseOptions(args);
     const { unknown } = parsed;
     const isHelp = unknown.some((option) => option === "-h" || option === "--help");
+    // A command with subcommands passes its options on to a subcommand.
+    if (isHelp || this.commands.length > 0) return parsed;
+    refuseKeptByNpm(this.options);
     const [option] = unknown;
-    // Reports unknown options only for commands without subcommands: all other commands pass
-    // unknown options on to a subcommand.
-    if (option !== undefined && !isHelp && this.commands.length === 0) {
+    if (option !== undefined) {
       // `unknownOption` is missing in commander's types. It throws an error with a suggestion.
       (this as unknown as { unknownOption(flag: string): never }).unknownOption(option);
     }
     return parsed;
+  }
+
+  /** Overrides a method of commander that is missing in its types. */
+  missingMandatoryOptionValue(): never {
+    const missing = this.options.filter(
+      (option) => option.mandatory && this.getOptionValue(option.attributeName()) === undefined,
+    );
+    const names = missing.map(({ flags }) => `'${flags}'`).join(" and ");
+    const noun = missing.length === 1 ? "option" : "options";
+    return this.error(`error: required ${noun} ${names} not specified`);
   }
 }
 
@@ -73,15 +143,23 @@ export function createProgram(name: string, description: string): Command {
     .description(description)
     .version(packageJson.version, "-V, --version", "show the version of the service")
     .exitOverride()
-    .configureOutput({ outputError: (message, write) => write(withoutSecrets(message)) })
+    .configureOutput({
+      outputError: (message, write) => write(withoutSecrets(message)),
+      getOutHelpWidth: terminalWidth,
+      getErrHelpWidth: terminalWidth,
+    })
     .showHelpAfterError("Add --help to see how it is used.")
     .helpOption("-h, --help", "show this help");
 }
 
-/** Runs a command with arguments and sets the exit status of this process. */
+/**
+ * Runs a command with arguments and sets the exit status of this process. The command goes on if
+ * nobody reads its output, as in `npm run deploy | head -1`.
+ */
 export async function runProgram(program: Command, args: readonly string[]): Promise<void> {
-  process.stdout.on("error", endQuietlyWithoutReader);
-  process.exitCode = await exitStatus(program, args);
+  for (const stream of [process.stdout, process.stderr]) stream.on("error", ignoreClosedPipe);
+  const status = await exitStatus(program, args);
+  if (status !== 0) process.exitCode = status;
 }
 
 /**
@@ -93,11 +171,13 @@ export async function runProgram(program: Command, args: readonly string[]): Pro
 export async function exitStatus(program: Command, args: readonly string[]): Promise<number> {
   try {
     refuseSecrets(args);
-    await program.parseAsync(args, { from: "user" });
+    const command = { program: program.name(), args };
+    await running.run(command, () => program.parseAsync(args, { from: "user" }));
     return 0;
   } catch (error) {
     if (error instanceof EndWithStatus) return error.status;
     if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : WRONG_USAGE;
+    if (isClosedPipe(error)) return CLOSED_PIPE;
     process.stderr.write(withoutSecrets(`error: ${errorMessage(error)}\n`));
     return error instanceof UsageError ? WRONG_USAGE : FAILURE;
   }
@@ -116,9 +196,90 @@ function refuseSecrets(args: readonly string[]): void {
   );
 }
 
+/**
+ * Throws an error if npm has kept an option of a command for itself, because the operator typed it
+ * before `--`. npm passes such options on as environment variables. npm passes a value that follows
+ * an option on as an argument, unless `=` is between them.
+ */
+function refuseKeptByNpm(options: readonly Option[]): void {
+  const typed = running.getStore()?.args ?? [];
+  const kept = options.flatMap(({ long, flags, required, argChoices }) => {
+    const value = long === undefined ? undefined : npmSetting(long);
+    const isTyped = typed.some((word) => word === long || word.startsWith(`${long}=`));
+    return value === undefined || isTyped ? [] : [{ flags, long, value, required, argChoices }];
+  });
+  if (kept.length === 0) return;
+  const words = [...typed];
+  const repeated = kept.flatMap(({ flags, long = "", value, required, argChoices }) => {
+    if (!required) return [long];
+    if (value !== "true") return [long, quote(value)];
+    const index = words.findIndex((word) => argChoices?.includes(word));
+    return index === -1 ? [flags] : [long, ...words.splice(index, 1)];
+  });
+  throw new UsageError(
+    `npm kept ${kept.map(({ long }) => long).join(" and ")} for itself, so nothing was done. ` +
+      `Type the options after --:\n  ${[running.getStore()?.program, ...words.map(quote), ...repeated].join(" ")}`,
+  );
+}
+
+/** Returns what npm has set for an option such as `--dry-run`; `undefined` if nothing. */
+function npmSetting(long: string): string | undefined {
+  const name = long.slice(2);
+  const ownSetting = process.env[`npm_config_${name.replaceAll("-", "_")}`];
+  if (ownSetting) return ownSetting;
+  const letters = Array.from(name, (letter) => NPM_LETTERS[letter]);
+  const settings = letters.filter((setting) => setting !== "");
+  const isSet = settings.every((setting) => process.env[`npm_config_${setting}`] === "true");
+  return settings.length > 0 && isSet ? "true" : undefined;
+}
+
+/**
+ * Returns the line that the operator typed, for a message that recommends to repeat it.
+ *
+ * @param changes options to add or to replace, by their names such as `--port`. `true` adds an
+ *   option without a value, and `false` removes it.
+ */
+export function typedLine(changes: Readonly<Record<string, string | boolean>> = {}): string {
+  const { program, args } = running.getStore() ?? { program: "", args: [] };
+  const kept = args.filter((word, index) => {
+    const [name = ""] = word.split("=");
+    return changes[name] === undefined && typeof changes[args[index - 1] ?? ""] !== "string";
+  });
+  const added = Object.entries(changes).flatMap(([option, value]) =>
+    typeof value === "string" ? [option, value] : value ? [option] : [],
+  );
+  return [program, ...[...kept, ...added].map(quote)].join(" ");
+}
+
+/** Adds the typed options `--env` and `--persist-to` to another command that a message recommends. */
+export function onSameStore(command: string): string {
+  const { args } = running.getStore() ?? { args: [] };
+  const words = args.flatMap((word, index) => {
+    if (/^--(?:env|persist-to)=/.test(word)) return [word];
+    return /^--(?:env|persist-to)$/.test(word) ? [word, args[index + 1] ?? ""] : [];
+  });
+  return [command, ...words.map(quote)].join(" ");
+}
+
+/** Quotes a word for a shell, if necessary. */
+export function quote(word: string): string {
+  return /^[\w./:=@,+-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`;
+}
+
+/**
+ * Prints data, for which the operator runs the command, on stdout. If nobody reads the data, the
+ * exit status is 141 instead of 0. A command that only prints text beside its work writes to stdout
+ * directly, because its work counts.
+ */
+export function printData(text: string): void {
+  process.stdout.write(text, (error) => {
+    if (error != null) process.exitCode ||= CLOSED_PIPE;
+  });
+}
+
 /** Prints a value as one line of JSON, for the option `--json`. */
 export function printJson(value: unknown): void {
-  process.stdout.write(`${JSON.stringify(value)}\n`);
+  printData(`${JSON.stringify(value)}\n`);
 }
 
 /**
@@ -145,8 +306,10 @@ export function errorMessage(error: unknown): string {
   return `${path.replace(/\.\d+\.tmp$/, "")} ${fault}`;
 }
 
-/** Ends the process without an error if the reader of stdout has ended, as in `export | head`. */
-function endQuietlyWithoutReader(error: NodeJS.ErrnoException): void {
-  if (error.code === "EPIPE") process.exit(0);
-  throw error;
+function isClosedPipe(error: unknown): boolean {
+  return (error as NodeJS.ErrnoException).code === "EPIPE";
+}
+
+function ignoreClosedPipe(error: Error): void {
+  if (!isClosedPipe(error)) throw error;
 }

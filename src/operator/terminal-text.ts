@@ -83,7 +83,7 @@ export function formatTable(
   const columnsAndBelow = columnsOf(rows);
   const all = columnsAndBelow.filter(({ name }) => name !== below);
   const texts = columnsAndBelow.find(({ name }) => name === below)?.cells;
-  const room = tableWidth();
+  const room = terminalWidth();
   const leastWidth = ({ name, title, width }: Column) =>
     cut.includes(name) ? Math.min(width, Math.max(LEAST_CUT_WIDTH, title.length)) : width;
   let used = -GAP.length;
@@ -114,7 +114,8 @@ export function formatTable(
   ];
   const leftOut = all.filter((column) => !shown.has(column)).map(({ name }) => name);
   if (leftOut.length > 0) {
-    lines.push(`Left out for lack of room: ${leftOut.join(", ")}. A wider terminal shows more.`);
+    const note = `Left out for lack of room: ${leftOut.join(", ")}. A wider terminal shows more.`;
+    lines.push(wrapText(note));
   }
   return `${lines.join("\n")}\n`;
 }
@@ -191,10 +192,47 @@ function paint({ isAlarm }: Marked, text: string): string {
 }
 
 /**
- * Returns the width of the terminal. If stdout is not a terminal, uses the environment variable
- * `COLUMNS`.
+ * Fits a text into the width of the terminal. Lines without an indentation are wrapped as
+ * paragraphs. An indented line stays a line: what does not fit continues below its last column, or
+ * with a backslash if the line is a shell command.
  */
-function tableWidth(): number {
+export function wrapText(text: string): string {
+  const width = terminalWidth();
+  const joined = text.replaceAll(/(?<=^\S.*)\n(?=\S)/gm, " ");
+  return joined
+    .split("\n")
+    .map((line) => wrapLine(line, width))
+    .join("\n");
+}
+
+function wrapLine(line: string, width: number): string {
+  if (stringWidth(line) <= width) return line;
+  const indent = line.search(/\S/);
+  const isCommand = line.startsWith("$ ", indent);
+  const [command = "", note] = isCommand ? line.trim().split(/ {2,}/) : [line];
+  if (note !== undefined) {
+    const below = " ".repeat(indent + 2);
+    return `${wrapLine(" ".repeat(indent) + command, width)}\n${wrapLine(below + note, width)}`;
+  }
+  const column = line.lastIndexOf("  ") + 2;
+  const isTable = indent > 0 && column > indent && column < width / 2;
+  const hanging = isTable ? column : isCommand ? indent + 4 : indent;
+  const end = isCommand ? " \\" : "";
+  const lines = [""];
+  for (const [chunk] of line.matchAll(/ *(?:"[^"]*"|\S)+/g)) {
+    const longer = lines.at(-1) + chunk;
+    const fits = stringWidth(longer) + end.length <= width;
+    if (fits || lines.at(-1) === "") lines[lines.length - 1] = longer;
+    else lines.push(" ".repeat(hanging) + chunk.trimStart());
+  }
+  return lines.join(`${end}\n`);
+}
+
+/**
+ * Returns the width of the terminal in columns. If stdout is not a terminal, uses the environment
+ * variable `COLUMNS`.
+ */
+export function terminalWidth(): number {
   // `||` rather than `??`, because some terminals report a width of 0.
   return process.stdout.columns || Number(process.env["COLUMNS"]) || DEFAULT_WIDTH;
 }

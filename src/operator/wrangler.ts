@@ -37,6 +37,8 @@ interface WranglerOptions {
   readonly env?: NodeJS.ProcessEnv;
   /** The standard input of wrangler; empty by default. */
   readonly input?: string;
+  /** True hides Ctrl+C from wrangler, so that it ends its work and this process decides. */
+  readonly isShielded?: boolean;
 }
 
 /** Thrown if wrangler ends with an error. The message is wrangler's last error message. */
@@ -77,6 +79,7 @@ export async function runWrangler(
       ...options.env,
     },
     stdio: ["pipe", "pipe", "pipe"],
+    detached: options.isShielded === true,
   });
   const exited = new Promise<number | NodeJS.Signals | null>((resolve, reject) => {
     child.once("error", reject);

@@ -62,6 +62,8 @@ export const formerKeyHashes = sqliteTable(
     keyId: text("key_id").notNull(),
     /** The time at which the former secret expires. */
     endsAt: integer("ends_at", { mode: "timestamp_ms" }).notNull(),
+    /** The last four characters of the former secret; `null` if they are unknown. */
+    lastFour: text("last_four"),
   },
   (former) => [index("former_key_hashes_key_id").on(former.keyId)],
 );

@@ -48,20 +48,20 @@ describe("keys create", () => {
     expect(JSON.stringify(row)).not.toContain(free.key);
   });
 
-  it("prints the secret once and says so", async () => {
-    const { stdout } = await store.keys(
+  it("prints nothing but the secret on stdout, and says that it is shown once", async () => {
+    const expires = ["--expires", "2099-01-31"];
+    const { stdout, stderr } = await store.keys(
       "create",
       "--plan",
       "pro",
       "--name",
       "P",
-      "--expires",
-      "2099-01-31",
+      ...expires,
     );
-    const [secret = ""] = stdout.split("\n");
+    const secret = stdout.trimEnd();
     expect(secret).toSatisfy(isSecret);
-    expect(stdout).toContain("not shown again");
-    expect(stdout).toMatch(/^expires +2099-01-31 00:00 UTC$/m);
+    expect(stderr).toContain("not shown again");
+    expect(stderr).toMatch(/^expires +2099-01-31 00:00 UTC$/m);
     const list = await store.keys("list");
     expect(list.stdout).toContain("active");
     expect(list.stdout).not.toContain(secret);
@@ -156,7 +156,9 @@ describe("an unknown id", () => {
     async (command, ...options) => {
       const outcome = await store.keys(command, "key_nobody", ...options, "--json");
       expect(outcome).toMatchObject({ status: 1, stdout: "" });
-      expect(outcome.stderr).toMatch(/^error: no key has the id "key_nobody"/);
+      expect(outcome.stderr).toBe(
+        `error: no key has the id "key_nobody"; \`npm run keys -- list --persist-to ${store.path}\` shows the ids\n`,
+      );
     },
   );
 });

@@ -136,6 +136,13 @@ describe("an invalid var throws an error with the name of the var", () => {
     expect(() => parseConfig(vars)).toThrow(`Invalid vars: ${message}`);
   });
 
+  test("but not vars that are equal", () => {
+    parseConfig({ BAN_MIN_STRIKES: 7, BAN_MAX_STRIKES: 7 });
+    parseConfig({ BAN_FIRST_SECONDS: 7, BAN_LONGEST_SECONDS: 7 });
+    const end = "2028-01-01T00:00:00Z";
+    parseConfig({ V1_DEPRECATED_AT: end, V1_SUNSET_AT: end });
+  });
+
   test("the error names all invalid vars", () => {
     const vars = { BAN_GRACE_SECONDS: "x", LIMITER_TIMEOUT_MS: "0", CORS_ORIGINS: "app.example" };
     const message = (() => {

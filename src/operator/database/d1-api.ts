@@ -1,104 +1,104 @@
 import { z } from "zod";
-import { runWrangler } from "../wrangler.ts";
-import { BINDINGS } from "./database.ts";
-import { D1ApiError, type RemoteTarget } from "./remote-failure.ts";
+import { CloudflareApi } from "../cloudflare-api.ts";
+import { readSettings } from "../settings.ts";
+import { deployFirst, type RemoteTarget } from "./remote-failure.ts";
 
-const CLOUDFLARE_API = "https://api.cloudflare.com/client/v4";
-/**
- * A query takes up to 30 seconds in D1, and may first wait for other queries and for the upload.
- */
-const TIMEOUT_MS = 90_000;
+/** A D1 database of the Cloudflare account. */
+export interface FoundDatabase {
+  readonly uuid: string;
+  /** The jurisdiction that the database never leaves; `null` if it has none. */
+  readonly jurisdiction: string | null;
+}
+
+/** The API of one database. */
+export interface D1Database {
+  readonly api: CloudflareApi;
+  /** The path of the database in the API. */
+  readonly path: string;
+}
 
 /**
  * The body of a request to D1's query API. If `params` is set, `sql` must be a single statement.
  */
-interface D1Query {
+export interface D1Query {
   readonly sql: string;
   readonly params?: readonly (string | null)[];
 }
 
-interface Connection {
-  readonly url: string;
-  readonly headers: Readonly<Record<string, string>>;
-}
+const databasesSchema = z.array(
+  z.object({
+    name: z.string(),
+    uuid: z.string(),
+    jurisdiction: z
+      .string()
+      .nullish()
+      .transform((found) => found ?? null),
+  }),
+);
+const resultsSchema = z.array(z.object({ results: z.array(z.record(z.string(), z.unknown())) }));
 
-const credentialsSchema = z.union([
-  z.object({ token: z.string() }),
-  z.object({ key: z.string(), email: z.string() }),
-]);
-const databaseSchema = z.object({ uuid: z.string() });
-const userSchema = z.object({ accounts: z.array(z.object({ id: z.string() })) });
-const answerSchema = z.object({
-  errors: z.array(z.object({ code: z.number().nullish(), message: z.string() })),
-  result: z.array(z.object({ results: z.array(z.record(z.string(), z.unknown())) })).nullish(),
-});
+/** Finds a database by its name; `undefined` if no database has this name. */
+export async function findDatabase(
+  api: CloudflareApi,
+  name: string,
+): Promise<FoundDatabase | undefined> {
+  const path = `${api.account}/d1/database?name=${encodeURIComponent(name)}&page=1&per_page=100`;
+  return (await api.call(path, databasesSchema)).find((database) => database.name === name);
+}
 
 /**
- * Gets the login and the id of a database from wrangler. Runs wrangler's commands one after
- * another, because each command may renew the login.
+ * Logs in and finds the database of a deployed environment.
  *
- * @throws {WranglerError} if the operator is not logged in or the database does not exist; an Error
- *   if the login has several accounts and no account is named.
+ * @throws an Error for the operator if the operator is not logged in or the database does not
+ *   exist.
  */
-export async function connect({ environment, name }: RemoteTarget): Promise<Connection> {
-  const credentials = credentialsSchema.parse(await askWrangler("auth", "token"));
-  const binding = [BINDINGS[name], "--env", environment];
-  const { uuid } = databaseSchema.parse(await askWrangler("d1", "info", ...binding));
-  const base = process.env["CLOUDFLARE_API_BASE_URL"] ?? CLOUDFLARE_API;
-  return {
-    url: `${base}/accounts/${await findAccount()}/d1/database/${uuid}/query`,
-    headers:
-      "token" in credentials
-        ? { Authorization: `Bearer ${credentials.token}` }
-        : { "X-Auth-Key": credentials.key, "X-Auth-Email": credentials.email },
-  };
-}
-
-/** Returns the account that `CLOUDFLARE_ACCOUNT_ID` names, or else the login's only account. */
-async function findAccount(): Promise<string> {
-  const named = process.env["CLOUDFLARE_ACCOUNT_ID"];
-  if (named) return named;
-  const { accounts } = userSchema.parse(await askWrangler("whoami"));
-  const [account] = accounts;
-  if (account !== undefined && accounts.length === 1) return account.id;
-  throw new Error(
-    `the login has ${accounts.length} accounts: set CLOUDFLARE_ACCOUNT_ID to the account of the store`,
-  );
-}
-
-async function askWrangler(...args: readonly string[]): Promise<unknown> {
-  const { stdout } = await runWrangler([...args, "--json"]);
-  return JSON.parse(stdout);
+export async function connect({ environment, name }: RemoteTarget): Promise<D1Database> {
+  const api = await CloudflareApi.open();
+  const { databases } = await readSettings(environment);
+  const found = await findDatabase(api, databases[name]);
+  if (found === undefined) throw new Error(`there is none yet: ${deployFirst(environment)}`);
+  return { api, path: `${api.account}/d1/database/${found.uuid}` };
 }
 
 /**
  * Sends a query. D1 runs all statements of the query in one transaction.
  *
  * @returns the rows of the first statement.
- * @throws {D1ApiError} if Cloudflare responds with an error; the error of `fetch` if Cloudflare
- *   does not respond.
+ * @throws {CloudflareError} if Cloudflare refuses the query or does not respond.
  */
-export async function sendQuery({ url, headers }: Connection, query: D1Query): Promise<object[]> {
-  const response = await fetch(url, {
-    method: "POST",
-    headers: { ...headers, "Content-Type": "application/json" },
-    body: JSON.stringify(query),
-    signal: AbortSignal.timeout(TIMEOUT_MS),
-  });
-  const answer = parseAnswer(await response.text());
-  if (!response.ok || answer.result == null) {
-    const errors = answer.errors.map(({ message, code }) =>
-      code == null ? message : `${message} [code: ${code}]`,
-    );
-    throw new D1ApiError(errors.join("\n") || "no reason given", response.status);
-  }
-  return answer.result[0]?.results ?? [];
+export async function sendQuery({ api, path }: D1Database, body: D1Query): Promise<object[]> {
+  const [first] = await api.call(`${path}/query`, resultsSchema, { method: "POST", body });
+  return first?.results ?? [];
 }
 
-function parseAnswer(text: string): z.output<typeof answerSchema> {
-  try {
-    return answerSchema.parse(JSON.parse(text));
-  } catch {
-    return { errors: [{ message: `malformed response: ${text.slice(0, 200)}` }] };
-  }
+/**
+ * Finds the bookmark of a database's state in D1 Time Travel.
+ *
+ * @param at the time of the state; by default the present.
+ */
+export async function findBookmark({ api, path }: D1Database, at?: Date): Promise<string> {
+  const query = at === undefined ? "" : `?timestamp=${at.toISOString()}`;
+  const schema = z.object({ bookmark: z.string() });
+  return (await api.call(`${path}/time_travel/bookmark${query}`, schema)).bookmark;
+}
+
+/** The bookmarks of a database after and before a restoration. */
+export interface Restoration {
+  /** The bookmark of the state after the restoration. */
+  readonly bookmark: string;
+  /** The bookmark of the state before the restoration. */
+  readonly previousBookmark: string;
+}
+
+/** Restores a whole database to the state of a bookmark. D1 cancels all queries that are running. */
+export async function restoreBookmark(
+  { api, path }: D1Database,
+  bookmark: string,
+): Promise<Restoration> {
+  const schema = z.object({ bookmark: z.string(), previous_bookmark: z.string() });
+  const query = `?bookmark=${encodeURIComponent(bookmark)}`;
+  const restored = await api.call(`${path}/time_travel/restore${query}`, schema, {
+    method: "POST",
+  });
+  return { bookmark: restored.bookmark, previousBookmark: restored.previous_bookmark };
 }

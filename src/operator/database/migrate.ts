@@ -7,11 +7,16 @@ import { retryWhileBusy } from "./retry-while-busy.ts";
 import { inTransaction } from "./transaction.ts";
 
 /** The table in which wrangler records applied migrations, as wrangler creates it. */
-const MIGRATIONS_TABLE = `CREATE TABLE IF NOT EXISTS d1_migrations(
+export const MIGRATIONS_TABLE = `CREATE TABLE IF NOT EXISTS d1_migrations(
   id INTEGER PRIMARY KEY AUTOINCREMENT,
   name TEXT UNIQUE,
   applied_at TIMESTAMP DEFAULT CURRENT_TIMESTAMP NOT NULL
 )`;
+
+interface Migration {
+  readonly file: string;
+  readonly sql: string;
+}
 
 /**
  * Applies the pending migrations of a local database in one transaction, and records them in the
@@ -21,22 +26,23 @@ const MIGRATIONS_TABLE = `CREATE TABLE IF NOT EXISTS d1_migrations(
  * @throws an Error if a migration fails. The database is then unchanged.
  */
 export async function migrate(sqlite: DatabaseSync, name: DatabaseName): Promise<boolean> {
-  const folder = join(PROJECT_ROOT, "migrations", name);
-  const files = (await readdir(folder)).filter((file) => file.endsWith(".sql")).toSorted();
+  const migrations = await readMigrations(name);
   const applied = await retryWhileBusy(async () => appliedMigrations(sqlite));
-  if (files.every((file) => applied.has(file))) return false;
-  const migrations = await Promise.all(
-    files.map(async (file) => ({ file, sql: await readFile(join(folder, file), "utf8") })),
-  );
+  if (migrations.every(({ file }) => applied.has(file))) return false;
   // As in workerd: a transaction of one process does not block reads of another one.
   await retryWhileBusy(async () => sqlite.exec("PRAGMA journal_mode = WAL"));
   return inTransaction(sqlite, () => applyPending(sqlite, migrations));
 }
 
-function applyPending(
-  sqlite: DatabaseSync,
-  migrations: readonly { readonly file: string; readonly sql: string }[],
-): boolean {
+/** Reads the migrations of a database, in the order in which they must be applied. */
+export async function readMigrations(name: DatabaseName): Promise<readonly Migration[]> {
+  const folder = join(PROJECT_ROOT, "migrations", name);
+  const files = (await readdir(folder)).filter((file) => file.endsWith(".sql")).toSorted();
+  const read = async (file: string) => ({ file, sql: await readFile(join(folder, file), "utf8") });
+  return Promise.all(files.map(read));
+}
+
+function applyPending(sqlite: DatabaseSync, migrations: readonly Migration[]): boolean {
   // Another process may have applied migrations before this transaction began.
   const applied = appliedMigrations(sqlite);
   sqlite.exec(MIGRATIONS_TABLE);

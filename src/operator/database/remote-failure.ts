@@ -1,3 +1,4 @@
+import { CloudflareError } from "../cloudflare-api.ts";
 import type { RemoteEnvironment } from "../environment.ts";
 import type { DatabaseName } from "./database.ts";
 
@@ -7,21 +8,6 @@ export interface RemoteTarget {
   readonly name: DatabaseName;
 }
 
-/** The error message for an operator who is not logged in. */
-export const NOT_LOGGED_IN =
-  "not logged in to Cloudflare: run `npx wrangler login`, or set CLOUDFLARE_API_TOKEN to a valid token";
-
-/** Thrown if Cloudflare's API responds with an error. */
-export class D1ApiError extends Error {
-  override readonly name = "D1ApiError";
-  readonly status: number;
-
-  constructor(message: string, status: number) {
-    super(`${message} (HTTP ${status})`);
-    this.status = status;
-  }
-}
-
 /** What a statement does to the database. A statement that `stores once` is an idempotent write. */
 export type Change = "reads" | "stores once" | "writes";
 
@@ -29,7 +15,7 @@ export type Change = "reads" | "stores once" | "writes";
  * Matches transient failures of the network and of Cloudflare, including those that D1 documents.
  */
 const TRANSIENT =
-  /fetch failed|terminated|aborted due to timeout|malformed response|Network connection lost|D1 DB is overloaded|caused object to be reset|D1 DB reset because its code was updated|\[code: 971\]|\(HTTP (?:429|5\d\d)\)/;
+  /no answer|malformed answer|fetch failed|Network connection lost|D1 DB is overloaded|caused object to be reset|D1 DB reset because its code was updated|\[code: 971\]|\(HTTP (?:429|5\d\d)\)/;
 
 /** Matches transient failures that happen before D1 begins to run a statement. */
 const NOT_BEGUN = /D1 DB is overloaded|while starting up D1 DB storage|\[code: 971\]|\(HTTP 429\)/;
@@ -41,11 +27,6 @@ const NOT_BEGUN = /D1 DB is overloaded|while starting up D1 DB storage|\[code: 9
  */
 export function mayRetry(error: Error, change: Change): boolean {
   return (change === "writes" ? NOT_BEGUN : TRANSIENT).test(error.message);
-}
-
-/** Returns whether wrangler failed because the database in `wrangler.toml` does not exist. */
-export function isMissingDatabase(error: Error): boolean {
-  return error.message.includes("Couldn't find a D1 DB");
 }
 
 /**
@@ -62,9 +43,8 @@ export function describeFailure(
   { environment, name }: RemoteTarget,
   change: Change,
 ): Error {
-  const advice = isMissingDatabase(error)
-    ? `there is none yet: ${deployFirst(environment)}`
-    : advise(error.message, environment, change);
+  const reason = error instanceof CloudflareError ? error.reason : error.message;
+  const advice = advise(reason, environment, change);
   return new Error(`${environment} ${name} database: ${advice}`, { cause: error });
 }
 
@@ -72,16 +52,13 @@ function advise(message: string, environment: string, change: Change): string {
   if (/no such (?:table|column)/.test(message)) {
     return `migrations are missing (${message}): ${deployFirst(environment)}`;
   }
-  if (/CLOUDFLARE_API_TOKEN|not logged in/i.test(message)) return NOT_LOGGED_IN;
-  if (/Authentication error|Invalid access token/i.test(message)) {
-    return `${NOT_LOGGED_IN} (${message})`;
-  }
   if (change === "writes" && TRANSIENT.test(message) && !NOT_BEGUN.test(message)) {
     return `${message}. It is not known whether the change was made: check before you repeat it`;
   }
   return message;
 }
 
-function deployFirst(environment: string): string {
+/** Returns the advice to deploy an environment that lacks a database or a table. */
+export function deployFirst(environment: string): string {
   return `run \`npm run deploy -- --env ${environment}\` first`;
 }

@@ -7,7 +7,7 @@ import pRetry from "p-retry";
 import { runWrangler } from "../wrangler.ts";
 import { BINDINGS, type Statement, type StoreDatabase } from "./database.ts";
 import { inlineParameters } from "./inline-parameters.ts";
-import { connect, sendQuery } from "./d1-api.ts";
+import { connect, type D1Query, sendQuery } from "./d1-api.ts";
 import { type Change, describeFailure, mayRetry, type RemoteTarget } from "./remote-failure.ts";
 
 /** The largest SQL statement that D1 accepts, not counting its parameters. */
@@ -33,9 +33,7 @@ const PATIENT_RETRIES = 8;
 const LONGEST_PAUSE_MS = 8_000;
 
 /**
- * Opens the database of a deployed environment with wrangler's login. Sends queries directly to
- * Cloudflare's API, because wrangler takes a second to start and its arguments are limited to 128
- * KB. Sends large transactions with `wrangler d1 execute --file`.
+ * Opens the database of a deployed environment, and sends queries to Cloudflare's API. Sends large transactions with `wrangler d1 execute --file`.
  *
  * Every method throws an Error for the operator if the database or a migration is missing, if the
  * operator is not logged in, or if SQLite reports an error. Transient failures are retried as
@@ -43,7 +41,7 @@ const LONGEST_PAUSE_MS = 8_000;
  */
 export async function openRemoteDatabase(target: RemoteTarget): Promise<StoreDatabase> {
   let connecting: ReturnType<typeof connect> | undefined;
-  const send = async (query: Parameters<typeof sendQuery>[1], change: Change) => {
+  const send = async (query: D1Query, change: Change) => {
     const connection = await (connecting ??= retrying(target, "reads", () => connect(target)));
     return retrying(target, change, () => sendQuery(connection, query));
   };
@@ -62,11 +60,12 @@ export async function openRemoteDatabase(target: RemoteTarget): Promise<StoreDat
         statements.length <= MAX_QUERY_STATEMENTS && Buffer.byteLength(sql) <= MAX_QUERY_BYTES;
       await (isSmall ? send({ sql }, "writes") : importFile(target, sql));
     },
-    storeOnce: async ({ sql, params }) => {
+    runIdempotent: async ({ sql, params }) => {
       // Cloudflare's API accepts only texts as parameters. SQLite converts the texts for numeric
       // columns.
       const texts = params.map((value) => (value === null ? null : String(value)));
-      await send({ sql, params: texts }, "stores once");
+      const rows = await send({ sql, params: texts }, "stores once");
+      return rows.map((row) => Object.values(row) as unknown[]);
     },
     close: async () => {},
   };
@@ -97,7 +96,8 @@ async function importFile(target: RemoteTarget, sql: string): Promise<void> {
   }
 }
 
-async function retrying<T>(
+/** Retries a call as `mayRetry` allows, and describes its last failure for the operator. */
+export async function retrying<T>(
   target: RemoteTarget,
   change: Change,
   attempt: () => Promise<T>,

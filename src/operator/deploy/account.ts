@@ -1,7 +1,10 @@
+import pRetry from "p-retry";
 import { z } from "zod";
 import { type CloudflareApi, CloudflareError } from "../cloudflare-api.ts";
-import { BINDINGS, DATABASE_NAMES, type DatabaseName } from "../database/database.ts";
-import type { Settings } from "./settings.ts";
+import { findDatabase } from "../database/d1-api.ts";
+import { BINDINGS, DATABASE_NAMES } from "../database/database.ts";
+import type { Settings } from "../settings.ts";
+import type { VersionLabel } from "./wrangler-steps.ts";
 
 /** The version of a Worker that receives all traffic. */
 export interface LiveVersion {
@@ -95,46 +98,58 @@ export async function findLiveVersion(
 }
 
 /**
+ * Divides the traffic of a Worker between versions, and reads what is deployed afterwards, because
+ * an answer of Cloudflare can be lost. Tries up to three times.
+ *
+ * @param shares the percentage of the traffic for each version id. With 0, a version can be tried
+ *   but receives no other traffic.
+ * @throws an Error if the traffic is not divided like this afterwards, or nobody knows.
+ */
+export async function deployVersions(
+  api: CloudflareApi,
+  { worker, codeUpdateStrategy }: Pick<Settings, "worker" | "codeUpdateStrategy">,
+  shares: Readonly<Record<string, number>>,
+  message: string,
+): Promise<void> {
+  const path = `${api.account}/workers/scripts/${worker}/deployments`;
+  const versions = Object.entries(shares).map(([version_id, percentage]) => ({
+    version_id,
+    percentage,
+  }));
+  const body = {
+    strategy: "percentage",
+    versions,
+    annotations: { "workers/message": message },
+    code_update_strategy: codeUpdateStrategy,
+  };
+  const attempt = async () => {
+    const failure = await api.call(path, z.unknown(), { method: "POST", body }).then(
+      () => new Error("Cloudflare reported success, but the deployment is another one"),
+      (error: Error) => error,
+    );
+    const { deployments } = await api.call(path, deploymentsSchema);
+    const { annotations, versions: found } = deployments[0] ?? {};
+    const isDone = found?.every(({ version_id, percentage }) => shares[version_id] === percentage);
+    if (isDone !== true || annotations?.["workers/message"] !== message) throw failure;
+  };
+  await pRetry(attempt, {
+    retries: 2,
+    minTimeout: 500,
+    shouldRetry: ({ error }) => !(error instanceof CloudflareError && error.isRefusal),
+  });
+}
+
+/**
  * Records that a version has passed its trial with all traffic. The record is a further deployment
  * of the same version, so every other deployment, including a rollback, removes the record.
  */
 export async function notePassedTrial(
   api: CloudflareApi,
-  { worker }: Pick<Settings, "worker">,
+  settings: Settings,
   version: string,
   message: string,
 ): Promise<void> {
-  await api.call(`${api.account}/workers/scripts/${worker}/deployments`, z.unknown(), {
-    method: "POST",
-    body: {
-      strategy: "percentage",
-      versions: [{ version_id: version, percentage: 100 }],
-      annotations: { "workers/message": `${message}${PASSED_TRIAL}` },
-    },
-  });
-}
-
-/** A D1 database of the Cloudflare account. */
-interface FoundDatabase {
-  readonly uuid: string;
-  /** The jurisdiction that the database never leaves; `null` if it has none. */
-  readonly jurisdiction: string | null;
-}
-
-/** Finds a database by its name; `undefined` if no database has this name. */
-async function findDatabase(api: CloudflareApi, name: string): Promise<FoundDatabase | undefined> {
-  const schema = z.array(
-    z.object({
-      name: z.string(),
-      uuid: z.string(),
-      jurisdiction: z
-        .string()
-        .nullish()
-        .transform((found) => found ?? null),
-    }),
-  );
-  const path = `${api.account}/d1/database?name=${encodeURIComponent(name)}&page=1&per_page=100`;
-  return (await api.call(path, schema)).find((database) => database.name === name);
+  await deployVersions(api, settings, { [version]: 100 }, `${message}${PASSED_TRIAL}`);
 }
 
 /** Creates an empty database. */
@@ -144,19 +159,6 @@ export async function createDatabase(api: CloudflareApi, name: string, place: Pl
       ? { name, primary_location_hint: place.location }
       : { name, jurisdiction: place.jurisdiction };
   await api.call(`${api.account}/d1/database`, z.unknown(), { method: "POST", body });
-}
-
-/** Finds the existing databases of an environment, with their jurisdictions. */
-export async function findExistingDatabases(
-  api: CloudflareApi,
-  { databases }: Settings,
-): Promise<ReadonlyMap<DatabaseName, string | null>> {
-  const existing = new Map<DatabaseName, string | null>();
-  for (const name of DATABASE_NAMES) {
-    const found = await findDatabase(api, databases[name]);
-    if (found !== undefined) existing.set(name, found.jurisdiction);
-  }
-  return existing;
 }
 
 /**
@@ -169,6 +171,7 @@ export async function checkLiveWorker(
   api: CloudflareApi,
   { env, worker, databases, migrationTag }: Settings,
   live: LiveVersion,
+  { tag }: VersionLabel,
 ): Promise<void> {
   for (const name of DATABASE_NAMES) {
     const used = live.databases.get(BINDINGS[name]);
@@ -192,7 +195,7 @@ export async function checkLiveWorker(
     throw new Error(
       `wrangler.toml has the migration ${migrationTag} of Durable Objects, and ${worker} has ` +
         `${appliedTag ?? "none"}. Such a migration cannot be tried first or taken back. Deploy a ` +
-        `commit with nothing but this change: npx wrangler deploy --env ${env}`,
+        `commit with nothing but this change: npx wrangler deploy --env ${env} --tag ${tag ?? "COMMIT"}`,
     );
   }
 }

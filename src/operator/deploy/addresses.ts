@@ -1,6 +1,6 @@
 import { z } from "zod";
 import type { CloudflareApi } from "../cloudflare-api.ts";
-import type { Settings } from "./settings.ts";
+import type { Settings } from "../settings.ts";
 
 /**
  * Lists the addresses of a Worker: first its custom domains, then its address on workers.dev.

@@ -2,10 +2,11 @@ import { execFile } from "node:child_process";
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
 import { promisify } from "node:util";
+import { parseConfig } from "../../worker/config.ts";
 import type { RemoteEnvironment } from "../environment.ts";
 import { PROJECT_ROOT } from "../wrangler.ts";
 import { findLiveVersion } from "./account.ts";
-import { readSettings } from "./settings.ts";
+import { readSettings, type Settings } from "../settings.ts";
 import type { RollOut, Step } from "./steps.ts";
 import type { VersionLabel } from "./wrangler-steps.ts";
 
@@ -33,6 +34,20 @@ export function localChecks(env: RemoteEnvironment, folder = PROJECT_ROOT): Step
 }
 
 /**
+ * Checks the settings of an environment, and its vars with the parser of the Worker.
+ *
+ * @throws an Error that names the wrong setting.
+ */
+export function checkSettings({ vars, hasCustomDomain }: Settings): void {
+  parseConfig(vars);
+  if (!hasCustomDomain) return;
+  throw new Error(
+    "wrangler.toml has a route with custom_domain, which wrangler would take over from whatever " +
+      "uses it. Remove the route and deploy with --domain NAME, which refuses a name in use",
+  );
+}
+
+/**
  * Returns the deployed commit as a full hash and as a readable name. Without git, the hash and the
  * name are missing.
  */
@@ -48,12 +63,13 @@ export async function labelCommit(folder = PROJECT_ROOT): Promise<VersionLabel> 
  * serves, so a late deployment cannot undo a newer one.
  *
  * @throws an Error if staging serves a different commit, if the commit has not passed its trial, or
- *   if production serves a commit that is not an ancestor of this commit.
+ *   if production serves a commit that is unknown or not an ancestor of this commit.
  */
 export async function checkCommit(
-  { api, settings, label }: Pick<RollOut, "api" | "settings" | "label">,
+  { account, settings, label }: Pick<RollOut, "account" | "settings" | "label">,
   folder = PROJECT_ROOT,
 ): Promise<void> {
+  const api = account();
   const staging = await readSettings("staging", folder);
   const onStaging = await findLiveVersion(api, staging);
   const tried = onStaging?.commit;
@@ -69,8 +85,15 @@ export async function checkCommit(
         "deployment to staging ends, or repeat it. In an emergency: --skip-checks",
     );
   }
-  const served = (await findLiveVersion(api, settings))?.commit?.replace("-dirty", "");
-  if (served === undefined) return;
+  const live = await findLiveVersion(api, settings);
+  if (live === undefined) return;
+  const served = live.commit?.replace("-dirty", "");
+  if (served === undefined) {
+    throw new Error(
+      `production serves the version ${live.id}, which names no commit. So it is not known whether ` +
+        "this commit contains that version's code. If it does: --skip-checks",
+    );
+  }
   await run(folder, "git", "merge-base", "--is-ancestor", served, "HEAD").catch(() => {
     throw new Error(
       `production serves ${served}, which this commit does not contain. Fetch it, and deploy a ` +

@@ -1,5 +1,6 @@
 import pRetry from "p-retry";
 import type { RemoteEnvironment } from "../environment.ts";
+import { OtherVersionError } from "../verify/caller.ts";
 import { verifyStore } from "../verify/verify-store.ts";
 import { print } from "./steps.ts";
 
@@ -39,23 +40,30 @@ export async function tryVersion(
   target: TrialTarget,
   { patience, signal }: TrialOptions,
 ): Promise<void> {
-  await pRetry(() => expectHealthyVersion(target), {
-    retries: Number.POSITIVE_INFINITY,
-    minTimeout: PAUSE_MS,
-    factor: 1,
-    maxRetryTime: patience * 1_000,
-    signal,
-  });
-  const { env, address } = target;
+  const { env, address, version } = target;
   const isProduction = env === "production";
-  const { isKept, promises } = await verifyStore({
-    url: address,
-    headers: overrides(target),
-    store: { env },
-    isReadOnly: isProduction,
-    isWriting: !isProduction,
-    signal,
-  });
+  const { isKept, promises } = await pRetry(
+    async () => {
+      await expectHealthyVersion(target);
+      return verifyStore({
+        url: address,
+        headers: overrides(target),
+        version,
+        store: { env },
+        isReadOnly: isProduction,
+        isWriting: !isProduction,
+        signal,
+      });
+    },
+    {
+      retries: Number.POSITIVE_INFINITY,
+      minTimeout: PAUSE_MS,
+      factor: 1,
+      maxRetryTime: patience * 1_000,
+      signal,
+      shouldRetry: ({ error }) => error instanceof NotReadyError || isOtherVersion(error),
+    },
+  );
   const count = (wanted: string) => promises.filter(({ result }) => result === wanted).length;
   print(
     `  ${count("kept")} promises kept, ${count("broken")} broken, ${count("untried")} not tried`,
@@ -67,28 +75,37 @@ export async function tryVersion(
   throw new Error(`${address} breaks its promises:\n${broken.join("\n")}`);
 }
 
+/** Thrown while the version does not respond yet. */
+class NotReadyError extends Error {
+  override readonly name = "NotReadyError";
+}
+
+function isOtherVersion(error: Error): boolean {
+  return error instanceof OtherVersionError || error.cause instanceof OtherVersionError;
+}
+
 /**
  * Expects healthy responses that name the version in `X-Version`. Cloudflare may silently ignore
  * the header that selects a version, for example while the version is new.
  */
 async function expectHealthyVersion(target: TrialTarget): Promise<void> {
   const { address, version, hasTraffic } = target;
-  const url = `${address}/healthz?version=${version}`;
+  const url = `${address}/healthz`;
   // A request with the header that selects a version would not show whether normal traffic reaches
   // the version.
-  const headers = hasTraffic ? {} : overrides(target);
+  const headers = { "X-Version": version, ...(!hasTraffic && overrides(target)) };
   await Promise.all(
     Array.from({ length: CONFIRMATIONS }, async () => {
       const signal = AbortSignal.timeout(REQUEST_TIMEOUT_MS);
       const response = await fetch(url, { headers, signal }).catch((error: Error) => {
-        throw new Error(`${address} does not answer: ${error.message}`, { cause: error });
+        throw new NotReadyError(`${address} does not answer: ${error.message}`, { cause: error });
       });
       const body = await response.text();
       if (response.status !== 200) {
-        throw new Error(`${address}/healthz answers ${response.status}: ${body.slice(0, 200)}`);
+        throw new NotReadyError(`${url} answers ${response.status}: ${body.slice(0, 200)}`);
       }
       if (response.headers.get("X-Version") !== version) {
-        throw new Error(`${address} does not answer from version ${version}`);
+        throw new NotReadyError(`${address} does not answer from version ${version}`);
       }
     }),
   );

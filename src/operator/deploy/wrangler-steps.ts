@@ -1,9 +1,10 @@
 import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { BINDINGS } from "../database/database.ts";
-import type { RemoteTarget } from "../database/remote-failure.ts";
+import { z } from "zod";
+import type { CloudflareApi } from "../cloudflare-api.ts";
 import type { RemoteEnvironment } from "../environment.ts";
+import type { Settings } from "../settings.ts";
 import { runWrangler } from "../wrangler.ts";
 
 /** The labels of a version in `wrangler versions list`. */
@@ -21,15 +22,9 @@ export async function checkBuild(environment: RemoteEnvironment): Promise<void> 
   );
 }
 
-/** Applies the migrations that have not been applied to a database yet. */
-export async function applyMigrations({ environment, name }: RemoteTarget): Promise<void> {
-  const target = [BINDINGS[name], "--remote", "--env", environment];
-  await runWrangler(["d1", "migrations", "apply", ...target]);
-}
-
 /** Uploads the first version of a Worker. This version receives all traffic at once. */
 export async function deployFirstVersion(env: RemoteEnvironment, label: VersionLabel) {
-  await runWrangler(["deploy", "--env", env, ...labelArguments(label)]);
+  await runWrangler(["deploy", "--env", env, ...labelArguments(label)], { isShielded: true });
 }
 
 /**
@@ -42,6 +37,7 @@ export async function uploadVersion(env: RemoteEnvironment, label: VersionLabel)
     const report = join(folder, "report.ndjson");
     await runWrangler(["versions", "upload", "--env", env, ...labelArguments(label)], {
       env: { WRANGLER_OUTPUT_FILE_PATH: report },
+      isShielded: true,
     });
     const entries = (await readFile(report, "utf8")).trim().split("\n");
     const uploaded = entries
@@ -53,31 +49,28 @@ export async function uploadVersion(env: RemoteEnvironment, label: VersionLabel)
 }
 
 /**
- * Divides the traffic between versions.
+ * Applies the settings that do not belong to a version: observability, workers.dev, routes and cron
+ * triggers. Then reads workers.dev and the cron triggers.
  *
- * @param shares the percentage of the traffic for each version id. With 0, a version can be tried
- *   but receives no other traffic.
+ * @throws an Error if the Worker has other settings afterwards.
  */
-export async function divideTraffic(
-  env: RemoteEnvironment,
-  shares: Readonly<Record<string, number>>,
-  message: string,
+export async function applyTriggers(
+  api: CloudflareApi,
+  { env, worker, unversioned, isOnWorkersDev, crons }: Settings,
 ): Promise<void> {
-  const versions = Object.entries(shares).map(([id, percentage]) => `${id}@${percentage}%`);
-  await runWrangler([
-    "versions",
-    "deploy",
-    ...versions,
-    "--env",
-    env,
-    "--yes",
-    `--message=${message}`,
-  ]);
-}
-
-/** Applies the settings that do not belong to a version: workers.dev, routes and cron triggers. */
-export async function applyTriggers(env: RemoteEnvironment): Promise<void> {
-  await runWrangler(["triggers", "deploy", "--env", env]);
+  const script = `${api.account}/workers/scripts/${worker}`;
+  const settings = { method: "PATCH", body: unversioned } as const;
+  await api.call(`${script}/script-settings`, z.unknown(), settings);
+  await runWrangler(["triggers", "deploy", "--env", env], { isShielded: true });
+  const { schedules } = await api.call(
+    `${script}/schedules`,
+    z.object({ schedules: z.array(z.object({ cron: z.string() })) }),
+  );
+  const found = schedules.map(({ cron }) => cron);
+  const { enabled } = await api.call(`${script}/subdomain`, z.object({ enabled: z.boolean() }));
+  if (enabled !== isOnWorkersDev || found.toSorted().join() !== crons.toSorted().join()) {
+    throw new Error("Cloudflare reported success, but workers.dev or the cron triggers differ");
+  }
 }
 
 function labelArguments({ tag, message }: VersionLabel): string[] {

@@ -1,14 +1,13 @@
 import type { Command } from "commander";
 import type { LocationHint } from "../../schema/location-hints.ts";
 import { createApiKey, refusePast } from "../key-store/administration.ts";
-import { toKeyJson } from "../key-store/key-json.ts";
 import { type Limits, type Plan, PLAN_LIMITS } from "../../worker/limit-rules/plans.ts";
-import { printJson, UsageError } from "../command-line.ts";
+import { UsageError } from "../command-line.ts";
 import { type StoreCommandOptions, useDatabase } from "../database/open.ts";
 import { limitOptions, nearOption, parseName, parseTime, planOption } from "../arguments.ts";
 import { addKeys } from "../key-store/change-key.ts";
 import { formatNumber } from "../terminal-text.ts";
-import { printKey } from "./print-keys.ts";
+import { printSecret } from "./print-keys.ts";
 
 const EXAMPLES = `
 Examples:
@@ -33,7 +32,8 @@ North America), enam (eastern North America), sam (South America), weur and eeur
 Europe), apac, apac-ne and apac-se (Asia), oc (Oceania), afr (Africa), me (Middle East). Cloudflare
 creates the limiter in or near this region.
 
-The key is shown once. The store keeps only its hash, so nobody can look the key up later.`;
+The key is shown once. The store keeps only its hash, so nobody can look the key up later. Only the key
+goes to standard output, so a script can keep it: KEY=$(npm run -s keys -- create ...)`;
 
 interface CreateOptions extends StoreCommandOptions {
   readonly plan: Plan;
@@ -64,13 +64,10 @@ async function create(options: CreateOptions): Promise<void> {
   const { name, plan, near: locationHint = null } = options;
   const settings = { name, plan, limits, expiresAt, locationHint };
   const { key: secret, record: key } = createApiKey(settings, now);
-  await useDatabase(options, "keys", (database) => addKeys(database, [key]));
-  if (options.json) {
-    const { id, ...rest } = toKeyJson(key, now);
-    return printJson({ id, key: secret, ...rest });
-  }
-  process.stdout.write(`${secret}\n\nKeep this key now: it is not shown again.\n\n`);
-  printKey(key, { json: false });
+  await useDatabase(options, "keys", (database) => addKeys(database, [key]), {
+    mayMake: true,
+  });
+  printSecret(secret, key, options);
 }
 
 function ownLimits({ plan, perMinute, perDay }: CreateOptions): Limits | null {

@@ -1,7 +1,7 @@
 import { keyState, limitsOf } from "../../worker/api-keys/api-key.ts";
 import { toKeyJson } from "../key-store/key-json.ts";
 import { type KeyDetails, keyStateOrBan } from "../key-store/key-details.ts";
-import { printJson } from "../command-line.ts";
+import { onSameStore, printData, printJson } from "../command-line.ts";
 import { formatTable, formatTime, formatUpright, type Row, textCell } from "../terminal-text.ts";
 
 /**
@@ -21,22 +21,47 @@ const OPTIONAL_COLUMNS = [
 ];
 
 /**
- * Prints a key as JSON or as text. The text begins with `title` and ends with the times at which
- * the key's former secrets become invalid.
+ * Prints a key as JSON or as text on stdout, and before the text `title` on stderr. The text ends
+ * with the times at which the key's former secrets become invalid.
  */
 export function printKey(key: KeyDetails, options: { json: boolean; title?: string }): void {
   const now = new Date();
   if (options.json) return printJson(toKeyJson(key, now));
-  if (options.title !== undefined) process.stdout.write(`${options.title}\n\n`);
-  const { expires, ...row } = toRow(key, now);
-  process.stdout.write(formatUpright({ ...row, expires: expires ?? "never" }));
-  for (const end of validFormerKeyEnds(key, now)) {
-    process.stdout.write(`A former key is also valid until ${formatTime(end)}.\n`);
-  }
+  if (options.title !== undefined) process.stderr.write(`${options.title}\n\n`);
+  printData(formatKey(key, now));
 }
 
 /**
- * Prints keys as one JSON array, or as a table. Prints the text `none` instead of an empty table.
+ * Prints a new secret, and nothing else, on stdout. Prints its key on stderr, or with `json` also
+ * on stdout. If nobody reads the secret, the command fails with a message that says what to do.
+ */
+export function printSecret(secret: string, key: KeyDetails, options: { json: boolean }): void {
+  const now = new Date();
+  const { id, ...rest } = toKeyJson(key, now);
+  const data = options.json ? JSON.stringify({ id, key: secret, ...rest }) : secret;
+  const rotate = onSameStore(`npm run keys -- rotate ${id}`);
+  process.stdout.write(`${data}\n`, (error) => {
+    if (error == null) return;
+    process.stderr.write(
+      `error: the new secret of ${id} could not be printed and is lost. Make another one:\n  ${rotate}\n`,
+    );
+    process.exitCode = 1;
+  });
+  if (options.json) return;
+  process.stderr.write(`\nKeep this key now: it is not shown again.\n\n${formatKey(key, now)}`);
+}
+
+function formatKey(key: KeyDetails, now: Date): string {
+  const { expires, ...row } = toRow(key, now);
+  const ends = validFormerKeyEnds(key, now);
+  return [
+    formatUpright({ ...row, expires: expires ?? "never" }),
+    ...ends.map((end) => `A former key is also valid until ${formatTime(end)}.\n`),
+  ].join("");
+}
+
+/**
+ * Prints keys as one JSON array, or as a table. Prints the text `none` on stderr instead of an empty table.
  */
 export function printKeys(
   keys: readonly KeyDetails[],
@@ -44,12 +69,12 @@ export function printKeys(
 ): void {
   const now = new Date();
   if (options.json) return printJson(keys.map((key) => toKeyJson(key, now)));
-  if (keys.length === 0) return void process.stdout.write(`${options.none}\n`);
+  if (keys.length === 0) return void process.stderr.write(`${options.none}\n`);
   const rows = keys.map((key) => ({
     ...toRow(key, now),
     "former key until": validFormerKeyEnds(key, now).at(-1) ?? null,
   }));
-  process.stdout.write(formatTable(rows, { cut: ["name"], optional: OPTIONAL_COLUMNS }));
+  printData(formatTable(rows, { cut: ["name"], optional: OPTIONAL_COLUMNS }));
 }
 
 function toRow(key: KeyDetails, now: Date): Row {

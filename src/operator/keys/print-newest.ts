@@ -1,6 +1,6 @@
 import { Option } from "commander";
 import { parseCount } from "../arguments.ts";
-import { printJson } from "../command-line.ts";
+import { printData, printJson } from "../command-line.ts";
 import { formatNumber, formatTable, type Row, type TableOptions } from "../terminal-text.ts";
 
 /** Returns the option `--limit` for a command that prints the newest key changes or bans. */
@@ -21,9 +21,9 @@ export function printNewest<Entry>(
   },
 ): void {
   if (json) return printJson(entries.map(as.json));
-  if (entries.length === 0) return void process.stdout.write(`${as.none}\n`);
-  process.stdout.write(formatTable(entries.map(as.row), as));
+  if (entries.length === 0) return void process.stderr.write(`${as.none}\n`);
+  printData(formatTable(entries.map(as.row), as));
   if (entries.length === limit) {
-    process.stdout.write(`The newest ${formatNumber(limit)}; --limit N shows more.\n`);
+    process.stderr.write(`The newest ${formatNumber(limit)}; --limit N shows more.\n`);
   }
 }

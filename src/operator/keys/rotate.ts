@@ -1,15 +1,14 @@
 import { type Command, Option } from "commander";
 import { rotateApiKey } from "../key-store/administration.ts";
 import { keyState } from "../../worker/api-keys/api-key.ts";
-import { toKeyJson } from "../key-store/key-json.ts";
 import type { KeyDetails } from "../key-store/key-details.ts";
 import { durationParser } from "../arguments.ts";
-import { printJson } from "../command-line.ts";
+import { onSameStore } from "../command-line.ts";
 import { yesOption } from "../confirmation.ts";
 import { useDatabase } from "../database/open.ts";
 import { changeKey } from "../key-store/change-key.ts";
 import { confirmChange, type LastingOptions } from "./confirm-change.ts";
-import { printKey } from "./print-keys.ts";
+import { printSecret } from "./print-keys.ts";
 
 const DEFAULT_GRACE = "24h";
 const MAX_GRACE_DAYS = 90;
@@ -65,17 +64,15 @@ async function rotate(id: string, options: RotateOptions): Promise<void> {
       return rotated.record;
     });
   });
-  if (options.json) {
-    const { id: _, ...rest } = toKeyJson(key, new Date());
-    return printJson({ id, key: secret, ...rest });
+  printSecret(secret, key, options);
+  if (options.grace === 0 && !options.json) {
+    process.stderr.write(`The former key ends within 30 seconds.\n`);
   }
-  process.stdout.write(`${secret}\n\nKeep this key now: it is not shown again.\n\n`);
-  printKey(key, { json: false });
-  if (options.grace === 0) process.stdout.write(`The former key ends within 30 seconds.\n`);
 }
 
 function refuseEnded(key: KeyDetails, now: Date): void {
   const state = keyState(key, now.getTime());
   if (state === "active") return;
-  throw new Error(`the key is ${state}: \`npm run keys -- create\` creates a new one`);
+  const create = onSameStore("npm run keys -- create");
+  throw new Error(`the key is ${state}: \`${create}\` creates a new one`);
 }

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { PRICES, type Use } from "./prices.ts";
-import { callCloudflare, errorMessages } from "./cloudflare-api.ts";
+import type { CloudflareApi } from "../cloudflare-api.ts";
 
 const DAY_MS = 86_400_000;
 
@@ -43,20 +43,12 @@ interface Cost {
  *
  * @throws an Error for the operator.
  */
-export async function costOfLastDay(env: NodeJS.ProcessEnv, now: Date): Promise<Cost> {
+export async function costOfLastDay(api: CloudflareApi, now: Date): Promise<Cost> {
   const from = new Date(now.getTime() - DAY_MS).toISOString();
-  const answer = await callCloudflare(
-    {
-      api: "GraphQL Analytics",
-      path: () => "/graphql",
-      body: (account) =>
-        JSON.stringify({ query: QUERY, variables: { account, from, to: now.toISOString() } }),
-    },
-    env,
-  );
-  const message = errorMessages(answer);
-  if (message !== null) throw new Error(`GraphQL Analytics: ${message}`);
-  const { workers, calls, objects, databases } = answerSchema.parse(answer).data.viewer.accounts[0];
+  const account = api.account.replace("/accounts/", "");
+  const variables = { account, from, to: now.toISOString() };
+  const answer = await api.query("/graphql", answerSchema, { query: QUERY, variables });
+  const { workers, calls, objects, databases } = answer.data.viewer.accounts[0];
   const use: Partial<Use> = {
     requests: total(workers, (sum) => sum.requests),
     cpuMs: total(workers, (sum) => sum.cpuTimeUs) / 1_000,

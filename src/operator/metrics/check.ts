@@ -1,10 +1,13 @@
 import { type Command, Option } from "commander";
 import { z } from "zod";
+import { parseUrl } from "../arguments.ts";
+import { CloudflareApi } from "../cloudflare-api.ts";
 import { EndWithStatus, printJson } from "../command-line.ts";
+import { findAddresses } from "../deploy/addresses.ts";
 import { REMOTE_ENVIRONMENTS, type RemoteEnvironment } from "../environment.ts";
+import { readSettings } from "../settings.ts";
 import { costOfLastDay } from "./account-use.ts";
-import { parseHours } from "./hours.ts";
-import { type QuestionName, toSql } from "./questions.ts";
+import { parseHours, type QuestionName, toSql } from "./questions.ts";
 import { querySqlApi } from "./sql-api.ts";
 import { DEFAULT_FILE, readThresholds, type Thresholds } from "./thresholds.ts";
 
@@ -12,8 +15,14 @@ import { DEFAULT_FILE, readThresholds, type Thresholds } from "./thresholds.ts";
 const ABOVE_THRESHOLD = 3;
 
 const HELP = `
-Prints a sentence for each of six measures. The exit status is 3 if a measure is above its threshold,
-0 if no measure is, and 1 if Cloudflare did not respond. Without requests all percentages are 0.
+Requests /healthz at each address of the service, and compares the number of requests with those of
+the time before and of a day before. Prints a sentence for each of these two measures, and for six more.
+The exit status is 3 if a measure is above its threshold: if a part of the service is not healthy, or
+there were no requests although there were some an hour or a day before, or as FILE says. It is 0 if no
+measure is, and 1 if Cloudflare did not respond. Without requests all percentages are 0.
+
+The token needs Account Analytics: Read, and Workers Scripts: Read to find the addresses. --url names
+an address instead.
 
 FILE is JSON with all of these thresholds. src/operator/metrics/thresholds.json has the defaults:
   errorPercent     share of all requests whose response was 5xx
@@ -32,12 +41,17 @@ interface CheckOptions {
   readonly env: RemoteEnvironment;
   readonly hours: number;
   readonly thresholds?: string;
+  readonly url?: string;
   readonly json: boolean;
 }
 
+/** The thresholds that no file changes. */
+const FIXED = { unhealthyAddresses: 0, silentHours: 0 };
+const HEALTH_TIMEOUT_MS = 20_000;
+
 /** A figure of the service that is compared with a threshold. */
 interface Measure {
-  readonly name: keyof Thresholds;
+  readonly name: keyof Thresholds | keyof typeof FIXED;
   readonly value: number;
   /** The measured value as a sentence, which `metrics check` prints. */
   readonly says: string;
@@ -73,13 +87,14 @@ export function defineCheck(command: Command): void {
       "--thresholds <file>",
       "thresholds to compare with (default: src/operator/metrics/thresholds.json)",
     )
+    .option("--url <url>", "address of the service (default: all of its addresses)", parseUrl)
     .option("--json", "print one JSON array", false)
     .addHelpText("after", HELP)
     .action(check);
 }
 
 async function check(options: CheckOptions): Promise<void> {
-  const thresholds = await readThresholds(options.thresholds ?? DEFAULT_FILE);
+  const thresholds = { ...(await readThresholds(options.thresholds ?? DEFAULT_FILE)), ...FIXED };
   const measures = (await measure(options)).map((measured): ComparedMeasure => {
     const threshold = thresholds[measured.name];
     return { ...measured, threshold, isAbove: measured.value > threshold };
@@ -93,20 +108,38 @@ function sentence({ name, says, threshold, isAbove }: ComparedMeasure): string {
   return `${isAbove ? "ABOVE" : "ok"}: ${says}; the threshold ${name} is ${threshold}.`;
 }
 
-async function measure({ env: environment, hours }: CheckOptions): Promise<Measure[]> {
-  const ask = (question: QuestionName) =>
-    querySqlApi(toSql(question, { environment, hours }), process.env);
-  const [all, withKey, banned, cost] = await Promise.all([
-    ask("health").then(([row]) => healthSchema.parse(row)),
+async function measure({ env, hours, url }: CheckOptions): Promise<Measure[]> {
+  const api = await CloudflareApi.open();
+  const ask = (question: QuestionName, hoursAgo = 0) =>
+    querySqlApi(api, toSql(question, { environment: env, hours, hoursAgo }));
+  const count = async (hoursAgo: number) => healthSchema.parse((await ask("health", hoursAgo))[0]);
+  const [all, before, yesterday, withKey, banned, cost, unhealthy] = await Promise.all([
+    count(0),
+    count(hours),
+    count(24),
     ask("authenticated").then(([row]) => authenticatedSchema.parse(row)),
     ask("banned"),
-    costOfLastDay(process.env, new Date()),
+    costOfLastDay(api, new Date()),
+    url === undefined
+      ? readSettings(env).then(async (settings) => askHealth(await findAddresses(api, settings)))
+      : askHealth([url]),
   ]);
+  const isSilent = all.requests === 0 && before.requests + yesterday.requests > 0;
   const errorPercent = percent(all.errors, all.requests);
   const degradedPercent = percent(all.degraded, all.requests);
   const refusedPercent = percent(withKey.refused, withKey.requests);
   const dollarsPerDay = rounded(cost.dollars);
   return [
+    {
+      name: "unhealthyAddresses",
+      value: unhealthy.length,
+      says: unhealthy.join(", ") || "/healthz answers that every part of the service responds",
+    },
+    {
+      name: "silentHours",
+      value: isSilent ? hours : 0,
+      says: `${all.requests} requests, ${before.requests} in the time before, and ${yesterday.requests} a day before`,
+    },
     {
       name: "errorPercent",
       value: errorPercent,
@@ -138,6 +171,20 @@ async function measure({ env: environment, hours }: CheckOptions): Promise<Measu
       says: `the account used up to $${dollarsPerDay} in 24 hours, most of it for ${cost.most}`,
     },
   ];
+}
+
+/** Requests `/healthz` at each address, and describes each answer that is not healthy. */
+async function askHealth(addresses: readonly string[]): Promise<string[]> {
+  const faults = addresses.map(async (address) => {
+    const url = `${address}/healthz`;
+    try {
+      const { status } = await fetch(url, { signal: AbortSignal.timeout(HEALTH_TIMEOUT_MS) });
+      return status === 200 ? [] : [`${url} answers ${status}`];
+    } catch (error) {
+      return [`${url} does not answer: ${(error as Error).message}`];
+    }
+  });
+  return (await Promise.all(faults)).flat();
 }
 
 function percent(part: number, whole: number): number {

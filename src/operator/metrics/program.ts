@@ -1,10 +1,10 @@
 import { type Command, InvalidArgumentError, Option } from "commander";
+import { CloudflareApi } from "../cloudflare-api.ts";
 import { createProgram, printJson } from "../command-line.ts";
 import { REMOTE_ENVIRONMENTS, type RemoteEnvironment } from "../environment.ts";
 import { formatTable } from "../terminal-text.ts";
 import { defineCheck } from "./check.ts";
-import { parseHours } from "./hours.ts";
-import { QUESTIONS, type QuestionName, toSql } from "./questions.ts";
+import { parseHours, QUESTIONS, type QuestionName, toSql } from "./questions.ts";
 import { querySqlApi } from "./sql-api.ts";
 
 const HELP = `
@@ -15,7 +15,8 @@ Examples:
   $ npm run metrics -- slowest --env staging --sql     the SQL statement, for Grafana or curl
   $ npm run metrics -- check --env production          status 3 if something needs attention
 
-Set CLOUDFLARE_ACCOUNT_ID, and CLOUDFLARE_API_TOKEN to a token that may read Account Analytics.
+Set CLOUDFLARE_ACCOUNT_ID, and CLOUDFLARE_API_TOKEN to a token that may read Account Analytics:
+the login of \`npx wrangler login\` may not.
 All figures are estimates, because Cloudflare samples requests. \`npm run keys -- usage\` has the
 exact number of admitted requests.`;
 
@@ -68,7 +69,7 @@ async function ask(question: QuestionName, options: QuestionOptions): Promise<vo
     process.stdout.write(`${sql}\n`);
     return;
   }
-  const rows = await querySqlApi(sql, process.env);
+  const rows = await querySqlApi(await CloudflareApi.open(), sql);
   if (options.json) return printJson(rows);
   process.stdout.write(
     rows.length === 0 ? "No matching requests.\n" : formatTable(rows, { cut: CUT_COLUMNS }),

@@ -1,4 +1,6 @@
 import { COLUMNS } from "./columns.ts";
+import { InvalidArgumentError } from "commander";
+import { parseCount } from "../arguments.ts";
 import type { RemoteEnvironment } from "../environment.ts";
 
 /** Selects the requests that a query counts. */
@@ -6,6 +8,8 @@ interface Scope {
   readonly environment: RemoteEnvironment;
   /** How far back the query counts requests, in hours. */
   readonly hours: number;
+  /** How many hours ago the counted time ends; by default now. */
+  readonly hoursAgo?: number;
   /** Counts only requests with this key. The query named `key` requires this field. */
   readonly keyId?: string;
 }
@@ -103,10 +107,14 @@ export const QUESTIONS = {
 export type QuestionName = keyof typeof QUESTIONS;
 
 /** Returns the SQL of a query. Does not escape `keyId`: the caller must validate it. */
-export function toSql(name: QuestionName, { environment, hours, keyId: id }: Scope): string {
+export function toSql(
+  name: QuestionName,
+  { environment, hours, hoursAgo = 0, keyId: id }: Scope,
+): string {
   const { select, where, order }: Question = QUESTIONS[name];
   const conditions = [
-    `timestamp > NOW() - INTERVAL '${hours}' HOUR`,
+    `timestamp > NOW() - INTERVAL '${hours + hoursAgo}' HOUR`,
+    ...(hoursAgo === 0 ? [] : [`timestamp <= NOW() - INTERVAL '${hoursAgo}' HOUR`]),
     ...(where === undefined ? [] : [where]),
     ...(id === undefined ? [] : [`${keyId} = '${id}'`]),
   ];
@@ -116,4 +124,17 @@ export function toSql(name: QuestionName, { environment, hours, keyId: id }: Sco
     `WHERE ${conditions.join(" AND ")}`,
     ...(order === undefined ? [] : [order]),
   ].join("\n");
+}
+
+/**
+ * The largest number of hours that a query can look back: Analytics Engine keeps data for three
+ * months.
+ */
+const LONGEST_HOURS = 2_208;
+
+/** Parses a number of hours for which Analytics Engine has data. */
+export function parseHours(text: string): number {
+  const hours = parseCount(text);
+  if (hours <= LONGEST_HOURS) return hours;
+  throw new InvalidArgumentError(`Expected at most ${LONGEST_HOURS}: older data is not kept.`);
 }

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { callCloudflare } from "./cloudflare-api.ts";
+import type { CloudflareApi } from "../cloudflare-api.ts";
 
 const answerSchema = z.object({
   meta: z.array(z.object({ name: z.string(), type: z.string() })),
@@ -12,19 +12,10 @@ type Row = Readonly<Record<string, string | number | null>>;
 /**
  * Runs a statement on the SQL API of Workers Analytics Engine.
  *
- * @param env has `CLOUDFLARE_ACCOUNT_ID` and `CLOUDFLARE_API_TOKEN`.
- * @throws an Error for the operator if Cloudflare refuses the statement.
+ * @throws {CloudflareError} if Cloudflare refuses the statement or does not respond.
  */
-export async function querySqlApi(sql: string, env: NodeJS.ProcessEnv): Promise<readonly Row[]> {
-  const answer = await callCloudflare(
-    {
-      api: "Analytics Engine",
-      path: (account) => `/accounts/${account}/analytics_engine/sql`,
-      body: () => sql,
-    },
-    env,
-  );
-  return toRows(answerSchema.parse(answer));
+export async function querySqlApi(api: CloudflareApi, sql: string): Promise<readonly Row[]> {
+  return toRows(await api.query(`${api.account}/analytics_engine/sql`, answerSchema, sql));
 }
 
 /**

@@ -1,4 +1,5 @@
 import { resolve } from "node:path";
+import { quote } from "../command-line.ts";
 import { DEFAULT_STORE } from "../database/local-store.ts";
 import type { DemoKey } from "./sample-store.ts";
 
@@ -36,10 +37,6 @@ export function formatStart(
 }
 
 /** Returns the option `--persist-to` that other commands need to find this store. */
-export function storeOption(store: string): string {
+function storeOption(store: string): string {
   return store === resolve(DEFAULT_STORE) ? "" : ` --persist-to ${quote(store)}`;
-}
-
-function quote(text: string): string {
-  return /^[\w./-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`;
 }

@@ -5,7 +5,10 @@ import { DATABASE_NAMES, type DatabaseName } from "../database/database.ts";
 import { storeCommand, type StoreCommandOptions } from "../database/open.ts";
 import type { RemoteTarget } from "../database/remote-failure.ts";
 import { parseTime } from "../arguments.ts";
-import { findBookmark } from "./bookmarks.ts";
+import { withInterruption } from "../interruption.ts";
+
+/** How long D1 keeps the states of a database. */
+const KEPT_MS = 30 * 86_400_000;
 
 const EXAMPLES = `
 Examples:
@@ -24,7 +27,8 @@ The command restores the whole database and leaves the other database unchanged.
 undoes all later revocations, rotations, and changes of plans, limits and expiries, and removes keys
 that were created later. The command lists all of these keys and records them in the audit trail.
 Request counts and bans are stored in Durable Objects, so they do not change. To undo a restoration,
-restore the bookmark that the command prints.`;
+restore the bookmark that the command prints before it restores anything. Once the restoration has
+begun, Ctrl+C does not end the command before it has compared the keys.`;
 
 interface BookmarkOptions extends StoreCommandOptions {
   readonly database: DatabaseName;
@@ -48,7 +52,8 @@ export function timeTravelProgram(): Command {
     .addOption(databaseOption())
     .option("--at <time>", "time of the state, within the last 30 days, in ISO 8601", parseTime)
     .action(async (options: BookmarkOptions) => {
-      const bookmark = await findBookmark(requireTarget(options), options.at);
+      const { bookmarkOf } = await import("./restore.ts");
+      const bookmark = await bookmarkOf(requireTarget(options), requireKept(options.at));
       if (options.json) printJson({ bookmark });
       else process.stdout.write(`${bookmark}\n`);
     });
@@ -69,15 +74,25 @@ async function restoreAndPrint(options: RestoreOptions): Promise<void> {
   if (options.bookmark === undefined && options.at === undefined) {
     throw new UsageError("name the state: --at TIME or --bookmark BOOKMARK");
   }
-  const bookmark = options.bookmark ?? (await findBookmark(target, options.at));
-  if (!options.yes)
-    await requireConfirmation(target.environment, describeConsequence(target, bookmark));
-  // Imports the modules that read keys only for a restoration, because they take a fraction of a
-  // second to load.
-  const { describeRestore, restore } = await import("./restore.ts");
-  const report = await restore(target, bookmark);
+  const at = requireKept(options.at);
+  // Imports these modules only for a restoration, because they take a fraction of a second to load.
+  const { bookmarkOf, describeRestore, restore } = await import("./restore.ts");
+  const report = await withInterruption("anything was restored", async (signal) => {
+    const bookmark = options.bookmark ?? (await bookmarkOf(target, at));
+    if (!options.yes)
+      await requireConfirmation(target.environment, describeConsequence(target, bookmark));
+    return restore(target, bookmark, signal);
+  });
   if (options.json) printJson(report);
   else process.stdout.write(describeRestore(target, report));
+}
+
+/** Checks that D1 keeps the state of a time. */
+function requireKept(at: Date | undefined): Date | undefined {
+  if (at === undefined) return at;
+  const agoMs = Date.now() - at.getTime();
+  if (agoMs >= 0 && agoMs <= KEPT_MS) return at;
+  throw new UsageError("name a time in the past, within the last 30 days");
 }
 
 function describeConsequence({ environment, name }: RemoteTarget, bookmark: string): string {

@@ -1,10 +1,11 @@
-import { openRemoteDatabase } from "../database/remote.ts";
-import { isMissingTable, type RemoteTarget } from "../database/remote-failure.ts";
+import { CloudflareError } from "../cloudflare-api.ts";
+import { connect, findBookmark, restoreBookmark, type Restoration } from "../database/d1-api.ts";
+import { openRemoteDatabase, retrying } from "../database/remote.ts";
+import { describeFailure, isMissingTable, type RemoteTarget } from "../database/remote-failure.ts";
 import type { StoreDatabase } from "../database/database.ts";
 import { currentActor } from "../key-store/actor.ts";
 import { describeDetails } from "../key-store/audit-trail.ts";
 import { type KeyDetails, listApiKeys } from "../key-store/key-details.ts";
-import { restoreBookmark, type Restoration } from "./bookmarks.ts";
 import { compareKeys, type KeyDifferences, settleRestoredKeys } from "./restored-keys.ts";
 
 /** The result of a restoration, which `npm run time-travel` prints. */
@@ -16,25 +17,40 @@ interface RestoreReport extends Restoration {
   readonly keys?: KeyDifferences | null;
 }
 
+/** Finds the bookmark of a database's state at a time, by default the present. */
+export async function bookmarkOf(target: RemoteTarget, at?: Date): Promise<string> {
+  return retrying(target, "reads", async () => findBookmark(await connect(target), at));
+}
+
 /**
- * Restores a database to the state of a bookmark.
+ * Restores a database to the state of a bookmark. First prints the command that undoes the
+ * restoration.
  *
  * The limiter of a key is a Durable Object, which D1 Time Travel does not restore. So a restoration
  * of the keys database also makes every limiter use its restored key. This process keeps all keys
  * in memory twice, to compare the keys before and after the restoration.
  *
+ * @param signal ends the command before the restoration, but not after it has begun.
  * @throws an Error for the operator if a step fails. The message says whether the database is
  *   restored.
  */
-export async function restore(target: RemoteTarget, bookmark: string): Promise<RestoreReport> {
-  return target.name === "keys" ? restoreKeys(target, bookmark) : restoreBookmark(target, bookmark);
-}
-
-async function restoreKeys(target: RemoteTarget, bookmark: string): Promise<RestoreReport> {
+export async function restore(
+  target: RemoteTarget,
+  bookmark: string,
+  signal: AbortSignal,
+): Promise<RestoreReport> {
   const actor = currentActor();
+  const back = restoreLine(target, await bookmarkOf(target));
+  process.stderr.write(`The way back to the present state: ${back}\n`);
   const database = await openRemoteDatabase(target);
-  const former = await readFormerKeys(database);
-  const restoration = await restoreBookmark(target, bookmark);
+  const former = target.name === "keys" ? await readFormerKeys(database) : null;
+  signal.throwIfAborted();
+  const { stderr } = process;
+  signal.addEventListener("abort", () => {
+    stderr.write("The restoration has begun, so the command finishes it first ...\n");
+  });
+  const restoration = await restoreDatabase(target, bookmark, back);
+  if (target.name === "orders") return restoration;
   try {
     const keys = former && compareKeys(former, await readKeys(database));
     await settleRestoredKeys(database, { former, keys, restoration, actor });
@@ -43,9 +59,31 @@ async function restoreKeys(target: RemoteTarget, bookmark: string): Promise<Rest
     throw new Error(
       "the database is restored, but its keys could not be compared with those before. Keys that had " +
         "been revoked or rotated since may be valid again, and limiters may go on as before: " +
-        `${messageOf(error as Error)}\n${describeUndo(target, restoration)}`,
+        `${messageOf(error as Error)}\n${describeUndo(target, restoration.previousBookmark)}`,
       { cause: error },
     );
+  }
+}
+
+/** @param back the command that returns to the present state, for the error message. */
+async function restoreDatabase(
+  target: RemoteTarget,
+  bookmark: string,
+  back: string,
+): Promise<Restoration> {
+  try {
+    return await restoreBookmark(await connect(target), bookmark);
+  } catch (error) {
+    const { message } = describeFailure(error as Error, target, "reads");
+    if (error instanceof CloudflareError && !error.isRefusal) {
+      throw new Error(
+        `it is not known whether the database was restored (${message}). If it was, keys that had ` +
+          "been revoked or rotated since may be valid again, and limiters go on as before. To restore " +
+          `it: ${restoreLine(target, bookmark)}\nTo return: ${back}`,
+        { cause: error },
+      );
+    }
+    throw new Error(`nothing was restored: ${message}`, { cause: error });
   }
 }
 
@@ -75,7 +113,7 @@ export function describeRestore(target: RemoteTarget, report: RestoreReport): st
   const { environment, name } = target;
   const lines = [
     `The ${name} database of ${environment} is back at ${report.bookmark}.`,
-    describeUndo(target, report),
+    describeUndo(target, report.previousBookmark),
   ];
   if (report.keys === null) {
     lines.push(
@@ -110,11 +148,12 @@ function describeKeys(
   return lines;
 }
 
-function describeUndo(
-  { environment, name }: RemoteTarget,
-  { previousBookmark }: Restoration,
-): string {
-  return `To undo this: npm run time-travel -- restore --env ${environment} --database ${name} --bookmark ${previousBookmark}`;
+function describeUndo(target: RemoteTarget, previousBookmark: string): string {
+  return `To undo this: ${restoreLine(target, previousBookmark)}`;
+}
+
+function restoreLine({ environment, name }: RemoteTarget, bookmark: string): string {
+  return `npm run time-travel -- restore --env ${environment} --database ${name} --bookmark ${bookmark}`;
 }
 
 /**

@@ -1,9 +1,9 @@
 import { eq, sql } from "drizzle-orm";
 import { apiKeys, type KeyChangeDetails, keyChanges } from "../../schema/keys.ts";
 import { type StoreDatabase, toStatements } from "../database/database.ts";
+import type { Restoration } from "../database/d1-api.ts";
 import { differences } from "../key-store/audit-trail.ts";
 import type { KeyDetails } from "../key-store/key-details.ts";
-import type { Restoration } from "./bookmarks.ts";
 
 /** The key id in the audit record that describes the restoration rather than one key. */
 const ALL_KEYS = "*";

@@ -1,11 +1,11 @@
-import { BrokenPromise, NoAnswerError } from "./broken-promise.ts";
-import type { Clock } from "./clock.ts";
-import { INTERNALS, differencesFromDocument } from "./documented-answer.ts";
-import { type AnnouncedQuota, contradictionIn, readQuota } from "./quota.ts";
+import { INT64_MIN } from "../../worker/orders/int64.ts";
+import { INTERNALS, differencesFromDocument } from "../../openapi/documented-answer.ts";
+import { type AnnouncedQuota, contradictionIn, readQuota } from "../../openapi/quota.ts";
+import { BrokenPromise, type Clock, NoAnswerError } from "./service-promise.ts";
 
 const TIMEOUT_MS = 20_000;
-/** The largest number of orders of a list that are validated against the OpenAPI schema. */
-const ORDERS_COMPARED = 1_000;
+/** The number of orders that are read of a long list, unless a check looks for a later order. */
+const ORDERS_READ = 1_000;
 
 /** A request to the service. */
 export interface Call {
@@ -15,12 +15,17 @@ export interface Call {
   readonly headers?: Readonly<Record<string, string>>;
   /** False sends no `X-Request-Id`, so the service chooses the id of the request. */
   readonly sendsId?: boolean;
+  /** True if Cloudflare responds with a file, without running the Worker. */
+  readonly isStatic?: boolean;
+  /** Reads a list of orders at least until an order with a larger id. */
+  readonly readTo?: bigint;
 }
 
 /** A response that agrees with the OpenAPI document. */
 export interface Answer {
   readonly status: number;
   readonly headers: Headers;
+  /** The body; of a list of orders, an array with as many of its first orders as were read. */
   readonly body: string;
   /** The `code` in the body of an error response; `null` if there is none. */
   readonly code: string | null;
@@ -39,9 +44,16 @@ interface CallerOptions {
   readonly url: string;
   /** Headers of every request. */
   readonly headers: Readonly<Record<string, string>>;
+  /** The id of the version from which every response must be, except those of static files. */
+  readonly version: string | undefined;
   readonly send: Send;
   readonly clock: Clock;
   readonly signal: AbortSignal;
+}
+
+/** Thrown if a response is not known to come from the version that is verified. */
+export class OtherVersionError extends Error {
+  override readonly name = "OtherVersionError";
 }
 
 /**
@@ -64,17 +76,25 @@ export class Caller {
    * @param path begins with `/`.
    * @throws {NoAnswerError} if the service sends no complete response.
    * @throws {BrokenPromise} if the response fails a check that `Caller` makes.
+   * @throws {OtherVersionError} if another version than the wanted one responds.
    */
   async call(
     path: string,
-    { method = "GET", key, headers, sendsId = true }: Call = {},
+    { method = "GET", key, headers, sendsId = true, isStatic = false, readTo }: Call = {},
   ): Promise<Answer> {
+    const { version } = this.#options;
     const sentId = `verify-${crypto.randomUUID()}`;
+    const repeatsId = sendsId && !isStatic;
     const request = new Headers({ "Accept-Encoding": "identity", ...this.#options.headers });
     for (const [name, value] of Object.entries(headers ?? {})) request.set(name, value);
-    if (sendsId) request.set("X-Request-Id", sentId);
+    if (repeatsId) request.set("X-Request-Id", sentId);
+    if (version !== undefined) request.set("X-Version", version);
     if (key !== undefined) request.set("Authorization", `Bearer ${key}`);
-    const { response, body } = await this.#receive(path, method, request, sentId);
+    const init = { method, headers: request };
+    const { response, body } = await this.#receive(path, init, sentId, readTo);
+    if (version !== undefined && !isStatic && response.headers.get("X-Version") !== version) {
+      throw new OtherVersionError(`${method} ${path} is not answered by the version ${version}`);
+    }
     const { status } = response;
     const requestId = response.headers.get("X-Request-Id") ?? sentId;
     const broken = (fault: string) =>
@@ -82,8 +102,9 @@ export class Caller {
     const receivedMs = this.#options.clock.now();
     const quota = readQuota(response.headers);
     const answer = { status, headers: response.headers, body, requestId, quota, receivedMs };
-    if (sendsId && requestId !== sentId) throw broken("X-Request-Id does not repeat the caller's");
-    const compared = { ...answer, method, path, body: comparableBody(answer) };
+    if (repeatsId && requestId !== sentId)
+      throw broken("X-Request-Id does not repeat the caller's");
+    const compared = { ...answer, method, path };
     const [difference] = differencesFromDocument(compared, { isBehindEdge: true });
     if (difference !== undefined) throw broken(difference);
     const contradiction = quota && contradictionIn(quota, receivedMs);
@@ -95,37 +116,55 @@ export class Caller {
 
   async #receive(
     path: string,
-    method: string,
-    headers: Headers,
+    init: RequestInit & { readonly method: string },
     requestId: string,
+    readTo: bigint | undefined,
   ): Promise<{ response: Response; body: string }> {
     const { url, send, signal } = this.#options;
     try {
       const response = await send(url + path, {
-        method,
-        headers,
+        ...init,
         redirect: "manual",
         signal: AbortSignal.any([signal, AbortSignal.timeout(TIMEOUT_MS)]),
       });
-      return { response, body: await response.text() };
+      const isList = response.status === 200 && path.startsWith("/v1/");
+      const body = isList ? await readOrders(response, readTo) : await response.text();
+      return { response, body };
     } catch (error) {
       signal.throwIfAborted();
       const { message, cause } = error as Error;
       const reason = cause instanceof Error ? cause.message : message;
-      throw new NoAnswerError(`${method} ${path} has no complete answer: ${reason}`, requestId);
+      throw new NoAnswerError(
+        `${init.method} ${path} has no complete answer: ${reason}`,
+        requestId,
+      );
     }
   }
 }
 
-/** Shortens a long list, because validating a million orders against a schema takes minutes. */
-function comparableBody({ status, body }: { status: number; body: string }): string {
-  if (status !== 200) return body;
-  try {
-    const value: unknown = JSON.parse(body);
-    return Array.isArray(value) ? JSON.stringify(value.slice(0, ORDERS_COMPARED)) : body;
-  } catch {
-    return body;
+/**
+ * Reads a list of orders of any size: at least its first 1,000 orders, and on until an order with an
+ * id larger than `readTo`. Then ends the response, and closes the array.
+ */
+async function readOrders({ body }: Response, readTo = INT64_MIN): Promise<string> {
+  const ids = /\{"id":(?<id>-?\d+)[,}]/g;
+  let text = "";
+  let count = 0;
+  let last = INT64_MIN;
+  for await (const part of body?.pipeThrough(new TextDecoderStream()) ?? []) {
+    text += part;
+    let readTill = ids.lastIndex;
+    for (let found = ids.exec(text); found !== null; found = ids.exec(text)) {
+      count += 1;
+      last = BigInt(found.groups?.["id"] ?? last);
+      readTill = ids.lastIndex;
+    }
+    ids.lastIndex = readTill;
+    if (count > ORDERS_READ && last > readTo) {
+      return `${text.slice(0, text.lastIndexOf("},{") + 1)}]`;
+    }
   }
+  return text;
 }
 
 function errorOf(body: string): { readonly code?: string; readonly message?: string } {

@@ -1,5 +1,4 @@
 import { PLAN_LIMITS } from "../../worker/limit-rules/plans.ts";
-import { Untried } from "./broken-promise.ts";
 import type { Answer } from "./caller.ts";
 import {
   callWithKey,
@@ -7,10 +6,10 @@ import {
   expectHeader,
   expectThat,
   LIST,
-  needsKey,
   type ServicePromise,
   type Trial,
-} from "./trial.ts";
+  Untried,
+} from "./service-promise.ts";
 
 /** The number of simultaneous requests that are sent to use up a key's limit per minute. */
 const CROWD = 200;
@@ -19,67 +18,57 @@ const CROWD_SECONDS = 10;
 /** `If-None-Match: *` returns 304 without a body, so even a long list costs little. */
 const UNCHANGED = { "If-None-Match": "*" };
 
-/** The promises about a key that has used up its limit per minute. */
-export interface LimitPromises {
-  /** Promises whose checks send many requests at once, which use up the limit per minute. */
-  readonly crowd: readonly ServicePromise[];
-  /** The promise that a client that waits for `Retry-After` is admitted. */
-  readonly afterwards: ServicePromise;
-}
-
-/**
- * Returns the promises about limits (docs/limits.md). Trying `crowd` uses up the key's limit per
- * minute. So between `crowd` and `afterwards`, try only promises whose requests do not have the key
- * as bearer token: the service refuses all requests with the key.
- */
-export function limitPromises(): LimitPromises {
-  let answers: readonly Answer[] = [];
-  let lastRefusal: Answer | undefined;
-  const exhausts = (trial: Trial) =>
-    trial.isReadOnly ? "uses up the key's minute" : needsKey(trial);
-
-  const exact: ServicePromise = {
+/** Promises whose checks use up the key's limit per minute (docs/limits.md). */
+export const CROWD_PROMISES: readonly ServicePromise[] = [
+  {
     title: `Of ${CROWD} simultaneous requests, exactly as many are admitted as the minute has room for`,
-    obstacle: exhausts,
+    needs: ["limit", "key"],
     test: async (trial) => {
       if (!trial.isKeyNew) await prepareUsedKey(trial);
       const requests = Array.from({ length: CROWD }, () =>
         callWithKey(trial, LIST, { headers: UNCHANGED }),
       );
-      answers = await Promise.all(requests);
-      expectExactness(answers, trial.isKeyNew);
+      trial.seen.crowd = await Promise.all(requests);
+      expectExactness(trial.seen.crowd, trial.isKeyNew);
     },
-  };
-
-  const refused: ServicePromise = {
+  },
+  {
     title: "A refused request returns 429 with Retry-After, and counts in no window",
-    obstacle: exhausts,
-    test: async ({ isKeyNew }) => {
-      const refusals = answers.filter(({ status }) => status === 429);
-      lastRefusal = refusals.toSorted((one, other) => one.receivedMs - other.receivedMs).at(-1);
-      if (lastRefusal === undefined) throw new Untried("no request was refused");
+    needs: ["limit", "key"],
+    test: async (trial) => {
+      const refusals = refusalsIn(trial);
       for (const refusal of refusals) {
         expectRefusal(refusal);
         // Another client may use a key that the operator passed in, so the number of requests in
         // its day window is unknown.
-        if (isKeyNew) expectUncounted(refusal);
+        if (trial.isKeyNew) expectUncounted(refusal);
       }
     },
-  };
+  },
+];
 
-  const admitted: ServicePromise = {
-    title: "A client that waits for Retry-After is admitted",
-    obstacle: exhausts,
-    test: async (trial) => {
-      if (lastRefusal === undefined) throw new Untried("no request was refused");
-      const { clock, signal } = trial;
-      const seconds = Number(lastRefusal.headers.get("Retry-After"));
-      await clock.wait(lastRefusal.receivedMs + seconds * 1_000 - clock.now(), signal);
-      const answer = await callWithKey(trial, LIST, { headers: UNCHANGED });
-      expectAnswer(answer, 304);
-    },
-  };
-  return { crowd: [exact, refused], afterwards: admitted };
+/**
+ * The promise about the end of a full window. Between `CROWD_PROMISES` and this promise, try only
+ * promises whose requests have no key: the service refuses all requests with the key.
+ */
+export const ADMISSION_PROMISE: ServicePromise = {
+  title: "A client that waits for Retry-After is admitted",
+  needs: ["limit", "key"],
+  test: async (trial) => {
+    const { clock, signal } = trial;
+    const refusals = refusalsIn(trial);
+    const ends = refusals.map(
+      ({ receivedMs, headers }) => receivedMs + Number(headers.get("Retry-After")) * 1_000,
+    );
+    await clock.wait(Math.max(...ends) - clock.now(), signal);
+    expectAnswer(await callWithKey(trial, LIST, { headers: UNCHANGED }), 304);
+  },
+};
+
+function refusalsIn({ seen }: Trial): readonly Answer[] {
+  const refusals = seen.crowd.filter(({ status }) => status === 429);
+  if (refusals.length === 0) throw new Untried("no request was refused");
+  return refusals;
 }
 
 /**

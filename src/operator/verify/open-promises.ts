@@ -6,10 +6,9 @@ import {
   expectHeader,
   expectThat,
   LIST,
-  needsKey,
   type ServicePromise,
   type Trial,
-} from "./trial.ts";
+} from "./service-promise.ts";
 
 const CHALLENGE = 'Bearer realm="store-orders"';
 const INVALID_TOKEN = `${CHALLENGE}, error="invalid_token"`;
@@ -36,33 +35,35 @@ const EXPOSED_HEADERS = [
   "Sunset",
 ];
 
+/** The promise that a monitor relies on (docs/api.md, Health). */
+export const HEALTH_PROMISE: ServicePromise = {
+  title: "GET /healthz reports that every part responds, and nothing else",
+  test: async ({ caller }) => {
+    const answer = await caller.call("/healthz");
+    expectThat(
+      answer,
+      answer.body === JSON.stringify({ orders: "ok", keys: "ok", limiter: "ok" }),
+      `the answer is ${answer.status} ${answer.body.slice(0, 200)}`,
+    );
+    expectAnswer(answer, 200);
+    expectHeader(answer, "Cache-Control", "no-store");
+    expectThat(answer, answer.quota === null, "the answer has rate-limit headers");
+  },
+};
+
 /** The promises to every client, with or without a key (docs/api.md). */
 export const OPEN_PROMISES: readonly ServicePromise[] = [
   {
-    title: "GET /healthz reports that every part responds, and nothing else",
-    test: async ({ caller }) => {
-      const answer = await caller.call("/healthz");
-      expectThat(
-        answer,
-        answer.body === JSON.stringify({ orders: "ok", keys: "ok", limiter: "ok" }),
-        `the answer is ${answer.status} ${answer.body.slice(0, 200)}`,
-      );
-      expectAnswer(answer, 200);
-      expectHeader(answer, "Cache-Control", "no-store");
-      expectThat(answer, answer.quota === null, "the answer has rate-limit headers");
-    },
-  },
-  {
     title: "The reference page and openapi.json need no key",
     test: async ({ caller }) => {
-      const page = await caller.call("/", { sendsId: false });
+      const page = await caller.call("/", { isStatic: true });
       expectAnswer(page, 200);
       expectThat(
         page,
         /^text\/html\b/.test(page.headers.get("Content-Type") ?? ""),
         "/ is no page",
       );
-      const document = await caller.call("/openapi.json", { sendsId: false });
+      const document = await caller.call("/openapi.json", { isStatic: true });
       expectAnswer(document, 200);
       expectThat(
         document,
@@ -94,7 +95,7 @@ export const OPEN_PROMISES: readonly ServicePromise[] = [
   },
   {
     title: "A key in the query string or a cookie is ignored",
-    obstacle: needsKey,
+    needs: ["key"],
     test: async ({ caller, key }) => {
       const query = new URLSearchParams({ key: key ?? "", api_key: key ?? "" });
       const headers = { Cookie: `key=${key}; Authorization=${key}`, "X-API-Key": key ?? "" };
@@ -119,7 +120,7 @@ export const OPEN_PROMISES: readonly ServicePromise[] = [
   },
   {
     title: "Scripts of a listed origin may call, and read every documented header",
-    obstacle: ({ origin }) => (origin === null ? "name a listed origin with --origin" : null),
+    needs: ["origin"],
     test: testListedOrigin,
   },
 ];

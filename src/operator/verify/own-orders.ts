@@ -3,76 +3,12 @@ import { cancelledOrders, orders } from "../../schema/orders.ts";
 import { INT64_MAX, INT64_MIN } from "../../worker/orders/int64.ts";
 import { type StoreDatabase, toStatements } from "../database/database.ts";
 
-/**
- * The id of the shipped order that a verification places. A service that converts ids to JavaScript
- * numbers changes this id.
- */
-export const SHIPPED_ID = -9_007_199_254_740_993n;
-/**
- * Ids of pending orders are random and at least this large. A service that converts ids to
- * JavaScript numbers changes almost all of these ids.
- */
-const LEAST_PENDING_ID = 2n ** 62n;
-
-interface OwnOrder {
-  readonly id: bigint;
-  /** The JSON of the order in the list of orders. */
-  readonly json: string;
-}
-
-/** The orders that a verification has placed. */
-export interface OwnOrders {
-  /** The order that the verification cancels. */
-  readonly pending: OwnOrder;
-  /** The order that stays in the store, because a shipped order cannot be removed. */
-  readonly shipped: OwnOrder;
-}
+/** The number of orders at the beginning of the list among which a shipped order is looked for. */
+const ORDERS_SEARCHED = 1_000;
 
 /**
- * Places a pending order. Also places a shipped order, unless an earlier verification has placed
- * it.
- *
- * @throws an Error for the operator if a different order has the id of the shipped order.
- */
-export async function placeOwnOrders(database: StoreDatabase): Promise<OwnOrders> {
-  const { orm } = database;
-  const pending = { ...FIELDS, id: randomId() };
-  const shipped = { ...FIELDS, id: SHIPPED_ID, status: "shipped" as const };
-  await database.transaction(
-    toStatements([
-      orm.insert(orders).values(pending),
-      orm.insert(orders).values(shipped).onConflictDoNothing(),
-    ]),
-  );
-  const same = and(
-    eq(orders.id, SHIPPED_ID),
-    eq(orders.status, "shipped"),
-    eq(orders.petId, FIELDS.petId),
-    eq(orders.shipDate, FIELDS.shipDate),
-  );
-  const found = await orm
-    .select({ one: sql<number>`1`.as("one") })
-    .from(orders)
-    .where(same);
-  if (found.length === 1) return { pending: listed(pending), shipped: listed(shipped) };
-  await removeOwnOrder(database, pending.id);
-  throw new Error(`another order has the id ${SHIPPED_ID}: verify this store without --write`);
-}
-
-/** Removes an order, cancelled or not, and the record of its cancellation. */
-export async function removeOwnOrder(database: StoreDatabase, id: bigint): Promise<void> {
-  const { orm } = database;
-  await database.transaction(
-    toStatements([
-      orm.delete(orders).where(eq(orders.id, id)),
-      orm.delete(cancelledOrders).where(eq(cancelledOrders.id, id)),
-    ]),
-  );
-}
-
-/**
- * The fields that the pending order and the shipped order share. A JSON parser that rounds would
- * change the largest and smallest int64.
+ * The fields of the pending order. A JSON parser that rounds would change the largest and smallest
+ * int64.
  */
 const FIELDS = {
   petId: INT64_MAX,
@@ -81,18 +17,56 @@ const FIELDS = {
   complete: false,
 };
 
-function listed({
-  id,
-  petId,
-  quantity,
-  shipDate,
-  complete,
-}: typeof FIELDS & { id: bigint }): OwnOrder {
-  const json = `{"id":${id},"petId":${petId},"quantity":${quantity},"shipDate":"${shipDate}","complete":${complete}}`;
-  return { id, json };
+/** The orders that a verification tries to cancel. */
+export interface OwnOrders {
+  /** The order that the verification has placed, and removes at its end. */
+  readonly pending: {
+    readonly id: bigint;
+    /** The JSON of the order in the list of orders. */
+    readonly json: string;
+  };
+  /** An order of the store that has shipped; `null` if the first orders have not. */
+  readonly shippedId: bigint | null;
 }
 
-function randomId(): bigint {
+/**
+ * Returns a random id for the pending order. The id is one of the smallest int64, so that the order
+ * is at the beginning of the list. A service that converts ids to JavaScript numbers changes almost
+ * all of these ids.
+ */
+export function randomOrderId(): bigint {
   const [random = 0n] = crypto.getRandomValues(new BigUint64Array(1));
-  return LEAST_PENDING_ID + BigInt.asUintN(61, random);
+  return INT64_MIN + BigInt.asUintN(61, random);
+}
+
+/** Places the pending order, and finds a shipped order near the beginning of the list. */
+export async function placeOwnOrders(database: StoreDatabase, id: bigint): Promise<OwnOrders> {
+  const { orm } = database;
+  await database.transaction(toStatements([orm.insert(orders).values({ ...FIELDS, id })]));
+  const first = orm
+    .select({ id: sql<string>`${orders.id} || ''`.as("text"), status: orders.status })
+    .from(orders)
+    .orderBy(orders.id)
+    .limit(ORDERS_SEARCHED)
+    .as("first");
+  const [shipped] = await orm
+    .select({ id: first.id })
+    .from(first)
+    .where(eq(first.status, "shipped"))
+    .limit(1);
+  const { petId, quantity, shipDate, complete } = FIELDS;
+  const json = `{"id":${id},"petId":${petId},"quantity":${quantity},"shipDate":"${shipDate}","complete":${complete}}`;
+  return { pending: { id, json }, shippedId: shipped === undefined ? null : BigInt(shipped.id) };
+}
+
+/** Removes the pending order, cancelled or not, and the record of its cancellation. */
+export async function removeOwnOrder(database: StoreDatabase, id: bigint): Promise<void> {
+  const { orm } = database;
+  const isOwn = and(eq(orders.id, id), eq(orders.petId, FIELDS.petId));
+  await database.transaction(
+    toStatements([
+      orm.delete(orders).where(isOwn),
+      orm.delete(cancelledOrders).where(eq(cancelledOrders.id, id)),
+    ]),
+  );
 }

@@ -1,12 +1,17 @@
+import { resolve } from "node:path";
 import { type Command, InvalidArgumentError, Option } from "commander";
+import { parseUrl } from "../arguments.ts";
 import { createProgram, EndWithStatus, printJson, UsageError } from "../command-line.ts";
+import { requireConfirmation, yesOption } from "../confirmation.ts";
+import { DEFAULT_STORE } from "../database/local-store.ts";
 import { REMOTE_ENVIRONMENTS, type RemoteEnvironment } from "../environment.ts";
 import { withInterruption } from "../interruption.ts";
 import { readSecret } from "../read-secret.ts";
-import { type Clock, SYSTEM_CLOCK } from "./clock.ts";
+import { type Clock, SYSTEM_CLOCK } from "./service-promise.ts";
 import type { PromiseResult, Verification, VerifyOptions } from "./verify.ts";
 
-const LOCAL_URL = "http://localhost:8787";
+const DEFAULT_PORT = 8787;
+const HEALTH_TIMEOUT_MS = 20_000;
 /** Exit status if a promise is broken. */
 const BROKEN = 1;
 const MARKS = { kept: "✔", broken: "✘", untried: "–" };
@@ -14,8 +19,8 @@ const MARKS = { kept: "✔", broken: "✘", untried: "–" };
 const HELP = `
 The command sends requests to a running service and tries what docs/api.md and docs/limits.md promise.
 It takes less than two minutes. It creates a key on the Free plan that expires in ten minutes, uses up
-one minute window of the key, and always revokes the key at the end. Without --write it changes no
-order. The exit status is 1 if a promise is broken. The line of a broken promise names the id of the
+one minute window of the key, and always revokes the key at the end. The key's name is "npm run verify".
+Without --write it changes no order. The exit status is 1 if a promise is broken. The line of a broken promise names the id of the
 request, which is also in the log.
 
 Examples:
@@ -24,14 +29,15 @@ Examples:
   $ npm run verify -- --url http://localhost:8787 < key.txt
   $ npm run verify -- --persist-to ./other-store --url http://localhost:8788
 
---write places a pending and a shipped order. The pending order is cancelled and removed. A shipped
-order cannot be removed, so it stays in the store, and the next verification uses it again.`;
+--write places a pending order, cancels it, and removes it. It also tries to cancel one of the store's
+shipped orders, which the service and its database must refuse. In production it asks for confirmation.`;
 
 interface Options {
   readonly env?: RemoteEnvironment;
   readonly persistTo?: string;
   readonly url?: string;
   readonly write: boolean;
+  readonly yes: boolean;
   readonly readOnly: boolean;
   readonly origin?: string;
   readonly header: Readonly<Record<string, string>>;
@@ -41,7 +47,7 @@ interface Options {
 /** The clock and the `fetch` that the command uses. Tests replace both. */
 export type Surroundings = Required<Pick<VerifyOptions, "clock" | "send">>;
 
-const SURROUNDINGS: Surroundings = { clock: SYSTEM_CLOCK, send: fetch };
+const SURROUNDINGS: Surroundings = { clock: SYSTEM_CLOCK, send: (url, init) => fetch(url, init) };
 
 /** Defines the command line of `npm run verify`. */
 export function verifyProgram(surroundings = SURROUNDINGS): Command {
@@ -60,7 +66,8 @@ export function verifyProgram(surroundings = SURROUNDINGS): Command {
       "address of the service without /v1; stdin must hold a key unless --env or --persist-to is given",
       parseUrl,
     )
-    .option("--write", "place two orders, and try to cancel both", false)
+    .option("--write", "place an order and cancel it, and try to cancel a shipped one", false)
+    .addOption(yesOption())
     .addOption(
       new Option("--read-only", "use up no limit, and place no order")
         .default(false)
@@ -80,13 +87,20 @@ export function verifyProgram(surroundings = SURROUNDINGS): Command {
 }
 
 async function run(options: Options, { clock, send }: Surroundings): Promise<void> {
-  const { env, persistTo, write, json } = options;
+  const { env, persistTo, write, yes, json } = options;
   const ownsKey = env !== undefined || persistTo !== undefined || options.url === undefined;
   if (write && !ownsKey) {
     throw new UsageError("--write needs the store of the service: add --env or --persist-to");
   }
+  if (write && env === "production" && !yes) {
+    await requireConfirmation(
+      env,
+      "This places an order in production, which clients see until it is cancelled and removed.",
+    );
+  }
   const verification = await withInterruption("everything was verified", async (signal) => {
-    const url = options.url ?? (await addressOf(env));
+    const url = options.url ?? (await addressOf(env, persistTo));
+    await requireAnswer(url, send);
     const common: VerifyOptions = {
       url,
       isReadOnly: options.readOnly,
@@ -112,18 +126,43 @@ async function run(options: Options, { clock, send }: Surroundings): Promise<voi
 }
 
 /**
- * Returns the first address of the service in a deployed environment, or the default address of
- * `npm start`.
+ * Returns the first address of the service in a deployed environment, or the address at which
+ * `npm start` has last served the local store.
  */
-async function addressOf(env: RemoteEnvironment | undefined): Promise<string> {
-  if (env === undefined) return LOCAL_URL;
+async function addressOf(
+  env: RemoteEnvironment | undefined,
+  persistTo: string | undefined,
+): Promise<string> {
+  if (env === undefined) {
+    const { readHolder } = await import("../start/store-lock.ts");
+    const holder = await readHolder(resolve(persistTo ?? DEFAULT_STORE));
+    return `http://localhost:${holder?.port ?? DEFAULT_PORT}`;
+  }
   const [{ CloudflareApi }, { findAddresses }, { readSettings }] = await Promise.all([
     import("../cloudflare-api.ts"),
     import("../deploy/addresses.ts"),
-    import("../deploy/settings.ts"),
+    import("../settings.ts"),
   ]);
   const [address] = await findAddresses(await CloudflareApi.open(), await readSettings(env));
   return address;
+}
+
+/**
+ * Requires an HTTP response, so that no key is made for a service that does not run.
+ *
+ * @throws an Error for the operator if there is none.
+ */
+async function requireAnswer(url: string, send: Surroundings["send"]): Promise<void> {
+  try {
+    await send(`${url}/healthz`, { signal: AbortSignal.timeout(HEALTH_TIMEOUT_MS) });
+  } catch (error) {
+    const { message, cause } = error as Error;
+    throw new Error(
+      `${url} does not answer: ${cause instanceof Error ? cause.message : message}. Start the service, ` +
+        "or name its address with --url",
+      { cause: error },
+    );
+  }
 }
 
 /** Wraps a clock. Before each wait of more than a second, prints the reason on stderr. */
@@ -152,15 +191,6 @@ function printSummary({ promises }: Verification, elapsedMs: number): void {
   const seconds = Math.round(elapsedMs / 1_000);
   process.stdout.write(
     `${count("kept")} promises kept, ${count("broken")} broken, ${count("untried")} not tried, in ${seconds} s.\n`,
-  );
-}
-
-function parseUrl(text: string): string {
-  const url = URL.canParse(text) ? new URL(text) : null;
-  const isAddress = url !== null && /^https?:$/.test(url.protocol) && url.pathname === "/";
-  if (isAddress && url.search === "" && url.hash === "") return url.origin;
-  throw new InvalidArgumentError(
-    "Expected an address without a path, such as https://shop.example.",
   );
 }
 

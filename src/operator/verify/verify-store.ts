@@ -1,15 +1,11 @@
 import { useDatabase } from "../database/open.ts";
 import type { RemoteEnvironment } from "../environment.ts";
-import { createApiKey, revokeApiKey } from "../key-store/administration.ts";
+import { revokeApiKey } from "../key-store/administration.ts";
 import { addKeys, changeKey } from "../key-store/change-key.ts";
-import { placeOwnOrders, removeOwnOrder } from "./own-orders.ts";
+import { findApiKey } from "../key-store/key-details.ts";
+import { createVerificationKey } from "../key-store/verification-key.ts";
+import { placeOwnOrders, randomOrderId, removeOwnOrder } from "./own-orders.ts";
 import { type Verification, verify, type VerifyOptions } from "./verify.ts";
-
-/**
- * The new key of a verification expires after this time, even if nobody revokes it. A verification
- * takes two minutes.
- */
-const KEY_LASTS_MS = 10 * 60_000;
 
 /** The options of a verification that creates its own key in the service's database. */
 export interface StoreVerifyOptions extends Omit<
@@ -18,7 +14,7 @@ export interface StoreVerifyOptions extends Omit<
 > {
   /** The store of the service: the store of a deployed environment, or a local store. */
   readonly store: { readonly env?: RemoteEnvironment; readonly persistTo?: string };
-  /** True places two orders. The pending order is removed again; the shipped order stays. */
+  /** True places a pending order, and removes it at the end. */
   readonly isWriting?: boolean;
 }
 
@@ -32,48 +28,50 @@ export interface StoreVerifyOptions extends Omit<
 export async function verifyStore({
   store,
   isWriting = false,
-  signal,
   ...options
 }: StoreVerifyOptions): Promise<Verification> {
-  const now = new Date();
-  const expiresAt = new Date(now.getTime() + KEY_LASTS_MS);
-  const settings = { name: "Verification", plan: "free", limits: null, expiresAt } as const;
-  const { key, record } = createApiKey(settings, now);
-  await useDatabase(store, "keys", (database) => addKeys(database, [record]));
+  const { key, record } = createVerificationKey(new Date());
+  const orderId = randomOrderId();
   let isRevoked = false;
   const revoke = async (): Promise<void> => {
-    await revokeKey(store, record.id);
+    await useDatabase(store, "keys", async (database) => {
+      if ((await findApiKey(database.orm, record.id)) === undefined) return;
+      await changeKey(database, record.id, "revoke", revokeApiKey);
+    }).catch(
+      failWith(
+        `the key ${record.id} of this verification is not revoked and ends by itself within ten minutes`,
+      ),
+    );
     isRevoked = true;
   };
-  const orders = isWriting ? useDatabase(store, "orders", placeOwnOrders) : undefined;
-  // Aborts the verification as soon as the insertion of the test orders fails.
-  const failure = new AbortController();
-  orders?.catch((error: unknown) => failure.abort(error));
-  const signals = [failure.signal, ...(signal === undefined ? [] : [signal])];
-  const [verified] = await Promise.allSettled([
-    verify({ ...options, key, isKeyNew: true, revoke, orders, signal: AbortSignal.any(signals) }),
-  ]);
+  const removeOrder = () =>
+    useDatabase(store, "orders", (database) => removeOwnOrder(database, orderId)).catch(
+      failWith(`the order ${orderId} of this verification may still be in the store; cancel it`),
+    );
+  const verifyWithKey = async (): Promise<Verification> => {
+    await useDatabase(store, "keys", (database) => addKeys(database, [record]));
+    const orders = isWriting
+      ? await useDatabase(store, "orders", (database) => placeOwnOrders(database, orderId))
+      : undefined;
+    return verify({ ...options, key, isKeyNew: true, revoke, orders });
+  };
+  const [verified] = await Promise.allSettled([verifyWithKey()]);
+  // Cleans up even if the key or the order could not be stored, because only the answer may be lost.
   const cleanedUp = await Promise.allSettled([
     isRevoked ? undefined : revoke(),
-    orders?.then(({ pending }) =>
-      useDatabase(store, "orders", (database) => removeOwnOrder(database, pending.id)),
-    ),
+    isWriting ? removeOrder() : undefined,
   ]);
   const failures = [verified, ...cleanedUp].flatMap((settled) =>
-    settled.status === "rejected" ? [(settled.reason as Error).message] : [],
+    settled.status === "rejected" ? [settled.reason as Error] : [],
   );
   if (verified.status === "fulfilled" && failures.length === 0) return verified.value;
-  throw new Error([...new Set(failures)].join("\n"));
+  const [cause] = failures;
+  throw new Error(failures.map(({ message }) => message).join("\n"), { cause });
 }
 
-async function revokeKey(store: StoreVerifyOptions["store"], id: string): Promise<void> {
-  try {
-    await useDatabase(store, "keys", (database) => changeKey(database, id, "revoke", revokeApiKey));
-  } catch (error) {
-    const { message } = error as Error;
-    throw new Error(
-      `the key ${id} of this verification is not revoked and ends by itself within ten minutes: ${message}`,
-      { cause: error },
-    );
-  }
+/** Returns a handler that says what a failure leaves behind. */
+function failWith(remains: string): (error: Error) => never {
+  return (cause) => {
+    throw new Error(`${remains}: ${cause.message}`, { cause });
+  };
 }

@@ -1,13 +1,34 @@
-import { BrokenPromise, NoAnswerError, Untried } from "./broken-promise.ts";
 import { Caller, type Send } from "./caller.ts";
-import { type Clock, SYSTEM_CLOCK } from "./clock.ts";
-import { keyPromises } from "./key-promises.ts";
-import { limitPromises } from "./limit-promises.ts";
-import { OPEN_PROMISES } from "./open-promises.ts";
-import { orderPromises } from "./order-promises.ts";
+import { KEY_PROMISES, REVOCATION_PROMISE } from "./key-promises.ts";
+import { ADMISSION_PROMISE, CROWD_PROMISES } from "./limit-promises.ts";
+import { HEALTH_PROMISE, OPEN_PROMISES } from "./open-promises.ts";
+import { ORDER_PROMISES } from "./order-promises.ts";
 import type { OwnOrders } from "./own-orders.ts";
-import { REVOCATION_PROMISE } from "./revocation-promise.ts";
-import type { ServicePromise, Trial } from "./trial.ts";
+import {
+  BrokenPromise,
+  type Clock,
+  NoAnswerError,
+  obstacleTo,
+  type ServicePromise,
+  SYSTEM_CLOCK,
+  type Trial,
+  Untried,
+} from "./service-promise.ts";
+
+/**
+ * The promises in the sequence in which they must be tried. The check with many simultaneous
+ * requests comes before all others with the key, because it needs a new minute window. The
+ * revocation comes last, because it makes the key unusable.
+ */
+const PROMISES: readonly ServicePromise[] = [
+  HEALTH_PROMISE,
+  ...CROWD_PROMISES,
+  ...OPEN_PROMISES,
+  ADMISSION_PROMISE,
+  ...KEY_PROMISES,
+  ...ORDER_PROMISES,
+  REVOCATION_PROMISE,
+];
 
 /** The result of trying one promise. */
 export interface PromiseResult {
@@ -35,15 +56,17 @@ export interface VerifyOptions {
   readonly isKeyNew?: boolean;
   /** Revokes the key. Without this function, the promise about revocation is not tried. */
   readonly revoke?: (() => Promise<void>) | undefined;
-  /**
-   * Resolves to orders that may be cancelled. Without orders, the promises about them are not
-   * tried.
-   */
-  readonly orders?: Promise<OwnOrders> | undefined;
+  /** The orders to cancel. Without orders, the promises about them are not tried. */
+  readonly orders?: OwnOrders | undefined;
   /** True skips the promises that use up the key's limit per minute. */
   readonly isReadOnly?: boolean;
   /** An origin that the service's var `CORS_ORIGINS` lists. */
   readonly origin?: string | undefined;
+  /**
+   * The id of the version from which every response must be, except those of static files. Cloudflare
+   * may silently ignore a header that selects a version.
+   */
+  readonly version?: string;
   /** Headers that are added to every request. */
   readonly headers?: Readonly<Record<string, string>>;
   /** Receives each result as soon as there is one. */
@@ -56,15 +79,16 @@ export interface VerifyOptions {
 
 /**
  * Sends requests to a running service and tries the promises of docs/api.md and docs/limits.md.
+ * Stops if the service does not answer: `report` then receives no further result.
  *
- * @throws the reason of the signal, and errors of `revoke` and `orders`.
+ * @throws the reason of the signal, errors of `revoke`, and {OtherVersionError}.
  */
 export async function verify(options: VerifyOptions): Promise<Verification> {
-  const { clock = SYSTEM_CLOCK, signal = new AbortController().signal } = options;
+  const { clock = SYSTEM_CLOCK, signal = new AbortController().signal, version } = options;
   const { headers = {}, send = fetch, report = () => {} } = options;
   const url = options.url.replace(/\/$/, "");
   const trial: Trial = {
-    caller: new Caller({ url, headers, send, clock, signal }),
+    caller: new Caller({ url, headers, version, send, clock, signal }),
     clock,
     signal,
     key: options.key ?? null,
@@ -73,39 +97,23 @@ export async function verify(options: VerifyOptions): Promise<Verification> {
     revoke: options.revoke ?? null,
     orders: options.orders ?? null,
     isReadOnly: options.isReadOnly ?? false,
+    seen: { crowd: [] },
   };
   const promises: PromiseResult[] = [];
   let isAnswering = true;
-  for (const { title, obstacle, test } of servicePromises()) {
+  for (const promise of PROMISES) {
     signal.throwIfAborted();
     const reason: string | null = isAnswering
-      ? (obstacle?.(trial) ?? null)
+      ? obstacleTo(promise, trial)
       : "the service does not answer";
     const error: Failure | null =
-      reason === null ? await failureOf(test(trial)) : new Untried(reason);
-    isAnswering &&= !(error instanceof NoAnswerError);
-    const result = { promise: title, ...describe(error) };
+      reason === null ? await failureOf(promise.test(trial)) : new Untried(reason);
+    const result = { promise: promise.title, ...describe(error) };
     promises.push(result);
-    report(result);
+    if (isAnswering) report(result);
+    isAnswering &&= !(error instanceof NoAnswerError);
   }
   return { isKept: promises.every(({ result }) => result !== "broken"), promises };
-}
-
-/**
- * Returns the promises in the sequence in which they must be tried. The check with many
- * simultaneous requests comes first, because it needs a new minute window. The revocation comes
- * last, because it makes the key unusable.
- */
-function servicePromises(): readonly ServicePromise[] {
-  const { crowd, afterwards } = limitPromises();
-  return [
-    ...crowd,
-    ...OPEN_PROMISES,
-    afterwards,
-    ...keyPromises(),
-    ...orderPromises(),
-    REVOCATION_PROMISE,
-  ];
 }
 
 type Failure = BrokenPromise | Untried;

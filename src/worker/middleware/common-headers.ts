@@ -15,6 +15,9 @@ const REFERENCE = '</openapi.json>; rel="service-desc", </>; rel="service-doc"';
  * - `X-Request-Id`: the caller's id if it is acceptable, otherwise a new UUID. Hono's `requestId`
  *   middleware would set the header before the handler runs, which allocates another `Headers`.
  * - `Link`: an error response also links to the section of the reference page about its code.
+ *
+ * Repeats the header `X-Version` of a request that names the id of the deployed version. So a
+ * deployment knows which version responds, but nobody else can learn the id.
  */
 export const commonHeaders = createMiddleware<AppEnv>(
   async function commonHeadersMiddleware(c, next) {
@@ -25,6 +28,8 @@ export const commonHeaders = createMiddleware<AppEnv>(
     const code = c.get("errorCode");
     const { headers } = c.res;
     headers.set("X-Request-Id", requestId);
+    const version = c.req.header("X-Version");
+    if (version !== undefined && version === c.env.VERSION.id) headers.set("X-Version", version);
     headers.set("Link", code === undefined ? REFERENCE : `${REFERENCE}, </#${code}>; rel="help"`);
   },
 );

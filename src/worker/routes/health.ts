@@ -31,18 +31,9 @@ export function healthRoute() {
     const isHealthy = Object.values(parts).every((state) => state === "ok");
     return Response.json(parts, {
       status: isHealthy ? 200 : 503,
-      headers: { "Cache-Control": "no-store", ...confirmVersion(c) },
+      headers: { "Cache-Control": "no-store" },
     });
   });
-}
-
-/**
- * Returns the header `X-Version` if the query parameter `version` is the id of the deployed
- * version. So a deployment can check its own version, but nobody else can learn the id.
- */
-function confirmVersion(c: Context<AppEnv>): Record<string, string> {
-  const asked = c.req.query("version");
-  return asked !== undefined && asked === c.env.VERSION.id ? { "X-Version": asked } : {};
 }
 
 /**

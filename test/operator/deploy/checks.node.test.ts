@@ -3,9 +3,14 @@ import { copyFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { checkCommit, labelCommit, localChecks } from "../../../src/operator/deploy/checks.ts";
+import {
+  checkCommit,
+  checkSettings,
+  labelCommit,
+  localChecks,
+} from "../../../src/operator/deploy/checks.ts";
 import { CloudflareApi } from "../../../src/operator/cloudflare-api.ts";
-import { readSettings } from "../../../src/operator/deploy/settings.ts";
+import { readSettings } from "../../../src/operator/settings.ts";
 import { runSteps } from "../../../src/operator/deploy/steps.ts";
 import type { RemoteEnvironment } from "../../../src/operator/environment.ts";
 import { useFakeCloudflare } from "./fake-cloudflare.ts";
@@ -48,7 +53,7 @@ function git(...args: string[]): string {
 }
 
 const check = (env: RemoteEnvironment) =>
-  runSteps(env, localChecks(env, folder), new AbortController().signal);
+  runSteps(localChecks(env, folder), new AbortController().signal);
 
 describe("the checks before a deployment", () => {
   it("accept committed files with correct types", async () => {
@@ -93,7 +98,7 @@ describe("the check of the commit before a deployment to production", () => {
   const cloudflare = useFakeCloudflare();
 
   /** Deploys a commit to an environment of the fake account. */
-  function serve(env: RemoteEnvironment, tag: string): void {
+  function serve(env: RemoteEnvironment, tag?: string): void {
     const versions = new FakeVersions();
     versions.deploy(versions.upload("", { tag }), "v1, which has passed its trial");
     const script = { bindings: [], migrationTag: "v1", versions };
@@ -103,7 +108,7 @@ describe("the check of the commit before a deployment to production", () => {
   async function checkHead(): Promise<void> {
     const settings = await readSettings("production", folder);
     const api = await CloudflareApi.open();
-    await checkCommit({ api, settings, label: await labelCommit(folder) }, folder);
+    await checkCommit({ account: () => api, settings, label: await labelCommit(folder) }, folder);
   }
 
   beforeEach(() => copyFileSync("wrangler.toml", join(folder, "wrangler.toml")));
@@ -135,12 +140,22 @@ describe("the check of the commit before a deployment to production", () => {
     serve("production", "0123456789012345678901234567890123456789");
     await expect(checkHead()).rejects.toThrow("which this commit does not contain");
   });
+
+  it("refuses to guess if production's version names no commit", async () => {
+    serve("staging", commit());
+    serve("production");
+    await expect(checkHead()).rejects.toThrow(
+      /production serves the version \S+, which names no commit.*--skip-checks/,
+    );
+  });
 });
 
 describe("the settings of an environment", () => {
-  const read = (change: (text: string) => string) => {
+  const read = async (change: (text: string) => string) => {
     write("wrangler.toml", change(readFileSync("wrangler.toml", "utf8")));
-    return readSettings("production", folder);
+    const settings = await readSettings("production", folder);
+    checkSettings(settings);
+    return settings;
   };
 
   it("are those of wrangler.toml", async () => {
@@ -148,7 +163,13 @@ describe("the settings of an environment", () => {
       env: "production",
       worker: "store-orders-production",
       databases: { orders: "store-orders-production-orders", keys: "store-orders-production-keys" },
+      vars: { REQUEST_LOG: "all" },
+      hasCustomDomain: false,
       migrationTag: "v1",
+      codeUpdateStrategy: { mode: "immediate" },
+      unversioned: { observability: expect.objectContaining({ enabled: true }) },
+      isOnWorkersDev: true,
+      crons: ["23 * * * *"],
     });
   });
 

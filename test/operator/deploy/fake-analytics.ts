@@ -1,23 +1,11 @@
-import { createServer } from "node:http";
-import type { IncomingMessage, ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
-import { DatabaseSync } from "node:sqlite";
-import { text } from "node:stream/consumers";
+import { DatabaseSync, type StatementSync } from "node:sqlite";
 import { toDataPoint } from "../../../src/worker/telemetry/data-point.ts";
 import type { RequestRecord } from "../../../src/worker/telemetry/request-record.ts";
-
-const ACCOUNT = "0123456789abcdef0123456789abcdef";
-const TOKEN = "fake-token";
+import { ApiError, type Route } from "./route.ts";
 
 const SECONDS = { MINUTE: 60, HOUR: 3_600, DAY: 86_400 } as const;
 
 const COLUMNS = ["index1", ...numbered("blob", 20), ...numbered("double", 20)];
-
-interface Failure {
-  readonly status: number;
-  readonly body: string;
-  readonly path?: string;
-}
 
 interface Weighted {
   readonly level: number;
@@ -38,23 +26,33 @@ type Metered = {
 };
 
 /**
- * A fake of the SQL API of Workers Analytics Engine and of the GraphQL Analytics API, on a loopback
- * port. The fake runs SQL queries in SQLite.
+ * A fake of the SQL API of Workers Analytics Engine and of the GraphQL Analytics API. Runs SQL
+ * queries in SQLite.
  */
 export class FakeAnalytics {
-  /**
-   * The error response to requests whose URL ends with `path`, or to all requests if `path` is
-   * missing; `null` for normal responses.
-   */
-  failure: Failure | null = null;
+  /** The current time for every query, in Unix seconds. */
+  nowSeconds = Math.floor(Date.now() / 1_000);
   /** The account's usage: the sums that the GraphQL API returns. */
   metered: Partial<Metered> = {};
   readonly #sqlite = new DatabaseSync(":memory:");
-  readonly #server = createServer((request, response) => void this.#answer(request, response));
 
-  /** @param nowSeconds the current time for every query, in Unix seconds. */
-  constructor(nowSeconds: number) {
-    this.#sqlite.function("NOW", () => nowSeconds);
+  readonly routes: readonly Route[] = [
+    {
+      method: "POST",
+      path: /^\/analytics_engine\/sql$/,
+      isRaw: true,
+      answer: ({ body }) => this.#query(body.toString()),
+    },
+    {
+      method: "POST",
+      path: /^\/graphql$/,
+      isRaw: true,
+      answer: ({ body }) => this.#sumUp(body.toString()),
+    },
+  ];
+
+  constructor() {
+    this.#sqlite.function("NOW", () => this.nowSeconds);
     this.#sqlite.function("toStartOfInterval", (seconds, length) => {
       const passed = Number(seconds);
       return passed - (passed % Number(length));
@@ -69,24 +67,6 @@ export class FakeAnalytics {
         ]),
       result: (seen) => weightedQuantile(JSON.parse(seen) as Weighted[]),
     });
-  }
-
-  async start(): Promise<void> {
-    await new Promise<void>((resolve) => this.#server.listen(0, "127.0.0.1", resolve));
-  }
-
-  async stop(): Promise<void> {
-    await new Promise((resolve) => this.#server.close(resolve));
-    this.#sqlite.close();
-  }
-
-  get environment(): Record<string, string> {
-    const { port } = this.#server.address() as AddressInfo;
-    return {
-      CLOUDFLARE_API_BASE_URL: `http://127.0.0.1:${port}`,
-      CLOUDFLARE_API_TOKEN: TOKEN,
-      CLOUDFLARE_ACCOUNT_ID: ACCOUNT,
-    };
   }
 
   /** Stores one data point, which represents `sampleInterval` requests. */
@@ -107,24 +87,9 @@ export class FakeAnalytics {
       .run(seconds, sampleInterval, ...values);
   }
 
-  async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const sent = await text(request);
-    const isGraphql = request.url === "/graphql";
-    const isSql = request.url === `/accounts/${ACCOUNT}/analytics_engine/sql`;
-    const isKnown = (isSql || isGraphql) && request.method === "POST";
-    const isAllowed = request.headers.authorization === `Bearer ${TOKEN}`;
-    const isFailing = request.url?.endsWith(this.failure?.path ?? "") === true;
-    const failure = isFailing ? this.failure : null;
-    if (failure !== null || !isKnown || !isAllowed) {
-      const { status, body } = failure ?? { status: 404, body: "no such route" };
-      response.writeHead(status).end(body);
-      return;
-    }
-    try {
-      response.end(JSON.stringify(isGraphql ? this.#sumUp(sent) : this.#query(sent)));
-    } catch (error) {
-      response.writeHead(422).end(error instanceof Error ? error.message : "");
-    }
+  /** Removes all data points of a data set. */
+  clear(dataSet: string): void {
+    this.#sqlite.exec(`DELETE FROM ${dataSet}`);
   }
 
   /** Returns the response to a GraphQL query for the sums of some data sets, by alias. */
@@ -144,7 +109,7 @@ export class FakeAnalytics {
       account[alias] = sum === undefined ? [] : [{ sum }];
     }
     const dayMs = Date.parse(variables["to"] ?? "") - Date.parse(variables["from"] ?? "");
-    const isOneDay = variables["account"] === ACCOUNT && dayMs === 1_000 * SECONDS.DAY;
+    const isOneDay = /^\w{32}$/.test(variables["account"] ?? "") && dayMs === 1_000 * SECONDS.DAY;
     return { data: { viewer: { accounts: isOneDay ? [account] : [] } }, errors: null };
   }
 
@@ -152,7 +117,7 @@ export class FakeAnalytics {
    * Runs a SQL query. As in the real API, sums of integers are strings, because they are 64-bit.
    */
   #query(sql: string): object {
-    const rows = this.#sqlite.prepare(toSqlite(sql)).all();
+    const rows = this.#select(toSqlite(sql));
     const isSum = (name: string) => /^(?:requests|refused|errors|degraded)$/.test(name);
     const typeOf = (name: string, value: unknown) => {
       if (isSum(name)) return "UInt64";
@@ -171,6 +136,14 @@ export class FakeAnalytics {
       ),
     );
     return { meta, data, rows: rows.length };
+  }
+
+  #select(sql: string): ReturnType<StatementSync["all"]> {
+    try {
+      return this.#sqlite.prepare(sql).all();
+    } catch (error) {
+      throw new ApiError(422, 0, (error as Error).message);
+    }
   }
 }
 

@@ -4,6 +4,7 @@ import type { AddressInfo } from "node:net";
 import { buffer } from "node:stream/consumers";
 import { afterAll, beforeAll, vi } from "vitest";
 import type { RemoteEnvironment } from "../../../src/operator/environment.ts";
+import { FakeAnalytics } from "./fake-analytics.ts";
 import { FakeAssetsApi } from "./fake-assets-api.ts";
 import { FakeD1Api } from "./fake-d1-api.ts";
 import { FakeWorkersApi } from "./fake-workers-api.ts";
@@ -15,7 +16,12 @@ const TOKEN = "fake-token";
 const BASE = "/client/v4";
 
 /** Thrown by `interfere` to close the connection without a response. */
-export class LostConnection extends Error {}
+export class LostConnection extends Error {
+  override readonly message = "the connection is lost";
+}
+
+/** Thrown by `interfere` to report success with an empty result. */
+export class Lie extends Error {}
 
 /** Matches the hostnames of deployed Workers. */
 const WORKER_HOST = /\.(?:workers\.dev|shop\.example)$/;
@@ -59,10 +65,14 @@ export class FakeCloudflare {
   readonly d1 = new FakeD1Api(() => this.origin);
   readonly workers = new FakeWorkersApi();
   readonly assets = new FakeAssetsApi();
+  readonly analytics = new FakeAnalytics();
   /** The API calls that changed something in the account, such as `deploy store-orders-staging`. */
   readonly changes: string[] = [];
-  /** Called before each response. If it throws an ApiError, this error is the response. */
-  interfere: (call: ApiCall) => void = () => {};
+  /**
+   * Called before each API call. If it throws an ApiError, this error is the response. The function
+   * that it returns is called after the API call, before its response.
+   */
+  interfere: (call: ApiCall) => void | (() => void) = () => {};
   /** The accounts that the API token can access. */
   accounts = [{ id: ACCOUNT, name: "Pets" }];
   readonly #routes: readonly Route[] = [
@@ -74,10 +84,10 @@ export class FakeCloudflare {
     },
     { method: "GET", path: /^\/user$/, answer: () => ({ email: "ada@example.com" }) },
     { method: "GET", path: /^\/user\/tokens\/verify$/, answer: () => ({ id: "1" }) },
-    { method: "POST", path: /^\/graphql$/, answer: () => ({}) },
     ...this.d1.routes,
     ...this.workers.routes,
     ...this.assets.routes,
+    ...this.analytics.routes,
   ];
   // Keeps idle connections open: on a busy machine, a command could send a request on a connection
   // just as the server closes it, and the request would fail.
@@ -93,6 +103,14 @@ export class FakeCloudflare {
   async stop(): Promise<void> {
     this.#server.closeAllConnections();
     await new Promise((resolve) => this.#server.close(resolve));
+  }
+
+  /** Removes all Workers and databases. */
+  clear(): void {
+    this.changes.length = 0;
+    this.d1.databases.length = 0;
+    const { scripts, crons, domains } = this.workers;
+    for (const map of [scripts, crons, domains]) map.clear();
   }
 
   get origin(): string {
@@ -124,7 +142,7 @@ export class FakeCloudflare {
         authorization: request.headers.authorization ?? "",
         overrides: String(request.headers["cloudflare-workers-version-overrides"] ?? ""),
       });
-      const isAsked = url.searchParams.get("version") === answer.version;
+      const isAsked = request.headers["x-version"] === answer.version;
       response.writeHead(answer.status, isAsked ? { "X-Version": answer.version } : {});
       response.end(answer.body);
       return;
@@ -143,10 +161,12 @@ export class FakeCloudflare {
     let status = 200;
     let body: object;
     try {
-      body = { success: true, errors: [], messages: [], result: await this.#result(request, call) };
+      body = await this.#result(request, call);
       if (path.startsWith("/upload/")) response.setHeader("ETag", this.d1.etag(call));
     } catch (error) {
       if (error instanceof LostConnection) return void response.destroy();
+      if (error instanceof Lie)
+        return void response.end('{"success":true,"errors":[],"result":{}}');
       const { code, message } = error as ApiError;
       status = error instanceof ApiError ? error.status : 500;
       body = { success: false, errors: [{ code, message }], messages: [], result: null };
@@ -155,18 +175,20 @@ export class FakeCloudflare {
     response.end(JSON.stringify(body));
   }
 
-  async #result(request: IncomingMessage, call: ApiCall): Promise<unknown> {
+  async #result(request: IncomingMessage, call: ApiCall): Promise<object> {
     const token = call.path === "/workers/assets/upload" ? this.assets.jwt : TOKEN;
     if (!call.path.startsWith("/upload/") && request.headers.authorization !== `Bearer ${token}`) {
       throw new ApiError(401, 10000, "Authentication error");
     }
-    this.interfere(call);
+    const interfereAfter = this.interfere(call);
     for (const route of this.#routes) {
       const match = route.path.exec(call.path);
       if (route.method !== call.method || match === null) continue;
       const change = route.change?.(call, match[1] ?? "");
       if (change !== undefined) this.changes.push(change);
-      return route.answer(call, match[1] ?? "");
+      const result = await route.answer(call, match[1] ?? "");
+      interfereAfter?.();
+      return route.isRaw ? Object(result) : { success: true, errors: [], messages: [], result };
     }
     throw new ApiError(404, 7003, `no route for ${call.method} ${call.path}`);
   }

@@ -137,7 +137,7 @@ export class FakeD1Api {
   #describeQuery({ body }: ApiCall, name: string): string | undefined {
     const sql: string = JSON.parse(body.toString()).sql;
     if (/^\s*select\b/i.test(sql)) return undefined;
-    const migration = /INSERT INTO "d1_migrations" \(name\)\s+values \('([^']*)'\)/.exec(sql)?.[1];
+    const migration = /INSERT INTO d1_migrations \(name\) VALUES \('([^']*)'\)/.exec(sql)?.[1];
     return migration === undefined
       ? `write to ${this.find(name).name}`
       : `migrate ${this.find(name).name}: ${migration}`;

@@ -136,6 +136,11 @@ export class FakeWorkersApi {
         return { schedules };
       },
     },
+    {
+      method: "GET",
+      path: script("schedules"),
+      answer: (_, name) => ({ schedules: this.crons.get(name)?.map((cron) => ({ cron })) ?? [] }),
+    },
     { method: "GET", path: script("subdomain"), answer: (_, name) => this.#subdomain(name) },
     {
       method: "GET",
@@ -178,7 +183,7 @@ export class FakeWorkersApi {
     {
       method: "POST",
       path: script("deployments"),
-      change: ({ body }, name) => `deploy ${name}: ${sharesOf(body).join(", ")}`,
+      change: ({ body }, name) => `deploy ${name}: ${sharesOf(body)}`,
       answer: ({ body }, name) => this.#deploy(name, JSON.parse(body.toString())),
     },
   ];
@@ -216,7 +221,8 @@ export class FakeWorkersApi {
   ): WorkerAnswer & { readonly version: string | undefined } {
     const worker = this.domains.get(hostname) ?? hostname.split(".")[0] ?? "";
     const [, named, asked] = /^([\w-]+)="([\w-]+)"$/.exec(overrides) ?? [];
-    const { versions } = this.find(worker);
+    const { versions } = this.scripts.get(worker) ?? {};
+    if (versions === undefined) return { status: 404, body: "", version: undefined };
     const isNamed = named === worker && !this.ignoresOverrides;
     const version = isNamed
       ? versions.answering(asked)
@@ -274,7 +280,11 @@ function deployment(_: ApiCall, name: string): string {
   return `deploy ${name}`;
 }
 
-function sharesOf(body: Buffer): string[] {
-  const { versions } = JSON.parse(body.toString()) as { versions: readonly Share[] };
-  return versions.map(({ version_id, percentage }) => `${version_id} ${percentage} %`);
+function sharesOf(body: Buffer): string {
+  const { versions, code_update_strategy: strategy } = JSON.parse(body.toString()) as {
+    versions: readonly Share[];
+    code_update_strategy?: { readonly mode: string };
+  };
+  const shares = versions.map(({ version_id, percentage }) => `${version_id} ${percentage} %`);
+  return shares.join(", ") + (strategy?.mode === "immediate" ? "" : ", objects later");
 }

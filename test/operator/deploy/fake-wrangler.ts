@@ -4,7 +4,6 @@ import { parseArgs } from "node:util";
 import { BINDINGS, DATABASE_NAMES } from "../../../src/operator/database/database.ts";
 import { WranglerError, type WranglerOutput } from "../../../src/operator/wrangler.ts";
 import { ACCOUNT } from "./fake-cloudflare.ts";
-import { readMigrations } from "../../support/migration-files.ts";
 
 const OPTIONS = {
   remote: { type: "boolean" },
@@ -13,16 +12,11 @@ const OPTIONS = {
   env: { type: "string" },
   command: { type: "string" },
   file: { type: "string" },
-  timestamp: { type: "string" },
-  bookmark: { type: "string" },
   tag: { type: "string" },
   message: { type: "string" },
   outdir: { type: "string" },
   "dry-run": { type: "boolean" },
 } as const;
-
-const CREATE_MIGRATIONS_TABLE =
-  "CREATE TABLE IF NOT EXISTS d1_migrations (id INTEGER PRIMARY KEY, name TEXT, applied_at TEXT)";
 
 interface ApiAnswer {
   readonly success: boolean;
@@ -38,9 +32,8 @@ interface Import {
 }
 
 /**
- * A fake of wrangler's commands for the login, remote databases and deployments. Makes the same
- * changes through the API and throws the same errors. The real wrangler takes two seconds of
- * processor time to start. `fake-wrangler.node.test.ts` and `deploy.node.test.ts` compare the fake
+ * A fake of wrangler's commands for the login, imports and uploads. Makes the same changes through
+ * the API and throws the same errors. The real wrangler takes two seconds of processor time to start. `fake-wrangler.node.test.ts` and `deploy.node.test.ts` compare the fake
  * with the real wrangler.
  */
 export async function runFakeWrangler(
@@ -52,9 +45,8 @@ export async function runFakeWrangler(
     options: OPTIONS,
     allowPositionals: true,
   });
-  const [group, command, subcommand] = positionals;
+  const [group, command] = positionals;
   if (group === "auth") return print({ type: "api_token", token: apiToken() });
-  if (group === "whoami") return print({ accounts: await callApi("GET", "/accounts") });
   const script = `/workers/scripts/store-orders-${values.env}`;
   if (group === "deploy" && values["dry-run"] === true) return print("");
   if (group === "deploy") {
@@ -62,6 +54,7 @@ export async function runFakeWrangler(
     return print(await callApi("PUT", script, form));
   }
   if (group === "triggers") {
+    await callApi("PUT", `${script}/schedules`, [{ cron: "23 * * * *" }]);
     return print(await callApi("POST", `${script}/subdomain`, { enabled: true }));
   }
   if (group === "versions" && command === "upload") {
@@ -70,48 +63,16 @@ export async function runFakeWrangler(
     await writeFile(report, JSON.stringify({ type: "version-upload", version_id: version }));
     return print("");
   }
-  if (group === "versions" && command === "deploy") {
-    const versions = positionals.slice(2).map((share) => {
-      const [id, percentage = ""] = share.split("@");
-      return { version_id: id, percentage: Number.parseFloat(percentage) };
-    });
-    const annotations = { "workers/message": values.message };
-    const body = { strategy: "percentage", versions, annotations };
-    return print(await callApi("POST", `${script}/deployments`, body));
-  }
   const name = DATABASE_NAMES.find((known) => BINDINGS[known] === positionals.at(-1));
   const database = `/d1/database/${await databaseId(`store-orders-${values.env}-${name}`)}`;
-  if (group === "d1" && command === "migrations" && name !== undefined) {
-    const query = (sql: string) => callApi("POST", `${database}/query`, { sql });
-    await query(CREATE_MIGRATIONS_TABLE);
-    const [applied] = (await query("SELECT name FROM d1_migrations")) as {
-      results: { name: string }[];
-    }[];
-    for (const migration of readMigrations(name)) {
-      if (applied?.results.some((known) => known.name === migration.name) === true) continue;
-      await query(`${migration.sql}
-        INSERT INTO "d1_migrations" (name)
-        values ('${migration.name}');`);
-    }
-    return print("");
-  }
   const isRemoteExecution = group === "d1" && command === "execute" && values.remote === true;
   if (isRemoteExecution && values.command !== undefined) {
     return print(await callApi("POST", `${database}/query`, { sql: values.command }));
   }
   if (group !== "d1" || values.json !== true) throw new Error(`wrangler ${args.join(" ")}`);
-  if (command === "info") return print(await callApi("GET", database));
   if (isRemoteExecution && values.file !== undefined) {
     await importFile(`${database}/import`, await readFile(values.file));
     return print([]);
-  }
-  if (command === "time-travel" && subcommand === "info") {
-    const query = values.timestamp === undefined ? "" : `?timestamp=${values.timestamp}`;
-    return print(await callApi("GET", `${database}/time_travel/bookmark${query}`));
-  }
-  if (command === "time-travel" && subcommand === "restore") {
-    const query = `?bookmark=${values.bookmark}`;
-    return print(await callApi("POST", `${database}/time_travel/restore${query}`));
   }
   throw new Error(`wrangler ${args.join(" ")}`);
 }
@@ -172,14 +133,10 @@ function apiToken(): string {
   throw failure("Not logged in. Please run `wrangler login` to authenticate.");
 }
 
-/**
- * Calls Cloudflare's API.
- *
- * @param path the path below the account, or `/accounts` for the list of accounts.
- */
+/** Calls Cloudflare's API below the account. */
 async function callApi(method: string, path: string, body?: object): Promise<unknown> {
   const { CLOUDFLARE_API_BASE_URL, CLOUDFLARE_ACCOUNT_ID } = process.env;
-  const account = path === "/accounts" ? "" : `/accounts/${CLOUDFLARE_ACCOUNT_ID ?? ACCOUNT}`;
+  const account = `/accounts/${CLOUDFLARE_ACCOUNT_ID ?? ACCOUNT}`;
   const response = await fetch(`${CLOUDFLARE_API_BASE_URL}${account}${path}`, {
     method,
     headers: { Authorization: `Bearer ${apiToken()}` },

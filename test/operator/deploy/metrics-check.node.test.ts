@@ -1,11 +1,22 @@
-import { chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import {
+  chmodSync,
+  existsSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { delimiter, join } from "node:path";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import { metricsProgram } from "../../../src/operator/metrics/program.ts";
 import type { RequestRecord } from "../../../src/worker/telemetry/request-record.ts";
 import { runInProcess } from "../in-process.ts";
-import { FakeAnalytics } from "./fake-analytics.ts";
+import { redirectWorkerHosts, useFakeCloudflare } from "./fake-cloudflare.ts";
+import { FakeVersions } from "./fake-versions.ts";
+import { HEALTHY } from "./fake-workers-api.ts";
+import { ApiError } from "./route.ts";
 import { type Outcome, runCommand } from "./run-command.ts";
 
 /** 2026-11-21T12:00:00Z */
@@ -51,11 +62,19 @@ const VALUES = {
   dollarsPerDay: 12.03,
 };
 
-const analytics = new FakeAnalytics(NOW);
+const cloudflare = useFakeCloudflare();
+const { analytics } = cloudflare;
 let folder: string;
 
-beforeAll(async () => {
-  await analytics.start();
+beforeAll(() => {
+  analytics.nowSeconds = NOW;
+  redirectWorkerHosts(cloudflare);
+  for (const env of ["staging", "production"]) {
+    const versions = new FakeVersions();
+    versions.deploy(versions.upload(""));
+    const script = { bindings: [], migrationTag: "v1", versions };
+    cloudflare.workers.scripts.set(`store-orders-${env}`, script);
+  }
   folder = mkdtempSync(join(tmpdir(), "store-orders-check-"));
   for (const [requests, fields] of HOUR) {
     const record = { ...REQUEST, ...fields } as RequestRecord;
@@ -63,10 +82,9 @@ beforeAll(async () => {
   }
   const old = { ...REQUEST, status: 500, code: "internal_error" } as const;
   analytics.write("store_orders_production", NOW - 7_200, old, 1_000);
-  analytics.write("store_orders_staging", NOW - 7_200, old);
+  analytics.write("store_orders_staging", NOW - 9_000, old);
 });
 beforeEach(() => {
-  for (const [name, value] of Object.entries(analytics.environment)) vi.stubEnv(name, value);
   // Together these operations cost the $12.03 in VALUES: requests $3, processor time $2, calls of
   // Durable Objects 3 cents, their duration $1, and rows the rest.
   analytics.metered = {
@@ -77,12 +95,11 @@ beforeEach(() => {
   };
 });
 afterEach(() => {
-  analytics.failure = null;
-  vi.unstubAllEnvs();
+  cloudflare.interfere = () => {};
 });
-afterAll(async () => {
+afterAll(() => {
+  vi.unstubAllGlobals();
   rmSync(folder, { recursive: true });
-  await analytics.stop();
 });
 
 /**
@@ -100,6 +117,8 @@ describe("npm run metrics -- check", () => {
     const { status, stdout, stderr } = await check(VALUES);
     expect({ status, stderr }).toEqual({ status: 0, stderr: "" });
     expect(stdout.trim().split("\n")).toEqual([
+      "ok: /healthz answers that every part of the service responds; the threshold unhealthyAddresses is 0.",
+      "ok: 500 requests, 0 in the time before, and 0 a day before; the threshold silentHours is 0.",
       "ok: the response to 0.4 % of 500 requests was 5xx; the threshold errorPercent is 0.4.",
       "ok: a part of the service failed during 1 % of 500 requests; the threshold degradedPercent is 1.",
       "ok: 95 % of the requests with a key were answered within 900 ms; the threshold p95Ms is 900.",
@@ -135,6 +154,38 @@ describe("npm run metrics -- check", () => {
     expect(await check(none, "--env", "staging")).toMatchObject({ status: 0, stderr: "" });
   });
 
+  it.each([
+    [90, 1],
+    [25 * 60 - 30, 1],
+    [150, 0],
+  ])("finds silence after a request %i minutes ago: %i", async (minutes, silent) => {
+    const dataSet = "store_orders_staging";
+    analytics.write(dataSet, NOW - 60 * minutes, REQUEST);
+    const { status, stdout } = await check(VALUES, "--env", "staging", "--json");
+    analytics.clear(dataSet);
+    expect(status).toBe(silent === 1 ? 3 : 0);
+    expect(JSON.parse(stdout)).toContainEqual(
+      expect.objectContaining({ name: "silentHours", value: silent, isAbove: silent === 1 }),
+    );
+  });
+
+  it("asks /healthz at every address, or at the one of --url", async () => {
+    const { answer, domains } = cloudflare.workers;
+    domains.set("orders.shop.example", "store-orders-production");
+    cloudflare.workers.answer = (_, { hostname }) =>
+      hostname === "orders.shop.example" ? { status: 503, body: "" } : HEALTHY;
+    const all = await check(VALUES);
+    expect(all.status).toBe(3);
+    expect(all.stdout).toContain("ABOVE: https://orders.shop.example/healthz answers 503;");
+    const address = "https://store-orders-production.example.workers.dev";
+    expect(await check(VALUES, "--url", address)).toMatchObject({ status: 0 });
+    const none = await check(VALUES, "--url", "http://127.0.0.1:1");
+    expect(none).toMatchObject({ status: 3 });
+    expect(none.stdout).toMatch(/^ABOVE: http:\/\/127\.0\.0\.1:1\/healthz does not answer: /);
+    cloudflare.workers.answer = answer;
+    domains.clear();
+  });
+
   it("has defaults in a file that the documents show", async () => {
     const file = readFileSync("src/operator/metrics/thresholds.json", "utf8");
     expect(readFileSync("docs/observability.md", "utf8")).toContain(`\`\`\`json\n${file}\`\`\``);
@@ -159,14 +210,43 @@ describe("npm run metrics -- check", () => {
   });
 
   it.each([
-    ["/sql", 422, "no such table", "error: Analytics Engine: no such table (422)\n"],
-    ["/graphql", 403, '{"errors":[{"message":"Forbidden"}]}', "Analytics: Forbidden (403)\n"],
-    ["/graphql", 200, '{"data":null,"errors":[{"message":"unknown field"}]}', ": unknown field\n"],
-  ])("exits with status 1 if %s responds with %i %s", async (path, status, body, message) => {
-    analytics.failure = { path, status, body };
+    ["/sql", new ApiError(422, 0, "no such table"), "/analytics_engine/sql: no such table"],
+    ["/graphql", new ApiError(403, 10000, "Forbidden"), "/graphql: Forbidden [code: 10000]"],
+    ["/graphql", new ApiError(200, 0, "unknown field"), "/graphql: unknown field"],
+    ["/domains", new ApiError(403, 10000, "Forbidden"), "/workers/domains: Forbidden"],
+  ])("exits with status 1 if %s responds with %o", async (path, error, message) => {
+    cloudflare.interfere = (call) => {
+      if (call.path.endsWith(path)) throw error;
+    };
     const outcome = await check(VALUES);
     expect(outcome).toMatchObject({ status: 1, stdout: "" });
     expect(outcome.stderr).toContain(message);
+  });
+});
+
+describe("the script of CI", () => {
+  it.each([
+    ["true", 1, ""],
+    ["", 99, "npm ci\n"],
+  ])("with CI=%j and without Chromium ends with status %i", async (CI, expected, called) => {
+    const programs = {
+      "apt-get": "exit 1",
+      sudo: "exit 1",
+      npm: 'echo "npm $*"; exit 99',
+    };
+    for (const [name, text] of Object.entries(programs)) {
+      writeFileSync(join(folder, name), `#!/bin/sh\n${text}\n`);
+      chmodSync(join(folder, name), 0o755);
+    }
+    // Only these programs, so that no Chromium of this machine is found.
+    for (const name of ["bash", "dirname", "id", "sh"]) {
+      const { stdout } = await runCommand("which", [name], { env: {} });
+      if (!existsSync(join(folder, name))) symlinkSync(stdout.trim(), join(folder, name));
+    }
+    const env = { PATH: folder, CHROMIUM_PATH: "", CI };
+    const { status, stdout, stderr } = await runCommand(".ci/run", [], { env });
+    expect({ status, stdout }).toEqual({ status: expected, stdout: called });
+    expect(stderr).toContain("chromium could not be installed");
   });
 });
 

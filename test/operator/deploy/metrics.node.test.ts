@@ -1,13 +1,14 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from "vitest";
+import { afterEach, beforeAll, describe, expect, it } from "vitest";
 import { metricsProgram } from "../../../src/operator/metrics/program.ts";
 import { QUESTIONS, type QuestionName, toSql } from "../../../src/operator/metrics/questions.ts";
 import { PROJECT_ROOT } from "../../../src/operator/wrangler.ts";
 import { COLUMNS } from "../../../src/operator/metrics/columns.ts";
 import type { RequestRecord } from "../../../src/worker/telemetry/request-record.ts";
 import { runInProcess } from "../in-process.ts";
-import { FakeAnalytics } from "./fake-analytics.ts";
+import { useFakeCloudflare } from "./fake-cloudflare.ts";
+import { ApiError } from "./route.ts";
 import type { Outcome } from "./run-command.ts";
 
 const HOUR = 3_600;
@@ -17,7 +18,8 @@ const NOW = 1_795_262_400;
 const ZOO = "key_zoozoozoozoozooz";
 const PETS = "key_petspetspetspets";
 
-const analytics = new FakeAnalytics(NOW);
+const cloudflare = useFakeCloudflare();
+const { analytics } = cloudflare;
 
 const REQUEST: RequestRecord = {
   event: "request",
@@ -120,23 +122,18 @@ function ofZoo(hour: number): object {
   return { hour, ...route("GET") };
 }
 
-beforeAll(async () => {
-  await analytics.start();
+beforeAll(() => {
+  analytics.nowSeconds = NOW;
   for (const [secondsAgo, sampleInterval, fields] of DAY) {
     const record = { ...REQUEST, ...fields } as RequestRecord;
     analytics.write("store_orders_production", NOW - secondsAgo, record, sampleInterval);
   }
 });
 afterEach(() => {
-  analytics.failure = null;
-  vi.unstubAllEnvs();
+  cloudflare.interfere = () => {};
 });
-afterAll(() => analytics.stop());
 
-function metrics(args: readonly string[], env: NodeJS.ProcessEnv = {}): Promise<Outcome> {
-  for (const [name, value] of Object.entries({ ...analytics.environment, ...env })) {
-    vi.stubEnv(name, value);
-  }
+function metrics(args: readonly string[]): Promise<Outcome> {
   return runInProcess(metricsProgram(), args);
 }
 
@@ -175,7 +172,7 @@ describe("npm run metrics", () => {
     [["weather", ...PRODUCTION], 2, "unknown command 'weather'"],
     [["traffic", ...PRODUCTION, "--hours", "9999"], 2, "older data is not kept"],
     [["key", ...PRODUCTION, "--key", "' OR 1 --"], 2, "Expected an id such as"],
-    [["traffic", "--env", "staging"], 1, "Analytics Engine: no such table"],
+    [["traffic", "--env", "staging"], 1, "/analytics_engine/sql: no such table"],
   ])("refuses %j", async (args, status, message) => {
     const outcome = await metrics(args);
     expect(outcome.status).toBe(status);
@@ -183,17 +180,13 @@ describe("npm run metrics", () => {
     expect(outcome.stdout).toBe("");
   });
 
-  it("names a missing variable, and repeats the error of Cloudflare", async () => {
-    const without = await metrics(["traffic", ...PRODUCTION], { CLOUDFLARE_API_TOKEN: "" });
-    expect(without).toMatchObject({
-      status: 1,
-      stderr: expect.stringMatching(/Account Analytics/),
-    });
-    const errors = [{ code: 10000, message: "Authentication error" }];
-    analytics.failure = { status: 403, body: JSON.stringify({ success: false, errors }) };
+  it("repeats the error of Cloudflare, and says what a token needs", async () => {
+    cloudflare.interfere = () => {
+      throw new ApiError(403, 10000, "Authentication error");
+    };
     const refused = await metrics(["traffic", ...PRODUCTION]);
-    const stderr = "error: Analytics Engine: Authentication error (403)\n";
-    expect(refused).toEqual({ status: 1, stdout: "", stderr });
+    expect(refused).toMatchObject({ status: 1, stdout: "" });
+    expect(refused.stderr).toMatch(/Authentication error \[code: 10000\].*token's permissions/);
   });
 });
 

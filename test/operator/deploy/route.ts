@@ -22,6 +22,8 @@ export interface ApiCall {
 export interface Route {
   readonly method: string;
   readonly path: RegExp;
+  /** True if the answer is the whole body of the response, not its field `result`. */
+  readonly isRaw?: boolean;
   /**
    * Returns the text to record in `FakeCloudflare.changes`; `undefined` if the API call changes
    * nothing.

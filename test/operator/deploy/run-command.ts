@@ -17,6 +17,8 @@ export async function runCommand(
   { env, input }: { readonly env: NodeJS.ProcessEnv; readonly input?: string },
 ): Promise<Outcome> {
   const child = spawn(command, args, { env: { ...process.env, ...env } });
+  // A program may end before it reads its input.
+  child.stdin.on("error", () => {});
   child.stdin.end(input ?? "");
   const closed = new Promise<number | null>((resolve) => child.once("close", resolve));
   const [stdout, stderr] = await Promise.all([text(child.stdout), text(child.stderr)]);

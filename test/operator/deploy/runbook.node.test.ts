@@ -6,7 +6,6 @@ import { generateSecret } from "../../../src/operator/key-store/secret.ts";
 import { hashSecret, SECRET_PREFIX } from "../../../src/worker/api-keys/secret.ts";
 import * as wrangler from "../../../src/operator/wrangler.ts";
 import type { RequestRecord } from "../../../src/worker/telemetry/request-record.ts";
-import { FakeAnalytics } from "./fake-analytics.ts";
 import { FakeCloudflare } from "./fake-cloudflare.ts";
 import type { FakeD1 } from "./fake-d1.ts";
 import { FakeVersions } from "./fake-versions.ts";
@@ -59,7 +58,6 @@ const TIMEOUT_MS = 180_000;
 const cases = new Map(readCases("docs/runbook.md").map((found) => [found.title, found]));
 
 let cloudflare: FakeCloudflare;
-let analytics: FakeAnalytics;
 let npm: NpmInProcess;
 let backups: string;
 const key = generateSecret();
@@ -67,10 +65,9 @@ const key = generateSecret();
 beforeEach(async () => {
   cloudflare = new FakeCloudflare();
   const nowSeconds = Math.floor(Date.now() / 1_000);
-  analytics = new FakeAnalytics(nowSeconds);
-  analytics.write("store_orders_production", nowSeconds - 60, BANNED);
+  cloudflare.analytics.write("store_orders_production", nowSeconds - 60, BANNED);
   npm = new NpmInProcess();
-  await Promise.all([cloudflare.start(), analytics.start(), npm.start()]);
+  await Promise.all([cloudflare.start(), npm.start()]);
   for (const [name, value] of Object.entries(cloudflare.environment)) vi.stubEnv(name, value);
   vi.stubEnv("STORE_ORDERS_ACTOR", "ada");
   backups = mkdtempSync(join(tmpdir(), "store-orders-backups-"));
@@ -91,7 +88,7 @@ beforeEach(async () => {
 });
 afterEach(async () => {
   vi.unstubAllEnvs();
-  await Promise.all([cloudflare.stop(), analytics.stop(), npm.stop()]);
+  await Promise.all([cloudflare.stop(), npm.stop()]);
   rmSync(backups, { recursive: true });
 });
 
@@ -121,7 +118,6 @@ async function follow(title: string, variables: Record<string, string> = {}): Pr
     env: {
       ...cloudflare.environment,
       ...npm.environment,
-      ANALYTICS_API: analytics.environment["CLOUDFLARE_API_BASE_URL"],
       URL: cloudflare.addressOf(`${NAME}.example.workers.dev`),
       BACKUPS: backups,
       ID: PETS,
@@ -130,7 +126,7 @@ async function follow(title: string, variables: Record<string, string> = {}): Pr
     },
   });
   expect(status, `${stdout}\n${stderr}\n${npm.stderr}`).toBe(0);
-  for (const promise of promises) expect(stdout).toContain(promise);
+  for (const promise of promises) expect(`${stdout}\n${npm.stderr}`).toContain(promise);
   return stdout;
 }
 
@@ -194,7 +190,11 @@ it("a flood: shows requests without a key, and a rule that does not block keys",
     code: "unauthorized",
     represents: 700,
   } as const;
-  analytics.write("store_orders_production", Math.floor(Date.now() / 1_000) - 60, anonymous);
+  cloudflare.analytics.write(
+    "store_orders_production",
+    Math.floor(Date.now() / 1_000) - 60,
+    anonymous,
+  );
   expect(await follow("A flood without keys")).toMatch(/anonymous +700 /);
   const page = readFileSync("docs/runbook.md", "utf8");
   expect(page).toContain(`contains "bearer ${SECRET_PREFIX}")`);
@@ -230,7 +230,10 @@ it(
 
 it("unreachable objects: shows the minutes in which the fallback limiter decided", async () => {
   const nowSeconds = Math.floor(Date.now() / 1_000);
-  analytics.write("store_orders_production", nowSeconds - 60, { ...BANNED, degraded: "limiter" });
+  cloudflare.analytics.write("store_orders_production", nowSeconds - 60, {
+    ...BANNED,
+    degraded: "limiter",
+  });
   expect(await follow("Durable Objects are unreachable")).toMatch(/ limiter +FRA/);
 });
 

@@ -39,12 +39,10 @@ export function toScript(commands: readonly string[], variables: readonly string
   return commands
     .filter((line) => !isExample(line))
     .map((line) =>
-      line
-        .replace(
-          /^npm run (?:time-travel -- restore|keys -- (?:revoke|rotate|reset)) .*/,
-          "$& --yes",
-        )
-        .replace(/^npm run metrics /, "CLOUDFLARE_API_BASE_URL=$ANALYTICS_API $&"),
+      line.replace(
+        /^npm run (?:time-travel -- restore|keys -- (?:revoke|rotate|reset)) .*/,
+        "$& --yes",
+      ),
     )
     .join("\n");
 }

@@ -7,12 +7,14 @@ import { runInProcess } from "../in-process.ts";
 import * as wrangler from "../../../src/operator/wrangler.ts";
 import { useFakeCloudflare } from "./fake-cloudflare.ts";
 import { runFakeWrangler } from "./fake-wrangler.ts";
-import { ApiError } from "./route.ts";
+import { disturb, FAULTS, shortenPauses } from "./faults.ts";
 import type { Outcome } from "./run-command.ts";
 
 const runWrangler = vi.spyOn(wrangler, "runWrangler");
 
 const NAME = "store-orders-staging-keys";
+const WAY_BACK =
+  /^The way back to the present state: npm run time-travel -- restore .* --bookmark \S+\n$/;
 const OF_KEYS = ["--database", "keys", "--env", "staging"];
 const cloudflare = useFakeCloudflare("staging");
 beforeEach(() => {
@@ -66,7 +68,7 @@ describe("npm run time-travel", () => {
     const before = keys();
     const target = ["--database", "orders", "--env", "staging"];
     const restored = await timeTravel("restore", ...target, "--bookmark", bookmark, "--yes");
-    expect(restored).toMatchObject({ status: 0, stderr: "" });
+    expect(restored).toMatchObject({ status: 0, stderr: expect.stringMatching(WAY_BACK) });
     expect(restored.stdout).toMatch(
       /^The orders database of staging is back at \S+\.\nTo undo this: npm run time-travel -- restore --env staging --database orders --bookmark \S+\n$/,
     );
@@ -92,7 +94,7 @@ describe("npm run time-travel", () => {
     const startedMs = Date.now();
     const state = ["--bookmark", bookmark];
     const { status, stdout, stderr } = await timeTravel("restore", ...OF_KEYS, ...state, "--yes");
-    expect({ status, stderr }).toEqual({ status: 0, stderr: "" });
+    expect({ status, stderr }).toEqual({ status: 0, stderr: expect.stringMatching(WAY_BACK) });
     expect(cloudflare.changes[0]).toBe(`restore ${NAME}`);
     expect(stdout).toContain(`The keys database of staging is back at ${bookmark}.\n`);
     expect(stdout).toContain("made since, which are gone: key_new.\n");
@@ -141,33 +143,6 @@ describe("npm run time-travel", () => {
     expect(keys().map(withoutRevision)).toEqual(before.map(withoutRevision));
   });
 
-  it("restores nothing if it cannot read the current keys, which it must compare", async () => {
-    const bookmark = database().bookmark();
-    cloudflare.interfere = ({ path }) => {
-      if (path.endsWith("/query")) throw new ApiError(400, 7500, "D1_ERROR: disk I/O error");
-    };
-    const args = ["restore", ...OF_KEYS, "--bookmark", bookmark, "--yes"];
-    const { status, stdout, stderr } = await timeTravel(...args);
-    expect({ status, stdout }).toEqual({ status: 1, stdout: "" });
-    expect(stderr).toContain(
-      "error: nothing was restored, because the keys could not be read: staging keys database: D1_ERROR: disk I/O error",
-    );
-    expect(cloudflare.changes).toEqual([]);
-  });
-
-  it("fails if the keys cannot be compared afterwards, and says how to undo it", async () => {
-    addKey("key_a");
-    const bookmark = database().bookmark();
-    cloudflare.interfere = ({ path }) => {
-      const isRestored = cloudflare.changes.includes(`restore ${NAME}`);
-      if (isRestored && path.endsWith("/query")) throw new ApiError(403, 10000, "Forbidden");
-    };
-    const failed = await timeTravel("restore", ...OF_KEYS, "--bookmark", bookmark, "--yes");
-    expect(failed).toMatchObject({ status: 1, stdout: "" });
-    expect(failed.stderr).toContain("error: the database is restored, but its keys could not be");
-    expect(failed.stderr).toMatch(/To undo this: npm run .* --database keys --bookmark \S+\n/);
-  });
-
   it("restores a keys database without its tables, and says that nothing was compared", async () => {
     addKey("key_a");
     const then = database().timeOf(database().bookmark());
@@ -196,19 +171,58 @@ describe("npm run time-travel", () => {
   ])("refuses %j with status %i", async (args, expected, message) => {
     const { status, stdout, stderr } = await timeTravel(...args);
     expect({ status, stdout }).toEqual({ status: expected, stdout: "" });
-    expect(stderr).toMatch(/^error: /);
+    expect(stderr).toMatch(/^error: /m);
     expect(stderr).toContain(message);
     expect(cloudflare.changes.filter((change) => !change.startsWith("restore"))).toEqual([]);
   });
 
-  it.each([
-    ["2026-01-01", "within the last 30 days"],
-    ["2999-01-01", "in the past"],
-  ])("prints wrangler's error for the time %s", async (time, message) => {
-    runWrangler.mockReset();
+  it.each([["2026-01-01"], ["2999-01-01"]])("refuses the time %s", async (time) => {
     const outcome = await timeTravel("bookmark", ...OF_KEYS, "--at", time);
-    expect(outcome).toMatchObject({ status: 1, stdout: "" });
-    expect(outcome.stderr).toContain(message);
+    expect(outcome).toMatchObject({ status: 2, stdout: "" });
+    expect(outcome.stderr).toContain("in the past, within the last 30 days");
+  });
+
+  it("whatever happens at any call, ends done, or says what stands and how to go on", async () => {
+    shortenPauses();
+    const sqlite = () => database().sqlite;
+    addKey("key_z");
+    const bookmark = database().bookmark();
+    const isRestored = () => cloudflare.changes.includes(`restore ${NAME}`);
+    const isRevived = () => keys().length === 1 && trail().some(([, id]) => id === "key_z");
+    const restore = async () => {
+      database().restore(bookmark);
+      sqlite().exec("UPDATE api_keys SET revoked_at = 5");
+      cloudflare.changes.length = 0;
+      return timeTravel("restore", ...OF_KEYS, "--bookmark", bookmark, "--yes");
+    };
+    const seen = disturb(cloudflare, "none", 0);
+    expect(await restore()).toMatchObject({ status: 0 });
+    const calls = [...seen()];
+    expect(calls.length).toBeGreaterThan(7);
+    for (const fault of Object.keys(FAULTS)) {
+      for (const [position, call] of calls.entries()) {
+        disturb(cloudflare, fault, position);
+        const { status, stdout, stderr } = await restore();
+        const label = `${fault}, call ${position}, ${call}:\n${stdout}${stderr}`;
+        cloudflare.interfere = () => {};
+        if (status === 0) {
+          expect(isRestored() && isRevived(), label).toBe(true);
+          expect(stdout, label).toContain("npm run keys -- revoke key_z --env staging\n");
+        } else if (
+          /anything was restored|nothing was restored|^error: staging keys/m.test(stderr)
+        ) {
+          expect(isRestored(), label).toBe(false);
+        } else {
+          expect(stderr, label).toMatch(/the database is restored|not known whether the database/);
+          const [, undo = ""] =
+            /(?:To return|To undo this): npm run time-travel -- (.*)/.exec(stderr) ?? [];
+          expect(await timeTravel(...undo.split(" "), "--yes"), label).toMatchObject({ status: 0 });
+          const [revoked] = sqlite().prepare("SELECT revoked_at FROM api_keys").all();
+          expect(revoked, label).toEqual({ revoked_at: 5 });
+        }
+      }
+    }
+    vi.unstubAllGlobals();
   });
 });
 

@@ -34,16 +34,18 @@ export class KeysCommand {
     return this.#store.keys(...args);
   }
 
-  /** Runs a `keys` command, expects it to succeed, and returns its stdout. */
+  /** Runs a `keys` command, expects it to succeed, and returns its output: data, then words. */
   async text(...args: string[]): Promise<string> {
     const { status, stdout, stderr } = await this.run(...args);
-    expect({ status, stderr }).toEqual({ status: 0, stderr: "" });
-    return stdout;
+    expect(status, stderr).toBe(0);
+    return stdout + stderr;
   }
 
   /** Runs a `keys` command with `--json`, expects it to succeed, and returns the parsed JSON. */
   async json(...args: string[]): Promise<any> {
-    return JSON.parse(await this.text(...args, "--json"));
+    const { status, stdout, stderr } = await this.run(...args, "--json");
+    expect({ status, stderr }).toEqual({ status: 0, stderr: "" });
+    return JSON.parse(stdout);
   }
 
   /** Adds a key as `keys create` does. By default the key has the Free plan. */

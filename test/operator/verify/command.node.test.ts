@@ -1,11 +1,13 @@
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { type Surroundings, verifyProgram } from "../../../src/operator/verify/program.ts";
 import * as wrangler from "../../../src/operator/wrangler.ts";
 import { FakeVersions } from "../deploy/fake-versions.ts";
-import { useFakeCloudflare } from "../deploy/fake-cloudflare.ts";
+import { LostConnection, useFakeCloudflare } from "../deploy/fake-cloudflare.ts";
 import { runFakeWrangler } from "../deploy/fake-wrangler.ts";
 import { ApiError } from "../deploy/route.ts";
-import type { Outcome } from "../deploy/run-command.ts";
+import { type Outcome, runCommand } from "../deploy/run-command.ts";
 import { runInProcess } from "../in-process.ts";
 import { LISTED_ORIGIN, ServiceOnTrial } from "./service-on-trial.ts";
 
@@ -44,12 +46,13 @@ function verifyLocal(args: readonly string[], surroundings?: Partial<Surrounding
 
 /** Returns the state of each key that verifications have created in the local store. */
 async function keyStates(): Promise<string[]> {
-  const keys: { name: string; state: string }[] = await service.folder.keysJson("list");
-  return keys.filter(({ name }) => name === "Verification").map(({ state }) => state);
+  const keys: { state: string }[] = await service.folder.keysJson("list", "--name", "Verification");
+  return keys.map(({ state }) => state);
 }
 
 describe("npm run verify on a local store", () => {
-  it("prints a line for each promise, and leaves a revoked key and a shipped order", async () => {
+  it("prints a line for each promise, and leaves nothing but a revoked key", async () => {
+    const before = (await service.folder.orders(["export"])).stdout;
     const { status, stdout, stderr } = await verifyLocal(["--write", "--origin", LISTED_ORIGIN]);
     expect({ status, stderr: stderr.split("\n")[0] }).toEqual({
       status: 0,
@@ -61,11 +64,7 @@ describe("npm run verify on a local store", () => {
     expect(lines.slice(1, -1).filter((line) => !line.startsWith("✔ "))).toEqual([]);
     expect(lines.length).toBeGreaterThan(30);
     expect(await keyStates()).toEqual(["revoked"]);
-    const exported = (await service.folder.orders(["export"])).stdout;
-    expect(exported.split("\n").filter((line) => line.includes("-9007199254740993"))).toHaveLength(
-      1,
-    );
-    expect(exported.trimEnd().split("\n")).toHaveLength(4);
+    expect((await service.folder.orders(["export"])).stdout).toBe(before);
   });
 
   it("with --read-only uses up no limit, writes nothing, and lists untried promises", async () => {
@@ -78,7 +77,7 @@ describe("npm run verify on a local store", () => {
     expect(new Set(untried.map(({ reason }) => reason))).toEqual(
       new Set([
         "uses up the key's minute",
-        "places orders: add --write",
+        "places an order: add --write",
         "name a listed origin with --origin",
       ]),
     );
@@ -118,8 +117,45 @@ describe("npm run verify on a local store", () => {
     expect(status).toBe(1);
     expect(stderr).toContain("error: ended by SIGINT before everything was verified\n");
     expect(await keyStates()).toEqual(["revoked", "revoked", "revoked"]);
-    expect((await service.folder.orders(["export"])).stdout.trimEnd().split("\n")).toHaveLength(4);
+    expect((await service.folder.orders(["export"])).stdout.trimEnd().split("\n")).toHaveLength(3);
     expect(process.listeners("SIGINT")).toEqual(others);
+  });
+
+  it("revokes its key when nobody reads what it prints", async () => {
+    const before = await keyStates();
+    const command = `"${process.execPath}" src/operator/main.ts verify --persist-to "${service.folder.path}" --url ${service.url} --read-only`;
+    const piped = `${command} | grep -m1 Verifying; exit \${PIPESTATUS[0]}`;
+    const { stdout, stderr } = await runCommand("bash", ["-c", piped], { env: {} });
+    expect({ stdout, stderr }).toEqual({
+      stdout: `Verifying ${service.url}, for up to two minutes ...\n`,
+      stderr: "",
+    });
+    expect(await keyStates()).toEqual([...before, "revoked"]);
+  });
+
+  it("finds the port of the service in its store, and makes no key if nothing answers", async () => {
+    const { port } = new URL(service.url);
+    const holder = (served: string) =>
+      writeFileSync(join(service.folder.path, "service.json"), `{"pid":1,"port":${served}}`);
+    const args = ["--persist-to", service.folder.path, "--read-only"];
+    const send: typeof service.send = (url, init) =>
+      service.send(url.replace("localhost", "127.0.0.1"), init);
+    holder(port);
+    const { status, stdout } = await runVerify(args, { send });
+    expect({ status, stdout }).toEqual({
+      status: 0,
+      stdout: expect.stringContaining(`Verifying http://localhost:${port}, `),
+    });
+    const before = await keyStates();
+    holder("1");
+    expect(await runVerify(args, { send: fetch })).toEqual({
+      status: 1,
+      stdout: "",
+      stderr: expect.stringMatching(
+        /^error: http:\/\/localhost:1 does not answer: .+\. Start the service, or name its address with --url\n$/,
+      ),
+    });
+    expect(await keyStates()).toEqual(before);
   });
 
   it("with a key from standard input neither revokes the key nor places orders", async () => {
@@ -167,20 +203,31 @@ describe("npm run verify --env staging", () => {
     expect(Number(key?.["expires_at"]) - Number(key?.["created_at"])).toBe(600_000);
   });
 
-  it("fails and changes no order if another order has the id of its shipped order", async () => {
-    const { sqlite } = cloudflare.d1.find("store-orders-staging-orders");
-    sqlite.exec("INSERT INTO orders (id) VALUES (-9007199254740993)");
+  it.each([['insert into \\\\"api_keys'], ['insert into \\\\"orders']])(
+    "leaves nothing behind if the answer to %s is lost",
+    async (statement) => {
+      const { sqlite } = cloudflare.d1.find("store-orders-staging-orders");
+      cloudflare.interfere = ({ body }) => {
+        if (!new RegExp(statement, "i").test(body.toString())) return undefined;
+        return () => {
+          throw new LostConnection();
+        };
+      };
+      const args = ["--env", "staging", "--url", ADDRESS, "--write"];
+      const { status, stderr } = await runVerify(args, { send });
+      cloudflare.interfere = () => {};
+      expect(status).toBe(1);
+      expect(stderr).toContain("It is not known whether the change was made");
+      expect(sqlite.prepare("SELECT id FROM orders").all()).toEqual([]);
+      expect(sqlite.prepare("SELECT id FROM cancelled_orders").all()).toEqual([]);
+      expect(keysOfStaging().filter((key) => key["revoked_at"] === null)).toEqual([]);
+    },
+  );
+
+  it("does not try a 409 if the store has no shipped order", async () => {
     const args = ["--env", "staging", "--url", ADDRESS, "--write"];
-    const { status, stdout, stderr } = await runVerify(args, { send });
-    expect({ status, stderr }).toEqual({
-      status: 1,
-      stderr:
-        "error: another order has the id -9007199254740993: verify this store without --write\n",
-    });
-    expect(stdout).not.toContain("revoked key");
-    const orders = sqlite.prepare("SELECT id || '' AS id, status FROM orders").all();
-    expect(orders).toEqual([{ id: "-9007199254740993", status: "pending" }]);
-    expect(keysOfStaging().filter((key) => key["revoked_at"] === null)).toEqual([]);
+    const { stdout } = await runVerify(args, { send });
+    expect(stdout).toMatch(/^– Cancelling a shipped order .*: none of the store's first orders/m);
   });
 
   it("exits with status 1 and names the key if it cannot revoke the key", async () => {
@@ -198,6 +245,16 @@ describe("npm run verify --env staging", () => {
 });
 
 describe("npm run verify", () => {
+  it("with --write asks before it places an order in production", async () => {
+    const { status, stderr } = await runVerify(["--env", "production", "--write"]);
+    expect({ status, stderr }).toEqual({
+      status: 1,
+      stderr: expect.stringContaining(
+        "nothing was changed, because there is no terminal to ask at",
+      ),
+    });
+  });
+
   it("explains its options with --help", async () => {
     const { status, stdout, stderr } = await runInProcess(verifyProgram(), ["--help"]);
     expect({ status, stderr }).toEqual({ status: 0, stderr: "" });

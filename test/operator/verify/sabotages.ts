@@ -33,7 +33,7 @@ interface ReceivedAnswer {
 const LIST = "/v1/store/orders";
 const LISTING = /^\/v1\/store\/orders$/;
 /** Matches the path of the pending order that `verify` inserts. */
-const OWN_ORDER = /^\/v1\/store\/orders\/[4-6]\d{18}$/;
+const OWN_ORDER = /^\/v1\/store\/orders\/-[6-9]\d{18}$/;
 const ORDER = /^\/v1\/store\/orders\/-?\d+$/;
 
 /**
@@ -529,7 +529,7 @@ export const SABOTAGES: readonly Sabotage[] = [
       let stale: string | undefined;
       return (found, { path }) => {
         if (path !== LIST || found.status !== 200 || found.body === "") return;
-        if (/"id":[4-6]\d{18},"petId":9223372036854775807/.test(found.body)) stale = found.body;
+        if (/"id":-[6-9]\d{18},"petId":9223372036854775807/.test(found.body)) stale = found.body;
         else changeBody((body) => stale ?? body)(found);
       };
     }),

@@ -2,8 +2,12 @@ import { openLocalStore, type LocalStore } from "../../../src/operator/database/
 import { createApiKey, revokeApiKey } from "../../../src/operator/key-store/administration.ts";
 import { addKeys, changeKey } from "../../../src/operator/key-store/change-key.ts";
 import type { Send } from "../../../src/operator/verify/caller.ts";
-import type { Clock } from "../../../src/operator/verify/clock.ts";
-import { placeOwnOrders, removeOwnOrder } from "../../../src/operator/verify/own-orders.ts";
+import type { Clock } from "../../../src/operator/verify/service-promise.ts";
+import {
+  placeOwnOrders,
+  randomOrderId,
+  removeOwnOrder,
+} from "../../../src/operator/verify/own-orders.ts";
 import {
   verify,
   type Verification,
@@ -71,7 +75,8 @@ export class ServiceOnTrial implements AsyncDisposable {
     const { key, record } = createApiKey(settings, new Date());
     await addKeys(keys, [record]);
     const revoke = async () => void (await changeKey(keys, record.id, "revoke", revokeApiKey));
-    const placed = scopes.includes("orders") ? placeOwnOrders(orders) : undefined;
+    const orderId = randomOrderId();
+    const placed = scopes.includes("orders") ? await placeOwnOrders(orders, orderId) : undefined;
     const verification = verify({
       url: this.url,
       key,
@@ -90,7 +95,7 @@ export class ServiceOnTrial implements AsyncDisposable {
     try {
       return await verification;
     } finally {
-      if (placed !== undefined) await removeOwnOrder(orders, (await placed).pending.id);
+      if (placed !== undefined) await removeOwnOrder(orders, orderId);
     }
   }
 
@@ -105,5 +110,5 @@ const HTML = { headers: { "Content-Type": "text/html; charset=utf-8" } };
 
 const ORDERS = `{"id":1,"petId":2,"quantity":3,"shipDate":"2026-11-20T08:30:00.000Z","complete":true}
 {"id":2}
-{"id":9223372036854775807}
+{"id":9223372036854775807,"status":"shipped"}
 `;

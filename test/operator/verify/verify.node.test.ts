@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { PromiseResult } from "../../../src/operator/verify/verify.ts";
+import type { Send } from "../../../src/operator/verify/caller.ts";
 import { SABOTAGES } from "./sabotages.ts";
 import { ServiceOnTrial } from "./service-on-trial.ts";
 
@@ -39,15 +40,86 @@ it.for(SABOTAGES)("a service that $does breaks a promise", async ({ scope, break
   ]);
 });
 
+it("a list without end is read as far as necessary, and then ended", async () => {
+  let under = 0;
+  const endless = () => {
+    let id = 0;
+    under += 1;
+    return new ReadableStream({
+      pull: (controller) => {
+        const orders = Array.from({ length: 500 }, () => `{"id":${(id += 1)},"complete":true}`);
+        controller.enqueue(new TextEncoder().encode(`${id === 500 ? "[" : ","}${orders.join()}`));
+      },
+      cancel: () => {
+        under -= 1;
+      },
+    });
+  };
+  const send: Send = async (url, init) => {
+    const response = await service.send(url, init);
+    const isList = response.status === 200 && url.endsWith("/orders") && init.method === "GET";
+    return isList ? new Response(endless(), response) : response;
+  };
+  const orders = { pending: { id: 3_000n, json: '{"id":3000,' }, shippedId: 4_000n };
+  const { promises } = await service.verify([], { send, orders });
+  const broken = promises.filter(({ result }) => result === "broken");
+  // The order 3000 is in this list, but not in the database.
+  expect(broken.map(({ promise }) => promise)).toEqual([
+    "Of simultaneous requests that cancel one order, one returns 204",
+    "A list that begins after a cancellation lacks the order",
+    "Cancelling a shipped order returns 409, and the order stays",
+  ]);
+  expect(under).toBe(0);
+});
+
+describe("an answer of another version", () => {
+  const version = "3f1c6f5e-6f0d-4f1e-9a86-0c8c5a4a1b2d";
+  const nameOf = (url: string, { method }: RequestInit, { status }: Response) =>
+    `${method} ${new URL(url).pathname.replace(/-\w+-.*/, "")} ${status}`;
+  /** Confirms the version, except in responses with this name. */
+  const confirming =
+    (seen: Set<string>, except?: string): Send =>
+    async (url, init) => {
+      const headers = new Headers(init.headers);
+      expect(headers.get("X-Version")).toBe(version);
+      // This service has no version.
+      headers.delete("X-Version");
+      const response = await service.send(url, { ...init, headers });
+      const name = nameOf(url, init, response);
+      seen.add(name);
+      const confirmed = new Response(response.body, response);
+      if (name !== except) confirmed.headers.set("X-Version", version);
+      return confirmed;
+    };
+
+  it("ends the verification, whatever is asked", async () => {
+    const seen = new Set<string>();
+    const scopes = ["limits", "revocation"] as const;
+    const all = await service.verify(scopes, { version, send: confirming(seen) });
+    expect(all.isKept).toBe(true);
+    const names = [...seen].filter((name) => !/ \/(?:openapi\.json)? /.test(name));
+    expect(names.length).toBeGreaterThan(10);
+    for (const name of names) {
+      const send = confirming(new Set(), name);
+      await expect(service.verify(scopes, { version, send }), name).rejects.toThrow(
+        `is not answered by the version ${version}`,
+      );
+    }
+  });
+});
+
 describe("a service that cannot be reached", () => {
-  it("gets only one request", async () => {
+  it("gets only one request, and is reported once", async () => {
     let requests = 0;
+    const reported: PromiseResult[] = [];
     const send = async () => {
       requests += 1;
       throw new TypeError("fetch failed", { cause: new Error("connect ECONNREFUSED") });
     };
-    const { isKept, promises } = await service.verify([], { send });
+    const report = (found: PromiseResult) => reported.push(found);
+    const { isKept, promises } = await service.verify(["limits"], { send, report });
     expect(isKept).toBe(false);
+    expect(reported).toHaveLength(1);
     expect(requests).toBe(1);
     const [first] = promises.filter(({ result }) => result !== "untried");
     expect(first?.reason).toContain("connect ECONNREFUSED");

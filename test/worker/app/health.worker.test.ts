@@ -31,13 +31,20 @@ describe("GET /healthz", () => {
     });
   });
 
-  test("confirms the id of its version only to a caller that sends this id", async () => {
-    const confirmation = async (version: string) =>
-      (await send(`${HEALTH}?version=${version}`)).headers.get("X-Version");
-    expect(env.VERSION.id).toMatch(/\S/);
-    expect(await confirmation(env.VERSION.id)).toBe(env.VERSION.id);
-    expect(await confirmation("another")).toBeNull();
-    expect(await confirmation("")).toBeNull();
+  test("every response confirms the id of its version only to a caller that sends this id", async () => {
+    const { key } = await createApiKey();
+    for (const path of [HEALTH, "/v1/store/orders", "/v1/none", "/none"]) {
+      for (const credentials of [{}, { key }]) {
+        const confirmation = async (version: string) =>
+          (await send(path, { ...credentials, headers: { "X-Version": version } })).headers.get(
+            "X-Version",
+          );
+        expect(env.VERSION.id).toMatch(/\S/);
+        expect(await confirmation(env.VERSION.id), path).toBe(env.VERSION.id);
+        expect(await confirmation("another"), path).toBeNull();
+        expect(await confirmation(""), path).toBeNull();
+      }
+    }
   });
 
   test("supports HEAD without a body, and no other method or path", async () => {

@@ -30,6 +30,16 @@ describe("a clock that is set back (docs/limits.md, Windows)", () => {
     },
   );
 
+  test("to before the day window opened, but not the minute window: Retry-After is exact", () => {
+    const limiter = new SimulatedLimiter(keyPolicy(10, 2));
+    limiter.request();
+    limiter.at(DAY_MS - 30_000).request();
+    limiter.at(DAY_MS + 1_000).requests(2);
+    const refused = limiter.at(DAY_MS - 4_000).request();
+    limiter.advance(retryAfterSeconds(refused) * 1_000);
+    expect(limiter.request().admitted).toBe(true);
+  });
+
   test("does not extend a ban that began in the future beyond the length of the longest ban", () => {
     const limiter = new SimulatedLimiter(keyPolicy(1, 1_000)).at(30 * DAY_MS);
     limiter.requests(2);

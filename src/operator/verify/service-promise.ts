@@ -1,10 +1,53 @@
-import { BrokenPromise } from "./broken-promise.ts";
+import { setTimeout as pause } from "node:timers/promises";
 import type { Answer, Call, Caller } from "./caller.ts";
-import type { Clock } from "./clock.ts";
 import type { OwnOrders } from "./own-orders.ts";
 
 /** The path of the list of orders. */
 export const LIST = "/v1/store/orders";
+
+/**
+ * Thrown if the service does not do what docs/api.md, docs/limits.md or the OpenAPI document
+ * promises.
+ */
+export class BrokenPromise extends Error {
+  override readonly name: string = "BrokenPromise";
+  readonly requestId: string;
+
+  /** @param requestId the `X-Request-Id` of the response that breaks the promise. */
+  constructor(message: string, requestId: string) {
+    super(message);
+    this.requestId = requestId;
+  }
+}
+
+/** Thrown if the service sends no complete HTTP response. */
+export class NoAnswerError extends BrokenPromise {
+  override readonly name = "NoAnswerError";
+}
+
+/** Thrown if a promise cannot be tried. The message is the reason. */
+export class Untried extends Error {
+  override readonly name = "Untried";
+}
+
+/** The clock of a verification. Tests use a clock whose time they set. */
+export interface Clock {
+  /** Unix time in milliseconds. */
+  now(): number;
+  /**
+   * Waits for a duration.
+   *
+   * @throws the reason of `signal` as soon as `signal` is aborted.
+   */
+  wait(milliseconds: number, signal: AbortSignal): Promise<void>;
+}
+
+export const SYSTEM_CLOCK: Clock = {
+  now: () => Date.now(),
+  wait: async (milliseconds, signal) => {
+    await pause(milliseconds, undefined, { signal });
+  },
+};
 
 /** The service that is verified, and what the verification may do to it. */
 export interface Trial {
@@ -19,17 +62,36 @@ export interface Trial {
   readonly origin: string | null;
   /** Revokes the key; `null` if the verification cannot revoke it. */
   readonly revoke: (() => Promise<void>) | null;
-  /** The orders that the verification has placed; `null` if it may not place orders. */
-  readonly orders: Promise<OwnOrders> | null;
+  /** The orders that the verification may try to cancel; `null` if it may not. */
+  readonly orders: OwnOrders | null;
   /** True skips the promises that use up the key's limit per minute. */
   readonly isReadOnly: boolean;
+  /** Responses that several promises are about. */
+  readonly seen: Seen;
 }
+
+/** Responses of the service that a test keeps for the tests after it. */
+export interface Seen {
+  /** The beginning of the list of orders. */
+  list?: Answer;
+  /** The responses to many simultaneous requests. */
+  crowd: readonly Answer[];
+}
+
+/** What a promise can be tried with, and the reason why it is not tried without. */
+const OBSTACLES = {
+  key: ({ key }: Trial) => key === null && "needs a key",
+  limit: ({ isReadOnly }: Trial) => isReadOnly && "uses up the key's minute",
+  orders: ({ orders }: Trial) => orders === null && "places an order: add --write",
+  origin: ({ origin }: Trial) => origin === null && "name a listed origin with --origin",
+  revoke: ({ revoke }: Trial) =>
+    revoke === null && "cannot revoke the key: name its store with --env",
+};
 
 /** One promise that docs/api.md or docs/limits.md makes about the service. */
 export interface ServicePromise {
   readonly title: string;
-  /** Returns why the promise cannot be tried; `null` if it can. */
-  readonly obstacle?: (trial: Trial) => string | null;
+  readonly needs?: readonly (keyof typeof OBSTACLES)[];
   /**
    * Tries the promise.
    *
@@ -39,11 +101,9 @@ export interface ServicePromise {
   readonly test: (trial: Trial) => Promise<void>;
 }
 
-export const NO_KEY = "needs a key";
-
-/** The `obstacle` of a promise that cannot be tried without a key. */
-export function needsKey({ key }: Trial): string | null {
-  return key === null ? NO_KEY : null;
+/** Returns why a promise cannot be tried; `null` if it can. */
+export function obstacleTo({ needs = [] }: ServicePromise, trial: Trial): string | null {
+  return needs.map((need) => OBSTACLES[need](trial)).find((reason) => reason !== false) ?? null;
 }
 
 /** Sends a request with the key of the trial. */

@@ -1,8 +1,5 @@
 import { describe, expect, test } from "vitest";
-import {
-  differencesFromDocument,
-  type SeenAnswer,
-} from "../../../src/operator/verify/documented-answer.ts";
+import { differencesFromDocument, type SeenAnswer } from "../../src/openapi/documented-answer.ts";
 
 const QUOTA = {
   "X-RateLimit-Limit": "60",

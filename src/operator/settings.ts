@@ -1,9 +1,8 @@
 import { join } from "node:path";
 import { z } from "zod";
-import { parseConfig } from "../../worker/config.ts";
-import { BINDINGS, type DatabaseName } from "../database/database.ts";
-import type { RemoteEnvironment } from "../environment.ts";
-import { PROJECT_ROOT } from "../wrangler.ts";
+import { BINDINGS, type DatabaseName } from "./database/database.ts";
+import type { RemoteEnvironment } from "./environment.ts";
+import { PROJECT_ROOT } from "./wrangler.ts";
 
 /** The settings of an environment in `wrangler.toml`. */
 export interface Settings {
@@ -12,11 +11,20 @@ export interface Settings {
   readonly worker: string;
   /** The names of the databases. */
   readonly databases: Readonly<Record<DatabaseName, string>>;
+  readonly vars: Readonly<Record<string, unknown>>;
+  /** True if wrangler would attach a hostname and take it away from another Worker. */
+  readonly hasCustomDomain: boolean;
   /** The tag of the last migration of Durable Object classes. */
   readonly migrationTag: string | undefined;
+  /** When running Durable Objects change to a newly deployed version, as the API expects it. */
+  readonly codeUpdateStrategy: unknown;
+  /** The settings of the Worker that belong to no version, as the API expects them. */
+  readonly unversioned: Readonly<Record<string, unknown>>;
+  readonly isOnWorkersDev: boolean;
+  readonly crons: readonly string[];
 }
 
-/** The part of wrangler's configuration that a deployment reads. */
+/** The part of wrangler's configuration that commands read. */
 const configSchema = z.object({
   name: z.string(),
   vars: z.record(z.string(), z.unknown()),
@@ -24,12 +32,17 @@ const configSchema = z.object({
     z.array(z.union([z.string(), z.object({ custom_domain: z.optional(z.boolean()) })])),
   ),
   d1_databases: z.array(z.object({ binding: z.string(), database_name: z.optional(z.string()) })),
+  durable_objects: z.object({ code_update_strategy: z.unknown() }),
   migrations: z.array(z.object({ tag: z.string() })),
+  triggers: z.object({ crons: z.optional(z.array(z.string())) }),
+  workers_dev: z.optional(z.boolean()),
+  observability: z.unknown(),
+  logpush: z.unknown(),
+  tail_consumers: z.unknown(),
 });
 
 /**
- * Reads the settings of an environment with wrangler's own parser, and checks the vars with the
- * parser of the Worker.
+ * Reads the settings of an environment with wrangler's own parser.
  *
  * @throws an Error that names the wrong setting.
  */
@@ -37,28 +50,27 @@ export async function readSettings(
   env: RemoteEnvironment,
   folder = PROJECT_ROOT,
 ): Promise<Settings> {
-  // Imports wrangler only when settings are read, because wrangler is slow to load and other
-  // commands do not need wrangler in-process.
+  // Imports wrangler only when settings are read, because wrangler is slow to load.
   const { unstable_readConfig: readConfig } = await import("wrangler");
   const config = configSchema.parse(
     readConfig({ config: join(folder, "wrangler.toml"), env }, { hideWarnings: true }),
   );
-  parseConfig(config.vars);
-  if (config.routes?.some((route) => typeof route !== "string" && route.custom_domain === true)) {
-    throw new Error(
-      "wrangler.toml has a route with custom_domain, which wrangler would take over from whatever " +
-        "uses it. Remove the route and deploy with --domain NAME, which refuses a name in use",
-    );
-  }
   const database = (name: DatabaseName) => {
     const found = config.d1_databases.find(({ binding }) => binding === BINDINGS[name]);
     if (found?.database_name !== undefined) return found.database_name;
     throw new Error(`[env.${env}] has no database_name for the binding ${BINDINGS[name]}`);
   };
+  const { routes = [], observability, logpush, tail_consumers } = config;
   return {
     env,
     worker: config.name,
     databases: { orders: database("orders"), keys: database("keys") },
+    vars: config.vars,
+    hasCustomDomain: routes.some((route) => typeof route !== "string" && route.custom_domain),
     migrationTag: config.migrations.at(-1)?.tag,
+    codeUpdateStrategy: config.durable_objects.code_update_strategy,
+    unversioned: { observability, logpush, tail_consumers },
+    isOnWorkersDev: config.workers_dev ?? routes.length === 0,
+    crons: config.triggers.crons ?? [],
   };
 }
