@@ -20,6 +20,15 @@ export default defineConfig({
     maxWorkers: 4,
     projects: [
       {
+        // Lets tests in Node run the real Durable Object on a simulated storage.
+        resolve: {
+          alias: {
+            "cloudflare:workers": join(
+              import.meta.dirname,
+              "test/support/durable-object-in-node.ts",
+            ),
+          },
+        },
         test: {
           name: "core",
           // Test files share a process and its modules: starting the process and importing the

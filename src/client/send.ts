@@ -79,15 +79,28 @@ async function exchange(
 }
 
 /** Runs `work` and turns an error of `fetch` into a NetworkError. */
-async function overNetwork<T>({ signal }: Call, work: () => Promise<T>): Promise<T> {
+async function overNetwork<T>({ signal, settings }: Call, work: () => Promise<T>): Promise<T> {
   try {
     return await work();
   } catch (error) {
     if (error instanceof StoreOrdersError || signal?.aborted) throw error;
-    throw new NetworkError(
-      "The service could not be reached. In a browser, check too that CORS_ORIGINS of the service lists this page's origin.",
-      undefined,
-      { cause: error },
-    );
+    const { host, origin } = new URL(settings.baseUrl);
+    const message = `No response from ${host}: ${reasonOf(error)}.${corsAdvice(origin)}`;
+    throw new NetworkError(message, undefined, { cause: error });
   }
+}
+
+/** Returns the reason of an error of `fetch`. In Node, only the error's `cause` has the reason. */
+function reasonOf(error: unknown): string {
+  const { cause = error } = error as { readonly cause?: unknown };
+  // If every address of a host refuses the connection, the cause has a code and no message.
+  const { message, code } = cause as { readonly message?: string; readonly code?: string };
+  return message || (code ?? String(error));
+}
+
+/** Returns advice for a script in a browser that calls a service at another origin. */
+function corsAdvice(serviceOrigin: string): string {
+  const { location } = globalThis as { readonly location?: { readonly origin: string } };
+  if (location === undefined || location.origin === serviceOrigin) return "";
+  return ` If the service runs, its CORS_ORIGINS must list ${location.origin}.`;
 }

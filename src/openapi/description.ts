@@ -1,6 +1,6 @@
 import { parseConfig } from "../worker/config.ts";
 import { EXACT_READERS, type ExactReader, ROUNDING_WARNING } from "./exact-integers.ts";
-import { type Limits, PLAN_LIMITS } from "../worker/limits/plans.ts";
+import { type Limits, PLAN_LIMITS } from "../worker/limit-rules/plans.ts";
 
 const { bans } = parseConfig({});
 

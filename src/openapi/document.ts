@@ -13,6 +13,9 @@ export const info = {
   license: { name: "MIT", identifier: "MIT" },
 } as const;
 
+/** The address for questions about a deployment: the operator's email address or URL. */
+export type Contact = { readonly email: string } | { readonly url: string };
+
 /**
  * Returns the OpenAPI 3.1 document as JSON text. The int64 bounds in the text are exact, but a
  * parser such as `JSON.parse` rounds them.
@@ -20,10 +23,10 @@ export const info = {
  * @param origin the public address of the service, such as `https://orders.example`. Without an
  *   origin, the server's address in the document is relative to the document's address.
  */
-export function openApiDocument(origin = ""): string {
+export function openApiDocument(origin = "", contact?: Contact): string {
   const document = {
     openapi: "3.1.1",
-    info,
+    info: contact === undefined ? info : { ...info, contact },
     servers: [{ url: `${origin}/v1`, description: "The server that serves this document." }],
     security: [{ apiKey: [] }],
     tags: [{ name: "Orders", description: "List and cancel the orders of the store." }],

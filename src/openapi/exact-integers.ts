@@ -21,8 +21,9 @@ export const EXACT_READERS = [
   {
     language: "JavaScript",
     fence: "js",
-    note: "The lines need Node 22, Chrome 114, Firefox 135 or Safari 18.4. Earlier versions throw a `TypeError`.",
-    lines: `const orders = JSON.parse(text, (key, value, { source }) =>
+    note: "Before these versions, the lines throw a `TypeError`.",
+    lines: `// Needs Node 22, Chrome 114, Firefox 135 or Safari 18.4.
+const orders = JSON.parse(text, (key, value, { source }) =>
   ["id", "petId", "quantity"].includes(key) ? BigInt(source) : value,
 );`,
   },
@@ -38,6 +39,7 @@ export const EXACT_READERS = [
   complete?: boolean;
 }
 
+// Needs Node 22, Chrome 114, Firefox 135 or Safari 18.4.
 const exact = (key: string, value: unknown, context?: { source: string }) =>
   ["id", "petId", "quantity"].includes(key) ? BigInt(context!.source) : value;
 

@@ -1,5 +1,5 @@
-import type { QUOTA_HEADERS } from "../worker/limits/headers.ts";
-import { WINDOW_SECONDS } from "../worker/limits/windows.ts";
+import type { QUOTA_HEADERS } from "../worker/limit-rules/headers.ts";
+import { WINDOW_SECONDS } from "../worker/limit-rules/windows.ts";
 
 interface HeaderObject {
   readonly description: string;
@@ -19,13 +19,13 @@ const quotaHeaders = {
     example: 60,
   },
   "X-RateLimit-Remaining": {
-    description: "The requests left in that window.",
+    description: "The requests left in the window of `X-RateLimit-Limit`.",
     required: true,
     schema: { type: "integer", minimum: 0 },
     example: 59,
   },
   "X-RateLimit-Reset": {
-    description: "The end of that window in Unix seconds, rounded up.",
+    description: "The end of the window of `X-RateLimit-Limit` in Unix seconds, rounded up.",
     required: true,
     schema: { type: "integer", minimum: 1 },
     example: 1795247754,
@@ -62,7 +62,7 @@ const otherHeaders = {
   },
   Link: {
     description:
-      "This document (`service-desc`) and the reference page (`service-doc`, RFC 8631). On an error, `help` names the section of the page about its code.",
+      "The OpenAPI document (`service-desc`) and the reference page (`service-doc`, RFC 8631). On an error, `help` names the section of the page about its code.",
     required: true,
     schema: {
       type: "string",
@@ -89,7 +89,7 @@ const otherHeaders = {
       "The authentication scheme. Contains `error` only if a bearer token was sent (RFC 6750).",
     required: true,
     schema: { type: "string", pattern: '^Bearer realm="store-orders"(, error="invalid_token")?$' },
-    example: 'Bearer realm="store-orders", error="invalid_token"',
+    example: 'Bearer realm="store-orders"',
   },
   Allow: {
     description: "The methods of this path.",

@@ -1,5 +1,5 @@
 import { headerRefs } from "./headers.ts";
-import { responseRefs } from "./responses.ts";
+import { orderMethodNotAllowed, responseRefs } from "./responses.ts";
 import { schemaRef } from "./schemas.ts";
 
 const LIST_EXAMPLE = [
@@ -79,12 +79,12 @@ export const paths = {
         ...responseRefs(
           "Unauthorized",
           "NotFound",
-          "MethodNotAllowed",
           "Conflict",
           "TooManyRequests",
           "InternalError",
           "Unavailable",
         ),
+        "405": orderMethodNotAllowed(),
       },
     },
   },

@@ -1,5 +1,5 @@
 import { ERROR_STATUS, type ErrorCode } from "../worker/errors.ts";
-import { type HeaderName, headerRefs } from "./headers.ts";
+import { componentHeaders, type HeaderName, headerRefs } from "./headers.ts";
 import { schemaRef } from "./schemas.ts";
 
 interface ErrorAnswer {
@@ -14,7 +14,7 @@ interface ErrorAnswer {
 export const ERROR_ANSWERS = {
   Unauthorized: {
     description:
-      "The API key is missing, malformed, unknown, expired, revoked or replaced by a newer one. The request counts against the budget of the client's address, which these headers describe.",
+      "The API key is missing, malformed, unknown, expired, revoked or replaced by a newer one. The request counts against the budget of the client's address, and its rate-limit headers describe that budget.",
     codes: ["unauthorized"],
     headers: ["WWW-Authenticate"],
     messages: {
@@ -28,7 +28,7 @@ export const ERROR_ANSWERS = {
     messages: {
       order_not_found: "No order has the id 42. It may have been cancelled before.",
       not_found:
-        'There is nothing at "/v1/orders". Orders are at /v1/store/orders, and the reference is at /.',
+        'There is nothing at "/v1/store/orders/42/". Orders are at /v1/store/orders, and the reference is at /.',
     },
   },
   MethodNotAllowed: {
@@ -83,6 +83,14 @@ export function componentResponses(): Record<string, unknown> {
   return Object.fromEntries(
     Object.entries(ERROR_ANSWERS).map(([name, answer]) => [name, errorResponse(answer)]),
   );
+}
+
+/** Returns the 405 of an order's path, which allows another method than the path of the list. */
+export function orderMethodNotAllowed(): unknown {
+  const messages = { method_not_allowed: "GET is not possible here. Use DELETE." };
+  const response = errorResponse({ ...ERROR_ANSWERS.MethodNotAllowed, messages });
+  const Allow = { ...componentHeaders.Allow, example: "DELETE" };
+  return { ...response, headers: { ...response.headers, Allow } };
 }
 
 function errorResponse({ description, codes, headers = [], messages }: ErrorAnswer) {

@@ -1,13 +1,29 @@
 import { InvalidArgumentError, Option } from "commander";
 import { z } from "zod";
 import { LOCATION_HINTS } from "../schema/location-hints.ts";
-import { MAX_LIMIT, PLANS } from "../worker/limits/plans.ts";
+import { MAX_LIMIT, PLANS } from "../worker/limit-rules/plans.ts";
+import { REMOTE_ENVIRONMENTS } from "./environment.ts";
 
 const MAX_NAME_CHARACTERS = 100;
 const UNIT_MS = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };
 
 const timeSchema = z.union([z.iso.date(), z.iso.datetime({ offset: true })]);
 const finerThanMilliseconds = /\.\d{3}\d*[1-9]/;
+
+/** Returns the option `--env`, which names a deployed environment. */
+export function envOption(description: string): Option {
+  return new Option("--env <environment>", description).choices(REMOTE_ENVIRONMENTS);
+}
+
+/** Returns the option `--persist-to`, the folder of a local store. */
+export function persistToOption(description: string): Option {
+  return new Option("--persist-to <dir>", description);
+}
+
+/** Returns the option `--json`, with which a command prints data for programs. */
+export function jsonOption(description = "print one JSON value and nothing else"): Option {
+  return new Option("--json", description).default(false);
+}
 
 /** Returns the option `--plan`. docs/limits.md lists the plans. */
 export function planOption(): Option {

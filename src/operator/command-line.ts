@@ -251,6 +251,16 @@ export function typedLine(changes: Readonly<Record<string, string | boolean>> = 
   return [program, ...[...kept, ...added].map(quote)].join(" ");
 }
 
+/** Adds the typed options `--env` and `--persist-to` to another command that a message recommends. */
+export function onSameStore(command: string): string {
+  const { args } = running.getStore() ?? { args: [] };
+  const words = args.flatMap((word, index) => {
+    if (/^--(?:env|persist-to)=/.test(word)) return [word];
+    return /^--(?:env|persist-to)$/.test(word) ? [word, args[index + 1] ?? ""] : [];
+  });
+  return [command, ...words.map(quote)].join(" ");
+}
+
 /** Quotes a word for a shell, if necessary. */
 export function quote(word: string): string {
   return /^[\w./:=@,+-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`;

@@ -16,6 +16,9 @@ export async function withInterruption<T>(
   process.on("SIGINT", interrupt).on("SIGTERM", interrupt);
   try {
     return await work(interrupted.signal);
+  } catch (error) {
+    // A stream that the signal destroys throws an `AbortError` instead of the signal's reason.
+    throw (error as Error).name === "AbortError" ? interrupted.signal.reason : error;
   } finally {
     process.off("SIGINT", interrupt).off("SIGTERM", interrupt);
   }

@@ -1,6 +1,6 @@
 import { sql } from "drizzle-orm";
 import { check, index, integer, primaryKey, sqliteTable, text } from "drizzle-orm/sqlite-core";
-import { PLANS } from "../worker/limits/plans.ts";
+import { PLANS } from "../worker/limit-rules/plans.ts";
 import { LOCATION_HINTS } from "./location-hints.ts";
 
 /** The API keys, with the SHA-256 of each secret (docs/api.md, Authentication). */
@@ -62,6 +62,8 @@ export const formerKeyHashes = sqliteTable(
     keyId: text("key_id").notNull(),
     /** The time at which the former secret expires. */
     endsAt: integer("ends_at", { mode: "timestamp_ms" }).notNull(),
+    /** The last four characters of the former secret; `null` if they are unknown. */
+    lastFour: text("last_four"),
   },
   (former) => [index("former_key_hashes_key_id").on(former.keyId)],
 );

@@ -1,15 +1,17 @@
 import type { ApiKey } from "./api-keys/api-key.ts";
 import type { ErrorCode } from "./errors.ts";
-import type { Quota } from "./limits/decision.ts";
-import type { RequestLimiter } from "./rate-limit/request-limiter.ts";
-import type { LimitedKey } from "./rate-limit/limiter.ts";
+import type { Quota } from "./limit-rules/decision.ts";
+import type { LimitedKey } from "./limiter/limited-key.ts";
+import type { DecidedBy, Limiter } from "./limiter/limiter.ts";
 
 /** The bindings, and the variables that middleware sets for later handlers of the same request. */
 export interface AppEnv {
   Bindings: Cloudflare.Env;
   Variables: {
     requestId: string;
-    limiter: RequestLimiter;
+    limiter: Limiter;
+    /** The part of the limiter that decided on an authenticated request. */
+    decidedBy?: DecidedBy;
     /**
      * The quota that the rate-limit headers show. If unset, the headers show the budget of the
      * client's address for failed authentications.

@@ -13,7 +13,7 @@ import { enforceLimits } from "./middleware/enforce-limits.ts";
 import { observeRequests } from "./middleware/observe-requests.ts";
 import { provideLimiter } from "./middleware/provide-limiter.ts";
 import { announceLifecycle } from "./middleware/version-lifecycle.ts";
-import { AddressBudget } from "./rate-limit/address-budget.ts";
+import { AddressBudget } from "./limiter/memory-limiter.ts";
 import { healthRoute } from "./routes/health.ts";
 import { listRoute } from "./routes/list-orders.ts";
 import { orderRoutes } from "./routes/orders.ts";

@@ -1,5 +1,5 @@
 import * as z from "zod/mini";
-import { BAN_MODES, type BanPolicy } from "./limits/bans.ts";
+import { BAN_MODES, type BanPolicy } from "./limit-rules/bans.ts";
 
 /**
  * Which requests are logged. `errors`: requests with a 5xx response, and requests on which the
@@ -23,28 +23,16 @@ export const REMEMBERED_KEYS = 10_000;
 
 const DAY_SECONDS = 86_400;
 
-interface Range {
-  readonly min: number;
-  readonly max: number;
-}
-
-function wholeNumber({ default: fallback, ...range }: Range & { readonly default: number }) {
-  return z.pipe(z.transform(fromDigits), z._default(inRange(range), fallback));
-}
-
-/** Returns the schema of a var that is a whole number or missing. */
-function optionalWholeNumber(range: Range) {
-  return z.pipe(z.transform(fromDigits), z.optional(inRange(range)));
-}
-
-function fromDigits(value: unknown): unknown {
-  return typeof value === "string" && /^\d+$/.test(value) ? Number(value) : value;
-}
-
-function inRange({ min, max }: Range) {
+/** Returns the schema of a whole number, which may be written as text. */
+function wholeNumber(min: number, max: number) {
   const message = `must be a whole number from ${min} to ${max}`;
   const isInRange = (value: number) => Number.isInteger(value) && value >= min && value <= max;
-  return z.number(message).check(z.refine(isInRange, message));
+  return z.pipe(
+    z.transform((value) =>
+      typeof value === "string" && /^\d+$/.test(value) ? Number(value) : value,
+    ),
+    z.number(message).check(z.refine(isInRange, message)),
+  );
 }
 
 const origins = z.pipe(
@@ -88,19 +76,19 @@ const varsSchema = z
     V1_DEPRECATED_AT: instant,
     V1_SUNSET_AT: instant,
     BAN_MODE: z._default(z.enum(BAN_MODES, "must be on, log or off"), "on"),
-    BAN_GRACE_SECONDS: wholeNumber({ default: 10, min: 0, max: 60 }),
-    BAN_STRIKE_WINDOW_SECONDS: wholeNumber({ default: 60, min: 1, max: DAY_SECONDS }),
-    BAN_MIN_STRIKES: wholeNumber({ default: 60, min: 1, max: 1_000_000 }),
-    BAN_MAX_STRIKES: wholeNumber({ default: 1_000, min: 1, max: 1_000_000 }),
-    BAN_FIRST_SECONDS: wholeNumber({ default: 60, min: 1, max: DAY_SECONDS }),
-    BAN_LONGEST_SECONDS: wholeNumber({ default: DAY_SECONDS, min: 1, max: 30 * DAY_SECONDS }),
-    BAN_FORGET_SECONDS: wholeNumber({ default: DAY_SECONDS, min: 1, max: 30 * DAY_SECONDS }),
+    BAN_GRACE_SECONDS: z._default(wholeNumber(0, 60), 10),
+    BAN_STRIKE_WINDOW_SECONDS: z._default(wholeNumber(1, DAY_SECONDS), 60),
+    BAN_MIN_STRIKES: z._default(wholeNumber(1, 1_000_000), 60),
+    BAN_MAX_STRIKES: z._default(wholeNumber(1, 1_000_000), 1_000),
+    BAN_FIRST_SECONDS: z._default(wholeNumber(1, DAY_SECONDS), 60),
+    BAN_LONGEST_SECONDS: z._default(wholeNumber(1, 30 * DAY_SECONDS), DAY_SECONDS),
+    BAN_FORGET_SECONDS: z._default(wholeNumber(1, 30 * DAY_SECONDS), DAY_SECONDS),
     /** The fallback limiter decides if the key's Durable Object does not respond within this time. */
-    LIMITER_TIMEOUT_MS: wholeNumber({ default: 5_000, min: 1, max: 30_000 }),
+    LIMITER_TIMEOUT_MS: z._default(wholeNumber(1, 30_000), 5_000),
     /** A request whose database query takes longer than this receives a 503. */
-    DATABASE_TIMEOUT_MS: wholeNumber({ default: 10_000, min: 1, max: 30_000 }),
+    DATABASE_TIMEOUT_MS: z._default(wholeNumber(1, 30_000), 10_000),
     /** Housekeeping deletes older cancelled orders. If undefined, it never deletes them. */
-    CANCELLED_ORDER_DAYS: optionalWholeNumber({ min: 1, max: 36_500 }),
+    CANCELLED_ORDER_DAYS: z.optional(wholeNumber(1, 36_500)),
   })
   .check(
     z.refine((vars) => vars.BAN_MIN_STRIKES <= vars.BAN_MAX_STRIKES, {
@@ -146,8 +134,6 @@ export function parseConfig(env: unknown) {
     requestLog: vars.REQUEST_LOG,
     bans,
     limiterTimeoutMs: vars.LIMITER_TIMEOUT_MS,
-    refusalsSize: REMEMBERED_KEYS,
-    fallbackSize: REMEMBERED_KEYS,
     databaseTimeoutMs: vars.DATABASE_TIMEOUT_MS,
     cancelledOrderDays: vars.CANCELLED_ORDER_DAYS,
   };

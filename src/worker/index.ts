@@ -3,7 +3,7 @@ import { createApp } from "./app.ts";
 import { parseConfig } from "./config.ts";
 import { keepHouse } from "./housekeeping.ts";
 
-export { RateLimiter } from "./rate-limit/durable-object.ts";
+export { RateLimiter } from "./limiter/durable-object.ts";
 
 const config = parseConfig(env);
 

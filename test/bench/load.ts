@@ -46,11 +46,11 @@ export async function send(sent: Request, expectedStatus?: number): Promise<Answ
   return { status: statusCode, headers, body: Buffer.concat(pieces) };
 }
 
-/** The times of a list, in milliseconds since the request was sent. */
+/** The times of a list, in milliseconds. */
 export interface ListTimes {
-  /** When the first byte of the response's body arrived. */
+  /** From the request to the first byte of the response's body. */
   readonly firstByteMs: number;
-  /** When the last byte of the response's body arrived. */
+  /** From the request to the last byte of the response's body. */
   readonly totalMs: number;
   /** The processor time that the server used, a multiple of 10. */
   readonly processorMs: number;

@@ -1,4 +1,4 @@
-import { PRICES } from "../../src/operator/capacity/prices.ts";
+import { PRICES } from "../../src/operator/metrics/prices.ts";
 import type { Operations } from "./observed/counted-service.ts";
 import type { Server } from "./server.ts";
 

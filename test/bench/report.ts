@@ -26,7 +26,7 @@ export interface Table {
 }
 
 /** Returns whether the result meets its target; `null` if it has no target or no ratio. */
-export function isMet({ ratio, target }: Result): boolean | null {
+function isMet({ ratio, target }: Result): boolean | null {
   if (ratio === null || target === null) return null;
   return "atLeast" in target ? ratio.median >= target.atLeast : ratio.median <= target.atMost;
 }

@@ -2,9 +2,9 @@ import { mkdtemp } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { InvalidArgumentError, Option } from "commander";
-import { createProgram, printJson, runProgram } from "../../src/operator/command-line.ts";
+import { createProgram, runProgram } from "../../src/operator/command-line.ts";
 import { Bench } from "./bench.ts";
-import { isMet, type Result, resultTable, type Table, toMarkdown } from "./report.ts";
+import { type Result, resultTable, type Table, toMarkdown } from "./report.ts";
 import { abuse } from "./sections/abuse.ts";
 import { busyList } from "./sections/busy-list.ts";
 import { changedList } from "./sections/changed-list.ts";
@@ -41,7 +41,6 @@ interface Options {
   readonly only: readonly Section[];
   readonly rounds: number;
   readonly orders: number;
-  readonly json?: true;
 }
 
 const NAMES = Object.keys(SECTIONS) as Section[];
@@ -53,7 +52,6 @@ const program = createProgram(
   .addOption(new Option("--only <section...>", "sections to run").choices(NAMES).default(NAMES))
   .option("--rounds <n>", "how many times each contestant is measured", atLeast(1), 5)
   .option("--orders <n>", "orders of the largest store", atLeast(10_000), 1_000_000)
-  .option("--json", "print one JSON value")
   .addHelpText(
     "after",
     "\nAll files are in a new folder below TMPDIR, which is removed at the end. A slow disk hides\n" +
@@ -61,7 +59,7 @@ const program = createProgram(
   )
   .action(run);
 
-async function run({ only, rounds, orders, json }: Options): Promise<void> {
+async function run({ only, rounds, orders }: Options): Promise<void> {
   const folder = await mkdtemp(join(tmpdir(), "store-orders-bench-"));
   await using bench = new Bench({ rounds, orders, folder });
   for (const signal of ["SIGINT", "SIGTERM"] as const) {
@@ -73,10 +71,6 @@ async function run({ only, rounds, orders, json }: Options): Promise<void> {
     const measured = await SECTIONS[name](bench);
     if ("rows" in measured) tables.push(measured);
     else results.push(...measured);
-  }
-  if (json) {
-    printJson({ results: results.map((line) => ({ ...line, met: isMet(line) })), tables });
-    return;
   }
   const printed = [...(results.length > 0 ? [resultTable(results)] : []), ...tables];
   process.stdout.write(printed.map(toMarkdown).join("\n"));

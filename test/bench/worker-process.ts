@@ -21,6 +21,11 @@ export class WorkerProcess {
     this.#pid = pid;
   }
 
+  /** Kills the process with SIGKILL, as a crash would. */
+  kill(): void {
+    process.kill(this.#pid, "SIGKILL");
+  }
+
   /** Returns the peak memory of the process so far, in bytes. */
   peakBytes(): number {
     const status = readFileSync(`/proc/${this.#pid}/status`, "utf8");

@@ -2,7 +2,7 @@ import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import type { BatchProgress } from "../../src/client/cancel-orders.ts";
 import { createClient } from "../../src/client/client.ts";
 import type { BatchInterruptedError } from "../../src/client/errors.ts";
-import { seededRandom } from "../worker/limits/traffic.ts";
+import { seededRandom } from "../worker/limit-rules/traffic.ts";
 import { LimitedService } from "./limited-service.ts";
 import { cancelled, failed, OPTIONS, ScriptedService, silent } from "./scripted-service.ts";
 

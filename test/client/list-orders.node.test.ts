@@ -1,6 +1,6 @@
 import { createServer, type RequestListener } from "node:http";
 import type { AddressInfo } from "node:net";
-import { expect, onTestFinished, test } from "vitest";
+import { expect, onTestFinished, test, vi } from "vitest";
 import { createClient } from "../../src/client/client.ts";
 import type { Order } from "../../src/client/order.ts";
 import { failed, list, OPTIONS, ScriptedService, unreachable } from "./scripted-service.ts";
@@ -23,11 +23,13 @@ async function readUntilFailure(orders: AsyncIterable<Order>) {
 }
 
 /** Starts a real HTTP server and returns its URL. */
-async function serve(listener: RequestListener): Promise<string> {
+async function serve(listener: RequestListener, { isClosed = false } = {}): Promise<string> {
   const server = createServer(listener);
   onTestFinished(() => void server.close());
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const { port } = server.address() as AddressInfo;
+  if (isClosed) server.close();
+  return `http://127.0.0.1:${port}`;
 }
 
 test("int64 values arrive with every digit, however the body is divided into parts", async () => {
@@ -168,6 +170,33 @@ test("recognizes a response that is not from the service", async () => {
     code: "unexpected_answer",
     status: 418,
   });
+});
+
+test("a refused connection is an error that names host and cause, and CORS only in a browser", async () => {
+  const baseUrl = await serve(() => undefined, { isClosed: true });
+  const client = createClient({ apiKey: "sord_test", baseUrl, retries: 0 });
+  const message = async () => client.cancelOrder(1n).catch((error: Error) => error.message);
+  const { host } = new URL(baseUrl);
+  const refused = `No response from ${host}: connect ECONNREFUSED ${host}.`;
+  expect(await message()).toBe(refused);
+  vi.stubGlobal("location", { origin: "https://shop.example" });
+  expect(await message()).toBe(
+    `${refused} If the service runs, its CORS_ORIGINS must list https://shop.example.`,
+  );
+  vi.stubGlobal("location", { origin: baseUrl });
+  expect(await message()).toBe(refused);
+  vi.unstubAllGlobals();
+});
+
+test("names the cause if every address of a host refuses the connection", async () => {
+  const service = new ScriptedService(() => {
+    // Node's error has no message then.
+    const cause = Object.assign(new AggregateError([]), { code: "ECONNREFUSED" });
+    throw new TypeError("fetch failed", { cause });
+  });
+  await expect(clientOf(service).cancelOrder(1n)).rejects.toThrow(
+    "No response from orders.example: ECONNREFUSED.",
+  );
 });
 
 test("does not send the key to the target of a redirect", async () => {

@@ -52,14 +52,3 @@ test.each([
     expect(pacerAfter(3).forecast(requests, 0)).toEqual({ waitMs, lastRequests });
   },
 );
-
-test("counts each pause once for all waiting requests, and only its elapsed time", () => {
-  const pacer = pacerAfter(0, 60, 10);
-  expect(pacer.turn(4_000)).toEqual({ kind: "at", timeMs: 10_000 });
-  expect(pacer.pausedMs(7_000)).toBe(7_000);
-  // The 2 seconds from the end of Retry-After to the next call of turn() do not count as a pause.
-  expect(pacer.turn(12_000)).toEqual({ kind: "at", timeMs: MINUTE_MS });
-  expect(pacer.turn(15_000)).toEqual({ kind: "at", timeMs: MINUTE_MS });
-  expect(pacer.pausedMs(15_000)).toBe(13_000);
-  expect(pacer.pausedMs(2 * MINUTE_MS)).toBe(58_000);
-});

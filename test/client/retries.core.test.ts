@@ -123,14 +123,6 @@ test("fails at once if the wait would exceed maxElapsedMs, with retryAfterSecond
   expect(service.requests).toHaveLength(1);
 });
 
-test("waits for the end of a ban as for any Retry-After", async () => {
-  const banned = failed(429, "api_key_banned", { "Retry-After": "60" });
-  const service = new ScriptedService(banned, cancelled);
-  const client = createClient({ ...OPTIONS, fetch: service.fetch });
-  expect(await settled(client.cancelOrder(1n))).toMatchObject({ value: "cancelled" });
-  expect(service.gapsMs[0]).toBeGreaterThanOrEqual(60_000);
-});
-
 test("retries a proxy's 502", async () => {
   const service = new ScriptedService(
     () => new Response("Bad Gateway", { status: 502 }),
@@ -197,6 +189,27 @@ test.each([
     expect(outcome).toMatchObject({ status: "rejected", reason });
     expect(performance.now() - startMs).toBe(5_000);
     expect(service.requests).toHaveLength(1);
+  },
+);
+
+const BROKEN = list('[{"id":1,"quantity":1},', '{"id":2}');
+
+test.each([
+  ["requests an incomplete list again", [BROKEN, unreachable, list('[{"id":3}]')], [3n], null],
+  ["throws after the last retry", [BROKEN], [], { code: "broken_list", receivedCount: 2 }],
+])(
+  "with oneMoment, a loop %s, and gets no order of an incomplete list",
+  async (_, answers, ids, error) => {
+    const service = new ScriptedService(...answers);
+    const client = createClient({ ...OPTIONS, fetch: service.fetch, retries: 2 });
+    const received: bigint[] = [];
+    const loop = async () => {
+      for await (const { id } of client.listOrders({ oneMoment: true })) received.push(id);
+    };
+    const outcome = await settled(loop());
+    expect(outcome).toMatchObject(error === null ? { status: "fulfilled" } : { reason: error });
+    expect(received).toEqual(ids);
+    expect(service.requests).toHaveLength(3);
   },
 );
 

@@ -1,14 +1,8 @@
 import { expect, test } from "vitest";
-import { API_ERROR_CODES } from "../../src/client/errors.ts";
 import { toOrderId } from "../../src/client/order-id.ts";
 import { isOrder } from "../../src/client/order.ts";
-import { ERROR_STATUS } from "../../src/worker/errors.ts";
 import { INT64_MAX, INT64_MIN, parseInt64 } from "../../src/worker/orders/int64.ts";
-import { orderSchema } from "../../src/worker/orders/order.ts";
-
-test("the client knows exactly the error codes of the service", () => {
-  expect([...API_ERROR_CODES].toSorted()).toEqual(Object.keys(ERROR_STATUS).toSorted());
-});
+import { orderSchema } from "../../src/schema/order.ts";
 
 const DATE = "2026-11-20T08:30:00.000Z";
 const VALUES = [1n, DATE, true, 1, 0.5, null, [], {}];
@@ -26,20 +20,7 @@ test.each(Object.keys(orderSchema.shape))(
 
 test("the client accepts exactly the ids that the service accepts", () => {
   const limits = [INT64_MIN, INT64_MAX].flatMap((limit) => [limit - 1n, limit, limit + 1n]);
-  const texts = [
-    ...limits.map(String),
-    "0",
-    "-0",
-    "1",
-    "-1",
-    "+1",
-    "01",
-    "1.0",
-    "1e3",
-    " 1",
-    "",
-    "x",
-  ];
+  const texts = [...limits.map(String), ..."0 -0 1 -1 +1 01 1.0 1e3 x".split(" "), " 1", ""];
   const clientReads = (text: string) => {
     try {
       return toOrderId(text);

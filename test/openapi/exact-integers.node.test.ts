@@ -19,10 +19,6 @@ function linesIn(name: string): string {
   return EXACT_READERS.find(({ language }) => language === name)?.lines ?? "";
 }
 
-test("JSON.parse rounds two different ids to the same number", () => {
-  expect(JSON.parse("9007199254740993")).toBe(JSON.parse("9007199254740992"));
-});
-
 test.each([
   ["JavaScript", linesIn("JavaScript")],
   ["TypeScript", stripTypeScriptTypes(linesIn("TypeScript"))],

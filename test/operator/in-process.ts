@@ -45,12 +45,13 @@ for (const name of ["stdin", "stdout", "stderr"] as const) {
 export async function runInProcess(
   program: Command,
   args: readonly string[],
-  input = "",
+  input: string | Readable = "",
   { isTerminal = false } = {},
 ): Promise<Outcome> {
   const stdout = new TextStream();
   const stderr = new TextStream();
-  const stdin = Readable.from(input === "" ? [] : [Buffer.from(input)]);
+  const stdin =
+    typeof input === "string" ? Readable.from(input === "" ? [] : [Buffer.from(input)]) : input;
   const own = { stdin: Object.assign(stdin, { isTTY: isTerminal }), stdout, stderr };
   const status = await streams.run(own, () => exitStatus(program, args));
   return { status, stdout: stdout.text, stderr: stderr.text };

@@ -156,7 +156,9 @@ describe("an unknown id", () => {
     async (command, ...options) => {
       const outcome = await store.keys(command, "key_nobody", ...options, "--json");
       expect(outcome).toMatchObject({ status: 1, stdout: "" });
-      expect(outcome.stderr).toMatch(/^error: no key has the id "key_nobody"/);
+      expect(outcome.stderr).toBe(
+        `error: no key has the id "key_nobody"; \`npm run keys -- list --persist-to ${store.path}\` shows the ids\n`,
+      );
     },
   );
 });

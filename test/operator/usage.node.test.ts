@@ -122,12 +122,14 @@ it("a secret as a name is refused, and the message says what it is", async () =>
   expect(near.stderr).toContain("free, pro, business, enterprise");
 });
 
+const CREATE = ["create", "--plan", "free", "--name", "A"];
+
 describe("the errors of files", () => {
   it.each([
     [["orders", "import", "no/such/file"], "error: no/such/file does not exist: check the path\n"],
     [["orders", "import", "package.json/x"], "package.json/x is not possible"],
-    [["keys", "list", "--persist-to", "package.json"], "package.json is a file, not a folder"],
-    [["keys", "list", "--persist-to", "package.json/x"], "package.json/x is not possible"],
+    [["keys", ...CREATE, "--persist-to", "package.json"], "package.json is a file, not a folder"],
+    [["keys", ...CREATE, "--persist-to", "package.json/x"], "package.json/x is not possible"],
   ])("of %j say what to do", async ([command = "", ...args], message) => {
     const { status, stdout, stderr } = await run(command, ...args);
     expect({ status, stdout }).toEqual({ status: 1, stdout: "" });

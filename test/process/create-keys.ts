@@ -1,7 +1,7 @@
 import { openLocalDatabase } from "../../src/operator/database/local.ts";
 import { createApiKey } from "../../src/operator/key-store/administration.ts";
 import { addKeys } from "../../src/operator/key-store/change-key.ts";
-import type { Limits, Plan } from "../../src/worker/limits/plans.ts";
+import type { Limits, Plan } from "../../src/worker/limit-rules/plans.ts";
 import type { StoreFolder } from "../operator/store-folder.ts";
 
 export interface NewKey {

@@ -1,6 +1,5 @@
 import { execFile } from "node:child_process";
 import { promisify } from "node:util";
-import got from "got";
 import ky from "ky";
 import { Agent, type Dispatcher, request, RetryAgent } from "undici";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
@@ -25,7 +24,6 @@ const PER_DAY = 100_000;
 const PER_MINUTE = {
   curl: 2,
   ky: 2,
-  got: 2,
   undici: 2,
   hastyUndici: 2,
   ours: 2,
@@ -135,7 +133,6 @@ describe("near the end of a minute window without requests left", () => {
       return run("curl", ["-sS", "--fail", "--retry", "3", "-H", header, proxy.url + LIST]);
     },
     ky: () => ky.get(proxy.url + LIST, { headers: bearer("ky") }).json(),
-    got: () => got.get(proxy.url + LIST, { headers: bearer("got") }).json(),
     undici: () => listWithUndici("undici", agent),
     hastyUndici: () => listWithUndici("hastyUndici", hastyAgent),
     ours: () => ours.listOrders().all(),
@@ -156,7 +153,7 @@ describe("near the end of a minute window without requests left", () => {
     });
     const startMs = performance.now();
     await Promise.all([
-      ...(["curl", "ky", "got", "undici", "ours"] as const).map((name) => spend(name, 2)),
+      ...(["curl", "ky", "undici", "ours"] as const).map((name) => spend(name, 2)),
       spend("hastyUndici", 3),
       spend("ourBatch", 1),
     ]);
@@ -168,7 +165,7 @@ describe("near the end of a minute window without requests left", () => {
     await Promise.allSettled(Object.values(ended));
   });
 
-  test.each(["curl", "ky", "got"] as const)("%s waits for Retry-After", async (name) => {
+  test.each(["curl", "ky"] as const)("%s waits for Retry-After", async (name) => {
     await ended[name];
     expectObedience(name, [200, 200, 429, 200]);
   });

@@ -46,7 +46,7 @@ describe("npm start", () => {
     const server = createServer().listen(0, "127.0.0.1");
     await once(server, "listening");
     const { port } = server.address() as { port: number };
-    const args = ["--port", String(port), "--persist-to", store];
+    const args = ["--port", String(port), "--persist-to", store, "--empty"];
     const outcome = await runInProcess(startProgram(), args);
     server.close();
     expect(outcome).toEqual({
@@ -54,7 +54,7 @@ describe("npm start", () => {
       stdout: "",
       stderr:
         `error: port ${port} is taken by another program: end it, or serve on another port: ` +
-        `npm start -- --port ${port + 1} --persist-to ${store}\n`,
+        `npm start -- --persist-to ${store} --empty --port ${port + 1}\n`,
     });
     expect(readdirSync(folder)).toEqual([]);
   });

@@ -1,11 +1,14 @@
-import type { Page } from "playwright-core";
+import type { Locator, Page } from "playwright-core";
 import { expect, test } from "vitest";
 import { expectText, listOrders, type ReferencePage, STATUS } from "./reference-page.ts";
 import { violations } from "./violations.ts";
 
 const PHONE = { viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true };
 
-/** Defines the tests of accessibility: keyboard, contrast and small screens. */
+/** The widths of a phone, a tablet, a laptop and a large display, in CSS pixels. */
+const WIDTHS = [390, 768, 1280, 1920];
+
+/** Defines the tests of accessibility: keyboard, contrast and screens of every width. */
 export function testAccessibility(reference: ReferencePage): void {
   test("can be used by keyboard alone, with the focus always visible", async () => {
     const { page } = await reference.open();
@@ -60,6 +63,21 @@ export function testAccessibility(reference: ReferencePage): void {
     }
   });
 
+  test("shows every link of the navigation at every width, and no underline through a code", async () => {
+    const { page } = await reference.open();
+    const links = await page.locator(".top nav a").all();
+    expect(links).toHaveLength(10);
+    await atEveryWidth(page, async () => {
+      for (const link of links) expect(await isClear(link)).toBe(true);
+    });
+    const codes = page.locator("a:has(code)");
+    expect(await codes.count()).toBeGreaterThan(9);
+    const lines = await codes.evaluateAll((found) =>
+      found.map((link) => getComputedStyle(link).textDecorationLine),
+    );
+    expect(new Set(lines)).toStrictEqual(new Set(["none"]));
+  });
+
   test("fits a phone, and brings the answer into view", async () => {
     const { page } = await reference.open(PHONE);
     const code = await page.locator(".intro pre:visible").first().boundingBox();
@@ -67,9 +85,9 @@ export function testAccessibility(reference: ReferencePage): void {
     await page.locator("#key").fill(reference.demoKeys.pro);
     await page.locator("#list").getByRole("button", { name: "List orders" }).click();
     await page.locator(STATUS).waitFor();
-    await expect.poll(() => isClear(page, STATUS), { timeout: 5_000 }).toBe(true);
-    expect(await isClear(page, "#orders tbody td")).toBe(true);
-    expect(await isClear(page, "#order-id")).toBe(true);
+    await expect.poll(() => isClear(page.locator(STATUS)), { timeout: 5_000 }).toBe(true);
+    expect(await isClear(page.locator("#orders tbody td").first())).toBe(true);
+    expect(await isClear(page.locator("#order-id"))).toBe(true);
     await page.locator("#listOrders label", { hasText: "Go" }).click();
     await page.locator("#cancelOrder label", { hasText: "503" }).click();
     const widths = await page.evaluate(() => {
@@ -93,16 +111,23 @@ function describeFocus(): { name: string; hasOutline: boolean } {
   };
 }
 
-/** Returns whether an element is in the window and nothing covers its middle. */
-function isClear(page: Page, selector: string): Promise<boolean> {
-  return page
-    .locator(selector)
-    .first()
-    .evaluate((target) => {
-      const { left, top, width, height } = target.getBoundingClientRect();
-      const found = document.elementFromPoint(left + width / 2, top + height / 2);
+/** Runs `check` with the page at each width. */
+export async function atEveryWidth(page: Page, check: () => Promise<void>): Promise<void> {
+  for (const width of WIDTHS) {
+    await page.setViewportSize({ width, height: 900 });
+    await check();
+  }
+}
+
+/** Returns whether an element is in the window and nothing covers its ends. */
+function isClear(element: Locator): Promise<boolean> {
+  return element.evaluate((target) => {
+    const { left, right, top, height } = target.getBoundingClientRect();
+    return [left + 1, right - 1].every((x) => {
+      const found = document.elementFromPoint(x, top + height / 2);
       return found !== null && (target.contains(found) || found.contains(target));
     });
+  });
 }
 
 /**

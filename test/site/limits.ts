@@ -1,5 +1,6 @@
 import type { Page } from "playwright-core";
 import { expect, test } from "vitest";
+import { atEveryWidth } from "./accessibility.ts";
 import { expectText, listOrders, type ReferencePage, STATUS } from "./reference-page.ts";
 
 const MINUTE = '[data-window="minute"]';
@@ -35,6 +36,7 @@ export function testLimits(reference: ReferencePage): void {
     // them.
     expect(await page.locator("#summary").innerText()).not.toMatch(/Wait \d+ seconds/);
     expect(await page.locator("#headers-sent").textContent()).toMatch(/^Retry-After\d/);
+    await atEveryWidth(page, async () => expect(await overlaps(page)).toStrictEqual([]));
     const limitColour = await background(page);
     const before = await secondsLeft(page);
     await page.clock.runFor(5_000);
@@ -50,6 +52,7 @@ export function testLimits(reference: ReferencePage): void {
     await page.locator("#wait.ban").waitFor();
     await expectText(page, "#wait", /^Key banned\n+[01]:\d\d/);
     expect(await background(page)).not.toBe(limitColour);
+    await atEveryWidth(page, async () => expect(await overlaps(page)).toStrictEqual([]));
     expect(await page.locator("#body").innerText()).toContain("api_key_banned");
     expect(await page.locator("#summary").innerText()).not.toMatch(/Wait \d+ seconds/);
     expect(await page.locator(DAY).innerText()).toMatch(/0 of 1,000[^]*nothing until the ban ends/);
@@ -71,6 +74,26 @@ export function testLimits(reference: ReferencePage): void {
 
 function background(page: Page): Promise<string> {
   return page.locator("#wait").evaluate((box) => getComputedStyle(box).backgroundColor);
+}
+
+/** Lists the pairs of texts in the box of the countdown that are printed over each other. */
+function overlaps(page: Page): Promise<string[]> {
+  return page.locator("#wait > p").evaluateAll((paragraphs) => {
+    const boxes = paragraphs.map((paragraph) => {
+      const range = document.createRange();
+      range.selectNodeContents(paragraph);
+      return { text: paragraph.textContent, box: range.getBoundingClientRect() };
+    });
+    return boxes.flatMap(({ text, box }, index) =>
+      boxes
+        .slice(index + 1)
+        .filter(({ box: { left, right, top, bottom } }) => {
+          const [across, down] = [box.right > left && right > box.left, box.bottom > top];
+          return across && down && bottom > box.top;
+        })
+        .map((other) => `${text} and ${other.text}`),
+    );
+  });
 }
 
 async function secondsLeft(page: Page): Promise<number> {

@@ -1,9 +1,10 @@
+import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Browser, BrowserContextOptions, Page, Response } from "playwright-core";
 import { afterAll, afterEach, beforeAll, describe, expect, onTestFinished } from "vitest";
 import { openLocalStore } from "../../src/operator/database/local.ts";
 import { loadSampleStore } from "../../src/operator/start/sample-store.ts";
-import type { Plan } from "../../src/worker/limits/plans.ts";
+import type { Plan } from "../../src/worker/limit-rules/plans.ts";
 import { StoreFolder } from "../operator/store-folder.ts";
 import { copyProject, Service } from "../process/service.ts";
 import { differencesFromDocument } from "../../src/openapi/documented-answer.ts";
@@ -22,6 +23,8 @@ interface OpenOptions extends BrowserContextOptions {
   readonly clock?: boolean;
   /** The path and fragment to open; by default `/`. */
   readonly path?: string;
+  /** The origin at which the browser sees the service; by default the service's own. */
+  readonly origin?: string;
 }
 
 /** The reference page on a real service, for tests in a real browser. */
@@ -32,9 +35,13 @@ export interface ReferencePage {
   open(options?: OpenOptions): Promise<OpenPage>;
 }
 
+/** The operator's address, which the service under test shows to callers. */
+export const CONTACT = "orders@shop.example";
+
 /** An open page, with a record of its requests, its API responses and its console messages. */
 interface OpenPage {
   readonly page: Page;
+  readonly origin: string;
   /** Errors and warnings in the browser's console, except those about 4xx and 5xx API responses. */
   readonly complaints: string[];
   readonly requests: string[];
@@ -61,7 +68,7 @@ export function describePage(name: string, tests: (reference: ReferencePage) => 
         return demoKeys;
       },
       async open(options) {
-        const open = await openPage(browser, reference.origin, options);
+        const open = await openPage(browser, service.port, options);
         opened.push(open);
         return open;
       },
@@ -71,6 +78,12 @@ export function describePage(name: string, tests: (reference: ReferencePage) => 
       demoKeys = await makeSampleStore(store);
       // Counts every refusal towards a ban, even in the ten seconds after the first refusal.
       const root = copyProject(join(store.path, "project"), "BAN_GRACE_SECONDS=0");
+      const settings = join(root, "wrangler.toml");
+      const text = readFileSync(settings, "utf8");
+      writeFileSync(
+        settings,
+        text.replace(/(?<=^command = ".*)(?=")/m, ` -- --contact ${CONTACT}`),
+      );
       [service, browser] = await Promise.all([
         Service.start(store.path, { root }),
         launchChromium(chromium ?? ""),
@@ -86,9 +99,9 @@ export function describePage(name: string, tests: (reference: ReferencePage) => 
     // After every test, checks that the browser logged no errors, that the page sent no requests to
     // other origins, and that every API response matches the OpenAPI document.
     afterEach(async () => {
-      for (const { complaints, requests, answers } of opened.splice(0)) {
+      for (const { origin, complaints, requests, answers } of opened.splice(0)) {
         expect(complaints).toStrictEqual([]);
-        expect(requests.filter((url) => !url.startsWith(`${reference.origin}/`))).toStrictEqual([]);
+        expect(requests.filter((url) => !url.startsWith(`${origin}/`))).toStrictEqual([]);
         // Skips the requests that the page aborted: their responses have no complete body.
         const complete = answers.filter((answer) => answer.request().failure() === null);
         for (const answer of complete) expect(await differences(answer)).toStrictEqual([]);
@@ -108,9 +121,10 @@ async function makeSampleStore(store: StoreFolder): Promise<Record<Plan, string>
 
 async function openPage(
   browser: Browser,
-  origin: string,
-  { clock = false, path = "/", ...options }: OpenOptions = {},
+  port: number,
+  { clock = false, path = "/", origin, ...options }: OpenOptions = {},
 ): Promise<OpenPage> {
+  const service = `http://localhost:${port}`;
   const context = await browser.newContext({
     viewport: { width: 1280, height: 900 },
     reducedMotion: "reduce",
@@ -118,15 +132,21 @@ async function openPage(
     ...options,
   });
   onTestFinished(() => context.close());
+  if (origin !== undefined) {
+    await context.route(`${origin}/**`, async (route) => {
+      const url = route.request().url().replace(origin, service);
+      await route.fulfill({ response: await route.fetch({ url }) });
+    });
+  }
   const page = await context.newPage();
-  const open: OpenPage = { page, complaints: [], requests: [], answers: [] };
-  watch(open, origin);
+  const open = { page, origin: origin ?? service, complaints: [], requests: [], answers: [] };
+  watch(open);
   if (clock) await page.clock.install();
-  await page.goto(`${origin}${path}`);
+  await page.goto(`${open.origin}${path}`);
   return open;
 }
 
-function watch({ page, complaints, requests, answers }: OpenPage, origin: string): void {
+function watch({ page, origin, complaints, requests, answers }: OpenPage): void {
   page.on("console", (message) => {
     const isOfAnswer = message.text().startsWith("Failed to load resource");
     if (["error", "warning"].includes(message.type()) && !isOfAnswer) {

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { clipboard } from "./console.ts";
-import { expectText, type ReferencePage, STATUS } from "./reference-page.ts";
+import { CONTACT, expectText, type ReferencePage, STATUS } from "./reference-page.ts";
 
 /** Defines the tests of the first screen and of the samples. */
 export function testSamples(reference: ReferencePage): void {
@@ -26,26 +26,59 @@ export function testSamples(reference: ReferencePage): void {
     expect(await visible.last().innerText()).toMatch(/^HTTP\/1.1 200 OK\n[^]*\]$/);
   });
 
-  test("puts the pasted key into every sample, copies it, and keeps the language", async () => {
+  test("puts the pasted key into a sample that is copied, and shows it only while Show is on", async () => {
     const { page } = await reference.open();
     const key = reference.demoKeys.pro;
     await page.locator("#first-key").fill(` ${key} `);
-    const keys = await page.locator("[data-key]").allTextContents();
-    expect(keys.length).toBeGreaterThan(10);
-    expect(new Set(keys)).toStrictEqual(new Set([key]));
     await page.locator(".intro").getByText("Python", { exact: true }).click();
     expect(await page.locator("#cancelOrder pre:visible").first().innerText()).toContain("urllib");
-    await page.getByRole("button", { name: "Copy: First call (Python)" }).click();
-    expect(await clipboard(page)).toBe(
-      await page.locator(".intro pre:visible").first().innerText(),
-    );
+    const sample = page.locator(".intro pre:visible").first();
+    const copy = page.getByRole("button", { name: "Copy: First call (Python)" });
+    const show = page.locator(".intro").getByRole("button", { name: "Show" });
+    const shown = async () => new Set(await page.locator("[data-key]").allTextContents());
+    const fieldTypes = () =>
+      page
+        .locator("[data-key-field]")
+        .evaluateAll((fields) => fields.map((field) => field.getAttribute("type")));
+    for (const [text, type] of [
+      ["YOUR_API_KEY", "password"],
+      [key, "text"],
+      ["YOUR_API_KEY", "password"],
+    ] as const) {
+      expect(await shown()).toStrictEqual(new Set([text]));
+      expect(await fieldTypes()).toStrictEqual([type, type]);
+      await copy.click();
+      expect(await clipboard(page)).toBe((await sample.innerText()).replace("YOUR_API_KEY", key));
+      const main = await page.locator("main").innerText();
+      expect(main.includes(key)).toBe(type === "text");
+      await show.click();
+    }
 
     // The console also has the pasted key, and lists the orders with this key.
     await page.locator(".intro").getByRole("button", { name: "List orders" }).click();
     await expectText(page, STATUS, /^200/);
     expect(await page.locator(STATUS).isVisible()).toBe(true);
     await page.locator("#key").fill("");
-    expect(await page.locator("[data-key]").first().textContent()).toBe("YOUR_API_KEY");
+    expect(await shown()).toStrictEqual(new Set(["YOUR_API_KEY"]));
+  });
+
+  test("has hints for a local service only where the service is local, and says whom to ask", async () => {
+    for (const [origin, isLocal] of [
+      [reference.origin, true],
+      ["https://orders.example", false],
+    ] as const) {
+      const { page } = await reference.open({ origin });
+      const text = await page.locator("main").innerText();
+      expect(text.includes("npm start")).toBe(isLocal);
+      expect(text.includes("Trigger a ban")).toBe(isLocal);
+      expect(text).toContain(`${origin}/v1`);
+      const hrefs = await page
+        .getByRole("link", { name: CONTACT })
+        .evaluateAll((links) => links.map((link) => link.getAttribute("href")));
+      expect(hrefs).toStrictEqual([`mailto:${CONTACT}`, `mailto:${CONTACT}`]);
+    }
+    const { info } = await (await fetch(`${reference.origin}/openapi.json`)).json();
+    expect(info.contact).toStrictEqual({ email: CONTACT });
   });
 
   test("scrolls to an error and its explanation if the address ends with the error's code", async () => {

@@ -2,7 +2,7 @@ import { type CreatedKey, createApiKey } from "../../src/operator/key-store/admi
 import { openLocalStore } from "../../src/operator/database/local.ts";
 import { addKeys } from "../../src/operator/key-store/change-key.ts";
 import { orders } from "../../src/schema/orders.ts";
-import type { Limits, Plan } from "../../src/worker/limits/plans.ts";
+import type { Limits, Plan } from "../../src/worker/limit-rules/plans.ts";
 import { backingOff, dropping, guessing, hammering, type Holder, patient } from "./clients.ts";
 import type { World } from "./world.ts";
 
@@ -23,62 +23,24 @@ const hostile = { plan: "free", keys: 2, isWellBehaved: false } as const;
 const alone = (paceMs: number) => (world: World, holder: Holder) =>
   patient(world, holder, paceMs, true);
 const inFleet = (world: World, holder: Holder) => patient(world, holder, 500, false);
+const hammer = (paceMs: number) => (world: World, holder: Holder) =>
+  hammering(world, holder, paceMs);
+
+const enterprise = (perMinute: number, perDay: number) =>
+  ({ plan: "enterprise", limits: { perMinute, perDay } }) as const;
 
 const ROLES: readonly Role[] = [
   { name: "patient", plan: "free", keys: 20, ...single, play: alone(100) },
   { name: "patient", plan: "pro", keys: 6, ...single, play: alone(60) },
   { name: "patient", plan: "business", keys: 2, ...single, play: alone(25) },
-  {
-    name: "patient",
-    plan: "enterprise",
-    limits: { perMinute: 3, perDay: 100 },
-    keys: 6,
-    ...single,
-    play: alone(50),
-  },
-  {
-    name: "patient until tomorrow",
-    plan: "enterprise",
-    limits: { perMinute: 40, perDay: 70 },
-    keys: 4,
-    ...single,
-    play: alone(100),
-  },
-  {
-    name: "doubling its wait",
-    plan: "free",
-    keys: 4,
-    ...single,
-    play: (world, holder) => backingOff(world, holder, false),
-  },
-  {
-    name: "doubling its wait with jitter",
-    plan: "free",
-    keys: 4,
-    ...single,
-    play: (world, holder) => backingOff(world, holder, true),
-  },
+  { name: "patient", ...enterprise(3, 100), keys: 6, ...single, play: alone(50) },
+  { name: "patient until tomorrow", ...enterprise(40, 70), keys: 4, ...single, play: alone(100) },
+  { name: "doubling its wait", plan: "free", keys: 8, ...single, play: backingOff },
   { name: "a fleet", plan: "free", keys: 2, clients: 40, isWellBehaved: true, play: inFleet },
   { name: "a fleet", plan: "pro", keys: 1, clients: 60, isWellBehaved: true, play: inFleet },
-  {
-    name: "hammering",
-    ...hostile,
-    clients: 3,
-    play: (world, holder) => hammering(world, holder, 30),
-  },
-  {
-    name: "hammering",
-    ...hostile,
-    plan: "business",
-    clients: 4,
-    play: (world, holder) => hammering(world, holder, 20),
-  },
-  {
-    name: "hammering slowly",
-    ...hostile,
-    clients: 1,
-    play: (world, holder) => hammering(world, holder, 300),
-  },
+  { name: "hammering", ...hostile, clients: 3, play: hammer(30) },
+  { name: "hammering", ...hostile, plan: "business", clients: 4, play: hammer(20) },
+  { name: "hammering slowly", ...hostile, clients: 1, play: hammer(300) },
   { name: "observing", plan: "free", keys: 1, ...single, play: async () => {} },
   { name: "dropping connections", ...hostile, clients: 2, play: dropping },
 ];
@@ -130,8 +92,7 @@ export async function playAll(world: World, cast: Cast): Promise<void> {
 }
 
 /** Returns the faults in the list of orders after the soak. */
-export function judgeOrders(world: World, listed: readonly { readonly id: number }[]): string[] {
-  const ids = new Set(listed.map(({ id }) => id));
+export function judgeOrders(world: World, ids: ReadonlySet<number>): string[] {
   const wrong: string[] = [];
   for (const [path, times] of world.cancelled) {
     const id = Number(path.split("/").at(-1));

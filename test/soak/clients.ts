@@ -25,7 +25,7 @@ function anyAsk({ draw }: World, key: string): Ask {
 
 /**
  * Sends requests and waits exactly for `Retry-After`. A client that does not share its key must
- * then be admitted; a refusal goes into `world.wronged`.
+ * then be admitted; a refusal goes into `world.wrong`.
  */
 export async function patient(
   world: World,
@@ -43,7 +43,7 @@ export async function patient(
       hasWaited = false;
       await world.wait(paceMs * (0.5 + world.draw()));
     } else {
-      if (isAlone && hasWaited) world.wronged.push(`${subject.name} had waited for Retry-After`);
+      if (isAlone && hasWaited) world.wrong.push(`${subject.name} had waited for Retry-After`);
       const waitMs = answer.retryAfterSeconds * 1_000;
       if (Date.now() + waitMs >= world.endMs) return;
       hasWaited = true;
@@ -56,17 +56,13 @@ export async function patient(
  * Sends requests and ignores `Retry-After`. Waits 0.1 seconds after the first refusal, and doubles
  * the wait after each further refusal, up to 5 seconds.
  */
-export async function backingOff(
-  world: World,
-  { key, subject }: Holder,
-  hasJitter: boolean,
-): Promise<void> {
+export async function backingOff(world: World, { key, subject }: Holder): Promise<void> {
   let waitMs = 0;
   for (let sent = 0; world.goesOn(sent); sent++) {
     const answer = await world.send(subject, anyAsk(world, key));
     const isRefused = answer === null || answer.status === 429;
     waitMs = isRefused ? Math.min(5_000, Math.max(100, waitMs * 2)) : 0;
-    await world.wait(waitMs === 0 ? 50 : hasJitter ? waitMs * world.draw() : waitMs);
+    await world.wait(waitMs || 50);
   }
 }
 

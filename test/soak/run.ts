@@ -1,12 +1,12 @@
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { InvalidArgumentError } from "commander";
-import { createProgram, printJson, runProgram } from "../../src/operator/command-line.ts";
+import { createProgram, runProgram } from "../../src/operator/command-line.ts";
 import { PROJECT_ROOT } from "../../src/operator/wrangler.ts";
 import { bundleWorker } from "../bench/bundle.ts";
+import { toMarkdown } from "../bench/report.ts";
 import { type Cast, judgeOrders, playAll, prepareStore } from "./cast.ts";
-import { type Figures, figuresOf, toMarkdown } from "./report.ts";
 import { Service } from "./service.ts";
 import { World } from "./world.ts";
 
@@ -19,38 +19,66 @@ const KILL_EVERY_MS = 12_000;
 interface SoakOptions {
   readonly minutes: number;
   readonly seed: number;
-  readonly json: boolean;
 }
 
-async function soak({ minutes, seed, json }: SoakOptions): Promise<void> {
+async function soak({ minutes, seed }: SoakOptions): Promise<void> {
   const folder = await mkdtemp(join(tmpdir(), "store-orders-soak-"));
-  const bundleFile = join(folder, "bundle.json");
   const store = join(folder, "store");
-  await writeFile(bundleFile, JSON.stringify(await bundleWorker("service", PROJECT_ROOT, folder)));
   const cast = await prepareStore(store);
-  const service = new Service(bundleFile, store);
+  const service = new Service(await bundleWorker("service", PROJECT_ROOT, folder), store);
   try {
     await service.start();
-    const figures = await play(service, cast, minutes, seed);
-    if (json) printJson(figures);
-    else process.stdout.write(toMarkdown(figures));
-    if (figures.violations.length > 0) process.exitCode = 1;
+    const world = new World(service, Date.now() + minutes * 60_000, seed);
+    await Promise.all([playAll(world, cast), killAgainAndAgain(world)]);
+    report(world, minutes, judgeOrders(world, await listedIds(service, cast)));
   } finally {
     await service.kill();
     await rm(folder, { recursive: true, force: true });
   }
 }
 
-async function play(service: Service, cast: Cast, minutes: number, seed: number): Promise<Figures> {
-  const world = new World(service, Date.now() + minutes * 60_000, seed);
-  await Promise.all([playAll(world, cast), killAgainAndAgain(world)]);
+/** Returns the ids in the list of orders after the soak. */
+async function listedIds(service: Service, cast: Cast): Promise<Set<number>> {
   // No client has used the observer's key, so the rate limits admit this request.
   const observer = cast.find(({ role }) => role.name === "observing")!;
   const response = await fetch(`${await service.url}/v1/store/orders`, {
     headers: { Authorization: `Bearer ${observer.created.key}` },
   });
   const listed = (await response.json()) as { id: number }[];
-  return figuresOf(world, { minutes, seed }, judgeOrders(world, listed));
+  return new Set(listed.map(({ id }) => id));
+}
+
+/** Prints the table in docs/performance.md and all violations. The exit status is 1 if any. */
+function report(world: World, minutes: number, wrongOrders: readonly string[]): void {
+  const keys = world.subjects.filter(({ name }) => !name.startsWith("guessing"));
+  const wellBehaved = keys.filter(({ isWellBehaved }) => isWellBehaved).length;
+  const banned = keys.filter(({ requests }) =>
+    requests.some(({ answer }) => answer?.code === "api_key_banned"),
+  );
+  const statuses = [...world.statuses].toSorted(([one], [other]) => one - other);
+  const violations = [
+    ...world.wrong,
+    ...world.subjects.flatMap((subject) => subject.violations()),
+    ...wrongOrders,
+  ];
+  const rows: [what: string, value: string | number][] = [
+    ["Minutes", minutes],
+    ["Requests", world.requests],
+    ["Answers by status", statuses.map(([status, n]) => `${status}: ${n}`).join(", ")],
+    ["Left without an answer by a kill", world.lost],
+    ["Dropped by the client", world.dropped],
+    ["Times killed and started again", world.service.kills],
+    ["Keys of well-behaved clients", wellBehaved],
+    ["Keys of hostile clients, of which banned", `${keys.length - wellBehaved}, ${banned.length}`],
+    ["Addresses that guess keys", world.subjects.length - keys.length],
+    ["Orders cancelled, each once", world.cancelled.size],
+    ["Violations", violations.length],
+  ];
+  process.stdout.write(
+    toMarkdown({ head: ["Soak", ""], rows: rows.map((row) => row.map(String)) }),
+  );
+  for (const violation of violations) process.stdout.write(`- ${violation}\n`);
+  if (violations.length > 0) process.exitCode = 1;
 }
 
 async function killAgainAndAgain(world: World): Promise<void> {
@@ -79,7 +107,6 @@ const program = createProgram(
 )
   .option("--minutes <n>", "how long the clients run", parseMinutes, 3)
   .option("--seed <n>", "seed of the random number generator", parseSeed, 1)
-  .option("--json", "print one JSON value", false)
   .action(soak);
 
 await runProgram(program, process.argv.slice(2));

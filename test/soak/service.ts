@@ -1,17 +1,16 @@
-import { type ChildProcess, fork } from "node:child_process";
-import { once } from "node:events";
-import { join } from "node:path";
+import type { Bundle } from "../bench/bundle.ts";
+import { Server } from "../bench/server.ts";
 
-/** Runs the service in its own process, and can kill and restart this process on the same store. */
+/** Serves the service, and can kill and restart its workerd process on the same store. */
 export class Service {
-  readonly #bundleFile: string;
+  readonly #bundle: Bundle;
   readonly #store: string;
-  #child: ChildProcess | null = null;
+  #server: Server | null = null;
   #address = Promise.withResolvers<string>();
   kills = 0;
 
-  constructor(bundleFile: string, store: string) {
-    this.#bundleFile = bundleFile;
+  constructor(bundle: Bundle, store: string) {
+    this.#bundle = bundle;
     this.#store = store;
   }
 
@@ -24,30 +23,18 @@ export class Service {
   }
 
   async start(): Promise<void> {
-    const child = fork(join(import.meta.dirname, "serve.ts"), [this.#bundleFile, this.#store], {
-      detached: true,
-      stdio: ["ignore", "ignore", "inherit", "ipc"],
-    });
-    this.#child = child;
-    const failed = once(child, "exit").then(([status]) => {
-      throw new Error(`The service ended with ${status} instead of starting.`);
-    });
-    // The promise `failed` also rejects when the service's process is killed later. This handler
-    // ignores that rejection.
-    failed.catch(() => undefined);
-    const [url] = await Promise.race([once(child, "message"), failed]);
-    this.#address.resolve(String(url));
+    this.#server = await Server.start(this.#bundle, { store: this.#store });
+    this.#address.resolve(this.#server.url);
   }
 
-  /** Kills the service's process and its workerd process with SIGKILL. */
+  /** Kills the workerd process with SIGKILL. */
   async kill(): Promise<void> {
-    const child = this.#child;
-    if (child?.pid === undefined) return;
-    this.#child = null;
+    const server = this.#server;
+    if (server === null) return;
+    this.#server = null;
     this.#address = Promise.withResolvers();
-    const exited = once(child, "exit");
-    process.kill(-child.pid, "SIGKILL");
-    await exited;
+    server.process.kill();
+    await server[Symbol.asyncDispose]();
   }
 
   async restart(): Promise<void> {

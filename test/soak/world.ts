@@ -1,5 +1,5 @@
 import { connect } from "node:net";
-import { type Draw, seededRandom } from "../worker/limits/traffic.ts";
+import { type Draw, seededRandom } from "../worker/limit-rules/traffic.ts";
 import { type Answer, readAnswer } from "./answer.ts";
 import { Subject } from "./referee.ts";
 import type { Service } from "./service.ts";
@@ -23,10 +23,8 @@ export class World {
   readonly endMs: number;
   readonly draw: Draw;
   readonly subjects: Subject[] = [];
-  /** Descriptions of responses that are not as documented. */
-  readonly undocumented: string[] = [];
-  /** Descriptions of refusals after the client had waited for `Retry-After`. */
-  readonly wronged: string[] = [];
+  /** Descriptions of responses that are not as documented, and of wrong refusals. */
+  readonly wrong: string[] = [];
   readonly statuses = new Map<number, number>();
   /** The number of 204 responses for each order, by the path of the order. */
   readonly cancelled = new Map<string, number>();
@@ -34,16 +32,13 @@ export class World {
   lost = 0;
   /** The number of requests whose client disconnected before the response. */
   dropped = 0;
-  #sent = 0;
+  /** The number of requests that were sent. */
+  requests = 0;
 
   constructor(service: Service, endMs: number, seed: number) {
     this.service = service;
     this.endMs = endMs;
     this.draw = seededRandom(seed);
-  }
-
-  get requests(): number {
-    return this.#sent;
   }
 
   subject(name: string, isWellBehaved: boolean): Subject {
@@ -72,7 +67,7 @@ export class World {
     const { method = "GET", path = "/v1/store/orders", key, address = "192.0.2.1" } = ask;
     const url = await this.service.url;
     const sentMs = Date.now();
-    this.#sent += 1;
+    this.requests += 1;
     const headers = {
       "CF-Connecting-IP": address,
       ...(key === undefined ? {} : { Authorization: `Bearer ${key}` }),
@@ -82,7 +77,7 @@ export class World {
       const response = await fetch(url + path, { method, headers, signal });
       const answer = await readAnswer(response, method, sentMs);
       if (typeof answer === "string") {
-        this.undocumented.push(answer);
+        this.wrong.push(`undocumented: ${answer}`);
         subject.record(sentMs, null);
         return null;
       }
@@ -100,7 +95,7 @@ export class World {
   /** Sends a request and disconnects within 20 ms, usually before the response. */
   async drop(subject: Subject, key: string): Promise<void> {
     const { hostname, port } = new URL(await this.service.url);
-    this.#sent += 1;
+    this.requests += 1;
     this.dropped += 1;
     subject.record(Date.now(), null);
     const stayMs = this.draw() * 20;

@@ -5,6 +5,10 @@ const REAL_TIMERS = Symbol.for("real timers");
 const shared = globalThis as { [REAL_TIMERS]?: object };
 shared[REAL_TIMERS] ??= { setTimeout, clearTimeout, setInterval, clearInterval, setImmediate };
 
+// What commands print must not depend on where the tests run.
+delete process.env["NO_COLOR"];
+delete process.env["FORCE_COLOR"];
+
 // One process runs many test files one after another, so each file must remove its spies, and
 // restore the real timers, globals and environment variables. Removes the spies first, because
 // removing a spy on a fake timer reinstalls the fake timer. The saved timers repair a file that

@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import { parseConfig } from "../../src/worker/config.ts";
-import { DEFAULT_BANS } from "./limits/simulated-limiter.ts";
+import { DEFAULT_BANS } from "./limit-rules/simulated-limiter.ts";
 
 /** The vars that are whole numbers, with their defaults and maximums in the unit of each var. */
 const NUMBERS = [
@@ -22,8 +22,6 @@ const DEFAULTS = {
   requestLog: "none",
   bans: DEFAULT_BANS,
   limiterTimeoutMs: 5_000,
-  refusalsSize: 10_000,
-  fallbackSize: 10_000,
   databaseTimeoutMs: 10_000,
 };
 
@@ -99,8 +97,6 @@ describe("the configuration", () => {
         forgetAfterMs: 12_000,
       },
       limiterTimeoutMs: 14,
-      refusalsSize: 10_000,
-      fallbackSize: 10_000,
       databaseTimeoutMs: 17,
       cancelledOrderDays: 18,
     });
@@ -138,6 +134,13 @@ describe("an invalid var throws an error with the name of the var", () => {
     ],
   ] as const)("contradictory vars: %j", ([vars, message]) => {
     expect(() => parseConfig(vars)).toThrow(`Invalid vars: ${message}`);
+  });
+
+  test("but not vars that are equal", () => {
+    parseConfig({ BAN_MIN_STRIKES: 7, BAN_MAX_STRIKES: 7 });
+    parseConfig({ BAN_FIRST_SECONDS: 7, BAN_LONGEST_SECONDS: 7 });
+    const end = "2028-01-01T00:00:00Z";
+    parseConfig({ V1_DEPRECATED_AT: end, V1_SUNSET_AT: end });
   });
 
   test("the error names all invalid vars", () => {

@@ -1,5 +1,5 @@
 import { description } from "../../openapi/description.ts";
-import { info, openApiDocument } from "../../openapi/document.ts";
+import { type Contact, info, openApiDocument } from "../../openapi/document.ts";
 import { paths } from "../../openapi/operations.ts";
 import { ERROR_ANSWERS } from "../../openapi/responses.ts";
 import { ERROR_STATUS } from "../../worker/errors.ts";
@@ -12,11 +12,14 @@ import { ERROR_STATUS } from "../../worker/errors.ts";
  *   requires.
  * @returns the content of each file by its path.
  */
-export function machineReadableFiles(origin: string): [path: string, content: string][] {
+export function machineReadableFiles(
+  origin: string,
+  contact?: Contact,
+): [path: string, content: string][] {
   return [
-    ["openapi.json", openApiDocument(origin)],
+    ["openapi.json", openApiDocument(origin, contact)],
     [".well-known/api-catalog", apiCatalog(origin)],
-    ["llms.txt", llmsText(origin)],
+    ["llms.txt", llmsText(origin, contact)],
   ];
 }
 
@@ -30,7 +33,7 @@ function apiCatalog(origin: string): string {
 }
 
 /** Returns the reference as Markdown for language models, in the format of llmstxt.org. */
-function llmsText(origin: string): string {
+function llmsText(origin: string, contact?: Contact): string {
   const operations = Object.entries(paths).flatMap(
     ([path, { parameters: _parameters, ...methods }]) =>
       Object.entries(methods).map(
@@ -50,7 +53,7 @@ Send \`Authorization: Bearer <API_KEY>\` with every request.
 
 - [OpenAPI 3.1 document](${origin}/openapi.json): parameters, headers, answers and examples
 - [Reference page](${origin}/): the same for people, with a console
-
+${contact === undefined ? "" : `- Questions to the operator: ${Object.values(contact).join()}\n`}
 ## Operations
 
 ${operations.join("\n\n")}

@@ -1,4 +1,5 @@
-import type { Command } from "commander";
+import { type Command, InvalidArgumentError } from "commander";
+import type { Contact } from "../../openapi/document.ts";
 import { createProgram } from "../command-line.ts";
 import { buildSite } from "./site.ts";
 
@@ -9,6 +10,15 @@ wrangler runs this command before it serves or deploys, and the tests run it bef
 export function buildProgram(): Command {
   return createProgram("npm run build --", "Build the reference page and openapi.json.")
     .addHelpText("after", HELP)
+    .option("--contact <address>", "the operator's email address or URL, for callers", parseContact)
     .allowExcessArguments(false)
-    .action(buildSite);
+    .action(({ contact }: { readonly contact?: Contact }) => buildSite(contact));
+}
+
+function parseContact(text: string): Contact {
+  if (/^[^@\s:]+@[^@\s:]+$/.test(text)) return { email: text };
+  if (URL.parse(text)?.protocol === "https:") return { url: text };
+  throw new InvalidArgumentError(
+    "Expected an email address or URL such as orders@shop.example or https://shop.example/help.",
+  );
 }

@@ -3,10 +3,10 @@ import { join } from "node:path";
 import { build, type BuildOptions } from "esbuild";
 import type { PageFacts } from "../../site/page/facts.ts";
 import { parseConfig } from "../../worker/config.ts";
-import { PLAN_LIMITS } from "../../worker/limits/plans.ts";
-import { openApiDocument } from "../../openapi/document.ts";
+import { PLAN_LIMITS } from "../../worker/limit-rules/plans.ts";
+import { type Contact, openApiDocument } from "../../openapi/document.ts";
 import { EXACT_READERS, ROUNDING_WARNING } from "../../openapi/exact-integers.ts";
-import { documentedGenerators } from "./documented-generators.ts";
+import { documentedClient } from "./documented-client.ts";
 import { writeFolder } from "./folder.ts";
 import { machineReadableFiles } from "./machine-readable.ts";
 import { publicOrigin } from "./public-origin.ts";
@@ -17,11 +17,14 @@ const PAGE = join(import.meta.dirname, "..", "..", "site");
 const SITE = join(import.meta.dirname, "..", "..", "..", "dist", "site");
 
 /** Builds the static files of the service: the reference page and the files that programs read. */
-export async function buildSite(): Promise<void> {
+export async function buildSite(contact?: Contact): Promise<void> {
   const origin = publicOrigin();
-  const [page, script] = await Promise.all([buildPage(openApiDocument(origin)), bundleScript()]);
+  const [page, script] = await Promise.all([
+    buildPage(openApiDocument(origin, contact)),
+    bundleScript(),
+  ]);
   const files = new Map<string, string | Uint8Array>([
-    ...machineReadableFiles(origin),
+    ...machineReadableFiles(origin, contact),
     ["index.html", page],
     ["main.js", script],
   ]);
@@ -50,7 +53,7 @@ export async function buildPage(document: string): Promise<string> {
     bans: parseConfig({}).bans,
     roundingWarning: ROUNDING_WARNING,
     exactReaders: EXACT_READERS,
-    generators: await documentedGenerators(),
+    generatedClient: await documentedClient(),
   });
 }
 

@@ -20,8 +20,10 @@ export interface StoreDatabase {
    * Runs one idempotent statement, and retries it if the connection is lost. Binds its parameters
    * as text of up to 2 MB. `orm` and `transaction` write parameters into the SQL of a remote
    * database, which D1 limits to 100 KB.
+   *
+   * @returns the rows, whose columns must have distinct names.
    */
-  storeOnce(statement: Statement): Promise<void>;
+  runIdempotent(statement: Statement): Promise<unknown[][]>;
   close(): Promise<void>;
 }
 

@@ -1,6 +1,8 @@
+import { createHash, createHmac } from "node:crypto";
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { PROJECT_ROOT } from "../wrangler.ts";
+import { BINDINGS, DATABASE_NAMES, type DatabaseName } from "./database.ts";
 
 /** The default folder of the local store, the same as wrangler's default. */
 export const DEFAULT_STORE = join(PROJECT_ROOT, ".wrangler", "state");
@@ -8,14 +10,37 @@ export const DEFAULT_STORE = join(PROJECT_ROOT, ".wrangler", "state");
 /** The subfolder of `--persist-to` in which wrangler keeps its data. */
 export const LAYOUT_VERSION = "v3";
 
-/**
- * Miniflare's file for the binding `DB`: the only database of a store that an earlier version of
- * the service created.
- */
-const SINGLE_DATABASE =
-  "d1/miniflare-D1DatabaseObject/e7352547963de7050bd7d94658afc4fe78b61811b7815da12d90be8e863abf4d.sqlite";
+/** The class of the Durable Objects in which wrangler keeps local databases. */
+const DATABASE_CLASS = "miniflare-D1DatabaseObject";
+
+/** The binding of the only database of a store that an earlier version of the service created. */
+const SINGLE_DATABASE = "DB";
+
+/** Returns whether a folder has a store of this version or of an earlier one. */
+export function isStore(folder: string): boolean {
+  const files = DATABASE_NAMES.map((name) => databaseFile(folder, name));
+  return files.some((file) => existsSync(file)) || hasSingleDatabase(folder);
+}
 
 /** Returns whether an earlier version created this store, with orders and keys in one database. */
 export function hasSingleDatabase(folder: string): boolean {
-  return existsSync(join(folder, LAYOUT_VERSION, SINGLE_DATABASE));
+  return existsSync(fileOfBinding(folder, SINGLE_DATABASE));
+}
+
+/** Returns the path of the SQLite file in which workerd keeps a database of a local store. */
+export function databaseFile(folder: string, name: DatabaseName): string {
+  return fileOfBinding(folder, BINDINGS[name]);
+}
+
+function fileOfBinding(folder: string, binding: string): string {
+  return join(folder, LAYOUT_VERSION, "d1", DATABASE_CLASS, `${objectId(binding)}.sqlite`);
+}
+
+/** Returns the id of the Durable Object in which wrangler keeps the database of a binding. */
+function objectId(binding: string): string {
+  const key = createHash("sha256").update(DATABASE_CLASS).digest();
+  const half = (data: string | Buffer) =>
+    createHmac("sha256", key).update(data).digest().subarray(0, 16);
+  const name = half(binding);
+  return Buffer.concat([name, half(name)]).toString("hex");
 }

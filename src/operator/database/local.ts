@@ -1,22 +1,17 @@
-import { createHash, createHmac } from "node:crypto";
 import { mkdir } from "node:fs/promises";
-import { join, resolve } from "node:path";
+import { dirname, resolve } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { drizzle } from "drizzle-orm/sqlite-proxy";
 import {
-  BINDINGS,
   DATABASE_NAMES,
   type DatabaseName,
   type Statement,
   type StoreDatabase,
 } from "./database.ts";
-import { hasSingleDatabase, LAYOUT_VERSION } from "./local-store.ts";
+import { databaseFile, hasSingleDatabase } from "./local-store.ts";
 import { migrate } from "./migrate.ts";
 import { retryWhileBusy } from "./retry-while-busy.ts";
 import { inTransaction } from "./transaction.ts";
-
-/** The subfolder of a store's `d1` folder in which Miniflare keeps the files of the databases. */
-const FOLDER = "miniflare-D1DatabaseObject";
 
 /** D1's limits for SQLite. A statement that D1 would refuse must fail on this machine too. */
 const D1_LIMITS = {
@@ -99,7 +94,7 @@ export async function openLocalDatabase(
       if (statements.length === 0) return;
       await inTransaction(sqlite, () => statements.forEach(all));
     },
-    storeOnce: async (statement) => void (await retryWhileBusy(async () => all(statement))),
+    runIdempotent: (statement) => retryWhileBusy(async () => all(statement)),
     close: async () => sqlite.close(),
   };
 }
@@ -112,9 +107,8 @@ async function openMigrated(
   folder: string,
   name: DatabaseName,
 ): Promise<{ sqlite: DatabaseSync; isNew: boolean }> {
-  const files = join(folder, LAYOUT_VERSION, "d1", FOLDER);
-  await mkdir(files, { recursive: true });
-  const file = join(files, `${objectId(BINDINGS[name])}.sqlite`);
+  const file = databaseFile(folder, name);
+  await mkdir(dirname(file), { recursive: true });
   const sqlite = new DatabaseSync(file, { timeout: 0, limits: D1_LIMITS });
   try {
     return { sqlite, isNew: await migrate(sqlite, name) };
@@ -122,13 +116,4 @@ async function openMigrated(
     sqlite.close();
     throw error;
   }
-}
-
-/** Returns the id of the Durable Object in which wrangler keeps the database of a binding. */
-function objectId(binding: string): string {
-  const key = createHash("sha256").update(FOLDER).digest();
-  const half = (data: string | Buffer) =>
-    createHmac("sha256", key).update(data).digest().subarray(0, 16);
-  const name = half(binding);
-  return Buffer.concat([name, half(name)]).toString("hex");
 }

@@ -1,7 +1,10 @@
-import { type Command, Option } from "commander";
+import { resolve } from "node:path";
+import type { Command } from "commander";
+import { envOption, jsonOption, persistToOption } from "../arguments.ts";
+import { typedLine } from "../command-line.ts";
+import type { RemoteEnvironment } from "../environment.ts";
 import type { DatabaseName, StoreDatabase } from "./database.ts";
-import { DEFAULT_STORE } from "./local-store.ts";
-import { REMOTE_ENVIRONMENTS, type RemoteEnvironment } from "../environment.ts";
+import { DEFAULT_STORE, isStore } from "./local-store.ts";
 
 /** The options that select the store of a command. */
 interface StoreOptions {
@@ -24,27 +27,32 @@ export interface StoreCommandOptions extends StoreOptions {
 export function storeCommand(program: Command, usage: string): Command {
   return program
     .command(usage)
-    .option("--persist-to <dir>", "folder of the local store (default: the folder of `npm start`)")
+    .addOption(persistToOption("folder of the local store (default: the folder of `npm start`)"))
     .addOption(
-      new Option("--env <environment>", "use the database of this deployed environment instead")
-        .choices(REMOTE_ENVIRONMENTS)
-        .conflicts("persistTo"),
+      envOption("use the database of this deployed environment instead").conflicts("persistTo"),
     )
-    .option("--json", "print one JSON value and nothing else", false);
+    .addOption(jsonOption());
+}
+
+/** Returns whether the store of a command exists. Assumes that of a deployed environment. */
+export function hasStore({ env, persistTo = DEFAULT_STORE }: StoreOptions): boolean {
+  return env !== undefined || isStore(persistTo);
 }
 
 /**
  * Opens a database of the store, runs `work` with it, and closes it, even after an error.
  *
- * @throws the error of `work`; an Error for the operator if the database cannot be opened or
- *   migrated.
+ * @param mayMake if true, makes a local store in a folder without one, and says so on stderr.
+ * @throws the error of `work`; an Error for the operator if there is no store, or if the database
+ *   cannot be opened or migrated.
  */
 export async function useDatabase<T>(
   options: StoreOptions,
   name: DatabaseName,
   work: (database: StoreDatabase) => Promise<T>,
+  { mayMake = false } = {},
 ): Promise<T> {
-  const database = await openDatabase(options, name);
+  const database = await openDatabase(options, name, mayMake);
   try {
     return await work(database);
   } finally {
@@ -55,10 +63,21 @@ export async function useDatabase<T>(
 async function openDatabase(
   { env, persistTo = DEFAULT_STORE }: StoreOptions,
   name: DatabaseName,
+  mayMake: boolean,
 ): Promise<StoreDatabase> {
   if (env !== undefined) {
     const { openRemoteDatabase } = await import("./remote.ts");
     return openRemoteDatabase({ environment: env, name });
+  }
+  if (!hasStore({ persistTo })) {
+    const folder = resolve(persistTo);
+    if (!mayMake) {
+      throw new Error(
+        `there is no store in ${folder}, so nothing was done: name the folder of a store ` +
+          `(${typedLine({ "--persist-to": "DIR" })}), or make one with npm start`,
+      );
+    }
+    process.stderr.write(`Making a new store in ${folder}.\n`);
   }
   const { openLocalDatabase } = await import("./local.ts");
   return openLocalDatabase(persistTo, name);

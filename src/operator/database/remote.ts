@@ -60,11 +60,12 @@ export async function openRemoteDatabase(target: RemoteTarget): Promise<StoreDat
         statements.length <= MAX_QUERY_STATEMENTS && Buffer.byteLength(sql) <= MAX_QUERY_BYTES;
       await (isSmall ? send({ sql }, "writes") : importFile(target, sql));
     },
-    storeOnce: async ({ sql, params }) => {
+    runIdempotent: async ({ sql, params }) => {
       // Cloudflare's API accepts only texts as parameters. SQLite converts the texts for numeric
       // columns.
       const texts = params.map((value) => (value === null ? null : String(value)));
-      await send({ sql, params: texts }, "stores once");
+      const rows = await send({ sql, params: texts }, "stores once");
+      return rows.map((row) => Object.values(row) as unknown[]);
     },
     close: async () => {},
   };

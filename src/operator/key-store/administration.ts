@@ -1,11 +1,8 @@
 import type { LocationHint } from "../../schema/location-hints.ts";
-import type { Limits, Plan } from "../../worker/limits/plans.ts";
+import type { Limits, Plan } from "../../worker/limit-rules/plans.ts";
 import { generateSecret, generateKeyId, lastFourOf } from "./secret.ts";
 import { hashSecret } from "../../worker/api-keys/secret.ts";
 import type { KeyDetails } from "./key-details.ts";
-
-/** The name of the keys that `npm run verify` and `npm run deploy` make for a verification. */
-export const VERIFICATION_KEY_NAME = "npm run verify";
 
 /** The settings of a key that the operator can change. */
 export interface KeySettings {

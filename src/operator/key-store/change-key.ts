@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from "node:util";
 import pRetry from "p-retry";
 import type { Operation } from "./audit-trail.ts";
 import { changeQueries, creationQueries, isOvertaken } from "./key-changes.ts";
-import { type KeyDetails, requireApiKey } from "./key-details.ts";
+import { findApiKey, type KeyDetails, requireApiKey } from "./key-details.ts";
 import { type StoreDatabase, toStatements } from "../database/database.ts";
 import { currentActor } from "./actor.ts";
 
@@ -13,7 +13,7 @@ const RETRIES = 10;
 export async function addKeys(database: StoreDatabase, keys: readonly KeyDetails[]): Promise<void> {
   const actor = currentActor();
   const queries = keys.flatMap((key) => creationQueries(database.orm, key, actor));
-  await database.transaction(toStatements(queries));
+  await store(database, queries, keys);
 }
 
 /**
@@ -38,7 +38,7 @@ export async function changeKey(
     if (isDeepStrictEqual(before, decided)) return before;
     const after = { ...decided, revision: before.revision + 1 };
     const queries = changeQueries(database.orm, before, after, operation);
-    await database.transaction(toStatements(queries));
+    await store(database, queries, [after]);
     return after;
   };
   return pRetry(attempt, {
@@ -48,4 +48,28 @@ export async function changeKey(
     randomize: true,
     shouldRetry: ({ error }) => isOvertaken(error),
   });
+}
+
+/**
+ * Runs the queries that store keys, in one transaction. If the transaction fails, looks the keys up,
+ * because the connection may have been lost after the transaction: the secret of a stored key must
+ * be printed.
+ */
+async function store(
+  database: StoreDatabase,
+  queries: Parameters<typeof toStatements>[0],
+  keys: readonly KeyDetails[],
+): Promise<void> {
+  try {
+    await database.transaction(toStatements(queries));
+  } catch (error) {
+    const stored = keys.map(async (key) => isSame(key, await findApiKey(database.orm, key.id)));
+    const areStored = await Promise.all(stored).catch(() => [false]);
+    if (areStored.includes(false)) throw error;
+  }
+}
+
+/** Compares two keys, except their bans, which requests change at any time. */
+function isSame(one: KeyDetails, other: KeyDetails | undefined): boolean {
+  return isDeepStrictEqual({ ...other, bannedUntil: null }, { ...one, bannedUntil: null });
 }

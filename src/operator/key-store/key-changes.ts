@@ -72,7 +72,7 @@ function liftingQuery(database: Database, keyId: string, now: Date): Queries[num
  */
 function formerHashQueries(
   database: Database,
-  { id, hash }: KeyDetails,
+  { id, hash, lastFour }: KeyDetails,
   { formerKeyEnds }: KeyDetails,
   now: Date,
 ): Queries {
@@ -85,7 +85,7 @@ function formerHashQueries(
       .update(formerKeyHashes)
       .set({ endsAt: sql`min(${formerKeyHashes.endsAt}, ${endsAt.getTime()})` })
       .where(ofThisKey),
-    database.insert(formerKeyHashes).values({ hash, keyId: id, endsAt }),
+    database.insert(formerKeyHashes).values({ hash, keyId: id, endsAt, lastFour }),
   ];
 }
 

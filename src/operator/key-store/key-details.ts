@@ -1,9 +1,22 @@
-import { and, eq, getTableColumns, gt, isNull, lte, not, or, type SQL, sql } from "drizzle-orm";
+import {
+  and,
+  eq,
+  getTableColumns,
+  gt,
+  inArray,
+  isNull,
+  lte,
+  not,
+  or,
+  type SQL,
+  sql,
+} from "drizzle-orm";
 import type { BaseSQLiteDatabase } from "drizzle-orm/sqlite-core";
 import { apiKeys } from "../../schema/keys.ts";
-import type { Plan } from "../../worker/limits/plans.ts";
+import type { Plan } from "../../worker/limit-rules/plans.ts";
 import { type ApiKey, KEY_STATES, keyState } from "../../worker/api-keys/api-key.ts";
 import { SECRET_PREFIX } from "../../worker/api-keys/secret.ts";
+import { onSameStore } from "../command-line.ts";
 
 type Database = BaseSQLiteDatabase<"async", unknown>;
 
@@ -78,7 +91,8 @@ export async function findApiKeyByHash(
 }
 
 /**
- * Finds the keys whose secret ends with these characters, the oldest first.
+ * Finds the keys whose secret ends with these characters, or ended before a rotation, the oldest
+ * first.
  *
  * @param ending one to four characters, in lower case.
  */
@@ -86,10 +100,16 @@ export async function findApiKeysByEnding(
   database: Database,
   ending: string,
 ): Promise<KeyDetails[]> {
+  const former = sql`(SELECT key_id FROM former_key_hashes WHERE substr(former_key_hashes.last_four, ${-ending.length}) = ${ending})`;
   return database
     .select(KEY_DETAILS)
     .from(apiKeys)
-    .where(eq(sql`substr(${apiKeys.lastFour}, ${-ending.length})`, ending))
+    .where(
+      or(
+        eq(sql`substr(${apiKeys.lastFour}, ${-ending.length})`, ending),
+        inArray(apiKeys.id, former),
+      ),
+    )
     .orderBy(apiKeys.createdAt, apiKeys.id);
 }
 
@@ -108,11 +128,11 @@ export async function requireApiKey(database: Database, id: string): Promise<Key
   if (key !== undefined) return key;
   if (id.startsWith(SECRET_PREFIX)) {
     throw new Error(
-      "this is a key, not the id of a key; `npm run keys -- find` reads a key from standard input and shows its id",
+      `this is a key, not the id of a key; \`${onSameStore("npm run keys -- find")}\` reads a key from standard input and shows its id`,
     );
   }
   throw new Error(
-    `no key has the id ${JSON.stringify(id)}; \`npm run keys -- list\` shows the ids`,
+    `no key has the id ${JSON.stringify(id)}; \`${onSameStore("npm run keys -- list")}\` shows the ids`,
   );
 }
 

@@ -1,7 +1,7 @@
 import type { Command } from "commander";
 import type { LocationHint } from "../../schema/location-hints.ts";
 import { createApiKey, refusePast } from "../key-store/administration.ts";
-import { type Limits, type Plan, PLAN_LIMITS } from "../../worker/limits/plans.ts";
+import { type Limits, type Plan, PLAN_LIMITS } from "../../worker/limit-rules/plans.ts";
 import { UsageError } from "../command-line.ts";
 import { type StoreCommandOptions, useDatabase } from "../database/open.ts";
 import { limitOptions, nearOption, parseName, parseTime, planOption } from "../arguments.ts";
@@ -64,7 +64,9 @@ async function create(options: CreateOptions): Promise<void> {
   const { name, plan, near: locationHint = null } = options;
   const settings = { name, plan, limits, expiresAt, locationHint };
   const { key: secret, record: key } = createApiKey(settings, now);
-  await useDatabase(options, "keys", (database) => addKeys(database, [key]));
+  await useDatabase(options, "keys", (database) => addKeys(database, [key]), {
+    mayMake: true,
+  });
   printSecret(secret, key, options);
 }
 

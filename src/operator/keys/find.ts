@@ -19,8 +19,8 @@ Examples:
   $ npm run keys -- find x7aq                      keys that end in x7aq
 
 Pass a whole key on standard input, never as an argument, because shells keep a history of arguments.
-\`find\` also finds a former key that a rotation has replaced. The store keeps the hash and the last
-four characters of a key. For keys from before the store kept these characters, \`list\` shows "unknown"
+\`find\` also finds a key by a former secret that a rotation has replaced. The store keeps the hash and
+the last four characters of a secret. For keys from before the store kept these characters, \`list\` shows "unknown"
 until they are rotated. Such keys are found only through standard input.`;
 
 /**

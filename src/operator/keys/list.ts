@@ -1,6 +1,7 @@
 import { type Command, Option } from "commander";
 import { listApiKeys, KEY_STATES_AND_BAN, type KeyStateOrBan } from "../key-store/key-details.ts";
-import type { Plan } from "../../worker/limits/plans.ts";
+import { isVerificationKey } from "../key-store/verification-key.ts";
+import type { Plan } from "../../worker/limit-rules/plans.ts";
 import { type StoreCommandOptions, useDatabase } from "../database/open.ts";
 import { durationParser, planOption } from "../arguments.ts";
 import { printKeys } from "./print-keys.ts";
@@ -16,7 +17,7 @@ Examples:
 
 The command lists the keys that match all given filters. "ends in" shows the last four characters of
 the key. For keys from before the store kept these characters, it shows "unknown" until they are
-rotated. Times are in UTC.`;
+rotated. Times are in UTC. Keys that \`npm run verify\` made are listed only with --name verification.`;
 
 const NO_KEYS = "There are no keys yet: `npm run keys -- create --help` shows how to create one.";
 
@@ -50,7 +51,8 @@ async function list({ json, expiresWithin, ...options }: ListOptions): Promise<v
   const expiresUntil =
     expiresWithin === undefined ? undefined : new Date(now.getTime() + expiresWithin);
   const filter = { plan, state, name, expiresUntil };
-  const keys = await useDatabase(options, "keys", ({ orm }) => listApiKeys(orm, filter, now));
+  const found = await useDatabase(options, "keys", ({ orm }) => listApiKeys(orm, filter, now));
+  const keys = name === undefined ? found.filter((key) => !isVerificationKey(key)) : found;
   const isFiltered = Object.values(filter).some((value) => value !== undefined);
   printKeys(keys, { json, none: isFiltered ? "No matching keys." : NO_KEYS });
 }

@@ -1,7 +1,7 @@
 import { keyState, limitsOf } from "../../worker/api-keys/api-key.ts";
 import { toKeyJson } from "../key-store/key-json.ts";
 import { type KeyDetails, keyStateOrBan } from "../key-store/key-details.ts";
-import { printData, printJson } from "../command-line.ts";
+import { onSameStore, printData, printJson } from "../command-line.ts";
 import { formatTable, formatTime, formatUpright, type Row, textCell } from "../terminal-text.ts";
 
 /**
@@ -39,10 +39,11 @@ export function printSecret(secret: string, key: KeyDetails, options: { json: bo
   const now = new Date();
   const { id, ...rest } = toKeyJson(key, now);
   const data = options.json ? JSON.stringify({ id, key: secret, ...rest }) : secret;
+  const rotate = onSameStore(`npm run keys -- rotate ${id}`);
   process.stdout.write(`${data}\n`, (error) => {
     if (error == null) return;
     process.stderr.write(
-      `error: the new secret of ${id} could not be printed and is lost: \`keys rotate\` makes another one\n`,
+      `error: the new secret of ${id} could not be printed and is lost. Make another one:\n  ${rotate}\n`,
     );
     process.exitCode = 1;
   });

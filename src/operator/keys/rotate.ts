@@ -3,6 +3,7 @@ import { rotateApiKey } from "../key-store/administration.ts";
 import { keyState } from "../../worker/api-keys/api-key.ts";
 import type { KeyDetails } from "../key-store/key-details.ts";
 import { durationParser } from "../arguments.ts";
+import { onSameStore } from "../command-line.ts";
 import { yesOption } from "../confirmation.ts";
 import { useDatabase } from "../database/open.ts";
 import { changeKey } from "../key-store/change-key.ts";
@@ -64,11 +65,14 @@ async function rotate(id: string, options: RotateOptions): Promise<void> {
     });
   });
   printSecret(secret, key, options);
-  if (options.grace === 0) process.stderr.write(`The former key ends within 30 seconds.\n`);
+  if (options.grace === 0 && !options.json) {
+    process.stderr.write(`The former key ends within 30 seconds.\n`);
+  }
 }
 
 function refuseEnded(key: KeyDetails, now: Date): void {
   const state = keyState(key, now.getTime());
   if (state === "active") return;
-  throw new Error(`the key is ${state}: \`npm run keys -- create\` creates a new one`);
+  const create = onSameStore("npm run keys -- create");
+  throw new Error(`the key is ${state}: \`${create}\` creates a new one`);
 }

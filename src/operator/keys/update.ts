@@ -1,7 +1,7 @@
 import type { Command } from "commander";
 import type { ApiKey } from "../../worker/api-keys/api-key.ts";
 import { type KeySettings, refusePast, updateApiKey } from "../key-store/administration.ts";
-import type { Limits, Plan } from "../../worker/limits/plans.ts";
+import type { Limits, Plan } from "../../worker/limit-rules/plans.ts";
 import { UsageError } from "../command-line.ts";
 import { type StoreCommandOptions, useDatabase } from "../database/open.ts";
 import { limitOptions, parseName, parseTimeOrNever, planOption } from "../arguments.ts";

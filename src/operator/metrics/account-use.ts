@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { PRICES, type Use } from "../capacity/prices.ts";
+import { PRICES, type Use } from "./prices.ts";
 import type { CloudflareApi } from "../cloudflare-api.ts";
 
 const DAY_MS = 86_400_000;

@@ -1,29 +1,44 @@
-import { errorMessage } from "../command-line.ts";
+import { errorMessage, typedLine } from "../command-line.ts";
+import { NotConfirmedError } from "../confirmation.ts";
 import type { StoreDatabase } from "../database/database.ts";
 import { isBulkChange } from "./bulk-change.ts";
+import { compareOrders, compareParts, type Comparison } from "./comparison.ts";
 import { parseOrder } from "./parse-order.ts";
-import { findRefusedLine, placeStatements } from "./placement.ts";
+import { placeStatements } from "./placement.ts";
 import { startProgress } from "./progress.ts";
 import { SortedOrders } from "./sorted-orders.ts";
 import { ElementError, type SourceElement } from "./splitter.ts";
 import { readElements } from "./source-elements.ts";
-import { discardParts, importIdOf, readStoredParts, storeParts } from "./staging.ts";
+import {
+  discardParts,
+  IMPORT_SIZES,
+  importIdOf,
+  type ImportSizes,
+  readStoredParts,
+  storeParts,
+} from "./staging.ts";
 
-interface ImportOptions {
+export interface ImportOptions {
   /**
    * If true, the import fails unless the store has at least one part of the same import from an
    * earlier attempt. Parts from earlier attempts are reused even if `resume` is false.
    */
   readonly resume?: boolean;
-  /** Called when the database begins to move the orders from the stored parts to `orders`. */
-  readonly onPlacing?: (orderCount: number) => void;
+  readonly sizes?: ImportSizes;
+  /** Ends the import, unless the database has begun to place the orders. */
+  readonly signal?: AbortSignal;
+  /**
+   * Called before the database moves the orders from the stored parts to `orders`. Throws a
+   * `NotConfirmedError` to end the import.
+   */
+  readonly confirm?: (comparison: Comparison) => Promise<void>;
 }
 
 /** An import whose parts are all in the store, but whose orders are not written to `orders` yet. */
 interface StagedImport {
   readonly importId: string;
   readonly partCount: number;
-  readonly orderCount: number;
+  readonly sizes: ImportSizes;
   readonly kind: SourceElement["kind"];
 }
 
@@ -36,24 +51,42 @@ class PartsGoneError extends Error {
 }
 
 /**
- * Imports the orders of a file, either all orders or none. Reads and checks the whole file before
- * it writes to the store, and meanwhile keeps the orders in a temporary file. Sends the orders in
- * parts, except parts that an earlier, unfinished import of the same orders has stored.
+ * Reads and checks the orders of a file, and keeps them in a temporary file. If several orders have
+ * the same id, keeps only the last one.
  *
- * @returns the number of imported orders. Orders with the same id count once.
- * @throws {ElementError} if a line or array element is not a valid order, or would make a shipped
- *   order pending again; the message names the first such line or element. An Error for the
- *   operator for every other failure.
+ * @throws {ElementError} if a line or array element is not a valid order; the message names the
+ *   first such line or element.
+ */
+export async function readOrders(bytes: AsyncIterable<Uint8Array>): Promise<SortedOrders> {
+  const orders = new SortedOrders();
+  try {
+    for await (const elements of readElements(bytes)) {
+      for (const element of elements) {
+        orders.kind = element.kind;
+        orders.add(element.number, parseElement(element));
+      }
+    }
+    return orders;
+  } catch (error) {
+    orders[Symbol.dispose]();
+    throw error;
+  }
+}
+
+/**
+ * Imports the orders of a file, either all orders or none. Sends the orders in parts, except parts
+ * that an earlier, unfinished import of the same orders has stored.
+ *
+ * @returns how the orders differed from the stored orders before the import.
+ * @throws {ElementError} if an order would make a shipped order pending again; the message names
+ *   the first such line or element. An Error for the operator for every other failure.
  */
 export async function importOrders(
   database: StoreDatabase,
-  bytes: AsyncIterable<Uint8Array>,
-  { resume = false, onPlacing = () => {} }: ImportOptions = {},
-): Promise<number> {
-  using orders = new SortedOrders();
-  const kind = await read(bytes, orders);
-  const orderCount = orders.count();
-  const importId = importIdOf(orders);
+  orders: SortedOrders,
+  { resume = false, sizes = IMPORT_SIZES, signal, confirm = async () => {} }: ImportOptions = {},
+): Promise<Comparison> {
+  const importId = importIdOf(orders, sizes);
   const stored = await readStoredParts(database, importId);
   if (resume && stored.size === 0) {
     throw new Error(
@@ -63,43 +96,42 @@ export async function importOrders(
     );
   }
   try {
-    const partCount = await storeParts(database, importId, orders, stored);
-    await place(database, { importId, partCount, orderCount, kind }, onPlacing);
-    return orderCount;
+    const partCount = await storeParts(database, importId, orders, stored, sizes, signal);
+    const staged = { importId, partCount, kind: orders.kind, sizes };
+    const comparison = await compareParts(database, importId, partCount, sizes);
+    refuseShipped(comparison, orders.kind);
+    await confirm(comparison);
+    signal?.throwIfAborted();
+    await place(database, staged, orders.count());
+    return comparison;
   } catch (error) {
     if (error instanceof PartsGoneError) throw error;
-    if (error instanceof ElementError) {
+    if (error instanceof ElementError || error instanceof NotConfirmedError) {
       // Ignores a failure to delete the parts, because housekeeping deletes them later.
       await discardParts(database, importId).catch(() => {});
       throw error;
     }
     throw new Error(
-      `${errorMessage(error)}. The store keeps for a day what was sent: repeat the command with --resume, ` +
-        "which continues or says that nothing is left to do",
+      `${errorMessage(error)}. The store keeps for a day what was sent. To continue, or to learn that ` +
+        `nothing is left to do, repeat the command with --resume:\n  ${typedLine({ "--resume": true })}`,
       { cause: error },
     );
   }
 }
 
-/** Reads and checks a file as `importOrders` does. Returns the number of different order ids. */
-export async function countOrdersOf(bytes: AsyncIterable<Uint8Array>): Promise<number> {
-  using orders = new SortedOrders();
-  await read(bytes, orders);
-  return orders.count();
-}
-
-async function read(
-  bytes: AsyncIterable<Uint8Array>,
+/**
+ * Compares the orders of a file with the stored orders, without writing to the database.
+ *
+ * @throws {ElementError} as `importOrders`.
+ */
+export async function compareFile(
+  database: StoreDatabase,
   orders: SortedOrders,
-): Promise<SourceElement["kind"]> {
-  let kind: SourceElement["kind"] = "line";
-  for await (const elements of readElements(bytes)) {
-    for (const element of elements) {
-      kind = element.kind;
-      orders.add(element.number, parseElement(element));
-    }
-  }
-  return kind;
+  sizes: ImportSizes = IMPORT_SIZES,
+): Promise<Comparison> {
+  const comparison = await compareOrders(database, orders, sizes);
+  refuseShipped(comparison, orders.kind);
+  return comparison;
 }
 
 function parseElement(element: SourceElement): ReturnType<typeof parseOrder> {
@@ -113,16 +145,13 @@ function parseElement(element: SourceElement): ReturnType<typeof parseOrder> {
 async function place(
   database: StoreDatabase,
   staged: StagedImport,
-  onPlacing: (orderCount: number) => void,
+  orderCount: number,
 ): Promise<void> {
-  const refusal = await findRefusal(database, staged);
-  if (refusal !== null) throw refusal;
-  const { importId, partCount, orderCount } = staged;
+  const { importId, partCount, sizes } = staged;
   const isBulk = await isBulkChange(database, orderCount);
   using _ = startProgress({ doing: "Placing the orders" });
-  onPlacing(orderCount);
   try {
-    await database.transaction(placeStatements(importId, partCount, isBulk));
+    await database.transaction(placeStatements(importId, partCount, sizes, isBulk));
   } catch (error) {
     // Throws the error of the transaction if the reason for the failure cannot be read from the
     // database.
@@ -135,19 +164,23 @@ async function explainFailure(
   database: StoreDatabase,
   staged: StagedImport,
 ): Promise<Error | null> {
-  const { size } = await readStoredParts(database, staged.importId);
-  if (size === staged.partCount) return findRefusal(database, staged);
+  const { importId, partCount, sizes, kind } = staged;
+  const { size } = await readStoredParts(database, importId);
+  if (size === partCount) {
+    return refusalOf(await compareParts(database, importId, partCount, sizes), kind);
+  }
   return new PartsGoneError(
     "parts of this import are gone: it was completed, here or by another import of the same file, or " +
       "they were removed. Look at the orders (export) before you import the file again",
   );
 }
 
-async function findRefusal(
-  database: StoreDatabase,
-  { importId, partCount, kind }: StagedImport,
-): Promise<ElementError | null> {
-  const refused = await findRefusedLine(database, importId, partCount);
+function refuseShipped(comparison: Comparison, kind: SourceElement["kind"]): void {
+  const refusal = refusalOf(comparison, kind);
+  if (refusal !== null) throw refusal;
+}
+
+function refusalOf({ refused }: Comparison, kind: SourceElement["kind"]): ElementError | null {
   if (refused === null) return null;
   return new ElementError(
     { kind, number: refused.line },

@@ -1,6 +1,6 @@
 import { isLosslessNumber, LosslessNumber, parse } from "lossless-json";
 import type { z } from "zod";
-import { type OrderRecord, orderRecordSchema } from "../../worker/orders/order.ts";
+import { type OrderRecord, orderRecordSchema } from "../../schema/order.ts";
 
 /** Matches an integer in plain decimal that has no more digits than the largest int64. */
 const PLAIN_INTEGER = /^(?:0|-?[1-9]\d{0,18})$/;

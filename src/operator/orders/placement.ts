@@ -1,53 +1,14 @@
 import { type SQL, sql } from "drizzle-orm";
 import { SQLiteAsyncDialect } from "drizzle-orm/sqlite-core";
-import type { Statement, StoreDatabase } from "../database/database.ts";
+import type { Statement } from "../database/database.ts";
 import { beginBulkChange, endBulkChange, noteBulkChange } from "./bulk-change.ts";
-
-/**
- * The number of parts of an import that one statement writes to the table `orders`. These parts
- * have about 40,000 orders, few enough for D1's limit of 30 seconds for each statement.
- */
-const PARTS_PER_STATEMENT = 2;
-/**
- * The number of parts of an import that one query checks for shipped orders. Requests to the
- * service wait 0.1 s for this query.
- */
-const PARTS_PER_CHECK = 4;
-
-/** A line of an import that would make a shipped order pending again. */
-interface RefusedLine {
-  readonly line: number;
-  /** The id of the shipped order. */
-  readonly id: string;
-}
+import type { ImportSizes } from "./staging.ts";
 
 /** Consecutive parts of an import: the numbers of the first and the last part. */
 interface PartRange {
   readonly importId: string;
   readonly first: number;
   readonly last: number;
-}
-
-/** Finds the first line of an import that would make a shipped order pending again. */
-export async function findRefusedLine(
-  { orm }: StoreDatabase,
-  importId: string,
-  partCount: number,
-): Promise<RefusedLine | null> {
-  let refused: RefusedLine | null = null;
-  for (const range of ranges(importId, partCount, PARTS_PER_CHECK)) {
-    // SQLite takes the column `id` from the same row as the minimum of `line`.
-    const [first] = await orm
-      .select({
-        line: sql<number | null>`min(staged.line)`.as("line"),
-        id: sql<string>`staged.id || ''`.as("id"),
-      })
-      .from(sql`${stagedOrders(range)} JOIN orders ON orders.id = staged.id`)
-      .where(sql`orders.status = 'shipped' AND staged.status <> 'shipped'`);
-    const { line = null, id = "" } = first ?? {};
-    if (line !== null && (refused === null || line < refused.line)) refused = { line, id };
-  }
-  return refused;
 }
 
 /**
@@ -57,8 +18,13 @@ export async function findRefusedLine(
  *
  * @param isBulk true rebuilds all segments at the end; false lets triggers update the segments.
  */
-export function placeStatements(importId: string, partCount: number, isBulk: boolean): Statement[] {
-  const placing = [...ranges(importId, partCount, PARTS_PER_STATEMENT)].flatMap((range) => [
+export function placeStatements(
+  importId: string,
+  partCount: number,
+  { partsPerStatement }: ImportSizes,
+  isBulk: boolean,
+): Statement[] {
+  const placing = [...ranges(importId, partCount, partsPerStatement)].flatMap((range) => [
     ...(isBulk ? [noteBulkChange(stagedOrders(range), DIFFERS)] : []),
     // Not an upsert, which also fires the trigger that records what INSERT OR REPLACE replaces.
     sql`
@@ -78,7 +44,7 @@ export function placeStatements(importId: string, partCount: number, isBulk: boo
 }
 
 /** The SQL condition that a stored order is missing or differs from the imported order. */
-const DIFFERS = sql.raw(
+export const DIFFERS = sql.raw(
   "(orders.pet_id, orders.quantity, orders.ship_date, orders.complete, orders.status) IS NOT " +
     "(staged.pet_id, staged.quantity, staged.ship_date, staged.complete, staged.status)",
 );
@@ -96,7 +62,8 @@ function requireParts(importId: string, partCount: number): SQL {
     WHERE (SELECT count(*) FROM order_import_parts WHERE import_id = ${importId}) <> ${partCount}`;
 }
 
-function* ranges(importId: string, partCount: number, size: number): Generator<PartRange> {
+/** Yields ranges of at most `size` parts, which together are all parts of an import. */
+export function* ranges(importId: string, partCount: number, size: number): Generator<PartRange> {
   for (let first = 0; first < partCount; first += size) {
     yield { importId, first, last: Math.min(first + size, partCount) - 1 };
   }
@@ -106,18 +73,25 @@ function isIn({ importId, first, last }: PartRange): SQL {
   return sql`parts.import_id = ${importId} AND parts.part BETWEEN ${first} AND ${last}`;
 }
 
-function stagedOrders(range: PartRange): SQL {
+/** Returns the orders of some stored parts as the SQL table `staged`. */
+export function stagedOrders(range: PartRange): SQL {
+  return entries(
+    sql`order_import_parts AS parts, json_each(parts.lines) AS entry WHERE ${isIn(range)}`,
+  );
+}
+
+/** Returns the orders of the JSON values `entry` in the SQL `source` as the table `staged`. */
+export function entries(source: SQL): SQL {
   return sql`(
     SELECT
       entry.value ->> 0 AS line, entry.value ->> 1 AS id, entry.value ->> 2 AS pet_id,
       entry.value ->> 3 AS quantity, entry.value ->> 4 AS ship_date,
       entry.value ->> 5 AS complete, entry.value ->> 6 AS status
-    FROM order_import_parts AS parts, json_each(parts.lines) AS entry
-    WHERE ${isIn(range)}
+    FROM ${source}
   ) AS staged`;
 }
 
-function toStatement(query: SQL): Statement {
+export function toStatement(query: SQL): Statement {
   const { sql: text, params } = new SQLiteAsyncDialect().sqlToQuery(query);
   return { sql: text, params: params as Statement["params"] };
 }

@@ -1,11 +1,14 @@
 import { createReadStream } from "node:fs";
 import { stat } from "node:fs/promises";
-import { pipeline } from "node:stream";
+import { addAbortSignal, pipeline } from "node:stream";
 import { createGunzip } from "node:zlib";
 import { type Command, Option } from "commander";
-import { createProgram, printJson, UsageError } from "../command-line.ts";
-import { storeCommand, type StoreCommandOptions, useDatabase } from "../database/open.ts";
-import { formatCount } from "../terminal-text.ts";
+import { createProgram, printData, printJson, UsageError } from "../command-line.ts";
+import { requireConfirmation, yesOption } from "../confirmation.ts";
+import { hasStore, storeCommand, type StoreCommandOptions, useDatabase } from "../database/open.ts";
+import { withInterruption } from "../interruption.ts";
+import { formatCount, formatNumber } from "../terminal-text.ts";
+import type { Comparison } from "./comparison.ts";
 import { countBytes } from "./progress.ts";
 import { addPurgeCommand } from "./purge-command.ts";
 import type { Exported, ExportOptions } from "./write-orders.ts";
@@ -13,6 +16,7 @@ import type { Exported, ExportOptions } from "./write-orders.ts";
 interface ImportCommandOptions extends StoreCommandOptions {
   readonly dryRun: boolean;
   readonly resume: boolean;
+  readonly yes: boolean;
 }
 
 /** The number of bytes that are read from a file at once. */
@@ -31,18 +35,19 @@ The other fields are optional. null and unknown fields are errors. The import in
 replaces the stored order with the same id. If the file has an id more than once, the last order with
 this id wins. An order that was cancelled can be imported again. A shipped order cannot become pending
 again. If one line is bad, nothing is imported. The message names the number of the line (or of the
-array element), counted from 1. The command prints the number of different orders.
+array element), counted from 1. The command prints how many orders are new, replaced (changed), shipped
+by the import, and unchanged. With --env it asks for confirmation before it replaces or ships orders.
 
-A file whose name ends with .gz is decompressed. --dry-run reads and checks the file without using the
-store, so it cannot find lines that would make a shipped order pending again.
+A file whose name ends with .gz is decompressed. --dry-run reads and checks the file, compares it with
+the store, and writes nothing.
 
 Importing a million orders takes half a minute, or several minutes in a deployed environment. The
 import needs little memory. It needs a temporary file as large as the orders, and until it is complete
 twice the space of the orders in the database. The service works while the orders are sent. While the
 orders are placed, which takes seconds, the service can neither list nor cancel orders.
 
-If an import is interrupted, repeat the command with --resume within a day. It then sends only the
-missing parts. It fails if the store has no part of the same file.
+If an import is interrupted, no order is in the store. Repeat the command with --resume within a day. It
+then sends only the missing parts. It fails if the store has no part of the same file.
 
 Examples:
   $ npm run orders -- import orders.ndjson
@@ -77,12 +82,13 @@ export function ordersProgram(): Command {
     .argument("<file>", "file to read, or - for standard input")
     .description("put all orders of a file into the store, or none if a line is bad")
     .addHelpText("after", IMPORT_HELP)
-    .option("--dry-run", "only check the file", false)
+    .option("--dry-run", "only check the file, and compare it with the store", false)
     .addOption(
       new Option("--resume", "continue an interrupted import of the same file")
         .default(false)
         .conflicts("dryRun"),
     )
+    .addOption(yesOption())
     .action(importAndPrint);
 
   storeCommand(program, "export")
@@ -96,27 +102,60 @@ export function ordersProgram(): Command {
 }
 
 async function importAndPrint(file: string, options: ImportCommandOptions): Promise<void> {
-  const bytes = await openSource(file);
   // Loads the import's code only when an import runs, because loading its database code takes a
   // fraction of a second.
-  const { countOrdersOf, importOrders } = await import("./import.ts");
-  if (options.dryRun) {
-    const wouldImport = await countOrdersOf(bytes);
-    if (options.json) printJson({ wouldImport });
-    else process.stdout.write(`Would import ${formatCount(wouldImport, "order")}.\n`);
-    return;
-  }
-  const onPlacing = (orderCount: number) => {
-    if (options.env === undefined) return;
-    process.stderr.write(
-      `Placing ${formatCount(orderCount, "order")}. Until this ends, ${options.env} lists and cancels none.\n`,
-    );
-  };
-  const imported = await useDatabase(options, "orders", (database) =>
-    importOrders(database, bytes, { resume: options.resume, onPlacing }),
+  const { compareFile, importOrders, readOrders } = await import("./import.ts");
+  using orders = await withInterruption("the file was read: nothing was sent", async (signal) =>
+    readOrders(await openSource(file, signal)),
   );
-  if (options.json) printJson({ imported });
-  else process.stdout.write(`Imported ${formatCount(imported, "order")}.\n`);
+  const count = orders.count();
+  if (options.dryRun) {
+    const { refused: _, ...counts } = hasStore(options)
+      ? await useDatabase(options, "orders", (database) => compareFile(database, orders))
+      : { new: count, replaced: 0, shipped: 0, unchanged: 0, refused: null };
+    if (options.json) return printJson({ wouldImport: count, ...counts });
+    return printData(`Would import ${describeImport(count, counts)}.\n`);
+  }
+  const confirm = (comparison: Comparison) => confirmImport(count, comparison, options);
+  const imported = await withInterruption("any order was placed", (signal) =>
+    useDatabase(
+      options,
+      "orders",
+      (database) => importOrders(database, orders, { resume: options.resume, signal, confirm }),
+      { mayMake: true },
+    ),
+  );
+  if (options.json) printJson({ imported: count });
+  else process.stdout.write(`Imported ${describeImport(count, imported)}.\n`);
+}
+
+/**
+ * Asks for confirmation if an import changes stored orders of a deployed environment. Says on
+ * stderr that a deployed service stops for a moment.
+ */
+async function confirmImport(
+  count: number,
+  comparison: Comparison,
+  { env, yes }: ImportCommandOptions,
+): Promise<void> {
+  if (env === undefined) return;
+  if (!yes && comparison.replaced + comparison.shipped > 0) {
+    await requireConfirmation(
+      env,
+      `This imports ${describeImport(count, comparison)}, into ${env}.\n` +
+        "A shipped order cannot become pending again.",
+    );
+  }
+  process.stderr.write(
+    `Placing ${formatCount(count, "order")}. Until this ends, ${env} lists and cancels none.\n`,
+  );
+}
+
+function describeImport(count: number, counts: Omit<Comparison, "refused">): string {
+  const { new: added, replaced, shipped, unchanged } = counts;
+  const parts = { new: added, replaced, shipped, unchanged };
+  const described = Object.entries(parts).map(([name, part]) => `${formatNumber(part)} ${name}`);
+  return `${formatCount(count, "order")}: ${described.join(", ")}`;
 }
 
 async function exportAndPrint(
@@ -148,12 +187,12 @@ function warnOfChange({ isOneMoment }: Exported): void {
  * Checks that the file to import exists, and returns its bytes, decompressed if its name ends with
  * `.gz`.
  */
-async function openSource(file: string): Promise<AsyncIterable<Uint8Array>> {
-  if (file === "-") return countBytes(process.stdin, undefined);
+async function openSource(file: string, signal: AbortSignal): Promise<AsyncIterable<Uint8Array>> {
+  if (file === "-") return countBytes(addAbortSignal(signal, process.stdin), undefined);
   const found = await stat(file);
   if (found.isDirectory()) throw new Error(`${file} is a folder: name a file`);
   const totalBytes = found.isFile() ? found.size : undefined;
-  const bytes = countBytes(readFile(file), totalBytes);
+  const bytes = countBytes(readFile(file, signal), totalBytes);
   return file.endsWith(".gz") ? gunzip(bytes) : bytes;
 }
 
@@ -161,8 +200,8 @@ async function openSource(file: string): Promise<AsyncIterable<Uint8Array>> {
  * Yields the bytes of a file. Opens the file only at the first read, because the error of an
  * earlier opening would occur before the caller can catch the error.
  */
-async function* readFile(file: string): AsyncGenerator<Uint8Array> {
-  yield* createReadStream(file, { highWaterMark: READ_BYTES });
+async function* readFile(file: string, signal: AbortSignal): AsyncGenerator<Uint8Array> {
+  yield* createReadStream(file, { highWaterMark: READ_BYTES, signal });
 }
 
 async function* gunzip(bytes: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {

@@ -1,5 +1,6 @@
 import { DatabaseSync, type StatementSync } from "node:sqlite";
-import type { OrderRecord } from "../../worker/orders/order.ts";
+import type { OrderRecord } from "../../schema/order.ts";
+import type { SourceElement } from "./splitter.ts";
 
 /** The memory that SQLite uses for the sorted orders. Further orders are on disk only. */
 const CACHE_KILOBYTES = 32_000;
@@ -9,6 +10,8 @@ const CACHE_KILOBYTES = 32_000;
  * one. Keeps the orders in a temporary file, so many orders need little memory.
  */
 export class SortedOrders {
+  /** What the numbers of `add` count. */
+  kind: SourceElement["kind"] = "line";
   /** A temporary database: SQLite deletes a database without a name when it is closed. */
   readonly #sqlite = new DatabaseSync("");
   readonly #put: StatementSync;

@@ -37,6 +37,6 @@ export function formatStart(
 }
 
 /** Returns the option `--persist-to` that other commands need to find this store. */
-export function storeOption(store: string): string {
+function storeOption(store: string): string {
   return store === resolve(DEFAULT_STORE) ? "" : ` --persist-to ${quote(store)}`;
 }

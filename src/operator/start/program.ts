@@ -1,10 +1,10 @@
 import { existsSync } from "node:fs";
-import { join, resolve } from "node:path";
+import { resolve } from "node:path";
 import { type Command, InvalidArgumentError, Option } from "commander";
-import { createProgram } from "../command-line.ts";
-import { DEFAULT_STORE, LAYOUT_VERSION } from "../database/local-store.ts";
+import { createProgram, typedLine } from "../command-line.ts";
+import { DEFAULT_STORE, isStore } from "../database/local-store.ts";
 import { retryWhileBusy } from "../database/retry-while-busy.ts";
-import { formatDemoKeys, formatFirstSteps, formatStart, storeOption } from "./announcement.ts";
+import { formatDemoKeys, formatFirstSteps, formatStart } from "./announcement.ts";
 import { endWithNpm } from "./end-with-npm.ts";
 import { requireFreePort } from "./port.ts";
 import type { DemoKey } from "./sample-store.ts";
@@ -61,7 +61,7 @@ async function start({ port, persistTo, empty, log }: StartOptions): Promise<voi
   const store = resolve(persistTo);
   const hasStore = existsSync(store);
   const nextPort = port < LARGEST_PORT ? port + 1 : port - 1;
-  const otherPort = `npm start -- --port ${nextPort}${storeOption(store)}`;
+  const otherPort = typedLine({ "--port": String(nextPort) });
   // Checks the port before the lock creates the store's folder, so a failed start leaves no new
   // store behind.
   if (!hasStore) await requireFreePort(port, otherPort);
@@ -70,7 +70,7 @@ async function start({ port, persistTo, empty, log }: StartOptions): Promise<voi
     // Checks the port after locking the store: if another service uses both this store and this
     // port, the error about the store is clearer.
     if (hasStore) await requireFreePort(port, otherPort);
-    const isNew = !existsSync(join(store, LAYOUT_VERSION));
+    const isNew = !isStore(store);
     process.stderr.write(formatStart(store, { isNew, empty }));
     // Imports the modules that open a store only at this point, because they are slow to load.
     const { prepareStore } = await import("./prepare-store.ts");

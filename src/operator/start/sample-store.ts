@@ -2,7 +2,7 @@ import { createApiKey, type CreatedKey } from "../key-store/administration.ts";
 import { creationQueries } from "../key-store/key-changes.ts";
 import { orders } from "../../schema/orders.ts";
 import { INT64_MAX, INT64_MIN } from "../../worker/orders/int64.ts";
-import { type Plan, PLANS } from "../../worker/limits/plans.ts";
+import { type Plan, PLANS } from "../../worker/limit-rules/plans.ts";
 import { type DatabaseName, type StoreDatabase, toStatements } from "../database/database.ts";
 
 /** The limits of the Enterprise demo key. The Enterprise plan has no default limits. */

@@ -2,6 +2,7 @@ import { mkdir, readFile, rename, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { z } from "zod";
+import { typedLine } from "../command-line.ts";
 import { type ExclusiveFile, lockFile } from "./exclusive-file.ts";
 
 /** How long to wait for an earlier service to end: the same time as in `requireFreePort`. */
@@ -48,7 +49,7 @@ function describeRefusal(store: string, port: number, holder: Holder | null): st
   const freePort = port === holder?.port ? port + 1 : port;
   return (
     `${service} already serves the store ${store}${onPort}; end it first, ` +
-    `or serve another store: npm start -- --port ${freePort} --persist-to OTHER`
+    `or serve another store: ${typedLine({ "--port": String(freePort), "--persist-to": "OTHER" })}`
   );
 }
 

@@ -1,5 +1,5 @@
 import { html } from "hono/html";
-import { PLANS } from "../../worker/limits/plans.ts";
+import { PLANS } from "../../worker/limit-rules/plans.ts";
 import { type Column, dataTable, dayPlot, figure, type Html } from "./plots.ts";
 import {
   type DayFigures,

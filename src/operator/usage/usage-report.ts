@@ -1,5 +1,5 @@
 import { type ApiKey, limitsOf } from "../../worker/api-keys/api-key.ts";
-import type { Limits } from "../../worker/limits/plans.ts";
+import type { Limits } from "../../worker/limit-rules/plans.ts";
 import type { BanDay } from "../key-store/key-bans.ts";
 import { dayOf, dayText, REPORT_EVERY_MS } from "../../worker/usage/day-usage.ts";
 import type { keyUsage } from "../../schema/keys.ts";

@@ -1,4 +1,4 @@
-import { PLAN_LIMITS } from "../../worker/limits/plans.ts";
+import { PLAN_LIMITS } from "../../worker/limit-rules/plans.ts";
 import type { Answer } from "./caller.ts";
 import {
   callWithKey,

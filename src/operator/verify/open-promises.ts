@@ -1,6 +1,6 @@
 import type { Answer, Call } from "./caller.ts";
 import { generateSecret } from "../key-store/secret.ts";
-import { PLAN_LIMITS } from "../../worker/limits/plans.ts";
+import { PLAN_LIMITS } from "../../worker/limit-rules/plans.ts";
 import {
   expectAnswer,
   expectHeader,

@@ -1,16 +1,11 @@
 import { useDatabase } from "../database/open.ts";
 import type { RemoteEnvironment } from "../environment.ts";
-import { createApiKey, revokeApiKey, VERIFICATION_KEY_NAME } from "../key-store/administration.ts";
+import { revokeApiKey } from "../key-store/administration.ts";
 import { addKeys, changeKey } from "../key-store/change-key.ts";
 import { findApiKey } from "../key-store/key-details.ts";
+import { createVerificationKey } from "../key-store/verification-key.ts";
 import { placeOwnOrders, randomOrderId, removeOwnOrder } from "./own-orders.ts";
 import { type Verification, verify, type VerifyOptions } from "./verify.ts";
-
-/**
- * The new key of a verification expires after this time, even if nobody revokes it. A verification
- * takes two minutes.
- */
-const KEY_LASTS_MS = 10 * 60_000;
 
 /** The options of a verification that creates its own key in the service's database. */
 export interface StoreVerifyOptions extends Omit<
@@ -35,10 +30,7 @@ export async function verifyStore({
   isWriting = false,
   ...options
 }: StoreVerifyOptions): Promise<Verification> {
-  const now = new Date();
-  const expiresAt = new Date(now.getTime() + KEY_LASTS_MS);
-  const settings = { name: VERIFICATION_KEY_NAME, plan: "free", limits: null, expiresAt } as const;
-  const { key, record } = createApiKey(settings, now);
+  const { key, record } = createVerificationKey(new Date());
   const orderId = randomOrderId();
   let isRevoked = false;
   const revoke = async (): Promise<void> => {

@@ -1,18 +1,29 @@
-import { element } from "./element.ts";
 import { fill } from "./samples.ts";
 
 /** The placeholder for a key in the samples. */
 const NO_KEY = "YOUR_API_KEY";
 
-/** Copies an edited API key to all other key fields of the page, and to the samples. */
+/**
+ * The key fields of the page, which all hold the same API key. The fields and the samples show the
+ * key only while "Show" is on.
+ */
 export class KeyFields {
   readonly #fields = [...document.querySelectorAll<HTMLInputElement>("[data-key-field]")];
+  readonly #buttons = [...document.querySelectorAll<HTMLButtonElement>("[data-show]")];
+  #isShown = false;
 
   constructor() {
-    for (const field of this.#fields)
-      field.addEventListener("input", () => this.#take(field.value));
-    for (const button of document.querySelectorAll<HTMLButtonElement>("[data-show]")) {
-      button.addEventListener("click", () => toggle(button));
+    for (const field of this.#fields) {
+      field.addEventListener("input", () => {
+        for (const other of this.#fields) if (other !== field) other.value = field.value;
+        this.#draw();
+      });
+    }
+    for (const button of this.#buttons) {
+      button.addEventListener("click", () => {
+        this.#isShown = !this.#isShown;
+        this.#draw();
+      });
     }
   }
 
@@ -20,18 +31,14 @@ export class KeyFields {
     return this.#fields[0]?.value.trim() ?? "";
   }
 
-  #take(value: string): void {
-    for (const field of this.#fields) if (field.value !== value) field.value = value;
-    fill("[data-key]", this.key || NO_KEY);
-    for (const place of document.querySelectorAll("[data-key]")) {
-      place.classList.toggle("filled", this.key !== "");
-    }
+  /** Returns a sample with the key in place of the placeholder. */
+  filled(sample: string): string {
+    return sample.replaceAll(NO_KEY, () => this.key || NO_KEY);
   }
-}
 
-function toggle(button: HTMLButtonElement): void {
-  const field = element(button.dataset["show"] ?? "", HTMLInputElement);
-  const isShown = field.type === "password";
-  field.type = isShown ? "text" : "password";
-  button.setAttribute("aria-pressed", String(isShown));
+  #draw(): void {
+    for (const field of this.#fields) field.type = this.#isShown ? "text" : "password";
+    for (const button of this.#buttons) button.setAttribute("aria-pressed", String(this.#isShown));
+    fill("[data-key]", this.#isShown ? this.filled(NO_KEY) : NO_KEY);
+  }
 }

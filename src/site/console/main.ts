@@ -155,7 +155,11 @@ element("copy-curl", HTMLButtonElement).addEventListener("click", ({ currentTarg
   void copyText(currentTarget as HTMLButtonElement, curlLine(answerView.request));
 });
 
-enliven();
+enliven((sample) => keys.filled(sample));
+
+// The demo keys and the commands of the project exist only where `npm start` runs.
+const isLocal = ["localhost", "127.0.0.1", "[::1]"].includes(location.hostname);
+document.documentElement.classList.toggle("local", isLocal);
 
 setInterval(() => {
   meters.tick();

@@ -1,12 +1,16 @@
 import { copyText } from "./copy.ts";
 import { inside } from "./element.ts";
 
-/** Puts the page's address into the samples, and adds the listeners of their buttons and tabs. */
-export function enliven(): void {
+/**
+ * Puts the page's address into the samples, and adds the listeners of their buttons and tabs.
+ *
+ * @param filled puts the reader's key into a sample that is copied.
+ */
+export function enliven(filled: (sample: string) => string): void {
   fill("[data-origin]", location.origin);
   for (const button of document.querySelectorAll<HTMLButtonElement>("button[data-copy]")) {
     const code = inside(button.parentElement ?? document, "code");
-    button.addEventListener("click", () => void copyText(button, code.textContent));
+    button.addEventListener("click", () => void copyText(button, filled(code.textContent)));
   }
   document.addEventListener("change", ({ target }) => {
     if (target instanceof HTMLInputElement && target.type === "radio") followLanguage(target);

@@ -20,7 +20,7 @@ interface CodeProps {
 }
 
 /**
- * Highlighted code. The script of the page puts the reader's key and the page's address into it.
+ * Highlighted code. The script of the page puts the page's address and the reader's key into it.
  */
 export async function Code({ code, syntax, label, origin, copy = false }: CodeProps) {
   const html = (await highlightText(code, syntax, false))

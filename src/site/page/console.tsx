@@ -42,7 +42,7 @@ export function ConsoleSection({ reference, graceMs }: ConsoleSectionProps) {
         <button id="trigger-limit" type="button" class="small">
           Trigger a 429
         </button>
-        <button id="trigger-ban" type="button" class="small">
+        <button id="trigger-ban" type="button" class="small local-only">
           Trigger a ban
         </button>
       </div>
@@ -59,7 +59,7 @@ export function ConsoleSection({ reference, graceMs }: ConsoleSectionProps) {
           <p class="wait-count">
             <span id="wait-time" role="timer"></span>
           </p>
-          <p id="wait-meaning"></p>
+          <p class="wait-meaning" id="wait-meaning"></p>
         </div>
 
         <div id="summary" role="status" aria-live="polite" aria-atomic="true">
@@ -162,7 +162,7 @@ export function KeyField({ id }: { readonly id: string }) {
           placeholder="sord_…"
           data-key-field
         />
-        <button type="button" aria-pressed="false" aria-controls={id} data-show={id}>
+        <button type="button" aria-pressed="false" data-show>
           Show
         </button>
       </div>

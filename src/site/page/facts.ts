@@ -16,11 +16,8 @@ export interface PageFacts {
   /** A warning, in Markdown, that `JSON.parse` rounds large integers. */
   readonly roundingWarning: string;
   readonly exactReaders: readonly ExactReader[];
-  /** The client generators, each with code blocks: a command to run and the files to write. */
-  readonly generators: readonly {
-    readonly name: string;
-    readonly blocks: readonly { readonly fence: string; readonly code: string }[];
-  }[];
+  /** The code blocks of a generated client: a command to run and the files to write. */
+  readonly generatedClient: readonly { readonly fence: string; readonly code: string }[];
 }
 
 /** The lines of code with which a language reads a list without rounding integers. */

@@ -21,9 +21,7 @@ const NAVIGATION = [
   ["errors", "Errors"],
 ] as const;
 
-/** The commands that pack the client in the service's repository and install the package. */
-const INSTALL = `npm pack --workspace ${CLIENT}
-npm install ./${CLIENT}-1.0.0.tgz`;
+const INSTALL = `npm install ./${CLIENT}-1.0.0.tgz`;
 
 /** The properties that all sections of the page share. */
 interface PageProps {
@@ -111,13 +109,17 @@ function FirstCall({ reference, list, listing }: PageProps) {
         </div>
         <ol class="steps">
           <li>
-            <b>Get a key.</b> The operator of the service creates one for you. On your own machine{" "}
-            <code>npm start</code> prints four demo keys.
+            <b>Get a key.</b> The operator of the service creates one for you
+            <Contact reference={reference} before=": ask " />.{" "}
+            <span class="local-only">
+              On your own machine <code>npm start</code> prints four demo keys.
+            </span>
           </li>
           <li>
             <b>Paste the key.</b>{" "}
             <span class="needs-script">
-              It goes into the samples, and stays in this page's memory until you close the page.
+              A sample that you copy has the key. The key stays in this page's memory until you
+              close the page.
             </span>
             <span class="scripting-none">
               Put it into a sample, in place of <code>{KEY}</code>. Replace the address too, if the
@@ -157,6 +159,20 @@ function FirstCall({ reference, list, listing }: PageProps) {
   );
 }
 
+/** The operator's address, after the text `before`; nothing if the operator has set no address. */
+function Contact(props: { readonly reference: Reference; readonly before: string }) {
+  const { email, url } = props.reference.contact;
+  const href = email === undefined ? url : `mailto:${email}`;
+  return (
+    href !== undefined && (
+      <>
+        {props.before}
+        <a href={href}>{email ?? url}</a>
+      </>
+    )
+  );
+}
+
 function Authentication({ reference, list }: PageProps) {
   const answer = list.answers.find(({ status }) => status === 401);
   return (
@@ -172,9 +188,8 @@ function Authentication({ reference, list }: PageProps) {
         </p>
         <h3>Where a key comes from</h3>
         <p>
-          The operator creates a key with a command and hands it over. The service shows a key once
-          and stores only its hash, so nobody can look the key up later. The operator can replace a
-          lost key.
+          The operator creates a key and hands it over. The service shows a key once and stores only
+          its hash, so nobody can look the key up later. The operator can replace a lost key.
         </p>
         <p>
           Without a valid key the answer is <b>401</b>. Such a request counts against the budget of
@@ -186,12 +201,6 @@ function Authentication({ reference, list }: PageProps) {
           code={`Authorization: Bearer ${KEY}`}
           syntax="http"
           label="Header with the key"
-          copy
-        />
-        <Code
-          code={`npm run keys -- create --plan free --name "My client"`}
-          syntax="bash"
-          label="Command that creates a key"
           copy
         />
         {answer?.examples.map((example) => (
@@ -292,7 +301,8 @@ function Clients({ facts, reference }: PageProps) {
         <p>
           <b>TypeScript and JavaScript.</b> The package <code>{CLIENT}</code> keeps every digit,
           retries temporary failures, and stays within the limits of its key. The package is not
-          published: the operator builds it in the service's repository.
+          published. The operator builds the file with <code>npm pack --workspace {CLIENT}</code> in
+          the service's repository, and hands it over.
         </p>
         <p>
           <b>Generated clients.</b> Generators create a client from{" "}
@@ -314,19 +324,19 @@ function Clients({ facts, reference }: PageProps) {
               title: "Our client",
               content: <Code code={INSTALL} syntax="bash" label="Install the client" copy />,
             },
-            ...facts.generators.map(({ name, blocks }) => ({
-              value: name,
-              title: name.split(" ")[0] ?? name,
-              content: blocks.map(({ fence, code }, index) => (
+            {
+              value: "generated",
+              title: "openapi-typescript",
+              content: facts.generatedClient.map(({ fence, code }, index) => (
                 <Code
                   code={code.replaceAll(LOCAL_ORIGIN, ORIGIN)}
                   syntax={syntaxOf(fence)}
-                  label={`${name}, part ${index + 1}`}
+                  label={`Generated client, part ${index + 1}`}
                   origin={reference.origin}
                   copy
                 />
               )),
-            })),
+            },
           ]}
         />
       </div>
@@ -365,6 +375,7 @@ function Tables({ reference }: { readonly reference: Reference }) {
         <p class="measure">
           Every error has the same body with exactly three fields. Programs decide by{" "}
           <code>code</code>, because the text of a message may change.
+          <Contact reference={reference} before=" Report a 500 with its X-Request-Id: " />
         </p>
         <Fields prefix="Error" fields={reference.errorFields} />
         <ErrorTable reference={reference} />

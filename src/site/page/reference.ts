@@ -13,14 +13,21 @@ export interface Reference {
   /** The path with which every operation begins, such as `/v1`. */
   readonly basePath: string;
   readonly authentication: string;
+  /** The operator's email address or URL; empty if the operator has set neither. */
+  readonly contact: Contact;
   readonly operations: readonly Operation[];
   readonly orderFields: readonly Field[];
   readonly errorFields: readonly Field[];
   readonly headers: readonly (Header & { readonly statuses: readonly number[] })[];
   /** The names of the headers that the OpenAPI document lists for every response. */
   readonly commonHeaders: ReadonlySet<string>;
-  /** The error responses, one for each status. */
+  /** The error responses, the first one for each status. */
   readonly errors: readonly Answer[];
+}
+
+interface Contact {
+  readonly email?: string;
+  readonly url?: string;
 }
 
 export interface Operation {
@@ -128,7 +135,12 @@ interface PathItem {
 }
 
 interface Document {
-  readonly info: { readonly title: string; readonly version: string; readonly summary: string };
+  readonly info: {
+    readonly title: string;
+    readonly version: string;
+    readonly summary: string;
+    readonly contact?: Contact;
+  };
   readonly servers: readonly [{ readonly url: string }];
   readonly paths: Readonly<Record<string, PathItem>>;
   readonly components: {
@@ -164,6 +176,7 @@ export function readReference(text: string): Reference {
   const server = URL.canParse(url) ? new URL(url) : null;
   return {
     ...info,
+    contact: info.contact ?? {},
     origin: server?.origin ?? null,
     basePath: server?.pathname ?? url,
     authentication: components.securitySchemes.apiKey.description,
@@ -174,7 +187,10 @@ export function readReference(text: string): Reference {
     commonHeaders: new Set(common.map(({ name }) => name)),
     errors: [
       ...new Map(
-        answers.filter(({ status }) => status >= 400).map((answer) => [answer.status, answer]),
+        answers
+          .filter(({ status }) => status >= 400)
+          .toReversed()
+          .map((answer) => [answer.status, answer]),
       ).values(),
     ].toSorted((one, other) => one.status - other.status),
   };

@@ -1,6 +1,6 @@
 import type { apiKeys } from "../../schema/keys.ts";
-import { limiterName, type LimitedKey } from "../rate-limit/limiter.ts";
-import { type Limits, PLAN_LIMITS } from "../limits/plans.ts";
+import { limiterName, type LimitedKey } from "../limiter/limited-key.ts";
+import { type Limits, PLAN_LIMITS } from "../limit-rules/plans.ts";
 
 /** An API key: the columns of `api_keys` that requests need. */
 export type ApiKey = Omit<typeof apiKeys.$inferSelect, "lastFour">;

@@ -1,8 +1,8 @@
 import { createMiddleware } from "hono/factory";
 import type { AppEnv } from "../app-env.ts";
-import type { AddressBudget } from "../rate-limit/address-budget.ts";
+import type { AddressBudget } from "../limiter/memory-limiter.ts";
 import { clientAddress } from "./client-address.ts";
-import { quotaHeaders } from "../limits/headers.ts";
+import { quotaHeaders } from "../limit-rules/headers.ts";
 
 /**
  * Sets the rate-limit headers of every response, including errors (docs/limits.md, Headers). If no

@@ -2,7 +2,7 @@ import { createMiddleware } from "hono/factory";
 import type { AppEnv } from "../app-env.ts";
 import { isPreflight } from "./cross-origin.ts";
 import { writeError } from "../errors.ts";
-import type { AddressBudget } from "../rate-limit/address-budget.ts";
+import type { AddressBudget } from "../limiter/memory-limiter.ts";
 import { clientAddress } from "./client-address.ts";
 import { rateLimitError } from "./rate-limit-error.ts";
 import { type ApiKey, type FoundKey, keyState, limitedKey } from "../api-keys/api-key.ts";
@@ -61,7 +61,7 @@ export function authenticate(directory: ApiKeyDirectory, addresses: AddressBudge
     }
     const { reason } = result;
     if (reason !== "missing" || !isPreflight(c.req.raw)) {
-      const decision = addresses.admit(clientAddress(c.req.raw));
+      const decision = addresses.countFailure(clientAddress(c.req.raw));
       c.set("quota", decision);
       if (!decision.admitted) {
         const refusal = "Too many requests without a valid API key from your address.";

@@ -1,8 +1,7 @@
 import { createMiddleware } from "hono/factory";
 import type { AppEnv } from "../app-env.ts";
 import { type ApiFailure, writeError } from "../errors.ts";
-import { closedQuota, type Decision, decisiveWindow } from "../limits/decision.ts";
-import { LimiterOverloadedError } from "../rate-limit/limiter-overloaded-error.ts";
+import { closedQuota, type Decision, decisiveWindow } from "../limit-rules/decision.ts";
 import { rateLimitError } from "./rate-limit-error.ts";
 
 const OVERLOAD_PAUSE_MS = 1_000;
@@ -21,13 +20,12 @@ const OVERLOADED: ApiFailure = {
 export const enforceLimits = createMiddleware<AppEnv>(
   async function enforceLimitsMiddleware(c, next) {
     const key = c.get("limitedKey");
-    const decision = await c
-      .get("limiter")
-      .admit(key)
-      .catch((error: unknown) => {
-        if (error instanceof LimiterOverloadedError) return null;
-        throw error;
-      });
+    const { decision, decidedBy } = await c.get("limiter").admit(key, {
+      objects: c.env.RATE_LIMITER,
+      requestId: c.get("requestId"),
+      waitUntil: (promise) => c.executionCtx.waitUntil(promise),
+    });
+    c.set("decidedBy", decidedBy);
     c.set("quota", decision ?? closedQuota(key, OVERLOAD_PAUSE_MS, Date.now()));
     if (decision === null) return writeError(c, OVERLOADED);
     if (decision.admitted) return next();

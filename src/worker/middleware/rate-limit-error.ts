@@ -1,6 +1,6 @@
 import type { ApiFailure } from "../errors.ts";
-import type { Quota } from "../limits/decision.ts";
-import { retryAfterSeconds } from "../limits/headers.ts";
+import type { Quota } from "../limit-rules/decision.ts";
+import { retryAfterSeconds } from "../limit-rules/headers.ts";
 
 /**
  * Returns the 429 error of a refused request (docs/api.md, Errors). The error is returned instead

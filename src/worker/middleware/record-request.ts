@@ -1,7 +1,7 @@
 import type { Context } from "hono";
 import { routePath } from "hono/route";
 import type { AppEnv } from "../app-env.ts";
-import { describedWindow } from "../limits/headers.ts";
+import { describedWindow } from "../limit-rules/headers.ts";
 import type { Degradation, RequestRecord } from "../telemetry/request-record.ts";
 
 /**
@@ -24,7 +24,7 @@ export function recordRequest(
 ): RequestRecord {
   // Middleware sets these variables one after another. A middleware that responds early leaves the
   // later variables unset.
-  const { requestId, apiKey, quota, errorCode, limiter }: Partial<AppEnv["Variables"]> = c.var;
+  const { requestId, apiKey, quota, errorCode, decidedBy }: Partial<AppEnv["Variables"]> = c.var;
   const described = quota === undefined ? null : describedWindow(quota);
   const cf = c.req.raw.cf;
   return {
@@ -43,12 +43,13 @@ export function recordRequest(
     represents,
     region: textOrNull(cf?.colo),
     country: textOrNull(cf?.country),
-    degraded: limiter?.isOverloaded
-      ? "limiter"
-      : degradation(limiter?.usedFallback ?? false, {
-          isUnavailable: errorCode === "service_unavailable",
-          isAuthenticated: apiKey !== undefined,
-        }),
+    degraded:
+      decidedBy === "nobody"
+        ? "limiter"
+        : degradation(decidedBy === "fallback", {
+            isUnavailable: errorCode === "service_unavailable",
+            isAuthenticated: apiKey !== undefined,
+          }),
   };
 }
 

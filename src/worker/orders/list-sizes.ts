@@ -42,7 +42,7 @@ export interface ListSizes {
 }
 
 /**
- * The values that the deployed service uses. The `capacity` command estimates the capacity from
+ * The values that the deployed service uses. `test/capacity` estimates the capacity from
  * them.
  */
 export const LIST_SIZES: ListSizes = {

@@ -1,6 +1,6 @@
 import type { ErrorCode } from "../errors.ts";
-import type { Plan } from "../limits/plans.ts";
-import type { WindowName } from "../limits/windows.ts";
+import type { Plan } from "../limit-rules/plans.ts";
+import type { WindowName } from "../limit-rules/windows.ts";
 
 /**
  * The log fields of one request. Never contains a secret, the path as the caller sent it, or the

@@ -1,5 +1,5 @@
 import * as z from "zod/mini";
-import type { Decision } from "../limits/decision.ts";
+import type { Decision } from "../limit-rules/decision.ts";
 
 /**
  * The time between two reports of a key's usage. An admission is reported within this time unless
@@ -34,9 +34,7 @@ export type DayUsage = Readonly<z.output<typeof dayUsageSchema>>;
 /** The usage of a key on each day that is not yet over or not yet reported. */
 export type Usage = readonly DayUsage[];
 
-// The default applies to a stored row of a Durable Object that ran an earlier version of the
-// service, which stored no usage.
-const usageSchema = z._default(z.array(dayUsageSchema), []);
+export const usageSchema = z.array(dayUsageSchema);
 
 /** The counts that a request adds to the usage besides its own admission or refusal. */
 export interface Consequences {
@@ -44,15 +42,6 @@ export interface Consequences {
   readonly refusedElsewhere: number;
   readonly strikes: number;
   readonly bans: number;
-}
-
-/**
- * Parses usage that any version of the service has stored. Returns `null` if the stored value is
- * invalid.
- */
-export function readUsage(stored: unknown): Usage | null {
-  const parsed = usageSchema.safeParse(stored);
-  return parsed.success ? parsed.data : null;
 }
 
 /** Adds one request and its consequences to the usage on the day of the decision. Pure. */

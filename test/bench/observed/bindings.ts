@@ -1,6 +1,15 @@
-import type { RateLimiter } from "../../../src/worker/rate-limit/durable-object.ts";
+import type { RateLimiter } from "../../../src/worker/limiter/durable-object.ts";
 import { ObservedDatabase } from "./database.ts";
-import type { Observer } from "./observer.ts";
+
+/** Callbacks for each use of the service's bindings. */
+export interface Observer {
+  /** Called before each call of a Durable Object. */
+  beforeObjectCall(): Promise<void> | void;
+  /** Called before each query of a database. A batch of statements is one query. */
+  beforeQuery(database: "ORDERS" | "KEYS"): Promise<void> | void;
+  /** Called after each SQL statement. `meta` is what D1 reports about the statement. */
+  afterStatement(meta: D1Meta): void;
+}
 
 /** Wraps the bindings of the service so that each use of a binding calls `observer`. */
 export function observedBindings(env: Cloudflare.Env, observer: Observer): Cloudflare.Env {

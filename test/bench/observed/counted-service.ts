@@ -1,32 +1,19 @@
 import service, { RateLimiter as Limiter } from "../../../src/worker/index.ts";
+import { NO_OPERATIONS } from "../../worker/operations/operations.ts";
 import { observedBindings } from "./bindings.ts";
 
-/** The numbers of operations that Cloudflare bills, since the counts were last read. */
-export interface Operations {
-  /** Calls of Durable Objects, including alarms. */
-  objectCalls: number;
-  /** Writes and deletions of keys in the storage of Durable Objects, and alarms that were set. */
-  objectRowsWritten: number;
-  queries: number;
-  rowsRead: number;
-  rowsWritten: number;
+const NONE = {
+  ...NO_OPERATIONS,
   /** Data points written to Analytics Engine. */
-  dataPoints: number;
-  /** The length of all lines that the service logs, in characters. */
-  logBytes: number;
-}
-
-const NONE: Operations = {
-  objectCalls: 0,
-  objectRowsWritten: 0,
-  queries: 0,
-  rowsRead: 0,
-  rowsWritten: 0,
   dataPoints: 0,
+  /** The length of all lines that the service logs, in characters. */
   logBytes: 0,
 };
 
-let operations: Operations = { ...NONE };
+/** The numbers of operations that Cloudflare bills, since the counts were last read. */
+export type Operations = typeof NONE;
+
+let operations = { ...NONE };
 
 const observer = {
   beforeObjectCall() {

@@ -13,11 +13,8 @@ type RequestAt = (index: number) => Request;
 /** A kind of traffic that an attacker can send to cause costs. */
 export interface Abuse {
   readonly traffic: string;
-  /**
-   * How the requests are sent. `flood`: as fast as possible. `drip`: one request a second. `quota`:
-   * within the limits of a key.
-   */
-  readonly kind: "flood" | "drip" | "quota";
+  /** How the requests are sent. `flood`: as fast as possible. `drip`: one request a second. */
+  readonly kind: "flood" | "drip";
   /** Prepares the service at `url`. Returns a function that creates each request by its index. */
   readonly prepare: (url: string, keys: Keys) => Promise<RequestAt> | RequestAt;
 }
@@ -52,19 +49,6 @@ export const ABUSE: readonly Abuse[] = [
     traffic: "a Free key beyond its limit, one request a second",
     kind: "drip",
     prepare: exhausted(2),
-  },
-  {
-    traffic: "cancellations within the limit",
-    kind: "quota",
-    prepare: (url, keys) => (index) => cancellation(url, keys, index),
-  },
-  {
-    traffic: "lists within the limit, each after a cancellation",
-    kind: "quota",
-    prepare: (url, keys) => (index) =>
-      index % 2 === 0
-        ? cancellation(url, keys, 200 + index)
-        : listRequest(url, keys.unlimited[0]?.key ?? ""),
   },
 ];
 
@@ -101,15 +85,6 @@ function preflight(origin: string): Make {
     const asked = { Origin: origin, "Access-Control-Request-Method": "GET", ...headers };
     return { url: `${url}/v1/store/orders`, method: "OPTIONS", headers: asked };
   };
-}
-
-/**
- * Returns a cancellation. Uses a key without limits instead of a Free key, because an admitted
- * request costs the same on every plan.
- */
-function cancellation(url: string, { unlimited }: Keys, index: number): Request {
-  const list = listRequest(url, unlimited[0]?.key ?? "");
-  return { ...list, url: `${list.url}/${index + 10}`, method: "DELETE" };
 }
 
 /** Uses up the requests of a minute of the Free key with this index. */

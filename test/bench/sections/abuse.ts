@@ -10,7 +10,7 @@ import { type Abuse, ABUSE, ALLOWED_ORIGIN } from "./abuse-traffic.ts";
  * The number of requests in each kind of traffic. A drip sends one request a second, beyond the
  * limit per minute. It lasts less than a minute, because the next minute would admit requests.
  */
-const REQUESTS = { flood: 2_000, drip: 50, quota: 200 };
+const REQUESTS = { flood: 2_000, drip: 50 };
 const DRIP_MS = 1_000;
 const MOST_DOLLARS = 0.05;
 /** The vars of production that change the number of billed operations. */
@@ -18,7 +18,7 @@ const VARS = { REQUEST_LOG: "all", CORS_ORIGINS: ALLOWED_ORIGIN };
 
 /**
  * Measures the price of abusive traffic: requests without a valid key, and requests beyond the
- * limits of a key. Requests within the limits of a key have no target.
+ * limits of a key.
  */
 export async function abuse(bench: Bench): Promise<Result[]> {
   const orders = bench.orders / 10;
@@ -42,12 +42,6 @@ async function price(bench: Bench, server: Server, abused: Abuse): Promise<Resul
   await operationsSince(server);
   const count = REQUESTS[kind];
   if (kind === "flood") await sendLoad({ requestAt, count });
-  // Requests within the limits run one by one: simultaneous requests would share reads and writes.
-  if (kind === "quota") {
-    const { statuses } = await sendLoad({ requestAt, count, connections: 1 });
-    const refused = [...statuses.keys()].filter((status) => status >= 400);
-    if (refused.length > 0) throw new Error(`${traffic}: ${refused.join(", ")}.`);
-  }
   for (let index = 0; kind === "drip" && index < count; index += 1) {
     await sendLoad({ requestAt: () => requestAt(index), count: 1 });
     await wait(DRIP_MS);
@@ -57,12 +51,11 @@ async function price(bench: Bench, server: Server, abused: Abuse): Promise<Resul
   const each = (operations: number) => number(operations / count);
   const dollarsOfMillion = (withTelemetry: boolean) =>
     (dollarsOf(counted, withTelemetry) / count) * 1e6;
-  const ratio = kind === "quota" ? null : spreadOf([dollarsOfMillion(false)]);
   return {
     what: `Dollars per million requests beyond the Worker's own fee: ${traffic}`,
     service: `$${number(dollarsOfMillion(false))}, with log and data points $${number(dollarsOfMillion(true))}`,
     peer: `each: ${each(counted.objectCalls)} object calls, ${each(counted.objectRowsWritten)} rows written by the object, ${each(counted.queries)} queries`,
-    ratio,
-    target: ratio && { atMost: MOST_DOLLARS },
+    ratio: spreadOf([dollarsOfMillion(false)]),
+    target: { atMost: MOST_DOLLARS },
   };
 }

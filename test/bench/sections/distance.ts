@@ -28,14 +28,8 @@ interface Kind {
   readonly make: (keys: FreshKeys, url: string) => Promise<Request> | Request;
 }
 
-/**
- * A supply of API keys that the service's isolate has not cached yet. Each key is returned once.
- */
-interface FreshKeys {
-  readonly next: () => string;
-  /** Returns a key that admits one request a day. */
-  readonly nextScarce: () => string;
-}
+/** API keys that the service's isolate has not cached yet. A scarce key admits one request a day. */
+type FreshKeys = Readonly<Record<"unlimited" | "scarce", () => string>>;
 
 /**
  * Measures the duration of each kind of request while a round trip to some parts of the service
@@ -68,27 +62,31 @@ const KINDS: readonly Kind[] = [
   {
     request: "list, key in memory",
     status: 200,
-    make: async (keys, url) => known(listRequest(url, keys.next())),
+    make: async (keys, url) => known(listRequest(url, keys.unlimited())),
   },
   {
     request: "304, key in memory",
     status: 304,
     make: async (keys, url) => {
-      const key = keys.next();
+      const key = keys.unlimited();
       const { etag = "" } = (await send(listRequest(url, key))).headers;
       return listRequest(url, key, { "If-None-Match": String(etag) });
     },
   },
-  { request: "list, new key", status: 200, make: (keys, url) => listRequest(url, keys.next()) },
+  {
+    request: "list, new key",
+    status: 200,
+    make: (keys, url) => listRequest(url, keys.unlimited()),
+  },
   {
     request: "cancellation, key in memory",
     status: 404,
-    make: async (keys, url) => cancellation(await known(listRequest(url, keys.next()))),
+    make: async (keys, url) => cancellation(await known(listRequest(url, keys.unlimited()))),
   },
   {
     request: "cancellation, new key",
     status: 404,
-    make: (keys, url) => cancellation(listRequest(url, keys.next())),
+    make: (keys, url) => cancellation(listRequest(url, keys.unlimited())),
   },
   { request: "401, malformed key", status: 401, make: (_, url) => listRequest(url, "sord_no") },
   {
@@ -99,12 +97,12 @@ const KINDS: readonly Kind[] = [
   {
     request: "429, first refusal",
     status: 429,
-    make: async (keys, url) => known(listRequest(url, keys.nextScarce())),
+    make: async (keys, url) => known(listRequest(url, keys.scarce())),
   },
   {
     request: "429, further refusals",
     status: 429,
-    make: async (keys, url) => known(await known(listRequest(url, keys.nextScarce()))),
+    make: async (keys, url) => known(await known(listRequest(url, keys.scarce()))),
   },
 ];
 
@@ -117,14 +115,12 @@ function cancellation(list: Request): Request {
   return { ...list, method: "DELETE", url: `${list.url}/0` };
 }
 
-function freshKeys({ unlimited, scarce }: Keys): FreshKeys {
-  const take = (from: { key: string }[]) => {
-    const created = from.pop();
-    if (created === undefined) throw new Error("The store has too few keys for so many rounds.");
-    return created.key;
+function freshKeys(keys: Keys): FreshKeys {
+  const supply = (name: keyof FreshKeys) => {
+    const unused = [...keys[name]];
+    return () => unused.pop()?.key ?? "";
   };
-  const [keys, scarceKeys] = [[...unlimited], [...scarce]];
-  return { next: () => take(keys), nextScarce: () => take(scarceKeys) };
+  return { unlimited: supply("unlimited"), scarce: supply("scarce") };
 }
 
 export async function setDelays({ url }: Server, delays: Delays): Promise<void> {

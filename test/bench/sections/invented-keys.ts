@@ -3,25 +3,14 @@ import { Pool } from "undici";
 import { generateSecret } from "../../../src/operator/key-store/secret.ts";
 import type { Bench } from "../bench.ts";
 import { ratiosOf, takeTurns } from "../compare.ts";
-import { listRequest, type Request, sendEvery, sendLoad, sendOne } from "../load.ts";
-import { operationsSince } from "../operations.ts";
-import { medianText, number, type Result, spreadOf } from "../report.ts";
+import { listRequest, type Request, sendEvery, sendOne } from "../load.ts";
+import { medianText, type Result } from "../report.ts";
 
 const INVENTED_KEYS = 1_000;
 /** The time between two requests of the flood of invented keys: 5 ms are 200 requests a second. */
 const INVENTED_EVERY_MS = 5;
-/** The number of connections that send invented keys as fast as possible. */
-const CONNECTIONS_AT_ONCE = 250;
 /** The pause of the client with a valid key after each response, in milliseconds. */
 const PAUSE_MS = 5;
-
-/**
- * Sends 1,000 invented keys from one address. Counts the D1 queries, and measures how much slower
- * the responses to a client with a valid key become.
- */
-export async function inventedKeys(bench: Bench): Promise<Result[]> {
-  return [await queriesOf(bench), await delayOfOthers(bench)];
-}
 
 /** Returns requests with invented keys, from an address that has not been used in this `turn`. */
 function invented(url: string, turn: number): (index: number) => Request {
@@ -30,26 +19,11 @@ function invented(url: string, turn: number): (index: number) => Request {
   return (index) => listRequest(url, keys[index] ?? "", headers);
 }
 
-async function queriesOf(bench: Bench): Promise<Result> {
-  await using server = await bench.serve({ worker: "observed/counted-service" });
-  bench.say("counting the queries for invented keys");
-  const queries: number[] = [];
-  for (let round = 0; round < bench.rounds; round += 1) {
-    const requestAt = invented(server.url, round);
-    await operationsSince(server);
-    await sendLoad({ requestAt, count: INVENTED_KEYS, connections: CONNECTIONS_AT_ONCE });
-    queries.push((await operationsSince(server)).queries);
-  }
-  return {
-    what: `${number(INVENTED_KEYS)} invented keys from one address on ${CONNECTIONS_AT_ONCE} connections: D1 queries`,
-    service: medianText(queries, "queries"),
-    peer: "",
-    ratio: spreadOf(queries),
-    target: null,
-  };
-}
-
-async function delayOfOthers(bench: Bench): Promise<Result> {
+/**
+ * Sends 1,000 invented keys from one address, and measures how much slower the responses to a
+ * client with a valid key become.
+ */
+export async function inventedKeys(bench: Bench): Promise<Result[]> {
   await using server = await bench.serve();
   const { url } = server;
   const list = listRequest(url, bench.keys.unlimited[0]?.key ?? "");
@@ -63,13 +37,14 @@ async function delayOfOthers(bench: Bench): Promise<Result> {
     usual: () => p95Beside(wait(INVENTED_KEYS * INVENTED_EVERY_MS), list),
     flooded: () => p95Beside(flood(), list),
   });
-  return {
+  const result = {
     what: "A well-behaved client's p95 beside 200 invented keys a second, as a multiple of its p95 without them",
     service: medianText(flooded, "ms"),
     peer: medianText(usual, "ms"),
     ratio: ratiosOf(flooded, usual),
     target: { atMost: 2 },
   };
+  return [result];
 }
 
 /**

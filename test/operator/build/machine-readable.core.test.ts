@@ -29,6 +29,7 @@ describe.each(["", ORIGIN])("the files for programs at %j", (origin) => {
   test("include llms.txt with each operation, each error and the whole description", () => {
     const text = files["llms.txt"] ?? "";
     expect(text).toMatch(/^# Store Orders\n\n> Lists and cancels/);
+    expect(text).not.toContain("Questions");
     for (const address of [`${origin}/openapi.json`, `${origin}/`]) {
       expect(text).toContain(`](${address})`);
     }
@@ -46,6 +47,13 @@ describe.each(["", ORIGIN])("the files for programs at %j", (origin) => {
     const { description } = document.info;
     expect(text).toContain(description.slice(description.indexOf("## ")));
   });
+});
+
+test("the operator's address is in the files for programs", () => {
+  const url = "https://shop.example/help";
+  const files = Object.fromEntries(machineReadableFiles("", { url }));
+  expect(JSON.parse(files["openapi.json"] ?? "").info.contact).toStrictEqual({ url });
+  expect(files["llms.txt"]).toContain(`\n- Questions to the operator: ${url}\n`);
 });
 
 describe("PUBLIC_URL", () => {

@@ -1,9 +1,12 @@
-import { globSync, readdirSync } from "node:fs";
+import { existsSync, globSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
-import { afterEach, expect, test } from "vitest";
+import { afterEach, describe, expect, test } from "vitest";
 import { openLocalDatabase } from "../../../src/operator/database/local.ts";
+import { PROGRAMS } from "../../../src/operator/programs.ts";
 import { PROJECT_ROOT } from "../../../src/operator/wrangler.ts";
+import type { Outcome } from "../deploy/run-command.ts";
+import { runInProcess } from "../in-process.ts";
 import { StoreFolder } from "../store-folder.ts";
 
 let store = new StoreFolder();
@@ -51,4 +54,46 @@ test("a migration that fails leaves the database unchanged, and the error names 
     `the store in ${store.path} could not be opened: table`,
   );
   expect(valuesOf(sqlite, tables)).toEqual(before);
+});
+
+describe("in a folder without a store", () => {
+  const missing = () => join(store.path, "strore");
+  async function run(line: string, input?: string): Promise<Outcome> {
+    const [name = "", ...args] = line.split(" ");
+    const program = await PROGRAMS[name]!();
+    return runInProcess(program, [...args, "--persist-to", missing()], input);
+  }
+
+  test.each([
+    "keys list",
+    "keys show key_a",
+    "keys find x7aq",
+    "keys update key_a --name B",
+    "keys rotate key_a",
+    "keys revoke key_a",
+    "keys reset key_a",
+    "keys audit",
+    "keys bans",
+    "keys usage",
+    "orders export",
+    "orders export /dev/null --one-moment",
+    "orders purge --cancelled-before 2020-01-01",
+    "verify --read-only",
+  ])("%s is refused and makes nothing", async (line) => {
+    const { status, stderr } = await run(line);
+    expect(status).toBe(1);
+    expect(stderr).toContain(`error: there is no store in ${missing()}, so nothing was done`);
+    expect(existsSync(missing())).toBe(false);
+  });
+
+  test.each([
+    ["keys create --plan free --name A", undefined],
+    ["orders import -", '{"id":1}'],
+  ])("%s makes a store and says so", async (line, input) => {
+    const { status, stderr } = await run(line, input);
+    expect(status).toBe(0);
+    expect(stderr).toMatch(new RegExp(`^Making a new store in ${missing()}\\.$`, "m"));
+    expect((await run("keys list --json")).status).toBe(0);
+    expect((await run("orders export")).status).toBe(0);
+  });
 });

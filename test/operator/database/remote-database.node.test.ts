@@ -155,7 +155,7 @@ describe("a transaction", () => {
   });
 });
 
-describe("a row stored with storeOnce", () => {
+describe("a row stored with runIdempotent", () => {
   const row = (part: number, characters: number) => ({
     sql: "INSERT INTO order_import_parts (import_id, part, created_at, lines) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING",
     params: ["once", part, 1_795_000_000_123, "'".repeat(characters)],
@@ -166,7 +166,7 @@ describe("a row stored with storeOnce", () => {
     );
 
   it("can have almost 2 MB, and is sent as a query that does not block the database", async () => {
-    await orderDatabase.storeOnce(row(1, 1_999_900));
+    await orderDatabase.runIdempotent(row(1, 1_999_900));
     expect(rows()).toEqual(["1integer1999900"]);
     expect(cloudflare.changes).toEqual(["write to store-orders-staging-orders"]);
   });
@@ -182,14 +182,14 @@ describe("a row stored with storeOnce", () => {
       cloudflare.d1.find("store-orders-staging-orders").execute(text, params);
       throw new LostConnection();
     };
-    await orderDatabase.storeOnce(row(2, 5));
+    await orderDatabase.runIdempotent(row(2, 5));
     expect(asked).toBe(3);
     expect(rows()).toEqual(["1integer1999900", "2integer5"]);
   });
 
   it("is not sent again if the statement itself is wrong", async () => {
     const asked = failWith();
-    await expect(orderDatabase.storeOnce(row(3, 2_000_001))).rejects.toThrow("too big");
+    await expect(orderDatabase.runIdempotent(row(3, 2_000_001))).rejects.toThrow("too big");
     expect(asked()).toBe(1);
   });
 });

@@ -4,7 +4,6 @@ import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 import type { Command } from "commander";
 import { afterAll, beforeAll, expect, it, vi } from "vitest";
-import { capacityProgram } from "../../../src/operator/capacity/program.ts";
 import { keysProgram } from "../../../src/operator/keys/program.ts";
 import { importIdOf } from "../../../src/operator/orders/staging.ts";
 import { parseOrder } from "../../../src/operator/orders/parse-order.ts";
@@ -24,7 +23,6 @@ import { FakeVersions } from "./fake-versions.ts";
 import { runFakeWrangler } from "./fake-wrangler.ts";
 
 const PROGRAMS: Readonly<Record<string, () => Command>> = {
-  capacity: capacityProgram,
   keys: keysProgram,
   orders: ordersProgram,
   "time-travel": timeTravelProgram,
@@ -100,10 +98,7 @@ const linesOf = (page: string) =>
  */
 const byEnd = (line: string) => [/ rotate /, / revoke /].findIndex((end) => end.test(line));
 
-it.each([
-  ["docs/operating.md", 30],
-  ["docs/capacity.md", 4],
-])("every command of %s succeeds", async (page, atLeast) => {
+it.each([["docs/operating.md", 30]])("every command of %s succeeds", async (page, atLeast) => {
   const lines = linesOf(page).toSorted((one, other) => byEnd(one) - byEnd(other));
   expect(lines.length).toBeGreaterThanOrEqual(atLeast);
   for (const line of lines) {

@@ -4,7 +4,7 @@ import { keysProgram } from "../../../src/operator/keys/program.ts";
 import { ordersProgram } from "../../../src/operator/orders/program.ts";
 import * as wrangler from "../../../src/operator/wrangler.ts";
 import { runInProcess } from "../in-process.ts";
-import { useFakeCloudflare } from "./fake-cloudflare.ts";
+import { LostConnection, useFakeCloudflare } from "./fake-cloudflare.ts";
 import { runFakeWrangler } from "./fake-wrangler.ts";
 import { withoutProgress } from "./run-command.ts";
 
@@ -58,11 +58,44 @@ describe("keys --env staging", () => {
   });
 });
 
+describe("a connection that is lost after a key was stored", () => {
+  it.each([
+    ["create", "--plan", "pro", "--name", "Lost"],
+    ["rotate", "ID", "--grace", "0", "--yes"],
+  ])("does not lose the new secret of keys %s", async (...args) => {
+    const created = await run("keys", ["create", "--plan", "pro", "--name", "Zoo", "--json"]);
+    const keys = cloudflare.d1.find("store-orders-staging-keys");
+    let isLost = false;
+    cloudflare.interfere = ({ body }) => {
+      if (isLost || !body.includes("insert into")) return;
+      isLost = true;
+      keys.execute((JSON.parse(body.toString()) as { sql: string }).sql, []);
+      throw new LostConnection();
+    };
+    const line = args.map((word) => (word === "ID" ? JSON.parse(created).id : word));
+    const { key } = JSON.parse(await run("keys", [...line, "--json"]));
+    expect(isLost).toBe(true);
+    const stored = keys.sqlite.prepare("SELECT hash FROM api_keys").all();
+    expect(stored).toContainEqual({ hash: hashSecret(key) });
+  });
+
+  it("is an error if the key was not stored", async () => {
+    cloudflare.interfere = ({ body }) => {
+      if (body.includes("insert into")) throw new LostConnection();
+    };
+    const line = ["create", "--plan", "pro", "--name", "Never", "--env", "staging"];
+    const { status, stdout, stderr } = await runInProcess(keysProgram(), line);
+    cloudflare.interfere = () => {};
+    expect({ status, stdout }).toEqual({ status: 1, stdout: "" });
+    expect(stderr).toContain("It is not known whether the change was made");
+  });
+});
+
 describe("a token for keys", () => {
   it("needs only the permission for D1", async () => {
     const paths: string[] = [];
     cloudflare.interfere = ({ path }) => void paths.push(path);
-    await run("keys", ["create", "--plan", "pro", "--name", "Zoo"]);
+    await run("keys", ["create", "--plan", "pro", "--name", "Zoo", "--json"]);
     await run("keys", ["list"]);
     cloudflare.interfere = () => {};
     expect(paths.length).toBeGreaterThan(1);
@@ -85,14 +118,12 @@ describe("changes of keys that nobody can undo", () => {
       const before = keys();
       const line = [command, id, ...args, "--env", "staging"];
       const refused = await runInProcess(keysProgram(), line);
-      expect(refused).toEqual({
-        status: 1,
-        stdout: "",
-        stderr:
-          "error: nothing was changed, because there is no terminal to ask at: confirm with --yes\n",
-      });
+      expect(refused).toMatchObject({ status: 1, stdout: "" });
+      expect(refused.stderr).toContain(`The key ${id} in staging: Zoo, plan pro.\n`);
+      expect(refused.stderr).toMatch(/^error: nothing was changed, because there is no terminal /m);
+      expect(refused.stderr).toContain(`\n  npm run keys -- ${line.join(" ")} --yes\n`);
       expect(keys()).toEqual(before);
-      await run("keys", [command, id, ...args, "--yes"]);
+      await run("keys", [command, id, ...args, "--yes", "--json"]);
       expect(keys()).not.toEqual(before);
     },
   );

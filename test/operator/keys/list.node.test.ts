@@ -1,5 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { type KeyFilter, listApiKeys } from "../../../src/operator/key-store/key-details.ts";
+import { addKeys } from "../../../src/operator/key-store/change-key.ts";
+import { createVerificationKey } from "../../../src/operator/key-store/verification-key.ts";
 import { KeysCommand } from "./keys-command.ts";
 
 const DAY_MS = 86_400_000;
@@ -47,6 +49,17 @@ describe("keys list", () => {
     expect(names(await keys.json("list", "--expires-within", "30d"))).toEqual(["soon"]);
     const filters = ["--plan", "pro", "--state", "active", "--name", "O"];
     expect(names(await keys.json("list", ...filters))).toEqual(["soon"]);
+  });
+
+  it("leaves out the keys of npm run verify, unless a name is given", async () => {
+    const { record } = createVerificationKey(NOW);
+    await addKeys(keys.database, [record]);
+    await keys.add({ name: record.name });
+    const ids = async (...args: string[]) =>
+      (await keys.json("list", ...args)).map(({ id }: { id: string }) => id);
+    expect(await ids()).not.toContain(record.id);
+    expect(names(await keys.json("list"))).toContain(record.name);
+    expect(await ids("--name", "verification")).toContain(record.id);
   });
 
   it("says that no key matches", async () => {

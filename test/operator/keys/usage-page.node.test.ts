@@ -3,7 +3,7 @@ import { join } from "node:path";
 import type { Browser, BrowserContextOptions, Locator, Page } from "playwright-core";
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from "vitest";
 import { apiKeys, keyUsage } from "../../../src/schema/keys.ts";
-import { PLAN_LIMITS, type Plan } from "../../../src/worker/limits/plans.ts";
+import { PLAN_LIMITS, type Plan } from "../../../src/worker/limit-rules/plans.ts";
 import { findChromium, launchChromium } from "../../site/chromium.ts";
 import { violations } from "../../site/violations.ts";
 import { OpenStore } from "../store-folder.ts";

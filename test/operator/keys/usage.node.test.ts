@@ -2,7 +2,7 @@ import { readdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { apiKeys, keyBans, keyUsage } from "../../../src/schema/keys.ts";
-import type { PLANS } from "../../../src/worker/limits/plans.ts";
+import type { PLANS } from "../../../src/worker/limit-rules/plans.ts";
 import { OpenStore } from "../store-folder.ts";
 import { tableCells } from "../table-cells.ts";
 

@@ -3,6 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import * as local from "../../../src/operator/database/local.ts";
+import * as localStore from "../../../src/operator/database/local-store.ts";
 import { exportToFile, exportToStdout } from "../../../src/operator/orders/export.ts";
 import { ordersProgram } from "../../../src/operator/orders/program.ts";
 import { runInProcess } from "../in-process.ts";
@@ -74,6 +75,7 @@ describe("an export during which orders change", () => {
   ])("is warned of on stderr if the change came before page %i", async (changedPage, warning) => {
     changeBefore((page) => page === changedPage);
     const database = { ...store, isNew: false, close: async () => {} };
+    vi.spyOn(localStore, "isStore").mockReturnValueOnce(true);
     vi.spyOn(local, "openLocalDatabase").mockResolvedValueOnce(database);
     const { status, stdout, stderr } = await runInProcess(ordersProgram(), ["export", file]);
     expect({ status, stdout }).toEqual({

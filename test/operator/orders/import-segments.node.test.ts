@@ -143,7 +143,7 @@ it.each([
   "an import of %s that changes nothing writes no order and no version",
   async (_, start, count) => {
     const [before, list] = [segments(), listVersion()];
-    expect(await importLines(store, orders(start, count))).toBe(count);
+    await importLines(store, orders(start, count));
     expect(segments()).toEqual(before);
     expect(listVersion()).toBe(list);
     expect(writtenIds()).toEqual([]);

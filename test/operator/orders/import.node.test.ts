@@ -2,7 +2,7 @@ import { sql } from "drizzle-orm";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import type { StoreDatabase } from "../../../src/operator/database/database.ts";
 import { exportPages } from "../../../src/operator/orders/export-pages.ts";
-import { importOrders } from "../../../src/operator/orders/import.ts";
+import { importOrders, readOrders } from "../../../src/operator/orders/import.ts";
 import { orderImportParts, orders } from "../../../src/schema/orders.ts";
 import { OpenStore } from "../store-folder.ts";
 
@@ -33,10 +33,12 @@ async function* bytes(text: string) {
   yield new TextEncoder().encode(text);
 }
 
-function run(lines: readonly object[] | string, target = database): Promise<number> {
+async function run(lines: readonly object[] | string, target = database): Promise<number> {
   const text =
     typeof lines === "string" ? lines : lines.map((line) => JSON.stringify(line)).join("\n");
-  return importOrders(target, bytes(text));
+  using read = await readOrders(bytes(text));
+  await importOrders(target, read);
+  return read.count();
 }
 
 /** Exports the orders of the current test. */

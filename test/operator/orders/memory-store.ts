@@ -1,7 +1,11 @@
 import { DatabaseSync, type SQLInputValue } from "node:sqlite";
 import { drizzle } from "drizzle-orm/sqlite-proxy";
 import type { StoreDatabase } from "../../../src/operator/database/database.ts";
-import { importOrders } from "../../../src/operator/orders/import.ts";
+import {
+  importOrders,
+  type ImportOptions,
+  readOrders,
+} from "../../../src/operator/orders/import.ts";
 import { readMigrations } from "../../support/migration-files.ts";
 
 /** An orders database in memory, for tests with many orders. */
@@ -45,16 +49,21 @@ export function openMemoryStore(content?: Uint8Array): MemoryStore {
         throw error;
       }
     },
-    storeOnce: async ({ sql, params }) => void rowsOf(sql, params),
+    runIdempotent: async ({ sql, params }) => rowsOf(sql, params),
     close: async () => sqlite.close(),
   };
   return store;
 }
 
-/** Imports a file with these objects as lines. Returns the number of imported orders. */
-export function importLines(store: StoreDatabase, lines: readonly object[]): Promise<number> {
+/** Imports a file with these objects as lines. */
+export async function importLines(
+  store: StoreDatabase,
+  lines: readonly object[],
+  options: ImportOptions = {},
+): Promise<void> {
   async function* file() {
     yield new TextEncoder().encode(lines.map((line) => JSON.stringify(line)).join("\n"));
   }
-  return importOrders(store, file());
+  using orders = await readOrders(file());
+  await importOrders(store, orders, options);
 }

@@ -1,3 +1,4 @@
+import { Readable } from "node:stream";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -65,7 +66,7 @@ beforeEach(() => {
   onPart(() => {});
 });
 afterEach(() => {
-  sqlite().exec("DELETE FROM order_import_parts; DELETE FROM orders");
+  sqlite().exec("DELETE FROM order_import_parts; DELETE FROM orders WHERE status = 'pending'");
 });
 
 const sqlite = () => cloudflare.d1.find(NAME).sqlite;
@@ -78,7 +79,7 @@ const count = (table: string) =>
  */
 function onPart(fail: (call: number, query: Query) => void): void {
   cloudflare.interfere = ({ path, body }) => {
-    if (!path.endsWith("/query") || !body.includes('"params"')) return;
+    if (!path.endsWith("/query") || !body.includes('{"sql":"insert into')) return;
     sent.push(body.length);
     fail(sent.length, JSON.parse(body.toString()) as Query);
   };
@@ -127,6 +128,7 @@ describe("an import into a deployed store", () => {
     const broken = await importFile("two-parts.ndjson.gz");
     expect(broken).toMatchObject({ status: 1, stdout: "" });
     expect(broken.stderr).toContain("repeat the command with --resume");
+    onPart(() => {});
     expect([count("orders"), count("order_import_parts")]).toEqual([0, 1]);
 
     const edited = await importFile("edited.ndjson", "--resume");
@@ -158,16 +160,33 @@ describe("an import into a deployed store", () => {
     expect(count("orders")).toBe(THREE_PARTS);
   });
 
-  it("with --dry-run checks a file and sends no request", async () => {
-    let asked = 0;
-    cloudflare.interfere = () => void (asked += 1);
-    const checked = await importFile("two-parts.ndjson.gz", "--dry-run");
-    expect(checked).toEqual({ status: 0, stdout: `{"wouldImport":${TWO_PARTS}}\n`, stderr: "" });
-    writeFileSync(file("bad.ndjson"), '{"id":1}\n{"id":1.5}\n');
-    const bad = await importFile("bad.ndjson", "--dry-run");
-    expect(bad).toMatchObject({ status: 1, stdout: "" });
-    expect(bad.stderr).toContain("line 2: id: expected an integer");
-    expect(asked).toBe(0);
+  it("says after Ctrl+C that nothing was placed, and continues with --resume", async () => {
+    const others = process.listeners("SIGINT");
+    onPart((call) => {
+      const own = process.listeners("SIGINT").filter((listener) => !others.includes(listener));
+      if (call === 1) for (const interrupt of own) interrupt("SIGINT");
+    });
+    const broken = await importFile("two-parts.ndjson.gz");
+    expect(broken).toMatchObject({ status: 1, stdout: "" });
+    expect(broken.stderr).toContain("error: ended by SIGINT before any order was placed.");
+    const line = `npm run orders -- import ${file("two-parts.ndjson.gz")} --env staging --json`;
+    expect(broken.stderr).toContain(`\n  ${line} --resume\n`);
+    expect([count("orders"), count("order_import_parts")]).toEqual([0, 1]);
+    onPart(() => {});
+    expect(await importFile("two-parts.ndjson.gz", "--resume")).toEqual(imported(TWO_PARTS));
+  });
+
+  it("ends after Ctrl+C while it waits for its input", async () => {
+    const others = process.listeners("SIGINT");
+    const reading = runInProcess(ordersProgram(), ["import", "-"], new Readable({ read() {} }));
+    const own = () => process.listeners("SIGINT").filter((listener) => !others.includes(listener));
+    await vi.waitUntil(() => own().length > 0);
+    for (const interrupt of own()) interrupt("SIGINT");
+    expect(await reading).toEqual({
+      status: 1,
+      stdout: "",
+      stderr: "error: ended by SIGINT before the file was read: nothing was sent\n",
+    });
   });
 
   it.each([
@@ -181,5 +200,64 @@ describe("an import into a deployed store", () => {
     expect(outcome).toMatchObject({ status, stdout: "" });
     expect(outcome.stderr).toContain(message);
     expect(cloudflare.changes).toEqual([]);
+  });
+});
+
+// Comes last, because no test can delete a shipped order.
+describe("an import of orders that a deployed store has", () => {
+  /** The first id of the orders of a test. */
+  let id = 0;
+  beforeEach(() => {
+    id += 10;
+    sqlite().exec(
+      `INSERT INTO orders (id, status)
+       VALUES (${id}, 'pending'), (${id + 1}, 'pending'), (${id + 2}, 'shipped')`,
+    );
+    const lines = [
+      `{"id":${id},"status":"shipped"}`,
+      `{"id":${id + 1},"petId":1}`,
+      `{"id":${id + 3}}`,
+    ];
+    writeFileSync(file("changes.ndjson"), lines.join("\n"));
+    writeFileSync(file("new.ndjson"), `{"id":${id + 2},"status":"shipped"}\n{"id":${id + 3}}`);
+    writeFileSync(file("bad.ndjson"), `{"id":${id + 3}}\n{"id":${id + 2}}`);
+  });
+  const stored = () => sqlite().prepare("SELECT id, pet_id, status FROM orders").all();
+  const counted = "This imports 3 orders: 1 new, 1 replaced, 1 shipped, 0 unchanged, into staging.";
+
+  it("counts them with --dry-run, and writes nothing", async () => {
+    const checked = await importFile("changes.ndjson", "--dry-run");
+    const counts = '"wouldImport":3,"new":1,"replaced":1,"shipped":1,"unchanged":0';
+    expect(checked).toEqual({ status: 0, stdout: `{${counts}}\n`, stderr: "" });
+    const bad = await importFile("bad.ndjson", "--dry-run");
+    expect(bad).toMatchObject({ status: 1, stdout: "" });
+    expect(bad.stderr).toContain(
+      `line 2: order ${id + 2} has shipped, which cannot be turned back`,
+    );
+    expect(cloudflare.changes).toEqual([]);
+  });
+
+  it("asks before it replaces or ships them, and changes nothing without a yes", async () => {
+    const before = stored();
+    const line = ["import", file("changes.ndjson"), "--env", "staging"];
+    const refused = await runInProcess(ordersProgram(), line);
+    expect(refused).toMatchObject({ status: 1, stdout: "" });
+    expect(refused.stderr).toContain(counted);
+    expect(refused.stderr).toContain(`\n  npm run orders -- ${line.join(" ")} --yes\n`);
+    const asked = await runInProcess(ordersProgram(), line, "no\n", { isTerminal: true });
+    expect(asked.stderr).toContain("error: not confirmed: nothing was changed");
+    expect([stored(), count("order_import_parts")]).toEqual([before, 0]);
+
+    const agreed = await runInProcess(ordersProgram(), line, "staging\n", { isTerminal: true });
+    expect(agreed).toMatchObject({
+      status: 0,
+      stdout: "Imported 3 orders: 1 new, 1 replaced, 1 shipped, 0 unchanged.\n",
+    });
+    expect(stored()).not.toEqual(before);
+  });
+
+  it("does not ask with --yes, or if it only adds orders", async () => {
+    expect(await importFile("new.ndjson")).toEqual(imported(2));
+    expect(await importFile("changes.ndjson", "--yes")).toEqual(imported(3));
   });
 });

@@ -6,7 +6,6 @@ import * as wrangler from "../../../src/operator/wrangler.ts";
 import { FakeVersions } from "../deploy/fake-versions.ts";
 import { LostConnection, useFakeCloudflare } from "../deploy/fake-cloudflare.ts";
 import { runFakeWrangler } from "../deploy/fake-wrangler.ts";
-import { VERIFICATION_KEY_NAME } from "../../../src/operator/key-store/administration.ts";
 import { ApiError } from "../deploy/route.ts";
 import { type Outcome, runCommand } from "../deploy/run-command.ts";
 import { runInProcess } from "../in-process.ts";
@@ -47,8 +46,8 @@ function verifyLocal(args: readonly string[], surroundings?: Partial<Surrounding
 
 /** Returns the state of each key that verifications have created in the local store. */
 async function keyStates(): Promise<string[]> {
-  const keys: { name: string; state: string }[] = await service.folder.keysJson("list");
-  return keys.filter(({ name }) => name === VERIFICATION_KEY_NAME).map(({ state }) => state);
+  const keys: { state: string }[] = await service.folder.keysJson("list", "--name", "Verification");
+  return keys.map(({ state }) => state);
 }
 
 describe("npm run verify on a local store", () => {
@@ -197,7 +196,7 @@ describe("npm run verify --env staging", () => {
     const [key, ...others] = keysOfStaging() as Record<string, number>[];
     expect(others).toEqual([]);
     expect(key).toMatchObject({
-      name: VERIFICATION_KEY_NAME,
+      name: "Verification",
       plan: "free",
       revoked_at: expect.any(Number),
     });

@@ -86,11 +86,16 @@ test("a request from an address past its budget waits while other requests are s
   expect(await suspect).toBe(429);
 });
 
-test("a request with a remembered key from an address past its budget does not wait", async () => {
+test("a request with a remembered key from an address past its budget does not wait, even for a new look-up", async () => {
   const { key } = await createApiKey();
-  await service(PATH, { key, address: ADDRESS });
+  const isServed = async () => (await service(PATH, { key, address: ADDRESS })).status === 404;
+  await isServed();
   await sendAll(invented(61), ADDRESS);
   const before = queries();
-  expect((await service(PATH, { key, address: ADDRESS })).status).toBe(404);
+  vi.useFakeTimers({ toFake: ["Date", "setTimeout", "clearTimeout"], now: Date.now() });
+  expect(await isServed()).toBe(true);
   expect(queries()).toBe(before);
+  vi.setSystemTime(Date.now() + 25_000);
+  expect(await isServed()).toBe(true);
+  expect(queries()).toBe(before + 1);
 });

@@ -260,7 +260,7 @@ test("a change takes effect within 25 seconds, however slow the queries are", as
         world.change({ first: { revokedAt: 1 } });
         await world.advance(slowMs);
         for (let n = 0; n < proceeded; n += 1) await world.proceed();
-        await world.advance(STALE_MS - slowMs);
+        await world.advance(STALE_MS - slowMs + 1);
         await world.find("first", false);
         await world.end();
       },

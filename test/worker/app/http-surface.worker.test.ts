@@ -1,7 +1,6 @@
 import fc from "fast-check";
 import { beforeEach, describe, expect, test, vi } from "vitest";
 import { generateSecret } from "../../../src/operator/key-store/secret.ts";
-import { ERROR_STATUS } from "../../../src/worker/errors.ts";
 import { quotaOf } from "../../support/answer.ts";
 import { createApiKey, createEnterpriseKey } from "../../support/api-key-fixture.ts";
 import { placeOrder, storedOrder } from "../../support/order-fixture.ts";
@@ -150,29 +149,15 @@ function isUnderV1(path: string): boolean {
 
 const DOCUMENTED = [200, 204, 304, 401, 404, 405, 409, 429];
 
-async function expectDocumented(response: Response, method: string, underV1: boolean) {
+/** Checks what `service` does not compare with the OpenAPI document. */
+async function expectHarmless(response: Response, underV1: boolean): Promise<void> {
   expect(DOCUMENTED).toContain(response.status);
   if (underV1) quotaOf(response);
-  expect(response.headers.get("X-Request-Id")).toMatch(/^[\w=-]+$/);
+  expect(response.headers.has("X-Evil")).toBe(false);
   const text = await response.text();
-  if (method === "HEAD" || response.status === 204 || response.status === 304) {
-    expect(text).toBe("");
-  } else if (response.status >= 400) {
-    const body = JSON.parse(text) as Record<string, unknown>;
-    expect(body).toStrictEqual({
-      code: expect.any(String),
-      message: expect.stringMatching(/^[A-Z][^]*\.$/),
-      status: response.status,
-    });
-    expect(ERROR_STATUS).toHaveProperty(String(body["code"]), response.status);
-  } else {
-    expect(Array.isArray(JSON.parse(text))).toBe(true);
+  if (response.status >= 400 && text !== "") {
+    expect(JSON.parse(text).message).toMatch(/^[A-Z][^]*\.$/);
   }
-  const { headers, status } = response;
-  expect(headers.has("WWW-Authenticate")).toBe(status === 401);
-  expect(headers.has("Allow")).toBe(status === 405);
-  expect(headers.has("Retry-After")).toBe(status === 429);
-  expect(headers.has("X-Evil")).toBe(false);
 }
 
 describe("any request", () => {
@@ -192,7 +177,7 @@ describe("any request", () => {
               ...(authorization === null ? {} : { Authorization: authorization }),
             },
           });
-          await expectDocumented(response, method, isUnderV1(path));
+          await expectHarmless(response, isUnderV1(path));
           statuses.set(response.status, (statuses.get(response.status) ?? 0) + 1);
         }),
         RUNS,
@@ -221,7 +206,7 @@ test(
         const response = await service(path, { method: "DELETE", key: keys.good });
         const expected = pending.delete(id) ? 204 : id === "4" ? 409 : 404;
         expect(response.status).toBe(expected);
-        await expectDocumented(response, "DELETE", true);
+        await expectHarmless(response, true);
       }),
       { numRuns: 150, endOnFailure: true },
     );

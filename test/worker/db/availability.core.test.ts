@@ -110,3 +110,12 @@ test("a read is retried four times after an internal error, and another query is
   await expect(write).rejects.toBeInstanceOf(DatabaseUnavailableError);
   expect(query).toHaveBeenCalledTimes(6);
 });
+
+test("a wrong statement is sent only once, even if it is repeatable", async () => {
+  const fault = new Error("D1_ERROR: no such table: orders: SQLITE_ERROR");
+  const query = vi.fn<() => Promise<never>>().mockRejectedValue(fault);
+  const failed = queries.run(query, repeatable).catch((error: unknown) => error);
+  await vi.advanceTimersByTimeAsync(TIMEOUT_MS);
+  expect(await failed).toBe(fault);
+  expect(query).toHaveBeenCalledTimes(1);
+});

@@ -92,5 +92,9 @@ export const VERSIONS: Readonly<Record<DatabaseName, Readonly<Record<string, Ver
         "SELECT key_id, began_at, ends_at, number, lifted_at FROM key_bans",
       ],
     },
+    "0001_former_last_four.sql": {
+      data: `INSERT INTO former_key_hashes (hash, key_id, ends_at, last_four) VALUES ('fd', 'key_pro', 1795000000000, 'x7aq')`,
+      queries: [],
+    },
   },
 };

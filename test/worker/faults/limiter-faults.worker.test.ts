@@ -93,7 +93,7 @@ describe("one fault", () => {
     // Every call uses a new stub, because a stub that has thrown may be permanently broken.
     expect(line.stubs()).toBe(calls);
     expect((await stored())?.minute?.count ?? 0).toBe(counted);
-    expect(events(log())).toStrictEqual(usesFallback ? ["insurance_limiter_on"] : []);
+    expect(events(log())).toStrictEqual(usesFallback ? ["fallback_limiter_on"] : []);
     for (const entry of log()) expect(entry["keyId"]).toBe(id);
   });
 });
@@ -219,7 +219,7 @@ describe("after a failure", () => {
     expect(line.script.calls).toBe(3);
     await evictLimiter(`key:${id}`);
     expect(await stored()).toMatchObject({ minute: { count: 2 }, day: { count: 2 } });
-    expect(events(log())).toStrictEqual(["insurance_limiter_on"]);
+    expect(events(log())).toStrictEqual(["fallback_limiter_on"]);
   });
 
   test("one request a second waits for the Durable Object, and the other requests do not", async () => {

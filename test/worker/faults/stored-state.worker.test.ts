@@ -60,7 +60,7 @@ describe("an unreadable stored state", () => {
     const response = await request();
     expect(response.status).toBe(200);
     expect(quotaOf(response)).toMatchObject({ remaining: 2, day: { remaining: 9 } });
-    expect(events(log())).toStrictEqual(["limiter_record_unreadable"]);
+    expect(events(log())).toStrictEqual(["limiter_state_unreadable"]);
     expect((await limiterStorage(name())).record).toMatchObject({ minute: { count: 1 } });
 
     await evictLimiter(name());

@@ -1,5 +1,8 @@
 import { describe, expect, test } from "vitest";
-import { countedAddress } from "../../../src/worker/middleware/client-address.ts";
+import { clientAddress } from "../../../src/worker/middleware/client-address.ts";
+
+const countedAddress = (header?: string) =>
+  clientAddress({ headers: new Headers(header ? { "CF-Connecting-IP": header } : {}) });
 
 describe("the counted address (docs/limits.md, Failed authentication)", () => {
   test.for([

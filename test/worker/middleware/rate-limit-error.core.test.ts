@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { rateLimitError } from "../../../src/worker/middleware/rate-limit-error.ts";
-import { keyPolicy, SimulatedLimiter } from "../limits/simulated-limiter.ts";
+import { keyPolicy, SimulatedLimiter } from "../limit-rules/simulated-limiter.ts";
 
 describe("the 429 (docs/api.md, Errors)", () => {
   test("of a full window states the time to wait", () => {

@@ -6,7 +6,7 @@ import {
 } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { createApp } from "../../../src/worker/app.ts";
-import { NO_OPERATIONS, type Operations } from "../../../src/operator/capacity/operations.ts";
+import { NO_OPERATIONS, type Operations } from "./operations.ts";
 import { parseConfig } from "../../../src/worker/config.ts";
 import { observedBindings } from "../../bench/observed/bindings.ts";
 import { limiterNamed } from "../../support/limiter.ts";

@@ -6,7 +6,7 @@ import {
   OPERATION_NAMES,
   OPERATIONS,
   sumOperations,
-} from "../../../src/operator/capacity/operations.ts";
+} from "./operations.ts";
 import { createEnterpriseKey } from "../../support/api-key-fixture.ts";
 import { placeManyOrders } from "../../support/order-fixture.ts";
 import { CountedService } from "./counted-service.ts";
@@ -33,7 +33,7 @@ async function coldService(segments: number, ordersPerSegment: number) {
 }
 
 /**
- * Expects every count of a list's operations to equal the estimate of the capacity command. Only
+ * Expects every count of a list's operations to equal the estimate of listReads. Only
  * the rows read may be up to 15 % below their estimate.
  */
 function expectList(counted: Operations, reads: Parameters<typeof listReads>[0]): void {

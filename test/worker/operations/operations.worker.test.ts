@@ -1,10 +1,6 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, test } from "vitest";
-import {
-  type Operations,
-  OPERATIONS,
-  sumOperations,
-} from "../../../src/operator/capacity/operations.ts";
+import { type Operations, OPERATIONS, sumOperations } from "./operations.ts";
 import { createApiKey, createEnterpriseKey } from "../../support/api-key-fixture.ts";
 import { advanceClock, stopClock } from "../../support/clock.ts";
 import { placeManyOrders } from "../../support/order-fixture.ts";

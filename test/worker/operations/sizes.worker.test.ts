@@ -4,7 +4,7 @@ import { drizzle } from "drizzle-orm/d1";
 import { expect, test } from "vitest";
 import { createApiKey } from "../../../src/operator/key-store/administration.ts";
 import { creationQueries } from "../../../src/operator/key-store/key-changes.ts";
-import { MEASURED } from "../../../src/operator/capacity/assumptions.ts";
+import { MEASURED } from "../../capacity/estimate.ts";
 import { createEnterpriseKey } from "../../support/api-key-fixture.ts";
 import { limiterNamed } from "../../support/limiter.ts";
 import { CountedService } from "./counted-service.ts";

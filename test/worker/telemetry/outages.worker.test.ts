@@ -19,10 +19,10 @@ beforeEach(async () => {
 });
 
 describe.each([
-  ["insurance_limiter_on", "insurance_limiter_off"],
+  ["fallback_limiter_on", "fallback_limiter_off"],
   ["orders_database_unavailable", "orders_database_available"],
 ])("%s", (began, ended) => {
-  const isLimiter = began.startsWith("insurance");
+  const isLimiter = began.startsWith("fallback");
 
   function start() {
     const { limiters, script: limiterScript } = faultyLimiters();
@@ -82,5 +82,5 @@ test("a refusal from memory does not end an outage of the limiter", async () => 
   await service(LIST, { key });
   advanceClock(20_000);
   expect((await service(LIST, { key: other.key })).status).toBe(429);
-  expect(events(log())).not.toContain("insurance_limiter_off");
+  expect(events(log())).not.toContain("fallback_limiter_off");
 });

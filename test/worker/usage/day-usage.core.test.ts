@@ -1,18 +1,18 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { type Decision, decide } from "../../../src/worker/limits/decision.ts";
+import { type Decision, decide } from "../../../src/worker/limit-rules/decision.ts";
 import {
   countUsage,
   dayText,
   type DayUsage,
-  readUsage,
   type Usage,
   usageEndMs,
+  usageSchema,
   usageToKeep,
 } from "../../../src/worker/usage/day-usage.ts";
-import { LimitsModel } from "../limits/limits-model.ts";
-import { anyBanPolicy, anyHistory, anyLimits, play } from "../limits/histories.ts";
-import { DAY_MS, keyPolicy, SimulatedLimiter, START_MS } from "../limits/simulated-limiter.ts";
+import { LimitsModel } from "../limit-rules/limits-model.ts";
+import { anyBanPolicy, anyHistory, anyLimits, play } from "../limit-rules/histories.ts";
+import { DAY_MS, keyPolicy, SimulatedLimiter, START_MS } from "../limit-rules/simulated-limiter.ts";
 
 interface Counted {
   readonly decision: Decision;
@@ -80,7 +80,7 @@ describe("the usage of a key", () => {
         expect(usage.map((counted) => ({ ...counted, day: dayText(counted.day) }))).toEqual(
           expected,
         );
-        expect(readUsage(structuredClone(usage))).toEqual(usage);
+        expect(usageSchema.parse(usage)).toEqual(usage);
       }),
     );
   });
@@ -125,7 +125,7 @@ class CountingLimiter extends SimulatedLimiter {
   }
 
   override restart(): this {
-    this.usage = readUsage(this.#stored)!;
+    this.usage = this.#stored;
     return super.restart();
   }
 }

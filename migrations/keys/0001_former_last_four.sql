@@ -1,0 +1,1 @@
+ALTER TABLE `former_key_hashes` ADD `last_four` text;

@@ -1,0 +1,114 @@
+/**
+ * How bans are applied. `log`: bans are logged but refuse no request. `off`: there are no strikes
+ * and no bans.
+ */
+export const BAN_MODES = ["on", "log", "off"] as const;
+export type BanMode = (typeof BAN_MODES)[number];
+
+/**
+ * The rules that turn repeated refusals into a temporary ban (docs/limits.md, Bans). Times in
+ * milliseconds.
+ */
+export interface BanPolicy {
+  readonly mode: BanMode;
+  /**
+   * Refusals within this time after the first refusal of a `Wait` are no strikes. The client may
+   * have sent these requests before it received the first 429.
+   */
+  readonly graceMs: number;
+  /** Strikes lead to a ban only if all of them fall within this time after the first strike. */
+  readonly strikeWindowMs: number;
+  /** A ban takes as many strikes as the key's limit per minute, but at least this many. */
+  readonly minStrikes: number;
+  /** A ban never takes more strikes than this, even if the key's limit per minute is higher. */
+  readonly maxStrikes: number;
+  readonly firstBanMs: number;
+  readonly longestBanMs: number;
+  /** Earlier bans are forgotten this long after the key's last ban ends. */
+  readonly forgetAfterMs: number;
+}
+
+/** The time from a key's first refusal to its next admission. */
+export interface Wait {
+  /** Unix time in milliseconds of the refusal with which this wait began. */
+  readonly startedMs: number;
+  readonly strikes: number;
+  /** Unix time in milliseconds of the first strike; meaningless while `strikes` is 0. */
+  readonly firstStrikeMs: number;
+}
+
+export interface Ban {
+  /** Unix time in milliseconds at which the ban ends or ended. */
+  readonly untilMs: number;
+  /** The number of consecutive bans of the key, including this ban: at least 1. */
+  readonly number: number;
+  /**
+   * True if the ban began in mode `log`. Such a ban refuses no request, even if the mode is `on`
+   * later.
+   */
+  readonly loggedOnly?: true | undefined;
+}
+
+/**
+ * Returns the stored ban as it applies at `nowMs`. The returned ban ends at most `longestBanMs`
+ * after `nowMs`, even if the clock was set back.
+ *
+ * @returns `null` if there is no ban, if the ban ended at least `forgetAfterMs` before `nowMs`, or
+ *   if the ban began in another mode than the policy's.
+ */
+export function banAt(stored: Ban | null, policy: BanPolicy, nowMs: number): Ban | null {
+  const { mode, forgetAfterMs } = policy;
+  if (stored === null || nowMs >= stored.untilMs + forgetAfterMs) return null;
+  if (mode !== (stored.loggedOnly ? "log" : "on")) return null;
+  return { ...stored, untilMs: Math.min(stored.untilMs, nowMs + policy.longestBanMs) };
+}
+
+/** Returns whether a further refusal at `nowMs` is a strike: not in the first `graceMs` of a wait. */
+export function isStrike(wait: Wait, policy: BanPolicy, nowMs: number): boolean {
+  return nowMs - Math.min(wait.startedMs, nowMs) >= policy.graceMs;
+}
+
+/**
+ * Adds strikes to a wait. Strikes from more than one series are left out, because only the time of
+ * the oldest is known: so a ban can come later, never earlier.
+ *
+ * @param strikes 0 only corrects times that lie in the future because the clock was set back.
+ * @param oldestMs the time of the oldest of these strikes, at most `nowMs`.
+ */
+export function waitAfterStrikes(
+  stored: Wait,
+  policy: BanPolicy,
+  strikes: number,
+  oldestMs: number,
+  nowMs: number,
+): Wait {
+  const wait = {
+    startedMs: Math.min(stored.startedMs, nowMs),
+    strikes: stored.strikes,
+    firstStrikeMs: Math.min(stored.firstStrikeMs, nowMs),
+  };
+  const isSameSeries = wait.strikes > 0 && oldestMs - wait.firstStrikeMs < policy.strikeWindowMs;
+  const firstStrikeMs = isSameSeries ? Math.min(wait.firstStrikeMs, oldestMs) : oldestMs;
+  if (strikes === 0 || nowMs - firstStrikeMs >= policy.strikeWindowMs) return wait;
+  return { ...wait, strikes: strikes + (isSameSeries ? wait.strikes : 0), firstStrikeMs };
+}
+
+/** Returns how many strikes lead to a ban of a key with this limit per minute. */
+export function strikesToBan(policy: BanPolicy, perMinute: number): number {
+  return Math.min(Math.max(perMinute, policy.minStrikes), policy.maxStrikes);
+}
+
+/**
+ * Returns the ban that begins at `nowMs`. It is twice as long as the earlier ban, up to the longest
+ * length.
+ */
+export function nextBan(earlier: Ban | null, policy: BanPolicy, nowMs: number): Ban {
+  const number = (earlier?.number ?? 0) + 1;
+  const ban = { untilMs: nowMs + banLengthMs(policy, number), number };
+  return policy.mode === "log" ? { ...ban, loggedOnly: true } : ban;
+}
+
+/** Returns the length of the ban with this number, in milliseconds. */
+export function banLengthMs(policy: BanPolicy, number: number): number {
+  return Math.min(policy.firstBanMs * 2 ** (number - 1), policy.longestBanMs);
+}

@@ -1,0 +1,364 @@
+import type { Ban, BanPolicy, Wait } from "./bans.ts";
+import { banAt, isStrike, nextBan, strikesToBan, waitAfterStrikes } from "./bans.ts";
+import { isSameLimits, limitOf, type Limits } from "./plans.ts";
+import type { PerWindow, Window, WindowName } from "./windows.ts";
+import { mapWindows, WINDOW_NAMES, windowAt, windowEndMs } from "./windows.ts";
+
+/** The rules that a limiter applies to the requests of a key or an address. */
+export interface QuotaPolicy {
+  readonly limits: Limits;
+  /**
+   * Grows with every change of the key. If this revision is older than the limiter state's, the
+   * limits of the limiter state apply. If both are equal, the limits of this policy apply, because
+   * a deployment can change a plan's limits without changing a key.
+   */
+  readonly revision: number;
+  /**
+   * The number of times that an operator has reset the key. If this number is larger than
+   * the limiter state's, the limiter state is emptied.
+   */
+  readonly resets: number;
+  /** True if repeated refusals lead to a ban: true for a key, false for an address. */
+  readonly bans: boolean;
+}
+
+/**
+ * Everything that a limiter remembers of a key or an address, including one field for each window.
+ */
+export interface LimiterState extends PerWindow<Window | null> {
+  readonly limits: Limits;
+  readonly revision: number;
+  readonly resets: number;
+  readonly ban: Ban | null;
+  /** Not stored on disk, so a restart of the Durable Object loses it. */
+  readonly wait: Wait | null;
+}
+
+/** The requests left in one window, and the time at which the window ends. */
+export interface WindowQuota {
+  readonly limit: number;
+  /** The number of requests left: never negative. */
+  readonly remaining: number;
+  /** Unix time in milliseconds at which the window ends. */
+  readonly endsMs: number;
+}
+
+/** The requests left in every window at `nowMs`, and the time of the next admission. */
+export interface Quota extends PerWindow<WindowQuota> {
+  readonly nowMs: number;
+  /**
+   * Unix time in milliseconds at which the next request is admitted, if nobody else uses the key.
+   * `null` if a request is admitted now.
+   */
+  readonly retryAtMs: number | null;
+  readonly banned: boolean;
+}
+
+/** The limiter's decision on one request, with the quota that is left after this request. */
+export interface Decision extends Quota {
+  readonly admitted: boolean;
+  /**
+   * Unix time in milliseconds until which the limiter refuses every further request. `null` if the
+   * next request may be admitted.
+   */
+  readonly standsUntilMs: number | null;
+  /**
+   * How many strikes the key is away from a ban; `null` if further refusals cannot lead to a ban.
+   */
+  readonly strikes: StrikeForecast | null;
+}
+
+/**
+ * The limiter state after some requests, and the numbers of strikes and bans that these requests
+ * caused.
+ */
+interface Outcome {
+  readonly state: LimiterState;
+  readonly strikes: number;
+  readonly bans: number;
+}
+
+/** The decision on one request, with the limiter state, strikes and bans that result from it. */
+export interface Decided extends Outcome {
+  readonly decision: Decision;
+}
+
+/** Refusals that an isolate decided from memory. Times in Unix milliseconds. */
+export interface ReportedWait {
+  /** The time of the refusal with which the wait began. */
+  readonly startedMs: number;
+  readonly strikes: number;
+  /** The time of the oldest of these strikes; meaningless while `strikes` is 0. */
+  readonly oldestStrikeMs: number;
+}
+
+/** The strikes left until a refused key is banned, and the time from which refusals are strikes. */
+interface StrikeForecast {
+  /** Unix time in milliseconds at which the key's wait began. */
+  readonly waitedSinceMs: number;
+  /** Unix time in milliseconds from which a refusal is a strike. */
+  readonly countFromMs: number;
+  /** The number of further strikes that lead to a ban: at least 1. */
+  readonly left: number;
+}
+
+/**
+ * Decides on one request. Pure: `nowMs` is the only clock.
+ *
+ * @param stored the limiter state after the last decision, or `null` for the first.
+ * @param reported refusals by an isolate that `stored` does not include. Ignored if this request is
+ *   admitted, because a late report must not ban a client that has waited.
+ * @returns the decision; the limiter state after it, which is `stored` itself if nothing changed;
+ *   and the strikes and bans caused by this request and by the reported refusals.
+ */
+export function decide(
+  stored: LimiterState | null,
+  policy: QuotaPolicy,
+  banPolicy: BanPolicy,
+  nowMs: number,
+  reported: ReportedWait | null = null,
+): Decided {
+  const before = stateAt(stored ?? stateUnder(null, policy), banPolicy, nowMs);
+  const state = stateUnder(before, policy);
+  return quotaOf(state, banPolicy, nowMs).retryAtMs === null
+    ? admit(state, banPolicy, nowMs)
+    : refuse(before, policy, banPolicy, nowMs, reported);
+}
+
+/** Returns the quota at a later `nowMs` if no request was counted since `quota.nowMs`. */
+export function quotaLater<T extends Quota>(quota: T, nowMs: number): T {
+  const later = (name: WindowName): WindowQuota => {
+    const { limit, remaining, endsMs } = quota[name];
+    const isOpen = remaining < limit && nowMs < endsMs;
+    return isOpen ? quota[name] : windowQuota(name, null, limit, nowMs);
+  };
+  return { ...quota, nowMs, ...mapWindows(later) };
+}
+
+/**
+ * Returns the quota of a key whose requests are all refused for the next `pauseMs` milliseconds.
+ */
+export function closedQuota({ limits }: QuotaPolicy, pauseMs: number, nowMs: number): Quota {
+  const retryAtMs = nowMs + pauseMs;
+  return {
+    nowMs,
+    ...mapWindows((name) => ({ limit: limitOf(limits, name), remaining: 0, endsMs: retryAtMs })),
+    retryAtMs,
+    banned: false,
+  };
+}
+
+/** Returns the window with the fewest requests left; on a tie, the window that ends later. */
+export function decisiveWindow(quota: Quota): WindowName {
+  return WINDOW_NAMES.reduce((decisive, name) => {
+    const [one, other] = [quota[decisive], quota[name]];
+    const isTie = one.remaining === other.remaining;
+    const isOther = isTie ? other.endsMs >= one.endsMs : other.remaining < one.remaining;
+    return isOther ? name : decisive;
+  });
+}
+
+/** Returns the quota at `nowMs` without counting a request. */
+export function peek(
+  stored: LimiterState | null,
+  policy: QuotaPolicy,
+  banPolicy: BanPolicy,
+  nowMs: number,
+): Quota {
+  return quotaOf(stateUnder(stored, policy), banPolicy, nowMs);
+}
+
+/**
+ * Returns the Unix time in milliseconds from which the limiter state has the same effect as an
+ * empty one.
+ */
+export function stateEndMs(state: LimiterState, banPolicy: BanPolicy): number {
+  const windowEndsMs = WINDOW_NAMES.map((name) => {
+    const window = state[name];
+    return window === null ? 0 : windowEndMs(name, window);
+  });
+  const banEndMs = state.ban === null ? 0 : state.ban.untilMs + banPolicy.forgetAfterMs;
+  return Math.max(banEndMs, ...windowEndsMs);
+}
+
+/**
+ * Returns the limiter state with the limits of `policy`, or unchanged if `policy` has an older
+ * revision. Returns an empty state if `stored` is `null` or the key was reset.
+ */
+function stateUnder(stored: LimiterState | null, policy: QuotaPolicy): LimiterState {
+  const { limits, revision, resets } = policy;
+  if (stored === null || resets > stored.resets) {
+    return { limits, revision, resets, ...mapWindows(() => null), ban: null, wait: null };
+  }
+  if (revision < stored.revision) return stored;
+  const isSame = revision === stored.revision && isSameLimits(limits, stored.limits);
+  return isSame ? stored : { ...stored, limits, revision };
+}
+
+/** Corrects times in the state that lie in the future because the clock was set back. */
+function stateAt(state: LimiterState, banPolicy: BanPolicy, nowMs: number): LimiterState {
+  const { ban } = state;
+  const isAhead = (name: WindowName) => (state[name]?.openedMs ?? 0) > nowMs;
+  const isBanAhead = (ban?.untilMs ?? 0) > nowMs + banPolicy.longestBanMs;
+  if (!isBanAhead && !WINDOW_NAMES.some(isAhead)) return state;
+  return {
+    ...state,
+    ...mapWindows((name) => (isAhead(name) ? windowAt(name, state[name], nowMs) : state[name])),
+    ban: isBanAhead ? banAt(ban, banPolicy, nowMs) : ban,
+  };
+}
+
+function quotaOf(state: LimiterState, banPolicy: BanPolicy, nowMs: number): Quota {
+  const windows = mapWindows((name) =>
+    windowQuota(name, state[name], limitOf(state.limits, name), nowMs),
+  );
+  const ban = banAt(state.ban, banPolicy, nowMs);
+  const bannedUntilMs = ban === null || ban.loggedOnly ? 0 : ban.untilMs;
+  let retryAtMs = bannedUntilMs;
+  for (const name of WINDOW_NAMES) {
+    const { remaining, endsMs } = windows[name];
+    if (remaining === 0) retryAtMs = Math.max(retryAtMs, endsMs);
+  }
+  return {
+    nowMs,
+    ...windows,
+    retryAtMs: retryAtMs > nowMs ? retryAtMs : null,
+    banned: bannedUntilMs > nowMs,
+  };
+}
+
+function windowQuota(
+  name: WindowName,
+  stored: Window | null,
+  limit: number,
+  nowMs: number,
+): WindowQuota {
+  const window = windowAt(name, stored, nowMs);
+  return { limit, remaining: Math.max(0, limit - window.count), endsMs: windowEndMs(name, window) };
+}
+
+function admit(before: LimiterState, banPolicy: BanPolicy, nowMs: number): Decided {
+  const countIn = (name: WindowName): Window => {
+    const { openedMs, count } = windowAt(name, before[name], nowMs);
+    return { openedMs, count: count + 1 };
+  };
+  const state = { ...before, ...mapWindows(countIn), wait: null };
+  const quota = quotaOf(state, banPolicy, nowMs);
+  const decision = { ...quota, admitted: true, standsUntilMs: null, strikes: null };
+  return { state, strikes: 0, bans: 0, decision };
+}
+
+/** Refuses a request. First counts the reported refusals that belong to the key's current wait. */
+function refuse(
+  before: LimiterState,
+  policy: QuotaPolicy,
+  banPolicy: BanPolicy,
+  nowMs: number,
+  reported: ReportedWait | null,
+): Decided {
+  let outcome: Outcome = { state: before, strikes: 0, bans: 0 };
+  // Count the reported refusals before the new policy applies: the isolate may have refused these
+  // requests under an earlier policy.
+  if (reported !== null && collectsStrikes(before, policy, banPolicy, nowMs)) {
+    outcome = countReported(outcome, reported, banPolicy, nowMs);
+  }
+  outcome = { ...outcome, state: stateUnder(outcome.state, policy) };
+  if (collectsStrikes(outcome.state, policy, banPolicy, nowMs)) {
+    outcome = countRefusal(outcome, banPolicy, nowMs);
+  }
+  const { state } = outcome;
+  const quota = quotaOf(state, banPolicy, nowMs);
+  const decision = {
+    ...quota,
+    admitted: false,
+    standsUntilMs: quota.banned ? (state.ban?.untilMs ?? null) : quota.retryAtMs,
+    strikes: collectsStrikes(state, policy, banPolicy, nowMs)
+      ? forecast(state, banPolicy, nowMs)
+      : null,
+  };
+  return { ...outcome, decision };
+}
+
+/**
+ * Returns the Unix time in milliseconds at which the earliest full window opened. If the key's wait
+ * was lost because the Durable Object was evicted, the wait cannot have begun before this time.
+ */
+function fullSinceMs(state: LimiterState, nowMs: number): number {
+  const openedMs = WINDOW_NAMES.map((name) => {
+    const window = state[name];
+    const isFull = windowAt(name, window, nowMs).count >= limitOf(state.limits, name);
+    return isFull && window !== null ? window.openedMs : Infinity;
+  });
+  return Math.min(...openedMs);
+}
+
+/**
+ * Returns whether a refusal can be a strike. Refusals are never strikes during a ban, if `BAN_MODE`
+ * is `off`, or if they concern a client address instead of a key.
+ */
+function collectsStrikes(
+  state: LimiterState,
+  policy: QuotaPolicy,
+  banPolicy: BanPolicy,
+  nowMs: number,
+): boolean {
+  const banEndMs = banAt(state.ban, banPolicy, nowMs)?.untilMs ?? 0;
+  return policy.bans && banPolicy.mode !== "off" && banEndMs <= nowMs;
+}
+
+/** Counts reported refusals, unless they belong to another wait than the key's current one. */
+function countReported(
+  before: Outcome,
+  { startedMs, strikes, oldestStrikeMs }: ReportedWait,
+  banPolicy: BanPolicy,
+  nowMs: number,
+): Outcome {
+  const { state } = before;
+  const isOfFullWindow = startedMs >= fullSinceMs(state, nowMs);
+  const restored = isOfFullWindow ? { startedMs, strikes: 0, firstStrikeMs: nowMs } : null;
+  const wait = state.wait ?? restored;
+  if (wait === null) return before;
+  const counted = isStrike(wait, banPolicy, oldestStrikeMs) ? strikes : 0;
+  return addStrikes(before, wait, counted, oldestStrikeMs, banPolicy, nowMs);
+}
+
+/** Begins a wait with a refusal at `nowMs`, or counts the refusal in the key's wait. */
+function countRefusal(before: Outcome, banPolicy: BanPolicy, nowMs: number): Outcome {
+  const { wait } = before.state;
+  const begun = { startedMs: nowMs, strikes: 0, firstStrikeMs: nowMs };
+  const strikes = wait !== null && isStrike(wait, banPolicy, nowMs) ? 1 : 0;
+  return addStrikes(before, wait ?? begun, strikes, nowMs, banPolicy, nowMs);
+}
+
+/** Adds strikes to the key's wait, and begins a ban if the key now has enough of them. */
+function addStrikes(
+  before: Outcome,
+  stored: Wait,
+  strikes: number,
+  oldestMs: number,
+  banPolicy: BanPolicy,
+  nowMs: number,
+): Outcome {
+  const wait = waitAfterStrikes(stored, banPolicy, strikes, oldestMs, nowMs);
+  const state = { ...before.state, wait };
+  const after = { state, strikes: before.strikes + strikes, bans: before.bans };
+  if (wait.strikes < strikesToBan(banPolicy, state.limits.perMinute)) return after;
+  const ban = nextBan(banAt(state.ban, banPolicy, nowMs), banPolicy, nowMs);
+  return {
+    ...after,
+    state: { ...state, ban, wait: { ...wait, strikes: 0 } },
+    bans: before.bans + 1,
+  };
+}
+
+function forecast(
+  { wait, limits }: LimiterState,
+  banPolicy: BanPolicy,
+  nowMs: number,
+): StrikeForecast {
+  return {
+    waitedSinceMs: wait?.startedMs ?? nowMs,
+    countFromMs: (wait?.startedMs ?? nowMs) + banPolicy.graceMs,
+    left: strikesToBan(banPolicy, limits.perMinute) - (wait?.strikes ?? 0),
+  };
+}

@@ -1,0 +1,253 @@
+import { DurableObject } from "cloudflare:workers";
+import QuickLRU from "quick-lru";
+import { type Config, parseConfig } from "../config.ts";
+import { DatabaseQueries } from "../db/availability.ts";
+import { banLengthMs } from "../limit-rules/bans.ts";
+import {
+  type Decided,
+  type Decision,
+  decide,
+  type LimiterState,
+  type QuotaPolicy,
+  type ReportedWait,
+  stateEndMs,
+} from "../limit-rules/decision.ts";
+import { WINDOW_NAMES, type WindowName } from "../limit-rules/windows.ts";
+import { logEvent } from "../log.ts";
+import { REPORT_EVERY_MS } from "../usage/day-usage.ts";
+import { KeyReports } from "../usage/key-reports.ts";
+import { GroupCommit } from "./group-commit.ts";
+import { keyIdOf } from "./limited-key.ts";
+import type { CallDetails } from "./object-call.ts";
+import type { WaitReport } from "./refusal-memory.ts";
+import { readState, type StoredState, toStored } from "./stored-state.ts";
+
+/**
+ * The storage key of the only row that a Durable Object stores. All data is in this row, so that a
+ * commit never writes several rows.
+ */
+const STATE = "record";
+
+/** The time after which a failed report is retried. */
+const RETRY_REPORT_MS = 60_000;
+
+/** At least this many of the last calls are remembered, so that a retry is not counted again. */
+const REMEMBERED_CALLS = 256;
+
+/**
+ * The limiter of one API key. It makes each decision from its state in memory, in one synchronous
+ * step. An admission is returned only after it is on disk. So the limits are exact, but each
+ * admission takes the time of a write. Calls that are decided during a write share the next write.
+ *
+ * A Durable Object that stores anything has an alarm for the next report to the database. After the
+ * report, the alarm is set to the time at which all windows, bans and days of usage have ended. At
+ * that time, an idle Durable Object deletes its storage.
+ */
+export class RateLimiter extends DurableObject {
+  readonly #config: Config;
+  /** `null` if this Durable Object does not belong to a key. */
+  readonly #keyId: string | null;
+  #limiter: LimiterState | null;
+  readonly #reports: KeyReports;
+  readonly #commits: GroupCommit;
+  /** The decisions of the last calls, by nonce. Lost in a restart. */
+  readonly #decided = new QuickLRU<string, readonly [Decision, ...Decision[]]>({
+    maxSize: REMEMBERED_CALLS,
+  });
+  /**
+   * Unix time in milliseconds of the next alarm; `null` if no alarm is set and while the alarm
+   * runs.
+   */
+  #alarmMs: number | null = null;
+
+  constructor(ctx: DurableObjectState, env: Cloudflare.Env) {
+    super(ctx, env);
+    this.#config = parseConfig(env);
+    const { limiter, keyId, usage, unreportedBans } = readState(ctx.storage.kv.get(STATE));
+    this.#limiter = limiter;
+    // A Durable Object that was opened by its id has no name. Then the key's id is in the storage.
+    this.#keyId = keyIdOf(ctx.id.name) ?? keyId;
+    const queries = new DatabaseQueries("keys", this.#config.databaseTimeoutMs);
+    this.#reports = new KeyReports(this.#keyId ?? "", usage, unreportedBans, queries);
+    this.#commits = new GroupCommit(
+      () => this.#write(),
+      () => ctx.storage.sync(),
+    );
+    void ctx.blockConcurrencyWhile(async () => {
+      this.#alarmMs = await ctx.storage.getAlarm();
+    });
+  }
+
+  /**
+   * Decides on the requests of one call, and counts their admissions and refusals.
+   *
+   * @param refusedAgesMs only from isolates of the previous version: the ages in milliseconds of the
+   *   refusal that began the wait, and of the strikes since then, the oldest first.
+   * @param refusals the number of requests that the isolate refused from memory since its last call.
+   * @param nonce identifies the call. The isolate sends the same nonce in every attempt, so that the
+   *   requests are counted only once.
+   * @returns one decision for each request; without `details`, the decision on one request.
+   * @throws {Error} if this Durable Object does not belong to a key, or if a decision cannot be
+   *   stored.
+   */
+  admit(
+    policy: QuotaPolicy,
+    refusedAgesMs: readonly number[],
+    refusals: number,
+    nonce: string,
+    details: CallDetails,
+  ): Promise<readonly Decision[]>;
+  admit(
+    policy: QuotaPolicy,
+    refusedAgesMs?: readonly number[],
+    refusals?: number,
+    nonce?: string,
+  ): Promise<Decision>;
+  async admit(
+    policy: QuotaPolicy,
+    refusedAgesMs: readonly number[] = [],
+    refusals = refusedAgesMs.length,
+    nonce: string = crypto.randomUUID(),
+    details?: CallDetails,
+  ): Promise<Decision | readonly Decision[]> {
+    if (this.#keyId === null) throw new Error("This object limits no API key.");
+    const { requests, wait } = details ?? { requests: 1, wait: waitOf(refusedAgesMs) };
+    let decisions = this.#decided.get(nonce);
+    if (decisions === undefined) {
+      const before = this.#limiter;
+      const { unreportedBans } = this.#reports;
+      decisions = this.#decideAll(policy, requests, refusals, wait);
+      this.#decided.set(nonce, decisions);
+      const hasBanned = this.#reports.unreportedBans > unreportedBans;
+      // The alarm reports the ban if the report below fails or the Durable Object restarts before.
+      if (hasBanned) void this.#wakeBy(Date.now() + RETRY_REPORT_MS);
+      await (mustStore(before, this.#limiter) ? this.#commit() : this.#commits.settle());
+      if (hasBanned) this.ctx.waitUntil(this.#report());
+    } else await this.#commits.settle();
+    return details ? decisions : decisions[0];
+  }
+
+  /** Responds to a health check of the service. Stores nothing. */
+  ping(): void {}
+
+  /**
+   * Reports bans and usage to the database. If all windows, bans and days of usage have ended and are
+   * reported, deletes the storage. Otherwise sets the next alarm.
+   */
+  override async alarm(): Promise<void> {
+    this.#alarmMs = null;
+    if (!(await this.#report())) return this.#wakeBy(Date.now() + RETRY_REPORT_MS);
+    // A request that arrived during the report has set another alarm.
+    if (this.#alarmMs !== null) return;
+    const nowMs = Date.now();
+    const limiterEndMs = this.#limiter === null ? 0 : stateEndMs(this.#limiter, this.#config.bans);
+    const endMs = Math.max(limiterEndMs, this.#reports.endMs);
+    if (endMs > nowMs) return this.#wakeBy(Math.max(endMs, nowMs + REPORT_EVERY_MS));
+    this.#limiter = null;
+    await this.ctx.storage.deleteAll();
+  }
+
+  #decideAll(
+    policy: QuotaPolicy,
+    requests: number,
+    refusedElsewhere: number,
+    wait: WaitReport | null,
+  ): readonly [Decision, ...Decision[]] {
+    const nowMs = Date.now();
+    const reported = wait && {
+      startedMs: nowMs - wait.ageMs,
+      strikes: wait.strikes,
+      oldestStrikeMs: nowMs - wait.oldestStrikeAgeMs,
+    };
+    const first = this.#decide(policy, nowMs, refusedElsewhere, reported);
+    const others = Array.from({ length: requests - 1 }, () => this.#decide(policy, nowMs));
+    return [first, ...others];
+  }
+
+  #decide(
+    policy: QuotaPolicy,
+    nowMs: number,
+    refusedElsewhere = 0,
+    reported: ReportedWait | null = null,
+  ): Decision {
+    const before = this.#limiter;
+    const decided = decide(before, policy, this.#config.bans, nowMs, reported);
+    const { state, decision, strikes } = decided;
+    this.#limiter = state;
+    const bans = state.ban?.loggedOnly ? 0 : decided.bans;
+    this.#reports.count(decision, { refusedElsewhere, strikes, bans });
+    if (bans > 0) this.#addBan(state);
+    this.#logChanges(before, decided);
+    return decision;
+  }
+
+  /** Adds the ban that has just begun to the next report. */
+  #addBan({ ban, resets }: LimiterState): void {
+    if (ban === null) return;
+    const { untilMs, number } = ban;
+    const beganMs = untilMs - banLengthMs(this.#config.bans, number);
+    this.#reports.addBan({ beganMs, untilMs, number, resets });
+  }
+
+  /** Reports bans and usage. Returns whether the report succeeded. */
+  async #report(): Promise<boolean> {
+    // Store everything before reporting it. If a restart lost reported counts, the database would
+    // ignore new counts until they exceed the reported totals.
+    await (this.#reports.isStored ? this.#commits.settle() : this.#commits.commit());
+    return this.#reports.report(this.env.KEYS);
+  }
+
+  /** Stores the state, with an alarm for the next report. */
+  #commit(): Promise<void> {
+    void this.#wakeBy(Date.now() + REPORT_EVERY_MS);
+    return this.#commits.commit();
+  }
+
+  #write(): void {
+    // The alarm may have deleted everything between the decision and this write.
+    if (this.#keyId === null || this.#limiter === null) return;
+    this.ctx.storage.kv.put<StoredState>(STATE, {
+      ...toStored(this.#limiter),
+      keyId: this.#keyId,
+      ...this.#reports.toStored(),
+    });
+  }
+
+  /** Sets the alarm to this Unix time in milliseconds, unless it is set to an earlier time. */
+  async #wakeBy(dueMs: number): Promise<void> {
+    if (this.#alarmMs !== null && this.#alarmMs <= dueMs) return;
+    this.#alarmMs = dueMs;
+    await this.ctx.storage.setAlarm(dueMs);
+  }
+
+  /** Logs resets and bans, because customers ask operators about these events. */
+  #logChanges(before: LimiterState | null, { state, bans }: Decided): void {
+    const keyId = this.#keyId;
+    if (before !== null && state.resets > before.resets)
+      logEvent({ event: "limiter_reset", keyId });
+    if (bans > 0 && state.ban !== null) {
+      const { number, untilMs, loggedOnly } = state.ban;
+      const event = loggedOnly ? "would_ban" : "banned";
+      logEvent({ event, keyId, number, until: new Date(untilMs).toISOString() });
+    }
+  }
+}
+
+/** Converts what an isolate of the previous version reports. */
+function waitOf([ageMs, ...strikesMs]: readonly number[]): WaitReport | null {
+  if (ageMs === undefined) return null;
+  return { ageMs, strikes: strikesMs.length, oldestStrikeAgeMs: strikesMs[0] ?? 0 };
+}
+
+/**
+ * Returns whether a limiter state must be stored: a window, the ban or the revision of the key has
+ * changed. Changes of the wait are not stored, because the wait need not survive a restart. Changed
+ * limits alone are not stored, because every request sends the limits. If a changed revision were
+ * not stored, an evicted limiter could accept the former limits from an isolate with an outdated
+ * key.
+ */
+function mustStore(before: LimiterState | null, after: LimiterState | null): boolean {
+  const hasChanged = (name: "ban" | "revision" | WindowName) =>
+    (before?.[name] ?? null) !== (after?.[name] ?? null);
+  return hasChanged("ban") || hasChanged("revision") || WINDOW_NAMES.some(hasChanged);
+}

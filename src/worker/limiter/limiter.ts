@@ -1,0 +1,169 @@
+import QuickLRU from "quick-lru";
+import { CircuitBreaker } from "../circuit-breaker.ts";
+import { type Config, REMEMBERED_KEYS } from "../config.ts";
+import { BatchedQuery } from "../db/batched-query.ts";
+import type { Decision } from "../limit-rules/decision.ts";
+import { logEvent } from "../log.ts";
+import { Outage } from "../outage.ts";
+import { keyIdOf, type LimitedKey } from "./limited-key.ts";
+import { MemoryLimiter } from "./memory-limiter.ts";
+import { callObject, isOverloaded, type LimiterObjects } from "./object-call.ts";
+import { NO_REFUSALS, RefusalMemory } from "./refusal-memory.ts";
+
+/**
+ * The most calls to one key's Durable Object that an isolate has under way. Further requests share
+ * the next call. So a slow Durable Object gets fewer and larger calls.
+ */
+const MAX_CALLS_UNDER_WAY = 16;
+
+/** The number of busy keys whose requests an isolate groups. */
+const MAX_GROUPS = 1_000;
+
+/** What the limiter needs of the request on which it decides. */
+interface LimitedRequest {
+  readonly objects: LimiterObjects;
+  readonly requestId: string;
+  /** Keeps the request alive for other requests that share its call to the Durable Object. */
+  readonly waitUntil: (promise: Promise<unknown>) => void;
+}
+
+/** The part of the limiter that decided; `nobody` if the key's Durable Object is overloaded. */
+export type DecidedBy = "memory" | "object" | "fallback" | "nobody";
+
+export interface Verdict {
+  /** `null` if nobody decided. Then the request is not counted. */
+  readonly decision: Decision | null;
+  readonly decidedBy: DecidedBy;
+}
+
+/** A request that waits for a call to its key's Durable Object. The call sets `decision`. */
+interface Waiting {
+  readonly key: LimitedKey;
+  decision: Decision | null;
+}
+
+/** Thrown instead of calling a Durable Object if an earlier call has just failed. */
+class NotCalledError extends Error {
+  constructor() {
+    super("The Durable Object was not called, because an earlier call has just failed.");
+  }
+}
+
+/**
+ * The limiter of an isolate. The first of these layers that can decide on a request does so:
+ *
+ * 1. `RefusalMemory` repeats a refusal until it expires, so that a flood costs almost nothing.
+ * 2. The key's Durable Object decides exactly (`callObject`). The requests of a busy key share calls
+ *    (`BatchedQuery`). For a second after a failed call, there is no call (`CircuitBreaker`).
+ * 3. If there was no decision, `RefusalMemory` repeats a refusal even if it should report it.
+ * 4. If the Durable Object is overloaded, nobody decides: the object still counts other requests, so
+ *    a second limiter would admit too many.
+ * 5. The fallback limiter decides in memory (`MemoryLimiter`), so its counts are approximate.
+ */
+export class Limiter {
+  readonly #timeoutMs: number;
+  /** By `LimitedKey.name`, like `#groups`. */
+  readonly #refusals = new QuickLRU<string, RefusalMemory>({ maxSize: REMEMBERED_KEYS });
+  readonly #groups = new QuickLRU<string, BatchedQuery<Waiting, void>>({ maxSize: MAX_GROUPS });
+  readonly #breaker: CircuitBreaker;
+  readonly #fallback: MemoryLimiter;
+  readonly #outage = new Outage({ began: "fallback_limiter_on", ended: "fallback_limiter_off" });
+  readonly #overload = new Outage({ began: "limiter_overloaded", ended: "limiter_not_overloaded" });
+
+  constructor({ bans, limiterTimeoutMs }: Pick<Config, "bans" | "limiterTimeoutMs">) {
+    this.#timeoutMs = limiterTimeoutMs;
+    this.#breaker = new CircuitBreaker({ size: REMEMBERED_KEYS, probeMs: limiterTimeoutMs });
+    this.#fallback = new MemoryLimiter(bans, REMEMBERED_KEYS);
+  }
+
+  /** Returns whether a remembered refusal shows that a request would certainly be refused. */
+  isRefusing(key: LimitedKey): boolean {
+    return this.#refusals.get(key.name)?.decisionAt(Date.now(), key) != null;
+  }
+
+  /** Decides on one request, and counts the request if every window has room. */
+  async admit(key: LimitedKey, request: LimitedRequest): Promise<Verdict> {
+    const refusal = this.#refusals.get(key.name)?.repeat(Date.now(), key);
+    if (refusal != null) return { decision: refusal, decidedBy: "memory" };
+    try {
+      const decision = await this.#askObject(key, request);
+      this.#outage.answered();
+      this.#overload.answered();
+      return { decision, decidedBy: "object" };
+    } catch (error) {
+      return this.#decideAlone(key, request, error);
+    }
+  }
+
+  async #askObject(key: LimitedKey, { objects, waitUntil }: LimitedRequest): Promise<Decision> {
+    const waiting: Waiting = { key, decision: null };
+    const group = this.#groups.get(key.name) ?? this.#newGroup(key.name);
+    while (waiting.decision === null) {
+      // A Durable Object of the previous version decides on one request; the others wait again.
+      await group.read(waiting, (all) => this.#call(objects, all), waitUntil);
+    }
+    return waiting.decision;
+  }
+
+  #newGroup(name: string): BatchedQuery<Waiting, void> {
+    const group = new BatchedQuery<Waiting, void>({
+      concurrency: MAX_CALLS_UNDER_WAY,
+      timeoutMs: this.#timeoutMs,
+    });
+    this.#groups.set(name, group);
+    return group;
+  }
+
+  /** Calls the Durable Object once for all these requests of a key, and reports refusals with it. */
+  async #call(objects: LimiterObjects, all: readonly Waiting[]): Promise<void> {
+    // The requests may know different versions of the key.
+    const key = all.map((waiting) => waiting.key).reduce(newest);
+    const { name } = key;
+    const askedMs = Date.now();
+    if (!this.#breaker.allows(name, askedMs)) throw new NotCalledError();
+    const report = this.#refusals.get(name)?.takeReport(askedMs) ?? NO_REFUSALS;
+    try {
+      const decisions = await callObject(objects, key, all.length, report, this.#timeoutMs);
+      this.#breaker.succeeded(name);
+      all.forEach((waiting, index) => (waiting.decision = decisions[index] ?? null));
+      this.#learn(key, decisions.at(-1), askedMs);
+    } catch (error) {
+      if (isOverloaded(error)) this.#breaker.succeeded(name);
+      else this.#breaker.failed(name, Date.now());
+      if (report.refusals > 0) {
+        logEvent({ event: "refusals_unreported", keyId: keyIdOf(name), error });
+      }
+      throw error;
+    }
+  }
+
+  #learn(key: LimitedKey, decision: Decision | undefined, askedMs: number): void {
+    const memory = this.#refusals.get(key.name);
+    if (decision === undefined || decision.admitted) return memory?.learn(null);
+    const refusal = { decision, policy: key, askedMs, answeredMs: Date.now() };
+    if (memory !== undefined) return memory.learn(refusal);
+    const first = new RefusalMemory();
+    first.learn(refusal);
+    this.#refusals.set(key.name, first);
+  }
+
+  /** Decides on a request on which the Durable Object has not decided. */
+  #decideAlone(key: LimitedKey, { requestId }: LimitedRequest, error: unknown): Verdict {
+    const nowMs = Date.now();
+    const memory = this.#refusals.get(key.name);
+    // The Durable Object may have counted a request whose call failed.
+    const refusal =
+      error instanceof NotCalledError
+        ? memory?.repeatUnreported(nowMs, key)
+        : memory?.decisionAt(nowMs, key);
+    if (refusal != null) return { decision: refusal, decidedBy: "memory" };
+    const failing = isOverloaded(error) ? this.#overload : this.#outage;
+    failing.failed({ requestId, keyId: keyIdOf(key.name), error });
+    if (isOverloaded(error)) return { decision: null, decidedBy: "nobody" };
+    return { decision: this.#fallback.admit(key.name, key), decidedBy: "fallback" };
+  }
+}
+
+function newest(one: LimitedKey, other: LimitedKey): LimitedKey {
+  return other.revision > one.revision ? other : one;
+}

@@ -1,0 +1,76 @@
+import { pause, withDeadline } from "../deadline.ts";
+import type { Decision, QuotaPolicy } from "../limit-rules/decision.ts";
+import type { LimitedKey } from "./limited-key.ts";
+import type { RefusalReport, WaitReport } from "./refusal-memory.ts";
+
+const ATTEMPTS = 3;
+const FIRST_PAUSE_MS = 50;
+
+/** What a call says beyond the parameters that objects of the previous version know. */
+export interface CallDetails {
+  /** The number of requests to decide on: at least 1. */
+  readonly requests: number;
+  readonly wait: WaitReport | null;
+}
+
+/** The Durable Objects of all keys, as isolates call them. */
+export interface LimiterObjects {
+  getByName(
+    name: string,
+    options?: DurableObjectNamespaceGetDurableObjectOptions,
+  ): {
+    /** An object of the previous version ignores `details`, and decides on one request. */
+    admit(
+      policy: QuotaPolicy,
+      refusedAgesMs: readonly number[],
+      refusals: number,
+      nonce: string,
+      details: CallDetails,
+    ): Promise<Decision | readonly Decision[]>;
+  };
+}
+
+/**
+ * Calls a key's Durable Object for several requests, and retries after a temporary failure. All
+ * attempts have the same nonce, so that the Durable Object counts the requests once.
+ *
+ * @returns the decisions, of which there may be fewer than requests.
+ * @throws {Error} if the Durable Object is overloaded or does not respond in time.
+ */
+export async function callObject(
+  objects: LimiterObjects,
+  { name, locationHint, limits, revision, resets, bans }: LimitedKey,
+  requests: number,
+  { refusals, wait }: RefusalReport,
+  timeoutMs: number,
+): Promise<readonly Decision[]> {
+  const nonce = crypto.randomUUID();
+  const policy = { limits, revision, resets, bans };
+  const place = locationHint ? { locationHint } : undefined;
+  let isOver = false;
+  const call = async () => {
+    for (let attempt = 1; ; attempt += 1) {
+      try {
+        // Every attempt gets a new stub, because a stub that has thrown may be permanently broken.
+        const object = objects.getByName(name, place);
+        return await object.admit(policy, [], refusals, nonce, { requests, wait });
+      } catch (error) {
+        if (attempt === ATTEMPTS || !isRetryable(error)) throw error;
+        await pause(attempt * FIRST_PAUSE_MS * (1 + Math.random()));
+        if (isOver) throw error;
+      }
+    }
+  };
+  const answer = await withDeadline(call(), timeoutMs).finally(() => (isOver = true));
+  return "admitted" in answer ? [answer] : answer;
+}
+
+/** Returns whether the error of a call says that the Durable Object has too many calls waiting. */
+export function isOverloaded(error: unknown): boolean {
+  return Object(error).overloaded === true;
+}
+
+/** An overloaded Durable Object is not called again, because that would increase its load. */
+function isRetryable(error: unknown): boolean {
+  return Object(error).retryable === true && !isOverloaded(error);
+}

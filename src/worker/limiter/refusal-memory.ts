@@ -1,0 +1,147 @@
+import { type Decision, type QuotaPolicy, quotaLater } from "../limit-rules/decision.ts";
+import { isSameLimits } from "../limit-rules/plans.ts";
+
+/** The most strikes that an isolate collects before it reports them to the Durable Object. */
+const MAX_UNREPORTED = 50;
+
+/**
+ * The time for which an isolate collects strikes; the key's next request after this time reports
+ * them. Short, because the refusals of several isolates together can lead to a ban.
+ */
+const MAX_UNREPORTED_MS = 3_000;
+
+/** The refusals from memory that an isolate reports with a call to the key's Durable Object. */
+export interface RefusalReport {
+  /** The number of refusals, including those that are no strikes. */
+  readonly refusals: number;
+  /** `null` if the isolate remembers no refusal that can lead to a ban. */
+  readonly wait: WaitReport | null;
+}
+
+/** Ages instead of times, because the clocks of the isolate and the Durable Object may differ. */
+export interface WaitReport {
+  /**
+   * Milliseconds since the refusal that began the wait: a Durable Object that was evicted since
+   * then restores the wait from this age.
+   */
+  readonly ageMs: number;
+  readonly strikes: number;
+  /** Milliseconds since the oldest of these strikes; meaningless while `strikes` is 0. */
+  readonly oldestStrikeAgeMs: number;
+}
+
+export const NO_REFUSALS: RefusalReport = { refusals: 0, wait: null };
+
+/** The Durable Object's last refusal. The times are Unix milliseconds on the isolate's clock. */
+interface Refusal {
+  readonly decision: Decision;
+  readonly policy: QuotaPolicy;
+  /** The time before the call to the Durable Object. */
+  readonly askedMs: number;
+  /** The time after the call to the Durable Object. */
+  readonly answeredMs: number;
+}
+
+/**
+ * An isolate's memory of a key's last refusal, which the isolate repeats without calling the Durable
+ * Object, and of the repeats that it has not reported yet. Reads no clock: the time is a parameter.
+ *
+ * The isolate reports its refusals late and in groups, which saves calls. The drawback: a ban may
+ * begin up to `MAX_UNREPORTED_MS` late.
+ */
+export class RefusalMemory {
+  #refusal: Refusal | null = null;
+  #refusals = 0;
+  #strikes = 0;
+  #oldestStrikeMs = 0;
+
+  /** Remembers the Durable Object's last decision; `null` if it was an admission. */
+  learn(refusal: Refusal | null): void {
+    this.#refusal = refusal;
+  }
+
+  /**
+   * Refuses a request at `nowMs` with the remembered decision.
+   *
+   * @returns `null` if the Durable Object must decide: it may admit the request, or the unreported
+   *   refusals may lead to a ban.
+   */
+  repeat(nowMs: number, policy: QuotaPolicy): Decision | null {
+    const refusal = this.#standing(nowMs, policy);
+    if (refusal !== null && isStrike(refusal, nowMs)) {
+      const left = refusal.decision.strikes?.left ?? 0;
+      const isMany = this.#strikes + 1 >= Math.min(Math.ceil(left / 2), MAX_UNREPORTED);
+      const isOld = this.#strikes > 0 && nowMs - this.#oldestStrikeMs >= MAX_UNREPORTED_MS;
+      if (isMany || isOld) return null;
+    }
+    return this.repeatUnreported(nowMs, policy);
+  }
+
+  /** Refuses a request like `repeat`, however many refusals are unreported. */
+  repeatUnreported(nowMs: number, policy: QuotaPolicy): Decision | null {
+    const refusal = this.#standing(nowMs, policy);
+    if (refusal === null) return null;
+    this.#refusals += 1;
+    if (isStrike(refusal, nowMs)) {
+      if (this.#strikes === 0) this.#oldestStrikeMs = nowMs;
+      this.#strikes += 1;
+    }
+    return quotaLater(refusal.decision, objectMs(refusal, nowMs));
+  }
+
+  /** Returns the refusal of a request at `nowMs`, without counting it; `null` if none stands. */
+  decisionAt(nowMs: number, policy: QuotaPolicy): Decision | null {
+    const refusal = this.#standing(nowMs, policy);
+    return refusal && quotaLater(refusal.decision, objectMs(refusal, nowMs));
+  }
+
+  /** Returns the unreported refusals with their ages at `nowMs`, and forgets them. */
+  takeReport(nowMs: number): RefusalReport {
+    const report = { refusals: this.#refusals, wait: this.#waitReport(nowMs) };
+    this.#refusals = this.#strikes = 0;
+    return report;
+  }
+
+  #waitReport(nowMs: number): WaitReport | null {
+    const refusal = this.#refusal;
+    if (!refusal?.decision.strikes) return null;
+    return {
+      ageMs: Math.max(0, objectMs(refusal, nowMs) - refusal.decision.strikes.waitedSinceMs),
+      strikes: this.#strikes,
+      oldestStrikeAgeMs: Math.max(0, nowMs - this.#oldestStrikeMs),
+    };
+  }
+
+  /**
+   * Returns the refusal if the Durable Object would certainly refuse a request at `nowMs`.
+   *
+   * The clocks of the isolate and the Durable Object differ by an unknown amount, so this method
+   * compares durations. The Durable Object decided after `askedMs`, so the refusal is at most as old
+   * as the time since `askedMs`.
+   */
+  #standing(nowMs: number, { revision, resets, limits }: QuotaPolicy): Refusal | null {
+    if (this.#refusal === null) return null;
+    const { decision, policy, askedMs, answeredMs } = this.#refusal;
+    const stands =
+      revision === policy.revision &&
+      resets === policy.resets &&
+      isSameLimits(limits, policy.limits) &&
+      decision.standsUntilMs !== null &&
+      nowMs >= answeredMs &&
+      nowMs - askedMs < decision.standsUntilMs - decision.nowMs;
+    return stands ? this.#refusal : null;
+  }
+}
+
+function isStrike(refusal: Refusal, nowMs: number): boolean {
+  const { strikes } = refusal.decision;
+  return strikes !== null && objectMs(refusal, nowMs) >= strikes.countFromMs;
+}
+
+/**
+ * Converts a time on the isolate's clock to the Durable Object's clock. The result is slightly too
+ * early, because the Durable Object decided before its response arrived.
+ */
+function objectMs({ decision, answeredMs }: Refusal, nowMs: number): number {
+  return decision.nowMs + (nowMs - answeredMs);
+}

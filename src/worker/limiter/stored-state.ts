@@ -1,0 +1,72 @@
+import * as z from "zod/mini";
+import type { LimiterState } from "../limit-rules/decision.ts";
+import { logEvent } from "../log.ts";
+import { type Usage, usageSchema } from "../usage/day-usage.ts";
+import { type UnreportedBans, unreportedBansSchema } from "../usage/key-reports.ts";
+
+const count = z.int().check(z.nonnegative());
+const timeMs = z.number();
+const window = z.nullable(z.object({ openedMs: timeMs, count }));
+
+const limiterSchema = z.object({
+  limits: z.object({ perMinute: count, perDay: count }),
+  revision: count,
+  resets: count,
+  minute: window,
+  day: window,
+  ban: z.nullable(
+    z.object({ untilMs: timeMs, number: count, loggedOnly: z.optional(z.literal(true)) }),
+  ),
+});
+
+/**
+ * The limiter state as it is stored. The wait is missing, because it need not survive a restart.
+ */
+export type StoredLimiterState = z.output<typeof limiterSchema>;
+
+/**
+ * Everything that the Durable Object of a key stores, in one row. Other versions of the service
+ * read this row. So fields must never be renamed, and a new field needs a default.
+ */
+export interface StoredState extends StoredLimiterState {
+  /** The id of the key. Stored because a Durable Object that is opened by its id has no name. */
+  readonly keyId: string;
+  readonly usage: Usage;
+  readonly unreportedBans?: UnreportedBans;
+}
+
+/** Converts a limiter state to its stored form. */
+export function toStored({ wait: _wait, ...stored }: LimiterState): StoredLimiterState {
+  return stored;
+}
+
+/** The content of a stored row. A part that is missing or unreadable is empty. */
+export interface ReadState {
+  readonly limiter: LimiterState | null;
+  readonly keyId: string | null;
+  readonly usage: Usage;
+  readonly unreportedBans: UnreportedBans;
+}
+
+/**
+ * Reads a row that any version of the service has stored, and logs which parts are unreadable.
+ *
+ * @param stored `undefined` if nothing is stored.
+ */
+export function readState(stored: unknown): ReadState {
+  const { keyId, usage, unreportedBans } = Object(stored) as Record<string, unknown>;
+  const id = typeof keyId === "string" ? keyId : null;
+  const read = <T>(part: string, schema: z.ZodMiniType<T>, value: unknown): T | null => {
+    const parsed = schema.safeParse(value);
+    if (parsed.success) return parsed.data;
+    if (value !== undefined) logEvent({ event: "limiter_state_unreadable", keyId: id, part });
+    return null;
+  };
+  const limiter = read("limiter", limiterSchema, stored);
+  return {
+    limiter: limiter && { ...limiter, wait: null },
+    keyId: id,
+    usage: read("usage", usageSchema, usage) ?? [],
+    unreportedBans: read("bans", unreportedBansSchema, unreportedBans) ?? [],
+  };
+}

@@ -1,0 +1,82 @@
+import type { BanPolicy } from "../../../src/worker/limit-rules/bans.ts";
+import {
+  type Decision,
+  decide,
+  type LimiterState,
+  peek,
+  type Quota,
+  type QuotaPolicy,
+} from "../../../src/worker/limit-rules/decision.ts";
+import { readState, toStored } from "../../../src/worker/limiter/stored-state.ts";
+
+/** The start of simulated time in Unix milliseconds: a whole second. */
+export const START_MS = 1_800_000_000_000;
+
+export const MINUTE_MS = 60_000;
+export const HOUR_MS = 3_600_000;
+export const DAY_MS = 86_400_000;
+
+/** The default ban policy. Repeated here, so that a wrong default in the code fails the tests. */
+export const DEFAULT_BANS: BanPolicy = {
+  mode: "on",
+  graceMs: 10_000,
+  strikeWindowMs: 60_000,
+  minStrikes: 60,
+  maxStrikes: 1_000,
+  firstBanMs: 60_000,
+  longestBanMs: DAY_MS,
+  forgetAfterMs: DAY_MS,
+};
+
+/** Returns the policy of a key with these limits. */
+export function keyPolicy(perMinute: number, perDay: number): QuotaPolicy {
+  return { limits: { perMinute, perDay }, revision: 1, resets: 0, bans: true };
+}
+
+/** The limiter of one key, with a clock that the test moves. */
+export class SimulatedLimiter {
+  policy: QuotaPolicy;
+  readonly bans: BanPolicy;
+  nowMs = START_MS;
+  state: LimiterState | null = null;
+
+  constructor(policy: QuotaPolicy, bans: BanPolicy = DEFAULT_BANS) {
+    this.policy = policy;
+    this.bans = bans;
+  }
+
+  /** Sets the clock to this many milliseconds after `START_MS`. */
+  at(offsetMs: number): this {
+    this.nowMs = START_MS + offsetMs;
+    return this;
+  }
+
+  advance(ms: number): this {
+    this.nowMs += ms;
+    return this;
+  }
+
+  request(): Decision {
+    const { state, decision } = decide(this.state, this.policy, this.bans, this.nowMs);
+    this.state = state;
+    return decision;
+  }
+
+  /** Sends `count` requests, and advances the clock by `gapMs` between two requests. */
+  requests(count: number, gapMs = 0): Decision[] {
+    return Array.from({ length: count }, (_, index) => {
+      if (index > 0) this.advance(gapMs);
+      return this.request();
+    });
+  }
+
+  peek(): Quota {
+    return peek(this.state, this.policy, this.bans, this.nowMs);
+  }
+
+  /** Forgets everything that is not stored, like an eviction of the Durable Object. */
+  restart(): this {
+    if (this.state !== null) this.state = readState(toStored(this.state)).limiter;
+    return this;
+  }
+}

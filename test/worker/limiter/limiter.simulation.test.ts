@@ -1,0 +1,220 @@
+import { isDeepStrictEqual } from "node:util";
+import fc from "fast-check";
+import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+import { retryAfterSeconds } from "../../../src/worker/limit-rules/headers.ts";
+import { LimitsModel } from "../limit-rules/limits-model.ts";
+import { anyBanPolicy } from "../limit-rules/histories.ts";
+import { DAY_MS } from "../limit-rules/simulated-limiter.ts";
+import { Account } from "./account.ts";
+import { anyHistory, anyLimits, anyOrderlyHistory, ISOLATES, play } from "./histories.ts";
+import { startTime, TIMEOUT_MS, World } from "./world.ts";
+
+const anySkews = fc.array(fc.constantFrom(0, 0, -1, 137, -5_000, 40_000), {
+  minLength: ISOLATES,
+  maxLength: ISOLATES,
+});
+
+const anyEnd = fc.record({ told: fc.nat(ISOLATES - 1), asked: fc.nat(ISOLATES - 1) });
+
+const policyOf = (limits: { perMinute: number; perDay: number }) => ({
+  limits,
+  revision: 1,
+  resets: 0,
+  bans: true,
+});
+
+// The tests call `expect` only for a difference, because a call takes longer than a decision.
+
+beforeEach(startTime);
+afterEach(() => {
+  vi.restoreAllMocks();
+  vi.useRealTimers();
+});
+
+test("several isolates and a Durable Object keep every promise, whatever happens to calls, clocks, versions, disk and database", async () => {
+  const seen = { decided: 0, memory: 0, fallback: 0, nobody: 0, grouped: 0, waited: 0 };
+  await fc.assert(
+    fc.asyncProperty(
+      anyLimits,
+      anyBanPolicy,
+      anySkews,
+      anyHistory,
+      anyEnd,
+      async (limits, bans, skewsMs, history, end) => {
+        const world = new World(policyOf(limits), bans, skewsMs);
+        for (const step of history) {
+          const { length } = world.exchanges;
+          await play(world, step);
+          for (const exchange of world.exchanges.slice(length)) checkRefusal(world, exchange);
+        }
+        await world.drain();
+        seen.waited += Number(await checkEnd(world, end));
+        checkExactness(world);
+        checkFallback(world);
+        checkCounts(world);
+        if (world.mostWrites > 1) expect(world.mostWrites).toBeLessThanOrEqual(1);
+        expect(world.longestRetryMs).toBeLessThanOrEqual(60_000);
+        seen.decided += world.rulings.length;
+        for (const { decidedBy } of world.exchanges) {
+          if (decidedBy !== "object") seen[decidedBy] += 1;
+        }
+        seen.grouped += Number(world.rulings.length > world.calls);
+      },
+    ),
+    { numRuns: 400 },
+  );
+  expect(Math.min(...Object.values(seen))).toBeGreaterThan(20);
+}, 120_000);
+
+type Exchange = World["exchanges"][number];
+
+/** Checks that a refusal from memory does not outlast the refusal that it repeats. */
+function checkRefusal(world: World, { decidedBy, isolate, atMs }: Exchange): void {
+  if (decidedBy !== "memory") return;
+  const isStanding = world.delivered.some(
+    (refusal) => refusal.isolate === isolate && atMs < refusal.decidedMs + refusal.lastsMs,
+  );
+  if (!isStanding) expect.fail("A refusal from memory has outlived its end.");
+}
+
+/**
+ * Checks that the Durable Object admits exactly as many requests as the windows have room for, from
+ * the state on disk after each restart.
+ */
+function checkExactness(world: World): void {
+  const account = new Account();
+  for (const ruling of world.rulings) {
+    if (!("nowMs" in ruling)) {
+      account.restore(ruling.limiter);
+      continue;
+    }
+    const { policy, nowMs, decision } = ruling;
+    const hasRoom = account.hasRoom(policy, nowMs);
+    if (!decision.banned && decision.admitted !== hasRoom) expect(decision.admitted).toBe(hasRoom);
+    if (decision.admitted) account.admit(nowMs);
+  }
+  expect(world.unwritten).toStrictEqual([]);
+}
+
+/** Checks that no isolate's fallback limiter admits more than the limits. */
+function checkFallback(world: World): void {
+  const byLife = Map.groupBy(
+    world.exchanges.filter(({ decidedBy }) => decidedBy === "fallback"),
+    ({ isolate, life }) => `${isolate}.${life}`,
+  );
+  for (const exchanges of byLife.values()) {
+    const account = new Account();
+    for (const { policy, decision } of exchanges) {
+      const hasRoom = account.hasRoom(policy, decision!.nowMs);
+      if (decision!.admitted && !hasRoom) expect(hasRoom).toBe(true);
+      if (decision!.admitted) account.admit(decision!.nowMs);
+    }
+  }
+}
+
+/** Checks that each refusal from memory is reported once. */
+function checkCounts(world: World): void {
+  const fromMemory = world.exchanges.filter(({ decidedBy }) => decidedBy === "memory");
+  const lost = fromMemory.filter(({ sawFailure }) => sawFailure).length;
+  const hasRestarted = world.isolates.some(({ life }) => life > 0);
+  expect(world.reportedRefusals).toBeLessThanOrEqual(fromMemory.length);
+  if (hasRestarted || world.lostReports > 0) return;
+  expect(world.reportedRefusals).toBeGreaterThanOrEqual(fromMemory.length - lost);
+}
+
+/**
+ * Lets all parts recover, and checks that each isolate calls the Durable Object again, that each
+ * event that began has ended, and that the usage in the database is complete.
+ *
+ * @returns whether a client waited for a `Retry-After`.
+ */
+async function checkEnd(world: World, end: { told: number; asked: number }): Promise<boolean> {
+  world.recover();
+  world.learnAll();
+  await world.advance(2 * TIMEOUT_MS);
+  const hasWaited = await checkRetryAfter(world, end);
+  await world.advance(2 * DAY_MS);
+  for (const [index, { part }] of world.isolates.entries()) {
+    const { calls } = world;
+    const exchange = world.send(index);
+    await world.drain();
+    const { decidedBy } = await exchange;
+    if (world.calls === calls) expect.fail("A request after the recovery was not sent.");
+    if (decidedBy !== "object") expect(decidedBy).toBe("object");
+    for (const [began, ended] of [
+      ["fallback_limiter_on", "fallback_limiter_off"],
+      ["limiter_overloaded", "limiter_not_overloaded"],
+    ] as const) {
+      const events = part.events.filter((event) => event === began || event === ended);
+      const isPaired = events.every((event, n) => event === (n % 2 === 0 ? began : ended));
+      if (!isPaired || events.length % 2 === 1) expect(events).toStrictEqual([began, ended]);
+    }
+  }
+  await world.advance(2 * DAY_MS);
+  const inObject = world.rulings.filter((ruling) => "nowMs" in ruling);
+  const sum = (total: "admitted" | "refused") =>
+    [...world.reported.values()].reduce((all, day) => all + day[total], 0);
+  const admitted = inObject.filter((ruling) => ruling.decision.admitted).length;
+  const refused = inObject.length - admitted + world.reportedRefusals;
+  // A Durable Object that dies may lose refusals, and may count a retry twice. If the clock is set
+  // back to a day whose usage was reported and forgotten, the day's usage begins at 0 again.
+  if (world.kills === 0 && !world.wasClockSet) {
+    expect({ admitted: sum("admitted"), refused: sum("refused") }).toEqual({ admitted, refused });
+  } else expect(sum("admitted")).toBeLessThanOrEqual(admitted);
+  return hasWaited;
+}
+
+/** Checks that a client that is the only one and waits exactly `Retry-After` is admitted. */
+async function checkRetryAfter(
+  world: World,
+  { told, asked }: { told: number; asked: number },
+): Promise<boolean> {
+  const refused = world.send(told);
+  await world.drain();
+  const { decision, decidedBy } = await refused;
+  if (decision === null || decision.admitted) return false;
+  if (world.wasClockSet && decidedBy === "memory") return false;
+  // Skip: refusals by other isolates have led to a ban that this isolate does not know yet.
+  const { ban } = world.stored.limiter ?? { ban: null };
+  if (ban !== null && ban.untilMs > world.objectMs && !decision.banned) return false;
+  await world.advance(retryAfterSeconds(decision) * 1_000);
+  const next = world.send(world.wasClockSet ? told : asked);
+  await world.drain();
+  expect((await next).decision).toMatchObject({ admitted: true });
+  return true;
+}
+
+describe("one isolate, one request after another", () => {
+  test("gets the same decisions as from the reference model, except that a ban may come later", async () => {
+    const seen = { bans: 0, memory: 0, compared: 0, late: 0 };
+    await fc.assert(
+      fc.asyncProperty(
+        anyLimits,
+        anyBanPolicy,
+        anyOrderlyHistory,
+        async (limits, bans, history) => {
+          const world = new World(policyOf(limits), bans, [0]);
+          world.diskMs = 0;
+          for (const step of history) await play(world, step, { isOrderly: true });
+          const model = new LimitsModel(bans);
+          for (const { policy, sentMs, decision, decidedBy } of world.exchanges) {
+            const { admitted, banned, minute, day, retryAtMs } = decision!;
+            const decided = { admitted, banned, minute, day, retryAtMs };
+            const expected = model.request(policy, sentMs);
+            if (expected.banned && !banned) {
+              seen.late += 1;
+              break;
+            }
+            if (!isDeepStrictEqual(decided, expected)) expect(decided).toStrictEqual(expected);
+            seen.compared += 1;
+            seen.bans += Number(banned);
+            seen.memory += Number(decidedBy === "memory");
+          }
+        },
+      ),
+      { numRuns: 300 },
+    );
+    expect(Math.min(seen.bans, seen.memory)).toBeGreaterThan(100);
+    expect(seen.late).toBeLessThan(30);
+  }, 120_000);
+});

@@ -1,0 +1,478 @@
+import { AsyncLocalStorage } from "node:async_hooks";
+import { vi } from "vitest";
+import type { BanPolicy } from "../../../src/worker/limit-rules/bans.ts";
+import * as decision from "../../../src/worker/limit-rules/decision.ts";
+import type { Decision, QuotaPolicy } from "../../../src/worker/limit-rules/decision.ts";
+import { RateLimiter } from "../../../src/worker/limiter/durable-object.ts";
+import { Limiter, type Verdict } from "../../../src/worker/limiter/limiter.ts";
+import type { CallDetails } from "../../../src/worker/limiter/object-call.ts";
+import { readState, type ReadState } from "../../../src/worker/limiter/stored-state.ts";
+import { START_MS } from "../limit-rules/simulated-limiter.ts";
+
+/** How long an isolate waits for the Durable Object. */
+export const TIMEOUT_MS = 5_000;
+
+const NAME = "key:simulated";
+
+/**
+ * What happens to one call of the Durable Object:
+ *
+ * - `answer`: it succeeds. `slow`: it is decided, but the answer comes after the timeout.
+ * - `error`, `retryable`, `overloaded`: it fails before it arrives, with this kind of error.
+ * - `lost`, `lost retryable`: it is decided, but its answer is lost.
+ * - `killed`: it is decided, and the Durable Object dies before its write.
+ */
+export const FATES = [
+  "answer",
+  "slow",
+  "error",
+  "retryable",
+  "overloaded",
+  "lost",
+  "lost retryable",
+  "killed",
+] as const;
+export type Fate = (typeof FATES)[number];
+
+/** The fate of a call, and its latency in milliseconds each way. */
+export interface Wire {
+  readonly fate: Fate;
+  readonly outMs: number;
+  readonly backMs: number;
+}
+
+export const PERFECT: Wire = { fate: "answer", outMs: 0, backMs: 0 };
+
+/** An isolate or the Durable Object: something with a clock and a log of its own. */
+interface Part {
+  readonly name: string;
+  /** How far the part's clock is ahead of the world's clock. */
+  skewMs: number;
+  /** The events that this part logged. */
+  readonly events: string[];
+}
+
+const running = new AsyncLocalStorage<Part>();
+
+/** A request that an isolate's limiter has decided on. */
+export interface Exchange extends Verdict {
+  readonly isolate: number;
+  readonly life: number;
+  readonly policy: QuotaPolicy;
+  /** The world's time at which the request was sent. */
+  readonly sentMs: number;
+  /** The world's time of the decision's arrival. */
+  readonly atMs: number;
+  /** Whether a call of the isolate failed since the request was sent. */
+  readonly sawFailure: boolean;
+}
+
+/** A decision that the rules made, for the Durable Object or for a fallback limiter. */
+export interface Ruling {
+  readonly part: string;
+  readonly policy: QuotaPolicy;
+  readonly nowMs: number;
+  readonly decision: Decision;
+}
+
+interface Isolate {
+  part: Part;
+  limiter: Limiter;
+  life: number;
+  policy: QuotaPolicy;
+  failures: number;
+  /** The fate of the last call that has ended. */
+  last: Fate | null;
+  underWay: number;
+}
+
+/** One life of the Durable Object: from a start to an eviction or a crash. */
+interface Life {
+  readonly limiter: RateLimiter;
+  isOver: boolean;
+  readonly end: PromiseWithResolvers<never>;
+}
+
+/**
+ * The limiter of one key as deployed: the real Durable Object on a simulated disk, and several
+ * isolates with the real limiter, each with its own clock. Time passes only in `advance`.
+ */
+export class World {
+  readonly isolates: Isolate[];
+  readonly exchanges: Exchange[] = [];
+  /** All decisions of the Durable Object, and its disk after each restart and each deletion. */
+  readonly rulings: (Ruling | ReadState)[] = [];
+  readonly fallbackRulings: Ruling[] = [];
+  readonly object: Part = { name: "object", skewMs: 0, events: [] };
+  newest: QuotaPolicy;
+  /** The wires of the next calls; further calls have the last one of `wires`. */
+  wires: Wire[] = [PERFECT];
+  /** True while the Durable Object runs the previous version, which knows no `CallDetails`. */
+  isPrevious = false;
+  isDatabaseCut = false;
+  isDiskBroken = false;
+  /** The milliseconds that a write takes to reach the disk. */
+  diskMs = 3;
+  /** Whether the Durable Object's clock was set, of which an isolate knows after its next call. */
+  wasClockSet = false;
+  calls = 0;
+  /** The world's time of the last call. */
+  calledMs = 0;
+  kills = 0;
+  /** The most writes that were under way at once. */
+  mostWrites = 0;
+  /** Descriptions of decisions that left the Durable Object before they were on disk. */
+  readonly unwritten: string[] = [];
+  /** The refusals from memory that were reported by calls, each call counted once. */
+  reportedRefusals = 0;
+  /** The number of failed calls that carried refusals from memory. */
+  lostReports = 0;
+  /** The largest totals that were reported for each day. */
+  readonly reported = new Map<string, { admitted: number; refused: number }>();
+  alarmMs: number | null = null;
+  /** How long after a failed report the alarm was set, at most. */
+  longestRetryMs = 0;
+  /** The true time of each refusal that reached an isolate, and how long it lasts. */
+  readonly delivered: { isolate: number; decidedMs: number; lastsMs: number }[] = [];
+  readonly #bans: BanPolicy;
+  readonly #decidedMs = new Map<string, number>();
+  readonly #pending = new Set<Promise<unknown>>();
+  #disk: unknown = undefined;
+  #life: Life;
+
+  constructor(policy: QuotaPolicy, bans: BanPolicy, skewsMs: readonly number[]) {
+    this.newest = policy;
+    this.#bans = bans;
+    vi.spyOn(decision, "decide").mockImplementation((...args) => this.#decide(...args));
+    this.isolates = skewsMs.map((skewMs, index) => ({
+      part: { name: `isolate ${index}`, skewMs, events: [] },
+      limiter: this.#newLimiter(),
+      life: 0,
+      policy,
+      failures: 0,
+      last: null,
+      underWay: 0,
+    }));
+    this.#life = this.#start();
+  }
+
+  get nowMs(): number {
+    return running.exit(() => Date.now());
+  }
+
+  /** The Durable Object's clock. */
+  get objectMs(): number {
+    return this.nowMs + this.object.skewMs;
+  }
+
+  get stored(): ReadState {
+    return readState(this.#disk);
+  }
+
+  /** Empties the memory of an isolate, as if a new isolate replaced it. */
+  restart(index: number): void {
+    const isolate = this.isolates[index]!;
+    isolate.limiter = this.#newLimiter();
+    isolate.life += 1;
+    isolate.last = null;
+    isolate.part = { ...isolate.part, events: [] };
+  }
+
+  /** Changes the key. An isolate uses the new version after a call of `learn`. */
+  change(changes: Partial<QuotaPolicy>): void {
+    this.newest = { ...this.newest, ...changes, revision: this.newest.revision + 1 };
+  }
+
+  learn(index: number): void {
+    this.isolates[index]!.policy = this.newest;
+  }
+
+  learnAll(): void {
+    this.isolates.forEach((_, index) => this.learn(index));
+  }
+
+  /** Sends a request through an isolate. */
+  send(index: number): Promise<Exchange> {
+    const isolate = this.isolates[index]!;
+    const { policy, life, failures, limiter } = isolate;
+    const sentMs = this.nowMs;
+    const request = {
+      objects: { getByName: () => ({ admit: (...args: Arguments) => this.#call(isolate, args) }) },
+      requestId: "simulated",
+      waitUntil: (promise: Promise<unknown>) => void promise.catch(() => undefined),
+    };
+    const verdict = running.run(isolate.part, () =>
+      limiter.admit({ name: NAME, ...policy }, request),
+    );
+    return this.#track(
+      verdict.then((decided) => {
+        const atMs = this.nowMs;
+        const sawFailure = isolate.failures > failures || atMs >= sentMs + TIMEOUT_MS;
+        const exchange = { ...decided, isolate: index, life, policy, sentMs, atMs, sawFailure };
+        this.exchanges.push(exchange);
+        return exchange;
+      }),
+    );
+  }
+
+  /** Sends a request through an isolate of the previous version, which sends no `CallDetails`. */
+  sendPrevious(): void {
+    const { newest } = this;
+    const life = this.#life;
+    const admit = () => life.limiter.admit(newest, [], 0, crypto.randomUUID());
+    void this.#track(
+      running
+        .run(this.object, () => Promise.race([admit(), life.end.promise]))
+        .then((decided) => this.#checkWritten(newest, [decided]))
+        .catch(() => undefined),
+    );
+  }
+
+  async advance(ms: number): Promise<void> {
+    await vi.advanceTimersByTimeAsync(ms);
+  }
+
+  /** Lets time pass until all requests are answered. */
+  async drain(): Promise<void> {
+    while (this.#pending.size > 0) {
+      if (vi.getTimerCount() === 0) await this.advance(0);
+      if (vi.getTimerCount() === 0 && this.#pending.size > 0) throw new Error("A request hangs.");
+      await vi.advanceTimersToNextTimerAsync();
+    }
+  }
+
+  moveObjectClock(ms: number): void {
+    this.object.skewMs += ms;
+    this.wasClockSet = true;
+    if (this.alarmMs !== null) this.#setAlarm(this.alarmMs);
+  }
+
+  /** Repairs everything that is broken. */
+  recover(): void {
+    this.wires = [PERFECT];
+    this.isPrevious = this.isDatabaseCut = this.isDiskBroken = false;
+  }
+
+  /** Ends the Durable Object's life at once. It loses everything that is not on disk. */
+  kill(): void {
+    const { end } = this.#life;
+    this.kills += 1;
+    this.#life.isOver = true;
+    end.promise.catch(() => undefined);
+    end.reject(lost());
+    this.rulings.push(this.stored);
+    this.#life = this.#start();
+  }
+
+  #decide(...args: Parameters<typeof decision.decide>): decision.Decided {
+    const [, policy, , nowMs] = args;
+    const decided = originalDecide(...args);
+    const part = running.getStore()?.name ?? "";
+    const ruling = { part, policy, nowMs, decision: decided.decision };
+    if (part === this.object.name) this.rulings.push(ruling);
+    else this.fallbackRulings.push(ruling);
+    return decided;
+  }
+
+  #track<T>(promise: Promise<T>): Promise<T> {
+    const tracked = promise.finally(() => this.#pending.delete(tracked));
+    this.#pending.add(tracked);
+    return tracked;
+  }
+
+  #newLimiter(): Limiter {
+    return new Limiter({ bans: this.#bans, limiterTimeoutMs: TIMEOUT_MS });
+  }
+
+  async #call(isolate: Isolate, args: Arguments): Promise<Decision | readonly Decision[]> {
+    this.calls += 1;
+    this.calledMs = this.nowMs;
+    const { fate, outMs, backMs } = this.wires[0] ?? PERFECT;
+    if (this.wires.length > 1) this.wires.shift();
+    isolate.underWay += 1;
+    try {
+      await pause(outMs);
+      const answer = await this.#arrive(fate, args);
+      await pause(fate === "slow" ? 2 * TIMEOUT_MS : backMs);
+      if (fate === "lost") throw new Error("Internal error.");
+      if (fate === "lost retryable") throw lost();
+      this.#deliver(isolate, args, answer);
+      isolate.last = fate;
+      return answer;
+    } catch (error) {
+      if (Object(error).retryable !== true || Object(error).overloaded) isolate.last = fate;
+      isolate.failures += 1;
+      if (args[2] > 0) this.lostReports += 1;
+      throw error;
+    } finally {
+      isolate.underWay -= 1;
+    }
+  }
+
+  async #arrive(fate: Fate, args: Arguments): Promise<Decision | readonly Decision[]> {
+    if (fate === "error") throw new Error("Internal error.");
+    if (fate === "retryable") throw lost();
+    if (fate === "overloaded") {
+      throw Object.assign(new Error("Overloaded."), { retryable: true, overloaded: true });
+    }
+    const [policy, agesMs, refusals, nonce, details] = args;
+    if (!this.#decidedMs.has(nonce)) {
+      this.#decidedMs.set(nonce, this.nowMs);
+      this.reportedRefusals += refusals;
+    }
+    const life = this.#life;
+    const answer = running.run(this.object, async () => {
+      const { limiter } = life;
+      return this.isPrevious
+        ? await limiter.admit(policy, agesMs, refusals, nonce)
+        : await limiter.admit(policy, agesMs, refusals, nonce, details);
+    });
+    answer.catch(() => undefined);
+    if (fate === "killed") this.kill();
+    const decided = await Promise.race([answer, life.end.promise]);
+    this.#checkWritten(policy, "admitted" in decided ? [decided] : decided);
+    return structuredClone(decided);
+  }
+
+  #deliver(isolate: Isolate, args: Arguments, answer: Decision | readonly Decision[]): void {
+    const last = "admitted" in answer ? answer : answer.at(-1)!;
+    if (last.standsUntilMs === null) return;
+    const decidedMs = this.#decidedMs.get(args[3])!;
+    const lastsMs = last.standsUntilMs - last.nowMs;
+    this.delivered.push({ isolate: this.isolates.indexOf(isolate), decidedMs, lastsMs });
+  }
+
+  #checkWritten({ resets }: QuotaPolicy, decisions: readonly Decision[]): void {
+    const { limiter } = this.stored;
+    // A later reset has emptied the windows.
+    if (limiter !== null && limiter.resets > resets) return;
+    for (const { admitted, minute, day } of decisions) {
+      if (!admitted) continue;
+      for (const [stored, { limit, remaining, endsMs }, lengthMs] of [
+        [limiter?.minute, minute, 60_000],
+        [limiter?.day, day, 86_400_000],
+      ] as const) {
+        const isSame = stored != null && stored.openedMs + lengthMs === endsMs;
+        if (stored == null || (isSame && stored.count < limit - remaining)) {
+          this.unwritten.push(JSON.stringify({ stored, limit, remaining }));
+        }
+      }
+    }
+  }
+
+  #start(): Life {
+    let row = this.#disk;
+    const life = { isOver: false, writes: 0, end: Promise.withResolvers<never>() };
+    const storage = {
+      kv: {
+        get: () => row,
+        put: (_: string, value: unknown) => (row = structuredClone(value)),
+      },
+      sync: async () => {
+        const writing = row;
+        const isBroken = this.isDiskBroken;
+        life.writes += 1;
+        this.mostWrites = Math.max(this.mostWrites, life.writes);
+        await Promise.race([pause(this.diskMs), life.end.promise.catch(() => undefined)]);
+        life.writes -= 1;
+        if (life.isOver) return life.end.promise;
+        if (isBroken) throw new Error("disk");
+        this.#disk = writing;
+      },
+      getAlarm: async () => this.alarmMs,
+      setAlarm: async (dueMs: number) => this.#setAlarm(dueMs),
+      deleteAll: async () => {
+        row = this.#disk = undefined;
+        this.alarmMs = null;
+        this.rulings.push(this.stored);
+      },
+    };
+    const ctx = {
+      id: { name: NAME },
+      storage,
+      blockConcurrencyWhile: (run: () => Promise<void>) => run(),
+      waitUntil: (promise: Promise<unknown>) => void promise.catch(() => undefined),
+    };
+    const KEYS = {
+      prepare: (sql: string) => ({ bind: (...values: unknown[]) => ({ sql, values }) }),
+      batch: (statements: readonly { sql: string; values: unknown[] }[]) =>
+        this.#report(statements),
+    };
+    const vars = { ...varsOf(this.#bans), LIMITER_TIMEOUT_MS: TIMEOUT_MS };
+    const limiter = running.run(
+      this.object,
+      () => new RateLimiter(ctx as never, { ...vars, KEYS } as never),
+    );
+    return Object.assign(life, { limiter });
+  }
+
+  #setAlarm(dueMs: number): void {
+    this.alarmMs = dueMs;
+    setTimeout(() => {
+      if (this.alarmMs !== dueMs) return;
+      this.alarmMs = null;
+      const life = this.#life;
+      const wasCut = this.isDatabaseCut;
+      const alarm = running.run(this.object, () => life.limiter.alarm());
+      void alarm.then(
+        () => {
+          if (life.isOver || !wasCut || !this.isDatabaseCut || this.alarmMs === null) return;
+          this.longestRetryMs = Math.max(this.longestRetryMs, this.alarmMs - this.objectMs);
+        },
+        // Cloudflare runs an alarm again if it fails.
+        () => this.#setAlarm(this.objectMs + 3_600_000),
+      );
+    }, dueMs - this.objectMs);
+  }
+
+  async #report(statements: readonly { sql: string; values: unknown[] }[]): Promise<void> {
+    await pause(20);
+    if (this.isDatabaseCut) throw new Error("D1_ERROR: Network connection lost.");
+    for (const { sql, values } of statements) {
+      if (!sql.includes("INTO key_usage")) continue;
+      const [, day, , , , admitted, refused] = values as [string, string, ...number[]];
+      const before = this.reported.get(day) ?? { admitted: 0, refused: 0 };
+      this.reported.set(day, {
+        admitted: Math.max(before.admitted, admitted!),
+        refused: Math.max(before.refused, refused!),
+      });
+    }
+  }
+}
+
+type Arguments = [QuotaPolicy, readonly number[], number, string, CallDetails];
+
+const originalDecide = decision.decide;
+
+/** Starts simulated time. All parts use it, each with its own skew. */
+export function startTime(): void {
+  vi.useFakeTimers({ toFake: ["Date", "setTimeout", "clearTimeout"], now: START_MS });
+  const now = Date.now.bind(Date);
+  vi.spyOn(Date, "now").mockImplementation(() => now() + (running.getStore()?.skewMs ?? 0));
+  vi.spyOn(Math, "random").mockReturnValue(0.5);
+  vi.spyOn(console, "warn").mockImplementation((line: string) => {
+    running.getStore()?.events.push((JSON.parse(line) as { event: string }).event);
+  });
+}
+
+function pause(ms: number): Promise<void> {
+  return ms === 0 ? Promise.resolve() : new Promise((resolve) => void setTimeout(resolve, ms));
+}
+
+function lost(): Error {
+  return Object.assign(new Error("Network connection lost."), { retryable: true });
+}
+
+/** Converts a ban policy to the vars that set it. */
+function varsOf(bans: BanPolicy): Record<string, unknown> {
+  return {
+    BAN_MODE: bans.mode,
+    BAN_GRACE_SECONDS: bans.graceMs / 1_000,
+    BAN_STRIKE_WINDOW_SECONDS: bans.strikeWindowMs / 1_000,
+    BAN_MIN_STRIKES: bans.minStrikes,
+    BAN_MAX_STRIKES: bans.maxStrikes,
+    BAN_FIRST_SECONDS: bans.firstBanMs / 1_000,
+    BAN_LONGEST_SECONDS: bans.longestBanMs / 1_000,
+    BAN_FORGET_SECONDS: bans.forgetAfterMs / 1_000,
+  };
+}

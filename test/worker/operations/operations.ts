@@ -1,0 +1,97 @@
+import { LIST_SIZES } from "../../../src/worker/orders/list-sizes.ts";
+
+/** A count of zero for each operation that Cloudflare bills or that keeps the D1 database busy. */
+export const NO_OPERATIONS = {
+  /** Calls to Durable Objects, alarms included. */
+  objectCalls: 0,
+  /** Keys written or deleted in Durable Objects, and alarms set. */
+  objectRowsWritten: 0,
+  /** D1 queries. A batch is one query. */
+  queries: 0,
+  rowsRead: 0,
+  rowsWritten: 0,
+};
+
+export type Operations = Readonly<typeof NO_OPERATIONS>;
+
+export const OPERATION_NAMES = Object.keys(NO_OPERATIONS) as (keyof Operations)[];
+
+const ADMISSION = { ...NO_OPERATIONS, objectCalls: 1, objectRowsWritten: 1 };
+
+/**
+ * The operations of each kind of request, and of the background work that requests cause. The
+ * tests in this folder count the operations in the running service, and fail if an entry differs.
+ */
+export const OPERATIONS = {
+  /** A list that the isolate has in memory, or a list request whose response is 304. */
+  unchangedList: { ...ADMISSION, queries: 1, rowsRead: 1 },
+  /**
+   * One of 32 simultaneous requests with the same key, for a list as in `unchangedList`. The key's
+   * Durable Object records several requests with one write. The value 0.5 is an upper bound: on a
+   * slow disk, a write records more requests.
+   */
+  groupedList: { ...ADMISSION, objectRowsWritten: 0.5, queries: 1, rowsRead: 1 },
+  cancellation: { ...ADMISSION, queries: 1, rowsRead: 12, rowsWritten: 5 },
+  /** A cancellation that fails because the order does not exist or has shipped. */
+  vainCancellation: { ...ADMISSION, queries: 1, rowsRead: 4 },
+  unauthorized: NO_OPERATIONS,
+  /** The Durable Object refuses a list request. The isolate has already begun to read the list. */
+  refusal: { ...NO_OPERATIONS, objectCalls: 1, queries: 1, rowsRead: 1 },
+  /** The isolate repeats a refusal or a ban from memory. */
+  repeatedRefusal: NO_OPERATIONS,
+  /** An isolate looks up a key that it has never looked up, or not recently. */
+  keyLookUp: { ...NO_OPERATIONS, queries: 1, rowsRead: 3 },
+  /** A command places or ships one order. */
+  orderChange: { ...NO_OPERATIONS, queries: 1, rowsRead: 11, rowsWritten: 4 },
+  /** An alarm of a key's Durable Object reports the key's usage to D1 and sets the next alarm. */
+  usageReport: { ...ADMISSION, objectRowsWritten: 2, queries: 1, rowsWritten: 1 },
+  /** A Durable Object deletes itself a day after its last request. */
+  objectEnd: { ...ADMISSION, objectRowsWritten: 2, queries: 1 },
+} as const satisfies Readonly<Record<string, Operations>>;
+
+/** The number of orders in a segment of a large store. */
+export const SEGMENT_ORDERS = 8_192;
+
+/** The number of segments in which a store keeps its orders. */
+export function segmentCount(orders: number): number {
+  return Math.max(1, Math.ceil(orders / SEGMENT_ORDERS));
+}
+
+/**
+ * The number of rows that D1 counts as read for each segment in a manifest. For a segment whose
+ * orders are read, D1 counts this number once more, besides the orders.
+ */
+const SEGMENT_ROWS = 3;
+
+/**
+ * Estimates the operations of a list that `unchangedList` does not include. The estimated number of
+ * rows is never too low, and at most 15 % too high.
+ *
+ * @param reads.manifestShare the share of the list requests that read the manifest.
+ */
+export function listReads(reads: {
+  readonly manifestShare: number;
+  readonly segments: number;
+  readonly segmentsRead: number;
+  readonly ordersPerSegment: number;
+}): Operations {
+  const { manifestShare, segments, segmentsRead, ordersPerSegment } = reads;
+  const readLater = segmentsRead <= LIST_SIZES.missingWithManifest ? 0 : segmentsRead - 1;
+  const manifestRows = manifestShare * segments * SEGMENT_ROWS;
+  return {
+    ...NO_OPERATIONS,
+    queries: Math.ceil(readLater / LIST_SIZES.groupSegments),
+    rowsRead: manifestRows + segmentsRead * (ordersPerSegment + SEGMENT_ROWS),
+  };
+}
+
+/** Adds up operations, each multiplied by a number. */
+export function sumOperations(
+  parts: readonly (readonly [operations: Operations, times: number])[],
+): Operations {
+  const sum = { ...NO_OPERATIONS };
+  for (const [operations, times] of parts) {
+    for (const name of OPERATION_NAMES) sum[name] += operations[name] * times;
+  }
+  return sum;
+}
