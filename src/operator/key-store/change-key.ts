@@ -1,10 +1,10 @@
 import { isDeepStrictEqual } from "node:util";
 import pRetry from "p-retry";
-import { SECRET_PREFIX } from "../../worker/api-keys/secret.ts";
-import { onSameStore } from "../command-line.ts";
 import type { Operation } from "./audit-trail.ts";
 import { changeQueries, creationQueries, isOvertaken } from "./key-changes.ts";
 import { findApiKey, type KeyDetails } from "./key-details.ts";
+import { SECRET_PREFIX } from "../../worker/api-keys/secret.ts";
+import { onSameStore } from "../command-line.ts";
 import { type StoreDatabase, toStatements } from "../database/database.ts";
 import { currentActor } from "./actor.ts";
 
@@ -81,11 +81,8 @@ function isSame(one: KeyDetails, other: KeyDetails | undefined): boolean {
  *
  * @throws an Error for the operator if no key has this id.
  */
-export async function requireApiKey(
-  database: StoreDatabase["orm"],
-  id: string,
-): Promise<KeyDetails> {
-  const key = await findApiKey(database, id);
+export async function requireApiKey(orm: StoreDatabase["orm"], id: string): Promise<KeyDetails> {
+  const key = await findApiKey(orm, id);
   if (key !== undefined) return key;
   if (id.startsWith(SECRET_PREFIX)) {
     throw new Error(
