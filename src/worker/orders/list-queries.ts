@@ -9,6 +9,8 @@ export type StatementSource = Pick<D1DatabaseSession, "prepare">;
 export interface Snapshot {
   /** The version of the list, which triggers in the database set (see `Manifest`). */
   readonly version: string;
+  /** The sequence number of the last change, which sets `version` or leaves it as it is. */
+  readonly sequence: number;
   /** `null` if no request that shared the query needed the manifest. */
   readonly manifest: Manifest | null;
   /**
@@ -137,7 +139,7 @@ export async function readSnapshot(
   const [list] = rows;
   if (list === undefined) throw new Error("The database has no version of the list.");
   const { list_version: version, sequence } = list;
-  if (list.first_id === null) return { version, manifest: null, texts: new Map() };
+  if (list.first_id === null) return { version, sequence, manifest: null, texts: new Map() };
   const segmentRows = rows.filter((row) => row.first_id !== null);
   const segments = segmentRows.map((row, index) => {
     const nextId = segmentRows[index + 1]?.first_id;
@@ -149,7 +151,12 @@ export async function readSnapshot(
       count: row.count,
     };
   });
-  return { version, manifest: { version, sequence, segments }, texts: textsIn(segmentRows) };
+  return {
+    version,
+    sequence,
+    manifest: { version, sequence, segments },
+    texts: textsIn(segmentRows),
+  };
 }
 
 /**

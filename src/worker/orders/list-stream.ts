@@ -28,7 +28,7 @@ const NOTHING = new Uint8Array();
 interface StreamOptions {
   /** The stream of the list fails if the client reads nothing for this long. */
   readonly stallMs: number;
-  /** Called when the client requests the next piece. */
+  /** Called when the client requests a piece, and when the piece is ready. */
   readonly onProgress: () => void;
   /**
    * Called once, when the stream ends. `error` is undefined if the whole list was sent or the
@@ -39,8 +39,8 @@ interface StreamOptions {
 
 /**
  * Returns a stream of the pieces that a generator yields and returns. Produces each piece only when
- * the client reads it. So a slow client keeps
- * only one piece in memory. The drawback: the next piece is not ready when the client requests it.
+ * the client reads it, so only one piece of JSON is in memory. The drawback: the next piece is not
+ * ready when the client requests it.
  */
 export function listStream(
   pieces: AsyncGenerator<Uint8Array, Uint8Array>,
@@ -56,6 +56,7 @@ export function listStream(
         const { done, value } = await pieces.next();
         if (hasLeft) return;
         controller.enqueue(value);
+        onProgress();
         if (done) {
           controller.close();
           onEnd();

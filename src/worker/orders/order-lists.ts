@@ -141,9 +141,13 @@ export class OrderLists {
         maxMissing: this.#sizes.missingWithManifest,
       });
     const snapshot = await this.#queries.run(read, { isRead: true });
-    const { version, manifest, texts } = snapshot;
-    if (manifest === null)
-      return held?.version === version ? { ...snapshot, manifest: held } : snapshot;
+    const { version, sequence, manifest, texts } = snapshot;
+    if (manifest === null) {
+      // An insertion that changes nothing advances the sequence number, but keeps the version.
+      return held?.version === version
+        ? { ...snapshot, manifest: { ...held, sequence } }
+        : snapshot;
+    }
     // A query that began later may have returned earlier.
     const newest = this.#memory.manifest;
     if (newest === held || newest === null || manifest.sequence > newest.sequence) {
@@ -189,7 +193,7 @@ export class OrderLists {
     };
     const textBytes = [...texts.values()].reduce((sum, { length }) => sum + length, 0);
     const orders = readInOrder(segments, {
-      texts: reservation.grow(textBytes) ? texts : new Map(),
+      texts: new Map(reservation.grow(textBytes) ? texts : []),
       memory: this.#memory,
       reservation,
       ownBytes,

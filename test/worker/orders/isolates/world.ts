@@ -30,7 +30,14 @@ const QUERY_BYTES = [400, 2 * MAX_SEGMENT_ORDERS * MAX_SHORTHAND_BYTES] as const
 const PATIENCE_MS = 24 * HOUR_MS;
 
 /** Places an order, unless there is already an order with its id. */
-const PLACE = "INSERT INTO orders (id) SELECT ?1 WHERE ?1 NOT IN (SELECT id FROM orders)";
+const PLACE = `INSERT INTO orders (id, pet_id, ship_date, complete)
+  SELECT ?1, -?1, strftime('%Y-%m-%dT%H:%M:%fZ', ?1 * 1e8, 'unixepoch'), ?1 % 2
+  WHERE ?1 NOT IN (SELECT id FROM orders)`;
+
+/** Changes every field of an order. */
+const TOUCH = `UPDATE orders SET pet_id = ifnull(pet_id, 0) + 1, quantity = ifnull(quantity, 0) + 1,
+  ship_date = strftime('%Y-%m-%dT%H:%M:%fZ', ifnull(quantity, 0), 'unixepoch'),
+  complete = 1 - ifnull(complete, 1) WHERE id = ?`;
 
 /** One request for the list, and how its client behaves. */
 export interface Reader {
@@ -52,7 +59,7 @@ export interface Reader {
 /** One event in the simulation other than a request. */
 export type Change =
   | {
-      readonly do: "place" | "cancel" | "ship" | "touch" | "replace" | "evict";
+      readonly do: "place" | "insert" | "cancel" | "ship" | "touch" | "replace" | "evict";
       readonly id: number;
     }
   | { readonly do: "import"; readonly ids: readonly number[] }
@@ -98,6 +105,8 @@ interface Sending {
   /** The orders of the segments that queries returned for this list, by version. */
   readonly texts: Map<string, string>;
   received: string;
+  /** Not empty if the service has ended the list, which its client may not have noticed yet. */
+  readonly events: ListEvent[];
 }
 
 /**
@@ -191,6 +200,10 @@ export class World {
       case "place":
         run(PLACE, change.id);
         break;
+      case "insert":
+        // Changes nothing if there is already an order with the id.
+        run("INSERT INTO orders (id, status) VALUES (?, 'shipped') ON CONFLICT DO NOTHING", change.id);
+        break;
       case "cancel":
         run("DELETE FROM orders WHERE id = ? AND status = 'pending'", change.id);
         break;
@@ -198,7 +211,7 @@ export class World {
         run("UPDATE orders SET status = 'shipped' WHERE id = ?", change.id);
         break;
       case "touch":
-        run("UPDATE orders SET quantity = ifnull(quantity, 0) + 1 WHERE id = ?", change.id);
+        run(TOUCH, change.id);
         break;
       case "replace":
         run(
@@ -248,7 +261,7 @@ export class World {
     const tag =
       reader.tag === null ? undefined : this.#tags[reader.tag % Math.max(1, this.#tags.length)];
     const events: ListEvent[] = [];
-    const sending: Sending = { texts: new Map(), received: "" };
+    const sending: Sending = { texts: new Map(), received: "", events };
     const begun = this.#now();
     const request = {
       database: this.#d1(sending),
@@ -278,6 +291,8 @@ export class World {
         const text = typeof body === "string" ? body : new TextDecoder().decode(body);
         return this.#expectMoment(begun.moment, version, text);
       }
+      if (underWay.bytes < 2 * SLICE_BYTES + QUERY_BYTES[0])
+        this.faults.push(`only ${underWay.bytes} bytes are reserved for a list`);
       if (underWay.hasGrown)
         for (const [read, text] of snapshot.texts) sending.texts.set(read, text);
       isolate.sending.add(sending);
@@ -405,7 +420,8 @@ export class World {
   /** Expects that the lists of an isolate hold no more segments than the memory for lists. */
   #expectBounded({ sending, underWay }: Isolate): void {
     let bytes = 0;
-    for (const { texts, received } of sending) {
+    for (const { texts, received, events } of sending) {
+      if (events.length > 0) continue;
       for (const text of texts.values()) {
         const lastId = /(?:^|i)(-?\d+)[^i]*$/.exec(text)?.[1];
         if (lastId !== undefined && !received.includes(`{"id":${lastId}`)) bytes += text.length;
