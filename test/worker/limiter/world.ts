@@ -1,7 +1,7 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import { vi } from "vitest";
 import type { BanPolicy } from "../../../src/worker/limit-rules/bans.ts";
-import * as decision from "../../../src/worker/limit-rules/decision.ts";
+import * as rules from "../../../src/worker/limit-rules/decision.ts";
 import type { Decision, QuotaPolicy } from "../../../src/worker/limit-rules/decision.ts";
 import { RateLimiter } from "../../../src/worker/limiter/durable-object.ts";
 import { Limiter, type Verdict } from "../../../src/worker/limiter/limiter.ts";
@@ -152,7 +152,7 @@ export class World {
   constructor(policy: QuotaPolicy, bans: BanPolicy, skewsMs: readonly number[]) {
     this.newest = policy;
     this.#bans = bans;
-    vi.spyOn(decision, "decide").mockImplementation((...args) => this.#decide(...args));
+    vi.spyOn(rules, "decide").mockImplementation((...args) => this.#decide(...args));
     this.isolates = skewsMs.map((skewMs, index) => this.#newIsolate(index, 0, skewMs, policy));
     this.#life = this.#start();
   }
@@ -268,7 +268,7 @@ export class World {
     this.#life = this.#start();
   }
 
-  #decide(...args: Parameters<typeof decision.decide>): decision.Decided {
+  #decide(...args: Parameters<typeof rules.decide>): rules.Decided {
     const [, policy, , nowMs] = args;
     const decided = originalDecide(...args);
     const part = running.getStore()?.name ?? "";
@@ -480,7 +480,7 @@ export class World {
 
 type Arguments = [QuotaPolicy, readonly number[], number, string, CallDetails];
 
-const originalDecide = decision.decide;
+const originalDecide = rules.decide;
 
 /** Starts simulated time. All parts use it, each with its own skew. */
 export function startTime(): void {
