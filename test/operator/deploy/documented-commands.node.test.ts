@@ -17,6 +17,7 @@ import * as storeVerifying from "../../../src/operator/verify/verify-store.ts";
 import * as wrangler from "../../../src/operator/wrangler.ts";
 import { generateSecret } from "../../../src/operator/key-store/secret.ts";
 import { hashSecret } from "../../../src/worker/api-keys/secret.ts";
+import { StoreFolder } from "../store-folder.ts";
 import { runInProcess } from "../in-process.ts";
 import { useFakeCloudflare } from "./fake-cloudflare.ts";
 import { FakeVersions } from "./fake-versions.ts";
@@ -39,6 +40,7 @@ const KEPT: verifying.Verification = { isKept: true, promises: [] };
 const key = generateSecret();
 
 const cloudflare = useFakeCloudflare("staging", "production");
+const store = new StoreFolder();
 const folder = mkdtempSync(join(tmpdir(), "store-orders-documents-"));
 beforeAll(() => {
   vi.spyOn(wrangler, "runWrangler").mockImplementation(runFakeWrangler);
@@ -56,7 +58,10 @@ beforeAll(() => {
     INSERT INTO api_keys (id, hash, last_four, name, plan, created_at)
     VALUES ('${ID}', '${hashSecret(key)}', 'wxyz', 'Pet shop', 'pro', 0)`);
 });
-afterAll(() => rmSync(folder, { recursive: true }));
+afterAll(() => {
+  store.remove();
+  rmSync(folder, { recursive: true });
+});
 
 /** Stores a part of an import, as an interrupted import does. */
 function breakOffImport(): void {
@@ -83,6 +88,8 @@ function typedArguments(name: string, args: string): string[] {
   });
   const isOnStore = ["keys", "orders"].includes(name);
   if (isOnStore && !words.includes("--env")) words.push("--env", "production");
+  const isOnLocalService = name === "verify" && !/--env|--url/.test(args);
+  if (isOnLocalService) words.push("--persist-to", store.path);
   const isAsked = ["revoke", "reset", "purge", "restore"].includes(words[0] ?? "");
   return isAsked ? [...words, "--yes"] : words;
 }
