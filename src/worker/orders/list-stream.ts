@@ -1,4 +1,5 @@
-import { sliceEnd, toJson } from "./order-json.ts";
+import type { OrderExpander } from "./order-expander.ts";
+import { sliceEnd } from "./order-json.ts";
 
 /** Thrown if the client reads nothing of a list for too long. */
 export class StalledReaderError extends Error {
@@ -95,13 +96,14 @@ export function listStream(
  */
 export async function* listText(
   texts: AsyncIterable<string>,
+  expander: OrderExpander,
   sliceBytes: number,
 ): AsyncGenerator<Uint8Array, Uint8Array> {
   let opening: "[" | "," = "[";
   for await (const text of texts) {
     for (let start = 0; start < text.length;) {
       const end = sliceEnd(text, start, sliceBytes);
-      yield toJson(text.slice(start, end), opening, "");
+      yield expander.expand(text.slice(start, end), { opening, closing: "" });
       opening = ",";
       start = end + 1;
     }

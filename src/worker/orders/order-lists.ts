@@ -7,7 +7,7 @@ import { LIST_SIZES, type ListSizes } from "./list-sizes.ts";
 import { listStream, listText, StalledReaderError } from "./list-stream.ts";
 import { ListsUnderWay } from "./lists-under-way.ts";
 import type { Manifest, Segment, SegmentTexts } from "./manifest.ts";
-import { toJson } from "./order-json.ts";
+import type { OrderExpander } from "./order-expander.ts";
 import { SegmentMemory } from "./segment-memory.ts";
 import { maxBytesOf, readInOrder } from "./segment-reader.ts";
 
@@ -66,6 +66,7 @@ interface OrderList {
  */
 export class OrderLists {
   readonly #queries: DatabaseQueries;
+  readonly #expander: OrderExpander;
   readonly #sizes: ListSizes;
   readonly #snapshots: BatchedQuery<ListRequest["knownVersions"], Snapshot>;
   readonly #underWay: ListsUnderWay;
@@ -75,6 +76,7 @@ export class OrderLists {
 
   constructor(
     queries: DatabaseQueries,
+    expander: OrderExpander,
     {
       sizes: changedSizes = {},
       memory = new SegmentMemory(),
@@ -87,6 +89,7 @@ export class OrderLists {
   ) {
     const sizes = { ...LIST_SIZES, ...changedSizes };
     this.#queries = queries;
+    this.#expander = expander;
     this.#memory = memory;
     this.#sizes = sizes;
     this.#underWay = underWay ?? new ListsUnderWay(sizes.underWayBytes, sizes.stallMs);
@@ -205,7 +208,7 @@ export class OrderLists {
         return reading;
       },
     });
-    return listStream(listText(orders, sliceBytes), {
+    return listStream(listText(orders, this.#expander, sliceBytes), {
       stallMs,
       onProgress: () => reservation.progressed(),
       onEnd(error) {
@@ -230,7 +233,8 @@ export class OrderLists {
   #shortList(text: string): Uint8Array<ArrayBuffer> | "[]" {
     if (text.length === 0) return "[]";
     if (this.#latestShortList?.text !== text) {
-      this.#latestShortList = { text, json: toJson(text, "[", "]") };
+      const json = this.#expander.expand(text, { opening: "[", closing: "]" });
+      this.#latestShortList = { text, json };
     }
     return this.#latestShortList.json;
   }

@@ -8,6 +8,7 @@ import { type ListRequest, OrderLists } from "../../../src/worker/orders/order-l
 import { SegmentMemory } from "../../../src/worker/orders/segment-memory.ts";
 import { readInOrder } from "../../../src/worker/orders/segment-reader.ts";
 import { openOrderDatabase, versionOf } from "./isolates/order-database.ts";
+import { expander } from "./isolates/world.ts";
 
 let database: ReturnType<typeof openOrderDatabase>;
 beforeEach(() => void (database = openOrderDatabase()));
@@ -38,7 +39,7 @@ test("the size of query parameters does not grow with the number of earlier chan
   const request = requestOf(
     seenThrough((_, values) => sent.push(values.map(String).join().length)),
   );
-  const lists = new OrderLists(new DatabaseQueries("orders", 1_000));
+  const lists = new OrderLists(new DatabaseQueries("orders", 1_000), expander);
   for (let n = 1; n <= 50; n += 1) {
     database.exec("INSERT OR REPLACE INTO orders (id) VALUES (1)");
     lists.answer(await lists.read(request), request);
@@ -50,7 +51,7 @@ test("each request that shares a query receives the result for the versions it a
   let queries = 0;
   const request = requestOf(seenThrough(() => (queries += 1)));
   const sizes = { concurrency: 1 };
-  const lists = new OrderLists(new DatabaseQueries("orders", 1_000), { sizes });
+  const lists = new OrderLists(new DatabaseQueries("orders", 1_000), expander, { sizes });
   const known = versionOf(database);
   const requests = [
     { ...request, knownVersions: "*" as const },
@@ -133,7 +134,7 @@ test("the first piece of a list needs one query, whatever memory lacks", async (
   let queries = 0;
   const request = requestOf(seenThrough(() => (queries += 1)));
   const options = { memory: new SegmentMemory(0), sizes: { missingWithManifest: 1 } };
-  const lists = new OrderLists(new DatabaseQueries("orders", 1_000), options);
+  const lists = new OrderLists(new DatabaseQueries("orders", 1_000), expander, options);
   for (const expected of [1, 2]) {
     const { body } = lists.answer(await lists.read(request), request);
     const reader = (body as ReadableStream<Uint8Array>).getReader();
@@ -156,7 +157,7 @@ test("a snapshot that returns late does not replace a newer one in memory", asyn
   };
   const prepare = (sql: string) => ({ bind: (...v: []) => ({ all: () => all(sql, v) }) });
   const request = requestOf({ prepare } as unknown as D1Database);
-  const lists = new OrderLists(new DatabaseQueries("orders", 1_000));
+  const lists = new OrderLists(new DatabaseQueries("orders", 1_000), expander);
   const first = lists.read(request);
   database.exec("INSERT INTO orders (id) VALUES (2)");
   await lists.read(request);

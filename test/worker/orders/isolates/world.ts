@@ -1,6 +1,7 @@
 import type { DatabaseSync, SQLInputValue } from "node:sqlite";
 import type { Scheduler } from "fast-check";
 import { vi } from "vitest";
+import { assembleExpansion } from "../../../../src/operator/build/expansion.ts";
 import {
   DatabaseQueries,
   DatabaseUnavailableError,
@@ -15,10 +16,20 @@ import {
   OrderLists,
 } from "../../../../src/worker/orders/order-lists.ts";
 import { SegmentMemory } from "../../../../src/worker/orders/segment-memory.ts";
+import { type Expansion, OrderExpander } from "../../../../src/worker/orders/order-expander.ts";
 import { MAX_SHORTHAND_BYTES } from "../../../../src/worker/orders/order-json.ts";
 import { bulkChange, listOf, MAX_SEGMENT_ORDERS, prepare, versionOf } from "./order-database.ts";
 
 export type QueryFault = "pass" | "fail" | "lose the answer" | "hang" | "our fault";
+
+/** The global `WebAssembly`, with a type of its own, because the types of Node lack it. */
+const { WebAssembly } = globalThis as unknown as {
+  WebAssembly: {
+    instantiate(bytes: Uint8Array): Promise<{ instance: { exports: Expansion } }>;
+  };
+};
+const { instance } = await WebAssembly.instantiate(await assembleExpansion());
+export const expander = new OrderExpander(instance.exports);
 
 const TIMEOUT_MS = 1_000;
 const STALL_MS = 60_000;
@@ -202,7 +213,10 @@ export class World {
         break;
       case "insert":
         // Changes nothing if there is already an order with the id.
-        run("INSERT INTO orders (id, status) VALUES (?, 'shipped') ON CONFLICT DO NOTHING", change.id);
+        run(
+          "INSERT INTO orders (id, status) VALUES (?, 'shipped') ON CONFLICT DO NOTHING",
+          change.id,
+        );
         break;
       case "cancel":
         run("DELETE FROM orders WHERE id = ? AND status = 'pending'", change.id);
@@ -476,7 +490,7 @@ export class World {
   #isolate(): Isolate {
     const { concurrency, memoryBytes, underWayBytes } = this.#options;
     const underWay = new ObservedUnderWay(underWayBytes, STALL_MS);
-    const lists = new OrderLists(new DatabaseQueries("orders", TIMEOUT_MS), {
+    const lists = new OrderLists(new DatabaseQueries("orders", TIMEOUT_MS), expander, {
       memory: new SegmentMemory(memoryBytes),
       underWay,
       sizes: {
