@@ -14,7 +14,7 @@ import { NO_REFUSALS, RefusalMemory } from "./refusal-memory.ts";
  * The most calls to one key's Durable Object that an isolate has under way. Further requests share
  * the next call. So a slow Durable Object gets fewer and larger calls.
  */
-const MAX_CALLS_UNDER_WAY = 16;
+const MAX_CALLS_UNDER_WAY = 8;
 
 /** The number of busy keys whose requests an isolate groups. */
 const MAX_GROUPS = 1_000;

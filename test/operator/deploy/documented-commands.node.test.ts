@@ -42,7 +42,8 @@ const key = generateSecret();
 const cloudflare = useFakeCloudflare("staging", "production");
 const store = new StoreFolder();
 const folder = mkdtempSync(join(tmpdir(), "store-orders-documents-"));
-beforeAll(() => {
+beforeAll(async () => {
+  await store.make();
   vi.spyOn(wrangler, "runWrangler").mockImplementation(runFakeWrangler);
   // Mocked, because the tests of `verify` run it on the real service.
   vi.spyOn(verifying, "verify").mockResolvedValue(KEPT);
