@@ -7,7 +7,7 @@ import { logEvent } from "../log.ts";
 import { Outage } from "../outage.ts";
 import { keyIdOf, type LimitedKey } from "./limited-key.ts";
 import { MemoryLimiter } from "./memory-limiter.ts";
-import { callObject, isOverloaded, type LimiterObjects } from "./object-call.ts";
+import { askForDecisions, callObject, isOverloaded, type LimiterObjects } from "./object-call.ts";
 import { NO_REFUSALS, RefusalMemory } from "./refusal-memory.ts";
 
 /**
@@ -53,7 +53,7 @@ class NotCalledError extends Error {
  * The limiter of an isolate. The first of these layers that can decide on a request does so:
  *
  * 1. `RefusalMemory` repeats a refusal until it expires, so that a flood costs almost nothing.
- * 2. The key's Durable Object decides exactly (`callObject`). The requests of a busy key share calls
+ * 2. The key's Durable Object decides exactly (`askForDecisions`). The requests of a busy key share calls
  *    (`BatchedQuery`). For a second after a failed call, there is no call (`CircuitBreaker`).
  * 3. If there was no decision, `RefusalMemory` repeats a refusal even if it should report it.
  * 4. If the Durable Object is overloaded, nobody decides: the object still counts other requests, so
@@ -95,6 +95,26 @@ export class Limiter {
     }
   }
 
+  /**
+   * Records a cancellation with the key's Durable Object, so that the key's next list on any isolate
+   * is at least as new. If that fails, only this isolate knows of the cancellation.
+   *
+   * @param sequence the sequence number of the list after the cancellation.
+   */
+  async recordCancellation(
+    key: LimitedKey,
+    sequence: number,
+    { objects, requestId }: Omit<LimitedRequest, "waitUntil">,
+  ): Promise<void> {
+    try {
+      await callObject(objects, key, this.#timeoutMs, (object) =>
+        object.recordCancellation(sequence),
+      );
+    } catch (error) {
+      logEvent({ event: "cancellation_not_recorded", requestId, keyId: keyIdOf(key.name), error });
+    }
+  }
+
   async #askObject(key: LimitedKey, { objects, waitUntil }: LimitedRequest): Promise<Decision> {
     const waiting: Waiting = { key, decision: null };
     const group = this.#groups.get(key.name) ?? this.#newGroup(key.name);
@@ -123,7 +143,7 @@ export class Limiter {
     if (!this.#breaker.allows(name, askedMs)) throw new NotCalledError();
     const report = this.#refusals.get(name)?.takeReport(askedMs) ?? NO_REFUSALS;
     try {
-      const decisions = await callObject(objects, key, all.length, report, this.#timeoutMs);
+      const decisions = await askForDecisions(objects, key, all.length, report, this.#timeoutMs);
       this.#breaker.succeeded(name);
       all.forEach((waiting, index) => (waiting.decision = decisions[index] ?? null));
       this.#learn(key, decisions.at(-1), askedMs);

@@ -9,6 +9,9 @@ export type StatementSource = Pick<D1DatabaseSession, "prepare">;
 export interface Snapshot {
   /** The version of the list, which triggers in the database set (see `Manifest`). */
   readonly version: string;
+  /** The sequence number of the change that set `version`: grows with time, except in a restore. */
+  readonly sequence: number;
+  readonly servedBy: { readonly region: string | null; readonly isPrimary: boolean };
   /** `null` if no request that shared the query needed the manifest. */
   readonly manifest: Manifest | null;
   /**
@@ -133,11 +136,16 @@ export async function readSnapshot(
   const statement = source
     .prepare(SNAPSHOT)
     .bind(known, JSON.stringify(segmentVersions), maxMissing);
-  const rows = (await statement.all<SnapshotRow>()).results;
+  const { results: rows, meta } = await statement.all<SnapshotRow>();
   const [list] = rows;
   if (list === undefined) throw new Error("The database has no version of the list.");
   const { list_version: version, sequence } = list;
-  if (list.first_id === null) return { version, manifest: null, texts: new Map() };
+  const servedBy = {
+    region: meta.served_by_region ?? null,
+    isPrimary: meta.served_by_primary ?? false,
+  };
+  const snapshot = { version, sequence, servedBy };
+  if (list.first_id === null) return { ...snapshot, manifest: null, texts: new Map() };
   const segmentRows = rows.filter((row) => row.first_id !== null);
   const segments = segmentRows.map((row, index) => {
     const nextId = segmentRows[index + 1]?.first_id;
@@ -149,7 +157,8 @@ export async function readSnapshot(
       count: row.count,
     };
   });
-  return { version, manifest: { version, sequence, segments }, texts: textsIn(segmentRows) };
+  const manifest = { version, sequence, segments };
+  return { ...snapshot, manifest, texts: textsIn(segmentRows) };
 }
 
 /**

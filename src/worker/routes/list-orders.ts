@@ -1,11 +1,10 @@
 import { type Context, Hono } from "hono";
 import { createMiddleware } from "hono/factory";
 import type { AppEnv } from "../app-env.ts";
-import type { DatabaseQueries } from "../db/availability.ts";
 import { logEvent } from "../log.ts";
 import { enforceLimits } from "../middleware/enforce-limits.ts";
 import type { Snapshot } from "../orders/list-queries.ts";
-import { type ListRequest, OrderLists } from "../orders/order-lists.ts";
+import type { ListRequest, OrderLists } from "../orders/order-lists.ts";
 
 interface ListEnv extends AppEnv {
   Variables: AppEnv["Variables"] & {
@@ -23,9 +22,7 @@ interface ListEnv extends AppEnv {
  * can query the list while the limiter decides. The drawback: the query is wasted if the limiter
  * refuses the request.
  */
-export function listRoute(queries: DatabaseQueries) {
-  const lists = new OrderLists(queries);
-
+export function listRoute(lists: OrderLists) {
   /** Starts to query the list, unless the limiter is certain to refuse the request. */
   const readAhead = createMiddleware<ListEnv>(async function readAheadMiddleware(c, next) {
     const request = listRequest(c);
@@ -39,7 +36,9 @@ export function listRoute(queries: DatabaseQueries) {
 
   return new Hono<ListEnv>().get("/", readAhead, enforceLimits, async (c) => {
     const request = c.get("listRequest");
-    const snapshot = await (c.get("snapshot") ?? lists.read(request));
+    const read = await (c.get("snapshot") ?? lists.read(request));
+    const snapshot = await lists.renew(read, request, c.get("lastCancellation"));
+    if (lists.areNearest) c.set("servedBy", snapshot.servedBy);
     // While the list is sent, `c` stays in memory. Release the snapshot, so that segments already
     // sent can be garbage-collected.
     c.set("snapshot", null);
@@ -71,6 +70,7 @@ function listRequest(c: Context<ListEnv>): ListRequest {
   const keyId = c.get("apiKey").id;
   return {
     database: c.env.ORDERS,
+    keyId,
     knownVersions: versionsIn(c.req.header("If-None-Match")),
     log: (event, error) => logEvent({ event, requestId, keyId, error }),
     waitUntil: (promise) => c.executionCtx.waitUntil(promise),

@@ -19,7 +19,7 @@ afterEach(() => database.close());
 function seenThrough(see: (sql: string, values: SQLInputValue[]) => void): D1Database {
   const all = (sql: string, values: SQLInputValue[]) => {
     see(sql, values);
-    return Promise.resolve({ results: database.prepare(sql).all(...values) });
+    return Promise.resolve({ results: database.prepare(sql).all(...values), meta: {} });
   };
   const prepare = (sql: string) => ({ bind: (...v: []) => ({ all: () => all(sql, v) }) });
   const source = { prepare, withSession: () => source };
@@ -28,6 +28,7 @@ function seenThrough(see: (sql: string, values: SQLInputValue[]) => void): D1Dat
 
 const requestOf = (d1: D1Database): ListRequest => ({
   database: d1,
+  keyId: "key",
   knownVersions: [],
   log: () => undefined,
   waitUntil: (promise) => void promise.catch(() => undefined),
@@ -131,7 +132,7 @@ test("a snapshot that returns late does not replace a newer one in memory", asyn
     const results = database.prepare(sql).all(...values);
     if (isLate.shift()) await late.promise;
     texts.push(...results.map((row) => row["text"]));
-    return { results };
+    return { results, meta: {} };
   };
   const prepare = (sql: string) => ({ bind: (...v: []) => ({ all: () => all(sql, v) }) });
   const request = requestOf({ prepare } as unknown as D1Database);
