@@ -47,8 +47,8 @@ export interface StoreOrdersClient {
    * Lists all orders that were placed and not cancelled, in ascending `id`, one by one as they
    * arrive. A million orders need no more memory than ten. Leaving the loop cancels the request.
    *
-   * A complete list is a consistent snapshot of the store. A list is incomplete if orders changed
-   * during the response, or if the connection was lost. The loop then throws a BrokenListError.
+   * A complete list is a consistent snapshot of the store. A list is incomplete if the connection was
+   * lost, or if a large import replaced the orders. The loop then throws a BrokenListError.
    * Request the list again, or set `oneMoment`: the client then retries before the loop gets the
    * first order.
    *

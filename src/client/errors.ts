@@ -81,8 +81,8 @@ export class TimeoutError extends StoreOrdersError {
 }
 
 /**
- * Thrown if the list is incomplete or malformed. For example, the service ends the response to a
- * long list early if orders change during the response. Request the list again, or set `oneMoment`.
+ * Thrown if the list is incomplete or malformed, for example because the connection was lost or a
+ * large import replaced the orders. Request the list again, or set `oneMoment`.
  */
 export class BrokenListError extends StoreOrdersError {
   override readonly name = "BrokenListError";

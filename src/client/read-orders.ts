@@ -46,8 +46,8 @@ async function nextOrders(
 ): Promise<readonly Order[] | undefined> {
   const broken = (why: string, options?: ErrorOptions): BrokenListError =>
     new BrokenListError(
-      `The list broke off after ${receivedCount} orders: ${why}. Orders may have changed while it was ` +
-        "sent. Read it again from its beginning, or set oneMoment, which does that for you.",
+      `The list broke off after ${receivedCount} orders: ${why}. ` +
+        "Read it again from its beginning, or set oneMoment, which does that for you.",
       receivedCount,
       answer,
       options,

@@ -33,8 +33,12 @@ export function planOption(): Option {
 /** Returns the options `--per-minute` and `--per-day`, the limits of an Enterprise key. */
 export function limitOptions(): Option[] {
   return [
-    new Option("--per-minute <n>", "own limit, Enterprise only").argParser(parseLimit),
-    new Option("--per-day <n>", "own limit, Enterprise only").argParser(parseLimit),
+    new Option("--per-minute <n>", "own limit, Enterprise only").argParser(
+      wholeNumberParser(MAX_LIMIT),
+    ),
+    new Option("--per-day <n>", "own limit, Enterprise only").argParser(
+      wholeNumberParser(MAX_LIMIT),
+    ),
   ];
 }
 
@@ -46,18 +50,17 @@ export function nearOption(): Option {
   ).choices(LOCATION_HINTS);
 }
 
-/** Parses a limit: a whole number of requests from 1 to `MAX_LIMIT`. */
-function parseLimit(text: string): number {
-  const limit = /^[1-9]\d{0,9}$/.test(text) ? Number(text) : NaN;
-  if (limit <= MAX_LIMIT) return limit;
-  throw new InvalidArgumentError(`Expected a whole number from 1 to ${MAX_LIMIT}.`);
+/** Returns a parser for whole numbers from 1 to `max`. */
+export function wholeNumberParser(max: number): (text: string) => number {
+  return (text) => {
+    const value = /^[1-9]\d{0,9}$/.test(text) ? Number(text) : NaN;
+    if (value <= max) return value;
+    throw new InvalidArgumentError(`Expected a whole number from 1 to ${max}.`);
+  };
 }
 
 /** Parses the value of an option such as `--limit`: a whole number from 1 to 999,999,999. */
-export function parseCount(text: string): number {
-  if (/^[1-9]\d{0,8}$/.test(text)) return Number(text);
-  throw new InvalidArgumentError("Expected a whole number from 1 to 999999999.");
-}
+export const parseCount = wholeNumberParser(999_999_999);
 
 /**
  * Parses a name, such as a key's: 1 to 100 characters, not only spaces, without control characters

@@ -21,10 +21,12 @@ interface Call {
 export class NotLoggedInError extends Error {
   override readonly name = "NotLoggedInError";
 
-  constructor(options?: ErrorOptions) {
+  constructor(cause?: Error) {
+    const isPlain = cause === undefined || /not logged in/i.test(cause.message);
     super(
-      "not logged in to Cloudflare: run `npx wrangler login`, or set CLOUDFLARE_API_TOKEN to a valid token",
-      options,
+      "not logged in to Cloudflare: run `npx wrangler login`, or set CLOUDFLARE_API_TOKEN to a valid " +
+        `token${isPlain ? "" : ` (${cause.message})`}`,
+      { cause },
     );
   }
 }
@@ -150,7 +152,7 @@ function parse<T>(path: string, schema: z.ZodType<T>, answer: unknown): T {
 
 async function wranglerLogin(): Promise<Readonly<Record<string, string>>> {
   const { stdout } = await runWrangler(["auth", "token", "--json"]).catch((cause: Error) => {
-    throw new NotLoggedInError({ cause });
+    throw new NotLoggedInError(cause);
   });
   const login = z
     .union([z.object({ token: z.string() }), z.object({ key: z.string(), email: z.string() })])

@@ -1,3 +1,4 @@
+import { spawnSync } from "node:child_process";
 import { PROJECT_ROOT } from "../../src/operator/wrangler.ts";
 import { runCommand } from "./run-command.ts";
 
@@ -17,6 +18,6 @@ export async function checkOutBaseline(root: string): Promise<void> {
 }
 
 /** Removes the worktree of the baseline commit from the disk and from git. */
-export async function removeBaseline(root: string): Promise<void> {
-  await runCommand("git", ["worktree", "remove", "--force", root], PROJECT_ROOT);
+export function removeBaseline(root: string): void {
+  spawnSync("git", ["worktree", "remove", "--force", root], { cwd: PROJECT_ROOT });
 }

@@ -1,4 +1,5 @@
-import { cp, rm } from "node:fs/promises";
+import { rmSync } from "node:fs";
+import { cp } from "node:fs/promises";
 import { join } from "node:path";
 import { PROJECT_ROOT } from "../../src/operator/wrangler.ts";
 import { BASELINE_COMMIT, checkOutBaseline, removeBaseline } from "./baseline.ts";
@@ -19,7 +20,7 @@ interface ServeOptions {
 }
 
 /** The bundles and stores that the benchmark's sections share. Each is made on first use. */
-export class Bench implements AsyncDisposable {
+export class Bench {
   readonly rounds: number;
   /** The number of orders in the largest store. */
   readonly orders: number;
@@ -30,8 +31,7 @@ export class Bench implements AsyncDisposable {
   #copies = 0;
 
   /**
-   * @param folder an empty folder for bundles and stores, which the disposal of the `Bench`
-   *   removes.
+   * @param folder an empty folder for bundles and stores, which `remove` removes.
    */
   constructor(options: { rounds: number; orders: number; folder: string }) {
     this.rounds = options.rounds;
@@ -55,6 +55,11 @@ export class Bench implements AsyncDisposable {
   bundle(worker: Worker, version: Version = "today"): Promise<Bundle> {
     return this.#once(`bundling ${worker}, ${version}`, async () => {
       const root = version === "today" ? PROJECT_ROOT : await this.#baseline();
+      // The baseline commit may lack a Worker that was added to the benchmark later.
+      if (root !== PROJECT_ROOT && worker !== "service") {
+        const script = join("test/bench", `${worker}.ts`);
+        await cp(join(PROJECT_ROOT, script), join(root, script));
+      }
       return bundleWorker(worker, root, join(this.folder, `bundles-${version}`));
     });
   }
@@ -69,9 +74,10 @@ export class Bench implements AsyncDisposable {
     process.stderr.write(`bench: ${progress}\n`);
   };
 
-  async [Symbol.asyncDispose](): Promise<void> {
-    if (this.#made.has(CHECKOUT)) await removeBaseline(this.#baselineRoot).catch(() => {});
-    await rm(this.folder, { recursive: true, force: true });
+  /** Removes all files. Synchronous, because Miniflare ends the process at once after a signal. */
+  remove(): void {
+    if (this.#made.has(CHECKOUT)) removeBaseline(this.#baselineRoot);
+    rmSync(this.folder, { recursive: true, force: true, maxRetries: 10, retryDelay: 200 });
   }
 
   get #baselineRoot(): string {

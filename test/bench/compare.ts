@@ -83,6 +83,8 @@ interface RateComparison {
   readonly service: Side;
   readonly peer: Side;
   readonly connections?: number;
+  /** The number of requests in one measurement. */
+  readonly count?: number;
 }
 
 /**
@@ -91,7 +93,7 @@ interface RateComparison {
  */
 export async function compareRates(bench: Bench, comparison: RateComparison): Promise<Result> {
   const { what, atLeast, service, peer, connections = CONNECTIONS } = comparison;
-  const count = connections === 1 ? REQUESTS_OF_ONE_CONNECTION : REQUESTS;
+  const { count = connections === 1 ? REQUESTS_OF_ONE_CONNECTION : REQUESTS } = comparison;
   const rates = { service: [] as number[], peer: [] as number[] };
   const processorMs = { service: [] as number[], peer: [] as number[] };
   for (let start = 1; start <= STARTS; start += 1) {

@@ -61,10 +61,9 @@ const program = createProgram(
 
 async function run({ only, rounds, orders }: Options): Promise<void> {
   const folder = await mkdtemp(join(tmpdir(), "store-orders-bench-"));
-  await using bench = new Bench({ rounds, orders, folder });
-  for (const signal of ["SIGINT", "SIGTERM"] as const) {
-    process.once(signal, () => void bench[Symbol.asyncDispose]().finally(() => process.exit(1)));
-  }
+  const bench = new Bench({ rounds, orders, folder });
+  process.once("exit", () => bench.remove());
+  for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => process.exit(1));
   const results: Result[] = [];
   const tables: Table[] = [];
   for (const name of only) {

@@ -39,6 +39,15 @@ export function hasStore({ env, persistTo = DEFAULT_STORE }: StoreOptions): bool
   return env !== undefined || isStore(persistTo);
 }
 
+/** @throws an Error for the operator if a command's store does not exist. */
+export function requireStore(options: StoreOptions): void {
+  if (hasStore(options)) return;
+  throw new Error(
+    `there is no store in ${resolve(options.persistTo ?? DEFAULT_STORE)}, so nothing was done: name the folder ` +
+      `of a store (${typedLine({ "--persist-to": "DIR" })}), or make one with npm start`,
+  );
+}
+
 /**
  * Opens a database of the store, runs `work` with it, and closes it, even after an error.
  *
@@ -69,15 +78,9 @@ async function openDatabase(
     const { openRemoteDatabase } = await import("./remote.ts");
     return openRemoteDatabase({ environment: env, name });
   }
-  if (!hasStore({ persistTo })) {
-    const folder = resolve(persistTo);
-    if (!mayMake) {
-      throw new Error(
-        `there is no store in ${folder}, so nothing was done: name the folder of a store ` +
-          `(${typedLine({ "--persist-to": "DIR" })}), or make one with npm start`,
-      );
-    }
-    process.stderr.write(`Making a new store in ${folder}.\n`);
+  if (!mayMake) requireStore({ persistTo });
+  else if (!hasStore({ persistTo })) {
+    process.stderr.write(`Making a new store in ${resolve(persistTo)}.\n`);
   }
   const { openLocalDatabase } = await import("./local.ts");
   return openLocalDatabase(persistTo, name);

@@ -2,7 +2,9 @@ import { isDeepStrictEqual } from "node:util";
 import pRetry from "p-retry";
 import type { Operation } from "./audit-trail.ts";
 import { changeQueries, creationQueries, isOvertaken } from "./key-changes.ts";
-import { findApiKey, type KeyDetails, requireApiKey } from "./key-details.ts";
+import { findApiKey, type KeyDetails } from "./key-details.ts";
+import { SECRET_PREFIX } from "../../worker/api-keys/secret.ts";
+import { onSameStore } from "../command-line.ts";
 import { type StoreDatabase, toStatements } from "../database/database.ts";
 import { currentActor } from "./actor.ts";
 
@@ -72,4 +74,22 @@ async function store(
 /** Compares two keys, except their bans, which requests change at any time. */
 function isSame(one: KeyDetails, other: KeyDetails | undefined): boolean {
   return isDeepStrictEqual({ ...other, bannedUntil: null }, { ...one, bannedUntil: null });
+}
+
+/**
+ * Finds the key with this id.
+ *
+ * @throws an Error for the operator if no key has this id.
+ */
+export async function requireApiKey(orm: StoreDatabase["orm"], id: string): Promise<KeyDetails> {
+  const key = await findApiKey(orm, id);
+  if (key !== undefined) return key;
+  if (id.startsWith(SECRET_PREFIX)) {
+    throw new Error(
+      `this is a key, not the id of a key; \`${onSameStore("npm run keys -- find")}\` reads a key from standard input and shows its id`,
+    );
+  }
+  throw new Error(
+    `no key has the id ${JSON.stringify(id)}; \`${onSameStore("npm run keys -- list")}\` shows the ids`,
+  );
 }

@@ -15,8 +15,6 @@ import type { BaseSQLiteDatabase } from "drizzle-orm/sqlite-core";
 import { apiKeys } from "../../schema/keys.ts";
 import type { Plan } from "../../worker/limit-rules/plans.ts";
 import { type ApiKey, KEY_STATES, keyState } from "../../worker/api-keys/api-key.ts";
-import { SECRET_PREFIX } from "../../worker/api-keys/secret.ts";
-import { onSameStore } from "../command-line.ts";
 
 type Database = BaseSQLiteDatabase<"async", unknown>;
 
@@ -116,24 +114,6 @@ export async function findApiKeysByEnding(
 export async function findApiKey(database: Database, id: string): Promise<KeyDetails | undefined> {
   const [key] = await database.select(KEY_DETAILS).from(apiKeys).where(eq(apiKeys.id, id));
   return key;
-}
-
-/**
- * Finds the key with this id.
- *
- * @throws an Error for the operator if no key has this id.
- */
-export async function requireApiKey(database: Database, id: string): Promise<KeyDetails> {
-  const key = await findApiKey(database, id);
-  if (key !== undefined) return key;
-  if (id.startsWith(SECRET_PREFIX)) {
-    throw new Error(
-      `this is a key, not the id of a key; \`${onSameStore("npm run keys -- find")}\` reads a key from standard input and shows its id`,
-    );
-  }
-  throw new Error(
-    `no key has the id ${JSON.stringify(id)}; \`${onSameStore("npm run keys -- list")}\` shows the ids`,
-  );
 }
 
 /**

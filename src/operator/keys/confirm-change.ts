@@ -1,7 +1,7 @@
 import { requireConfirmation } from "../confirmation.ts";
 import type { StoreDatabase } from "../database/database.ts";
 import type { StoreCommandOptions } from "../database/open.ts";
-import { requireApiKey } from "../key-store/key-details.ts";
+import { requireApiKey } from "../key-store/change-key.ts";
 
 /** The options of a command that changes a key permanently. */
 export interface LastingOptions extends StoreCommandOptions {

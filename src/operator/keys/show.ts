@@ -1,6 +1,6 @@
 import type { Command } from "commander";
 import { toKeyJson } from "../key-store/key-json.ts";
-import { requireApiKey } from "../key-store/key-details.ts";
+import { requireApiKey } from "../key-store/change-key.ts";
 import { lastDays, type ReportedDay } from "../usage/usage-report.ts";
 import { readUsageOfKey } from "../usage/read-usage.ts";
 import { printJson } from "../command-line.ts";

@@ -48,7 +48,7 @@ const quantile = (level: number): string =>
 
 const interval = (length: string): string => `toStartOfInterval(timestamp, INTERVAL ${length})`;
 
-/** The queries of `npm run metrics`, by name. docs/observability.md shows the same SQL. */
+/** The queries of `npm run metrics`, by name. */
 export const QUESTIONS = {
   health: {
     asks: "all requests: how many failed, and during how many a part of the service failed",

@@ -1,3 +1,4 @@
+import { Tokenizer, TokenType } from "@streamparser/json";
 import {
   ElementError,
   isBlank,
@@ -6,106 +7,89 @@ import {
   type Splitter,
 } from "./splitter.ts";
 
-/** Match the characters that change the splitter's state, outside and inside a JSON string. */
-const OUTSIDE_STRING = /["[\]{},]/g;
-const INSIDE_STRING = /["\\]/g;
-
 /**
  * Splits a JSON array into its elements, numbered from 1. Finds only where each element ends. Does
  * not check that an element is valid JSON, because the parser checks that.
  */
 export class ArraySplitter implements Splitter {
+  readonly #tokenizer = new Tokenizer();
   #number = 1;
-  /** The text after the last complete element. Before the array begins, the text so far. */
-  #text = "";
-  /** The offset in `#text` of the next character to examine. */
-  #offset = 0;
+  /** The bytes after the last complete element. */
+  #bytes = Buffer.alloc(0);
+  /** The offset of `#bytes` in the array. */
+  #start = 0;
   /** The number of open brackets and braces: 0 outside the array, 1 between its elements. */
   #depth = 0;
-  #inString = false;
   #isClosed = false;
+  #elements: SourceElement[] = [];
+
+  constructor() {
+    this.#tokenizer.onToken = ({ token, offset }) => this.#handle(token, offset);
+  }
 
   *push(text: string): Generator<SourceElement> {
-    this.#text += text;
-    for (let found = this.#find(); found !== undefined; found = this.#find()) {
-      if (this.#inString) this.#leaveString(found);
-      else yield* this.#handle(found);
-    }
+    const bytes = Buffer.from(text);
+    this.#bytes = Buffer.concat([this.#bytes, bytes]);
+    const failure = this.#tokenize(bytes);
+    // Yields the elements before a failure first, because one of them may be wrong too.
+    yield* this.#elements.splice(0);
     if (this.#isClosed) this.#refuseText();
-    if (this.#text.length > MAX_ELEMENT_CHARACTERS) {
+    if (failure !== undefined) throw failure;
+    if (this.#bytes.length > MAX_ELEMENT_CHARACTERS) {
       throw this.#error(`longer than ${MAX_ELEMENT_CHARACTERS} characters`);
     }
   }
 
   end(): Iterable<SourceElement> {
     if (this.#isClosed) return [];
-    if (isBlank(this.#text)) throw this.#error("the file ends before the array does");
+    if (isBlank(this.#bytes.toString())) throw this.#error("the file ends before the array does");
     throw this.#error("the file ends within it");
   }
 
-  /**
-   * Finds the next character that changes the state. If a backslash is the last character so far,
-   * finds nothing until the character after the backslash is known.
-   */
-  #find(): string | undefined {
-    const pattern = this.#inString ? INSIDE_STRING : OUTSIDE_STRING;
-    pattern.lastIndex = this.#offset;
-    const match = this.#isClosed ? null : pattern.exec(this.#text);
-    if (match === null) {
-      this.#offset = this.#text.length;
+  #tokenize(bytes: Uint8Array): Error | undefined {
+    try {
+      this.#tokenizer.write(bytes);
       return undefined;
+    } catch (error) {
+      if (error instanceof ElementError) return error;
+      return this.#error(`not valid JSON: ${(error as Error).message}`);
     }
-    if (match[0] === "\\" && match.index + 1 === this.#text.length) {
-      this.#offset = match.index;
-      return undefined;
-    }
-    this.#offset = match.index + 1;
-    return match[0];
   }
 
-  #leaveString(found: string): void {
-    if (found === '"') this.#inString = false;
-    else this.#offset += 1;
-  }
-
-  *#handle(found: string): Generator<SourceElement> {
-    if (found === '"') {
-      this.#inString = true;
-    } else if (found === "[" || found === "{") {
+  #handle(token: TokenType, offset: number): void {
+    if (this.#isClosed) return;
+    if (token === TokenType.LEFT_BRACKET || token === TokenType.LEFT_BRACE) {
       this.#depth += 1;
-      if (this.#depth === 1) this.#take();
-    } else if (this.#depth === 1) {
-      // An unmatched `}` stays in the text of the element, so that JSON.parse rejects the element.
-      if (found !== "}") yield* this.#complete(found === "]");
-    } else if (found !== ",") {
-      this.#depth -= 1;
+      if (this.#depth === 1) this.#take(offset);
+    } else if (this.#depth > 1) {
+      if (token === TokenType.RIGHT_BRACKET || token === TokenType.RIGHT_BRACE) this.#depth -= 1;
+    } else if (token === TokenType.COMMA || token === TokenType.RIGHT_BRACKET) {
+      this.#complete(this.#take(offset), token === TokenType.RIGHT_BRACKET);
     }
   }
 
-  *#complete(isLast: boolean): Generator<SourceElement> {
-    const text = this.#take();
-    const isEmptyArray = isLast && this.#number === 1 && isBlank(text);
-    if (!isEmptyArray) {
-      if (isBlank(text)) throw this.#error("expected an order");
-      yield { kind: "element", number: this.#number, text };
-      this.#number += 1;
-    }
+  #complete(text: string, isLast: boolean): void {
     this.#isClosed = isLast;
+    if (isLast && this.#number === 1 && isBlank(text)) return;
+    if (isBlank(text)) throw this.#error("expected an order");
+    this.#elements.push({ kind: "element", number: this.#number, text });
+    this.#number += 1;
   }
 
-  /**
-   * Removes the text up to `#offset`, and returns it without the bracket or comma at its end.
-   */
-  #take(): string {
-    const text = this.#text.slice(0, this.#offset - 1);
-    this.#text = this.#text.slice(this.#offset);
-    this.#offset = 0;
+  /** Removes the text up to a bracket or comma, and returns the text before the bracket or comma. */
+  #take(offset: number): string {
+    const end = offset - this.#start;
+    const text = this.#bytes.toString("utf8", 0, end);
+    this.#bytes = this.#bytes.subarray(end + 1);
+    this.#start = offset + 1;
     return text;
   }
 
   #refuseText(): void {
-    if (!isBlank(this.#text)) throw new Error("there is text after the end of the array");
-    this.#text = "";
+    if (!isBlank(this.#bytes.toString())) {
+      throw new Error("there is text after the end of the array");
+    }
+    this.#bytes = Buffer.alloc(0);
   }
 
   #error(fault: string): ElementError {

@@ -2,9 +2,7 @@ import { type SQL, sql } from "drizzle-orm";
 import { orderSegments } from "../../schema/orders.ts";
 import { INT64_MIN } from "../../worker/orders/int64.ts";
 import type { StoreDatabase } from "../database/database.ts";
-
-/** The number of orders in a new segment. A trigger splits a segment that has grown by half. */
-const SEGMENT_ORDERS = 8_192;
+import type { ImportSizes } from "./staging.ts";
 
 /**
  * An import is a bulk change if it has at least this share of the store's orders. The share
@@ -54,20 +52,20 @@ export function noteBulkChange(stagedOrders: SQL, differs: SQL): SQL {
  * The rebuild reads all orders in one statement, in about a second for 10 million orders. D1 limits
  * a statement to 30 seconds and a database to 10 GB, about 100 million orders.
  */
-export function endBulkChange(): SQL[] {
+export function endBulkChange({ segmentOrders }: ImportSizes): SQL[] {
   return [
     sql`DELETE FROM order_segments WHERE ${HAS_CHANGED}`,
     sql`
       INSERT INTO order_segments (first_id, version, count)
       WITH RECURSIVE segment (first_id, next_id) AS (
-        SELECT ${FIRST_ID}, (SELECT id FROM orders ORDER BY id LIMIT 1 OFFSET ${SEGMENT_ORDERS})
+        SELECT ${FIRST_ID}, (SELECT id FROM orders ORDER BY id LIMIT 1 OFFSET ${segmentOrders})
         WHERE ${HAS_CHANGED}
         UNION ALL
         SELECT next_id, (
-          SELECT id FROM orders WHERE id >= segment.next_id ORDER BY id LIMIT 1 OFFSET ${SEGMENT_ORDERS})
+          SELECT id FROM orders WHERE id >= segment.next_id ORDER BY id LIMIT 1 OFFSET ${segmentOrders})
         FROM segment WHERE next_id IS NOT NULL)
       SELECT first_id, lower(hex(randomblob(16))), iif(
-        next_id IS NULL, (SELECT count(*) FROM orders WHERE id >= first_id), ${SEGMENT_ORDERS})
+        next_id IS NULL, (SELECT count(*) FROM orders WHERE id >= first_id), ${segmentOrders})
       FROM segment`,
     sql`UPDATE order_list SET version = lower(hex(randomblob(16))) WHERE ${HAS_CHANGED}`,
     sql`DELETE FROM order_bulk_change`,

@@ -21,10 +21,10 @@ interface PartRange {
 export function placeStatements(
   importId: string,
   partCount: number,
-  { partsPerStatement }: ImportSizes,
+  sizes: ImportSizes,
   isBulk: boolean,
 ): Statement[] {
-  const placing = [...ranges(importId, partCount, partsPerStatement)].flatMap((range) => [
+  const placing = [...ranges(importId, partCount, sizes.partsPerStatement)].flatMap((range) => [
     ...(isBulk ? [noteBulkChange(stagedOrders(range), DIFFERS)] : []),
     // Not an upsert, which also fires the trigger that records what INSERT OR REPLACE replaces.
     sql`
@@ -39,7 +39,7 @@ export function placeStatements(
       WHERE NOT EXISTS (SELECT 1 FROM orders WHERE orders.id = staged.id)`,
     sql`DELETE FROM order_import_parts AS parts WHERE ${isIn(range)}`,
   ]);
-  const all = isBulk ? [beginBulkChange(), ...placing, ...endBulkChange()] : placing;
+  const all = isBulk ? [beginBulkChange(), ...placing, ...endBulkChange(sizes)] : placing;
   return [requireParts(importId, partCount), ...all].map(toStatement);
 }
 

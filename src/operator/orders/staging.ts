@@ -22,12 +22,18 @@ export interface ImportSizes {
    * wait 0.1 s for this query.
    */
   readonly partsPerCheck: number;
+  /**
+   * The number of orders in a segment that a bulk change makes. A trigger splits a segment that has
+   * grown to one and a half times the default.
+   */
+  readonly segmentOrders: number;
 }
 
 export const IMPORT_SIZES: ImportSizes = {
   partCharacters: 1_900_000,
   partsPerStatement: 2,
   partsPerCheck: 4,
+  segmentOrders: 8_192,
 };
 
 /**

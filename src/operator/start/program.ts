@@ -1,11 +1,11 @@
 import { existsSync } from "node:fs";
 import { resolve } from "node:path";
-import { type Command, InvalidArgumentError, Option } from "commander";
+import type { Command } from "commander";
+import { persistToOption, wholeNumberParser } from "../arguments.ts";
 import { createProgram, typedLine } from "../command-line.ts";
 import { DEFAULT_STORE, isStore } from "../database/local-store.ts";
 import { retryWhileBusy } from "../database/retry-while-busy.ts";
 import { formatDemoKeys, formatFirstSteps, formatStart } from "./announcement.ts";
-import { endWithNpm } from "./end-with-npm.ts";
 import { requireFreePort } from "./port.ts";
 import type { DemoKey } from "./sample-store.ts";
 import { lockStore } from "./store-lock.ts";
@@ -15,6 +15,9 @@ const DEFAULT_PORT = 8787;
 const LARGEST_PORT = 65_535;
 /** The interval of housekeeping, the same as in the deployed environments. */
 const HOUSEKEEPING_EVERY_MS = 3_600_000;
+
+/** How often the service looks whether npm has ended. */
+const PARENT_POLL_MS = 250;
 
 const HELP = `
 The first run on a store creates its tables, a few sample orders and one demo key for each plan. The
@@ -39,13 +42,8 @@ interface StartOptions {
 /** Defines the command line of `npm start`. */
 export function startProgram(): Command {
   return createProgram("npm start --", "Run the service on this machine, with its own store.")
-    .option("--port <n>", "port on localhost", parsePort, DEFAULT_PORT)
-    .addOption(
-      new Option("--persist-to <dir>", "folder of the store").default(
-        DEFAULT_STORE,
-        ".wrangler/state",
-      ),
-    )
+    .option("--port <n>", "port on localhost", wholeNumberParser(LARGEST_PORT), DEFAULT_PORT)
+    .addOption(persistToOption("folder of the store").default(DEFAULT_STORE, ".wrangler/state"))
     .option(
       "--empty",
       "no sample orders and no demo keys on the first run; never deletes any",
@@ -73,7 +71,7 @@ async function start({ port, persistTo, empty, log }: StartOptions): Promise<voi
     const isNew = !isStore(store);
     process.stderr.write(formatStart(store, { isNew, empty }));
     // Imports the modules that open a store only at this point, because they are slow to load.
-    const { prepareStore } = await import("./prepare-store.ts");
+    const { prepareStore } = await import("./sample-store.ts");
     const demoKeys = await prepareStore(store, empty);
     // Prints the secrets of the demo keys before the service starts, because they cannot be shown
     // again after a failure.
@@ -131,8 +129,17 @@ async function serve(
   }
 }
 
-function parsePort(text: string): number {
-  const port = /^[1-9]\d{0,4}$/.test(text) ? Number(text) : NaN;
-  if (port <= LARGEST_PORT) return port;
-  throw new InvalidArgumentError(`Expected a whole number from 1 to ${LARGEST_PORT}.`);
+/**
+ * Ends this process with SIGTERM when the shell in which npm runs it has ended. npm sends signals
+ * only to this shell, and some shells then end and leave Node running. Does nothing without npm.
+ */
+function endWithNpm(): void {
+  if (process.env["npm_lifecycle_event"] === undefined) return;
+  const parent = process.ppid;
+  const endOrphan = (): void => {
+    if (process.ppid === parent) return;
+    clearInterval(timer);
+    process.kill(process.pid, "SIGTERM");
+  };
+  const timer = setInterval(endOrphan, PARENT_POLL_MS).unref();
 }

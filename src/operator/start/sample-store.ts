@@ -1,3 +1,5 @@
+import { openLocalStore } from "../database/local.ts";
+import { currentActor } from "../key-store/actor.ts";
 import { createApiKey, type CreatedKey } from "../key-store/administration.ts";
 import { creationQueries } from "../key-store/key-changes.ts";
 import { orders } from "../../schema/orders.ts";
@@ -29,6 +31,13 @@ const SAMPLE_ORDERS: readonly (typeof orders.$inferInsert)[] = [
 export interface DemoKey {
   readonly plan: Plan;
   readonly secret: string;
+}
+
+/** Migrates the store. Fills a new store with sample data and returns its demo keys. */
+export async function prepareStore(store: string, empty: boolean): Promise<DemoKey[]> {
+  await using databases = await openLocalStore(store);
+  const isNew = databases.orders.isNew && databases.keys.isNew;
+  return isNew && !empty ? await loadSampleStore(databases, currentActor(), new Date()) : [];
 }
 
 /**

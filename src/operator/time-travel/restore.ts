@@ -40,7 +40,9 @@ export async function restore(
   signal: AbortSignal,
 ): Promise<RestoreReport> {
   const actor = currentActor();
-  const back = restoreLine(target, await bookmarkOf(target));
+  const connection = await retrying(target, "reads", () => connect(target));
+  const present = await retrying(target, "reads", () => findBookmark(connection));
+  const back = restoreLine(target, present);
   process.stderr.write(`The way back to the present state: ${back}\n`);
   const database = await openRemoteDatabase(target);
   const former = target.name === "keys" ? await readFormerKeys(database) : null;
@@ -49,7 +51,9 @@ export async function restore(
   signal.addEventListener("abort", () => {
     stderr.write("The restoration has begun, so the command finishes it first ...\n");
   });
-  const restoration = await restoreDatabase(target, bookmark, back);
+  const restoration = await restoreBookmark(connection, bookmark).catch((error: Error) => {
+    throw describeFailedRestoration(target, error, { bookmark, back });
+  });
   if (target.name === "orders") return restoration;
   try {
     const keys = former && compareKeys(former, await readKeys(database));
@@ -65,26 +69,22 @@ export async function restore(
   }
 }
 
-/** @param back the command that returns to the present state, for the error message. */
-async function restoreDatabase(
+/** @param back the command that returns to the state before. */
+function describeFailedRestoration(
   target: RemoteTarget,
-  bookmark: string,
-  back: string,
-): Promise<Restoration> {
-  try {
-    return await restoreBookmark(await connect(target), bookmark);
-  } catch (error) {
-    const { message } = describeFailure(error as Error, target, "reads");
-    if (error instanceof CloudflareError && !error.isRefusal) {
-      throw new Error(
-        `it is not known whether the database was restored (${message}). If it was, keys that had ` +
-          "been revoked or rotated since may be valid again, and limiters go on as before. To restore " +
-          `it: ${restoreLine(target, bookmark)}\nTo return: ${back}`,
-        { cause: error },
-      );
-    }
-    throw new Error(`nothing was restored: ${message}`, { cause: error });
+  cause: Error,
+  { bookmark, back }: { readonly bookmark: string; readonly back: string },
+): Error {
+  const { message } = describeFailure(cause, target, "reads");
+  if (cause instanceof CloudflareError && cause.isRefusal) {
+    return new Error(`nothing was restored: ${message}`, { cause });
   }
+  return new Error(
+    `it is not known whether the database was restored (${message}). If it was, keys that had been ` +
+      "revoked or rotated since may be valid again, and limiters go on as before. To restore it: " +
+      `${restoreLine(target, bookmark)}\nTo return: ${back}`,
+    { cause },
+  );
 }
 
 /**

@@ -2,7 +2,7 @@ import { and, eq, gte, inArray, sql } from "drizzle-orm";
 import { apiKeys, keyUsage } from "../../schema/keys.ts";
 import type { StoreDatabase } from "../database/database.ts";
 import { readBanDays } from "../key-store/key-bans.ts";
-import { requireApiKey } from "../key-store/key-details.ts";
+import { requireApiKey } from "../key-store/change-key.ts";
 import { lastDays, type ReportedDay, reportOn, type UsageReport } from "./usage-report.ts";
 
 /**

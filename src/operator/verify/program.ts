@@ -4,6 +4,7 @@ import { parseUrl } from "../arguments.ts";
 import { createProgram, EndWithStatus, printJson, UsageError } from "../command-line.ts";
 import { requireConfirmation, yesOption } from "../confirmation.ts";
 import { DEFAULT_STORE } from "../database/local-store.ts";
+import { requireStore } from "../database/open.ts";
 import { REMOTE_ENVIRONMENTS, type RemoteEnvironment } from "../environment.ts";
 import { withInterruption } from "../interruption.ts";
 import { readSecret } from "../read-secret.ts";
@@ -99,6 +100,7 @@ async function run(options: Options, { clock, send }: Surroundings): Promise<voi
     );
   }
   const verification = await withInterruption("everything was verified", async (signal) => {
+    if (ownsKey) requireStore(options);
     const url = options.url ?? (await addressOf(env, persistTo));
     await requireAnswer(url, send);
     const common: VerifyOptions = {

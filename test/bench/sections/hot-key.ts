@@ -1,4 +1,5 @@
 import type { Bench, Version } from "../bench.ts";
+import type { Worker } from "../bundle.ts";
 import { compareRates, type Side } from "../compare.ts";
 import { CONNECTIONS, listRequest, requestRate } from "../load.ts";
 import { operationsSince } from "../operations.ts";
@@ -13,15 +14,23 @@ const TRAFFIC = [
   { keys: 64, connections: CONNECTIONS },
 ];
 
+/** As many connections as one busy key has. */
+const BUSY = 256;
+const REQUESTS_TO_SLOW_OBJECT = 1_000;
+
 /**
- * Measures admitted lists of ten orders: the rows written per admission, and the rate compared with
- * the baseline commit's rate.
+ * Measures admitted lists of ten orders: the rows written and the calls of the Durable Object per
+ * admission, and the rate compared with the baseline commit's rate.
  */
 export async function hotKey(bench: Bench): Promise<Result[]> {
-  const results = [await rowsForAnAdmission(bench)];
-  for (const { keys, connections } of TRAFFIC) {
-    const side = (version: Version): Side => ({
-      start: () => bench.serve({ version }),
+  const results = [
+    await countedPerAdmission(bench, "objectRowsWritten", CONNECTIONS),
+    await countedPerAdmission(bench, "objectCalls", BUSY),
+  ];
+  const traffic =
+    (keys: number, worker?: Worker) =>
+    (version: Version): Side => ({
+      start: () => bench.serve(worker === undefined ? { version } : { version, worker }),
       prepare: async ({ url }) => {
         const requests = bench.keys.unlimited
           .slice(0, keys)
@@ -30,6 +39,8 @@ export async function hotKey(bench: Bench): Promise<Result[]> {
       },
       status: 200,
     });
+  for (const { keys, connections } of TRAFFIC) {
+    const side = traffic(keys);
     results.push(
       await compareRates(bench, {
         what: `Admitted list of ten, keys: ${keys}, connections: ${connections}: rate, as a multiple of the baseline's`,
@@ -40,25 +51,41 @@ export async function hotKey(bench: Bench): Promise<Result[]> {
       }),
     );
   }
+  const slow = traffic(1, "observed/slow-limiter");
+  results.push(
+    await compareRates(bench, {
+      what: `Admitted list of ten, keys: 1, connections: ${BUSY}, a Durable Object that takes 5 ms for each call: rate, as a multiple of the baseline's`,
+      atLeast: 5,
+      connections: BUSY,
+      count: REQUESTS_TO_SLOW_OBJECT,
+      service: slow("today"),
+      peer: slow("baseline"),
+    }),
+  );
   return results;
 }
 
-async function rowsForAnAdmission(bench: Bench): Promise<Result> {
+async function countedPerAdmission(
+  bench: Bench,
+  counted: "objectRowsWritten" | "objectCalls",
+  connections: number,
+): Promise<Result> {
   await using server = await bench.serve({ worker: "observed/counted-service" });
   const request = listRequest(server.url, bench.keys.unlimited[0]?.key ?? "");
-  bench.say("counting the rows written for an admission");
-  const rows: number[] = [];
+  const what = `Admitted list of ten, keys: 1, connections: ${connections}: ${counted} for an admission`;
+  bench.say(what);
+  const figures: number[] = [];
   for (let round = 0; round <= bench.rounds; round += 1) {
     await operationsSince(server);
-    await requestRate({ requestAt: () => request, count: COUNTED_REQUESTS }, 200);
-    const { objectRowsWritten } = await operationsSince(server);
-    if (round > 0) rows.push(objectRowsWritten / COUNTED_REQUESTS);
+    await requestRate({ requestAt: () => request, count: COUNTED_REQUESTS, connections }, 200);
+    const operations = await operationsSince(server);
+    if (round > 0) figures.push(operations[counted] / COUNTED_REQUESTS);
   }
   return {
-    what: `Admitted list of ten, keys: 1, connections: ${CONNECTIONS}: rows written for an admission`,
-    service: medianText(rows, "rows"),
+    what,
+    service: medianText(figures, "each"),
     peer: "",
-    ratio: spreadOf(rows),
+    ratio: spreadOf(figures),
     target: { atMost: 0.3 },
   };
 }

@@ -28,8 +28,8 @@ const PROGRAMS: Readonly<Record<string, () => Command>> = {
   "time-travel": timeTravelProgram,
   verify: () => verifyProgram({ clock: SYSTEM_CLOCK, send: async () => new Response() }),
 };
-/** Matches commands that other tests run: `test/process`, `deploy.node.test.ts`, `completion`. */
-const TYPED_ELSEWHERE = /^npm start\b|npm run deploy\b|completion/;
+/** Matches commands that other tests run: `test/process`, `deploy.node.test.ts`. */
+const TYPED_ELSEWHERE = /^npm start\b|npm run deploy\b/;
 /** Matches a command and its input file, without a pipe or a comment. */
 const LINE = /^npm run (?:-s )?(?<name>[\w-]+)(?: -- (?<args>[^#|<]*))?(?:< (?<input>\S+))?/;
 

@@ -1,11 +1,6 @@
 import { DatabaseSync, type SQLInputValue } from "node:sqlite";
 import { drizzle } from "drizzle-orm/sqlite-proxy";
 import type { StoreDatabase } from "../../../src/operator/database/database.ts";
-import {
-  importOrders,
-  type ImportOptions,
-  readOrders,
-} from "../../../src/operator/orders/import.ts";
 import { readMigrations } from "../../support/migration-files.ts";
 
 /** An orders database in memory, for tests with many orders. */
@@ -15,17 +10,10 @@ export interface MemoryStore extends StoreDatabase {
   beforeQuery: () => void;
 }
 
-/**
- * Opens an orders database in memory.
- *
- * @param content a database that SQLite serialized. Default: an empty database with all migrations.
- */
-export function openMemoryStore(content?: Uint8Array): MemoryStore {
+/** Opens an empty orders database in memory. */
+export function openMemoryStore(): MemoryStore {
   const sqlite = new DatabaseSync(":memory:");
-  if (content !== undefined) sqlite.deserialize(content);
-  else {
-    for (const { sql } of readMigrations("orders")) sqlite.exec(sql);
-  }
+  for (const { sql } of readMigrations("orders")) sqlite.exec(sql);
   const rowsOf = (text: string, params: readonly unknown[]) => {
     const statement = sqlite.prepare(text);
     statement.setReturnArrays(true);
@@ -53,17 +41,4 @@ export function openMemoryStore(content?: Uint8Array): MemoryStore {
     close: async () => sqlite.close(),
   };
   return store;
-}
-
-/** Imports a file with these objects as lines. */
-export async function importLines(
-  store: StoreDatabase,
-  lines: readonly object[],
-  options: ImportOptions = {},
-): Promise<void> {
-  async function* file() {
-    yield new TextEncoder().encode(lines.map((line) => JSON.stringify(line)).join("\n"));
-  }
-  using orders = await readOrders(file());
-  await importOrders(store, orders, options);
 }

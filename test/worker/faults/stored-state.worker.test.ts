@@ -96,45 +96,6 @@ describe("a stored state of another version", () => {
   });
 });
 
-describe("different versions of Worker and Durable Object", () => {
-  /**
-   * Durable Objects with the interface of the first version: `admit` has only the parameter
-   * `policy`, and decisions lack the newer fields, such as `strikes`.
-   */
-  const earlierObjects = {
-    getByName: (objectName: string) => ({
-      admit: async (policy: never) => {
-        const { admitted, banned, nowMs, minute, day, retryAtMs } =
-          await limiterNamed(objectName).admit(policy);
-        return { admitted, banned, nowMs, minute, day, retryAtMs };
-      },
-    }),
-  } as unknown as Cloudflare.Env["RATE_LIMITER"];
-
-  test("a Worker can use the decisions of a Durable Object of an earlier version", async () => {
-    const later = startService({}, { RATE_LIMITER: earlierObjects });
-    const statuses: number[] = [];
-    for (let n = 0; n < 70; n++) {
-      const response = await later(LIST, { key });
-      quotaOf(response);
-      statuses.push(response.status);
-      if (n === 10) advanceClock(10_000);
-    }
-    expect(statuses.slice(0, 4)).toStrictEqual([200, 200, 200, 429]);
-    expect((await limiterStorage(name())).record).toMatchObject({ ban: null, day: { count: 3 } });
-    advanceClock(50_000);
-    expect((await later(LIST, { key })).status).toBe(200);
-    expect(log()).toStrictEqual([]);
-  });
-
-  test("a Durable Object accepts the calls of an earlier Worker, which sends fewer parameters", async () => {
-    const policy = { limits: { perMinute: 1, perDay: 5 }, revision: 0, resets: 0, bans: true };
-    const admit = () => limiterNamed("key:other").admit(policy);
-    expect(await admit()).toMatchObject({ admitted: true });
-    expect(await admit()).toMatchObject({ admitted: false, retryAtMs: startMs + 60_000 });
-  });
-});
-
 describe("the alarm", () => {
   test("keeps the state if it fails, and runs again", async () => {
     await request();

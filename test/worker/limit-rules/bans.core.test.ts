@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { strikesToBan } from "../../../src/worker/limit-rules/bans.ts";
+import { decide } from "../../../src/worker/limit-rules/decision.ts";
 import { DEFAULT_BANS, DAY_MS, keyPolicy, SimulatedLimiter } from "./simulated-limiter.ts";
 
 /**
@@ -104,5 +105,59 @@ describe("strikes (docs/limits.md, Bans)", () => {
     limiter.advance(10_000).requests(STRIKES);
     expect(limiter.restart().request().banned).toBe(true);
     expect(limiter.at(DAY_MS - 1).request().admitted).toBe(false);
+  });
+});
+
+describe("strikes that an isolate reports later (docs/limits.md, Bans)", () => {
+  /** Reports strikes 30 seconds after a wait began, and returns whether the key is banned then. */
+  const report = (
+    limiter: SimulatedLimiter,
+    { count = 0, oldestAgeMs = 0, waitAgeMs = 30_000 },
+  ): boolean => {
+    const { state, policy, bans, nowMs } = limiter;
+    const decided = decide(state, policy, bans, nowMs, {
+      startedMs: nowMs - waitAgeMs,
+      strikes: count,
+      oldestStrikeMs: nowMs - oldestAgeMs,
+    });
+    limiter.state = decided.state;
+    return decided.decision.banned;
+  };
+  const waiting = () => {
+    const limiter = refusing();
+    limiter.request();
+    return limiter.advance(30_000);
+  };
+
+  test("lead to a ban together with the refused request", () => {
+    expect(report(waiting(), { count: STRIKES - 2 })).toBe(false);
+    expect(report(waiting(), { count: STRIKES - 1 })).toBe(true);
+  });
+
+  test("are left out if they may belong to the grace or to more than one series", () => {
+    expect(report(waiting(), { count: STRIKES, oldestAgeMs: 20_000 })).toBe(true);
+    expect(report(waiting(), { count: STRIKES, oldestAgeMs: 20_001 })).toBe(false);
+    expect(report(waiting().advance(60_000), { count: STRIKES, oldestAgeMs: 59_999 })).toBe(true);
+    expect(report(waiting().advance(60_000), { count: STRIKES, oldestAgeMs: 60_000 })).toBe(false);
+
+    const series = waiting();
+    series.requests(STRIKES - 3);
+    series.advance(61_000);
+    expect(report(series, { count: 3, oldestAgeMs: 2_000 })).toBe(false);
+    expect(strikes(series)).toBe(1);
+  });
+
+  test("restore a wait that a restart has lost, but not a wait from before the full window", () => {
+    const restored = waiting().restart();
+    expect(report(restored, { count: STRIKES - 1, waitAgeMs: 30_000 })).toBe(true);
+    const earlier = waiting().restart();
+    expect(report(earlier, { count: STRIKES - 1, waitAgeMs: 30_001 })).toBe(false);
+    expect(strikes(earlier)).toBe(0);
+  });
+
+  test("do not ban a request that is admitted", () => {
+    const limiter = waiting().advance(DAY_MS);
+    expect(report(limiter, { count: STRIKES, waitAgeMs: DAY_MS })).toBe(false);
+    expect(limiter.state?.wait).toBeNull();
   });
 });

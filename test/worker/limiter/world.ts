@@ -351,14 +351,14 @@ export class World {
     const { limiter } = this.stored;
     // A later reset has emptied the windows.
     if (limiter !== null && limiter.resets > resets) return;
-    for (const { admitted, minute, day } of decisions) {
-      if (!admitted) continue;
+    for (const { minute, day } of decisions) {
       for (const [stored, { limit, remaining, endsMs }, lengthMs] of [
         [limiter?.minute, minute, 60_000],
         [limiter?.day, day, 86_400_000],
       ] as const) {
+        const used = limit - remaining;
         const isSame = stored != null && stored.openedMs + lengthMs === endsMs;
-        if (stored == null || (isSame && stored.count < limit - remaining)) {
+        if (used > 0 && (stored == null || (isSame && stored.count < used))) {
           this.unwritten.push(JSON.stringify({ stored, limit, remaining }));
         }
       }
