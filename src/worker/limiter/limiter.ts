@@ -7,7 +7,7 @@ import { logEvent } from "../log.ts";
 import { Outage } from "../outage.ts";
 import { keyIdOf, type LimitedKey } from "./limited-key.ts";
 import { MemoryLimiter } from "./memory-limiter.ts";
-import { askForDecisions, callObject, isOverloaded, type LimiterObjects } from "./object-call.ts";
+import { callObject, isOverloaded, type LimiterObjects } from "./object-call.ts";
 import { NO_REFUSALS, RefusalMemory } from "./refusal-memory.ts";
 
 /**
@@ -53,7 +53,7 @@ class NotCalledError extends Error {
  * The limiter of an isolate. The first of these layers that can decide on a request does so:
  *
  * 1. `RefusalMemory` repeats a refusal until it expires, so that a flood costs almost nothing.
- * 2. The key's Durable Object decides exactly (`askForDecisions`). The requests of a busy key share calls
+ * 2. The key's Durable Object decides exactly (`callObject`). The requests of a busy key share calls
  *    (`BatchedQuery`). For a second after a failed call, there is no call (`CircuitBreaker`).
  * 3. If there was no decision, `RefusalMemory` repeats a refusal even if it should report it.
  * 4. If the Durable Object is overloaded, nobody decides: the object still counts other requests, so
@@ -138,12 +138,18 @@ export class Limiter {
   async #call(objects: LimiterObjects, all: readonly Waiting[]): Promise<void> {
     // The requests may know different versions of the key.
     const key = all.map((waiting) => waiting.key).reduce(newest);
-    const { name } = key;
+    const { name, limits, revision, resets, bans } = key;
     const askedMs = Date.now();
     if (!this.#breaker.allows(name, askedMs)) throw new NotCalledError();
     const report = this.#refusals.get(name)?.takeReport(askedMs) ?? NO_REFUSALS;
     try {
-      const decisions = await askForDecisions(objects, key, all.length, report, this.#timeoutMs);
+      // All attempts have the same nonce, so that the Durable Object counts the requests once.
+      const nonce = crypto.randomUUID();
+      const details = { requests: all.length, wait: report.wait };
+      const answer = await callObject(objects, key, this.#timeoutMs, (object) =>
+        object.admit({ limits, revision, resets, bans }, [], report.refusals, nonce, details),
+      );
+      const decisions = "admitted" in answer ? [answer] : answer;
       this.#breaker.succeeded(name);
       all.forEach((waiting, index) => (waiting.decision = decisions[index] ?? null));
       this.#learn(key, decisions.at(-1), askedMs);

@@ -1,7 +1,7 @@
 import { pause, withDeadline } from "../deadline.ts";
 import type { Decision, QuotaPolicy } from "../limit-rules/decision.ts";
 import type { LimitedKey } from "./limited-key.ts";
-import type { RefusalReport, WaitReport } from "./refusal-memory.ts";
+import type { WaitReport } from "./refusal-memory.ts";
 
 const ATTEMPTS = 3;
 const FIRST_PAUSE_MS = 50;
@@ -30,29 +30,6 @@ export interface LimiterObjects {
     /** Objects of the previous version lack this method. */
     recordCancellation(sequence: number): Promise<void>;
   };
-}
-
-/**
- * Asks a key's Durable Object to decide on several requests. All attempts have the same nonce, so
- * that the Durable Object counts the requests once.
- *
- * @returns the decisions, of which there may be fewer than requests.
- * @throws {Error} as `callObject` does.
- */
-export async function askForDecisions(
-  objects: LimiterObjects,
-  key: LimitedKey,
-  requests: number,
-  { refusals, wait }: RefusalReport,
-  timeoutMs: number,
-): Promise<readonly Decision[]> {
-  const nonce = crypto.randomUUID();
-  const { limits, revision, resets, bans } = key;
-  const policy = { limits, revision, resets, bans };
-  const answer = await callObject(objects, key, timeoutMs, (object) =>
-    object.admit(policy, [], refusals, nonce, { requests, wait }),
-  );
-  return "admitted" in answer ? [answer] : answer;
 }
 
 /**

@@ -77,7 +77,8 @@ const SNAPSHOT = `
  * Reads the orders of the segments in `?1`, as they were after the change with the sequence number
  * `?2` and the list version `?3`:
  *
- * - A segment that still has its version is read from `orders` alone.
+ * - A segment that still has its version is read from `orders` alone. A replica (`?4` is 0) must
+ *   also have the change `?2`: on an older one, the same version may have had a smaller range.
  * - Another segment consists of its orders that have not changed since, and of the former states of
  *   those that have: the state before an order's first change is the one at that moment.
  * - `text` is `NULL` if the database no longer knows these former states.
@@ -94,7 +95,7 @@ const SEGMENTS = `
     FROM order_changes WHERE sequence > ?2 GROUP BY id
   )
   SELECT wanted.version AS version, CASE
-    WHEN EXISTS (
+    WHEN (?4 OR EXISTS (SELECT 1 FROM order_changes WHERE sequence = ?2 AND version = ?3)) AND EXISTS (
       SELECT 1 FROM order_segments AS segment
       WHERE segment.first_id = wanted.first_id AND segment.version = wanted.version
     ) THEN ${joined(`
@@ -169,9 +170,12 @@ export async function readSegments(
   source: StatementSource,
   { version, sequence }: Manifest,
   segments: readonly Segment[],
+  { isPrimary = true } = {},
 ): Promise<SegmentTexts> {
   const wanted = segments.map((segment) => [segment.version, segment.firstId, segment.lastId]);
-  const statement = source.prepare(SEGMENTS).bind(JSON.stringify(wanted), sequence, version);
+  const statement = source
+    .prepare(SEGMENTS)
+    .bind(JSON.stringify(wanted), sequence, version, Number(isPrimary));
   return textsIn((await statement.all<TextRow>()).results);
 }
 

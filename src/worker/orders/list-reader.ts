@@ -1,5 +1,4 @@
 import { CircuitBreaker } from "../circuit-breaker.ts";
-import type { Config } from "../config.ts";
 import type { DatabaseQueries } from "../db/availability.ts";
 import { withDeadline } from "../deadline.ts";
 import { Outage } from "../outage.ts";
@@ -23,17 +22,17 @@ interface ReadOptions<T> {
  * the primary. For a second after a failure, the replica is not asked.
  */
 export class ListReader {
-  readonly isNearest: boolean;
+  readonly #isNearest: boolean;
   /** The time in milliseconds within which every read settles. */
   readonly timeoutMs: number;
   readonly #queries: DatabaseQueries;
   readonly #breaker = new CircuitBreaker({ size: 1, probeMs: REPLICA_TIMEOUT_MS });
   readonly #outage = new Outage({ began: "list_replica_failed", ended: "list_replica_recovered" });
 
-  constructor(queries: DatabaseQueries, listReads: Config["listReads"]) {
+  constructor(queries: DatabaseQueries, isNearest: boolean) {
     this.#queries = queries;
-    this.isNearest = listReads === "nearest";
-    this.timeoutMs = queries.timeoutMs + (this.isNearest ? REPLICA_TIMEOUT_MS : 0);
+    this.#isNearest = isNearest;
+    this.timeoutMs = queries.timeoutMs + (isNearest ? REPLICA_TIMEOUT_MS : 0);
   }
 
   /**
@@ -45,9 +44,9 @@ export class ListReader {
   async read<T>(
     database: D1Database,
     query: (source: StatementSource) => Promise<T>,
-    { isUsable, isPrimaryOnly = !this.isNearest, isRepeatable = false }: ReadOptions<T>,
+    { isUsable, isPrimaryOnly = false, isRepeatable = false }: ReadOptions<T>,
   ): Promise<T> {
-    if (!isPrimaryOnly && this.#breaker.allows(REPLICA, Date.now())) {
+    if (this.#isNearest && !isPrimaryOnly && this.#breaker.allows(REPLICA, Date.now())) {
       try {
         const replica = database.withSession("first-unconstrained");
         const result = await withDeadline(query(replica), REPLICA_TIMEOUT_MS);

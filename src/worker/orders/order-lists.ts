@@ -54,11 +54,8 @@ export interface ListRequest {
   readonly waitUntil: (promise: Promise<unknown>) => void;
 }
 
-/** What a request needs of a snapshot. */
-interface SnapshotNeeds extends Pick<ListRequest, "knownVersions"> {
-  /** The smallest sequence number; `Infinity` for a snapshot from the primary database. */
-  readonly atLeast: number;
-}
+/** What a request needs: `atLeast` is a sequence number, `Infinity` for the primary database. */
+type SnapshotNeeds = Pick<ListRequest, "knownVersions"> & { readonly atLeast: number };
 
 /** The list of orders at one version. */
 interface OrderList {
@@ -78,6 +75,8 @@ interface OrderList {
  * `Segment`). So an outdated segment is never used.
  */
 export class OrderLists {
+  /** Whether lists are read from the nearest replica. */
+  readonly areNearest: boolean;
   readonly #reader: ListReader;
   readonly #sizes: ListSizes;
   readonly #snapshots: BatchedQuery<SnapshotNeeds, Snapshot>;
@@ -106,7 +105,8 @@ export class OrderLists {
     } = {},
   ) {
     const sizes = { ...LIST_SIZES, ...changedSizes };
-    this.#reader = new ListReader(queries, listReads);
+    this.areNearest = listReads === "nearest";
+    this.#reader = new ListReader(queries, this.areNearest);
     this.#memory = memory;
     this.#sizes = sizes;
     this.#underWay = underWay ?? new ListsUnderWay(sizes.underWayBytes, sizes.stallMs);
@@ -115,11 +115,6 @@ export class OrderLists {
       concurrency: sizes.concurrency,
       timeoutMs: this.#reader.timeoutMs,
     });
-  }
-
-  /** Whether lists are read from the nearest replica. */
-  get areNearest(): boolean {
-    return this.#reader.isNearest;
   }
 
   /**
@@ -141,7 +136,7 @@ export class OrderLists {
    *   `Infinity` if it is unknown.
    */
   async renew(snapshot: Snapshot, request: ListRequest, cancellation: number): Promise<Snapshot> {
-    if (!this.#reader.isNearest) return snapshot;
+    if (!this.areNearest) return snapshot;
     const atLeast = Math.max(cancellation, this.#seen.get(request.keyId) ?? 0);
     const isNewEnough = snapshot.servedBy.isPrimary || snapshot.sequence >= atLeast;
     const renewed = isNewEnough ? snapshot : await this.#read(request, Infinity);
@@ -175,9 +170,8 @@ export class OrderLists {
     const atLeast = Math.max(...requests.map((request) => request.atLeast));
     const held = this.#memory.manifest;
     const segmentVersions = this.#memory.versions;
-    const listRequests = requests
-      .map(({ knownVersions }) => knownVersions)
-      .filter((known) => known !== "*");
+    const known = requests.map(({ knownVersions }) => knownVersions);
+    const listRequests = known.filter((versions) => versions !== "*");
     // If memory lacks the first segment, do not use the manifest in memory: the query then reads
     // that segment too, and the response begins after one round trip.
     const isUsable = held !== null && segmentVersions[0] === held.segments[0]?.version;
@@ -193,7 +187,7 @@ export class OrderLists {
     };
     const snapshot = await this.#reader.read(database, read, {
       isUsable: ({ sequence }) => sequence >= atLeast,
-      ...(atLeast === Infinity && { isPrimaryOnly: true }),
+      isPrimaryOnly: atLeast === Infinity,
     });
     const { version, manifest, texts, servedBy } = snapshot;
     if (manifest === null)
@@ -234,13 +228,12 @@ export class OrderLists {
       // A local D1 runs on the Worker's thread. Yield first, so that queued output is flushed and
       // other requests continue.
       await pause(0);
-      const query = (source: StatementSource) => readSegments(source, manifest, group);
+      const query = (source: StatementSource) =>
+        readSegments(source, manifest, group, { isPrimary: source === request.database });
       // A replica that is older than the manifest lacks segments.
       const isUsable = ({ size }: SegmentTexts) => size === group.length;
-      const found = await this.#reader.read(request.database, query, {
-        isUsable,
-        isRepeatable: true,
-      });
+      const options = { isUsable, isRepeatable: true };
+      const found = await this.#reader.read(request.database, query, options);
       if (found.size < group.length) throw new ListMovedError();
       this.#remember(found);
       return found;

@@ -322,11 +322,11 @@ export class World {
       },
     };
     try {
-      const read = lists.read(request);
-      read.catch(() => undefined);
+      const readAhead = lists.read(request);
+      readAhead.catch(() => undefined);
       await this.#step("the limiter admits");
       const cancellation = this.#cancellations.get(reader.key) ?? 0;
-      const snapshot = await lists.renew(await read, request, cancellation);
+      const snapshot = await lists.renew(await readAhead, request, cancellation);
       this.#receive(isolate, reader.key, snapshot.version);
       const answer = this.#answer(lists, snapshot, request, underWay.bytes > 0);
       if (answer === null) return;
@@ -447,8 +447,8 @@ export class World {
   ): void {
     const now = this.#now();
     const causes: ListEvent[] = [];
-    // A replica's manifest may be older than what housekeeping keeps for a list that takes an hour.
-    const isLong = this.#isNearest && Date.now() - begun.atMs >= HOUR_MS;
+    // Housekeeping keeps no former states for a list that takes an hour.
+    const isLong = Date.now() - begun.atMs >= HOUR_MS;
     if (now.barriers > begun.barriers || isLong) causes.push("order_list_moved");
     if (now.stalls > begun.stalls) causes.push("order_list_stalled");
     if (now.faulty > begun.faulty || this.#isPaused(error)) causes.push("order_list_broken");
@@ -633,6 +633,15 @@ export class World {
     return replica;
   }
 
+  #record(sql: string, rows: readonly Record<string, unknown>[], sending: Sending): void {
+    const isSegments = sql.includes("order_changes");
+    for (const { version, text } of isSegments ? rows : []) {
+      if (sending.texts.has(String(version)) && this.#faulty === 0 && !this.#isNearest)
+        this.faults.push("a segment was queried twice for one list");
+      if (typeof text === "string") sending.texts.set(String(version), text);
+    }
+  }
+
   /** @param nearest the database that serves a read with `nearest`; `null` for other reads. */
   async #query(
     sql: string,
@@ -650,13 +659,11 @@ export class World {
     const isReplica = nearest === 0 || nearest === 1;
     const database = isReplica ? this.#replica(nearest) : this.#database;
     const rows = prepare(database, sql).all(...values);
-    const isSegments = sql.includes("order_changes");
-    for (const { version, text } of isSegments ? rows : []) {
-      if (sending.texts.has(String(version)) && this.#faulty === 0 && !this.#isNearest)
-        this.faults.push("a segment was queried twice for one list");
-      if (typeof text === "string") sending.texts.set(String(version), text);
-    }
+    const readMs = Date.now();
+    if (nearest === null) this.#record(sql, rows, sending);
     await this.#step("a query ends");
+    // The service has given up a replica that did not answer in time.
+    if (nearest !== null && Date.now() - readMs < TIMEOUT_MS) this.#record(sql, rows, sending);
     if (fault === "lose the answer") throw new Error("D1_ERROR: Network connection lost.");
     return rows;
   }
