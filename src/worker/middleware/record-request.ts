@@ -44,7 +44,9 @@ export function recordRequest(
     represents,
     region: textOrNull(cf?.colo),
     country: textOrNull(cf?.country),
-    servedBy: servedBy ? `${servedBy.isPrimary ? "primary" : "replica"} ${servedBy.region}` : null,
+    servedBy: servedBy
+      ? `${servedBy.isPrimary ? "primary" : "replica"} ${servedBy.region ?? "unknown"}`
+      : null,
     degraded:
       decidedBy === "nobody"
         ? "limiter"

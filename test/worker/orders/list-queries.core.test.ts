@@ -1,6 +1,7 @@
 import type { SQLInputValue } from "node:sqlite";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { DatabaseQueries } from "../../../src/worker/db/availability.ts";
+import { INT64_MIN } from "../../../src/worker/orders/int64.ts";
 import { readSegments } from "../../../src/worker/orders/list-queries.ts";
 import { ListsUnderWay } from "../../../src/worker/orders/lists-under-way.ts";
 import { MAX_SHORTHAND_BYTES } from "../../../src/worker/orders/order-json.ts";
@@ -159,4 +160,17 @@ test("reading a few segments does not scan others, whatever the statistics of SQ
   await readSegments(d1, { version: "v", sequence: 0, segments }, segments);
   expect(plan.filter((step) => /^SCAN (?:orders|order_\w+|segment)/.test(step))).toStrictEqual([]);
   expect(plan.filter((step) => step.startsWith("SEARCH orders")).length).toBe(2);
+});
+
+test("a replica that lacks the manifest's change is not read, even if a segment's version is the same", async () => {
+  const { version } = database.prepare("SELECT version FROM order_segments").get() ?? {};
+  const segments = [
+    { ...segmentsOf(1, 1)[0]!, firstId: String(INT64_MIN), version: String(version) },
+  ];
+  const manifest = { version: "later", sequence: 7, segments };
+  const d1 = seenThrough(() => undefined);
+  for (const isPrimary of [true, false]) {
+    const { size } = await readSegments(d1, manifest, segments, { isPrimary });
+    expect(size).toBe(isPrimary ? 1 : 0);
+  }
 });
