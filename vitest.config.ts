@@ -1,10 +1,12 @@
 import { cloudflareTest, readD1Migrations } from "@cloudflare/vitest-plugin";
 import { join } from "node:path";
 import { defineConfig } from "vitest/config";
-import { buildSite } from "./src/operator/build/site.ts";
+import { buildAll } from "./src/operator/build/program.ts";
 
-// Builds the assets folder of wrangler.toml: workerd does not start if this folder is missing.
-await buildSite();
+// Builds the files that `wrangler` would build before it starts the Worker:
+// - the assets folder of wrangler.toml: workerd does not start if this folder is missing,
+// - the generated WebAssembly module.
+await buildAll();
 
 // Processes that the tests start share compiled modules, which saves a twentieth of the test run's
 // CPU time.

@@ -16,7 +16,7 @@ import { announceLifecycle } from "./middleware/version-lifecycle.ts";
 import { AddressBudget } from "./limiter/memory-limiter.ts";
 import { OrderLists } from "./orders/order-lists.ts";
 import { healthRoute } from "./routes/health.ts";
-import { listRoute } from "./routes/list-orders.ts";
+import { expander, listRoute } from "./routes/list-orders.ts";
 import { orderRoutes } from "./routes/orders.ts";
 
 /**
@@ -30,7 +30,7 @@ export function createApp(config: Config): Hono<AppEnv> {
   };
 
   const directory = new ApiKeyDirectory(databases.keys, REMEMBERED_KEYS);
-  const lists = new OrderLists(databases.orders, { listReads: config.listReads });
+  const lists = new OrderLists(databases.orders, expander, { listReads: config.listReads });
   const addresses = new AddressBudget(config.bans);
 
   const app = new Hono<AppEnv>()

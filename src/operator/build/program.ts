@@ -1,6 +1,7 @@
 import { type Command, InvalidArgumentError } from "commander";
 import type { Contact } from "../../openapi/document.ts";
 import { createProgram } from "../command-line.ts";
+import { buildExpansion } from "./expansion.ts";
 import { buildSite } from "./site.ts";
 
 const HELP = `
@@ -8,11 +9,19 @@ wrangler runs this command before it serves or deploys, and the tests run it bef
 
 /** Defines the command line of `npm run build`. */
 export function buildProgram(): Command {
-  return createProgram("npm run build --", "Build the reference page and openapi.json.")
+  return createProgram(
+    "npm run build --",
+    "Build the reference page, openapi.json and the WebAssembly.",
+  )
     .addHelpText("after", HELP)
     .option("--contact <address>", "the operator's email address or URL, for callers", parseContact)
     .allowExcessArguments(false)
-    .action(({ contact }: { readonly contact?: Contact }) => buildSite(contact));
+    .action(({ contact }: { readonly contact?: Contact }) => buildAll(contact));
+}
+
+/** Builds the files that the Worker needs besides its source: static files and WebAssembly. */
+export async function buildAll(contact?: Contact): Promise<void> {
+  await Promise.all([buildSite(contact), buildExpansion()]);
 }
 
 function parseContact(text: string): Contact {

@@ -119,12 +119,11 @@ export class RefusalMemory {
    * compares durations. The Durable Object decided after `askedMs`, so the refusal is at most as old
    * as the time since `askedMs`.
    */
-  #standing(nowMs: number, { revision, resets, limits }: QuotaPolicy): Refusal | null {
+  #standing(nowMs: number, { revision, limits }: QuotaPolicy): Refusal | null {
     if (this.#refusal === null) return null;
     const { decision, policy, askedMs, answeredMs } = this.#refusal;
     const stands =
       revision === policy.revision &&
-      resets === policy.resets &&
       isSameLimits(limits, policy.limits) &&
       decision.standsUntilMs !== null &&
       nowMs >= answeredMs &&

@@ -9,7 +9,7 @@ export type StatementSource = Pick<D1DatabaseSession, "prepare">;
 export interface Snapshot {
   /** The version of the list, which triggers in the database set (see `Manifest`). */
   readonly version: string;
-  /** The sequence number of the change that set `version`: grows with time, except in a restore. */
+  /** The sequence number of the last change, which sets `version` or leaves it as it is. */
   readonly sequence: number;
   readonly servedBy: { readonly region: string | null; readonly isPrimary: boolean };
   /** `null` if no request that shared the query needed the manifest. */

@@ -1,4 +1,5 @@
-import { sliceEnd, toJson } from "./order-json.ts";
+import type { OrderExpander } from "./order-expander.ts";
+import { sliceEnd } from "./order-json.ts";
 
 /** Thrown if the client reads nothing of a list for too long. */
 export class StalledReaderError extends Error {
@@ -28,7 +29,7 @@ const NOTHING = new Uint8Array();
 interface StreamOptions {
   /** The stream of the list fails if the client reads nothing for this long. */
   readonly stallMs: number;
-  /** Called when the client requests the next piece. */
+  /** Called when the client requests a piece, and when the piece is ready. */
   readonly onProgress: () => void;
   /**
    * Called once, when the stream ends. `error` is undefined if the whole list was sent or the
@@ -39,8 +40,8 @@ interface StreamOptions {
 
 /**
  * Returns a stream of the pieces that a generator yields and returns. Produces each piece only when
- * the client reads it. So a slow client keeps
- * only one piece in memory. The drawback: the next piece is not ready when the client requests it.
+ * the client reads it, so only one piece of JSON is in memory. The drawback: the next piece is not
+ * ready when the client requests it.
  */
 export function listStream(
   pieces: AsyncGenerator<Uint8Array, Uint8Array>,
@@ -56,6 +57,7 @@ export function listStream(
         const { done, value } = await pieces.next();
         if (hasLeft) return;
         controller.enqueue(value);
+        onProgress();
         if (done) {
           controller.close();
           onEnd();
@@ -94,13 +96,14 @@ export function listStream(
  */
 export async function* listText(
   texts: AsyncIterable<string>,
+  expander: OrderExpander,
   sliceBytes: number,
 ): AsyncGenerator<Uint8Array, Uint8Array> {
   let opening: "[" | "," = "[";
   for await (const text of texts) {
     for (let start = 0; start < text.length;) {
       const end = sliceEnd(text, start, sliceBytes);
-      yield toJson(text.slice(start, end), opening, "");
+      yield expander.expand(text.slice(start, end), { opening, closing: "" });
       opening = ",";
       start = end + 1;
     }

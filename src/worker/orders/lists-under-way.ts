@@ -1,6 +1,8 @@
 /** The memory that is reserved for one list while the list is sent. */
 export interface Reservation {
-  /** Reserves more memory, in bytes. Returns false if too little memory is left. */
+  /**
+   * Reserves more memory for reading ahead, in bytes. Returns false if too little memory is left.
+   */
   grow(bytes: number): boolean;
   /** Frees a part of the reserved memory. */
   shrink(bytes: number): void;
@@ -42,7 +44,8 @@ export class ListsUnderWay {
     this.#entries.add(entry);
     return {
       grow: (more) => {
-        if (this.bytes + more > this.#maxBytes) return false;
+        // Reading ahead uses at most half of the memory, so that other lists can begin.
+        if (this.bytes + more > this.#maxBytes / 2) return false;
         entry.bytes += more;
         return true;
       },

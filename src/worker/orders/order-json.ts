@@ -26,14 +26,14 @@ export function orderShorthand(table: string): string {
 export const SEPARATOR = "i";
 
 /** The JSON that replaces a letter before a value; nothing if the value is missing. */
-const PIECES_OF_VALUES = {
+export const PIECES_OF_VALUES = {
   p: JSON_MEMBERS.petId,
   q: JSON_MEMBERS.quantity,
   s: JSON_MEMBERS.shipDate,
 };
 
 /** The JSON that replaces every other letter, including the letters `T` and `Z` of a date. */
-const PIECES = {
+export const PIECES = {
   [SEPARATOR]: `,{${JSON_MEMBERS.id}`,
   T: "T",
   Z: `Z${JSON_MEMBERS.afterShipDate}`,
@@ -42,83 +42,10 @@ const PIECES = {
   n: "}",
 };
 
-/** A bit that is set in ASCII letters, and clear in digits and in the characters `-:.`. */
-const LETTER_BIT = 0x40;
-
 /** The length of the longest order in shorthand, with its separator. */
 export const MAX_SHORTHAND_BYTES =
   "-9223372036854775808p-9223372036854775808q-9223372036854775808s0000-00-00T00:00:00.000Zni"
     .length;
-
-/**
- * An upper bound of the JSON bytes per byte of shorthand. The worst case is `i1p1q1sf`: its 8 bytes
- * become `,{"id":1,"petId":1,"quantity":1,"complete":false}`.
- */
-const MAX_GROWTH = 7;
-
-const encoder = new TextEncoder();
-
-/** The bytes of an entry of `TABLE`: the JSON of a letter, its length before a value and before a letter. */
-const ENTRY_BYTES = 32;
-const LENGTHS_AT = 24;
-
-/** The JSON of each ASCII letter. A flat table, because nested arrays double the time. */
-const TABLE = new Uint8Array(128 * ENTRY_BYTES);
-for (const [letter, json] of Object.entries({ ...PIECES, ...PIECES_OF_VALUES })) {
-  const entry = TABLE.subarray(letter.charCodeAt(0) * ENTRY_BYTES);
-  encoder.encodeInto(json, entry);
-  entry[LENGTHS_AT] = json.length;
-  entry[LENGTHS_AT + 1] = letter in PIECES_OF_VALUES ? 0 : json.length;
-}
-
-// Reused by every call, because allocating buffers takes longer than filling them.
-let shorthandBytes = new Uint8Array();
-let jsonBytes = new Uint8Array();
-
-/**
- * Converts orders from shorthand to JSON objects that are separated by commas.
- *
- * @param shorthand complete orders in shorthand.
- * @param opening the text before the first order.
- * @param closing the text after the last order.
- */
-export function toJson(
-  shorthand: string,
-  opening: "[" | ",",
-  closing: "]" | "",
-): Uint8Array<ArrayBuffer> {
-  const maxBytes = (shorthand.length + 2) * MAX_GROWTH;
-  if (jsonBytes.length < maxBytes) {
-    shorthandBytes = new Uint8Array(shorthand.length + 2);
-    jsonBytes = new Uint8Array(maxBytes);
-  }
-  const end = encoder.encodeInto(SEPARATOR + shorthand, shorthandBytes).written;
-  shorthandBytes[end] = 0;
-  const jsonEnd = expand(shorthandBytes, end, jsonBytes);
-  // The expansion begins with the comma of the separator.
-  jsonBytes[0] = opening.charCodeAt(0);
-  return jsonBytes.slice(
-    0,
-    jsonEnd + encoder.encodeInto(closing, jsonBytes.subarray(jsonEnd)).written,
-  );
-}
-
-/** Expands the bytes of a shorthand up to `end`, which a 0 follows. Returns the length of the JSON. */
-function expand(shorthand: Uint8Array, end: number, json: Uint8Array): number {
-  let length = 0;
-  for (let read = 0; read < end;) {
-    const byte = shorthand[read++] ?? 0;
-    if ((byte & LETTER_BIT) === 0) {
-      json[length++] = byte;
-      continue;
-    }
-    const entry = byte * ENTRY_BYTES;
-    const isBeforeLetter = (shorthand[read] ?? 0) >> 6;
-    const pieceEnd = entry + (TABLE[entry + LENGTHS_AT + isBeforeLetter] ?? 0);
-    for (let at = entry; at < pieceEnd; at += 1) json[length++] = TABLE[at] ?? 0;
-  }
-  return length;
-}
 
 /**
  * Returns the end of a slice of a shorthand that contains only complete orders.

@@ -10,7 +10,7 @@ import { LIST_SIZES, type ListSizes } from "./list-sizes.ts";
 import { listStream, listText, StalledReaderError } from "./list-stream.ts";
 import { ListsUnderWay } from "./lists-under-way.ts";
 import type { Manifest, Segment, SegmentTexts } from "./manifest.ts";
-import { toJson } from "./order-json.ts";
+import type { OrderExpander } from "./order-expander.ts";
 import { SegmentMemory } from "./segment-memory.ts";
 import { maxBytesOf, readInOrder } from "./segment-reader.ts";
 
@@ -78,6 +78,7 @@ export class OrderLists {
   /** Whether lists are read from the nearest replica. */
   readonly areNearest: boolean;
   readonly #reader: ListReader;
+  readonly #expander: OrderExpander;
   readonly #sizes: ListSizes;
   readonly #snapshots: BatchedQuery<SnapshotNeeds, Snapshot>;
   readonly #underWay: ListsUnderWay;
@@ -92,6 +93,7 @@ export class OrderLists {
 
   constructor(
     queries: DatabaseQueries,
+    expander: OrderExpander,
     {
       sizes: changedSizes = {},
       memory = new SegmentMemory(),
@@ -107,6 +109,7 @@ export class OrderLists {
     const sizes = { ...LIST_SIZES, ...changedSizes };
     this.areNearest = listReads === "nearest";
     this.#reader = new ListReader(queries, this.areNearest);
+    this.#expander = expander;
     this.#memory = memory;
     this.#sizes = sizes;
     this.#underWay = underWay ?? new ListsUnderWay(sizes.underWayBytes, sizes.stallMs);
@@ -189,9 +192,13 @@ export class OrderLists {
       isUsable: ({ sequence }) => sequence >= atLeast,
       isPrimaryOnly: atLeast === Infinity,
     });
-    const { version, manifest, texts, servedBy } = snapshot;
-    if (manifest === null)
-      return held?.version === version ? { ...snapshot, manifest: held } : snapshot;
+    const { version, sequence, manifest, texts, servedBy } = snapshot;
+    if (manifest === null) {
+      // An insertion that changes nothing advances the sequence number, but keeps the version.
+      return held?.version === version
+        ? { ...snapshot, manifest: { ...held, sequence } }
+        : snapshot;
+    }
     // A query that began later may have returned earlier, and another replica may be older. Only the
     // primary database shows that a restore has replaced a newer manifest.
     const newest = this.#memory.manifest;
@@ -240,7 +247,7 @@ export class OrderLists {
     };
     const textBytes = [...texts.values()].reduce((sum, { length }) => sum + length, 0);
     const orders = readInOrder(segments, {
-      texts: reservation.grow(textBytes) ? texts : new Map(),
+      texts: new Map(reservation.grow(textBytes) ? texts : []),
       memory: this.#memory,
       reservation,
       ownBytes,
@@ -252,7 +259,7 @@ export class OrderLists {
         return reading;
       },
     });
-    return listStream(listText(orders, sliceBytes), {
+    return listStream(listText(orders, this.#expander, sliceBytes), {
       stallMs,
       onProgress: () => reservation.progressed(),
       onEnd(error) {
@@ -277,7 +284,8 @@ export class OrderLists {
   #shortList(text: string): Uint8Array<ArrayBuffer> | "[]" {
     if (text.length === 0) return "[]";
     if (this.#latestShortList?.text !== text) {
-      this.#latestShortList = { text, json: toJson(text, "[", "]") };
+      const json = this.#expander.expand(text, { opening: "[", closing: "]" });
+      this.#latestShortList = { text, json };
     }
     return this.#latestShortList.json;
   }

@@ -24,6 +24,7 @@ export function maxBytesOf(segments: readonly Segment[]): number {
  * round trip. A segment that was queried is held until it is sent, so no segment is queried twice.
  *
  * @param options.texts the segments that were read with the manifest; `reservation` includes them.
+ *   Each is deleted when it is sent.
  * @param options.ownBytes the memory for one query that `reservation` includes from the beginning.
  *   Further queries run only while more memory is left.
  * @throws the error of `read`.
@@ -31,7 +32,7 @@ export function maxBytesOf(segments: readonly Segment[]): number {
 export async function* readInOrder(
   segments: readonly Segment[],
   options: {
-    readonly texts: SegmentTexts;
+    readonly texts: Map<string, string>;
     readonly memory: SegmentMemory;
     readonly reservation: Reservation;
     readonly ownBytes: number;
@@ -55,13 +56,14 @@ export async function* readInOrder(
   const release = (version: string) => {
     const group = groups.get(version);
     groups.delete(version);
+    texts.delete(version);
     group?.unsent.delete(version);
     if (group?.unsent.size === 0) reservation.shrink(group.bytes);
   };
   const openGroups = () => new Set([...groups.values()].map(({ unsent }) => unsent)).size;
 
   const textBytes = [...texts.values()].reduce((sum, { length }) => sum + length, 0);
-  hold(texts.keys(), { texts: Promise.resolve(texts), bytes: textBytes });
+  hold(texts.keys(), { texts: Promise.resolve<SegmentTexts>(texts), bytes: textBytes });
   let next = 0;
   for (const [index, segment] of segments.entries()) {
     if (isMissing(segment)) {

@@ -1,10 +1,18 @@
 import { type Context, Hono } from "hono";
 import { createMiddleware } from "hono/factory";
+import expansion from "../../../dist/wasm/expand-orders.wasm";
 import type { AppEnv } from "../app-env.ts";
 import { logEvent } from "../log.ts";
 import { enforceLimits } from "../middleware/enforce-limits.ts";
 import type { Snapshot } from "../orders/list-queries.ts";
+import { type Expansion, OrderExpander } from "../orders/order-expander.ts";
 import type { ListRequest, OrderLists } from "../orders/order-lists.ts";
+
+// Only this file imports the WebAssembly module, because Node cannot import it and tests in Node
+// import the Worker's other files.
+export const expander = new OrderExpander(
+  new WebAssembly.Instance(expansion).exports as unknown as Expansion,
+);
 
 interface ListEnv extends AppEnv {
   Variables: AppEnv["Variables"] & {

@@ -10,7 +10,7 @@ test("`dependencies` are exactly the packages in the Worker's bundle, for npm au
     metafile: true,
     format: "esm",
     conditions: ["workerd", "worker", "browser"],
-    external: ["cloudflare:*"],
+    external: ["cloudflare:*", "*.wasm"],
     logLevel: "error",
   });
   const shipped = Object.entries(metafile.inputs)

@@ -116,6 +116,28 @@ describe("a ban", () => {
     expect(await recorded()).toHaveLength(1);
   });
 
+  test("that begins during the report of an earlier ban is kept if its own report fails", async () => {
+    const report = { isHeld: true, calls: 0 };
+    const batch = async (statements: D1PreparedStatement[]) => {
+      report.calls += 1;
+      const isSecond = report.calls === 2;
+      while (report.isHeld) await scheduler.wait(1);
+      if (isSecond) throw new Error("Network connection lost.");
+      return env.KEYS.batch(statements);
+    };
+    await withEnvironment({
+      KEYS: { prepare: (sql: string) => env.KEYS.prepare(sql), batch },
+    });
+    await ban();
+    advanceClock(60_000);
+    await ban();
+    report.isHeld = false;
+    await expect.poll(() => events(log())).toContain("keys_database_unavailable");
+    await expect.poll(recorded).toMatchObject([{ number: 1 }]);
+    await comeToAlarm();
+    expect(await recorded()).toMatchObject([{ number: 1 }, { number: 2 }]);
+  });
+
   test("applies without a database, and is reported a minute later, even after a restart", async () => {
     const line = await tapDatabase();
     line.isCut = true;

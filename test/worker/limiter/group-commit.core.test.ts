@@ -122,3 +122,23 @@ test("requests that arrive during a write share the next write", async () => {
   expect(writes).toBe(2);
   expect(commits.settle()).toBeNull();
 });
+
+test("a request at the end of a write does not begin a write beside the next one", async () => {
+  const syncs: PromiseWithResolvers<void>[] = [];
+  const commits = new GroupCommit(
+    () => undefined,
+    () => {
+      syncs.push(Promise.withResolvers());
+      return syncs.at(-1)!.promise;
+    },
+  );
+  const first = commits.commit();
+  const third = first.then(() => commits.commit());
+  const second = commits.commit();
+  syncs[0]!.resolve();
+  await first;
+  await expect.poll(() => syncs.length, { interval: 1 }).toBe(2);
+  syncs[1]!.resolve();
+  await Promise.all([second, third]);
+  expect(syncs).toHaveLength(2);
+});

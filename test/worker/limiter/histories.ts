@@ -13,6 +13,8 @@ export type Step =
       readonly times: number;
       readonly gapMs: number;
       readonly wires: readonly Wire[];
+      /** Whether the isolate learns of a new version of the key between these requests. */
+      readonly learns?: boolean;
     }
   | { readonly do: "pass time"; readonly ms: number }
   | { readonly do: "go to the retry time"; readonly offsetMs: number }
@@ -52,6 +54,7 @@ const requests = (
   wires: fc.Arbitrary<readonly Wire[]>,
   isolate: fc.Arbitrary<number>,
   times: fc.Arbitrary<number>,
+  learns: fc.Arbitrary<boolean> = fc.constant(false),
 ): fc.Arbitrary<Step> =>
   fc.record({
     do: fc.constant("request" as const),
@@ -59,6 +62,7 @@ const requests = (
     times,
     gapMs: fc.oneof(fc.constant(0), fc.integer({ min: 1, max: 2_500 })),
     wires,
+    learns,
   });
 
 const passages: fc.Arbitrary<Step> = fc.oneof(
@@ -111,6 +115,7 @@ export const anyHistory: fc.Arbitrary<Step[]> = fc.array(
         fc.array(anyWire, { minLength: 1, maxLength: 6 }),
         anyIsolate,
         fc.oneof(fc.integer({ min: 1, max: 6 }), fc.integer({ min: 1, max: 40 })),
+        fc.oneof({ weight: 5, arbitrary: fc.constant(false) }, fc.constant(true)),
       ),
     },
     { weight: 6, arbitrary: passages },
@@ -146,6 +151,10 @@ export async function play(world: World, step: Step, { isOrderly = false } = {})
       world.wires = [...step.wires];
       for (let n = 0; n < step.times; n++) {
         if (n > 0 && step.gapMs > 0) await world.advance(step.gapMs);
+        if (step.learns === true && n === step.times >> 1) {
+          world.change({});
+          world.learn(step.isolate);
+        }
         const exchange = world.send(step.isolate);
         if (isOrderly) {
           await world.advance(0);

@@ -93,7 +93,7 @@ function checkExactness(world: World): void {
     if (!decision.banned && decision.admitted !== hasRoom) expect(decision.admitted).toBe(hasRoom);
     if (decision.admitted) account.admit(nowMs);
   }
-  expect(world.unwritten).toStrictEqual([]);
+  expect(world.faults).toStrictEqual([]);
 }
 
 /** Checks that no isolate's fallback limiter admits more than the limits. */

@@ -1,7 +1,7 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import { vi } from "vitest";
 import type { BanPolicy } from "../../../src/worker/limit-rules/bans.ts";
-import * as decision from "../../../src/worker/limit-rules/decision.ts";
+import * as rules from "../../../src/worker/limit-rules/decision.ts";
 import type { Decision, QuotaPolicy } from "../../../src/worker/limit-rules/decision.ts";
 import { RateLimiter } from "../../../src/worker/limiter/durable-object.ts";
 import { Limiter, type Verdict } from "../../../src/worker/limiter/limiter.ts";
@@ -13,6 +13,9 @@ import { START_MS } from "../limit-rules/simulated-limiter.ts";
 export const TIMEOUT_MS = 5_000;
 
 const NAME = "key:simulated";
+
+/** No successful call takes longer, retries included. */
+const LONGEST_CALL_MS = TIMEOUT_MS;
 
 /**
  * What happens to one call of the Durable Object:
@@ -76,14 +79,18 @@ export interface Ruling {
 }
 
 interface Isolate {
-  part: Part;
-  limiter: Limiter;
-  life: number;
+  readonly index: number;
+  /** The number of restarts. */
+  readonly life: number;
+  readonly part: Part;
+  readonly limiter: Limiter;
   policy: QuotaPolicy;
   failures: number;
-  /** The fate of the last call that has ended. */
+  /** The fate of the last call that has ended; `null` while another call is under way. */
   last: Fate | null;
   underWay: number;
+  /** The last decision that the isolate received. */
+  delivered: Decision | null;
 }
 
 /** One life of the Durable Object: from a start to an eviction or a crash. */
@@ -121,8 +128,8 @@ export class World {
   kills = 0;
   /** The most writes that were under way at once. */
   mostWrites = 0;
-  /** Descriptions of decisions that left the Durable Object before they were on disk. */
-  readonly unwritten: string[] = [];
+  /** Descriptions of what should not have happened. */
+  readonly faults: string[] = [];
   /** The refusals from memory that were reported by calls, each call counted once. */
   reportedRefusals = 0;
   /** The number of failed calls that carried refusals from memory. */
@@ -136,6 +143,8 @@ export class World {
   readonly delivered: { isolate: number; decidedMs: number; lastsMs: number }[] = [];
   readonly #bans: BanPolicy;
   readonly #decidedMs = new Map<string, number>();
+  /** The revision of the key with which each decision was made. */
+  readonly #revisions = new Map<Decision, number>();
   readonly #pending = new Set<Promise<unknown>>();
   #disk: unknown = undefined;
   #life: Life;
@@ -143,16 +152,8 @@ export class World {
   constructor(policy: QuotaPolicy, bans: BanPolicy, skewsMs: readonly number[]) {
     this.newest = policy;
     this.#bans = bans;
-    vi.spyOn(decision, "decide").mockImplementation((...args) => this.#decide(...args));
-    this.isolates = skewsMs.map((skewMs, index) => ({
-      part: { name: `isolate ${index}`, skewMs, events: [] },
-      limiter: this.#newLimiter(),
-      life: 0,
-      policy,
-      failures: 0,
-      last: null,
-      underWay: 0,
-    }));
+    vi.spyOn(rules, "decide").mockImplementation((...args) => this.#decide(...args));
+    this.isolates = skewsMs.map((skewMs, index) => this.#newIsolate(index, 0, skewMs, policy));
     this.#life = this.#start();
   }
 
@@ -169,13 +170,10 @@ export class World {
     return readState(this.#disk);
   }
 
-  /** Empties the memory of an isolate, as if a new isolate replaced it. */
+  /** Replaces an isolate by a new one with an empty memory. */
   restart(index: number): void {
-    const isolate = this.isolates[index]!;
-    isolate.limiter = this.#newLimiter();
-    isolate.life += 1;
-    isolate.last = null;
-    isolate.part = { ...isolate.part, events: [] };
+    const { life, part, policy } = this.isolates[index]!;
+    this.isolates[index] = this.#newIsolate(index, life + 1, part.skewMs, policy);
   }
 
   /** Changes the key. An isolate uses the new version after a call of `learn`. */
@@ -206,15 +204,21 @@ export class World {
       requestId: "simulated",
       waitUntil: (promise: Promise<unknown>) => void promise.catch(() => undefined),
     };
-    const verdict = running.run(isolate.part, () =>
-      limiter.admit({ name: NAME, ...policy }, request),
-    );
+    const key = { name: NAME, ...policy };
+    const hasAnswered = isolate.last === "answer" || isolate.last === "overloaded";
+    const { calls } = this;
+    const [isRefusing, verdict] = running.run(isolate.part, () => [
+      limiter.isRefusing(key),
+      limiter.admit(key, request),
+    ]);
+    if (hasAnswered && !isRefusing && this.calls === calls) this.faults.push("no call was sent");
     return this.#track(
       verdict.then((decided) => {
         const atMs = this.nowMs;
         const sawFailure = isolate.failures > failures || atMs >= sentMs + TIMEOUT_MS;
         const exchange = { ...decided, isolate: index, life, policy, sentMs, atMs, sawFailure };
         this.exchanges.push(exchange);
+        if (decided.decidedBy === "object") this.#checkAnswer(exchange);
         return exchange;
       }),
     );
@@ -269,7 +273,7 @@ export class World {
     this.#life = this.#start();
   }
 
-  #decide(...args: Parameters<typeof decision.decide>): decision.Decided {
+  #decide(...args: Parameters<typeof rules.decide>): rules.Decided {
     const [, policy, , nowMs] = args;
     const decided = originalDecide(...args);
     const part = running.getStore()?.name ?? "";
@@ -285,8 +289,37 @@ export class World {
     return tracked;
   }
 
-  #newLimiter(): Limiter {
-    return new Limiter({ bans: this.#bans, limiterTimeoutMs: TIMEOUT_MS });
+  /** Checks that a decision was made for this request, with its version of the key or a newer one. */
+  #checkAnswer({ isolate, life, policy, decision }: Exchange): void {
+    const revision = this.#revisions.get(decision!) ?? -1;
+    if (revision < policy.revision) {
+      this.faults.push(revision === -1 ? "two requests, one decision" : "an outdated version");
+    }
+    this.#revisions.delete(decision!);
+    const now = this.isolates[isolate]!;
+    const isLast = now.life === life && now.delivered === decision;
+    const mustRemember = isLast && !decision!.admitted && revision === now.policy.revision;
+    const isRefusing = running.run(now.part, () =>
+      now.limiter.isRefusing({ name: NAME, ...now.policy }),
+    );
+    const lastsMs = (decision!.standsUntilMs ?? 0) - decision!.nowMs;
+    if (mustRemember && lastsMs > LONGEST_CALL_MS && !isRefusing) {
+      this.faults.push("a refusal was not remembered");
+    }
+  }
+
+  #newIsolate(index: number, life: number, skewMs: number, policy: QuotaPolicy): Isolate {
+    return {
+      index,
+      life,
+      part: { name: `isolate ${index}`, skewMs, events: [] },
+      limiter: new Limiter({ bans: this.#bans, limiterTimeoutMs: TIMEOUT_MS }),
+      policy,
+      failures: 0,
+      last: null,
+      underWay: 0,
+      delivered: null,
+    };
   }
 
   async #call(isolate: Isolate, args: Arguments): Promise<Decision | readonly Decision[]> {
@@ -295,6 +328,8 @@ export class World {
     const { fate, outMs, backMs } = this.wires[0] ?? PERFECT;
     if (this.wires.length > 1) this.wires.shift();
     isolate.underWay += 1;
+    isolate.last = null;
+    let end: Fate | null = fate;
     try {
       await pause(outMs);
       const answer = await this.#arrive(fate, args);
@@ -302,15 +337,15 @@ export class World {
       if (fate === "lost") throw new Error("Internal error.");
       if (fate === "lost retryable") throw lost();
       this.#deliver(isolate, args, answer);
-      isolate.last = fate;
       return answer;
     } catch (error) {
-      if (Object(error).retryable !== true || Object(error).overloaded) isolate.last = fate;
+      if (fate !== "overloaded") end = null;
       isolate.failures += 1;
       if (args[2] > 0) this.lostReports += 1;
       throw error;
     } finally {
       isolate.underWay -= 1;
+      isolate.last = isolate.underWay === 0 ? end : null;
     }
   }
 
@@ -340,11 +375,14 @@ export class World {
   }
 
   #deliver(isolate: Isolate, args: Arguments, answer: Decision | readonly Decision[]): void {
-    const last = "admitted" in answer ? answer : answer.at(-1)!;
+    const decisions = "admitted" in answer ? [answer] : answer;
+    for (const decided of decisions) this.#revisions.set(decided, args[0].revision);
+    const last = decisions.at(-1)!;
+    isolate.delivered = last;
     if (last.standsUntilMs === null) return;
     const decidedMs = this.#decidedMs.get(args[3])!;
     const lastsMs = last.standsUntilMs - last.nowMs;
-    this.delivered.push({ isolate: this.isolates.indexOf(isolate), decidedMs, lastsMs });
+    this.delivered.push({ isolate: isolate.index, decidedMs, lastsMs });
   }
 
   #checkWritten({ resets }: QuotaPolicy, decisions: readonly Decision[]): void {
@@ -359,7 +397,7 @@ export class World {
         const used = limit - remaining;
         const isSame = stored != null && stored.openedMs + lengthMs === endsMs;
         if (used > 0 && (stored == null || (isSame && stored.count < used))) {
-          this.unwritten.push(JSON.stringify({ stored, limit, remaining }));
+          this.faults.push(`not on disk: ${JSON.stringify({ stored, limit, remaining })}`);
         }
       }
     }
@@ -447,7 +485,7 @@ export class World {
 
 type Arguments = [QuotaPolicy, readonly number[], number, string, CallDetails];
 
-const originalDecide = decision.decide;
+const originalDecide = rules.decide;
 
 /** Starts simulated time. All parts use it, each with its own skew. */
 export function startTime(): void {

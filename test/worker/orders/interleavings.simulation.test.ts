@@ -18,6 +18,7 @@ const change: fc.Arbitrary<Change> = fc.oneof(
   { weight: 4, arbitrary: id.map((n): Change => ({ do: "cancel", id: n })) },
   { weight: 3, arbitrary: id.map((n): Change => ({ do: "place", id: n })) },
   { weight: 1, arbitrary: id.map((n): Change => ({ do: "touch", id: n })) },
+  { weight: 1, arbitrary: id.map((n): Change => ({ do: "insert", id: n })) },
   { weight: 1, arbitrary: id.map((n): Change => ({ do: "ship", id: n })) },
   { weight: 1, arbitrary: id.map((n): Change => ({ do: "replace", id: n })) },
   { weight: 2, arbitrary: ids.map((all): Change => ({ do: "import", ids: all })) },

@@ -57,7 +57,7 @@ test("calls onEnd once, when the client has read the last piece", async () => {
   expect((await reader.read()).done).toBe(true);
   await vi.advanceTimersByTimeAsync(2 * STALL_MS);
   expect(ends).toStrictEqual([[]]);
-  expect(progress).toBe(2);
+  expect(progress).toBe(4);
 });
 
 test("fails with the error of its pieces", async () => {

@@ -86,11 +86,21 @@ export function prepare(database: DatabaseSync, sql: string): StatementSync {
 export function listOf(database: DatabaseSync): string {
   const rows = prepare(
     database,
-    "SELECT CAST(id AS TEXT) AS id, CAST(quantity AS TEXT) AS quantity FROM orders ORDER BY orders.id",
-  ).all() as { id: string; quantity: string | null }[];
-  const objects = rows.map(({ id, quantity }) =>
-    quantity === null ? `{"id":${id}}` : `{"id":${id},"quantity":${quantity}}`,
-  );
+    `SELECT CAST(id AS TEXT) AS id, CAST(pet_id AS TEXT) AS petId, CAST(quantity AS TEXT) AS quantity,
+       '"' || ship_date || '"' AS shipDate, iif(complete, 'true', 'false') AS isComplete, complete
+     FROM orders ORDER BY orders.id`,
+  ).all() as Record<string, string | null>[];
+  const objects = rows.map(({ id, petId, quantity, shipDate, isComplete, complete }) => {
+    const fields = {
+      id,
+      petId,
+      quantity,
+      shipDate,
+      complete: complete === null ? null : isComplete,
+    };
+    const members = Object.entries(fields).filter(([, value]) => value !== null);
+    return `{${members.map(([name, value]) => `"${name}":${value}`).join(",")}}`;
+  });
   return `[${objects.join(",")}]`;
 }
 

@@ -1,6 +1,7 @@
 import type { DatabaseSync, SQLInputValue } from "node:sqlite";
 import type { Scheduler } from "fast-check";
 import { vi } from "vitest";
+import { assembleExpansion } from "../../../../src/operator/build/expansion.ts";
 import {
   DatabaseQueries,
   DatabaseUnavailableError,
@@ -16,6 +17,7 @@ import {
   OrderLists,
 } from "../../../../src/worker/orders/order-lists.ts";
 import { SegmentMemory } from "../../../../src/worker/orders/segment-memory.ts";
+import { type Expansion, OrderExpander } from "../../../../src/worker/orders/order-expander.ts";
 import { MAX_SHORTHAND_BYTES } from "../../../../src/worker/orders/order-json.ts";
 import {
   bulkChange,
@@ -31,6 +33,15 @@ import {
 
 export type QueryFault = "pass" | "fail" | "lose the answer" | "hang" | "our fault";
 
+/** The global `WebAssembly`, with a type of its own, because the types of Node lack it. */
+const { WebAssembly } = globalThis as unknown as {
+  WebAssembly: {
+    instantiate(bytes: Uint8Array): Promise<{ instance: { exports: Expansion } }>;
+  };
+};
+const { instance } = await WebAssembly.instantiate(await assembleExpansion());
+export const expander = new OrderExpander(instance.exports);
+
 const TIMEOUT_MS = 1_000;
 const STALL_MS = 60_000;
 const HOUR_MS = 3_600_000;
@@ -43,7 +54,14 @@ const MAX_LAG_MS = 10_000;
 const PATIENCE_MS = 24 * HOUR_MS;
 
 /** Places an order, unless there is already an order with its id. */
-const PLACE = "INSERT INTO orders (id) SELECT ?1 WHERE ?1 NOT IN (SELECT id FROM orders)";
+const PLACE = `INSERT INTO orders (id, pet_id, ship_date, complete)
+  SELECT ?1, -?1, strftime('%Y-%m-%dT%H:%M:%fZ', ?1 * 1e8, 'unixepoch'), ?1 % 2
+  WHERE ?1 NOT IN (SELECT id FROM orders)`;
+
+/** Changes every field of an order. */
+const TOUCH = `UPDATE orders SET pet_id = ifnull(pet_id, 0) + 1, quantity = ifnull(quantity, 0) + 1,
+  ship_date = strftime('%Y-%m-%dT%H:%M:%fZ', ifnull(quantity, 0), 'unixepoch'),
+  complete = 1 - ifnull(complete, 1) WHERE id = ?`;
 
 /** One request for the list, and how its client behaves. */
 export interface Reader {
@@ -66,7 +84,7 @@ export interface Reader {
 /** One event in the simulation other than a request. */
 export type Change =
   | {
-      readonly do: "place" | "cancel" | "ship" | "touch" | "replace" | "evict";
+      readonly do: "place" | "insert" | "cancel" | "ship" | "touch" | "replace" | "evict";
       readonly id: number;
     }
   /** A replica receives some of the changes that it lacks. */
@@ -139,6 +157,8 @@ interface Sending {
   /** The orders of the segments that queries returned for this list, by version. */
   readonly texts: Map<string, string>;
   received: string;
+  /** Not empty if the service has ended the list, which its client may not have noticed yet. */
+  readonly events: ListEvent[];
 }
 
 /**
@@ -253,11 +273,18 @@ export class World {
       case "follow":
         this.#followed[change.replica]! += change.changes;
         break;
+      case "insert":
+        // Changes nothing if there is already an order with the id.
+        run(
+          "INSERT INTO orders (id, status) VALUES (?, 'shipped') ON CONFLICT DO NOTHING",
+          change.id,
+        );
+        break;
       case "ship":
         run("UPDATE orders SET status = 'shipped' WHERE id = ?", change.id);
         break;
       case "touch":
-        run("UPDATE orders SET quantity = ifnull(quantity, 0) + 1 WHERE id = ?", change.id);
+        run(TOUCH, change.id);
         break;
       case "replace":
         run(
@@ -308,7 +335,7 @@ export class World {
     const tag =
       reader.tag === null ? undefined : this.#tags[reader.tag % Math.max(1, this.#tags.length)];
     const events: ListEvent[] = [];
-    const sending: Sending = { texts: new Map(), received: "" };
+    const sending: Sending = { texts: new Map(), received: "", events };
     const begun = this.#begun(isolate, reader.key);
     const request = {
       keyId: String(reader.key),
@@ -343,6 +370,8 @@ export class World {
         const text = typeof body === "string" ? body : new TextDecoder().decode(body);
         return this.#expectMoment(begun.moment, version, text);
       }
+      if (underWay.bytes < 2 * SLICE_BYTES + QUERY_BYTES[0])
+        this.faults.push(`only ${underWay.bytes} bytes are reserved for a list`);
       if (underWay.hasGrown)
         for (const [read, text] of snapshot.texts) sending.texts.set(read, text);
       isolate.sending.add(sending);
@@ -472,7 +501,8 @@ export class World {
   /** Expects that the lists of an isolate hold no more segments than the memory for lists. */
   #expectBounded({ sending, underWay }: Isolate): void {
     let bytes = 0;
-    for (const { texts, received } of sending) {
+    for (const { texts, received, events } of sending) {
+      if (events.length > 0) continue;
       for (const text of texts.values()) {
         const lastId = /(?:^|i)(-?\d+)[^i]*$/.exec(text)?.[1];
         if (lastId !== undefined && !received.includes(`{"id":${lastId}`)) bytes += text.length;
@@ -579,7 +609,7 @@ export class World {
     const { concurrency, memoryBytes, underWayBytes } = this.#options;
     const underWay = new ObservedUnderWay(underWayBytes, STALL_MS);
     const memory = new ObservedMemory(memoryBytes);
-    const lists = new OrderLists(new DatabaseQueries("orders", TIMEOUT_MS), {
+    const lists = new OrderLists(new DatabaseQueries("orders", TIMEOUT_MS), expander, {
       listReads: this.#isNearest ? "nearest" : "primary",
       memory,
       underWay,
