@@ -2,6 +2,7 @@ import type { ApiKey } from "./api-keys/api-key.ts";
 import type { ErrorCode } from "./errors.ts";
 import type { Quota } from "./limit-rules/decision.ts";
 import type { LimitedKey } from "./limiter/limited-key.ts";
+import type { Snapshot } from "./orders/list-queries.ts";
 import type { DecidedBy, Limiter } from "./limiter/limiter.ts";
 
 /** The bindings, and the variables that middleware sets for later handlers of the same request. */
@@ -12,6 +13,10 @@ export interface AppEnv {
     limiter: Limiter;
     /** The part of the limiter that decided on an authenticated request. */
     decidedBy?: DecidedBy;
+    /** The key's last cancellation, as `OrderLists.renew` needs it. */
+    lastCancellation: number;
+    /** The database that served a list. */
+    servedBy?: Snapshot["servedBy"];
     /**
      * The quota that the rate-limit headers show. If unset, the headers show the budget of the
      * client's address for failed authentications.

@@ -14,8 +14,9 @@ import { observeRequests } from "./middleware/observe-requests.ts";
 import { provideLimiter } from "./middleware/provide-limiter.ts";
 import { announceLifecycle } from "./middleware/version-lifecycle.ts";
 import { AddressBudget } from "./limiter/memory-limiter.ts";
+import { OrderLists } from "./orders/order-lists.ts";
 import { healthRoute } from "./routes/health.ts";
-import { listRoute } from "./routes/list-orders.ts";
+import { expander, listRoute } from "./routes/list-orders.ts";
 import { orderRoutes } from "./routes/orders.ts";
 
 /**
@@ -29,6 +30,7 @@ export function createApp(config: Config): Hono<AppEnv> {
   };
 
   const directory = new ApiKeyDirectory(databases.keys, REMEMBERED_KEYS);
+  const lists = new OrderLists(databases.orders, expander, { listReads: config.listReads });
   const addresses = new AddressBudget(config.bans);
 
   const app = new Hono<AppEnv>()
@@ -45,9 +47,9 @@ export function createApp(config: Config): Hono<AppEnv> {
     .use(authenticate(directory, addresses))
     // Registered before `enforceLimits`, because this route enforces the limits itself: it queries
     // the list while the limiter decides.
-    .route("/store/orders", listRoute(databases.orders))
+    .route("/store/orders", listRoute(lists))
     .use(enforceLimits)
-    .route("/store/orders", orderRoutes(databases.orders));
+    .route("/store/orders", orderRoutes(databases.orders, lists));
 
   return app
     .route("/v1", v1)

@@ -9,6 +9,12 @@ const REQUEST_LOGS = ["all", "errors", "none"] as const;
 export type RequestLog = (typeof REQUEST_LOGS)[number];
 
 /**
+ * The database that lists are read from: the primary one or, if the orders database is replicated,
+ * the replica that is nearest to the Worker.
+ */
+const LIST_READS = ["primary", "nearest"] as const;
+
+/**
  * The dates of the deprecation and sunset of this API version. Each is undefined unless the
  * operator has set it.
  */
@@ -73,6 +79,7 @@ const varsSchema = z
     /** Origins whose scripts may call the service from a browser. */
     CORS_ORIGINS: origins,
     REQUEST_LOG: z._default(z.enum(REQUEST_LOGS, "must be all, errors or none"), "none"),
+    LIST_READS: z._default(z.enum(LIST_READS, "must be primary or nearest"), "primary"),
     V1_DEPRECATED_AT: instant,
     V1_SUNSET_AT: instant,
     BAN_MODE: z._default(z.enum(BAN_MODES, "must be on, log or off"), "on"),
@@ -132,6 +139,7 @@ export function parseConfig(env: unknown) {
     corsOrigins: vars.CORS_ORIGINS,
     lifecycle: { deprecatedAt: vars.V1_DEPRECATED_AT, sunsetAt: vars.V1_SUNSET_AT },
     requestLog: vars.REQUEST_LOG,
+    listReads: vars.LIST_READS,
     bans,
     limiterTimeoutMs: vars.LIMITER_TIMEOUT_MS,
     databaseTimeoutMs: vars.DATABASE_TIMEOUT_MS,

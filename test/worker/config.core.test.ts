@@ -20,6 +20,7 @@ const DEFAULTS = {
   corsOrigins: new Set(),
   lifecycle: {},
   requestLog: "none",
+  listReads: "primary",
   bans: DEFAULT_BANS,
   limiterTimeoutMs: 5_000,
   databaseTimeoutMs: 10_000,
@@ -51,6 +52,7 @@ describe("the configuration", () => {
       ...Object.fromEntries(NUMBERS.map(({ name, fallback }) => [name, String(fallback)])),
       CANCELLED_ORDER_DAYS: "never",
       REQUEST_LOG: "none",
+      LIST_READS: "primary",
       BAN_MODE: "on",
       CORS_ORIGINS: "none",
       V1_DEPRECATED_AT: "none",
@@ -81,11 +83,13 @@ describe("the configuration", () => {
       DATABASE_TIMEOUT_MS: "17",
       CANCELLED_ORDER_DAYS: "18",
       REQUEST_LOG: "errors",
+      LIST_READS: "nearest",
     };
     expect(parseConfig(vars)).toEqual({
       corsOrigins: new Set(),
       lifecycle: {},
       requestLog: "errors",
+      listReads: "nearest",
       bans: {
         mode: "log",
         graceMs: 3_000,

@@ -161,6 +161,21 @@ export async function createDatabase(api: CloudflareApi, name: string, place: Pl
   await api.call(`${api.account}/d1/database`, z.unknown(), { method: "POST", body });
 }
 
+const replicationSchema = z.object({
+  read_replication: z.object({ mode: z.string() }).nullish(),
+});
+
+async function checkReplicated(api: CloudflareApi, name: string, uuid: string): Promise<void> {
+  const path = `${api.account}/d1/database/${uuid}`;
+  const { read_replication: found } = await api.call(path, replicationSchema);
+  if (found?.mode === "auto") return;
+  throw new Error(
+    `LIST_READS is nearest, but the database ${name} is not replicated. To replicate it: ` +
+      `PUT https://api.cloudflare.com/client/v4${path} with {"read_replication":{"mode":"auto"}}, ` +
+      "or use Cloudflare's dashboard. To switch it off again takes up to a day",
+  );
+}
+
 /**
  * Checks that `wrangler.toml` names the databases that the deployed Worker uses, and that the
  * deployment needs no migration of Durable Object classes.
@@ -169,7 +184,7 @@ export async function createDatabase(api: CloudflareApi, name: string, place: Pl
  */
 export async function checkLiveWorker(
   api: CloudflareApi,
-  { env, worker, databases, migrationTag }: Settings,
+  { env, worker, databases, migrationTag, vars }: Settings,
   live: LiveVersion,
   { tag }: VersionLabel,
 ): Promise<void> {
@@ -181,6 +196,9 @@ export async function checkLiveWorker(
         `the Worker ${worker} exists, but there is no database ${databases[name]}. Check its ` +
           "database_name in wrangler.toml: a new database would be an empty one",
       );
+    }
+    if (name === "orders" && vars["LIST_READS"] === "nearest") {
+      await checkReplicated(api, databases[name], named);
     }
     if (named !== used) {
       throw new Error(

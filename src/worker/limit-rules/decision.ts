@@ -66,6 +66,11 @@ export interface Decision extends Quota {
    * How many strikes the key is away from a ban; `null` if further refusals cannot lead to a ban.
    */
   readonly strikes: StrikeForecast | null;
+  /**
+   * The sequence number of the key's last cancellation. Only the key's Durable Object sets it, if
+   * near reads are on and the key has cancelled an order in the last hour.
+   */
+  readonly lastCancellation?: number;
 }
 
 /**

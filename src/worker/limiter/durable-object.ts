@@ -20,7 +20,7 @@ import { GroupCommit } from "./group-commit.ts";
 import { keyIdOf } from "./limited-key.ts";
 import type { CallDetails } from "./object-call.ts";
 import type { WaitReport } from "./refusal-memory.ts";
-import { readState, type StoredState, toStored } from "./stored-state.ts";
+import { type Cancellation, readState, type StoredState, toStored } from "./stored-state.ts";
 
 /**
  * The storage key of the only row that a Durable Object stores. All data is in this row, so that a
@@ -33,6 +33,9 @@ const RETRY_REPORT_MS = 60_000;
 
 /** At least this many of the last calls are remembered, so that a retry is not counted again. */
 const REMEMBERED_CALLS = 256;
+
+/** How long the last cancellation of a key is remembered: much longer than a replica can lag behind. */
+const CANCELLATION_MS = 3_600_000;
 
 /**
  * The limiter of one API key. It makes each decision from its state in memory, in one synchronous
@@ -48,6 +51,7 @@ export class RateLimiter extends DurableObject {
   /** `null` if this Durable Object does not belong to a key. */
   readonly #keyId: string | null;
   #limiter: LimiterState | null;
+  #cancellation: Cancellation | null;
   readonly #reports: KeyReports;
   readonly #commits: GroupCommit;
   /** The decisions of the last calls, by nonce. Lost in a restart. */
@@ -63,8 +67,10 @@ export class RateLimiter extends DurableObject {
   constructor(ctx: DurableObjectState, env: Cloudflare.Env) {
     super(ctx, env);
     this.#config = parseConfig(env);
-    const { limiter, keyId, usage, unreportedBans } = readState(ctx.storage.kv.get(STATE));
+    const stored = readState(ctx.storage.kv.get(STATE));
+    const { limiter, keyId, usage, unreportedBans } = stored;
     this.#limiter = limiter;
+    this.#cancellation = stored.cancellation;
     // A Durable Object that was opened by its id has no name. Then the key's id is in the storage.
     this.#keyId = keyIdOf(ctx.id.name) ?? keyId;
     const queries = new DatabaseQueries("keys", this.#config.databaseTimeoutMs);
@@ -124,7 +130,26 @@ export class RateLimiter extends DurableObject {
       await (mustStore(before, this.#limiter) ? this.#commit() : this.#commits.settle());
       if (hasBanned) this.ctx.waitUntil(this.#report());
     } else await this.#commits.settle();
-    return details ? decisions : decisions[0];
+    if (!details) return decisions[0];
+    if (this.#cancellationEndMs <= Date.now()) return decisions;
+    const lastCancellation = this.#cancellation?.sequence ?? 0;
+    return decisions.map((decision) => ({ ...decision, lastCancellation }));
+  }
+
+  /**
+   * Remembers a cancellation by the key. Resolves when it is on disk.
+   *
+   * @param sequence the sequence number of the list after the cancellation.
+   */
+  async recordCancellation(sequence: number): Promise<void> {
+    if (this.#limiter === null) throw new Error("This object has admitted no request.");
+    const newest = Math.max(sequence, this.#cancellation?.sequence ?? 0);
+    this.#cancellation = { sequence: newest, atMs: Date.now() };
+    await this.#commit();
+  }
+
+  get #cancellationEndMs(): number {
+    return this.#cancellation === null ? 0 : this.#cancellation.atMs + CANCELLATION_MS;
   }
 
   /** Responds to a health check of the service. Stores nothing. */
@@ -141,9 +166,9 @@ export class RateLimiter extends DurableObject {
     if (this.#alarmMs !== null) return;
     const nowMs = Date.now();
     const limiterEndMs = this.#limiter === null ? 0 : stateEndMs(this.#limiter, this.#config.bans);
-    const endMs = Math.max(limiterEndMs, this.#reports.endMs);
+    const endMs = Math.max(limiterEndMs, this.#reports.endMs, this.#cancellationEndMs);
     if (endMs > nowMs) return this.#wakeBy(Math.max(endMs, nowMs + REPORT_EVERY_MS));
-    this.#limiter = null;
+    this.#limiter = this.#cancellation = null;
     await this.ctx.storage.deleteAll();
   }
 
@@ -208,6 +233,7 @@ export class RateLimiter extends DurableObject {
     if (this.#keyId === null || this.#limiter === null) return;
     this.ctx.storage.kv.put<StoredState>(STATE, {
       ...toStored(this.#limiter),
+      ...(this.#cancellation && { cancellation: this.#cancellation }),
       keyId: this.#keyId,
       ...this.#reports.toStored(),
     });

@@ -95,6 +95,26 @@ export class Limiter {
     }
   }
 
+  /**
+   * Records a cancellation with the key's Durable Object, so that the key's next list on any isolate
+   * is at least as new. If that fails, only this isolate knows of the cancellation.
+   *
+   * @param sequence the sequence number of the list after the cancellation.
+   */
+  async recordCancellation(
+    key: LimitedKey,
+    sequence: number,
+    { objects, requestId }: Omit<LimitedRequest, "waitUntil">,
+  ): Promise<void> {
+    try {
+      await callObject(objects, key, this.#timeoutMs, (object) =>
+        object.recordCancellation(sequence),
+      );
+    } catch (error) {
+      logEvent({ event: "cancellation_not_recorded", requestId, keyId: keyIdOf(key.name), error });
+    }
+  }
+
   async #askObject(key: LimitedKey, { objects, waitUntil }: LimitedRequest): Promise<Decision> {
     const waiting: Waiting = { key, decision: null };
     const group = this.#groups.get(key.name) ?? this.#newGroup(key.name);
@@ -118,12 +138,18 @@ export class Limiter {
   async #call(objects: LimiterObjects, all: readonly Waiting[]): Promise<void> {
     // The requests may know different versions of the key.
     const key = all.map((waiting) => waiting.key).reduce(newest);
-    const { name } = key;
+    const { name, limits, revision, resets, bans } = key;
     const askedMs = Date.now();
     if (!this.#breaker.allows(name, askedMs)) throw new NotCalledError();
     const report = this.#refusals.get(name)?.takeReport(askedMs) ?? NO_REFUSALS;
     try {
-      const decisions = await callObject(objects, key, all.length, report, this.#timeoutMs);
+      // All attempts have the same nonce, so that the Durable Object counts the requests once.
+      const nonce = crypto.randomUUID();
+      const details = { requests: all.length, wait: report.wait };
+      const answer = await callObject(objects, key, this.#timeoutMs, (object) =>
+        object.admit({ limits, revision, resets, bans }, [], report.refusals, nonce, details),
+      );
+      const decisions = "admitted" in answer ? [answer] : answer;
       this.#breaker.succeeded(name);
       all.forEach((waiting, index) => (waiting.decision = decisions[index] ?? null));
       this.#learn(key, decisions.at(-1), askedMs);

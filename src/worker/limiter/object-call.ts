@@ -1,7 +1,7 @@
 import { pause, withDeadline } from "../deadline.ts";
 import type { Decision, QuotaPolicy } from "../limit-rules/decision.ts";
 import type { LimitedKey } from "./limited-key.ts";
-import type { RefusalReport, WaitReport } from "./refusal-memory.ts";
+import type { WaitReport } from "./refusal-memory.ts";
 
 const ATTEMPTS = 3;
 const FIRST_PAUSE_MS = 50;
@@ -27,33 +27,29 @@ export interface LimiterObjects {
       nonce: string,
       details: CallDetails,
     ): Promise<Decision | readonly Decision[]>;
+    /** Objects of the previous version lack this method. */
+    recordCancellation(sequence: number): Promise<void>;
   };
 }
 
 /**
- * Calls a key's Durable Object for several requests, and retries after a temporary failure. All
- * attempts have the same nonce, so that the Durable Object counts the requests once.
+ * Calls a key's Durable Object, and retries after a temporary failure.
  *
- * @returns the decisions, of which there may be fewer than requests.
  * @throws {Error} if the Durable Object is overloaded or does not respond in time.
  */
-export async function callObject(
+export function callObject<T>(
   objects: LimiterObjects,
-  { name, locationHint, limits, revision, resets, bans }: LimitedKey,
-  requests: number,
-  { refusals, wait }: RefusalReport,
+  { name, locationHint }: LimitedKey,
   timeoutMs: number,
-): Promise<readonly Decision[]> {
-  const nonce = crypto.randomUUID();
-  const policy = { limits, revision, resets, bans };
+  method: (object: ReturnType<LimiterObjects["getByName"]>) => Promise<T>,
+): Promise<T> {
   const place = locationHint ? { locationHint } : undefined;
   let isOver = false;
   const call = async () => {
     for (let attempt = 1; ; attempt += 1) {
       try {
         // Every attempt gets a new stub, because a stub that has thrown may be permanently broken.
-        const object = objects.getByName(name, place);
-        return await object.admit(policy, [], refusals, nonce, { requests, wait });
+        return await method(objects.getByName(name, place));
       } catch (error) {
         if (attempt === ATTEMPTS || !isRetryable(error)) throw error;
         await pause(attempt * FIRST_PAUSE_MS * (1 + Math.random()));
@@ -61,8 +57,7 @@ export async function callObject(
       }
     }
   };
-  const answer = await withDeadline(call(), timeoutMs).finally(() => (isOver = true));
-  return "admitted" in answer ? [answer] : answer;
+  return withDeadline(call(), timeoutMs).finally(() => (isOver = true));
 }
 
 /** Returns whether the error of a call says that the Durable Object has too many calls waiting. */

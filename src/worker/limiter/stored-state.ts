@@ -24,6 +24,11 @@ const limiterSchema = z.object({
  */
 export type StoredLimiterState = z.output<typeof limiterSchema>;
 
+const cancellationSchema = z.object({ sequence: count, atMs: timeMs });
+
+/** The last cancellation by a key, at this Unix time in milliseconds. */
+export type Cancellation = z.output<typeof cancellationSchema>;
+
 /**
  * Everything that the Durable Object of a key stores, in one row. Other versions of the service
  * read this row. So fields must never be renamed, and a new field needs a default.
@@ -33,6 +38,7 @@ export interface StoredState extends StoredLimiterState {
   readonly keyId: string;
   readonly usage: Usage;
   readonly unreportedBans?: UnreportedBans;
+  readonly cancellation?: Cancellation;
 }
 
 /** Converts a limiter state to its stored form. */
@@ -46,6 +52,7 @@ export interface ReadState {
   readonly keyId: string | null;
   readonly usage: Usage;
   readonly unreportedBans: UnreportedBans;
+  readonly cancellation: Cancellation | null;
 }
 
 /**
@@ -54,7 +61,7 @@ export interface ReadState {
  * @param stored `undefined` if nothing is stored.
  */
 export function readState(stored: unknown): ReadState {
-  const { keyId, usage, unreportedBans } = Object(stored) as Record<string, unknown>;
+  const { keyId, usage, unreportedBans, cancellation } = Object(stored) as Record<string, unknown>;
   const id = typeof keyId === "string" ? keyId : null;
   const read = <T>(part: string, schema: z.ZodMiniType<T>, value: unknown): T | null => {
     const parsed = schema.safeParse(value);
@@ -68,5 +75,6 @@ export function readState(stored: unknown): ReadState {
     keyId: id,
     usage: read("usage", usageSchema, usage) ?? [],
     unreportedBans: read("bans", unreportedBansSchema, unreportedBans) ?? [],
+    cancellation: read("cancellation", cancellationSchema, cancellation),
   };
 }

@@ -26,6 +26,11 @@ export const enforceLimits = createMiddleware<AppEnv>(
       waitUntil: (promise) => c.executionCtx.waitUntil(promise),
     });
     c.set("decidedBy", decidedBy);
+    // Only the key's Durable Object knows the cancellations on other isolates.
+    c.set(
+      "lastCancellation",
+      decidedBy === "object" ? (decision?.lastCancellation ?? 0) : Infinity,
+    );
     c.set("quota", decision ?? closedQuota(key, OVERLOAD_PAUSE_MS, Date.now()));
     if (decision === null) return writeError(c, OVERLOADED);
     if (decision.admitted) return next();

@@ -24,7 +24,8 @@ export function recordRequest(
 ): RequestRecord {
   // Middleware sets these variables one after another. A middleware that responds early leaves the
   // later variables unset.
-  const { requestId, apiKey, quota, errorCode, decidedBy }: Partial<AppEnv["Variables"]> = c.var;
+  const { requestId, apiKey, quota, errorCode, decidedBy, servedBy }: Partial<AppEnv["Variables"]> =
+    c.var;
   const described = quota === undefined ? null : describedWindow(quota);
   const cf = c.req.raw.cf;
   return {
@@ -43,6 +44,9 @@ export function recordRequest(
     represents,
     region: textOrNull(cf?.colo),
     country: textOrNull(cf?.country),
+    servedBy: servedBy
+      ? `${servedBy.isPrimary ? "primary" : "replica"} ${servedBy.region ?? "unknown"}`
+      : null,
     degraded:
       decidedBy === "nobody"
         ? "limiter"

@@ -1,7 +1,11 @@
 import type { DatabaseQueries } from "../db/availability.ts";
 
 /** The outcome of a request to cancel an order. */
-type Cancellation = "cancelled" | "already_shipped" | "not_found";
+interface Cancellation {
+  readonly result: "cancelled" | "already_shipped" | "not_found";
+  /** The sequence number of the list afterwards; `null` if it was not asked for. */
+  readonly sequence: number | null;
+}
 
 // Moves the order with two statements. An UPDATE that a trigger completes would write one row more.
 const KEEP = `
@@ -11,6 +15,8 @@ const KEEP = `
 
 const REMOVE = `
   DELETE FROM orders WHERE id = CAST(?1 AS INTEGER) AND status = 'pending' RETURNING status`;
+
+const SEQUENCE = "SELECT sequence FROM order_list WHERE id = 1";
 
 const STATUS = "SELECT status FROM orders WHERE id = CAST(?1 AS INTEGER)";
 
@@ -25,15 +31,20 @@ export async function cancelOrder(
   database: D1Database,
   id: bigint,
   queries: DatabaseQueries,
+  { needsSequence }: { readonly needsSequence: boolean },
 ): Promise<Cancellation> {
   const statements = [
     database.prepare(KEEP).bind(String(id), Date.now()),
     database.prepare(REMOVE).bind(String(id)),
     database.prepare(STATUS).bind(String(id)),
+    ...(needsSequence ? [database.prepare(SEQUENCE)] : []),
   ];
-  const [, cancelled, found] = await queries.run(() =>
-    database.batch<{ status: string }>(statements),
+  const [, cancelled, found, list] = await queries.run(() =>
+    database.batch<{ status: string; sequence: number }>(statements),
   );
-  if (cancelled !== undefined && cancelled.results.length > 0) return "cancelled";
-  return found?.results[0]?.status === "shipped" ? "already_shipped" : "not_found";
+  const sequence = list?.results[0]?.sequence ?? null;
+  if (cancelled !== undefined && cancelled.results.length > 0)
+    return { result: "cancelled", sequence };
+  const isShipped = found?.results[0]?.status === "shipped";
+  return { result: isShipped ? "already_shipped" : "not_found", sequence };
 }

@@ -11,6 +11,7 @@ export interface Snapshot {
   readonly version: string;
   /** The sequence number of the last change, which sets `version` or leaves it as it is. */
   readonly sequence: number;
+  readonly servedBy: { readonly region: string | null; readonly isPrimary: boolean };
   /** `null` if no request that shared the query needed the manifest. */
   readonly manifest: Manifest | null;
   /**
@@ -76,7 +77,8 @@ const SNAPSHOT = `
  * Reads the orders of the segments in `?1`, as they were after the change with the sequence number
  * `?2` and the list version `?3`:
  *
- * - A segment that still has its version is read from `orders` alone.
+ * - A segment that still has its version is read from `orders` alone. A replica (`?4` is 0) must
+ *   also have the change `?2`: on an older one, the same version may have had a smaller range.
  * - Another segment consists of its orders that have not changed since, and of the former states of
  *   those that have: the state before an order's first change is the one at that moment.
  * - `text` is `NULL` if the database no longer knows these former states.
@@ -93,7 +95,7 @@ const SEGMENTS = `
     FROM order_changes WHERE sequence > ?2 GROUP BY id
   )
   SELECT wanted.version AS version, CASE
-    WHEN EXISTS (
+    WHEN (?4 OR EXISTS (SELECT 1 FROM order_changes WHERE sequence = ?2 AND version = ?3)) AND EXISTS (
       SELECT 1 FROM order_segments AS segment
       WHERE segment.first_id = wanted.first_id AND segment.version = wanted.version
     ) THEN ${joined(`
@@ -135,11 +137,16 @@ export async function readSnapshot(
   const statement = source
     .prepare(SNAPSHOT)
     .bind(known, JSON.stringify(segmentVersions), maxMissing);
-  const rows = (await statement.all<SnapshotRow>()).results;
+  const { results: rows, meta } = await statement.all<SnapshotRow>();
   const [list] = rows;
   if (list === undefined) throw new Error("The database has no version of the list.");
   const { list_version: version, sequence } = list;
-  if (list.first_id === null) return { version, sequence, manifest: null, texts: new Map() };
+  const servedBy = {
+    region: meta.served_by_region ?? null,
+    isPrimary: meta.served_by_primary ?? false,
+  };
+  const snapshot = { version, sequence, servedBy };
+  if (list.first_id === null) return { ...snapshot, manifest: null, texts: new Map() };
   const segmentRows = rows.filter((row) => row.first_id !== null);
   const segments = segmentRows.map((row, index) => {
     const nextId = segmentRows[index + 1]?.first_id;
@@ -151,12 +158,8 @@ export async function readSnapshot(
       count: row.count,
     };
   });
-  return {
-    version,
-    sequence,
-    manifest: { version, sequence, segments },
-    texts: textsIn(segmentRows),
-  };
+  const manifest = { version, sequence, segments };
+  return { ...snapshot, manifest, texts: textsIn(segmentRows) };
 }
 
 /**
@@ -167,9 +170,12 @@ export async function readSegments(
   source: StatementSource,
   { version, sequence }: Manifest,
   segments: readonly Segment[],
+  { isPrimary = true } = {},
 ): Promise<SegmentTexts> {
   const wanted = segments.map((segment) => [segment.version, segment.firstId, segment.lastId]);
-  const statement = source.prepare(SEGMENTS).bind(JSON.stringify(wanted), sequence, version);
+  const statement = source
+    .prepare(SEGMENTS)
+    .bind(JSON.stringify(wanted), sequence, version, Number(isPrimary));
   return textsIn((await statement.all<TextRow>()).results);
 }
 

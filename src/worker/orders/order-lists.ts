@@ -1,8 +1,11 @@
+import QuickLRU from "quick-lru";
+import { type Config, REMEMBERED_KEYS } from "../config.ts";
 import type { DatabaseQueries } from "../db/availability.ts";
 import { BatchedQuery } from "../db/batched-query.ts";
 import { pause } from "../deadline.ts";
 import { ApiError } from "../errors.ts";
-import { readSegments, readSnapshot, type Snapshot } from "./list-queries.ts";
+import { readSegments, readSnapshot, type Snapshot, type StatementSource } from "./list-queries.ts";
+import { ListReader } from "./list-reader.ts";
 import { LIST_SIZES, type ListSizes } from "./list-sizes.ts";
 import { listStream, listText, StalledReaderError } from "./list-stream.ts";
 import { ListsUnderWay } from "./lists-under-way.ts";
@@ -13,6 +16,9 @@ import { maxBytesOf, readInOrder } from "./segment-reader.ts";
 
 /** The length in bytes of an ordinary order in shorthand. The order's JSON is twice as long. */
 const ORDER_BYTES = 48;
+
+/** How long an isolate remembers what a key has seen; much longer than a replica can lag behind. */
+const SEEN_MS = 3_600_000;
 
 /**
  * Thrown if a segment cannot be read as of the list's moment, because a bulk change or a restore of
@@ -41,11 +47,15 @@ export type ListEvent =
 
 export interface ListRequest {
   readonly database: D1Database;
+  readonly keyId: string;
   /** The list versions that the HTTP client already has; `"*"` matches any version. */
   readonly knownVersions: readonly string[] | "*";
   readonly log: (event: ListEvent, error?: unknown) => void;
   readonly waitUntil: (promise: Promise<unknown>) => void;
 }
+
+/** What a request needs: `atLeast` is a sequence number, `Infinity` for the primary database. */
+type SnapshotNeeds = Pick<ListRequest, "knownVersions"> & { readonly atLeast: number };
 
 /** The list of orders at one version. */
 interface OrderList {
@@ -65,12 +75,19 @@ interface OrderList {
  * `Segment`). So an outdated segment is never used.
  */
 export class OrderLists {
-  readonly #queries: DatabaseQueries;
+  /** Whether lists are read from the nearest replica. */
+  readonly areNearest: boolean;
+  readonly #reader: ListReader;
   readonly #expander: OrderExpander;
   readonly #sizes: ListSizes;
-  readonly #snapshots: BatchedQuery<ListRequest["knownVersions"], Snapshot>;
+  readonly #snapshots: BatchedQuery<SnapshotNeeds, Snapshot>;
   readonly #underWay: ListsUnderWay;
   readonly #memory: SegmentMemory;
+  /**
+   * The newest change that each key has seen on this isolate, so that time never runs back for a
+   * key. Sequence numbers, by the key's id. Empty if lists are read from the primary database.
+   */
+  readonly #seen = new QuickLRU<string, number>({ maxSize: REMEMBERED_KEYS, maxAge: SEEN_MS });
   /** The latest short list, which most requests list again. */
   #latestShortList: { readonly text: string; readonly json: Uint8Array<ArrayBuffer> } | null = null;
 
@@ -81,14 +98,17 @@ export class OrderLists {
       sizes: changedSizes = {},
       memory = new SegmentMemory(),
       underWay,
+      listReads = "primary",
     }: {
       readonly sizes?: Partial<ListSizes>;
       readonly memory?: SegmentMemory;
       readonly underWay?: ListsUnderWay;
+      readonly listReads?: Config["listReads"];
     } = {},
   ) {
     const sizes = { ...LIST_SIZES, ...changedSizes };
-    this.#queries = queries;
+    this.areNearest = listReads === "nearest";
+    this.#reader = new ListReader(queries, this.areNearest);
     this.#expander = expander;
     this.#memory = memory;
     this.#sizes = sizes;
@@ -96,7 +116,7 @@ export class OrderLists {
     this.#snapshots = new BatchedQuery({
       late: queries.unavailable,
       concurrency: sizes.concurrency,
-      timeoutMs: queries.timeoutMs,
+      timeoutMs: this.#reader.timeoutMs,
     });
   }
 
@@ -107,11 +127,34 @@ export class OrderLists {
    * @throws {DatabaseUnavailableError} if the database does not respond.
    */
   read(request: ListRequest): Promise<Snapshot> {
-    return this.#snapshots.read(
-      request.knownVersions,
-      (requests) => this.#query(request.database, requests),
-      request.waitUntil,
-    );
+    return this.#read(request, this.#seen.get(request.keyId) ?? 0);
+  }
+
+  /**
+   * Returns a snapshot that is new enough for the key: at least as new as every list that the key
+   * has received from this isolate, and as the key's last cancellation. A replica's snapshot that
+   * is older is replaced by one from the primary database.
+   *
+   * @param cancellation the sequence number of the key's last cancellation: 0 if there is none,
+   *   `Infinity` if it is unknown.
+   */
+  async renew(snapshot: Snapshot, request: ListRequest, cancellation: number): Promise<Snapshot> {
+    if (!this.areNearest) return snapshot;
+    const atLeast = Math.max(cancellation, this.#seen.get(request.keyId) ?? 0);
+    const isNewEnough = snapshot.servedBy.isPrimary || snapshot.sequence >= atLeast;
+    const renewed = isNewEnough ? snapshot : await this.#read(request, Infinity);
+    this.saw(request.keyId, renewed.sequence);
+    return renewed;
+  }
+
+  /** Remembers that a key has seen the change with this sequence number. */
+  saw(keyId: string, sequence: number): void {
+    if (sequence > (this.#seen.get(keyId) ?? 0)) this.#seen.set(keyId, sequence);
+  }
+
+  #read({ knownVersions, database, waitUntil }: ListRequest, atLeast: number): Promise<Snapshot> {
+    const query = (requests: readonly SnapshotNeeds[]) => this.#query(database, requests);
+    return this.#snapshots.read({ knownVersions, atLeast }, query, waitUntil);
   }
 
   /**
@@ -126,34 +169,41 @@ export class OrderLists {
     return { version, body: this.#body(manifest, texts, request) };
   }
 
-  async #query(
-    database: D1Database,
-    requests: readonly ListRequest["knownVersions"][],
-  ): Promise<Snapshot> {
+  async #query(database: D1Database, requests: readonly SnapshotNeeds[]): Promise<Snapshot> {
+    const atLeast = Math.max(...requests.map((request) => request.atLeast));
     const held = this.#memory.manifest;
     const segmentVersions = this.#memory.versions;
-    const listRequests = requests.filter((known) => known !== "*");
+    const known = requests.map(({ knownVersions }) => knownVersions);
+    const listRequests = known.filter((versions) => versions !== "*");
     // If memory lacks the first segment, do not use the manifest in memory: the query then reads
     // that segment too, and the response begins after one round trip.
     const isUsable = held !== null && segmentVersions[0] === held.segments[0]?.version;
-    const read = () =>
-      readSnapshot(database, {
+    const read = async (source: StatementSource): Promise<Snapshot> => {
+      const snapshot = await readSnapshot(source, {
         needsManifest: listRequests.length > 0,
         knownVersions: [...commonVersions(listRequests), ...(isUsable ? [held.version] : [])],
         segmentVersions,
         maxMissing: this.#sizes.missingWithManifest,
       });
-    const snapshot = await this.#queries.run(read, { isRead: true });
-    const { version, sequence, manifest, texts } = snapshot;
+      if (source !== database) return snapshot;
+      return { ...snapshot, servedBy: { ...snapshot.servedBy, isPrimary: true } };
+    };
+    const snapshot = await this.#reader.read(database, read, {
+      isUsable: ({ sequence }) => sequence >= atLeast,
+      isPrimaryOnly: atLeast === Infinity,
+    });
+    const { version, sequence, manifest, texts, servedBy } = snapshot;
     if (manifest === null) {
       // An insertion that changes nothing advances the sequence number, but keeps the version.
       return held?.version === version
         ? { ...snapshot, manifest: { ...held, sequence } }
         : snapshot;
     }
-    // A query that began later may have returned earlier.
+    // A query that began later may have returned earlier, and another replica may be older. Only the
+    // primary database shows that a restore has replaced a newer manifest.
     const newest = this.#memory.manifest;
-    if (newest === held || newest === null || manifest.sequence > newest.sequence) {
+    const isRestored = servedBy.isPrimary && newest === held;
+    if (isRestored || newest === null || manifest.sequence > newest.sequence) {
       this.#memory.renew(manifest);
     }
     this.#remember(texts);
@@ -181,15 +231,16 @@ export class OrderLists {
     // One piece of JSON is about twice as long as its shorthand.
     const reservation = this.#underWay.reserve(2 * sliceBytes + ownBytes);
     if (reservation === null) throw refusal(request, "order_lists_too_many");
-    // The session begins at the primary database, because a read replica may be older than the
-    // manifest.
-    const session = request.database.withSession("first-primary");
     const read = async (group: readonly Segment[]) => {
       // A local D1 runs on the Worker's thread. Yield first, so that queued output is flushed and
       // other requests continue.
       await pause(0);
-      const query = () => readSegments(session, manifest, group);
-      const found = await this.#queries.run(query, { isRepeatable: true });
+      const query = (source: StatementSource) =>
+        readSegments(source, manifest, group, { isPrimary: source === request.database });
+      // A replica that is older than the manifest lacks segments.
+      const isUsable = ({ size }: SegmentTexts) => size === group.length;
+      const options = { isUsable, isRepeatable: true };
+      const found = await this.#reader.read(request.database, query, options);
       if (found.size < group.length) throw new ListMovedError();
       this.#remember(found);
       return found;

@@ -2,16 +2,15 @@ import { type Context, Hono } from "hono";
 import { createMiddleware } from "hono/factory";
 import expansion from "../../../dist/wasm/expand-orders.wasm";
 import type { AppEnv } from "../app-env.ts";
-import type { DatabaseQueries } from "../db/availability.ts";
 import { logEvent } from "../log.ts";
 import { enforceLimits } from "../middleware/enforce-limits.ts";
 import type { Snapshot } from "../orders/list-queries.ts";
 import { type Expansion, OrderExpander } from "../orders/order-expander.ts";
-import { type ListRequest, OrderLists } from "../orders/order-lists.ts";
+import type { ListRequest, OrderLists } from "../orders/order-lists.ts";
 
 // Only this file imports the WebAssembly module, because Node cannot import it and tests in Node
 // import the Worker's other files.
-const expander = new OrderExpander(
+export const expander = new OrderExpander(
   new WebAssembly.Instance(expansion).exports as unknown as Expansion,
 );
 
@@ -31,9 +30,7 @@ interface ListEnv extends AppEnv {
  * can query the list while the limiter decides. The drawback: the query is wasted if the limiter
  * refuses the request.
  */
-export function listRoute(queries: DatabaseQueries) {
-  const lists = new OrderLists(queries, expander);
-
+export function listRoute(lists: OrderLists) {
   /** Starts to query the list, unless the limiter is certain to refuse the request. */
   const readAhead = createMiddleware<ListEnv>(async function readAheadMiddleware(c, next) {
     const request = listRequest(c);
@@ -47,7 +44,9 @@ export function listRoute(queries: DatabaseQueries) {
 
   return new Hono<ListEnv>().get("/", readAhead, enforceLimits, async (c) => {
     const request = c.get("listRequest");
-    const snapshot = await (c.get("snapshot") ?? lists.read(request));
+    const read = await (c.get("snapshot") ?? lists.read(request));
+    const snapshot = await lists.renew(read, request, c.get("lastCancellation"));
+    if (lists.areNearest) c.set("servedBy", snapshot.servedBy);
     // While the list is sent, `c` stays in memory. Release the snapshot, so that segments already
     // sent can be garbage-collected.
     c.set("snapshot", null);
@@ -79,6 +78,7 @@ function listRequest(c: Context<ListEnv>): ListRequest {
   const keyId = c.get("apiKey").id;
   return {
     database: c.env.ORDERS,
+    keyId,
     knownVersions: versionsIn(c.req.header("If-None-Match")),
     log: (event, error) => logEvent({ event, requestId, keyId, error }),
     waitUntil: (promise) => c.executionCtx.waitUntil(promise),

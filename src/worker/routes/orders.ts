@@ -3,6 +3,7 @@ import type { AppEnv } from "../app-env.ts";
 import type { DatabaseQueries } from "../db/availability.ts";
 import { ApiError, quote } from "../errors.ts";
 import { cancelOrder } from "../orders/cancel-order.ts";
+import type { OrderLists } from "../orders/order-lists.ts";
 import { parseInt64 } from "../orders/int64.ts";
 
 /**
@@ -10,7 +11,7 @@ import { parseInt64 } from "../orders/int64.ts";
  * paths of orders. Must be registered after `listRoute`, which handles `GET` and `HEAD` of the
  * list.
  */
-export function orderRoutes(queries: DatabaseQueries) {
+export function orderRoutes(queries: DatabaseQueries, lists: OrderLists) {
   return new Hono<AppEnv>()
     .all("/", methodNotAllowed("GET, HEAD"))
     .delete("/:orderId", async (c) => {
@@ -22,7 +23,18 @@ export function orderRoutes(queries: DatabaseQueries) {
           `No order has the id ${quote(text)}: an orderId is an int64 in decimal, such as 42.`,
         );
       }
-      const result = await cancelOrder(c.env.ORDERS, id, queries);
+      const { result, sequence } = await cancelOrder(c.env.ORDERS, id, queries, {
+        needsSequence: lists.areNearest,
+      });
+      // Also if an earlier request cancelled the order: its client may have lost the answer.
+      if (sequence !== null && result !== "already_shipped") {
+        lists.saw(c.get("apiKey").id, sequence);
+        const requestId = c.get("requestId");
+        const objects = c.env.RATE_LIMITER;
+        await c
+          .get("limiter")
+          .recordCancellation(c.get("limitedKey"), sequence, { objects, requestId });
+      }
       switch (result) {
         case "cancelled":
           return c.body(null, 204);

@@ -17,6 +17,7 @@ export const BLOBS = [
   "region",
   "country",
   "degraded",
+  "servedBy",
 ] as const satisfies readonly Names<string>[];
 
 /** The fields in the doubles of a data point, in order. Add new fields at the end. */

@@ -36,6 +36,11 @@ export interface RequestRecord {
   readonly represents: number;
   /** The parts of the service that failed during this request; `null` if no part failed. */
   readonly degraded: Degradation | null;
+  /**
+   * `primary` or `replica`, and the region of the database that served a list, such as `replica
+   * WEUR`; `null` unless near reads are on.
+   */
+  readonly servedBy: string | null;
 }
 
 /**

@@ -9,6 +9,8 @@ import {
   labelCommit,
   localChecks,
 } from "../../../src/operator/deploy/checks.ts";
+import type { z } from "zod";
+import { checkLiveWorker, type LiveVersion } from "../../../src/operator/deploy/account.ts";
 import { CloudflareApi } from "../../../src/operator/cloudflare-api.ts";
 import { readSettings } from "../../../src/operator/settings.ts";
 import { runSteps } from "../../../src/operator/deploy/steps.ts";
@@ -197,4 +199,30 @@ describe("the settings of an environment", () => {
   ])("are refused with %s", async (_, change, message) => {
     await expect(read(change)).rejects.toThrow(message);
   });
+});
+
+it.each([
+  ["nearest", "disabled", "is not replicated"],
+  ["nearest", "auto", undefined],
+  ["primary", "disabled", undefined],
+])("LIST_READS is %s, and the replication of the database is %s", async (reads, mode, refusal) => {
+  const settings = await readSettings("production");
+  const answers = {
+    "/d1/database?": Object.values(settings.databases).map((name) => ({ name, uuid: name })),
+    "/d1/database/": { read_replication: { mode } },
+    "/workers/services/": {
+      default_environment: { script: { migration_tag: settings.migrationTag } },
+    },
+  };
+  const call = async (path: string, schema: z.ZodType) =>
+    schema.parse(Object.entries(answers).find(([start]) => path.startsWith(start))?.[1]);
+  const api = { account: "", call } as unknown as CloudflareApi;
+  const live = {
+    databases: new Map([
+      ["ORDERS", settings.databases.orders],
+      ["KEYS", settings.databases.keys],
+    ]),
+  } as unknown as LiveVersion;
+  const checked = checkLiveWorker(api, { ...settings, vars: { LIST_READS: reads } }, live, {});
+  await (refusal === undefined ? checked : expect(checked).rejects.toThrow(refusal));
 });

@@ -39,6 +39,7 @@ const REQUEST: RequestRecord = {
   region: "FRA",
   country: "DE",
   degraded: null,
+  servedBy: null,
 };
 const BANNED = { status: 429, code: "api_key_banned", durationMs: 900 } as const;
 

@@ -38,6 +38,7 @@ const REQUEST: RequestRecord = {
   region: "FRA",
   country: "DE",
   degraded: null,
+  servedBy: null,
 };
 const ZOO_REQUEST = { keyId: ZOO, plan: "pro", limit: 300, remaining: 200 } as const;
 const ANONYMOUS = { keyId: null, plan: null } as const;

@@ -50,6 +50,7 @@ const BANNED: RequestRecord = {
   region: "FRA",
   country: "DE",
   degraded: null,
+  servedBy: null,
 };
 
 /** A long timeout, because a case runs up to four commands that start the real wrangler. */

@@ -1,7 +1,8 @@
 import { runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { beforeEach, describe, expect, test, vi } from "vitest";
-import type { QuotaPolicy } from "../../../src/worker/limit-rules/decision.ts";
+import type { Decision, QuotaPolicy } from "../../../src/worker/limit-rules/decision.ts";
 import { advanceClock, stopClock } from "../../support/clock.ts";
+import type { LimiterObjects } from "../../../src/worker/limiter/object-call.ts";
 import type { StoredState } from "../../../src/worker/limiter/stored-state.ts";
 import { evictLimiter, limiterNamed, limiterStorage } from "../../support/limiter.ts";
 
@@ -338,4 +339,26 @@ test("refusals that isolates report count as strikes at their own time", async (
     banned: true,
     retryAtMs: startMs + 80_000,
   });
+});
+
+test("the last cancellation is part of every decision for an hour, also after an eviction", async () => {
+  const decide = async () => {
+    const details = { requests: 1, wait: null };
+    const object: ReturnType<LimiterObjects["getByName"]> = limiterNamed(NAME);
+    const decisions = await object.admit(POLICY, [], 0, crypto.randomUUID(), details);
+    return (decisions as readonly Decision[])[0]?.lastCancellation;
+  };
+  expect(await decide()).toBeUndefined();
+  const { rowsWritten } = await limiterStorage(NAME);
+  await limiterNamed(NAME).recordCancellation(5);
+  expect((await limiterStorage(NAME)).rowsWritten).toBe(rowsWritten + 1);
+  await limiterNamed(NAME).recordCancellation(3);
+  expect(await decide()).toBe(5);
+  advanceClock(HOUR_MS - 1);
+  await evictLimiter(NAME);
+  expect(await decide()).toBe(5);
+  await runDurableObjectAlarm(limiterNamed(NAME));
+  expect(await decide()).toBe(5);
+  advanceClock(1);
+  expect(await decide()).toBeUndefined();
 });

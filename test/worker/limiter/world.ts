@@ -195,7 +195,12 @@ export class World {
     const { policy, life, failures, limiter } = isolate;
     const sentMs = this.nowMs;
     const request = {
-      objects: { getByName: () => ({ admit: (...args: Arguments) => this.#call(isolate, args) }) },
+      objects: {
+        getByName: () => ({
+          admit: (...args: Arguments) => this.#call(isolate, args),
+          recordCancellation: () => Promise.resolve(),
+        }),
+      },
       requestId: "simulated",
       waitUntil: (promise: Promise<unknown>) => void promise.catch(() => undefined),
     };

@@ -25,9 +25,12 @@ export class CountedService {
   readonly #sender: Readonly<Record<string, string>>;
   readonly #bindings: Cloudflare.Env;
   #counted: { -readonly [Name in keyof Operations]: number } = { ...NO_OPERATIONS };
-  #app = createApp(parseConfig(env));
+  readonly #vars: Readonly<Record<string, string>>;
+  #app: ReturnType<typeof createApp>;
 
-  constructor({ key }: { key?: string } = {}) {
+  constructor({ key, vars = {} }: { key?: string; vars?: Readonly<Record<string, string>> } = {}) {
+    this.#vars = vars;
+    this.#app = this.#newApp();
     this.#sender = {
       "CF-Connecting-IP": ADDRESS,
       ...(key !== undefined && { Authorization: `Bearer ${key}` }),
@@ -44,7 +47,11 @@ export class CountedService {
 
   /** Replaces the isolate with a new one whose memory is empty. */
   forget(): void {
-    this.#app = createApp(parseConfig(env));
+    this.#app = this.#newApp();
+  }
+
+  #newApp() {
+    return createApp(parseConfig({ ...env, ...this.#vars }));
   }
 
   /** Sends a request, and also waits for the background work after the response. */

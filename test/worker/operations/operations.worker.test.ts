@@ -15,10 +15,10 @@ const sum = (...parts: Partial<Operations>[]) =>
   sumOperations(parts.map((part) => [{ ...OPERATIONS.repeatedRefusal, ...part }, 1]));
 
 /** Starts an isolate that remembers a key and the list. */
-async function warmService({ perMinute = 1_000 } = {}) {
+async function warmService({ perMinute = 1_000, vars = {} } = {}) {
   const { key, id } = await createEnterpriseKey(perMinute, 1_000);
   await placeManyOrders(ORDERS);
-  const service = new CountedService({ key });
+  const service = new CountedService({ key, vars });
   const { etag } = await service.send();
   await service.watchObject(`key:${id}`);
   await service.send();
@@ -52,6 +52,14 @@ describe("a list", () => {
 test("a cancellation", async () => {
   const { service } = await warmService();
   expect(await service.operationsOf(cancel("/7"))).toEqual(OPERATIONS.cancellation);
+});
+
+test("with near reads, an unchanged list and a cancellation", async () => {
+  const { service } = await warmService({ vars: { LIST_READS: "nearest" } });
+  expect(await service.operationsOf({})).toEqual(OPERATIONS.unchangedList);
+  expect(await service.operationsOf(cancel("/7"))).toEqual(
+    sum(OPERATIONS.cancellation, OPERATIONS.nearCancellation),
+  );
 });
 
 test.for(["/7", "/999"])("a cancellation without effect: %s", async (path) => {

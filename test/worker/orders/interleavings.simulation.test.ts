@@ -1,5 +1,6 @@
 import fc from "fast-check";
 import { afterAll, afterEach, beforeEach, expect, test, vi } from "vitest";
+import { listenTo } from "../../support/written-lines.ts";
 import { openOrderDatabase, prepare } from "./isolates/order-database.ts";
 import { type Change, type QueryFault, type Reader, World } from "./isolates/world.ts";
 
@@ -25,6 +26,12 @@ const change: fc.Arbitrary<Change> = fc.oneof(
   { weight: 1, arbitrary: id.map((n): Change => ({ do: "evict", id: n })) },
   {
     weight: 2,
+    arbitrary: fc
+      .tuple(fc.nat(1), fc.nat(3))
+      .map(([replica, changes]): Change => ({ do: "follow", replica, changes })),
+  },
+  {
+    weight: 2,
     arbitrary: fc.constantFrom<Change>({ do: "restore" }, { do: "keep house" }),
   },
   {
@@ -35,6 +42,7 @@ const change: fc.Arbitrary<Change> = fc.oneof(
 
 const reader: fc.Arbitrary<Reader> = fc.record({
   isolate: fc.nat(2),
+  key: fc.nat(1),
   isHead: fc.integer({ min: 0, max: 3 }).map((n) => n === 0),
   tag: fc.option(fc.nat(5), { freq: 3 }),
   stopsAfter: fc.option(fc.integer({ min: 1, max: 4 }), { freq: 2 }),
@@ -53,53 +61,74 @@ const queryFault = fc.oneof(
  * Generates rounds of requests and changes. The requests and changes of a round overlap; each round
  * begins after the previous one.
  */
-const history = fc.record({
-  first: fc.array(id, { maxLength: 24 }),
-  rounds: fc.array(
-    fc.record({
-      readers: fc.array(reader, { minLength: 1, maxLength: 5 }),
-      changes: fc.array(change, { maxLength: 4 }),
-    }),
-    { minLength: 1, maxLength: 3 },
-  ),
-  isolates: fc.integer({ min: 1, max: 2 }),
-  concurrency: fc.integer({ min: 1, max: 2 }),
-  queryFaults: fc.oneof(fc.constant([]), fc.array(queryFault, { maxLength: 20 })),
-  memoryBytes: fc.constantFrom(600, 2_000, 20_000),
-  underWayBytes: fc.constantFrom(600, 1_500, 20_000),
-});
+const history = (nearest: fc.Arbitrary<number[]>) =>
+  fc.record({
+    nearest,
+    first: fc.array(id, { maxLength: 24 }),
+    rounds: fc.array(
+      fc.record({
+        readers: fc.array(reader, { minLength: 1, maxLength: 5 }),
+        changes: fc.array(change, { maxLength: 4 }),
+      }),
+      { minLength: 1, maxLength: 3 },
+    ),
+    isolates: fc.integer({ min: 1, max: 2 }),
+    concurrency: fc.integer({ min: 1, max: 2 }),
+    queryFaults: fc.oneof(fc.constant([]), fc.array(queryFault, { maxLength: 20 })),
+    memoryBytes: fc.constantFrom(600, 2_000, 20_000),
+    underWayBytes: fc.constantFrom(600, 1_500, 20_000),
+  });
 
-test("every list is the store at one moment, and only four causes cut a list off", async () => {
-  const total: Record<string, number> = {};
-  await fc.assert(
-    fc.asyncProperty(history, fc.scheduler(), async (happened, scheduler) => {
-      vi.setSystemTime(0);
-      prepare(database, "BEGIN").run();
-      try {
-        const insert = prepare(database, "INSERT INTO orders (id) VALUES (?)");
-        for (const n of new Set(happened.first)) insert.run(n);
-        const world = new World(database, scheduler, happened);
-        for (const { readers, changes } of happened.rounds) {
-          const inOrder = async () => {
-            for (const one of changes) await world.change(one);
-          };
-          await world.run([...readers.map((one) => world.read(one)), inOrder()]);
-        }
-        await world.expectFree();
-        for (const [kind, count] of Object.entries(world.answers)) {
-          total[kind] = (total[kind] ?? 0) + count;
-        }
-        expect(world.faults).toStrictEqual([]);
-      } finally {
-        vi.clearAllTimers();
-        prepare(database, "ROLLBACK").run();
-      }
-    }),
-    { numRuns: RUNS },
-  );
+const reads = [
+  { from: "the primary database", nearest: fc.constant<number[]>([]), rarest: RUNS / 400 },
+  {
+    from: "the nearest replica",
+    nearest: fc.array(fc.nat(2), { minLength: 1, maxLength: 8 }),
+    rarest: 0,
+  },
+];
 
-  // Each kind of response must occur often enough to be tested.
-  for (const [kind, count] of Object.entries(total)) {
-    expect(count, kind).toBeGreaterThan(RUNS / 400);
-  }
-}, 120_000);
+test.for(reads)(
+  "from $from, every list is the store at one moment, and only four causes cut a list off",
+  { timeout: 120_000 },
+  async ({ nearest, rarest }) => {
+    const warnings = listenTo("warn");
+    const total: Record<string, number> = {};
+    await fc.assert(
+      fc.asyncProperty(history(nearest), fc.scheduler(), async (happened, scheduler) => {
+        vi.setSystemTime(0);
+        prepare(database, "BEGIN").run();
+        try {
+          const insert = prepare(database, "INSERT INTO orders (id) VALUES (?)");
+          for (const n of new Set(happened.first)) insert.run(n);
+          const world = new World(database, scheduler, happened);
+          for (const { readers, changes } of happened.rounds) {
+            const inOrder = async () => {
+              for (const one of changes) await world.change(one);
+            };
+            await world.run([...readers.map((one) => world.read(one)), inOrder()]);
+          }
+          await world.expectFree();
+          for (const [kind, count] of Object.entries(world.answers)) {
+            total[kind] = (total[kind] ?? 0) + count;
+          }
+          expect(world.faults).toStrictEqual([]);
+        } finally {
+          vi.clearAllTimers();
+          prepare(database, "ROLLBACK").run();
+        }
+      }),
+      { numRuns: RUNS },
+    );
+
+    // Only the simulated faults make a replica fail.
+    const own = warnings().filter(
+      (line) => !/Network connection lost|SQLITE_ERROR|timed out|_(?:off|recovered)"/.test(line),
+    );
+    expect(own).toStrictEqual([]);
+    // Each kind of response must occur often enough to be tested.
+    for (const [kind, count] of Object.entries(total)) {
+      expect(count, kind).toBeGreaterThanOrEqual(rarest);
+    }
+  },
+);

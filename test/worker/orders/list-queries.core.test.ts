@@ -2,6 +2,7 @@ import type { SQLInputValue } from "node:sqlite";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { DatabaseQueries } from "../../../src/worker/db/availability.ts";
 import { DELETE_ORDER_CHANGES } from "../../../src/worker/housekeeping.ts";
+import { INT64_MIN } from "../../../src/worker/orders/int64.ts";
 import { readSegments } from "../../../src/worker/orders/list-queries.ts";
 import { ListsUnderWay } from "../../../src/worker/orders/lists-under-way.ts";
 import { MAX_SHORTHAND_BYTES } from "../../../src/worker/orders/order-json.ts";
@@ -21,7 +22,7 @@ afterEach(() => database.close());
 function seenThrough(see: (sql: string, values: SQLInputValue[]) => void): D1Database {
   const all = (sql: string, values: SQLInputValue[]) => {
     see(sql, values);
-    return Promise.resolve({ results: database.prepare(sql).all(...values) });
+    return Promise.resolve({ results: database.prepare(sql).all(...values), meta: {} });
   };
   const prepare = (sql: string) => ({ bind: (...v: []) => ({ all: () => all(sql, v) }) });
   const source = { prepare, withSession: () => source };
@@ -30,6 +31,7 @@ function seenThrough(see: (sql: string, values: SQLInputValue[]) => void): D1Dat
 
 const requestOf = (d1: D1Database): ListRequest => ({
   database: d1,
+  keyId: "key",
   knownVersions: [],
   log: () => undefined,
   waitUntil: (promise) => void promise.catch(() => undefined),
@@ -193,7 +195,7 @@ test("a snapshot that returns late does not replace a newer one in memory", asyn
     const results = database.prepare(sql).all(...values);
     if (isLate.shift()) await late.promise;
     texts.push(...results.map((row) => row["text"]));
-    return { results };
+    return { results, meta: {} };
   };
   const prepare = (sql: string) => ({ bind: (...v: []) => ({ all: () => all(sql, v) }) });
   const request = requestOf({ prepare } as unknown as D1Database);
@@ -220,4 +222,17 @@ test("reading a few segments does not scan others, whatever the statistics of SQ
   await readSegments(d1, { version: "v", sequence: 0, segments }, segments);
   expect(plan.filter((step) => /^SCAN (?:orders|order_\w+|segment)/.test(step))).toStrictEqual([]);
   expect(plan.filter((step) => step.startsWith("SEARCH orders")).length).toBe(2);
+});
+
+test("a replica that lacks the manifest's change is not read, even if a segment's version is the same", async () => {
+  const { version } = database.prepare("SELECT version FROM order_segments").get() ?? {};
+  const segments = [
+    { ...segmentsOf(1, 1)[0]!, firstId: String(INT64_MIN), version: String(version) },
+  ];
+  const manifest = { version: "later", sequence: 7, segments };
+  const d1 = seenThrough(() => undefined);
+  for (const isPrimary of [true, false]) {
+    const { size } = await readSegments(d1, manifest, segments, { isPrimary });
+    expect(size).toBe(isPrimary ? 1 : 0);
+  }
 });

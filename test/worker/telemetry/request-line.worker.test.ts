@@ -41,6 +41,7 @@ const FIRST = {
   region: null,
   country: null,
   degraded: null,
+  servedBy: null,
 };
 
 async function lineOf(

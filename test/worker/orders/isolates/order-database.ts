@@ -1,4 +1,4 @@
-import { DatabaseSync, type StatementSync } from "node:sqlite";
+import { DatabaseSync, type SQLInputValue, type StatementSync } from "node:sqlite";
 import { readMigrations } from "../../../support/migration-files.ts";
 
 /**
@@ -15,13 +15,16 @@ const REPLACEMENTS = [
 /** The maximum number of orders in a segment. A larger segment is split. */
 export const MAX_SEGMENT_ORDERS = 4;
 
+let ticks = 0n;
+
 /**
  * Opens an in-memory SQLite database with the tables and triggers of the service, but with small
  * segments.
  */
 export function openOrderDatabase(edit: (sql: string) => string = (sql) => sql): DatabaseSync {
   const database = new DatabaseSync(":memory:");
-  database.function("now_microseconds", () => BigInt(Date.now()) * 1_000n);
+  // Never returns the same time twice, so that sequence numbers after a restore exceed earlier ones.
+  database.function("now_microseconds", () => BigInt(Date.now()) * 1_000n + (ticks += 1n));
   for (const migration of readMigrations("orders")) {
     const sql = REPLACEMENTS.reduce(
       (text, [found, replacement]) => text.replaceAll(found, replacement),
@@ -30,6 +33,39 @@ export function openOrderDatabase(edit: (sql: string) => string = (sql) => sql):
     database.exec(edit(sql));
   }
   return database;
+}
+
+const TABLES = ["orders", "order_list", "order_segments", "order_changes"] as const;
+
+/** The rows of a database at one moment, by table. */
+export type Contents = readonly (readonly Record<string, SQLInputValue>[])[];
+
+export function contentsOf(database: DatabaseSync): Contents {
+  return TABLES.map((table) => {
+    const statement = prepare(database, `SELECT * FROM ${table}`);
+    statement.setReadBigInts(true);
+    return statement.all();
+  });
+}
+
+/** Opens a database without triggers, whose rows `fillReplica` replaces. */
+export function openReplica(): DatabaseSync {
+  const database = openOrderDatabase();
+  const triggers = database.prepare("SELECT name FROM sqlite_schema WHERE type = 'trigger'").all();
+  for (const { name } of triggers) database.exec(`DROP TRIGGER ${String(name)}`);
+  return database;
+}
+
+export function fillReplica(database: DatabaseSync, contents: Contents): void {
+  for (const [index, rows] of contents.entries()) {
+    const table = TABLES[index];
+    prepare(database, `DELETE FROM ${table}`).run();
+    for (const row of rows) {
+      const columns = Object.keys(row);
+      const sql = `INSERT INTO ${table} (${columns.join()}) VALUES (${columns.map(() => "?").join()})`;
+      prepare(database, sql).run(...Object.values(row));
+    }
+  }
 }
 
 const prepared = new WeakMap<DatabaseSync, Map<string, StatementSync>>();

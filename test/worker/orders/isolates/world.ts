@@ -8,6 +8,7 @@ import {
 } from "../../../../src/worker/db/availability.ts";
 import { ApiError } from "../../../../src/worker/errors.ts";
 import { DELETE_ORDER_CHANGES } from "../../../../src/worker/housekeeping.ts";
+import type { Manifest } from "../../../../src/worker/orders/manifest.ts";
 import type { Snapshot } from "../../../../src/worker/orders/list-queries.ts";
 import { ListsUnderWay, type Reservation } from "../../../../src/worker/orders/lists-under-way.ts";
 import {
@@ -18,7 +19,17 @@ import {
 import { SegmentMemory } from "../../../../src/worker/orders/segment-memory.ts";
 import { type Expansion, OrderExpander } from "../../../../src/worker/orders/order-expander.ts";
 import { MAX_SHORTHAND_BYTES } from "../../../../src/worker/orders/order-json.ts";
-import { bulkChange, listOf, MAX_SEGMENT_ORDERS, prepare, versionOf } from "./order-database.ts";
+import {
+  bulkChange,
+  type Contents,
+  contentsOf,
+  fillReplica,
+  listOf,
+  MAX_SEGMENT_ORDERS,
+  openReplica,
+  prepare,
+  versionOf,
+} from "./order-database.ts";
 
 export type QueryFault = "pass" | "fail" | "lose the answer" | "hang" | "our fault";
 
@@ -37,6 +48,8 @@ const HOUR_MS = 3_600_000;
 const SLICE_BYTES = 20;
 /** The memory that a list has for its queries at least and at most, in bytes. */
 const QUERY_BYTES = [400, 2 * MAX_SEGMENT_ORDERS * MAX_SHORTHAND_BYTES] as const;
+/** A replica follows the primary database after at most this time. */
+const MAX_LAG_MS = 10_000;
 /** A test fails if a simulated request takes longer than this. */
 const PATIENCE_MS = 24 * HOUR_MS;
 
@@ -53,6 +66,7 @@ const TOUCH = `UPDATE orders SET pet_id = ifnull(pet_id, 0) + 1, quantity = ifnu
 /** One request for the list, and how its client behaves. */
 export interface Reader {
   readonly isolate: number;
+  readonly key: number;
   readonly isHead: boolean;
   /**
    * The index of the entity tag in `If-None-Match`, among the tags seen so far; `null` for no
@@ -73,6 +87,8 @@ export type Change =
       readonly do: "place" | "insert" | "cancel" | "ship" | "touch" | "replace" | "evict";
       readonly id: number;
     }
+  /** A replica receives some of the changes that it lacks. */
+  | { readonly do: "follow"; readonly replica: number; readonly changes: number }
   | { readonly do: "import"; readonly ids: readonly number[] }
   | { readonly do: "bulk"; readonly ids: readonly number[] }
   | { readonly do: "restore" | "keep house" }
@@ -82,9 +98,19 @@ export type Change =
 interface Moment {
   readonly list: string;
   readonly version: string;
+  readonly atMs: number;
+  /** The number of bulk changes and restores until this moment. */
+  readonly barriers: number;
+  /** `null` if there are no replicas. */
+  readonly contents: Contents | null;
 }
 
 export interface WorldOptions {
+  /**
+   * The databases that serve the reads with `nearest`, one after another: 0 and 1 are replicas, 2
+   * is the primary. Empty for reads from the primary database only.
+   */
+  readonly nearest: readonly number[];
   readonly isolates: number;
   /** The number of snapshot queries that an isolate runs at the same time. */
   readonly concurrency: number;
@@ -104,12 +130,27 @@ class ObservedUnderWay extends ListsUnderWay {
   }
 }
 
+class ObservedMemory extends SegmentMemory {
+  /** Whether an older manifest has replaced a newer one. */
+  hasRunBack = false;
+
+  override renew(manifest: Manifest): void {
+    this.hasRunBack ||= manifest.sequence < (this.manifest?.sequence ?? 0);
+    super.renew(manifest);
+  }
+}
+
 interface Isolate {
+  /** The last moment of a list that each key has received. */
+  readonly received: Map<number, number>;
+  readonly memory: ObservedMemory;
   readonly lists: OrderLists;
   readonly underWay: ObservedUnderWay;
   /** The lists that this isolate is sending. */
   readonly sending: Set<Sending>;
 }
+
+const replica = openReplica();
 
 /** A list while it is sent. */
 interface Sending {
@@ -153,6 +194,15 @@ export class World {
   #stalls = 0;
   /** The number of bulk changes and restores so far. */
   #barriers = 0;
+  /** The number of moments that each replica has received. */
+  readonly #followed = [0, 0];
+  /** The sequence numbers that the keys' Durable Objects know, by key. */
+  readonly #cancellations = new Map<number, number>();
+  /** The moment of each key's last cancellation that was answered. */
+  readonly #cancelled = new Map<number, number>();
+  #nearestReads = 0;
+  /** The last restore's moment. */
+  #restored = 0;
   #pendingQueries = 0;
   /** The number of promises given to `waitUntil` that have not settled. */
   #promised = 0;
@@ -211,15 +261,24 @@ export class World {
       case "place":
         run(PLACE, change.id);
         break;
+      case "cancel": {
+        const { changes } = run(
+          "DELETE FROM orders WHERE id = ? AND status = 'pending'",
+          change.id,
+        );
+        this.#remember();
+        const key = change.id % 2;
+        return this.#answerCancellation(key, this.#isolateOf(change.id), changes > 0);
+      }
+      case "follow":
+        this.#followed[change.replica]! += change.changes;
+        break;
       case "insert":
         // Changes nothing if there is already an order with the id.
         run(
           "INSERT INTO orders (id, status) VALUES (?, 'shipped') ON CONFLICT DO NOTHING",
           change.id,
         );
-        break;
-      case "cancel":
-        run("DELETE FROM orders WHERE id = ? AND status = 'pending'", change.id);
         break;
       case "ship":
         run("UPDATE orders SET status = 'shipped' WHERE id = ?", change.id);
@@ -251,13 +310,14 @@ export class World {
       case "restore":
         this.#barriers += 1;
         run("ROLLBACK TO saved");
+        this.#restored = this.moments.length;
         break;
       case "keep house":
         // Deletes the former states that no list needs that began in the last hour.
         run(DELETE_ORDER_CHANGES, (Date.now() - HOUR_MS) * 1_000, 1_000);
         break;
       case "evict":
-        this.#isolates[change.id % this.#isolates.length] = this.#isolate();
+        this.#isolates[this.#isolates.indexOf(this.#isolateOf(change.id))] = this.#isolate();
         break;
       case "wait":
         if (this.#pendingQueries > 0 && change.ms >= TIMEOUT_MS) this.#faulty += 1;
@@ -270,14 +330,15 @@ export class World {
 
   async read(reader: Reader): Promise<void> {
     await this.#step("a request arrives");
-    const isolate = this.#isolates[reader.isolate % this.#isolates.length]!;
+    const isolate = this.#isolateOf(reader.isolate);
     const { lists, underWay } = isolate;
     const tag =
       reader.tag === null ? undefined : this.#tags[reader.tag % Math.max(1, this.#tags.length)];
     const events: ListEvent[] = [];
     const sending: Sending = { texts: new Map(), received: "", events };
-    const begun = this.#now();
+    const begun = this.#begun(isolate, reader.key);
     const request = {
+      keyId: String(reader.key),
       database: this.#d1(sending),
       knownVersions: tag === undefined ? [] : [tag],
       log: (event: ListEvent) => void events.push(event),
@@ -288,8 +349,12 @@ export class World {
       },
     };
     try {
-      const snapshot = await lists.read(request);
+      const readAhead = lists.read(request);
+      readAhead.catch(() => undefined);
       await this.#step("the limiter admits");
+      const cancellation = this.#cancellations.get(reader.key) ?? 0;
+      const snapshot = await lists.renew(await readAhead, request, cancellation);
+      this.#receive(isolate, reader.key, snapshot.version);
       const answer = this.#answer(lists, snapshot, request, underWay.bytes > 0);
       if (answer === null) return;
       const { version, body } = answer;
@@ -411,7 +476,9 @@ export class World {
   ): void {
     const now = this.#now();
     const causes: ListEvent[] = [];
-    if (now.barriers > begun.barriers) causes.push("order_list_moved");
+    // Housekeeping keeps no former states for a list that takes an hour.
+    const isLong = Date.now() - begun.atMs >= HOUR_MS;
+    if (now.barriers > begun.barriers || isLong) causes.push("order_list_moved");
     if (now.stalls > begun.stalls) causes.push("order_list_stalled");
     if (now.faulty > begun.faulty || this.#isPaused(error)) causes.push("order_list_broken");
     const [event] = events;
@@ -473,6 +540,7 @@ export class World {
   #now(): Now {
     return {
       moment: this.moments.length - 1,
+      atMs: Date.now(),
       faulty: this.#faulty,
       stalls: this.#stalls,
       barriers: this.#barriers,
@@ -480,7 +548,57 @@ export class World {
   }
 
   #remember(): void {
-    this.moments.push({ list: listOf(this.#database), version: versionOf(this.#database) });
+    this.moments.push({
+      list: listOf(this.#database),
+      version: versionOf(this.#database),
+      atMs: Date.now(),
+      barriers: this.#barriers,
+      contents: this.#isNearest ? contentsOf(this.#database) : null,
+    });
+    for (const { memory } of this.#isolates ?? []) {
+      if (memory.hasRunBack && this.#isNearest && this.#restored === 0)
+        this.faults.push("an isolate's memory has run back");
+    }
+  }
+
+  get #isNearest(): boolean {
+    return this.#options.nearest.length > 0;
+  }
+
+  #isolateOf(n: number): Isolate {
+    return this.#isolates[n % this.#isolates.length]!;
+  }
+
+  /** Does what the service does between a cancellation and its answer. */
+  async #answerCancellation(key: number, { lists }: Isolate, hasCancelled: boolean): Promise<void> {
+    const moment = this.moments.length - 1;
+    const { sequence } = prepare(this.#database, "SELECT sequence FROM order_list").get() as {
+      sequence: number;
+    };
+    await this.#step("a cancellation is done");
+    lists.saw(String(key), sequence);
+    await this.#step("the object learns of a cancellation");
+    const before = this.#cancellations.get(key) ?? 0;
+    this.#cancellations.set(key, Math.max(before, sequence));
+    await this.#step("a cancellation is answered");
+    if (hasCancelled) this.#cancelled.set(key, Math.max(moment, this.#cancelled.get(key) ?? 0));
+  }
+
+  #receive({ received }: Isolate, key: number, version: string): void {
+    const moment = this.moments.findLastIndex((one) => one.version === version);
+    received.set(key, Math.max(moment, received.get(key) ?? 0));
+  }
+
+  /** Returns what has happened, and the oldest moment that a list which begins now may show. */
+  #begun({ received }: Isolate, key: number): Now {
+    const now = this.#now();
+    if (!this.#isNearest) return now;
+    const late = this.moments.findLastIndex(({ atMs }) => atMs <= Date.now() - MAX_LAG_MS);
+    const seen = [this.#cancelled, received].map((moments) => moments.get(key) ?? 0);
+    // After a restore, a replica may show for a while what the key had seen before.
+    const known = seen.map((moment) => (moment < this.#restored ? 0 : moment));
+    const moment = Math.max(0, late, ...(this.#restored > 0 ? known.slice(0, 1) : known));
+    return { ...now, moment, barriers: this.moments[moment]!.barriers };
   }
 
   #step(label: string): Promise<void> {
@@ -490,8 +608,10 @@ export class World {
   #isolate(): Isolate {
     const { concurrency, memoryBytes, underWayBytes } = this.#options;
     const underWay = new ObservedUnderWay(underWayBytes, STALL_MS);
+    const memory = new ObservedMemory(memoryBytes);
     const lists = new OrderLists(new DatabaseQueries("orders", TIMEOUT_MS), expander, {
-      memory: new SegmentMemory(memoryBytes),
+      listReads: this.#isNearest ? "nearest" : "primary",
+      memory,
       underWay,
       sizes: {
         concurrency,
@@ -503,44 +623,77 @@ export class World {
         stallMs: STALL_MS,
       },
     });
-    return { lists, underWay, sending: new Set() };
+    return { lists, memory, underWay, sending: new Set(), received: new Map() };
   }
 
   /** Returns the database of one request. Records the segments that its queries read. */
   #d1(sending: Sending): D1Database {
-    const source = {
+    const source = (isNearest: boolean) => ({
       prepare: (sql: string) => ({
         bind: (...values: SQLInputValue[]) => ({
           all: async () => {
+            const place = isNearest ? this.#nextNearest() : 2;
             this.#pendingQueries += 1;
             try {
-              return { results: await this.#query(sql, values, sending) };
+              const results = await this.#query(sql, values, sending, isNearest ? place : null);
+              return { results, meta: { served_by_primary: place === 2 } };
             } finally {
               this.#pendingQueries -= 1;
             }
           },
         }),
       }),
-      withSession: () => source,
-    };
-    return source as unknown as D1Database;
+      withSession: () => source(true),
+    });
+    return source(false) as unknown as D1Database;
   }
 
-  async #query(sql: string, values: SQLInputValue[], sending: Sending): Promise<unknown[]> {
+  #nextNearest(): number {
+    const { nearest } = this.#options;
+    return nearest[this.#nearestReads++ % nearest.length]!;
+  }
+
+  /** Returns the present state of a replica. */
+  #replica(place: number): DatabaseSync {
+    const late = this.moments.findLastIndex(({ atMs }) => atMs <= Date.now() - MAX_LAG_MS);
+    const last = this.moments.length - 1;
+    const followed = Math.min(last, Math.max(late, this.#followed[place]!));
+    this.#followed[place] = followed;
+    fillReplica(replica, this.moments[followed]!.contents!);
+    return replica;
+  }
+
+  #record(sql: string, rows: readonly Record<string, unknown>[], sending: Sending): void {
+    const isSegments = sql.includes("order_changes");
+    for (const { version, text } of isSegments ? rows : []) {
+      if (sending.texts.has(String(version)) && this.#faulty === 0 && !this.#isNearest)
+        this.faults.push("a segment was queried twice for one list");
+      if (typeof text === "string") sending.texts.set(String(version), text);
+    }
+  }
+
+  /** @param nearest the database that serves a read with `nearest`; `null` for other reads. */
+  async #query(
+    sql: string,
+    values: SQLInputValue[],
+    sending: Sending,
+    nearest: number | null,
+  ): Promise<unknown[]> {
     const fault = this.#queryFaults.shift() ?? "pass";
-    if (fault !== "pass") this.#faulty += 1;
+    // If a replica fails, the primary database answers. So no request may fail.
+    if (fault !== "pass" && nearest === null) this.#faulty += 1;
     await this.#step("a query begins");
     if (fault === "fail") throw new Error("D1_ERROR: Network connection lost.");
     if (fault === "our fault") throw new Error("D1_ERROR: no such column: SQLITE_ERROR");
     if (fault === "hang") return new Promise(() => undefined);
-    const rows = prepare(this.#database, sql).all(...values);
-    const isSegments = sql.includes("order_changes");
-    for (const { version, text } of isSegments ? rows : []) {
-      if (sending.texts.has(String(version)) && this.#faulty === 0)
-        this.faults.push("a segment was queried twice for one list");
-      if (typeof text === "string") sending.texts.set(String(version), text);
-    }
+    const isReplica = nearest === 0 || nearest === 1;
+    const database = isReplica ? this.#replica(nearest) : this.#database;
+    const rows = prepare(database, sql).all(...values);
+    const readMs = Date.now();
+    if (nearest === null) this.#record(sql, rows, sending);
     await this.#step("a query ends");
+    // The service has given up a replica that did not answer in time.
+    if (nearest !== null && Date.now() - readMs < TIMEOUT_MS) this.#record(sql, rows, sending);
     if (fault === "lose the answer") throw new Error("D1_ERROR: Network connection lost.");
     return rows;
   }
@@ -548,6 +701,7 @@ export class World {
 
 interface Now {
   readonly moment: number;
+  readonly atMs: number;
   readonly faulty: number;
   readonly stalls: number;
   readonly barriers: number;

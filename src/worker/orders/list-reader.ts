@@ -1,0 +1,63 @@
+import { CircuitBreaker } from "../circuit-breaker.ts";
+import type { DatabaseQueries } from "../db/availability.ts";
+import { withDeadline } from "../deadline.ts";
+import { Outage } from "../outage.ts";
+import type { StatementSource } from "./list-queries.ts";
+
+/** The time in milliseconds after which the primary database is asked instead of a silent replica. */
+const REPLICA_TIMEOUT_MS = 1_000;
+
+const REPLICA = "replica";
+
+interface ReadOptions<T> {
+  /** Returns whether the primary database need not be asked, because the replica's result will do. */
+  readonly isUsable: (result: T) => boolean;
+  readonly isPrimaryOnly?: boolean;
+  readonly isRepeatable?: boolean;
+}
+
+/**
+ * Runs the queries of lists on the primary database or, with `nearest`, on the replica that is
+ * nearest to the Worker. If the replica fails or its result is too old, the query is repeated on
+ * the primary. For a second after a failure, the replica is not asked.
+ */
+export class ListReader {
+  readonly #isNearest: boolean;
+  /** The time in milliseconds within which every read settles. */
+  readonly timeoutMs: number;
+  readonly #queries: DatabaseQueries;
+  readonly #breaker = new CircuitBreaker({ size: 1, probeMs: REPLICA_TIMEOUT_MS });
+  readonly #outage = new Outage({ began: "list_replica_failed", ended: "list_replica_recovered" });
+
+  constructor(queries: DatabaseQueries, isNearest: boolean) {
+    this.#queries = queries;
+    this.#isNearest = isNearest;
+    this.timeoutMs = queries.timeoutMs + (isNearest ? REPLICA_TIMEOUT_MS : 0);
+  }
+
+  /**
+   * Runs a query that only reads.
+   *
+   * @param query receives `database` itself if it must read from the primary database.
+   * @throws {DatabaseUnavailableError} if the primary database does not respond either.
+   */
+  async read<T>(
+    database: D1Database,
+    query: (source: StatementSource) => Promise<T>,
+    { isUsable, isPrimaryOnly = false, isRepeatable = false }: ReadOptions<T>,
+  ): Promise<T> {
+    if (this.#isNearest && !isPrimaryOnly && this.#breaker.allows(REPLICA, Date.now())) {
+      try {
+        const replica = database.withSession("first-unconstrained");
+        const result = await withDeadline(query(replica), REPLICA_TIMEOUT_MS);
+        this.#breaker.succeeded(REPLICA);
+        this.#outage.answered();
+        if (isUsable(result)) return result;
+      } catch (error) {
+        this.#breaker.failed(REPLICA, Date.now());
+        this.#outage.failed({ error });
+      }
+    }
+    return this.#queries.run(() => query(database), { isRead: true, isRepeatable });
+  }
+}

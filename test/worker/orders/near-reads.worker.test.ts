@@ -1,0 +1,104 @@
+import { env } from "cloudflare:workers";
+import { beforeEach, expect, test } from "vitest";
+import { createApiKey } from "../../support/api-key-fixture.ts";
+import { advanceClock, stopClock } from "../../support/clock.ts";
+import { failingLimiters } from "../../support/limiter.ts";
+import { placeManyOrders } from "../../support/order-fixture.ts";
+import { startService } from "../../support/service.ts";
+import { requestLines } from "../../support/written-lines.ts";
+import { events, readLog } from "../faults/log-lines.ts";
+
+const LIST = "/v1/store/orders";
+const VARS = { LIST_READS: "nearest" };
+
+/** A replica that never changes after its first answer, which is the state of the primary. */
+let replica: Promise<D1Result> | null;
+let replicaFault: string | null;
+
+const bindings = {
+  ORDERS: new Proxy(env.ORDERS, {
+    get(target, name) {
+      if (name !== "withSession") return Reflect.get(target, name).bind(target);
+      return () => ({
+        prepare: (sql: string) => ({
+          bind: (...values: unknown[]) => ({
+            all: async () => {
+              if (replicaFault !== null) throw new Error(replicaFault);
+              replica ??= target
+                .prepare(sql)
+                .bind(...values)
+                .all();
+              const { results } = await replica;
+              return { results, meta: { served_by_region: "WEUR", served_by_primary: false } };
+            },
+          }),
+        }),
+      });
+    },
+  }),
+};
+
+beforeEach(() => void (replica = replicaFault = null));
+
+async function idsOf(response: Response): Promise<number[]> {
+  return ((await response.json()) as { id: number }[]).map(({ id }) => id);
+}
+
+const lastServedBy = () => requestLines().at(-1)?.servedBy;
+
+test("a replica serves lists, but not to a key that has cancelled an order since", async () => {
+  stopClock();
+  await placeManyOrders(3);
+  const [{ key }, { key: other }] = [await createApiKey(), await createApiKey()];
+  const isolates = [startService(VARS, bindings), startService(VARS, bindings)] as const;
+  expect(await idsOf(await isolates[1](LIST, { key }))).toStrictEqual([1, 2, 3]);
+  expect(lastServedBy()).toBe("replica WEUR");
+  expect((await isolates[0](`${LIST}/2`, { method: "DELETE", key })).status).toBe(204);
+  for (const isolate of isolates) {
+    expect(await idsOf(await isolate(LIST, { key }))).toStrictEqual([1, 3]);
+    expect(lastServedBy()).toBe("primary unknown");
+    expect(await idsOf(await isolate(LIST, { key: other }))).toStrictEqual([1, 2, 3]);
+  }
+  advanceClock(3_600_000);
+  const third = startService(VARS, bindings);
+  expect(await idsOf(await third(LIST, { key }))).toStrictEqual([1, 2, 3]);
+});
+
+test("while the fallback limiter decides, lists come from the primary database", async () => {
+  await placeManyOrders(2);
+  const { key } = await createApiKey();
+  readLog();
+  const limiters = failingLimiters(() => Promise.reject(new Error("unreachable")));
+  const service = startService(VARS, { ...bindings, RATE_LIMITER: limiters });
+  expect((await service(LIST, { key })).status).toBe(200);
+  expect(lastServedBy()).toBe("primary unknown");
+});
+
+test("if the replica lacks a table, the primary database answers, and that is logged once", async () => {
+  await placeManyOrders(2);
+  const { key } = await createApiKey();
+  const log = readLog();
+  replicaFault = "D1_ERROR: no such table: order_list: SQLITE_ERROR";
+  const service = startService(VARS, bindings);
+  for (let n = 0; n < 3; n += 1) {
+    expect(await idsOf(await service(LIST, { key }))).toStrictEqual([1, 2]);
+  }
+  expect(events(log())).toStrictEqual(["list_replica_failed"]);
+});
+
+test("if the Durable Object cannot record a cancellation, it is answered and logged", async () => {
+  await placeManyOrders(2);
+  const { key } = await createApiKey();
+  const log = readLog();
+  const admitOnly = {
+    getByName: (name: string) => ({
+      admit: (...args: Parameters<ReturnType<typeof env.RATE_LIMITER.getByName>["admit"]>) =>
+        env.RATE_LIMITER.getByName(name).admit(...args),
+    }),
+  } as unknown as typeof env.RATE_LIMITER;
+  const service = startService(VARS, { ...bindings, RATE_LIMITER: admitOnly });
+  expect(await idsOf(await service(LIST, { key }))).toStrictEqual([1, 2]);
+  expect((await service(`${LIST}/2`, { method: "DELETE", key })).status).toBe(204);
+  expect(events(log())).toStrictEqual(["cancellation_not_recorded"]);
+  expect(await idsOf(await service(LIST, { key }))).toStrictEqual([1]);
+});
