@@ -17,7 +17,10 @@ export function envOption(description: string): Option {
 
 /** Returns the option `--persist-to`, the folder of a local store. */
 export function persistToOption(description: string): Option {
-  return new Option("--persist-to <dir>", description);
+  return new Option("--persist-to <dir>", description).argParser((folder: string) => {
+    if (folder === "") throw new InvalidArgumentError("Expected the path of a folder.");
+    return folder;
+  });
 }
 
 /** Returns the option `--json`, with which a command prints data for programs. */

@@ -157,7 +157,7 @@ export function createProgram(name: string, description: string): Command {
  * nobody reads its output, as in `npm run deploy | head -1`.
  */
 export async function runProgram(program: Command, args: readonly string[]): Promise<void> {
-  for (const stream of [process.stdout, process.stderr]) stream.on("error", ignoreClosedPipe);
+  for (const stream of [process.stdout, process.stderr]) stream.on("error", reportWriteError);
   const status = await exitStatus(program, args);
   if (status !== 0) process.exitCode = status;
 }
@@ -310,6 +310,9 @@ function isClosedPipe(error: unknown): boolean {
   return (error as NodeJS.ErrnoException).code === "EPIPE";
 }
 
-function ignoreClosedPipe(error: Error): void {
-  if (!isClosedPipe(error)) throw error;
+/** Goes on when nobody reads the output. Any other failure to write output ends with status 1. */
+function reportWriteError(error: Error): void {
+  if (isClosedPipe(error)) return;
+  process.stderr.write(`error: the output could not be written: ${error.message}\n`);
+  process.on("exit", () => (process.exitCode = FAILURE));
 }

@@ -122,7 +122,7 @@ async function importAndPrint(file: string, options: ImportCommandOptions): Prom
       options,
       "orders",
       (database) => importOrders(database, orders, { resume: options.resume, signal, confirm }),
-      { mayMake: true },
+      { mayMake: !options.resume },
     ),
   );
   if (options.json) printJson({ imported: count });

@@ -8,7 +8,7 @@ import { Outage } from "../outage.ts";
 import { keyIdOf, type LimitedKey } from "./limited-key.ts";
 import { MemoryLimiter } from "./memory-limiter.ts";
 import { callObject, isOverloaded, type LimiterObjects } from "./object-call.ts";
-import { NO_REFUSALS, RefusalMemory } from "./refusal-memory.ts";
+import { NO_REFUSALS, RefusalMemory, type WaitReport } from "./refusal-memory.ts";
 
 /**
  * The most calls to one key's Durable Object that an isolate has under way. Further requests share
@@ -118,8 +118,10 @@ export class Limiter {
   async #askObject(key: LimitedKey, { objects, waitUntil }: LimitedRequest): Promise<Decision> {
     const waiting: Waiting = { key, decision: null };
     const group = this.#groups.get(key.name) ?? this.#newGroup(key.name);
+    const untilMs = Date.now() + 2 * this.#timeoutMs;
     while (waiting.decision === null) {
       // A Durable Object of the previous version decides on one request; the others wait again.
+      if (Date.now() >= untilMs) throw new Error("The Durable Object decides too slowly.");
       await group.read(waiting, (all) => this.#call(objects, all), waitUntil);
     }
     return waiting.decision;
@@ -147,7 +149,13 @@ export class Limiter {
       const nonce = crypto.randomUUID();
       const details = { requests: all.length, wait: report.wait };
       const answer = await callObject(objects, key, this.#timeoutMs, (object) =>
-        object.admit({ limits, revision, resets, bans }, [], report.refusals, nonce, details),
+        object.admit(
+          { limits, revision, resets, bans },
+          agesOf(report.wait),
+          report.refusals,
+          nonce,
+          details,
+        ),
       );
       const decisions = "admitted" in answer ? [answer] : answer;
       this.#breaker.succeeded(name);
@@ -166,7 +174,10 @@ export class Limiter {
   #learn(key: LimitedKey, decision: Decision | undefined, askedMs: number): void {
     const memory = this.#refusals.get(key.name);
     if (decision === undefined || decision.admitted) return memory?.learn(null);
-    const refusal = { decision, policy: key, askedMs, answeredMs: Date.now() };
+    // If the clock was set back during the call, the refusal must not last longer.
+    const answeredMs = Date.now();
+    const calledMs = Math.min(askedMs, answeredMs);
+    const refusal = { decision, policy: key, askedMs: calledMs, answeredMs };
     if (memory !== undefined) return memory.learn(refusal);
     const first = new RefusalMemory();
     first.learn(refusal);
@@ -188,6 +199,12 @@ export class Limiter {
     if (isOverloaded(error)) return { decision: null, decidedBy: "nobody" };
     return { decision: this.#fallback.admit(key.name, key), decidedBy: "fallback" };
   }
+}
+
+/** The ages that a Durable Object of the previous version counts; later versions ignore them. */
+function agesOf(wait: WaitReport | null): number[] {
+  if (wait === null) return [];
+  return [wait.ageMs, ...Array<number>(wait.strikes).fill(wait.oldestStrikeAgeMs)];
 }
 
 function newest(one: LimitedKey, other: LimitedKey): LimitedKey {

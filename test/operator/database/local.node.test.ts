@@ -77,6 +77,7 @@ describe("in a folder without a store", () => {
     "keys usage",
     "orders export",
     "orders export /dev/null --one-moment",
+    "orders import /dev/null --resume",
     "orders purge --cancelled-before 2020-01-01",
     "verify --read-only",
   ])("%s is refused and makes nothing", async (line) => {
