@@ -1,6 +1,6 @@
 import { type Command, InvalidArgumentError, Option } from "commander";
+import { envOption } from "../arguments.ts";
 import { createProgram, UsageError } from "../command-line.ts";
-import { REMOTE_ENVIRONMENTS } from "../environment.ts";
 import type { DeployOptions } from "./roll-out.ts";
 
 /** The location hints that D1 offers for the primary database. */
@@ -28,11 +28,7 @@ interface ProgramOptions extends Omit<DeployOptions, "create"> {
 /** Defines the command line of `npm run deploy`. */
 export function deployProgram(): Command {
   return createProgram("npm run deploy --", "Deploy the service to an environment, in steps.")
-    .addOption(
-      new Option("--env <environment>", "where to deploy to")
-        .choices(REMOTE_ENVIRONMENTS)
-        .makeOptionMandatory(),
-    )
+    .addOption(envOption("where to deploy to").makeOptionMandatory())
     .option("--create", "first roll-out: create the databases and the Worker", false)
     .addOption(
       new Option(

@@ -1,10 +1,10 @@
-import { type Command, Option } from "commander";
+import type { Command } from "commander";
 import { z } from "zod";
-import { parseUrl } from "../arguments.ts";
+import { envOption, jsonOption, parseUrl } from "../arguments.ts";
 import { CloudflareApi } from "../cloudflare-api.ts";
 import { EndWithStatus, printJson } from "../command-line.ts";
 import { findAddresses } from "../deploy/addresses.ts";
-import { REMOTE_ENVIRONMENTS, type RemoteEnvironment } from "../environment.ts";
+import type { RemoteEnvironment } from "../environment.ts";
 import { readSettings } from "../settings.ts";
 import { costOfLastDay } from "./account-use.ts";
 import { parseHours, type QuestionName, toSql } from "./questions.ts";
@@ -77,18 +77,14 @@ const authenticatedSchema = z.object({
 export function defineCheck(command: Command): void {
   command
     .description("compare errors, speed, refusals, bans and costs with thresholds")
-    .addOption(
-      new Option("--env <environment>", "whose requests")
-        .choices(REMOTE_ENVIRONMENTS)
-        .makeOptionMandatory(),
-    )
+    .addOption(envOption("whose requests").makeOptionMandatory())
     .option("--hours <n>", "how far back to look", parseHours, 1)
     .option(
       "--thresholds <file>",
       "thresholds to compare with (default: src/operator/metrics/thresholds.json)",
     )
     .option("--url <url>", "address of the service (default: all of its addresses)", parseUrl)
-    .option("--json", "print one JSON array", false)
+    .addOption(jsonOption("print one JSON array and nothing else"))
     .addHelpText("after", HELP)
     .action(check);
 }

@@ -1,7 +1,8 @@
 import { type Command, InvalidArgumentError, Option } from "commander";
+import { envOption, jsonOption } from "../arguments.ts";
 import { CloudflareApi } from "../cloudflare-api.ts";
 import { createProgram, printJson } from "../command-line.ts";
-import { REMOTE_ENVIRONMENTS, type RemoteEnvironment } from "../environment.ts";
+import type { RemoteEnvironment } from "../environment.ts";
 import { formatTable } from "../terminal-text.ts";
 import { defineCheck } from "./check.ts";
 import { parseHours, QUESTIONS, type QuestionName, toSql } from "./questions.ts";
@@ -46,18 +47,14 @@ function defineQuestion(program: Command, name: QuestionName): void {
   program
     .command(name)
     .description(QUESTIONS[name].asks)
-    .addOption(
-      new Option("--env <environment>", "whose requests")
-        .choices(REMOTE_ENVIRONMENTS)
-        .makeOptionMandatory(),
-    )
+    .addOption(envOption("whose requests").makeOptionMandatory())
     .option("--hours <n>", "how far back to look", parseHours, 24)
     .addOption(
       new Option("--key <id>", "only requests of this key")
         .argParser(parseKeyId)
         .makeOptionMandatory(name === "key"),
     )
-    .option("--json", "print one JSON array", false)
+    .addOption(jsonOption("print one JSON array and nothing else"))
     .option("--sql", "print the SQL statement without running it", false)
     .action((options: QuestionOptions) => ask(name, options));
 }

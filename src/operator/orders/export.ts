@@ -1,11 +1,12 @@
 import { createReadStream, createWriteStream } from "node:fs";
-import { mkdtemp, realpath, rename, rm, stat } from "node:fs/promises";
+import { mkdtemp, rm, stat } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { dirname, join } from "node:path";
+import { join } from "node:path";
 import type { Writable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import pRetry from "p-retry";
 import type { StoreDatabase } from "../database/database.ts";
+import { replaceFile } from "../replace-file.ts";
 import {
   type Exported,
   type ExportOptions,
@@ -27,25 +28,12 @@ export async function exportToFile(
   options: ExportOptions,
 ): Promise<Exported> {
   const existing = await stat(file).catch(() => undefined);
-  if (existing?.isDirectory()) throw new Error(`${file} is a folder: name a file`);
-  const folder = dirname(file);
-  const isFolder = (await stat(folder).catch(() => undefined))?.isDirectory();
-  if (isFolder !== true) throw new Error(`there is no folder ${folder}: check the path`);
   // Writes directly to a pipe or device, because renaming a temporary file would replace the pipe
   // or device by a file.
-  if (existing !== undefined && !existing.isFile()) {
+  if (existing !== undefined && !existing.isFile() && !existing.isDirectory()) {
     return exportToStream(database, () => createWriteStream(file), { end: true }, options);
   }
-  const target = existing === undefined ? file : await realpath(file);
-  const temporary = `${target}.${process.pid}.tmp`;
-  try {
-    const exported = await writeFile(database, temporary, options);
-    await rename(temporary, target);
-    return exported;
-  } catch (error) {
-    await rm(temporary, { force: true });
-    throw error;
-  }
+  return replaceFile(file, (temporary) => writeFile(database, temporary, options));
 }
 
 /** Exports the store's orders to standard output, without closing it. */

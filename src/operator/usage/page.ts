@@ -1,6 +1,7 @@
-import { readFile, rename, rm, stat, writeFile } from "node:fs/promises";
-import { dirname, join } from "node:path";
+import { readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
 import { html, raw } from "hono/html";
+import { replaceFile } from "../replace-file.ts";
 import { formatCount } from "../terminal-text.ts";
 import { figure, type Html } from "./plots.ts";
 import { sections } from "./sections.ts";
@@ -21,19 +22,8 @@ export async function writeUsagePage(
   file: string,
   now: Date,
 ): Promise<void> {
-  const folder = dirname(file);
-  const isFolder = (await stat(folder).catch(() => undefined))?.isDirectory();
-  if (isFolder !== true) throw new Error(`there is no folder ${folder} to write the page into`);
-  const existing = await stat(file).catch(() => undefined);
-  if (existing?.isDirectory()) throw new Error(`${file} is a folder`);
-  const temporary = `${file}.${process.pid}.tmp`;
-  try {
-    await writeFile(temporary, await page(report, key, now), { flag: "wx" });
-    await rename(temporary, file);
-  } catch (error) {
-    await rm(temporary, { force: true });
-    throw error;
-  }
+  const text = await page(report, key, now);
+  await replaceFile(file, (temporary) => writeFile(temporary, text, { flag: "wx" }));
 }
 
 async function page(report: UsageReport, key: KeyReport | undefined, now: Date): Promise<string> {

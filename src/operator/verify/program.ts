@@ -1,11 +1,11 @@
 import { resolve } from "node:path";
 import { type Command, InvalidArgumentError, Option } from "commander";
-import { parseUrl } from "../arguments.ts";
+import { envOption, jsonOption, parseUrl, persistToOption } from "../arguments.ts";
 import { createProgram, EndWithStatus, printJson, UsageError } from "../command-line.ts";
 import { requireConfirmation, yesOption } from "../confirmation.ts";
 import { DEFAULT_STORE } from "../database/local-store.ts";
 import { requireStore } from "../database/open.ts";
-import { REMOTE_ENVIRONMENTS, type RemoteEnvironment } from "../environment.ts";
+import type { RemoteEnvironment } from "../environment.ts";
 import { withInterruption } from "../interruption.ts";
 import { readSecret } from "../read-secret.ts";
 import { type Clock, SYSTEM_CLOCK } from "./service-promise.ts";
@@ -57,11 +57,9 @@ export function verifyProgram(surroundings = SURROUNDINGS): Command {
     "Check that a running service does what the documents promise.",
   )
     .addOption(
-      new Option("--env <environment>", "verify the service of this environment, with a new key")
-        .choices(REMOTE_ENVIRONMENTS)
-        .conflicts("persistTo"),
+      envOption("verify the service of this environment, with a new key").conflicts("persistTo"),
     )
-    .option("--persist-to <dir>", "create the key in this local store")
+    .addOption(persistToOption("create the key in this local store"))
     .option(
       "--url <url>",
       "address of the service without /v1; stdin must hold a key unless --env or --persist-to is given",
@@ -81,7 +79,7 @@ export function verifyProgram(surroundings = SURROUNDINGS): Command {
       addHeader,
       {},
     )
-    .option("--json", "print one JSON value and nothing else", false)
+    .addOption(jsonOption())
     .addHelpText("after", HELP)
     .allowExcessArguments(false)
     .action((options: Options) => run(options, surroundings));

@@ -1,0 +1,31 @@
+import { realpath, rename, rm, stat } from "node:fs/promises";
+import { dirname } from "node:path";
+
+/**
+ * Writes a file under a temporary name in the same folder, and renames it when it is complete. So a
+ * failure leaves an existing file as it was.
+ *
+ * @param write writes the file at the given path.
+ * @throws an Error for the operator if the path is a folder, or its folder does not exist; the error
+ *   of `write`.
+ */
+export async function replaceFile<T>(
+  file: string,
+  write: (temporary: string) => Promise<T>,
+): Promise<T> {
+  const existing = await stat(file).catch(() => undefined);
+  if (existing?.isDirectory()) throw new Error(`${file} is a folder: name a file`);
+  const folder = dirname(file);
+  const isFolder = (await stat(folder).catch(() => undefined))?.isDirectory();
+  if (isFolder !== true) throw new Error(`there is no folder ${folder}: check the path`);
+  const target = existing === undefined ? file : await realpath(file);
+  const temporary = `${target}.${process.pid}.tmp`;
+  try {
+    const result = await write(temporary);
+    await rename(temporary, target);
+    return result;
+  } catch (error) {
+    await rm(temporary, { force: true });
+    throw error;
+  }
+}
