@@ -10,7 +10,7 @@ const CACHE_KILOBYTES = 32_000;
  * one. Keeps the orders in a temporary file, so many orders need little memory.
  */
 export class SortedOrders {
-  /** What the numbers of `add` count. */
+  /** The things that the numbers of `add` count. */
   kind: SourceElement["kind"] = "line";
   /** A temporary database: SQLite deletes a database without a name when it is closed. */
   readonly #sqlite = new DatabaseSync("");

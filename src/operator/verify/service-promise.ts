@@ -78,7 +78,7 @@ export interface Seen {
   crowd: readonly Answer[];
 }
 
-/** What a promise can be tried with, and the reason why it is not tried without. */
+/** The preconditions of trying a promise, and the reason given if one is missing. */
 const OBSTACLES = {
   key: ({ key }: Trial) => key === null && "needs a key",
   limit: ({ isReadOnly }: Trial) => isReadOnly && "uses up the key's minute",

@@ -19,7 +19,7 @@ const MAX_CALLS_UNDER_WAY = 8;
 /** The number of busy keys whose requests an isolate groups. */
 const MAX_GROUPS = 1_000;
 
-/** What the limiter needs of the request on which it decides. */
+/** The parts of a request that the limiter needs. */
 interface LimitedRequest {
   readonly objects: LimiterObjects;
   readonly requestId: string;

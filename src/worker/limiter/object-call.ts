@@ -6,7 +6,7 @@ import type { WaitReport } from "./refusal-memory.ts";
 const ATTEMPTS = 3;
 const FIRST_PAUSE_MS = 50;
 
-/** What a call says beyond the parameters that objects of the previous version know. */
+/** The details of a call that objects of the previous version ignore. */
 export interface CallDetails {
   /** The number of requests to decide on: at least 1. */
   readonly requests: number;

@@ -54,7 +54,7 @@ export interface ListRequest {
   readonly waitUntil: (promise: Promise<unknown>) => void;
 }
 
-/** What a request needs: `atLeast` is a sequence number, `Infinity` for the primary database. */
+/** The needs of a request: `atLeast` is a sequence number, `Infinity` for the primary database. */
 type SnapshotNeeds = Pick<ListRequest, "knownVersions"> & { readonly atLeast: number };
 
 /** The list of orders at one version. */

@@ -272,7 +272,7 @@ describe("whatever happens at any step", () => {
     );
   }
 
-  /** What a failed deployment can say about the account, and whether it is so. */
+  /** The claims of a failed deployment about the account, and whether each is true. */
   const CLAIMS: readonly [RegExp, (before: string | undefined) => boolean][] = [
     [/Nothing was changed\./, (before) => current() === before && cloudflare.changes.length === 0],
     [/goes on serving|still serves|All traffic is back/, (before) => current() === before],

@@ -46,7 +46,7 @@ const again: fc.Arbitrary<File> = fc
 
 const step = fc.record({
   file: fc.oneof(few, many, again),
-  /** What happens just before the orders are placed. */
+  /** Runs just before the orders are placed. */
   fault: fc.constantFrom(null, null, null, "parts are deleted", "an order ships"),
   /** The position of an order that is cancelled after the import. */
   cancelled: fc.nat(300),
