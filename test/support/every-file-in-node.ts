@@ -1,9 +1,13 @@
+import fc from "fast-check";
 import { afterAll, vi } from "vitest";
 
 /** The timers of the process, saved before its first test file replaces any of them. */
 const REAL_TIMERS = Symbol.for("real timers");
 const shared = globalThis as { [REAL_TIMERS]?: object };
 shared[REAL_TIMERS] ??= { setTimeout, clearTimeout, setInterval, clearInterval, setImmediate };
+
+// The same code gives the same result. `SEED=2 npm test -- core` tests other histories.
+fc.configureGlobal({ seed: Number(process.env["SEED"] ?? 1) });
 
 // What commands print must not depend on where the tests run.
 delete process.env["NO_COLOR"];
