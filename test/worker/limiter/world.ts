@@ -423,8 +423,11 @@ export class World {
         this.#disk = writing;
       },
       getAlarm: async () => this.alarmMs,
-      setAlarm: async (dueMs: number) => this.#setAlarm(dueMs),
+      setAlarm: async (dueMs: number) => {
+        if (!life.isOver) this.#setAlarm(dueMs);
+      },
       deleteAll: async () => {
+        if (life.isOver) return;
         row = this.#disk = undefined;
         this.alarmMs = null;
         this.rulings.push(this.stored);
