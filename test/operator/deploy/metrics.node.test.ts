@@ -221,7 +221,7 @@ describe("the statements", () => {
     const page = await readFile(join(PROJECT_ROOT, "docs/observability.md"), "utf8");
     for (const name of NAMES) expect(page).toContain(`\`${name}\``);
     for (const [field, column] of Object.entries(COLUMNS)) {
-      expect(page).toMatch(new RegExp(`^\\| \`${field}\` +\\| \`${column}\` +\\|`, "m"));
+      expect(page.replaceAll("\n", " ")).toContain(`\`${column}\` \`${field}\``);
     }
   });
 });
