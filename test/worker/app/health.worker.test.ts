@@ -9,13 +9,17 @@ import { placeOrder } from "../../support/order-fixture.ts";
 import { expectError, quotaOf } from "../../support/answer.ts";
 import { send, startService } from "../../support/service.ts";
 import { requestLines } from "../../support/written-lines.ts";
-import { stopDeadlines } from "../faults/call-deadlines.ts";
-import { fail, HANG } from "../faults/fault-script.ts";
-import { faultyDatabases, faultyLimiters } from "../faults/faulty-bindings.ts";
+import {
+  fail,
+  faultyDatabases,
+  faultyLimiters,
+  HANG,
+  LOST,
+  stopDeadlines,
+} from "../faults/faults.ts";
 import { readLog } from "../faults/log-lines.ts";
 
 const HEALTH = "/healthz";
-const LOST = fail("D1_ERROR: Network connection lost.");
 const ALL_OK = { orders: "ok", keys: "ok", limiter: "ok" };
 
 describe("GET /healthz", () => {
