@@ -5,6 +5,7 @@ import { DELETE_ORDER_CHANGES } from "../../../src/worker/housekeeping.ts";
 import { readSegments, readSnapshot } from "../../../src/worker/orders/list-queries.ts";
 import { ListsUnderWay } from "../../../src/worker/orders/lists-under-way.ts";
 import { MAX_SHORTHAND_BYTES } from "../../../src/worker/orders/order-json.ts";
+import type { ListSizes } from "../../../src/worker/orders/list-sizes.ts";
 import { type ListRequest, OrderLists } from "../../../src/worker/orders/order-lists.ts";
 import { SegmentMemory } from "../../../src/worker/orders/segment-memory.ts";
 import { readInOrder } from "../../../src/worker/orders/segment-reader.ts";
@@ -34,19 +35,6 @@ const requestOf = (d1: D1Database): ListRequest => ({
   knownVersions: [],
   log: () => undefined,
   waitUntil: (promise) => void promise.catch(() => undefined),
-});
-
-test("the size of query parameters does not grow with the number of earlier changes", async () => {
-  const sent: number[] = [];
-  const request = requestOf(
-    seenThrough((_, values) => sent.push(values.map(String).join().length)),
-  );
-  const lists = new OrderLists(new DatabaseQueries("orders", 1_000), expander);
-  for (let n = 1; n <= 50; n += 1) {
-    database.exec("INSERT OR REPLACE INTO orders (id) VALUES (1)");
-    lists.answer(await lists.read(request), request);
-  }
-  expect(sent.at(-1)).toBe(sent[1]);
 });
 
 test("each request that shares a query receives the result for the versions it already has", async () => {
@@ -150,6 +138,34 @@ test("the first piece of a list needs one query, whatever memory lacks", async (
   }
 });
 
+test("a list is refused if it is too long, or if the lists that are sent use the memory", async () => {
+  for (let id = 1; id <= 8; id += 1) database.exec(`INSERT INTO orders (id) VALUES (${id})`);
+  const events: string[] = [];
+  const request = {
+    ...requestOf(seenThrough(() => undefined)),
+    log: (e: string) => events.push(e),
+  };
+  const start = async (sizes: Partial<ListSizes>) => {
+    const queries = new DatabaseQueries("orders", 1_000);
+    const lists = new OrderLists(queries, expander, { sizes: { sliceBytes: 9, ...sizes } });
+    const snapshot = await lists.read(request);
+    return () => lists.answer(snapshot, request).body as ReadableStream<Uint8Array>;
+  };
+  const refusal = (message: RegExp, retryAfter: string) =>
+    expect.objectContaining({
+      code: "service_unavailable",
+      message: expect.stringMatching(message),
+      headers: { "Retry-After": retryAfter },
+    });
+  expect(await start({ maxSegments: 1 })).toThrow(refusal(/more orders than/, "3600"));
+  const list = await start({ underWayBytes: 1 });
+  const first = list();
+  expect(list).toThrow(refusal(/too many long lists/, "5"));
+  await first.cancel();
+  expect(await new Response(list()).json()).toHaveLength(8);
+  expect(events).toStrictEqual(["order_list_too_long", "order_lists_too_many"]);
+});
+
 test("a list that may not hold the segments of its snapshot reads them again", async () => {
   for (let id = 1; id <= 8; id += 1) database.exec(`INSERT INTO orders (id) VALUES (${id})`);
   let queries = 0;
@@ -183,30 +199,6 @@ test("a list in memory outlives the former states of insertions that changed not
   database.exec("UPDATE orders SET quantity = 1");
   await lists.read(request);
   expect(await new Response(body).text()).toBe(before);
-});
-
-test("a snapshot that returns late does not replace a newer one in memory", async () => {
-  database.exec("INSERT INTO orders (id) VALUES (1)");
-  const late = Promise.withResolvers<void>();
-  const texts: unknown[] = [];
-  const isLate = [true];
-  const all = async (sql: string, values: SQLInputValue[]) => {
-    const results = database.prepare(sql).all(...values);
-    if (isLate.shift()) await late.promise;
-    texts.push(...results.map((row) => row["text"]));
-    return { results, meta: {} };
-  };
-  const prepare = (sql: string) => ({ bind: (...v: []) => ({ all: () => all(sql, v) }) });
-  const request = requestOf({ prepare } as unknown as D1Database);
-  const lists = new OrderLists(new DatabaseQueries("orders", 1_000), expander);
-  const first = lists.read(request);
-  database.exec("INSERT INTO orders (id) VALUES (2)");
-  await lists.read(request);
-  late.resolve();
-  await first;
-  texts.length = 0;
-  await lists.read(request);
-  expect(texts).toStrictEqual([null]);
 });
 
 test("reading a few segments does not scan others, whatever the statistics of SQLite say", async () => {

@@ -145,6 +145,10 @@ test("a segment's version always identifies the same orders, and changes only if
           const listBefore = versionOf(database);
           const beforeMs = Date.now();
           run(one);
+          // Changes nothing.
+          const changed = [versionOf(database), segments()];
+          database.exec("UPDATE orders SET id = id, quantity = quantity, status = status");
+          expect([versionOf(database), segments()]).toStrictEqual(changed);
           // Housekeeping reads the time of a change from its sequence number.
           if (versionOf(database) !== listBefore)
             expect(sequenceOf(database)).toBeGreaterThanOrEqual(beforeMs * 1_000);
@@ -179,7 +183,7 @@ test("a segment's version always identifies the same orders, and changes only if
         database.exec("ROLLBACK");
       }
     }),
-    { numRuns: 500 },
+    { numRuns: 300 },
   );
 }, 60_000);
 
@@ -196,23 +200,6 @@ test.each([0, 1])("a bulk change keeps no former states; changed: %i", (changed)
   } finally {
     database.exec("ROLLBACK");
   }
-});
-
-test("an update that changes nothing keeps all versions", () => {
-  fc.assert(
-    fc.property(fc.array(step, { maxLength: 6 }), (steps) => {
-      database.exec("BEGIN");
-      try {
-        for (const one of steps) run(one);
-        const before = [versionOf(database), segments()];
-        database.exec("UPDATE orders SET id = id, quantity = quantity, status = status");
-        expect([versionOf(database), segments()]).toStrictEqual(before);
-      } finally {
-        database.exec("ROLLBACK");
-      }
-    }),
-    { numRuns: 200 },
-  );
 });
 
 function sequenceOf(from: typeof database): number {

@@ -565,7 +565,7 @@ export class World {
       contents: this.#isNearest ? contentsOf(this.#database) : null,
     });
     for (const { memory } of this.#isolates ?? []) {
-      if (memory.hasRunBack && this.#isNearest && this.#restored === 0)
+      if (memory.hasRunBack && this.#restored === 0)
         this.faults.push("an isolate's memory has run back");
     }
   }
