@@ -110,11 +110,40 @@ test("a read is retried four times after an internal error, and another query is
   expect(query).toHaveBeenCalledTimes(6);
 });
 
-test("a wrong statement is sent only once, even if it is repeatable", async () => {
-  const fault = new Error("D1_ERROR: no such table: orders: SQLITE_ERROR");
-  const query = vi.fn<() => Promise<never>>().mockRejectedValue(fault);
-  const failed = queries.run(query, repeatable).catch((error: unknown) => error);
-  await vi.advanceTimersByTimeAsync(TIMEOUT_MS);
-  expect(await failed).toBe(fault);
-  expect(query).toHaveBeenCalledTimes(1);
-});
+/** The errors that Cloudflare documents in "Debug D1", section "List of D1_ERRORs". */
+const UNAVAILABLE = [
+  "D1 DB reset because its code was updated.",
+  "Internal error while starting up D1 DB storage caused object to be reset.",
+  "Network connection lost.",
+  "Internal error in D1 DB storage caused object to be reset.",
+  "Cannot resolve D1 DB due to transient issue on remote node.",
+  "Can't read from request stream because client disconnected.",
+  "D1 DB storage operation exceeded timeout which caused object to be reset.",
+  "D1 DB is overloaded. Requests queued for too long.",
+  "D1 DB is overloaded. Too many requests queued.",
+  "D1 DB's isolate exceeded its memory limit and was reset.",
+  "D1 DB exceeded its CPU time limit and was reset.",
+].map((message) => new Error(`D1_ERROR: ${message}`));
+
+/** Errors of wrong statements, which fail in every attempt. */
+const STATEMENT_ERRORS = [
+  "D1_ERROR: no such table: orders: SQLITE_ERROR",
+  "D1_ERROR: CHECK constraint failed: complete_is_boolean: SQLITE_CONSTRAINT",
+  "D1_TYPE_ERROR: Type 'undefined' not supported for value 'undefined'",
+  "D1_COLUMN_NOTFOUND: Column not found (id)",
+  "D1_EXEC_ERROR: Error in line 1: SELECT: incomplete input: SQLITE_ERROR",
+].map((message) => new Error(message));
+
+test.each([...UNAVAILABLE, ...STATEMENT_ERRORS])(
+  "the query is not sent again after %s",
+  async (error) => {
+    const isFault = STATEMENT_ERRORS.includes(error);
+    const query = vi.fn<() => Promise<never>>().mockRejectedValue(error);
+    const options = { isRead: true, isRepeatable: isFault };
+    const failed = queries.run(query, options).catch((thrown: unknown) => thrown);
+    await vi.advanceTimersByTimeAsync(TIMEOUT_MS);
+    if (isFault) expect(await failed).toBe(error);
+    else expect(await failed).toMatchObject({ name: "DatabaseUnavailableError", cause: error });
+    expect(query).toHaveBeenCalledTimes(1);
+  },
+);
