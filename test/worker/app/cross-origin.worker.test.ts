@@ -52,19 +52,12 @@ describe("a listed origin", () => {
     ]);
   });
 
-  test("may read responses of every status", async () => {
-    const service = startService(VARS);
+  test("may read responses without a body and errors", async () => {
     const { key } = await createApiKey();
     await placeOrder(1n);
-    const answers = [
-      await service(LIST, { headers: { Origin: APP } }),
-      await service("/v1/nothing", { key, headers: { Origin: APP } }),
-      await service(LIST, { method: "POST", key, headers: { Origin: APP } }),
-      await service(`${LIST}/1`, { method: "DELETE", key, headers: { Origin: APP } }),
-      await service(LIST, { key, headers: { Origin: APP, "If-None-Match": "*" } }),
-    ];
-    expect(answers.map(({ status }) => status)).toStrictEqual([401, 404, 405, 204, 304]);
-    for (const answer of answers) {
+    const service = startService(VARS);
+    for (const options of [{ key, method: "DELETE" }, { key }, {}]) {
+      const answer = await service(`${LIST}/1`, { ...options, headers: { Origin: APP } });
       expect(answer.headers.get("Access-Control-Allow-Origin")).toBe(APP);
       expect(answer.headers.get("Access-Control-Expose-Headers")).toContain("X-RateLimit-Limit");
     }
