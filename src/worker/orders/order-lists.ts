@@ -247,6 +247,7 @@ export class OrderLists {
     const textBytes = [...texts.values()].reduce((sum, { length }) => sum + length, 0);
     const orders = readInOrder(segments, {
       texts: new Map(reservation.grow(textBytes) ? texts : []),
+      textBytes,
       memory: this.#memory,
       reservation,
       ownBytes,

@@ -89,6 +89,7 @@ test("a list reserves what it holds, whatever the length of the orders, and free
   let sent = 0;
   const texts = readInOrder(segments, {
     texts: held,
+    textBytes: text.length,
     memory: new SegmentMemory(0),
     reservation,
     ownBytes,
