@@ -9,14 +9,7 @@ import { placeOrder } from "../../support/order-fixture.ts";
 import { expectError, quotaOf } from "../../support/answer.ts";
 import { send, startService } from "../../support/service.ts";
 import { requestLines } from "../../support/written-lines.ts";
-import {
-  fail,
-  faultyDatabases,
-  faultyLimiters,
-  HANG,
-  LOST,
-  stopDeadlines,
-} from "../faults/faults.ts";
+import { faultyDatabases, faultyLimiters, HANG, LOST, stopDeadlines } from "../faults/faults.ts";
 import { readLog } from "../faults/log-lines.ts";
 
 const HEALTH = "/healthz";

@@ -20,8 +20,13 @@ test("a cancelled order is stored with the time of its cancellation, and the API
   const nowMs = stopClock();
   expect((await cancel(key, 7)).status).toBe(204);
   expect(await storedOrder(7n)).toStrictEqual({
-    ...{ id: "7", petId: "5", quantity: "6", shipDate: order.shipDate, complete: 1 },
-    ...{ status: "cancelled", cancelledAt: nowMs },
+    id: "7",
+    petId: "5",
+    quantity: "6",
+    shipDate: order.shipDate,
+    complete: 1,
+    status: "cancelled",
+    cancelledAt: nowMs,
   });
   expect(await (await send(LIST, { key })).text()).toBe("[]");
   const message = await expectError(await cancel(key, 7), 404, "order_not_found");

@@ -69,7 +69,8 @@ const ids = fc.uniqueArray(id, { minLength: 1, maxLength: 9 });
 const quantity = fc.constantFrom("NULL", "1", "2");
 const LITERAL = (n: bigint) => (n === INT64_MIN ? "(-9223372036854775807 - 1)" : String(n));
 const list = (all: readonly bigint[]) => all.map(LITERAL).join();
-const values = (all: readonly bigint[], q: string) => all.map((n) => `(${LITERAL(n)}, ${q})`);
+const values = (all: readonly bigint[], q: string) =>
+  all.map((n) => `(${LITERAL(n)}, ${q})`).join();
 const place = (n: bigint) =>
   `INSERT INTO orders (id) SELECT ${LITERAL(n)} WHERE ${LITERAL(n)} NOT IN (SELECT id FROM orders)`;
 

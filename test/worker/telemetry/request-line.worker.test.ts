@@ -83,8 +83,12 @@ describe("each request writes one log line, also with the response", () => {
     await send(LIST, { key: scarce.key });
     expect(await lineOf(send, LIST, { key: scarce.key })).toStrictEqual({
       ...FIRST,
-      ...{ keyId: scarce.id, plan: "enterprise", limit: 1, remaining: 0 },
-      ...{ status: 429, code: "rate_limit_exceeded" },
+      keyId: scarce.id,
+      plan: "enterprise",
+      limit: 1,
+      remaining: 0,
+      status: 429,
+      code: "rate_limit_exceeded",
     });
   });
 
@@ -108,15 +112,6 @@ describe("each request writes one log line, also with the response", () => {
       status: 404,
       code: "not_found",
     });
-  });
-});
-
-test("the log line describes the window with the fewest requests left", async () => {
-  const { key: daily } = await createEnterpriseKey(100, 10);
-  expect(await lineOf(send, LIST, { key: daily })).toMatchObject({
-    window: "day",
-    limit: 10,
-    remaining: 9,
   });
 });
 

@@ -53,15 +53,22 @@ const MAX_LAG_MS = 10_000;
 /** A test fails if a simulated request takes longer than this. */
 const PATIENCE_MS = 24 * HOUR_MS;
 
-/** Places an order, unless there is already an order with its id. */
-const PLACE = `INSERT INTO orders (id, pet_id, ship_date, complete)
-  SELECT ?1, -?1, strftime('%Y-%m-%dT%H:%M:%fZ', ?1 * 1e8, 'unixepoch'), ?1 % 2
-  WHERE ?1 NOT IN (SELECT id FROM orders)`;
-
-/** Changes every field of an order. */
-const TOUCH = `UPDATE orders SET pet_id = ifnull(pet_id, 0) + 1, quantity = ifnull(quantity, 0) + 1,
-  ship_date = strftime('%Y-%m-%dT%H:%M:%fZ', ifnull(quantity, 0), 'unixepoch'),
-  complete = 1 - ifnull(complete, 1) WHERE id = ?`;
+/** Statements that change the order `?1`. */
+const STATEMENTS = {
+  place: `INSERT INTO orders (id, pet_id, ship_date, complete)
+    SELECT ?1, -?1, strftime('%Y-%m-%dT%H:%M:%fZ', ?1 * 1e8, 'unixepoch'), ?1 % 2
+    WHERE ?1 NOT IN (SELECT id FROM orders)`,
+  // Changes nothing if there is already an order with the id.
+  insert: "INSERT INTO orders (id, status) VALUES (?1, 'shipped') ON CONFLICT DO NOTHING",
+  cancel: "DELETE FROM orders WHERE id = ?1 AND status = 'pending'",
+  ship: "UPDATE orders SET status = 'shipped' WHERE id = ?1",
+  // Changes every field.
+  touch: `UPDATE orders SET pet_id = ifnull(pet_id, 0) + 1, quantity = ifnull(quantity, 0) + 1,
+    ship_date = strftime('%Y-%m-%dT%H:%M:%fZ', ifnull(quantity, 0), 'unixepoch'),
+    complete = 1 - ifnull(complete, 1) WHERE id = ?1`,
+  replace: `INSERT OR REPLACE INTO orders (id, quantity)
+    SELECT ?1, 5 WHERE ?1 NOT IN (SELECT id FROM orders WHERE status = 'shipped')`,
+};
 
 /** One request for the list, and how its client behaves. */
 export interface Reader {
@@ -84,7 +91,7 @@ export interface Reader {
 /** One event in the simulation other than a request. */
 export type Change =
   | {
-      readonly do: "place" | "insert" | "cancel" | "ship" | "touch" | "replace" | "evict";
+      readonly do: keyof typeof STATEMENTS | "evict";
       readonly id: number;
     }
   /** A replica receives some of the changes that it lacks. */
@@ -263,39 +270,8 @@ export class World {
     const run = (sql: string, ...values: SQLInputValue[]) =>
       prepare(this.#database, sql).run(...values);
     switch (change.do) {
-      case "place":
-        run(PLACE, change.id);
-        break;
-      case "cancel": {
-        const { changes } = run(
-          "DELETE FROM orders WHERE id = ? AND status = 'pending'",
-          change.id,
-        );
-        this.#remember();
-        const key = change.id % 2;
-        return this.#answerCancellation(key, this.#isolateOf(change.id), changes > 0);
-      }
       case "follow":
         this.#followed[change.replica]! += change.changes;
-        break;
-      case "insert":
-        // Changes nothing if there is already an order with the id.
-        run(
-          "INSERT INTO orders (id, status) VALUES (?, 'shipped') ON CONFLICT DO NOTHING",
-          change.id,
-        );
-        break;
-      case "ship":
-        run("UPDATE orders SET status = 'shipped' WHERE id = ?", change.id);
-        break;
-      case "touch":
-        run(TOUCH, change.id);
-        break;
-      case "replace":
-        run(
-          "INSERT OR REPLACE INTO orders (id, quantity) SELECT ?1, 5 WHERE ?1 NOT IN (SELECT id FROM orders WHERE status = 'shipped')",
-          change.id,
-        );
         break;
       case "import":
         // A single INSERT statement for all orders. Its triggers run once for each order.
@@ -309,7 +285,7 @@ export class World {
         bulkChange(this.#database, () => {
           const ids = JSON.stringify(change.ids);
           run("UPDATE orders SET quantity = 7 WHERE id IN (SELECT value FROM json_each(?))", ids);
-          for (const id of change.ids) run(PLACE, id);
+          for (const id of change.ids) run(STATEMENTS.place, id);
         });
         break;
       case "restore":
@@ -327,6 +303,18 @@ export class World {
       case "wait":
         this.#wait(change.ms);
         break;
+      case "place":
+      case "insert":
+      case "cancel":
+      case "ship":
+      case "touch":
+      case "replace": {
+        const { changes } = run(STATEMENTS[change.do], change.id);
+        if (change.do !== "cancel") break;
+        this.#remember();
+        const key = change.id % 2;
+        return this.#answerCancellation(key, this.#isolateOf(change.id), changes > 0);
+      }
     }
     this.#remember();
   }
