@@ -76,6 +76,9 @@ export interface Ruling {
   readonly policy: QuotaPolicy;
   readonly nowMs: number;
   readonly decision: Decision;
+  /** The numbers of strikes and enforced bans that the decision counted. */
+  readonly strikes: number;
+  readonly bans: number;
 }
 
 interface Isolate {
@@ -134,8 +137,8 @@ export class World {
   reportedRefusals = 0;
   /** The number of failed calls that carried refusals from memory. */
   lostReports = 0;
-  /** The largest totals that were reported for each day. */
-  readonly reported = new Map<string, { admitted: number; refused: number }>();
+  /** The largest totals reported for each day: admissions, refusals, strikes and bans. */
+  readonly reported = new Map<string, readonly number[]>();
   alarmMs: number | null = null;
   /** How long after a failed report the alarm was set, at most. */
   longestRetryMs = 0;
@@ -277,7 +280,9 @@ export class World {
     const [, policy, , nowMs] = args;
     const decided = originalDecide(...args);
     const part = running.getStore()?.name ?? "";
-    const ruling = { part, policy, nowMs, decision: decided.decision };
+    const { decision, strikes, state } = decided;
+    const bans = state.ban?.loggedOnly ? 0 : decided.bans;
+    const ruling = { part, policy, nowMs, decision, strikes, bans };
     if (part === this.object.name) this.rulings.push(ruling);
     else this.fallbackRulings.push(ruling);
     return decided;
@@ -473,12 +478,10 @@ export class World {
     if (this.isDatabaseCut) throw new Error("D1_ERROR: Network connection lost.");
     for (const { sql, values } of statements) {
       if (!sql.includes("INTO key_usage")) continue;
-      const [, day, , , , admitted, refused] = values as [string, string, ...number[]];
-      const before = this.reported.get(day) ?? { admitted: 0, refused: 0 };
-      this.reported.set(day, {
-        admitted: Math.max(before.admitted, admitted!),
-        refused: Math.max(before.refused, refused!),
-      });
+      const [, day, , , , ...totals] = values as [string, string, ...number[]];
+      const before = this.reported.get(day);
+      const largest = totals.slice(0, 4).map((total, n) => Math.max(total, before?.[n] ?? 0));
+      this.reported.set(day, largest);
     }
   }
 }
