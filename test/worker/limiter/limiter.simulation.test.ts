@@ -48,6 +48,7 @@ test("several isolates and a Durable Object keep every promise, whatever happens
           for (const exchange of world.exchanges.slice(length)) checkRefusal(world, exchange);
         }
         await world.drain();
+        world.checkRetries();
         seen.waited += Number(await checkEnd(world, end));
         checkExactness(world);
         checkFallback(world);
@@ -190,6 +191,43 @@ function answerOf({ admitted, banned, minute, day, retryAtMs }: Decision) {
   return { admitted, banned, minute, day, retryAtMs };
 }
 
+/**
+ * Checks that the isolate repeats a refusal exactly until it ends or until a report of strikes is due,
+ * and the contents of each report.
+ */
+function checkReports({ exchanges, reports }: World): void {
+  let told: Exchange | null = null;
+  let repeated: Exchange[] = [];
+  for (const [index, exchange] of exchanges.entries()) {
+    const { sentMs, policy } = exchange;
+    const { standsUntilMs = null, strikes = null } = (told as Exchange | null)?.decision ?? {};
+    const { countFromMs = Infinity, left = 0, waitedSinceMs = 0 } = strikes ?? {};
+    const strikesMs = repeated.map((one) => one.sentMs).filter((ms) => ms >= countFromMs);
+    const oldestMs = strikesMs[0] ?? sentMs;
+    const isMany = strikesMs.length + 1 >= Math.min(Math.ceil(left / 2), 50);
+    const isDue = sentMs >= countFromMs && (isMany || sentMs - oldestMs >= 3_000);
+    const isSameKey = isDeepStrictEqual((told as Exchange | null)?.policy, policy);
+    const isRepeated = isSameKey && sentMs < (standsUntilMs ?? 0) && !isDue;
+    expect(exchange.decidedBy).toBe(isRepeated ? "memory" : "object");
+    repeated.push(exchange);
+    if (isRepeated) continue;
+    const age = strikesMs.length === 0 ? expect.anything() : sentMs - oldestMs;
+    expect(reports.filter((report) => report.exchange === index)).toEqual([
+      {
+        exchange: index,
+        refusals: repeated.length - 1,
+        wait: strikes && {
+          ageMs: sentMs - waitedSinceMs,
+          strikes: strikesMs.length,
+          oldestStrikeAgeMs: age,
+        },
+      },
+    ]);
+    repeated = [];
+    told = exchange;
+  }
+}
+
 describe("one isolate, one request after another", () => {
   test("gets the same decisions as from the reference model, except that a ban may come later", async () => {
     const seen = { bans: 0, memory: 0, compared: 0, late: 0 };
@@ -202,6 +240,7 @@ describe("one isolate, one request after another", () => {
           const world = new World(policyOf(limits), bans, [0]);
           world.diskMs = 0;
           for (const step of history) await play(world, step, { isOrderly: true });
+          checkReports(world);
           const model = new LimitsModel(bans);
           for (const { policy, sentMs, decision, decidedBy } of world.exchanges) {
             const decided = answerOf(decision!);
