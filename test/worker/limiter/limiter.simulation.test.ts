@@ -62,7 +62,7 @@ test("several isolates and a Durable Object keep every promise, whatever happens
         seen.grouped += Number(world.rulings.length > world.calls);
       },
     ),
-    { numRuns: 400 },
+    { numRuns: 200 },
   );
   expect(Math.min(...Object.values(seen))).toBeGreaterThan(20);
 }, 120_000);
@@ -208,21 +208,19 @@ function checkReports({ exchanges, reports }: World): void {
     const isDue = sentMs >= countFromMs && (isMany || sentMs - oldestMs >= 3_000);
     const isSameKey = isDeepStrictEqual((told as Exchange | null)?.policy, policy);
     const isRepeated = isSameKey && sentMs < (standsUntilMs ?? 0) && !isDue;
-    expect(exchange.decidedBy).toBe(isRepeated ? "memory" : "object");
+    const decidedBy = isRepeated ? "memory" : "object";
+    if (exchange.decidedBy !== decidedBy) expect(exchange.decidedBy).toBe(decidedBy);
     repeated.push(exchange);
     if (isRepeated) continue;
-    const age = strikesMs.length === 0 ? expect.anything() : sentMs - oldestMs;
-    expect(reports.filter((report) => report.exchange === index)).toEqual([
-      {
-        exchange: index,
-        refusals: repeated.length - 1,
-        wait: strikes && {
-          ageMs: sentMs - waitedSinceMs,
-          strikes: strikesMs.length,
-          oldestStrikeAgeMs: age,
-        },
-      },
-    ]);
+    const report = reports.filter((one) => one.exchange === index);
+    const wait = strikes && {
+      ageMs: sentMs - waitedSinceMs,
+      strikes: strikesMs.length,
+      oldestStrikeAgeMs:
+        strikesMs.length > 0 ? sentMs - oldestMs : report[0]?.wait?.oldestStrikeAgeMs,
+    };
+    const expected = [{ exchange: index, refusals: repeated.length - 1, wait }];
+    if (!isDeepStrictEqual(report, expected)) expect(report).toStrictEqual(expected);
     repeated = [];
     told = exchange;
   }
@@ -257,9 +255,9 @@ describe("one isolate, one request after another", () => {
           }
         },
       ),
-      { numRuns: 300 },
+      { numRuns: 150 },
     );
-    expect(Math.min(seen.bans, seen.memory)).toBeGreaterThan(100);
-    expect(seen.late).toBeLessThan(30);
+    expect(Math.min(seen.bans, seen.memory)).toBeGreaterThan(50);
+    expect(seen.late).toBeLessThan(15);
   }, 120_000);
 });
