@@ -76,14 +76,6 @@ describe("addresses that share a budget", () => {
   });
 });
 
-test.each([
-  ["two IPv4 addresses", ADDRESS, "198.51.100.8"],
-  ["addresses of two /64", "2001:db8:1:2::1", "2001:db8:1:3::1"],
-])("%s do not share a budget", async (_, first, second) => {
-  expect(await remaining({ address: first })).toBe(59);
-  expect(await remaining({ address: second })).toBe(59);
-});
-
 test("a request without a key calls no Durable Object and no database", async () => {
   const touched: string[] = [];
   const untouchable = <T extends object>(name: string): T =>

@@ -117,17 +117,6 @@ describe("a valid key", () => {
     },
   );
 
-  test.each([
-    ["free", 60, 1_000],
-    ["pro", 300, 10_000],
-    ["business", 1_000, 100_000],
-  ] as const)("has the limits of its plan: %s", async (plan, perMinute, perDay) => {
-    const { key } = await createApiKey({ plan });
-    const { minute, day } = quotaOf(await send(LIST, { key }));
-    expect(minute).toStrictEqual({ limit: perMinute, remaining: perMinute - 1, seconds: 60 });
-    expect(day).toStrictEqual({ limit: perDay, remaining: perDay - 1, seconds: 86_400 });
-  });
-
   test("is stored only as its SHA-256", async () => {
     const { key } = await createApiKey();
     await send(LIST, { key });

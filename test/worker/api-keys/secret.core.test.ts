@@ -21,7 +21,7 @@ describe("a generated secret", () => {
   });
 
   test("never repeats, and all of its first 160 bits vary", () => {
-    const secrets = Array.from({ length: 500 }, generateSecret);
+    const secrets = Array.from({ length: 1_000 }, generateSecret);
     expect(new Set(secrets).size).toBe(secrets.length);
     for (let position = 0; position < 32; position++) {
       const symbols = new Set(secrets.map((secret) => secret[SECRET_PREFIX.length + position]));
@@ -41,19 +41,10 @@ describe("is not a secret:", () => {
     }
   });
 
-  test("an invented text in the form of a secret", () => {
+  test("an invented text in the form of a secret, or any other text", () => {
     const invented = fc.string({ unit: anySymbol, minLength: 40, maxLength: 40 });
     fc.assert(
-      fc.property(invented, (text) => {
-        expect(isSecret(SECRET_PREFIX + text)).toBe(false);
-      }),
-      { numRuns: 200 },
-    );
-  });
-
-  test("any other text", () => {
-    fc.assert(
-      fc.property(fc.string(), (text) => {
+      fc.property(fc.oneof(invented, fc.string()), (text) => {
         expect(isSecret(text)).toBe(false);
         expect(isSecret(SECRET_PREFIX + text)).toBe(false);
       }),

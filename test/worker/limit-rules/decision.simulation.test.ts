@@ -74,10 +74,10 @@ test("any history of a key gets the same decisions, strikes and bans as from the
   expect(Math.min(seen.strikes, seen.bans)).toBeGreaterThan(500);
 });
 
-test("any traffic: a window admits at most its limit, and any period of its length at most twice its limit", () => {
+test("any traffic: at most the limit in a window, twice the limit in any period of its length, and refused requests change nothing", () => {
   fc.assert(
     fc.property(anyKey, anyTraffic, (key, traffic) => {
-      const { answers } = playOn(key, traffic);
+      const { limiter, answers } = playOn(key, traffic);
       const admitted = answers.filter(({ decision }) => decision.admitted);
       for (const [name, lengthMs, limit] of [
         ["minute", MINUTE_MS, key.policy.limits.perMinute],
@@ -91,17 +91,8 @@ test("any traffic: a window admits at most its limit, and any period of its leng
         const times = admitted.map(({ nowMs }) => nowMs);
         expect(mostAdmittedWithin(lengthMs, times)).toBeLessThanOrEqual(2 * limit);
       }
-    }),
-  );
-});
-
-test("any traffic: the windows are the same if the refused requests are never sent", () => {
-  fc.assert(
-    fc.property(anyKey, anyTraffic, (key, traffic) => {
-      const { limiter, answers } = playOn(key, traffic);
       const alone = new SimulatedLimiter(key.policy, key.banPolicy);
-      for (const { nowMs, decision } of answers) {
-        if (!decision.admitted) continue;
+      for (const { nowMs, decision } of admitted) {
         alone.nowMs = nowMs;
         expect(alone.request()).toEqual(decision);
       }
@@ -117,7 +108,6 @@ test("after any history, a client that waits exactly Retry-After is admitted, an
       const { limiter } = playOn(key, history);
       const refusal = limiter.advance(lateMs).request();
       const { state, nowMs } = limiter;
-      expect(refusal.admitted).toBe(refusal.strikes === null && refusal.standsUntilMs === null);
       if (refusal.admitted) return;
       const seconds = retryAfterSeconds(refusal);
       expect(Number.isInteger(seconds) && seconds >= 1 && seconds <= 86_400).toBe(true);
@@ -142,7 +132,8 @@ test("after any history, the headers agree with the decision", () => {
         const limits = [String(minute.limit), String(day.limit)];
         if (left !== fewest) expect(left).toBe(fewest);
         if (resetMs <= nowMs) expect(resetMs).toBeGreaterThan(nowMs);
-        if (!limits.includes(headers["X-RateLimit-Limit"]!)) expect(limits).toBe(headers);
+        const limit = headers["X-RateLimit-Limit"]!;
+        if (!limits.includes(limit)) expect(limits).toContain(limit);
         if (admitted) continue;
         expect([left, resetMs]).toEqual([0, Math.ceil(retryAtMs! / 1_000) * 1_000]);
         expect(nowMs + retryAfterSeconds(decision) * 1_000).toBeGreaterThanOrEqual(retryAtMs!);
@@ -160,11 +151,7 @@ test("after any history, a quota can be moved to a later time, and the state has
       const state = { ...limiter.state!, wait: null };
       for (const atMs of [nowMs + laterMs, decision.minute.endsMs, decision.minute.endsMs - 1]) {
         const { minute, day } = quotaLater(decision, atMs);
-        expect({ minute, day }).toEqual(
-          (({ minute: one, day: other }) => ({ minute: one, day: other }))(
-            peek(state, policy, bans, atMs),
-          ),
-        );
+        expect(peek(state, policy, bans, atMs)).toMatchObject({ minute, day });
       }
       const endMs = stateEndMs(state, bans);
       const hasEffect = (atMs: number) =>

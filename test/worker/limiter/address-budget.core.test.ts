@@ -22,7 +22,7 @@ test("a flood of addresses evicts only the least recently used addresses", () =>
   const budget = new AddressBudget(DEFAULT_BANS, 100);
   budget.countFailure(ADDRESS);
   budget.countFailure("192.0.2.2");
-  for (let n = 0; n < 10_000; n++) {
+  for (let n = 0; n < 1_000; n++) {
     budget.countFailure(`2001:db8:0:${n.toString(16)}::/64`);
     if (n % 50 === 0) budget.countFailure("192.0.2.2");
   }
