@@ -52,14 +52,12 @@ describe("is not a secret:", () => {
   });
 
   test.each<[string, (secret: string) => string]>([
-    ["in capitals", (secret) => secret.toUpperCase()],
     ["with its random part in capitals", (secret) => SECRET_PREFIX + secret.slice(5).toUpperCase()],
     ["without its prefix", (secret) => secret.slice(5)],
     ["with another prefix", (secret) => `sorb_${secret.slice(5)}`],
     ["with a space before it", (secret) => ` ${secret}`],
     ["with a line end after it", (secret) => `${secret}\n`],
     ["twice", (secret) => secret + secret],
-    ["with padding", (secret) => `${secret}======`],
   ])("a secret %s", (_, change) => {
     expect(isSecret(change(generateSecret()))).toBe(false);
   });
