@@ -40,11 +40,12 @@ export async function sleep(ms: number, signal: AbortSignal | undefined): Promis
   const endMs = performance.now() + ms;
   for (let leftMs = ms; leftMs > 0; leftMs = endMs - performance.now()) {
     const timerMs = Math.min(Math.ceil(leftMs), MAX_TIMER_MS);
-    let timer: ReturnType<typeof setTimeout> | undefined;
+    let clear = (): void => undefined;
     const fired = (): Promise<void> =>
       new Promise((resolve) => {
-        timer = setTimeout(resolve, timerMs);
+        const timer = setTimeout(resolve, timerMs);
+        clear = () => clearTimeout(timer);
       });
-    await orAbort(signal, fired).finally(() => clearTimeout(timer));
+    await orAbort(signal, fired).finally(() => clear());
   }
 }

@@ -34,15 +34,7 @@ function latency(seed: number, maxMs: number) {
  */
 const PLANS = [
   { plan: "Free", perMinute: 60, perDay: 1_000, count: 1_500, windows: 2, lengthSeconds: 86_400 },
-  { plan: "Pro", perMinute: 300, perDay: 10_000, count: 10_000, windows: 34, lengthSeconds: 60 },
-  {
-    plan: "Business",
-    perMinute: 1_000,
-    perDay: 100_000,
-    count: 10_000,
-    windows: 10,
-    lengthSeconds: 60,
-  },
+  { plan: "Pro", perMinute: 300, perDay: 10_000, count: 3_000, windows: 10, lengthSeconds: 60 },
   { plan: "Enterprise", perMinute: 1, perDay: 50, count: 20, windows: 20, lengthSeconds: 60 },
 ];
 
