@@ -165,16 +165,19 @@ describe("an import into a deployed store", () => {
   const others = process.listeners("SIGINT");
   const own = () => process.listeners("SIGINT").filter((listener) => !others.includes(listener));
 
-  it("says after Ctrl+C that nothing was placed, and how to continue", async () => {
-    onPart((call) => {
-      if (call === 1) for (const interrupt of own()) interrupt("SIGINT");
-    });
+  it.each([
+    ["while it sends the orders", '{"sql":"insert into', 1],
+    ["while it compares them", "LEFT JOIN orders", 2],
+  ])("says after Ctrl+C %s that nothing was placed, and how to continue", async (_, sql, parts) => {
+    cloudflare.interfere = ({ body }) => {
+      if (body.includes(sql)) for (const interrupt of own()) interrupt("SIGINT");
+    };
     const broken = await importFile("two-parts.ndjson.gz");
     expect(broken).toMatchObject({ status: 1, stdout: "" });
     expect(broken.stderr).toContain("error: ended by SIGINT before any order was placed.");
     const line = `npm run orders -- import ${file("two-parts.ndjson.gz")} --env staging --json`;
     expect(broken.stderr).toContain(`\n  ${line} --resume\n`);
-    expect([count("orders"), count("order_import_parts")]).toEqual([0, 1]);
+    expect([count("orders"), count("order_import_parts")]).toEqual([0, parts]);
   });
 
   it("ends after Ctrl+C while it waits for its input", async () => {
