@@ -52,7 +52,7 @@ export async function exportToFile(
   return replaceFile(file, (temporary) => writeFile(database, temporary, options));
 }
 
-/** Exports the store's orders to standard output, without closing it. */
+/** Exports the store's orders to standard output. */
 export function exportToStdout(database: StoreDatabase, options: ExportOptions): Promise<Exported> {
   return exportToStream(database, () => process.stdout, options);
 }
@@ -67,7 +67,7 @@ async function exportToStream(
   try {
     const file = join(folder, "export.ndjson");
     const exported = await writeFile(database, file, options);
-    await write(createReadStream(file), open());
+    await pipeline(createReadStream(file), open());
     return exported;
   } finally {
     await rm(folder, { recursive: true });
@@ -125,11 +125,6 @@ async function writeOrders(
       progress?.advance(count);
     }
   }
-  await write(pages(), stream);
+  await pipeline(pages, stream);
   return { count: exported, isOneMoment: versions.size === 1 };
-}
-
-/** Writes everything to a stream and closes the stream, except standard output. */
-async function write(source: AsyncIterable<unknown>, stream: Writable): Promise<void> {
-  await pipeline(source, stream, { end: stream !== process.stdout });
 }

@@ -50,8 +50,8 @@ export function startProgress(task: Task, stream: Terminal = process.stderr): Pr
     const left = leftSeconds === 0 ? "" : `  ${formatSeconds(leftSeconds)} left`;
     return `${doing} [${bar}] ${Math.floor(share * 100)}%  ${counted}${left}`;
   };
-  // Returns to the beginning of the line, and erases the rest of the line before.
-  const draw = () => stream.write(`\r${line().slice(0, stream.columns)}\u001b[K`);
+  // Draws over the earlier line, and erases its rest. Some terminals report a width of 0.
+  const draw = () => stream.write(`\r${line().slice(0, stream.columns || undefined)}\u001b[K`);
   if (isTerminal && unit === undefined) {
     stream.write(`${doing} ...\n`);
     return { advance: () => {}, [Symbol.dispose]: () => {} };
