@@ -35,14 +35,10 @@ export function planOption(): Option {
 
 /** Returns the options `--per-minute` and `--per-day`, the limits of an Enterprise key. */
 export function limitOptions(): Option[] {
-  return [
-    new Option("--per-minute <n>", "own limit, Enterprise only").argParser(
-      wholeNumberParser(MAX_LIMIT),
-    ),
-    new Option("--per-day <n>", "own limit, Enterprise only").argParser(
-      wholeNumberParser(MAX_LIMIT),
-    ),
-  ];
+  const parse = wholeNumberParser(MAX_LIMIT);
+  return ["--per-minute <n>", "--per-day <n>"].map((flags) =>
+    new Option(flags, "own limit, Enterprise only").argParser(parse),
+  );
 }
 
 /** Returns the option `--near`, the region in which to create a key's Durable Object. */

@@ -7,7 +7,7 @@ import { afterAll, describe, expect, it, vi } from "vitest";
 import { startProgram } from "../../src/operator/start/program.ts";
 import { runCommand } from "../operator/deploy/run-command.ts";
 import { runInProcess } from "../operator/in-process.ts";
-import { copyMigratedStore } from "../support/migrated-store.ts";
+import { makeEmptyStore } from "../operator/store-folder.ts";
 import { copyProject, freePort, Service } from "./service.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "store-orders-start-"));
@@ -73,7 +73,7 @@ describe("npm start", () => {
   it.concurrent("exits with status 1 if another program takes the port during startup", async () => {
     const other = createServer((_, response) => response.end("other"));
     const own = join(folder, "own");
-    await copyMigratedStore(own);
+    await makeEmptyStore(own);
     const service = await Service.launch(own);
     // `npm start` prints this line after it has checked the port.
     await vi.waitUntil(() => service.stderr.includes("Starting"), { timeout: 50_000 });
@@ -95,7 +95,7 @@ describe("npm start", () => {
   it.concurrent("refuses invalid vars with exit status 1, and names these vars", async () => {
     const vars = ["BAN_FIRST_SECONDS=soon", "CORS_ORIGINS=nowhere"];
     const root = copyProject(join(folder, "project"), ...vars);
-    await copyMigratedStore(store);
+    await makeEmptyStore(store);
     const service = await Service.launch(store, { args: ["--empty"], root });
     try {
       await vi.waitUntil(() => service.hasExited, { timeout: 50_000 });

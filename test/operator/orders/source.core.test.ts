@@ -1,7 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { MAX_ELEMENT_CHARACTERS } from "../../../src/operator/orders/splitter.ts";
-import { readElements } from "../../../src/operator/orders/source-elements.ts";
+import { readElements } from "../../../src/operator/orders/source.ts";
 
 async function* parts(bytes: Uint8Array, cuts: readonly number[]) {
   const sorted = [...new Set(cuts.map((cut) => cut % (bytes.length + 1)))].sort((a, b) => a - b);
@@ -85,7 +84,7 @@ describe("readElements", () => {
   });
 
   it("refuses an element that is too long to be an order, before it is complete", async () => {
-    const long = "x".repeat(MAX_ELEMENT_CHARACTERS + 1);
+    const long = "x".repeat(65_537);
     await expect(read(`{}\n${long}`)).rejects.toThrow("line 2: longer than 65536 characters");
     await expect(read(`[{},"${long}`)).rejects.toThrow("element 2: longer than 65536 characters");
   });
