@@ -35,8 +35,6 @@ export interface WranglerOutput {
 interface WranglerOptions {
   /** Environment variables for wrangler, in addition to those of this process. */
   readonly env?: NodeJS.ProcessEnv;
-  /** The standard input of wrangler; empty by default. */
-  readonly input?: string;
   /** True hides Ctrl+C from wrangler, so that it ends its work and this process decides. */
   readonly isShielded?: boolean;
 }
@@ -44,12 +42,6 @@ interface WranglerOptions {
 /** Thrown if wrangler ends with an error. The message is wrangler's last error message. */
 export class WranglerError extends Error {
   override readonly name = "WranglerError";
-  readonly output: WranglerOutput;
-
-  constructor(message: string, output: WranglerOutput) {
-    super(message);
-    this.output = output;
-  }
 }
 
 /**
@@ -78,24 +70,20 @@ export async function runWrangler(
       ...QUIET_WRANGLER,
       ...options.env,
     },
-    stdio: ["pipe", "pipe", "pipe"],
+    stdio: ["ignore", "pipe", "pipe"],
     detached: options.isShielded === true,
   });
   const exited = new Promise<number | NodeJS.Signals | null>((resolve, reject) => {
     child.once("error", reject);
     child.once("close", (status, signal) => resolve(status ?? signal));
   });
-  // Ignores the write error that occurs if wrangler ends before it reads its input. The exit status
-  // reports the failure.
-  child.stdin.on("error", () => {});
-  child.stdin.end(options.input ?? "");
   const [status, stdout, stderr] = await Promise.all([
     exited,
     text(child.stdout),
     text(child.stderr),
   ]);
   if (status === 0) return { stdout, stderr };
-  throw new WranglerError(errorMessage({ stdout, stderr }, status), { stdout, stderr });
+  throw new WranglerError(errorMessage({ stdout, stderr }, status));
 }
 
 /** Returns wrangler's last error message. If there is none, returns the exit status and stderr. */

@@ -1,10 +1,20 @@
+import { mkdtempDisposable, readFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import pRetry from "p-retry";
 import { z } from "zod";
 import { type CloudflareApi, CloudflareError } from "../cloudflare-api.ts";
-import { findDatabase } from "../database/d1-api.ts";
-import { BINDINGS, DATABASE_NAMES } from "../database/database.ts";
+import type { RemoteEnvironment } from "../environment.ts";
 import type { Settings } from "../settings.ts";
-import type { VersionLabel } from "./wrangler-steps.ts";
+import { runWrangler } from "../wrangler.ts";
+
+/** The labels of a version in `wrangler versions list`. */
+export interface VersionLabel {
+  /** The full hash of the commit. A deployment to production compares it with staging's. */
+  readonly tag?: string | undefined;
+  /** A readable name of the commit, from `git describe`. */
+  readonly message?: string | undefined;
+}
 
 /** The version of a Worker that receives all traffic. */
 export interface LiveVersion {
@@ -16,12 +26,6 @@ export interface LiveVersion {
   /** The ids of the databases that the version uses, by the names of their bindings. */
   readonly databases: ReadonlyMap<string, string>;
 }
-
-/**
- * Where to create a database: near a region, or within a jurisdiction. A database can never move to
- * another jurisdiction.
- */
-export type Place = { readonly location: string } | { readonly jurisdiction: string };
 
 /** The error codes that Cloudflare returns for a Worker that does not exist. */
 const NO_SUCH_WORKER = [10007, 10090];
@@ -52,10 +56,6 @@ const versionSchema = z.object({
   }),
 });
 
-const serviceSchema = z.object({
-  default_environment: z.object({ script: z.object({ migration_tag: z.optional(z.string()) }) }),
-});
-
 /**
  * Finds the version of a Worker that receives all traffic.
  *
@@ -73,8 +73,7 @@ export async function findLiveVersion(
     throw error;
   });
   if (found === undefined) return undefined;
-  const [deployment] = found.deployments;
-  const versions = deployment?.versions ?? [];
+  const { annotations: notes, versions = [] } = found.deployments[0] ?? {};
   const id = versions.find(({ percentage }) => percentage === 100)?.version_id;
   if (id === undefined) {
     const shares = versions.map(({ version_id, percentage }) => `${version_id} ${percentage} %`);
@@ -88,11 +87,10 @@ export async function findLiveVersion(
     const database = bound ?? database_id;
     return type === "d1" && database !== undefined ? [[name, database] as const] : [];
   });
-  const message = deployment?.annotations?.["workers/message"] ?? "";
   return {
     id,
     commit: annotations?.["workers/tag"],
-    hasPassedTrial: message.endsWith(PASSED_TRIAL),
+    hasPassedTrial: notes?.["workers/message"]?.endsWith(PASSED_TRIAL) === true,
     databases: new Map(databases),
   };
 }
@@ -112,13 +110,12 @@ export async function deployVersions(
   message: string,
 ): Promise<void> {
   const path = `${api.account}/workers/scripts/${worker}/deployments`;
-  const versions = Object.entries(shares).map(([version_id, percentage]) => ({
-    version_id,
-    percentage,
-  }));
   const body = {
     strategy: "percentage",
-    versions,
+    versions: Object.entries(shares).map(([version_id, percentage]) => ({
+      version_id,
+      percentage,
+    })),
     annotations: { "workers/message": message },
     code_update_strategy: codeUpdateStrategy,
   };
@@ -152,68 +149,44 @@ export async function notePassedTrial(
   await deployVersions(api, settings, { [version]: 100 }, `${message}${PASSED_TRIAL}`);
 }
 
-/** Creates an empty database. */
-export async function createDatabase(api: CloudflareApi, name: string, place: Place) {
-  const body =
-    "location" in place
-      ? { name, primary_location_hint: place.location }
-      : { name, jurisdiction: place.jurisdiction };
-  await api.call(`${api.account}/d1/database`, z.unknown(), { method: "POST", body });
+/** Builds the environment's Worker as a deployment would, without sending anything. */
+export async function checkBuild(env: RemoteEnvironment): Promise<void> {
+  await using folder = await temporaryFolder();
+  await runWrangler(["deploy", "--env", env, "--dry-run", "--outdir", folder.path]);
 }
 
-const replicationSchema = z.object({
-  read_replication: z.object({ mode: z.string() }).nullish(),
-});
-
-async function checkReplicated(api: CloudflareApi, name: string, uuid: string): Promise<void> {
-  const path = `${api.account}/d1/database/${uuid}`;
-  const { read_replication: found } = await api.call(path, replicationSchema);
-  if (found?.mode === "auto") return;
-  throw new Error(
-    `LIST_READS is nearest, but the database ${name} is not replicated. To replicate it: ` +
-      `PUT https://api.cloudflare.com/client/v4${path} with {"read_replication":{"mode":"auto"}}, ` +
-      "or use Cloudflare's dashboard. To switch it off again takes up to a day",
-  );
+/** Uploads the first version of a Worker. This version receives all traffic at once. */
+export async function deployFirstVersion(env: RemoteEnvironment, label: VersionLabel) {
+  await runWrangler(["deploy", "--env", env, ...labelArguments(label)], { isShielded: true });
 }
 
 /**
- * Checks that `wrangler.toml` names the databases that the deployed Worker uses, and that the
- * deployment needs no migration of Durable Object classes.
+ * Uploads a version that receives no traffic yet.
  *
- * @throws an Error that tells the operator what to correct.
+ * @returns the id of the version.
  */
-export async function checkLiveWorker(
-  api: CloudflareApi,
-  { env, worker, databases, migrationTag, vars }: Settings,
-  live: LiveVersion,
-  { tag }: VersionLabel,
-): Promise<void> {
-  for (const name of DATABASE_NAMES) {
-    const used = live.databases.get(BINDINGS[name]);
-    const named = (await findDatabase(api, databases[name]))?.uuid;
-    if (named === undefined) {
-      throw new Error(
-        `the Worker ${worker} exists, but there is no database ${databases[name]}. Check its ` +
-          "database_name in wrangler.toml: a new database would be an empty one",
-      );
-    }
-    if (name === "orders" && vars["LIST_READS"] === "nearest") {
-      await checkReplicated(api, databases[name], named);
-    }
-    if (named !== used) {
-      throw new Error(
-        `the Worker ${worker} uses the database ${used ?? "(none)"} as ${BINDINGS[name]}, but ` +
-          `${databases[name]} is ${named}. Check its database_name in wrangler.toml`,
-      );
-    }
-  }
-  const service = await api.call(`${api.account}/workers/services/${worker}`, serviceSchema);
-  const appliedTag = service.default_environment.script.migration_tag;
-  if (appliedTag !== migrationTag) {
-    throw new Error(
-      `wrangler.toml has the migration ${migrationTag} of Durable Objects, and ${worker} has ` +
-        `${appliedTag ?? "none"}. Such a migration cannot be tried first or taken back. Deploy a ` +
-        `commit with nothing but this change: npx wrangler deploy --env ${env} --tag ${tag ?? "COMMIT"}`,
-    );
-  }
+export async function uploadVersion(env: RemoteEnvironment, label: VersionLabel): Promise<string> {
+  await using folder = await temporaryFolder();
+  const report = join(folder.path, "report.ndjson");
+  await runWrangler(["versions", "upload", "--env", env, ...labelArguments(label)], {
+    env: { WRANGLER_OUTPUT_FILE_PATH: report },
+    isShielded: true,
+  });
+  const uploaded = (await readFile(report, "utf8"))
+    .trim()
+    .split("\n")
+    .map((line) => JSON.parse(line) as { type: string; version_id?: string | null })
+    .find(({ type }) => type === "version-upload");
+  if (uploaded?.version_id) return uploaded.version_id;
+  throw new Error("wrangler did not say which version it uploaded");
+}
+
+function labelArguments(label: VersionLabel): string[] {
+  return Object.entries(label).flatMap(([name, value]) =>
+    value === undefined ? [] : [`--${name}=${value}`],
+  );
+}
+
+function temporaryFolder() {
+  return mkdtempDisposable(join(tmpdir(), "store-orders-deploy-"));
 }
