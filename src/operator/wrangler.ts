@@ -1,4 +1,5 @@
 import { spawn } from "node:child_process";
+import { once } from "node:events";
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
 import { text } from "node:stream/consumers";
@@ -39,11 +40,6 @@ interface WranglerOptions {
   readonly isShielded?: boolean;
 }
 
-/** Thrown if wrangler ends with an error. The message is wrangler's last error message. */
-export class WranglerError extends Error {
-  override readonly name = "WranglerError";
-}
-
 /**
  * Returns the command and the arguments that run wrangler, for callers that spawn processes
  * themselves. The command is the Node of this process, because the `node` in PATH can be too old.
@@ -55,7 +51,7 @@ export function wranglerCommand(args: readonly string[]): { command: string; arg
 /**
  * Runs wrangler in the project's root, without a terminal, and waits until it ends.
  *
- * @throws {WranglerError} if the exit status is not 0.
+ * @throws an Error with wrangler's last error message if the exit status is not 0.
  */
 export async function runWrangler(
   args: readonly string[],
@@ -73,17 +69,13 @@ export async function runWrangler(
     stdio: ["ignore", "pipe", "pipe"],
     detached: options.isShielded === true,
   });
-  const exited = new Promise<number | NodeJS.Signals | null>((resolve, reject) => {
-    child.once("error", reject);
-    child.once("close", (status, signal) => resolve(status ?? signal));
-  });
-  const [status, stdout, stderr] = await Promise.all([
-    exited,
+  const [[status, signal], stdout, stderr] = await Promise.all([
+    once(child, "close") as Promise<[number | null, NodeJS.Signals | null]>,
     text(child.stdout),
     text(child.stderr),
   ]);
   if (status === 0) return { stdout, stderr };
-  throw new WranglerError(errorMessage({ stdout, stderr }, status));
+  throw new Error(errorMessage({ stdout, stderr }, status ?? signal));
 }
 
 /** Returns wrangler's last error message. If there is none, returns the exit status and stderr. */

@@ -156,11 +156,6 @@ const replicationSchema = z.object({
   read_replication: z.object({ mode: z.string() }).nullish(),
 });
 
-/** Returns whether lists come from the nearest replica of the orders database. */
-export function hasNearReads({ vars }: Settings): boolean {
-  return vars["LIST_READS"] === "nearest";
-}
-
 /**
  * Checks that D1 replicates the orders database, which near reads need.
  *

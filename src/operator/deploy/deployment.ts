@@ -15,7 +15,6 @@ import {
   checkCommit,
   checkLiveWorker,
   checkReplication,
-  hasNearReads,
   labelCommit,
   localChecks,
   readCheckedSettings,
@@ -36,7 +35,7 @@ import {
   deployVersions,
   findLiveVersion,
   type LiveVersion,
-  notePassedTrial,
+  PASSED_TRIAL,
   uploadVersion,
 } from "./versions.ts";
 
@@ -58,10 +57,9 @@ interface Plan {
  * @throws an Error that names the failed step and the steps that did not run. It also tells the
  *   operator how to continue or to roll back.
  */
-export async function deploy(options: DeployOptions, verify: VerifyStore): Promise<void> {
-  await withInterruption("the deployment was complete", (signal) =>
-    runDeployment(options, verify, signal),
-  );
+export function deploy(options: DeployOptions, verify: VerifyStore): Promise<void> {
+  const unfinished = "the deployment was complete";
+  return withInterruption(unfinished, (signal) => runDeployment(options, verify, signal));
 }
 
 async function runDeployment(
@@ -74,35 +72,32 @@ async function runDeployment(
   if (!skipChecks) await runSteps(localChecks(env), signal);
   const settings = await check(`Check the settings of ${env}`, () => readCheckedSettings(env));
   await check(`Check the build of ${env}`, () => checkBuild(env));
-  const api = await check("Log in to Cloudflare", () => logIn(dryRun));
-  const account = () => {
-    if (api === null) throw new NotLoggedInError();
-    return api;
-  };
+  const login = await check("Log in to Cloudflare", () => logIn(dryRun));
+  // Without a login, a dry run only prints the titles of the steps.
+  const api = login as CloudflareApi;
   const label = await labelCommit();
   let replication: string | undefined;
-  const checkOrders = async () => {
-    replication = await checkReplication(account(), settings);
+  const replicationCheck = {
+    title: `Check that ${settings.databases.orders} is replicated`,
+    run: async () => void (replication = await checkReplication(api, settings)),
   };
-  const replicationChecks = hasNearReads(settings)
-    ? [{ title: `Check that ${settings.databases.orders} is replicated`, run: checkOrders }]
-    : [];
-  const rollOut = { ...options, settings, account, label, replicationChecks, verify, signal };
+  const replicationChecks = settings.vars["LIST_READS"] === "nearest" ? [replicationCheck] : [];
+  const rollOut = { ...options, settings, api, label, replicationChecks, verify, signal };
   const plan = create ? planFirstVersion(rollOut) : planNextVersion(rollOut);
   const accountChecks = [plan.check, ...replicationChecks];
   if (domain !== undefined) {
     accountChecks.push({
       title: `Check that ${domain} is free`,
-      run: () => checkHostname(account(), domain, settings.worker),
+      run: () => checkHostname(api, domain, settings.worker),
     });
   }
   if (env === "production" && !skipChecks) {
     accountChecks.push({
       title: "Check that staging serves this commit",
-      run: () => checkCommit(account(), settings, label),
+      run: () => checkCommit(api, settings, label),
     });
   }
-  if (api === null) {
+  if (login === null) {
     for (const { title } of accountChecks) print(`Not checked without a login: ${title}`);
   } else await runSteps(accountChecks, signal);
   if (dryRun) {
@@ -129,16 +124,16 @@ async function logIn(isDryRun: boolean): Promise<CloudflareApi | null> {
  * accepts existing empty databases, so that an interrupted first roll-out can be repeated.
  */
 function planFirstVersion(rollOut: RollOut): Plan {
-  const { env, settings, account, label, domain, location, jurisdiction } = rollOut;
+  const { env, settings, api, label, domain, location, jurisdiction } = rollOut;
   const { worker, databases } = settings;
   const existing = new Set<DatabaseName>();
-  const findLive = () => findLiveVersion(account(), settings);
+  const findLive = () => findLiveVersion(api, settings);
   const check = async () => {
     if ((await findLive()) !== undefined) {
       throw new Error(`the Worker ${worker} exists already. Leave out --create`);
     }
     for (const name of DATABASE_NAMES) {
-      const found = await findDatabase(account(), databases[name]);
+      const found = await findDatabase(api, databases[name]);
       if (found === undefined) continue;
       existing.add(name);
       if (!(await isEmpty(env, name))) {
@@ -174,8 +169,7 @@ function planFirstVersion(rollOut: RollOut): Plan {
       title: `Create the database ${databases[name]} ${where}`,
       run: async () => {
         const body = { name: databases[name], primary_location_hint: location, jurisdiction };
-        const path = `${account().account}/d1/database`;
-        await account().call(path, z.unknown(), { method: "POST", body });
+        await api.call(`${api.account}/d1/database`, z.unknown(), { method: "POST", body });
       },
       ifItFails,
     })),
@@ -199,14 +193,15 @@ function planFirstVersion(rollOut: RollOut): Plan {
       title: "Try the service",
       run: async () => {
         const version = (await requireLive()).id;
-        const addresses = await findAddresses(account(), settings);
+        const addresses = await findAddresses(api, settings);
         if (domain !== undefined && !addresses.includes(`https://${domain}`)) {
           throw new Error(`${domain} is not attached to ${worker}`);
         }
         for (const address of addresses) {
           await tryVersion(rollOut, { address, version, hasTraffic: true });
         }
-        await notePassedTrial(account(), settings, version, label.message ?? env);
+        const message = `${label.message ?? env}${PASSED_TRIAL}`;
+        await deployVersions(api, settings, { [version]: 100 }, message);
         print(`Deployed ${env}: ${addresses.join(", ")}`);
       },
       ifItFails: `The Worker is deployed. ${
@@ -225,7 +220,7 @@ function planFirstVersion(rollOut: RollOut): Plan {
  * to work with databases that are already migrated.
  */
 function planNextVersion(rollOut: RollOut): Plan {
-  const { env, settings, account, label, domain } = rollOut;
+  const { env, settings, api, label, domain } = rollOut;
   const { worker } = settings;
   const message = label.message ?? env;
   let live: LiveVersion;
@@ -233,18 +228,18 @@ function planNextVersion(rollOut: RollOut): Plan {
   let version = "";
 
   const check = async () => {
-    const found = await findLiveVersion(account(), settings);
+    const found = await findLiveVersion(api, settings);
     if (found === undefined) {
       throw new Error(
         `there is no Worker ${worker}. Add --create for a first roll-out; otherwise check its name in wrangler.toml`,
       );
     }
     live = found;
-    await checkLiveWorker(account(), settings, live, label);
-    addresses = await findAddresses(account(), settings);
+    await checkLiveWorker(api, settings, live, label);
+    addresses = await findAddresses(api, settings);
   };
   const divide = (shares: Readonly<Record<string, number>>, note: string) =>
-    deployVersions(account(), settings, shares, note);
+    deployVersions(api, settings, shares, note);
   const rollback = () => `npx wrangler rollback ${live.id} --env ${env}`;
   const goBack = async () => {
     try {
@@ -280,14 +275,14 @@ function planNextVersion(rollOut: RollOut): Plan {
       title: "Try the new version with all traffic",
       run: async () => {
         await tryIt(addresses[0], true);
-        await notePassedTrial(account(), settings, version, message);
+        await divide({ [version]: 100 }, `${message}${PASSED_TRIAL}`);
       },
       ifItFails: goBack,
     },
     {
       title: "Apply observability, workers.dev, routes and cron triggers",
       run: async () => {
-        await applyTriggers(account(), settings);
+        await applyTriggers(api, settings);
         print(`Deployed ${env}: ${addresses.join(", ")}`);
         print(`The way back to the version before: ${rollback()}`);
       },
@@ -336,10 +331,10 @@ function databaseSteps(env: RemoteEnvironment): Step[] {
 }
 
 /** Returns the step that makes a hostname an address of the Worker. */
-function attachStep({ settings, account }: RollOut, domain: string): Step {
+function attachStep({ settings, api }: RollOut, domain: string): Step {
   return {
     title: `Attach ${domain}`,
-    run: () => attachDomain(account(), domain, settings.worker),
+    run: () => attachDomain(api, domain, settings.worker),
     ifItFails: `The service is deployed without ${domain}.`,
   };
 }

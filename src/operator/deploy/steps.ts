@@ -28,12 +28,7 @@ export type VerifyStore = typeof verifyStore;
 /** The data that all steps of a deployment share. */
 export interface RollOut extends DeployOptions {
   readonly settings: Settings;
-  /**
-   * Returns the client of the account.
-   *
-   * @throws {NotLoggedInError} if there is no login, which only a dry run allows.
-   */
-  readonly account: () => CloudflareApi;
+  readonly api: CloudflareApi;
   readonly label: VersionLabel;
   /** The check that the orders database is replicated; empty without near reads. */
   readonly replicationChecks: readonly Step[];

@@ -24,14 +24,18 @@ export interface LiveVersion {
   /** True if the trial requests of `npm run deploy` succeeded after the version got all traffic. */
   readonly hasPassedTrial: boolean;
   /** The ids of the databases that the version uses, by the names of their bindings. */
-  readonly databases: ReadonlyMap<string, string>;
+  readonly databases: ReadonlyMap<string, string | undefined>;
 }
 
 /** The error codes that Cloudflare returns for a Worker that does not exist. */
 const NO_SUCH_WORKER = [10007, 10090];
 
-/** The suffix that `notePassedTrial` appends to the message of a deployment. */
-const PASSED_TRIAL = ", which has passed its trial";
+/**
+ * The end of a deployment's message which records that the version has passed its trial with all
+ * traffic. The record is a further deployment of the same version, so every other deployment,
+ * including a rollback, removes the record.
+ */
+export const PASSED_TRIAL = ", which has passed its trial";
 
 const deploymentsSchema = z.object({
   deployments: z.array(
@@ -42,18 +46,15 @@ const deploymentsSchema = z.object({
   ),
 });
 
+const bindingSchema = z.object({
+  name: z.string(),
+  type: z.string(),
+  id: z.optional(z.string()),
+  database_id: z.optional(z.string()),
+});
 const versionSchema = z.object({
   annotations: z.optional(z.object({ "workers/tag": z.optional(z.string()) })),
-  resources: z.object({
-    bindings: z.array(
-      z.object({
-        name: z.string(),
-        type: z.string(),
-        id: z.optional(z.string()),
-        database_id: z.optional(z.string()),
-      }),
-    ),
-  }),
+  resources: z.object({ bindings: z.array(bindingSchema) }),
 });
 
 /**
@@ -83,10 +84,9 @@ export async function findLiveVersion(
     );
   }
   const { annotations, resources } = await api.call(`${script}/versions/${id}`, versionSchema);
-  const databases = resources.bindings.flatMap(({ name, type, id: bound, database_id }) => {
-    const database = bound ?? database_id;
-    return type === "d1" && database !== undefined ? [[name, database] as const] : [];
-  });
+  const databases = resources.bindings
+    .filter(({ type }) => type === "d1")
+    .map(({ name, id: bound, database_id }) => [name, bound ?? database_id] as const);
   return {
     id,
     commit: annotations?.["workers/tag"],
@@ -134,19 +134,6 @@ export async function deployVersions(
     minTimeout: 500,
     shouldRetry: ({ error }) => !(error instanceof CloudflareError && error.isRefusal),
   });
-}
-
-/**
- * Records that a version has passed its trial with all traffic. The record is a further deployment
- * of the same version, so every other deployment, including a rollback, removes the record.
- */
-export async function notePassedTrial(
-  api: CloudflareApi,
-  settings: Settings,
-  version: string,
-  message: string,
-): Promise<void> {
-  await deployVersions(api, settings, { [version]: 100 }, `${message}${PASSED_TRIAL}`);
 }
 
 /** Builds the environment's Worker as a deployment would, without sending anything. */

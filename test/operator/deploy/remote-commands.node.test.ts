@@ -141,7 +141,7 @@ describe("keys --env staging", () => {
   });
 
   it.each([["revoke"], ["reset"], ["rotate", "--grace", "0"], ["rotate", "--grace", "1s"]])(
-    "%s changes nothing without a confirmation, and needs none with --yes",
+    "%s changes nothing unless the operator types the environment",
     async (command, ...args) => {
       const keys = () => database().sqlite.prepare("SELECT * FROM api_keys ORDER BY id").all();
       const id = await createKey("Pet shop");
@@ -153,27 +153,18 @@ describe("keys --env staging", () => {
       expect(refused.stderr).toContain(question);
       expect(refused.stderr).toMatch(/^error: nothing was changed, because there is no terminal /m);
       expect(refused.stderr).toContain(`\n  npm run keys -- ${line.join(" ")} --yes\n`);
-      const asked = await runInProcess(keysProgram(), line, "no\n", { isTerminal: true });
-      expect(asked).toMatchObject({ status: 1, stdout: "" });
-      expect(asked.stderr).toContain("error: not confirmed: nothing was changed");
+      const type = (typed: string) =>
+        runInProcess(keysProgram(), line, typed, { isTerminal: true });
+      for (const typed of ["production\n", ""]) {
+        const asked = await type(typed);
+        expect(asked).toMatchObject({ status: 1, stdout: "" });
+        expect(asked.stderr).toContain("error: not confirmed: nothing was changed");
+      }
       expect(keys()).toEqual(before);
-      await run("keys", [command, id, ...args, "--yes", "--json"]);
+      expect(await type("staging\n")).toMatchObject({ status: 0 });
       expect(keys()).not.toEqual(before);
     },
   );
-
-  it("usage reads what keys have reported to the remote database", async () => {
-    const id = await createKey();
-    const today = new Date().toISOString().slice(0, 10);
-    database()
-      .sqlite.prepare("INSERT INTO key_usage VALUES (?, ?, 7, 1, 0, 0, 3, 7, 300, 10000, ?)")
-      .run(id, today, Date.now());
-    const all = JSON.parse(await run("keys", ["usage", "--json", "--days", "2"]));
-    expect(all[0]).toMatchObject({ id, admitted: 7, refused: 1, minutePeak: 0.01 });
-    const one = JSON.parse(await run("keys", ["usage", id, "--json", "--days", "2"]));
-    // `completeBy` is an hour after the time of each command.
-    expect(one).toEqual([{ ...all[0], completeBy: one[0].completeBy }]);
-  });
 });
 
 it("orders --env staging exports the imported orders byte for byte, int64 values included", async () => {

@@ -1,7 +1,4 @@
-import { PassThrough } from "node:stream";
-import { text } from "node:stream/consumers";
 import { beforeEach, describe, expect, it, vi } from "vitest";
-import { requireConfirmation } from "../../../src/operator/confirmation.ts";
 import { timeTravelProgram } from "../../../src/operator/time-travel/program.ts";
 import { runInProcess } from "../in-process.ts";
 import * as wrangler from "../../../src/operator/wrangler.ts";
@@ -10,7 +7,7 @@ import { runFakeWrangler } from "./fake-wrangler.ts";
 import { disturb, FAULTS, shortenPauses } from "./faults.ts";
 import type { Outcome } from "./run-command.ts";
 
-const runWrangler = vi.spyOn(wrangler, "runWrangler");
+vi.spyOn(wrangler, "runWrangler").mockImplementation(runFakeWrangler);
 
 const NAME = "store-orders-staging-keys";
 const WAY_BACK =
@@ -18,7 +15,6 @@ const WAY_BACK =
 const OF_KEYS = ["--database", "keys", "--env", "staging"];
 const cloudflare = useFakeCloudflare("staging");
 beforeEach(() => {
-  runWrangler.mockImplementation(runFakeWrangler);
   database().sqlite.exec("DELETE FROM api_keys");
   cloudflare.changes.length = 0;
   cloudflare.interfere = () => {};
@@ -47,6 +43,12 @@ const trail = () =>
 
 const keys = () =>
   database().sqlite.prepare("SELECT id, hash, resets, revision FROM api_keys ORDER BY id").all();
+
+const withoutRevision = ({ id, hash, resets }: ReturnType<typeof keys>[number]) => ({
+  id,
+  hash,
+  resets,
+});
 
 describe("npm run time-travel", () => {
   it("prints the bookmark of the current time, or of another time", async () => {
@@ -103,7 +105,7 @@ describe("npm run time-travel", () => {
     expect(stdout).toContain(
       "  key_d plan: free → pro, perMinute: 60 → 300, perDay: 1,000 → 10,000, expiresAt: 1970-01-02 00:00 UTC → none\n",
     );
-    expect(keys().map(({ id, hash, resets }) => ({ id, hash, resets }))).toEqual([
+    expect(keys().map(withoutRevision)).toEqual([
       { id: "key_a", hash: "hash of key_a", resets: 3 },
       { id: "key_b", hash: "hash of key_b", resets: 0 },
       { id: "key_c", hash: "hash of key_c", resets: 0 },
@@ -135,11 +137,6 @@ describe("npm run time-travel", () => {
         ],
       },
     });
-    const withoutRevision = ({ id, hash, resets }: ReturnType<typeof keys>[number]) => ({
-      id,
-      hash,
-      resets,
-    });
     expect(keys().map(withoutRevision)).toEqual(before.map(withoutRevision));
   });
 
@@ -156,9 +153,9 @@ describe("npm run time-travel", () => {
 
   it.each([
     [["bookmark", "--env", "staging"], 2, "required option '--database <database>' not specified"],
-    [["bookmark", "--database", "all", "--env", "staging"], 2, "Allowed choices are orders, keys"],
     [["bookmark", "--database", "keys"], 2, "the local store has no Time Travel; copy its folder"],
-    [["bookmark", ...OF_KEYS, "--at", "yesterday"], 2, "Expected a date"],
+    [["bookmark", ...OF_KEYS, "--at", "2026-01-01"], 2, "in the past, within the last 30 days"],
+    [["bookmark", ...OF_KEYS, "--at", "2999-01-01"], 2, "in the past, within the last 30 days"],
     [
       ["bookmark", "--database", "keys", "--env", "production"],
       1,
@@ -174,12 +171,6 @@ describe("npm run time-travel", () => {
     expect(stderr).toMatch(/^error: /m);
     expect(stderr).toContain(message);
     expect(cloudflare.changes.filter((change) => !change.startsWith("restore"))).toEqual([]);
-  });
-
-  it.each([["2026-01-01"], ["2999-01-01"]])("refuses the time %s", async (time) => {
-    const outcome = await timeTravel("bookmark", ...OF_KEYS, "--at", time);
-    expect(outcome).toMatchObject({ status: 2, stdout: "" });
-    expect(outcome.stderr).toContain("in the past, within the last 30 days");
   });
 
   it("whatever happens at any call, ends done, or says what stands and how to go on", async () => {
@@ -223,23 +214,5 @@ describe("npm run time-travel", () => {
       }
     }
     vi.unstubAllGlobals();
-  });
-});
-
-describe("the confirmation", () => {
-  it.each([
-    ["staging\n", true],
-    ["production\n", false],
-    ["y\n", false],
-    ["", false],
-  ])("of a change of staging by %j: %j", async (typed, isConfirmed) => {
-    const input = Object.assign(new PassThrough(), { isTTY: true });
-    const output = new PassThrough();
-    input.end(typed);
-    const asked = requireConfirmation("staging", "This deletes 3 orders.", { input, output });
-    if (isConfirmed) await asked;
-    else await expect(asked).rejects.toThrow("not confirmed: nothing was changed");
-    output.end();
-    expect(await text(output)).toMatch(/^This deletes 3 orders\.\nType staging /);
   });
 });
