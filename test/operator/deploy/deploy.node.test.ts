@@ -11,7 +11,7 @@ import { openApiDocument } from "../../../src/openapi/document.ts";
 import { runInProcess } from "../in-process.ts";
 import { readCases } from "./documents.ts";
 import { FakeCloudflare, Lie } from "./fake-cloudflare.ts";
-import { disturb, FAULTS, shortenPauses } from "./faults.ts";
+import { atEveryCall, shortenPauses } from "./faults.ts";
 import { HEALTHY } from "./fake-workers.ts";
 import { runFakeWrangler } from "./fake-wrangler.ts";
 import { type ApiCall, ApiError } from "./route.ts";
@@ -230,13 +230,6 @@ describe("whatever happens at any step", () => {
     };
   }
 
-  /** Starts from an account without anything else, and returns the id of the deployed version. */
-  function prepare(isFirst: boolean): string | undefined {
-    cloudflare.clear();
-    disturbTrials();
-    return isFirst ? undefined : cloudflare.deployService("staging", { without: 1 }).before;
-  }
-
   const current = () => cloudflare.workers.scripts.get(WORKER)?.versions.current;
 
   /** True if all of a deployment is done, by what is in the account. */
@@ -271,45 +264,37 @@ describe("whatever happens at any step", () => {
     "%s ends finished or gone back, or says what stands and how to go on",
     { timeout: TIMEOUT_MS },
     async (_, args, isFirst) => {
-      prepare(isFirst);
-      const seen = disturb(cloudflare, "none", 0);
-      expect(await deployToStaging(...args)).toMatchObject({ status: 0 });
-      const calls = [...seen()];
-      expect(calls.length).toBeGreaterThan(30);
+      let before: string | undefined;
       const ends = new Set<string>();
-      for (const fault of Object.keys(FAULTS)) {
-        for (const [position, call] of calls.entries()) {
-          if (call.startsWith("GET") && fault.endsWith("after it")) continue;
-          const before = prepare(isFirst);
-          disturb(cloudflare, fault, position);
-          const { status, stdout, stderr } = await deployToStaging(...args);
-          const label = `${fault}, call ${position}, ${call}:\n${stdout}${stderr}`;
-          cloudflare.interfere = () => {};
-          if (status === 0) {
-            expect(isFinished(before), label).toBe(true);
-            continue;
-          }
-          expect(stderr, label).toMatch(/^error: ".*" failed: ./);
-          const claims = CLAIMS.filter(([claim]) => claim.test(stderr));
-          expect(claims.length, label).toBeGreaterThan(0);
-          for (const [claim, isTrue] of claims)
-            expect(isTrue(before), `${claim} ${label}`).toBe(true);
-          // Continues once from each state of the account.
-          const end = `${stderr} ${cloudflare.changes.join()}`.replaceAll(
-            /[\da-f]{8}-[\da-f-]+/g,
-            "",
-          );
-          if (ends.has(end)) continue;
-          ends.add(end);
-          disturbTrials();
-          const once = await deploy(...lineToGoOn(stderr));
-          // Without a connection, nobody knows whether a first roll-out has made the Worker.
-          const again =
-            once.status === 0 || !isFirst ? once : await deploy(...lineToGoOn(once.stderr));
-          expect(again, `${label}\n${again.stderr}`).toMatchObject({ status: 0 });
-          expect(isFinished(before), label).toBe(true);
-        }
-      }
+      const run = () => {
+        // Starts from an account without anything else.
+        cloudflare.clear();
+        disturbTrials();
+        if (!isFirst) ({ before } = cloudflare.deployService("staging", { without: 1 }));
+        return deployToStaging(...args);
+      };
+      await atEveryCall(cloudflare, run, async ({ status, stderr }, label) => {
+        if (status === 0) return expect(isFinished(before), label).toBe(true);
+        expect(stderr, label).toMatch(/^error: ".*" failed: ./);
+        const claims = CLAIMS.filter(([claim]) => claim.test(stderr));
+        expect(claims.length, label).toBeGreaterThan(0);
+        for (const [claim, isTrue] of claims)
+          expect(isTrue(before), `${claim} ${label}`).toBe(true);
+        // Continues once from each state of the account.
+        const end = `${stderr} ${cloudflare.changes.join()}`.replaceAll(
+          /[\da-f]{8}-[\da-f-]+/g,
+          "",
+        );
+        if (ends.has(end)) return;
+        ends.add(end);
+        disturbTrials();
+        const once = await deploy(...lineToGoOn(stderr));
+        // Without a connection, nobody knows whether a first roll-out has made the Worker.
+        const again =
+          once.status === 0 || !isFirst ? once : await deploy(...lineToGoOn(once.stderr));
+        expect(again, `${label}\n${again.stderr}`).toMatchObject({ status: 0 });
+        expect(isFinished(before), label).toBe(true);
+      });
     },
   );
 });
@@ -369,6 +354,17 @@ describe("a trial", () => {
     expect(stderr).toMatch(/does not answer from version [\w-]{36}/);
     expect(verify).toHaveBeenCalledTimes(trials);
     expect(cloudflare.changes.at(-1)).toBe(`deploy ${WORKER}: ${before} 100 %`);
+  });
+
+  it("that breaks a promise sends all traffic back to the version before", async () => {
+    const { versions, before } = cloudflare.deployService("staging");
+    verify.mockResolvedValueOnce(KEPT).mockResolvedValueOnce(NOT_KEPT);
+    const { status, stderr } = await deployToStaging();
+    expect(status).toBe(1);
+    expect(stderr).toContain(
+      `failed: https://${HOST} breaks its promises:\nHEAD: has a body (request r-1)\nAll traffic is back`,
+    );
+    expect(versions.current).toBe(before);
   });
 
   it("begins again if another version has answered", async () => {

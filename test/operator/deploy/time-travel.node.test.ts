@@ -4,7 +4,7 @@ import { runInProcess } from "../in-process.ts";
 import * as wrangler from "../../../src/operator/wrangler.ts";
 import { useFakeCloudflare } from "./fake-cloudflare.ts";
 import { runFakeWrangler } from "./fake-wrangler.ts";
-import { disturb, FAULTS, shortenPauses } from "./faults.ts";
+import { atEveryCall, shortenPauses } from "./faults.ts";
 import type { Outcome } from "./run-command.ts";
 
 vi.spyOn(wrangler, "runWrangler").mockImplementation(runFakeWrangler);
@@ -186,33 +186,21 @@ describe("npm run time-travel", () => {
       cloudflare.changes.length = 0;
       return timeTravel("restore", ...OF_KEYS, "--bookmark", bookmark, "--yes");
     };
-    const seen = disturb(cloudflare, "none", 0);
-    expect(await restore()).toMatchObject({ status: 0 });
-    const calls = [...seen()];
-    expect(calls.length).toBeGreaterThan(5);
-    for (const fault of Object.keys(FAULTS)) {
-      for (const [position, call] of calls.entries()) {
-        disturb(cloudflare, fault, position);
-        const { status, stdout, stderr } = await restore();
-        const label = `${fault}, call ${position}, ${call}:\n${stdout}${stderr}`;
-        cloudflare.interfere = () => {};
-        if (status === 0) {
-          expect(isRestored() && isRevived(), label).toBe(true);
-          expect(stdout, label).toContain("npm run keys -- revoke key_z --env staging\n");
-        } else if (
-          /anything was restored|nothing was restored|^error: staging keys/m.test(stderr)
-        ) {
-          expect(isRestored(), label).toBe(false);
-        } else {
-          expect(stderr, label).toMatch(/the database is restored|not known whether the database/);
-          const [, undo = ""] =
-            /(?:To return|To undo this): npm run time-travel -- (.*)/.exec(stderr) ?? [];
-          expect(await timeTravel(...undo.split(" "), "--yes"), label).toMatchObject({ status: 0 });
-          const [revoked] = sqlite().prepare("SELECT revoked_at FROM api_keys").all();
-          expect(revoked, label).toEqual({ revoked_at: 5 });
-        }
+    await atEveryCall(cloudflare, restore, async ({ status, stdout, stderr }, label) => {
+      if (status === 0) {
+        expect(isRestored() && isRevived(), label).toBe(true);
+        expect(stdout, label).toContain("npm run keys -- revoke key_z --env staging\n");
+      } else if (/anything was restored|nothing was restored|^error: staging keys/m.test(stderr)) {
+        expect(isRestored(), label).toBe(false);
+      } else {
+        expect(stderr, label).toMatch(/the database is restored|not known whether the database/);
+        const [, undo = ""] =
+          /(?:To return|To undo this): npm run time-travel -- (.*)/.exec(stderr) ?? [];
+        expect(await timeTravel(...undo.split(" "), "--yes"), label).toMatchObject({ status: 0 });
+        const [revoked] = sqlite().prepare("SELECT revoked_at FROM api_keys").all();
+        expect(revoked, label).toEqual({ revoked_at: 5 });
       }
-    }
+    });
     vi.unstubAllGlobals();
   });
 });
