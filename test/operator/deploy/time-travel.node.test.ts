@@ -83,14 +83,15 @@ describe("npm run time-travel", () => {
     addKey("key_a", { revision: 4, resets: 1 });
     addKey("key_b");
     addKey("key_c", { revision: 9 });
-    addKey("key_d");
+    addKey("key_d", { resets: 4 });
+    database().sqlite.exec("UPDATE api_keys SET revoked_at = 2 WHERE id = 'key_c'");
     const bookmark = database().bookmark();
     addKey("key_new");
     database().sqlite.exec(`
       UPDATE api_keys SET resets = 3, revision = 6 WHERE id = 'key_a';
       UPDATE api_keys SET revoked_at = 5, revision = 1 WHERE id = 'key_b';
       UPDATE api_keys SET hash = 'rotated', revision = 10 WHERE id = 'key_c';
-      UPDATE api_keys SET plan = 'free', expires_at = 86400000, revision = 1 WHERE id = 'key_d'`);
+      UPDATE api_keys SET plan = 'free', expires_at = 86400000, resets = 2 WHERE id = 'key_d'`);
     const before = keys();
 
     const startedMs = Date.now();
@@ -101,6 +102,7 @@ describe("npm run time-travel", () => {
     expect(stdout).toContain(`The keys database of staging is back at ${bookmark}.\n`);
     expect(stdout).toContain("made since, which are gone: key_new.\n");
     expect(stdout).toMatch(/valid again.*\n {2}npm run keys -- revoke key_b --env staging\n/);
+    expect(stdout).not.toContain("revoke key_c");
     expect(stdout).toMatch(/valid again.*\n {2}npm run keys -- rotate key_c --env staging\n/);
     expect(stdout).toContain(
       "  key_d plan: free → pro, perMinute: 60 → 300, perDay: 1,000 → 10,000, expiresAt: 1970-01-02 00:00 UTC → none\n",
@@ -109,7 +111,7 @@ describe("npm run time-travel", () => {
       { id: "key_a", hash: "hash of key_a", resets: 3 },
       { id: "key_b", hash: "hash of key_b", resets: 0 },
       { id: "key_c", hash: "hash of key_c", resets: 0 },
-      { id: "key_d", hash: "hash of key_d", resets: 0 },
+      { id: "key_d", hash: "hash of key_d", resets: 4 },
     ]);
     for (const { revision } of keys()) expect(Number(revision)).toBeGreaterThan(startedMs);
     const previousBookmark = /--bookmark (\S+)$/m.exec(stdout)?.[1] ?? "";
@@ -137,7 +139,8 @@ describe("npm run time-travel", () => {
         ],
       },
     });
-    expect(keys().map(withoutRevision)).toEqual(before.map(withoutRevision));
+    const [a, b, c, d, added] = before.map(withoutRevision);
+    expect(keys().map(withoutRevision)).toEqual([a, b, c, { ...d, resets: 4 }, added]);
   });
 
   it("restores a keys database without its tables, and says that nothing was compared", async () => {
