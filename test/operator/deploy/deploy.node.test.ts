@@ -536,6 +536,20 @@ describe("a deployment changes nothing, and refuses", () => {
   });
 });
 
+it.each([{ isOnWorkersDev: false }, { crons: ["1 * * * *"] }])(
+  "fails if Cloudflare has not applied %j, and says how to apply it",
+  async (changes) => {
+    const { versions, before } = cloudflare.deployService("staging");
+    changeSettings(changes);
+    const { status, stderr } = await deployToStaging();
+    expect(status).toBe(1);
+    expect(stderr).toContain("workers.dev or the cron triggers differ\nThe new version serves.");
+    expect(stderr).toContain("npx wrangler triggers deploy --env staging\n");
+    expect(stderr).toContain(`npx wrangler rollback ${before} --env staging\n`);
+    expect(versions.current).not.toBe(before);
+  },
+);
+
 it("prints the command for a rollback if its own rollback fails", async () => {
   const { versions, before } = cloudflare.deployService("staging");
   cloudflare.workers.answer = () => BROKEN;
