@@ -1,6 +1,5 @@
 import { createRequire } from "node:module";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { PROJECT_ROOT } from "../wrangler.ts";
 import { formatServiceLine, isServiceLine } from "./service-log.ts";
 
@@ -33,7 +32,7 @@ function configureWrangler(): void {
     // Turns off local traces, because they fill the store's folder and halve the speed.
     X_LOCAL_OBSERVABILITY: "false",
     // Miniflare ends workerd when this process exits, but not when this process is killed.
-    MINIFLARE_WORKERD_PATH: fileURLToPath(new URL("workerd.sh", import.meta.url)),
+    MINIFLARE_WORKERD_PATH: join(import.meta.dirname, "workerd.sh"),
     STORE_ORDERS_WORKERD: (require("workerd") as { default: string }).default,
   });
 }
