@@ -4,6 +4,7 @@ import { revokeApiKey } from "../key-store/administration.ts";
 import { addKeys, changeKey } from "../key-store/change-key.ts";
 import { findApiKey } from "../key-store/key-details.ts";
 import { createVerificationKey } from "../key-store/verification-key.ts";
+import { SYSTEM_CLOCK } from "./service-promise.ts";
 import { placeOwnOrders, randomOrderId, removeOwnOrder } from "./own-orders.ts";
 import { type Verification, verify, type VerifyOptions } from "./verify.ts";
 
@@ -27,7 +28,7 @@ export async function verifyStore({
   isWriting = false,
   ...options
 }: StoreVerifyOptions): Promise<Verification> {
-  const { key, record } = createVerificationKey(new Date());
+  const { key, record } = createVerificationKey(new Date((options.clock ?? SYSTEM_CLOCK).now()));
   const orderId = randomOrderId();
   let isRevoked = false;
   const revoke = async (): Promise<void> => {
