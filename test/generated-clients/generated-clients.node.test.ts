@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { build } from "esbuild";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { documentedClient } from "../../src/operator/build/documented-client.ts";
+import { documentedClient } from "../../src/operator/build/site.ts";
 import { PROJECT_ROOT } from "../../src/operator/wrangler.ts";
 import type { Server } from "../bench/server.ts";
 import { StoreFolder } from "../operator/store-folder.ts";

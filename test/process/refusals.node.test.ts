@@ -5,7 +5,6 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, it, vi } from "vitest";
 import { startProgram } from "../../src/operator/start/program.ts";
-import { runCommand } from "../operator/deploy/run-command.ts";
 import { runInProcess } from "../operator/in-process.ts";
 import { makeEmptyStore } from "../operator/store-folder.ts";
 import { copyProject, freePort, Service } from "./service.ts";
@@ -15,15 +14,7 @@ const store = join(folder, "store");
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 describe("npm start", () => {
-  it("explains its options with --help", async () => {
-    const { status, stdout, stderr } = await runInProcess(startProgram(), ["--help"]);
-    expect({ status, stderr }).toEqual({ status: 0, stderr: "" });
-    for (const word of ["--port", "8787", "--persist-to", ".wrangler/state", "--empty"]) {
-      expect(stdout).toContain(word);
-    }
-  });
-
-  it.each(["--port=0", "--port=65536", "--port=http", "--port", "--persist-to", "9000"])(
+  it.each(["--port=0", "--port=65536", "--port=http", "--prot=9000", "9000"])(
     "refuses %s with exit status 2",
     async (argument) => {
       const args = ["--persist-to", store, argument];
@@ -33,14 +24,6 @@ describe("npm start", () => {
       expect(readdirSync(folder)).toEqual([]);
     },
   );
-
-  it("refuses an unknown option with exit status 2, when run as a process", async () => {
-    const args = ["src/operator/main.ts", "start", "--persist-to", store, "--prot=9000"];
-    const { status, stdout, stderr } = await runCommand(process.execPath, args, { env: {} });
-    expect({ status, stdout }).toEqual({ status: 2, stdout: "" });
-    expect(stderr).toMatch(/^error: .*\n.*--help/s);
-    expect(readdirSync(folder)).toEqual([]);
-  });
 
   it("refuses a port in use with exit status 1, before it creates a store", async () => {
     const server = createServer().listen(0, "127.0.0.1");

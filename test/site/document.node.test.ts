@@ -1,7 +1,6 @@
 import { expect, test } from "vitest";
 import { openApiDocument } from "../../src/openapi/document.ts";
-import { documentedClient } from "../../src/operator/build/documented-client.ts";
-import { buildPage } from "../../src/operator/build/site.ts";
+import { buildPage, documentedClient } from "../../src/operator/build/site.ts";
 import { textOf } from "./page-text.ts";
 
 const text = openApiDocument();
