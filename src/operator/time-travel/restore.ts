@@ -3,7 +3,7 @@ import { connect, findBookmark, restoreBookmark, type Restoration } from "../dat
 import { openRemoteDatabase, retrying } from "../database/remote.ts";
 import { describeFailure, isMissingTable, type RemoteTarget } from "../database/remote-failure.ts";
 import type { StoreDatabase } from "../database/database.ts";
-import { currentActor } from "../key-store/actor.ts";
+import { currentActor } from "../key-store/change-key.ts";
 import { describeDetails } from "../key-store/audit-trail.ts";
 import { type KeyDetails, listApiKeys } from "../key-store/key-details.ts";
 import { compareKeys, type KeyDifferences, settleRestoredKeys } from "./restored-keys.ts";
