@@ -129,9 +129,9 @@ async function usage(id: string | undefined, options: UsageOptions): Promise<voi
  * shares of a limit. A figure that the key has not reported is `null`.
  */
 function toUsageJson(report: KeyReport, now: Date) {
-  const { limits: _limits, bansByDay: _bans, days, ...figures } = report;
+  const { limits: _limits, bansByDay: _bans, days, ...rest } = report;
   return {
-    ...figures,
+    ...rest,
     completeBy: completeBy(now),
     days: days.map(({ keyId: _id, ...counted }) => counted),
   };

@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, test } from "vitest";
-import { COLUMNS } from "../../../src/operator/metrics/columns.ts";
+import { COLUMNS } from "../../../src/operator/metrics/questions.ts";
 import { createApiKey } from "../../support/api-key-fixture.ts";
 import { advanceClock, stopClock } from "../../support/clock.ts";
 import { startService } from "../../support/service.ts";

@@ -7,7 +7,7 @@ import { createApiKey } from "../../support/api-key-fixture.ts";
 import { advanceClock, stopClock } from "../../support/clock.ts";
 import { startService } from "../../support/service.ts";
 import { requestLines } from "../../support/written-lines.ts";
-import { COLUMNS } from "../../../src/operator/metrics/columns.ts";
+import { COLUMNS } from "../../../src/operator/metrics/questions.ts";
 import { columnsOf, recordingDataSet } from "./data-set-double.ts";
 
 const LIST = "/v1/store/orders";
