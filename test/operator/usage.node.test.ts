@@ -61,6 +61,7 @@ describe("wrong usage", () => {
     [["keys", "find", "abcd1"], "one to four letters or digits"],
     [["keys", "find", "ab8"], "one to four letters or digits"],
     [["keys", "find", ""], "one to four letters or digits"],
+    [["keys", "usage", "--days", "367"], "from 1 to 366"],
     [["keys", "usage", "--near", "0"], "from 1 to 100"],
     [["keys", "usage", "--near", "101"], "from 1 to 100"],
     [["keys", "update", "key_x"], "nothing to change"],

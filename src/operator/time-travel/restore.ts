@@ -6,8 +6,8 @@ import { connect, findBookmark, restoreBookmark, type Restoration } from "../dat
 import { type StoreDatabase, toStatements } from "../database/database.ts";
 import { openRemoteDatabase, retrying } from "../database/remote.ts";
 import { describeFailure, isMissingTable, type RemoteTarget } from "../database/remote-failure.ts";
-import { currentActor } from "../key-store/actor.ts";
 import { describeDetails, differences } from "../key-store/audit-trail.ts";
+import { currentActor } from "../key-store/change-key.ts";
 import { type KeyDetails, listApiKeys } from "../key-store/key-details.ts";
 
 /** The key id in the audit record that describes the restoration rather than one key. */

@@ -1,9 +1,8 @@
 import { useDatabase } from "../database/open.ts";
 import type { RemoteEnvironment } from "../environment.ts";
-import { revokeApiKey } from "../key-store/administration.ts";
+import { createVerificationKey, revokeApiKey } from "../key-store/administration.ts";
 import { addKeys, changeKey } from "../key-store/change-key.ts";
 import { findApiKey } from "../key-store/key-details.ts";
-import { createVerificationKey } from "../key-store/verification-key.ts";
 import { SYSTEM_CLOCK } from "./service-promise.ts";
 import { placeOwnOrders, randomOrderId, removeOwnOrder } from "./own-orders.ts";
 import { type Verification, verify, type VerifyOptions } from "./verify.ts";

@@ -2,9 +2,13 @@ import { chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "nod
 import { tmpdir } from "node:os";
 import { delimiter, join } from "node:path";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import { COLUMNS } from "../../../src/operator/metrics/columns.ts";
 import { metricsProgram } from "../../../src/operator/metrics/program.ts";
-import { QUESTIONS, type QuestionName, toSql } from "../../../src/operator/metrics/questions.ts";
+import {
+  COLUMNS,
+  QUESTIONS,
+  type QuestionName,
+  toSql,
+} from "../../../src/operator/metrics/questions.ts";
 import type { RequestRecord } from "../../../src/worker/telemetry/request-record.ts";
 import { runInProcess } from "../in-process.ts";
 import { readCases } from "./documents.ts";
@@ -32,9 +36,9 @@ const REFUSED = { status: 429, code: "rate_limit_exceeded", remaining: 0, durati
  */
 const DAY: [secondsAgo: number, sampleInterval: number, fields: Partial<RequestRecord>][] = [
   [30 * HOUR, 1, { status: 500, code: "internal_error", degraded: "limiter" }],
-  [20 * HOUR, 100, {}],
+  [20 * HOUR, 100, { servedBy: "replica WEUR" }],
   [20 * HOUR, 10, REFUSED],
-  [20 * HOUR, 5, { ...ZOO_REQUEST, durationMs: 200 }],
+  [20 * HOUR, 5, { ...ZOO_REQUEST, durationMs: 200, servedBy: "primary ENAM" }],
   [2 * HOUR, 1, { ...ZOO_REQUEST, ...REFUSED, code: "api_key_banned" }],
   [2 * HOUR - 90, 1, { ...ZOO_REQUEST, ...REFUSED, code: "api_key_banned" }],
   [60, 3, { status: 503, code: "service_unavailable", degraded: "orders", region: "GRU" }],
@@ -94,6 +98,10 @@ const ANSWERS: Record<QuestionName, object[]> = {
   errors: [
     { region: "GRU", requests: 4, errors: 3, percent: 75 },
     { region: "FRA", requests: 318, errors: 0, percent: 0 },
+  ],
+  "served-by": [
+    { served_by: "replica WEUR", requests: 100, median_ms: 10, p95_ms: 10 },
+    { served_by: "primary ENAM", requests: 5, median_ms: 200, p95_ms: 200 },
   ],
   key: [20, 2].map((hours) => ({
     hour: NOW - hours * HOUR,

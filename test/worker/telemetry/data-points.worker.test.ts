@@ -1,6 +1,6 @@
 import { beforeEach, expect, test } from "vitest";
 import { generateSecret } from "../../../src/operator/key-store/secret.ts";
-import { COLUMNS } from "../../../src/operator/metrics/columns.ts";
+import { COLUMNS } from "../../../src/operator/metrics/questions.ts";
 import { createApiKey } from "../../support/api-key-fixture.ts";
 import { advanceClock, stopClock } from "../../support/clock.ts";
 import { startService } from "../../support/service.ts";
