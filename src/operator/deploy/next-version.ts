@@ -57,7 +57,7 @@ export function planNextVersion(rollOut: RollOut): Plan {
     ...databaseSteps(rollOut),
     {
       title: "Upload the new version",
-      run: async () => void (version = await uploadVersion(env, label)),
+      run: async () => void (version = await uploadVersion(settings, label)),
       ifItFails: "The previous version still serves, with the migrated databases.",
     },
     {

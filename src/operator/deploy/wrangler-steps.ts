@@ -28,15 +28,17 @@ export async function deployFirstVersion(env: RemoteEnvironment, label: VersionL
 }
 
 /**
- * Uploads a version that receives no traffic yet.
+ * Uploads a version that receives no traffic yet. Its reference page says whether lists can be out
+ * of date (the var `LIST_READS`).
  *
  * @returns the id of the version.
  */
-export async function uploadVersion(env: RemoteEnvironment, label: VersionLabel): Promise<string> {
+export async function uploadVersion({ env, vars }: Settings, label: VersionLabel): Promise<string> {
+  const reads = vars["LIST_READS"] === "nearest" ? "nearest" : "primary";
   return inTemporaryFolder(async (folder) => {
     const report = join(folder, "report.ndjson");
     await runWrangler(["versions", "upload", "--env", env, ...labelArguments(label)], {
-      env: { WRANGLER_OUTPUT_FILE_PATH: report },
+      env: { WRANGLER_OUTPUT_FILE_PATH: report, LIST_READS: reads },
       isShielded: true,
     });
     const entries = (await readFile(report, "utf8")).trim().split("\n");
