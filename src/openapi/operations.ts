@@ -19,7 +19,7 @@ export const paths = {
       tags: ["Orders"],
       summary: "List all orders",
       description:
-        "Returns every order that was placed and not cancelled, in ascending `id`, as one streamed JSON array, even for a million orders.\n\nA list that is valid JSON is a consistent snapshot of the store, taken after the request arrived. If an order changes in a part of a long list that the service has not read yet, the list ends before the closing bracket and is not valid JSON. Repeat the request: the service then reads only the missing parts.\n\nThere is no filtering and no pagination; both come with v2. Query parameters and a request body are ignored. `HEAD` receives the same response as `GET`, without the body.",
+        "Returns every order that was placed and not cancelled, in ascending `id`, as one streamed JSON array, even for a million orders.\n\nA list that is valid JSON is complete, and shows the store at one moment. A list that the service cannot finish, for example because its database does not answer, ends before the closing bracket and is not valid JSON. Repeat the request: the service then reads only the missing parts.\n\nThere is no filtering and no pagination; both come with v2. Query parameters and a request body are ignored. `HEAD` receives the same response as `GET`, without the body.",
       parameters: [
         {
           name: "If-None-Match",

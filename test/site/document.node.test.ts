@@ -118,8 +118,13 @@ test("has the command and the files of the generated client in docs/api.md", asy
 
 test("refuses a method that it cannot show", async () => {
   await expect(buildPage(text.replace('"delete": {', '"patch": {'))).rejects.toThrow(
-    "cannot show patch",
+    "PATCH cancelOrder",
   );
+});
+
+test("says that lists can be out of date only with near reads", async () => {
+  expect(page).not.toContain("a second or two old");
+  expect(await buildPage(text, true)).toContain("A list may be a second or two old");
 });
 
 test("has the oldest versions beside each sample that needs a recent JavaScript", () => {

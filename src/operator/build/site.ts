@@ -1,7 +1,7 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { build, type BuildOptions } from "esbuild";
-import type { PageFacts } from "../../site/page/facts.ts";
+import type { PageFacts } from "../../site/page/reference.ts";
 import { parseConfig } from "../../worker/config.ts";
 import { PLAN_LIMITS } from "../../worker/limit-rules/plans.ts";
 import { type Contact, openApiDocument } from "../../openapi/document.ts";
@@ -20,7 +20,7 @@ const SITE = join(import.meta.dirname, "..", "..", "..", "dist", "site");
 export async function buildSite(contact?: Contact): Promise<void> {
   const origin = publicOrigin();
   const [page, script] = await Promise.all([
-    buildPage(openApiDocument(origin, contact)),
+    buildPage(openApiDocument(origin, contact), process.env["LIST_READS"] === "nearest"),
     bundleScript(),
   ]);
   const files = new Map<string, string | Uint8Array>([
@@ -34,8 +34,13 @@ export async function buildSite(contact?: Contact): Promise<void> {
   await writeFolder(SITE, files);
 }
 
-/** Renders the HTML of the reference page from an OpenAPI document. */
-export async function buildPage(document: string): Promise<string> {
+/**
+ * Renders the HTML of the reference page from an OpenAPI document.
+ *
+ * @param hasNearReads whether lists can be out of date. `npm run deploy` passes the var `LIST_READS`
+ *   to the build as an environment variable.
+ */
+export async function buildPage(document: string, hasNearReads = false): Promise<string> {
   // Node cannot run JSX. So esbuild bundles the page's source, and a data URL imports the bundle.
   const program = await bundle({
     entryPoints: [join(PAGE, "page", "page.tsx")],
@@ -49,8 +54,10 @@ export async function buildPage(document: string): Promise<string> {
   };
   return renderPage({
     document,
+    hasNearReads,
     plans: PLAN_LIMITS,
     bans: parseConfig({}).bans,
+    limitsPicture: await readFile(join(PAGE, "page", "limits.svg"), "utf8"),
     roundingWarning: ROUNDING_WARNING,
     exactReaders: EXACT_READERS,
     generatedClient: await documentedClient(),

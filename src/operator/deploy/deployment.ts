@@ -182,7 +182,7 @@ function planFirstVersion(rollOut: RollOut): Plan {
     {
       title: "Deploy the Worker",
       run: async () => {
-        await deployFirstVersion(env, label);
+        await deployFirstVersion(settings, label);
         await requireLive();
       },
       ifItFails: `${ifItFails} If the Worker exists by then: ${withoutCreate}`,
@@ -255,7 +255,7 @@ function planNextVersion(rollOut: RollOut): Plan {
     ...databaseSteps(env),
     {
       title: "Upload the new version",
-      run: async () => void (version = await uploadVersion(env, label)),
+      run: async () => void (version = await uploadVersion(settings, label)),
       ifItFails: "The previous version still serves, with the migrated databases.",
     },
     {

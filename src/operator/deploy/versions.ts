@@ -143,8 +143,11 @@ export async function checkBuild(env: RemoteEnvironment): Promise<void> {
 }
 
 /** Uploads the first version of a Worker. This version receives all traffic at once. */
-export async function deployFirstVersion(env: RemoteEnvironment, label: VersionLabel) {
-  await runWrangler(["deploy", "--env", env, ...labelArguments(label)], { isShielded: true });
+export async function deployFirstVersion({ env, vars }: Settings, label: VersionLabel) {
+  await runWrangler(["deploy", "--env", env, ...labelArguments(label)], {
+    env: buildVariables(vars),
+    isShielded: true,
+  });
 }
 
 /**
@@ -152,11 +155,11 @@ export async function deployFirstVersion(env: RemoteEnvironment, label: VersionL
  *
  * @returns the id of the version.
  */
-export async function uploadVersion(env: RemoteEnvironment, label: VersionLabel): Promise<string> {
+export async function uploadVersion({ env, vars }: Settings, label: VersionLabel): Promise<string> {
   await using folder = await temporaryFolder();
   const report = join(folder.path, "report.ndjson");
   await runWrangler(["versions", "upload", "--env", env, ...labelArguments(label)], {
-    env: { WRANGLER_OUTPUT_FILE_PATH: report },
+    env: { WRANGLER_OUTPUT_FILE_PATH: report, ...buildVariables(vars) },
     isShielded: true,
   });
   const uploaded = (await readFile(report, "utf8"))
@@ -166,6 +169,11 @@ export async function uploadVersion(env: RemoteEnvironment, label: VersionLabel)
     .find(({ type }) => type === "version-upload");
   if (uploaded?.version_id) return uploaded.version_id;
   throw new Error("wrangler did not say which version it uploaded");
+}
+
+/** Returns the environment variable from which the reference page learns of near reads. */
+function buildVariables({ LIST_READS = "primary" }: Settings["vars"]): Record<string, string> {
+  return { LIST_READS: String(LIST_READS) };
 }
 
 function labelArguments(label: VersionLabel): string[] {

@@ -1,29 +1,25 @@
-import type { Answer, ApiRequest } from "./answer.ts";
+import { type Answer, type ApiRequest, errorIn } from "./answer.ts";
 import { element, made } from "./element.ts";
-import { meaningOf } from "./meaning.ts";
 
-/** The response headers that are shown first, in this order. */
+/** The response headers that are shown first, in this order and spelling. */
 const FIRST_HEADERS = [
-  "retry-after",
-  "x-ratelimit-limit",
-  "x-ratelimit-remaining",
-  "x-ratelimit-reset",
-  "ratelimit",
-  "ratelimit-policy",
-  "x-request-id",
-  "etag",
-  "www-authenticate",
+  "Retry-After",
+  "X-RateLimit-Limit",
+  "X-RateLimit-Remaining",
+  "X-RateLimit-Reset",
+  "RateLimit",
+  "RateLimit-Policy",
+  "X-Request-Id",
+  "ETag",
+  "WWW-Authenticate",
 ];
 
-/** Header names in their usual spelling, because browsers report header names in lower case. */
-const SPELLING: Readonly<Record<string, string>> = {
-  etag: "ETag",
-  ratelimit: "RateLimit",
-  "ratelimit-policy": "RateLimit-Policy",
-  "www-authenticate": "WWW-Authenticate",
-  "x-ratelimit-limit": "X-RateLimit-Limit",
-  "x-ratelimit-remaining": "X-RateLimit-Remaining",
-  "x-ratelimit-reset": "X-RateLimit-Reset",
+/** The sentences about responses. A 429 has no seconds, because the page shows a countdown. */
+const MEANINGS: Readonly<Record<number, string>> = {
+  200: "Here are the orders.",
+  204: "The order is cancelled. The next list lacks it.",
+  304: "The list has not changed. The request still counts.",
+  429: "The request was refused and not counted.",
 };
 
 /** Shows the latest response: its status, duration, explanation, body and headers. */
@@ -33,36 +29,38 @@ export class AnswerView {
   readonly #body = element("body", HTMLElement);
   readonly #bodyNote = element("body-note", HTMLElement);
   readonly #headers = element("headers-sent", HTMLElement);
-  #request: ApiRequest | null = null;
-
   /** The request whose response is shown; `null` if no response is shown. */
-  get request(): ApiRequest | null {
-    return this.#request;
-  }
+  request: ApiRequest | null = null;
 
   get body(): string {
     return this.#body.textContent;
   }
 
-  show(answer: Answer): void {
-    const { request, status, statusText, tookMs } = answer;
-    this.#request = request;
-    const line = made("p");
-    line.className = "status-line";
+  show({ request, status, statusText, headers, body, isCut, tookMs }: Answer): void {
+    this.request = request;
+    const line = made("p", "", "status-line");
     line.dataset["kind"] = status < 400 ? "good" : "bad";
     line.append(
       made("b", `${status} ${statusText}`.trim()),
       made("span", `${request.method} ${request.path}`),
       made("span", `${Math.max(1, Math.round(tookMs)).toLocaleString("en")} ms`),
     );
-    this.#summary.replaceChildren(line, meaning(meaningOf(answer)));
-    this.#body.textContent = answer.body;
-    this.#bodyNote.hidden = !answer.isCut;
-    this.#bodyNote.textContent = `Only the first ${answer.body.length.toLocaleString("en")} characters are read and shown here.`;
+    const unknown = "This page does not know this answer of the service.";
+    this.say(MEANINGS[status] ?? errorIn(body)?.message ?? unknown);
+    this.#summary.prepend(line);
+    this.#body.textContent = body;
+    this.#bodyNote.hidden = !isCut;
+    this.#bodyNote.textContent = `Only the first ${body.length.toLocaleString("en")} characters are read and shown here.`;
+    const first = FIRST_HEADERS.filter((name) => headers.has(name));
+    const others = [...headers.keys()].filter(
+      (name) => !first.some((one) => one.toLowerCase() === name),
+    );
+    // Browsers report header names in lower case.
+    const spelled = (name: string) => name.replace(/^[a-z]|-[a-z]/g, (part) => part.toUpperCase());
     this.#headers.replaceChildren(
-      ...sortedHeaders(answer.headers).flatMap(([name, value]) => [
-        made("dt", spelled(name)),
-        made("dd", value),
+      ...[...first, ...others.map(spelled)].flatMap((name) => [
+        made("dt", name),
+        made("dd", headers.get(name) ?? ""),
       ]),
     );
     this.#answer.hidden = false;
@@ -70,7 +68,7 @@ export class AnswerView {
 
   /** Replaces the status and explanation of a response by a sentence. */
   say(text: string): void {
-    this.#summary.replaceChildren(meaning(text));
+    this.#summary.replaceChildren(made("p", text, "meaning"));
   }
 
   /** Shows that a request failed without a response. */
@@ -81,25 +79,7 @@ export class AnswerView {
   }
 
   hide(): void {
-    this.#request = null;
+    this.request = null;
     this.#answer.hidden = true;
   }
-}
-
-function meaning(text: string): HTMLElement {
-  const paragraph = made("p", text);
-  paragraph.className = "meaning";
-  return paragraph;
-}
-
-function sortedHeaders(headers: Headers): [string, string][] {
-  const rank = (name: string) => (FIRST_HEADERS.indexOf(name) + 100) % 100;
-  return [...headers].toSorted(
-    ([a], [b]) =>
-      (FIRST_HEADERS.includes(a) ? rank(a) : 100) - (FIRST_HEADERS.includes(b) ? rank(b) : 100),
-  );
-}
-
-function spelled(name: string): string {
-  return SPELLING[name] ?? name.replace(/(?:^|-)[a-z]/g, (letters) => letters.toUpperCase());
 }

@@ -55,19 +55,10 @@ export async function send(request: ApiRequest, signal?: AbortSignal): Promise<A
     signal: signal ?? null,
   });
   const receivedMs = Date.now();
-  const { body, isCut } = await readBody(response);
-  const { status, statusText } = response;
+  const read = await readBody(response);
+  const { status, statusText, headers: received } = response;
   const tookMs = performance.now() - sentMs;
-  return {
-    request,
-    status,
-    statusText,
-    headers: response.headers,
-    body,
-    isCut,
-    receivedMs,
-    tookMs,
-  };
+  return { request, status, statusText, headers: received, ...read, receivedMs, tookMs };
 }
 
 /** Returns the `curl` command that sends a request. */

@@ -24,8 +24,7 @@ export function inside(parent: ParentNode, selector: string): HTMLElement {
 export function made<K extends keyof HTMLElementTagNameMap>(
   name: K,
   text = "",
+  className = "",
 ): HTMLElementTagNameMap[K] {
-  const created = document.createElement(name);
-  created.textContent = text;
-  return created;
+  return Object.assign(document.createElement(name), { textContent: text, className });
 }

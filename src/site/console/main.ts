@@ -1,13 +1,10 @@
 import { type Answer, type ApiRequest, curlLine, send, withKey } from "./answer.ts";
 import { AnswerView } from "./answer-view.ts";
-import { copyText } from "./copy.ts";
 import { element } from "./element.ts";
-import { KeyFields } from "./key-fields.ts";
-import { Meters } from "./meters.ts";
+import { Meters, Wait } from "./limits.ts";
 import { OrderTable } from "./order-table.ts";
-import { enliven } from "./samples.ts";
-import { triggerBan, triggerLimit } from "./trigger.ts";
-import { Wait } from "./wait.ts";
+import { copyText, enliven, KeyFields } from "./samples.ts";
+import { provokeBan, provokeLimit } from "./trigger.ts";
 
 const LIST = "/v1/store/orders";
 
@@ -22,7 +19,7 @@ const wait = new Wait();
 const answerView = new AnswerView();
 const orderTable = new OrderTable((orderId) => askToCancel(orderId));
 
-/** Aborts the running `triggerLimit` or `triggerBan`; `null` if neither is running. */
+/** Aborts the running `trigger`; `null` if none is running. */
 let running: AbortController | null = null;
 
 function show(answer: Answer): void {
@@ -77,24 +74,23 @@ function open(dialog: HTMLDialogElement): void {
   dialog.showModal();
 }
 
-/** Runs `triggerLimit` or `triggerBan`. Meanwhile, the button shows "Stop". */
+/** Provokes a 429 or a ban. Meanwhile, the button shows "Stop". */
 async function trigger(button: HTMLButtonElement, isBan: boolean): Promise<void> {
   const key = keys.key;
   const label = button.textContent;
   const { signal } = (running = new AbortController());
-  const request = (end: AbortSignal) =>
-    send(withKey(key, { method: "GET", path: LIST, headers: { "If-None-Match": "*" } }), end);
-  const progress = {
+  const provocation = {
+    request: (end: AbortSignal) =>
+      send(withKey(key, { method: "GET", path: LIST, headers: { "If-None-Match": "*" } }), end),
     answered: (answer: Answer) => meters.show(answer),
     say: (text: string) => answerView.say(text),
+    signal,
   };
   button.textContent = "Stop";
   clear();
   try {
     const graceMs = Number(results.dataset["graceMs"]);
-    const answer = isBan
-      ? await triggerBan(request, progress, graceMs, signal)
-      : await triggerLimit(request, progress, signal);
+    const answer = await (isBan ? provokeBan(provocation, graceMs) : provokeLimit(provocation));
     show(answer);
     if (answer.status === 304) answerView.say("A new window opened before the ban. Try again.");
   } catch (error) {

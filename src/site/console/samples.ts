@@ -1,5 +1,47 @@
-import { copyText } from "./copy.ts";
 import { inside } from "./element.ts";
+
+/** The placeholder for a key in the samples. */
+const NO_KEY = "YOUR_API_KEY";
+
+/**
+ * The key fields of the page, which all hold the same API key. The fields and the samples show the
+ * key only while "Show" is on.
+ */
+export class KeyFields {
+  readonly #fields = [...document.querySelectorAll<HTMLInputElement>("[data-key-field]")];
+  readonly #buttons = [...document.querySelectorAll<HTMLButtonElement>("[data-show]")];
+  #isShown = false;
+
+  constructor() {
+    for (const field of this.#fields) {
+      field.addEventListener("input", () => {
+        for (const other of this.#fields) if (other !== field) other.value = field.value;
+        this.#draw();
+      });
+    }
+    for (const button of this.#buttons) {
+      button.addEventListener("click", () => {
+        this.#isShown = !this.#isShown;
+        this.#draw();
+      });
+    }
+  }
+
+  get key(): string {
+    return this.#fields[0]?.value.trim() ?? "";
+  }
+
+  /** Returns a sample with the key in place of the placeholder. */
+  filled(sample: string): string {
+    return sample.replaceAll(NO_KEY, () => this.key || NO_KEY);
+  }
+
+  #draw(): void {
+    for (const field of this.#fields) field.type = this.#isShown ? "text" : "password";
+    for (const button of this.#buttons) button.setAttribute("aria-pressed", String(this.#isShown));
+    fill("[data-key]", this.#isShown ? this.filled(NO_KEY) : NO_KEY);
+  }
+}
 
 /**
  * Puts the page's address into the samples, and adds the listeners of their buttons and tabs.
@@ -17,8 +59,7 @@ export function enliven(filled: (sample: string) => string): void {
   });
 }
 
-/** Sets the text of all matching elements. */
-export function fill(selector: string, text: string): void {
+function fill(selector: string, text: string): void {
   for (const target of document.querySelectorAll(selector)) target.textContent = text;
 }
 
@@ -35,4 +76,20 @@ function followLanguage(chosen: HTMLInputElement): void {
     if (radio.value === chosen.value) radio.checked = true;
   }
   scrollBy({ top: chosen.getBoundingClientRect().top - before, behavior: "instant" });
+}
+
+/** How long a button shows "Copied", in milliseconds. */
+const THANKS_MS = 1_500;
+
+/** Copies a text to the clipboard, and shows the result on the button that was pressed. */
+export async function copyText(button: HTMLButtonElement, text: string): Promise<void> {
+  const label = (button.dataset["label"] ??= button.textContent);
+  try {
+    await navigator.clipboard.writeText(text);
+    button.textContent = "Copied";
+  } catch {
+    // On pages that were loaded over plain HTTP, browsers block the clipboard, except on localhost.
+    button.textContent = "Not copied: select it";
+  }
+  setTimeout(() => (button.textContent = label), THANKS_MS);
 }

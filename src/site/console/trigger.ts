@@ -1,34 +1,31 @@
 import { type Answer, codeOf } from "./answer.ts";
 
 /**
- * The number of simultaneous requests of `triggerLimit` and `triggerBan`. Browsers open at most six
- * HTTP/1.1 connections to a host.
+ * The number of simultaneous requests of `provoke`. Browsers open at most six HTTP/1.1 connections
+ * to a host.
  */
 const PARALLEL = 6;
 
-/** The functions through which `triggerLimit` and `triggerBan` report their progress. */
-interface Progress {
+interface Provocation {
+  /** Sends a request with `If-None-Match: *`, so that every admitted request receives a 304. */
+  readonly request: (signal: AbortSignal) => Promise<Answer>;
   /** Called after every response. */
   readonly answered: (answer: Answer) => void;
+  /** Reports the progress in a sentence. */
   readonly say: (text: string) => void;
+  readonly signal: AbortSignal;
 }
 
 /**
- * Sends requests until one is refused. Every admitted request receives a 304, because `request`
- * sends `If-None-Match: *`.
+ * Sends requests until one is refused.
  *
  * @returns the first response other than 304.
  */
-export function triggerLimit(
-  request: (signal: AbortSignal) => Promise<Answer>,
-  { answered, say }: Progress,
-  signal: AbortSignal,
-): Promise<Answer> {
+export function provokeLimit(provocation: Provocation): Promise<Answer> {
   let admitted = 0;
-  return sendUntil(request, signal, (answer) => {
-    answered(answer);
+  return sendUntil(provocation, (answer) => {
     if (answer.status !== 304) return true;
-    say(`${++admitted} requests admitted.`);
+    provocation.say(`${++admitted} requests admitted.`);
     return false;
   });
 }
@@ -40,21 +37,16 @@ export function triggerLimit(
  * @param graceMs the time after the first refusal in which refusals do not count as strikes.
  * @returns the response that ended the attempt: the ban, or an unexpected response.
  */
-export async function triggerBan(
-  request: (signal: AbortSignal) => Promise<Answer>,
-  progress: Progress,
-  graceMs: number,
-  signal: AbortSignal,
-): Promise<Answer> {
-  const refused = await triggerLimit(request, progress, signal);
+export async function provokeBan(provocation: Provocation, graceMs: number): Promise<Answer> {
+  const { say, signal } = provocation;
+  const refused = await provokeLimit(provocation);
   if (codeOf(refused) !== "rate_limit_exceeded") return refused;
-  progress.say(`Refused. Refusals are free for ${graceMs / 1_000} seconds, so the page waits.`);
+  say(`Refused. Refusals are free for ${graceMs / 1_000} seconds, so the page waits.`);
   await pause(graceMs, signal);
   let strikes = 0;
-  return sendUntil(request, signal, (answer) => {
-    progress.answered(answer);
+  return sendUntil(provocation, (answer) => {
     if (codeOf(answer) !== "rate_limit_exceeded") return true;
-    progress.say(`${++strikes} strikes.`);
+    say(`${++strikes} strikes.`);
     return false;
   });
 }
@@ -65,8 +57,7 @@ export async function triggerBan(
  * @returns this response.
  */
 async function sendUntil(
-  request: (signal: AbortSignal) => Promise<Answer>,
-  signal: AbortSignal,
+  { request, answered, signal }: Provocation,
   isLast: (answer: Answer) => boolean,
 ): Promise<Answer> {
   const others = new AbortController();
@@ -74,6 +65,7 @@ async function sendUntil(
   const untilLast = async (): Promise<Answer> => {
     for (;;) {
       const answer = await request(either);
+      answered(answer);
       if (isLast(answer)) return answer;
     }
   };
@@ -85,12 +77,11 @@ async function sendUntil(
 }
 
 function pause(ms: number, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve, reject) => {
-    signal.throwIfAborted();
-    const timer = setTimeout(resolve, ms);
-    signal.addEventListener("abort", () => {
-      clearTimeout(timer);
-      reject(signal.reason as Error);
-    });
+  const { promise, resolve, reject } = Promise.withResolvers<void>();
+  const timer = setTimeout(resolve, ms);
+  signal.addEventListener("abort", () => {
+    clearTimeout(timer);
+    reject(signal.reason as Error);
   });
+  return promise;
 }

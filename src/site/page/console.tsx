@@ -1,14 +1,15 @@
-import type { Reference } from "./reference.ts";
+import type { Child } from "hono/jsx";
+import type { Field } from "./reference.ts";
 
 interface ConsoleSectionProps {
-  readonly reference: Reference;
+  /** The fields of an order, which are the columns of the table of orders. */
+  readonly fields: readonly Field[];
   /** The time after the first refusal in which refusals do not count towards a ban. */
   readonly graceMs: number;
 }
 
 /** The console, with which readers send requests. It needs the script of the page. */
-export function ConsoleSection({ reference, graceMs }: ConsoleSectionProps) {
-  const columns = reference.orderFields.map(({ name }) => name);
+export function ConsoleSection({ fields, graceMs }: ConsoleSectionProps) {
   return (
     <section id="try" class="console" aria-labelledby="try-title">
       <div class="console-head">
@@ -73,7 +74,7 @@ export function ConsoleSection({ reference, graceMs }: ConsoleSectionProps) {
               <table role="table">
                 <thead>
                   <tr role="row">
-                    {columns.map((name) => (
+                    {fields.map(({ name }) => (
                       <th role="columnheader">{name}</th>
                     ))}
                     <th role="columnheader">
@@ -109,41 +110,53 @@ export function ConsoleSection({ reference, graceMs }: ConsoleSectionProps) {
         </div>
       </div>
 
-      <dialog id="confirm" aria-labelledby="confirm-title">
-        <form method="dialog">
-          <h2 id="confirm-title">
+      <Confirmation
+        id="confirm"
+        title={
+          <>
             Cancel order <span id="confirm-id"></span>?
-          </h2>
-          <p>A cancelled order cannot be brought back here.</p>
-          <div class="row end">
-            <button value="keep" autofocus>
-              Keep it
-            </button>
-            <button value="go" class="danger">
-              Cancel order
-            </button>
-          </div>
-        </form>
-      </dialog>
-
-      <dialog id="confirm-ban" aria-labelledby="confirm-ban-title">
-        <form method="dialog">
-          <h2 id="confirm-ban-title">Have this key banned?</h2>
-          <p>
-            Use a demo key. The page keeps sending after the 429 until the service bans the key.
-            Everyone who uses the key is then locked out, for a minute the first time.
-          </p>
-          <div class="row end">
-            <button value="keep" autofocus>
-              Leave it
-            </button>
-            <button value="go" class="danger">
-              Have it banned
-            </button>
-          </div>
-        </form>
-      </dialog>
+          </>
+        }
+        text="A cancelled order cannot be brought back here."
+        keep="Keep it"
+        go="Cancel order"
+      />
+      <Confirmation
+        id="confirm-ban"
+        title="Have this key banned?"
+        text="Use a demo key. The page keeps sending after the 429 until the service bans the key. Everyone who uses the key is then locked out, for a minute the first time."
+        keep="Leave it"
+        go="Have it banned"
+      />
     </section>
+  );
+}
+
+interface ConfirmationProps {
+  readonly id: string;
+  readonly title: Child;
+  readonly text: string;
+  readonly keep: string;
+  readonly go: string;
+}
+
+/** A dialog that asks before a step. Its return value is `keep` or `go`. */
+function Confirmation({ id, title, text, keep, go }: ConfirmationProps) {
+  return (
+    <dialog id={id} aria-labelledby={`${id}-title`}>
+      <form method="dialog">
+        <h2 id={`${id}-title`}>{title}</h2>
+        <p>{text}</p>
+        <div class="row end">
+          <button value="keep" autofocus>
+            {keep}
+          </button>
+          <button value="go" class="danger">
+            {go}
+          </button>
+        </div>
+      </form>
+    </dialog>
   );
 }
 
@@ -170,13 +183,8 @@ export function KeyField({ id }: { readonly id: string }) {
   );
 }
 
-interface MeterProps {
-  readonly window: string;
-  readonly title: string;
-  readonly label: string;
-}
-
-function Meter({ window, title, label }: MeterProps) {
+function Meter(props: { readonly window: string; title: string; label: string }) {
+  const { window, title, label } = props;
   return (
     <div class="meter" data-window={window}>
       <p class="meter-title">

@@ -1,61 +1,72 @@
 import type { Child } from "hono/jsx";
-import { HttpAnswer, Samples, Tabs } from "./code.tsx";
-import { Inline, Prose } from "./prose.tsx";
+import { HttpAnswers, Inline, Samples, Section, Tabs } from "./elements.tsx";
 import type { Answer, Field, Operation, Reference } from "./reference.ts";
 import type { Sample } from "./samples.ts";
 
 interface OperationSectionProps {
-  readonly reference: Reference;
+  readonly basePath: string;
   readonly operation: Operation;
   readonly samples: readonly Sample[];
-  /** A warning that is shown above the parameters. */
-  readonly warning: Child;
+  /** The content above the parameters. */
+  readonly notes: Child;
   /** The content below the parameters, such as the fields of the response body. */
   readonly children?: Child;
 }
 
 /** The section of an operation: its description, parameters and responses, beside code samples. */
 export function OperationSection(props: OperationSectionProps) {
-  const { reference, operation, samples, warning, children } = props;
+  const { basePath, operation, samples, notes, children } = props;
   const { id, method, path, summary, description, parameters, answers } = operation;
   return (
-    <section id={id} class="split" aria-labelledby={`${id}-title`}>
-      <div class="text">
+    <Section
+      id={id}
+      title={summary}
+      above={
         <p class="endpoint">
           <b class={`method ${method.toLowerCase()}`}>{method}</b>{" "}
-          <code>{`${reference.basePath}${path}`}</code>
+          <code>{`${basePath}${path}`}</code>
         </p>
-        <h2 id={`${id}-title`}>{summary}</h2>
-        <Prose text={description} />
-        {warning}
-        <h3>Parameters</h3>
-        <Fields prefix={id} fields={parameters} />
-        {children}
-        <h3>Answers</h3>
-        <Answers operation={operation} />
-      </div>
-      <div class="aside">
-        <Samples name={id} label={summary} samples={samples} origin={reference.origin} />
-        <Tabs
-          name={`${id}-answer`}
-          label={`${summary}: status of the answer`}
-          tabs={answers.map((answer) => ({
-            value: String(answer.status),
-            title: String(answer.status),
-            content: answer.examples.map((example) => (
-              <HttpAnswer
-                answer={answer}
-                example={example}
-                hasHeader={(name) => !reference.commonHeaders.has(name)}
-              />
-            )),
-          }))}
-        />
-        <p class="note">
-          Every answer also has the <a href="#headers">headers of every answer</a>.
+      }
+      aside={
+        <>
+          <Samples name={id} label={summary} samples={samples} />
+          <Tabs
+            name={`${id}-answer`}
+            label={`${summary}: status of the answer`}
+            tabs={answers.map((answer) => ({
+              title: String(answer.status),
+              content: <HttpAnswers answer={answer} />,
+            }))}
+          />
+          <p class="note">
+            Every answer also has the <a href="#headers">headers of every answer</a>.
+          </p>
+        </>
+      }
+    >
+      {description.split(/\n{2,}/).map((paragraph) => (
+        <p>
+          <Inline text={paragraph} />
         </p>
-      </div>
-    </section>
+      ))}
+      {notes}
+      <h3>Parameters</h3>
+      <Fields prefix={id} fields={parameters} />
+      {children}
+      <h3>Answers</h3>
+      <dl class="answers">
+        {answers.map((answer) => (
+          <div id={`${id}-${answer.status}`}>
+            <dt>
+              <Status answer={answer} />
+            </dt>
+            <dd>
+              <Meaning answer={answer} />
+            </dd>
+          </div>
+        ))}
+      </dl>
+    </Section>
   );
 }
 
@@ -68,16 +79,12 @@ export function Fields(props: { readonly prefix: string; readonly fields: readon
         <div id={`${prefix}.${name}`}>
           <dt>
             <code>{name}</code> <span class="type">{type}</span>
-            {place !== null && <span class="type">in the {place}</span>}
+            {place && <span class="type">in the {place}</span>}
             {required && <span class="required">required</span>}
           </dt>
           <dd>
             <Inline text={description} />
-            {example !== null && (
-              <span class="example">
-                Example: <code>{example}</code>
-              </span>
-            )}
+            {example && <ExampleValue value={example} />}
           </dd>
         </div>
       ))}
@@ -85,20 +92,11 @@ export function Fields(props: { readonly prefix: string; readonly fields: readon
   );
 }
 
-function Answers({ operation }: { readonly operation: Operation }) {
+function ExampleValue({ value }: { readonly value: string }) {
   return (
-    <dl class="answers">
-      {operation.answers.map((answer) => (
-        <div id={`${operation.id}-${answer.status}`}>
-          <dt>
-            <Status answer={answer} />
-          </dt>
-          <dd>
-            <Meaning answer={answer} />
-          </dd>
-        </div>
-      ))}
-    </dl>
+    <span class="example">
+      Example: <code>{value}</code>
+    </span>
   );
 }
 
@@ -110,20 +108,92 @@ function Meaning({ answer }: { readonly answer: Answer }) {
       {answer.examples.map(({ code }, index) => (
         <>
           {index > 0 && ", "}
-          <a href={`#${code}`}>
-            <code>{code}</code>
-          </a>
+          <CodeLink code={code} />
         </>
       ))}
     </>
   );
 }
 
+/** A link to an error in the table of errors. */
+export function CodeLink({ code }: { readonly code: string | undefined }) {
+  return (
+    <a href={`#${code}`}>
+      <code>{code}</code>
+    </a>
+  );
+}
+
 /** The status of a response with its reason phrase. */
-export function Status({ answer }: { readonly answer: Answer }) {
+function Status({ answer }: { readonly answer: Answer }) {
   return (
     <span class={`status s${Math.floor(answer.status / 100)}`}>
       <b>{answer.status}</b> {answer.reason}
     </span>
+  );
+}
+
+/** The table of all response headers. */
+export function HeaderTable({ headers }: Pick<Reference, "headers">) {
+  return (
+    <table class="reference-table">
+      <thead>
+        <tr>
+          <th>Header</th>
+          <th>Meaning</th>
+          <th>On</th>
+        </tr>
+      </thead>
+      <tbody>
+        {headers.map(({ name, description, required, example, isCommon, statuses }) => (
+          <tr id={`header.${name}`}>
+            <th scope="row">
+              <code>{name}</code>
+            </th>
+            <td>
+              <Inline text={description} />
+              <ExampleValue value={example} />
+            </td>
+            <td>{isCommon ? `every answer${required ? "" : ", if set"}` : statuses.join(", ")}</td>
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  );
+}
+
+/** The table of all errors. The code of an error is the anchor of its row. */
+export function ErrorTable({ errors }: Pick<Reference, "errors">) {
+  return (
+    <table class="reference-table errors">
+      <thead>
+        <tr>
+          <th>Code</th>
+          <th>Message, for example</th>
+        </tr>
+      </thead>
+      {errors.map((answer) => (
+        <tbody>
+          <tr class="group">
+            <th colspan={2} scope="rowgroup">
+              <Status answer={answer} />
+              <span class="meaning">
+                <Inline text={answer.description} />
+              </span>
+            </th>
+          </tr>
+          {answer.examples.map(({ code, message }) => (
+            <tr id={code}>
+              <th scope="row">
+                <CodeLink code={code} />
+              </th>
+              <td>
+                <Inline text={message ?? ""} />
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      ))}
+    </table>
   );
 }

@@ -1,13 +1,16 @@
 import { html } from "hono/html";
-import { Code, HttpAnswer, LOCAL_ORIGIN, Samples, Tabs } from "./code.tsx";
 import { ConsoleSection, KeyField } from "./console.tsx";
-import type { PageFacts } from "./facts.ts";
+import { Code, HttpAnswers, Inline, Samples, Section, Tabs } from "./elements.tsx";
 import { LimitsSection } from "./limits.tsx";
-import { Fields, OperationSection } from "./operation.tsx";
-import { Inline } from "./prose.tsx";
-import { readReference, type Operation, type Reference } from "./reference.ts";
+import { ErrorTable, Fields, HeaderTable, OperationSection } from "./operation.tsx";
+import {
+  LOCAL_ORIGIN,
+  type Operation,
+  type PageFacts,
+  readReference,
+  type Reference,
+} from "./reference.ts";
 import { cancelSamples, CLIENT, KEY, listSamples, ORIGIN, type Sample } from "./samples.ts";
-import { ErrorTable, HeaderTable } from "./tables.tsx";
 
 const NAVIGATION = [
   ["authentication", "Authentication"],
@@ -21,6 +24,10 @@ const NAVIGATION = [
   ["errors", "Errors"],
 ] as const;
 
+/** What a caller may see where the operator has switched on near reads. */
+const NEAR_READS =
+  "A list may be a second or two old, but it is complete, shows the store at one moment, and never contains an order that the same key has cancelled.";
+
 const INSTALL = `npm install ./${CLIENT}-1.0.0.tgz`;
 
 /** The properties that all sections of the page share. */
@@ -32,20 +39,27 @@ interface PageProps {
   readonly listing: readonly Sample[];
 }
 
-/** Writes the reference page as HTML. */
+/**
+ * Writes the reference page as HTML.
+ *
+ * @throws {Error} if the OpenAPI document has an operation that the page does not show.
+ */
 export async function renderPage(facts: PageFacts): Promise<string> {
   const reference = readReference(facts.document);
-  const list = operation(reference, "listOrders");
-  const cancel = operation(reference, "cancelOrder");
-  const listing = listSamples(`${reference.basePath}${list.path}`, facts.exactReaders);
-  const props = { facts, reference, list, cancel, listing };
-  return String(await html`<!doctype html>${<Page {...props} />}`);
-}
-
-function operation({ operations }: Reference, id: string): Operation {
-  const found = operations.find((one) => one.id === id);
-  if (found === undefined) throw new Error(`The document has no operation ${id}.`);
-  return found;
+  const { operations, basePath, origin } = reference;
+  const names = operations.map(({ method, id }) => `${method} ${id}`).join(", ");
+  const [list, cancel] = operations;
+  if (names !== "GET listOrders, DELETE cancelOrder" || !list || !cancel) {
+    throw new Error(`The page cannot show these operations: ${names}.`);
+  }
+  const listing = listSamples(`${basePath}${list.path}`, facts.exactReaders);
+  const page = (
+    <Page facts={facts} reference={reference} list={list} cancel={cancel} listing={listing} />
+  );
+  // The script of the page puts the reader's key and the page's address into these elements.
+  return String(await html`<!doctype html>${page}`)
+    .replaceAll(KEY, `<span data-key>${KEY}</span>`)
+    .replaceAll(ORIGIN, `<span data-origin>${origin}</span>`);
 }
 
 function Page(props: PageProps) {
@@ -85,8 +99,8 @@ function Page(props: PageProps) {
           <Operations {...props} />
           <Integers {...props} />
           <Clients {...props} />
-          <ConsoleSection reference={reference} graceMs={props.facts.bans.graceMs} />
-          <LimitsSection facts={props.facts} reference={reference} />
+          <ConsoleSection fields={reference.orderFields} graceMs={props.facts.bans.graceMs} />
+          <LimitsSection facts={props.facts} errors={reference.errors} />
           <Tables reference={reference} />
           <Versions />
         </main>
@@ -100,13 +114,11 @@ function FirstCall({ reference, list, listing }: PageProps) {
   return (
     <section class="split intro" aria-labelledby="intro-title">
       <div class="text">
-        <div class="headline">
-          <h1 id="intro-title">List the orders of a store. Cancel what has not shipped.</h1>
-          <p class="lede">
-            Two operations over HTTP, one API key, exact 64-bit integers, and limits that every
-            answer shows.
-          </p>
-        </div>
+        <h1 id="intro-title">List the orders of a store. Cancel what has not shipped.</h1>
+        <p class="lede">
+          Two operations over HTTP, one API key, exact 64-bit integers, and limits that every answer
+          shows.
+        </p>
         <ol class="steps">
           <li>
             <b>Get a key.</b> The operator of the service creates one for you
@@ -123,7 +135,7 @@ function FirstCall({ reference, list, listing }: PageProps) {
             </span>
             <span class="scripting-none">
               Put it into a sample, in place of <code>{KEY}</code>. Replace the address too, if the
-              service is not at <code>{reference.origin ?? LOCAL_ORIGIN}</code>.
+              service is not at <code>{ORIGIN}</code>.
             </span>
             <form id="first-call" class="control needs-script">
               <KeyField id="first-key" />
@@ -136,7 +148,7 @@ function FirstCall({ reference, list, listing }: PageProps) {
             <b>Send the request.</b> Copy a sample, or let the <a href="#try">console</a> send it.
             The base address is{" "}
             <code>
-              <span data-origin>{reference.origin ?? LOCAL_ORIGIN}</span>
+              {ORIGIN}
               {reference.basePath}
             </code>
             .
@@ -144,16 +156,8 @@ function FirstCall({ reference, list, listing }: PageProps) {
         </ol>
       </div>
       <div class="aside">
-        <Samples name="first" label="First call" samples={listing} origin={reference.origin} />
-        {answer?.examples.map((example) => (
-          <HttpAnswer
-            answer={answer}
-            example={example}
-            hasHeader={(name) =>
-              reference.headers.some((header) => header.name === name && header.required)
-            }
-          />
-        ))}
+        <Samples name="first" label="First call" samples={listing} />
+        <HttpAnswers answer={answer} isShown={({ required }) => required} />
       </div>
     </section>
   );
@@ -161,7 +165,7 @@ function FirstCall({ reference, list, listing }: PageProps) {
 
 /** The operator's address, after the text `before`; nothing if the operator has set no address. */
 function Contact(props: { readonly reference: Reference; readonly before: string }) {
-  const { email, url } = props.reference.contact;
+  const { email, url } = props.reference.contact ?? {};
   const href = email === undefined ? url : `mailto:${email}`;
   return (
     href !== undefined && (
@@ -176,42 +180,38 @@ function Contact(props: { readonly reference: Reference; readonly before: string
 function Authentication({ reference, list }: PageProps) {
   const answer = list.answers.find(({ status }) => status === 401);
   return (
-    <section id="authentication" class="split" aria-labelledby="authentication-title">
-      <div class="text">
-        <h2 id="authentication-title">Authentication</h2>
-        <p>
-          <Inline text={reference.authentication} />
-        </p>
-        <p>
-          Every request needs the key, even a request for an unknown path. A key anywhere else, such
-          as in the query string or a cookie, is ignored.
-        </p>
-        <h3>Where a key comes from</h3>
-        <p>
-          The operator creates a key and hands it over. The service shows a key once and stores only
-          its hash, so nobody can look the key up later. The operator can replace a lost key.
-        </p>
-        <p>
-          Without a valid key the answer is <b>401</b>. Such a request counts against the budget of
-          the client's IP address.
-        </p>
-      </div>
-      <div class="aside">
-        <Code
-          code={`Authorization: Bearer ${KEY}`}
-          syntax="http"
-          label="Header with the key"
-          copy
-        />
-        {answer?.examples.map((example) => (
-          <HttpAnswer
-            answer={answer}
-            example={example}
-            hasHeader={(name) => !reference.commonHeaders.has(name)}
+    <Section
+      id="authentication"
+      title="Authentication"
+      aside={
+        <>
+          <Code
+            code={`Authorization: Bearer ${KEY}`}
+            syntax="http"
+            label="Header with the key"
+            copy
           />
-        ))}
-      </div>
-    </section>
+          <HttpAnswers answer={answer} />
+        </>
+      }
+    >
+      <p>
+        <Inline text={reference.authentication} />
+      </p>
+      <p>
+        Every request needs the key, even a request for an unknown path. A key anywhere else, such
+        as in the query string or a cookie, is ignored.
+      </p>
+      <h3>Where a key comes from</h3>
+      <p>
+        The operator creates a key and hands it over. The service shows a key once and stores only
+        its hash, so nobody can look the key up later. The operator can replace a lost key.
+      </p>
+      <p>
+        Without a valid key the answer is <b>401</b>. Such a request counts against the budget of
+        the client's IP address.
+      </p>
+    </Section>
   );
 }
 
@@ -221,23 +221,26 @@ function Operations({ facts, reference, list, cancel, listing }: PageProps) {
   return (
     <>
       <OperationSection
-        reference={reference}
+        basePath={reference.basePath}
         operation={list}
         samples={listing}
-        warning={
-          <p class="warning">
-            <Inline text={facts.roundingWarning} /> <a href="#int64">Read integers exactly.</a>
-          </p>
+        notes={
+          <>
+            {facts.hasNearReads && <p>{NEAR_READS}</p>}
+            <p class="warning">
+              <Inline text={facts.roundingWarning} /> <a href="#int64">Read integers exactly.</a>
+            </p>
+          </>
         }
       >
         <h3>An order</h3>
         <Fields prefix="Order" fields={reference.orderFields} />
       </OperationSection>
       <OperationSection
-        reference={reference}
+        basePath={reference.basePath}
         operation={cancel}
         samples={cancelSamples(path, orderId)}
-        warning={
+        notes={
           <p class="warning">
             Send exactly the digits of the id in the list. A rounded id can cancel another order.{" "}
             <a href="#int64">Read integers exactly.</a>
@@ -250,150 +253,127 @@ function Operations({ facts, reference, list, cancel, listing }: PageProps) {
 
 function Integers({ facts }: PageProps) {
   return (
-    <section id="int64" class="split" aria-labelledby="int64-title">
-      <div class="text">
-        <h2 id="int64-title">Read integers exactly</h2>
-        <p class="warning">
-          <Inline text={facts.roundingWarning} />
-        </p>
-        <p>
-          Identifiers and quantities are 64-bit integers, sent as JSON numbers with every digit. The
-          lines of code for each language keep these integers exact.
-        </p>
-        <dl class="fields">
-          {facts.exactReaders.map(({ language, note }) => (
-            <div>
-              <dt>{language}</dt>
-              <dd>
-                <Inline text={note} />
-              </dd>
-            </div>
-          ))}
-        </dl>
-      </div>
-      <div class="aside">
-        <Tabs
-          name="exact-language"
-          label="Exact integers: language"
-          tabs={facts.exactReaders.map(({ language, fence, lines }) => ({
-            value: language,
-            title: language,
-            content: (
-              <Code
-                code={lines}
-                syntax={syntaxOf(fence)}
-                label={`Exact integers (${language})`}
-                copy
-              />
-            ),
+    <Section
+      id="int64"
+      title="Read integers exactly"
+      aside={
+        <Samples
+          name="exact"
+          label="Exact integers"
+          samples={facts.exactReaders.map(({ language, fence, lines }) => ({
+            language,
+            syntax: SYNTAX[fence] ?? "java",
+            code: lines,
           }))}
         />
-      </div>
-    </section>
+      }
+    >
+      <p class="warning">
+        <Inline text={facts.roundingWarning} />
+      </p>
+      <p>
+        Identifiers and quantities are 64-bit integers, sent as JSON numbers with every digit. The
+        lines of code for each language keep these integers exact.
+      </p>
+      <dl class="fields">
+        {facts.exactReaders.map(({ language, note }) => (
+          <div>
+            <dt>{language}</dt>
+            <dd>
+              <Inline text={note} />
+            </dd>
+          </div>
+        ))}
+      </dl>
+    </Section>
   );
 }
 
-function Clients({ facts, reference }: PageProps) {
+function Clients({ facts }: PageProps) {
   return (
-    <section id="clients" class="split" aria-labelledby="clients-title">
-      <div class="text">
-        <h2 id="clients-title">Clients</h2>
-        <p>
-          <b>TypeScript and JavaScript.</b> The package <code>{CLIENT}</code> keeps every digit,
-          retries temporary failures, and stays within the limits of its key. The package is not
-          published. The operator builds the file with <code>npm pack --workspace {CLIENT}</code> in
-          the service's repository, and hands it over.
-        </p>
-        <p>
-          <b>Generated clients.</b> Generators create a client from{" "}
-          <a href="/openapi.json">openapi.json</a>. Generated clients read answers with{" "}
-          <code>JSON.parse</code>, which rounds large integers. With the file <code>exact.ts</code>,
-          generated clients keep ids exact.
-        </p>
-        <p>
-          <b>Language models.</b> <a href="/llms.txt">llms.txt</a> is this reference as plain text.
-        </p>
-      </div>
-      <div class="aside">
+    <Section
+      id="clients"
+      title="Clients"
+      aside={
         <Tabs
           name="client"
           label="Client"
           tabs={[
             {
-              value: CLIENT,
               title: "Our client",
               content: <Code code={INSTALL} syntax="bash" label="Install the client" copy />,
             },
             {
-              value: "generated",
               title: "openapi-typescript",
               content: facts.generatedClient.map(({ fence, code }, index) => (
                 <Code
                   code={code.replaceAll(LOCAL_ORIGIN, ORIGIN)}
-                  syntax={syntaxOf(fence)}
+                  syntax={SYNTAX[fence] ?? "java"}
                   label={`Generated client, part ${index + 1}`}
-                  origin={reference.origin}
                   copy
                 />
               )),
             },
           ]}
         />
-      </div>
-    </section>
+      }
+    >
+      <p>
+        <b>TypeScript and JavaScript.</b> The package <code>{CLIENT}</code> keeps every digit,
+        retries temporary failures, and stays within the limits of its key. The package is not
+        published. The operator builds the file with <code>npm pack --workspace {CLIENT}</code> in
+        the service's repository, and hands it over.
+      </p>
+      <p>
+        <b>Generated clients.</b> Generators create a client from{" "}
+        <a href="/openapi.json">openapi.json</a>. Generated clients read answers with{" "}
+        <code>JSON.parse</code>, which rounds large integers. With the file <code>exact.ts</code>,
+        generated clients keep ids exact.
+      </p>
+      <p>
+        <b>Language models.</b> <a href="/llms.txt">llms.txt</a> is this reference as plain text.
+      </p>
+    </Section>
   );
 }
 
-/**
- * Returns the highlighter's language for a Markdown fence. Highlights C# as Java, because the
- * highlighter does not know C#.
- */
-function syntaxOf(fence: string): Sample["syntax"] | "java" {
-  switch (fence) {
-    case "sh":
-      return "bash";
-    case "js":
-    case "ts":
-    case "go":
-      return fence;
-    case "python":
-      return "py";
-    default:
-      return "java";
-  }
-}
+/** The highlighter's language for each Markdown fence. The highlighter does not know C#. */
+const SYNTAX: Readonly<Record<string, Sample["syntax"]>> = {
+  sh: "bash",
+  js: "js",
+  ts: "ts",
+  go: "go",
+  python: "py",
+};
 
 function Tables({ reference }: { readonly reference: Reference }) {
   return (
     <>
-      <section id="headers" class="wide" aria-labelledby="headers-title">
-        <h2 id="headers-title">Headers of answers</h2>
-        <HeaderTable reference={reference} />
-      </section>
-      <section id="errors" class="wide" aria-labelledby="errors-title">
-        <h2 id="errors-title">Errors</h2>
+      <Section id="headers" title="Headers of answers">
+        <HeaderTable headers={reference.headers} />
+      </Section>
+      <Section id="errors" title="Errors">
         <p class="measure">
           Every error has the same body with exactly three fields. Programs decide by{" "}
           <code>code</code>, because the text of a message may change.
           <Contact reference={reference} before=" Report a 500 with its X-Request-Id: " />
         </p>
         <Fields prefix="Error" fields={reference.errorFields} />
-        <ErrorTable reference={reference} />
-      </section>
+        <ErrorTable errors={reference.errors} />
+      </Section>
     </>
   );
 }
 
 function Versions() {
   return (
-    <section id="versions" class="wide" aria-labelledby="versions-title">
-      <h2 id="versions-title">Versions</h2>
+    <Section id="versions" title="Versions">
       <p class="measure">
         The version of the API is in the address. Within a version, nothing is removed, renamed or
         given another meaning. Filtering and pagination of the list will come with v2, at a new
         address. Before a version ends, its answers announce the end in the headers{" "}
         <code>Deprecation</code> and <code>Sunset</code>.
       </p>
-    </section>
+    </Section>
   );
 }

@@ -1,33 +1,59 @@
 import { STATUS_CODES } from "node:http";
 import { parse, stringify } from "lossless-json";
 
-/** The content of the OpenAPI document for the page, with all `$ref` resolved. */
+/** The facts that the reference page shows. All times are in milliseconds. */
+export interface PageFacts {
+  /** The OpenAPI document as JSON. Fields, headers, statuses and examples come only from it. */
+  readonly document: string;
+  /** Whether lists come from the nearest replica and can be out of date (the var `LIST_READS`). */
+  readonly hasNearReads: boolean;
+  /** The limits of each plan that has fixed limits, by the plan's name. */
+  readonly plans: Readonly<Record<string, { readonly perMinute: number; readonly perDay: number }>>;
+  /** The default configuration of bans. */
+  readonly bans: {
+    readonly graceMs: number;
+    readonly strikeWindowMs: number;
+    readonly minStrikes: number;
+    readonly maxStrikes: number;
+    readonly firstBanMs: number;
+    readonly longestBanMs: number;
+  };
+  /** The SVG of the picture of limits, in which `{graceSeconds}` and other names are replaced. */
+  readonly limitsPicture: string;
+  /** A warning, in Markdown, that `JSON.parse` rounds large integers. */
+  readonly roundingWarning: string;
+  /** Code that reads a list without rounding integers, with a note in Markdown. */
+  readonly exactReaders: readonly ExactReader[];
+  /** The code blocks of a generated client: a command to run and the files to write. */
+  readonly generatedClient: readonly { readonly fence: string; readonly code: string }[];
+}
+
+export interface ExactReader {
+  readonly language: string;
+  /** The name of the language after a Markdown fence, such as `js`. */
+  readonly fence: string;
+  readonly note: string;
+  readonly lines: string;
+}
+
+/** The content of the OpenAPI document that the page shows. */
 export interface Reference {
   readonly title: string;
   readonly version: string;
   readonly summary: string;
-  /**
-   * The address of the service without `/v1`; `null` if the OpenAPI document does not contain it.
-   */
-  readonly origin: string | null;
+  /** The address of the service without `/v1`; of `npm start` if the document does not name it. */
+  readonly origin: string;
   /** The path with which every operation begins, such as `/v1`. */
   readonly basePath: string;
   readonly authentication: string;
-  /** The operator's email address or URL; empty if the operator has set neither. */
-  readonly contact: Contact;
+  /** The operator's email address or URL. */
+  readonly contact?: { readonly email?: string; readonly url?: string };
   readonly operations: readonly Operation[];
   readonly orderFields: readonly Field[];
   readonly errorFields: readonly Field[];
-  readonly headers: readonly (Header & { readonly statuses: readonly number[] })[];
-  /** The names of the headers that the OpenAPI document lists for every response. */
-  readonly commonHeaders: ReadonlySet<string>;
+  readonly headers: readonly Header[];
   /** The error responses, the first one for each status. */
   readonly errors: readonly Answer[];
-}
-
-interface Contact {
-  readonly email?: string;
-  readonly url?: string;
 }
 
 export interface Operation {
@@ -43,23 +69,24 @@ export interface Operation {
 /** A parameter of a request, or a field of a response body. */
 export interface Field {
   readonly name: string;
-  /** The place of a parameter, `path` or `header`; `null` for a field of a response body. */
-  readonly place: string | null;
+  /** The place of a parameter, `path` or `header`. */
+  readonly place?: string;
   readonly type: string;
   readonly required: boolean;
   readonly description: string;
-  readonly example: string | null;
+  readonly example?: string;
 }
 
 export interface Header {
   readonly name: string;
   readonly description: string;
-  /**
-   * True if the header is always present in the responses for which the OpenAPI document lists the
-   * header.
-   */
+  /** Whether every response for which the OpenAPI document lists the header has it. */
   readonly required: boolean;
   readonly example: string;
+  /** Whether the OpenAPI document lists the header for every response. */
+  readonly isCommon: boolean;
+  /** The statuses for which the OpenAPI document lists the header. */
+  readonly statuses: readonly string[];
 }
 
 export interface Answer {
@@ -68,47 +95,64 @@ export interface Answer {
   readonly reason: string;
   readonly description: string;
   readonly headers: readonly Header[];
+  /** One example, or one for each error code. */
   readonly examples: readonly Example[];
 }
 
 export interface Example {
-  /** The code of an error; `null` for a successful response. */
-  readonly code: string | null;
-  /** The message of an error; `null` for a successful response. */
-  readonly message: string | null;
+  /** The `code` and the `message` in the body of an error. */
+  readonly code?: string;
+  readonly message?: string;
   /** The body as JSON; `null` if the response has no body. */
   readonly body: string | null;
 }
 
+/** The parts of the OpenAPI document that the page reads, with all `$ref` replaced. */
+interface Document {
+  readonly info: Pick<Reference, "title" | "version" | "summary" | "contact">;
+  readonly servers: readonly [{ readonly url: string }];
+  readonly paths: Readonly<Record<string, Methods & { readonly parameters?: Parameter[] }>>;
+  readonly components: {
+    readonly securitySchemes: { readonly apiKey: { readonly description: string } };
+    readonly headers: Readonly<Record<string, Described>>;
+    readonly schemas: Readonly<Record<"Order" | "Error", Schema>>;
+  };
+}
+
+type Methods = Readonly<Record<string, OperationObject>>;
+
+interface OperationObject {
+  readonly operationId: string;
+  readonly summary: string;
+  readonly description: string;
+  readonly parameters?: readonly Parameter[];
+  readonly responses: Readonly<Record<string, ResponseObject>>;
+}
+
+interface Described {
+  readonly description: string;
+  readonly required?: boolean;
+  readonly example?: string | number | bigint;
+}
+
+interface Parameter extends Described {
+  readonly name: string;
+  readonly in: string;
+  readonly schema: Schema;
+}
+
 interface Schema {
-  readonly $ref?: string;
   readonly type?: string | readonly string[];
   readonly format?: string;
   readonly description?: string;
-  readonly allOf?: readonly Schema[];
   readonly properties?: Readonly<Record<string, Schema>>;
   readonly required?: readonly string[];
 }
 
-interface Parameter {
-  readonly name: string;
-  readonly in: string;
-  readonly required?: boolean;
-  readonly description: string;
-  readonly schema: Schema;
-  readonly example?: string | number | bigint;
-}
-
-interface HeaderObject {
-  readonly description: string;
-  readonly required?: boolean;
-  readonly example: string | number | bigint;
-}
-
 interface ResponseObject {
   readonly description: string;
-  readonly headers: Readonly<Record<string, Ref | HeaderObject>>;
-  readonly content?: Readonly<Record<string, Content>>;
+  readonly headers: Readonly<Record<string, unknown>>;
+  readonly content?: { readonly "application/json": Content };
 }
 
 interface Content {
@@ -116,178 +160,109 @@ interface Content {
   readonly examples?: Readonly<Record<string, { readonly value: { readonly message: string } }>>;
 }
 
-interface Ref {
-  readonly $ref: string;
-}
+/** The address of `npm start`. In browsers, a script replaces it by the origin of the page. */
+export const LOCAL_ORIGIN = "http://localhost:8787";
 
-interface OperationObject {
-  readonly operationId: string;
-  readonly summary: string;
-  readonly description: string;
-  readonly parameters?: readonly (Ref | Parameter)[];
-  readonly responses: Readonly<Record<string, Ref | ResponseObject>>;
-}
-
-interface PathItem {
-  readonly parameters?: readonly (Ref | Parameter)[];
-  readonly get?: OperationObject;
-  readonly delete?: OperationObject;
-}
-
-interface Document {
-  readonly info: {
-    readonly title: string;
-    readonly version: string;
-    readonly summary: string;
-    readonly contact?: Contact;
-  };
-  readonly servers: readonly [{ readonly url: string }];
-  readonly paths: Readonly<Record<string, PathItem>>;
-  readonly components: {
-    readonly securitySchemes: { readonly apiKey: { readonly description: string } };
-    readonly headers: Readonly<Record<string, HeaderObject>>;
-    readonly schemas: Readonly<Record<string, Schema>>;
-  };
-}
-
-const METHODS = ["get", "delete"] as const;
-
-/**
- * Reads an OpenAPI document from JSON text.
- *
- * @throws {Error} if a path has a method that the page does not show.
- */
+/** Reads an OpenAPI document from JSON text. */
 export function readReference(text: string): Reference {
-  const document = parse(text, undefined, exactNumber) as Document;
-  const { info, servers, paths, components } = document;
-  const operations = Object.entries(paths).flatMap(([path, item]) =>
-    operationsOf(document, path, item),
+  const parsed = parse(text, undefined, exactNumber);
+  const { info, servers, paths, components } = withoutRefs(parsed, parsed) as Document;
+  const methods = Object.entries(paths).flatMap(([path, { parameters = [], ...item }]) =>
+    Object.entries(item as Methods).map(([method, operation]) => ({
+      ...operation,
+      method: method.toUpperCase(),
+      path,
+      parameters: [...parameters, ...(operation.parameters ?? [])],
+    })),
   );
-  const answers = operations.flatMap((operation) => operation.answers);
-  const isOn = (name: string, answer: Answer) => answer.headers.some((one) => one.name === name);
-  const headers = Object.keys(components.headers).map((name) => ({
-    ...headerOf(document, name, { $ref: `#/components/headers/${name}` }),
-    statuses: [
-      ...new Set(answers.filter((answer) => isOn(name, answer)).map(({ status }) => status)),
-    ].toSorted((one, other) => one - other),
+  const responses = methods.flatMap((method) => Object.entries(method.responses));
+  const headers = Object.entries(components.headers).map(([name, header]): Header => {
+    const on = responses.filter(([, response]) => name in response.headers);
+    return {
+      name,
+      description: header.description,
+      required: header.required ?? false,
+      example: String(header.example),
+      isCommon: on.length === responses.length,
+      statuses: [...new Set(on.map(([status]) => status))].toSorted(),
+    };
+  });
+  const operations = methods.map(({ operationId: id, parameters, responses: own, ...method }) => ({
+    ...method,
+    id,
+    parameters: parameters.map(parameterField),
+    answers: Object.entries(own).map(([status, response]) => answerOf(status, response, headers)),
   }));
-  const common = headers.filter(({ name }) => answers.every((answer) => isOn(name, answer)));
+  const errors = Map.groupBy(
+    operations.flatMap(({ answers }) => answers).filter(({ status }) => status >= 400),
+    ({ status }) => status,
+  );
   const { url } = servers[0];
-  const server = URL.canParse(url) ? new URL(url) : null;
+  const server = URL.parse(url);
   return {
     ...info,
-    contact: info.contact ?? {},
-    origin: server?.origin ?? null,
+    origin: server?.origin ?? LOCAL_ORIGIN,
     basePath: server?.pathname ?? url,
     authentication: components.securitySchemes.apiKey.description,
     operations,
-    orderFields: fieldsOf(document, "Order"),
-    errorFields: fieldsOf(document, "Error"),
+    orderFields: fieldsOf(components.schemas.Order),
+    errorFields: fieldsOf(components.schemas.Error),
     headers,
-    commonHeaders: new Set(common.map(({ name }) => name)),
-    errors: [
-      ...new Map(
-        answers
-          .filter(({ status }) => status >= 400)
-          .toReversed()
-          .map((answer) => [answer.status, answer]),
-      ).values(),
-    ].toSorted((one, other) => one.status - other.status),
+    errors: [...errors.values()]
+      .flatMap(([first]) => first ?? [])
+      .toSorted((one, other) => one.status - other.status),
   };
 }
 
-function operationsOf(document: Document, path: string, item: PathItem): Operation[] {
-  const unknown = Object.keys(item).filter(
-    (name) => name !== "parameters" && !METHODS.some((method) => method === name),
+/** Returns a part of a document with the target of each `$ref` in its place. */
+function withoutRefs(part: unknown, document: unknown): unknown {
+  if (typeof part !== "object" || part === null) return part;
+  if (Array.isArray(part)) return part.map((item) => withoutRefs(item, document));
+  const { $ref, ...others } = part as { readonly $ref?: string };
+  const names = $ref?.split("/").slice(1) ?? [];
+  const target = names.reduce((found, name) => (found as Record<string, unknown>)[name], document);
+  const members = Object.entries(
+    $ref === undefined ? others : { ...(target as object), ...others },
   );
-  if (unknown.length > 0) throw new Error(`${path}: the page cannot show ${unknown.join(", ")}.`);
-  return METHODS.flatMap((method) => {
-    const operation = item[method];
-    if (operation === undefined) return [];
-    const { operationId, summary, description, parameters = [], responses } = operation;
-    return [
-      {
-        id: operationId,
-        method: method.toUpperCase(),
-        path,
-        summary,
-        description,
-        parameters: [...(item.parameters ?? []), ...parameters].map((one) =>
-          parameterField(document, resolve<Parameter>(document, one)),
-        ),
-        answers: Object.entries(responses).map(([status, response]) =>
-          answerOf(document, Number(status), resolve<ResponseObject>(document, response)),
-        ),
-      },
-    ];
-  });
+  return Object.fromEntries(members.map(([name, value]) => [name, withoutRefs(value, document)]));
 }
 
-function parameterField(document: Document, { name, in: place, ...rest }: Parameter): Field {
-  const { required = false, description, schema, example } = rest;
-  return {
-    name,
-    place,
-    type: typeOf(document, schema),
-    required,
-    description,
-    example: example === undefined ? null : String(example),
-  };
+function parameterField({ name, in: place, schema, example, ...rest }: Parameter): Field {
+  const field = { name, place, type: typeOf(schema), required: false, ...rest };
+  return example === undefined ? field : { ...field, example: String(example) };
 }
 
-function fieldsOf(document: Document, schemaName: string): Field[] {
-  const { properties = {}, required = [] } = document.components.schemas[schemaName] ?? {};
+function fieldsOf({ properties = {}, required = [] }: Schema): Field[] {
   return Object.entries(properties).map(([name, schema]) => ({
     name,
-    place: null,
-    type: typeOf(document, schema),
+    type: typeOf(schema),
     required: required.includes(name),
     description: schema.description ?? "",
-    example: null,
   }));
 }
 
-function typeOf(document: Document, schema: Schema): string {
-  const { type, format } = { ...schema, ...resolve<Schema>(document, schema) };
-  if (typeof type !== "string" && type !== undefined) return `${type.join(" or ")} (${format})`;
+function typeOf({ type, format }: Schema): string {
+  if (typeof type === "object") return `${type.join(" or ")} (${format})`;
   return format ?? type ?? "";
 }
 
-function answerOf(document: Document, status: number, response: ResponseObject): Answer {
+function answerOf(status: string, response: ResponseObject, headers: readonly Header[]): Answer {
   return {
-    status,
+    status: Number(status),
     reason: STATUS_CODES[status] ?? "",
     description: response.description,
-    headers: Object.entries(response.headers).map(([name, one]) => headerOf(document, name, one)),
+    headers: headers.filter(({ name }) => name in response.headers),
     examples: examplesOf(response.content?.["application/json"]),
   };
 }
 
 function examplesOf(content: Content | undefined): Example[] {
-  if (content?.examples === undefined) {
-    return [{ code: null, message: null, body: content ? json(content.example) : null }];
-  }
+  if (content?.examples === undefined) return [{ body: content ? json(content.example) : null }];
   return Object.entries(content.examples).map(([code, { value }]) => ({
     code,
     message: value.message,
     body: json(value),
   }));
-}
-
-function headerOf(document: Document, name: string, object: Ref | HeaderObject): Header {
-  const { description, required = false, example } = resolve<HeaderObject>(document, object);
-  return { name, description, required, example: String(example) };
-}
-
-function resolve<T>(document: Document, value: Ref | T | Schema): T {
-  if (typeof value !== "object" || value === null || !("$ref" in value) || !value.$ref) {
-    return value as T;
-  }
-  const names = value.$ref.split("/").slice(1);
-  return names.reduce<unknown>(
-    (part, name) => (part as Readonly<Record<string, unknown>>)[name],
-    document,
-  ) as T;
 }
 
 /** Parses a number of JSON. Returns a bigint for an integer that a double would round. */

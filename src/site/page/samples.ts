@@ -1,4 +1,5 @@
-import type { ExactReader } from "./facts.ts";
+import type { ShjLanguage } from "@speed-highlight/core";
+import type { ExactReader } from "./reference.ts";
 
 /** The placeholder in samples that the page replaces by the reader's key. */
 export const KEY = "YOUR_API_KEY";
@@ -9,39 +10,33 @@ export const ORIGIN = "SERVICE_ORIGIN";
 /** The name of the TypeScript client's package. */
 export const CLIENT = "store-orders-client";
 
+const SYNTAX = {
+  curl: "bash",
+  TypeScript: "ts",
+  JavaScript: "js",
+  Python: "py",
+  Go: "go",
+} as const;
+
 /** A piece of code in one language. */
 export interface Sample {
   readonly language: string;
   /** The name of the language in the highlighter. */
-  readonly syntax: "bash" | "ts" | "js" | "py" | "go";
+  readonly syntax: ShjLanguage;
   readonly code: string;
 }
 
-const GO_IMPORTS = `package main
-
-import (`;
-
 /** Returns one sample per language. Each sample lists the orders and keeps every int64 exact. */
-export function listSamples(path: string, readers: readonly ExactReader[]): readonly Sample[] {
-  return [
-    {
-      language: "curl",
-      syntax: "bash",
-      code: `curl -i ${ORIGIN}${path} \\
+export function listSamples(path: string, readers: readonly ExactReader[]): Sample[] {
+  const goLines = linesOf(readers, "Go");
+  return samplesOf({
+    curl: `curl -i ${ORIGIN}${path} \\
   -H "Authorization: Bearer ${KEY}"`,
-    },
-    {
-      language: "TypeScript",
-      syntax: "ts",
-      code: `${clientLines()}
+    TypeScript: `${CLIENT_LINES}
 for await (const order of client.listOrders()) {
   console.log(order.id, order.quantity); // bigints, exact
 }`,
-    },
-    {
-      language: "JavaScript",
-      syntax: "js",
-      code: `const response = await fetch("${ORIGIN}${path}", {
+    JavaScript: `const response = await fetch("${ORIGIN}${path}", {
   headers: { Authorization: "Bearer ${KEY}" },
 });
 const text = await response.text();
@@ -49,11 +44,7 @@ if (!response.ok) throw new Error(text);
 
 ${linesOf(readers, "JavaScript")}
 for (const order of orders) console.log(order.id, order.quantity);`,
-    },
-    {
-      language: "Python",
-      syntax: "py",
-      code: `import json
+    Python: `import json
 from urllib.request import Request, urlopen
 
 request = Request("${ORIGIN}${path}")
@@ -63,23 +54,94 @@ with urlopen(request) as response:
 
 for order in orders:
     print(order["id"], order.get("quantity"))`,
-    },
-    {
-      language: "Go",
-      syntax: "go",
-      code: `${GO_IMPORTS}
-	"encoding/json"
-	"fmt"
-	"io"
-	"log"
-	"net/http"
-	"time"
+    Go: goProgram({
+      imports: ["encoding/json", "fmt", "io", "log", "net/http", "time"],
+      // The lines begin with the type of an order, and then use it.
+      declaration: `${goLines.slice(0, goLines.indexOf("\n}") + 2)}\n\n`,
+      request: `"GET", "${ORIGIN}${path}"`,
+      status: "http.StatusOK",
+      use: `	var orders []Order
+	if err := json.Unmarshal(text, &orders); err != nil {
+		log.Fatal(err)
+	}
+	for _, order := range orders {
+		fmt.Println(order.ID)
+	}`,
+    }),
+  });
+}
+
+/** Returns one sample per language. Each sample cancels an order. */
+export function cancelSamples(path: string, orderId: string): Sample[] {
+  const url = (id: string) => `${ORIGIN}${path.replace("{orderId}", id)}`;
+  return samplesOf({
+    curl: `curl -i -X DELETE ${url(orderId)} \\
+  -H "Authorization: Bearer ${KEY}"`,
+    TypeScript: `${CLIENT_LINES}
+console.log(await client.cancelOrder(${orderId}n)); // "cancelled"`,
+    JavaScript: `const orderId = ${orderId}n; // a BigInt or a string: a number may be rounded
+const response = await fetch(\`${url("${orderId}")}\`, {
+  method: "DELETE",
+  headers: { Authorization: "Bearer ${KEY}" },
+});
+if (!response.ok) throw new Error(await response.text());
+console.log(response.status); // 204`,
+    Python: `from urllib.error import HTTPError
+from urllib.request import Request, urlopen
+
+order_id = ${orderId}
+request = Request(f"${url("{order_id}")}", method="DELETE")
+request.add_header("Authorization", "Bearer ${KEY}")
+try:
+    with urlopen(request) as response:
+        print(response.status)  # 204
+except HTTPError as error:
+    raise SystemExit(error.read().decode())`,
+    Go: goProgram({
+      imports: ["fmt", "io", "log", "net/http"],
+      declaration: `const orderID int64 = ${orderId}\n\n`,
+      request: `"DELETE", fmt.Sprintf("${url("%d")}", orderID)`,
+      status: "http.StatusNoContent",
+      use: "	fmt.Println(response.StatusCode) // 204",
+    }),
+  });
+}
+
+function samplesOf(codes: Readonly<Record<keyof typeof SYNTAX, string>>): Sample[] {
+  return (Object.keys(SYNTAX) as (keyof typeof SYNTAX)[]).map((language) => ({
+    language,
+    syntax: SYNTAX[language],
+    code: codes[language],
+  }));
+}
+
+const CLIENT_LINES = `import { createClient } from "${CLIENT}";
+
+const client = createClient({
+  baseUrl: "${ORIGIN}",
+  apiKey: "${KEY}",
+});`;
+
+interface GoParts {
+  readonly imports: readonly string[];
+  readonly declaration: string;
+  /** The method and the URL of the request. */
+  readonly request: string;
+  /** The status that the response must have. */
+  readonly status: string;
+  /** The lines that use the response and its body `text`. */
+  readonly use: string;
+}
+
+function goProgram({ imports, declaration, request, status, use }: GoParts): string {
+  return `package main
+
+import (
+${imports.map((name) => `	"${name}"`).join("\n")}
 )
 
-${typeOf(linesOf(readers, "Go"))}
-
-func main() {
-	request, err := http.NewRequest("GET", "${ORIGIN}${path}", nil)
+${declaration}func main() {
+	request, err := http.NewRequest(${request}, nil)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -93,114 +155,15 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	if response.StatusCode != http.StatusOK {
+	if response.StatusCode != ${status} {
 		log.Fatal(string(text))
 	}
-	var orders []Order
-	if err := json.Unmarshal(text, &orders); err != nil {
-		log.Fatal(err)
-	}
-	for _, order := range orders {
-		fmt.Println(order.ID)
-	}
-}`,
-    },
-  ];
-}
-
-/** Returns one sample per language. Each sample cancels an order. */
-export function cancelSamples(path: string, orderId: string): readonly Sample[] {
-  const url = `${ORIGIN}${path.replace("{orderId}", orderId)}`;
-  return [
-    {
-      language: "curl",
-      syntax: "bash",
-      code: `curl -i -X DELETE ${url} \\
-  -H "Authorization: Bearer ${KEY}"`,
-    },
-    {
-      language: "TypeScript",
-      syntax: "ts",
-      code: `${clientLines()}
-console.log(await client.cancelOrder(${orderId}n)); // "cancelled"`,
-    },
-    {
-      language: "JavaScript",
-      syntax: "js",
-      code: `const orderId = ${orderId}n; // a BigInt or a string: a number may be rounded
-const response = await fetch(\`${ORIGIN}${path.replace("{orderId}", "${orderId}")}\`, {
-  method: "DELETE",
-  headers: { Authorization: "Bearer ${KEY}" },
-});
-if (!response.ok) throw new Error(await response.text());
-console.log(response.status); // 204`,
-    },
-    {
-      language: "Python",
-      syntax: "py",
-      code: `from urllib.error import HTTPError
-from urllib.request import Request, urlopen
-
-order_id = ${orderId}
-request = Request(f"${ORIGIN}${path.replace("{orderId}", "{order_id}")}", method="DELETE")
-request.add_header("Authorization", "Bearer ${KEY}")
-try:
-    with urlopen(request) as response:
-        print(response.status)  # 204
-except HTTPError as error:
-    raise SystemExit(error.read().decode())`,
-    },
-    {
-      language: "Go",
-      syntax: "go",
-      code: `${GO_IMPORTS}
-	"fmt"
-	"io"
-	"log"
-	"net/http"
-)
-
-func main() {
-	var orderID int64 = ${orderId}
-	url := fmt.Sprintf("${ORIGIN}${path.replace("{orderId}", "%d")}", orderID)
-	request, err := http.NewRequest("DELETE", url, nil)
-	if err != nil {
-		log.Fatal(err)
-	}
-	request.Header.Set("Authorization", "Bearer ${KEY}")
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer response.Body.Close()
-	if response.StatusCode != http.StatusNoContent {
-		text, _ := io.ReadAll(response.Body)
-		log.Fatal(string(text))
-	}
-	fmt.Println(response.StatusCode) // 204
-}`,
-    },
-  ];
-}
-
-function clientLines(): string {
-  return `import { createClient } from "${CLIENT}";
-
-const client = createClient({
-  baseUrl: "${ORIGIN}",
-  apiKey: "${KEY}",
-});`;
+${use}
+}`;
 }
 
 function linesOf(readers: readonly ExactReader[], language: string): string {
   const reader = readers.find((one) => one.language === language);
   if (reader === undefined) throw new Error(`There are no exact lines for ${language}.`);
   return reader.lines;
-}
-
-/**
- * Returns the type declaration at the beginning of `lines`, without the lines that use the type.
- */
-function typeOf(lines: string): string {
-  return lines.slice(0, lines.indexOf("\n}") + 2);
 }

@@ -1,5 +1,4 @@
 import type { RateLimiter } from "../../../src/worker/limiter/durable-object.ts";
-import { ObservedDatabase } from "./database.ts";
 
 /** Callbacks for each use of the service's bindings. */
 export interface Observer {
@@ -46,3 +45,73 @@ function observedObjects(
 }
 
 type Method = (...args: unknown[]) => Promise<unknown>;
+
+/** The callbacks for one database. */
+interface DatabaseObserver extends Pick<Observer, "afterStatement"> {
+  beforeQuery(): Promise<void> | void;
+}
+
+/**
+ * A D1 database that calls an observer for each query. All methods of `ObservedStatement` use D1's
+ * `all`, because only `all` always returns the metadata.
+ */
+class ObservedDatabase {
+  readonly #source: Pick<D1Database, "prepare" | "batch">;
+  readonly #observer: DatabaseObserver;
+
+  constructor(source: D1Database, observer: DatabaseObserver) {
+    this.#source = source;
+    this.#observer = observer;
+  }
+
+  /** Queries in a session are observed like all others. */
+  withSession(): this {
+    return this;
+  }
+
+  prepare(query: string): ObservedStatement {
+    return new ObservedStatement(this.#source.prepare(query), this.#observer);
+  }
+
+  async batch(statements: readonly ObservedStatement[]): Promise<D1Result[]> {
+    await this.#observer.beforeQuery();
+    const results = await this.#source.batch(statements.map(({ statement }) => statement));
+    for (const { meta } of results) this.#observer.afterStatement(meta);
+    return results;
+  }
+}
+
+class ObservedStatement {
+  readonly statement: D1PreparedStatement;
+  readonly #observer: DatabaseObserver;
+
+  constructor(statement: D1PreparedStatement, observer: DatabaseObserver) {
+    this.statement = statement;
+    this.#observer = observer;
+  }
+
+  bind(...values: unknown[]): ObservedStatement {
+    return new ObservedStatement(this.statement.bind(...values), this.#observer);
+  }
+
+  async all(): Promise<D1Result<Record<string, unknown>>> {
+    await this.#observer.beforeQuery();
+    const result = await this.statement.all();
+    this.#observer.afterStatement(result.meta);
+    return result;
+  }
+
+  run(): Promise<D1Result> {
+    return this.all();
+  }
+
+  async first(): Promise<Record<string, unknown> | null> {
+    const { results } = await this.all();
+    return results[0] ?? null;
+  }
+
+  async raw(): Promise<unknown[][]> {
+    const { results } = await this.all();
+    return results.map((row) => Object.values(row));
+  }
+}

@@ -8,9 +8,17 @@ export interface Delays {
   readonly object: number;
   readonly orders: number;
   readonly keys: number;
+  /** The delay of the replica of the orders database that is nearest to the Worker. */
+  readonly replica: number;
 }
 
-let delays: Delays = { object: 0, orders: 0, keys: 0 };
+let delays: Delays = { object: 0, orders: 0, keys: 0, replica: 0 };
+
+/**
+ * The results of the replica by query. The replica repeats them, as if it did not follow the primary
+ * database, until its delay is set to 0.
+ */
+const replicaResults = new Map<string, D1Result>();
 
 const observer = {
   beforeObjectCall: () => scheduler.wait(delays.object),
@@ -23,9 +31,33 @@ const observer = {
 export default {
   async fetch(request, env, context) {
     if (new URL(request.url).pathname !== "/delays") {
-      return service.fetch(request, observedBindings(env, observer), context);
+      const bindings = observedBindings(env, observer);
+      Object.assign(bindings.ORDERS, { withSession: () => replicaOf(env.ORDERS) });
+      return service.fetch(request, bindings, context);
     }
     delays = await request.json();
+    if (delays.replica === 0) replicaResults.clear();
     return new Response(null, { status: 204 });
   },
 } satisfies ExportedHandler<Cloudflare.Env>;
+
+/** The part of a database session that the service uses. */
+function replicaOf(database: D1Database) {
+  const all = async (sql: string, values: unknown[]) => {
+    await scheduler.wait(delays.replica);
+    const query = JSON.stringify([sql, values]);
+    const known = replicaResults.get(query);
+    if (known !== undefined) return known;
+    const result = await database
+      .prepare(sql)
+      .bind(...values)
+      .all();
+    replicaResults.set(query, result);
+    return result;
+  };
+  return {
+    prepare: (sql: string) => ({
+      bind: (...values: unknown[]) => ({ all: () => all(sql, values) }),
+    }),
+  };
+}

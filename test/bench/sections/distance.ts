@@ -9,27 +9,42 @@ import type { Keys } from "../store.ts";
 /** The duration of a round trip between continents, in milliseconds. */
 export const FAR_MS = 150;
 
-export const NEAR = { object: 0, orders: 0, keys: 0 };
+export const NEAR: Delays = { object: 0, orders: 0, keys: 0, replica: 0 };
 
-/** The parts of the service that are far from the Worker, and the delay of each binding. */
-const PLACES = {
-  nothing: NEAR,
-  "the object": { ...NEAR, object: FAR_MS },
-  "the orders": { ...NEAR, orders: FAR_MS },
-  "the keys": { ...NEAR, keys: FAR_MS },
-  everything: { object: FAR_MS, orders: FAR_MS, keys: FAR_MS },
-} as const satisfies Record<string, Delays>;
+/** The delay of a Durable Object and a replica in the region of the Worker, in milliseconds. */
+const REGIONAL_MS = 10;
+
+/** The columns of the table: how far the parts of the service are from the Worker. */
+const PLACES: Readonly<Record<string, { delays: Delays; vars?: Record<string, string> }>> = {
+  "all parts near": { delays: NEAR },
+  "Durable Object far": { delays: { ...NEAR, object: FAR_MS } },
+  "orders database far": { delays: { ...NEAR, orders: FAR_MS } },
+  "keys database far": { delays: { ...NEAR, keys: FAR_MS } },
+  "all parts far": { delays: { object: FAR_MS, orders: FAR_MS, keys: FAR_MS, replica: FAR_MS } },
+  "near reads, both databases far": {
+    delays: { object: REGIONAL_MS, orders: FAR_MS, keys: FAR_MS, replica: REGIONAL_MS },
+    vars: { LIST_READS: "nearest" },
+  },
+};
+
+/** The number of orders in the store. Each round cancels one of the first half. */
+const ORDERS = 100;
 
 interface Kind {
   readonly request: string;
   /** The HTTP status that the measured response must have. */
   readonly status: number;
   /** Sends the requests that must precede the measured request, then returns that request. */
-  readonly make: (keys: FreshKeys, url: string) => Promise<Request> | Request;
+  readonly make: (unused: Unused, url: string) => Promise<Request> | Request;
 }
 
-/** API keys that the service's isolate has not cached yet. A scarce key admits one request a day. */
-type FreshKeys = Readonly<Record<"unlimited" | "scarce", () => string>>;
+/** API keys that the service's isolate has not cached yet, and ids of orders in the list. */
+interface Unused {
+  readonly unlimited: () => string;
+  /** A key that admits one request a day. */
+  readonly scarce: () => string;
+  readonly orderId: () => number;
+}
 
 /**
  * Measures the duration of each kind of request while a round trip to some parts of the service
@@ -38,15 +53,16 @@ type FreshKeys = Readonly<Record<"unlimited" | "scarce", () => string>>;
  */
 export async function distance(bench: Bench): Promise<Table> {
   const rows = KINDS.map(({ request }) => [request]);
-  for (const [far, delays] of Object.entries(PLACES)) {
-    await using server = await bench.serve({ worker: "observed/delayed-service" });
-    bench.say(`requests while ${far} is ${FAR_MS} ms away`);
-    const keys = freshKeys(bench.keys);
+  for (const [place, { delays, vars = {} }] of Object.entries(PLACES)) {
+    const worker = "observed/delayed-service";
+    await using server = await bench.serve({ worker, orders: ORDERS, vars });
+    bench.say(`requests with ${place}`);
+    const unused = unusedOf(bench.keys);
     for (const [index, kind] of KINDS.entries()) {
       const times: number[] = [];
       for (let round = 0; round < bench.rounds; round += 1) {
         await setDelays(server, NEAR);
-        const request = await kind.make(keys, server.url);
+        const request = await kind.make(unused, server.url);
         await setDelays(server, delays);
         const startMs = performance.now();
         await send(request, kind.status);
@@ -55,20 +71,20 @@ export async function distance(bench: Bench): Promise<Table> {
       rows[index]?.push(medianText(times, "ms"));
     }
   }
-  return { head: ["Request", ...Object.keys(PLACES).map((far) => `${far} far away`)], rows };
+  return { head: ["Request", ...Object.keys(PLACES)], rows };
 }
 
 const KINDS: readonly Kind[] = [
   {
     request: "list, key in memory",
     status: 200,
-    make: async (keys, url) => known(listRequest(url, keys.unlimited())),
+    make: async (unused, url) => known(listRequest(url, unused.unlimited())),
   },
   {
     request: "304, key in memory",
     status: 304,
-    make: async (keys, url) => {
-      const key = keys.unlimited();
+    make: async (unused, url) => {
+      const key = unused.unlimited();
       const { etag = "" } = (await send(listRequest(url, key))).headers;
       return listRequest(url, key, { "If-None-Match": String(etag) });
     },
@@ -76,17 +92,26 @@ const KINDS: readonly Kind[] = [
   {
     request: "list, new key",
     status: 200,
-    make: (keys, url) => listRequest(url, keys.unlimited()),
+    make: (unused, url) => listRequest(url, unused.unlimited()),
+  },
+  {
+    request: "list after an own cancellation",
+    status: 200,
+    make: async (unused, url) => {
+      const list = await known(await known(listRequest(url, unused.unlimited())));
+      await send(cancellation(list, unused.orderId()), 204);
+      return list;
+    },
   },
   {
     request: "cancellation, key in memory",
     status: 404,
-    make: async (keys, url) => cancellation(await known(listRequest(url, keys.unlimited()))),
+    make: async (unused, url) => cancellation(await known(listRequest(url, unused.unlimited()))),
   },
   {
     request: "cancellation, new key",
     status: 404,
-    make: (keys, url) => cancellation(listRequest(url, keys.unlimited())),
+    make: (unused, url) => cancellation(listRequest(url, unused.unlimited())),
   },
   { request: "401, malformed key", status: 401, make: (_, url) => listRequest(url, "sord_no") },
   {
@@ -97,12 +122,12 @@ const KINDS: readonly Kind[] = [
   {
     request: "429, first refusal",
     status: 429,
-    make: async (keys, url) => known(listRequest(url, keys.scarce())),
+    make: async (unused, url) => known(listRequest(url, unused.scarce())),
   },
   {
     request: "429, further refusals",
     status: 429,
-    make: async (keys, url) => known(await known(listRequest(url, keys.scarce()))),
+    make: async (unused, url) => known(await known(listRequest(url, unused.scarce()))),
   },
 ];
 
@@ -111,16 +136,18 @@ async function known(request: Request): Promise<Request> {
   return request;
 }
 
-function cancellation(list: Request): Request {
-  return { ...list, method: "DELETE", url: `${list.url}/0` };
+/** Returns a request that cancels an order; by default, one that does not exist. */
+function cancellation(list: Request, id = 0): Request {
+  return { ...list, method: "DELETE", url: `${list.url}/${id}` };
 }
 
-function freshKeys(keys: Keys): FreshKeys {
-  const supply = (name: keyof FreshKeys) => {
-    const unused = [...keys[name]];
-    return () => unused.pop()?.key ?? "";
+function unusedOf({ unlimited, scarce }: Keys): Unused {
+  const supply = (keys: Keys["scarce"]) => {
+    const left = [...keys];
+    return () => left.pop()?.key ?? "";
   };
-  return { unlimited: supply("unlimited"), scarce: supply("scarce") };
+  let id = 0;
+  return { unlimited: supply(unlimited), scarce: supply(scarce), orderId: () => ++id };
 }
 
 export async function setDelays({ url }: Server, delays: Delays): Promise<void> {
