@@ -106,3 +106,29 @@ test("if the Durable Object cannot record a cancellation, it is answered and log
   expect(events(log())).toStrictEqual(["cancellation_not_recorded"]);
   expect(await idsOf(await service(LIST, { key }))).toStrictEqual([1]);
 });
+
+test("a replica that answers again serves all lists, also within one second", async () => {
+  stopClock();
+  await placeManyOrders(2);
+  const { key } = await createApiKey();
+  const service = startService(VARS, bindings);
+  replicaFault = "D1_ERROR: Network connection lost.";
+  const servedBy: (string | null | undefined)[] = [];
+  for (const pauseMs of [0, 1_000, 0]) {
+    advanceClock(pauseMs);
+    await service(LIST, { key });
+    replicaFault = null;
+    servedBy.push(lastServedBy());
+  }
+  expect(servedBy).toStrictEqual(["primary unknown", "replica WEUR", "replica WEUR"]);
+});
+
+test("a repeated cancellation counts as one, because the first answer may be lost", async () => {
+  await placeManyOrders(2);
+  const { key } = await createApiKey();
+  const isolates = [startService(VARS, bindings), startService(VARS, bindings)] as const;
+  expect(await idsOf(await isolates[1](LIST, { key }))).toStrictEqual([1, 2]);
+  await env.ORDERS.exec("DELETE FROM orders WHERE id = 2");
+  expect((await isolates[0](`${LIST}/2`, { method: "DELETE", key })).status).toBe(404);
+  expect(await idsOf(await isolates[1](LIST, { key }))).toStrictEqual([1]);
+});
