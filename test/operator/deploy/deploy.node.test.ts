@@ -10,7 +10,7 @@ import * as wrangler from "../../../src/operator/wrangler.ts";
 import { openApiDocument } from "../../../src/openapi/document.ts";
 import { runInProcess } from "../in-process.ts";
 import { readCases } from "./documents.ts";
-import { FakeCloudflare, Lie } from "./fake-cloudflare.ts";
+import { FakeCloudflare, Lie, LostConnection } from "./fake-cloudflare.ts";
 import { atEveryCall, shortenPauses } from "./faults.ts";
 import { HEALTHY } from "./fake-workers.ts";
 import { runFakeWrangler } from "./fake-wrangler.ts";
@@ -47,6 +47,7 @@ let cloudflare: FakeCloudflare;
 beforeEach(async () => {
   cloudflare = new FakeCloudflare();
   await cloudflare.start();
+  cloudflare.workers.domains.set("www.shop.example", "another Worker");
   runWrangler.mockImplementation(runFakeWrangler);
   verify.mockResolvedValue(KEPT);
 });
@@ -188,7 +189,7 @@ it(
       const way = `Note the state of the ${name} database ...\nThe way back to it: npm run time-travel`;
       expect(stdout).toContain(`${way} -- restore --env staging --database ${name} --bookmark `);
     }
-    expect(stdout).toContain(`Deployed staging: https://${HOST}`);
+    expect(stdout).toContain(`Deployed staging: https://${HOST}\n`);
     // documents.node.test.ts runs such a line with wrangler.
     expect(stdout).toContain(`npx wrangler rollback ${before} --env staging`);
   },
@@ -549,6 +550,22 @@ it.each([{ isOnWorkersDev: false }, { crons: ["1 * * * *"] }])(
     expect(versions.current).not.toBe(before);
   },
 );
+
+it("does not take the trial of an earlier deployment for its own", async () => {
+  labelCommit.mockResolvedValue({ message: "v1" });
+  const { versions, before } = cloudflare.deployService("staging");
+  const shares = { [before]: 100, [versions.upload("earlier")]: 0 };
+  versions.divide(
+    Object.entries(shares).map(([version_id, percentage]) => ({ version_id, percentage })),
+    "trial of v1",
+  );
+  shortenPauses();
+  cloudflare.interfere = ({ method, path }) => {
+    if (method === "POST" && path.endsWith("/deployments")) throw new LostConnection();
+  };
+  const { stderr } = await deployToStaging();
+  expect(stderr).toContain('"Make the new version available without traffic" failed');
+});
 
 it("prints the command for a rollback if its own rollback fails", async () => {
   const { versions, before } = cloudflare.deployService("staging");

@@ -205,7 +205,10 @@ export class FakeCloudflare {
       if (error instanceof LostConnection) throw error;
       if (error instanceof Lie) return Response.json({ success: true, errors: [], result: {} });
       const { code, message, status } = error as ApiError;
-      const body = { success: false, errors: [{ code, message }], messages: [], result: null };
+      const isGraphql = call.path === "/graphql";
+      const body = isGraphql
+        ? { data: null, errors: [{ message }] }
+        : { success: false, errors: [{ code, message }], messages: [], result: null };
       // Any other error is a mistake of a test or of this fake.
       return Response.json(body, { status: error instanceof ApiError ? status : 500 });
     }
