@@ -3,7 +3,7 @@ import type { StoreDatabase } from "../database/database.ts";
 import { DIFFERS, entries, ranges, stagedOrders, toStatement } from "./placement.ts";
 import type { SortedOrders } from "./sorted-orders.ts";
 import { ElementError, type SourceElement } from "./source.ts";
-import { divide, IMPORT_SIZES, type StagedImport } from "./staging.ts";
+import { divide, type StagedImport } from "./staging.ts";
 
 /** How the orders of an import differ from the stored orders. Each order is in one number. */
 export interface Comparison {
@@ -20,14 +20,8 @@ export interface Comparison {
  * @throws {ElementError} if an order would make a shipped order pending again; the message names
  *   the first such line or element.
  */
-export function compareFile(
-  database: StoreDatabase,
-  orders: SortedOrders,
-  sizes = IMPORT_SIZES,
-): Promise<Comparison> {
-  const tables = divide(orders, sizes).map(({ lines }) =>
-    entries(sql`json_each(${lines}) AS entry`),
-  );
+export function compareFile(database: StoreDatabase, orders: SortedOrders): Promise<Comparison> {
+  const tables = divide(orders).map(({ lines }) => entries(sql`json_each(${lines}) AS entry`));
   return compare(database, tables, orders.kind);
 }
 

@@ -9,9 +9,7 @@ import { SortedOrders } from "./sorted-orders.ts";
 import { ElementError, readElements } from "./source.ts";
 import {
   discardParts,
-  IMPORT_SIZES,
   importIdOf,
-  type ImportSizes,
   readStoredParts,
   type StagedImport,
   storeParts,
@@ -23,7 +21,6 @@ interface ImportOptions {
    * earlier attempt. Parts from earlier attempts are reused even if `resume` is false.
    */
   readonly resume?: boolean;
-  readonly sizes?: ImportSizes;
   /** Ends the import, unless the database has begun to place the orders. */
   readonly signal?: AbortSignal;
   /**
@@ -39,6 +36,9 @@ interface ImportOptions {
  */
 class PartsGoneError extends Error {
   override readonly name = "PartsGoneError";
+  override readonly message =
+    "parts of this import are gone: it was completed, here or by another import of the same file, or " +
+    "they were removed. Look at the orders (export) before you import the file again";
 }
 
 /**
@@ -79,9 +79,9 @@ export async function readOrders(bytes: AsyncIterable<Uint8Array>): Promise<Sort
 export async function importOrders(
   database: StoreDatabase,
   orders: SortedOrders,
-  { resume = false, sizes = IMPORT_SIZES, signal, confirm = async () => {} }: ImportOptions = {},
+  { resume = false, signal, confirm = async () => {} }: ImportOptions = {},
 ): Promise<Comparison> {
-  const importId = importIdOf(orders, sizes);
+  const importId = importIdOf(orders);
   const stored = await readStoredParts(database, importId);
   if (resume && stored.size === 0) {
     throw new Error(
@@ -91,7 +91,7 @@ export async function importOrders(
     );
   }
   try {
-    const staged = await storeParts(database, importId, orders, stored, sizes, signal);
+    const staged = await storeParts(database, importId, orders, stored, signal);
     const comparison = await compareParts(database, staged);
     await confirm(comparison);
     signal?.throwIfAborted();
@@ -133,13 +133,8 @@ async function explainFailure(
 ): Promise<Error | null> {
   try {
     const { size } = await readStoredParts(database, staged.importId);
-    if (size === staged.partCount) await compareParts(database, staged);
-    else {
-      return new PartsGoneError(
-        "parts of this import are gone: it was completed, here or by another import of the same file, or " +
-          "they were removed. Look at the orders (export) before you import the file again",
-      );
-    }
+    if (size !== staged.partCount) return new PartsGoneError();
+    await compareParts(database, staged);
   } catch (error) {
     if (error instanceof ElementError) return error;
   }

@@ -3,7 +3,7 @@ import { SQLiteAsyncDialect } from "drizzle-orm/sqlite-core";
 import { orderSegments } from "../../schema/orders.ts";
 import { INT64_MIN } from "../../worker/orders/int64.ts";
 import type { Statement, StoreDatabase } from "../database/database.ts";
-import type { StagedImport } from "./staging.ts";
+import { IMPORT_SIZES, type StagedImport } from "./staging.ts";
 
 /** Consecutive parts of an import: the numbers of the first part and of the last part at most. */
 interface PartRange {
@@ -68,14 +68,15 @@ export function placeStatements(staged: StagedImport, isBulk: boolean): Statemen
   // While `order_bulk_change` has a row, the segment triggers are off.
   const begin = sql`INSERT INTO order_bulk_change (id, changed) VALUES (1, 0)`;
   const end = sql`DELETE FROM order_bulk_change`;
-  const all = isBulk ? [begin, ...placing, ...rebuildSegments(staged), end] : placing;
+  const all = isBulk ? [begin, ...placing, ...rebuildSegments(), end] : placing;
   return [requireParts(staged), ...all].map(toStatement);
 }
 
 /** Yields the parts of an import in groups, one for each statement. */
-export function* ranges({ importId, partCount, sizes }: StagedImport): Generator<PartRange> {
-  for (let first = 0; first < partCount; first += sizes.partsPerStatement) {
-    yield { importId, first, last: first + sizes.partsPerStatement - 1 };
+export function* ranges({ importId, partCount }: StagedImport): Generator<PartRange> {
+  const { partsPerStatement } = IMPORT_SIZES;
+  for (let first = 0; first < partCount; first += partsPerStatement) {
+    yield { importId, first, last: first + partsPerStatement - 1 };
   }
 }
 
@@ -138,7 +139,8 @@ function noteChange(range: PartRange): SQL {
  * The rebuild reads all orders in one statement, in about a second for 10 million orders. D1 limits
  * a statement to 30 seconds and a database to 10 GB, about 100 million orders.
  */
-function rebuildSegments({ sizes: { segmentOrders } }: StagedImport): SQL[] {
+function rebuildSegments(): SQL[] {
+  const { segmentOrders } = IMPORT_SIZES;
   return [
     sql`DELETE FROM order_segments WHERE ${HAS_CHANGED}`,
     sql`

@@ -6,7 +6,7 @@ import { startProgress } from "./progress.ts";
 import type { SortedOrders } from "./sorted-orders.ts";
 import type { SourceElement } from "./source.ts";
 
-/** How an import divides its orders. Tests use smaller sizes. */
+/** How an import divides its orders. Tests set smaller sizes. */
 export const IMPORT_SIZES = {
   /**
    * The largest length of a part of an import in ASCII characters. A part is one row, which D1
@@ -26,25 +26,19 @@ export const IMPORT_SIZES = {
   segmentOrders: 8_192,
 };
 
-export type ImportSizes = Readonly<typeof IMPORT_SIZES>;
-
 /** An import whose parts are all in the store, but whose orders are not written to `orders` yet. */
 export interface StagedImport {
   readonly importId: string;
   readonly partCount: number;
   readonly kind: SourceElement["kind"];
-  readonly sizes: ImportSizes;
 }
 
 /**
  * Returns the id of an import: a digest of the orders and of the size of parts. So two parts with
  * the same import id and the same number always have the same content.
  */
-export function importIdOf(
-  orders: SortedOrders,
-  { partCharacters }: ImportSizes = IMPORT_SIZES,
-): string {
-  const hash = createHash("sha256").update(String(partCharacters));
+export function importIdOf(orders: SortedOrders): string {
+  const hash = createHash("sha256").update(String(IMPORT_SIZES.partCharacters));
   for (const text of orders.texts()) hash.update(text);
   return hash.digest("hex");
 }
@@ -73,12 +67,11 @@ export async function storeParts(
   importId: string,
   orders: SortedOrders,
   stored: ReadonlySet<number>,
-  sizes: ImportSizes,
   signal: AbortSignal | undefined,
 ): Promise<StagedImport> {
   using progress = startProgress({ doing: "Sending", unit: "orders", total: orders.count() });
   let partCount = 0;
-  for (const { count, lines } of divide(orders, sizes)) {
+  for (const { count, lines } of divide(orders)) {
     if (!stored.has(partCount)) {
       const insertion = database.orm
         .insert(orderImportParts)
@@ -90,7 +83,7 @@ export async function storeParts(
     partCount += 1;
     signal?.throwIfAborted();
   }
-  return { importId, partCount, kind: orders.kind, sizes };
+  return { importId, partCount, kind: orders.kind };
 }
 
 /** Deletes all parts of an import. */
@@ -101,12 +94,11 @@ export async function discardParts({ orm }: StoreDatabase, importId: string): Pr
 /** Divides the orders of an import into parts: JSON arrays, with the numbers of their orders. */
 export function* divide(
   orders: SortedOrders,
-  { partCharacters }: ImportSizes,
 ): Generator<{ readonly count: number; readonly lines: string }> {
   let lines: string[] = [];
   let characters = 2;
   for (const text of orders.texts()) {
-    if (characters + text.length > partCharacters) {
+    if (characters + text.length > IMPORT_SIZES.partCharacters) {
       yield { count: lines.length, lines: `[${lines.join()}]` };
       lines = [];
       characters = 2;

@@ -1,9 +1,10 @@
 import fc from "fast-check";
-import { expect, it } from "vitest";
+import { afterAll, expect, it } from "vitest";
 import type { StoreDatabase } from "../../../src/operator/database/database.ts";
 import { exportPages } from "../../../src/operator/orders/export-pages.ts";
 import { compareFile } from "../../../src/operator/orders/comparison.ts";
 import { importOrders, readOrders } from "../../../src/operator/orders/import.ts";
+import { IMPORT_SIZES } from "../../../src/operator/orders/staging.ts";
 import { type MemoryStore, openMemoryStore } from "./memory-store.ts";
 
 interface Line {
@@ -78,9 +79,13 @@ const sizes = fc.record({
   segmentOrders: fc.integer({ min: 2, max: 50 }),
 });
 
+const REAL_SIZES = { ...IMPORT_SIZES };
+afterAll(() => void Object.assign(IMPORT_SIZES, REAL_SIZES));
+
 it("after any imports, the orders, their segments and the list's version follow a model", async () => {
   await fc.assert(
     fc.asyncProperty(sizes, fc.array(step, { maxLength: 8 }), async (small, steps) => {
+      Object.assign(IMPORT_SIZES, small);
       const store = openMemoryStore();
       store.sqlite.exec(`
         CREATE TABLE written (id INTEGER);
@@ -93,7 +98,7 @@ it("after any imports, the orders, their segments and the list's version follow 
         const expected = expectImport(model, lines, kind);
         const before = state(store);
         using orders = await readOrders(bytesOf(lines, kind));
-        const compared = await compareFile(store, orders, small).catch(String);
+        const compared = await compareFile(store, orders).catch(String);
         expect(compared).toEqual(expected.refusal ?? expected.counts);
         expect(state(store)).toEqual(before);
 
@@ -105,7 +110,7 @@ it("after any imports, the orders, their segments and the list's version follow 
           store.sqlite.exec(`UPDATE orders SET status = 'shipped' WHERE id = ${ships.id}`);
           model.set(ships.id, { ...model.get(ships.id)!, status: "shipped" });
         });
-        const imported = await importOrders(faulty, orders, { sizes: small }).catch(String);
+        const imported = await importOrders(faulty, orders).catch(String);
         const partsAreGone = fault === "parts are deleted" && lines.length > 0;
         const hasShipped = fault === "an order ships" && ships?.status === "pending";
         if (expected.refusal !== null || partsAreGone) {
