@@ -4,7 +4,6 @@ import { sql } from "drizzle-orm";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import { openLocalDatabase } from "../../../src/operator/database/local.ts";
 import * as retrying from "../../../src/operator/database/retry-while-busy.ts";
-import { apiKeys } from "../../../src/schema/keys.ts";
 import { StoreFolder } from "../store-folder.ts";
 
 // Mocks: `beforeWork` is called before each database operation of a command, and `onBusy` each time
@@ -93,16 +92,6 @@ it("a local database refuses what D1 refuses", async () => {
   await expect(orm.all(sql`SELECT 'x' LIKE ${pattern}`)).rejects.toThrow();
   expect(await orm.all(sql`SELECT 'x' LIKE ${pattern.slice(1)}`)).toHaveLength(1);
   await database.close();
-});
-
-describe("commands on a new store", () => {
-  it("migrate the store once if two start at the same time", { timeout: 180_000 }, async () => {
-    const fresh = new StoreFolder();
-    const databases = await Promise.all([1, 2].map(() => openLocalDatabase(fresh.path, "keys")));
-    for (const { orm } of databases) expect(await orm.select().from(apiKeys)).toEqual([]);
-    await Promise.all(databases.map((database) => database.close()));
-    fresh.remove();
-  });
 });
 
 describe("retryWhileBusy", () => {
