@@ -8,17 +8,18 @@ import { StoreFolder } from "../store-folder.ts";
 
 // Mocks: `beforeWork` is called before each database operation of a command, and `onBusy` each time
 // that an operation finds the database locked.
-const beforeWork = vi.fn<() => void>();
+const beforeWork = vi.fn<() => unknown>();
 const onBusy = vi.fn<() => void>();
 const { isBusy, retryWhileBusy } = retrying;
 vi.spyOn(retrying, "retryWhileBusy").mockImplementation((work) => {
-  beforeWork();
-  return retryWhileBusy(() =>
-    work().catch((error: unknown) => {
+  const waited = beforeWork();
+  return retryWhileBusy(async () => {
+    await waited;
+    return work().catch((error: unknown) => {
       if (isBusy(error)) onBusy();
       throw error;
-    }),
-  );
+    });
+  });
 });
 
 const store = new StoreFolder();
@@ -92,6 +93,16 @@ it("a local database refuses what D1 refuses", async () => {
   await expect(orm.all(sql`SELECT 'x' LIKE ${pattern}`)).rejects.toThrow();
   expect(await orm.all(sql`SELECT 'x' LIKE ${pattern.slice(1)}`)).toHaveLength(1);
   await database.close();
+});
+
+it("two commands that find a new database at the same time migrate it once", async () => {
+  const fresh = new StoreFolder();
+  const { promise: bothCame, resolve } = Promise.withResolvers<void>();
+  beforeWork.mockReturnValueOnce(bothCame).mockImplementationOnce(resolve);
+  const opened = await Promise.all([1, 2].map(() => openLocalDatabase(fresh.path, "keys")));
+  expect(opened.filter(({ isNew }) => isNew)).toHaveLength(1);
+  await Promise.all(opened.map((database) => database.close()));
+  fresh.remove();
 });
 
 describe("retryWhileBusy", () => {

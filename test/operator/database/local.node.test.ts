@@ -59,12 +59,6 @@ test("a new database records every migration for wrangler, and is in WAL mode li
   expect(valuesOf(sqlite, "PRAGMA journal_mode")).toEqual(["wal"]);
 });
 
-test("a new database that is opened several times at once is migrated once", async () => {
-  const opened = await Promise.all([0, 1, 2].map(() => openLocalDatabase(store.path, "keys")));
-  expect(opened.filter(({ isNew }) => isNew)).toHaveLength(1);
-  await Promise.all(opened.map((database) => database.close()));
-});
-
 test("a migration that fails leaves the database unchanged, and the error names the store", async () => {
   await (await openLocalDatabase(store.path, "orders")).close();
   using sqlite = databaseFile();
