@@ -172,7 +172,7 @@ function listLoad(orders: number, lists: number, changesInMonth: number) {
  * Calculates the bill of a month, with the price of the plan. Cloudflare rounds up the use of
  * Durable Objects (https://github.com/cloudflare/cloudflare-docs/pull/32525).
  */
-export function dollarsFor(use: Use): number {
+function dollarsFor(use: Use): number {
   return (Object.keys(use) as (keyof Use)[]).reduce((sum, item) => {
     const { dollars, per, included } = PRICES[item];
     const units = Math.max(0, use[item] - included) / per;

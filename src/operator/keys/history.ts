@@ -80,7 +80,7 @@ async function audit(
       .orderBy(desc(keyChanges.id))
       .limit(options.limit),
   );
-  if (options.json) return printJson(changes.map(({ id: _, ...change }) => change));
+  if (options.json) return printJson(changes.map(({ id: _id, ...change }) => change));
   const rows = changes.map(({ at, actor, action, keyId, details }) => {
     return { at, actor, action, key: keyId, details: describeDetails(details) };
   });

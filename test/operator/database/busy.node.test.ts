@@ -4,22 +4,22 @@ import { sql } from "drizzle-orm";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import { openLocalDatabase } from "../../../src/operator/database/local.ts";
 import * as retrying from "../../../src/operator/database/retry-while-busy.ts";
-import { apiKeys } from "../../../src/schema/keys.ts";
 import { StoreFolder } from "../store-folder.ts";
 
 // Mocks: `beforeWork` is called before each database operation of a command, and `onBusy` each time
 // that an operation finds the database locked.
-const beforeWork = vi.fn<() => void>();
+const beforeWork = vi.fn<() => unknown>();
 const onBusy = vi.fn<() => void>();
 const { isBusy, retryWhileBusy } = retrying;
 vi.spyOn(retrying, "retryWhileBusy").mockImplementation((work) => {
-  beforeWork();
-  return retryWhileBusy(() =>
-    work().catch((error: unknown) => {
+  const waited = beforeWork();
+  return retryWhileBusy(async () => {
+    await waited;
+    return work().catch((error: unknown) => {
       if (isBusy(error)) onBusy();
       throw error;
-    }),
-  );
+    });
+  });
 });
 
 const store = new StoreFolder();
@@ -95,14 +95,14 @@ it("a local database refuses what D1 refuses", async () => {
   await database.close();
 });
 
-describe("commands on a new store", () => {
-  it("migrate the store once if two start at the same time", { timeout: 180_000 }, async () => {
-    const fresh = new StoreFolder();
-    const databases = await Promise.all([1, 2].map(() => openLocalDatabase(fresh.path, "keys")));
-    for (const { orm } of databases) expect(await orm.select().from(apiKeys)).toEqual([]);
-    await Promise.all(databases.map((database) => database.close()));
-    fresh.remove();
-  });
+it("two commands that find a new database at the same time migrate it once", async () => {
+  const fresh = new StoreFolder();
+  const { promise: bothCame, resolve } = Promise.withResolvers<void>();
+  beforeWork.mockReturnValueOnce(bothCame).mockImplementationOnce(resolve);
+  const opened = await Promise.all([1, 2].map(() => openLocalDatabase(fresh.path, "keys")));
+  expect(opened.filter(({ isNew }) => isNew)).toHaveLength(1);
+  await Promise.all(opened.map((database) => database.close()));
+  fresh.remove();
 });
 
 describe("retryWhileBusy", () => {

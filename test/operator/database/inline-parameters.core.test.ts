@@ -15,34 +15,13 @@ function read(sql: string, params: (string | number | null)[]): unknown[] {
 describe("inlineParameters", () => {
   it("writes any text so that SQLite reads it back", () => {
     const text = fc.string({ unit: "binary", maxLength: 40 });
-    const hostile = fc
-      .array(
-        fc.constantFrom(
-          "'",
-          '"',
-          "`",
-          ";",
-          "--",
-          "/*",
-          "*/",
-          "?",
-          "?1",
-          "\\",
-          "\n",
-          "\r\n",
-          "[",
-          "x",
-        ),
-      )
-      .map((parts) => parts.join(""));
+    const syntax = ["'", '"', "`", ";", "--", "/*", "*/", "?", "?1", "\\", "\n", "\r\n", "[", "x"];
+    const hostile = fc.array(fc.constantFrom(...syntax)).map((parts) => parts.join(""));
     fc.assert(
       fc.property(fc.oneof(text, hostile), fc.oneof(text, hostile), (a, b) => {
         fc.pre(!a.includes("\0") && !b.includes("\0"));
-        expect(read("SELECT ? AS a, 'it''s ?' AS \"b?\", ? AS c -- ?", [a, b])).toEqual([
-          a,
-          "it's ?",
-          b,
-        ]);
+        const values = read("SELECT ? AS a, 'it''s ?' AS \"b?\", ? AS c -- ?", [a, b]);
+        expect(values).toEqual([a, "it's ?", b]);
       }),
     );
   });
@@ -59,25 +38,21 @@ describe("inlineParameters", () => {
   it("writes null, and int64 as text within a CAST", () => {
     expect(read("SELECT ? IS NULL AS n", [null])).toEqual([1]);
     const extremes = ["-9223372036854775808", "9223372036854775807"];
-    expect(
-      read("SELECT CAST(? AS INTEGER) || '' AS a, CAST(? AS INTEGER) || '' AS b", extremes),
-    ).toEqual(extremes);
+    const cast = "SELECT CAST(? AS INTEGER) || '' AS a, CAST(? AS INTEGER) || '' AS b";
+    expect(read(cast, extremes)).toEqual(extremes);
   });
 
   it.each([
-    ["a NUL, at which SQLite would end the text", ["a\0b"], "NUL"],
-    ["half a surrogate pair", ["\ud800"], "Unicode"],
-    ["NaN", [Number.NaN], "NaN"],
-    ["an infinite number", [Number.POSITIVE_INFINITY], "Infinity"],
-    ["another type", [new Date(0)], "1970"],
-    ["too few", [], "too few"],
-    ["too many", ["a", "b"], "too many"],
-  ])("refuses %s", (_, params, message) => {
-    const statement = { sql: "SELECT ?", params: params as string[] };
+    ["?", ["a\0b"], "NUL"],
+    ["?", ["\ud800"], "Unicode"],
+    ["?", [Number.NaN], "NaN"],
+    ["?", [Number.POSITIVE_INFINITY], "Infinity"],
+    ["?", [new Date(0)], "1970"],
+    ["?", [], "too few"],
+    ["?", ["a", "b"], "too many"],
+    ["?1", ["a"], "?1"],
+  ])("refuses %s with %j: %s", (place, params, message) => {
+    const statement = { sql: `SELECT ${place}`, params: params as string[] };
     expect(() => inlineParameters(statement)).toThrow(message);
-  });
-
-  it("refuses numbered parameters", () => {
-    expect(() => inlineParameters({ sql: "SELECT ?1", params: ["a"] })).toThrow("?1");
   });
 });

@@ -1,11 +1,14 @@
-import { existsSync, globSync, readdirSync } from "node:fs";
+import { existsSync, globSync, mkdirSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { afterEach, describe, expect, test } from "vitest";
+import { DATABASE_NAMES } from "../../../src/operator/database/database.ts";
 import { openLocalDatabase } from "../../../src/operator/database/local.ts";
 import { prepareStore } from "../../../src/operator/start/sample-store.ts";
 import { PROGRAMS } from "../../../src/operator/programs.ts";
 import { PROJECT_ROOT } from "../../../src/operator/wrangler.ts";
+import { readMigrations } from "../../support/migration-files.ts";
+import { LISTED, VERSIONS } from "../../worker/db/versions.ts";
 import type { Outcome } from "../deploy/run-command.ts";
 import { orders as orderTable } from "../../../src/schema/orders.ts";
 import { runInProcess } from "../in-process.ts";
@@ -16,6 +19,24 @@ afterEach(() => {
   store.remove();
   store = new StoreFolder();
 });
+
+/** The files in which wrangler 4.155 keeps the databases of these bindings. */
+const WRANGLER_FILES = {
+  DB: "e7352547963de7050bd7d94658afc4fe78b61811b7815da12d90be8e863abf4d",
+  orders: "8b597f72425999db712922162cee3af8be219fa654f951e5fd0326804a54642b",
+  keys: "8dcd3b3d8f49cd24dbefea1e5438ede8d7c385460dd5a525db0c9c9163177f04",
+};
+
+/** Makes a database of the store, as `wrangler d1 migrations apply` does. */
+function makeWithWrangler(name: keyof typeof WRANGLER_FILES, sql: string, migration: string): void {
+  const folder = join(store.path, "v3", "d1", "miniflare-D1DatabaseObject");
+  mkdirSync(folder, { recursive: true });
+  using sqlite = new DatabaseSync(join(folder, `${WRANGLER_FILES[name]}.sqlite`));
+  sqlite.exec(`CREATE TABLE d1_migrations(
+    id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT UNIQUE,
+    applied_at TIMESTAMP DEFAULT CURRENT_TIMESTAMP NOT NULL);
+    INSERT INTO d1_migrations (name) VALUES ('${migration}');${sql}`);
+}
 
 /** Opens the only database file of the store, as another program would. */
 function databaseFile(): DatabaseSync {
@@ -51,12 +72,6 @@ test("a new database records every migration for wrangler, and is in WAL mode li
   expect(valuesOf(sqlite, "PRAGMA journal_mode")).toEqual(["wal"]);
 });
 
-test("a new database that is opened several times at once is migrated once", async () => {
-  const opened = await Promise.all([0, 1, 2].map(() => openLocalDatabase(store.path, "keys")));
-  expect(opened.filter(({ isNew }) => isNew)).toHaveLength(1);
-  await Promise.all(opened.map((database) => database.close()));
-});
-
 test("a migration that fails leaves the database unchanged, and the error names the store", async () => {
   await (await openLocalDatabase(store.path, "orders")).close();
   using sqlite = databaseFile();
@@ -67,6 +82,41 @@ test("a migration that fails leaves the database unchanged, and the error names 
     `the store in ${store.path} could not be opened: table`,
   );
   expect(valuesOf(sqlite, tables)).toEqual(before);
+});
+
+test("the first commands migrate a local store of the first version and keep its data", async () => {
+  for (const name of DATABASE_NAMES) {
+    const { name: file = "", sql = "" } = readMigrations(name)[0] ?? {};
+    makeWithWrangler(name, `${sql};${VERSIONS[name][file]?.data}`, file);
+  }
+  const { status, stdout, stderr } = await store.orders(["export"]);
+  expect({ status, stderr }).toEqual({ status: 0, stderr: "" });
+  const withoutStatus = stdout.replaceAll(/,"status":"\w+"/g, "");
+  expect(withoutStatus.trim().split("\n")).toEqual(LISTED);
+  expect(await store.keysJson("list")).toMatchObject([
+    { id: "key_free", name: "O'Brien ☕", perMinute: 60 },
+    { id: "key_pro", revokedAt: "2026-11-18T11:06:40.999Z" },
+    { id: "key_business", expiresAt: "2026-11-18T11:06:40.500Z" },
+    { id: "key_enterprise", perMinute: 5_000, perDay: 500_000 },
+  ]);
+});
+
+test("a local store with orders and keys in one database is refused and not changed", async () => {
+  makeWithWrangler("DB", "CREATE TABLE orders (id INTEGER)", "0000_first.sql");
+  const files = () => globSync(`${store.path}/**/*.sqlite`);
+  const before = files();
+  const start = await PROGRAMS["start"]!();
+  for (const refused of [
+    store.orders(["export"]),
+    store.keys("list"),
+    runInProcess(start, ["--port", "18787", "--persist-to", store.path]),
+  ]) {
+    const { status, stdout, stderr } = await refused;
+    expect({ status, stdout }).toEqual({ status: 1, stdout: "" });
+    expect(stderr).toContain(`error: the store in ${store.path} was made by an earlier version`);
+    expect(stderr).toContain("Nothing was changed. Export its orders with that version");
+  }
+  expect(files()).toEqual(before);
 });
 
 describe("in a folder without a store", () => {

@@ -40,21 +40,10 @@ const inForce = () =>
 describe("keys bans", () => {
   it("prints the bans of all keys or of one, the newest first", async () => {
     const all = await keys.json("bans");
-    expect(all.map(({ name, number }: any) => [name, number])).toEqual([
-      ["Shop", 1],
-      ["Zoo", 2],
-      [null, 1],
-      ["Zoo", 1],
-    ]);
-    expect(all[1]).toEqual({
-      keyId: zoo,
-      name: "Zoo",
-      number: 2,
-      beganAt: text(-60),
-      until: text(60),
-      liftedAt: null,
-      state: "in force",
-    });
+    const namesAndNumbers = all.map(({ name, number }: any) => `${name} ${number}`);
+    expect(namesAndNumbers).toEqual(["Shop 1", "Zoo 2", "null 1", "Zoo 1"]);
+    const times = { beganAt: text(-60), until: text(60), liftedAt: null };
+    expect(all[1]).toEqual({ keyId: zoo, name: "Zoo", number: 2, ...times, state: "in force" });
     expect(await keys.json("bans", zoo)).toEqual([all[1], all[3]]);
     expect(await keys.json("bans", "--limit", "1")).toEqual([all[0]]);
     expect(await inForce()).toEqual([shop, zoo]);

@@ -2,7 +2,6 @@ import { Readable } from "node:stream";
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from "vitest";
 import type { CreatedKey } from "../../../src/operator/key-store/administration.ts";
 import { generateSecret } from "../../../src/operator/key-store/secret.ts";
-import { findApiKeysByEnding } from "../../../src/operator/key-store/key-details.ts";
 import { KeysCommand } from "./keys-command.ts";
 
 let keys: KeysCommand;
@@ -74,16 +73,12 @@ describe("keys find, with a key on standard input", () => {
 describe("keys find, with the last characters", () => {
   const ending = (characters: number) => zoo.key.slice(-characters);
 
-  it.each([1, 2, 3, 4])("finds a key by the last %i", async (characters) => {
-    const found = await findApiKeysByEnding(keys.database.orm, ending(characters));
-    expect(found.map(({ id }) => id)).toContain(zoo.record.id);
-    const others = found.filter(({ lastFour }) => !lastFour?.endsWith(ending(characters)));
+  it.each([1, 2, 3, 4])("finds a key by the last %i, in upper case too", async (characters) => {
+    const found = await keys.json("find", ending(characters).toUpperCase());
+    expect(found.map(({ id }: any) => id)).toContain(zoo.record.id);
+    const others = found.filter(({ lastFour }: any) => !lastFour?.endsWith(ending(characters)));
     // Only a key that was rotated may have another ending now.
-    expect(others.every(({ formerKeyEnds }) => formerKeyEnds.length > 0)).toBe(true);
-  });
-
-  it("accepts the characters in upper case too", async () => {
-    expect(await keys.json("find", ending(4).toUpperCase())).toMatchObject([{ id: zoo.record.id }]);
+    expect(others.every(({ formerKeyEndsAt }: any) => formerKeyEndsAt !== null)).toBe(true);
   });
 
   it("says that no key has this ending", async () => {
@@ -91,13 +86,6 @@ describe("keys find, with the last characters", () => {
     const { status, stdout, stderr } = await keys.run("find", absent);
     expect({ status, stdout }).toEqual({ status: 1, stdout: "" });
     expect(stderr).toContain(`no key is known to end in ${absent}`);
-  });
-
-  it("refuses a whole key and does not repeat it", async () => {
-    const { status, stdout, stderr } = await keys.run("find", zoo.key);
-    expect({ status, stdout }).toEqual({ status: 2, stdout: "" });
-    expect(stderr).toContain("standard input");
-    expect(stderr).not.toContain(zoo.key);
   });
 });
 
@@ -122,8 +110,8 @@ describe("the last four characters", () => {
   });
 });
 
-it.each(["show", "revoke", "reset", "usage"])(
-  "the error of keys %s for a secret instead of an id does not repeat the secret",
+it.each(["find", "show", "revoke", "reset", "usage"])(
+  "the error of keys %s for a secret as an argument does not repeat the secret",
   async (command) => {
     const { status, stdout, stderr } = await keys.run(command, zoo.key);
     expect({ status, stdout }).toEqual({ status: 2, stdout: "" });

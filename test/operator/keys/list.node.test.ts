@@ -66,3 +66,24 @@ describe("keys list", () => {
     expect(await keys.text("list", "--name", "nobody")).toBe("No matching keys.\n");
   });
 });
+
+describe("keys create --near", () => {
+  const create = ["create", "--plan", "pro", "--name", "Near"];
+
+  it("stores the region of a key, which later changes keep", async () => {
+    const { id, locationHint } = await keys.json(...create, "--near", "weur");
+    expect(locationHint).toBe("weur");
+    await keys.json("update", id, "--plan", "free");
+    await keys.json("rotate", id);
+    expect(await keys.json("show", id)).toMatchObject({ plan: "free", locationHint: "weur" });
+    expect(await keys.text("show", id)).toMatch(/near +weur/);
+    const [, , created] = await keys.json("audit", id);
+    expect(created.details).toMatchObject({ locationHint: { from: null, to: "weur" } });
+  });
+
+  it("refuses an unknown region", async () => {
+    const { status, stderr } = await keys.run(...create, "--near", "paris");
+    expect(status).toBe(2);
+    expect(stderr).toContain("Allowed choices are wnam, enam, sam, weur");
+  });
+});
