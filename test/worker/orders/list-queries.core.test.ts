@@ -87,13 +87,14 @@ test("a list reserves what it holds, whatever the length of the orders, and free
   let queried = 1;
   let most = 0;
   let sent = 0;
+  const ahead: number[] = [];
   const texts = readInOrder(segments, {
     texts: held,
     textBytes: text.length,
     memory: new SegmentMemory(0),
     reservation,
     ownBytes,
-    sizes: { groupSegments: 4, groupsAhead: 6 },
+    sizes: { groupSegments: 4, groupsAhead: 3 },
     read: async (group) => {
       queried += group.length;
       return new Map(group.map(({ version }) => [version, text]));
@@ -102,9 +103,13 @@ test("a list reserves what it holds, whatever the length of the orders, and free
   for await (const _ of texts) {
     expect(underWay.bytes).toBeGreaterThanOrEqual((queried - sent) * text.length);
     most = Math.max(most, underWay.bytes);
+    ahead.push(queried - sent);
     sent += 1;
   }
   expect(held.size).toBe(0);
+  // Three groups of four segments are held from the second segment almost to the last one.
+  expect(Math.max(...ahead)).toBe(3 * 4);
+  expect(Math.min(...ahead.slice(1, 28))).toBeGreaterThan(2 * 4);
   expect(most).toBeGreaterThan(10_000);
   expect(underWay.bytes).toBe(ownBytes);
 });
