@@ -62,7 +62,7 @@ export function listRoute(lists: OrderLists, limiter: Limiter) {
   });
 }
 
-const ENTITY_TAG = /(?:W\/)?"(?<opaque>[\x21\x23-\x7e\x80-\xff]*)"/g;
+const ENTITY_TAG = /"(?<opaque>[\x21\x23-\x7e\x80-\xff]*)"/g;
 
 /**
  * Returns the list versions in an `If-None-Match` header; `"*"` matches any version. The prefix

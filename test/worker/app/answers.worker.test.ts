@@ -4,7 +4,6 @@ import type { ErrorCode } from "../../../src/worker/errors.ts";
 import { expectError } from "../../support/answer.ts";
 import { createApiKey, createEnterpriseKey } from "../../support/api-key-fixture.ts";
 import { advanceClock, stopClock } from "../../support/clock.ts";
-import { unreachableDatabase } from "../../support/database-double.ts";
 import { placeOrder } from "../../support/order-fixture.ts";
 import { send, sendThroughRuntime, startService } from "../../support/service.ts";
 import { readLog } from "../faults/log-lines.ts";
@@ -128,23 +127,6 @@ test("500 states the request id and is logged with the same id", async () => {
   expect(headersOf(response)).toStrictEqual(freshHeaders(nowMs, "internal_error"));
   expect(await expectError(response, 500, "internal_error")).toContain("test-1");
   expect(log()).toMatchObject([{ event: "internal_error", requestId: "test-1" }]);
-});
-
-test("503 during authentication shows the budget of the address and counts nothing", async () => {
-  readLog();
-  const { key } = await createApiKey();
-  const unreachable = startService({}, { KEYS: unreachableDatabase() });
-  const nowMs = stopClock();
-  for (let attempt = 0; attempt < 2; attempt++) {
-    const response = await unreachable(LIST, { key, headers: REQUEST_ID });
-    expect(headersOf(response)).toStrictEqual({
-      ...freshHeaders(nowMs, "service_unavailable"),
-      ratelimit: '"minute";r=60;t=60, "day";r=1000;t=86400',
-      "x-ratelimit-remaining": "60",
-      "retry-after": "5",
-    });
-    expect(await expectError(response, 503, "service_unavailable")).toContain("Repeat");
-  }
 });
 
 test("every response announces the end of this API version, if it is configured", async () => {

@@ -50,20 +50,6 @@ test("an unknown path returns 404 with a key, and 401 without one, like every kn
   }
 });
 
-test.each([
-  [LIST, "GET, HEAD", ["POST", "PUT", "PATCH", "DELETE", "OPTIONS", "PROPFIND"]],
-  [`${LIST}/1`, "DELETE", ["GET", "POST", "PUT", "PATCH", "OPTIONS", "PROPFIND"]],
-])("another method on %s returns 405", async (path, allow, methods) => {
-  const { key } = await createApiKey();
-  await placeOrder(1n);
-  for (const method of methods) {
-    const response = await send(path, { method, key });
-    expect(response.headers.get("Allow")).toBe(allow);
-    expect(await expectError(response, 405, "method_not_allowed")).toContain(method);
-  }
-  expect(await storedOrder(1n)).toMatchObject({ status: "pending" });
-});
-
 test("HEAD returns the same as GET without the body", async () => {
   const { key } = await createApiKey();
   await placeOrder(1n);

@@ -32,6 +32,8 @@ class World {
   mostRunning = 0;
   queries = 0;
   readonly kept: Promise<unknown>[] = [];
+  /** The keys of failed queries. */
+  readonly failed = new Set<number>();
   readonly #schedule: (label: string) => Promise<void>;
   readonly #ends: End[];
   readonly #batched = new BatchedQuery<number, Answer>({
@@ -73,7 +75,10 @@ class World {
     }
     await this.#schedule("a query ends");
     this.running -= 1;
-    if (end === "fail") throw new Error("failed");
+    if (end === "fail") {
+      for (const key of keys) this.failed.add(key);
+      throw new Error("failed");
+    }
     return answer;
   }
 }
@@ -117,10 +122,11 @@ test("each request receives a result for its key that was read after the request
             const { held, keys } = await world.read(key);
             expect(held).toBeGreaterThanOrEqual(heldThen);
             expect(keys).toContain(key);
+            expect(world.failed).not.toContain(key);
           } catch (error) {
             const isLate = hangs && error instanceof LateError;
             const isEnded = hangs && error instanceof RequestEndedError;
-            const isFailure = ends.includes("fail") && (error as Error).message === "failed";
+            const isFailure = world.failed.has(key) && (error as Error).message === "failed";
             if (!isLate && !isEnded && !isFailure) throw error;
           }
         };
@@ -184,17 +190,6 @@ test("a request that arrives just after a query ended does not make too many que
     await Promise.all(answers);
     expect(world.mostRunning, `${steps} steps after the end`).toBe(CONCURRENCY);
   }
-});
-
-test("a failed query rejects all requests that share it, and no others", async () => {
-  const { world, endQuery } = steppedWorld(["answer", "answer", "fail"]);
-  const outcomes = Promise.allSettled([0, 1, 2, 3].map((key) => world.read(key)));
-  for (let query = 0; query < 3; query += 1) await endQuery();
-  const statuses = (await outcomes).map(({ status }) => status);
-  expect(statuses).toStrictEqual(["fulfilled", "fulfilled", "rejected", "rejected"]);
-  const again = world.read(4);
-  await endQuery();
-  expect(await again).toStrictEqual({ held: 0, keys: [4] });
 });
 
 test("if queries never end, a request waits at most twice the timeout", async () => {

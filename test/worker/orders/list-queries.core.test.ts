@@ -9,12 +9,16 @@ import type { ListSizes } from "../../../src/worker/orders/list-sizes.ts";
 import { type ListRequest, OrderLists } from "../../../src/worker/orders/order-lists.ts";
 import { SegmentMemory } from "../../../src/worker/orders/segment-memory.ts";
 import { readInOrder } from "../../../src/worker/orders/segment-reader.ts";
+import { listenTo } from "../../support/written-lines.ts";
 import { listOf, openOrderDatabase, versionOf } from "./isolates/order-database.ts";
 import { expander } from "./isolates/world.ts";
 
 let database: ReturnType<typeof openOrderDatabase>;
 beforeEach(() => void (database = openOrderDatabase()));
-afterEach(() => database.close());
+afterEach(() => {
+  vi.useRealTimers();
+  database.close();
+});
 
 /**
  * Wraps the SQLite database as a D1 database. Calls `see` with each statement and its bound values.
@@ -87,13 +91,14 @@ test("a list reserves what it holds, whatever the length of the orders, and free
   let queried = 1;
   let most = 0;
   let sent = 0;
+  const ahead: number[] = [];
   const texts = readInOrder(segments, {
     texts: held,
     textBytes: text.length,
     memory: new SegmentMemory(0),
     reservation,
     ownBytes,
-    sizes: { groupSegments: 4, groupsAhead: 6 },
+    sizes: { groupSegments: 4, groupsAhead: 3 },
     read: async (group) => {
       queried += group.length;
       return new Map(group.map(({ version }) => [version, text]));
@@ -102,9 +107,13 @@ test("a list reserves what it holds, whatever the length of the orders, and free
   for await (const _ of texts) {
     expect(underWay.bytes).toBeGreaterThanOrEqual((queried - sent) * text.length);
     most = Math.max(most, underWay.bytes);
+    ahead.push(queried - sent);
     sent += 1;
   }
   expect(held.size).toBe(0);
+  // Three groups of four segments are held from the second segment almost to the last one.
+  expect(Math.max(...ahead)).toBe(3 * 4);
+  expect(Math.min(...ahead.slice(1, 28))).toBeGreaterThan(2 * 4);
   expect(most).toBeGreaterThan(10_000);
   expect(underWay.bytes).toBe(ownBytes);
 });
@@ -122,6 +131,19 @@ test("the memory of a list whose request ended silently becomes free after a min
   expect([reading.grow(201), reading.grow(200)]).toEqual([false, true]);
   reading.shrink(200);
   expect(underWay.reserve(700)).not.toBeNull();
+});
+
+test("a request that waits for another one's silent replica is answered by the primary database", async () => {
+  vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+  listenTo("warn");
+  const all = () => new Promise(() => undefined);
+  const withSession = () => ({ prepare: () => ({ bind: () => ({ all }) }) });
+  const request = requestOf({ ...seenThrough(() => undefined), withSession } as never);
+  const options = { listReads: "nearest", sizes: { concurrency: 1 } } as const;
+  const lists = new OrderLists(new DatabaseQueries("orders", 100), expander, options);
+  const snapshots = Promise.all([lists.read(request), lists.read(request)]);
+  await vi.advanceTimersByTimeAsync(1_000);
+  expect(await snapshots).toMatchObject(Array(2).fill({ version: versionOf(database) }));
 });
 
 test("the first piece of a list needs one query, whatever memory lacks", async () => {

@@ -92,16 +92,6 @@ describe("each request writes one log line, also with the response", () => {
     });
   });
 
-  test("503, with the database that did not respond", async () => {
-    const failed = { ...FIRST, status: 503, code: "service_unavailable" };
-    const keys = startService({}, { KEYS: unreachableDatabase() });
-    const anonymous = { keyId: null, plan: null, remaining: 60, degraded: "keys" };
-    expect(await lineOf(keys, LIST, { key })).toStrictEqual({ ...failed, ...anonymous });
-    const orders = startService({}, { ORDERS: unreachableDatabase() });
-    const degraded = { keyId: id, degraded: "orders" };
-    expect(await lineOf(orders, LIST, { key })).toStrictEqual({ ...failed, ...degraded });
-  });
-
   test("404 to a path outside /v1, which counts in no window", async () => {
     const line = await lineOf(send, "/any/where");
     const nothing = { keyId: null, plan: null, window: null, limit: null, remaining: null };
