@@ -90,9 +90,9 @@ describe("a report", () => {
         until: new Date(noonMs + 71_000).toISOString(),
       },
     ]);
-    for (let n = 0; n < 10; n++) await admit();
+    await limiter().admit(POLICY, [], 7, "shared call", { requests: 10, wait: null });
     await comeToAlarm();
-    const refused = 1 + 41 + 57 + 10;
+    const refused = 1 + 41 + 57 + 10 + 7;
     expect(await reported()).toMatchObject([{ admitted: 3, refused, strikes: 60, bans: 1 }]);
     expect(log()).toHaveLength(1);
   });
