@@ -237,29 +237,30 @@ test("the memory keeps the segments of the newest manifest in the order of their
       const memory = new SegmentMemory(maxBytes);
       let listed: readonly string[] = [];
       let kept = new Map<string, string>();
-      for (const step of steps) {
-        if ("renewed" in step) {
-          listed = step.renewed;
+      for (const one of steps) {
+        if ("renewed" in one) {
+          listed = one.renewed;
           kept = new Map([...kept].filter(([version]) => listed.includes(version)));
-          const segments = listed.map((version) => ({
+          const manifest = listed.map((version) => ({
             version,
             firstId: "0",
             lastId: "0",
             count: 1,
           }));
-          memory.renew({ version: "list", sequence: 1, segments });
+          memory.renew({ version: "list", sequence: 1, segments: manifest });
         } else {
-          const text = "x".repeat(step.length);
+          const text = "x".repeat(one.length);
           const bytes = [...kept.values(), text].reduce((all, { length }) => all + length + 256, 0);
-          const isNew = listed.includes(step.added) && !kept.has(step.added);
-          if (isNew && bytes <= maxBytes) kept.set(step.added, text);
-          memory.add(step.added, text);
+          const isNew = listed.includes(one.added) && !kept.has(one.added);
+          if (isNew && bytes <= maxBytes) kept.set(one.added, text);
+          memory.add(one.added, text);
         }
         expect(memory.versions).toStrictEqual(listed.filter((version) => kept.has(version)));
         for (const version of "abcdef") expect(memory.get(version)).toBe(kept.get(version));
       }
       expect([memory.holds(maxBytes), memory.holds(maxBytes + 1)]).toStrictEqual([true, false]);
     }),
+    { numRuns: 500 },
   );
 });
 
@@ -277,33 +278,34 @@ test("lists reserve memory while it suffices or none else is sent, and lose it w
       const underWay = new ListsUnderWay(100, 1_000);
       let lists: { bytes: number; atMs: number; reservation: Reservation }[] = [];
       const sum = () => lists.reduce((all, { bytes }) => all + bytes, 0);
-      for (const step of steps) {
-        const list = lists[step.list];
-        if (step.do === "wait") nowMs += step.ms;
-        else if (step.do === "reserve") {
+      for (const one of steps) {
+        const sent = lists[one.list];
+        if (one.do === "wait") nowMs += one.ms;
+        else if (one.do === "reserve") {
           lists = lists.filter(({ atMs }) => nowMs - atMs <= 1_000);
-          const reservation = underWay.reserve(step.bytes);
-          expect(reservation !== null).toBe(lists.length === 0 || sum() + step.bytes <= 100);
-          if (reservation !== null) lists.push({ bytes: step.bytes, atMs: nowMs, reservation });
-        } else if (list !== undefined) {
-          if (step.do === "grow") {
-            const isGranted = sum() + step.bytes <= 50;
-            expect(list.reservation.grow(step.bytes)).toBe(isGranted);
-            if (isGranted) list.bytes += step.bytes;
-          } else if (step.do === "shrink") {
-            list.reservation.shrink(5);
-            list.bytes -= 5;
-          } else if (step.do === "progressed") {
-            list.reservation.progressed();
-            list.atMs = nowMs;
+          const reservation = underWay.reserve(one.bytes);
+          expect(reservation !== null).toBe(lists.length === 0 || sum() + one.bytes <= 100);
+          if (reservation !== null) lists.push({ bytes: one.bytes, atMs: nowMs, reservation });
+        } else if (sent !== undefined) {
+          if (one.do === "grow") {
+            const isGranted = sum() + one.bytes <= 50;
+            expect(sent.reservation.grow(one.bytes)).toBe(isGranted);
+            if (isGranted) sent.bytes += one.bytes;
+          } else if (one.do === "shrink") {
+            sent.reservation.shrink(5);
+            sent.bytes -= 5;
+          } else if (one.do === "progressed") {
+            sent.reservation.progressed();
+            sent.atMs = nowMs;
           } else {
-            list.reservation.release();
-            lists = lists.filter((other) => other !== list);
+            sent.reservation.release();
+            lists = lists.filter((other) => other !== sent);
           }
         }
         expect(underWay.bytes).toBe(sum());
       }
       clock.mockRestore();
     }),
+    { numRuns: 500 },
   );
 });
