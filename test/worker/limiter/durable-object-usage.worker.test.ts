@@ -4,6 +4,7 @@ import { drizzle } from "drizzle-orm/d1";
 import { beforeEach, describe, expect, test, vi } from "vitest";
 import { keyUsage } from "../../../src/schema/keys.ts";
 import type { QuotaPolicy } from "../../../src/worker/limit-rules/decision.ts";
+import type { LimiterObjects } from "../../../src/worker/limiter/object-call.ts";
 import { events, type LogLine, readLog } from "../faults/log-lines.ts";
 import { advanceClock, stopClock } from "../../support/clock.ts";
 import {
@@ -90,9 +91,10 @@ describe("a report", () => {
         until: new Date(noonMs + 71_000).toISOString(),
       },
     ]);
-    for (let n = 0; n < 10; n++) await admit();
+    const object: ReturnType<LimiterObjects["getByName"]> = limiter();
+    await object.admit(POLICY, [], 7, "shared call", { requests: 10, wait: null });
     await comeToAlarm();
-    const refused = 1 + 41 + 57 + 10;
+    const refused = 1 + 41 + 57 + 10 + 7;
     expect(await reported()).toMatchObject([{ admitted: 3, refused, strikes: 60, bans: 1 }]);
     expect(log()).toHaveLength(1);
   });

@@ -71,17 +71,6 @@ describe("storage", () => {
   });
 });
 
-test("an eviction does not lose a lowered limit, although its first request was refused", async () => {
-  for (let n = 0; n < 2; n++) await admit();
-  await admit({ ...POLICY, limits: { perMinute: 1, perDay: 2 }, revision: 1 });
-  await evictLimiter(NAME);
-  const older = await limiterNamed(NAME).admit({
-    ...POLICY,
-    limits: { perMinute: 9, perDay: 9 },
-  });
-  expect(older).toMatchObject({ admitted: false, minute: { limit: 1 } });
-});
-
 describe("the alarm", () => {
   test("deletes the storage if all windows have ended, also after an eviction or if it runs twice", async () => {
     for (const isEvicted of [false, true]) {

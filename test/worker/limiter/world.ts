@@ -437,11 +437,13 @@ export class World {
     this.delivered.push({ isolate: isolate.index, decidedMs, lastsMs });
   }
 
-  #checkWritten({ resets }: QuotaPolicy, decisions: readonly Decision[]): void {
+  #checkWritten({ resets, revision }: QuotaPolicy, decisions: readonly Decision[]): void {
     const { limiter } = this.stored;
     // A later reset has emptied the windows.
     if (limiter !== null && limiter.resets > resets) return;
-    for (const { minute, day } of decisions) {
+    if (limiter !== null && limiter.revision < revision) this.faults.push("revision not on disk");
+    for (const { minute, day, banned } of decisions) {
+      if (banned && !limiter?.ban) this.faults.push("ban not on disk");
       for (const [stored, { limit, remaining, endsMs }, lengthMs] of [
         [limiter?.minute, minute, 60_000],
         [limiter?.day, day, 86_400_000],
