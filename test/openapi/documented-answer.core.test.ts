@@ -68,6 +68,8 @@ describe("a difference is found in", () => {
     ["a 409 on the list", error("GET", "/v1/store/orders", 409, "order_already_shipped")],
     ["a 405 for a known method", { ...GOOD.otherMethod, method: "GET" }],
     ["a 404 for a known path", { ...GOOD.otherPath, path: "/v1/store/orders" }],
+    ["a 405 for an unknown path", { ...GOOD.otherMethod, path: "/v1/pets" }],
+    ["a 404 for another method", { ...GOOD.otherPath, method: "PUT", path: "/v1/store/orders" }],
     ["a 200 for an unknown path", { ...GOOD.list, path: "/v1/pets" }],
   ])("%s", (_, seen) => {
     expect(differencesFromDocument(seen)).toStrictEqual([

@@ -24,7 +24,7 @@ export interface DevServerOptions {
 function configureWrangler(): void {
   const require = createRequire(createRequire(import.meta.url).resolve("wrangler/package.json"));
   Object.assign(process.env, {
-    WRANGLER_LOG: "error",
+    WRANGLER_LOG: "warn",
     WRANGLER_SEND_METRICS: "false",
     // Stops wrangler from fetching the data for `request.cf`. Without a network, this fetch prints a
     // stack trace.

@@ -60,7 +60,7 @@ export const HEALTH_PROMISE: ServicePromise = {
 export const OPEN_PROMISES: readonly ServicePromise[] = [
   answered("The reference page needs no key", [{ path: "/", isStatic: true }], {
     status: 200,
-    headers: { "Content-Type": "text/html; charset=utf-8" },
+    body: "<!doctype html>",
   }),
   answered("openapi.json needs no key", [{ path: "/openapi.json", isStatic: true }], {
     status: 200,

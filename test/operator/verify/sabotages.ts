@@ -255,6 +255,11 @@ export const SABOTAGES: readonly Sabotage[] = [
     }),
   ],
   [
+    "reveals to clients without a key which paths exist",
+    /unknown path under \/v1 returns 401/,
+    answer(401, /^\/v1\/verify$/, (found) => becomeError(found, 404, "not_found")),
+  ],
+  [
     "treats the scheme Bearer as case-sensitive",
     /scheme's name/,
     request((_, headers) => {
