@@ -1,7 +1,11 @@
-import { expect, test } from "vitest";
+import { writeFile } from "node:fs/promises";
+import { expect, onTestFinished, test, vi } from "vitest";
 import { openApiDocument } from "../../src/openapi/document.ts";
 import { documentedClient } from "../../src/operator/build/documented-client.ts";
 import { buildPage } from "../../src/operator/build/site.ts";
+import { uploadVersion } from "../../src/operator/deploy/wrangler-steps.ts";
+import type { Settings } from "../../src/operator/settings.ts";
+import * as wrangler from "../../src/operator/wrangler.ts";
 import { textOf } from "./page-text.ts";
 
 const text = openApiDocument();
@@ -74,8 +78,8 @@ test.each([
   expect(ids.toSorted()).toStrictEqual(idsIn(document).toSorted());
   const shown = plain(textOf(html));
   const fields = [schemas.Order.properties, schemas.Error.properties];
-  for (const text of textsIn([document.paths, parameters, headers, responses, fields])) {
-    expect(shown).toContain(plain(text));
+  for (const expected of textsIn([document.paths, parameters, headers, responses, fields])) {
+    expect(shown).toContain(plain(expected));
   }
 });
 
@@ -103,6 +107,21 @@ test("says that lists can be out of date only with near reads", async () => {
   expect(page).not.toContain("a second or two old");
   expect(await buildPage(text, true)).toContain("A list may be a second or two old");
 });
+
+test.each(["nearest", "primary"])(
+  "a deployment with LIST_READS = %s tells the build",
+  async (reads) => {
+    const run = vi.spyOn(wrangler, "runWrangler").mockImplementation(async (_, { env } = {}) => {
+      const report = JSON.stringify({ type: "version-upload", version_id: "v" });
+      await writeFile(env?.["WRANGLER_OUTPUT_FILE_PATH"] ?? "", report);
+      return { stdout: "", stderr: "" };
+    });
+    onTestFinished(() => run.mockRestore());
+    const settings = await readSettings("production");
+    await uploadVersion({ ...settings, vars: { LIST_READS: reads } }, {});
+    expect(run.mock.lastCall?.[1]?.env).toMatchObject({ LIST_READS: reads });
+  },
+);
 
 test("has the oldest versions beside each sample that needs a recent JavaScript", () => {
   const samples = [...page.matchAll(/<pre.*?<\/pre>/gs)].map(([sample]) => textOf(sample));
