@@ -1,10 +1,28 @@
-import { cancelOrder } from "./cancel-order.ts";
-import type { CancelResult } from "./cancellation.ts";
+import { follow } from "./abort.ts";
 import { BatchInterruptedError, isStoreOrdersError } from "./errors.ts";
-import { forEachAtOnce } from "./for-each.ts";
 import type { CallOptions } from "./options.ts";
-import type { Pacer } from "./pacer.ts";
-import type { Call } from "./send.ts";
+import { isAmbiguous, withRetries } from "./retry.ts";
+import { type Call, send } from "./send.ts";
+
+/**
+ * The outcome of a cancellation.
+ *
+ * `cancelled`: this call cancelled the order.
+ *
+ * `cancelled_or_gone`: an earlier attempt got no response or a 5xx, and a later attempt found no
+ * order with this id. The earlier attempt or another client cancelled the order, or the order never
+ * existed.
+ */
+export type Cancellation = "cancelled" | "cancelled_or_gone";
+
+/**
+ * The outcome for one order of a batch. `not_found` and `already_shipped` mean that the batch did
+ * not change this order.
+ */
+export interface CancelResult {
+  readonly id: bigint;
+  readonly outcome: Cancellation | "not_found" | "already_shipped";
+}
 
 /** The progress of a batch. */
 export interface BatchProgress {
@@ -25,6 +43,26 @@ export interface BatchOptions extends CallOptions {
 }
 
 /**
+ * Cancels one order and retries temporary failures. Returns `cancelled_or_gone` for a 404 after an
+ * attempt with an unknown outcome, because that attempt may have cancelled the order.
+ */
+export async function cancelOrder(call: Call, id: bigint): Promise<Cancellation> {
+  let mayBeCancelled = false;
+  return withRetries(call, async () => {
+    try {
+      const answer = await send(call, "DELETE", `/${id}`, 204);
+      answer.release();
+      return "cancelled";
+    } catch (error) {
+      const isGone = isStoreOrdersError(error) && error.code === "order_not_found";
+      if (isGone && mayBeCancelled) return "cancelled_or_gone";
+      mayBeCancelled ||= isAmbiguous(error);
+      throw error;
+    }
+  });
+}
+
+/**
  * Cancels many orders as fast as the plan of the key allows.
  *
  * @param ids the ids of the orders, without duplicates.
@@ -38,16 +76,34 @@ export async function cancelOrders(
   onProgress: (progress: BatchProgress) => void,
 ): Promise<CancelResult[]> {
   const results = new Map<bigint, CancelResult>();
-  const eta = new Eta(call, Math.min(concurrency, ids.length));
-  const failure = await forEachAtOnce(ids, concurrency, call.signal, async (id, signal) => {
-    const latest = await settle({ ...call, isPaced: true, signal }, id);
-    results.set(id, latest);
-    const done = results.size;
-    const etaSeconds = eta.seconds(done, ids.length - done);
-    onProgress({ done, total: ids.length, etaSeconds, latest });
-  });
+  const total = ids.length;
+  const width = Math.min(concurrency, total);
+  // The first error, or an abort of the call, aborts the requests in flight.
+  const stop = new AbortController();
+  const { signal } = stop;
+  const unfollow = follow(call.signal, stop);
+  let failure: { readonly error: unknown } | undefined;
+  const queue = ids.values();
+  const worker = async (): Promise<void> => {
+    try {
+      // The workers share one iterator, so that only one worker gets each id.
+      for (const id of queue) {
+        signal.throwIfAborted();
+        const latest = await settle({ ...call, isPaced: true, signal }, id);
+        results.set(id, latest);
+        const done = results.size;
+        const left = total - done;
+        onProgress({ done, total, etaSeconds: etaSeconds(call, left, width), latest });
+      }
+    } catch (error) {
+      failure ??= { error };
+      stop.abort(error);
+    }
+  };
+  await Promise.all(Array.from({ length: width }, worker));
+  unfollow();
   const settled = ids.flatMap((id) => results.get(id) ?? []);
-  if (failure === null) return settled;
+  if (failure === undefined) return settled;
   const unsettledIds = ids.filter((id) => !results.has(id));
   throw new BatchInterruptedError(settled, unsettledIds, failure.error);
 }
@@ -63,31 +119,9 @@ async function settle(call: Call, id: bigint): Promise<CancelResult> {
   }
 }
 
-/** Estimates the time that the rest of a batch takes. */
-class Eta {
-  readonly #pacer: Pacer;
-  readonly #width: number;
-  readonly #startMs: number;
-
-  /** @param width the number of the batch's requests that run at the same time. */
-  constructor({ gate }: Call, width: number) {
-    this.#pacer = gate.pacer;
-    this.#width = width;
-    this.#startMs = this.#workedMs();
-  }
-
-  seconds(done: number, left: number): number {
-    if (left === 0) return 0;
-    // Counts the other `width - 1` requests in flight as done. When the first request ends, the
-    // others have run equally long: `done` alone would make the estimate `width` times too long.
-    const orderMs = (this.#workedMs() - this.#startMs) / (done + this.#width - 1);
-    const { waitMs, lastRequests } = this.#pacer.forecast(left, performance.now());
-    return Math.ceil((waitMs + lastRequests * orderMs) / 1_000);
-  }
-
-  /** A clock in milliseconds that stops while the rate limits admit no request. */
-  #workedMs(): number {
-    const nowMs = performance.now();
-    return nowMs - this.#pacer.pausedMs(nowMs);
-  }
+/** Estimates how many seconds the rest of a batch takes, with `width` requests at a time. */
+function etaSeconds({ gate }: Call, left: number, width: number): number {
+  if (left === 0) return 0;
+  const { waitMs, lastRequests } = gate.pacer.forecast(left, performance.now());
+  return Math.ceil((waitMs + (lastRequests * gate.responseMs) / width) / 1_000);
 }

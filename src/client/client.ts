@@ -1,19 +1,22 @@
-import { cancelOrder } from "./cancel-order.ts";
-import { type BatchOptions, cancelOrders } from "./cancel-orders.ts";
-import type { Cancellation, CancelResult } from "./cancellation.ts";
-import { Gate } from "./gate.ts";
+import {
+  type BatchOptions,
+  type Cancellation,
+  cancelOrder,
+  cancelOrders,
+  type CancelResult,
+} from "./cancel-orders.ts";
 import {
   type CallOptions,
   checkAttempts,
   checkNumber,
   checkOptions,
   type ClientOptions,
+  requestHeaders,
 } from "./options.ts";
-import { type OrderId, toOrderId } from "./order-id.ts";
-import type { Order } from "./order.ts";
+import { type Order, type OrderId, toOrderId } from "./order.ts";
+import { Gate } from "./pacer.ts";
 import type { Limits } from "./rate-limit-headers.ts";
 import { readOrders } from "./read-orders.ts";
-import { requestHeaders } from "./request-headers.ts";
 import { withRetries } from "./retry.ts";
 import { type Call, send } from "./send.ts";
 
@@ -52,15 +55,6 @@ export interface StoreOrdersClient {
    * Request the list again, or set `oneMoment`: the client then retries before the loop gets the
    * first order.
    *
-   * @example
-   * for await (const order of client.listOrders()) console.log(order.id, order.quantity);
-   *
-   * @example
-   * const orders = await client.listOrders({ signal: AbortSignal.timeout(60_000) }).all();
-   *
-   * @example
-   * for await (const order of client.listOrders({ oneMoment: true })) await copy(order);
-   *
    * @throws {TypeError | RangeError} before any request, if an option is invalid; the message names
    *   the option.
    */
@@ -77,9 +71,6 @@ export interface StoreOrdersClient {
    * @throws {ApiError} if the service refuses, for example with the code `order_not_found` or
    *   `order_already_shipped`.
    * @throws {RangeError} before any request, if the id is not an int64.
-   *
-   * @example
-   * await client.cancelOrder(9223372036854775807n);
    */
   cancelOrder(id: OrderId, options?: CallOptions): Promise<Cancellation>;
 
@@ -92,11 +83,6 @@ export interface StoreOrdersClient {
    * @throws {BatchInterruptedError} with the settled and unsettled orders, if an error or the
    *   signal ended the batch early.
    * @throws {RangeError} before any request, if an id is not an int64.
-   *
-   * @example
-   * const results = await client.cancelOrders([1001n, 1002n, 1003n], {
-   *   onProgress: ({ done, total, etaSeconds }) => console.log(`${done}/${total}, ${etaSeconds} s`),
-   * });
    */
   cancelOrders(ids: Iterable<OrderId>, options?: BatchOptions): Promise<CancelResult[]>;
 
@@ -113,12 +99,6 @@ export interface StoreOrdersClient {
  * The client retries 429, 5xx and network errors, with full jitter and never before `Retry-After`.
  *
  * @throws {TypeError | RangeError} if an option is invalid; the message names the option.
- *
- * @example
- * import { createClient } from "store-orders-client";
- *
- * const client = createClient({ baseUrl: "http://localhost:8787", apiKey: "sord_…" });
- * for await (const order of client.listOrders()) console.log(order);
  */
 export function createClient(options: ClientOptions): StoreOrdersClient {
   const settings = checkOptions(options);

@@ -1,4 +1,4 @@
-import type { CancelResult } from "./cancellation.ts";
+import type { CancelResult } from "./cancel-orders.ts";
 
 /** Every `code` of an Error body (docs/api.md, Errors). */
 export const API_ERROR_CODES = [
@@ -139,15 +139,6 @@ export type AnyStoreOrdersError =
 
 /**
  * Returns whether this client threw the error.
- *
- * @example
- * try {
- *   await client.cancelOrder(1001n);
- * } catch (error) {
- *   if (!isStoreOrdersError(error)) throw error;
- *   if (error.code === "order_already_shipped") console.log("too late");
- *   else console.error(error.code, error.message, error.requestId);
- * }
  */
 export function isStoreOrdersError(error: unknown): error is AnyStoreOrdersError {
   return error instanceof StoreOrdersError;

@@ -69,19 +69,22 @@ export interface ClientOptions {
   readonly onResponse?: (response: ResponseInfo) => void;
 }
 
-/** The validated options, with defaults for missing options. */
-export interface Settings {
-  readonly apiKey: string;
-  /** The URL of the service, without `/v1` and without a slash at the end. */
-  readonly baseUrl: string;
-  readonly fetch: typeof globalThis.fetch;
-  readonly timeoutMs: number;
-  readonly retries: number;
-  readonly maxElapsedMs: number;
-  readonly pacing: boolean;
-  readonly onRetry: (retry: Retry) => void;
-  readonly onResponse: (response: ResponseInfo) => void;
-}
+/**
+ * The validated options, with defaults for missing options. `baseUrl` has neither `/v1` nor a slash
+ * at its end.
+ */
+export type Settings = Required<Omit<ClientOptions, "baseUrl">> & { readonly baseUrl: string };
+
+/** The headers that the client sets itself, each with the option that sets its value. */
+const OWN_HEADERS = {
+  Accept: "no option",
+  Authorization: "apiKey",
+  "If-None-Match": "ifNoneMatch",
+  "X-Request-Id": "requestId",
+};
+
+const REQUEST_ID = /^[\w=-]{1,255}$/;
+const ENTITY_TAG = /^(?:W\/)?"[\x21\x23-\x7e]*"$/;
 
 /**
  * Validates the options of a client and fills in defaults.
@@ -145,4 +148,37 @@ function checkBaseUrl(baseUrl: string | URL): string {
     throw new TypeError("baseUrl: expected no user, query or fragment");
   }
   return origin + pathname.replace(/(?:\/v1)?\/*$/, "");
+}
+
+/**
+ * Returns the headers that every request of a call sends.
+ *
+ * @throws {TypeError} if an option is invalid; the message names the option and never contains the
+ *   API key.
+ */
+export function requestHeaders(
+  apiKey: string,
+  { requestId, headers = {} }: CallOptions,
+  ifNoneMatch: string | null,
+): Headers {
+  const sent = new Headers(headers);
+  for (const [name, option] of Object.entries(OWN_HEADERS)) {
+    if (!sent.has(name)) continue;
+    throw new TypeError(`headers: the client sets ${name} itself; ${option} decides it`);
+  }
+  sent.set("Accept", "application/json");
+  sent.set("Authorization", `Bearer ${apiKey}`);
+  if (requestId !== undefined) {
+    if (!REQUEST_ID.test(requestId)) {
+      throw new TypeError("requestId: expected 1 to 255 letters, digits, _, - or =");
+    }
+    sent.set("X-Request-Id", requestId);
+  }
+  if (ifNoneMatch !== null) {
+    if (!ENTITY_TAG.test(ifNoneMatch)) {
+      throw new TypeError('ifNoneMatch: expected an entity tag such as "1a2b", with its quotes');
+    }
+    sent.set("If-None-Match", ifNoneMatch);
+  }
+  return sent;
 }

@@ -11,9 +11,10 @@ export interface Order {
   readonly complete?: boolean;
 }
 
-type FieldType = "bigint" | "string" | "boolean";
+/** An order's id: a bigint, a safe integer, or a string in canonical decimal such as `"-42"`. */
+export type OrderId = bigint | number | string;
 
-const FIELD_TYPES: Readonly<Record<keyof Order, FieldType>> = {
+const FIELD_TYPES: Readonly<Record<keyof Order, string>> = {
   id: "bigint",
   petId: "bigint",
   quantity: "bigint",
@@ -21,7 +22,7 @@ const FIELD_TYPES: Readonly<Record<keyof Order, FieldType>> = {
   complete: "boolean",
 };
 
-const FIELDS = Object.entries(FIELD_TYPES);
+const CANONICAL_DECIMAL = /^(?:0|-?[1-9][0-9]{0,18})$/;
 
 /**
  * Returns whether a parsed JSON value is an order. Integers must be parsed as bigint. Unknown
@@ -30,8 +31,27 @@ const FIELDS = Object.entries(FIELD_TYPES);
 export function isOrder(value: unknown): value is Order {
   if (typeof value !== "object" || value === null || !("id" in value)) return false;
   const fields = value as Readonly<Record<string, unknown>>;
-  return FIELDS.every(([name, type]) => {
+  return Object.entries(FIELD_TYPES).every(([name, type]) => {
     const field = fields[name];
     return field === undefined || typeof field === type;
   });
+}
+
+/**
+ * Converts an id to a bigint.
+ *
+ * @throws {RangeError} if the id is not an int64, or is a `number` that is not a safe integer and
+ *   so may have been rounded.
+ */
+export function toOrderId(id: OrderId): bigint {
+  const text = String(id);
+  const isExact = typeof id !== "number" || Number.isSafeInteger(id);
+  if (isExact && CANONICAL_DECIMAL.test(text)) {
+    const value = BigInt(text);
+    if (BigInt.asIntN(64, value) === value) return value;
+  }
+  const advice = typeof id === "number" ? "; numbers above 2^53 are rounded: pass a bigint" : "";
+  throw new RangeError(
+    `Not an order id: ${JSON.stringify(text)}. Expected an integer from -2^63 to 2^63 - 1${advice}.`,
+  );
 }

@@ -1,4 +1,10 @@
-import type { Limits, WindowQuota } from "./rate-limit-headers.ts";
+import { orAbort, sleep } from "./abort.ts";
+import {
+  type Limits,
+  readRetryAfterSeconds,
+  readWindows,
+  type WindowQuota,
+} from "./rate-limit-headers.ts";
 
 /** A rate-limit window as this client knows it. Times are milliseconds of a monotonic clock. */
 interface OpenWindow extends WindowQuota {
@@ -11,16 +17,16 @@ interface OpenWindow extends WindowQuota {
 }
 
 /** When a request may be sent: now, at a later time, or after the next response. */
-export type Turn =
+type Turn =
   | { readonly kind: "now" }
   | { readonly kind: "at"; readonly timeMs: number }
   | { readonly kind: "after_answer" };
 
 /** The parsed rate-limit headers of a response. */
-export type Announcement = Omit<Limits, "answeredAt">;
+type Announcement = Omit<Limits, "answeredAt">;
 
 /** When the rate limits admit the last of several requests, which may need successive windows. */
-export interface Forecast {
+interface Forecast {
   /** The wait in milliseconds until the last of the needed windows admits requests. */
   readonly waitMs: number;
   /** The number of requests that are sent in the last of the needed windows. */
@@ -40,19 +46,13 @@ export class Pacer {
   #underWay = 0;
   /** The time until which `Retry-After` forbids requests. */
   #heldUntilMs = 0;
-  /**
-   * The total time in which the limits admit no request, including the rest of the current pause,
-   * which ends at `#pauseEndsMs`.
-   */
-  #pausedMs = 0;
-  #pauseEndsMs = 0;
 
   /** Returns when the next request may be sent. */
   turn(nowMs: number): Turn {
-    if (nowMs < this.#heldUntilMs) return this.#pause(nowMs, this.#heldUntilMs);
+    if (nowMs < this.#heldUntilMs) return { kind: "at", timeMs: this.#heldUntilMs };
     const open = [...this.#windows.values()].filter(({ endsMs }) => nowMs < endsMs);
     const full = open.filter(({ remaining }) => remaining === 0);
-    if (full.length > 0) return this.#pause(nowMs, Math.max(...full.map((w) => w.endsMs)));
+    if (full.length > 0) return { kind: "at", timeMs: Math.max(...full.map((w) => w.endsMs)) };
     const isKnown = open.length > 0 && open.length === this.#windows.size;
     const room = isKnown ? Math.min(...open.map(({ remaining }) => remaining)) : 1;
     return this.#underWay < room ? { kind: "now" } : { kind: "after_answer" };
@@ -79,7 +79,6 @@ export class Pacer {
     const { windows, retryAfterSeconds } = announcement;
     if (retryAfterSeconds !== null) {
       this.#heldUntilMs = Math.max(this.#heldUntilMs, nowMs + retryAfterSeconds * 1_000);
-      this.#pause(nowMs, this.#heldUntilMs);
     }
     for (const window of windows) this.#learn(window, nowMs);
   }
@@ -101,20 +100,6 @@ export class Pacer {
     return slowest;
   }
 
-  /** Returns the total time in milliseconds, until now, in which the limits admitted no request. */
-  pausedMs(nowMs: number): number {
-    return this.#pausedMs - Math.max(0, this.#pauseEndsMs - nowMs);
-  }
-
-  #pause(fromMs: number, untilMs: number): Turn {
-    const newFromMs = Math.max(fromMs, this.#pauseEndsMs);
-    if (untilMs > newFromMs) {
-      this.#pausedMs += untilMs - newFromMs;
-      this.#pauseEndsMs = untilMs;
-    }
-    return { kind: "at", timeMs: untilMs };
-  }
-
   #learn(announced: WindowQuota, nowMs: number): void {
     const known = this.#windows.get(announced.name);
     const endsMs = nowMs + announced.resetSeconds * 1_000;
@@ -131,5 +116,63 @@ export class Pacer {
         : announced.remaining,
       endsMs: isSameWindow ? Math.min(endsMs, known.endsMs) : endsMs,
     });
+  }
+}
+
+/**
+ * Delays the requests of paced calls (option `pacing`, and `cancelOrders`) until the rate limits of
+ * the key admit them.
+ */
+export class Gate {
+  readonly pacer = new Pacer();
+  /**
+   * The limits in the last response with rate-limit headers; `null` before the first such response.
+   */
+  limits: Limits | null = null;
+  /** The average time in milliseconds until a response arrives, mostly of the last 20 responses. */
+  responseMs = 0;
+  #responses = 0;
+  /** Wakes the requests that wait for the next response. */
+  #wakers: (() => void)[] = [];
+
+  /**
+   * Counts a request as in flight. If `isPaced`, waits first until the rate limits admit the
+   * request.
+   *
+   * @throws the signal's reason, as soon as the signal is aborted.
+   */
+  async enter(isPaced: boolean, signal: AbortSignal | undefined): Promise<void> {
+    signal?.throwIfAborted();
+    while (isPaced) {
+      const nowMs = performance.now();
+      const turn = this.pacer.turn(nowMs);
+      if (turn.kind === "now") break;
+      if (turn.kind === "at") await sleep(turn.timeMs - nowMs, signal);
+      else await orAbort(signal, () => new Promise<void>((wake) => this.#wakers.push(wake)));
+    }
+    this.pacer.begin();
+  }
+
+  /**
+   * Records the headers of a response and wakes waiting requests.
+   *
+   * @param headers `null` if no response arrived.
+   * @param elapsedMs the time in milliseconds since the request was sent.
+   */
+  leave(headers: Headers | null, elapsedMs: number): void {
+    const announcement = headers && {
+      windows: readWindows(headers),
+      retryAfterSeconds: readRetryAfterSeconds(headers),
+    };
+    this.pacer.end(announcement, performance.now());
+    if (headers !== null) {
+      this.#responses = Math.min(20, this.#responses + 1);
+      this.responseMs += (elapsedMs - this.responseMs) / this.#responses;
+    }
+    // Keeps the earlier limits if a response, such as a proxy's, has no rate-limit headers.
+    if (announcement !== null && announcement.windows.length > 0) {
+      this.limits = { ...announcement, answeredAt: new Date() };
+    }
+    for (const wake of this.#wakers.splice(0)) wake();
   }
 }

@@ -1,7 +1,52 @@
-import type { Answer } from "./answer.ts";
+import { Tokenizer, TokenParser, TokenType } from "@streamparser/json";
 import { BrokenListError, UnexpectedAnswerError } from "./errors.ts";
-import { OrderParser } from "./order-parser.ts";
-import type { Order } from "./order.ts";
+import { isOrder, type Order } from "./order.ts";
+import type { Answer } from "./send.ts";
+
+/** A JSON tokenizer that reads integers as bigint, because a `number` above 2^53 is rounded. */
+class ExactTokenizer extends Tokenizer {
+  protected override parseNumber(text: string): number {
+    const value = /^-?\d+$/.test(text) ? BigInt(text) : Number(text);
+    // The cast is safe, because the JSON parser library passes the number on without using it.
+    return value as number;
+  }
+}
+
+/** Parses a JSON list of orders incrementally, with only one part of the list in memory. */
+class OrderParser {
+  readonly #tokenizer = new ExactTokenizer();
+  readonly #parser = new TokenParser({ paths: ["$.*"], keepStack: false });
+  #orders: Order[] = [];
+  #hasBegun = false;
+
+  constructor() {
+    this.#tokenizer.onToken = (token) => {
+      if (!this.#hasBegun && token.token !== TokenType.LEFT_BRACKET) throw new Error("not a list");
+      this.#hasBegun = true;
+      this.#parser.write(token);
+    };
+    this.#parser.onValue = ({ value }: { readonly value?: unknown }) => {
+      if (!isOrder(value)) throw new Error("an element of the list is no order");
+      this.#orders.push(value);
+    };
+    this.#parser.onEnd = () => this.#tokenizer.end();
+  }
+
+  /**
+   * Parses the next part of the list.
+   *
+   * @param part `undefined` at the end of the body.
+   * @returns the orders whose last byte is in this part; `undefined` after a complete list.
+   * @throws {Error} if the list is incomplete or malformed; the message says why.
+   */
+  parse(part: Uint8Array | undefined): readonly Order[] | undefined {
+    this.#orders = [];
+    if (part !== undefined) this.#tokenizer.write(part);
+    else if (this.#parser.isEnded) return undefined;
+    else throw new Error("its end is missing");
+    return this.#orders;
+  }
+}
 
 /**
  * Yields the orders of a list as they arrive. At the end, or if the caller stops early, cancels the
@@ -16,6 +61,20 @@ export async function* readOrders(
 ): AsyncGenerator<Order, void, undefined> {
   const parser = new OrderParser();
   let receivedCount = 0;
+  const nextOrders = async (): Promise<readonly Order[] | undefined> => {
+    try {
+      return parser.parse(await answer.read());
+    } catch (error) {
+      if (signal?.aborted) throw error;
+      throw new BrokenListError(
+        `The list broke off after ${receivedCount} orders: ${error instanceof Error ? error.message : String(error)}. ` +
+          "Read it again from its beginning, or set oneMoment, which does that for you.",
+        receivedCount,
+        answer,
+        { cause: error },
+      );
+    }
+  };
   try {
     if (!answer.contentType.startsWith("application/json")) {
       throw new UnexpectedAnswerError(
@@ -23,9 +82,7 @@ export async function* readOrders(
         answer,
       );
     }
-    for (;;) {
-      const orders = await nextOrders(answer, parser, receivedCount, signal);
-      if (orders === undefined) return;
+    for (let orders = await nextOrders(); orders !== undefined; orders = await nextOrders()) {
       for (const order of orders) {
         receivedCount += 1;
         yield order;
@@ -35,30 +92,4 @@ export async function* readOrders(
   } finally {
     answer.abort();
   }
-}
-
-/** Reads the orders in the next part of the body; returns `undefined` after a complete list. */
-async function nextOrders(
-  answer: Answer,
-  parser: OrderParser,
-  receivedCount: number,
-  signal: AbortSignal | undefined,
-): Promise<readonly Order[] | undefined> {
-  const broken = (why: string, options?: ErrorOptions): BrokenListError =>
-    new BrokenListError(
-      `The list broke off after ${receivedCount} orders: ${why}. ` +
-        "Read it again from its beginning, or set oneMoment, which does that for you.",
-      receivedCount,
-      answer,
-      options,
-    );
-  try {
-    const part = await answer.read();
-    if (part !== undefined) return parser.parse(part);
-  } catch (error) {
-    if (signal?.aborted) throw error;
-    throw broken(error instanceof Error ? error.message : String(error), { cause: error });
-  }
-  if (!parser.isWhole) throw broken("its end is missing");
-  return undefined;
 }

@@ -1,7 +1,7 @@
+import { sleep } from "./abort.ts";
 import { BrokenListError, isStoreOrdersError, NetworkError, TimeoutError } from "./errors.ts";
 import type { AnyStoreOrdersError } from "./errors.ts";
 import type { Call } from "./send.ts";
-import { sleep } from "./sleep.ts";
 
 const FIRST_BACKOFF_MS = 250;
 const LONGEST_BACKOFF_MS = 10_000;

@@ -1,9 +1,17 @@
-import { Answer } from "./answer.ts";
-import { Deadline } from "./deadline.ts";
-import { NetworkError, StoreOrdersError } from "./errors.ts";
-import type { Gate } from "./gate.ts";
+import { follow, orAbort } from "./abort.ts";
+import {
+  type AnswerDetails,
+  API_ERROR_CODES,
+  ApiError,
+  NetworkError,
+  NotModifiedError,
+  StoreOrdersError,
+  TimeoutError,
+  UnexpectedAnswerError,
+} from "./errors.ts";
 import type { ResponseInfo, Settings } from "./options.ts";
-import { readRetryAfterSeconds, readWindows } from "./rate-limit-headers.ts";
+import type { Gate } from "./pacer.ts";
+import { readRetryAfterSeconds } from "./rate-limit-headers.ts";
 
 /** The settings that the requests of one call share. */
 export interface Call {
@@ -15,7 +23,89 @@ export interface Call {
   readonly headers: Headers;
 }
 
-type Method = ResponseInfo["method"];
+/** Aborts a request when the caller's signal aborts, or when no data arrives within a timeout. */
+class Deadline {
+  readonly #controller = new AbortController();
+  readonly signal = this.#controller.signal;
+  /** Stops listening to the caller's signal. */
+  readonly release: () => void;
+  readonly #timeoutMs: number;
+
+  constructor(caller: AbortSignal | undefined, timeoutMs: number) {
+    this.release = follow(caller, this.#controller);
+    this.#timeoutMs = timeoutMs;
+  }
+
+  /** Returns the result of `work`, unless the timeout or an abort comes first. */
+  async within<T>(work: () => Promise<T>): Promise<T> {
+    const timeout = setTimeout(() => {
+      this.#controller.abort(new TimeoutError(`Nothing arrived within ${this.#timeoutMs} ms.`));
+    }, this.#timeoutMs);
+    return orAbort(this.signal, work).finally(() => clearTimeout(timeout));
+  }
+
+  abort(): void {
+    this.release();
+    this.#controller.abort();
+  }
+}
+
+/** The HTTP response to one request. Its body is read only by the methods `read` and `error`. */
+export class Answer implements AnswerDetails {
+  readonly status: number;
+  readonly requestId: string | null;
+  readonly retryAfterSeconds: number | null;
+  readonly contentType: string;
+  readonly etag: string | null;
+  readonly #response: Response;
+  readonly #deadline: Deadline;
+  #reader: ReadableStreamDefaultReader<Uint8Array> | undefined;
+
+  constructor(response: Response, deadline: Deadline) {
+    const { headers } = response;
+    this.status = response.status;
+    this.requestId = headers.get("X-Request-Id");
+    this.retryAfterSeconds = readRetryAfterSeconds(headers);
+    this.contentType = headers.get("Content-Type") ?? "";
+    this.etag = headers.get("ETag");
+    this.#response = response;
+    this.#deadline = deadline;
+  }
+
+  /** Reads the next part of the body; returns `undefined` at the end of the body. */
+  async read(): Promise<Uint8Array | undefined> {
+    const reader = (this.#reader ??= this.#response.body?.getReader());
+    if (reader === undefined) return undefined;
+    return (await this.#deadline.within(() => reader.read())).value;
+  }
+
+  /** Makes an error from a response with an unexpected status (docs/api.md, Errors). */
+  async error(): Promise<ApiError | NotModifiedError | UnexpectedAnswerError> {
+    if (this.status === 304)
+      return new NotModifiedError("The list has not changed: keep the one you have.", this);
+    const text = await this.#deadline.within(() => this.#response.text());
+    const { code, message } = parseErrorBody(text);
+    const known = API_ERROR_CODES.find((candidate) => candidate === code);
+    if (known !== undefined) return new ApiError(known, String(message), this);
+    return new UnexpectedAnswerError(
+      `The answer is not from the service: status ${this.status}. Is baseUrl the address of the service?`,
+      this,
+    );
+  }
+
+  /**
+   * Stops listening to the caller's signal. Call this for a response without a body. To end any
+   * other response, call `abort`.
+   */
+  release(): void {
+    this.#deadline.release();
+  }
+
+  /** Cancels the request and discards the unread rest of the body. */
+  abort(): void {
+    this.#deadline.abort();
+  }
+}
 
 /**
  * Sends a request once.
@@ -26,55 +116,36 @@ type Method = ResponseInfo["method"];
  */
 export async function send(
   call: Call,
-  method: Method,
+  method: ResponseInfo["method"],
   path: string,
   expectedStatus: number,
 ): Promise<Answer> {
-  await call.gate.enter(call.isPaced, call.signal);
-  const deadline = new Deadline(call.signal, call.settings.timeoutMs);
-  const url = `${call.settings.baseUrl}/v1/store/orders${path}`;
+  const { settings, gate, headers: sentHeaders } = call;
+  await gate.enter(call.isPaced, call.signal);
+  const deadline = new Deadline(call.signal, settings.timeoutMs);
+  const { signal } = deadline;
+  const url = `${settings.baseUrl}/v1/store/orders${path}`;
+  // Following a redirect would send the API key to another address.
+  const init = { method, headers: sentHeaders, redirect: "manual", signal } as const;
   const startMs = performance.now();
+  let response: Response | undefined;
   try {
-    const response = await overNetwork(call, () => exchange(call, deadline, method, url));
+    response = await overNetwork(call, () => deadline.within(() => settings.fetch(url, init)));
+  } catch (error) {
+    deadline.abort();
+    throw error;
+  } finally {
+    gate.leave(response?.headers ?? null, performance.now() - startMs);
+  }
+  try {
     const { status, headers } = response;
-    const elapsedMs = performance.now() - startMs;
-    call.settings.onResponse({ method, url, status, headers, elapsedMs });
+    settings.onResponse({ method, url, status, headers, elapsedMs: performance.now() - startMs });
     const answer = new Answer(response, deadline);
     if (status === expectedStatus) return answer;
     throw await overNetwork(call, () => answer.error());
   } catch (error) {
     deadline.abort();
     throw error;
-  }
-}
-
-async function exchange(
-  { settings, gate, headers }: Call,
-  deadline: Deadline,
-  method: Method,
-  url: string,
-): Promise<Response> {
-  let response: Response | undefined;
-  try {
-    response = await deadline.within(() =>
-      settings.fetch(url, {
-        method,
-        headers,
-        // Following a redirect would send the API key to another address.
-        redirect: "manual",
-        signal: deadline.signal,
-      }),
-    );
-    return response;
-  } finally {
-    gate.leave(
-      response === undefined
-        ? null
-        : {
-            windows: readWindows(response.headers),
-            retryAfterSeconds: readRetryAfterSeconds(response.headers),
-          },
-    );
   }
 }
 
@@ -103,4 +174,12 @@ function corsAdvice(serviceOrigin: string): string {
   const { location } = globalThis as { readonly location?: { readonly origin: string } };
   if (location === undefined || location.origin === serviceOrigin) return "";
   return ` If the service runs, its CORS_ORIGINS must list ${location.origin}.`;
+}
+
+function parseErrorBody(text: string): { readonly code?: unknown; readonly message?: unknown } {
+  try {
+    return Object(JSON.parse(text)) as object;
+  } catch {
+    return {};
+  }
 }

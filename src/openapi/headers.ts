@@ -1,101 +1,58 @@
 import type { QUOTA_HEADERS } from "../worker/limit-rules/headers.ts";
 import { WINDOW_SECONDS } from "../worker/limit-rules/windows.ts";
 
-interface HeaderObject {
+interface Header {
   readonly description: string;
-  readonly required?: true;
   readonly schema: Readonly<Record<string, unknown>>;
   readonly example: string | number;
 }
 
 const { minute, day } = WINDOW_SECONDS;
 
-const quotaHeaders = {
+/** The headers of every response under `/v1`. */
+const everywhere = {
   "X-RateLimit-Limit": {
     description:
       "The limit of the window with the fewest requests left; on a tie, of the window that ends later. On a 429, the limit of the window that refused.",
-    required: true,
     schema: { type: "integer", minimum: 1 },
     example: 60,
   },
   "X-RateLimit-Remaining": {
     description: "The requests left in the window of `X-RateLimit-Limit`.",
-    required: true,
     schema: { type: "integer", minimum: 0 },
     example: 59,
   },
   "X-RateLimit-Reset": {
     description: "The end of the window of `X-RateLimit-Limit` in Unix seconds, rounded up.",
-    required: true,
     schema: { type: "integer", minimum: 1 },
     example: 1795247754,
   },
   "RateLimit-Policy": {
     description:
       "The limit (`q`) and the length in seconds (`w`) of both windows: draft-ietf-httpapi-ratelimit-headers-11.",
-    required: true,
     schema: { type: "string", pattern: `^"minute";q=\\d+;w=${minute}, "day";q=\\d+;w=${day}$` },
     example: `"minute";q=60;w=${minute}, "day";q=1000;w=${day}`,
   },
   RateLimit: {
     description:
       "The requests left (`r`) and the seconds until the end (`t`) of both windows. During a ban, `r` is 0 and `t` equals `Retry-After`.",
-    required: true,
     schema: { type: "string", pattern: '^"minute";r=\\d+;t=\\d+, "day";r=\\d+;t=\\d+$' },
     example: '"minute";r=59;t=60, "day";r=999;t=86400',
   },
-  "Retry-After": {
-    description:
-      "Whole seconds to wait. On a 429: wait that long and send one request; it is admitted.",
-    required: true,
-    schema: { type: "integer", minimum: 1 },
-    example: 5,
-  },
-} as const satisfies Record<(typeof QUOTA_HEADERS)[number], HeaderObject>;
-
-const otherHeaders = {
   "X-Request-Id": {
     description: "The id of this request: yours, if you sent one. Quote it to report a problem.",
-    required: true,
     schema: { type: "string", minLength: 1 },
     example: "5326b8b8-ae4f-4a2d-b4e5-b61b76a5b63f",
   },
   Link: {
     description:
       "The OpenAPI document (`service-desc`) and the reference page (`service-doc`, RFC 8631). On an error, `help` names the section of the page about its code.",
-    required: true,
     schema: {
       type: "string",
       pattern:
         '^</openapi\\.json>; rel="service-desc", </>; rel="service-doc"(, </#[a-z_]+>; rel="help")?$',
     },
     example: '</openapi.json>; rel="service-desc", </>; rel="service-doc"',
-  },
-  ETag: {
-    description: "The version of the list. It changes with every change of an order.",
-    required: true,
-    schema: { type: "string", pattern: '^"[^"]+"$' },
-    example: '"b635bf2fd4266e169c4c0e2344af96d9"',
-  },
-  "Cache-Control": {
-    description:
-      "Only your own cache may keep the list. Send `If-None-Match` before you use it again.",
-    required: true,
-    schema: { type: "string", const: "private, no-cache" },
-    example: "private, no-cache",
-  },
-  "WWW-Authenticate": {
-    description:
-      "The authentication scheme. Contains `error` only if a bearer token was sent (RFC 6750).",
-    required: true,
-    schema: { type: "string", pattern: '^Bearer realm="store-orders"(, error="invalid_token")?$' },
-    example: 'Bearer realm="store-orders"',
-  },
-  Allow: {
-    description: "The methods of this path.",
-    required: true,
-    schema: { type: "string", enum: ["GET, HEAD", "DELETE"] },
-    example: "GET, HEAD",
   },
   Deprecation: {
     description: "The time from which this version is deprecated (RFC 9745).",
@@ -110,28 +67,56 @@ const otherHeaders = {
     },
     example: "Sat, 01 Jul 2028 00:00:00 GMT",
   },
-} as const satisfies Record<string, HeaderObject>;
+} as const satisfies Record<string, Header>;
+
+const someResponses = {
+  "Retry-After": {
+    description:
+      "Whole seconds to wait. On a 429: wait that long and send one request; it is admitted.",
+    schema: { type: "integer", minimum: 1 },
+    example: 5,
+  },
+  ETag: {
+    description: "The version of the list. It changes with every change of an order.",
+    schema: { type: "string", pattern: '^"[^"]+"$' },
+    example: '"b635bf2fd4266e169c4c0e2344af96d9"',
+  },
+  "Cache-Control": {
+    description:
+      "Only your own cache may keep the list. Send `If-None-Match` before you use it again.",
+    schema: { type: "string", const: "private, no-cache" },
+    example: "private, no-cache",
+  },
+  "WWW-Authenticate": {
+    description:
+      "The authentication scheme. Contains `error` only if a bearer token was sent (RFC 6750).",
+    schema: { type: "string", pattern: '^Bearer realm="store-orders"(, error="invalid_token")?$' },
+    example: 'Bearer realm="store-orders"',
+  },
+  Allow: {
+    description: "The methods of this path.",
+    schema: { type: "string", enum: ["GET, HEAD", "DELETE"] },
+    example: "GET, HEAD",
+  },
+} as const satisfies Record<string, Header>;
+
+const headers = { ...everywhere, ...someResponses } satisfies Record<
+  (typeof QUOTA_HEADERS)[number],
+  Header
+>;
+
+export type HeaderName = keyof typeof headers;
+
+/** The headers that are sent only if the operator has set their dates. */
+const OPTIONAL: readonly string[] = ["Deprecation", "Sunset"] satisfies HeaderName[];
 
 /** Every header that a response can have, for `components.headers`. */
-export const componentHeaders = { ...quotaHeaders, ...otherHeaders };
-
-export type HeaderName = keyof typeof componentHeaders;
-
-/**
- * The headers of every response under `/v1`. `Deprecation` and `Sunset` are sent only if the
- * operator has set their dates.
- */
-const EVERYWHERE = [
-  "X-RateLimit-Limit",
-  "X-RateLimit-Remaining",
-  "X-RateLimit-Reset",
-  "RateLimit-Policy",
-  "RateLimit",
-  "X-Request-Id",
-  "Link",
-  "Deprecation",
-  "Sunset",
-] as const satisfies readonly HeaderName[];
+export const componentHeaders = Object.fromEntries(
+  Object.entries<Header>(headers).map(([name, header]) => [
+    name,
+    { ...header, required: !OPTIONAL.includes(name) },
+  ]),
+);
 
 /**
  * Returns references to the headers of a response: those of every response, and the `own` headers
@@ -139,6 +124,9 @@ const EVERYWHERE = [
  */
 export function headerRefs(...own: HeaderName[]): Record<string, { $ref: string }> {
   return Object.fromEntries(
-    [...own, ...EVERYWHERE].map((name) => [name, { $ref: `#/components/headers/${name}` }]),
+    [...own, ...Object.keys(everywhere)].map((name) => [
+      name,
+      { $ref: `#/components/headers/${name}` },
+    ]),
   );
 }

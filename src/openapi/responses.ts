@@ -89,7 +89,7 @@ export function componentResponses(): Record<string, unknown> {
 export function orderMethodNotAllowed(): unknown {
   const messages = { method_not_allowed: "GET is not possible here. Use DELETE." };
   const response = errorResponse({ ...ERROR_ANSWERS.MethodNotAllowed, messages });
-  const Allow = { ...componentHeaders.Allow, example: "DELETE" };
+  const Allow = { ...componentHeaders["Allow"], example: "DELETE" };
   return { ...response, headers: { ...response.headers, Allow } };
 }
 

@@ -1,7 +1,9 @@
 import { InvalidArgumentError, Option } from "commander";
 import { z } from "zod";
 import { LOCATION_HINTS } from "../schema/location-hints.ts";
+import { SECRET_PREFIX } from "../worker/api-keys/secret.ts";
 import { MAX_LIMIT, PLANS } from "../worker/limit-rules/plans.ts";
+import { onSameStore } from "./command-line.ts";
 import { REMOTE_ENVIRONMENTS } from "./environment.ts";
 
 const MAX_NAME_CHARACTERS = 100;
@@ -35,14 +37,10 @@ export function planOption(): Option {
 
 /** Returns the options `--per-minute` and `--per-day`, the limits of an Enterprise key. */
 export function limitOptions(): Option[] {
-  return [
-    new Option("--per-minute <n>", "own limit, Enterprise only").argParser(
-      wholeNumberParser(MAX_LIMIT),
-    ),
-    new Option("--per-day <n>", "own limit, Enterprise only").argParser(
-      wholeNumberParser(MAX_LIMIT),
-    ),
-  ];
+  const parse = wholeNumberParser(MAX_LIMIT);
+  return ["--per-minute <n>", "--per-day <n>"].map((flags) =>
+    new Option(flags, "own limit, Enterprise only").argParser(parse),
+  );
 }
 
 /** Returns the option `--near`, the region in which to create a key's Durable Object. */
@@ -121,5 +119,16 @@ export function parseUrl(text: string): string {
   if (isAddress && url.search === "" && url.hash === "") return url.origin;
   throw new InvalidArgumentError(
     "Expected an address without a path, such as https://shop.example.",
+  );
+}
+
+/** Returns the error for an argument that is no key's id. */
+export function noSuchKey(id: string): Error {
+  const find = onSameStore("npm run keys -- find");
+  const list = onSameStore("npm run keys -- list");
+  return new Error(
+    id.startsWith(SECRET_PREFIX)
+      ? `this is a key, not the id of a key; \`${find}\` reads a key from standard input and shows its id`
+      : `no key has the id ${JSON.stringify(id)}; \`${list}\` shows the ids`,
   );
 }

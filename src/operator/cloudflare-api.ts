@@ -7,7 +7,7 @@ const TIMEOUT_MS = 90_000;
 
 const errorsSchema = z.array(z.object({ code: z.number().nullish(), message: z.string() }));
 const answerSchema = z.object({
-  success: z.literal(true).optional(),
+  success: z.boolean().optional(),
   errors: errorsSchema.nullish(),
 });
 
@@ -109,24 +109,24 @@ async function request(
 ): Promise<unknown> {
   const name = `${method} ${withoutAccount(path)}`;
   const isJson = typeof body === "object";
-  const { status, ok, text } = await fetch(base + path, {
-    method,
-    headers: { ...login, ...(isJson && { "Content-Type": "application/json" }) },
-    ...(body !== undefined && { body: isJson ? JSON.stringify(body) : body }),
-    signal: AbortSignal.timeout(TIMEOUT_MS),
-  })
-    .then(async (response) => ({
-      status: response.status,
-      ok: response.ok,
-      text: await response.text(),
-    }))
-    .catch((cause: Error) => {
-      throw new CloudflareError(name, `no answer: ${cause.message}`, { cause });
+  let response: Response;
+  let text: string;
+  try {
+    response = await fetch(base + path, {
+      method,
+      headers: { ...login, ...(isJson && { "Content-Type": "application/json" }) },
+      ...(body !== undefined && { body: isJson ? JSON.stringify(body) : body }),
+      signal: AbortSignal.timeout(TIMEOUT_MS),
     });
+    text = await response.text();
+  } catch (cause) {
+    throw new CloudflareError(name, `no answer: ${(cause as Error).message}`, { cause });
+  }
+  const { status, ok } = response;
   const value = parseJson(text);
-  const answer = answerSchema.safeParse(value);
-  const { errors } = z.object({ errors: errorsSchema }).safeParse(value).data ?? { errors: [] };
-  if (ok && answer.success && errors.length === 0) return value;
+  const answer = answerSchema.safeParse(value).data;
+  const errors = answer?.errors ?? [];
+  if (ok && answer !== undefined && answer.success !== false && errors.length === 0) return value;
   const reasons = errors.map(({ message, code }) =>
     code == null ? message : `${message} [code: ${code}]`,
   );

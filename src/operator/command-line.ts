@@ -27,20 +27,8 @@ const SECRETS = new RegExp(`${SECRET_PREFIX}\\w+`, "gi");
  */
 const SECRET_IN_ARGUMENT = new RegExp(`${SECRET_PREFIX}[a-z2-7]{20}`, "i");
 
-/**
- * The setting that each of npm's single-letter options changes; an empty text if npm does not pass
- * the setting on. npm takes an option that consists of these letters, such as `--plan`, apart.
- */
-const NPM_LETTERS: Readonly<Record<string, string>> = {
-  a: "all",
-  d: "",
-  l: "long",
-  n: "",
-  p: "parseable",
-  q: "",
-  s: "",
-  y: "yes",
-};
+/** The settings that npm changes for `--plan`, which it reads as `-p -l -a -n`. */
+const NPM_PLAN_SETTINGS = ["parseable", "long", "all"];
 
 /** The command that runs, for messages that repeat it. */
 const running = new AsyncLocalStorage<{
@@ -177,7 +165,7 @@ export async function exitStatus(program: Command, args: readonly string[]): Pro
   } catch (error) {
     if (error instanceof EndWithStatus) return error.status;
     if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : WRONG_USAGE;
-    if (isClosedPipe(error)) return CLOSED_PIPE;
+    if ((error as NodeJS.ErrnoException).code === "EPIPE") return CLOSED_PIPE;
     process.stderr.write(withoutSecrets(`error: ${errorMessage(error)}\n`));
     return error instanceof UsageError ? WRONG_USAGE : FAILURE;
   }
@@ -224,13 +212,9 @@ function refuseKeptByNpm(options: readonly Option[]): void {
 
 /** Returns what npm has set for an option such as `--dry-run`; `undefined` if nothing. */
 function npmSetting(long: string): string | undefined {
-  const name = long.slice(2);
-  const ownSetting = process.env[`npm_config_${name.replaceAll("-", "_")}`];
-  if (ownSetting) return ownSetting;
-  const letters = Array.from(name, (letter) => NPM_LETTERS[letter]);
-  const settings = letters.filter((setting) => setting !== "");
-  const isSet = settings.every((setting) => process.env[`npm_config_${setting}`] === "true");
-  return settings.length > 0 && isSet ? "true" : undefined;
+  const setting = (name: string) => process.env[`npm_config_${name}`];
+  const isPlan = long === "--plan" && NPM_PLAN_SETTINGS.every((name) => setting(name) === "true");
+  return setting(long.slice(2).replaceAll("-", "_")) || (isPlan ? "true" : undefined);
 }
 
 /**
@@ -306,13 +290,9 @@ export function errorMessage(error: unknown): string {
   return `${path.replace(/\.\d+\.tmp$/, "")} ${fault}`;
 }
 
-function isClosedPipe(error: unknown): boolean {
-  return (error as NodeJS.ErrnoException).code === "EPIPE";
-}
-
 /** Goes on when nobody reads the output. Any other failure to write output ends with status 1. */
-function reportWriteError(error: Error): void {
-  if (isClosedPipe(error)) return;
+function reportWriteError(error: NodeJS.ErrnoException): void {
+  if (error.code === "EPIPE") return;
   process.stderr.write(`error: the output could not be written: ${error.message}\n`);
   process.on("exit", () => (process.exitCode = FAILURE));
 }

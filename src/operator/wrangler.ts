@@ -1,4 +1,5 @@
 import { spawn } from "node:child_process";
+import { once } from "node:events";
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
 import { text } from "node:stream/consumers";
@@ -35,21 +36,8 @@ export interface WranglerOutput {
 interface WranglerOptions {
   /** Environment variables for wrangler, in addition to those of this process. */
   readonly env?: NodeJS.ProcessEnv;
-  /** The standard input of wrangler; empty by default. */
-  readonly input?: string;
   /** True hides Ctrl+C from wrangler, so that it ends its work and this process decides. */
   readonly isShielded?: boolean;
-}
-
-/** Thrown if wrangler ends with an error. The message is wrangler's last error message. */
-export class WranglerError extends Error {
-  override readonly name = "WranglerError";
-  readonly output: WranglerOutput;
-
-  constructor(message: string, output: WranglerOutput) {
-    super(message);
-    this.output = output;
-  }
 }
 
 /**
@@ -63,7 +51,7 @@ export function wranglerCommand(args: readonly string[]): { command: string; arg
 /**
  * Runs wrangler in the project's root, without a terminal, and waits until it ends.
  *
- * @throws {WranglerError} if the exit status is not 0.
+ * @throws an Error with wrangler's last error message if the exit status is not 0.
  */
 export async function runWrangler(
   args: readonly string[],
@@ -78,24 +66,16 @@ export async function runWrangler(
       ...QUIET_WRANGLER,
       ...options.env,
     },
-    stdio: ["pipe", "pipe", "pipe"],
+    stdio: ["ignore", "pipe", "pipe"],
     detached: options.isShielded === true,
   });
-  const exited = new Promise<number | NodeJS.Signals | null>((resolve, reject) => {
-    child.once("error", reject);
-    child.once("close", (status, signal) => resolve(status ?? signal));
-  });
-  // Ignores the write error that occurs if wrangler ends before it reads its input. The exit status
-  // reports the failure.
-  child.stdin.on("error", () => {});
-  child.stdin.end(options.input ?? "");
-  const [status, stdout, stderr] = await Promise.all([
-    exited,
+  const [[status, signal], stdout, stderr] = await Promise.all([
+    once(child, "close") as Promise<[number | null, NodeJS.Signals | null]>,
     text(child.stdout),
     text(child.stderr),
   ]);
   if (status === 0) return { stdout, stderr };
-  throw new WranglerError(errorMessage({ stdout, stderr }, status), { stdout, stderr });
+  throw new Error(errorMessage({ stdout, stderr }, status ?? signal));
 }
 
 /** Returns wrangler's last error message. If there is none, returns the exit status and stderr. */

@@ -3,14 +3,13 @@ import type { ErrorCode } from "./errors.ts";
 import type { Quota } from "./limit-rules/decision.ts";
 import type { LimitedKey } from "./limiter/limited-key.ts";
 import type { Snapshot } from "./orders/list-queries.ts";
-import type { DecidedBy, Limiter } from "./limiter/limiter.ts";
+import type { DecidedBy } from "./limiter/limiter.ts";
 
 /** The bindings, and the variables that middleware sets for later handlers of the same request. */
 export interface AppEnv {
   Bindings: Cloudflare.Env;
   Variables: {
     requestId: string;
-    limiter: Limiter;
     /** The part of the limiter that decided on an authenticated request. */
     decidedBy?: DecidedBy;
     /** The key's last cancellation, as `OrderLists.renew` needs it. */

@@ -11,8 +11,8 @@ import { commonHeaders } from "./middleware/common-headers.ts";
 import { crossOrigin } from "./middleware/cross-origin.ts";
 import { enforceLimits } from "./middleware/enforce-limits.ts";
 import { observeRequests } from "./middleware/observe-requests.ts";
-import { provideLimiter } from "./middleware/provide-limiter.ts";
 import { announceLifecycle } from "./middleware/version-lifecycle.ts";
+import { Limiter } from "./limiter/limiter.ts";
 import { AddressBudget } from "./limiter/memory-limiter.ts";
 import { OrderLists } from "./orders/order-lists.ts";
 import { healthRoute } from "./routes/health.ts";
@@ -32,6 +32,7 @@ export function createApp(config: Config): Hono<AppEnv> {
   const directory = new ApiKeyDirectory(databases.keys, REMEMBERED_KEYS);
   const lists = new OrderLists(databases.orders, expander, { listReads: config.listReads });
   const addresses = new AddressBudget(config.bans);
+  const limiter = new Limiter(config);
 
   const app = new Hono<AppEnv>()
     .use(commonHeaders)
@@ -40,16 +41,15 @@ export function createApp(config: Config): Hono<AppEnv> {
     .use(observeRequests(config));
 
   const v1 = new Hono<AppEnv>()
-    .use(provideLimiter(config))
     .use(announceQuota(addresses))
     .use(announceLifecycle(config.lifecycle))
     .use(crossOrigin(config.corsOrigins))
     .use(authenticate(directory, addresses))
     // Registered before `enforceLimits`, because this route enforces the limits itself: it queries
     // the list while the limiter decides.
-    .route("/store/orders", listRoute(lists))
-    .use(enforceLimits)
-    .route("/store/orders", orderRoutes(databases.orders, lists));
+    .route("/store/orders", listRoute(lists, limiter))
+    .use(enforceLimits(limiter))
+    .route("/store/orders", orderRoutes(databases.orders, lists, limiter));
 
   return app
     .route("/v1", v1)

@@ -42,8 +42,13 @@ export class CircuitBreaker {
     return true;
   }
 
+  /**
+   * Begins a pause. A failure during an outage never lengthens a pause: calls from before the part
+   * recovered may time out long after it.
+   */
   failed(name: string, nowMs: number): void {
-    this.#pauses.set(name, { fromMs: nowMs, untilMs: nowMs + OPEN_MS });
+    const { untilMs = Infinity } = this.#pauses.get(name) ?? {};
+    this.#pauses.set(name, { fromMs: nowMs, untilMs: Math.min(untilMs, nowMs + OPEN_MS) });
   }
 
   succeeded(name: string): void {

@@ -1,25 +1,41 @@
 import { createServer, type RequestListener } from "node:http";
 import type { AddressInfo } from "node:net";
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
 import { expect, onTestFinished, test, vi } from "vitest";
-import { createClient } from "../../src/client/client.ts";
-import type { Order } from "../../src/client/order.ts";
-import { failed, list, OPTIONS, ScriptedService, unreachable } from "./scripted-service.ts";
+import type { OrderList } from "../../src/client/client.ts";
+import {
+  type Answer,
+  clientOf,
+  failed,
+  list,
+  ScriptedService,
+  unreachable,
+} from "./scripted-service.ts";
 
-const EXTREMES =
-  '[{"id":-9223372036854775808,"petId":9223372036854775807,"quantity":-0,"complete":false},{"id":9007199254740993,"shipDate":"2026-12-01T09:00:00.000Z"}]';
+const TAG = '"b635bf2f"';
 
-function clientOf(service: ScriptedService) {
-  return createClient({ ...OPTIONS, fetch: service.fetch, retries: 0 });
-}
-
-async function readUntilFailure(orders: AsyncIterable<Order>) {
-  const received: Order[] = [];
+/** Reads a list with a loop. */
+async function loop(orders: OrderList) {
+  const received = [];
+  let error: unknown = null;
   try {
     for await (const order of orders) received.push(order);
-  } catch (error) {
-    return { received, error };
+  } catch (thrown) {
+    error = thrown;
   }
-  return { received, error: null };
+  return { received, error };
+}
+
+/** Returns a client that does not retry, of a service with these answers. */
+function clientWith(...answers: readonly Answer[]) {
+  return clientOf(new ScriptedService(...answers), { retries: 0 });
+}
+
+/** Returns a scripted response with a list of orders and the entity tag `TAG`. */
+function tagged(text: string) {
+  const headers = { "Content-Type": "application/json", ETag: TAG };
+  return () => new Response(text, { headers });
 }
 
 /** Starts a real HTTP server and returns its URL. */
@@ -33,50 +49,43 @@ async function serve(listener: RequestListener, { isClosed = false } = {}): Prom
 }
 
 test("int64 values arrive with every digit, however the body is divided into parts", async () => {
+  const text =
+    '[{"id":-9223372036854775808,"petId":9223372036854775807,"quantity":-0,"complete":false},' +
+    '{"id":9007199254740993,"shipDate":"2026-12-01T09:00:00.000Z","tags":[1.5,{"a":null}]}]';
   for (let size = 1; size <= 40; size += 1) {
-    const parts = EXTREMES.match(new RegExp(`.{1,${size}}`, "g")) ?? [];
-    const service = new ScriptedService(list(...parts));
-    expect(await clientOf(service).listOrders().all()).toEqual([
+    const parts = text.match(new RegExp(`.{1,${size}}`, "g")) ?? [];
+    expect(
+      await clientWith(list(...parts))
+        .listOrders()
+        .all(),
+    ).toEqual([
+      { id: -(2n ** 63n), petId: 2n ** 63n - 1n, quantity: 0n, complete: false },
       {
-        id: -9223372036854775808n,
-        petId: 9223372036854775807n,
-        quantity: 0n,
-        complete: false,
+        id: 9007199254740993n,
+        shipDate: "2026-12-01T09:00:00.000Z",
+        // The client accepts unknown fields.
+        tags: [1.5, { a: null }],
       },
-      { id: 9007199254740993n, shipDate: "2026-12-01T09:00:00.000Z" },
     ]);
   }
 });
 
-test("sends the key as a bearer token, to the path below the base URL", async () => {
-  const service = new ScriptedService(list("[]"));
-  const client = createClient({
-    apiKey: "sord_test",
-    baseUrl: "https://shop.example/api/",
-    fetch: service.fetch,
-  });
-  expect(await client.listOrders().all()).toEqual([]);
-  const [request] = service.requests;
-  expect(request?.url).toBe("https://shop.example/api/v1/store/orders");
-  expect(request?.method).toBe("GET");
-  expect(request?.headers.get("Authorization")).toBe("Bearer sord_test");
-});
-
-test.each(["https://shop.example/v1", "https://shop.example/v1/", new URL("https://shop.example")])(
-  "requests with the base URL %s go to /v1",
-  async (baseUrl) => {
-    const service = new ScriptedService(list("[]"));
-    await createClient({ apiKey: "sord_test", baseUrl, fetch: service.fetch }).listOrders().all();
-    expect(service.requests[0]?.url).toBe("https://shop.example/v1/store/orders");
-  },
-);
-
-test("each iteration sends its own request, when it begins", async () => {
+test.each([
+  ["https://shop.example", "https://shop.example/v1/store/orders"],
+  ["https://shop.example/v1", "https://shop.example/v1/store/orders"],
+  ["https://shop.example/v1/", "https://shop.example/v1/store/orders"],
+  ["https://shop.example/api/", "https://shop.example/api/v1/store/orders"],
+  [new URL("https://shop.example"), "https://shop.example/v1/store/orders"],
+])("with the base URL %s, each iteration sends a request of its own", async (baseUrl, url) => {
   const service = new ScriptedService(list('[{"id":1}]'), list('[{"id":2}]'));
-  const orders = clientOf(service).listOrders();
+  const orders = clientOf(service, { baseUrl }).listOrders();
   expect(service.requests).toHaveLength(0);
   expect(await orders.all()).toEqual([{ id: 1n }]);
-  expect(await orders.all()).toEqual([{ id: 2n }]);
+  expect(await loop(orders)).toEqual({ received: [{ id: 2n }], error: null });
+  expect(service.requests.map((request) => [request.method, request.url])).toEqual([
+    ["GET", url],
+    ["GET", url],
+  ]);
 });
 
 test.each([
@@ -87,94 +96,98 @@ test.each([
   ["an element that is not an order", ['[{"id":1},', '{"id":2},', '{"id":"3"}]']],
   ["an element without an id", ['[{"id":1},', '{"id":2},', '{"petId":3}]']],
   ["bytes after the end", ['[{"id":1},', '{"id":2}]', "[]"]],
-])("a list with %s throws an error", async (_, parts) => {
-  const { received, error } = await readUntilFailure(
-    clientOf(new ScriptedService(list(...parts))).listOrders(),
-  );
+  ["no body", [""]],
+  ["the body null", ["null"]],
+  ["an object as body", ['{"orders":[]}']],
+  ["a string as body", ['"[]"']],
+])("a list with %s throws an error, and has no entity tag", async (_, parts) => {
+  const orders = clientWith(list(...parts)).listOrders();
+  const { received, error } = await loop(orders);
   expect(error).toMatchObject({ name: "BrokenListError", code: "broken_list", status: 200 });
   expect(error).toHaveProperty("receivedCount", received.length);
   expect(received.length).toBeLessThanOrEqual(2);
+  expect(orders.etag).toBeNull();
 });
 
-test.each(["", "null", "5", "{}", '"[]"', '{"orders":[]}'])(
-  "a body of %j is an error, not an empty list",
-  async (text) => {
-    const { error } = await readUntilFailure(
-      clientOf(new ScriptedService(list(text))).listOrders(),
-    );
-    expect(error).toMatchObject({ code: "broken_list" });
-  },
-);
-
 test("all() requests an incomplete list again; a loop throws", async () => {
-  const broken = list('[{"id":1},');
-  const service = new ScriptedService(broken, unreachable, list('[{"id":1}]'));
-  const client = createClient({ ...OPTIONS, fetch: service.fetch });
-  expect(await client.listOrders().all()).toEqual([{ id: 1n }]);
+  const service = new ScriptedService(list('[{"id":1},'), unreachable, list('[{"id":1}]'));
+  expect(await clientOf(service).listOrders().all()).toEqual([{ id: 1n }]);
   expect(service.requests).toHaveLength(3);
 
-  const once = new ScriptedService(broken, list('[{"id":1}]'));
-  const { error } = await readUntilFailure(
-    createClient({ ...OPTIONS, fetch: once.fetch }).listOrders(),
-  );
-  expect(error).toMatchObject({ code: "broken_list" });
+  const once = new ScriptedService(list('[{"id":1},'), list('[{"id":1}]'));
+  expect(await loop(clientOf(once).listOrders())).toMatchObject({ error: { code: "broken_list" } });
   expect(once.requests).toHaveLength(1);
 });
 
-test("leaving the loop cancels the request", async () => {
-  let ended = false;
-  const service = new ScriptedService(({ signal }) => {
-    signal?.addEventListener("abort", () => (ended = true));
-    return list('[{"id":1},', '{"id":2},')(service.requests[0]!);
-  });
-  for await (const order of clientOf(service).listOrders()) {
+test("leaving the loop cancels the request, and provides no entity tag", async () => {
+  const service = new ScriptedService(tagged('[{"id":1},{"id":2}]'));
+  const orders = clientOf(service).listOrders();
+  for await (const order of orders) {
     expect(order).toEqual({ id: 1n });
     break;
   }
-  expect(ended).toBe(true);
+  expect(service.requests[0]?.signal?.aborted).toBe(true);
+  expect(orders.etag).toBeNull();
 });
 
 test.each([false, true])(
   "an abort takes effect before the next order of the same part (oneMoment %s)",
   async (oneMoment) => {
     const abort = new AbortController();
-    const received: Order[] = [];
-    const service = new ScriptedService(list('[{"id":1},{"id":2},{"id":3}]'));
-    const reading = (async () => {
-      const { signal } = abort;
-      for await (const order of clientOf(service).listOrders({ signal, oneMoment })) {
-        received.push(order);
-        abort.abort(new Error("enough"));
-      }
-    })();
-    await expect(reading).rejects.toThrow("enough");
-    expect(received).toEqual([{ id: 1n }]);
+    const reason = new Error("enough");
+    const client = clientWith(list('[{"id":1},{"id":2},{"id":3}]'));
+    const orders = client.listOrders({ signal: abort.signal, oneMoment })[Symbol.asyncIterator]();
+    expect(await orders.next()).toEqual({ done: false, value: { id: 1n } });
+    abort.abort(reason);
+    await expect(orders.next()).rejects.toBe(reason);
   },
 );
 
-test("accepts unknown fields", async () => {
-  const service = new ScriptedService(list('[{"id":1,"weight":1.5,"tags":[1,{"a":null}]}]'));
-  expect(await clientOf(service).listOrders().all()).toEqual([
-    { id: 1n, weight: 1.5, tags: [1n, { a: null }] },
-  ]);
-});
-
 test("recognizes a response that is not from the service", async () => {
   const page = () => new Response("<html>", { headers: { "Content-Type": "text/html" } });
-  await expect(clientOf(new ScriptedService(page)).listOrders().all()).rejects.toMatchObject({
-    code: "unexpected_answer",
-    status: 200,
-  });
-  const refusal = failed(418, "teapot");
-  await expect(clientOf(new ScriptedService(refusal)).listOrders().all()).rejects.toMatchObject({
-    code: "unexpected_answer",
-    status: 418,
-  });
+  for (const [answer, status] of [[page, 200] as const, [failed(418, "teapot"), 418] as const]) {
+    const reading = clientWith(answer).listOrders().all();
+    await expect(reading).rejects.toMatchObject({ code: "unexpected_answer", status });
+  }
 });
+
+test.each([
+  ["all()", false, false],
+  ["a loop", false, true],
+  ["a loop with oneMoment", true, true],
+])("%s that receives the complete list provides the entity tag", async (_, oneMoment, isLoop) => {
+  const orders = clientWith(tagged('[{"id":1}]')).listOrders({ oneMoment });
+  expect(orders.etag).toBeNull();
+  expect(isLoop ? (await loop(orders)).received : await orders.all()).toEqual([{ id: 1n }]);
+  expect(orders.etag).toBe(TAG);
+});
+
+test("sends If-None-Match only if the caller passes an entity tag", async () => {
+  const service = new ScriptedService(tagged("[]"));
+  const tags = [null, TAG, `W/${TAG}`];
+  for (const ifNoneMatch of tags) await clientOf(service).listOrders({ ifNoneMatch }).all();
+  expect(service.requests.map(({ headers }) => headers.get("If-None-Match"))).toEqual(tags);
+});
+
+test("an unchanged list is an error, so that it is not mistaken for an empty list", async () => {
+  const service = new ScriptedService(() => new Response(null, { status: 304 }));
+  const orders = clientOf(service).listOrders({ ifNoneMatch: TAG });
+  const notModified = { name: "NotModifiedError", code: "not_modified", status: 304 };
+  await expect(orders.all()).rejects.toMatchObject(notModified);
+  expect(await loop(orders)).toMatchObject({ error: notModified });
+  expect(service.requests).toHaveLength(2);
+});
+
+test.each(["", "b635bf2f", '"b635', '"a", "b"', '"a"\n', "*"])(
+  "the entity tag %j is refused before any request",
+  (ifNoneMatch) => {
+    expect(() => clientWith().listOrders({ ifNoneMatch })).toThrow(/^ifNoneMatch: /);
+  },
+);
 
 test("a refused connection is an error that names host and cause, and CORS only in a browser", async () => {
   const baseUrl = await serve(() => undefined, { isClosed: true });
-  const client = createClient({ apiKey: "sord_test", baseUrl, retries: 0 });
+  const client = clientOf(globalThis, { baseUrl, retries: 0 });
   const message = async () => client.cancelOrder(1n).catch((error: Error) => error.message);
   const { host } = new URL(baseUrl);
   const refused = `No response from ${host}: connect ECONNREFUSED ${host}.`;
@@ -189,12 +202,12 @@ test("a refused connection is an error that names host and cause, and CORS only 
 });
 
 test("names the cause if every address of a host refuses the connection", async () => {
-  const service = new ScriptedService(() => {
+  const client = clientWith(() => {
     // Node's error has no message then.
     const cause = Object.assign(new AggregateError([]), { code: "ECONNREFUSED" });
     throw new TypeError("fetch failed", { cause });
   });
-  await expect(clientOf(service).cancelOrder(1n)).rejects.toThrow(
+  await expect(client.cancelOrder(1n)).rejects.toThrow(
     "No response from orders.example: ECONNREFUSED.",
   );
 });
@@ -208,7 +221,26 @@ test("does not send the key to the target of a redirect", async () => {
   const baseUrl = await serve((_, response) => {
     response.writeHead(307, { Location: `${elsewhere}/v1/store/orders` }).end();
   });
-  const client = createClient({ apiKey: "sord_test", baseUrl, retries: 0 });
+  const client = clientOf(globalThis, { baseUrl, retries: 0 });
   await expect(client.listOrders().all()).rejects.toMatchObject({ code: "unexpected_answer" });
   expect(strayed).toBe(0);
+});
+
+test("a loop over many orders needs no more memory than one over a few", async () => {
+  setFlagsFromString("--expose-gc");
+  const collect = runInNewContext("gc") as () => void;
+  const usedBytes = () => {
+    collect();
+    return process.memoryUsage().heapUsed;
+  };
+  const orders = `{"id":9000000000000000000,"quantity":12},`.repeat(1_000);
+  const parts = Array.from({ length: 200 }, () => orders);
+  let count = 0;
+  let firstBytes = 0;
+  for await (const _ of clientWith(list("[", ...parts, '{"id":1}]')).listOrders()) {
+    count += 1;
+    if (count === 10_000) firstBytes = usedBytes();
+    if (count === 200_000) expect(usedBytes() - firstBytes).toBeLessThan(2_000_000);
+  }
+  expect(count).toBe(200_001);
 });

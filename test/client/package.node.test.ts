@@ -1,20 +1,18 @@
 import { execFile } from "node:child_process";
-import { existsSync } from "node:fs";
+import { existsSync, globSync, readFileSync } from "node:fs";
 import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { delimiter, join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import packageJson from "../../package.json" with { type: "json" };
 import { openLocalStore } from "../../src/operator/database/local.ts";
 import { loadSampleStore } from "../../src/operator/start/sample-store.ts";
 import type { Server } from "../bench/server.ts";
 import { StoreFolder } from "../operator/store-folder.ts";
 import { SERVICE, serveWorker } from "../process/worker-server.ts";
-import { readSamples } from "./samples.ts";
 
 const run = promisify(execFile);
-
-const ROOT = process.cwd();
 
 const WRONG_PROGRAM = `import { createClient } from "store-orders-client";
 const client = createClient({ baseUrl: "http://localhost", apiKey: "sord_test" });
@@ -39,6 +37,27 @@ const COMPILER_OPTIONS = {
 const NODE_OPTIONS = { module: "nodenext", rootDir: "src", outDir: "out" };
 const BUNDLER_OPTIONS = { module: "preserve", moduleResolution: "bundler", noEmit: true };
 
+/** A sample of TypeScript or JavaScript in a document. */
+interface Sample {
+  /** The path of the document and the number of the sample in this document. */
+  readonly title: string;
+  readonly file: string;
+  readonly code: string;
+  /**
+   * Patterns for the lines that the sample prints, from the comments after `console.log`. In a
+   * comment, `…` stands for any text.
+   */
+  readonly promises: readonly RegExp[];
+}
+
+const FENCED = /^```(?<language>ts|typescript|js|javascript)\b.*\n(?<code>[^]*?)^```$/gm;
+
+/**
+ * Matches the first line of a file of a generated client. The tests in `test/generated-clients`
+ * compile and run these files.
+ */
+const GENERATED_CLIENT_FILE = /^\/\/ [\w.-]+\.ts\n/;
+
 /** The URL of the service in the samples of the documents. */
 const DOCUMENTED_URL = "http://localhost:8787";
 
@@ -51,16 +70,22 @@ let compilerErrors: string;
 
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), "store-orders-package-"));
-  key = await createSampleStore();
+  // The samples use the orders and keys that a first `npm start` creates.
+  await store.make();
+  await using databases = await openLocalStore(store.path);
+  const keys = await loadSampleStore(databases, "test", new Date());
+  key = keys.find(({ plan }) => plan === "free")?.secret ?? "";
   await store.ordersJson(["export", join(folder, "orders.ndjson")]);
   service = await serveWorker(SERVICE, store.path);
 
-  const [pack, install, ...others] = await installationLines();
+  // The commands in the client's README that build and install the package.
+  const readme = readFileSync("src/client/README.md", "utf8");
+  const [pack, install, ...others] = /^```sh\n([^]*?)\n```$/m.exec(readme)?.[1]?.split("\n") ?? [];
   expect(others).toEqual([]);
   await run("sh", ["-c", `${pack} --silent --pack-destination ${folder}`]);
   const manifest = { name: "fresh", private: true, type: "module" };
   await writeFile(join(folder, "package.json"), JSON.stringify(manifest));
-  const types = `@types/node@${await typesVersion()}`;
+  const types = `@types/node@${packageJson.devDependencies["@types/node"]}`;
   const flags = "--prefer-offline --no-audit --no-fund";
   await run("sh", ["-c", `${install} ${types} ${flags}`], { cwd: folder });
 
@@ -94,10 +119,9 @@ test("the package contains only the client, its licence and its documentation", 
     await readFile("LICENSE", "utf8"),
   );
   const readme = await readFile(join(installed, "README.md"), "utf8");
-  for (const [, link = ""] of readme.matchAll(/\]\(([^)]+)\)|^\[\w+\]: (\S+)/gm)) {
+  for (const [, link = ""] of readme.matchAll(/\]\(([^)]+)\)/g)) {
     expect(existsSync(join(installed, link))).toBe(true);
   }
-  expect(await readFile(join(installed, "package.json"), "utf8")).not.toContain(".example");
   // None of the Worker's dependencies is installed with the package.
   expect((await readdir(join(folder, "node_modules"))).toSorted()).toEqual([
     ".package-lock.json",
@@ -139,39 +163,41 @@ test.each([
   }
 });
 
-/**
- * Creates the store that a first `npm start` creates. The samples use the orders of this store.
- *
- * @returns an API key.
- */
-async function createSampleStore(): Promise<string> {
-  await store.make();
-  await using databases = await openLocalStore(store.path);
-  const keys = await loadSampleStore(databases, "test", new Date());
-  return keys.find(({ plan }) => plan === "free")?.secret ?? "";
-}
-
 /** Compiles the project in `folder` and returns the compiler's errors as text. */
 async function compile(options: object): Promise<string> {
   const config = { compilerOptions: { ...COMPILER_OPTIONS, ...options }, include: ["src"] };
   await writeFile(join(folder, "tsconfig.json"), JSON.stringify(config));
   try {
-    await run(join(ROOT, "node_modules/.bin/tsc"), ["-p", folder, "--pretty", "false"]);
+    await run(join(process.cwd(), "node_modules/.bin/tsc"), ["-p", folder, "--pretty", "false"]);
     return "";
   } catch (error) {
     return (error as { stdout: string }).stdout;
   }
 }
 
-/** Returns the commands in the client's README that build and install the package. */
-async function installationLines(): Promise<string[]> {
-  const text = await readFile("src/client/README.md", "utf8");
-  return (/^```sh\n([^]*?)\n```$/m.exec(text)?.[1] ?? "").split("\n");
+/** Reads the samples in all documents, except the files of generated clients. */
+function readSamples(): Sample[] {
+  const documents = globSync(["*.md", "docs/*.md", "src/client/*.md"]).toSorted();
+  return documents
+    .flatMap((document) =>
+      [...readFileSync(document, "utf8").matchAll(FENCED)].map(({ groups }, index) => ({
+        title: `${document}, sample ${index + 1}`,
+        extension: groups?.["language"]?.startsWith("t") ? "ts" : "js",
+        code: groups?.["code"] ?? "",
+      })),
+    )
+    .filter(({ code }) => !GENERATED_CLIENT_FILE.test(code))
+    .map(({ title, extension, code }, index) => ({
+      title,
+      file: `sample-${index + 1}.${extension}`,
+      code,
+      promises: promisesIn(code),
+    }));
 }
 
-async function typesVersion(): Promise<string> {
-  const manifest: { devDependencies: Record<string, string> } = JSON.parse(
-    await readFile(join(ROOT, "package.json"), "utf8"),
-  );
-  return manifest.devDependencies["@types/node"] ?? "";
+function promisesIn(code: string): RegExp[] {
+  return [...code.matchAll(/console\.log\(.*\/\/ (.+)$/gm)].map(([, text = ""]) => {
+    const literal = text.split("…").map((part) => part.replace(/[.*+?^${}()|[\]\\]/g, "\\$&"));
+    return new RegExp(`^${literal.join(".*")}$`, "m");
+  });
 }

@@ -1,8 +1,9 @@
-import { expect, test } from "vitest";
-import { toOrderId } from "../../src/client/order-id.ts";
-import { isOrder } from "../../src/client/order.ts";
+import { expect, expectTypeOf, test } from "vitest";
+import type { ApiErrorCode } from "../../src/client/errors.ts";
+import { isOrder, type Order, toOrderId } from "../../src/client/order.ts";
 import { INT64_MAX, INT64_MIN, parseInt64 } from "../../src/worker/orders/int64.ts";
-import { orderSchema } from "../../src/schema/order.ts";
+import { type OrderRecord, orderSchema } from "../../src/schema/order.ts";
+import type { ErrorCode } from "../../src/worker/errors.ts";
 
 const DATE = "2026-11-20T08:30:00.000Z";
 const VALUES = [1n, DATE, true, 1, 0.5, null, [], {}];
@@ -31,3 +32,11 @@ test("the client accepts exactly the ids that the service accepts", () => {
   };
   expect(texts.map(clientReads)).toEqual(texts.map(parseInt64));
 });
+
+// The client declares its own types, because it must not import the service's libraries.
+// `npm run typecheck` fails if the types of client and service differ.
+type Served = Omit<OrderRecord, "status">;
+expectTypeOf<{ -readonly [Field in keyof Order]: Order[Field] }>().toEqualTypeOf<{
+  [Field in keyof Served]: Exclude<Served[Field], undefined>;
+}>();
+expectTypeOf<ApiErrorCode>().toEqualTypeOf<ErrorCode>();

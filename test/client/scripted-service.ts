@@ -1,3 +1,7 @@
+import { vi } from "vitest";
+import { createClient, type StoreOrdersClient } from "../../src/client/client.ts";
+import type { ClientOptions } from "../../src/client/options.ts";
+
 /** A request that the scripted service received. */
 export interface SentRequest {
   readonly method: string;
@@ -7,7 +11,7 @@ export interface SentRequest {
   readonly atMs: number;
 }
 
-type Answer = (request: SentRequest) => Response | Promise<Response>;
+export type Answer = (request: SentRequest) => Response | Promise<Response>;
 
 /** Provides a `fetch` that returns the given answers in turn, and then repeats the last answer. */
 export class ScriptedService {
@@ -87,4 +91,22 @@ function body(parts: readonly (string | Error)[]): ReadableStream<Uint8Array> {
     },
     { highWaterMark: 0 },
   );
+}
+
+/** Creates a client that sends its requests to a scripted service. */
+export function clientOf(
+  { fetch }: { readonly fetch: typeof globalThis.fetch },
+  options: Partial<ClientOptions> = {},
+): StoreOrdersClient {
+  return createClient({ ...OPTIONS, fetch, ...options });
+}
+
+/**
+ * Advances the fake clock until a call of the client has ended, and returns the outcome of the
+ * call.
+ */
+export async function settled<T>(call: Promise<T>): Promise<PromiseSettledResult<T>> {
+  const all = Promise.allSettled([call]);
+  await vi.runAllTimersAsync();
+  return (await all)[0];
 }

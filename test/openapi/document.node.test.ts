@@ -23,11 +23,6 @@ describe("the document", () => {
   test("is the file that the service serves", async () => {
     expect(await readFile("dist/site/openapi.json", "utf8")).toBe(text);
   });
-
-  test("contains the full address of the server if the deployment knows the address", () => {
-    const { servers } = JSON.parse(openApiDocument("https://orders.example"));
-    expect(servers).toMatchObject([{ url: "https://orders.example/v1" }]);
-  });
 });
 
 describe("the operations", () => {

@@ -55,6 +55,8 @@ function withHeader(seen: SeenAnswer, name: string, value: string | null): SeenA
   return { ...seen, headers };
 }
 
+const CONFLICT = JSON.parse(GOOD.conflict.body ?? "") as object;
+
 test.each(Object.entries(GOOD))("%s matches the OpenAPI document", (_, seen) => {
   expect(differencesFromDocument(seen)).toStrictEqual([]);
 });
@@ -73,23 +75,13 @@ describe("a difference is found in", () => {
     ]);
   });
 
-  test.each(Object.keys(QUOTA))("every response without the header %s", (name) => {
-    for (const seen of Object.values(GOOD)) {
+  const OWN = ["ETag", "Cache-Control", "Retry-After", "Allow"];
+  test.each([...Object.keys(QUOTA), ...OWN])("every response without its header %s", (name) => {
+    for (const seen of Object.values(GOOD).filter(({ headers }) => headers.has(name))) {
       expect(differencesFromDocument(withHeader(seen, name, null))).toStrictEqual([
         `the header ${name} is missing`,
       ]);
     }
-  });
-
-  test.each([
-    ["list", "ETag"],
-    ["unchanged", "Cache-Control"],
-    ["refused", "Retry-After"],
-    ["otherMethod", "Allow"],
-  ] as const)("%s without %s", (name, header) => {
-    expect(differencesFromDocument(withHeader(GOOD[name], header, null))).toStrictEqual([
-      `the header ${header} is missing`,
-    ]);
   });
 
   test.each([
@@ -117,30 +109,22 @@ describe("a difference is found in", () => {
   });
 
   test.each([
-    ["an extra field", [{ id: 1, status: "pending" }]],
-    ["a null", [{ id: 1, petId: null }]],
-    ["an id as text", [{ id: "1" }]],
-    ["a fraction", [{ id: 1, quantity: 1.5 }]],
-    ["a date with an offset", [{ id: 1, shipDate: "2026-11-20T08:30:00+01:00" }]],
-    ["a number beyond int64", [{ id: 2 ** 64 }]],
+    ["a list with an extra field", [{ id: 1, status: "pending" }]],
+    ["a list with a null", [{ id: 1, petId: null }]],
+    ["a list with an id as text", [{ id: "1" }]],
+    ["a list with a fraction", [{ id: 1, quantity: 1.5 }]],
+    ["a list with a date with an offset", [{ id: 1, shipDate: "2026-11-20T08:30:00+01:00" }]],
+    ["a list with a number beyond int64", [{ id: 2 ** 64 }]],
     ["an object instead of a list", { orders: [] }],
-  ])("a list with %s", (_, body) => {
-    expect(
-      differencesFromDocument({ ...GOOD.list, body: JSON.stringify(body) }).length,
-    ).toBeGreaterThan(0);
-  });
-
-  test.each([
-    ["an extra field", { detail: "x" }],
-    ["the code of another answer", { code: "not_found" }],
-    ["an unknown code", { code: "conflict" }],
-    ["another status", { status: 404 }],
-    ["no message", { message: undefined }],
-  ])("an error with %s", (_, change) => {
-    const body = { ...JSON.parse(GOOD.conflict.body ?? ""), ...change };
-    expect(
-      differencesFromDocument({ ...GOOD.conflict, body: JSON.stringify(body) }).length,
-    ).toBeGreaterThan(0);
+    ["an error with an extra field", { ...CONFLICT, detail: "x" }],
+    ["an error with the code of another answer", { ...CONFLICT, code: "not_found" }],
+    ["an error with an unknown code", { ...CONFLICT, code: "conflict" }],
+    ["an error with another status", { ...CONFLICT, status: 404 }],
+    ["an error without a message", { ...CONFLICT, message: undefined }],
+  ])("%s", (_, body) => {
+    const seen = "code" in body ? GOOD.conflict : GOOD.list;
+    const differences = differencesFromDocument({ ...seen, body: JSON.stringify(body) });
+    expect(differences.length).toBeGreaterThan(0);
   });
 
   test.each([

@@ -1,6 +1,6 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
@@ -77,32 +77,21 @@ async function everyCommand(): Promise<{ program: Command; path: string[]; comma
 }
 
 describe("an option before --, which npm keeps for itself", () => {
-  const file = join(folder, "orders.ndjson");
-  writeFileSync(file, '{"id":77}\n');
-
   it.each([
-    [
-      ["orders", "import", file, "--dry-run"],
-      `npm run orders -- import ${file} --persist-to ${store.path} --dry-run`,
-      '{"id":77',
-    ],
     [
       ["keys", "create", "--plan", "free", "--name", "Pet shop"],
       `npm run keys -- create --persist-to ${store.path} --plan free --name 'Pet shop'`,
-      "Pet shop",
     ],
     [
       ["keys", "list", "--env=production"],
       `npm run keys -- list --persist-to ${store.path} --env production`,
-      "production",
     ],
-  ])("refuses npm run %j, and prints the line with --", async (args, line, unwanted) => {
+  ])("refuses npm run %j, and prints the line with --", async (args, line) => {
     const npm = ["run", "-s", ...args, "--", "--persist-to", store.path];
     const { status, stdout, stderr } = await runCommand("npm", npm, { env: {} });
     expect({ status, stdout }).toEqual({ status: 2, stdout: "" });
     expect(stderr).toContain(`nothing was done. Type the options after --:\n  ${line}\n`);
-    const [orders, keys] = [await store.orders(["export"]), await store.keys("list")];
-    expect(orders.stdout + keys.stdout).not.toContain(unwanted);
+    expect((await store.keys("list")).stdout).not.toContain("Pet shop");
   });
 
   it("refuses every option of every command", async () => {
@@ -127,12 +116,12 @@ describe("an option before --, which npm keeps for itself", () => {
   });
 });
 
-it.each(["78", "120"])("every help fits into %s columns", async (columns) => {
-  vi.stubEnv("COLUMNS", columns);
+it("every help fits into 78 columns", async () => {
+  vi.stubEnv("COLUMNS", "78");
   for (const { program, path } of await everyCommand()) {
     const { status, stdout } = await runInProcess(program, [...path, "--help"]);
     expect(status).toBe(0);
-    const tooLong = stdout.split("\n").filter((line) => line.length > Number(columns));
+    const tooLong = stdout.split("\n").filter((line) => line.length > 78);
     expect(tooLong, path.join(" ")).toEqual([]);
   }
 });

@@ -151,7 +151,7 @@ describe("keys revoke and reset", () => {
 });
 
 describe("an unknown id", () => {
-  it.each([["show"], ["revoke"], ["reset"], ["rotate"], ["update", "--name", "X"]])(
+  it.each([["show"], ["usage"], ["revoke"], ["reset"], ["rotate"], ["update", "--name", "X"]])(
     "is refused by %s",
     async (command, ...options) => {
       const outcome = await store.keys(command, "key_nobody", ...options, "--json");

@@ -3,13 +3,17 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Command } from "commander";
 import type { DatabaseName, StoreDatabase } from "../../src/operator/database/database.ts";
-import { openLocalDatabase } from "../../src/operator/database/local.ts";
+import { openLocalDatabase, openLocalStore } from "../../src/operator/database/local.ts";
 import { LAYOUT_VERSION } from "../../src/operator/database/local-store.ts";
 import { keysProgram } from "../../src/operator/keys/program.ts";
 import { ordersProgram } from "../../src/operator/orders/program.ts";
 import { type Outcome, withoutProgress } from "./deploy/run-command.ts";
-import { copyMigratedStore } from "../support/migrated-store.ts";
 import { runInProcess } from "./in-process.ts";
+
+/** Creates a local store without orders and keys. */
+export async function makeEmptyStore(folder: string): Promise<void> {
+  await (await openLocalStore(folder))[Symbol.asyncDispose]();
+}
 
 /**
  * A temporary folder with a local store, and methods that run commands on this store. The commands
@@ -40,12 +44,12 @@ export class StoreFolder {
   }
 
   /**
-   * Creates the store as a copy of an empty migrated store, unless the folder already has a store.
+   * Creates an empty store, unless the folder already has a store.
    */
   make(): Promise<void> {
     this.#made ??= existsSync(join(this.path, LAYOUT_VERSION))
       ? Promise.resolve()
-      : copyMigratedStore(this.path);
+      : makeEmptyStore(this.path);
     return this.#made;
   }
 

@@ -1,6 +1,6 @@
-import { readFileSync } from "node:fs";
 import type { Command } from "commander";
 import { describe, expect, it } from "vitest";
+import packageJson from "../../package.json" with { type: "json" };
 import { generateSecret } from "../../src/operator/key-store/secret.ts";
 import { keysProgram } from "../../src/operator/keys/program.ts";
 import { ordersProgram } from "../../src/operator/orders/program.ts";
@@ -33,13 +33,10 @@ describe("wrong usage", () => {
   it.each([
     [["keys"], "Usage: npm run keys --"],
     [["keys", "make"], "unknown command 'make'"],
-    [["keys", "create", "--name", "N"], "--plan"],
-    [["keys", "create", "--plan", "pro"], "--name"],
     [["keys", "create", "--plan", "gold", "--name", "N"], "free, pro, business, enterprise"],
     [create("--per-minute", "5"), "fixed limits"],
     [create("--colour", "red"), "unknown option '--colour'"],
     [["keys", "create", "--nam", "N"], "unknown option '--nam'\n(Did you mean --name?)"],
-    [["orders", "purge", "--dryrun"], "unknown option '--dryrun'\n(Did you mean --dry-run?)"],
     [["start", "--prot", "9000"], "unknown option '--prot'\n(Did you mean --port?)"],
     [create("--name", " "), "1 to 100 characters"],
     [create("--name", "a\nb"), "control characters"],
@@ -57,20 +54,16 @@ describe("wrong usage", () => {
     [["keys", "list", "--state", "lost"], "active, expired, revoked, banned"],
     [["keys", "list", "--expires-within", "30"], "such as 90m"],
     [["keys", "rotate"], "missing required argument 'id'"],
-    [["keys", "rotate", "key_x", "--grace", "24"], "such as 90m"],
     [["keys", "rotate", "key_x", "--grace", "1.5h"], "such as 90m"],
     [["keys", "rotate", "key_x", "--grace", "-1h"], "such as 90m"],
     [["keys", "rotate", "key_x", "--grace", "91d"], "90 days"],
-    [["keys", "audit", "--limit", "0"], "from 1"],
-    [["keys", "audit", "--since", "yesterday"], "2027-01-31"],
     [["keys", "bans", "--limit", "0"], "from 1"],
     [["keys", "find", "abcd1"], "one to four letters or digits"],
     [["keys", "find", "ab8"], "one to four letters or digits"],
     [["keys", "find", ""], "one to four letters or digits"],
+    [["keys", "usage", "--days", "367"], "from 1 to 366"],
     [["keys", "usage", "--near", "0"], "from 1 to 100"],
     [["keys", "usage", "--near", "101"], "from 1 to 100"],
-    [["keys", "usage", "--near", "80%"], "from 1 to 100"],
-    [["keys", "show"], "missing required argument 'id'"],
     [["keys", "update", "key_x"], "nothing to change"],
     [["keys", "update", "key_x", "--plan", "free", "--per-day", "5"], "fixed limits"],
     [["orders", "import"], "missing required argument 'file'"],
@@ -78,7 +71,6 @@ describe("wrong usage", () => {
     [["orders", "export", "--json"], "needs a FILE"],
     [["start", "--port", "0"], "from 1 to 65535"],
     [["start", "--port", "65536"], "from 1 to 65535"],
-    [["start", "now"], "too many arguments"],
   ])("%j exits with status 2 and says why", async ([command = "", ...args], reason) => {
     const { status, stdout, stderr } = await run(command, ...args);
     expect({ status, stdout }).toEqual({ status: 2, stdout: "" });
@@ -90,20 +82,14 @@ describe("the error for a secret in the wrong argument does not repeat the secre
   const secret = generateSecret();
   it.each([
     ["as an option", ["keys", "show", `--${secret}`]],
-    ["as an option with a value", ["keys", "show", `--${secret}=1`]],
     ["as an option of the program", ["orders", `--${secret}`]],
     ["as a command", ["keys", secret]],
     ["as the value of an option", ["keys", "list", "--plan", secret]],
     ["within another value", ["keys", "list", "--state", `key_${secret}`]],
     ["mistyped", ["keys", "list", "--plan", secret.slice(0, -1).toUpperCase()]],
-    ["as a port", ["start", "--port", secret]],
     ["as a file", ["orders", "import", secret]],
     ["as a name", ["keys", "create", "--plan", "pro", "--name", secret]],
     ["within a name", ["keys", "create", "--plan", "pro", "--name", `of ${secret}`]],
-    ["as a part of a name to look for", ["keys", "list", "--name", secret]],
-    ["as a file to write", ["orders", "export", secret]],
-    ["as a page to write", ["keys", "usage", "--html", secret]],
-    ["as a store", ["keys", "list", "--persist-to", secret]],
   ])("%s", async (_, [command = "", ...args]) => {
     const { status, stdout, stderr } = await run(command, ...args);
     expect({ isRefused: status !== 0, stdout }).toEqual({ isRefused: true, stdout: "" });
@@ -112,14 +98,9 @@ describe("the error for a secret in the wrong argument does not repeat the secre
   });
 });
 
-it("a secret as a name is refused, and the message says what it is", async () => {
-  const secret = generateSecret();
-  const { status, stderr } = await run("keys", "create", "--plan", "pro", "--name", secret);
-  expect(status).toBe(2);
-  expect(stderr).toContain("sord_… is an API key, not a name, an id or a file: nothing was done");
-  // A key's name may begin like a secret, so the command refuses only the unknown plan.
-  const near = await run("keys", "create", "--plan", "gold", "--name", "sord_shop");
-  expect(near.stderr).toContain("free, pro, business, enterprise");
+it("the name of a key may begin like a secret", async () => {
+  const { stderr } = await run("keys", "create", "--plan", "gold", "--name", "sord_shop");
+  expect(stderr).toContain("free, pro, business, enterprise");
 });
 
 const CREATE = ["create", "--plan", "free", "--name", "A"];
@@ -138,32 +119,14 @@ describe("the errors of files", () => {
   });
 });
 
-it.each(["keys", "orders", "start"])("%s --version prints the version", async (command) => {
-  const { version } = JSON.parse(readFileSync("package.json", "utf8")) as { version: string };
-  expect(await run(command, "--version")).toEqual({
-    status: 0,
-    stdout: `${version}\n`,
-    stderr: "",
-  });
+it("--version prints the version", async () => {
+  const stdout = `${packageJson.version}\n`;
+  expect(await run("keys", "--version")).toEqual({ status: 0, stdout, stderr: "" });
 });
 
-it("keys rotate --help shows the default grace as a duration", async () => {
-  const { stdout } = await run("keys", "rotate", "--help");
-  expect(stdout).toContain("(default: 24h)");
-  expect(stdout).not.toContain("86400000");
-});
-
-describe("the exit status", () => {
-  it.each(["keys", "orders", "start"])(
-    "of the process is that of the command %s",
-    async (command) => {
-      const outcome = await runCommand(
-        process.execPath,
-        ["src/operator/main.ts", command, "--nonsense"],
-        { env: {} },
-      );
-      expect(outcome).toMatchObject({ status: 2, stdout: "" });
-      expect(outcome.stderr).toContain("unknown option '--nonsense'");
-    },
-  );
+it("the exit status of the process is that of the command", async () => {
+  const line = ["src/operator/main.ts", "orders", "--nonsense"];
+  const outcome = await runCommand(process.execPath, line, { env: {} });
+  expect(outcome).toMatchObject({ status: 2, stdout: "" });
+  expect(outcome.stderr).toContain("unknown option '--nonsense'");
 });

@@ -78,8 +78,8 @@ describe("the static files", () => {
   const get = (path: string) =>
     fetch(`http://127.0.0.1:${service.port}${path}`, { redirect: "manual" });
 
-  it.each(["/docs", "/docs/"])("redirect %s to the reference page", async (path) => {
-    const { status, headers } = await get(path);
+  it("redirect /docs to the reference page", async () => {
+    const { status, headers } = await get("/docs");
     expect([status, headers.get("Location")]).toEqual([302, "/"]);
   });
 

@@ -5,9 +5,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, it, vi } from "vitest";
 import { startProgram } from "../../src/operator/start/program.ts";
-import { runCommand } from "../operator/deploy/run-command.ts";
 import { runInProcess } from "../operator/in-process.ts";
-import { copyMigratedStore } from "../support/migrated-store.ts";
+import { makeEmptyStore } from "../operator/store-folder.ts";
 import { copyProject, freePort, Service } from "./service.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "store-orders-start-"));
@@ -15,15 +14,7 @@ const store = join(folder, "store");
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 describe("npm start", () => {
-  it("explains its options with --help", async () => {
-    const { status, stdout, stderr } = await runInProcess(startProgram(), ["--help"]);
-    expect({ status, stderr }).toEqual({ status: 0, stderr: "" });
-    for (const word of ["--port", "8787", "--persist-to", ".wrangler/state", "--empty"]) {
-      expect(stdout).toContain(word);
-    }
-  });
-
-  it.each(["--port=0", "--port=65536", "--port=http", "--port", "--persist-to", "9000"])(
+  it.each(["--port=0", "--port=65536", "--port=http", "--prot=9000", "9000"])(
     "refuses %s with exit status 2",
     async (argument) => {
       const args = ["--persist-to", store, argument];
@@ -33,14 +24,6 @@ describe("npm start", () => {
       expect(readdirSync(folder)).toEqual([]);
     },
   );
-
-  it("refuses an unknown option with exit status 2, when run as a process", async () => {
-    const args = ["src/operator/main.ts", "start", "--persist-to", store, "--prot=9000"];
-    const { status, stdout, stderr } = await runCommand(process.execPath, args, { env: {} });
-    expect({ status, stdout }).toEqual({ status: 2, stdout: "" });
-    expect(stderr).toMatch(/^error: .*\n.*--help/s);
-    expect(readdirSync(folder)).toEqual([]);
-  });
 
   it("refuses a port in use with exit status 1, before it creates a store", async () => {
     const server = createServer().listen(0, "127.0.0.1");
@@ -73,7 +56,7 @@ describe("npm start", () => {
   it.concurrent("exits with status 1 if another program takes the port during startup", async () => {
     const other = createServer((_, response) => response.end("other"));
     const own = join(folder, "own");
-    await copyMigratedStore(own);
+    await makeEmptyStore(own);
     const service = await Service.launch(own);
     // `npm start` prints this line after it has checked the port.
     await vi.waitUntil(() => service.stderr.includes("Starting"), { timeout: 50_000 });
@@ -95,7 +78,7 @@ describe("npm start", () => {
   it.concurrent("refuses invalid vars with exit status 1, and names these vars", async () => {
     const vars = ["BAN_FIRST_SECONDS=soon", "CORS_ORIGINS=nowhere"];
     const root = copyProject(join(folder, "project"), ...vars);
-    await copyMigratedStore(store);
+    await makeEmptyStore(store);
     const service = await Service.launch(store, { args: ["--empty"], root });
     try {
       await vi.waitUntil(() => service.hasExited, { timeout: 50_000 });

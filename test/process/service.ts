@@ -1,4 +1,4 @@
-import { type ChildProcess, spawn, type SpawnOptions } from "node:child_process";
+import { type ChildProcess, spawn, type SpawnOptions, spawnSync } from "node:child_process";
 import { randomInt } from "node:crypto";
 import { once } from "node:events";
 import { cpSync, symlinkSync, writeFileSync } from "node:fs";
@@ -7,7 +7,6 @@ import pRetry from "p-retry";
 import { vi } from "vitest";
 import { requireFreePort } from "../../src/operator/start/port.ts";
 import type { Plan } from "../../src/worker/limit-rules/plans.ts";
-import { leftOver, type Process, processTree } from "./processes.ts";
 
 const START_MS = 90_000;
 const END_MS = 20_000;
@@ -98,9 +97,15 @@ export class Service {
     return Object.fromEntries([...keys].map(([, plan, key]) => [plan, key]));
   }
 
-  /** Returns the processes of the service that are running now. */
-  processes(): Process[] {
-    return processTree(this.pid);
+  /** Returns the command lines of the service's processes that are running now. */
+  processes(): string[] {
+    const options = ["-A", "-ww", "-o", "pgid=,stat=,args="];
+    const { stdout } = spawnSync("ps", options, { encoding: "utf8", maxBuffer: 2 ** 26 });
+    // A zombie process has ended, but its parent process has not read its exit status.
+    const running = [...stdout.matchAll(/^ *(\d+) +([^Z\s]\S*) +(.*)$/gm)];
+    return running.flatMap(([, group, , command = ""]) =>
+      Number(group) === this.pid ? [command] : [],
+    );
   }
 
   /**
@@ -137,30 +142,15 @@ export class Service {
    * @throws {Error} if processes still run after 20 seconds; the message lists these processes.
    */
   async end(signal: NodeJS.Signals, { group = signal === "SIGKILL" } = {}): Promise<void> {
-    const processes = this.processes();
     if (!this.hasExited) process.kill(group ? -this.pid : this.pid, signal);
-    let left: Process[] = [];
     try {
-      await vi.waitUntil(
-        () => {
-          left = leftOver(processes, [this.store, `127.0.0.1:${this.port}`]);
-          return left.length === 0;
-        },
-        { timeout: END_MS, interval: 100 },
-      );
+      await vi.waitUntil(() => this.processes().length === 0, { timeout: END_MS, interval: 100 });
     } catch (error) {
-      for (const { pid } of left) kill(pid);
-      throw new Error(`outlived ${signal}: ${JSON.stringify(left)}`, { cause: error });
+      const left = this.processes().join("\n");
+      process.kill(-this.pid, "SIGKILL");
+      throw new Error(`outlived ${signal}: ${left}`, { cause: error });
     }
     await this.exited();
-  }
-}
-
-function kill(pid: number): void {
-  try {
-    process.kill(pid, "SIGKILL");
-  } catch {
-    // The process to kill has already ended.
   }
 }
 

@@ -6,12 +6,12 @@ import { parseConfig } from "../../worker/config.ts";
 import { PLAN_LIMITS } from "../../worker/limit-rules/plans.ts";
 import { type Contact, openApiDocument } from "../../openapi/document.ts";
 import { EXACT_READERS, ROUNDING_WARNING } from "../../openapi/exact-integers.ts";
-import { documentedClient } from "./documented-client.ts";
 import { writeFolder } from "./folder.ts";
 import { machineReadableFiles } from "./machine-readable.ts";
-import { publicOrigin } from "./public-origin.ts";
 
 const PAGE = join(import.meta.dirname, "..", "..", "site");
+
+const API = join(import.meta.dirname, "..", "..", "..", "docs", "api.md");
 
 /** The folder that wrangler.toml names under `[assets]`. */
 const SITE = join(import.meta.dirname, "..", "..", "..", "dist", "site");
@@ -84,4 +84,43 @@ async function bundle(options: BuildOptions): Promise<Uint8Array> {
   const [file] = outputFiles;
   if (file === undefined) throw new Error("esbuild made no file.");
   return file.contents;
+}
+
+/**
+ * Reads the public address of a deployment (docs/operating.md, Deploying).
+ *
+ * @param url the address; by default the environment variable `PUBLIC_URL`.
+ * @returns the address, which has no slash at the end; empty text if `PUBLIC_URL` is not set.
+ * @throws {Error} if the address is more than a scheme and a host. The message shows an example.
+ */
+export function publicOrigin(url = process.env["PUBLIC_URL"] ?? ""): string {
+  if (url === "") return "";
+  const parsed = URL.parse(url);
+  const isOrigin = parsed !== null && /^https?:$/.test(parsed.protocol) && url === parsed.origin;
+  if (isOrigin) return url;
+  throw new Error(
+    `PUBLIC_URL is ${JSON.stringify(url)}. Give scheme and host only, such as https://orders.example.`,
+  );
+}
+
+/** A code block of docs/api.md: a command to run or a file to write. */
+interface CodeBlock {
+  /** The name of the code block's language, which follows the opening Markdown fence. */
+  readonly fence: string;
+  readonly code: string;
+}
+
+/**
+ * Reads the code blocks of the generated client from docs/api.md. Tests run the command and the
+ * files.
+ *
+ * @throws {Error} if docs/api.md has no section on generated clients.
+ */
+export async function documentedClient(): Promise<CodeBlock[]> {
+  const [, section] = /^## Generated clients\n([^]*?)^## /m.exec(await readFile(API, "utf8")) ?? [];
+  if (section === undefined) throw new Error(`${API} has no section "Generated clients".`);
+  return [...section.matchAll(/^```(\w+)\n([^]*?)\n```$/gm)].map(([, fence = "", code = ""]) => ({
+    fence,
+    code,
+  }));
 }

@@ -25,16 +25,8 @@ export interface D1Query {
   readonly params?: readonly (string | null)[];
 }
 
-const databasesSchema = z.array(
-  z.object({
-    name: z.string(),
-    uuid: z.string(),
-    jurisdiction: z
-      .string()
-      .nullish()
-      .transform((found) => found ?? null),
-  }),
-);
+const jurisdiction = z.nullable(z.string()).default(null);
+const databasesSchema = z.array(z.object({ name: z.string(), uuid: z.string(), jurisdiction }));
 const resultsSchema = z.array(z.object({ results: z.array(z.record(z.string(), z.unknown())) }));
 
 /** Finds a database by its name; `undefined` if no database has this name. */
@@ -84,9 +76,7 @@ export async function findBookmark({ api, path }: D1Database, at?: Date): Promis
 
 /** The bookmarks of a database after and before a restoration. */
 export interface Restoration {
-  /** The bookmark of the state after the restoration. */
   readonly bookmark: string;
-  /** The bookmark of the state before the restoration. */
   readonly previousBookmark: string;
 }
 
@@ -97,8 +87,7 @@ export async function restoreBookmark(
 ): Promise<Restoration> {
   const schema = z.object({ bookmark: z.string(), previous_bookmark: z.string() });
   const query = `?bookmark=${encodeURIComponent(bookmark)}`;
-  const restored = await api.call(`${path}/time_travel/restore${query}`, schema, {
-    method: "POST",
-  });
+  const method = "POST";
+  const restored = await api.call(`${path}/time_travel/restore${query}`, schema, { method });
   return { bookmark: restored.bookmark, previousBookmark: restored.previous_bookmark };
 }

@@ -1,14 +1,12 @@
 import type { BaseSQLiteDatabase } from "drizzle-orm/sqlite-core";
-import type { DatabaseName } from "../../worker/db/availability.ts";
 
-export type { DatabaseName };
+export const DATABASE_NAMES = ["orders", "keys"] as const;
+export type DatabaseName = (typeof DATABASE_NAMES)[number];
 
 /** The binding of each database in `wrangler.toml`, by the name of the database. */
 export const BINDINGS = { orders: "ORDERS", keys: "KEYS" } as const satisfies Readonly<
   Record<DatabaseName, string>
 >;
-
-export const DATABASE_NAMES = ["orders", "keys"] as const satisfies readonly DatabaseName[];
 
 /** A database of a store: on this machine, or of a deployed environment. */
 export interface StoreDatabase {

@@ -1,11 +1,10 @@
 import { createHash, createHmac } from "node:crypto";
 import { existsSync } from "node:fs";
 import { join } from "node:path";
-import { PROJECT_ROOT } from "../wrangler.ts";
 import { BINDINGS, DATABASE_NAMES, type DatabaseName } from "./database.ts";
 
 /** The default folder of the local store, the same as wrangler's default. */
-export const DEFAULT_STORE = join(PROJECT_ROOT, ".wrangler", "state");
+export const DEFAULT_STORE = join(import.meta.dirname, "..", "..", "..", ".wrangler", "state");
 
 /** The subfolder of `--persist-to` in which wrangler keeps its data. */
 export const LAYOUT_VERSION = "v3";
@@ -32,15 +31,12 @@ export function databaseFile(folder: string, name: DatabaseName): string {
   return fileOfBinding(folder, BINDINGS[name]);
 }
 
+/** The file is named after the id of the Durable Object in which wrangler keeps the database. */
 function fileOfBinding(folder: string, binding: string): string {
-  return join(folder, LAYOUT_VERSION, "d1", DATABASE_CLASS, `${objectId(binding)}.sqlite`);
-}
-
-/** Returns the id of the Durable Object in which wrangler keeps the database of a binding. */
-function objectId(binding: string): string {
   const key = createHash("sha256").update(DATABASE_CLASS).digest();
   const half = (data: string | Buffer) =>
     createHmac("sha256", key).update(data).digest().subarray(0, 16);
   const name = half(binding);
-  return Buffer.concat([name, half(name)]).toString("hex");
+  const id = Buffer.concat([name, half(name)]).toString("hex");
+  return join(folder, LAYOUT_VERSION, "d1", DATABASE_CLASS, `${id}.sqlite`);
 }

@@ -2,16 +2,10 @@ import { mkdir } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { drizzle } from "drizzle-orm/sqlite-proxy";
-import {
-  DATABASE_NAMES,
-  type DatabaseName,
-  type Statement,
-  type StoreDatabase,
-} from "./database.ts";
+import { type DatabaseName, type Statement, type StoreDatabase } from "./database.ts";
 import { databaseFile, hasSingleDatabase } from "./local-store.ts";
-import { migrate } from "./migrate.ts";
+import { MIGRATIONS_TABLE, readMigrations } from "./migrations.ts";
 import { retryWhileBusy } from "./retry-while-busy.ts";
-import { inTransaction } from "./transaction.ts";
 
 /** D1's limits for SQLite. A statement that D1 would refuse must fail on this machine too. */
 const D1_LIMITS = {
@@ -34,19 +28,16 @@ export type LocalStore = Readonly<Record<DatabaseName, LocalDatabase>> & AsyncDi
 
 /** Opens both databases of a local store as `openLocalDatabase` does. */
 export async function openLocalStore(persistTo: string): Promise<LocalStore> {
-  const opening = DATABASE_NAMES.map((name) => openLocalDatabase(persistTo, name));
-  const close = async () => {
-    for (const opened of await Promise.allSettled(opening)) {
-      if (opened.status === "fulfilled") await opened.value.close();
-    }
-  };
-  try {
-    const [orders, keys] = (await Promise.all(opening)) as [LocalDatabase, LocalDatabase];
-    return { orders, keys, [Symbol.asyncDispose]: close };
-  } catch (error) {
-    await close();
+  const orders = await openLocalDatabase(persistTo, "orders");
+  const keys = await openLocalDatabase(persistTo, "keys").catch(async (error: unknown) => {
+    await orders.close();
     throw error;
-  }
+  });
+  const close = async () => {
+    await orders.close();
+    await keys.close();
+  };
+  return { orders, keys, [Symbol.asyncDispose]: close };
 }
 
 /**
@@ -74,9 +65,10 @@ export async function openLocalDatabase(
   }
   // Created first, so that an error names this folder instead of the files' folder below it.
   await mkdir(folder, { recursive: true });
-  const { sqlite, isNew } = await openMigrated(folder, name).catch((error: unknown) => {
-    const { message } = error as Error;
-    throw new Error(`the store in ${folder} could not be opened: ${message}`, { cause: error });
+  const { sqlite, isNew } = await openMigrated(folder, name).catch((error: Error) => {
+    throw new Error(`the store in ${folder} could not be opened: ${error.message}`, {
+      cause: error,
+    });
   });
   const all = ({ sql, params }: Statement) => {
     const statement = sqlite.prepare(sql);
@@ -99,16 +91,11 @@ export async function openLocalDatabase(
   };
 }
 
-/**
- * Opens and migrates the file of a database. If another process has locked the database, a
- * statement fails at once, and `retryWhileBusy` repeats it without blocking the thread.
- */
-async function openMigrated(
-  folder: string,
-  name: DatabaseName,
-): Promise<{ sqlite: DatabaseSync; isNew: boolean }> {
+async function openMigrated(folder: string, name: DatabaseName) {
   const file = databaseFile(folder, name);
   await mkdir(dirname(file), { recursive: true });
+  // If another process has locked the database, a statement fails at once instead of blocking this
+  // thread, and `retryWhileBusy` repeats it.
   const sqlite = new DatabaseSync(file, { timeout: 0, limits: D1_LIMITS });
   try {
     return { sqlite, isNew: await migrate(sqlite, name) };
@@ -116,4 +103,56 @@ async function openMigrated(
     sqlite.close();
     throw error;
   }
+}
+
+/**
+ * Applies the pending migrations in one transaction, and records them in the table of
+ * `wrangler d1 migrations`. Does not run wrangler, which takes seconds to start.
+ *
+ * @returns true if the database had no migrations before.
+ * @throws an Error if a migration fails. The database is then unchanged.
+ */
+async function migrate(sqlite: DatabaseSync, name: DatabaseName): Promise<boolean> {
+  const migrations = await readMigrations(name);
+  const known = await retryWhileBusy(async () => appliedMigrations(sqlite));
+  if (migrations.every(({ file }) => known.has(file))) return false;
+  // As in workerd: a transaction of one process does not block reads of another one.
+  await retryWhileBusy(async () => sqlite.exec("PRAGMA journal_mode = WAL"));
+  return inTransaction(sqlite, () => {
+    // Another process may have applied migrations before this transaction began.
+    const applied = appliedMigrations(sqlite);
+    sqlite.exec(MIGRATIONS_TABLE);
+    const record = sqlite.prepare("INSERT INTO d1_migrations (name) VALUES (?)");
+    for (const { file, sql } of migrations) {
+      if (applied.has(file)) continue;
+      sqlite.exec(sql);
+      record.run(file);
+    }
+    return applied.size === 0;
+  });
+}
+
+function appliedMigrations(sqlite: DatabaseSync): ReadonlySet<unknown> {
+  const names = (sql: string) =>
+    sqlite
+      .prepare(sql)
+      .all()
+      .map(({ name }) => name);
+  const tables = names("SELECT name FROM sqlite_master WHERE name = 'd1_migrations'");
+  return new Set(tables.length === 0 ? [] : names("SELECT name FROM d1_migrations"));
+}
+
+/** Runs `work` in one transaction, and repeats it while another process locks the database. */
+function inTransaction<T>(sqlite: DatabaseSync, work: () => T): Promise<T> {
+  return retryWhileBusy(async () => {
+    sqlite.exec("BEGIN IMMEDIATE");
+    try {
+      const result = work();
+      sqlite.exec("COMMIT");
+      return result;
+    } catch (error) {
+      if (sqlite.isTransaction) sqlite.exec("ROLLBACK");
+      throw error;
+    }
+  });
 }

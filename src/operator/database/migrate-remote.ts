@@ -1,5 +1,5 @@
 import { connect, sendQuery } from "./d1-api.ts";
-import { MIGRATIONS_TABLE, readMigrations } from "./migrate.ts";
+import { MIGRATIONS_TABLE, readMigrations } from "./migrations.ts";
 import { retrying } from "./remote.ts";
 import type { RemoteTarget } from "./remote-failure.ts";
 

@@ -9,7 +9,7 @@ import { DEFAULT_STORE, isStore } from "./local-store.ts";
 /** The options that select the store of a command. */
 interface StoreOptions {
   /** The deployed environment whose databases are used instead of a local store. */
-  readonly env?: RemoteEnvironment;
+  readonly env?: RemoteEnvironment | undefined;
   /** The folder of a local store. */
   readonly persistTo?: string;
 }
@@ -56,32 +56,23 @@ export function requireStore(options: StoreOptions): void {
  *   cannot be opened or migrated.
  */
 export async function useDatabase<T>(
-  options: StoreOptions,
+  { env, persistTo = DEFAULT_STORE }: StoreOptions,
   name: DatabaseName,
   work: (database: StoreDatabase) => Promise<T>,
   { mayMake = false } = {},
 ): Promise<T> {
-  const database = await openDatabase(options, name, mayMake);
+  if (!mayMake) requireStore({ env, persistTo });
+  else if (!hasStore({ env, persistTo })) {
+    process.stderr.write(`Making a new store in ${resolve(persistTo)}.\n`);
+  }
+  // Imported on demand, because a command needs only one of the two.
+  const database =
+    env === undefined
+      ? await (await import("./local.ts")).openLocalDatabase(persistTo, name)
+      : await (await import("./remote.ts")).openRemoteDatabase({ environment: env, name });
   try {
     return await work(database);
   } finally {
     await database.close();
   }
-}
-
-async function openDatabase(
-  { env, persistTo = DEFAULT_STORE }: StoreOptions,
-  name: DatabaseName,
-  mayMake: boolean,
-): Promise<StoreDatabase> {
-  if (env !== undefined) {
-    const { openRemoteDatabase } = await import("./remote.ts");
-    return openRemoteDatabase({ environment: env, name });
-  }
-  if (!mayMake) requireStore({ persistTo });
-  else if (!hasStore({ persistTo })) {
-    process.stderr.write(`Making a new store in ${resolve(persistTo)}.\n`);
-  }
-  const { openLocalDatabase } = await import("./local.ts");
-  return openLocalDatabase(persistTo, name);
 }

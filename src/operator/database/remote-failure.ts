@@ -44,18 +44,14 @@ export function describeFailure(
   change: Change,
 ): Error {
   const reason = error instanceof CloudflareError ? error.reason : error.message;
-  const advice = advise(reason, environment, change);
-  return new Error(`${environment} ${name} database: ${advice}`, { cause: error });
-}
-
-function advise(message: string, environment: string, change: Change): string {
-  if (/no such (?:table|column)/.test(message)) {
-    return `migrations are missing (${message}): ${deployFirst(environment)}`;
+  const database = `${environment} ${name} database`;
+  const failure = (advice: string) => new Error(`${database}: ${advice}`, { cause: error });
+  if (/no such (?:table|column)/.test(reason)) {
+    return failure(`migrations are missing (${reason}): ${deployFirst(environment)}`);
   }
-  if (change === "writes" && TRANSIENT.test(message) && !NOT_BEGUN.test(message)) {
-    return `${message}. It is not known whether the change was made: check before you repeat it`;
-  }
-  return message;
+  const isUnknown = change === "writes" && TRANSIENT.test(reason) && !NOT_BEGUN.test(reason);
+  const unknown = "It is not known whether the change was made: check before you repeat it";
+  return failure(isUnknown ? `${reason}. ${unknown}` : reason);
 }
 
 /** Returns the advice to deploy an environment that lacks a database or a table. */

@@ -12,10 +12,7 @@ import { type Change, describeFailure, mayRetry, type RemoteTarget } from "./rem
 
 /** The largest SQL statement that D1 accepts, not counting its parameters. */
 const MAX_STATEMENT_BYTES = 100_000;
-/**
- * The end of every SQL statement that `toSql` returns. The line break ends a comment on the
- * statement's last line.
- */
+/** The end of every SQL statement. The line break ends a comment on the statement's last line. */
 const END = "\n;";
 /**
  * A transaction of up to this many bytes and statements is sent as one query, which D1 ends after
@@ -26,14 +23,15 @@ const MAX_QUERY_BYTES = 65_536;
 const MAX_QUERY_STATEMENTS = 9;
 const RETRIES = 4;
 /**
- * The number of retries of an idempotent write. The retries last half a minute to a minute, so that
- * a short failure does not abort a long import.
+ * The retries of an idempotent write last half a minute to a minute, so that a short failure does
+ * not abort a long import.
  */
 const PATIENT_RETRIES = 8;
 const LONGEST_PAUSE_MS = 8_000;
 
 /**
- * Opens the database of a deployed environment, and sends queries to Cloudflare's API. Sends large transactions with `wrangler d1 execute --file`.
+ * Opens the database of a deployed environment, and sends queries to Cloudflare's API. Sends large
+ * transactions with `wrangler d1 execute --file`.
  *
  * Every method throws an Error for the operator if the database or a migration is missing, if the
  * operator is not logged in, or if SQLite reports an error. Transient failures are retried as

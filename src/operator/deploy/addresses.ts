@@ -11,10 +11,12 @@ export async function findAddresses(
   api: CloudflareApi,
   { env, worker }: Pick<Settings, "env" | "worker">,
 ): Promise<readonly [string, ...string[]]> {
-  const domains = await findDomains(api, { service: worker });
+  const domains = await listDomains(api, `service=${worker}`);
   const own = `${api.account}/workers/scripts/${worker}/subdomain`;
   const { enabled } = await api.call(own, z.object({ enabled: z.boolean() }));
-  const addresses = domains.map(({ hostname }) => `https://${hostname}`);
+  const addresses = domains
+    .filter(({ service }) => service === worker)
+    .map(({ hostname }) => `https://${hostname}`);
   if (enabled) {
     const schema = z.object({ subdomain: z.string() });
     const { subdomain } = await api.call(`${api.account}/workers/subdomain`, schema);
@@ -30,16 +32,9 @@ export async function findAddresses(
 
 const domainsSchema = z.array(z.object({ hostname: z.string(), service: z.string() }));
 
-async function findDomains(
-  api: CloudflareApi,
-  filter: { readonly service: string } | { readonly hostname: string },
-) {
-  const query = new URLSearchParams(filter).toString();
-  const domains = await api.call(`${api.account}/workers/domains?${query}`, domainsSchema);
-  // Filters the domains again, because the response would contain the domains of other Workers if
-  // Cloudflare ignored the filter.
-  const [[field, value] = ["", ""]] = Object.entries(filter);
-  return domains.filter((domain) => domain[field as keyof typeof domain] === value);
+/** Lists domains. Cloudflare may ignore the query, so callers filter the domains again. */
+function listDomains(api: CloudflareApi, query: string) {
+  return api.call(`${api.account}/workers/domains?${query}`, domainsSchema);
 }
 
 /**
@@ -49,7 +44,8 @@ async function findDomains(
  *   the Worker or the DNS records.
  */
 export async function checkHostname(api: CloudflareApi, hostname: string, worker: string) {
-  const [domain] = await findDomains(api, { hostname });
+  const domains = await listDomains(api, `hostname=${hostname}`);
+  const domain = domains.find((found) => found.hostname === hostname);
   if (domain?.service === worker) return;
   if (domain !== undefined) {
     throw new Error(

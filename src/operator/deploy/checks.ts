@@ -2,13 +2,16 @@ import { execFile } from "node:child_process";
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
 import { promisify } from "node:util";
+import { z } from "zod";
 import { parseConfig } from "../../worker/config.ts";
+import type { CloudflareApi } from "../cloudflare-api.ts";
+import { findDatabase } from "../database/d1-api.ts";
+import { BINDINGS, DATABASE_NAMES } from "../database/database.ts";
 import type { RemoteEnvironment } from "../environment.ts";
-import { PROJECT_ROOT } from "../wrangler.ts";
-import { findLiveVersion } from "./account.ts";
 import { readSettings, type Settings } from "../settings.ts";
-import type { RollOut, Step } from "./steps.ts";
-import type { VersionLabel } from "./wrangler-steps.ts";
+import { PROJECT_ROOT } from "../wrangler.ts";
+import type { Step } from "./steps.ts";
+import { findLiveVersion, type LiveVersion, type VersionLabel } from "./versions.ts";
 
 const TYPESCRIPT_PACKAGE = createRequire(import.meta.url).resolve("typescript/package.json");
 const TSC = join(dirname(TYPESCRIPT_PACKAGE), "bin", "tsc");
@@ -20,27 +23,31 @@ const MAX_FILES_NAMED = 5;
  * tests, because CI deploys only a commit that has passed them.
  */
 export function localChecks(env: RemoteEnvironment, folder = PROJECT_ROOT): Step[] {
-  const types: Step = {
-    title: "Check the Worker's types",
-    run: () => checkTypes(folder),
-    ifItFails: "Nothing was changed.",
-  };
   const workTree: Step = {
     title: "Check that everything is committed",
     run: () => checkWorkTree(folder),
     ifItFails: "Nothing was changed. In an emergency: --skip-checks.",
   };
+  const types: Step = {
+    title: "Check the Worker's types",
+    run: async () =>
+      void (await run(folder, process.execPath, TSC, "-p", ".", "--pretty", "false")),
+  };
   return env === "production" ? [workTree, types] : [types];
 }
 
 /**
- * Checks the settings of an environment, and its vars with the parser of the Worker.
+ * Reads the settings of an environment, and checks its vars with the parser of the Worker.
  *
  * @throws an Error that names the wrong setting.
  */
-export function checkSettings({ vars, hasCustomDomain }: Settings): void {
-  parseConfig(vars);
-  if (!hasCustomDomain) return;
+export async function readCheckedSettings(
+  env: RemoteEnvironment,
+  folder = PROJECT_ROOT,
+): Promise<Settings> {
+  const settings = await readSettings(env, folder);
+  parseConfig(settings.vars);
+  if (!settings.hasCustomDomain) return settings;
   throw new Error(
     "wrangler.toml has a route with custom_domain, which wrangler would take over from whatever " +
       "uses it. Remove the route and deploy with --domain NAME, which refuses a name in use",
@@ -66,16 +73,16 @@ export async function labelCommit(folder = PROJECT_ROOT): Promise<VersionLabel> 
  *   if production serves a commit that is unknown or not an ancestor of this commit.
  */
 export async function checkCommit(
-  { account, settings, label }: Pick<RollOut, "account" | "settings" | "label">,
+  api: CloudflareApi,
+  production: Settings,
+  { tag }: VersionLabel,
   folder = PROJECT_ROOT,
 ): Promise<void> {
-  const api = account();
-  const staging = await readSettings("staging", folder);
-  const onStaging = await findLiveVersion(api, staging);
+  const onStaging = await findLiveVersion(api, await readSettings("staging", folder));
   const tried = onStaging?.commit;
-  if (label.tag === undefined || tried !== label.tag) {
+  if (tag === undefined || tried !== tag) {
     throw new Error(
-      `staging serves ${tried ?? "no commit"}, and this is ${label.tag ?? "no commit"}. Deploy this ` +
+      `staging serves ${tried ?? "no commit"}, and this is ${tag ?? "no commit"}. Deploy this ` +
         "commit to staging first. In an emergency: --skip-checks",
     );
   }
@@ -85,7 +92,7 @@ export async function checkCommit(
         "deployment to staging ends, or repeat it. In an emergency: --skip-checks",
     );
   }
-  const live = await findLiveVersion(api, settings);
+  const live = await findLiveVersion(api, production);
   if (live === undefined) return;
   const served = live.commit?.replace("-dirty", "");
   if (served === undefined) {
@@ -102,16 +109,88 @@ export async function checkCommit(
   });
 }
 
+const serviceSchema = z.object({
+  default_environment: z.object({ script: z.object({ migration_tag: z.optional(z.string()) }) }),
+});
+
+/**
+ * Checks that `wrangler.toml` names the databases that the deployed Worker uses, and that the
+ * deployment needs no migration of Durable Object classes.
+ *
+ * @throws an Error that tells the operator what to correct.
+ */
+export async function checkLiveWorker(
+  api: CloudflareApi,
+  { env, worker, databases, migrationTag }: Settings,
+  live: LiveVersion,
+  { tag }: VersionLabel,
+): Promise<void> {
+  for (const name of DATABASE_NAMES) {
+    const used = live.databases.get(BINDINGS[name]);
+    const named = (await findDatabase(api, databases[name]))?.uuid;
+    if (named === undefined) {
+      throw new Error(
+        `the Worker ${worker} exists, but there is no database ${databases[name]}. Check its ` +
+          "database_name in wrangler.toml: a new database would be an empty one",
+      );
+    }
+    if (named !== used) {
+      throw new Error(
+        `the Worker ${worker} uses the database ${used ?? "(none)"} as ${BINDINGS[name]}, but ` +
+          `${databases[name]} is ${named}. Check its database_name in wrangler.toml`,
+      );
+    }
+  }
+  const service = await api.call(`${api.account}/workers/services/${worker}`, serviceSchema);
+  const appliedTag = service.default_environment.script.migration_tag;
+  if (appliedTag !== migrationTag) {
+    throw new Error(
+      `wrangler.toml has the migration ${migrationTag} of Durable Objects, and ${worker} has ` +
+        `${appliedTag ?? "none"}. Such a migration cannot be tried first or taken back. Deploy a ` +
+        `commit with nothing but this change: npx wrangler deploy --env ${env} --tag ${tag ?? "COMMIT"}`,
+    );
+  }
+}
+
+const replicationSchema = z.object({
+  read_replication: z.object({ mode: z.string() }).nullish(),
+});
+
+/**
+ * Checks that D1 replicates the orders database, which near reads need.
+ *
+ * @returns how the operator switches the replication off; `undefined` if there is no database yet.
+ * @throws an Error that says how to switch it on.
+ */
+export async function checkReplication(
+  api: CloudflareApi,
+  { databases: { orders } }: Settings,
+): Promise<string | undefined> {
+  const database = await findDatabase(api, orders);
+  if (database === undefined) return undefined;
+  const path = `${api.account}/d1/database/${database.uuid}`;
+  const { read_replication: found } = await api.call(path, replicationSchema);
+  const how = (mode: string) =>
+    `PUT https://api.cloudflare.com/client/v4${path} with {"read_replication":{"mode":"${mode}"}}, ` +
+    "or use Cloudflare's dashboard";
+  if (found?.mode === "auto") {
+    return (
+      `Lists come from the nearest replica of ${orders}. To go back, first deploy without ` +
+      `LIST_READS, then switch the replication off, which takes up to a day: ${how("disabled")}`
+    );
+  }
+  throw new Error(
+    `LIST_READS is nearest, but the database ${orders} is not replicated. To replicate it: ` +
+      `${how("auto")}. To switch it off again takes up to a day`,
+  );
+}
+
 async function checkWorkTree(folder: string): Promise<void> {
   const status = await run(folder, "git", "status", "--porcelain");
   if (status === "") return;
   const files = status.split("\n").map((line) => line.trim().replace(/^\S+\s+/, ""));
   const more = files.length > MAX_FILES_NAMED ? ", ..." : "";
   throw new Error(`not committed: ${files.slice(0, MAX_FILES_NAMED).join(", ")}${more}`);
-}
-
-async function checkTypes(folder: string): Promise<void> {
-  await run(folder, process.execPath, TSC, "-p", ".", "--pretty", "false");
 }
 
 /**

@@ -1,7 +1,7 @@
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { envOption } from "../arguments.ts";
 import { createProgram, UsageError } from "../command-line.ts";
-import type { DeployOptions } from "./roll-out.ts";
+import type { DeployOptions, VerifyStore } from "./steps.ts";
 
 /** The location hints that D1 offers for the primary database. */
 const LOCATIONS = ["weur", "eeur", "apac", "oc", "wnam", "enam"];
@@ -19,14 +19,12 @@ version without traffic, tries the version, and then sends all traffic to it. If
 traffic goes back to the version before. Production takes only the commit that staging serves. Log
 in with \`npx wrangler login\`, or set CLOUDFLARE_API_TOKEN and CLOUDFLARE_ACCOUNT_ID.`;
 
-interface ProgramOptions extends Omit<DeployOptions, "create"> {
-  readonly create: boolean;
-  readonly location?: string | undefined;
-  readonly jurisdiction?: string | undefined;
-}
-
-/** Defines the command line of `npm run deploy`. */
-export function deployProgram(): Command {
+/**
+ * Defines the command line of `npm run deploy`.
+ *
+ * @param verify tries each version.
+ */
+export function deployProgram(verify: VerifyStore): Command {
   return createProgram("npm run deploy --", "Deploy the service to an environment, in steps.")
     .addOption(envOption("where to deploy to").makeOptionMandatory())
     .option("--create", "first roll-out: create the databases and the Worker", false)
@@ -55,34 +53,25 @@ export function deployProgram(): Command {
     )
     .addHelpText("after", EXAMPLES)
     .allowExcessArguments(false)
-    .action(async ({ create, location, jurisdiction, ...options }: ProgramOptions) => {
-      const place = placeOf({ create, location, jurisdiction });
+    .action(async (options: DeployOptions) => {
+      const { create, location, jurisdiction } = options;
+      const isPlaced = (location ?? jurisdiction) !== undefined;
+      // There is no default, because the place of a database cannot be changed later.
+      if (create && !isPlaced) {
+        throw new UsageError(
+          "say where the databases shall live: --location REGION or --jurisdiction NAME",
+        );
+      }
+      if (isPlaced && !create) {
+        throw new UsageError(
+          "--location and --jurisdiction go with --create: an existing database stays where it is",
+        );
+      }
       // Imports the modules of a deployment only when a deployment starts, because they are slow to
       // load, and `--help` does not need them.
-      const { deploy } = await import("./roll-out.ts");
-      await deploy({ ...options, create: place });
+      const { deploy } = await import("./deployment.ts");
+      await deploy(options, verify);
     });
-}
-
-/**
- * Reads where to create the databases. There is no default, because the place of a database cannot
- * be changed later.
- *
- * @throws {UsageError} if `--create` lacks a place, or if a place is given without `--create`.
- */
-function placeOf({
-  create,
-  location,
-  jurisdiction,
-}: Pick<ProgramOptions, "create" | "location" | "jurisdiction">): DeployOptions["create"] {
-  if (!create && (location ?? jurisdiction) === undefined) return undefined;
-  if (create && location !== undefined) return { location };
-  if (create && jurisdiction !== undefined) return { jurisdiction };
-  throw new UsageError(
-    create
-      ? "say where the databases shall live: --location REGION or --jurisdiction NAME"
-      : "--location and --jurisdiction go with --create: an existing database stays where it is",
-  );
 }
 
 function parseSeconds(text: string): number {

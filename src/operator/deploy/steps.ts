@@ -1,76 +1,92 @@
-import { typedLine } from "../command-line.ts";
 import type { CloudflareApi } from "../cloudflare-api.ts";
+import { typedLine } from "../command-line.ts";
 import type { RemoteEnvironment } from "../environment.ts";
 import type { Settings } from "../settings.ts";
-import type { VersionLabel } from "./wrangler-steps.ts";
+import type { verifyStore } from "../verify/verify-store.ts";
+import type { VersionLabel } from "./versions.ts";
 
-/** The data that all steps of a deployment share. */
-export interface RollOut {
+/** The options of `npm run deploy`. */
+export interface DeployOptions {
   readonly env: RemoteEnvironment;
-  readonly settings: Settings;
-  /**
-   * Returns the client of the account.
-   *
-   * @throws an Error if there is no login, which only a dry run allows.
-   */
-  readonly account: () => CloudflareApi;
-  readonly label: VersionLabel;
-  readonly domain: string | undefined;
+  /** True for a first roll-out, which creates databases near `location` or in `jurisdiction`. */
+  readonly create: boolean;
+  readonly location?: string;
+  readonly jurisdiction?: string;
+  /** A hostname that becomes an address of the service. */
+  readonly domain?: string;
+  /** True runs only the checks, and prints the steps of the deployment. */
+  readonly dryRun: boolean;
+  /** True skips the checks of types, commits and staging, for an emergency. */
+  readonly skipChecks: boolean;
   /** How long to wait until a new version or address responds, in seconds. */
   readonly patience: number;
-  /** Aborted if SIGINT or SIGTERM ends `npm run deploy`. */
+}
+
+/** The function of `npm run verify` that verifies a service with a key of its own. */
+export type VerifyStore = typeof verifyStore;
+
+/** The data that all steps of a deployment share. */
+export interface RollOut extends DeployOptions {
+  readonly settings: Settings;
+  readonly api: CloudflareApi;
+  readonly label: VersionLabel;
+  /** The check that the orders database is replicated; empty without near reads. */
+  readonly replicationChecks: readonly Step[];
+  readonly verify: VerifyStore;
+  /**
+   * Aborted if SIGINT or SIGTERM ends `npm run deploy`. A trial then nevertheless revokes its key.
+   */
   readonly signal: AbortSignal;
 }
 
-/** The check of an account before a deployment, and the steps that follow it. */
-export interface Plan {
-  readonly check: Step;
-  /**
-   * Returns the steps of the deployment. Without the check, these are the steps for an account in
-   * which the check would find everything as it must be.
-   */
-  readonly steps: () => Step[];
-}
-
 /** One step of a deployment. */
-export interface Step {
+export interface Step<T = void> {
   readonly title: string;
-  readonly run: () => Promise<void>;
+  readonly run: () => Promise<T>;
   /**
    * Advice for the operator if this step fails, or a function that returns the advice. The function
-   * may also roll back the deployment.
+   * may also roll back the deployment. By default, nothing was changed.
    */
-  readonly ifItFails: string | (() => string | Promise<string>);
+  readonly ifItFails?: string | (() => string | Promise<string>);
   /** The command line that continues after a failure of this step; by default the typed line. */
   readonly again?: string | (() => Promise<string>);
 }
 
-/** Returns a step that changes nothing. */
-export function checkStep(title: string, run: () => Promise<void>): Step {
-  return { title, run, ifItFails: "Nothing was changed." };
-}
-
 /**
- * Runs the steps in order and prints the title of each step. If the signal is aborted, the next
- * step fails.
+ * Runs the steps in order. If the signal is aborted, the next step fails.
  *
  * @throws an Error that names the failed step, the steps that did not run, and how to continue.
  */
 export async function runSteps(steps: readonly Step[], signal: AbortSignal): Promise<void> {
-  for (const [index, { title, run, ifItFails, again = typedLine() }] of steps.entries()) {
-    print(`${title} ...`);
-    try {
-      signal.throwIfAborted();
-      await run();
-    } catch (error) {
-      const lines = [`"${title}" failed: ${(error as Error).message}`];
-      lines.push(typeof ifItFails === "string" ? ifItFails : await ifItFails());
-      const undone = steps.slice(index + 1).map((step) => step.title);
-      if (undone.length > 0) lines.push(`Not done: ${undone.join("; ")}.`);
-      const line = typeof again === "string" ? again : await again();
-      lines.push(`To continue, remove the cause and run \`${line}\`.`);
-      throw new Error(lines.join("\n"), { cause: error });
-    }
+  for (const [index, step] of steps.entries()) {
+    const next = steps.slice(index + 1).map(({ title }) => title);
+    await runStep(step, signal, next);
+  }
+}
+
+/**
+ * Prints the title of a step, runs the step, and returns its result.
+ *
+ * @param next the titles of the steps that would follow.
+ * @throws an Error as `runSteps` does.
+ */
+export async function runStep<T>(
+  { title, run, ifItFails = "Nothing was changed.", again = typedLine() }: Step<T>,
+  signal: AbortSignal,
+  next: readonly string[] = [],
+): Promise<T> {
+  print(`${title} ...`);
+  try {
+    signal.throwIfAborted();
+    return await run();
+  } catch (error) {
+    const lines = [
+      `"${title}" failed: ${(error as Error).message}`,
+      typeof ifItFails === "string" ? ifItFails : await ifItFails(),
+      ...(next.length > 0 ? [`Not done: ${next.join("; ")}.`] : []),
+      `To continue, remove the cause and run \`${typeof again === "string" ? again : await again()}\`.`,
+    ];
+    throw new Error(lines.join("\n"), { cause: error });
   }
 }
 

@@ -1,8 +1,5 @@
 import pRetry from "p-retry";
-import type { RemoteEnvironment } from "../environment.ts";
-import { OtherVersionError } from "../verify/caller.ts";
-import { verifyStore } from "../verify/verify-store.ts";
-import { print } from "./steps.ts";
+import { print, type RollOut } from "./steps.ts";
 
 const PAUSE_MS = 2_000;
 const REQUEST_TIMEOUT_MS = 10_000;
@@ -13,20 +10,11 @@ const REQUEST_TIMEOUT_MS = 10_000;
 const CONFIRMATIONS = 5;
 
 /** The version of the deployed service that a trial verifies. */
-export interface TrialTarget {
-  readonly env: RemoteEnvironment;
+interface TrialTarget {
   readonly address: string;
-  readonly worker: string;
   readonly version: string;
   /** True if the version receives all traffic, so requests without the version header reach it. */
   readonly hasTraffic: boolean;
-}
-
-interface TrialOptions {
-  /** How long to wait until the address responds from this version, in seconds. */
-  readonly patience: number;
-  /** Aborts the trial. The API key that the trial uses is revoked nevertheless. */
-  readonly signal: AbortSignal;
 }
 
 /**
@@ -37,33 +25,36 @@ interface TrialOptions {
  * @throws an Error that names the broken promises, or says that the version does not respond.
  */
 export async function tryVersion(
-  target: TrialTarget,
-  { patience, signal }: TrialOptions,
+  { env, settings: { worker }, verify, patience, signal }: RollOut,
+  { address, version, hasTraffic }: TrialTarget,
 ): Promise<void> {
-  const { env, address, version } = target;
+  const overrides = { "Cloudflare-Workers-Version-Overrides": `${worker}="${version}"` };
+  // A request with the header that selects a version would not show whether normal traffic reaches
+  // the version.
+  const healthHeaders = { "X-Version": version, ...(!hasTraffic && overrides) };
+  const expectHealthy = () => expectHealthyVersion(address, version, healthHeaders);
   const isProduction = env === "production";
-  const { isKept, promises } = await pRetry(
-    async () => {
-      await expectHealthyVersion(target);
-      return verifyStore({
-        url: address,
-        headers: overrides(target),
-        version,
-        store: { env },
-        isReadOnly: isProduction,
-        isWriting: !isProduction,
-        signal,
-      });
-    },
-    {
-      retries: Number.POSITIVE_INFINITY,
-      minTimeout: PAUSE_MS,
-      factor: 1,
-      maxRetryTime: patience * 1_000,
+  const attempt = async () => {
+    await Promise.all(Array.from({ length: CONFIRMATIONS }, expectHealthy));
+    return verify({
+      url: address,
+      headers: overrides,
+      version,
+      store: { env },
+      isReadOnly: isProduction,
+      isWriting: !isProduction,
       signal,
-      shouldRetry: ({ error }) => error instanceof NotReadyError || isOtherVersion(error),
-    },
-  );
+    });
+  };
+  const { isKept, promises } = await pRetry(attempt, {
+    retries: Number.POSITIVE_INFINITY,
+    minTimeout: PAUSE_MS,
+    factor: 1,
+    maxRetryTime: patience * 1_000,
+    signal,
+    // The cause of a failed verification is its first failure.
+    shouldRetry: ({ error }) => [error, error.cause].some(isNotReady),
+  });
   const count = (wanted: string) => promises.filter(({ result }) => result === wanted).length;
   print(
     `  ${count("kept")} promises kept, ${count("broken")} broken, ${count("untried")} not tried`,
@@ -80,37 +71,30 @@ class NotReadyError extends Error {
   override readonly name = "NotReadyError";
 }
 
-function isOtherVersion(error: Error): boolean {
-  return error instanceof OtherVersionError || error.cause instanceof OtherVersionError;
+/** Returns whether the version does not respond yet. A verification throws `OtherVersionError`. */
+function isNotReady(error: unknown): boolean {
+  return error instanceof Error && /^(?:NotReady|OtherVersion)Error$/.test(error.name);
 }
 
 /**
- * Expects healthy responses that name the version in `X-Version`. Cloudflare may silently ignore
+ * Expects a healthy response that names the version in `X-Version`. Cloudflare may silently ignore
  * the header that selects a version, for example while the version is new.
  */
-async function expectHealthyVersion(target: TrialTarget): Promise<void> {
-  const { address, version, hasTraffic } = target;
+async function expectHealthyVersion(
+  address: string,
+  version: string,
+  headers: Readonly<Record<string, string>>,
+): Promise<void> {
   const url = `${address}/healthz`;
-  // A request with the header that selects a version would not show whether normal traffic reaches
-  // the version.
-  const headers = { "X-Version": version, ...(!hasTraffic && overrides(target)) };
-  await Promise.all(
-    Array.from({ length: CONFIRMATIONS }, async () => {
-      const signal = AbortSignal.timeout(REQUEST_TIMEOUT_MS);
-      const response = await fetch(url, { headers, signal }).catch((error: Error) => {
-        throw new NotReadyError(`${address} does not answer: ${error.message}`, { cause: error });
-      });
-      const body = await response.text();
-      if (response.status !== 200) {
-        throw new NotReadyError(`${url} answers ${response.status}: ${body.slice(0, 200)}`);
-      }
-      if (response.headers.get("X-Version") !== version) {
-        throw new NotReadyError(`${address} does not answer from version ${version}`);
-      }
-    }),
-  );
-}
-
-function overrides({ worker, version }: TrialTarget): Record<string, string> {
-  return { "Cloudflare-Workers-Version-Overrides": `${worker}="${version}"` };
+  const signal = AbortSignal.timeout(REQUEST_TIMEOUT_MS);
+  const response = await fetch(url, { headers, signal }).catch((error: Error) => {
+    throw new NotReadyError(`${address} does not answer: ${error.message}`, { cause: error });
+  });
+  const body = await response.text();
+  if (response.status !== 200) {
+    throw new NotReadyError(`${url} answers ${response.status}: ${body.slice(0, 200)}`);
+  }
+  if (response.headers.get("X-Version") !== version) {
+    throw new NotReadyError(`${address} does not answer from version ${version}`);
+  }
 }

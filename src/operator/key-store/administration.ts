@@ -4,17 +4,20 @@ import { generateSecret, generateKeyId, lastFourOf } from "./secret.ts";
 import { hashSecret } from "../../worker/api-keys/secret.ts";
 import type { KeyDetails } from "./key-details.ts";
 
-/** The settings of a key that the operator can change. */
-export interface KeySettings {
+const VERIFICATION = "Verification";
+/**
+ * The key of a verification expires after this time, even if nobody revokes it. A verification
+ * takes two minutes.
+ */
+const VERIFICATION_MS = 10 * 60_000;
+
+/** The settings of a new key. */
+export interface NewKeySettings {
   readonly name: string;
   readonly plan: Plan;
   /** The key's own limits on the Enterprise plan; `null` on every other plan. */
   readonly limits: Limits | null;
   readonly expiresAt: Date | null;
-}
-
-/** The settings of a new key. */
-export interface NewKeySettings extends KeySettings {
   /** Where to create the key's Durable Object. Cannot be changed later. */
   readonly locationHint?: LocationHint | null;
 }
@@ -48,18 +51,6 @@ export function createApiKey(settings: NewKeySettings, now: Date): CreatedKey {
     bannedUntil: null,
   };
   return { key: secret, record: details };
-}
-
-/** Returns a copy of the key with new settings. Settings that are left out keep their values. */
-export function updateApiKey(
-  current: KeyDetails,
-  { limits, ...settings }: Partial<KeySettings>,
-): KeyDetails {
-  const ownLimits =
-    limits === undefined
-      ? {}
-      : { perMinute: limits?.perMinute ?? null, perDay: limits?.perDay ?? null };
-  return { ...current, ...settings, ...ownLimits };
 }
 
 /**
@@ -104,4 +95,15 @@ export function refusePast(expiresAt: Date | null, now: Date): void {
   throw new Error(
     `the expiry ${expiresAt.toISOString()} is in the past; \`revoke\` ends a key at once`,
   );
+}
+
+/** Creates the key with which `npm run verify` calls a service, without storing it. */
+export function createVerificationKey(now: Date): CreatedKey {
+  const expiresAt = new Date(now.getTime() + VERIFICATION_MS);
+  return createApiKey({ name: VERIFICATION, plan: "free", limits: null, expiresAt }, now);
+}
+
+/** Returns whether `createVerificationKey` created a key. Lists leave such keys out. */
+export function isVerificationKey({ name, createdAt, expiresAt }: KeyDetails): boolean {
+  return name === VERIFICATION && expiresAt?.getTime() === createdAt.getTime() + VERIFICATION_MS;
 }

@@ -1,8 +1,5 @@
-import { and, desc, eq, gte } from "drizzle-orm";
-import type { BaseSQLiteDatabase } from "drizzle-orm/sqlite-core";
-import { type KeyChangeDetails, keyChanges } from "../../schema/keys.ts";
-import { type KeySettingsJson, toSettingsJson } from "./key-json.ts";
-import type { KeyDetails } from "./key-details.ts";
+import type { KeyChangeDetails, keyChanges } from "../../schema/keys.ts";
+import { type KeyDetails, toSettingsJson } from "./key-details.ts";
 import { formatNumber, formatTime } from "../terminal-text.ts";
 
 const ISO_TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
@@ -23,7 +20,7 @@ const FIELDS = [
   "locationHint",
   "revokedAt",
   "formerKeyEndsAt",
-] as const satisfies readonly (keyof KeySettingsJson)[];
+] as const;
 
 /**
  * Returns the fields in which a key differs from `before`. For a new key, `before` is `undefined`,
@@ -50,31 +47,4 @@ function describe(value: string | number | null): string {
   if (typeof value === "number") return formatNumber(value);
   if (value === null) return "none";
   return ISO_TIME.test(value) ? formatTime(new Date(value)) : value;
-}
-
-/**
- * Selects the changes of one key, or of all keys, since a time. Selects at most `limit` changes.
- */
-interface TrailFilter {
-  readonly keyId?: string | undefined;
-  readonly since?: Date | undefined;
-  readonly limit: number;
-}
-
-/** Returns the entries of the audit trail that match a filter, the newest first. */
-export async function listKeyChanges(
-  database: BaseSQLiteDatabase<"async", unknown>,
-  { keyId, since, limit }: TrailFilter,
-): Promise<KeyChange[]> {
-  return database
-    .select()
-    .from(keyChanges)
-    .where(
-      and(
-        keyId === undefined ? undefined : eq(keyChanges.keyId, keyId),
-        since === undefined ? undefined : gte(keyChanges.at, since),
-      ),
-    )
-    .orderBy(desc(keyChanges.id))
-    .limit(limit);
 }

@@ -1,12 +1,12 @@
+import { hostname, userInfo } from "node:os";
 import { isDeepStrictEqual } from "node:util";
 import pRetry from "p-retry";
 import type { Operation } from "./audit-trail.ts";
 import { changeQueries, creationQueries, isOvertaken } from "./key-changes.ts";
 import { findApiKey, type KeyDetails } from "./key-details.ts";
-import { SECRET_PREFIX } from "../../worker/api-keys/secret.ts";
-import { onSameStore } from "../command-line.ts";
+import { isName, noSuchKey } from "../arguments.ts";
+import { UsageError } from "../command-line.ts";
 import { type StoreDatabase, toStatements } from "../database/database.ts";
-import { currentActor } from "./actor.ts";
 
 /** How often a change is retried if another operator changes the same key at the same time. */
 const RETRIES = 10;
@@ -83,13 +83,30 @@ function isSame(one: KeyDetails, other: KeyDetails | undefined): boolean {
  */
 export async function requireApiKey(orm: StoreDatabase["orm"], id: string): Promise<KeyDetails> {
   const key = await findApiKey(orm, id);
-  if (key !== undefined) return key;
-  if (id.startsWith(SECRET_PREFIX)) {
-    throw new Error(
-      `this is a key, not the id of a key; \`${onSameStore("npm run keys -- find")}\` reads a key from standard input and shows its id`,
-    );
-  }
-  throw new Error(
-    `no key has the id ${JSON.stringify(id)}; \`${onSameStore("npm run keys -- list")}\` shows the ids`,
+  if (key === undefined) throw noSuchKey(id);
+  return key;
+}
+
+/**
+ * Returns the name of the person or program that changes a key, for the audit trail: the
+ * environment variable `STORE_ORDERS_ACTOR`, or `account@machine` if the variable is not set.
+ *
+ * @throws {UsageError} if `isName` rejects the value of the variable.
+ */
+export function currentActor(): string {
+  const named = process.env["STORE_ORDERS_ACTOR"] ?? "";
+  if (named === "") return `${account()}@${hostname()}`;
+  if (isName(named)) return named;
+  throw new UsageError(
+    "STORE_ORDERS_ACTOR is not a name: set it to one line of up to 100 characters",
   );
+}
+
+/** A container can run under a user id that has no account, and so no name. */
+function account(): string {
+  try {
+    return userInfo().username;
+  } catch {
+    return `uid ${process.getuid?.()}`;
+  }
 }

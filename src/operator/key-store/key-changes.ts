@@ -2,8 +2,7 @@ import { and, eq, lte, type Query, sql } from "drizzle-orm";
 import type { BaseSQLiteDatabase } from "drizzle-orm/sqlite-core";
 import { apiKeys, formerKeyHashes, keyBans, keyChanges } from "../../schema/keys.ts";
 import { differences, type Operation } from "./audit-trail.ts";
-import { isInForce } from "./key-bans.ts";
-import type { KeyDetails } from "./key-details.ts";
+import { isInForce, type KeyDetails } from "./key-details.ts";
 
 type Database = BaseSQLiteDatabase<"async", unknown>;
 

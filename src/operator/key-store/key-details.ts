@@ -12,9 +12,9 @@ import {
   sql,
 } from "drizzle-orm";
 import type { BaseSQLiteDatabase } from "drizzle-orm/sqlite-core";
-import { apiKeys } from "../../schema/keys.ts";
+import { apiKeys, keyBans } from "../../schema/keys.ts";
 import type { Plan } from "../../worker/limit-rules/plans.ts";
-import { type ApiKey, KEY_STATES, keyState } from "../../worker/api-keys/api-key.ts";
+import { type ApiKey, KEY_STATES, keyState, limitsOf } from "../../worker/api-keys/api-key.ts";
 
 type Database = BaseSQLiteDatabase<"async", unknown>;
 
@@ -57,19 +57,14 @@ export async function listApiKeys(
   { plan, state, name, expiresUntil }: KeyFilter,
   now: Date,
 ): Promise<KeyDetails[]> {
-  const keys = await database
-    .select(KEY_DETAILS)
-    .from(apiKeys)
-    .where(
-      and(
-        plan === undefined ? undefined : eq(apiKeys.plan, plan),
-        state === undefined ? undefined : hasState(state, now),
-        expiresUntil === undefined
-          ? undefined
-          : and(isUsable(now), lte(apiKeys.expiresAt, expiresUntil)),
-      ),
-    )
-    .orderBy(apiKeys.createdAt, apiKeys.id);
+  const keys = await selectKeys(
+    database,
+    and(
+      plan && eq(apiKeys.plan, plan),
+      state && hasState(state, now),
+      expiresUntil && and(isUsable(now), lte(apiKeys.expiresAt, expiresUntil)),
+    ),
+  );
   // Compares names in JavaScript rather than in SQL, because SQLite ignores the case of ASCII
   // letters only.
   return name === undefined ? keys : keys.filter((key) => fold(key.name).includes(fold(name)));
@@ -81,11 +76,7 @@ export async function findApiKeyByHash(
   hash: string,
 ): Promise<KeyDetails | undefined> {
   const former = sql`(SELECT key_id FROM former_key_hashes WHERE former_key_hashes.hash = ${hash})`;
-  const [key] = await database
-    .select(KEY_DETAILS)
-    .from(apiKeys)
-    .where(or(eq(apiKeys.hash, hash), eq(apiKeys.id, former)));
-  return key;
+  return (await selectKeys(database, or(eq(apiKeys.hash, hash), eq(apiKeys.id, former))))[0];
 }
 
 /**
@@ -99,21 +90,17 @@ export async function findApiKeysByEnding(
   ending: string,
 ): Promise<KeyDetails[]> {
   const former = sql`(SELECT key_id FROM former_key_hashes WHERE substr(former_key_hashes.last_four, ${-ending.length}) = ${ending})`;
-  return database
-    .select(KEY_DETAILS)
-    .from(apiKeys)
-    .where(
-      or(
-        eq(sql`substr(${apiKeys.lastFour}, ${-ending.length})`, ending),
-        inArray(apiKeys.id, former),
-      ),
-    )
-    .orderBy(apiKeys.createdAt, apiKeys.id);
+  const current = eq(sql`substr(${apiKeys.lastFour}, ${-ending.length})`, ending);
+  return selectKeys(database, or(current, inArray(apiKeys.id, former)));
 }
 
 export async function findApiKey(database: Database, id: string): Promise<KeyDetails | undefined> {
-  const [key] = await database.select(KEY_DETAILS).from(apiKeys).where(eq(apiKeys.id, id));
-  return key;
+  return (await selectKeys(database, eq(apiKeys.id, id)))[0];
+}
+
+async function selectKeys(database: Database, where: SQL | undefined): Promise<KeyDetails[]> {
+  const query = database.select(KEY_DETAILS).from(apiKeys).where(where);
+  return query.orderBy(apiKeys.createdAt, apiKeys.id);
 }
 
 /**
@@ -143,8 +130,13 @@ function hasState(state: KeyStateOrBan, now: Date): SQL | undefined {
   const { revokedAt, expiresAt } = apiKeys;
   if (state === "revoked") return lte(revokedAt, now);
   if (state === "expired") return and(isNotRevoked(now), lte(expiresAt, now));
-  const isBanned = sql`EXISTS (SELECT 1 FROM key_bans WHERE key_bans.key_id = api_keys.id AND lifted_at IS NULL AND ends_at > ${now.getTime()})`;
+  const isBanned = sql`EXISTS (SELECT 1 FROM key_bans WHERE key_bans.key_id = api_keys.id AND ${isInForce(now)})`;
   return and(isUsable(now), state === "banned" ? isBanned : not(isBanned));
+}
+
+/** Returns the SQL condition that a ban has neither ended nor been lifted. */
+export function isInForce(at: Date): SQL | undefined {
+  return and(gt(keyBans.endsAt, at), isNull(keyBans.liftedAt));
 }
 
 function isUsable(now: Date): SQL | undefined {
@@ -158,4 +150,42 @@ function isNotRevoked(now: Date): SQL | undefined {
 
 function fold(text: string): string {
   return text.normalize("NFC").toLowerCase();
+}
+
+/**
+ * Returns the settings of a key as JSON. Times are in ISO 8601 in UTC. `perMinute` and `perDay` are
+ * the limits of the plan, or the key's own limits on the Enterprise plan.
+ */
+export function toSettingsJson(key: KeyDetails) {
+  const { plan, name, createdAt, expiresAt, revokedAt, locationHint, formerKeyEnds } = key;
+  return {
+    plan,
+    name,
+    ...limitsOf(key),
+    createdAt: createdAt.toISOString(),
+    expiresAt: toIso(expiresAt),
+    /** The region of `--near`, in which the key's Durable Object is created. */
+    locationHint,
+    revokedAt: toIso(revokedAt),
+    /** When the secret before the last rotation becomes or became invalid. */
+    formerKeyEndsAt: toIso(formerKeyEnds.at(-1)),
+  };
+}
+
+/** Returns a key as the commands print it with `--json`. The hash of the secret is left out. */
+export function toKeyJson(key: KeyDetails, now: Date) {
+  const { id, lastFour, bannedUntil } = key;
+  const isBanned = bannedUntil !== null && bannedUntil > now;
+  return {
+    id,
+    ...toSettingsJson(key),
+    lastFour,
+    state: keyStateOrBan(key, now),
+    /** The end of the ban that is in force. */
+    bannedUntil: isBanned ? bannedUntil.toISOString() : null,
+  };
+}
+
+function toIso(time: Date | null | undefined): string | null {
+  return time?.toISOString() ?? null;
 }

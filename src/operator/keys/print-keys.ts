@@ -1,6 +1,5 @@
 import { keyState, limitsOf } from "../../worker/api-keys/api-key.ts";
-import { toKeyJson } from "../key-store/key-json.ts";
-import { type KeyDetails, keyStateOrBan } from "../key-store/key-details.ts";
+import { type KeyDetails, keyStateOrBan, toKeyJson } from "../key-store/key-details.ts";
 import { onSameStore, printData, printJson } from "../command-line.ts";
 import { formatTable, formatTime, formatUpright, type Row, textCell } from "../terminal-text.ts";
 
@@ -60,9 +59,7 @@ function formatKey(key: KeyDetails, now: Date): string {
   ].join("");
 }
 
-/**
- * Prints keys as one JSON array, or as a table. Prints the text `none` on stderr instead of an empty table.
- */
+/** Prints keys as one JSON array, or as a table. Prints `none` on stderr instead of an empty table. */
 export function printKeys(
   keys: readonly KeyDetails[],
   options: { json: boolean; none: string },

@@ -1,20 +1,12 @@
 import type { Command } from "commander";
-import { resetApiKey } from "../key-store/administration.ts";
 import { createProgram } from "../command-line.ts";
-import { yesOption } from "../confirmation.ts";
-import { storeCommand, useDatabase } from "../database/open.ts";
+import { storeCommand } from "../database/open.ts";
 import { defineUsage } from "../usage/usage.ts";
-import { defineAudit } from "./audit.ts";
-import { changeKey } from "../key-store/change-key.ts";
-import { defineBans } from "./bans.ts";
-import { confirmChange, type LastingOptions } from "./confirm-change.ts";
 import { defineCreate } from "./create.ts";
-import { defineFind } from "./find.ts";
-import { defineList } from "./list.ts";
-import { printKey } from "./print-keys.ts";
-import { defineRevoke } from "./revoke.ts";
+import { defineFind, defineList, defineShow } from "./find.ts";
+import { defineAudit, defineBans } from "./history.ts";
+import { defineReset, defineRevoke } from "./revoke.ts";
 import { defineRotate } from "./rotate.ts";
-import { defineShow } from "./show.ts";
 import { defineUpdate } from "./update.ts";
 
 const EXAMPLES = `
@@ -38,24 +30,12 @@ export function keysProgram(): Command {
 
   defineCreate(storeCommand(program, "create"));
   defineList(storeCommand(program, "list"));
-
   defineShow(storeCommand(program, "show <id>"));
   defineFind(storeCommand(program, "find"));
   defineUpdate(storeCommand(program, "update <id>"));
   defineRotate(storeCommand(program, "rotate <id>"));
   defineRevoke(storeCommand(program, "revoke <id>"));
-
-  storeCommand(program, "reset <id>")
-    .description("set both request counts of a key to 0, lift its ban and forget earlier bans")
-    .addOption(yesOption())
-    .action(async (id: string, options: LastingOptions) => {
-      const key = await useDatabase(options, "keys", async (database) => {
-        await confirmChange(database, id, "reset", options);
-        return changeKey(database, id, "reset", resetApiKey);
-      });
-      printKey(key, { json: options.json, title: "The key's windows and ban are reset." });
-    });
-
+  defineReset(storeCommand(program, "reset <id>"));
   defineAudit(storeCommand(program, "audit [id]"));
   defineBans(storeCommand(program, "bans [id]"));
   defineUsage(storeCommand(program, "usage [id]"));

@@ -7,7 +7,7 @@ import { onSameStore } from "../command-line.ts";
 import { yesOption } from "../confirmation.ts";
 import { useDatabase } from "../database/open.ts";
 import { changeKey } from "../key-store/change-key.ts";
-import { confirmChange, type LastingOptions } from "./confirm-change.ts";
+import { confirmChange, type LastingOptions } from "./revoke.ts";
 import { printSecret } from "./print-keys.ts";
 
 const DEFAULT_GRACE = "24h";

@@ -1,7 +1,7 @@
 import type { Command } from "commander";
 import type { ApiKey } from "../../worker/api-keys/api-key.ts";
-import { type KeySettings, refusePast, updateApiKey } from "../key-store/administration.ts";
-import type { Limits, Plan } from "../../worker/limit-rules/plans.ts";
+import { refusePast } from "../key-store/administration.ts";
+import type { Plan } from "../../worker/limit-rules/plans.ts";
 import { UsageError } from "../command-line.ts";
 import { type StoreCommandOptions, useDatabase } from "../database/open.ts";
 import { limitOptions, parseName, parseTimeOrNever, planOption } from "../arguments.ts";
@@ -38,8 +38,8 @@ export function defineUpdate(command: Command): void {
 }
 
 async function update(id: string, options: UpdateOptions): Promise<void> {
-  const { plan, name, expires, perMinute, perDay } = options;
-  const expiresAt = expires === "never" ? null : expires;
+  const { plan, name, perMinute, perDay } = options;
+  const expiresAt = options.expires === "never" ? null : options.expires;
   const hasLimits = perMinute !== undefined || perDay !== undefined;
   if (!hasLimits && plan === undefined && name === undefined && expiresAt === undefined) {
     throw new UsageError("nothing to change: give at least one option, see --help");
@@ -49,36 +49,31 @@ async function update(id: string, options: UpdateOptions): Promise<void> {
   }
   if (expiresAt !== undefined) refusePast(expiresAt, new Date());
   const key = await useDatabase(options, "keys", (database) =>
-    changeKey(database, id, "update", (current) => {
-      const limits = nextLimits(current, options);
-      const changes: Partial<KeySettings> = {
-        ...(plan !== undefined && { plan }),
-        ...(name !== undefined && { name }),
-        ...(expiresAt !== undefined && { expiresAt }),
-        ...(limits !== undefined && { limits }),
-      };
-      return updateApiKey(current, changes);
-    }),
+    changeKey(database, id, "update", (current) => ({
+      ...current,
+      ...(name !== undefined && { name }),
+      ...(expiresAt !== undefined && { expiresAt }),
+      ...nextLimits(current, options),
+    })),
   );
   printKey(key, { json: options.json, title: "The key is now:" });
 }
 
-/**
- * Returns the key's own limits after the change: `null` if the key has none, `undefined` if the
- * limits do not change.
- */
-function nextLimits(current: ApiKey, options: UpdateOptions): Limits | null | undefined {
-  const plan = options.plan ?? current.plan;
-  const perMinute = options.perMinute ?? current.perMinute;
-  const perDay = options.perDay ?? current.perDay;
+/** Returns the key's plan after the change, with the key's own limits. */
+function nextLimits(
+  current: ApiKey,
+  options: UpdateOptions,
+): Pick<ApiKey, "plan" | "perMinute" | "perDay"> {
+  const { plan = current.plan } = options;
   if (plan === "enterprise") {
-    if (perMinute !== null && perDay !== null) return { perMinute, perDay };
+    const { perMinute = current.perMinute, perDay = current.perDay } = options;
+    if (perMinute !== null && perDay !== null) return { plan, perMinute, perDay };
     throw new Error("the plan enterprise needs --per-minute and --per-day");
   }
-  if (options.perMinute !== undefined || options.perDay !== undefined) {
-    throw new Error(
-      `the key has the plan ${plan}, whose limits are fixed: own limits come with --plan enterprise`,
-    );
+  if (options.perMinute === undefined && options.perDay === undefined) {
+    return { plan, perMinute: null, perDay: null };
   }
-  return options.plan === undefined ? undefined : null;
+  throw new Error(
+    `the key has the plan ${plan}, whose limits are fixed: own limits come with --plan enterprise`,
+  );
 }

@@ -1,15 +1,15 @@
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
 import type { Command } from "commander";
 import { z } from "zod";
-import { envOption, jsonOption, parseUrl } from "../arguments.ts";
+import { parseUrl } from "../arguments.ts";
 import { CloudflareApi } from "../cloudflare-api.ts";
 import { EndWithStatus, printJson } from "../command-line.ts";
 import { findAddresses } from "../deploy/addresses.ts";
 import type { RemoteEnvironment } from "../environment.ts";
 import { readSettings } from "../settings.ts";
-import { costOfLastDay } from "./account-use.ts";
-import { parseHours, type QuestionName, toSql } from "./questions.ts";
-import { querySqlApi } from "./sql-api.ts";
-import { DEFAULT_FILE, readThresholds, type Thresholds } from "./thresholds.ts";
+import { costOfLastDay } from "./prices.ts";
+import { type QuestionName, querySqlApi, toSql } from "./questions.ts";
 
 /** The exit status of `metrics check` if a measure is above its threshold. */
 const ABOVE_THRESHOLD = 3;
@@ -45,9 +45,25 @@ interface CheckOptions {
   readonly json: boolean;
 }
 
+const DEFAULT_FILE = join(import.meta.dirname, "thresholds.json");
 /** The thresholds that no file changes. */
 const FIXED = { unhealthyAddresses: 0, silentHours: 0 };
 const HEALTH_TIMEOUT_MS = 20_000;
+
+const figure = z.number().min(0);
+
+const thresholdsSchema = z.strictObject({
+  errorPercent: figure.max(100),
+  degradedPercent: figure.max(100),
+  p95Ms: figure,
+  refusedPercent: figure.max(100),
+  // The query `banned` returns at most 50 keys, so their number is never above 50.
+  bannedKeys: figure.max(49),
+  dollarsPerDay: figure,
+});
+
+/** The threshold of each measure. A larger measured value needs the operator's attention. */
+type Thresholds = z.output<typeof thresholdsSchema>;
 
 /** A figure of the service that is compared with a threshold. */
 interface Measure {
@@ -77,14 +93,11 @@ const authenticatedSchema = z.object({
 export function defineCheck(command: Command): void {
   command
     .description("compare errors, speed, refusals, bans and costs with thresholds")
-    .addOption(envOption("whose requests").makeOptionMandatory())
-    .option("--hours <n>", "how far back to look", parseHours, 1)
     .option(
       "--thresholds <file>",
       "thresholds to compare with (default: src/operator/metrics/thresholds.json)",
     )
     .option("--url <url>", "address of the service (default: all of its addresses)", parseUrl)
-    .addOption(jsonOption("print one JSON array and nothing else"))
     .addHelpText("after", HELP)
     .action(check);
 }
@@ -98,6 +111,26 @@ async function check(options: CheckOptions): Promise<void> {
   if (options.json) printJson(measures);
   else for (const measured of measures) process.stdout.write(`${sentence(measured)}\n`);
   if (measures.some(({ isAbove }) => isAbove)) throw new EndWithStatus(ABOVE_THRESHOLD);
+}
+
+/**
+ * Reads thresholds from a JSON file.
+ *
+ * @throws an Error for the operator if a field is missing, unknown or wrong. The message names
+ *   every such field.
+ */
+async function readThresholds(file: string): Promise<Thresholds> {
+  const text = await readFile(file, "utf8");
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch (error) {
+    throw new Error(`${file} is not JSON: ${(error as Error).message}`, { cause: error });
+  }
+  const parsed = thresholdsSchema.safeParse(value);
+  if (parsed.success) return parsed.data;
+  const faults = parsed.error.issues.map(({ path, message }) => [...path, message].join(": "));
+  throw new Error(`${file}: ${faults.join("; ")}`);
 }
 
 function sentence({ name, says, threshold, isAbove }: ComparedMeasure): string {

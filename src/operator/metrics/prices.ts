@@ -1,3 +1,34 @@
+import { z } from "zod";
+import type { CloudflareApi } from "../cloudflare-api.ts";
+
+const DAY_MS = 86_400_000;
+
+/** The GraphQL query for an account's metered use, summed over all Workers. */
+const QUERY = `query ($account: string!, $from: Time!, $to: Time!) {
+  viewer {
+    accounts(filter: { accountTag: $account }) {
+      workers: workersInvocationsAdaptive(limit: 10000, filter: { datetime_geq: $from, datetime_lt: $to }) { sum { requests cpuTimeUs } }
+      calls: durableObjectsInvocationsAdaptiveGroups(limit: 10000, filter: { datetime_geq: $from, datetime_lt: $to }) { sum { requests } }
+      objects: durableObjectsPeriodicGroups(limit: 10000, filter: { datetime_geq: $from, datetime_lt: $to }) { sum { duration rowsWritten } }
+      databases: d1AnalyticsAdaptiveGroups(limit: 10000, filter: { datetimeHour_geq: $from, datetimeHour_lt: $to }) { sum { rowsRead rowsWritten } }
+    }
+  }
+}`;
+
+const sums = <Name extends string>(...names: Name[]) =>
+  z.array(z.object({ sum: z.record(z.enum(names), z.number()) }));
+
+const accountSchema = z.object({
+  workers: sums("requests", "cpuTimeUs"),
+  calls: sums("requests"),
+  objects: sums("duration", "rowsWritten"),
+  databases: sums("rowsRead", "rowsWritten"),
+});
+
+const answerSchema = z.object({
+  data: z.object({ viewer: z.object({ accounts: z.tuple([accountSchema]) }) }),
+});
+
 /**
  * The price of each item on the Workers Paid plan, as of 2026-11-22: `dollars` for each `per` units
  * beyond the `included` units of a month. Sources: the pages about the pricing of Workers, Durable
@@ -27,4 +58,48 @@ function million(title: string, dollars: number, included: number) {
 
 function gigabyte(title: string, dollars: number, included: number) {
   return { title, dollars, per: 1, included };
+}
+
+/**
+ * Calculates what the use of the account in the last 24 hours would cost if the plan included no
+ * free use. Leaves out logs, data points and storage.
+ *
+ * @returns the cost, and the title of the billed item that costs most.
+ * @throws an Error for the operator.
+ */
+export async function costOfLastDay(
+  api: CloudflareApi,
+  now: Date,
+): Promise<{ readonly dollars: number; readonly most: string }> {
+  const from = new Date(now.getTime() - DAY_MS).toISOString();
+  const account = api.account.replace("/accounts/", "");
+  const variables = { account, from, to: now.toISOString() };
+  const answer = await api.query("/graphql", answerSchema, { query: QUERY, variables });
+  const { workers, calls, objects, databases } = answer.data.viewer.accounts[0];
+  const use: Partial<Use> = {
+    requests: total(workers, "requests"),
+    cpuMs: total(workers, "cpuTimeUs") / 1_000,
+    objectCalls: total(calls, "requests"),
+    objectGbSeconds: total(objects, "duration"),
+    objectRowsWritten: total(objects, "rowsWritten"),
+    rowsRead: total(databases, "rowsRead"),
+    rowsWritten: total(databases, "rowsWritten"),
+  };
+  const items = (Object.entries(use) as [keyof Use, number][])
+    .map(([item, used]) => {
+      const { title, per, dollars } = PRICES[item];
+      return { title, dollars: (used / per) * dollars };
+    })
+    .toSorted((one, other) => other.dollars - one.dollars);
+  return {
+    dollars: items.reduce((sum, { dollars }) => sum + dollars, 0),
+    most: items[0]?.title ?? "",
+  };
+}
+
+function total<Name extends string>(
+  groups: readonly { readonly sum: Readonly<Record<Name, number>> }[],
+  name: Name,
+): number {
+  return groups.reduce((sum, group) => sum + group.sum[name], 0);
 }

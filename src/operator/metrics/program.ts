@@ -1,12 +1,11 @@
 import { type Command, InvalidArgumentError, Option } from "commander";
-import { envOption, jsonOption } from "../arguments.ts";
+import { envOption, jsonOption, parseCount } from "../arguments.ts";
 import { CloudflareApi } from "../cloudflare-api.ts";
 import { createProgram, printJson } from "../command-line.ts";
 import type { RemoteEnvironment } from "../environment.ts";
 import { formatTable } from "../terminal-text.ts";
 import { defineCheck } from "./check.ts";
-import { parseHours, QUESTIONS, type QuestionName, toSql } from "./questions.ts";
-import { querySqlApi } from "./sql-api.ts";
+import { QUESTIONS, type QuestionName, querySqlApi, toSql } from "./questions.ts";
 
 const HELP = `
 Examples:
@@ -24,6 +23,9 @@ exact number of admitted requests.`;
 /** The result columns whose texts can have any length, so a narrow terminal shortens them. */
 const CUT_COLUMNS = ["route", "code", "missing"];
 
+/** Analytics Engine keeps data for three months. */
+const LONGEST_HOURS = 2_208;
+
 interface QuestionOptions {
   readonly env: RemoteEnvironment;
   readonly hours: number;
@@ -38,25 +40,28 @@ export function metricsProgram(): Command {
     "npm run metrics --",
     "Query the requests of a deployed service.",
   ).addHelpText("after", HELP);
-  for (const name of Object.keys(QUESTIONS) as QuestionName[]) defineQuestion(program, name);
-  defineCheck(program.command("check"));
+  for (const name of Object.keys(QUESTIONS) as QuestionName[]) {
+    defineQuery(program, name, 24)
+      .description(QUESTIONS[name].asks)
+      .addOption(
+        new Option("--key <id>", "only requests of this key")
+          .argParser(parseKeyId)
+          .makeOptionMandatory(name === "key"),
+      )
+      .option("--sql", "print the SQL statement without running it", false)
+      .action((options: QuestionOptions) => ask(name, options));
+  }
+  defineCheck(defineQuery(program, "check", 1));
   return program;
 }
 
-function defineQuestion(program: Command, name: QuestionName): void {
-  program
+/** Adds a command with the options `--env`, `--hours` and `--json`. */
+function defineQuery(program: Command, name: string, hours: number): Command {
+  return program
     .command(name)
-    .description(QUESTIONS[name].asks)
     .addOption(envOption("whose requests").makeOptionMandatory())
-    .option("--hours <n>", "how far back to look", parseHours, 24)
-    .addOption(
-      new Option("--key <id>", "only requests of this key")
-        .argParser(parseKeyId)
-        .makeOptionMandatory(name === "key"),
-    )
-    .addOption(jsonOption("print one JSON array and nothing else"))
-    .option("--sql", "print the SQL statement without running it", false)
-    .action((options: QuestionOptions) => ask(name, options));
+    .option("--hours <n>", "how far back to look", parseHours, hours)
+    .addOption(jsonOption("print one JSON array and nothing else"));
 }
 
 async function ask(question: QuestionName, options: QuestionOptions): Promise<void> {
@@ -76,4 +81,10 @@ async function ask(question: QuestionName, options: QuestionOptions): Promise<vo
 function parseKeyId(text: string): string {
   if (/^key_[a-z2-7]{16}$/.test(text)) return text;
   throw new InvalidArgumentError("Expected an id such as key_v4hynivbh72jw5th.");
+}
+
+function parseHours(text: string): number {
+  const hours = parseCount(text);
+  if (hours <= LONGEST_HOURS) return hours;
+  throw new InvalidArgumentError(`Expected at most ${LONGEST_HOURS}: older data is not kept.`);
 }

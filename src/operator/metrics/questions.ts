@@ -1,7 +1,20 @@
-import { COLUMNS } from "./columns.ts";
-import { InvalidArgumentError } from "commander";
-import { parseCount } from "../arguments.ts";
+import { z } from "zod";
+import { BLOBS, DOUBLES } from "../../worker/telemetry/columns.ts";
+import type { CloudflareApi } from "../cloudflare-api.ts";
 import type { RemoteEnvironment } from "../environment.ts";
+
+/** The column of the Analytics Engine data set for each field of a record. */
+export const COLUMNS = {
+  keyId: "index1",
+  ...columns("blob", BLOBS),
+  ...columns("double", DOUBLES),
+} as const;
+
+function columns<Name extends string>(kind: string, names: readonly Name[]): Record<Name, string> {
+  return Object.fromEntries(
+    names.map((name, position) => [name, `${kind}${position + 1}`]),
+  ) as Record<Name, string>;
+}
 
 /** Selects the requests that a query counts. */
 interface Scope {
@@ -25,7 +38,7 @@ interface Question {
   readonly order?: string;
 }
 
-const { keyId, route, method, code, plan, window, region, degraded } = COLUMNS;
+const { keyId, route, method, code, plan, window, region, degraded, servedBy } = COLUMNS;
 const { status, durationMs, limit, remaining, represents } = COLUMNS;
 
 /**
@@ -97,6 +110,12 @@ export const QUESTIONS = {
     select: `${region} AS region, ${REQUESTS} AS requests, ${requestsWhere(`${status} >= 500`)} AS errors, ROUND(100 * ${requestsWhere(`${status} >= 500`)} / ${REQUESTS}, 3) AS percent`,
     order: "GROUP BY region ORDER BY percent DESC, requests DESC",
   },
+  "served-by": {
+    asks: "with LIST_READS=nearest, the databases that served lists, and the response time",
+    select: `${servedBy} AS served_by, ${REQUESTS} AS requests, ${quantile(0.5)} AS median_ms, ${quantile(0.95)} AS p95_ms`,
+    where: `${servedBy} != ''`,
+    order: "GROUP BY served_by ORDER BY requests DESC, served_by",
+  },
   key: {
     asks: "the requests of one key by hour, route and status",
     select: `${interval("'1' HOUR")} AS hour, ${route} AS route, ${method} AS method, ${status} AS status, ${code} AS code, ${REQUESTS} AS requests, MIN(${remaining}) AS least_left`,
@@ -126,15 +145,28 @@ export function toSql(
   ].join("\n");
 }
 
-/**
- * The largest number of hours that a query can look back: Analytics Engine keeps data for three
- * months.
- */
-const LONGEST_HOURS = 2_208;
+const answerSchema = z.object({
+  meta: z.array(z.object({ name: z.string(), type: z.string() })),
+  data: z.array(z.record(z.string(), z.union([z.string(), z.number(), z.null()]))),
+});
 
-/** Parses a number of hours for which Analytics Engine has data. */
-export function parseHours(text: string): number {
-  const hours = parseCount(text);
-  if (hours <= LONGEST_HOURS) return hours;
-  throw new InvalidArgumentError(`Expected at most ${LONGEST_HOURS}: older data is not kept.`);
+/**
+ * Runs a statement on the SQL API of Workers Analytics Engine.
+ *
+ * @returns the rows, with the columns in the order of the statement. Numbers are numbers, although
+ *   the API sends 64-bit integers as strings.
+ * @throws {CloudflareError} if Cloudflare refuses the statement or does not respond.
+ */
+export async function querySqlApi(api: CloudflareApi, sql: string) {
+  const path = `${api.account}/analytics_engine/sql`;
+  const { meta, data } = await api.query(path, answerSchema, sql);
+  return data.map((row) =>
+    Object.fromEntries(
+      meta.map(({ name, type }) => {
+        const value = row[name] ?? null;
+        const isNumber = value !== null && /^(?:U?Int|Float)/.test(type);
+        return [name, isNumber ? Number(value) : value];
+      }),
+    ),
+  );
 }

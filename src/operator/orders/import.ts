@@ -1,24 +1,23 @@
 import { errorMessage, typedLine } from "../command-line.ts";
 import { NotConfirmedError } from "../confirmation.ts";
 import type { StoreDatabase } from "../database/database.ts";
-import { isBulkChange } from "./bulk-change.ts";
-import { compareOrders, compareParts, type Comparison } from "./comparison.ts";
+import { compareParts, type Comparison } from "./comparison.ts";
 import { parseOrder } from "./parse-order.ts";
-import { placeStatements } from "./placement.ts";
+import { isBulkChange, placeStatements } from "./placement.ts";
 import { startProgress } from "./progress.ts";
 import { SortedOrders } from "./sorted-orders.ts";
-import { ElementError, type SourceElement } from "./splitter.ts";
-import { readElements } from "./source-elements.ts";
+import { ElementError, readElements } from "./source.ts";
 import {
   discardParts,
   IMPORT_SIZES,
   importIdOf,
   type ImportSizes,
   readStoredParts,
+  type StagedImport,
   storeParts,
 } from "./staging.ts";
 
-export interface ImportOptions {
+interface ImportOptions {
   /**
    * If true, the import fails unless the store has at least one part of the same import from an
    * earlier attempt. Parts from earlier attempts are reused even if `resume` is false.
@@ -32,14 +31,6 @@ export interface ImportOptions {
    * `NotConfirmedError` to end the import.
    */
   readonly confirm?: (comparison: Comparison) => Promise<void>;
-}
-
-/** An import whose parts are all in the store, but whose orders are not written to `orders` yet. */
-interface StagedImport {
-  readonly importId: string;
-  readonly partCount: number;
-  readonly sizes: ImportSizes;
-  readonly kind: SourceElement["kind"];
 }
 
 /**
@@ -63,7 +54,11 @@ export async function readOrders(bytes: AsyncIterable<Uint8Array>): Promise<Sort
     for await (const elements of readElements(bytes)) {
       for (const element of elements) {
         orders.kind = element.kind;
-        orders.add(element.number, parseElement(element));
+        try {
+          orders.add(element.number, parseOrder(element.text));
+        } catch (error) {
+          throw new ElementError(element, (error as Error).message);
+        }
       }
     }
     return orders;
@@ -96,10 +91,8 @@ export async function importOrders(
     );
   }
   try {
-    const partCount = await storeParts(database, importId, orders, stored, sizes, signal);
-    const staged = { importId, partCount, kind: orders.kind, sizes };
-    const comparison = await compareParts(database, importId, partCount, sizes);
-    refuseShipped(comparison, orders.kind);
+    const staged = await storeParts(database, importId, orders, stored, sizes, signal);
+    const comparison = await compareParts(database, staged);
     await confirm(comparison);
     signal?.throwIfAborted();
     await place(database, staged, orders.count());
@@ -119,43 +112,17 @@ export async function importOrders(
   }
 }
 
-/**
- * Compares the orders of a file with the stored orders, without writing to the database.
- *
- * @throws {ElementError} as `importOrders`.
- */
-export async function compareFile(
-  database: StoreDatabase,
-  orders: SortedOrders,
-  sizes: ImportSizes = IMPORT_SIZES,
-): Promise<Comparison> {
-  const comparison = await compareOrders(database, orders, sizes);
-  refuseShipped(comparison, orders.kind);
-  return comparison;
-}
-
-function parseElement(element: SourceElement): ReturnType<typeof parseOrder> {
-  try {
-    return parseOrder(element.text);
-  } catch (error) {
-    throw new ElementError(element, (error as Error).message);
-  }
-}
-
 async function place(
   database: StoreDatabase,
   staged: StagedImport,
   orderCount: number,
 ): Promise<void> {
-  const { importId, partCount, sizes } = staged;
   const isBulk = await isBulkChange(database, orderCount);
   using _ = startProgress({ doing: "Placing the orders" });
   try {
-    await database.transaction(placeStatements(importId, partCount, sizes, isBulk));
+    await database.transaction(placeStatements(staged, isBulk));
   } catch (error) {
-    // Throws the error of the transaction if the reason for the failure cannot be read from the
-    // database.
-    throw (await explainFailure(database, staged).catch(() => null)) ?? error;
+    throw (await explainFailure(database, staged)) ?? error;
   }
 }
 
@@ -164,26 +131,17 @@ async function explainFailure(
   database: StoreDatabase,
   staged: StagedImport,
 ): Promise<Error | null> {
-  const { importId, partCount, sizes, kind } = staged;
-  const { size } = await readStoredParts(database, importId);
-  if (size === partCount) {
-    return refusalOf(await compareParts(database, importId, partCount, sizes), kind);
+  try {
+    const { size } = await readStoredParts(database, staged.importId);
+    if (size === staged.partCount) await compareParts(database, staged);
+    else {
+      return new PartsGoneError(
+        "parts of this import are gone: it was completed, here or by another import of the same file, or " +
+          "they were removed. Look at the orders (export) before you import the file again",
+      );
+    }
+  } catch (error) {
+    if (error instanceof ElementError) return error;
   }
-  return new PartsGoneError(
-    "parts of this import are gone: it was completed, here or by another import of the same file, or " +
-      "they were removed. Look at the orders (export) before you import the file again",
-  );
-}
-
-function refuseShipped(comparison: Comparison, kind: SourceElement["kind"]): void {
-  const refusal = refusalOf(comparison, kind);
-  if (refusal !== null) throw refusal;
-}
-
-function refusalOf({ refused }: Comparison, kind: SourceElement["kind"]): ElementError | null {
-  if (refused === null) return null;
-  return new ElementError(
-    { kind, number: refused.line },
-    `order ${refused.id} has shipped, which cannot be turned back`,
-  );
+  return null;
 }

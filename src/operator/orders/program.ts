@@ -1,17 +1,13 @@
-import { createReadStream } from "node:fs";
-import { stat } from "node:fs/promises";
-import { addAbortSignal, pipeline } from "node:stream";
-import { createGunzip } from "node:zlib";
 import { type Command, Option } from "commander";
+import { parseTime } from "../arguments.ts";
 import { createProgram, printData, printJson, UsageError } from "../command-line.ts";
 import { requireConfirmation, yesOption } from "../confirmation.ts";
 import { hasStore, storeCommand, type StoreCommandOptions, useDatabase } from "../database/open.ts";
 import { withInterruption } from "../interruption.ts";
-import { formatCount, formatNumber } from "../terminal-text.ts";
+import { formatCount, formatNumber, formatTime } from "../terminal-text.ts";
 import type { Comparison } from "./comparison.ts";
-import { countBytes } from "./progress.ts";
-import { addPurgeCommand } from "./purge-command.ts";
-import type { Exported, ExportOptions } from "./write-orders.ts";
+import type { ExportOptions } from "./export.ts";
+import { openSource } from "./source.ts";
 
 interface ImportCommandOptions extends StoreCommandOptions {
   readonly dryRun: boolean;
@@ -19,8 +15,11 @@ interface ImportCommandOptions extends StoreCommandOptions {
   readonly yes: boolean;
 }
 
-/** The number of bytes that are read from a file at once. */
-const READ_BYTES = 256 * 1024;
+interface PurgeOptions extends StoreCommandOptions {
+  readonly cancelledBefore: Date;
+  readonly dryRun: boolean;
+  readonly yes: boolean;
+}
 
 const IMPORT_HELP = `
 FILE is newline-delimited JSON or one JSON array. An order looks like this:
@@ -71,6 +70,18 @@ Examples:
   $ npm run -s orders -- export | gzip > orders.ndjson.gz
   $ npm run -s orders -- export orders.ndjson --env production --json`;
 
+const PURGE_HELP = `
+The service keeps a record of every cancelled order and never lists it. This command deletes the
+records of orders that were cancelled before a time. Give the time in ISO 8601, or give a date, which
+means its midnight in UTC. Other orders do not change. The command deletes in small steps, so the
+service keeps working. If the command is interrupted, run it again. With --env it asks for
+confirmation first.
+
+Examples:
+  $ npm run orders -- purge --cancelled-before 2026-01-01 --dry-run
+  $ npm run orders -- purge --cancelled-before 2026-01-01 --env production
+  $ npm run -s orders -- purge --cancelled-before 2026-06-30T12:00:00Z --json`;
+
 /** Defines the command line of `npm run orders`. */
 export function ordersProgram(): Command {
   const program = createProgram(
@@ -97,22 +108,30 @@ export function ordersProgram(): Command {
     .addHelpText("after", EXPORT_HELP)
     .option("--one-moment", "export a consistent snapshot of the store, or fail", false)
     .action(exportAndPrint);
-  addPurgeCommand(program);
+
+  storeCommand(program, "purge")
+    .description("delete the records of orders that were cancelled before a date")
+    .requiredOption("--cancelled-before <date>", "date or time in ISO 8601, in the past", parseTime)
+    .option("--dry-run", "only count the records", false)
+    .addOption(yesOption())
+    .addHelpText("after", PURGE_HELP)
+    .action(purgeAndPrint);
   return program;
 }
 
 async function importAndPrint(file: string, options: ImportCommandOptions): Promise<void> {
   // Loads the import's code only when an import runs, because loading its database code takes a
   // fraction of a second.
-  const { compareFile, importOrders, readOrders } = await import("./import.ts");
+  const { importOrders, readOrders } = await import("./import.ts");
   using orders = await withInterruption("the file was read: nothing was sent", async (signal) =>
     readOrders(await openSource(file, signal)),
   );
   const count = orders.count();
   if (options.dryRun) {
-    const { refused: _, ...counts } = hasStore(options)
+    const { compareFile } = await import("./comparison.ts");
+    const counts = hasStore(options)
       ? await useDatabase(options, "orders", (database) => compareFile(database, orders))
-      : { new: count, replaced: 0, shipped: 0, unchanged: 0, refused: null };
+      : { new: count, replaced: 0, shipped: 0, unchanged: 0 };
     if (options.json) return printJson({ wouldImport: count, ...counts });
     return printData(`Would import ${describeImport(count, counts)}.\n`);
   }
@@ -151,7 +170,7 @@ async function confirmImport(
   );
 }
 
-function describeImport(count: number, counts: Omit<Comparison, "refused">): string {
+function describeImport(count: number, counts: Comparison): string {
   const { new: added, replaced, shipped, unchanged } = counts;
   const parts = { new: added, replaced, shipped, unchanged };
   const described = Object.entries(parts).map(([name, part]) => `${formatNumber(part)} ${name}`);
@@ -169,48 +188,38 @@ async function exportAndPrint(
   const exported = await useDatabase(options, "orders", (database) =>
     file === undefined ? exportToStdout(database, options) : exportToFile(database, file, options),
   );
-  warnOfChange(exported);
+  if (!exported.isOneMoment) {
+    process.stderr.write(
+      "warning: orders changed during the export, so it mixes the store before and after those " +
+        "changes. Add --one-moment to export the store as it was at one moment.\n",
+    );
+  }
   if (file === undefined) return;
   if (options.json) printJson({ exported: exported.count });
   else process.stdout.write(`Exported ${formatCount(exported.count, "order")} to ${file}.\n`);
 }
 
-function warnOfChange({ isOneMoment }: Exported): void {
-  if (isOneMoment) return;
-  process.stderr.write(
-    "warning: orders changed during the export, so it mixes the store before and after those " +
-      "changes. Add --one-moment to export the store as it was at one moment.\n",
-  );
-}
-
-/**
- * Checks that the file to import exists, and returns its bytes, decompressed if its name ends with
- * `.gz`.
- */
-async function openSource(file: string, signal: AbortSignal): Promise<AsyncIterable<Uint8Array>> {
-  if (file === "-") return countBytes(addAbortSignal(signal, process.stdin), undefined);
-  const found = await stat(file);
-  if (found.isDirectory()) throw new Error(`${file} is a folder: name a file`);
-  const totalBytes = found.isFile() ? found.size : undefined;
-  const bytes = countBytes(readFile(file, signal), totalBytes);
-  return file.endsWith(".gz") ? gunzip(bytes) : bytes;
-}
-
-/**
- * Yields the bytes of a file. Opens the file only at the first read, because the error of an
- * earlier opening would occur before the caller can catch the error.
- */
-async function* readFile(file: string, signal: AbortSignal): AsyncGenerator<Uint8Array> {
-  yield* createReadStream(file, { highWaterMark: READ_BYTES, signal });
-}
-
-async function* gunzip(bytes: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
-  try {
-    // Ignores the error that the callback receives, because reading the stream throws the same
-    // error.
-    yield* pipeline(bytes, createGunzip(), () => {});
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code?.startsWith("Z_") !== true) throw error;
-    throw new Error(`the file is not whole gzip: ${(error as Error).message}`, { cause: error });
+async function purgeAndPrint(options: PurgeOptions): Promise<void> {
+  const { env, cancelledBefore, dryRun, yes, json } = options;
+  if (cancelledBefore.getTime() > Date.now()) {
+    throw new Error(`${cancelledBefore.toISOString()} is in the future: name a time in the past`);
+  }
+  const { countCancelled, purgeCancelled } = await import("./purge.ts");
+  const counted = await useDatabase(options, "orders", async (database) => {
+    const count = await countCancelled(database, cancelledBefore);
+    if (dryRun || count === 0) return count;
+    if (env !== undefined && !yes) {
+      const time = formatTime(cancelledBefore);
+      await requireConfirmation(
+        env,
+        `This deletes ${formatCount(count, "cancelled order")} of ${env}, cancelled before ${time}, for good.`,
+      );
+    }
+    return purgeCancelled(database, cancelledBefore, count);
+  });
+  if (json) printJson(dryRun ? { wouldPurge: counted } : { purged: counted });
+  else {
+    const done = dryRun ? "Would delete" : "Deleted";
+    process.stdout.write(`${done} ${formatCount(counted, "cancelled order")}.\n`);
   }
 }

@@ -1,11 +1,13 @@
-import { SingleBar } from "cli-progress";
 import { formatNumber } from "../terminal-text.ts";
 
+/** The time between two drawings of a bar on a terminal. */
+const DRAW_EVERY_MS = 100;
 /**
  * The time between lines that show progress if stderr is not a terminal. A task that takes less
  * time prints no line.
  */
 const LINE_EVERY_MS = 10_000;
+const BAR_CHARACTERS = 20;
 
 /** A task whose progress is shown. */
 export interface Task {
@@ -21,14 +23,52 @@ interface Progress extends Disposable {
   advance(by: number): void;
 }
 
-type Terminal = NodeJS.WritableStream & { readonly isTTY?: boolean };
+type Terminal = NodeJS.WritableStream & { readonly isTTY?: boolean; readonly columns?: number };
 
 /**
  * Shows the progress of a task on stderr until the returned object is disposed. Shows a bar if
  * stderr is a terminal, and otherwise prints a line every ten seconds.
  */
 export function startProgress(task: Task, stream: Terminal = process.stderr): Progress {
-  return stream.isTTY === true ? showBar(task, stream) : writeLines(task, stream);
+  const { doing, unit, total } = task;
+  const isTerminal = stream.isTTY === true;
+  const startedMs = Date.now();
+  let value = 0;
+  const amount = (count: number) =>
+    unit === "MB" ? (count / 1e6).toFixed(1) : formatNumber(count);
+  const line = () => {
+    const seconds = Math.round((Date.now() - startedMs) / 1_000);
+    const of = total === undefined ? "" : ` of ${amount(total)}`;
+    const counted = unit === undefined ? "" : `${amount(value)}${of} ${unit}`;
+    if (!isTerminal) return `${doing}:${counted === "" ? "" : ` ${counted},`} ${seconds} s`;
+    if (total === undefined) return `${doing}  ${counted}  ${formatSeconds(seconds)}`;
+    const share = total === 0 ? 1 : Math.min(1, value / total);
+    const done = Math.round(share * BAR_CHARACTERS);
+    const bar = `${"=".repeat(done)}${"-".repeat(BAR_CHARACTERS - done)}`;
+    // The remaining time is unknown before the first progress, and is not shown at the end.
+    const leftSeconds = value === 0 ? 0 : Math.round(seconds * (1 / share - 1));
+    const left = leftSeconds === 0 ? "" : `  ${formatSeconds(leftSeconds)} left`;
+    return `${doing} [${bar}] ${Math.floor(share * 100)}%  ${counted}${left}`;
+  };
+  // Draws over the earlier line, and erases its rest. Some terminals report a width of 0.
+  const draw = () => stream.write(`\r${line().slice(0, stream.columns || undefined)}\u001b[K`);
+  if (isTerminal && unit === undefined) {
+    stream.write(`${doing} ...\n`);
+    return { advance: () => {}, [Symbol.dispose]: () => {} };
+  }
+  const timer = isTerminal
+    ? setInterval(draw, DRAW_EVERY_MS)
+    : setInterval(() => stream.write(`${line()}\n`), LINE_EVERY_MS);
+  timer.unref();
+  return {
+    advance: (by) => void (value += by),
+    [Symbol.dispose]: () => {
+      clearInterval(timer);
+      if (!isTerminal) return;
+      draw();
+      stream.write("\n");
+    },
+  };
 }
 
 /** Yields the given bytes unchanged, and shows on stderr how many of them have been read. */
@@ -41,51 +81,6 @@ export async function* countBytes(
     progress.advance(part.length);
     yield part;
   }
-}
-
-function showBar(task: Task, stream: Terminal): Progress {
-  const { doing, unit, total } = task;
-  if (unit === undefined) {
-    stream.write(`${doing} ...\n`);
-    return { advance: () => {}, [Symbol.dispose]: () => {} };
-  }
-  const bar = new SingleBar({
-    stream,
-    format: (options, { value, progress: share, eta, startTime }) => {
-      const quantity = formatQuantity(value, unit);
-      const seconds = Math.round((Date.now() - startTime) / 1_000);
-      if (total === undefined) return `${doing}  ${quantity} ${unit}  ${formatSeconds(seconds)}`;
-      const size = options.barsize ?? 0;
-      const done = Math.round(share * size);
-      const bars = `${"=".repeat(done)}${"-".repeat(size - done)}`;
-      const counted = `${Math.floor(share * 100)}%  ${quantity} of ${formatQuantity(total, unit)} ${unit}`;
-      // The remaining time is unknown before the first progress, and is not shown at the end.
-      const isKnown = Number.isFinite(eta) && eta > 0 && value > 0;
-      return `${doing} [${bars}] ${counted}${isKnown ? `  ${formatSeconds(eta)} left` : ""}`;
-    },
-    barsize: 20,
-    hideCursor: true,
-  });
-  bar.start(total ?? 0, 0);
-  return { advance: (by) => bar.increment(by), [Symbol.dispose]: () => bar.stop() };
-}
-
-function writeLines({ doing, unit, total }: Task, stream: Terminal): Progress {
-  const startedMs = Date.now();
-  let value = 0;
-  const timer = setInterval(() => {
-    const seconds = `${Math.round((Date.now() - startedMs) / 1_000)} s`;
-    const of =
-      total === undefined || unit === undefined ? "" : ` of ${formatQuantity(total, unit)}`;
-    const counted = unit === undefined ? "" : ` ${formatQuantity(value, unit)}${of} ${unit},`;
-    stream.write(`${doing}:${counted} ${seconds}\n`);
-  }, LINE_EVERY_MS);
-  timer.unref();
-  return { advance: (by) => void (value += by), [Symbol.dispose]: () => clearInterval(timer) };
-}
-
-function formatQuantity(value: number, unit: "MB" | "orders"): string {
-  return unit === "MB" ? (value / 1e6).toFixed(1) : formatNumber(value);
 }
 
 /** Formats a duration such as `40 s` or `3 min`. */

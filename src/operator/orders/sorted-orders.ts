@@ -1,6 +1,6 @@
 import { DatabaseSync, type StatementSync } from "node:sqlite";
 import type { OrderRecord } from "../../schema/order.ts";
-import type { SourceElement } from "./splitter.ts";
+import type { SourceElement } from "./source.ts";
 
 /** The memory that SQLite uses for the sorted orders. Further orders are on disk only. */
 const CACHE_KILOBYTES = 32_000;

@@ -4,37 +4,37 @@ import { orderImportParts } from "../../schema/orders.ts";
 import { type StoreDatabase, toStatements } from "../database/database.ts";
 import { startProgress } from "./progress.ts";
 import type { SortedOrders } from "./sorted-orders.ts";
+import type { SourceElement } from "./source.ts";
 
 /** How an import divides its orders. Tests use smaller sizes. */
-export interface ImportSizes {
+export const IMPORT_SIZES = {
   /**
    * The largest length of a part of an import in ASCII characters. A part is one row, which D1
    * limits to 2 MB.
    */
-  readonly partCharacters: number;
+  partCharacters: 1_900_000,
   /**
-   * The number of parts that one statement writes to the table `orders`. These parts have about
-   * 40,000 orders, few enough for D1's limit of 30 seconds for each statement.
+   * The number of parts that one statement compares with the stored orders, or writes to the table
+   * `orders`. These parts have about 40,000 orders. D1 limits a statement to 30 seconds, and
+   * requests to the service wait for it.
    */
-  readonly partsPerStatement: number;
-  /**
-   * The number of parts that one query compares with the stored orders. Requests to the service
-   * wait 0.1 s for this query.
-   */
-  readonly partsPerCheck: number;
+  partsPerStatement: 2,
   /**
    * The number of orders in a segment that a bulk change makes. A trigger splits a segment that has
-   * grown to one and a half times the default.
+   * grown to one and a half times this number.
    */
-  readonly segmentOrders: number;
-}
-
-export const IMPORT_SIZES: ImportSizes = {
-  partCharacters: 1_900_000,
-  partsPerStatement: 2,
-  partsPerCheck: 4,
   segmentOrders: 8_192,
 };
+
+export type ImportSizes = Readonly<typeof IMPORT_SIZES>;
+
+/** An import whose parts are all in the store, but whose orders are not written to `orders` yet. */
+export interface StagedImport {
+  readonly importId: string;
+  readonly partCount: number;
+  readonly kind: SourceElement["kind"];
+  readonly sizes: ImportSizes;
+}
 
 /**
  * Returns the id of an import: a digest of the orders and of the size of parts. So two parts with
@@ -66,7 +66,6 @@ export async function readStoredParts(
  * so the import needs little memory and the service can use the database between the calls. The
  * parts need additional space in the database until the orders are written to `orders`.
  *
- * @returns the number of all parts of the import.
  * @throws the reason of `signal` after the part during which it is aborted.
  */
 export async function storeParts(
@@ -76,22 +75,22 @@ export async function storeParts(
   stored: ReadonlySet<number>,
   sizes: ImportSizes,
   signal: AbortSignal | undefined,
-): Promise<number> {
+): Promise<StagedImport> {
   using progress = startProgress({ doing: "Sending", unit: "orders", total: orders.count() });
-  let part = 0;
+  let partCount = 0;
   for (const { count, lines } of divide(orders, sizes)) {
-    if (!stored.has(part)) {
+    if (!stored.has(partCount)) {
       const insertion = database.orm
         .insert(orderImportParts)
-        .values({ importId, part, createdAt: new Date(), lines })
+        .values({ importId, part: partCount, createdAt: new Date(), lines })
         .onConflictDoNothing();
       for (const statement of toStatements([insertion])) await database.runIdempotent(statement);
     }
     progress.advance(count);
-    part += 1;
+    partCount += 1;
     signal?.throwIfAborted();
   }
-  return part;
+  return { importId, partCount, kind: orders.kind, sizes };
 }
 
 /** Deletes all parts of an import. */

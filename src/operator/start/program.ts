@@ -1,15 +1,16 @@
 import { existsSync } from "node:fs";
 import { resolve } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
 import type { Command } from "commander";
 import { persistToOption, wholeNumberParser } from "../arguments.ts";
 import { createProgram, typedLine } from "../command-line.ts";
 import { DEFAULT_STORE, isStore } from "../database/local-store.ts";
 import { retryWhileBusy } from "../database/retry-while-busy.ts";
+import { type DevServerOptions, runCron, startDevServer } from "./dev-server.ts";
 import { formatDemoKeys, formatFirstSteps, formatStart } from "./announcement.ts";
 import { requireFreePort } from "./port.ts";
 import type { DemoKey } from "./sample-store.ts";
 import { lockStore } from "./store-lock.ts";
-import { WranglerDev } from "./wrangler-dev.ts";
 
 const DEFAULT_PORT = 8787;
 const LARGEST_PORT = 65_535;
@@ -61,71 +62,39 @@ async function start({ port, persistTo, empty, log }: StartOptions): Promise<voi
   const nextPort = port < LARGEST_PORT ? port + 1 : port - 1;
   const otherPort = typedLine({ "--port": String(nextPort) });
   // Checks the port before the lock creates the store's folder, so a failed start leaves no new
-  // store behind.
+  // store behind. For an existing store, checks the lock first: if another service uses both this
+  // store and this port, the error about the store is clearer.
   if (!hasStore) await requireFreePort(port, otherPort);
-  const lock = await lockStore(store, port);
-  try {
-    // Checks the port after locking the store: if another service uses both this store and this
-    // port, the error about the store is clearer.
-    if (hasStore) await requireFreePort(port, otherPort);
-    const isNew = !isStore(store);
-    process.stderr.write(formatStart(store, { isNew, empty }));
-    // Imports the modules that open a store only at this point, because they are slow to load.
-    const { prepareStore } = await import("./sample-store.ts");
-    const demoKeys = await prepareStore(store, empty);
-    // Prints the secrets of the demo keys before the service starts, because they cannot be shown
-    // again after a failure.
-    if (demoKeys.length > 0) process.stdout.write(formatDemoKeys(demoKeys));
-    await serve({ port, store, log }, demoKeys);
-  } finally {
-    lock.release();
-  }
+  lockStore(store, port);
+  if (hasStore) await requireFreePort(port, otherPort);
+  process.stderr.write(formatStart(store, { isNew: !isStore(store), empty }));
+  // Imports the modules that open a store only at this point, because they are slow to load.
+  const { prepareStore } = await import("./sample-store.ts");
+  const demoKeys = await prepareStore(store, empty);
+  // Prints the secrets of the demo keys before the service starts, because they cannot be shown
+  // again after a failure.
+  if (demoKeys.length > 0) process.stdout.write(formatDemoKeys(demoKeys));
+  await serve({ port, store, log }, demoKeys);
 }
 
 /**
- * Runs the service until SIGINT, SIGTERM or SIGHUP ends it.
+ * Runs the service until SIGINT, SIGTERM or SIGHUP ends this process with status 0.
  *
- * @throws an Error if the service does not start, or ends without a signal.
+ * @throws an Error if the service does not start.
  */
-async function serve(
-  { port, store, log }: { port: number; store: string; log: boolean },
-  demoKeys: readonly DemoKey[],
-): Promise<void> {
-  let service: WranglerDev | undefined;
-  let isStopping = false;
-  let housekeeping: NodeJS.Timeout | undefined;
-  const keepHouse = async (): Promise<void> => {
-    try {
-      await service?.runCron();
-    } catch (error) {
-      if (isStopping) return;
-      process.stderr.write(
-        `Housekeeping failed and is tried again in an hour: ${(error as Error).message}.\n`,
-      );
-    }
-  };
-  const stop = (): void => {
-    isStopping = true;
-    void service?.stop();
-  };
+async function serve(options: DevServerOptions, demoKeys: readonly DemoKey[]): Promise<never> {
+  // Miniflare kills workerd when this process exits.
+  const stop = (): never => process.exit(0);
   process.once("SIGINT", stop).once("SIGTERM", stop).once("SIGHUP", stop);
-  try {
-    // Retries, because workerd cannot start while another command is opening the store.
-    await retryWhileBusy(async () => {
-      if (isStopping) throw new Error("stopped before it served");
-      service = new WranglerDev(port, store, log);
-      await service.ready();
-    });
-    process.stdout.write(formatFirstSteps(port, store, demoKeys));
-    void keepHouse();
-    housekeeping = setInterval(() => void keepHouse(), HOUSEKEEPING_EVERY_MS);
-    await service?.ended();
-    throw new Error("the service ended unexpectedly");
-  } catch (error) {
-    if (!isStopping) throw error;
-  } finally {
-    clearInterval(housekeeping);
-    await service?.stop();
+  const { port, store } = options;
+  // Retries, because workerd cannot start while another command is opening the store.
+  await retryWhileBusy(() => startDevServer(options));
+  process.stdout.write(formatFirstSteps(port, store, demoKeys));
+  for (;;) {
+    await runCron(port).catch(({ message }: Error) =>
+      process.stderr.write(`Housekeeping failed and is tried again in an hour: ${message}.\n`),
+    );
+    await delay(HOUSEKEEPING_EVERY_MS);
   }
 }
 

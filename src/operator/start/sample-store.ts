@@ -1,5 +1,5 @@
 import { openLocalStore } from "../database/local.ts";
-import { currentActor } from "../key-store/actor.ts";
+import { currentActor } from "../key-store/change-key.ts";
 import { createApiKey, type CreatedKey } from "../key-store/administration.ts";
 import { creationQueries } from "../key-store/key-changes.ts";
 import { orders } from "../../schema/orders.ts";

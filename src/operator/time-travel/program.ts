@@ -47,21 +47,27 @@ export function timeTravelProgram(): Command {
     "Restore a database of a deployed environment to an earlier state.",
   ).addHelpText("after", EXAMPLES);
 
-  storeCommand(program, "bookmark")
-    .description("print the bookmark of the present state of a database, or of an earlier state")
-    .addOption(databaseOption())
-    .option("--at <time>", "time of the state, within the last 30 days, in ISO 8601", parseTime)
-    .action(async (options: BookmarkOptions) => {
-      const { bookmarkOf } = await import("./restore.ts");
-      const bookmark = await bookmarkOf(requireTarget(options), requireKept(options.at));
-      if (options.json) printJson({ bookmark });
-      else process.stdout.write(`${bookmark}\n`);
-    });
+  const stateCommand = (name: string, description: string) =>
+    storeCommand(program, name)
+      .description(description)
+      .addOption(
+        new Option("--database <database>", "which of the two databases")
+          .choices(DATABASE_NAMES)
+          .makeOptionMandatory(),
+      )
+      .option("--at <time>", "time of the state, within the last 30 days, in ISO 8601", parseTime);
 
-  storeCommand(program, "restore")
-    .description("restore a database to an earlier state")
-    .addOption(databaseOption())
-    .option("--at <time>", "time of the state, within the last 30 days, in ISO 8601", parseTime)
+  stateCommand(
+    "bookmark",
+    "print the bookmark of the present state of a database, or of an earlier state",
+  ).action(async (options: BookmarkOptions) => {
+    const { bookmarkOf } = await import("./restore.ts");
+    const bookmark = await bookmarkOf(requireTarget(options), requireKept(options.at));
+    if (options.json) printJson({ bookmark });
+    else process.stdout.write(`${bookmark}\n`);
+  });
+
+  stateCommand("restore", "restore a database to an earlier state")
     .addOption(new Option("--bookmark <bookmark>", "bookmark of the state").conflicts("at"))
     .addOption(yesOption())
     .addHelpText("after", RESTORE_HELP)
@@ -79,8 +85,13 @@ async function restoreAndPrint(options: RestoreOptions): Promise<void> {
   const { bookmarkOf, describeRestore, restore } = await import("./restore.ts");
   const report = await withInterruption("anything was restored", async (signal) => {
     const bookmark = options.bookmark ?? (await bookmarkOf(target, at));
-    if (!options.yes)
-      await requireConfirmation(target.environment, describeConsequence(target, bookmark));
+    if (!options.yes) {
+      await requireConfirmation(
+        target.environment,
+        `This puts the ${target.name} database of ${target.environment} back to ${bookmark}.\n` +
+          "All that was written to it since is undone, and queries under way are cancelled.",
+      );
+    }
     return restore(target, bookmark, signal);
   });
   if (options.json) printJson(report);
@@ -93,19 +104,6 @@ function requireKept(at: Date | undefined): Date | undefined {
   const agoMs = Date.now() - at.getTime();
   if (agoMs >= 0 && agoMs <= KEPT_MS) return at;
   throw new UsageError("name a time in the past, within the last 30 days");
-}
-
-function describeConsequence({ environment, name }: RemoteTarget, bookmark: string): string {
-  return (
-    `This puts the ${name} database of ${environment} back to ${bookmark}.\n` +
-    "All that was written to it since is undone, and queries under way are cancelled."
-  );
-}
-
-function databaseOption(): Option {
-  return new Option("--database <database>", "which of the two databases")
-    .choices(DATABASE_NAMES)
-    .makeOptionMandatory();
 }
 
 function requireTarget({ env, database }: BookmarkOptions): RemoteTarget {

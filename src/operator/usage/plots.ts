@@ -6,7 +6,7 @@ export type Html = ReturnType<typeof html>;
 /** A column of a table, which can also be drawn. */
 export interface Column<Row> {
   readonly heading: string;
-  /** Returns a row's cell. `null`: unknown. A number below or at 1 with `isShare` is a share. */
+  /** Returns a row's cell. `null`: unknown. With `isShare`, a number from 0 to 1. */
   readonly value: (row: Row) => string | number | null;
   readonly isShare?: boolean;
   /** The CSS variable with the colour in which the column is drawn; absent for other columns. */
@@ -40,31 +40,29 @@ export function dayPlot(
   const sum = (day: DayFigures) =>
     drawn.reduce((total, { value }) => total + Number(value(day) ?? 0), 0);
   const top = roundUp(Math.max(1, ...days.map((day) => Math.max(sum(day), limit(day) ?? 0))));
-  const percent = (height: number) => `${(height / top) * 100}%`;
+  const percentOf = (height: number) => `${(height / top) * 100}%`;
   const step = Math.ceil(days.length / MAX_LABELS);
   const bar = (day: DayFigures, index: number) => {
     const dayLimit = limit(day);
     const side = index < days.length / 2 ? "early" : "late";
+    const date = new Date(day.day);
+    const tip = [
+      longDay.format(date),
+      ...columns.slice(1).map((column) => `${column.heading}: ${text(column, day)}`),
+      ...(day.isComplete ? [] : ["reports to come"]),
+    ];
     return html`<div class="day ${day.isComplete ? "" : "open"} ${side}">
-      ${drawn.map(
-        ({ value, color }) =>
-          html`<i
-            style="height: ${percent(Number(value(day) ?? 0))}; --color: var(--${color})"
-          ></i>`,
-      )}
+      ${drawn.map(({ value, color }) => {
+        const height = percentOf(Number(value(day) ?? 0));
+        return html`<i style="height: ${height}; --color: var(--${color})"></i>`;
+      })}
       ${
         dayLimit !== null &&
-        html`<b class="limit" style="bottom: ${percent(dayLimit)}"></b>
-          <b class="near" style="bottom: ${percent(dayLimit * NEAR_LIMIT)}"></b>`
+        html`<b class="limit" style="bottom: ${percentOf(dayLimit)}"></b>
+          <b class="near" style="bottom: ${percentOf(dayLimit * NEAR_LIMIT)}"></b>`
       }
-      ${(days.length - 1 - index) % step === 0 && html`<span class="label">${shortDay.format(new Date(day.day))}</span>`}
-      <span class="tip"
-        >${[
-          longDay.format(new Date(day.day)),
-          ...columns.slice(1).map((column) => `${column.heading}: ${text(column, day)}`),
-          ...(day.isComplete ? [] : ["reports to come"]),
-        ].join("\n")}</span
-      >
+      ${(days.length - 1 - index) % step === 0 && html`<span class="label">${shortDay.format(date)}</span>`}
+      <span class="tip">${tip.join("\n")}</span>
     </div>`;
   };
   return html`<div
@@ -94,16 +92,13 @@ export function dataTable<Row>(
 ): Html {
   const [first, ...others] = columns;
   const cells = others.map((column) => {
-    const most = column.isShare ? 1 : Math.max(1, ...rows.map((row) => Number(column.value(row))));
+    const { isShare, value, color } = column;
+    const most = isShare ? 1 : Math.max(1, ...rows.map((row) => Number(value(row))));
     return (row: Row) => {
-      const value = column.value(row);
-      const isText = typeof value === "string";
+      const width = `${(Number(value(row)) / most) * 100}%`;
       const bar =
-        hasBars &&
-        column.color !== undefined &&
-        html`<i
-          style="width: ${(Number(value) / most) * 100}%; --color: var(--${column.color})"
-        ></i>`;
+        hasBars && color && html`<i style="width: ${width}; --color: var(--${color})"></i>`;
+      const isText = typeof value(row) === "string";
       return html`<td class="${isText ? "" : "number"}">${text(column, row)}${bar}</td>`;
     };
   });
@@ -135,10 +130,15 @@ export function figure(value: number | null): string {
   return value?.toLocaleString("en") ?? DASH;
 }
 
+/** Formats a share of a limit: a dash if it is unknown. */
+export function percent(share: number | null): string {
+  return share === null ? DASH : `${Math.round(share * 100)} %`;
+}
+
 function text<Row>({ value, isShare }: Column<Row>, row: Row): string {
   const cell = value(row);
   if (typeof cell === "string") return cell;
-  return cell !== null && isShare ? `${Math.round(cell * 100)} %` : figure(cell);
+  return isShare ? percent(cell) : figure(cell);
 }
 
 /** Returns an even number of at least `value`, which has one digit other than 0 if it is large. */

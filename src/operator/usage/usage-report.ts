@@ -1,27 +1,32 @@
+import { and, eq, gte, inArray, or, sql } from "drizzle-orm";
+import { apiKeys, keyBans, keyUsage } from "../../schema/keys.ts";
 import { type ApiKey, limitsOf } from "../../worker/api-keys/api-key.ts";
 import type { Limits } from "../../worker/limit-rules/plans.ts";
-import type { BanDay } from "../key-store/key-bans.ts";
 import { dayOf, dayText, REPORT_EVERY_MS } from "../../worker/usage/day-usage.ts";
-import type { keyUsage } from "../../schema/keys.ts";
+import { noSuchKey } from "../arguments.ts";
+import type { StoreDatabase } from "../database/database.ts";
+
+/** The share of a limit from which a key counts as near the limit. */
+export const NEAR_LIMIT = 0.8;
+/**
+ * The number of rows of the table `key_usage` that one query reads. A remote database sends about
+ * 150 bytes for each row, so about 1.5 MB for each query.
+ */
+const PAGE_ROWS = 10_000;
+const DAY_MS = 86_400_000;
+
+type Orm = StoreDatabase["orm"];
 
 /** The usage of a key on one day in UTC, as its limiter last reported it. */
 export type ReportedDay = typeof keyUsage.$inferSelect;
 
-/**
- * The usage of keys over a range of days in UTC. Figures are up to an hour old, because limiters
- * report once an hour. Only bans are up to date.
- */
-export interface UsageReport {
-  /** All days of the range in ascending order, in the form `2026-11-21`. */
-  readonly days: readonly string[];
-  /** The time of the last report in the range; `null` if there is none. */
-  readonly reportedAt: Date | null;
-  /** The usage of each key, sorted by admitted requests, the largest number first. */
-  readonly keys: readonly KeyReport[];
+/** Counts of requests and bans. `null`: unknown, because no key has reported the count yet. */
+export interface UsageTotals {
+  readonly admitted: number | null;
+  readonly refused: number | null;
+  readonly strikes: number | null;
+  readonly bans: number | null;
 }
-
-/** The fields of a stored key that a report shows. */
-type ReportedKey = Pick<ApiKey, "id" | "name" | "plan" | "perMinute" | "perDay">;
 
 /** The usage of one key, with its totals over all days of the report. */
 export interface KeyReport extends Pick<ApiKey, "id" | "name" | "plan">, UsageTotals {
@@ -41,12 +46,17 @@ export interface KeyReport extends Pick<ApiKey, "id" | "name" | "plan">, UsageTo
   readonly bansByDay: ReadonlyMap<string, number>;
 }
 
-/** Counts of requests and bans. `null`: unknown, because no key has reported the count yet. */
-export interface UsageTotals {
-  readonly admitted: number | null;
-  readonly refused: number | null;
-  readonly strikes: number | null;
-  readonly bans: number | null;
+/**
+ * The usage of keys over a range of days in UTC. Figures are up to an hour old, because limiters
+ * report once an hour. Only bans are up to date.
+ */
+export interface UsageReport {
+  /** All days of the range in ascending order, in the form `2026-11-21`. */
+  readonly days: readonly string[];
+  /** The time of the last report in the range; `null` if there is none. */
+  readonly reportedAt: Date | null;
+  /** The usage of each key, sorted by admitted requests, the largest number first. */
+  readonly keys: readonly KeyReport[];
 }
 
 /** The usage of one key or of several keys on one day. */
@@ -54,33 +64,10 @@ export interface DayFigures extends UsageTotals {
   readonly day: string;
   /** True if every key has had time to report this day, so that the counts are final. */
   readonly isComplete: boolean;
-  /** The admitted requests of the keys of each plan. */
-  readonly byPlan: Readonly<Record<ApiKey["plan"], number | null>>;
-  /** The report of the day, if only one key reported it. */
-  readonly only: ReportedDay | undefined;
-}
-
-/** The share of a limit from which a key counts as near the limit. */
-export const NEAR_LIMIT = 0.8;
-
-/** Returns the fields of a key's report that its JSON and the page of all keys have in common. */
-export function summarize(report: KeyReport) {
-  const { id, name, plan, admitted, refused, strikes, bans, minutePeak, dayPeak } = report;
-  return { id, name, plan, admitted, refused, strikes, bans, minutePeak, dayPeak };
-}
-
-/** Returns the time at which all keys will have reported their usage up to `now`. */
-export function completeBy(now: Date): Date {
-  return new Date(now.getTime() + REPORT_EVERY_MS);
-}
-
-/**
- * Returns whether every key has had time to report a day. If so, a key without a report for the day
- * was not used on it.
- */
-function isComplete(day: string, now: Date): boolean {
-  const dayEndMs = Date.parse(day) + 86_400_000;
-  return now.getTime() >= dayEndMs + REPORT_EVERY_MS;
+  /** The reports of the keys for this day. */
+  readonly reports: readonly (ReportedDay & Pick<ApiKey, "plan">)[];
+  /** The count of a key without a report: 0, or `null` while all reports may be to come. */
+  readonly unreported: 0 | null;
 }
 
 /** Returns the last `count` days in UTC in ascending order, including today. */
@@ -89,37 +76,144 @@ export function lastDays(count: number, now: Date): string[] {
   return Array.from({ length: count }, (_, index) => dayText(today - count + 1 + index));
 }
 
-/** The rows of the database from which a report is made. */
-interface Recorded {
-  /** The reported usage, in the order of the days. */
-  readonly rows: readonly ReportedDay[];
-  /** The bans that began on the days of the report, and earlier bans that are in force. */
-  readonly banDays: readonly BanDay[];
-  readonly now: Date;
+/** Returns the time at which all keys will have reported their usage up to `now`. */
+export function completeBy(now: Date): Date {
+  return new Date(now.getTime() + REPORT_EVERY_MS);
 }
 
-/** Creates a report of these keys on these days. */
-export function reportOn(
-  keys: readonly ReportedKey[],
-  days: readonly string[],
-  { rows, banDays, now }: Recorded,
-): UsageReport {
-  const rowsOfKeys = Map.groupBy(rows, ({ keyId }) => keyId);
-  const bansOfKeys = Map.groupBy(banDays, ({ keyId }) => keyId);
-  const reports = keys.map((key) => {
-    const bans = bansOfKeys.get(key.id) ?? [];
-    return {
-      ...reportOnKey(key, days, rowsOfKeys.get(key.id) ?? [], bans),
-      bannedUntil: banEnd(bans, now),
-    };
-  });
+/**
+ * Reads the usage of all keys, or of the key with this id.
+ *
+ * @param id the id of the key; `undefined` reads all keys.
+ * @param count the number of days to read, including today.
+ * @throws an Error for the operator if no key has this id.
+ */
+export async function readReport(
+  orm: Orm,
+  id: string | undefined,
+  count: number,
+  now: Date,
+): Promise<UsageReport> {
+  const days = lastDays(count, now);
+  const [firstDay = ""] = days;
+  const { id: keyId, name, plan, perMinute, perDay, createdAt } = apiKeys;
+  const stored = await orm
+    .select({ id: keyId, name, plan, perMinute, perDay })
+    .from(apiKeys)
+    .where(id === undefined ? undefined : eq(keyId, id))
+    .orderBy(createdAt, keyId);
+  if (id !== undefined && stored.length === 0) throw noSuchKey(id);
+  const rows =
+    id === undefined ? await readUsageOfKeys(orm, firstDay) : await readUsageOfKey(orm, id, days);
+  const rowsByKey = Map.groupBy(rows, (row) => row.keyId);
+  const banDays = await readBanDays(orm, id, firstDay, now);
+  const banDaysByKey = Map.groupBy(banDays, (banDay) => banDay.keyId);
+  const keys = stored.map((key) =>
+    reportOn(key, days, rowsByKey.get(key.id) ?? [], banDaysByKey.get(key.id) ?? [], now),
+  );
   return {
     days,
-    reportedAt: latest(reports),
-    keys: reports.toSorted(
+    reportedAt: latest(keys),
+    keys: keys.toSorted(
       (one, other) =>
         (other.admitted ?? 0) - (one.admitted ?? 0) || (other.refused ?? 0) - (one.refused ?? 0),
     ),
+  };
+}
+
+/** Reads the usage of all keys since a day in pages, ordered by day. */
+async function readUsageOfKeys(orm: Orm, firstDay: string): Promise<ReportedDay[]> {
+  const rows: ReportedDay[] = [];
+  for (let after = { day: firstDay, keyId: "" }; ;) {
+    const isAfter = sql`(${keyUsage.day}, ${keyUsage.keyId}) > (${after.day}, ${after.keyId})`;
+    const page = await orm
+      .select()
+      .from(keyUsage)
+      .where(and(gte(keyUsage.day, after.day), isAfter))
+      .orderBy(keyUsage.day, keyUsage.keyId)
+      .limit(PAGE_ROWS);
+    for (const row of page) rows.push(row);
+    const last = page.at(-1);
+    if (last === undefined || page.length < PAGE_ROWS) return rows;
+    after = last;
+  }
+}
+
+/** Reads the usage of one key on these days, in the order of the days. */
+export async function readUsageOfKey(
+  orm: Orm,
+  keyId: string,
+  days: readonly string[],
+): Promise<ReportedDay[]> {
+  // Passes all days as one parameter, because D1 allows at most 100 parameters.
+  const range = sql`(SELECT value FROM json_each(${JSON.stringify(days)}))`;
+  return orm
+    .select()
+    .from(keyUsage)
+    .where(and(inArray(keyUsage.day, range), eq(keyUsage.keyId, keyId)))
+    .orderBy(keyUsage.day);
+}
+
+/**
+ * Counts bans by key and by the day on which they began. Includes the bans that began on `firstDay`
+ * or later, and earlier bans that are still in force at `now`. `untilMs` is the latest end of these
+ * bans in Unix milliseconds, lifted bans excluded.
+ */
+async function readBanDays(orm: Orm, id: string | undefined, firstDay: string, now: Date) {
+  const day = sql<string>`date(${keyBans.beganAt} / 1000, 'unixepoch')`;
+  const untilMs = sql<number | null>`max(iif(${keyBans.liftedAt} IS NULL, ${keyBans.endsAt}, 0))`;
+  return orm
+    .select({
+      keyId: keyBans.keyId,
+      day: day.as("day"),
+      bans: sql<number>`count(*)`.as("bans"),
+      untilMs: untilMs.as("until_ms"),
+    })
+    .from(keyBans)
+    .where(
+      and(
+        id === undefined ? undefined : eq(keyBans.keyId, id),
+        or(
+          gte(keyBans.beganAt, new Date(firstDay)),
+          sql`${keyBans.liftedAt} IS NULL AND ${keyBans.endsAt} > ${now.getTime()}`,
+        ),
+      ),
+    )
+    .groupBy(keyBans.keyId, day);
+}
+
+function reportOn(
+  key: Pick<ApiKey, "id" | "name" | "plan" | "perMinute" | "perDay">,
+  range: readonly string[],
+  days: readonly ReportedDay[],
+  banDays: Awaited<ReturnType<typeof readBanDays>>,
+  now: Date,
+): KeyReport {
+  const { id, name, plan } = key;
+  const bansOn = (counted: readonly { day: string; bans: number }[], day: string) =>
+    counted.find((other) => other.day === day)?.bans ?? 0;
+  // Each source can lag behind: the usage reports, which come once an hour, and the table of bans,
+  // which a limiter writes when a ban begins.
+  const bansByDay = new Map(
+    range.map((day) => [day, Math.max(bansOn(days, day), bansOn(banDays, day))]),
+  );
+  const bans = [...bansByDay.values()].reduce((sum, count) => sum + count, 0);
+  const untilMs = Math.max(0, ...banDays.map((banDay) => banDay.untilMs ?? 0));
+  const peak = (shares: readonly number[]) =>
+    shares.length === 0 ? null : Math.min(1, Math.max(...shares));
+  return {
+    id,
+    name,
+    plan,
+    limits: limitsOf(key),
+    ...totalsOf(days),
+    bans: days.length === 0 ? bans || null : bans,
+    minutePeak: peak(days.map(({ peakMinute, perMinute }) => peakMinute / perMinute)),
+    dayPeak: peak(days.map(({ peakDay, perDay }) => peakDay / perDay)),
+    reportedAt: latest(days),
+    bannedUntil: untilMs > now.getTime() ? new Date(untilMs) : null,
+    days,
+    bansByDay,
   };
 }
 
@@ -143,30 +237,24 @@ export function totalsOf(counted: readonly UsageTotals[]): UsageTotals {
  */
 export function figuresByDay({ days, keys }: UsageReport, now: Date): DayFigures[] {
   const reported = Map.groupBy(
-    keys.flatMap((key) => key.days.map((counted) => ({ ...counted, plan: key.plan }))),
+    keys.flatMap(({ plan, days: ofKey }) => ofKey.map((counted) => ({ ...counted, plan }))),
     ({ day }) => day,
   );
   return days.map((day) => {
-    const rows = reported.get(day) ?? [];
-    const known = isComplete(day, now) || rows.length > 0 ? 0 : null;
-    const admittedOf = (plan: ApiKey["plan"]) =>
-      totalsOf(rows.filter((row) => row.plan === plan)).admitted ?? known;
-    const { admitted, refused, strikes } = totalsOf(rows);
+    const reports = reported.get(day) ?? [];
+    const isComplete = now.getTime() >= Date.parse(day) + DAY_MS + REPORT_EVERY_MS;
+    const unreported = isComplete || reports.length > 0 ? 0 : null;
+    const { admitted, refused, strikes } = totalsOf(reports);
     const bans = keys.reduce((sum, { bansByDay }) => sum + (bansByDay.get(day) ?? 0), 0);
     return {
       day,
-      isComplete: isComplete(day, now),
-      admitted: admitted ?? known,
-      refused: refused ?? known,
-      strikes: strikes ?? known,
-      bans: bans || known,
-      byPlan: {
-        free: admittedOf("free"),
-        pro: admittedOf("pro"),
-        business: admittedOf("business"),
-        enterprise: admittedOf("enterprise"),
-      },
-      only: rows.length === 1 ? rows[0] : undefined,
+      isComplete,
+      admitted: admitted ?? unreported,
+      refused: refused ?? unreported,
+      strikes: strikes ?? unreported,
+      bans: bans || unreported,
+      reports,
+      unreported,
     };
   });
 }
@@ -181,59 +269,7 @@ export function keysNear({ keys }: UsageReport, share: number): readonly KeyRepo
   return keys.filter((key) => fullestShare(key) >= share);
 }
 
-function reportOnKey(
-  key: ReportedKey,
-  range: readonly string[],
-  days: readonly ReportedDay[],
-  banDays: readonly BanDay[],
-): Omit<KeyReport, "bannedUntil"> {
-  const { id, name, plan } = key;
-  const bansByDay = countBans(range, days, banDays);
-  const bans = [...bansByDay.values()].reduce((sum, count) => sum + count, 0);
-  const peak = (shares: readonly number[]) =>
-    shares.length === 0 ? null : Math.min(1, Math.max(...shares));
-  return {
-    id,
-    name,
-    plan,
-    limits: limitsOf(key),
-    ...totalsOf(days),
-    bans: days.length === 0 ? bans || null : bans,
-    minutePeak: peak(days.map(({ peakMinute, perMinute }) => peakMinute / perMinute)),
-    dayPeak: peak(days.map(({ peakDay, perDay }) => peakDay / perDay)),
-    reportedAt: latest(days),
-    days,
-    bansByDay,
-  };
-}
-
-/**
- * Returns the number of bans for each day. Takes the larger number of two sources, because each can
- * lag behind: the usage reports, which come once an hour, and the table of bans, which a limiter
- * writes when a ban begins.
- */
-function countBans(
-  range: readonly string[],
-  reported: readonly ReportedDay[],
-  recorded: readonly BanDay[],
-): ReadonlyMap<string, number> {
-  const ofDay = (
-    counted: readonly { readonly day: string; readonly bans: number }[],
-    day: string,
-  ) => counted.find((other) => other.day === day)?.bans ?? 0;
-  return new Map(
-    range.map((day) => [day, Math.max(ofDay(reported, day), ofDay(recorded, day))] as const),
-  );
-}
-
-function banEnd(banDays: readonly BanDay[], now: Date): Date | null {
-  const untilMs = Math.max(0, ...banDays.map(({ untilMs: endMs }) => endMs ?? 0));
-  return untilMs > now.getTime() ? new Date(untilMs) : null;
-}
-
 function latest(reports: readonly { readonly reportedAt: Date | null }[]): Date | null {
-  return reports.reduce<Date | null>(
-    (last, { reportedAt }) => (reportedAt !== null && reportedAt > (last ?? 0) ? reportedAt : last),
-    null,
-  );
+  const times = reports.map(({ reportedAt }) => reportedAt);
+  return times.reduce((last, time) => ((time ?? 0) > (last ?? 0) ? time : last), null);
 }

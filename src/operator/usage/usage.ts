@@ -1,16 +1,26 @@
-import { type Command, InvalidArgumentError } from "commander";
+import type { Command } from "commander";
+import sparkly from "sparkly";
+import { wholeNumberParser } from "../arguments.ts";
 import { EndWithStatus, printJson } from "../command-line.ts";
 import { type StoreCommandOptions, useDatabase } from "../database/open.ts";
+import {
+  figureCell,
+  formatCount,
+  formatNumber,
+  formatTable,
+  formatTime,
+  type Row,
+  shareCell,
+} from "../terminal-text.ts";
 import { writeUsagePage } from "./page.ts";
-import { MISSING, printNoneNear, printUsageOfKey, printUsageOfKeys } from "./print-usage.ts";
-import { readReport } from "./read-usage.ts";
 import {
   completeBy,
+  figuresByDay,
   type KeyReport,
   keysNear,
-  type ReportedDay,
-  summarize,
+  readReport,
   type UsageReport,
+  type UsageTotals,
 } from "./usage-report.ts";
 
 const MAX_DAYS = 366;
@@ -22,6 +32,25 @@ const DEFAULT_DAYS = 14;
 const NEAR_DAYS = 2;
 /** The exit status if `--near` finds a key near a limit. */
 const NEAR_STATUS = 3;
+/** The text in place of a figure that the key has not reported yet. */
+const MISSING = "–";
+/** The title of the column that plots the admitted requests of each day. */
+const PLOT = "by day";
+
+/**
+ * The columns of the usage table that a narrow terminal may leave out, the most important column
+ * first.
+ */
+const OPTIONAL_COLUMNS = [
+  "banned until",
+  "bans",
+  "refused",
+  "day peak",
+  "minute peak",
+  "plan",
+  "strikes",
+  PLOT,
+];
 
 const EXAMPLES = `
 Examples:
@@ -58,12 +87,12 @@ export function defineUsage(command: Command): void {
     .option(
       "--days <n>",
       `how many days, today included, up to ${MAX_DAYS} (default: ${DEFAULT_DAYS}, with --near ${NEAR_DAYS})`,
-      parseDays,
+      wholeNumberParser(MAX_DAYS),
     )
     .option(
       "--near <percent>",
       "only keys that reached this percentage of a limit, from 1 to 100",
-      parsePercent,
+      wholeNumberParser(100),
     )
     .option("--html <file>", "write an HTML page with plots instead, of all keys or of one key")
     .addHelpText("after", EXAMPLES)
@@ -73,29 +102,26 @@ export function defineUsage(command: Command): void {
 async function usage(id: string | undefined, options: UsageOptions): Promise<void> {
   const now = new Date();
   const { near, days = near === undefined ? DEFAULT_DAYS : NEAR_DAYS } = options;
-  const all = await useDatabase(options, "keys", (database) => readReport(database, id, days, now));
+  const all = await useDatabase(options, "keys", ({ orm }) => readReport(orm, id, days, now));
   const report = near === undefined ? all : { ...all, keys: keysNear(all, near / 100) };
   if (options.html !== undefined) {
-    const key = id === undefined ? undefined : all.keys[0];
-    await writeUsagePage(key === undefined ? report : all, key, options.html, now);
+    // The page of one key shows the key even if it is not near a limit.
+    const shown = id === undefined ? report : all;
+    await writeUsagePage(shown, id === undefined ? undefined : all.keys[0], options.html, now);
     if (!options.json) process.stdout.write(`The page is in ${options.html}.\n`);
   }
-  if (options.json) printJson(report.keys.map((key) => toUsageJson(key, now)));
-  else if (options.html === undefined) print(report, all, id, options, now);
-  if (near !== undefined && report.keys.length > 0) throw new EndWithStatus(NEAR_STATUS);
-}
-
-function print(
-  report: UsageReport,
-  all: UsageReport,
-  id: string | undefined,
-  { near }: UsageOptions,
-  now: Date,
-): void {
   const [key] = report.keys;
-  if (near !== undefined && key === undefined) printNoneNear(all, near, now);
-  else if (id === undefined || key === undefined) printUsageOfKeys(report, now);
-  else printUsageOfKey(key, report, now);
+  if (options.json) printJson(report.keys.map((one) => toUsageJson(one, now)));
+  else if (options.html === undefined) {
+    process.stdout.write(
+      key === undefined
+        ? textOfNoKey(all, near, now)
+        : id === undefined
+          ? textOfKeys(report, now)
+          : textOfKey(key, report, now),
+    );
+  }
+  if (near !== undefined && key !== undefined) throw new EndWithStatus(NEAR_STATUS);
 }
 
 /**
@@ -103,27 +129,105 @@ function print(
  * shares of a limit. A figure that the key has not reported is `null`.
  */
 function toUsageJson(report: KeyReport, now: Date) {
+  const { limits: _limits, bansByDay: _bans, days, ...rest } = report;
   return {
-    ...summarize(report),
-    reportedAt: report.reportedAt?.toISOString() ?? null,
-    completeBy: completeBy(now).toISOString(),
-    bannedUntil: report.bannedUntil?.toISOString() ?? null,
-    days: report.days.map(toDayJson),
+    ...rest,
+    completeBy: completeBy(now),
+    days: days.map(({ keyId: _id, ...counted }) => counted),
   };
 }
 
-function toDayJson(counted: ReportedDay) {
-  return { ...counted, keyId: undefined, reportedAt: counted.reportedAt.toISOString() };
+/** Returns a row for each key, the busiest first, with a plot of the admitted requests by day. */
+function textOfKeys(report: UsageReport, now: Date): string {
+  const rows = report.keys.map((key) => {
+    const { id, name, plan, minutePeak, dayPeak, bannedUntil } = key;
+    return {
+      id,
+      name,
+      plan,
+      ...figures(key),
+      "minute peak": minutePeak === null ? null : shareCell(minutePeak),
+      "day peak": dayPeak === null ? null : shareCell(dayPeak),
+      "banned until": bannedUntil,
+      [PLOT]: key.reportedAt === null ? null : plot(key, report.days),
+    };
+  });
+  const isAnyMissing = report.keys.some(({ reportedAt }) => reportedAt === null);
+  const table = formatTable(rows, { cut: ["name"], optional: OPTIONAL_COLUMNS });
+  return table + provenance(report, isAnyMissing, now);
 }
 
-function parseDays(text: string): number {
-  const days = /^[1-9]\d{0,2}$/.test(text) ? Number(text) : NaN;
-  if (days <= MAX_DAYS) return days;
-  throw new InvalidArgumentError(`Expected a whole number from 1 to ${MAX_DAYS}.`);
+/** Returns a row for each day of one key. */
+function textOfKey(key: KeyReport, report: UsageReport, now: Date): string {
+  const { id, name, plan, bannedUntil } = key;
+  const ban = bannedUntil === null ? "" : `Banned until ${formatTime(bannedUntil)}.\n`;
+  const title = `${id}, ${name} (${plan})\n${ban}`;
+  if (key.reportedAt === null && key.bans === null) {
+    return `${title}No figures from ${range(report)}. ${whenFiguresCome(now)}\n`;
+  }
+  const days = figuresByDay({ ...report, keys: [key] }, now);
+  const rows = days.map((counts) => {
+    const [reported] = counts.reports;
+    return {
+      day: counts.day,
+      ...figures(counts),
+      "minute peak": reported ? peak(reported.peakMinute, reported.perMinute) : null,
+      "day peak": reported ? peak(reported.peakDay, reported.perDay) : null,
+    };
+  });
+  const isAnyMissing = days.some(({ admitted }) => admitted === null);
+  const byDay = `${range(report)}, admitted by day: ${plot(key, report.days)}\n\n`;
+  return title + byDay + formatTable(rows) + provenance(report, isAnyMissing, now);
 }
 
-function parsePercent(text: string): number {
-  const percent = /^[1-9]\d{0,2}$/.test(text) ? Number(text) : NaN;
-  if (percent <= 100) return percent;
-  throw new InvalidArgumentError("Expected a whole number from 1 to 100.");
+/**
+ * Returns the sentence for a report without keys. With `--near`, some keys may have reached this
+ * percentage without having reported it.
+ */
+function textOfNoKey({ keys }: UsageReport, near: number | undefined, now: Date): string {
+  if (near === undefined) return "There are no keys yet.\n";
+  const silent = keys.filter(({ reportedAt }) => reportedAt === null).length;
+  if (silent === 0) return `No key reached ${near} % of a limit.\n`;
+  const count = formatCount(silent, "key");
+  return `No key is known to have reached ${near} % of a limit. ${count} reported nothing. ${whenFiguresCome(now)}\n`;
+}
+
+function figures({ admitted, refused, strikes, bans }: UsageTotals): Row {
+  const cell = (count: number | null) => count ?? figureCell(MISSING);
+  return {
+    admitted: cell(admitted),
+    refused: cell(refused),
+    strikes: cell(strikes),
+    bans: cell(bans),
+  };
+}
+
+/** Returns a cell with the requests in a key's fullest window, in red if the window was full. */
+function peak(count: number, limit: number) {
+  return figureCell(`${formatNumber(count)} of ${formatNumber(limit)}`, count >= limit);
+}
+
+function plot(key: KeyReport, days: readonly string[]): string {
+  const admitted = new Map(key.days.map((counted) => [counted.day, counted.admitted]));
+  const counts = days.map((day) => admitted.get(day) ?? 0);
+  return sparkly(counts, { minimum: 0 });
+}
+
+function range({ days }: UsageReport): string {
+  return `${days.at(0)} to ${days.at(-1)}`;
+}
+
+function whenFiguresCome(now: Date): string {
+  return `A key in use reports by ${formatTime(completeBy(now))}.`;
+}
+
+/** Returns sentences that say how far the figures of a report are known. */
+function provenance(report: UsageReport, isAnyMissing: boolean, now: Date): string {
+  const { reportedAt } = report;
+  const asOf =
+    reportedAt === null
+      ? `Nothing was reported from ${range(report)}.`
+      : `From ${range(report)}, as reported until ${formatTime(reportedAt)}.`;
+  const legend = `${MISSING}: nothing was reported. ${whenFiguresCome(now)}\n`;
+  return `${asOf} Each key reports once an hour while it is used; "refused" and "strikes" are lower bounds.\n${isAnyMissing ? legend : ""}`;
 }

@@ -2,8 +2,8 @@ import type { Answer, Call } from "./caller.ts";
 import { generateSecret } from "../key-store/secret.ts";
 import { PLAN_LIMITS } from "../../worker/limit-rules/plans.ts";
 import {
+  answered,
   expectAnswer,
-  expectHeader,
   expectThat,
   LIST,
   type ServicePromise,
@@ -11,7 +11,6 @@ import {
 } from "./service-promise.ts";
 
 const CHALLENGE = 'Bearer realm="store-orders"';
-const INVALID_TOKEN = `${CHALLENGE}, error="invalid_token"`;
 /** An origin that is in no service's `CORS_ORIGINS`, because RFC 2606 reserves `invalid`. */
 const FOREIGN_ORIGIN = "https://verify.invalid";
 
@@ -35,6 +34,14 @@ const EXPOSED_HEADERS = [
   "Sunset",
 ];
 
+/** The policy of the budget that failed authentications of an address have (docs/limits.md). */
+const { perMinute, perDay } = PLAN_LIMITS.free;
+const ADDRESS_POLICY = `"minute";q=${perMinute};w=60, "day";q=${perDay};w=86400`;
+
+const NO_KEY = unauthorized(CHALLENGE);
+const INVALID_KEY = unauthorized(`${CHALLENGE}, error="invalid_token"`);
+const NO_QUOTA = { RateLimit: null, "X-RateLimit-Limit": null };
+
 /** The promise that a monitor relies on (docs/api.md, Health). */
 export const HEALTH_PROMISE: ServicePromise = {
   title: "GET /healthz reports that every part responds, and nothing else",
@@ -45,77 +52,54 @@ export const HEALTH_PROMISE: ServicePromise = {
       answer.body === JSON.stringify({ orders: "ok", keys: "ok", limiter: "ok" }),
       `the answer is ${answer.status} ${answer.body.slice(0, 200)}`,
     );
-    expectAnswer(answer, 200);
-    expectHeader(answer, "Cache-Control", "no-store");
-    expectThat(answer, answer.quota === null, "the answer has rate-limit headers");
+    expectAnswer(answer, { status: 200, headers: { "Cache-Control": "no-store", ...NO_QUOTA } });
   },
 };
 
 /** The promises to every client, with or without a key (docs/api.md). */
 export const OPEN_PROMISES: readonly ServicePromise[] = [
-  {
-    title: "The reference page and openapi.json need no key",
-    test: async ({ caller }) => {
-      const page = await caller.call("/", { isStatic: true });
-      expectAnswer(page, 200);
-      expectThat(
-        page,
-        /^text\/html\b/.test(page.headers.get("Content-Type") ?? ""),
-        "/ is no page",
-      );
-      const document = await caller.call("/openapi.json", { isStatic: true });
-      expectAnswer(document, 200);
-      expectThat(
-        document,
-        /"openapi": ?"3\.1/.test(document.body),
-        "it is no OpenAPI 3.1 document",
-      );
-    },
-  },
-  {
-    title: "A path outside /v1 returns 404",
-    test: async ({ caller }) => {
-      const answer = await caller.call(`/verify-${crypto.randomUUID()}`);
-      expectAnswer(answer, 404, "not_found");
-      expectThat(answer, answer.quota === null, "the answer has rate-limit headers");
-    },
-  },
-  refused("Without a key the response is 401", {}, CHALLENGE),
-  refused("An empty Authorization header returns 401", { Authorization: "" }, CHALLENGE),
-  refused("A scheme other than Bearer returns 401", { Authorization: "Basic YTpi" }, CHALLENGE),
-  refused("Bearer without a token returns 401", { Authorization: "Bearer" }, CHALLENGE),
-  refused("Two tokens return 401", { Authorization: "Bearer a b" }, INVALID_TOKEN),
-  refused("A mistyped key returns 401", { Authorization: "Bearer sord_a" }, INVALID_TOKEN),
-  {
-    title: "An unknown key returns 401",
-    test: async ({ caller }) => {
-      const answer = await caller.call(LIST, { key: generateSecret() });
-      expectUnauthorized(answer, INVALID_TOKEN);
-    },
-  },
+  answered("The reference page needs no key", [{ path: "/", isStatic: true }], {
+    status: 200,
+    headers: { "Content-Type": "text/html; charset=utf-8" },
+  }),
+  answered("openapi.json needs no key", [{ path: "/openapi.json", isStatic: true }], {
+    status: 200,
+    body: '"openapi": "3.1',
+  }),
+  answered("A path outside /v1 returns 404", [{ path: `/verify-${crypto.randomUUID()}` }], {
+    status: 404,
+    code: "not_found",
+    headers: NO_QUOTA,
+  }),
+  answered("Without a key the response is 401", [{}], NO_KEY),
+  answered("An empty Authorization header returns 401", [authorized("")], NO_KEY),
+  answered("A scheme other than Bearer returns 401", [authorized("Basic YTpi")], NO_KEY),
+  answered("Bearer without a token returns 401", [authorized("Bearer")], NO_KEY),
+  answered("Two tokens return 401", [authorized("Bearer a b")], INVALID_KEY),
+  answered("A mistyped key returns 401", [authorized("Bearer sord_a")], INVALID_KEY),
+  answered("An unknown key returns 401", [{ key: generateSecret() }], INVALID_KEY),
   {
     title: "A key in the query string or a cookie is ignored",
     needs: ["key"],
-    test: async ({ caller, key }) => {
-      const query = new URLSearchParams({ key: key ?? "", api_key: key ?? "" });
-      const headers = { Cookie: `key=${key}; Authorization=${key}`, "X-API-Key": key ?? "" };
-      expectUnauthorized(await caller.call(`${LIST}?${query.toString()}`, { headers }), CHALLENGE);
+    test: async ({ caller, key = "" }) => {
+      const query = new URLSearchParams({ key, api_key: key });
+      const headers = { Cookie: `key=${key}; Authorization=${key}`, "X-API-Key": key };
+      expectAnswer(await caller.call(`${LIST}?${query.toString()}`, { headers }), NO_KEY);
     },
   },
-  {
-    title: "An unknown path under /v1 returns 401 without a key",
-    test: async ({ caller }) => {
-      expectUnauthorized(await caller.call("/v1/verify"), CHALLENGE);
-    },
-  },
+  answered("An unknown path under /v1 returns 401 without a key", [{ path: "/v1/verify" }], NO_KEY),
   {
     title: "Scripts of an origin that is not listed may not call",
     test: async ({ caller }) => {
-      const preflight = await caller.call(LIST, preflightFrom(FOREIGN_ORIGIN));
-      expectUnauthorized(preflight, CHALLENGE);
-      expectNothingAllowed(preflight);
-      const answer = await caller.call(LIST, { headers: { Origin: FOREIGN_ORIGIN } });
-      expectNothingAllowed(answer);
+      const call = { headers: { Origin: FOREIGN_ORIGIN } };
+      for (const request of [preflightFrom(FOREIGN_ORIGIN), call]) {
+        const answer = await caller.call(LIST, request);
+        expectAnswer(answer, NO_KEY);
+        const allowed = [...answer.headers.keys()].find((name) =>
+          name.startsWith("access-control-"),
+        );
+        expectThat(answer, allowed === undefined, `the answer has ${allowed}`);
+      }
     },
   },
   {
@@ -125,30 +109,13 @@ export const OPEN_PROMISES: readonly ServicePromise[] = [
   },
 ];
 
-function refused(
-  title: string,
-  headers: Readonly<Record<string, string>>,
-  challenge: string,
-): ServicePromise {
-  const test = async ({ caller }: Trial) =>
-    expectUnauthorized(await caller.call(LIST, { headers }), challenge);
-  return { title, test };
+function unauthorized(challenge: string) {
+  const headers = { "WWW-Authenticate": challenge, "RateLimit-Policy": ADDRESS_POLICY };
+  return { status: 401, code: "unauthorized", headers };
 }
 
-/**
- * Expects a 401 response with this `WWW-Authenticate` challenge. The response's rate-limit headers
- * must show the budget of the client's IP address (docs/limits.md).
- */
-function expectUnauthorized(answer: Answer, challenge: string): void {
-  expectAnswer(answer, 401, "unauthorized");
-  expectHeader(answer, "WWW-Authenticate", challenge);
-  const { perMinute, perDay } = PLAN_LIMITS.free;
-  const { minute, day } = answer.quota ?? {};
-  expectThat(
-    answer,
-    minute?.limit === perMinute && day?.limit === perDay,
-    "the headers do not show the budget of an address",
-  );
+function authorized(Authorization: string): Call {
+  return { headers: { Authorization } };
 }
 
 function preflightFrom(origin: string): Call {
@@ -160,37 +127,27 @@ function preflightFrom(origin: string): Call {
   return { method: "OPTIONS", headers };
 }
 
-function expectNothingAllowed(answer: Answer): void {
-  for (const name of answer.headers.keys()) {
-    expectThat(answer, !name.startsWith("access-control-"), `the answer has ${name}`);
-  }
-}
-
-async function testListedOrigin({ caller, origin }: Trial): Promise<void> {
-  const listed = origin ?? "";
-  const preflight = await caller.call(LIST, preflightFrom(listed));
-  expectAnswer(preflight, 204);
-  expectHeader(preflight, "Access-Control-Allow-Origin", listed);
-  expectHeader(preflight, "Access-Control-Max-Age", "86400");
+async function testListedOrigin({ caller, origin = "" }: Trial): Promise<void> {
+  const allowed = { "Access-Control-Allow-Origin": origin };
+  const preflight = await caller.call(LIST, preflightFrom(origin));
+  expectAnswer(preflight, {
+    status: 204,
+    headers: { ...allowed, "Access-Control-Max-Age": "86400" },
+  });
   expectNames(preflight, "Access-Control-Allow-Methods", ["GET", "HEAD", "DELETE"]);
   expectNames(preflight, "Access-Control-Allow-Headers", [
     "Authorization",
     "If-None-Match",
     "X-Request-Id",
   ]);
-  const answer = await caller.call(LIST, { headers: { Origin: listed } });
-  expectUnauthorized(answer, CHALLENGE);
-  expectHeader(answer, "Access-Control-Allow-Origin", listed);
+  const answer = await caller.call(LIST, { headers: { Origin: origin } });
+  expectAnswer(answer, { ...NO_KEY, headers: { ...NO_KEY.headers, ...allowed } });
   expectNames(answer, "Access-Control-Expose-Headers", EXPOSED_HEADERS);
 }
 
 /** Expects a header that lists exactly these names, in any order and case. */
 function expectNames(answer: Answer, name: string, expected: readonly string[]): void {
-  const sorted = (names: readonly string[]) =>
-    names
-      .map((text) => text.trim().toLowerCase())
-      .toSorted()
-      .join(", ");
-  const found = sorted((answer.headers.get(name) ?? "").split(","));
-  expectThat(answer, found === sorted(expected), `${name} lists ${found || "nothing"}`);
+  const sorted = (names: string) => names.toLowerCase().split(/, */).toSorted().join(", ");
+  const found = sorted(answer.headers.get(name) ?? "");
+  expectThat(answer, found === sorted(expected.join()), `${name} lists ${found || "nothing"}`);
 }

@@ -135,7 +135,7 @@ async function addressOf(
 ): Promise<string> {
   if (env === undefined) {
     const { readHolder } = await import("../start/store-lock.ts");
-    const holder = await readHolder(resolve(persistTo ?? DEFAULT_STORE));
+    const holder = readHolder(resolve(persistTo ?? DEFAULT_STORE));
     return `http://localhost:${holder?.port ?? DEFAULT_PORT}`;
   }
   const [{ CloudflareApi }, { findAddresses }, { readSettings }] = await Promise.all([

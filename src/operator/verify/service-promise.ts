@@ -49,43 +49,43 @@ export const SYSTEM_CLOCK: Clock = {
   },
 };
 
-/** The service that is verified, and what the verification may do to it. */
-export interface Trial {
+/** What a verification may use and do. */
+export interface TrialOptions {
+  /** The secret of a key. Without a key, only the promises that need no key are tried. */
+  readonly key?: string | undefined;
+  /** Revokes the key, which is then new, of the Free plan, and used by nothing else. */
+  readonly revoke?: (() => Promise<void>) | undefined;
+  /** The orders that the verification may try to cancel. */
+  readonly orders?: OwnOrders | undefined;
+  /** True skips the promises that use up the key's limit per minute. */
+  readonly isReadOnly?: boolean;
+  /** An origin that the service's var `CORS_ORIGINS` lists. */
+  readonly origin?: string | undefined;
+}
+
+/** The service that is verified. */
+export interface Trial extends TrialOptions {
   readonly caller: Caller;
   readonly clock: Clock;
   readonly signal: AbortSignal;
-  /** The secret of the key; `null` if only promises without a key are tried. */
-  readonly key: string | null;
-  /** True if the key is new, of the Free plan, and used by nothing else. */
-  readonly isKeyNew: boolean;
-  /** An origin that the service's var `CORS_ORIGINS` lists; `null` if no such origin is given. */
-  readonly origin: string | null;
-  /** Revokes the key; `null` if the verification cannot revoke it. */
-  readonly revoke: (() => Promise<void>) | null;
-  /** The orders that the verification may try to cancel; `null` if it may not. */
-  readonly orders: OwnOrders | null;
-  /** True skips the promises that use up the key's limit per minute. */
-  readonly isReadOnly: boolean;
-  /** Responses that several promises are about. */
-  readonly seen: Seen;
-}
-
-/** Responses of the service that a test keeps for the tests after it. */
-export interface Seen {
-  /** The beginning of the list of orders. */
-  list?: Answer;
-  /** The responses to many simultaneous requests. */
-  crowd: readonly Answer[];
+  /** Responses that a test keeps for the tests after it. */
+  readonly seen: {
+    /** The beginning of the list of orders. */
+    list?: Answer;
+    /** The responses to many simultaneous requests. */
+    crowd: readonly Answer[];
+  };
 }
 
 /** The preconditions of trying a promise, and the reason given if one is missing. */
 const OBSTACLES = {
-  key: ({ key }: Trial) => key === null && "needs a key",
-  limit: ({ isReadOnly }: Trial) => isReadOnly && "uses up the key's minute",
-  orders: ({ orders }: Trial) => orders === null && "places an order: add --write",
-  origin: ({ origin }: Trial) => origin === null && "name a listed origin with --origin",
+  key: ({ key }: Trial) => key === undefined && "needs a key",
+  limit: ({ isReadOnly, revoke }: Trial) =>
+    isReadOnly ? "uses up the key's minute" : revoke === undefined && "needs a new Free key",
+  orders: ({ orders }: Trial) => orders === undefined && "places an order: add --write",
+  origin: ({ origin }: Trial) => origin === undefined && "name a listed origin with --origin",
   revoke: ({ revoke }: Trial) =>
-    revoke === null && "cannot revoke the key: name its store with --env",
+    revoke === undefined && "cannot revoke the key: name its store with --env",
 };
 
 /** One promise that docs/api.md or docs/limits.md makes about the service. */
@@ -103,7 +103,7 @@ export interface ServicePromise {
 
 /** Returns why a promise cannot be tried; `null` if it can. */
 export function obstacleTo({ needs = [] }: ServicePromise, trial: Trial): string | null {
-  return needs.map((need) => OBSTACLES[need](trial)).find((reason) => reason !== false) ?? null;
+  return needs.map((need) => OBSTACLES[need](trial)).find((reason) => reason) || null;
 }
 
 /** Sends a request with the key of the trial. */
@@ -112,35 +112,51 @@ export function callWithKey(
   path: string,
   call: Call = {},
 ): Promise<Answer> {
-  return caller.call(path, { ...call, ...(key !== null && { key }) });
+  return caller.call(path, { ...call, ...(key !== undefined && { key }) });
+}
+
+/** What a promise says about a response. */
+interface Expected {
+  readonly status: number;
+  readonly code?: string;
+  /** The value of each header; `null` if the response must not have the header. */
+  readonly headers?: Readonly<Record<string, string | null>>;
+  /** A part of the body. */
+  readonly body?: string;
+}
+
+/** Returns the promise that the service answers each of these requests with this response. */
+export function answered(
+  title: string,
+  requests: readonly (Call & { readonly path?: string; readonly withKey?: boolean })[],
+  expected: Expected,
+): ServicePromise {
+  const test = async (trial: Trial): Promise<void> => {
+    for (const { path = LIST, withKey, ...call } of requests) {
+      const answer = withKey ? callWithKey(trial, path, call) : trial.caller.call(path, call);
+      expectAnswer(await answer, expected);
+    }
+  };
+  return { title, needs: requests.some(({ withKey }) => withKey) ? ["key"] : [], test };
 }
 
 /**
- * Checks the status of a response, and its error code unless `code` is `null`.
+ * Compares a response with what is expected.
  *
- * @throws {BrokenPromise} if the response has a different status or error code.
+ * @throws {BrokenPromise} for the first difference.
  */
-export function expectAnswer(answer: Answer, status: number, code: string | null = null): void {
+export function expectAnswer(answer: Answer, { status, code, headers = {}, body }: Expected): void {
   const found = answer.code ?? answer.status;
-  expectThat(
-    answer,
-    answer.status === status && (code === null || answer.code === code),
-    `the answer is ${found}, not ${code ?? status}`,
-  );
-}
-
-/**
- * Checks a header of a response. The value `null` expects that the header is missing.
- *
- * @throws {BrokenPromise} if the header has a different value.
- */
-export function expectHeader(answer: Answer, name: string, value: string | null): void {
-  const found = answer.headers.get(name);
-  expectThat(
-    answer,
-    found === value,
-    `${name} is ${found ?? "missing"}, not ${value ?? "missing"}`,
-  );
+  const isExpected = answer.status === status && (code === undefined || answer.code === code);
+  expectThat(answer, isExpected, `the answer is ${found}, not ${code ?? status}`);
+  for (const [name, value] of Object.entries(headers)) {
+    const header = answer.headers.get(name);
+    const fault = `${name} is ${header ?? "missing"}, not ${value ?? "missing"}`;
+    expectThat(answer, header === value, fault);
+  }
+  if (body !== undefined) {
+    expectThat(answer, answer.body.includes(body), `the body does not include ${body}`);
+  }
 }
 
 /**

@@ -1,17 +1,14 @@
 import { useDatabase } from "../database/open.ts";
 import type { RemoteEnvironment } from "../environment.ts";
-import { revokeApiKey } from "../key-store/administration.ts";
+import { createVerificationKey, revokeApiKey } from "../key-store/administration.ts";
 import { addKeys, changeKey } from "../key-store/change-key.ts";
 import { findApiKey } from "../key-store/key-details.ts";
-import { createVerificationKey } from "../key-store/verification-key.ts";
+import { SYSTEM_CLOCK } from "./service-promise.ts";
 import { placeOwnOrders, randomOrderId, removeOwnOrder } from "./own-orders.ts";
 import { type Verification, verify, type VerifyOptions } from "./verify.ts";
 
 /** The options of a verification that creates its own key in the service's database. */
-export interface StoreVerifyOptions extends Omit<
-  VerifyOptions,
-  "key" | "isKeyNew" | "revoke" | "orders"
-> {
+export interface StoreVerifyOptions extends Omit<VerifyOptions, "key" | "revoke" | "orders"> {
   /** The store of the service: the store of a deployed environment, or a local store. */
   readonly store: { readonly env?: RemoteEnvironment; readonly persistTo?: string };
   /** True places a pending order, and removes it at the end. */
@@ -30,7 +27,7 @@ export async function verifyStore({
   isWriting = false,
   ...options
 }: StoreVerifyOptions): Promise<Verification> {
-  const { key, record } = createVerificationKey(new Date());
+  const { key, record } = createVerificationKey(new Date((options.clock ?? SYSTEM_CLOCK).now()));
   const orderId = randomOrderId();
   let isRevoked = false;
   const revoke = async (): Promise<void> => {
@@ -53,7 +50,7 @@ export async function verifyStore({
     const orders = isWriting
       ? await useDatabase(store, "orders", (database) => placeOwnOrders(database, orderId))
       : undefined;
-    return verify({ ...options, key, isKeyNew: true, revoke, orders });
+    return verify({ ...options, key, revoke, orders });
   };
   const [verified] = await Promise.allSettled([verifyWithKey()]);
   // Cleans up even if the key or the order could not be stored, because only the answer may be lost.

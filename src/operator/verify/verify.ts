@@ -3,7 +3,6 @@ import { KEY_PROMISES, REVOCATION_PROMISE } from "./key-promises.ts";
 import { ADMISSION_PROMISE, CROWD_PROMISES } from "./limit-promises.ts";
 import { HEALTH_PROMISE, OPEN_PROMISES } from "./open-promises.ts";
 import { ORDER_PROMISES } from "./order-promises.ts";
-import type { OwnOrders } from "./own-orders.ts";
 import {
   BrokenPromise,
   type Clock,
@@ -12,6 +11,7 @@ import {
   type ServicePromise,
   SYSTEM_CLOCK,
   type Trial,
+  type TrialOptions,
   Untried,
 } from "./service-promise.ts";
 
@@ -47,21 +47,9 @@ export interface Verification {
   readonly promises: readonly PromiseResult[];
 }
 
-export interface VerifyOptions {
+export interface VerifyOptions extends TrialOptions {
   /** The address of the service without `/v1`. */
   readonly url: string;
-  /** The secret of a key. Without a key, only the promises that need no key are tried. */
-  readonly key?: string | undefined;
-  /** True if the key is new, of the Free plan, and used by nothing else. */
-  readonly isKeyNew?: boolean;
-  /** Revokes the key. Without this function, the promise about revocation is not tried. */
-  readonly revoke?: (() => Promise<void>) | undefined;
-  /** The orders to cancel. Without orders, the promises about them are not tried. */
-  readonly orders?: OwnOrders | undefined;
-  /** True skips the promises that use up the key's limit per minute. */
-  readonly isReadOnly?: boolean;
-  /** An origin that the service's var `CORS_ORIGINS` lists. */
-  readonly origin?: string | undefined;
   /**
    * The id of the version from which every response must be, except those of static files. Cloudflare
    * may silently ignore a header that selects a version.
@@ -87,57 +75,33 @@ export async function verify(options: VerifyOptions): Promise<Verification> {
   const { clock = SYSTEM_CLOCK, signal = new AbortController().signal, version } = options;
   const { headers = {}, send = fetch, report = () => {} } = options;
   const url = options.url.replace(/\/$/, "");
-  const trial: Trial = {
-    caller: new Caller({ url, headers, version, send, clock, signal }),
-    clock,
-    signal,
-    key: options.key ?? null,
-    isKeyNew: options.isKeyNew ?? false,
-    origin: options.origin ?? null,
-    revoke: options.revoke ?? null,
-    orders: options.orders ?? null,
-    isReadOnly: options.isReadOnly ?? false,
-    seen: { crowd: [] },
-  };
+  const caller = new Caller({ url, headers, version, send, clock, signal });
+  const trial: Trial = { ...options, caller, clock, signal, seen: { crowd: [] } };
   const promises: PromiseResult[] = [];
   let isAnswering = true;
   for (const promise of PROMISES) {
     signal.throwIfAborted();
-    const reason: string | null = isAnswering
-      ? obstacleTo(promise, trial)
-      : "the service does not answer";
-    const error: Failure | null =
-      reason === null ? await failureOf(promise.test(trial)) : new Untried(reason);
-    const result = { promise: promise.title, ...describe(error) };
+    const { title } = promise;
+    if (!isAnswering) {
+      promises.push({ promise: title, result: "untried", reason: "the service does not answer" });
+      continue;
+    }
+    let result: PromiseResult = { promise: title, result: "kept" };
+    try {
+      const obstacle = obstacleTo(promise, trial);
+      if (obstacle !== null) throw new Untried(obstacle);
+      await promise.test(trial);
+    } catch (error) {
+      if (!(error instanceof BrokenPromise || error instanceof Untried)) throw error;
+      const { message: reason } = error;
+      result =
+        error instanceof Untried
+          ? { promise: title, result: "untried", reason }
+          : { promise: title, result: "broken", reason, requestId: error.requestId };
+      isAnswering = !(error instanceof NoAnswerError);
+    }
     promises.push(result);
-    if (isAnswering) report(result);
-    isAnswering &&= !(error instanceof NoAnswerError);
+    report(result);
   }
   return { isKept: promises.every(({ result }) => result !== "broken"), promises };
-}
-
-type Failure = BrokenPromise | Untried;
-
-/**
- * Returns the error of a test whose promise is broken or cannot be tried; `null` if the promise is
- * kept.
- *
- * @throws every other error.
- */
-async function failureOf(test: Promise<void>): Promise<Failure | null> {
-  try {
-    await test;
-    return null;
-  } catch (error) {
-    if (error instanceof BrokenPromise || error instanceof Untried) return error;
-    throw error;
-  }
-}
-
-function describe(error: Failure | null): Omit<PromiseResult, "promise"> {
-  if (error === null) return { result: "kept" };
-  const { message: reason } = error;
-  return error instanceof Untried
-    ? { result: "untried", reason }
-    : { result: "broken", reason, requestId: error.requestId };
 }

@@ -50,46 +50,36 @@ export interface Ban {
 }
 
 /**
- * Returns the stored ban as it applies at `nowMs`. The returned ban ends at most `longestBanMs`
- * after `nowMs`, even if the clock was set back.
- *
- * @returns `null` if there is no ban, if the ban ended at least `forgetAfterMs` before `nowMs`, or
- *   if the ban began in another mode than the policy's.
+ * Returns the stored ban, or `null` if there is none, if the ban ended at least `forgetAfterMs`
+ * before `nowMs`, or if it began in another mode than the policy's.
  */
 export function banAt(stored: Ban | null, policy: BanPolicy, nowMs: number): Ban | null {
   const { mode, forgetAfterMs } = policy;
   if (stored === null || nowMs >= stored.untilMs + forgetAfterMs) return null;
-  if (mode !== (stored.loggedOnly ? "log" : "on")) return null;
-  return { ...stored, untilMs: Math.min(stored.untilMs, nowMs + policy.longestBanMs) };
+  return mode === (stored.loggedOnly ? "log" : "on") ? stored : null;
 }
 
 /** Returns whether a further refusal at `nowMs` is a strike: not in the first `graceMs` of a wait. */
 export function isStrike(wait: Wait, policy: BanPolicy, nowMs: number): boolean {
-  return nowMs - Math.min(wait.startedMs, nowMs) >= policy.graceMs;
+  return nowMs - wait.startedMs >= policy.graceMs;
 }
 
 /**
  * Adds strikes to a wait. Strikes from more than one series are left out, because only the time of
  * the oldest is known: so a ban can come later, never earlier.
  *
- * @param strikes 0 only corrects times that lie in the future because the clock was set back.
  * @param oldestMs the time of the oldest of these strikes, at most `nowMs`.
  */
 export function waitAfterStrikes(
-  stored: Wait,
+  wait: Wait,
   policy: BanPolicy,
   strikes: number,
   oldestMs: number,
   nowMs: number,
 ): Wait {
-  const wait = {
-    startedMs: Math.min(stored.startedMs, nowMs),
-    strikes: stored.strikes,
-    firstStrikeMs: Math.min(stored.firstStrikeMs, nowMs),
-  };
   const isSameSeries = wait.strikes > 0 && oldestMs - wait.firstStrikeMs < policy.strikeWindowMs;
   const firstStrikeMs = isSameSeries ? Math.min(wait.firstStrikeMs, oldestMs) : oldestMs;
-  if (strikes === 0 || nowMs - firstStrikeMs >= policy.strikeWindowMs) return wait;
+  if (nowMs - firstStrikeMs >= policy.strikeWindowMs) return wait;
   return { ...wait, strikes: strikes + (isSameSeries ? wait.strikes : 0), firstStrikeMs };
 }
 

@@ -1,6 +1,6 @@
 import type { Ban, BanPolicy, Wait } from "./bans.ts";
 import { banAt, isStrike, nextBan, strikesToBan, waitAfterStrikes } from "./bans.ts";
-import { isSameLimits, limitOf, type Limits } from "./plans.ts";
+import { limitOf, type Limits } from "./plans.ts";
 import type { PerWindow, Window, WindowName } from "./windows.ts";
 import { mapWindows, WINDOW_NAMES, windowAt, windowEndMs } from "./windows.ts";
 
@@ -113,8 +113,9 @@ interface StrikeForecast {
  * @param stored the limiter state after the last decision, or `null` for the first.
  * @param reported refusals by an isolate that `stored` does not include. Ignored if this request is
  *   admitted, because a late report must not ban a client that has waited.
- * @returns the decision; the limiter state after it, which is `stored` itself if nothing changed;
- *   and the strikes and bans caused by this request and by the reported refusals.
+ * @returns the decision; the limiter state after it, in which unchanged windows and bans are the
+ *   same objects as in `stored`; and the strikes and bans caused by this request and by the reported
+ *   refusals.
  */
 export function decide(
   stored: LimiterState | null,
@@ -170,7 +171,7 @@ export function peek(
   banPolicy: BanPolicy,
   nowMs: number,
 ): Quota {
-  return quotaOf(stateUnder(stored, policy), banPolicy, nowMs);
+  return quotaOf(stateAt(stateUnder(stored, policy), banPolicy, nowMs), banPolicy, nowMs);
 }
 
 /**
@@ -195,21 +196,28 @@ function stateUnder(stored: LimiterState | null, policy: QuotaPolicy): LimiterSt
   if (stored === null || resets > stored.resets) {
     return { limits, revision, resets, ...mapWindows(() => null), ban: null, wait: null };
   }
-  if (revision < stored.revision) return stored;
-  const isSame = revision === stored.revision && isSameLimits(limits, stored.limits);
-  return isSame ? stored : { ...stored, limits, revision };
+  return revision < stored.revision ? stored : { ...stored, limits, revision };
 }
 
-/** Corrects times in the state that lie in the future because the clock was set back. */
+/**
+ * Corrects times in the state that lie in the future because the clock was set back. A window then
+ * opens at `nowMs` and keeps its count, and a ban ends after the longest length of a ban. So a wrong
+ * clock neither admits more than the limit nor delays a client longer than that.
+ */
 function stateAt(state: LimiterState, banPolicy: BanPolicy, nowMs: number): LimiterState {
-  const { ban } = state;
-  const isAhead = (name: WindowName) => (state[name]?.openedMs ?? 0) > nowMs;
-  const isBanAhead = (ban?.untilMs ?? 0) > nowMs + banPolicy.longestBanMs;
-  if (!isBanAhead && !WINDOW_NAMES.some(isAhead)) return state;
+  const notAhead = (window: Window | null) =>
+    window !== null && window.openedMs > nowMs ? { ...window, openedMs: nowMs } : window;
+  const latestMs = nowMs + banPolicy.longestBanMs;
+  const { ban, wait } = state;
   return {
     ...state,
-    ...mapWindows((name) => (isAhead(name) ? windowAt(name, state[name], nowMs) : state[name])),
-    ban: isBanAhead ? banAt(ban, banPolicy, nowMs) : ban,
+    ...mapWindows((name) => notAhead(state[name])),
+    ban: ban !== null && ban.untilMs > latestMs ? { ...ban, untilMs: latestMs } : ban,
+    wait: wait && {
+      ...wait,
+      startedMs: Math.min(wait.startedMs, nowMs),
+      firstStrikeMs: Math.min(wait.firstStrikeMs, nowMs),
+    },
   };
 }
 
@@ -277,9 +285,7 @@ function refuse(
     ...quota,
     admitted: false,
     standsUntilMs: quota.banned ? (state.ban?.untilMs ?? null) : quota.retryAtMs,
-    strikes: collectsStrikes(state, policy, banPolicy, nowMs)
-      ? forecast(state, banPolicy, nowMs)
-      : null,
+    strikes: forecast(state, policy, banPolicy, nowMs),
   };
   return { ...outcome, decision };
 }
@@ -290,9 +296,8 @@ function refuse(
  */
 function fullSinceMs(state: LimiterState, nowMs: number): number {
   const openedMs = WINDOW_NAMES.map((name) => {
-    const window = state[name];
-    const isFull = windowAt(name, window, nowMs).count >= limitOf(state.limits, name);
-    return isFull && window !== null ? window.openedMs : Infinity;
+    const window = windowAt(name, state[name], nowMs);
+    return window.count >= limitOf(state.limits, name) ? window.openedMs : Infinity;
   });
   return Math.min(...openedMs);
 }
@@ -357,13 +362,16 @@ function addStrikes(
 }
 
 function forecast(
-  { wait, limits }: LimiterState,
+  state: LimiterState,
+  policy: QuotaPolicy,
   banPolicy: BanPolicy,
   nowMs: number,
-): StrikeForecast {
+): StrikeForecast | null {
+  const { wait, limits } = state;
+  if (wait === null || !collectsStrikes(state, policy, banPolicy, nowMs)) return null;
   return {
-    waitedSinceMs: wait?.startedMs ?? nowMs,
-    countFromMs: (wait?.startedMs ?? nowMs) + banPolicy.graceMs,
-    left: strikesToBan(banPolicy, limits.perMinute) - (wait?.strikes ?? 0),
+    waitedSinceMs: wait.startedMs,
+    countFromMs: wait.startedMs + banPolicy.graceMs,
+    left: strikesToBan(banPolicy, limits.perMinute) - wait.strikes,
   };
 }

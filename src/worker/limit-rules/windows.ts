@@ -41,12 +41,8 @@ export function windowEndMs(name: WindowName, window: Window): number {
 /**
  * Returns the stored window if it is open at `nowMs`, otherwise an empty window that opens at
  * `nowMs`.
- *
- * If the clock was set back to a time before the window opened, the returned window opens at
- * `nowMs` and keeps its count. So a wrong clock neither admits more than the limit nor delays a
- * client by more than the window's length.
  */
 export function windowAt(name: WindowName, stored: Window | null, nowMs: number): Window {
-  if (stored === null || nowMs >= windowEndMs(name, stored)) return { openedMs: nowMs, count: 0 };
-  return stored.openedMs > nowMs ? { openedMs: nowMs, count: stored.count } : stored;
+  const isOpen = stored !== null && nowMs < windowEndMs(name, stored);
+  return isOpen ? stored : { openedMs: nowMs, count: 0 };
 }

@@ -4,7 +4,7 @@ import { isPreflight } from "./cross-origin.ts";
 import { writeError } from "../errors.ts";
 import type { AddressBudget } from "../limiter/memory-limiter.ts";
 import { clientAddress } from "./client-address.ts";
-import { rateLimitError } from "./rate-limit-error.ts";
+import { rateLimitError } from "./enforce-limits.ts";
 import { type ApiKey, type FoundKey, keyState, limitedKey } from "../api-keys/api-key.ts";
 import { parseCredentials } from "../api-keys/credentials.ts";
 import type { ApiKeyDirectory } from "../api-keys/directory.ts";

@@ -1,8 +1,9 @@
 import { createMiddleware } from "hono/factory";
 import type { AppEnv } from "../app-env.ts";
 import { type ApiFailure, writeError } from "../errors.ts";
-import { closedQuota, type Decision, decisiveWindow } from "../limit-rules/decision.ts";
-import { rateLimitError } from "./rate-limit-error.ts";
+import { closedQuota, type Decision, decisiveWindow, type Quota } from "../limit-rules/decision.ts";
+import { retryAfterSeconds } from "../limit-rules/headers.ts";
+import type { Limiter } from "../limiter/limiter.ts";
 
 const OVERLOAD_PAUSE_MS = 1_000;
 
@@ -17,10 +18,10 @@ const OVERLOADED: ApiFailure = {
  * Counts an authenticated request against the limits of its key. Responds with 429 if a window is
  * full or the key is banned, and with 503 if the key's limiter is overloaded.
  */
-export const enforceLimits = createMiddleware<AppEnv>(
-  async function enforceLimitsMiddleware(c, next) {
+export function enforceLimits(limiter: Limiter) {
+  return createMiddleware<AppEnv>(async function enforceLimitsMiddleware(c, next) {
     const key = c.get("limitedKey");
-    const { decision, decidedBy } = await c.get("limiter").admit(key, {
+    const { decision, decidedBy } = await limiter.admit(key, {
       objects: c.env.RATE_LIMITER,
       requestId: c.get("requestId"),
       waitUntil: (promise) => c.executionCtx.waitUntil(promise),
@@ -35,8 +36,8 @@ export const enforceLimits = createMiddleware<AppEnv>(
     if (decision === null) return writeError(c, OVERLOADED);
     if (decision.admitted) return next();
     return writeError(c, rateLimitError(decision, refusalReason(decision)));
-  },
-);
+  });
+}
 
 function refusalReason(decision: Decision): string {
   if (decision.banned) {
@@ -44,4 +45,15 @@ function refusalReason(decision: Decision): string {
   }
   const name = decisiveWindow(decision);
   return `This API key has used its ${decision[name].limit} requests per ${name}.`;
+}
+
+/**
+ * Returns the 429 error of a refused request (docs/api.md, Errors). The error is returned instead
+ * of thrown, because capturing a stack trace would be most of the cost of a refusal.
+ */
+export function rateLimitError(quota: Quota, reason: string): ApiFailure {
+  const seconds = retryAfterSeconds(quota);
+  const wait = `Wait ${seconds} ${seconds === 1 ? "second" : "seconds"} before the next request.`;
+  const code = quota.banned ? "api_key_banned" : "rate_limit_exceeded";
+  return { code, message: `${reason} ${wait}`, headers: { "Retry-After": String(seconds) } };
 }

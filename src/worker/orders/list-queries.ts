@@ -75,13 +75,13 @@ const SNAPSHOT = `
 
 /**
  * Reads the orders of the segments in `?1`, as they were after the change with the sequence number
- * `?2` and the list version `?3`:
+ * `?2` and the list version `?3`. Reads nothing if the database does not know this change: on an
+ * older replica or after a restore, a segment of the same version can have a smaller range.
  *
- * - A segment that still has its version is read from `orders` alone. A replica (`?4` is 0) must
- *   also have the change `?2`: on an older one, the same version may have had a smaller range.
+ * - A segment that still has its version is read from `orders` alone.
  * - Another segment consists of its orders that have not changed since, and of the former states of
- *   those that have: the state before an order's first change is the one at that moment.
- * - `text` is `NULL` if the database no longer knows these former states.
+ *   those that have: the state before an order's first change is the one at that moment. `text` is
+ *   `NULL` after a bulk change, which keeps no former states.
  *
  * A segment's range of ids comes from the manifest, because the range may have been split since.
  */
@@ -95,14 +95,13 @@ const SEGMENTS = `
     FROM order_changes WHERE sequence > ?2 GROUP BY id
   )
   SELECT wanted.version AS version, CASE
-    WHEN (?4 OR EXISTS (SELECT 1 FROM order_changes WHERE sequence = ?2 AND version = ?3)) AND EXISTS (
+    WHEN EXISTS (
       SELECT 1 FROM order_segments AS segment
       WHERE segment.first_id = wanted.first_id AND segment.version = wanted.version
     ) THEN ${joined(`
       SELECT ${orderShorthand("orders")} AS shorthand FROM orders
       WHERE orders.id BETWEEN wanted.first_id AND wanted.last_id ORDER BY orders.id`)}
-    WHEN EXISTS (SELECT 1 FROM order_changes WHERE sequence = ?2 AND version = ?3)
-      AND NOT EXISTS (SELECT 1 FROM order_changes WHERE sequence > ?2 AND id IS NULL)
+    WHEN NOT EXISTS (SELECT 1 FROM order_changes WHERE sequence > ?2 AND id IS NULL)
     THEN ${joined(`
       SELECT orders.id AS id, ${orderShorthand("orders")} AS shorthand FROM orders
       WHERE orders.id BETWEEN wanted.first_id AND wanted.last_id
@@ -112,7 +111,7 @@ const SEGMENTS = `
       WHERE former.id BETWEEN wanted.first_id AND wanted.last_id AND former.was_listed
       ORDER BY 1`)}
   END AS text
-  FROM wanted`;
+  FROM wanted WHERE EXISTS (SELECT 1 FROM order_changes WHERE sequence = ?2 AND version = ?3)`;
 
 interface TextRow {
   readonly version: string;
@@ -170,12 +169,9 @@ export async function readSegments(
   source: StatementSource,
   { version, sequence }: Manifest,
   segments: readonly Segment[],
-  { isPrimary = true } = {},
 ): Promise<SegmentTexts> {
   const wanted = segments.map((segment) => [segment.version, segment.firstId, segment.lastId]);
-  const statement = source
-    .prepare(SEGMENTS)
-    .bind(JSON.stringify(wanted), sequence, version, Number(isPrimary));
+  const statement = source.prepare(SEGMENTS).bind(JSON.stringify(wanted), sequence, version);
   return textsIn((await statement.all<TextRow>()).results);
 }
 

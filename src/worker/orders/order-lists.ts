@@ -235,8 +235,7 @@ export class OrderLists {
       // A local D1 runs on the Worker's thread. Yield first, so that queued output is flushed and
       // other requests continue.
       await pause(0);
-      const query = (source: StatementSource) =>
-        readSegments(source, manifest, group, { isPrimary: source === request.database });
+      const query = (source: StatementSource) => readSegments(source, manifest, group);
       // A replica that is older than the manifest lacks segments.
       const isUsable = ({ size }: SegmentTexts) => size === group.length;
       const options = { isUsable, isRepeatable: true };
@@ -248,6 +247,7 @@ export class OrderLists {
     const textBytes = [...texts.values()].reduce((sum, { length }) => sum + length, 0);
     const orders = readInOrder(segments, {
       texts: new Map(reservation.grow(textBytes) ? texts : []),
+      textBytes,
       memory: this.#memory,
       reservation,
       ownBytes,

@@ -23,8 +23,8 @@ export function maxBytesOf(segments: readonly Segment[]): number {
  * isolate's memory, else from the database. Several queries overlap, because each of them takes a
  * round trip. A segment that was queried is held until it is sent, so no segment is queried twice.
  *
- * @param options.texts the segments that were read with the manifest; `reservation` includes them.
- *   Each is deleted when it is sent.
+ * @param options.texts the segments that were read with the manifest. `reservation` includes
+ *   `textBytes` for them. Each is deleted when it is sent.
  * @param options.ownBytes the memory for one query that `reservation` includes from the beginning.
  *   Further queries run only while more memory is left.
  * @throws the error of `read`.
@@ -33,6 +33,7 @@ export async function* readInOrder(
   segments: readonly Segment[],
   options: {
     readonly texts: Map<string, string>;
+    readonly textBytes: number;
     readonly memory: SegmentMemory;
     readonly reservation: Reservation;
     readonly ownBytes: number;
@@ -40,13 +41,15 @@ export async function* readInOrder(
     readonly read: (segments: readonly Segment[]) => Promise<SegmentTexts>;
   },
 ): AsyncGenerator<string, void> {
-  const { texts, memory, reservation, ownBytes, sizes, read } = options;
+  const { texts, textBytes, memory, reservation, ownBytes, sizes, read } = options;
   /** The groups whose segments are not all sent yet, by the versions of these segments. */
   const groups = new Map<string, Group>();
+  let openGroups = 0;
   const isMissing = ({ version }: Segment) =>
     !groups.has(version) && memory.get(version) === undefined;
   const hold = (versions: Iterable<string>, group: Omit<Group, "unsent">) => {
     const unsent = new Set(versions);
+    if (unsent.size > 0) openGroups += 1;
     for (const version of unsent) groups.set(version, { ...group, unsent });
   };
   const query = (wanted: readonly Segment[], bytes: number) => {
@@ -58,11 +61,11 @@ export async function* readInOrder(
     groups.delete(version);
     texts.delete(version);
     group?.unsent.delete(version);
-    if (group?.unsent.size === 0) reservation.shrink(group.bytes);
+    if (group?.unsent.size !== 0) return;
+    openGroups -= 1;
+    reservation.shrink(group.bytes);
   };
-  const openGroups = () => new Set([...groups.values()].map(({ unsent }) => unsent)).size;
 
-  const textBytes = [...texts.values()].reduce((sum, { length }) => sum + length, 0);
   hold(texts.keys(), { texts: Promise.resolve<SegmentTexts>(texts), bytes: textBytes });
   let next = 0;
   for (const [index, segment] of segments.entries()) {
@@ -77,7 +80,7 @@ export async function* readInOrder(
     }
     next = Math.max(next, index + 1);
     // Reads ahead only when the first segment is sent, so that the response begins early.
-    while (index > 0 && next < segments.length && openGroups() < sizes.groupsAhead) {
+    while (index > 0 && next < segments.length && openGroups < sizes.groupsAhead) {
       const ahead = segments.slice(next, next + sizes.groupSegments).filter(isMissing);
       const bytes = maxBytesOf(ahead);
       if (!reservation.grow(bytes)) break;

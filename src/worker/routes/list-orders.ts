@@ -2,6 +2,7 @@ import { type Context, Hono } from "hono";
 import { createMiddleware } from "hono/factory";
 import expansion from "../../../dist/wasm/expand-orders.wasm";
 import type { AppEnv } from "../app-env.ts";
+import type { Limiter } from "../limiter/limiter.ts";
 import { logEvent } from "../log.ts";
 import { enforceLimits } from "../middleware/enforce-limits.ts";
 import type { Snapshot } from "../orders/list-queries.ts";
@@ -30,11 +31,11 @@ interface ListEnv extends AppEnv {
  * can query the list while the limiter decides. The drawback: the query is wasted if the limiter
  * refuses the request.
  */
-export function listRoute(lists: OrderLists) {
+export function listRoute(lists: OrderLists, limiter: Limiter) {
   /** Starts to query the list, unless the limiter is certain to refuse the request. */
   const readAhead = createMiddleware<ListEnv>(async function readAheadMiddleware(c, next) {
     const request = listRequest(c);
-    const isRefusing = c.get("limiter").isRefusing(c.get("limitedKey"));
+    const isRefusing = limiter.isRefusing(c.get("limitedKey"));
     const snapshot = isRefusing ? null : lists.read(request);
     snapshot?.catch(() => undefined); // If the request is admitted, the route throws this error.
     c.set("listRequest", request);
@@ -42,7 +43,7 @@ export function listRoute(lists: OrderLists) {
     await next();
   });
 
-  return new Hono<ListEnv>().get("/", readAhead, enforceLimits, async (c) => {
+  return new Hono<ListEnv>().get("/", readAhead, enforceLimits(limiter), async (c) => {
     const request = c.get("listRequest");
     const read = await (c.get("snapshot") ?? lists.read(request));
     const snapshot = await lists.renew(read, request, c.get("lastCancellation"));

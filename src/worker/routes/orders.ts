@@ -3,6 +3,7 @@ import type { AppEnv } from "../app-env.ts";
 import type { DatabaseQueries } from "../db/availability.ts";
 import { ApiError, quote } from "../errors.ts";
 import { cancelOrder } from "../orders/cancel-order.ts";
+import type { Limiter } from "../limiter/limiter.ts";
 import type { OrderLists } from "../orders/order-lists.ts";
 import { parseInt64 } from "../orders/int64.ts";
 
@@ -11,7 +12,7 @@ import { parseInt64 } from "../orders/int64.ts";
  * paths of orders. Must be registered after `listRoute`, which handles `GET` and `HEAD` of the
  * list.
  */
-export function orderRoutes(queries: DatabaseQueries, lists: OrderLists) {
+export function orderRoutes(queries: DatabaseQueries, lists: OrderLists, limiter: Limiter) {
   return new Hono<AppEnv>()
     .all("/", methodNotAllowed("GET, HEAD"))
     .delete("/:orderId", async (c) => {
@@ -31,9 +32,7 @@ export function orderRoutes(queries: DatabaseQueries, lists: OrderLists) {
         lists.saw(c.get("apiKey").id, sequence);
         const requestId = c.get("requestId");
         const objects = c.env.RATE_LIMITER;
-        await c
-          .get("limiter")
-          .recordCancellation(c.get("limitedKey"), sequence, { objects, requestId });
+        await limiter.recordCancellation(c.get("limitedKey"), sequence, { objects, requestId });
       }
       switch (result) {
         case "cancelled":

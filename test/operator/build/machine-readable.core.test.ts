@@ -1,6 +1,6 @@
-import { afterEach, describe, expect, test, vi } from "vitest";
+import { describe, expect, test } from "vitest";
 import { machineReadableFiles } from "../../../src/operator/build/machine-readable.ts";
-import { publicOrigin } from "../../../src/operator/build/public-origin.ts";
+import { publicOrigin } from "../../../src/operator/build/site.ts";
 import { ERROR_STATUS } from "../../../src/worker/errors.ts";
 import { openApiDocument } from "../../../src/openapi/document.ts";
 
@@ -57,23 +57,8 @@ test("the operator's address is in the files for programs", () => {
 });
 
 describe("PUBLIC_URL", () => {
-  afterEach(() => {
-    vi.unstubAllEnvs();
-  });
-
-  test("is read from the environment", () => {
-    vi.stubEnv("PUBLIC_URL", undefined);
-    expect(publicOrigin()).toBe("");
-    vi.stubEnv("PUBLIC_URL", ORIGIN);
-    expect(publicOrigin()).toBe(ORIGIN);
-  });
-
-  test.each([
-    ["", ""],
-    [ORIGIN, ORIGIN],
-    ["http://localhost:8787", "http://localhost:8787"],
-  ])("%j is the origin %j", (url, origin) => {
-    expect(publicOrigin(url)).toBe(origin);
+  test.each(["", ORIGIN, "http://localhost:8787"])("%j is an origin", (url) => {
+    expect(publicOrigin(url)).toBe(url);
   });
 
   test.each(["orders.example", `${ORIGIN}/`, `${ORIGIN}/v1`, "ftp://orders.example", "https://"])(

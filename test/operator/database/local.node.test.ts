@@ -3,9 +3,11 @@ import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { afterEach, describe, expect, test } from "vitest";
 import { openLocalDatabase } from "../../../src/operator/database/local.ts";
+import { prepareStore } from "../../../src/operator/start/sample-store.ts";
 import { PROGRAMS } from "../../../src/operator/programs.ts";
 import { PROJECT_ROOT } from "../../../src/operator/wrangler.ts";
 import type { Outcome } from "../deploy/run-command.ts";
+import { orders as orderTable } from "../../../src/schema/orders.ts";
 import { runInProcess } from "../in-process.ts";
 import { StoreFolder } from "../store-folder.ts";
 
@@ -25,6 +27,17 @@ function valuesOf(sqlite: DatabaseSync, sql: string): unknown[] {
   const rows = sqlite.prepare(sql).all();
   return rows.flatMap((row) => Object.values(row));
 }
+
+test.each(["orders", "keys"] as const)(
+  "a store that has its %s is not new, so it gets no sample data",
+  async (name) => {
+    await (await openLocalDatabase(store.path, name)).close();
+    expect(await prepareStore(store.path, false)).toEqual([]);
+    const orders = await openLocalDatabase(store.path, "orders");
+    expect(await orders.orm.select().from(orderTable)).toEqual([]);
+    await orders.close();
+  },
+);
 
 test("a new database records every migration for wrangler, and is in WAL mode like workerd's", async () => {
   const database = await openLocalDatabase(store.path, "orders");

@@ -1,72 +1,153 @@
-import { mkdtemp, readFile, rm } from "node:fs/promises";
+import {
+  chmodSync,
+  existsSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { build } from "esbuild";
+import { afterAll, describe, expect, it } from "vitest";
+import { unstable_readConfig as readConfig } from "wrangler";
 import { BINDINGS } from "../../../src/operator/database/database.ts";
 import { runWrangler } from "../../../src/operator/wrangler.ts";
+import { parseConfig } from "../../../src/worker/config.ts";
+import { runCommand } from "./run-command.ts";
 
 /** Cloudflare's limit on the size of a compressed bundle on the free plan. */
 const MAX_GZIP_BYTES = 3_000_000;
+const WRANGLER_TOML = readFileSync("wrangler.toml", "utf8");
 
-const ENVIRONMENTS = [
-  { name: "the top level", env: "", store: "store-orders-local" },
-  { name: "staging", env: "staging", store: "store-orders-staging" },
-  { name: "production", env: "production", store: "store-orders-production" },
-];
+const folder = mkdtempSync(join(tmpdir(), "store-orders-build-"));
+afterAll(() => rmSync(folder, { recursive: true }));
 
-const CHECK_TYPES = ["types", "src/worker/worker-env.d.ts", "--include-runtime=false", "--check"];
-
-const wordsOf = (members: string) => members.replaceAll("?:", ":").trim().split(/\s+/);
-
-let folder: string;
-beforeAll(async () => {
-  folder = await mkdtemp(join(tmpdir(), "store-orders-build-"));
-});
-afterAll(() => rm(folder, { recursive: true }));
-
-describe.each(ENVIRONMENTS)("a dry-run deployment of $name", ({ env, store }) => {
+describe("the Worker", () => {
   it("builds within Cloudflare's limit, with every binding", async () => {
-    const report = join(folder, `${store}.ndjson`);
+    const report = join(folder, "report.ndjson");
     const { stdout } = await runWrangler(
-      ["deploy", "--env", env, "--dry-run", "--outdir", join(folder, store)],
+      ["deploy", "--env", "production", "--dry-run", "--outdir", folder],
       { env: { WRANGLER_OUTPUT_FILE_PATH: report } },
     );
     for (const [name, binding] of Object.entries(BINDINGS)) {
-      const line = `^env\\.${binding} \\(${store}-${name}\\) +D1 Database`;
-      expect(stdout).toMatch(new RegExp(line, "m"));
+      expect(stdout).toMatch(
+        new RegExp(`^env\\.${binding} \\(store-orders-production-${name}\\) +D1 Database`, "m"),
+      );
     }
     expect(stdout).toMatch(/^env\.RATE_LIMITER \(RateLimiter\) +Durable Object/m);
-    expect(await readFile(join(folder, store, "index.js"), "utf8")).toContain("RateLimiter");
-
-    const lines = (await readFile(report, "utf8")).trim().split("\n");
+    expect(readFileSync(join(folder, "index.js"), "utf8")).toContain("RateLimiter");
+    const lines = readFileSync(report, "utf8").trim().split("\n");
     const { bundle_size: size } = lines.map((line) => JSON.parse(line)).at(-1);
     expect(size.gzip_bytes).toBeGreaterThan(10_000);
     expect(size.gzip_bytes).toBeLessThan(MAX_GZIP_BYTES);
   });
+
+  it("has the same bindings in each environment, but telemetry only when deployed", async () => {
+    const check = "types src/worker/worker-env.d.ts --include-runtime=false --check";
+    const checked = await runWrangler(check.split(" "));
+    expect(checked.stdout).toContain("up to date");
+    const types = readFileSync("src/worker/worker-env.d.ts", "utf8");
+    const members = [...types.matchAll(/interface (\w*Env) \{\n([^}]*)\}/g)].map(
+      ([, name = "", text = ""]) => [name, text.replaceAll("?:", ":").trim().split(/\s+/)] as const,
+    );
+    expect(members.map(([name]) => name)).toEqual(["__BaseEnv_Env", "StagingEnv", "ProductionEnv"]);
+    for (const [name, words] of members) expect(words, name).toEqual(members[0]?.[1]);
+    const optional = [...types.matchAll(/(\w+)\?:/g)].map(([, member]) => member);
+    expect(optional).toEqual(["ANALYTICS", "REQUEST_LOG"]);
+  });
+
+  it("contains exactly the packages of `dependencies`, for npm audit", async () => {
+    const { metafile } = await build({
+      entryPoints: ["src/worker/index.ts"],
+      bundle: true,
+      write: false,
+      metafile: true,
+      format: "esm",
+      conditions: ["workerd", "worker", "browser"],
+      external: ["cloudflare:*", "*.wasm"],
+      logLevel: "error",
+    });
+    const shipped = Object.entries(metafile.inputs)
+      .filter(([path]) => !path.startsWith("node_modules/"))
+      .flatMap(([, { imports }]) => imports.map(({ path }) => path))
+      .flatMap((path) => /^node_modules\/((?:@[^/]+\/)?[^/]+)/.exec(path)?.[1] ?? []);
+    const { dependencies } = JSON.parse(readFileSync("package.json", "utf8")) as {
+      dependencies: Record<string, string>;
+    };
+    expect(Object.keys(dependencies)).toEqual([...new Set(shipped)].toSorted());
+  });
 });
 
-describe("the environments", () => {
-  it("have the same bindings, so only telemetry bindings are optional in the types", async () => {
-    const types = await readFile("src/worker/worker-env.d.ts", "utf8");
-    const interfaces = [...types.matchAll(/interface (\w*Env) \{\n([^}]*)\}/g)];
-    expect(interfaces.map(([, name]) => name)).toEqual([
-      "__BaseEnv_Env",
-      "StagingEnv",
-      "ProductionEnv",
-    ]);
-    for (const [, name, members = ""] of interfaces) {
-      for (const binding of Object.values(BINDINGS)) {
-        expect(members, name).toContain(`\t${binding}: D1Database;`);
-      }
-      expect(members, name).toContain("\tRATE_LIMITER: DurableObjectNamespace<");
-      const optional = [...members.matchAll(/(\w+)\?:/g)].map(([, member]) => member);
-      expect(optional, name).toEqual(name === "__BaseEnv_Env" ? ["ANALYTICS", "REQUEST_LOG"] : []);
-      expect(wordsOf(members), name).toEqual(wordsOf(interfaces[0]?.[2] ?? ""));
-    }
+/** Parses a wrangler.toml with wrangler's own parser, and returns settings and vars by name. */
+function configOf(text: string, env?: string): Record<string, unknown> {
+  const config = join(folder, "wrangler.toml");
+  writeFileSync(config, text);
+  const { vars, ...settings } = readConfig({ config, ...(env !== undefined && { env }) });
+  parseConfig(vars);
+  return { ...settings, ...vars };
+}
+
+describe("the edits of wrangler.toml in the documents", () => {
+  const edits = readdirSync("docs")
+    .filter((page) => page.endsWith(".md"))
+    .flatMap((page) => [
+      ...readFileSync(join("docs", page), "utf8").matchAll(/^```diff\n([^]*?)^```$/gm),
+    ])
+    .map(([, block = ""]) => {
+      const lines = block.trimEnd().split("\n");
+      const without = (mark: string) =>
+        lines.filter((line) => !line.startsWith(mark)).map((line) => `${line.slice(1)}\n`);
+      const added = lines.flatMap((line) => {
+        const [, name, value = ""] = /^\+(\w+) = (.+)$/.exec(line) ?? [];
+        return name === undefined ? [] : [[name, JSON.parse(value) as unknown] as const];
+      });
+      return { from: without("+").join(""), to: without("-").join(""), added };
+    });
+
+  it.each(edits)("$added change nothing else", ({ from, to, added }) => {
+    expect(added).not.toEqual([]);
+    expect(WRANGLER_TOML.split(from)).toHaveLength(2);
+    const before = configOf(WRANGLER_TOML, "production");
+    const after = configOf(WRANGLER_TOML.replace(from, to), "production");
+    // For example, a table inserted above a var would contain the var.
+    expect(after).toEqual({ ...before, ...Object.fromEntries(added) });
+    expect(after).not.toEqual(before);
   });
 
-  it("match the generated types that are committed", async () => {
-    const { stdout } = await runWrangler(CHECK_TYPES);
-    expect(stdout).toContain("up to date");
-  });
+  it("are all of them", () => expect(edits).toHaveLength(6));
+});
+
+it.each([[undefined], ["staging"], ["production"]])(
+  "%s hides query strings from logs and traces, and traces a sample",
+  (env) => {
+    expect(configOf(WRANGLER_TOML, env)["observability"]).toEqual({
+      enabled: true,
+      redact_query_string: true,
+      logs: { enabled: true, invocation_logs: false },
+      traces: { enabled: true, head_sampling_rate: 0.01 },
+    });
+  },
+);
+
+it.each([
+  ["true", 1, ""],
+  ["", 99, "npm ci\n"],
+])("the script of CI, with CI=%j and without Chromium, ends with %i", async (CI, end, called) => {
+  const programs = { "apt-get": "exit 1", sudo: "exit 1", npm: 'echo "npm $*"; exit 99' };
+  for (const [name, text] of Object.entries(programs)) {
+    writeFileSync(join(folder, name), `#!/bin/sh\n${text}\n`);
+    chmodSync(join(folder, name), 0o755);
+  }
+  // Only these programs, so that no Chromium of this machine is found.
+  for (const name of ["bash", "dirname", "id", "sh"]) {
+    const { stdout } = await runCommand("which", [name], { env: {} });
+    if (!existsSync(join(folder, name))) symlinkSync(stdout.trim(), join(folder, name));
+  }
+  const env = { PATH: folder, CHROMIUM_PATH: "", CI };
+  const { status, stdout, stderr } = await runCommand(".ci/run", [], { env });
+  expect({ status, stdout }).toEqual({ status: end, stdout: called });
+  expect(stderr).toContain("chromium could not be installed");
 });

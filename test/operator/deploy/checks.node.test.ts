@@ -3,20 +3,19 @@ import { copyFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { CloudflareApi } from "../../../src/operator/cloudflare-api.ts";
 import {
   checkCommit,
-  checkSettings,
   labelCommit,
   localChecks,
+  readCheckedSettings,
 } from "../../../src/operator/deploy/checks.ts";
-import type { z } from "zod";
-import { checkLiveWorker, type LiveVersion } from "../../../src/operator/deploy/account.ts";
-import { CloudflareApi } from "../../../src/operator/cloudflare-api.ts";
-import { readSettings } from "../../../src/operator/settings.ts";
 import { runSteps } from "../../../src/operator/deploy/steps.ts";
 import type { RemoteEnvironment } from "../../../src/operator/environment.ts";
+import { readSettings } from "../../../src/operator/settings.ts";
 import { useFakeCloudflare } from "./fake-cloudflare.ts";
-import { FakeVersions } from "./fake-versions.ts";
+
+const PASSED = "v1, which has passed its trial";
 
 let folder: string;
 beforeEach(() => {
@@ -25,6 +24,7 @@ beforeEach(() => {
   // The compiler takes a tenth of the time without the types of the DOM and of later ECMAScript.
   write("tsconfig.json", '{ "compilerOptions": { "noEmit": true, "types": [], "lib": ["es5"] } }');
   write("worker.ts", "export const answer: number = 42;\n");
+  copyFileSync("wrangler.toml", join(folder, "wrangler.toml"));
 });
 afterEach(() => {
   vi.restoreAllMocks();
@@ -35,10 +35,7 @@ function write(name: string, text: string): void {
   writeFileSync(join(folder, name), text);
 }
 
-/**
- * Commits all files of the test's folder, without the machine's git settings. Returns the commit's
- * hash.
- */
+/** Commits all files of the test's folder, and returns the hash of the commit. */
 function commit(): string {
   git("init", "--quiet");
   git("add", "--all");
@@ -46,6 +43,7 @@ function commit(): string {
   return git("rev-parse", "HEAD").trim();
 }
 
+/** Runs git without the machine's settings. */
 function git(...args: string[]): string {
   return execFileSync("git", ["-c", "user.name=a", "-c", "user.email=a@example.com", ...args], {
     cwd: folder,
@@ -54,21 +52,17 @@ function git(...args: string[]): string {
   });
 }
 
-const check = (env: RemoteEnvironment) =>
-  runSteps(localChecks(env, folder), new AbortController().signal);
-
 describe("the checks before a deployment", () => {
-  it("accept committed files with correct types", async () => {
+  const check = (env: RemoteEnvironment) =>
+    runSteps(localChecks(env, folder), new AbortController().signal);
+
+  it("refuse uncommitted files for production, but not for staging", async () => {
     commit();
     await check("production");
     expect(await labelCommit(folder)).toEqual({
       tag: expect.stringMatching(/^[0-9a-f]{40}$/),
       message: expect.stringMatching(/^[0-9a-f]{7,}$/),
     });
-  });
-
-  it("refuse uncommitted files for production, but not for staging", async () => {
-    commit();
     write("worker.ts", "export const answer: number = 43;\n");
     write("new file.ts", "");
     await expect(check("production")).rejects.toThrow(
@@ -83,12 +77,9 @@ describe("the checks before a deployment", () => {
     });
   });
 
-  it("refuse files outside a git repository for production", async () => {
+  it("refuse files outside a git repository for production, and type errors", async () => {
     await expect(check("production")).rejects.toThrow("not a git repository");
     expect(await labelCommit(folder)).toEqual({});
-  });
-
-  it("refuse type errors, and name the line", async () => {
     write("worker.ts", 'export const answer: number = "42";\n');
     await expect(check("staging")).rejects.toThrow(
       /"Check the Worker's types" failed: worker\.ts\(1,14\): error TS2322/,
@@ -99,69 +90,33 @@ describe("the checks before a deployment", () => {
 describe("the check of the commit before a deployment to production", () => {
   const cloudflare = useFakeCloudflare();
 
-  /** Deploys a commit to an environment of the fake account. */
-  function serve(env: RemoteEnvironment, tag?: string): void {
-    const versions = new FakeVersions();
-    versions.deploy(versions.upload("", { tag }), "v1, which has passed its trial");
-    const script = { bindings: [], migrationTag: "v1", versions };
-    cloudflare.workers.scripts.set(`store-orders-${env}`, script);
-  }
-
-  async function checkHead(): Promise<void> {
+  it("requires that staging has tried the commit, and that it contains production's", async () => {
+    const [first, second, third] = [commit(), commit(), commit()];
+    git("checkout", "--quiet", second);
     const settings = await readSettings("production", folder);
     const api = await CloudflareApi.open();
-    await checkCommit({ account: () => api, settings, label: await labelCommit(folder) }, folder);
-  }
-
-  beforeEach(() => copyFileSync("wrangler.toml", join(folder, "wrangler.toml")));
-
-  it("accepts the commit on staging, if production has an earlier commit or none", async () => {
-    const first = commit();
-    serve("staging", first);
-    await checkHead();
-    const second = commit();
-    serve("staging", second);
-    serve("production", first);
-    await checkHead();
-    serve("production", `${second}-dirty`);
-    await checkHead();
-  });
-
-  it("refuses a commit that is not on staging", async () => {
-    serve("staging", commit());
-    commit();
-    await expect(checkHead()).rejects.toThrow("Deploy this commit to staging first");
-  });
-
-  it("refuses an earlier commit than production's, and an unknown commit", async () => {
-    const first = commit();
-    serve("production", commit());
-    git("checkout", "--quiet", first);
-    serve("staging", first);
-    await expect(checkHead()).rejects.toThrow("which this commit does not contain");
-    serve("production", "0123456789012345678901234567890123456789");
-    await expect(checkHead()).rejects.toThrow("which this commit does not contain");
-  });
-
-  it("refuses to guess if production's version names no commit", async () => {
-    serve("staging", commit());
-    serve("production");
-    await expect(checkHead()).rejects.toThrow(
-      /production serves the version \S+, which names no commit.*--skip-checks/,
-    );
+    const label = await labelCommit(folder);
+    const refusal = async (staging: string, production?: string, message = PASSED) => {
+      cloudflare.deployService("staging", { commit: staging, message });
+      cloudflare.deployService("production", { commit: production });
+      const refused = await checkCommit(api, settings, label, folder).catch((error) => error);
+      return (refused as Error | undefined)?.message;
+    };
+    cloudflare.deployService("staging", { commit: second, message: PASSED });
+    await checkCommit(api, settings, label, folder);
+    expect(await refusal(second, first)).toBeUndefined();
+    expect(await refusal(second, `${second}-dirty`)).toBeUndefined();
+    expect(await refusal(first, first)).toContain("Deploy this commit to staging first");
+    expect(await refusal(second, first, "v1")).toContain("has not passed its trial there");
+    expect(await refusal(second, third)).toContain("which this commit does not contain");
+    expect(await refusal(second, "0".repeat(40))).toContain("which this commit does not contain");
+    expect(await refusal(second)).toMatch(/the version \S+, which names no commit.*--skip-checks/);
   });
 });
 
 describe("the settings of an environment", () => {
-  const read = async (change: (text: string) => string) => {
-    write("wrangler.toml", change(readFileSync("wrangler.toml", "utf8")));
-    const settings = await readSettings("production", folder);
-    checkSettings(settings);
-    return settings;
-  };
-
   it("are those of wrangler.toml", async () => {
-    expect(await read((text) => text)).toEqual({
+    expect(await readCheckedSettings("production", folder)).toEqual({
       env: "production",
       worker: "store-orders-production",
       databases: { orders: "store-orders-production-orders", keys: "store-orders-production-keys" },
@@ -175,54 +130,15 @@ describe("the settings of an environment", () => {
     });
   });
 
+  const route = '$&\nroutes = [{ pattern = "x.shop.example", custom_domain = true }]';
   it.each([
-    [
-      "a var that would stop the Worker",
-      (text: string) => text.replaceAll('REQUEST_LOG = "all"', '$&\nBAN_MIN_STRIKES = "abc"'),
-      "Invalid vars: BAN_MIN_STRIKES: must be a whole number",
-    ],
-    [
-      "a custom domain that wrangler would take over",
-      (text: string) =>
-        text.replace(
-          'name = "store-orders-production"',
-          '$&\nroutes = [{ pattern = "x.shop.example", custom_domain = true }]',
-        ),
-      "deploy with --domain NAME",
-    ],
-    ["invalid TOML", (text: string) => `${text}\n[env.production.vars]\nX = "1"\n`, "Invalid TOML"],
-    [
-      "no name of a database",
-      (text: string) => text.replace('database_name = "store-orders-production-keys"', ""),
-      "[env.production] has no database_name for the binding KEYS",
-    ],
-  ])("are refused with %s", async (_, change, message) => {
-    await expect(read(change)).rejects.toThrow(message);
+    // A var that would stop the Worker.
+    [/REQUEST_LOG = "all"/g, '$&\nBAN_MIN_STRIKES = "abc"', "must be a whole number"],
+    [/name = "store-orders-production"/, route, "deploy with --domain NAME"],
+    [/$/, '\n[env.production.vars]\nX = "1"\n', "Invalid TOML"],
+    [/database_name = "\S+production-keys"/, "", "no database_name for the binding KEYS"],
+  ])("are refused with another %s", async (part, other, message) => {
+    write("wrangler.toml", readFileSync("wrangler.toml", "utf8").replace(part, other));
+    await expect(readCheckedSettings("production", folder)).rejects.toThrow(message);
   });
-});
-
-it.each([
-  ["nearest", "disabled", "is not replicated"],
-  ["nearest", "auto", undefined],
-  ["primary", "disabled", undefined],
-])("LIST_READS is %s, and the replication of the database is %s", async (reads, mode, refusal) => {
-  const settings = await readSettings("production");
-  const answers = {
-    "/d1/database?": Object.values(settings.databases).map((name) => ({ name, uuid: name })),
-    "/d1/database/": { read_replication: { mode } },
-    "/workers/services/": {
-      default_environment: { script: { migration_tag: settings.migrationTag } },
-    },
-  };
-  const call = async (path: string, schema: z.ZodType) =>
-    schema.parse(Object.entries(answers).find(([start]) => path.startsWith(start))?.[1]);
-  const api = { account: "", call } as unknown as CloudflareApi;
-  const live = {
-    databases: new Map([
-      ["ORDERS", settings.databases.orders],
-      ["KEYS", settings.databases.keys],
-    ]),
-  } as unknown as LiveVersion;
-  const checked = checkLiveWorker(api, { ...settings, vars: { LIST_READS: reads } }, live, {});
-  await (refusal === undefined ? checked : expect(checked).rejects.toThrow(refusal));
 });

@@ -2,24 +2,20 @@ import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { BINDINGS, DATABASE_NAMES } from "../../../src/operator/database/database.ts";
 import * as checks from "../../../src/operator/deploy/checks.ts";
 import { deployProgram } from "../../../src/operator/deploy/program.ts";
+import type { VerifyStore } from "../../../src/operator/deploy/steps.ts";
 import * as settings from "../../../src/operator/settings.ts";
-import type { RemoteEnvironment } from "../../../src/operator/environment.ts";
 import { OtherVersionError } from "../../../src/operator/verify/caller.ts";
 import type { Verification } from "../../../src/operator/verify/verify.ts";
-import { verifyProgram } from "../../../src/operator/verify/program.ts";
-import * as storeVerifying from "../../../src/operator/verify/verify-store.ts";
 import * as wrangler from "../../../src/operator/wrangler.ts";
 import { openApiDocument } from "../../../src/openapi/document.ts";
 import { runInProcess } from "../in-process.ts";
-import { FakeCloudflare, Lie, redirectWorkerHosts } from "./fake-cloudflare.ts";
-import { disturb, FAULTS, shortenPauses } from "./faults.ts";
-import { FakeVersions } from "./fake-versions.ts";
-import { HEALTHY } from "./fake-workers-api.ts";
+import { readCases } from "./documents.ts";
+import { FakeCloudflare, Lie } from "./fake-cloudflare.ts";
+import { atEveryCall, shortenPauses } from "./faults.ts";
+import { HEALTHY } from "./fake-workers.ts";
 import { runFakeWrangler } from "./fake-wrangler.ts";
-import { ApiError } from "./route.ts";
-import { runCommand } from "./run-command.ts";
+import { type ApiCall, ApiError } from "./route.ts";
 import type { Outcome } from "./run-command.ts";
-import { readCases } from "./runbook.ts";
 
 const labelRealCommit = checks.labelCommit;
 const runRealWrangler = wrangler.runWrangler;
@@ -28,9 +24,9 @@ const runWrangler = vi.spyOn(wrangler, "runWrangler");
 const readSettings = vi.spyOn(settings, "readSettings");
 const labelCommit = vi.spyOn(checks, "labelCommit");
 const localChecks = vi.spyOn(checks, "localChecks");
-// Verification is mocked, because these tests have only a fake of the service. test/operator/verify
-// tests the verification with the real service.
-const verifyStore = vi.spyOn(storeVerifying, "verifyStore");
+// These tests have only a fake of the service. test/operator/verify tests the verification with the
+// real service.
+const verify = vi.fn<VerifyStore>();
 
 const WORKER = "store-orders-staging";
 const HOST = `${WORKER}.example.workers.dev`;
@@ -43,202 +39,160 @@ const NOT_KEPT: Verification = {
   isKept: false,
   promises: [{ promise: "HEAD", result: "broken", reason: "has a body", requestId: "r-1" }],
 };
+const CREATE = ["--create", "--location", "weur"];
+/** A long timeout, because the real wrangler takes seconds for each step. */
+const TIMEOUT_MS = 180_000;
 
 let cloudflare: FakeCloudflare;
 beforeEach(async () => {
   cloudflare = new FakeCloudflare();
   await cloudflare.start();
-  for (const [name, value] of Object.entries(cloudflare.environment)) vi.stubEnv(name, value);
-  redirectWorkerHosts(cloudflare);
   runWrangler.mockImplementation(runFakeWrangler);
-  verifyStore.mockResolvedValue(KEPT);
+  verify.mockResolvedValue(KEPT);
 });
 afterEach(async () => {
-  runWrangler.mockReset();
-  readSettings.mockReset();
-  labelCommit.mockReset();
-  localChecks.mockReset();
-  verifyStore.mockReset();
+  for (const mock of [runWrangler, readSettings, labelCommit, localChecks, verify])
+    mock.mockReset();
   vi.unstubAllGlobals();
   vi.unstubAllEnvs();
   await cloudflare.stop();
 });
 
 function deploy(...args: string[]): Promise<Outcome> {
-  return runInProcess(deployProgram(), args);
+  return runInProcess(deployProgram(verify), args);
 }
 
 /** Deploys to staging, without the local checks and without waiting for a healthy version. */
-function deployToStaging(...args: string[]): Promise<Outcome> {
+function deployToStaging(...args: readonly string[]): Promise<Outcome> {
   return deploy("--env", "staging", "--skip-checks", "--patience", "0", ...args);
 }
 
-/** Finds a command in an error message, and returns the arguments of the command. */
-function argumentsIn(message: string, command: RegExp): string[] {
-  const [, args] = command.exec(message) ?? [];
-  if (args === undefined) throw new Error(`${command} is not in: ${message}`);
+/** Runs the deployments with the real wrangler. build.node.test.ts runs its dry run. */
+function useRealWrangler(): void {
+  runWrangler.mockImplementation((args, options) =>
+    (args.includes("--dry-run") ? runFakeWrangler : runRealWrangler)(args, options),
+  );
+}
+
+/** Returns the arguments of the line that a failed deployment recommends. */
+function lineToGoOn(message: string): string[] {
+  const [, args] = /remove the cause and run `npm run deploy -- (.*)`/.exec(message) ?? [];
+  if (args === undefined) throw new Error(`no line in: ${message}`);
   return args.split(" ");
 }
 
-/**
- * Creates a deployed service in the fake account. With `isBehind`, each of its databases lacks the
- * last migration.
- */
-function rollOut({
-  env = "staging",
-  isBehind = false,
-  commit,
-}: { env?: RemoteEnvironment; isBehind?: boolean; commit?: string | undefined } = {}): {
-  versions: FakeVersions;
-  before: string;
-} {
-  cloudflare.d1.createStore(env, { without: isBehind ? 1 : 0 });
-  const name = `store-orders-${env}`;
-  const bindings = DATABASE_NAMES.map((database) => {
-    const { uuid } = cloudflare.d1.find(`${name}-${database}`);
-    return { name: BINDINGS[database], type: "d1", id: uuid };
-  });
-  const versions = new FakeVersions();
-  const before = versions.upload("the version before", { tag: commit, bindings });
-  versions.deploy(before);
-  cloudflare.workers.scripts.set(name, { bindings, migrationTag: "v1", versions });
-  return { versions, before };
-}
-
 /** Changes the settings that the command reads from wrangler.toml. */
-function changeSettings(change: (found: settings.Settings) => settings.Settings): void {
-  readSettings.mockImplementation(async (...args) => change(await readRealSettings(...args)));
+function changeSettings(changes: Partial<settings.Settings>): void {
+  readSettings.mockImplementation(async (...args) => ({
+    ...(await readRealSettings(...args)),
+    ...changes,
+  }));
 }
 
-const lastMigration = (database: string) =>
-  cloudflare.d1.find(database).migrations.at(-1)?.name ?? "";
-
-/** The table of applied migrations is created if it is missing. */
-const lookAtMigrations = (database: string) => `write to ${database}`;
-
-const applyMigrations = (database: string) => [
-  lookAtMigrations(database),
-  ...cloudflare.d1.find(database).migrations.map(({ name }) => `migrate ${database}: ${name}`),
+/** The first of these changes creates the table of applied migrations if it is missing. */
+const migrate = (database: string, count = Number.POSITIVE_INFINITY) => [
+  `write to ${database}`,
+  ...cloudflare.d1
+    .find(database)
+    .migrations.slice(-count)
+    .map(({ name }) => `migrate ${database}: ${name}`),
 ];
 
-/** A long timeout, because the real wrangler takes seconds for each step. */
-const TIMEOUT_MS = 180_000;
+const titlesIn = ({ stdout }: Outcome, pattern: RegExp) =>
+  [...stdout.matchAll(pattern)].map(([, title]) => title);
 
-const CREATE = ["--env", "staging", "--create", "--location", "weur"];
-
-describe("the first roll-out", () => {
-  it(
-    "creates the databases where it is told, migrates them, and deploys",
-    { timeout: TIMEOUT_MS },
-    async () => {
-      // The dry run is fake, because build.node.test.ts runs the same command with wrangler.
-      runWrangler.mockImplementation((args, options) =>
-        args.includes("--dry-run") ? runFakeWrangler(args) : runRealWrangler(args, options),
-      );
-      const { status, stdout, stderr } = await deploy(...CREATE, "--domain", DOMAIN);
-      expect({ status, stderr }).toEqual({ status: 0, stderr: "" });
-      expect(cloudflare.changes).toEqual([
-        `create database ${ORDERS} in weur`,
-        `create database ${KEYS} in weur`,
-        ...applyMigrations(ORDERS),
-        ...applyMigrations(KEYS),
-        `deploy ${WORKER}`,
-        `attach ${DOMAIN}`,
-        // Deploys the same version again. The message of this deployment records that the trial
-        // requests succeeded.
-        `deploy ${WORKER}: ${cloudflare.workers.find(WORKER).versions.current} 100 %`,
-      ]);
-      expect(stdout).toContain(`Deployed staging: https://${DOMAIN}, https://${HOST}`);
-      const deployed = cloudflare.workers.find(WORKER);
-      expect(deployed.migrationTag).toBe("v1");
-      for (const name of DATABASE_NAMES) {
-        const id = cloudflare.d1.find(`${WORKER}-${name}`).uuid;
-        expect(deployed.bindings).toContainEqual({ name: BINDINGS[name], type: "d1", id });
-      }
-      expect(deployed.bindings).toContainEqual(
-        expect.objectContaining({ name: "RATE_LIMITER", type: "durable_object_namespace" }),
-      );
-      expect(deployed.assets).toMatchObject({ run_worker_first: ["/v1/*", "/healthz"] });
-      expect(cloudflare.workers.crons.get(WORKER)).toEqual(["23 * * * *"]);
-      expect(cloudflare.assets.files.get("/openapi.json")).toBe(openApiDocument());
-      expect(cloudflare.assets.files.get("/index.html")).toContain("<h1 ");
-      const { tag, message } = await labelRealCommit();
-      expect(deployed.versions.list()).toMatchObject([
-        { annotations: { "workers/message": message, "workers/tag": tag } },
-      ]);
-      expect(cloudflare.workers.requests.map(({ hostname }) => hostname)).toEqual(
-        expect.arrayContaining([DOMAIN, HOST]),
-      );
-    },
-  );
-
-  it("refuses an empty database outside the jurisdiction", async () => {
-    cloudflare.d1.create(ORDERS, "eu");
-    cloudflare.d1.create(KEYS);
-    const { status, stderr } = await deployToStaging("--create", "--jurisdiction", "eu");
-    expect(status).toBe(1);
-    expect(stderr).toContain(`the database ${KEYS} exists already, outside the jurisdiction eu`);
-    expect(stderr).toContain(`npx wrangler d1 delete ${KEYS}`);
-    expect(cloudflare.changes).toEqual([]);
-  });
-
-  it.each([
-    [ORDERS, "INSERT INTO orders (id) VALUES (1)"],
-    [ORDERS, "INSERT INTO cancelled_orders (cancelled_at, id) VALUES (1, 1)"],
-    [KEYS, "INSERT INTO key_changes VALUES (1, 1, 'ada', 'create', 'key_1', '{}')"],
-  ])("refuses a database that already has data: %s, %s", async (name, row) => {
-    cloudflare.d1.createStore("staging");
-    cloudflare.d1.find(name).sqlite.exec(row);
-    const { status, stderr } = await deployToStaging("--create", "--location", "weur");
-    expect(status).toBe(1);
-    expect(stderr).toContain(`no Worker ${WORKER}, but the database ${name} holds data`);
-    expect(cloudflare.changes).toEqual([]);
-  });
-
-  it("refuses a Worker that already exists", async () => {
-    rollOut();
-    const { status, stderr } = await deployToStaging("--create", "--location", "weur");
-    expect(status).toBe(1);
-    expect(stderr).toContain(`the Worker ${WORKER} exists already. Leave out --create`);
-    expect(cloudflare.changes).toEqual([]);
-  });
-
-  it("requires the option --create", async () => {
-    const { status, stderr } = await deployToStaging();
-    expect(status).toBe(1);
-    expect(stderr).toContain(`there is no Worker ${WORKER}. Add --create for a first roll-out`);
-    expect(stderr).toContain("Nothing was changed.");
-    expect(cloudflare.changes).toEqual([]);
-  });
-});
-
-/** Fails the trial for the fault that disturbs the fake account. */
-function disturbTrials(): void {
-  const ask = (path: string) =>
-    cloudflare.interfere({ method: "try", path } as Parameters<FakeCloudflare["interfere"]>[0]);
-  verifyStore.mockImplementation(async ({ signal }) => {
-    try {
-      ask("promises")?.();
-    } catch (error) {
-      if (error instanceof Lie) return NOT_KEPT;
-      throw error;
+it(
+  "a first roll-out creates the databases where it is told, migrates them, and deploys",
+  { timeout: TIMEOUT_MS },
+  async () => {
+    useRealWrangler();
+    const { status, stdout, stderr } = await deployToStaging(...CREATE, "--domain", DOMAIN);
+    expect({ status, stderr }).toEqual({ status: 0, stderr: "" });
+    expect(cloudflare.changes).toEqual([
+      `create database ${ORDERS} in weur`,
+      `create database ${KEYS} in weur`,
+      ...migrate(ORDERS),
+      ...migrate(KEYS),
+      `deploy ${WORKER}`,
+      `attach ${DOMAIN}`,
+      // Deploys the same version again, to record that the trial requests succeeded.
+      `deploy ${WORKER}: ${cloudflare.workers.find(WORKER).versions.current} 100 %`,
+    ]);
+    expect(stdout).toContain(`Deployed staging: https://${DOMAIN}, https://${HOST}`);
+    const deployed = cloudflare.workers.find(WORKER);
+    expect(deployed.migrationTag).toBe("v1");
+    for (const name of DATABASE_NAMES) {
+      const id = cloudflare.d1.find(`${WORKER}-${name}`).uuid;
+      expect(deployed.bindings).toContainEqual({ name: BINDINGS[name], type: "d1", id });
     }
-    signal?.throwIfAborted();
-    return KEPT;
-  });
-  let requests = 0;
-  cloudflare.workers.answer = () => {
-    requests += 1;
-    // A trial begins with five requests at once.
-    if (requests % 5 !== 1) return HEALTHY;
-    try {
-      ask("health")?.();
-      return HEALTHY;
-    } catch {
-      return BROKEN;
+    expect(deployed.bindings).toContainEqual(
+      expect.objectContaining({ name: "RATE_LIMITER", type: "durable_object_namespace" }),
+    );
+    expect(deployed.assets).toMatchObject({ run_worker_first: ["/v1/*", "/healthz"] });
+    expect(cloudflare.workers.crons.get(WORKER)).toEqual(["23 * * * *"]);
+    expect(cloudflare.workers.files.get("/openapi.json")).toBe(openApiDocument());
+    expect(cloudflare.workers.files.get("/index.html")).toContain("<h1 ");
+    const { tag, message } = await labelRealCommit();
+    expect(deployed.versions.list()).toMatchObject([
+      { annotations: { "workers/message": message, "workers/tag": tag } },
+    ]);
+    const hostnames = cloudflare.workers.requests.map(({ hostname }) => hostname);
+    expect(new Set(hostnames)).toEqual(new Set([DOMAIN, HOST]));
+  },
+);
+
+it(
+  "a deployment tries the new version before and after it gets traffic",
+  { timeout: TIMEOUT_MS },
+  async () => {
+    useRealWrangler();
+    const { versions, before } = cloudflare.deployService("staging", { without: 1 });
+    const tried: object[] = [];
+    verify.mockImplementation(async ({ signal, ...options }) => {
+      expect(signal?.aborted).toBe(false);
+      tried.push({ ...options, current: versions.current });
+      return KEPT;
+    });
+    const { status, stdout, stderr } = await deployToStaging();
+    expect({ status, stderr }).toEqual({ status: 0, stderr: "" });
+    const version = versions.current ?? "";
+    expect(version).not.toBe(before);
+    expect(cloudflare.changes).toEqual([
+      ...migrate(ORDERS, 1),
+      ...migrate(KEYS, 1),
+      `upload ${WORKER}`,
+      `deploy ${WORKER}: ${before} 100 %, ${version} 0 %`,
+      `deploy ${WORKER}: ${version} 100 %`,
+      `deploy ${WORKER}: ${version} 100 %`,
+    ]);
+    const trial = {
+      url: `https://${HOST}`,
+      store: { env: "staging" },
+      headers: { "Cloudflare-Workers-Version-Overrides": `${WORKER}="${version}"` },
+      version,
+      isReadOnly: false,
+      isWriting: true,
+    };
+    expect(tried).toEqual([
+      { ...trial, current: before },
+      { ...trial, current: version },
+    ]);
+    const answered = cloudflare.workers.requests.map((request) => request.version);
+    expect(new Set(answered)).toEqual(new Set([version]));
+    const { tag, message } = await labelRealCommit();
+    expect(versions.describe(version)).toMatchObject({
+      annotations: { "workers/message": message, "workers/tag": tag },
+    });
+    expect(cloudflare.workers.crons.get(WORKER)).toEqual(["23 * * * *"]);
+    for (const name of DATABASE_NAMES) {
+      const way = `Note the state of the ${name} database ...\nThe way back to it: npm run time-travel`;
+      expect(stdout).toContain(`${way} -- restore --env staging --database ${name} --bookmark `);
     }
-  };
-}
+    expect(stdout).toContain(`Deployed staging: https://${HOST}`);
+    // documents.node.test.ts runs such a line with wrangler.
+    expect(stdout).toContain(`npx wrangler rollback ${before} --env staging`);
+  },
+);
 
 describe("whatever happens at any step", () => {
   beforeEach(async () => {
@@ -248,11 +202,32 @@ describe("whatever happens at any step", () => {
     readSettings.mockResolvedValue(await readRealSettings("staging"));
   });
 
-  /** Starts from an account without anything else, and returns the id of the deployed version. */
-  function prepare(isFirst: boolean): string | undefined {
-    cloudflare.clear();
-    disturbTrials();
-    return isFirst ? undefined : rollOut({ isBehind: true }).before;
+  /** Fails the trial for the fault that disturbs the fake account. */
+  function disturbTrials(): void {
+    const ask = (path: string) =>
+      cloudflare.interfere({ method: "try", path, body: Buffer.from("") } as ApiCall);
+    verify.mockImplementation(async ({ signal }) => {
+      try {
+        ask("promises")?.();
+      } catch (error) {
+        if (error instanceof Lie) return NOT_KEPT;
+        throw error;
+      }
+      signal?.throwIfAborted();
+      return KEPT;
+    });
+    let requests = 0;
+    cloudflare.workers.answer = () => {
+      requests += 1;
+      // A trial begins with five requests at once.
+      if (requests % 5 !== 1) return HEALTHY;
+      try {
+        ask("health")?.();
+        return HEALTHY;
+      } catch {
+        return BROKEN;
+      }
+    };
   }
 
   const current = () => cloudflare.workers.scripts.get(WORKER)?.versions.current;
@@ -289,143 +264,69 @@ describe("whatever happens at any step", () => {
     "%s ends finished or gone back, or says what stands and how to go on",
     { timeout: TIMEOUT_MS },
     async (_, args, isFirst) => {
-      prepare(isFirst);
-      const seen = disturb(cloudflare, "none", 0);
-      expect(await deployToStaging(...args)).toMatchObject({ status: 0 });
-      const calls = [...seen()];
-      expect(calls.length).toBeGreaterThan(30);
+      let before: string | undefined;
       const ends = new Set<string>();
-      for (const fault of Object.keys(FAULTS)) {
-        for (const [position, call] of calls.entries()) {
-          if (call.startsWith("GET") && fault.endsWith("after it")) continue;
-          const before = prepare(isFirst);
-          disturb(cloudflare, fault, position);
-          const { status, stdout, stderr } = await deployToStaging(...args);
-          const label = `${fault}, call ${position}, ${call}:\n${stdout}${stderr}`;
-          cloudflare.interfere = () => {};
-          if (status === 0) {
-            expect(isFinished(before), label).toBe(true);
-            continue;
-          }
-          expect(stderr, label).toMatch(/^error: ".*" failed: ./);
-          const claims = CLAIMS.filter(([claim]) => claim.test(stderr));
-          expect(claims.length, label).toBeGreaterThan(0);
-          for (const [claim, isTrue] of claims)
-            expect(isTrue(before), `${claim} ${label}`).toBe(true);
-          // Continues once from each state of the account.
-          const end = `${stderr} ${cloudflare.changes.join()}`.replaceAll(
-            /[\da-f]{8}-[\da-f-]+/g,
-            "",
-          );
-          if (ends.has(end)) continue;
-          ends.add(end);
-          disturbTrials();
-          const goOn = (said: string) =>
-            deploy(...argumentsIn(said, /remove the cause and run `npm run deploy -- (.*)`/));
-          const once = await goOn(stderr);
-          // Without a connection, nobody knows whether a first roll-out has made the Worker.
-          const again = once.status === 0 || !isFirst ? once : await goOn(once.stderr);
-          expect(again, `${label}\n${again.stderr}`).toMatchObject({ status: 0 });
-          expect(isFinished(before), label).toBe(true);
-        }
-      }
+      const run = () => {
+        // Starts from an account without anything else.
+        cloudflare.clear();
+        disturbTrials();
+        if (!isFirst) ({ before } = cloudflare.deployService("staging", { without: 1 }));
+        return deployToStaging(...args);
+      };
+      await atEveryCall(cloudflare, run, async ({ status, stderr }, label) => {
+        if (status === 0) return expect(isFinished(before), label).toBe(true);
+        expect(stderr, label).toMatch(/^error: ".*" failed: ./);
+        const claims = CLAIMS.filter(([claim]) => claim.test(stderr));
+        expect(claims.length, label).toBeGreaterThan(0);
+        for (const [claim, isTrue] of claims)
+          expect(isTrue(before), `${claim} ${label}`).toBe(true);
+        // Continues once from each state of the account.
+        const end = `${stderr} ${cloudflare.changes.join()}`.replaceAll(
+          /[\da-f]{8}-[\da-f-]+/g,
+          "",
+        );
+        if (ends.has(end)) return;
+        ends.add(end);
+        disturbTrials();
+        const once = await deploy(...lineToGoOn(stderr));
+        // Without a connection, nobody knows whether a first roll-out has made the Worker.
+        const again =
+          once.status === 0 || !isFirst ? once : await deploy(...lineToGoOn(once.stderr));
+        expect(again, `${label}\n${again.stderr}`).toMatchObject({ status: 0 });
+        expect(isFinished(before), label).toBe(true);
+      });
     },
   );
 });
 
-/** Returns the changes that a deployment makes in the account. */
-const STEPS = (before: string, version: string) => [
-  lookAtMigrations(ORDERS),
-  `migrate ${ORDERS}: ${lastMigration(ORDERS)}`,
-  lookAtMigrations(KEYS),
-  `migrate ${KEYS}: ${lastMigration(KEYS)}`,
-  `upload ${WORKER}`,
-  `deploy ${WORKER}: ${before} 100 %, ${version} 0 %`,
-  `deploy ${WORKER}: ${version} 100 %`,
-  // Deploys the same version again. The message of this deployment records that the trial requests
-  // succeeded.
-  `deploy ${WORKER}: ${version} 100 %`,
-];
+describe("a dry run", () => {
+  const WOULD = /^Would: (.*)$/gm;
 
-describe("a deployment", () => {
-  it.each([
-    ["wrangler", runRealWrangler],
-    ["the fake wrangler", runFakeWrangler],
-  ])(
-    "with %s tries the new version before and after it gets traffic",
-    { timeout: TIMEOUT_MS },
-    async (_, run) => {
-      // build.node.test.ts runs the dry run with wrangler.
-      runWrangler.mockImplementation(async (args, options) =>
-        args[0] === "deploy" ? runFakeWrangler(args) : run(args, options),
-      );
-      const { versions, before } = rollOut({ isBehind: true });
-      const tried: object[] = [];
-      verifyStore.mockImplementation(async (options) => {
-        const { signal, ...others } = options;
-        expect(signal?.aborted).toBe(false);
-        tried.push({ ...others, current: versions.current });
-        return KEPT;
-      });
-      const { status, stdout, stderr } = await deployToStaging();
-      expect({ status, stderr }).toEqual({ status: 0, stderr: "" });
-      const version = versions.current ?? "";
-      expect(version).not.toBe(before);
-      expect(cloudflare.changes).toEqual(STEPS(before, version));
-      const trial = {
-        url: `https://${HOST}`,
-        store: { env: "staging" },
-        headers: { "Cloudflare-Workers-Version-Overrides": `${WORKER}="${version}"` },
-        version,
-        isReadOnly: false,
-        isWriting: true,
-      };
-      expect(tried).toEqual([
-        { ...trial, current: before },
-        { ...trial, current: version },
-      ]);
-      const answered = cloudflare.workers.requests.map((request) => request.version);
-      expect(new Set(answered)).toEqual(new Set([version]));
-      const { tag, message } = await labelRealCommit();
-      expect(versions.describe(version)).toMatchObject({
-        annotations: { "workers/message": message, "workers/tag": tag },
-      });
-      for (const name of DATABASE_NAMES) {
-        const way = `Note the state of the ${name} database ...\nThe way back to it: npm run time-travel`;
-        expect(stdout).toContain(`${way} -- restore --env staging --database ${name} --bookmark `);
-      }
-      expect(stdout).toContain(`Deployed staging: https://${HOST}`);
-      expect(stdout).toContain(`npx wrangler rollback ${before} --env staging`);
-    },
-  );
-
-  it("prints its steps in a dry run without executing them", async () => {
-    rollOut({ isBehind: true });
+  it("prints the steps of a deployment without executing them", async () => {
+    cloudflare.deployService("staging", { without: 1 });
     const dry = await deployToStaging("--domain", DOMAIN, "--dry-run");
     expect(dry).toMatchObject({ status: 0, stderr: "" });
     expect(cloudflare.changes).toEqual([]);
-    const announced = [...dry.stdout.matchAll(/^Would: (.*)$/gm)].map(([, title]) => title);
     const real = await deployToStaging("--domain", DOMAIN);
     expect(real.status).toBe(0);
-    const taken = [...real.stdout.matchAll(/^(.*) \.\.\.$/gm)].map(([, title]) => title);
-    expect(taken.filter((title) => !/^(?:Check|Log in)/.test(title ?? ""))).toEqual(announced);
+    const announced = titlesIn(dry, WOULD);
+    expect(titlesIn(real, /^((?!Check|Log in).*) \.\.\.$/gm)).toEqual(announced);
     expect(announced).toHaveLength(12);
   });
 
   it("prints the same steps without a login, and marks what only an account can check", async () => {
-    const stepsIn = ({ stdout }: Outcome) =>
-      [...stdout.matchAll(/^Would: (.*)$/gm)].map(([, title]) => title);
     const options = ["--domain", DOMAIN, "--dry-run"];
-    const create = CREATE.slice(2);
-    const withLogin = [await deployToStaging(...create, ...options)];
-    rollOut();
+    const withLogin = [await deployToStaging(...CREATE, ...options)];
+    cloudflare.deployService("staging");
     withLogin.push(await deployToStaging(...options));
     vi.stubEnv("CLOUDFLARE_API_TOKEN", "");
     const without = [
-      await deployToStaging(...create, ...options),
+      await deployToStaging(...CREATE, ...options),
       await deployToStaging(...options),
     ];
-    expect(without.map(stepsIn)).toEqual(withLogin.map(stepsIn));
+    expect(without.map((outcome) => titlesIn(outcome, WOULD))).toEqual(
+      withLogin.map((outcome) => titlesIn(outcome, WOULD)),
+    );
     for (const { status, stdout, stderr } of without) {
       expect({ status, stderr }).toEqual({ status: 0, stderr: "" });
       expect(stdout).toContain(
@@ -435,235 +336,268 @@ describe("a deployment", () => {
     const real = await deployToStaging();
     expect(real).toMatchObject({ status: 1, stderr: expect.stringContaining("not logged in") });
   });
+});
 
-  it(
-    "goes on when nobody reads what it prints, and ends with the true status",
-    { timeout: TIMEOUT_MS },
-    async () => {
-      const { versions, before } = rollOut({ isBehind: true });
-      const command = `"${process.execPath}" src/operator/main.ts deploy --env staging --skip-checks --patience 0`;
-      const piped = `${command} | head -1; exit \${PIPESTATUS[0]}`;
-      const { status, stdout, stderr } = await runCommand("bash", ["-c", piped], { env: {} });
-      expect({ status, stdout }).toEqual({
-        status: 1,
-        stdout: "Check the settings of staging ...\n",
-      });
-      // The process cannot reach the fake service, so it goes back.
-      expect(stderr).toContain(`All traffic is back at the version before, ${before}.`);
-      expect(versions.current).toBe(before);
-      expect(versions.deployments()).toHaveLength(3);
-    },
-  );
-
-  it("does not mistake the previous version for the new version", async () => {
-    const { before } = rollOut();
-    // Cloudflare ignores the header that selects the new version, so the previous version responds.
-    cloudflare.workers.ignoresOverrides = true;
-    const { status, stderr } = await deployToStaging();
-    expect(status).toBe(1);
-    expect(stderr).toMatch(/does not answer from version [\w-]{36}/);
-    expect(cloudflare.changes.at(-1)).toBe(`deploy ${WORKER}: ${before} 100 %`);
-  });
-
-  it("tries the new version again if another version has answered in its trial", async () => {
-    rollOut();
-    shortenPauses();
-    const cause = new OtherVersionError("GET / is not answered by the version");
-    verifyStore.mockRejectedValueOnce(new Error(cause.message, { cause }));
-    expect(await deployToStaging("--patience", "60")).toMatchObject({ status: 0 });
-    expect(verifyStore).toHaveBeenCalledTimes(3);
-  });
-
-  it("waits until the new version also answers requests that name no version", async () => {
-    const { before } = rollOut();
+describe("a trial", () => {
+  it.each([
+    // Cloudflare ignores the header that selects the new version.
+    ["ignores the header that selects a version", "Try the new version", true, 0],
     // Some of Cloudflare's servers still run the previous version.
+    ["is late", "Try the new version with all traffic", false, 1],
+  ])("does not mistake the version before if Cloudflare %s", async (_, title, ignores, trials) => {
+    const { before } = cloudflare.deployService("staging");
+    cloudflare.workers.ignoresOverrides = ignores;
     cloudflare.workers.lateVersion = before;
     const { status, stderr } = await deployToStaging();
     expect(status).toBe(1);
-    expect(stderr).toContain('"Try the new version with all traffic" failed');
+    expect(stderr).toContain(`"${title}" failed`);
     expect(stderr).toMatch(/does not answer from version [\w-]{36}/);
-    expect(verifyStore).toHaveBeenCalledOnce();
-  });
-
-  it("prints the command for a rollback if its own rollback fails", async () => {
-    const { versions, before } = rollOut();
-    cloudflare.workers.answer = () => BROKEN;
-    cloudflare.interfere = ({ method, path }) => {
-      if (method === "POST" && path.endsWith("/deployments") && versions.deployments().length > 1) {
-        throw new ApiError(500, 10013, "unknown error");
-      }
-    };
-    const { stderr } = await deployToStaging();
-    expect(stderr).toMatch(/The rollback failed too: .*unknown error/);
-    cloudflare.interfere = () => {};
-    const command = /npx wrangler (rollback \S+ --env staging)/;
-    await runRealWrangler(argumentsIn(stderr, command));
-    expect(versions.current).toBe(before);
-    // Durable Objects change back at once, too.
+    expect(verify).toHaveBeenCalledTimes(trials);
     expect(cloudflare.changes.at(-1)).toBe(`deploy ${WORKER}: ${before} 100 %`);
   });
 
-  // runbook.node.test.ts runs the printed command with wrangler.
-  it("says how to put a Worker back on workers.dev, where it can be tried", async () => {
-    const { versions, before } = rollOut();
-    cloudflare.workers.offWorkersDev.add(WORKER);
+  it("that breaks a promise sends all traffic back to the version before", async () => {
+    const { versions, before } = cloudflare.deployService("staging");
+    verify.mockResolvedValueOnce(KEPT).mockResolvedValueOnce(NOT_KEPT);
     const { status, stderr } = await deployToStaging();
     expect(status).toBe(1);
-    expect(stderr).toContain(`${WORKER} has no address`);
-    expect(cloudflare.changes).toEqual([]);
-    const command = /npx wrangler (triggers deploy --env staging)/;
-    await runFakeWrangler(argumentsIn(stderr, command));
-    expect(await deployToStaging()).toMatchObject({ status: 0, stderr: "" });
-    expect(versions.current).not.toBe(before);
+    expect(stderr).toContain(
+      `failed: https://${HOST} breaks its promises:\nHEAD: has a body (request r-1)\nAll traffic is back`,
+    );
+    expect(versions.current).toBe(before);
+  });
+
+  it("begins again if another version has answered", async () => {
+    cloudflare.deployService("staging");
+    shortenPauses();
+    const cause = new OtherVersionError("GET / is not answered by the version");
+    verify.mockRejectedValueOnce(new Error(cause.message, { cause }));
+    expect(await deployToStaging("--patience", "60")).toMatchObject({ status: 0 });
+    expect(verify).toHaveBeenCalledTimes(3);
   });
 });
 
-describe("the checks of the account change nothing, and refuse", () => {
-  async function refusal(...args: string[]): Promise<string> {
-    const { status, stderr } = await deployToStaging(...args);
+describe("near reads", () => {
+  beforeEach(() => changeSettings({ vars: { LIST_READS: "nearest" } }));
+  const isOff = `LIST_READS is nearest, but the database ${ORDERS} is not replicated`;
+  const switchOf = (mode: string) =>
+    `/d1/database/${cloudflare.d1.find(ORDERS).uuid} with {"read_replication":{"mode":"${mode}"}}`;
+
+  it("need replicas, and a deployment says how to switch them on and off", async () => {
+    cloudflare.deployService("staging");
+    const refused = await deployToStaging();
+    expect(refused.status).toBe(1);
+    for (const part of [isOff, switchOf("auto"), "takes up to a day", "Nothing was changed."])
+      expect(refused.stderr).toContain(part);
+    expect(cloudflare.changes).toEqual([]);
+    cloudflare.d1.find(ORDERS).replication = "auto";
+    const { status, stdout } = await deployToStaging();
+    expect(status).toBe(0);
+    expect(stdout).toMatch(/takes up to a day: PUT .*\n$/);
+    expect(stdout).toContain(switchOf("disabled"));
+  });
+
+  it("stop a first roll-out after it has created the database, until it is replicated", async () => {
+    const { status, stderr } = await deployToStaging(...CREATE);
     expect(status).toBe(1);
+    for (const part of [isOff, switchOf("auto"), "it goes on with what exists"])
+      expect(stderr).toContain(part);
+    expect(cloudflare.changes).toEqual(
+      [ORDERS, KEYS].map((name) => `create database ${name} in weur`),
+    );
+    const again = await deployToStaging(...CREATE);
+    expect(again).toMatchObject({ status: 1, stderr: expect.stringContaining(isOff) });
+    expect(again.stderr).toContain("Nothing was changed.");
+    cloudflare.d1.find(ORDERS).replication = "auto";
+    const { stdout } = await deploy(...lineToGoOn(stderr));
+    expect(stdout).toContain(switchOf("disabled"));
+  });
+});
+
+/** The refusals, and how to meet each: returns the arguments of the deployment. */
+const REFUSALS: readonly (readonly [string | RegExp, () => readonly string[]])[] = [
+  ...[
+    [ORDERS, "INSERT INTO orders (id) VALUES (1)"] as const,
+    [ORDERS, "INSERT INTO cancelled_orders (cancelled_at, id) VALUES (1, 1)"] as const,
+    [KEYS, "INSERT INTO key_changes VALUES (1, 1, 'ada', 'create', 'key_1', '{}')"] as const,
+  ].map(
+    ([name, row]) =>
+      [
+        `no Worker ${WORKER}, but the database ${name} holds data`,
+        () => {
+          cloudflare.d1.createStore("staging");
+          cloudflare.d1.find(name).sqlite.exec(row);
+          return CREATE;
+        },
+      ] as const,
+  ),
+  [
+    `the database ${KEYS} exists already, outside the jurisdiction eu. No database can move. It is empty: npx wrangler d1 delete ${KEYS}`,
+    () => {
+      cloudflare.d1.create(ORDERS, "eu");
+      cloudflare.d1.create(KEYS);
+      return ["--create", "--jurisdiction", "eu"];
+    },
+  ],
+  [`there is no Worker ${WORKER}. Add --create for a first roll-out`, () => []],
+  [`the Worker ${WORKER} exists already. Leave out --create`, () => deployWith({}, ...CREATE)],
+  [
+    `the Worker ${WORKER} exists, but there is no database x-keys`,
+    () => deployWith({ databases: { orders: ORDERS, keys: "x-keys" } }),
+  ],
+  [
+    /uses the database [\w-]{36} as ORDERS, but x-orders is [\w-]{36}/,
+    () => {
+      cloudflare.d1.create("x-orders");
+      return deployWith({ databases: { orders: "x-orders", keys: KEYS } });
+    },
+  ],
+  ["has the migration v2 of Durable Objects", () => deployWith({ migrationTag: "v2" })],
+  [
+    /[\w-]{36} 60 %, [\w-]{36} 40 %/,
+    () => {
+      const { versions, before } = cloudflare.deployService("staging");
+      const other = { version_id: versions.upload("other"), percentage: 40 };
+      versions.divide([{ version_id: before, percentage: 60 }, other]);
+      return [];
+    },
+  ],
+  [
+    "then run: npx wrangler triggers deploy --env staging",
+    () => {
+      cloudflare.workers.offWorkersDev.add(WORKER);
+      return deployWith({});
+    },
+  ],
+  [
+    `${DOMAIN} is the address of the Worker shop`,
+    () => {
+      cloudflare.workers.domains.set(DOMAIN, "shop");
+      return deployWith({}, "--domain", DOMAIN);
+    },
+  ],
+  [
+    `${DOMAIN} is in use (A 192.0.2.1)`,
+    () => {
+      cloudflare.workers.records.push({ name: DOMAIN, type: "A", content: "192.0.2.1" });
+      return deployWith({}, "--domain", DOMAIN);
+    },
+  ],
+  ["no zone of this login", () => deployWith({}, "--domain", "orders.other.example")],
+  [
+    "Authentication error",
+    () => {
+      vi.stubEnv("CLOUDFLARE_API_TOKEN", "wrong");
+      return [];
+    },
+  ],
+];
+
+/** Creates a deployed service, changes the settings of wrangler.toml, and returns arguments. */
+function deployWith(
+  changes: Partial<settings.Settings>,
+  ...args: readonly string[]
+): readonly string[] {
+  cloudflare.deployService("staging");
+  changeSettings(changes);
+  return args;
+}
+
+describe("a deployment changes nothing, and refuses", () => {
+  it.each(REFUSALS)("%s", async (message, prepare) => {
+    const { status, stderr } = await deployToStaging(...prepare());
+    expect(status).toBe(1);
+    expect(stderr).toMatch(message);
     expect(stderr).toContain("Nothing was changed.");
     expect(cloudflare.changes).toEqual([]);
-    return stderr;
-  }
-
-  it("a database name without a database", async () => {
-    rollOut();
-    changeSettings((found) => ({ ...found, databases: { ...found.databases, keys: "x-keys" } }));
-    expect(await refusal()).toContain(
-      `the Worker ${WORKER} exists, but there is no database x-keys`,
-    );
   });
 
-  it("a database other than the one that the Worker uses", async () => {
-    rollOut();
-    cloudflare.d1.createStore("production");
-    const other = "store-orders-production-orders";
-    changeSettings((found) => ({ ...found, databases: { ...found.databases, orders: other } }));
-    expect(await refusal()).toContain(`but ${other} is ${cloudflare.d1.find(other).uuid}`);
-  });
-
-  it("a migration of Durable Objects", async () => {
-    rollOut();
-    changeSettings((found) => ({ ...found, migrationTag: "v2" }));
-    expect(await refusal()).toContain("has the migration v2 of Durable Objects");
-  });
-
-  it("a Worker whose traffic is divided between versions", async () => {
-    const { versions, before } = rollOut();
-    const other = versions.upload("other");
-    versions.divide([
-      { version_id: before, percentage: 60 },
-      { version_id: other, percentage: 40 },
-    ]);
-    expect(await refusal()).toContain(`${before} 60 %, ${other} 40 %`);
-  });
-
-  it("a hostname in use by another Worker or a DNS record", async () => {
-    rollOut();
-    cloudflare.workers.domains.set(DOMAIN, "shop");
-    expect(await refusal("--domain", DOMAIN)).toContain(`the address of the Worker shop`);
-    cloudflare.workers.domains.clear();
-    cloudflare.workers.records.push({ name: DOMAIN, type: "A", content: "192.0.2.1" });
-    expect(await refusal("--domain", DOMAIN)).toContain(`${DOMAIN} is in use (A 192.0.2.1)`);
-    expect(await refusal("--domain", "orders.other.example")).toContain("no zone of this login");
-  });
-
-  it("an invalid login", async () => {
-    vi.stubEnv("CLOUDFLARE_API_TOKEN", "wrong");
-    expect(await refusal()).toContain("Authentication error");
-  });
-});
-
-describe("a deployment to production", () => {
-  it("requires that staging runs the same commit", async () => {
-    // Skips the local checks, which checks.node.test.ts tests.
+  it("a commit for production that staging does not serve", async () => {
     localChecks.mockReturnValue([]);
-    const { tag = "" } = await labelRealCommit();
-    rollOut({ env: "production", commit: tag });
-    const { versions } = rollOut({ env: "staging", commit: "0000000" });
-    const run = () => deploy("--env", "production", "--dry-run");
-    const refused = await run();
-    expect(refused.status).toBe(1);
-    expect(refused.stderr).toContain(`staging serves 0000000, and this is ${tag}`);
-    const version = versions.upload("this", { tag });
-    versions.deploy(version, "this");
-    const early = await run();
-    expect(early.status).toBe(1);
-    expect(early.stderr).toContain("staging serves this commit, but the commit has not passed");
-    versions.deploy(version, "this, which has passed its trial");
-    expect(await run()).toMatchObject({ status: 0, stderr: "" });
-  });
-});
-
-describe("the commands of docs/operating.md", () => {
-  it("deploy both environments for the first time and again", async () => {
-    localChecks.mockReturnValue([]);
-    const { commands } = readCases("docs/operating.md").find(
-      ({ title }) => title === "Deploying",
-    ) ?? { commands: [] };
-    expect(commands).toHaveLength(7);
-    for (const command of commands) {
-      vi.stubEnv("PUBLIC_URL", /^PUBLIC_URL=(\S+) /.exec(command)?.[1]);
-      const args = argumentsIn(command, /^(?:PUBLIC_URL=\S+ )?npm run deploy -- (.*)$/);
-      expect(await deploy(...args), command).toMatchObject({ status: 0, stderr: "" });
-    }
-    expect(cloudflare.changes).toEqual(
-      expect.arrayContaining([
-        `create database ${KEYS} in weur`,
-        "create database store-orders-production-keys in eu",
-      ]),
-    );
-    expect([...cloudflare.workers.scripts.keys()]).toEqual([WORKER, "store-orders-production"]);
-    expect(cloudflare.workers.domains.get(DOMAIN)).toBe("store-orders-production");
-    const trials = verifyStore.mock.calls.map(([{ store, isReadOnly, isWriting }]) => ({
-      env: store.env,
-      isReadOnly,
-      isWriting,
-    }));
-    expect(trials.filter(({ env }) => env === "production")).toEqual(
-      Array.from({ length: 6 }, () => ({ env: "production", isReadOnly: true, isWriting: false })),
-    );
-    const uploads = [...cloudflare.workers.scripts].map(([name, { versions }]) => [
-      name,
-      versions.list().length,
-    ]);
-    expect(uploads).toEqual([
-      [WORKER, 2],
-      ["store-orders-production", 3],
-    ]);
-  });
-});
-
-describe("npm run verify", () => {
-  it("finds the URL of an environment", async () => {
-    rollOut();
-    const verified = await runInProcess(verifyProgram(), ["--env", "staging", "--json"]);
-    expect(verified).toMatchObject({ status: 0, stderr: "" });
-    expect(JSON.parse(verified.stdout)).toEqual({ url: `https://${HOST}`, ...KEPT });
-    cloudflare.workers.domains.set(DOMAIN, WORKER);
-    const again = await runInProcess(verifyProgram(), ["--env", "staging", "--json"]);
-    expect(JSON.parse(again.stdout)).toMatchObject({ url: `https://${DOMAIN}` });
-  });
-});
-
-describe("the command line", () => {
-  it("exits with status 2 without an environment", async () => {
-    const command = ["src/operator/main.ts", "deploy"];
-    const { status, stdout, stderr } = await runCommand(process.execPath, command, { env: {} });
-    expect({ status, stdout }).toEqual({ status: 2, stdout: "" });
-    expect(stderr).toMatch(/^error: /);
+    cloudflare.deployService("production");
+    cloudflare.deployService("staging", { commit: "0000000" });
+    const { status, stderr } = await deploy("--env", "production");
+    expect(status).toBe(1);
+    expect(stderr).toContain("staging serves 0000000, and this is ");
+    expect(cloudflare.changes).toEqual([]);
   });
 
   it.each([
+    [[], "required option '--env <environment>' not specified"],
     [["--env", "staging", "--create"], "say where the databases shall live"],
     [["--env", "staging", "--patience", "x"], "expected whole seconds"],
     [["--env", "staging", "--location", "weur"], "go with --create"],
     [["--env", "staging", "--create", "--location", "mars"], "Allowed choices"],
     [["--env", "staging", "--domain", "https://x.example"], "expected a hostname"],
-  ])("refuses %j", async (args, message) => {
+  ])("the options %j", async (args, message) => {
     const { status, stderr } = await deploy(...args);
     expect(status).toBe(2);
     expect(stderr).toContain(message);
   });
+});
+
+it.each([{ isOnWorkersDev: false }, { crons: ["1 * * * *"] }])(
+  "fails if Cloudflare has not applied %j, and says how to apply it",
+  async (changes) => {
+    const { versions, before } = cloudflare.deployService("staging");
+    changeSettings(changes);
+    const { status, stderr } = await deployToStaging();
+    expect(status).toBe(1);
+    expect(stderr).toContain("workers.dev or the cron triggers differ\nThe new version serves.");
+    expect(stderr).toContain("npx wrangler triggers deploy --env staging\n");
+    expect(stderr).toContain(`npx wrangler rollback ${before} --env staging\n`);
+    expect(versions.current).not.toBe(before);
+  },
+);
+
+it("prints the command for a rollback if its own rollback fails", async () => {
+  const { versions, before } = cloudflare.deployService("staging");
+  cloudflare.workers.answer = () => BROKEN;
+  shortenPauses();
+  cloudflare.interfere = ({ method, path }) => {
+    if (method === "POST" && path.endsWith("/deployments") && versions.deployments().length > 1) {
+      throw new ApiError(500, 10013, "unknown error");
+    }
+  };
+  const { status, stderr } = await deployToStaging();
+  expect(status).toBe(1);
+  expect(stderr).toMatch(/The rollback failed too: .*unknown error/);
+  expect(stderr).toContain(`To roll back: npx wrangler rollback ${before} --env staging\n`);
+});
+
+it("the commands of docs/operating.md deploy both environments first and again", async () => {
+  localChecks.mockReturnValue([]);
+  const { commands } = readCases("docs/operating.md").find(
+    ({ title }) => title === "Deploying",
+  ) ?? { commands: [] };
+  expect(commands).toHaveLength(7);
+  for (const command of commands) {
+    const { url, args = "" } =
+      /^(?:PUBLIC_URL=(?<url>\S+) )?npm run deploy -- (?<args>.*)$/.exec(command)?.groups ?? {};
+    vi.stubEnv("PUBLIC_URL", url);
+    expect(await deploy(...args.split(" ")), command).toMatchObject({ status: 0, stderr: "" });
+  }
+  expect(cloudflare.changes).toEqual(
+    expect.arrayContaining([
+      `create database ${KEYS} in weur`,
+      "create database store-orders-production-keys in eu",
+    ]),
+  );
+  expect(cloudflare.workers.domains.get(DOMAIN)).toBe("store-orders-production");
+  const trials = verify.mock.calls.map(([{ store, isReadOnly, isWriting }]) => ({
+    env: store.env,
+    isReadOnly,
+    isWriting,
+  }));
+  expect(trials.filter(({ env }) => env === "production")).toEqual(
+    Array.from({ length: 6 }, () => ({ env: "production", isReadOnly: true, isWriting: false })),
+  );
+  const uploads = [...cloudflare.workers.scripts].map(([name, { versions }]) => [
+    name,
+    versions.list().length,
+  ]);
+  expect(uploads).toEqual([
+    [WORKER, 2],
+    ["store-orders-production", 3],
+  ]);
 });

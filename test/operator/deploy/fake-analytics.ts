@@ -1,7 +1,7 @@
 import { DatabaseSync, type StatementSync } from "node:sqlite";
 import { toDataPoint } from "../../../src/worker/telemetry/data-point.ts";
 import type { RequestRecord } from "../../../src/worker/telemetry/request-record.ts";
-import { ApiError, type Route } from "./route.ts";
+import { ApiError, type Routes } from "./route.ts";
 
 const SECONDS = { MINUTE: 60, HOUR: 3_600, DAY: 86_400 } as const;
 
@@ -12,6 +12,27 @@ interface Weighted {
   readonly value: number;
   readonly weight: number;
 }
+
+/** The log fields of a request that was admitted. */
+export const REQUEST: RequestRecord = {
+  event: "request",
+  requestId: "1",
+  keyId: "key_petspetspetspets",
+  method: "GET",
+  route: "/v1/store/orders",
+  status: 200,
+  code: null,
+  plan: "free",
+  window: "minute",
+  limit: 60,
+  remaining: 50,
+  durationMs: 10,
+  represents: 1,
+  region: "FRA",
+  country: "DE",
+  degraded: null,
+  servedBy: null,
+};
 
 /** The fields of Cloudflare's GraphQL Analytics API that the fake supports, by data set. */
 const METERED = {
@@ -36,20 +57,10 @@ export class FakeAnalytics {
   metered: Partial<Metered> = {};
   readonly #sqlite = new DatabaseSync(":memory:");
 
-  readonly routes: readonly Route[] = [
-    {
-      method: "POST",
-      path: /^\/analytics_engine\/sql$/,
-      isRaw: true,
-      answer: ({ body }) => this.#query(body.toString()),
-    },
-    {
-      method: "POST",
-      path: /^\/graphql$/,
-      isRaw: true,
-      answer: ({ body }) => this.#sumUp(body.toString()),
-    },
-  ];
+  readonly routes: Routes = {
+    "POST /analytics_engine/sql": ({ body }) => Response.json(this.#query(body.toString())),
+    "POST /graphql": ({ body }) => Response.json(this.#sumUp(body.toString())),
+  };
 
   constructor() {
     this.#sqlite.function("NOW", () => this.nowSeconds);

@@ -1,19 +1,21 @@
-import { createServer } from "node:http";
-import type { IncomingMessage, ServerResponse } from "node:http";
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { buffer } from "node:stream/consumers";
 import { afterAll, beforeAll, vi } from "vitest";
+import { BINDINGS, DATABASE_NAMES } from "../../../src/operator/database/database.ts";
 import type { RemoteEnvironment } from "../../../src/operator/environment.ts";
 import { FakeAnalytics } from "./fake-analytics.ts";
-import { FakeAssetsApi } from "./fake-assets-api.ts";
-import { FakeD1Api } from "./fake-d1-api.ts";
-import { FakeWorkersApi } from "./fake-workers-api.ts";
-import { ApiError } from "./route.ts";
-import type { ApiCall, Route } from "./route.ts";
+import { FakeD1Api } from "./fake-d1.ts";
+import { FakeVersions } from "./fake-versions.ts";
+import { FakeWorkers } from "./fake-workers.ts";
+import { type ApiCall, ApiError, type Routes } from "./route.ts";
 
 export const ACCOUNT = "0123456789abcdef0123456789abcdef";
 const TOKEN = "fake-token";
 const BASE = "/client/v4";
+
+/** Matches the hostnames of deployed Workers. */
+const WORKER_HOST = /\.(?:workers\.dev|shop\.example)$/;
 
 /** Thrown by `interfere` to close the connection without a response. */
 export class LostConnection extends Error {
@@ -23,22 +25,6 @@ export class LostConnection extends Error {
 /** Thrown by `interfere` to report success with an empty result. */
 export class Lie extends Error {}
 
-/** Matches the hostnames of deployed Workers. */
-const WORKER_HOST = /\.(?:workers\.dev|shop\.example)$/;
-
-/** Replaces `fetch` so that requests to deployed Workers go to the fake account. */
-export function redirectWorkerHosts(cloudflare: FakeCloudflare): void {
-  const realFetch = globalThis.fetch;
-  vi.stubGlobal("fetch", (input: string | URL, init?: RequestInit) => {
-    const { hostname, pathname, search } = new URL(input);
-    const isWorker = WORKER_HOST.test(hostname);
-    return realFetch(
-      isWorker ? `${cloudflare.addressOf(hostname)}${pathname}${search}` : input,
-      init,
-    );
-  });
-}
-
 /**
  * Makes the commands of a test file, or of a `describe`, use a fake account with the databases of
  * these environments.
@@ -47,7 +33,6 @@ export function useFakeCloudflare(...environments: readonly RemoteEnvironment[])
   const cloudflare = new FakeCloudflare();
   beforeAll(async () => {
     await cloudflare.start();
-    for (const [name, value] of Object.entries(cloudflare.environment)) vi.stubEnv(name, value);
     for (const environment of environments) cloudflare.d1.createStore(environment);
   });
   afterAll(async () => {
@@ -58,13 +43,13 @@ export function useFakeCloudflare(...environments: readonly RemoteEnvironment[])
 }
 
 /**
- * A fake of Cloudflare's API on a loopback port, with the endpoints that this project's commands
- * and wrangler call. Its D1 databases are real SQLite databases. Unknown API calls get status 404.
+ * A fake of Cloudflare's API and of deployed Workers, with the endpoints that this project's
+ * commands and wrangler call. Its D1 databases are real SQLite databases. Unknown API calls get
+ * status 404. Answers this process's `fetch` directly, and wrangler on a loopback port.
  */
 export class FakeCloudflare {
   readonly d1 = new FakeD1Api(() => this.origin);
-  readonly workers = new FakeWorkersApi();
-  readonly assets = new FakeAssetsApi();
+  readonly workers = new FakeWorkers();
   readonly analytics = new FakeAnalytics();
   /** The API calls that changed something in the account, such as `deploy store-orders-staging`. */
   readonly changes: string[] = [];
@@ -75,32 +60,44 @@ export class FakeCloudflare {
   interfere: (call: ApiCall) => void | (() => void) = () => {};
   /** The accounts that the API token can access. */
   accounts = [{ id: ACCOUNT, name: "Pets" }];
-  readonly #routes: readonly Route[] = [
-    { method: "GET", path: /^\/accounts$/, answer: () => this.accounts },
-    {
-      method: "GET",
-      path: /^\/memberships$/,
-      answer: () => this.accounts.map((account) => ({ account })),
-    },
-    { method: "GET", path: /^\/user$/, answer: () => ({ email: "ada@example.com" }) },
-    { method: "GET", path: /^\/user\/tokens\/verify$/, answer: () => ({ id: "1" }) },
-    ...this.d1.routes,
-    ...this.workers.routes,
-    ...this.assets.routes,
-    ...this.analytics.routes,
-  ];
-  // Keeps idle connections open: on a busy machine, a command could send a request on a connection
-  // just as the server closes it, and the request would fail.
+  readonly #routes: readonly (readonly [RegExp, Routes[string]])[];
+  readonly #realFetch = globalThis.fetch;
   readonly #server = createServer(
+    // Keeps idle connections open: on a busy machine, a command could send a request on a
+    // connection just as the server closes it, and the request would fail.
     { keepAliveTimeout: 0 },
-    (request, response) => void this.#answer(request, response),
+    (message, response) => void this.#serve(message, response),
   );
 
+  constructor() {
+    const routes: Routes = {
+      "GET /accounts": () => this.accounts,
+      "GET /memberships": () => this.accounts.map((account) => ({ account })),
+      "GET /user": () => ({ email: "ada@example.com" }),
+      "GET /user/tokens/verify": () => ({ id: "1" }),
+      ...this.d1.routes,
+      ...this.workers.routes,
+      ...this.analytics.routes,
+    };
+    this.#routes = Object.entries(routes).map(([call, answer]) => [
+      new RegExp(`^${call.replaceAll(":", "([^/]+)")}$`),
+      answer,
+    ]);
+  }
+
+  /** Starts the fake account, and makes the commands use it. */
   async start(): Promise<void> {
     await new Promise<void>((resolve) => this.#server.listen(0, "127.0.0.1", resolve));
+    for (const [name, value] of Object.entries(this.environment)) vi.stubEnv(name, value);
+    globalThis.fetch = async (input, init) => {
+      const { origin, hostname } = new URL(input instanceof Request ? input.url : input);
+      const isOwn = origin === this.origin || WORKER_HOST.test(hostname);
+      return isOwn ? this.#answer(new Request(input, init)) : this.#realFetch(input, init);
+    };
   }
 
   async stop(): Promise<void> {
+    globalThis.fetch = this.#realFetch;
     this.#server.closeAllConnections();
     await new Promise((resolve) => this.#server.close(resolve));
   }
@@ -111,6 +108,40 @@ export class FakeCloudflare {
     this.d1.databases.length = 0;
     const { scripts, crons, domains } = this.workers;
     for (const map of [scripts, crons, domains]) map.clear();
+  }
+
+  /**
+   * Creates a deployed service.
+   *
+   * @param options `without`: the number of last migrations that each database lacks; `commit`: the
+   *   commit of the deployed version; `message`: of its deployment.
+   * @returns the versions of the Worker, and the id of the deployed one.
+   */
+  deployService(
+    env: RemoteEnvironment,
+    {
+      without = 0,
+      commit,
+      message = "",
+    }: {
+      without?: number;
+      commit?: string | undefined;
+      message?: string;
+    } = {},
+  ): { versions: FakeVersions; before: string } {
+    const name = `store-orders-${env}`;
+    if (!this.d1.databases.some((database) => database.name.startsWith(name))) {
+      this.d1.createStore(env, without);
+    }
+    const bindings = DATABASE_NAMES.map((database) => {
+      const { uuid } = this.d1.find(`${name}-${database}`);
+      return { name: BINDINGS[database], type: "d1", id: uuid };
+    });
+    const versions = new FakeVersions();
+    const before = versions.upload("v1.2.0", { tag: commit, bindings });
+    versions.deploy(before, message);
+    this.workers.scripts.set(name, { bindings, migrationTag: "v1", versions });
+    return { versions, before };
   }
 
   get origin(): string {
@@ -131,64 +162,68 @@ export class FakeCloudflare {
     };
   }
 
-  async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const url = new URL(request.url ?? "", this.origin);
-    const path = decodeURIComponent(
-      url.pathname.replace(BASE, "").replace(`/accounts/${ACCOUNT}`, ""),
-    );
-    const [, hostname, rest] = /^\/hosts\/([^/]+)(\/.*)$/.exec(url.pathname) ?? [];
-    if (hostname !== undefined && rest !== undefined) {
-      const answer = this.workers.serve(hostname, new URL(rest, this.origin), {
-        authorization: request.headers.authorization ?? "",
-        overrides: String(request.headers["cloudflare-workers-version-overrides"] ?? ""),
-      });
-      const isAsked = request.headers["x-version"] === answer.version;
-      response.writeHead(answer.status, isAsked ? { "X-Version": answer.version } : {});
-      response.end(answer.body);
-      return;
-    }
-    if (url.pathname.startsWith("/download/")) {
-      response.end(this.d1.download(url.pathname.slice("/download/".length)));
-      return;
-    }
-    const call: ApiCall = {
-      method: request.method ?? "",
-      path,
-      query: url.searchParams,
-      contentType: request.headers["content-type"] ?? "",
-      body: await buffer(request),
-    };
-    let status = 200;
-    let body: object;
+  async #serve(message: IncomingMessage, response: ServerResponse): Promise<void> {
+    const { method = "", headers, url = "" } = message;
+    const body = await buffer(message);
+    const init = { method, headers: headers as Record<string, string> };
+    const request = new Request(this.origin + url, { ...init, ...(body.length > 0 && { body }) });
     try {
-      body = await this.#result(request, call);
-      if (path.startsWith("/upload/")) response.setHeader("ETag", this.d1.etag(call));
-    } catch (error) {
-      if (error instanceof LostConnection) return void response.destroy();
-      if (error instanceof Lie)
-        return void response.end('{"success":true,"errors":[],"result":{}}');
-      const { code, message } = error as ApiError;
-      status = error instanceof ApiError ? error.status : 500;
-      body = { success: false, errors: [{ code, message }], messages: [], result: null };
+      const answer = await this.#answer(request);
+      response.writeHead(answer.status, Object.fromEntries(answer.headers));
+      response.end(Buffer.from(await answer.arrayBuffer()));
+    } catch {
+      response.destroy();
     }
-    response.writeHead(status, { "Content-Type": "application/json" });
-    response.end(JSON.stringify(body));
   }
 
-  async #result(request: IncomingMessage, call: ApiCall): Promise<object> {
-    const token = call.path === "/workers/assets/upload" ? this.assets.jwt : TOKEN;
-    if (!call.path.startsWith("/upload/") && request.headers.authorization !== `Bearer ${token}`) {
+  /** @throws {LostConnection} if the connection closes without a response. */
+  async #answer(request: Request): Promise<Response> {
+    const { hostname, pathname, searchParams } = new URL(request.url);
+    const [, host, rest] = /^\/hosts\/([^/]+)(\/.*)$/.exec(pathname) ?? [];
+    if (host !== undefined || WORKER_HOST.test(hostname)) {
+      const {
+        status,
+        body,
+        version = "",
+      } = this.workers.serve(host ?? hostname, rest ?? pathname, request.headers);
+      const isAsked = request.headers.get("X-Version") === version;
+      return new Response(body, { status, headers: isAsked ? { "X-Version": version } : {} });
+    }
+    const call: ApiCall = {
+      method: request.method,
+      path: decodeURIComponent(pathname.replace(BASE, "").replace(`/accounts/${ACCOUNT}`, "")),
+      query: searchParams,
+      contentType: request.headers.get("Content-Type") ?? "",
+      body: Buffer.from(await request.arrayBuffer()),
+      change: (text) => void this.changes.push(text),
+    };
+    try {
+      const result = await this.#result(call, request.headers.get("Authorization"));
+      if (result instanceof Response) return result;
+      return Response.json({ success: true, errors: [], messages: [], result });
+    } catch (error) {
+      if (error instanceof LostConnection) throw error;
+      if (error instanceof Lie) return Response.json({ success: true, errors: [], result: {} });
+      const { code, message, status } = error as ApiError;
+      const body = { success: false, errors: [{ code, message }], messages: [], result: null };
+      // Any other error is a mistake of a test or of this fake.
+      return Response.json(body, { status: error instanceof ApiError ? status : 500 });
+    }
+  }
+
+  async #result(call: ApiCall, authorization: string | null): Promise<unknown> {
+    const token = call.path === "/workers/assets/upload" ? this.workers.jwt : TOKEN;
+    const isSigned = /^\/(?:up|down)load\//.test(call.path);
+    if (!isSigned && authorization !== `Bearer ${token}`) {
       throw new ApiError(401, 10000, "Authentication error");
     }
     const interfereAfter = this.interfere(call);
-    for (const route of this.#routes) {
-      const match = route.path.exec(call.path);
-      if (route.method !== call.method || match === null) continue;
-      const change = route.change?.(call, match[1] ?? "");
-      if (change !== undefined) this.changes.push(change);
-      const result = await route.answer(call, match[1] ?? "");
+    for (const [pattern, answer] of this.#routes) {
+      const match = pattern.exec(`${call.method} ${call.path}`);
+      if (match === null) continue;
+      const result = await answer(call, ...match.slice(1));
       interfereAfter?.();
-      return route.isRaw ? Object(result) : { success: true, errors: [], messages: [], result };
+      return result;
     }
     throw new ApiError(404, 7003, `no route for ${call.method} ${call.path}`);
   }

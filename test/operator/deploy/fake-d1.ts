@@ -1,6 +1,9 @@
+import { createHash, randomUUID } from "node:crypto";
 import { DatabaseSync } from "node:sqlite";
 import { DATABASE_NAMES } from "../../../src/operator/database/database.ts";
+import type { RemoteEnvironment } from "../../../src/operator/environment.ts";
 import { type MigrationFile, readMigrations } from "../../support/migration-files.ts";
+import { type ApiCall, ApiError, bodyOf, type Routes } from "./route.ts";
 
 /** D1's limit on one statement, in bytes. */
 const MAX_STATEMENT_BYTES = 100_000;
@@ -10,16 +13,13 @@ const MAX_ROW_BYTES = 2_000_000;
 /** The metadata of a statement. The values are arbitrary, because no test reads them. */
 const META = { duration: 0.1, rows_read: 0, rows_written: 0, changes: 0, size_after: 0 };
 
+/** Migrated databases, by their migrations, because migrating takes longer than most tests. */
+const migrated = new Map<string, Uint8Array>();
+
 interface QueryResult {
   readonly results: Record<string, unknown>[];
   readonly success: true;
   readonly meta: typeof META;
-}
-
-interface State {
-  readonly atMs: number;
-  readonly bookmark: string;
-  readonly content: Uint8Array;
 }
 
 /**
@@ -27,16 +27,17 @@ interface State {
  * integers in results are doubles.
  */
 export class FakeD1 {
-  readonly uuid: string;
+  readonly uuid = randomUUID();
   readonly name: string;
   /** The jurisdiction to which the database's location is restricted; `null` if unrestricted. */
   readonly jurisdiction: string | null;
+  /** The mode of read replication. */
+  replication: "auto" | "disabled" = "disabled";
   readonly sqlite = new DatabaseSync(":memory:");
   /** The saved states of the database, each with a bookmark, the oldest first. */
-  readonly #states: State[] = [];
+  readonly #states: { atMs: number; bookmark: string; content: Uint8Array }[] = [];
 
-  constructor(uuid: string, name: string, jurisdiction: string | null = null) {
-    this.uuid = uuid;
+  constructor(name: string, jurisdiction: string | null = null) {
     this.name = name;
     this.jurisdiction = jurisdiction;
   }
@@ -49,12 +50,17 @@ export class FakeD1 {
   }
 
   /** Applies the project's migrations as wrangler would, except for the last `without`. */
-  migrate({ without = 0 } = {}): void {
+  migrate(without = 0): void {
+    const applied = this.migrations.slice(0, this.migrations.length - without);
+    const label = applied.map(({ name }) => name).join();
+    const content = migrated.get(label);
+    if (content !== undefined) return this.sqlite.deserialize(content);
     this.execute("CREATE TABLE d1_migrations (id INTEGER PRIMARY KEY, name TEXT, applied_at TEXT)");
-    for (const { name, sql } of this.migrations.slice(0, this.migrations.length - without)) {
+    for (const { name, sql } of applied) {
       this.execute(sql);
       this.execute(`INSERT INTO d1_migrations (name, applied_at) VALUES ('${name}', 'now')`);
     }
+    migrated.set(label, this.sqlite.serialize());
   }
 
   /**
@@ -88,16 +94,13 @@ export class FakeD1 {
   }
 
   /** Returns the last bookmark at or before this time. */
-  bookmarkAt(time: Date): string {
-    const state = this.#states.findLast(({ atMs }) => atMs <= time.getTime());
-    if (state === undefined) throw new Error(`no bookmark for ${time.toISOString()}`);
+  bookmarkAt(time: string): string {
+    const state = this.#states.findLast(({ atMs }) => atMs <= Date.parse(time));
+    if (state === undefined) throw new Error(`no bookmark for ${time}`);
     return state.bookmark;
   }
 
-  /**
-   * Returns the time of a bookmark in ISO 8601. Each bookmark has a later time than the previous
-   * one.
-   */
+  /** Returns the time of a bookmark in ISO 8601. Each bookmark has a later time than the one before. */
   timeOf(bookmark: string): string {
     return new Date(this.#find(bookmark).atMs).toISOString();
   }
@@ -107,9 +110,9 @@ export class FakeD1 {
     this.sqlite.deserialize(this.#find(bookmark).content);
   }
 
-  #find(bookmark: string): State {
+  #find(bookmark: string) {
     const state = this.#states.find((known) => known.bookmark === bookmark);
-    if (state === undefined) throw new Error(`bookmark ${bookmark} is not valid`);
+    if (state === undefined) throw new ApiError(400, 7500, `bookmark ${bookmark} is not valid`);
     return state;
   }
 
@@ -132,10 +135,141 @@ export class FakeD1 {
 }
 
 function asDoubles(row: Record<string, unknown>): Record<string, unknown> {
-  return Object.fromEntries(
-    Object.entries(row).map(([name, value]) => [
+  const asDouble = (value: unknown) => (typeof value === "bigint" ? Number(value) : value);
+  return Object.fromEntries(Object.entries(row).map(([name, value]) => [name, asDouble(value)]));
+}
+
+/** A fake of the D1 API: creates and finds databases, runs queries, imports and exports SQL. */
+export class FakeD1Api {
+  readonly databases: FakeD1[] = [];
+  readonly #files = new Map<string, string>();
+  readonly #origin: () => string;
+  #imported: object = {};
+
+  constructor(origin: () => string) {
+    this.#origin = origin;
+  }
+
+  readonly routes: Routes = {
+    "GET /d1/database": ({ query }) => this.#list(query),
+    "POST /d1/database": (call) => this.#create(call),
+    "GET /d1/database/:": (_, id) => describe(this.find(id)),
+    "POST /d1/database/:/query": (call, id) => this.#execute(call, this.find(id)),
+    "POST /d1/database/:/import": (call, id) => this.#import(call, this.find(id)),
+    "POST /d1/database/:/export": (_, id) => this.#export(this.find(id)),
+    "GET /d1/database/:/time_travel/bookmark": ({ query }, id) => {
+      const time = query.get("timestamp");
+      return { bookmark: time ? this.find(id).bookmarkAt(time) : this.find(id).bookmark() };
+    },
+    "POST /d1/database/:/time_travel/restore": ({ query, change }, id) => {
+      const database = this.find(id);
+      change(`restore ${database.name}`);
+      const bookmark = query.get("bookmark") ?? "";
+      const previous = database.bookmark();
+      database.restore(bookmark);
+      return { bookmark, previous_bookmark: previous, message: `restored to ${bookmark}` };
+    },
+    "PUT /upload/:": ({ body }, file) => {
+      this.#files.set(file, body.toString());
+      return new Response("", { headers: { ETag: md5(body) } });
+    },
+    "GET /download/:": (_, file) => new Response(this.#files.get(file)),
+  };
+
+  /** Returns the database with this name or id. */
+  find(nameOrId: string): FakeD1 {
+    const found = this.databases.find(({ name, uuid }) => name === nameOrId || uuid === nameOrId);
+    if (found !== undefined) return found;
+    throw new ApiError(404, 7404, `The database ${nameOrId} could not be found`);
+  }
+
+  create(name: string, jurisdiction?: string): FakeD1 {
+    if (this.databases.some((database) => database.name === name)) {
+      throw new ApiError(400, 7502, "A database with that name already exists");
+    }
+    const database = new FakeD1(name, jurisdiction);
+    this.databases.push(database);
+    return database;
+  }
+
+  /** Creates the databases of an environment, each without its last `without` migrations. */
+  createStore(environment: RemoteEnvironment, without = 0): void {
+    for (const name of DATABASE_NAMES) {
+      this.create(`store-orders-${environment}-${name}`).migrate(without);
+    }
+  }
+
+  #list(query: URLSearchParams): object[] {
+    const size = Number(query.get("per_page"));
+    const start = (Number(query.get("page")) - 1) * size;
+    const name = query.get("name") ?? "";
+    const found = this.databases.filter((database) => database.name.includes(name));
+    return found.slice(start, start + size).map(describe);
+  }
+
+  #create(call: ApiCall): object {
+    const {
       name,
-      typeof value === "bigint" ? Number(value) : value,
-    ]),
-  );
+      primary_location_hint: location,
+      jurisdiction,
+    } = bodyOf<Record<string, string>>(call);
+    call.change(`create database ${name} in ${location ?? jurisdiction}`);
+    return describe(this.create(name ?? "", jurisdiction));
+  }
+
+  #execute(call: ApiCall, database: FakeD1): object[] {
+    const { sql, params } = bodyOf<{ sql: string; params?: string[] }>(call);
+    const migration = /INSERT INTO d1_migrations \(name\) VALUES \('([^']*)'\)/.exec(sql)?.[1];
+    if (migration !== undefined) call.change(`migrate ${database.name}: ${migration}`);
+    else if (!/^\s*select\b/i.test(sql)) call.change(`write to ${database.name}`);
+    try {
+      return database.execute(sql, params);
+    } catch (error) {
+      throw new ApiError(400, 7500, `${(error as Error).message}: SQLITE_ERROR`);
+    }
+  }
+
+  /** Exports the schema of a database. A real export also contains the rows. */
+  #export({ sqlite, uuid }: FakeD1): object {
+    const filename = `${uuid}.sql`;
+    const schema = sqlite.prepare("SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL").all();
+    this.#files.set(filename, schema.map(({ sql }) => `${String(sql)};\n`).join(""));
+    const result = { filename, signed_url: `${this.#origin()}/download/${filename}` };
+    return {
+      success: true,
+      type: "export",
+      status: "complete",
+      at_bookmark: "0-0",
+      messages: [],
+      result,
+    };
+  }
+
+  #import(call: ApiCall, database: FakeD1): object {
+    const { action, etag, filename = "" } = bodyOf<Record<string, string>>(call);
+    const common = { success: true, type: "import", messages: [] };
+    if (action === "poll") return this.#imported;
+    if (action === "init") {
+      const file = `${database.uuid}.${etag}.sql`;
+      return { ...common, filename: file, upload_url: `${this.#origin()}/upload/${file}` };
+    }
+    call.change(`import into ${database.name}`);
+    try {
+      const results = database.execute(this.#files.get(filename) ?? "");
+      const result = { num_queries: results.length, final_bookmark: "0-0", meta: META };
+      this.#imported = { ...common, status: "complete", result };
+    } catch (error) {
+      const { message } = error as Error;
+      this.#imported = { ...common, success: false, status: "error", error: message };
+    }
+    return { ...common, status: "active", at_bookmark: "0-0" };
+  }
+}
+
+function describe({ uuid, name, jurisdiction, replication }: FakeD1): object {
+  return { uuid, name, jurisdiction, read_replication: { mode: replication } };
+}
+
+function md5(body: Buffer): string {
+  return createHash("md5").update(body).digest("hex");
 }

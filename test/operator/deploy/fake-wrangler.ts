@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import { readFile, writeFile } from "node:fs/promises";
 import { parseArgs } from "node:util";
 import { BINDINGS, DATABASE_NAMES } from "../../../src/operator/database/database.ts";
-import { WranglerError, type WranglerOutput } from "../../../src/operator/wrangler.ts";
+import type { WranglerOutput } from "../../../src/operator/wrangler.ts";
 import { ACCOUNT } from "./fake-cloudflare.ts";
 
 const OPTIONS = {
@@ -18,91 +18,66 @@ const OPTIONS = {
   "dry-run": { type: "boolean" },
 } as const;
 
-interface ApiAnswer {
-  readonly success: boolean;
-  readonly errors: readonly { readonly code: number; readonly message: string }[];
-  readonly result: unknown;
-}
-
-interface Import {
-  readonly success: boolean;
-  readonly error?: string;
-  readonly filename: string;
-  readonly upload_url: string;
-}
-
 /**
  * A fake of wrangler's commands for the login, imports and uploads. Makes the same changes through
- * the API and throws the same errors. The real wrangler takes two seconds of processor time to start. `fake-wrangler.node.test.ts` and `deploy.node.test.ts` compare the fake
- * with the real wrangler.
+ * the API and throws the same errors. The real wrangler takes two seconds of processor time to
+ * start. `remote-commands.node.test.ts` and `deploy.node.test.ts` run the real one.
  */
 export async function runFakeWrangler(
   args: readonly string[],
   options: { readonly env?: NodeJS.ProcessEnv } = {},
 ): Promise<WranglerOutput> {
-  const { values, positionals } = parseArgs({
-    args: [...args],
-    options: OPTIONS,
-    allowPositionals: true,
-  });
-  const [group, command] = positionals;
-  if (group === "auth") return print({ type: "api_token", token: apiToken() });
-  const script = `/workers/scripts/store-orders-${values.env}`;
-  if (group === "deploy" && values["dry-run"] === true) return print("");
-  if (group === "deploy") {
-    const form = await firstVersion(`store-orders-${values.env}`, values);
-    return print(await callApi("PUT", script, form));
+  const parsed = parseArgs({ args: [...args], options: OPTIONS, allowPositionals: true });
+  const { env, tag, message, command, file, "dry-run": isDryRun = false } = parsed.values;
+  const worker = `store-orders-${env}`;
+  const script = `/workers/scripts/${worker}`;
+  const [group, action] = parsed.positionals;
+  const verb = ["d1", "versions", "triggers"].includes(group ?? "") ? `${group} ${action}` : group;
+  const name = DATABASE_NAMES.find((known) => BINDINGS[known] === parsed.positionals.at(-1));
+  const upload = (bindings: readonly object[], migrations?: object) => {
+    const annotations = { "workers/tag": tag, "workers/message": message };
+    const form = new FormData();
+    form.set("metadata", JSON.stringify({ bindings, annotations, migrations }));
+    return form;
+  };
+  switch (String(verb)) {
+    case "auth":
+      return print({ type: "api_token", token: apiToken() });
+    case "deploy": {
+      if (isDryRun) return print("");
+      const bindings = DATABASE_NAMES.map(async (database) => ({
+        name: BINDINGS[database],
+        type: "d1",
+        id: await databaseId(`${worker}-${database}`),
+      }));
+      const form = upload(await Promise.all(bindings), { new_tag: "v1" });
+      return print(await callApi("PUT", script, form));
+    }
+    case "versions upload": {
+      // A version has the same bindings as the last one.
+      const { bindings } = (await callApi("GET", `${script}/settings`)) as { bindings: object[] };
+      const uploaded = await callApi("POST", `${script}/versions`, upload(bindings));
+      const { id } = uploaded as { id: string };
+      const report = JSON.stringify({ type: "version-upload", version_id: id });
+      await writeFile(options.env?.["WRANGLER_OUTPUT_FILE_PATH"] ?? "", report);
+      return print("");
+    }
+    case "triggers deploy":
+      await callApi("PUT", `${script}/schedules`, [{ cron: "23 * * * *" }]);
+      return print(await callApi("POST", `${script}/subdomain`, { enabled: true }));
+    case "deployments":
+      return print(await callApi("GET", `${script}/deployments`));
+    case "d1 execute": {
+      const database = `/d1/database/${await databaseId(`${worker}-${name}`)}`;
+      if (command !== undefined) {
+        return print(await callApi("POST", `${database}/query`, { sql: command }));
+      }
+      await importFile(`${database}/import`, await readFile(file ?? ""));
+      return print([]);
+    }
+    default:
+      throw new Error(`wrangler ${args.join(" ")}`);
   }
-  if (group === "triggers") {
-    await callApi("PUT", `${script}/schedules`, [{ cron: "23 * * * *" }]);
-    return print(await callApi("POST", `${script}/subdomain`, { enabled: true }));
-  }
-  if (group === "versions" && command === "upload") {
-    const version = await uploadVersion(script, values);
-    const report = options.env?.["WRANGLER_OUTPUT_FILE_PATH"] ?? "";
-    await writeFile(report, JSON.stringify({ type: "version-upload", version_id: version }));
-    return print("");
-  }
-  const name = DATABASE_NAMES.find((known) => BINDINGS[known] === positionals.at(-1));
-  const database = `/d1/database/${await databaseId(`store-orders-${values.env}-${name}`)}`;
-  const isRemoteExecution = group === "d1" && command === "execute" && values.remote === true;
-  if (isRemoteExecution && values.command !== undefined) {
-    return print(await callApi("POST", `${database}/query`, { sql: values.command }));
-  }
-  if (group !== "d1" || values.json !== true) throw new Error(`wrangler ${args.join(" ")}`);
-  if (isRemoteExecution && values.file !== undefined) {
-    await importFile(`${database}/import`, await readFile(values.file));
-    return print([]);
-  }
-  throw new Error(`wrangler ${args.join(" ")}`);
-}
-
-interface Label {
-  readonly tag?: string;
-  readonly message?: string;
-}
-
-/** Uploads a version with the same bindings as the last version. */
-async function uploadVersion(script: string, label: Label): Promise<string> {
-  const { bindings } = (await callApi("GET", `${script}/settings`)) as { bindings: object[] };
-  const form = toForm(bindings, label);
-  return ((await callApi("POST", `${script}/versions`, form)) as { id: string }).id;
-}
-
-async function firstVersion(worker: string, label: Label): Promise<FormData> {
-  const bindings = DATABASE_NAMES.map(async (name) => ({
-    name: BINDINGS[name],
-    type: "d1",
-    id: await databaseId(`${worker}-${name}`),
-  }));
-  return toForm(await Promise.all(bindings), label, { new_tag: "v1" });
-}
-
-function toForm(bindings: readonly object[], { tag, message }: Label, migrations?: object) {
-  const annotations = { "workers/tag": tag, "workers/message": message };
-  const form = new FormData();
-  form.set("metadata", JSON.stringify({ bindings, annotations, migrations }));
-  return form;
 }
 
 async function databaseId(name: string): Promise<string> {
@@ -111,26 +86,25 @@ async function databaseId(name: string): Promise<string> {
     uuid: string;
   }[];
   const database = found.find((candidate) => candidate.name === name);
-  if (database === undefined) throw failure(`Couldn't find a D1 DB named '${name}'`);
-  return database.uuid;
+  if (database !== undefined) return database.uuid;
+  throw new Error(`Couldn't find a D1 DB named '${name}'`);
 }
 
 async function importFile(path: string, sql: Buffer): Promise<void> {
   const etag = createHash("md5").update(sql).digest("hex");
-  const { filename, upload_url: url } = (await callApi("POST", path, {
-    action: "init",
-    etag,
-  })) as Import;
+  const call = async (body: object) =>
+    (await callApi("POST", path, body)) as Record<string, string> & { success: boolean };
+  const { filename, upload_url: url = "" } = await call({ action: "init", etag });
   await fetch(url, { method: "PUT", body: new Uint8Array(sql) });
-  await callApi("POST", path, { action: "ingest", etag, filename });
-  const imported = (await callApi("POST", path, { action: "poll" })) as Import;
-  if (!imported.success) throw failure(imported.error ?? "");
+  await call({ action: "ingest", etag, filename });
+  const imported = await call({ action: "poll" });
+  if (!imported.success) throw new Error(imported["error"]);
 }
 
 function apiToken(): string {
   const token = process.env["CLOUDFLARE_API_TOKEN"];
   if (token) return token;
-  throw failure("Not logged in. Please run `wrangler login` to authenticate.");
+  throw new Error("Not logged in. Please run `wrangler login` to authenticate.");
 }
 
 /** Calls Cloudflare's API below the account. */
@@ -142,15 +116,15 @@ async function callApi(method: string, path: string, body?: object): Promise<unk
     headers: { Authorization: `Bearer ${apiToken()}` },
     ...(body !== undefined && { body: body instanceof FormData ? body : JSON.stringify(body) }),
   });
-  const { success, errors, result } = (await response.json()) as ApiAnswer;
+  const { success, errors, result } = (await response.json()) as {
+    readonly success: boolean;
+    readonly errors: readonly { readonly code: number; readonly message: string }[];
+    readonly result: unknown;
+  };
   if (success) return result;
-  throw failure(errors.map(({ code, message }) => `${message} [code: ${code}]`).join("\n"));
+  throw new Error(errors.map(({ code, message }) => `${message} [code: ${code}]`).join("\n"));
 }
 
 function print(value: unknown): WranglerOutput {
   return { stdout: `${JSON.stringify(value, undefined, 2)}\n`, stderr: "" };
-}
-
-function failure(message: string): WranglerError {
-  return new WranglerError(message, { stdout: "", stderr: "" });
 }

@@ -1,18 +1,19 @@
-import { vi } from "vitest";
+import { expect, vi } from "vitest";
 import { type FakeCloudflare, Lie, LostConnection } from "./fake-cloudflare.ts";
 import type { ApiCall } from "./route.ts";
+import type { Outcome } from "./run-command.ts";
 
 /** The listeners for Ctrl+C that do not belong to the command under test. */
 const others = process.listeners("SIGINT");
 
 /** Calls the command's own listeners for Ctrl+C. A real signal would also reach other code. */
-export function interrupt(): void {
+function interrupt(): void {
   const own = process.listeners("SIGINT").filter((listener) => !others.includes(listener));
   for (const listener of own) listener("SIGINT");
 }
 
 /** What can happen to a call of the API: before it, or, in the returned function, after it. */
-export const FAULTS: Readonly<Record<string, () => void | (() => void)>> = {
+const FAULTS: Readonly<Record<string, () => void | (() => void)>> = {
   "a signal before it": () => interrupt(),
   "a signal after it": () => interrupt,
   "a connection that is lost before it": () => {
@@ -30,24 +31,39 @@ export const FAULTS: Readonly<Record<string, () => void | (() => void)>> = {
 };
 
 /**
- * Lets a fault happen to the call at a position; a connection that is lost for good fails all calls
- * after it too.
+ * Runs a command once without a fault, and then once for each fault at each of its API calls. A
+ * connection that is lost for good fails all calls after it too.
  *
- * @returns a function that returns the calls so far.
+ * @param check receives the outcome of each run with a fault, and a label for messages.
  */
-export function disturb(
+export async function atEveryCall(
   cloudflare: FakeCloudflare,
-  fault: string,
-  position: number,
-): () => string[] {
-  const calls: string[] = [];
-  cloudflare.interfere = ({ method, path, body }: ApiCall) => {
-    const isRead = /^\{"sql":"\s*select /i.test(String(body));
-    const index = calls.push(`${isRead ? "GET" : method} ${path}`) - 1;
-    const isDisturbed = fault.endsWith("for good") ? index >= position : index === position;
-    return isDisturbed ? FAULTS[fault]?.() : undefined;
+  run: () => Promise<Outcome>,
+  check: (outcome: Outcome, label: string) => Promise<void>,
+): Promise<void> {
+  const runWith = async (fault: string, position: number) => {
+    const calls: string[] = [];
+    cloudflare.interfere = ({ method, path, body }: ApiCall) => {
+      const isRead = /^\{"sql":"\s*select /i.test(String(body));
+      const index = calls.push(`${isRead ? "GET" : method} ${path}`) - 1;
+      const isDisturbed = fault.endsWith("for good") ? index >= position : index === position;
+      return isDisturbed ? FAULTS[fault]?.() : undefined;
+    };
+    const outcome = await run();
+    cloudflare.interfere = () => {};
+    return { outcome, calls };
   };
-  return () => calls;
+  const { outcome: undisturbed, calls } = await runWith("none", 0);
+  expect(undisturbed.status).toBe(0);
+  expect(calls.length).toBeGreaterThan(5);
+  for (const fault of Object.keys(FAULTS)) {
+    for (const [position, call] of calls.entries()) {
+      if (call.startsWith("GET") && fault.endsWith("after it")) continue;
+      const { outcome } = await runWith(fault, position);
+      const { stdout, stderr } = outcome;
+      await check(outcome, `${fault}, call ${position}, ${call}:\n${stdout}${stderr}`);
+    }
+  }
 }
 
 /** Makes all pauses short, such as those between retries. */

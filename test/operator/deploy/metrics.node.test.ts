@@ -1,45 +1,31 @@
-import { readFile } from "node:fs/promises";
-import { join } from "node:path";
-import { afterEach, beforeAll, describe, expect, it } from "vitest";
+import { chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { delimiter, join } from "node:path";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { metricsProgram } from "../../../src/operator/metrics/program.ts";
-import { QUESTIONS, type QuestionName, toSql } from "../../../src/operator/metrics/questions.ts";
-import { PROJECT_ROOT } from "../../../src/operator/wrangler.ts";
-import { COLUMNS } from "../../../src/operator/metrics/columns.ts";
+import {
+  COLUMNS,
+  QUESTIONS,
+  type QuestionName,
+  toSql,
+} from "../../../src/operator/metrics/questions.ts";
 import type { RequestRecord } from "../../../src/worker/telemetry/request-record.ts";
 import { runInProcess } from "../in-process.ts";
+import { readCases } from "./documents.ts";
+import { REQUEST } from "./fake-analytics.ts";
 import { useFakeCloudflare } from "./fake-cloudflare.ts";
+import { HEALTHY } from "./fake-workers.ts";
 import { ApiError } from "./route.ts";
-import type { Outcome } from "./run-command.ts";
+import { type Outcome, runCommand } from "./run-command.ts";
 
 const HOUR = 3_600;
 /** 2026-11-21T12:00:00Z */
 const NOW = 1_795_262_400;
-
 const ZOO = "key_zoozoozoozoozooz";
 const PETS = "key_petspetspetspets";
+const PRODUCTION = ["--env", "production"];
+const PAGE = readFileSync("docs/observability.md", "utf8");
 
-const cloudflare = useFakeCloudflare();
-const { analytics } = cloudflare;
-
-const REQUEST: RequestRecord = {
-  event: "request",
-  requestId: "1",
-  keyId: PETS,
-  method: "GET",
-  route: "/v1/store/orders",
-  status: 200,
-  code: null,
-  plan: "free",
-  window: "minute",
-  limit: 60,
-  remaining: 50,
-  durationMs: 10,
-  represents: 1,
-  region: "FRA",
-  country: "DE",
-  degraded: null,
-  servedBy: null,
-};
 const ZOO_REQUEST = { keyId: ZOO, plan: "pro", limit: 300, remaining: 200 } as const;
 const ANONYMOUS = { keyId: null, plan: null } as const;
 const REFUSED = { status: 429, code: "rate_limit_exceeded", remaining: 0, durationMs: 1 } as const;
@@ -50,9 +36,9 @@ const REFUSED = { status: 429, code: "rate_limit_exceeded", remaining: 0, durati
  */
 const DAY: [secondsAgo: number, sampleInterval: number, fields: Partial<RequestRecord>][] = [
   [30 * HOUR, 1, { status: 500, code: "internal_error", degraded: "limiter" }],
-  [20 * HOUR, 100, {}],
+  [20 * HOUR, 100, { servedBy: "replica WEUR" }],
   [20 * HOUR, 10, REFUSED],
-  [20 * HOUR, 5, { ...ZOO_REQUEST, durationMs: 200 }],
+  [20 * HOUR, 5, { ...ZOO_REQUEST, durationMs: 200, servedBy: "primary ENAM" }],
   [2 * HOUR, 1, { ...ZOO_REQUEST, ...REFUSED, code: "api_key_banned" }],
   [2 * HOUR - 90, 1, { ...ZOO_REQUEST, ...REFUSED, code: "api_key_banned" }],
   [60, 3, { status: 503, code: "service_unavailable", degraded: "orders", region: "GRU" }],
@@ -61,19 +47,30 @@ const DAY: [secondsAgo: number, sampleInterval: number, fields: Partial<RequestR
   [9, 2, { ...ANONYMOUS, ...REFUSED, represents: 100 }],
 ];
 
+const route = (method: string) => ({ route: "/v1/store/orders", method });
+const traffic = (hoursAgo: number, plan: string, status: number, requests: number) => ({
+  hour: NOW - hoursAgo * HOUR,
+  plan,
+  status,
+  requests,
+});
+const near = (key_id: string, plan: string, quota: number, requests: number) => {
+  return { key_id, plan, quota_window: "minute", least_left: 0, quota, requests };
+};
+
 /** The rows that each subcommand of `npm run metrics` must return for the requests in `DAY`. */
 const ANSWERS: Record<QuestionName, object[]> = {
   health: [{ requests: 322, errors: 3, degraded: 4 }],
   authenticated: [{ requests: 121, refused: 12, p95_ms: 10 }],
   traffic: [
-    { hour: NOW - 20 * HOUR, plan: "free", status: 200, requests: 100 },
-    { hour: NOW - 20 * HOUR, plan: "free", status: 429, requests: 10 },
-    { hour: NOW - 20 * HOUR, plan: "pro", status: 200, requests: 5 },
-    { hour: NOW - 2 * HOUR, plan: "pro", status: 429, requests: 2 },
-    { hour: NOW - HOUR, plan: "", status: 401, requests: 1 },
-    { hour: NOW - HOUR, plan: "", status: 429, requests: 200 },
-    { hour: NOW - HOUR, plan: "free", status: 200, requests: 1 },
-    { hour: NOW - HOUR, plan: "free", status: 503, requests: 3 },
+    traffic(20, "free", 200, 100),
+    traffic(20, "free", 429, 10),
+    traffic(20, "pro", 200, 5),
+    traffic(2, "pro", 429, 2),
+    traffic(1, "", 401, 1),
+    traffic(1, "", 429, 200),
+    traffic(1, "free", 200, 1),
+    traffic(1, "free", 503, 3),
   ],
   slowest: [
     { ...route("GET"), requests: 321, median_ms: 10, p95_ms: 10, p99_ms: 200 },
@@ -84,10 +81,7 @@ const ANSWERS: Record<QuestionName, object[]> = {
     { key_id: PETS, plan: "free", requests: 114, refused: 10 },
     { key_id: ZOO, plan: "pro", requests: 7, refused: 2 },
   ],
-  "near-limit": [
-    { ...near(PETS, "free"), least_left: 0, quota: 60, requests: 11 },
-    { ...near(ZOO, "pro"), least_left: 0, quota: 300, requests: 2 },
-  ],
+  "near-limit": [near(PETS, "free", 60, 11), near(ZOO, "pro", 300, 2)],
   banned: [
     {
       key_id: ZOO,
@@ -105,123 +99,280 @@ const ANSWERS: Record<QuestionName, object[]> = {
     { region: "GRU", requests: 4, errors: 3, percent: 75 },
     { region: "FRA", requests: 318, errors: 0, percent: 0 },
   ],
-  key: [
-    { ...ofZoo(NOW - 20 * HOUR), status: 200, code: "", requests: 5, least_left: 200 },
-    { ...ofZoo(NOW - 2 * HOUR), status: 429, code: "api_key_banned", requests: 2, least_left: 0 },
+  "served-by": [
+    { served_by: "replica WEUR", requests: 100, median_ms: 10, p95_ms: 10 },
+    { served_by: "primary ENAM", requests: 5, median_ms: 200, p95_ms: 200 },
   ],
+  key: [20, 2].map((hours) => ({
+    hour: NOW - hours * HOUR,
+    ...route("GET"),
+    ...(hours === 20
+      ? { status: 200, code: "", requests: 5, least_left: 200 }
+      : { status: 429, code: "api_key_banned", requests: 2, least_left: 0 }),
+  })),
 };
 
-function route(method: string): object {
-  return { route: "/v1/store/orders", method };
-}
+/** The figures that `metrics check --hours 24` must compute for the requests in `DAY`. */
+const VALUES = {
+  errorPercent: 0.93,
+  degradedPercent: 1.24,
+  p95Ms: 10,
+  refusedPercent: 9.92,
+  bannedKeys: 1,
+  dollarsPerDay: 12.03,
+};
 
-function near(keyId: string, plan: string): object {
-  return { key_id: keyId, plan, quota_window: "minute" };
-}
-
-function ofZoo(hour: number): object {
-  return { hour, ...route("GET") };
-}
+const cloudflare = useFakeCloudflare();
+const { analytics } = cloudflare;
+const folder = mkdtempSync(join(tmpdir(), "store-orders-metrics-"));
 
 beforeAll(() => {
   analytics.nowSeconds = NOW;
+  cloudflare.deployService("production");
+  cloudflare.deployService("staging");
   for (const [secondsAgo, sampleInterval, fields] of DAY) {
     const record = { ...REQUEST, ...fields } as RequestRecord;
     analytics.write("store_orders_production", NOW - secondsAgo, record, sampleInterval);
   }
 });
+beforeEach(() => {
+  // Together these operations cost the $12.03 in VALUES: requests $3, processor time $2, calls of
+  // Durable Objects 3 cents, their duration $1, and rows the rest.
+  analytics.metered = {
+    workersInvocationsAdaptive: { requests: 10e6, cpuTimeUs: 100e9 },
+    durableObjectsInvocationsAdaptiveGroups: { requests: 0.2e6 },
+    durableObjectsPeriodicGroups: { duration: 80_000, rowsWritten: 1e6 },
+    d1AnalyticsAdaptiveGroups: { rowsRead: 3e9, rowsWritten: 2e6 },
+  };
+});
 afterEach(() => {
   cloudflare.interfere = () => {};
 });
+afterAll(() => rmSync(folder, { recursive: true }));
 
-function metrics(args: readonly string[]): Promise<Outcome> {
+function metrics(...args: readonly string[]): Promise<Outcome> {
   return runInProcess(metricsProgram(), args);
 }
 
-const PRODUCTION = ["--env", "production"];
 const NAMES = Object.keys(QUESTIONS) as QuestionName[];
 
 describe("npm run metrics", () => {
+  it("refuses a data set that does not exist yet", async () => {
+    const outcome = await metrics("traffic", "--env", "staging");
+    expect(outcome).toMatchObject({ status: 1, stdout: "" });
+    expect(outcome.stderr).toContain("/analytics_engine/sql: no such table");
+  });
+
   it.each(NAMES)("%s counts all requests that a row stands for", async (name) => {
     const key = name === "key" ? ["--key", ZOO] : [];
-    const { status, stdout, stderr } = await metrics([name, ...PRODUCTION, ...key, "--json"]);
+    const { status, stdout, stderr } = await metrics(name, ...PRODUCTION, ...key, "--json");
     expect({ status, stderr }).toEqual({ status: 0, stderr: "" });
     const rows = JSON.parse(stdout) as object[];
     expect(rows).toEqual(ANSWERS[name]);
-    expect(Object.keys(rows[0]!)).toEqual(Object.keys(ANSWERS[name][0]!));
+    expect(Object.keys(rows[0] ?? {})).toEqual(Object.keys(ANSWERS[name][0] ?? {}));
   });
 
   it("prints a table, or a sentence if there are no rows", async () => {
-    const { stdout } = await metrics(["errors", ...PRODUCTION]);
-    expect(stdout).toContain("GRU            4       3       75");
-    expect((await metrics(["banned", ...PRODUCTION, "--hours", "1"])).stdout).toBe(
+    expect((await metrics("errors", ...PRODUCTION)).stdout).toContain("GRU            4       3");
+    expect((await metrics("banned", ...PRODUCTION, "--hours", "1")).stdout).toBe(
       "No matching requests.\n",
     );
   });
 
   it("limits the requests to the last hours, and to one key", async () => {
-    const all = await metrics(["degraded", ...PRODUCTION, "--hours", "31", "--json"]);
+    const all = await metrics("degraded", ...PRODUCTION, "--hours", "31", "--json");
     expect(JSON.parse(all.stdout)).toHaveLength(3);
-    const one = await metrics(["refused", ...PRODUCTION, "--key", PETS, "--json"]);
+    const one = await metrics("refused", ...PRODUCTION, "--key", PETS, "--json");
     expect(JSON.parse(one.stdout)).toEqual([ANSWERS.refused[1]]);
   });
 
   it.each([
-    [["key", ...PRODUCTION], 2, "required option '--key <id>' not specified"],
-    [["traffic"], 2, "required option '--env <environment>' not specified"],
-    [["traffic", "--env", "local"], 2, "Allowed choices are staging, production"],
-    [["weather", ...PRODUCTION], 2, "unknown command 'weather'"],
-    [["traffic", ...PRODUCTION, "--hours", "9999"], 2, "older data is not kept"],
-    [["key", ...PRODUCTION, "--key", "' OR 1 --"], 2, "Expected an id such as"],
-    [["traffic", "--env", "staging"], 1, "/analytics_engine/sql: no such table"],
-  ])("refuses %j", async (args, status, message) => {
-    const outcome = await metrics(args);
-    expect(outcome.status).toBe(status);
+    [["key", ...PRODUCTION], "required option '--key <id>' not specified"],
+    [["traffic"], "required option '--env <environment>' not specified"],
+    [["traffic", ...PRODUCTION, "--hours", "9999"], "older data is not kept"],
+    [["key", ...PRODUCTION, "--key", "' OR 1 --"], "Expected an id such as"],
+  ])("refuses %j", async (args, message) => {
+    const outcome = await metrics(...args);
+    expect(outcome).toMatchObject({ status: 2, stdout: "" });
     expect(outcome.stderr).toContain(message);
-    expect(outcome.stdout).toBe("");
   });
 
   it("repeats the error of Cloudflare, and says what a token needs", async () => {
     cloudflare.interfere = () => {
       throw new ApiError(403, 10000, "Authentication error");
     };
-    const refused = await metrics(["traffic", ...PRODUCTION]);
+    const refused = await metrics("traffic", ...PRODUCTION);
     expect(refused).toMatchObject({ status: 1, stdout: "" });
     expect(refused.stderr).toMatch(/Authentication error \[code: 10000\].*token's permissions/);
   });
-});
 
-it("the commands of docs/observability.md are known", async () => {
-  const page = await readFile(join(PROJECT_ROOT, "docs/observability.md"), "utf8");
-  const blocks = [...page.matchAll(/^```sh\n([^]*?)^```$/gm)].map(([, block = ""]) => block);
-  const lines = blocks.join("").trim().split("\n");
-  expect(lines.length).toBeGreaterThan(4);
-  for (const line of lines) {
-    const typed = /^npm run (?:-s )?metrics -- (?<args>[^#]+)/.exec(line)?.groups?.["args"] ?? "";
-    const { status, stderr } = await metrics([...typed.trim().split(/\s+/), "--hours", "1"]);
-    expect([0, 1, 3], `${line}: ${stderr}`).toContain(status);
-  }
-});
+  it("is as docs/observability.md says", async () => {
+    const lines = readCases("docs/observability.md").flatMap(({ commands }) => commands);
+    expect(lines.length).toBeGreaterThan(4);
+    for (const line of lines) {
+      const [, typed = ""] = /^npm run (?:-s )?metrics -- ([^#]+)/.exec(line) ?? [];
+      const { status, stderr } = await metrics(...typed.trim().split(/\s+/), "--hours", "1");
+      expect([0, 1, 3], `${line}: ${stderr}`).toContain(status);
+    }
+    for (const name of NAMES) expect(PAGE).toContain(`\`${name}\``);
+    for (const [field, column] of Object.entries(COLUMNS)) {
+      expect(PAGE.replaceAll("\n", " ")).toContain(`\`${column}\` \`${field}\``);
+    }
+  });
 
-/** Matches the SQL functions of Analytics Engine that the statements may use. */
-const FUNCTIONS = /^(?:SUM|MIN|MAX|ROUND|NOW|if|toStartOfInterval|quantileExactWeighted)$/;
-
-describe("the statements", () => {
-  it.each(NAMES)("%s has only existing functions and columns, and weighs its rows", (name) => {
+  it.each(NAMES)("%s uses only what Analytics Engine has, and weighs its rows", (name) => {
     const sql = toSql(name, { environment: "production", hours: 24 });
-    const called = [...sql.matchAll(/(\w+)\(/g)].map(([, name_]) => name_);
-    for (const name_ of called) expect(name_).toMatch(FUNCTIONS);
-    const columns = [...sql.matchAll(/\b(?:index|blob|double)\d+\b/g)].map(([column]) => column);
-    for (const column of columns) expect(Object.values(COLUMNS)).toContain(column);
+    const functions = /^(?:SUM|MIN|MAX|ROUND|NOW|if|toStartOfInterval|quantileExactWeighted)$/;
+    for (const [, called] of sql.matchAll(/(\w+)\(/g)) expect(called).toMatch(functions);
+    for (const [column] of sql.matchAll(/\b(?:index|blob|double)\d+\b/g))
+      expect(Object.values(COLUMNS)).toContain(column);
     expect(sql).toContain("_sample_interval");
     expect(sql).not.toMatch(/COUNT|AVG|JOIN|UNION/i);
   });
+});
 
-  it("and the columns are named in the documentation", async () => {
-    const page = await readFile(join(PROJECT_ROOT, "docs/observability.md"), "utf8");
-    for (const name of NAMES) expect(page).toContain(`\`${name}\``);
-    for (const [field, column] of Object.entries(COLUMNS)) {
-      expect(page.replaceAll("\n", " ")).toContain(`\`${column}\` \`${field}\``);
+/** Runs `metrics check` with these thresholds, of the last day in production by default. */
+function check(
+  thresholds: string | object,
+  args: readonly string[] = [...PRODUCTION, "--hours", "24"],
+): Promise<Outcome> {
+  const file = join(folder, "thresholds.json");
+  writeFileSync(file, typeof thresholds === "string" ? thresholds : JSON.stringify(thresholds));
+  return metrics("check", "--thresholds", file, ...args);
+}
+
+describe("npm run metrics -- check", () => {
+  it("prints each measure, and exits with status 0 if none is above its threshold", async () => {
+    const { status, stdout, stderr } = await check(VALUES);
+    expect({ status, stderr }).toEqual({ status: 0, stderr: "" });
+    expect(stdout.trim().split("\n")).toEqual([
+      "ok: /healthz answers that every part of the service responds; the threshold unhealthyAddresses is 0.",
+      "ok: 322 requests, 1 in the time before, and 1 a day before; the threshold silentHours is 0.",
+      "ok: the response to 0.93 % of 322 requests was 5xx; the threshold errorPercent is 0.93.",
+      "ok: a part of the service failed during 1.24 % of 322 requests; the threshold degradedPercent is 1.24.",
+      "ok: 95 % of the requests with a key were answered within 10 ms; the threshold p95Ms is 10.",
+      "ok: 9.92 % of 121 requests with a key were refused; the threshold refusedPercent is 9.92.",
+      "ok: 1 keys sent requests while they were banned; the threshold bannedKeys is 1.",
+      "ok: the account used up to $12.03 in 24 hours, most of it for Worker requests; the threshold dollarsPerDay is 12.03.",
+    ]);
+  });
+
+  it("exits with status 3 if a measure is above its threshold", async () => {
+    for (const [name, value] of Object.entries(VALUES)) {
+      const threshold = value - 0.01;
+      const { status, stdout } = await check({ ...VALUES, [name]: threshold });
+      expect(status, name).toBe(3);
+      const above = stdout.split("\n").filter((line) => line.startsWith("ABOVE: "));
+      expect(above).toEqual([expect.stringContaining(`threshold ${name} is`)]);
     }
+    const bannedKeys = { ...VALUES, bannedKeys: 0 };
+    const printed = await check(bannedKeys, [...PRODUCTION, "--hours", "24", "--json"]);
+    expect(printed.status).toBe(3);
+    const measure = { name: "bannedKeys", value: 1, threshold: 0, isAbove: true };
+    expect(JSON.parse(printed.stdout)).toContainEqual(expect.objectContaining(measure));
+  });
+
+  it("measures the last hour by default, with the thresholds that the documents show", async () => {
+    const file = readFileSync("src/operator/metrics/thresholds.json", "utf8");
+    expect(PAGE).toContain(`\`\`\`json\n${file}\`\`\``);
+    const { stdout } = await metrics("check", ...PRODUCTION);
+    expect(stdout).toContain("the response to 1.46 % of 205 requests was 5xx");
+    for (const [name, threshold] of Object.entries(JSON.parse(file) as object)) {
+      expect(stdout).toContain(`the threshold ${name} is ${threshold}.`);
+    }
+  });
+
+  it.each([
+    [90, 1],
+    [25 * 60 - 30, 1],
+    [150, 0],
+  ])("finds silence after a request %i minutes ago: %i", async (minutes, silent) => {
+    const dataSet = "store_orders_staging";
+    analytics.write(dataSet, NOW - 60 * minutes, REQUEST);
+    analytics.metered = {};
+    const none = Object.fromEntries(Object.keys(VALUES).map((name) => [name, 0]));
+    const { status, stdout } = await check(none, ["--env", "staging", "--json"]);
+    analytics.clear(dataSet);
+    expect(status).toBe(silent === 1 ? 3 : 0);
+    expect(JSON.parse(stdout)).toContainEqual(
+      expect.objectContaining({ name: "silentHours", value: silent, isAbove: silent === 1 }),
+    );
+  });
+
+  it("asks /healthz at every address, or at the one of --url", async () => {
+    const { answer, domains } = cloudflare.workers;
+    domains.set("orders.shop.example", "store-orders-production");
+    cloudflare.workers.answer = (_, { hostname }) =>
+      hostname === "orders.shop.example" ? { status: 503, body: "" } : HEALTHY;
+    const all = await check(VALUES);
+    expect(all.status).toBe(3);
+    expect(all.stdout).toContain("ABOVE: https://orders.shop.example/healthz answers 503;");
+    const ofDay = [...PRODUCTION, "--hours", "24", "--url"];
+    const address = "https://store-orders-production.example.workers.dev";
+    expect(await check(VALUES, [...ofDay, address])).toMatchObject({ status: 0 });
+    const none = await check(VALUES, [...ofDay, "http://127.0.0.1:1"]);
+    expect(none).toMatchObject({ status: 3 });
+    expect(none.stdout).toMatch(/^ABOVE: http:\/\/127\.0\.0\.1:1\/healthz does not answer: /);
+    cloudflare.workers.answer = answer;
+    domains.clear();
+  });
+
+  it.each([
+    ["{", "is not JSON"],
+    [{}, "errorPercent: "],
+    [{ ...VALUES, errorPercent: "1" }, "errorPercent: "],
+    [{ ...VALUES, bannedKeys: 50 }, "bannedKeys: "],
+    [{ ...VALUES, euros: 1 }, "euros"],
+  ])("refuses the thresholds %j", async (thresholds, message) => {
+    const outcome = await check(thresholds);
+    expect(outcome).toMatchObject({ status: 1, stdout: "" });
+    expect(outcome.stderr).toContain(message);
+  });
+
+  it.each([
+    ["/sql", 422, "no such table"],
+    ["/graphql", 403, "Forbidden"],
+    ["/graphql", 200, "unknown field"],
+    ["/domains", 403, "Forbidden"],
+  ])("exits with status 1 if %s responds with %i %s", async (path, code, message) => {
+    cloudflare.interfere = (call) => {
+      if (call.path.endsWith(path)) throw new ApiError(code, 0, message);
+    };
+    const outcome = await check(VALUES);
+    expect(outcome).toMatchObject({ status: 1, stdout: "" });
+    expect(outcome.stderr).toContain(`${path}: ${message}`);
+  });
+});
+
+describe("the workflow that watches production", () => {
+  const workflow = readFileSync(".github/workflows/watch.yml", "utf8");
+  const script = /^ {6}- run: \|\n(?<script>(?: {10}.*\n)+)/m.exec(workflow)?.groups?.["script"];
+
+  /**
+   * Runs the script of watch.yml with a fake `npm`, which exits with `status`, and a fake `gh`.
+   * Returns the exit status of the script and the calls of `gh`.
+   */
+  async function watch(status: number, openIssue: string): Promise<[number | null, string]> {
+    const calls = join(folder, "calls");
+    writeFileSync(calls, "");
+    const programs = {
+      npm: `[ "$*" = "run -s metrics -- check --env production" ] && echo "ABOVE: it" && exit ${status}`,
+      gh: `echo "$1 $2 $3" >> ${calls}; [ "$2" = list ] && echo "${openIssue}" || true`,
+    };
+    for (const [name, text] of Object.entries(programs)) {
+      writeFileSync(join(folder, name), `#!/bin/sh\n${text}\n`);
+      chmodSync(join(folder, name), 0o755);
+    }
+    const PATH = `${folder}${delimiter}${process.env["PATH"]}`;
+    const run = `cd ${folder}\n${script?.replaceAll(/^ {10}/gm, "") ?? "exit 99"}`;
+    const outcome = await runCommand("bash", ["-e", "-c", run], { env: { PATH } });
+    return [outcome.status, readFileSync(calls, "utf8")];
+  }
+
+  it("opens an issue, or comments on the open issue, only if a measure is above", async () => {
+    expect(await watch(3, "")).toEqual([0, "issue list --state\nissue create --title\n"]);
+    expect(await watch(3, "7")).toEqual([0, "issue list --state\nissue comment 7\n"]);
+    expect(await watch(0, "")).toEqual([0, ""]);
+    expect(await watch(1, "")).toEqual([1, ""]);
   });
 });

@@ -17,20 +17,23 @@ export interface ApiCall {
   readonly query: URLSearchParams;
   readonly contentType: string;
   readonly body: Buffer;
+  /** Records in `FakeCloudflare.changes` that the API call changes something. */
+  readonly change: (text: string) => void;
 }
 
-export interface Route {
-  readonly method: string;
-  readonly path: RegExp;
-  /** True if the answer is the whole body of the response, not its field `result`. */
-  readonly isRaw?: boolean;
-  /**
-   * Returns the text to record in `FakeCloudflare.changes`; `undefined` if the API call changes
-   * nothing.
-   */
-  readonly change?: (call: ApiCall, name: string) => string | undefined;
-  /**
-   * Returns the `result` field of the API response. `name` is the first capture group of `path`.
-   */
-  readonly answer: (call: ApiCall, name: string) => unknown;
+/**
+ * The answers to API calls, by method and path, such as `GET /workers/scripts/:/settings`. The
+ * function receives the parts of the path at each `:`, and returns the `result` field of the
+ * response, or the whole `Response`.
+ */
+export type Routes = Readonly<Record<string, (call: ApiCall, ...parts: string[]) => unknown>>;
+
+/** Parses the JSON body of a call. */
+export function bodyOf<T>({ body }: ApiCall): T {
+  return JSON.parse(body.toString()) as T;
+}
+
+export function formOf({ body, contentType }: ApiCall): Promise<FormData> {
+  const headers = { "Content-Type": contentType };
+  return new Response(new Uint8Array(body), { headers }).formData();
 }

@@ -1,16 +1,13 @@
-import { PassThrough } from "node:stream";
-import { text } from "node:stream/consumers";
 import { beforeEach, describe, expect, it, vi } from "vitest";
-import { requireConfirmation } from "../../../src/operator/confirmation.ts";
 import { timeTravelProgram } from "../../../src/operator/time-travel/program.ts";
 import { runInProcess } from "../in-process.ts";
 import * as wrangler from "../../../src/operator/wrangler.ts";
 import { useFakeCloudflare } from "./fake-cloudflare.ts";
 import { runFakeWrangler } from "./fake-wrangler.ts";
-import { disturb, FAULTS, shortenPauses } from "./faults.ts";
+import { atEveryCall, shortenPauses } from "./faults.ts";
 import type { Outcome } from "./run-command.ts";
 
-const runWrangler = vi.spyOn(wrangler, "runWrangler");
+vi.spyOn(wrangler, "runWrangler").mockImplementation(runFakeWrangler);
 
 const NAME = "store-orders-staging-keys";
 const WAY_BACK =
@@ -18,7 +15,6 @@ const WAY_BACK =
 const OF_KEYS = ["--database", "keys", "--env", "staging"];
 const cloudflare = useFakeCloudflare("staging");
 beforeEach(() => {
-  runWrangler.mockImplementation(runFakeWrangler);
   database().sqlite.exec("DELETE FROM api_keys");
   cloudflare.changes.length = 0;
   cloudflare.interfere = () => {};
@@ -47,6 +43,12 @@ const trail = () =>
 
 const keys = () =>
   database().sqlite.prepare("SELECT id, hash, resets, revision FROM api_keys ORDER BY id").all();
+
+const withoutRevision = ({ id, hash, resets }: ReturnType<typeof keys>[number]) => ({
+  id,
+  hash,
+  resets,
+});
 
 describe("npm run time-travel", () => {
   it("prints the bookmark of the current time, or of another time", async () => {
@@ -81,14 +83,15 @@ describe("npm run time-travel", () => {
     addKey("key_a", { revision: 4, resets: 1 });
     addKey("key_b");
     addKey("key_c", { revision: 9 });
-    addKey("key_d");
+    addKey("key_d", { resets: 4 });
+    database().sqlite.exec("UPDATE api_keys SET revoked_at = 2 WHERE id = 'key_c'");
     const bookmark = database().bookmark();
     addKey("key_new");
     database().sqlite.exec(`
       UPDATE api_keys SET resets = 3, revision = 6 WHERE id = 'key_a';
       UPDATE api_keys SET revoked_at = 5, revision = 1 WHERE id = 'key_b';
       UPDATE api_keys SET hash = 'rotated', revision = 10 WHERE id = 'key_c';
-      UPDATE api_keys SET plan = 'free', expires_at = 86400000, revision = 1 WHERE id = 'key_d'`);
+      UPDATE api_keys SET plan = 'free', expires_at = 86400000, resets = 2 WHERE id = 'key_d'`);
     const before = keys();
 
     const startedMs = Date.now();
@@ -99,15 +102,16 @@ describe("npm run time-travel", () => {
     expect(stdout).toContain(`The keys database of staging is back at ${bookmark}.\n`);
     expect(stdout).toContain("made since, which are gone: key_new.\n");
     expect(stdout).toMatch(/valid again.*\n {2}npm run keys -- revoke key_b --env staging\n/);
+    expect(stdout).not.toContain("revoke key_c");
     expect(stdout).toMatch(/valid again.*\n {2}npm run keys -- rotate key_c --env staging\n/);
     expect(stdout).toContain(
       "  key_d plan: free → pro, perMinute: 60 → 300, perDay: 1,000 → 10,000, expiresAt: 1970-01-02 00:00 UTC → none\n",
     );
-    expect(keys().map(({ id, hash, resets }) => ({ id, hash, resets }))).toEqual([
+    expect(keys().map(withoutRevision)).toEqual([
       { id: "key_a", hash: "hash of key_a", resets: 3 },
       { id: "key_b", hash: "hash of key_b", resets: 0 },
       { id: "key_c", hash: "hash of key_c", resets: 0 },
-      { id: "key_d", hash: "hash of key_d", resets: 0 },
+      { id: "key_d", hash: "hash of key_d", resets: 4 },
     ]);
     for (const { revision } of keys()) expect(Number(revision)).toBeGreaterThan(startedMs);
     const previousBookmark = /--bookmark (\S+)$/m.exec(stdout)?.[1] ?? "";
@@ -135,12 +139,8 @@ describe("npm run time-travel", () => {
         ],
       },
     });
-    const withoutRevision = ({ id, hash, resets }: ReturnType<typeof keys>[number]) => ({
-      id,
-      hash,
-      resets,
-    });
-    expect(keys().map(withoutRevision)).toEqual(before.map(withoutRevision));
+    const [a, b, c, d, added] = before.map(withoutRevision);
+    expect(keys().map(withoutRevision)).toEqual([a, b, c, { ...d, resets: 4 }, added]);
   });
 
   it("restores a keys database without its tables, and says that nothing was compared", async () => {
@@ -156,9 +156,9 @@ describe("npm run time-travel", () => {
 
   it.each([
     [["bookmark", "--env", "staging"], 2, "required option '--database <database>' not specified"],
-    [["bookmark", "--database", "all", "--env", "staging"], 2, "Allowed choices are orders, keys"],
     [["bookmark", "--database", "keys"], 2, "the local store has no Time Travel; copy its folder"],
-    [["bookmark", ...OF_KEYS, "--at", "yesterday"], 2, "Expected a date"],
+    [["bookmark", ...OF_KEYS, "--at", "2026-01-01"], 2, "in the past, within the last 30 days"],
+    [["bookmark", ...OF_KEYS, "--at", "2999-01-01"], 2, "in the past, within the last 30 days"],
     [
       ["bookmark", "--database", "keys", "--env", "production"],
       1,
@@ -176,12 +176,6 @@ describe("npm run time-travel", () => {
     expect(cloudflare.changes.filter((change) => !change.startsWith("restore"))).toEqual([]);
   });
 
-  it.each([["2026-01-01"], ["2999-01-01"]])("refuses the time %s", async (time) => {
-    const outcome = await timeTravel("bookmark", ...OF_KEYS, "--at", time);
-    expect(outcome).toMatchObject({ status: 2, stdout: "" });
-    expect(outcome.stderr).toContain("in the past, within the last 30 days");
-  });
-
   it("whatever happens at any call, ends done, or says what stands and how to go on", async () => {
     shortenPauses();
     const sqlite = () => database().sqlite;
@@ -195,51 +189,21 @@ describe("npm run time-travel", () => {
       cloudflare.changes.length = 0;
       return timeTravel("restore", ...OF_KEYS, "--bookmark", bookmark, "--yes");
     };
-    const seen = disturb(cloudflare, "none", 0);
-    expect(await restore()).toMatchObject({ status: 0 });
-    const calls = [...seen()];
-    expect(calls.length).toBeGreaterThan(5);
-    for (const fault of Object.keys(FAULTS)) {
-      for (const [position, call] of calls.entries()) {
-        disturb(cloudflare, fault, position);
-        const { status, stdout, stderr } = await restore();
-        const label = `${fault}, call ${position}, ${call}:\n${stdout}${stderr}`;
-        cloudflare.interfere = () => {};
-        if (status === 0) {
-          expect(isRestored() && isRevived(), label).toBe(true);
-          expect(stdout, label).toContain("npm run keys -- revoke key_z --env staging\n");
-        } else if (
-          /anything was restored|nothing was restored|^error: staging keys/m.test(stderr)
-        ) {
-          expect(isRestored(), label).toBe(false);
-        } else {
-          expect(stderr, label).toMatch(/the database is restored|not known whether the database/);
-          const [, undo = ""] =
-            /(?:To return|To undo this): npm run time-travel -- (.*)/.exec(stderr) ?? [];
-          expect(await timeTravel(...undo.split(" "), "--yes"), label).toMatchObject({ status: 0 });
-          const [revoked] = sqlite().prepare("SELECT revoked_at FROM api_keys").all();
-          expect(revoked, label).toEqual({ revoked_at: 5 });
-        }
+    await atEveryCall(cloudflare, restore, async ({ status, stdout, stderr }, label) => {
+      if (status === 0) {
+        expect(isRestored() && isRevived(), label).toBe(true);
+        expect(stdout, label).toContain("npm run keys -- revoke key_z --env staging\n");
+      } else if (/anything was restored|nothing was restored|^error: staging keys/m.test(stderr)) {
+        expect(isRestored(), label).toBe(false);
+      } else {
+        expect(stderr, label).toMatch(/the database is restored|not known whether the database/);
+        const [, undo = ""] =
+          /(?:To return|To undo this): npm run time-travel -- (.*)/.exec(stderr) ?? [];
+        expect(await timeTravel(...undo.split(" "), "--yes"), label).toMatchObject({ status: 0 });
+        const [revoked] = sqlite().prepare("SELECT revoked_at FROM api_keys").all();
+        expect(revoked, label).toEqual({ revoked_at: 5 });
       }
-    }
+    });
     vi.unstubAllGlobals();
-  });
-});
-
-describe("the confirmation", () => {
-  it.each([
-    ["staging\n", true],
-    ["production\n", false],
-    ["y\n", false],
-    ["", false],
-  ])("of a change of staging by %j: %j", async (typed, isConfirmed) => {
-    const input = Object.assign(new PassThrough(), { isTTY: true });
-    const output = new PassThrough();
-    input.end(typed);
-    const asked = requireConfirmation("staging", "This deletes 3 orders.", { input, output });
-    if (isConfirmed) await asked;
-    else await expect(asked).rejects.toThrow("not confirmed: nothing was changed");
-    output.end();
-    expect(await text(output)).toMatch(/^This deletes 3 orders\.\nType staging /);
   });
 });

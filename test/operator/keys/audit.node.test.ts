@@ -1,16 +1,22 @@
 import { hostname, userInfo } from "node:os";
+import { asc, eq } from "drizzle-orm";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
-import { listKeyChanges } from "../../../src/operator/key-store/audit-trail.ts";
+import type { StoreDatabase } from "../../../src/operator/database/database.ts";
+import { changeKey } from "../../../src/operator/key-store/change-key.ts";
+import { findApiKey, type KeyDetails } from "../../../src/operator/key-store/key-details.ts";
 import { loadSampleStore } from "../../../src/operator/start/sample-store.ts";
+import { keyChanges } from "../../../src/schema/keys.ts";
 import { openMemoryStore } from "../orders/memory-store.ts";
 import { KeysCommand } from "./keys-command.ts";
 
 const TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
 
 let keys: KeysCommand;
+let database: StoreDatabase;
 
 beforeAll(async () => {
   keys = await KeysCommand.open();
+  database = keys.database;
 });
 beforeEach(() => {
   vi.stubEnv("STORE_ORDERS_ACTOR", "Ada");
@@ -20,7 +26,15 @@ afterEach(() => {
 });
 afterAll(() => keys.close());
 
-const changesOf = (keyId: string) => listKeyChanges(keys.database.orm, { keyId, limit: 100 });
+const newKey = async () => (await keys.add({ name: "0" })).record.id;
+
+/** Returns the entries of a key in the database, the oldest first. */
+const trail = (id: string) =>
+  database.orm
+    .select()
+    .from(keyChanges)
+    .where(eq(keyChanges.keyId, id))
+    .orderBy(asc(keyChanges.id));
 
 describe("keys audit", () => {
   it("records the old and the new value of every change, and nothing if nothing changed", async () => {
@@ -58,10 +72,11 @@ describe("keys audit", () => {
         },
       },
     ];
-    const trail = await keys.json("audit", id);
     const common = { at: expect.stringMatching(TIME), actor: "Ada", keyId: id };
-    expect(trail).toEqual(expected.map((change) => ({ ...common, ...change })));
-    const stored = JSON.stringify(await changesOf(id));
+    expect(await keys.json("audit", id)).toEqual(
+      expected.map((change) => ({ ...common, ...change })),
+    );
+    const stored = JSON.stringify(await trail(id));
     expect(stored).not.toMatch(/[0-9a-f]{64}/);
     for (const shown of [secret, newerSecret]) expect(stored).not.toContain(shown.slice(5));
     const table = await keys.text("audit", id);
@@ -83,34 +98,80 @@ describe("keys audit", () => {
   });
 
   it("records the demo keys of a new store", async () => {
-    const store = { orders: openMemoryStore(), keys: keys.database };
-    await loadSampleStore(store, "Ada", new Date("2091-01-01"));
-    const filter = { since: new Date("2091-01-01"), limit: 100 };
-    const changes = await listKeyChanges(keys.database.orm, filter);
-    const entries = changes.map(({ actor, action, details }) => [
-      actor,
-      action,
-      details["name"]?.to,
-    ]);
-    const plans = ["enterprise", "business", "pro", "free"];
-    expect(entries).toEqual(plans.map((plan) => ["Ada", "create", `Demo ${plan}`]));
+    const now = new Date("2091-01-01");
+    await loadSampleStore({ orders: openMemoryStore(), keys: database }, "Bob", now);
+    const changes = await keys.json("audit", "--since", "2091-01-01");
+    expect(changes.map(({ actor, details }: any) => [actor, details.name.to])).toEqual(
+      ["enterprise", "business", "pro", "free"].map((plan) => ["Bob", `Demo ${plan}`]),
+    );
+  });
+
+  it("names the account and the machine by default, and refuses an actor that is no name", async () => {
+    vi.stubEnv("STORE_ORDERS_ACTOR", "");
+    const id = await newKey();
+    const actor = `${userInfo().username}@${hostname()}`;
+    expect(await trail(id)).toEqual([expect.objectContaining({ actor })]);
+    vi.stubEnv("STORE_ORDERS_ACTOR", "a\nb");
+    const { status, stderr } = await keys.run("revoke", id);
+    expect(status).toBe(2);
+    expect(stderr).toContain("STORE_ORDERS_ACTOR");
+    expect(await trail(id)).toHaveLength(1);
+  });
+
+  it("has no entry for a change that failed", async () => {
+    const id = await newKey();
+    const lacksLimits = changeKey(database, id, "update", (key) => ({ ...key, perDay: 5 }));
+    await expect(lacksLimits).rejects.toThrow("enterprise_has_its_own_limits");
+    expect(await trail(id)).toHaveLength(1);
+  });
+
+  it.each([
+    ["rewritten", "UPDATE key_changes SET actor = 'nobody'"],
+    ["deleted", "DELETE FROM key_changes"],
+    [
+      "rewritten",
+      "INSERT OR REPLACE INTO key_changes SELECT id, at, 'nobody', action, key_id, details FROM key_changes",
+    ],
+  ])("cannot be %s with: %s", async (refusal, sql) => {
+    await expect(database.transaction([{ sql, params: [] }])).rejects.toThrow(`never ${refusal}`);
   });
 });
 
-describe("the actor", () => {
-  it("is by default the user name and the host name", async () => {
-    vi.stubEnv("STORE_ORDERS_ACTOR", "");
-    const { record: key } = await keys.add();
-    const actor = `${userInfo().username}@${hostname()}`;
-    expect(await changesOf(key.id)).toEqual([expect.objectContaining({ actor })]);
+describe("operators who change one key at the same time", () => {
+  /** Makes these changes in transactions that wait until all operators have read the key. */
+  function changeTogether(id: string, changes: ((key: KeyDetails) => KeyDetails)[]) {
+    let waiting = 0;
+    const { promise: allDecided, resolve: proceed } = Promise.withResolvers<void>();
+    const together: StoreDatabase = {
+      ...database,
+      transaction: async (statements) => {
+        waiting += 1;
+        if (waiting === changes.length) proceed();
+        await allDecided;
+        await database.transaction(statements);
+      },
+    };
+    return Promise.all(changes.map((change) => changeKey(together, id, "update", change)));
+  }
+
+  it("all succeed, one after the other", async () => {
+    const id = await newKey();
+    const append = (letter: string) => (key: KeyDetails) => ({ ...key, name: key.name + letter });
+    await changeTogether(id, ["a", "b", "c", "d"].map(append));
+    const { name = "", revision } = (await findApiKey(database.orm, id)) ?? {};
+    expect([...name].toSorted().join("")).toBe("0abcd");
+    expect(revision).toBe(4);
+    const steps = (await trail(id)).slice(1).map(({ details }) => details["name"]);
+    expect(steps).toEqual(
+      [1, 2, 3, 4].map((n) => ({ from: name.slice(0, n), to: name.slice(0, n + 1) })),
+    );
   });
 
-  it("must be a name", async () => {
-    const { record: key } = await keys.add();
-    vi.stubEnv("STORE_ORDERS_ACTOR", "a\nb");
-    const { status, stderr } = await keys.run("revoke", key.id);
-    expect(status).toBe(2);
-    expect(stderr).toContain("STORE_ORDERS_ACTOR");
-    expect(await changesOf(key.id)).toHaveLength(1);
+  it("record one entry if both make the same change", async () => {
+    const id = await newKey();
+    const toPro = (key: KeyDetails) => ({ ...key, plan: "pro" }) as const;
+    const changed = await changeTogether(id, [toPro, toPro]);
+    expect(changed.map(({ revision }) => revision)).toEqual([1, 1]);
+    expect(await trail(id)).toHaveLength(2);
   });
 });

@@ -2,7 +2,7 @@ import { expect } from "vitest";
 import {
   createApiKey,
   type CreatedKey,
-  type KeySettings,
+  type NewKeySettings,
 } from "../../../src/operator/key-store/administration.ts";
 import type { KeyDetails } from "../../../src/operator/key-store/key-details.ts";
 import type { StoreDatabase } from "../../../src/operator/database/database.ts";
@@ -50,7 +50,7 @@ export class KeysCommand {
 
   /** Adds a key as `keys create` does. By default the key has the Free plan. */
   async add(
-    settings: Partial<KeySettings> = {},
+    settings: Partial<NewKeySettings> = {},
     { createdAt = new Date(), ...details }: Partial<KeyDetails> = {},
   ): Promise<CreatedKey> {
     const all = { name: "Zoo", plan: "free", limits: null, expiresAt: null, ...settings } as const;

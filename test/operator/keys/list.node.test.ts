@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { type KeyFilter, listApiKeys } from "../../../src/operator/key-store/key-details.ts";
 import { addKeys } from "../../../src/operator/key-store/change-key.ts";
-import { createVerificationKey } from "../../../src/operator/key-store/verification-key.ts";
+import { createVerificationKey } from "../../../src/operator/key-store/administration.ts";
 import { KeysCommand } from "./keys-command.ts";
 
 const DAY_MS = 86_400_000;

@@ -1,8 +1,7 @@
 import { eq } from "drizzle-orm";
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from "vitest";
-import { toKeyJson } from "../../../src/operator/key-store/key-json.ts";
 import { hashSecret, isSecret } from "../../../src/worker/api-keys/secret.ts";
-import { findApiKey } from "../../../src/operator/key-store/key-details.ts";
+import { findApiKey, toKeyJson } from "../../../src/operator/key-store/key-details.ts";
 import { formerKeyHashes } from "../../../src/schema/keys.ts";
 import { formatTime } from "../../../src/operator/terminal-text.ts";
 import { KeysCommand } from "./keys-command.ts";

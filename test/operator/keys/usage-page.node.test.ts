@@ -122,7 +122,7 @@ describe.skipIf(chromium === undefined)("keys usage --html in a browser", () => 
     expect(lefts).toStrictEqual(lefts.toSorted((one, other) => one - other));
     const bans = await bars(page, "Bans that began");
     expect(bans[13]!.height / bans[12]!.height).toBeCloseTo(2, 1);
-    expect(await page.locator(".open > i").count()).toBe(4 + 1 + 1);
+    expect(await page.locator(".open > i").count()).toBe(3 + 1 + 1);
 
     const busiest = panel(page, "The busiest keys");
     expect(await cells(busiest.locator("tbody tr").nth(1))).toStrictEqual([

@@ -4,13 +4,13 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import * as local from "../../../src/operator/database/local.ts";
 import * as localStore from "../../../src/operator/database/local-store.ts";
-import { exportToFile, exportToStdout } from "../../../src/operator/orders/export.ts";
 import { ordersProgram } from "../../../src/operator/orders/program.ts";
 import { runInProcess } from "../in-process.ts";
 import { type MemoryStore, openMemoryStore } from "./memory-store.ts";
 
 /** The number of orders in the store, which an export reads in three pages. */
 const STORED = 20_000;
+const WARNING = /^warning: orders changed during the export[^]*--one-moment/m;
 
 let store: MemoryStore;
 let folder: string;
@@ -22,12 +22,19 @@ beforeEach(() => {
   store.sqlite.exec(`
     WITH RECURSIVE n (id) AS (SELECT 0 UNION ALL SELECT id + 1 FROM n WHERE id + 1 < ${STORED})
     INSERT INTO orders (id) SELECT id FROM n`);
+  vi.spyOn(localStore, "isStore").mockReturnValue(true);
+  const database = { ...store, isNew: false, close: async () => {} };
+  vi.spyOn(local, "openLocalDatabase").mockResolvedValue(database);
 });
 afterEach(async () => {
+  vi.restoreAllMocks();
   await store.close();
   rmSync(folder, { recursive: true });
-  vi.restoreAllMocks();
 });
+
+function runExport(...args: readonly string[]) {
+  return runInProcess(ordersProgram(), ["export", ...args]);
+}
 
 /**
  * Changes the first and the last order before each page of the export for which `isDue` returns
@@ -49,79 +56,52 @@ function quantities(text: string): unknown[] {
   return [lines[0], lines.at(-1)].map((line) => JSON.parse(line ?? "").quantity);
 }
 
-async function captureStdout(work: () => Promise<unknown>): Promise<string> {
-  let written = "";
-  vi.spyOn(process.stdout, "write").mockImplementation(((part: unknown, ...rest: unknown[]) => {
-    written += String(part);
-    (rest.at(-1) as (() => void) | undefined)?.();
-    return true;
-  }) as typeof process.stdout.write);
-  await work();
-  vi.restoreAllMocks();
-  return written;
-}
-
 describe("an export during which orders change", () => {
-  it.each([2, 3])("is no snapshot if the change was before page %i", async (changedPage) => {
-    changeBefore((page) => page === changedPage);
-    const exported = await exportToFile(store, file, { oneMoment: false });
-    expect(exported).toEqual({ count: STORED, isOneMoment: false });
-    expect(quantities(readFileSync(file, "utf8"))).toEqual([undefined, changedPage]);
-  });
-
   it.each([
-    [2, /^warning: orders changed during the export[^]*--one-moment/m],
-    [1, /^(?![^]*warning)/],
-  ])("is warned of on stderr if the change came before page %i", async (changedPage, warning) => {
-    changeBefore((page) => page === changedPage);
-    const database = { ...store, isNew: false, close: async () => {} };
-    vi.spyOn(localStore, "isStore").mockReturnValueOnce(true);
-    vi.spyOn(local, "openLocalDatabase").mockResolvedValueOnce(database);
-    const { status, stdout, stderr } = await runInProcess(ordersProgram(), ["export", file]);
-    expect({ status, stdout }).toEqual({
-      status: 0,
-      stdout: `Exported ${STORED.toLocaleString("en")} orders to ${file}.\n`,
-    });
-    expect(stderr).toMatch(warning);
-  });
+    [1, [1, 1], /^(?![^]*warning)/],
+    [2, [undefined, 2], WARNING],
+    [3, [undefined, 3], WARNING],
+  ])(
+    "is warned of unless the change came before its first page (%i)",
+    async (page, expected, stderr) => {
+      changeBefore((read) => read === page);
+      expect(await runExport(file)).toEqual({
+        status: 0,
+        stdout: `Exported 20,000 orders to ${file}.\n`,
+        stderr: expect.stringMatching(stderr),
+      });
+      expect(quantities(readFileSync(file, "utf8"))).toEqual(expected);
+    },
+  );
 
-  it("is a consistent snapshot if the change was before its first page", async () => {
-    changeBefore((page) => page === 1);
-    const exported = await exportToFile(store, file, { oneMoment: false });
-    expect(exported).toEqual({ count: STORED, isOneMoment: true });
-  });
-
-  it("starts over with oneMoment, which requires a consistent snapshot", async () => {
+  it("starts over with --one-moment, which requires a consistent snapshot", async () => {
     changeBefore((page) => page === 2 || page === 5);
-    const exported = await exportToFile(store, file, { oneMoment: true });
-    expect(exported).toEqual({ count: STORED, isOneMoment: true });
+    const outcome = await runExport(file, "--one-moment", "--json");
+    expect(outcome).toEqual({ status: 0, stdout: '{"exported":20000}\n', stderr: "" });
     expect(quantities(readFileSync(file, "utf8"))).toEqual([5, 5]);
     expect(readdirSync(folder)).toEqual(["orders.ndjson"]);
   });
 
-  it("with oneMoment writes to standard output only after a consistent snapshot", async () => {
+  it("with --one-moment writes to standard output only after a consistent snapshot", async () => {
     changeBefore((page) => page === 3);
-    const written = await captureStdout(() => exportToStdout(store, { oneMoment: true }));
-    expect(quantities(written)).toEqual([3, 3]);
+    const { status, stdout } = await runExport("--one-moment");
+    expect([status, ...quantities(stdout)]).toEqual([0, 3, 3]);
   });
 
-  it("with oneMoment fails if orders never stop changing, and keeps the earlier file", async () => {
+  it("with --one-moment fails if orders never stop changing, and keeps the earlier file", async () => {
     changeBefore(() => true);
     writeFileSync(file, "earlier");
-    const refusal = "changed during each of 5 attempts, so nothing was exported: try again when";
-    await expect(exportToFile(store, file, { oneMoment: true })).rejects.toThrow(refusal);
+    const { status, stdout, stderr } = await runExport(file, "--one-moment");
+    expect({ status, stdout }).toEqual({ status: 1, stdout: "" });
+    expect(stderr).toContain("changed during each of 5 attempts, so nothing was exported: try");
     expect(readFileSync(file, "utf8")).toBe("earlier");
     expect(readdirSync(folder)).toEqual(["orders.ndjson"]);
-    const written = await captureStdout(() =>
-      expect(exportToStdout(store, { oneMoment: true })).rejects.toThrow(refusal),
-    );
-    expect(written).toBe("");
   });
 });
 
 it("an export of an empty store is empty and a consistent snapshot", async () => {
   store.sqlite.exec("DELETE FROM orders");
-  const exported = await exportToFile(store, file, { oneMoment: true });
-  expect(exported).toEqual({ count: 0, isOneMoment: true });
+  const outcome = await runExport(file, "--one-moment", "--json");
+  expect(outcome).toEqual({ status: 0, stdout: '{"exported":0}\n', stderr: "" });
   expect(readFileSync(file, "utf8")).toBe("");
 });

@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import { ordersProgram } from "../../../src/operator/orders/program.ts";
+import { IMPORT_SIZES } from "../../../src/operator/orders/staging.ts";
 import * as wrangler from "../../../src/operator/wrangler.ts";
 import { LostConnection, useFakeCloudflare } from "../deploy/fake-cloudflare.ts";
 import { runFakeWrangler } from "../deploy/fake-wrangler.ts";
@@ -20,20 +21,17 @@ const folder = mkdtempSync(join(tmpdir(), "store-orders-import-"));
 const file = (name: string) => join(folder, name);
 afterAll(() => rmSync(folder, { recursive: true }));
 
-/** The number of orders that an import sends in two parts. */
-const TWO_PARTS = 18_000;
-/**
- * The number of orders that an import sends in three parts. Placing three parts takes too many
- * statements for one query, so D1 imports them as a file.
- */
-const THREE_PARTS = 36_000;
+/** The number of orders that an import sends in two parts, if parts are `SMALL`. */
+const TWO_PARTS = 150;
+/** The number of orders that an import sends in three parts of the real size. */
+const MANY = 36_000;
+
+/** Makes the parts of an import small, so that the tests take less time. */
+const SMALL = { partCharacters: 10_000 };
 
 const BIG = 9_223_372_036_854_775_807n;
 
-/**
- * Returns orders as lines of NDJSON. Long numbers fill a part with few orders, so the tests take
- * less time.
- */
+/** Returns orders as lines of NDJSON. Long numbers fill a part with few orders. */
 function linesOf(count: number): string[] {
   return Array.from(
     { length: count },
@@ -46,11 +44,10 @@ beforeAll(() => {
   const lines = linesOf(TWO_PARTS);
   const zipped = gzipSync(lines.join(""), { level: 1 });
   writeFileSync(file("two-parts.ndjson.gz"), zipped);
-  writeFileSync(file("cut.gz"), zipped.subarray(0, -1_000));
+  writeFileSync(file("cut.gz"), zipped.subarray(0, -100));
   // The first order in the file has the greatest id, so only the last part differs.
   writeFileSync(file("edited.ndjson"), lines.with(0, `{"id":${BIG},"quantity":7}\n`).join(""));
-  const more = gzipSync(linesOf(THREE_PARTS).join(""), { level: 1 });
-  writeFileSync(file("three-parts.ndjson.gz"), more);
+  writeFileSync(file("many.ndjson"), linesOf(MANY).join(""));
 });
 
 interface Query {
@@ -62,10 +59,13 @@ interface Query {
 let sent: number[];
 beforeEach(() => {
   sent = [];
+  Object.assign(IMPORT_SIZES, SMALL);
   cloudflare.changes.length = 0;
   onPart(() => {});
 });
+const REAL = { ...IMPORT_SIZES };
 afterEach(() => {
+  Object.assign(IMPORT_SIZES, REAL);
   sqlite().exec("DELETE FROM order_import_parts; DELETE FROM orders WHERE status = 'pending'");
 });
 
@@ -98,14 +98,15 @@ const imported = (orders: number) => ({
 
 describe("an import into a deployed store", () => {
   it("sends a few large parts in queries that do not block, then places all orders", async () => {
-    expect(await importFile("three-parts.ndjson.gz")).toEqual(imported(THREE_PARTS));
+    Object.assign(IMPORT_SIZES, REAL);
+    expect(await importFile("many.ndjson")).toEqual(imported(MANY));
     expect(sent).toHaveLength(3);
     expect(Math.max(...sent)).toBeGreaterThan(1_900_000);
     expect(cloudflare.changes).toEqual([
       ...Array.from({ length: 3 }, () => `write to ${NAME}`),
       `import into ${NAME}`,
     ]);
-    expect([count("orders"), count("order_import_parts")]).toEqual([THREE_PARTS, 0]);
+    expect([count("orders"), count("order_import_parts")]).toEqual([MANY, 0]);
   });
 
   it("continues after lost connections, and stores each part once", async () => {
@@ -153,33 +154,34 @@ describe("an import into a deployed store", () => {
       asked += 1;
       throw new ApiError(500, 7_500, "Network connection lost.");
     };
-    const broken = await importFile("three-parts.ndjson.gz");
+    const broken = await importFile("two-parts.ndjson.gz");
     expect(asked).toBe(1);
     expect(broken).toMatchObject({ status: 1, stdout: "" });
     expect(broken.stderr).toContain("parts of this import are gone: it was completed");
-    expect(count("orders")).toBe(THREE_PARTS);
+    expect(count("orders")).toBe(TWO_PARTS);
   });
 
-  it("says after Ctrl+C that nothing was placed, and continues with --resume", async () => {
-    const others = process.listeners("SIGINT");
-    onPart((call) => {
-      const own = process.listeners("SIGINT").filter((listener) => !others.includes(listener));
-      if (call === 1) for (const interrupt of own) interrupt("SIGINT");
-    });
+  /** Returns the listeners of commands to Ctrl+C, without those of the test runner. */
+  const others = process.listeners("SIGINT");
+  const own = () => process.listeners("SIGINT").filter((listener) => !others.includes(listener));
+
+  it.each([
+    ["while it sends the orders", '{"sql":"insert into', 1],
+    ["while it compares them", "LEFT JOIN orders", 2],
+  ])("says after Ctrl+C %s that nothing was placed, and how to continue", async (_, sql, parts) => {
+    cloudflare.interfere = ({ body }) => {
+      if (body.includes(sql)) for (const interrupt of own()) interrupt("SIGINT");
+    };
     const broken = await importFile("two-parts.ndjson.gz");
     expect(broken).toMatchObject({ status: 1, stdout: "" });
     expect(broken.stderr).toContain("error: ended by SIGINT before any order was placed.");
     const line = `npm run orders -- import ${file("two-parts.ndjson.gz")} --env staging --json`;
     expect(broken.stderr).toContain(`\n  ${line} --resume\n`);
-    expect([count("orders"), count("order_import_parts")]).toEqual([0, 1]);
-    onPart(() => {});
-    expect(await importFile("two-parts.ndjson.gz", "--resume")).toEqual(imported(TWO_PARTS));
+    expect([count("orders"), count("order_import_parts")]).toEqual([0, parts]);
   });
 
   it("ends after Ctrl+C while it waits for its input", async () => {
-    const others = process.listeners("SIGINT");
     const reading = runInProcess(ordersProgram(), ["import", "-"], new Readable({ read() {} }));
-    const own = () => process.listeners("SIGINT").filter((listener) => !others.includes(listener));
     await vi.waitUntil(() => own().length > 0);
     for (const interrupt of own()) interrupt("SIGINT");
     expect(await reading).toEqual({

@@ -163,8 +163,7 @@ describe("npm run verify on a local store", () => {
     const args = ["--url", service.url];
     const { status, stdout } = await runVerify(args, { input: `${key}\n` });
     expect(status).toBe(0);
-    expect(stdout).toContain("– Of 200 simultaneous requests");
-    expect(stdout).toContain("the key may send 300 requests a minute, so a Free key is needed");
+    expect(stdout).toMatch(/^– Of 200 simultaneous requests.*: needs a new Free key$/m);
     expect(stdout).toContain("– A revoked key stops working within 30 seconds");
     expect(stdout).not.toContain(key);
   });
@@ -252,14 +251,6 @@ describe("npm run verify", () => {
         "nothing was changed, because there is no terminal to ask at",
       ),
     });
-  });
-
-  it("explains its options with --help", async () => {
-    const { status, stdout, stderr } = await runInProcess(verifyProgram(), ["--help"]);
-    expect({ status, stderr }).toEqual({ status: 0, stderr: "" });
-    for (const word of ["--env", "--url", "--write", "--read-only", "--json", "revokes the key"]) {
-      expect(stdout).toContain(word);
-    }
   });
 
   it.each([

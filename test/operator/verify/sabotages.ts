@@ -1,22 +1,16 @@
 import type { Send } from "../../../src/operator/verify/caller.ts";
 
 /**
- * A group of promises that `ServiceOnTrial.verify` checks only if the test lists the group, because
- * the check uses up limits or changes data.
+ * Ways to make the service break a documented promise: what the service then does, the promise that
+ * `verify` must report as broken, and a function that returns a `Send` which changes requests or
+ * responses. `verify` tries some promises only with an option.
  */
-export type Scope = "limits" | "orders" | "revocation";
-
-/**
- * A way to make the service break a documented promise, and the promise that `verify` must then
- * report as broken.
- */
-export interface Sabotage {
-  readonly does: string;
-  readonly scope?: Scope;
-  readonly breaks: RegExp;
-  /** Returns a `Send` for one run of `verify`; this `Send` changes requests or responses. */
-  readonly sabotage: (send: Send) => Send;
-}
+type Sabotage = readonly [
+  does: string,
+  breaks: RegExp,
+  sabotage: (send: Send) => Send,
+  scope?: "limits" | "orders",
+];
 
 interface SentRequest {
   readonly method: string;
@@ -98,17 +92,25 @@ function request(change: (url: URL, headers: Headers) => void): (send: Send) => 
   };
 }
 
-function replaceIn(headers: Headers, name: string, pattern: RegExp, text: string): void {
-  replaceWith(headers, name, pattern, () => text);
+/** Creates a `sabotage` function that sets or removes a header of such responses. */
+function header(status: number, path: RegExp, name: string, value: string | null) {
+  return answer(status, path, ({ headers }) =>
+    value === null ? headers.delete(name) : headers.set(name, value),
+  );
 }
 
-function replaceWith(
+/** Creates a `sabotage` function that changes the body of such responses. */
+function body(status: number, path: RegExp, change: (body: string) => string) {
+  return answer(status, path, changeBody(change));
+}
+
+function replaceIn(
   headers: Headers,
   name: string,
   pattern: RegExp,
   change: (text: string) => string,
 ): void {
-  headers.set(name, (headers.get(name) ?? "").replace(pattern, change));
+  headers.set(name, (headers.get(name) ?? "").replaceAll(pattern, change));
 }
 
 function becomeUnchanged(found: ReceivedAnswer): void {
@@ -136,416 +138,276 @@ function changeBody(change: (body: string) => string): (found: ReceivedAnswer) =
   };
 }
 
+/** Adds to the number of requests that are left. */
+function addRemaining(headers: Headers, count: number): void {
+  const add = (text: string) => String(Number(text) + count);
+  replaceIn(headers, "X-RateLimit-Remaining", /\d+/g, add);
+  replaceIn(headers, "RateLimit", /(?<=r=)\d+/g, add);
+}
+
 export const SABOTAGES: readonly Sabotage[] = [
   // Limits
-  {
-    does: "admits one request too many",
-    scope: "limits",
-    breaks: /exactly as many are admitted/,
-    sabotage: firstAnswer(429, becomeUnchanged),
-  },
-  {
-    does: "admits one request too few",
-    scope: "limits",
-    breaks: /exactly as many are admitted/,
-    sabotage: firstAnswer(304, (found) => {
-      becomeError(found, 429, "rate_limit_exceeded");
-      found.headers.set("Retry-After", "60");
-    }),
-  },
-  {
-    does: "counts two requests once",
-    scope: "limits",
-    breaks: /exactly as many are admitted/,
-    sabotage: answers(() => {
-      let first: Headers | undefined;
-      let isRepeated = false;
+  [
+    "admits one request too many",
+    /exactly as many are admitted/,
+    firstAnswer(429, becomeUnchanged),
+    "limits",
+  ],
+  [
+    "counts two requests once",
+    /exactly as many are admitted/,
+    answers(() => {
+      const seen: Headers[] = [];
       return ({ status, headers }) => {
-        if (status !== 304 || isRepeated) return;
-        if (first === undefined) {
-          first = headers;
-          return;
-        }
-        isRepeated = true;
+        if (status !== 304 || seen.push(headers) !== 2) return;
         for (const name of ["X-RateLimit-Remaining", "RateLimit"]) {
-          headers.set(name, first.get(name) ?? "");
+          headers.set(name, seen[0]?.get(name) ?? "");
         }
       };
     }),
-  },
-  {
-    does: "gives a Free key 61 requests a minute",
-    scope: "limits",
-    breaks: /exactly as many are admitted/,
-    sabotage: answers(() => ({ headers }) => {
+    "limits",
+  ],
+  [
+    "gives a Free key 61 requests a minute",
+    /exactly as many are admitted/,
+    answers(() => ({ headers }) => {
       if (!headers.has("RateLimit-Policy")) return;
-      replaceIn(headers, "RateLimit-Policy", /q=60;/, "q=61;");
-      replaceIn(headers, "X-RateLimit-Limit", /^60$/, "61");
+      replaceIn(headers, "RateLimit-Policy", /q=60;/g, () => "q=61;");
+      replaceIn(headers, "X-RateLimit-Limit", /^60$/g, () => "61");
     }),
-  },
-  {
-    does: "refuses without Retry-After",
-    scope: "limits",
-    breaks: /exactly as many are admitted/,
-    sabotage: answer(429, LISTING, ({ headers }) => headers.delete("Retry-After")),
-  },
-  {
-    does: "sends a Retry-After that is a second too short",
-    scope: "limits",
-    breaks: /returns 429 with Retry-After/,
-    sabotage: answer(429, LISTING, ({ headers }) => headers.set("Retry-After", "59")),
-  },
-  {
-    does: "counts refused requests in the day",
-    scope: "limits",
-    breaks: /counts in no window/,
-    sabotage: answers(() => {
+    "limits",
+  ],
+  [
+    "sends a Retry-After that is a second too short",
+    /returns 429 with Retry-After/,
+    header(429, LISTING, "Retry-After", "59"),
+    "limits",
+  ],
+  [
+    "counts refused requests in the day",
+    /counts in no window/,
+    answers(() => {
       let refused = 0;
       return ({ status, headers }) => {
         if (!headers.has("RateLimit") || status === 401) return;
         if (status === 429) refused += 1;
         const less = (text: string) => String(Number(text) - refused);
-        replaceWith(headers, "RateLimit", /(?<="day";r=)\d+/, less);
+        replaceIn(headers, "RateLimit", /(?<="day";r=)\d+/g, less);
       };
     }),
-  },
-  {
-    does: "bans at once",
-    scope: "limits",
-    breaks: /returns 429 with Retry-After/,
-    sabotage: answer(
-      429,
-      LISTING,
-      changeBody((body) => body.replace("rate_limit_exceeded", "api_key_banned")),
-    ),
-  },
-  {
-    does: "announces the end of the minute too early, in every header",
-    scope: "limits",
-    breaks: /waits for Retry-After is admitted/,
-    sabotage: answer(429, LISTING, ({ headers }) => {
+    "limits",
+  ],
+  [
+    "bans at once",
+    /returns 429 with Retry-After/,
+    body(429, LISTING, (text) => text.replace("rate_limit_exceeded", "api_key_banned")),
+    "limits",
+  ],
+  [
+    "announces the end of the minute too early, in every header",
+    /waits for Retry-After is admitted/,
+    answer(429, LISTING, ({ headers }) => {
       headers.set("Retry-After", "5");
-      replaceIn(headers, "RateLimit", /(?<="minute";r=0;t=)\d+/, "5");
+      replaceIn(headers, "RateLimit", /(?<="minute";r=0;t=)\d+/g, () => "5");
     }),
-  },
+    "limits",
+  ],
   // Rate-limit headers
-  {
-    does: "leaves RateLimit out of a 404",
-    breaks: /trailing slash/,
-    sabotage: answer(404, /^\/v1\/verify$/, ({ headers }) => headers.delete("RateLimit")),
-  },
-  {
-    does: "describes the day although the minute has fewer requests left",
-    breaks: /one JSON array/,
-    sabotage: answer(200, LISTING, ({ headers }) => {
+  [
+    "describes the day although the minute has fewer requests left",
+    /one JSON array/,
+    answer(200, LISTING, ({ headers }) => {
       headers.set("X-RateLimit-Limit", "1000");
       headers.set("X-RateLimit-Remaining", "999");
     }),
-  },
-  {
-    does: "sends X-RateLimit-Reset in milliseconds",
-    breaks: /Without a key/,
-    sabotage: answer(401, LISTING, ({ headers }) =>
-      headers.set("X-RateLimit-Reset", `${headers.get("X-RateLimit-Reset")}000`),
+  ],
+  [
+    "sends X-RateLimit-Reset in milliseconds",
+    /Without a key/,
+    answer(401, LISTING, ({ headers }) =>
+      replaceIn(headers, "X-RateLimit-Reset", /$/g, () => "000"),
     ),
-  },
-  {
-    does: "does not count a 404",
-    breaks: /Each request counts once/,
-    sabotage: answers(() => {
+  ],
+  [
+    "does not count a 404",
+    /Each request counts once/,
+    answers(() => {
       let given = 0;
       return ({ status, headers }, { path }) => {
         if (!headers.has("RateLimit") || status === 401) return;
         if (status === 404 && path === "/v1/verify") given += 1;
-        const more = (text: string) => String(Number(text) + given);
-        const remaining = headers.get("X-RateLimit-Remaining") ?? "";
-        headers.set("X-RateLimit-Remaining", more(remaining));
-        const windows = headers.get("RateLimit") ?? "";
-        headers.set("RateLimit", windows.replaceAll(/(?<=r=)\d+/g, more));
+        addRemaining(headers, given);
       };
     }),
-  },
+  ],
   // Authentication
-  {
-    does: "answers 401 without WWW-Authenticate",
-    breaks: /Without a key/,
-    sabotage: answer(401, LISTING, ({ headers }) => headers.delete("WWW-Authenticate")),
-  },
-  {
-    does: "calls a missing key an invalid token",
-    breaks: /Without a key/,
-    sabotage: answer(401, LISTING, ({ headers }) =>
-      headers.set("WWW-Authenticate", 'Bearer realm="store-orders", error="invalid_token"'),
-    ),
-  },
-  {
-    does: "does not report an invalid token as invalid",
-    breaks: /Two tokens/,
-    sabotage: answer(401, LISTING, ({ headers }) =>
-      headers.set("WWW-Authenticate", 'Bearer realm="store-orders"'),
-    ),
-  },
-  {
-    does: "accepts a key from the query string",
-    breaks: /query string or a cookie is ignored/,
-    sabotage: request(({ searchParams }, headers) => {
+  [
+    "does not report an invalid token as invalid",
+    /Two tokens/,
+    header(401, LISTING, "WWW-Authenticate", 'Bearer realm="store-orders"'),
+  ],
+  [
+    "accepts a key from the query string",
+    /query string or a cookie is ignored/,
+    request(({ searchParams }, headers) => {
       const key = searchParams.get("api_key");
       if (key !== null) headers.set("Authorization", `Bearer ${key}`);
     }),
-  },
-  {
-    does: "accepts a key from a cookie",
-    breaks: /query string or a cookie is ignored/,
-    sabotage: request((_, headers) => {
-      const key = /key=(?<key>sord_\w+)/.exec(headers.get("Cookie") ?? "")?.groups?.["key"];
-      if (key !== undefined) headers.set("Authorization", `Bearer ${key}`);
-    }),
-  },
-  {
-    does: "reveals to clients without a key which paths exist",
-    breaks: /unknown path under \/v1 returns 401/,
-    sabotage: answer(401, /^\/v1\/verify$/, (found) => becomeError(found, 404, "not_found")),
-  },
-  {
-    does: "treats the scheme Bearer as case-sensitive",
-    breaks: /scheme's name/,
-    sabotage: request((_, headers) => {
+  ],
+  [
+    "treats the scheme Bearer as case-sensitive",
+    /scheme's name/,
+    request((_, headers) => {
       if (headers.get("Authorization")?.startsWith("bEARER")) headers.delete("Authorization");
     }),
-  },
+  ],
   // Errors and ids
-  {
-    does: "adds a field to errors",
-    breaks: /trailing slash/,
-    sabotage: answer(
-      404,
-      /^\/v1\/verify$/,
-      changeBody((body) => body.replace("}", ',"trace":1}')),
-    ),
-  },
-  {
-    does: "shows SQL in an error",
-    breaks: /no int64/,
-    sabotage: answer(
-      404,
-      /abc$/,
-      changeBody((body) => body.replace(/int64/, "int64: SELECT id FROM orders")),
-    ),
-  },
-  {
-    does: "writes errors as HTML",
-    breaks: /trailing slash/,
-    sabotage: answer(404, /^\/v1\/verify$/, (found) => {
-      found.headers.set("Content-Type", "text/html");
-      found.body = "<h1>Not found</h1>";
-      found.headers.delete("Content-Length");
-    }),
-  },
-  {
-    does: "does not repeat X-Request-Id",
-    breaks: /healthz/,
-    sabotage: request((_, headers) => headers.delete("X-Request-Id")),
-  },
+  [
+    "contradicts the OpenAPI document",
+    /trailing slash/,
+    body(404, /^\/v1\/verify$/, (text) => text.replace("}", ',"trace":1}')),
+  ],
+  [
+    "shows SQL in an error",
+    /no int64/,
+    body(404, /abc$/, (text) => text.replace(/int64/, "int64: SELECT id FROM orders")),
+  ],
+  [
+    "does not repeat X-Request-Id",
+    /healthz/,
+    request((_, headers) => headers.delete("X-Request-Id")),
+  ],
   // Browsers
-  {
-    does: "allows scripts of every origin to send requests",
-    breaks: /not listed may not call/,
-    sabotage: answers(
+  [
+    "allows scripts of every origin to send requests",
+    /not listed may not call/,
+    answers(
       () =>
         ({ headers }) =>
           headers.set("Access-Control-Allow-Origin", "*"),
     ),
-  },
-  {
-    does: "does not allow listed origins to send If-None-Match",
-    breaks: /listed origin may call/,
-    sabotage: answer(204, LISTING, ({ headers }) =>
-      replaceIn(headers, "Access-Control-Allow-Headers", /If-None-Match,/i, ""),
+  ],
+  [
+    "does not allow listed origins to send If-None-Match",
+    /listed origin may call/,
+    answer(204, LISTING, ({ headers }) =>
+      replaceIn(headers, "Access-Control-Allow-Headers", /If-None-Match,/gi, () => ""),
     ),
-  },
-  {
-    does: "hides Retry-After from listed origins",
-    breaks: /listed origin may call/,
-    sabotage: answer(401, LISTING, ({ headers }) => {
+  ],
+  [
+    "hides Retry-After from listed origins",
+    /listed origin may call/,
+    answer(401, LISTING, ({ headers }) => {
       if (headers.has("Access-Control-Expose-Headers"))
-        replaceIn(headers, "Access-Control-Expose-Headers", /Retry-After,/i, "");
+        replaceIn(headers, "Access-Control-Expose-Headers", /Retry-After,/gi, () => "");
     }),
-  },
+  ],
   // The list
-  {
-    does: "ignores If-None-Match",
-    breaks: /ETag returns 304/,
-    sabotage: request((_, headers) => headers.delete("If-None-Match")),
-  },
-  {
-    does: "answers 304 to every If-None-Match",
-    breaks: /another tag returns 200/,
-    sabotage: request((_, headers) => {
+  [
+    "ignores If-None-Match",
+    /ETag returns 304/,
+    request((_, headers) => headers.delete("If-None-Match")),
+  ],
+  [
+    "answers 304 to every If-None-Match",
+    /another tag returns 200/,
+    request((_, headers) => {
       if (headers.has("If-None-Match")) headers.set("If-None-Match", "*");
     }),
-  },
-  {
-    does: "leaves the ETag out of a 304",
-    breaks: /ETag returns 304/,
-    sabotage: answer(304, LISTING, ({ headers }) => headers.delete("ETag")),
-  },
-  {
-    does: "sends a weak ETag",
-    breaks: /one JSON array/,
-    sabotage: answer(200, LISTING, ({ headers }) => replaceIn(headers, "ETag", /^/, "W/")),
-  },
-  {
-    does: "allows caches to store the list",
-    breaks: /one JSON array/,
-    sabotage: answer(200, LISTING, ({ headers }) => headers.set("Cache-Control", "max-age=60")),
-  },
-  {
-    does: "ends the list before the closing bracket",
-    breaks: /one JSON array/,
-    sabotage: answer(
+  ],
+  [
+    "lists in descending order",
+    /one JSON array/,
+    body(
       200,
       LISTING,
-      changeBody((body) => body.slice(0, -1)),
+      (text) =>
+        `[${text
+          .slice(1, -1)
+          .split(/(?<=\}),/)
+          .toReversed()
+          .join(",")}]`,
     ),
-  },
-  {
-    does: "lists in descending order",
-    breaks: /one JSON array/,
-    sabotage: answer(
-      200,
-      LISTING,
-      changeBody(
-        (body) =>
-          `[${body
-            .slice(1, -1)
-            .split(/(?<=\}),/)
-            .toReversed()
-            .join(",")}]`,
-      ),
-    ),
-  },
-  {
-    does: "rounds integers as JSON.parse does",
-    breaks: /int64 in plain decimals/,
-    sabotage: answer(
-      200,
-      LISTING,
-      changeBody((body) => JSON.stringify(JSON.parse(body))),
-    ),
-  },
-  {
-    does: "answers HEAD with 503",
-    breaks: /another tag returns 200/,
-    sabotage: answers(() => (found, { method, path }) => {
-      if (method === "HEAD" && path === LIST) becomeError(found, 503, "service_unavailable");
+  ],
+  [
+    "rounds integers as JSON.parse does",
+    /int64 in plain decimals/,
+    body(200, LISTING, (text) => JSON.stringify(JSON.parse(text))),
+  ],
+  [
+    "honours query parameters",
+    /Query parameters/,
+    request((url) => {
+      if (url.searchParams.has("page")) url.pathname = "/v1/pages";
     }),
-  },
-  {
-    does: "honours query parameters",
-    breaks: /Query parameters/,
-    sabotage: (send) => (url, init) =>
-      new URL(url).searchParams.has("page")
-        ? send(url.replace(LIST, "/v1/pages"), init)
-        : send(url, init),
-  },
+  ],
   // Paths and methods
-  {
-    does: "serves paths with a trailing slash",
-    breaks: /new id|trailing slash/,
-    sabotage: request((url) => {
+  [
+    "serves paths with a trailing slash",
+    /new id|trailing slash/,
+    request((url) => {
       url.pathname = url.pathname.replace(/(?<=.)\/$/, "");
     }),
-  },
-  {
-    does: "accepts the id 007 as 7",
-    breaks: /no int64/,
-    sabotage: request((url) => {
+  ],
+  [
+    "accepts the id 007 as 7",
+    /no int64/,
+    request((url) => {
       url.pathname = url.pathname.replace("/007", "/7");
     }),
-  },
-  {
-    does: "names the wrong methods in Allow",
-    breaks: /405 with Allow/,
-    sabotage: answer(405, ORDER, ({ headers }) => headers.set("Allow", "GET, HEAD")),
-  },
+  ],
+  ["names the wrong methods in Allow", /405 with Allow/, header(405, ORDER, "Allow", "GET, HEAD")],
   // Outside /v1
-  {
-    does: "reveals its version at /healthz",
-    breaks: /healthz/,
-    sabotage: answer(
-      200,
-      /^\/healthz$/,
-      changeBody((body) => body.replace("}", ',"version":"1"}')),
-    ),
-  },
-  {
-    does: "allows caches to store /healthz",
-    breaks: /healthz/,
-    sabotage: answer(200, /^\/healthz$/, ({ headers }) => headers.delete("Cache-Control")),
-  },
-  {
-    does: "reports an unavailable part at /healthz",
-    breaks: /healthz/,
-    sabotage: answer(200, /^\/healthz$/, (found) => {
-      found.status = 503;
-      found.body = found.body.replace('"ok"', '"unavailable"');
-      found.headers.delete("Content-Length");
-    }),
-  },
-  {
-    does: "was deployed without its static files",
-    breaks: /reference page/,
-    sabotage: answer(200, /^\/openapi\.json$/, (found) => becomeError(found, 404, "not_found")),
-  },
+  ["allows caches to store /healthz", /healthz/, header(200, /^\/healthz$/, "Cache-Control", null)],
+  [
+    "was deployed without its static files",
+    /openapi\.json/,
+    answer(200, /^\/openapi\.json$/, (found) => becomeError(found, 404, "not_found")),
+  ],
   // Orders
-  {
-    does: "changes a digit of an order",
-    scope: "orders",
-    breaks: /digit for digit/,
-    sabotage: answer(
-      200,
-      LISTING,
-      changeBody((body) =>
-        body.replaceAll('"petId":9223372036854775807', '"petId":9223372036854775806'),
-      ),
+  [
+    "changes a digit of an order",
+    /digit for digit/,
+    body(200, LISTING, (text) =>
+      text.replaceAll('"petId":9223372036854775807', '"petId":9223372036854775806'),
     ),
-  },
-  {
-    does: "answers every cancellation of an order with 204",
-    scope: "orders",
-    breaks: /one returns 204/,
-    sabotage: answer(404, OWN_ORDER, (found) => {
+    "orders",
+  ],
+  [
+    "answers every cancellation of an order with 204",
+    /one returns 204/,
+    answer(404, OWN_ORDER, (found) => {
       found.status = 204;
       found.body = "";
       found.headers.delete("Content-Type");
       found.headers.delete("Content-Length");
     }),
-  },
-  {
-    does: "lists a cancelled order",
-    scope: "orders",
-    breaks: /lacks the order/,
-    sabotage: answers(() => {
+    "orders",
+  ],
+  [
+    "lists a cancelled order",
+    /lacks the order/,
+    answers(() => {
       let stale: string | undefined;
       return (found, { path }) => {
         if (path !== LIST || found.status !== 200 || found.body === "") return;
         if (/"id":-[6-9]\d{18},"petId":9223372036854775807/.test(found.body)) stale = found.body;
-        else changeBody((body) => stale ?? body)(found);
+        else changeBody((text) => stale ?? text)(found);
       };
     }),
-  },
-  {
-    does: "answers 404 for a shipped order",
-    scope: "orders",
-    breaks: /shipped order/,
-    sabotage: answer(409, ORDER, (found) => becomeError(found, 404, "order_not_found")),
-  },
+    "orders",
+  ],
+  [
+    "answers 404 for a shipped order",
+    /shipped order/,
+    answer(409, ORDER, (found) => becomeError(found, 404, "order_not_found")),
+    "orders",
+  ],
   // Keys
-  {
-    does: "accepts a revoked key",
-    scope: "revocation",
-    breaks: /revoked key/,
-    sabotage: answers(() => {
+  [
+    "accepts a revoked key",
+    /revoked key/,
+    answers(() => {
       const valid = new Set<string>();
       return (found, { headers }) => {
         const sent = headers.get("Authorization") ?? "";
@@ -553,5 +415,5 @@ export const SABOTAGES: readonly Sabotage[] = [
         if (found.status === 401 && valid.has(sent)) becomeUnchanged(found);
       };
     }),
-  },
+  ],
 ];

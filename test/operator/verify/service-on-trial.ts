@@ -1,21 +1,9 @@
-import { openLocalStore, type LocalStore } from "../../../src/operator/database/local.ts";
-import { createApiKey, revokeApiKey } from "../../../src/operator/key-store/administration.ts";
-import { addKeys, changeKey } from "../../../src/operator/key-store/change-key.ts";
 import type { Send } from "../../../src/operator/verify/caller.ts";
 import type { Clock } from "../../../src/operator/verify/service-promise.ts";
-import {
-  placeOwnOrders,
-  randomOrderId,
-  removeOwnOrder,
-} from "../../../src/operator/verify/own-orders.ts";
-import {
-  verify,
-  type Verification,
-  type VerifyOptions,
-} from "../../../src/operator/verify/verify.ts";
+import { type StoreVerifyOptions, verifyStore } from "../../../src/operator/verify/verify-store.ts";
+import type { Verification } from "../../../src/operator/verify/verify.ts";
 import { openApiDocument } from "../../../src/openapi/document.ts";
 import { ClockedService } from "../../process/clocked-service.ts";
-import type { Scope } from "./sabotages.ts";
 import { StoreFolder } from "../store-folder.ts";
 
 /** An origin that `CORS_ORIGINS` of the service lists. */
@@ -27,13 +15,11 @@ export class ServiceOnTrial implements AsyncDisposable {
   readonly folder: StoreFolder;
   readonly clock: Clock;
   readonly #service: ClockedService;
-  readonly #store: LocalStore;
   #runs = 0;
 
-  private constructor(folder: StoreFolder, service: ClockedService, store: LocalStore) {
+  private constructor(folder: StoreFolder, service: ClockedService) {
     this.folder = folder;
     this.#service = service;
-    this.#store = store;
     this.url = `http://127.0.0.1:${service.port}`;
     let aheadMs = 0;
     this.clock = {
@@ -51,7 +37,7 @@ export class ServiceOnTrial implements AsyncDisposable {
     await folder.make();
     await folder.ordersJson(["import", "-"], ORDERS);
     const service = await ClockedService.start(folder.path, { CORS_ORIGINS: LISTED_ORIGIN });
-    return new ServiceOnTrial(folder, service, await openLocalStore(folder.path));
+    return new ServiceOnTrial(folder, service);
   }
 
   /**
@@ -65,25 +51,12 @@ export class ServiceOnTrial implements AsyncDisposable {
     return fetch(url, init);
   };
 
-  /** Verifies the service with a new key, as `verifyStore` does. */
-  async verify(
-    scopes: readonly Scope[],
-    options: Partial<VerifyOptions> = {},
-  ): Promise<Verification> {
-    const { orders, keys } = this.#store;
-    const settings = { name: "Verification", plan: "free", limits: null, expiresAt: null } as const;
-    const { key, record } = createApiKey(settings, new Date());
-    await addKeys(keys, [record]);
-    const revoke = async () => void (await changeKey(keys, record.id, "revoke", revokeApiKey));
-    const orderId = randomOrderId();
-    const placed = scopes.includes("orders") ? await placeOwnOrders(orders, orderId) : undefined;
-    const verification = verify({
+  /** Verifies the service with a new key. By default, uses up no limit and places no order. */
+  verify(options: Partial<StoreVerifyOptions> = {}): Promise<Verification> {
+    return verifyStore({
       url: this.url,
-      key,
-      isKeyNew: true,
-      isReadOnly: !scopes.includes("limits"),
-      revoke: scopes.includes("revocation") ? revoke : undefined,
-      orders: placed,
+      store: { persistTo: this.folder.path },
+      isReadOnly: true,
       origin: LISTED_ORIGIN,
       // Each run of `verify` has a new client address, because the service limits the failed
       // authentications of each address.
@@ -92,15 +65,9 @@ export class ServiceOnTrial implements AsyncDisposable {
       send: this.send,
       ...options,
     });
-    try {
-      return await verification;
-    } finally {
-      if (placed !== undefined) await removeOwnOrder(orders, orderId);
-    }
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    await this.#store[Symbol.asyncDispose]();
     await this.#service[Symbol.asyncDispose]();
     this.folder.remove();
   }

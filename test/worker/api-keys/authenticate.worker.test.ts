@@ -56,16 +56,10 @@ describe("credentials without a bearer token", () => {
 describe("a token that is not a secret is refused without a query", () => {
   test.each<[string, (key: string) => string]>([
     ["a mistyped key", (key) => `Bearer ${mistyped(key)}`],
-    ["a key in capitals", (key) => `Bearer ${key.toUpperCase()}`],
-    ["a key that is cut off", (key) => `Bearer ${key.slice(0, -1)}`],
-    ["a key with an additional character", (key) => `Bearer ${key}a`],
-    ["a key with padding", (key) => `Bearer ${key}=`],
     ["a key in quotation marks", (key) => `Bearer "${key}"`],
     ["a key as a parameter", (key) => `Bearer token=${key}`],
     ["a key twice", (key) => `Bearer ${key} ${key}`],
-    ["a key after a tab", (key) => `Bearer \t${key}x`],
     ["an invented key", () => `Bearer ${SECRET_PREFIX}${"a".repeat(40)}`],
-    ["a token of another service", () => "Bearer eyJhbGciOiJub25lIn0.e30."],
     ["a very long token", () => `Bearer ${"a".repeat(60_000)}`],
   ])("%s", async (_, authorization) => {
     const { key } = await createApiKey();
@@ -79,19 +73,11 @@ describe("a token that is not a secret is refused without a query", () => {
     expect(line.statements).toStrictEqual([]);
   });
 
-  test("two headers, each with a valid key", async () => {
+  test.each(["Bearer", "Basic"])("two headers, the second with the scheme %s", async (scheme) => {
     const { key } = await createApiKey();
     const headers = new Headers();
     headers.append("Authorization", `Bearer ${key}`);
-    headers.append("Authorization", `Bearer ${key}`);
-    await expectUnauthorized(await send(LIST, { headers }), TOKEN_CHALLENGE);
-  });
-
-  test("two headers, one of another scheme", async () => {
-    const { key } = await createApiKey();
-    const headers = new Headers();
-    headers.append("Authorization", `Bearer ${key}`);
-    headers.append("Authorization", "Basic dXNlcjpwYXNz");
+    headers.append("Authorization", `${scheme} ${key}`);
     await expectUnauthorized(await send(LIST, { headers }), TOKEN_CHALLENGE);
   });
 });
@@ -130,17 +116,6 @@ describe("a valid key", () => {
       expect(response.headers.has("WWW-Authenticate")).toBe(false);
     },
   );
-
-  test.each([
-    ["free", 60, 1_000],
-    ["pro", 300, 10_000],
-    ["business", 1_000, 100_000],
-  ] as const)("has the limits of its plan: %s", async (plan, perMinute, perDay) => {
-    const { key } = await createApiKey({ plan });
-    const { minute, day } = quotaOf(await send(LIST, { key }));
-    expect(minute).toStrictEqual({ limit: perMinute, remaining: perMinute - 1, seconds: 60 });
-    expect(day).toStrictEqual({ limit: perDay, remaining: perDay - 1, seconds: 86_400 });
-  });
 
   test("is stored only as its SHA-256", async () => {
     const { key } = await createApiKey();

@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 import { sql } from "drizzle-orm";
-import { beforeEach, describe, expect, test, vi } from "vitest";
+import { beforeEach, expect, test, vi } from "vitest";
 import { apiKeys } from "../../../src/schema/keys.ts";
 import { expectError, quotaOf } from "../../support/answer.ts";
 import { createApiKey, updateApiKey } from "../../support/api-key-fixture.ts";
@@ -33,48 +33,13 @@ beforeEach(() => {
   stopClock();
 });
 
-describe("a change takes effect within 30 seconds:", () => {
-  test("a revocation", async () => {
-    const { id, key } = await createApiKey();
-    const { connected, cutOff } = await warmIsolates(key);
-    await updateApiKey(id, { revokedAt: new Date() });
-    advanceClock(EFFECTIVE_MS);
-    await expectError(await connected(LIST, { key }), 401, "unauthorized");
-    await expectError(await cutOff(LIST, { key }), 503, "service_unavailable");
-  });
-
-  test("an earlier expiry", async () => {
-    const { id, key } = await createApiKey({ expiresAt: new Date(Date.now() + 86_400_000) });
-    const { connected, cutOff } = await warmIsolates(key);
-    await updateApiKey(id, { expiresAt: new Date(Date.now() + 1_000) });
-    advanceClock(EFFECTIVE_MS);
-    const message = await expectError(await connected(LIST, { key }), 401, "unauthorized");
-    expect(message).toContain("expired");
-    await expectError(await cutOff(LIST, { key }), 503, "service_unavailable");
-  });
-
-  test("a reset", async () => {
-    const { id, key } = await createApiKey();
-    const { connected } = await warmIsolates(key);
-    await updateApiKey(id, { resets: sql`${apiKeys.resets} + 1` as unknown as number });
-    advanceClock(EFFECTIVE_MS);
-    expect(quotaOf(await connected(LIST, { key }))).toMatchObject({
-      minute: { remaining: 59, seconds: 60 },
-      day: { remaining: 999, seconds: 86_400 },
-    });
-  });
-
-  test("a change of plan", async () => {
-    const { id, key } = await createApiKey();
-    const { connected } = await warmIsolates(key);
-    await updateApiKey(id, { plan: "business" });
-    advanceClock(EFFECTIVE_MS);
-    expect(quotaOf(await connected(LIST, { key })).minute).toStrictEqual({
-      limit: 1_000,
-      remaining: 997,
-      seconds: 30,
-    });
-  });
+test("a revocation takes effect within 30 seconds, and without the database the key is not served", async () => {
+  const { id, key } = await createApiKey();
+  const { connected, cutOff } = await warmIsolates(key);
+  await updateApiKey(id, { revokedAt: new Date() });
+  advanceClock(EFFECTIVE_MS);
+  await expectError(await connected(LIST, { key }), 401, "unauthorized");
+  await expectError(await cutOff(LIST, { key }), 503, "service_unavailable");
 });
 
 test("an isolate that remembers an outdated key does not undo a change", async () => {

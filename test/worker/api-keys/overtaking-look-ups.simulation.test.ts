@@ -243,7 +243,7 @@ test("an earlier look-up that finishes after a later one never restores an older
         await world.end();
       },
     ),
-    { numRuns: 1_000 },
+    { numRuns: 400 },
   );
 });
 
@@ -265,6 +265,6 @@ test("a change takes effect within 25 seconds, however slow the queries are", as
         await world.end();
       },
     ),
-    { numRuns: 500 },
+    { numRuns: 200 },
   );
 });

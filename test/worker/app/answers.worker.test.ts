@@ -1,5 +1,5 @@
 import { env } from "cloudflare:workers";
-import { expect, test, vi } from "vitest";
+import { expect, test } from "vitest";
 import type { ErrorCode } from "../../../src/worker/errors.ts";
 import { expectError } from "../../support/answer.ts";
 import { createApiKey, createEnterpriseKey } from "../../support/api-key-fixture.ts";
@@ -7,217 +7,159 @@ import { advanceClock, stopClock } from "../../support/clock.ts";
 import { unreachableDatabase } from "../../support/database-double.ts";
 import { placeOrder } from "../../support/order-fixture.ts";
 import { send, sendThroughRuntime, startService } from "../../support/service.ts";
+import { readLog } from "../faults/log-lines.ts";
 
-const ETAG = /^"[0-9a-f]{32}"$/;
-
+const LIST = "/v1/store/orders";
 const REFERENCE = '</openapi.json>; rel="service-desc", </>; rel="service-doc"';
+const REQUEST_ID = { "X-Request-Id": "test-1" };
+const CACHED = {
+  "cache-control": "private, no-cache",
+  etag: expect.stringMatching(/^"[0-9a-f]{32}"$/),
+};
 
-/**
- * Returns the expected `Link` header of a response. An error also links to the section of the
- * reference page about its error code.
- */
-function links(code?: ErrorCode): { readonly link: string } {
-  return { link: code === undefined ? REFERENCE : `${REFERENCE}, </#${code}>; rel="help"` };
+const headersOf = ({ headers }: Response) => Object.fromEntries(headers);
+
+/** Returns the expected headers that every response has. */
+function commonHeaders(code?: ErrorCode): Record<string, string> {
+  if (code === undefined) return { link: REFERENCE, "x-request-id": "test-1" };
+  return {
+    // An error also links to the section of the reference page about its error code.
+    link: `${REFERENCE}, </#${code}>; rel="help"`,
+    "content-type": "application/json",
+    "x-request-id": "test-1",
+  };
 }
 
-/**
- * Returns all expected headers of a response whose request is the first in the key's minute and day
- * windows.
- *
- * @param nowMs the time of the request in Unix milliseconds.
- */
+/** Returns the expected headers of the response to the first request in both windows of a key. */
 function freshHeaders(nowMs: number, code?: ErrorCode): Record<string, string> {
   return {
-    ...links(code),
+    ...commonHeaders(code),
     "ratelimit-policy": '"minute";q=60;w=60, "day";q=1000;w=86400',
     ratelimit: '"minute";r=59;t=60, "day";r=999;t=86400',
     "x-ratelimit-limit": "60",
     "x-ratelimit-remaining": "59",
     "x-ratelimit-reset": String(Math.ceil((nowMs + 60_000) / 1_000)),
-    "x-request-id": "test-1",
   };
 }
 
-const REQUEST_ID = { "X-Request-Id": "test-1" };
-
-function headersOf({ headers }: Response): Record<string, string> {
-  return Object.fromEntries(headers);
-}
-
-test("200 has a JSON array, an entity tag and the rate-limit headers", async () => {
-  const { key } = await createApiKey();
-  await placeOrder(7n, { petId: 3n, quantity: 2n, complete: false });
-  const nowMs = stopClock();
-  const response = await sendThroughRuntime("/v1/store/orders", { key, headers: REQUEST_ID });
-  expect(response.status).toBe(200);
-  expect(headersOf(response)).toStrictEqual({
-    ...freshHeaders(nowMs),
-    "content-type": "application/json",
-    "cache-control": "private, no-cache",
-    etag: expect.stringMatching(ETAG),
-  });
-  expect(await response.text()).toBe('[{"id":7,"petId":3,"quantity":2,"complete":false}]');
-});
-
-test("204 has no body", async () => {
+test.each<[status: number, method: string, path: string, headers: object, body: string]>([
+  [200, "GET", LIST, { ...CACHED, "content-type": "application/json" }, '[{"id":7},{"id":8}]'],
+  [304, "GET", LIST, CACHED, ""],
+  [204, "DELETE", `${LIST}/7`, {}, ""],
+])("%d %s %s has these headers and this body", async (status, method, path, headers, body) => {
   const { key } = await createApiKey();
   await placeOrder(7n);
+  await placeOrder(8n);
   const nowMs = stopClock();
-  const response = await send("/v1/store/orders/7", { method: "DELETE", key, headers: REQUEST_ID });
-  expect(response.status).toBe(204);
-  expect(headersOf(response)).toStrictEqual(freshHeaders(nowMs));
-  expect(await response.text()).toBe("");
+  const condition: Record<string, string> = status === 304 ? { "If-None-Match": "*" } : {};
+  const response = await sendThroughRuntime(path, {
+    method,
+    key,
+    headers: { ...REQUEST_ID, ...condition },
+  });
+  expect(response.status).toBe(status);
+  expect(headersOf(response)).toStrictEqual({ ...freshHeaders(nowMs), ...headers });
+  expect(await response.text()).toBe(body);
 });
 
-test("304 has the entity tag and no body, and counts against the limits", async () => {
+test.each<[number, ErrorCode, string, string, object, string]>([
+  [404, "order_not_found", "DELETE", `${LIST}/9`, {}, "No order has the id 9"],
+  [404, "not_found", "GET", "/v1/store", {}, "/v1/store"],
+  [405, "method_not_allowed", "POST", LIST, { allow: "GET, HEAD" }, "Use GET or HEAD"],
+  [405, "method_not_allowed", "GET", `${LIST}/7`, { allow: "DELETE" }, "Use DELETE"],
+  [409, "order_already_shipped", "DELETE", `${LIST}/7`, {}, "Order 7"],
+])("%d %s: %s %s", async (status, code, method, path, headers, message) => {
   const { key } = await createApiKey();
+  await placeOrder(7n, { status: "shipped" });
   const nowMs = stopClock();
-  const response = await send("/v1/store/orders", {
-    key,
-    headers: { ...REQUEST_ID, "If-None-Match": "*" },
-  });
-  expect(response.status).toBe(304);
-  expect(headersOf(response)).toStrictEqual({
-    ...freshHeaders(nowMs),
-    "cache-control": "private, no-cache",
-    etag: expect.stringMatching(ETAG),
-  });
-  expect(await response.text()).toBe("");
+  const response = await send(path, { method, key, headers: REQUEST_ID });
+  expect(headersOf(response)).toStrictEqual({ ...freshHeaders(nowMs, code), ...headers });
+  expect(await expectError(response, status, code)).toContain(message);
+  expect(await (await send(LIST, { key })).text()).toBe('[{"id":7}]');
 });
 
 test("401 has a challenge", async () => {
   const nowMs = stopClock();
-  const response = await send("/v1/store/orders", { headers: REQUEST_ID });
+  const response = await send(LIST, { headers: REQUEST_ID });
   expect(headersOf(response)).toStrictEqual({
     ...freshHeaders(nowMs, "unauthorized"),
-    "content-type": "application/json",
     "www-authenticate": 'Bearer realm="store-orders"',
   });
   expect(await expectError(response, 401, "unauthorized")).toContain("Authorization: Bearer");
 });
 
-test.each([
-  ["order_not_found", "DELETE", "/v1/store/orders/7"],
-  ["not_found", "GET", "/v1/store"],
-] as const)("404 %s has no additional headers", async (code, method, path) => {
-  const { key } = await createApiKey();
-  const nowMs = stopClock();
-  const response = await send(path, { method, key, headers: REQUEST_ID });
-  expect(headersOf(response)).toStrictEqual({
-    ...freshHeaders(nowMs, code),
-    "content-type": "application/json",
-  });
-  await expectError(response, 404, code);
-});
-
-test("405 lists the allowed methods", async () => {
-  const { key } = await createApiKey();
-  const nowMs = stopClock();
-  const response = await send("/v1/store/orders", { method: "POST", key, headers: REQUEST_ID });
-  expect(headersOf(response)).toStrictEqual({
-    ...freshHeaders(nowMs, "method_not_allowed"),
-    "content-type": "application/json",
-    allow: "GET, HEAD",
-  });
-  expect(await expectError(response, 405, "method_not_allowed")).toContain("GET or HEAD");
-});
-
-test("409 leaves the shipped order unchanged", async () => {
-  const { key } = await createApiKey();
-  await placeOrder(7n, { status: "shipped" });
-  const nowMs = stopClock();
-  const response = await send("/v1/store/orders/7", { method: "DELETE", key, headers: REQUEST_ID });
-  expect(headersOf(response)).toStrictEqual({
-    ...freshHeaders(nowMs, "order_already_shipped"),
-    "content-type": "application/json",
-  });
-  expect(await expectError(response, 409, "order_already_shipped")).toContain("Order 7");
-  expect(await (await send("/v1/store/orders", { key })).text()).toBe('[{"id":7}]');
-});
-
-test("429 rate_limit_exceeded states when the full window ends", async () => {
+test("429 states when the full window ends, and when the ban ends", async () => {
   const { key } = await createEnterpriseKey(1, 5);
   const nowMs = stopClock();
-  await send("/v1/store/orders", { key });
+  const request = () => send(LIST, { key, headers: REQUEST_ID });
+  const refused = (code: ErrorCode, seconds: number, quota: string, endMs: number) => ({
+    ...commonHeaders(code),
+    "ratelimit-policy": '"minute";q=1;w=60, "day";q=5;w=86400',
+    ratelimit: quota,
+    "x-ratelimit-limit": "1",
+    "x-ratelimit-remaining": "0",
+    "x-ratelimit-reset": String(Math.ceil((nowMs + endMs) / 1_000)),
+    "retry-after": String(seconds),
+  });
+  await request();
   advanceClock(1_500);
-  const response = await send("/v1/store/orders", { key, headers: REQUEST_ID });
-  expect(headersOf(response)).toStrictEqual({
-    ...links("rate_limit_exceeded"),
-    "content-type": "application/json",
-    "ratelimit-policy": '"minute";q=1;w=60, "day";q=5;w=86400',
-    ratelimit: '"minute";r=0;t=59, "day";r=4;t=86399',
-    "x-ratelimit-limit": "1",
-    "x-ratelimit-remaining": "0",
-    "x-ratelimit-reset": String(Math.ceil((nowMs + 60_000) / 1_000)),
-    "retry-after": "59",
-    "x-request-id": "test-1",
-  });
-  const message = await expectError(response, 429, "rate_limit_exceeded");
-  expect(message).toContain("Wait 59 seconds");
-});
-
-test("429 api_key_banned states when the ban ends", async () => {
-  const { key } = await createEnterpriseKey(1, 5);
-  const nowMs = stopClock();
-  await send("/v1/store/orders", { key });
-  await send("/v1/store/orders", { key });
-  advanceClock(30_500);
-  for (let strike = 1; strike < 60; strike++) await send("/v1/store/orders", { key });
-  const response = await send("/v1/store/orders", { key, headers: REQUEST_ID });
-  expect(headersOf(response)).toStrictEqual({
-    ...links("api_key_banned"),
-    "content-type": "application/json",
-    "ratelimit-policy": '"minute";q=1;w=60, "day";q=5;w=86400',
-    ratelimit: '"minute";r=0;t=60, "day";r=0;t=60',
-    "x-ratelimit-limit": "1",
-    "x-ratelimit-remaining": "0",
-    "x-ratelimit-reset": String(Math.ceil((nowMs + 90_500) / 1_000)),
-    "retry-after": "60",
-    "x-request-id": "test-1",
-  });
-  expect(await expectError(response, 429, "api_key_banned")).toContain("Wait 60 seconds");
+  const full = await request();
+  expect(headersOf(full)).toStrictEqual(
+    refused("rate_limit_exceeded", 59, '"minute";r=0;t=59, "day";r=4;t=86399', 60_000),
+  );
+  expect(await expectError(full, 429, "rate_limit_exceeded")).toContain("Wait 59 seconds");
+  advanceClock(29_000);
+  for (let strike = 1; strike < 60; strike++) await request();
+  const banned = await request();
+  expect(headersOf(banned)).toStrictEqual(
+    refused("api_key_banned", 60, '"minute";r=0;t=60, "day";r=0;t=60', 90_500),
+  );
+  expect(await expectError(banned, 429, "api_key_banned")).toContain("Wait 60 seconds");
+  advanceClock(59_000);
+  expect(await expectError(await request(), 429, "api_key_banned")).toContain("Wait 1 second b");
 });
 
 test("500 states the request id and is logged with the same id", async () => {
-  const log = vi.spyOn(console, "warn").mockReturnValue();
+  const log = readLog();
   const { key } = await createApiKey();
   await env.ORDERS.exec("DROP TABLE orders");
   const nowMs = stopClock();
-  const response = await send("/v1/store/orders", { key, headers: REQUEST_ID });
-  expect(headersOf(response)).toStrictEqual({
-    ...freshHeaders(nowMs, "internal_error"),
-    "content-type": "application/json",
-  });
+  const response = await send(LIST, { key, headers: REQUEST_ID });
+  expect(headersOf(response)).toStrictEqual(freshHeaders(nowMs, "internal_error"));
   expect(await expectError(response, 500, "internal_error")).toContain("test-1");
-  expect(log.mock.calls).toHaveLength(1);
-  const entry = JSON.parse(String(log.mock.calls[0]));
-  expect(entry).toMatchObject({ event: "internal_error", requestId: "test-1" });
-  expect(JSON.stringify(entry)).not.toContain(key);
+  expect(log()).toMatchObject([{ event: "internal_error", requestId: "test-1" }]);
 });
 
 test("503 during authentication shows the budget of the address and counts nothing", async () => {
-  const log = vi.spyOn(console, "warn").mockReturnValue();
+  readLog();
   const { key } = await createApiKey();
   const unreachable = startService({}, { KEYS: unreachableDatabase() });
   const nowMs = stopClock();
   for (let attempt = 0; attempt < 2; attempt++) {
-    const response = await unreachable("/v1/store/orders", { key, headers: REQUEST_ID });
+    const response = await unreachable(LIST, { key, headers: REQUEST_ID });
     expect(headersOf(response)).toStrictEqual({
       ...freshHeaders(nowMs, "service_unavailable"),
       ratelimit: '"minute";r=60;t=60, "day";r=1000;t=86400',
       "x-ratelimit-remaining": "60",
-      "content-type": "application/json",
       "retry-after": "5",
     });
     expect(await expectError(response, 503, "service_unavailable")).toContain("Repeat");
   }
-  expect(JSON.stringify(log.mock.calls)).toContain("keys_database_unavailable");
 });
 
-test("each request without an X-Request-Id gets a unique id", async () => {
-  const ids = await Promise.all(
-    [1, 2].map(async () => (await send("/v1/nothing")).headers.get("X-Request-Id")),
-  );
-  for (const id of ids) expect(id).toMatch(/^[0-9a-f-]{36}$/);
-  expect(ids[0]).not.toBe(ids[1]);
+test("every response announces the end of this API version, if it is configured", async () => {
+  const { key } = await createApiKey();
+  const V1_DEPRECATED_AT = "2028-01-01T00:00:00.500Z";
+  const vars = { V1_DEPRECATED_AT, V1_SUNSET_AT: "2028-07-01T12:30:00Z" };
+  const announced = async (service: typeof send, options = {}) => {
+    const { headers } = await service(LIST, options);
+    return [headers.get("Deprecation"), headers.get("Sunset")];
+  };
+  const service = startService(vars);
+  for (const options of [{ key }, { key, headers: { "If-None-Match": "*" } }, {}]) {
+    const end = ["@1830297600", "Sat, 01 Jul 2028 12:30:00 GMT"];
+    expect(await announced(service, options)).toStrictEqual(end);
+  }
+  expect(await announced(startService({ V1_DEPRECATED_AT }))).toStrictEqual(["@1830297600", null]);
+  expect(await announced(send)).toStrictEqual([null, null]);
 });

@@ -1,137 +1,202 @@
 import type { BanPolicy } from "../../../src/worker/limit-rules/bans.ts";
-import type { QuotaPolicy, WindowQuota } from "../../../src/worker/limit-rules/decision.ts";
+import type {
+  Decision,
+  LimiterState,
+  Quota,
+  QuotaPolicy,
+  ReportedWait,
+  WindowQuota,
+} from "../../../src/worker/limit-rules/decision.ts";
 import type { Limits } from "../../../src/worker/limit-rules/plans.ts";
 
-export interface Answer {
-  readonly admitted: boolean;
-  readonly banned: boolean;
-  readonly minute: WindowQuota;
-  readonly day: WindowQuota;
-  /**
-   * Unix time in milliseconds at which the next request is admitted; `null` if it is admitted now.
-   */
-  readonly retryAtMs: number | null;
+const MINUTE_MS = 60_000;
+const DAY_MS = 86_400_000;
+
+interface OpenWindow {
+  readonly openedMs: number;
+  readonly count: number;
 }
 
-/**
- * A reference model of the limiter that follows docs/limits.md, Windows and Bans, sentence by
- * sentence. It keeps a list of all events, which is simple but slow. Its clock must never be set
- * back.
- */
-export class LimitsModel {
-  readonly #numbers: BanPolicy;
+/** A reference model of a key's two windows (docs/limits.md, Windows). Ignores bans. */
+export class WindowsModel {
+  protected policy: QuotaPolicy | null = null;
+  protected minute: OpenWindow | null = null;
+  protected day: OpenWindow | null = null;
+
+  /** Continues from a stored limiter state. */
+  restore(stored: LimiterState | null): void {
+    this.policy = stored && { ...stored, bans: true };
+    this.minute = stored && stored.minute;
+    this.day = stored && stored.day;
+  }
+
+  /** Returns whether a request with this policy must be admitted, unless the key is banned. */
+  hasRoom(policy: QuotaPolicy, nowMs: number): boolean {
+    const known = this.policy ?? policy;
+    if (policy.resets > known.resets) this.forget();
+    this.policy = policy.revision >= known.revision ? policy : known;
+    this.minute = notAhead(this.minute, nowMs);
+    this.day = notAhead(this.day, nowMs);
+    const { perMinute, perDay } = this.policy.limits;
+    const [minute, day] = this.openAt(nowMs);
+    return minute.count < perMinute && day.count < perDay;
+  }
+
+  admit(nowMs: number): void {
+    const [minute, day] = this.openAt(nowMs);
+    this.minute = { ...minute, count: minute.count + 1 };
+    this.day = { ...day, count: day.count + 1 };
+  }
+
+  protected openAt(nowMs: number): [minute: OpenWindow, day: OpenWindow] {
+    return [openAt(this.minute, MINUTE_MS, nowMs), openAt(this.day, DAY_MS, nowMs)];
+  }
+
+  protected forget(): void {
+    this.minute = this.day = null;
+  }
+}
+
+/** Restarts a window, with its count, if the clock was set back to before it opened. */
+function notAhead(window: OpenWindow | null, nowMs: number): OpenWindow | null {
+  return window && { ...window, openedMs: Math.min(window.openedMs, nowMs) };
+}
+
+function openAt(window: OpenWindow | null, lengthMs: number, nowMs: number): OpenWindow {
+  const isOpen = window !== null && nowMs < window.openedMs + lengthMs;
+  return isOpen ? window : { openedMs: nowMs, count: 0 };
+}
+
+/** A reference model of the limiter that follows docs/limits.md, Windows and Bans. */
+export class LimitsModel extends WindowsModel {
+  numbers: BanPolicy;
   /** The number of all strikes so far; `bans` is the number of all bans so far. */
   strikes = 0;
   bans = 0;
-  #policy: QuotaPolicy | null = null;
-  #admittedMs: number[] = [];
-  /**
-   * The times of all refusals since the last admission, except refusals during a ban.
-   */
-  #waitMs: number[] = [];
-  /** The bans that are not forgotten yet. */
-  #bans: { readonly startMs: number; readonly endMs: number }[] = [];
+  #wait: { beganMs: number; strikesMs: number[] } | null = null;
+  #ban: { endMs: number; number: number; mode: string } | null = null;
 
   constructor(numbers: BanPolicy) {
-    this.#numbers = numbers;
+    super();
+    this.numbers = numbers;
   }
 
-  request(policy: QuotaPolicy, nowMs: number): Answer {
-    const { limits } = this.#newest(policy);
-    const before = this.#describe(limits, nowMs);
-    const admitted = before.retryAtMs === null;
-    if (admitted) {
-      this.#admittedMs.push(nowMs);
-      this.#waitMs = [];
-    } else if (!before.banned && policy.bans) {
-      this.#waitMs.push(nowMs);
-      const isFirst = this.#waitMs.length === 1;
-      const inFlightUntilMs = Math.min(...this.#waitMs) + this.#numbers.graceMs;
-      if (!isFirst && nowMs >= inFlightUntilMs) this.strikes += 1;
-      this.#banIfRefusedAsFastAsServed(limits, nowMs);
-    }
-    return { ...this.#describe(limits, nowMs), admitted };
-  }
-
-  /** Simulates a restart: forgets the refusals since the last admission, which are not stored. */
+  /** Simulates a restart: forgets the wait, which is not stored. */
   restart(): void {
-    this.#waitMs = [];
+    this.#wait = null;
   }
 
-  /** Returns the newest policy so far. If the policy has more resets, first forgets all events. */
-  #newest(policy: QuotaPolicy): QuotaPolicy {
-    const known = this.#policy ?? policy;
-    if (policy.resets > known.resets) {
-      this.#admittedMs = [];
-      this.#waitMs = [];
-      this.#bans = [];
+  request(policy: QuotaPolicy, nowMs: number, reported: ReportedWait | null = null): Decision {
+    const { graceMs, longestBanMs } = this.numbers;
+    const { limits: limitsBefore } = this.policy ?? policy;
+    const hasRoom = this.hasRoom(policy, nowMs);
+    if (this.#ban !== null) this.#ban.endMs = Math.min(this.#ban.endMs, nowMs + longestBanMs);
+    if (this.#wait !== null) {
+      this.#wait.beganMs = Math.min(this.#wait.beganMs, nowMs);
+      this.#wait.strikesMs = this.#wait.strikesMs.map((ms) => Math.min(ms, nowMs));
     }
-    this.#policy = policy.revision >= known.revision ? policy : known;
-    return this.#policy;
-  }
-
-  #describe({ perMinute, perDay }: Limits, nowMs: number): Omit<Answer, "admitted"> {
-    const minute = describeWindow(this.#admittedMs, 60_000, perMinute, nowMs);
-    const day = describeWindow(this.#admittedMs, 86_400_000, perDay, nowMs);
-    const ban = this.#bans.find(({ endMs }) => nowMs < endMs);
-    const obstacles = [
-      ...(minute.remaining === 0 ? [minute.endsMs] : []),
-      ...(day.remaining === 0 ? [day.endsMs] : []),
-      ...(ban === undefined ? [] : [ban.endMs]),
-    ];
+    if (hasRoom && this.#bannedUntilMs(nowMs) <= nowMs) {
+      this.admit(nowMs);
+      this.#wait = null;
+      return { ...this.#quota(nowMs), admitted: true, standsUntilMs: null, strikes: null };
+    }
+    const collects = () => policy.bans && this.numbers.mode !== "off" && !this.#isBan(nowMs);
+    if (reported !== null && collects()) {
+      if (this.#wait === null && reported.startedMs >= this.#fullSinceMs(limitsBefore, nowMs)) {
+        this.#wait = { beganMs: reported.startedMs, strikesMs: [] };
+      }
+      if (this.#wait !== null) {
+        const isStrike = reported.oldestStrikeMs - this.#wait.beganMs >= graceMs;
+        const times = Array<number>(isStrike ? reported.strikes : 0).fill(reported.oldestStrikeMs);
+        this.#strike(times, limitsBefore, nowMs);
+      }
+    }
+    if (collects()) {
+      const isStrike = this.#wait !== null && nowMs - this.#wait.beganMs >= graceMs;
+      this.#wait ??= { beganMs: nowMs, strikesMs: [] };
+      this.#strike(isStrike ? [nowMs] : [], this.policy!.limits, nowMs);
+    }
+    const quota = this.#quota(nowMs);
+    const { beganMs = nowMs, strikesMs = [] } = this.#wait ?? {};
+    const left = this.#strikesToBan(this.policy!.limits) - strikesMs.length;
     return {
-      banned: ban !== undefined,
-      minute,
-      day,
-      retryAtMs: obstacles.length === 0 ? null : Math.max(...obstacles),
+      ...quota,
+      admitted: false,
+      standsUntilMs: quota.banned ? this.#ban!.endMs : quota.retryAtMs,
+      strikes: collects() ? { waitedSinceMs: beganMs, countFromMs: beganMs + graceMs, left } : null,
     };
   }
 
-  #banIfRefusedAsFastAsServed({ perMinute }: Limits, nowMs: number): void {
-    const { minStrikes, maxStrikes, firstBanMs, longestBanMs, forgetAfterMs } = this.#numbers;
-    const needed = perMinute < minStrikes ? minStrikes : Math.min(perMinute, maxStrikes);
-    if (this.#strikesInSeries() < needed) return;
-    this.#bans = (this.#bans.at(-1)?.endMs ?? -Infinity) + forgetAfterMs <= nowMs ? [] : this.#bans;
+  protected override forget(): void {
+    super.forget();
+    this.#wait = this.#ban = null;
+  }
+
+  /** Adds strikes, all with the time of the oldest one, and begins a ban after enough strikes. */
+  #strike(timesMs: readonly number[], limits: Limits, nowMs: number): void {
+    const wait = this.#wait!;
+    this.strikes += timesMs.length;
+    const { strikeWindowMs, firstBanMs, longestBanMs, mode } = this.numbers;
+    const [oldestMs = nowMs] = timesMs;
+    const isNewSeries = oldestMs - Math.min(...wait.strikesMs) >= strikeWindowMs;
+    const series = [...(isNewSeries ? [] : wait.strikesMs), ...timesMs];
+    const isTooLate = nowMs - Math.min(...series) >= strikeWindowMs;
+    if (!isTooLate) wait.strikesMs = series;
+    if (wait.strikesMs.length < this.#strikesToBan(limits)) return;
+    const number = (this.#remembered(nowMs)?.number ?? 0) + 1;
     let lengthMs = firstBanMs;
-    for (const _ of this.#bans) lengthMs = Math.min(2 * lengthMs, longestBanMs);
+    for (let n = 1; n < number; n++) lengthMs *= 2;
     this.bans += 1;
-    this.#bans.push({ startMs: nowMs, endMs: nowMs + Math.min(lengthMs, longestBanMs) });
+    this.#ban = { endMs: nowMs + Math.min(lengthMs, longestBanMs), number, mode };
+    wait.strikesMs = [];
   }
 
-  #strikesInSeries(): number {
-    const lastBanMs = this.#bans.at(-1)?.startMs ?? -Infinity;
-    const [waitBeganMs = 0, ...others] = this.#waitMs;
-    const strikesMs = others
-      .filter((refusedMs) => refusedMs >= waitBeganMs + this.#numbers.graceMs)
-      .filter((refusedMs) => refusedMs > lastBanMs);
-    let series: number[] = [];
-    for (const strikeMs of strikesMs) {
-      const isOver = strikeMs >= (series[0] ?? Infinity) + this.#numbers.strikeWindowMs;
-      series = isOver ? [strikeMs] : [...series, strikeMs];
-    }
-    return series.length;
+  #strikesToBan({ perMinute }: Limits): number {
+    const { minStrikes, maxStrikes } = this.numbers;
+    return perMinute < minStrikes ? minStrikes : Math.min(perMinute, maxStrikes);
   }
-}
 
-/**
- * Computes a window from the times of all admissions. Each admission opens a window unless one is
- * open, and is counted in it.
- */
-function describeWindow(
-  admittedMs: readonly number[],
-  lengthMs: number,
-  limit: number,
-  nowMs: number,
-): WindowQuota {
-  let openedMs = -Infinity;
-  let count = 0;
-  for (const timeMs of [...admittedMs, nowMs]) {
-    if (timeMs >= openedMs + lengthMs) {
-      openedMs = timeMs;
-      count = 0;
-    }
-    count += 1;
+  /** Returns the last ban, unless it is forgotten or began in another mode. */
+  #remembered(nowMs: number) {
+    const { forgetAfterMs, mode } = this.numbers;
+    const isOver = this.#ban === null || nowMs >= this.#ban.endMs + forgetAfterMs;
+    return isOver || this.#ban!.mode !== mode ? null : this.#ban;
   }
-  const counted = count - 1; // The loop also counted `nowMs`, which is not an admission.
-  return { limit, remaining: Math.max(0, limit - counted), endsMs: openedMs + lengthMs };
+
+  /** Returns whether there is a ban now, including one that is only logged. */
+  #isBan(nowMs: number): boolean {
+    return (this.#remembered(nowMs)?.endMs ?? 0) > nowMs;
+  }
+
+  #bannedUntilMs(nowMs: number): number {
+    const isEnforced = this.numbers.mode === "on" && this.#isBan(nowMs);
+    return isEnforced ? this.#ban!.endMs : 0;
+  }
+
+  /** Returns when the earliest full window opened. */
+  #fullSinceMs({ perMinute, perDay }: Limits, nowMs: number): number {
+    const [minute, day] = this.openAt(nowMs);
+    return Math.min(
+      minute.count >= perMinute ? minute.openedMs : Infinity,
+      day.count >= perDay ? day.openedMs : Infinity,
+    );
+  }
+
+  #quota(nowMs: number): Quota {
+    const { perMinute, perDay } = this.policy!.limits;
+    const [minute, day] = this.openAt(nowMs);
+    const quota = (window: OpenWindow, limit: number, lengthMs: number): WindowQuota => ({
+      limit,
+      remaining: Math.max(0, limit - window.count),
+      endsMs: window.openedMs + lengthMs,
+    });
+    const windows = {
+      minute: quota(minute, perMinute, MINUTE_MS),
+      day: quota(day, perDay, DAY_MS),
+    };
+    const bannedUntilMs = this.#bannedUntilMs(nowMs);
+    const fullUntilMs = Object.values(windows).map((one) => (one.remaining > 0 ? 0 : one.endsMs));
+    const retryAtMs = Math.max(bannedUntilMs, ...fullUntilMs) || null;
+    return { nowMs, ...windows, retryAtMs, banned: bannedUntilMs > 0 };
+  }
 }

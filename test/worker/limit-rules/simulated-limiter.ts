@@ -6,6 +6,7 @@ import {
   peek,
   type Quota,
   type QuotaPolicy,
+  type ReportedWait,
 } from "../../../src/worker/limit-rules/decision.ts";
 import { readState, toStored } from "../../../src/worker/limiter/stored-state.ts";
 
@@ -36,9 +37,11 @@ export function keyPolicy(perMinute: number, perDay: number): QuotaPolicy {
 /** The limiter of one key, with a clock that the test moves. */
 export class SimulatedLimiter {
   policy: QuotaPolicy;
-  readonly bans: BanPolicy;
+  bans: BanPolicy;
   nowMs = START_MS;
   state: LimiterState | null = null;
+  /** The numbers of strikes and bans so far. */
+  readonly counted = { strikes: 0, bans: 0 };
 
   constructor(policy: QuotaPolicy, bans: BanPolicy = DEFAULT_BANS) {
     this.policy = policy;
@@ -56,10 +59,12 @@ export class SimulatedLimiter {
     return this;
   }
 
-  request(): Decision {
-    const { state, decision } = decide(this.state, this.policy, this.bans, this.nowMs);
-    this.state = state;
-    return decision;
+  request(reported: ReportedWait | null = null): Decision {
+    const decided = decide(this.state, this.policy, this.bans, this.nowMs, reported);
+    this.state = decided.state;
+    this.counted.strikes += decided.strikes;
+    this.counted.bans += decided.bans;
+    return decided.decision;
   }
 
   /** Sends `count` requests, and advances the clock by `gapMs` between two requests. */

@@ -25,30 +25,27 @@ export function seededRandom(seed: number): Draw {
   };
 }
 
-/**
- * A client that waits for `Retry-After` after a refusal, and pauses for `workMs` after an
- * admission.
- */
-export function* waitsForRetryAfter(latencyMs: Draw, workMs: Draw): Client {
-  let waitMs = latencyMs();
-  for (;;) {
-    const decision = yield waitMs;
-    const pauseMs = decision.admitted ? workMs() : retryAfterSeconds(decision) * 1_000;
-    waitMs = latencyMs() + pauseMs + latencyMs();
-  }
+interface Waiting {
+  readonly latencyMs: Draw;
+  /** The pause after an admission. */
+  readonly workMs?: Draw;
+  /** The time that the client waits in addition to `Retry-After`. */
+  readonly jitterMs?: Draw;
+  /** The time until the first request, in addition to its latency. */
+  readonly startMs?: number;
 }
 
-/**
- * A client that waits for `Retry-After` and up to `jitterMs` longer, so that the clients of a fleet
- * do not retry at the same moment.
- */
-export function* waitsWithJitter(jitterMs: number, latencyMs: Draw, random: Draw): Client {
-  let waitMs = random() * jitterMs;
+/** A client that waits for `Retry-After` after a refusal. */
+export function* waitsForRetryAfter({
+  latencyMs,
+  workMs = () => 0,
+  jitterMs = () => 0,
+  startMs = 0,
+}: Waiting): Client {
+  let waitMs = startMs + latencyMs();
   for (;;) {
     const decision = yield waitMs;
-    const pauseMs = decision.admitted
-      ? 0
-      : retryAfterSeconds(decision) * 1_000 + random() * jitterMs;
+    const pauseMs = decision.admitted ? workMs() : retryAfterSeconds(decision) * 1_000 + jitterMs();
     waitMs = latencyMs() + pauseMs + latencyMs();
   }
 }
@@ -101,49 +98,20 @@ export interface Outcome {
   readonly bannedAfterMs: number | null;
 }
 
+/** A client in a skew heap: no client in `left` and `right` is due earlier. */
 interface Due {
   readonly client: Client;
   readonly dueMs: number;
+  left: Due | null;
+  right: Due | null;
 }
 
-/**
- * A priority queue of clients. A binary heap, because a simulation takes the next of many clients a
- * million times.
- */
-class DueQueue {
-  readonly #heap: Due[] = [];
-
-  add(due: Due): void {
-    const heap = this.#heap;
-    let index = heap.push(due) - 1;
-    while (index > 0) {
-      const parent = (index - 1) >> 1;
-      if (heap[parent]!.dueMs <= due.dueMs) break;
-      heap[index] = heap[parent]!;
-      index = parent;
-    }
-    heap[index] = due;
-  }
-
-  /** Removes and returns the client that is due first. */
-  take(): Due {
-    const heap = this.#heap;
-    const first = heap[0]!;
-    const last = heap.pop()!;
-    if (heap.length === 0) return first;
-    let index = 0;
-    for (;;) {
-      const left = 2 * index + 1;
-      const right = left + 1;
-      const isRightFirst = right < heap.length && heap[right]!.dueMs < heap[left]!.dueMs;
-      const child = isRightFirst ? right : left;
-      if (child >= heap.length || heap[child]!.dueMs >= last.dueMs) break;
-      heap[index] = heap[child]!;
-      index = child;
-    }
-    heap[index] = last;
-    return first;
-  }
+/** Merges two heaps. A simulation takes the client that is due first a million times. */
+function merged(one: Due | null, other: Due | null): Due | null {
+  if (one === null || other === null) return one ?? other;
+  const [first, later] = one.dueMs <= other.dueMs ? [one, other] : [other, one];
+  const { left, right } = first;
+  return Object.assign(first, { left: merged(right, later), right: left });
 }
 
 /** Simulates clients that share one key, for this time or until the key is banned. */
@@ -153,17 +121,20 @@ export function run(
   durationMs: number,
 ): Outcome {
   const startMs = limiter.nowMs;
-  const queue = new DueQueue();
-  for (const client of clients) queue.add({ client, dueMs: startMs + client.next().value });
+  let heap: Due | null = null;
+  const add = (client: Client, dueMs: number) =>
+    (heap = merged(heap, { client, dueMs, left: null, right: null }));
+  for (const client of clients) add(client, startMs + client.next().value);
   let admitted = 0;
   let refused = 0;
   for (;;) {
-    const { client, dueMs } = queue.take();
+    const { client, dueMs, left, right }: Due = heap!;
+    heap = merged(left, right);
     if (dueMs >= startMs + durationMs) return { admitted, refused, bannedAfterMs: null };
     const decision = limiter.at(Math.floor(dueMs) - START_MS).request();
     if (decision.banned) return { admitted, refused, bannedAfterMs: limiter.nowMs - startMs };
     if (decision.admitted) admitted += 1;
     else refused += 1;
-    queue.add({ client, dueMs: dueMs + client.next(decision).value });
+    add(client, dueMs + client.next(decision).value);
   }
 }

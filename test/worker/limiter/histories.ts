@@ -47,7 +47,7 @@ const anyWire: fc.Arbitrary<Wire> = fc.record({
 const someTime = fc.oneof(
   fc.integer({ min: 0, max: 5_000 }),
   fc.integer({ min: 20_000, max: 65_000 }),
-  fc.constantFrom(1_000, 10_000, 60_000, HOUR_MS, DAY_MS - 1, DAY_MS),
+  fc.constantFrom(1_000, 3_000, 10_000, 60_000, HOUR_MS, DAY_MS - 1, DAY_MS),
 );
 
 const requests = (

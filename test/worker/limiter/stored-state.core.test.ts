@@ -1,68 +1,68 @@
-import fc from "fast-check";
-import { describe, expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
 import { readState, toStored } from "../../../src/worker/limiter/stored-state.ts";
-import { anyBanPolicy, anyHistory, anyLimits, play } from "../limit-rules/histories.ts";
 import { keyPolicy, SimulatedLimiter } from "../limit-rules/simulated-limiter.ts";
 
-const read = (row: unknown) => readState(row).limiter;
+// decision.simulation.test.ts shows that a restart loses only the wait.
 
-function bannedState() {
-  const limiter = new SimulatedLimiter(keyPolicy(60, 1_000));
-  limiter.requests(61);
-  limiter.advance(10_000).requests(60);
-  return limiter.state!;
-}
+const limiter = new SimulatedLimiter(keyPolicy(60, 1_000));
+limiter.requests(61);
+limiter.advance(10_000).requests(60);
+const state = limiter.state!;
+const stored = toStored(state);
 
-describe("the stored limiter state (docs/limits.md, Windows and Bans)", () => {
-  test("contains everything that must survive a restart, but not the wait", () => {
-    const state = bannedState();
-    expect(state.ban).not.toBeNull();
-    expect(toStored(state)).not.toHaveProperty("wait");
-    expect(read(structuredClone(toStored(state)))).toEqual({ ...state, wait: null });
-  });
-
-  test("is parsed to the same state after any history", () => {
-    fc.assert(
-      fc.property(anyLimits, anyBanPolicy, anyHistory, (limits, banPolicy, history) => {
-        const limiter = new SimulatedLimiter(keyPolicy(limits.perMinute, limits.perDay), banPolicy);
-        limiter.request();
-        play(limiter, history);
-        const state = limiter.state!;
-        expect(read(structuredClone(toStored(state)))).toEqual({
-          ...state,
-          wait: null,
-        });
-      }),
-    );
-  });
-
-  test("is read even if it has fields of a later version", () => {
-    const state = bannedState();
-    const later = {
-      ...toStored(state),
-      version: 2,
-      hour: { openedMs: 1, count: 1 },
-      ban: { ...state.ban, reason: "hammering" },
-    };
-    expect(read(later)).toEqual({ ...state, wait: null });
-  });
-
-  test.for([
-    undefined,
-    null,
-    0,
-    "record",
-    [],
-    {},
-    { ...toStored(bannedState()), limits: undefined },
-    { ...toStored(bannedState()), limits: { perMinute: "60", perDay: 1_000 } },
-    { ...toStored(bannedState()), minute: { openedMs: Number.NaN, count: 1 } },
-    { ...toStored(bannedState()), minute: { openedMs: 1, count: -1 } },
-    { ...toStored(bannedState()), day: { openedMs: 1, count: 1.5 } },
-    { ...toStored(bannedState()), day: undefined },
-    { ...toStored(bannedState()), ban: { untilMs: "tomorrow", number: 1 } },
-    { ...toStored(bannedState()), revision: -1 },
-  ])("is null if it cannot be read: %j", (stored) => {
-    expect(read(stored)).toBeNull();
-  });
+test("a stored state is read even if it has fields of a later version", () => {
+  const later = {
+    ...stored,
+    version: 2,
+    hour: { openedMs: 1, count: 1 },
+    ban: { ...stored.ban, reason: "hammering" },
+  };
+  expect(readState(later).limiter).toEqual({ ...state, wait: null });
 });
+
+test.for([
+  undefined,
+  null,
+  "record",
+  {},
+  { ...stored, limits: undefined },
+  { ...stored, limits: { perMinute: "60", perDay: 1_000 } },
+  { ...stored, minute: { openedMs: Number.NaN, count: 1 } },
+  { ...stored, minute: { openedMs: 1, count: -1 } },
+  { ...stored, day: { openedMs: 1, count: 1.5 } },
+  { ...stored, day: undefined },
+  { ...stored, ban: { untilMs: "tomorrow", number: 1 } },
+  { ...stored, ban: { untilMs: 1, number: 1, loggedOnly: false } },
+  { ...stored, revision: -1 },
+])("a stored state is empty if it cannot be read: %j", (row) => {
+  expect(readState(row).limiter).toBeNull();
+});
+
+test.for([
+  ["limiter", { minute: "full" }, { limiter: null }],
+  ["usage", { usage: [{ day: -1 }] }, { usage: [] }],
+  ["bans", { unreportedBans: "none" }, { unreportedBans: [] }],
+  ["cancellation", { cancellation: { sequence: 1 } }, { cancellation: null }],
+] as const)(
+  "only the part %s is empty if it cannot be read, which is logged",
+  ([part, bad, read]) => {
+    const warn = vi.spyOn(console, "warn").mockReturnValue();
+    const row = {
+      ...stored,
+      keyId: "key_test",
+      usage: [],
+      unreportedBans: [{ beganMs: 1, untilMs: 2, number: 1, resets: 0 }],
+      cancellation: { sequence: 7, atMs: 5 },
+    };
+    const { unreportedBans, cancellation } = row;
+    const whole = { keyId: "key_test", limiter: { ...state, wait: null }, usage: [] };
+    expect(readState(row)).toStrictEqual({ ...whole, unreportedBans, cancellation });
+    expect(readState({ ...stored, keyId: "key_test" })).toMatchObject({ unreportedBans: [] });
+    expect(warn).not.toHaveBeenCalled();
+    const expected = { ...whole, unreportedBans, cancellation, ...read };
+    expect(readState({ ...row, ...bad })).toStrictEqual(expected);
+    const line = { event: "limiter_state_unreadable", keyId: "key_test", part };
+    expect(warn.mock.calls.map(([text]) => JSON.parse(String(text)))).toStrictEqual([line]);
+    warn.mockRestore();
+  },
+);

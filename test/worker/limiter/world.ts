@@ -21,6 +21,7 @@ const LONGEST_CALL_MS = TIMEOUT_MS;
  * What happens to one call of the Durable Object:
  *
  * - `answer`: it succeeds. `slow`: it is decided, but the answer comes after the timeout.
+ * - `slow retryable`: it fails after the timeout, before it arrives.
  * - `error`, `retryable`, `overloaded`: it fails before it arrives, with this kind of error.
  * - `lost`, `lost retryable`: it is decided, but its answer is lost.
  * - `killed`: it is decided, and the Durable Object dies before its write.
@@ -28,6 +29,7 @@ const LONGEST_CALL_MS = TIMEOUT_MS;
 export const FATES = [
   "answer",
   "slow",
+  "slow retryable",
   "error",
   "retryable",
   "overloaded",
@@ -76,6 +78,17 @@ export interface Ruling {
   readonly policy: QuotaPolicy;
   readonly nowMs: number;
   readonly decision: Decision;
+  /** The numbers of strikes and enforced bans that the decision counted. */
+  readonly strikes: number;
+  readonly bans: number;
+}
+
+/** The attempts of one call so far, which have the same nonce. */
+interface Attempts {
+  readonly startedMs: number;
+  count: number;
+  /** The world's time at which the last attempt has failed; `null` if no retry must follow. */
+  retryFromMs: number | null;
 }
 
 interface Isolate {
@@ -132,16 +145,19 @@ export class World {
   readonly faults: string[] = [];
   /** The refusals from memory that were reported by calls, each call counted once. */
   reportedRefusals = 0;
+  /** What each call reported, and the index in `exchanges` of the request that caused the call. */
+  readonly reports: { exchange: number; refusals: number; wait: CallDetails["wait"] }[] = [];
   /** The number of failed calls that carried refusals from memory. */
   lostReports = 0;
-  /** The largest totals that were reported for each day. */
-  readonly reported = new Map<string, { admitted: number; refused: number }>();
+  /** The largest totals reported for each day: admissions, refusals, strikes and bans. */
+  readonly reported = new Map<string, readonly number[]>();
   alarmMs: number | null = null;
   /** How long after a failed report the alarm was set, at most. */
   longestRetryMs = 0;
   /** The true time of each refusal that reached an isolate, and how long it lasts. */
   readonly delivered: { isolate: number; decidedMs: number; lastsMs: number }[] = [];
   readonly #bans: BanPolicy;
+  readonly #attempts = new Map<string, Attempts>();
   readonly #decidedMs = new Map<string, number>();
   /** The revision of the key with which each decision was made. */
   readonly #revisions = new Map<Decision, number>();
@@ -277,7 +293,9 @@ export class World {
     const [, policy, , nowMs] = args;
     const decided = originalDecide(...args);
     const part = running.getStore()?.name ?? "";
-    const ruling = { part, policy, nowMs, decision: decided.decision };
+    const { decision, strikes, state } = decided;
+    const bans = state.ban?.loggedOnly ? 0 : decided.bans;
+    const ruling = { part, policy, nowMs, decision, strikes, bans };
     if (part === this.object.name) this.rulings.push(ruling);
     else this.fallbackRulings.push(ruling);
     return decided;
@@ -326,12 +344,16 @@ export class World {
     this.calls += 1;
     this.calledMs = this.nowMs;
     const { fate, outMs, backMs } = this.wires[0] ?? PERFECT;
+    const [, , refusals, nonce, { wait }] = args;
+    this.reports.push({ exchange: this.exchanges.length, refusals, wait });
+    const attempts = this.#attempt(nonce);
     if (this.wires.length > 1) this.wires.shift();
     isolate.underWay += 1;
     isolate.last = null;
     let end: Fate | null = fate;
     try {
       await pause(outMs);
+      if (fate === "slow retryable") await pause(2 * TIMEOUT_MS);
       const answer = await this.#arrive(fate, args);
       await pause(fate === "slow" ? 2 * TIMEOUT_MS : backMs);
       if (fate === "lost") throw new Error("Internal error.");
@@ -340,8 +362,10 @@ export class World {
       return answer;
     } catch (error) {
       if (fate !== "overloaded") end = null;
+      const { retryable, overloaded } = Object(error);
+      if (retryable && !overloaded) attempts.retryFromMs = this.nowMs;
       isolate.failures += 1;
-      if (args[2] > 0) this.lostReports += 1;
+      if (refusals > 0) this.lostReports += 1;
       throw error;
     } finally {
       isolate.underWay -= 1;
@@ -351,7 +375,7 @@ export class World {
 
   async #arrive(fate: Fate, args: Arguments): Promise<Decision | readonly Decision[]> {
     if (fate === "error") throw new Error("Internal error.");
-    if (fate === "retryable") throw lost();
+    if (fate.endsWith("retryable") && fate !== "lost retryable") throw lost();
     if (fate === "overloaded") {
       throw Object.assign(new Error("Overloaded."), { retryable: true, overloaded: true });
     }
@@ -372,6 +396,34 @@ export class World {
     const decided = await Promise.race([answer, life.end.promise]);
     this.#checkWritten(policy, "admitted" in decided ? [decided] : decided);
     return structuredClone(decided);
+  }
+
+  /** Checks that a call is sent again only after a temporary failure, soon, and at most twice. */
+  #attempt(nonce: string): Attempts {
+    const { nowMs } = this;
+    const attempts = this.#attempts.get(nonce) ?? {
+      startedMs: nowMs,
+      count: 0,
+      retryFromMs: nowMs,
+    };
+    this.#attempts.set(nonce, attempts);
+    const { startedMs, count, retryFromMs } = attempts;
+    const pauseMs = nowMs - (retryFromMs ?? NaN);
+    const isInTime = nowMs < startedMs + TIMEOUT_MS;
+    if (!isInTime || count === 3 || !(pauseMs >= 50 * count && pauseMs <= 100 * count)) {
+      this.faults.push("a call was sent again");
+    }
+    attempts.count += 1;
+    attempts.retryFromMs = null;
+    return attempts;
+  }
+
+  /** Checks that each call was sent again after a temporary failure, if there was time. */
+  checkRetries(): void {
+    for (const { startedMs, count, retryFromMs } of this.#attempts.values()) {
+      const retryMs = (retryFromMs ?? Infinity) + 100 * count;
+      if (count < 3 && retryMs < startedMs + TIMEOUT_MS) this.faults.push("no call was sent again");
+    }
   }
 
   #deliver(isolate: Isolate, args: Arguments, answer: Decision | readonly Decision[]): void {
@@ -476,12 +528,10 @@ export class World {
     if (this.isDatabaseCut) throw new Error("D1_ERROR: Network connection lost.");
     for (const { sql, values } of statements) {
       if (!sql.includes("INTO key_usage")) continue;
-      const [, day, , , , admitted, refused] = values as [string, string, ...number[]];
-      const before = this.reported.get(day) ?? { admitted: 0, refused: 0 };
-      this.reported.set(day, {
-        admitted: Math.max(before.admitted, admitted!),
-        refused: Math.max(before.refused, refused!),
-      });
+      const [, day, , , , ...totals] = values as [string, string, ...number[]];
+      const before = this.reported.get(day);
+      const largest = totals.slice(0, 4).map((total, n) => Math.max(total, before?.[n] ?? 0));
+      this.reported.set(day, largest);
     }
   }
 }

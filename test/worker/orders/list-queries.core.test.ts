@@ -2,10 +2,10 @@ import type { SQLInputValue } from "node:sqlite";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { DatabaseQueries } from "../../../src/worker/db/availability.ts";
 import { DELETE_ORDER_CHANGES } from "../../../src/worker/housekeeping.ts";
-import { INT64_MIN } from "../../../src/worker/orders/int64.ts";
-import { readSegments } from "../../../src/worker/orders/list-queries.ts";
+import { readSegments, readSnapshot } from "../../../src/worker/orders/list-queries.ts";
 import { ListsUnderWay } from "../../../src/worker/orders/lists-under-way.ts";
 import { MAX_SHORTHAND_BYTES } from "../../../src/worker/orders/order-json.ts";
+import type { ListSizes } from "../../../src/worker/orders/list-sizes.ts";
 import { type ListRequest, OrderLists } from "../../../src/worker/orders/order-lists.ts";
 import { SegmentMemory } from "../../../src/worker/orders/segment-memory.ts";
 import { readInOrder } from "../../../src/worker/orders/segment-reader.ts";
@@ -35,19 +35,6 @@ const requestOf = (d1: D1Database): ListRequest => ({
   knownVersions: [],
   log: () => undefined,
   waitUntil: (promise) => void promise.catch(() => undefined),
-});
-
-test("the size of query parameters does not grow with the number of earlier changes", async () => {
-  const sent: number[] = [];
-  const request = requestOf(
-    seenThrough((_, values) => sent.push(values.map(String).join().length)),
-  );
-  const lists = new OrderLists(new DatabaseQueries("orders", 1_000), expander);
-  for (let n = 1; n <= 50; n += 1) {
-    database.exec("INSERT OR REPLACE INTO orders (id) VALUES (1)");
-    lists.answer(await lists.read(request), request);
-  }
-  expect(sent.at(-1)).toBe(sent[1]);
 });
 
 test("each request that shares a query receives the result for the versions it already has", async () => {
@@ -102,6 +89,7 @@ test("a list reserves what it holds, whatever the length of the orders, and free
   let sent = 0;
   const texts = readInOrder(segments, {
     texts: held,
+    textBytes: text.length,
     memory: new SegmentMemory(0),
     reservation,
     ownBytes,
@@ -151,6 +139,34 @@ test("the first piece of a list needs one query, whatever memory lacks", async (
   }
 });
 
+test("a list is refused if it is too long, or if the lists that are sent use the memory", async () => {
+  for (let id = 1; id <= 8; id += 1) database.exec(`INSERT INTO orders (id) VALUES (${id})`);
+  const events: string[] = [];
+  const request = {
+    ...requestOf(seenThrough(() => undefined)),
+    log: (e: string) => events.push(e),
+  };
+  const start = async (sizes: Partial<ListSizes>) => {
+    const queries = new DatabaseQueries("orders", 1_000);
+    const lists = new OrderLists(queries, expander, { sizes: { sliceBytes: 9, ...sizes } });
+    const snapshot = await lists.read(request);
+    return () => lists.answer(snapshot, request).body as ReadableStream<Uint8Array>;
+  };
+  const refusal = (message: RegExp, retryAfter: string) =>
+    expect.objectContaining({
+      code: "service_unavailable",
+      message: expect.stringMatching(message),
+      headers: { "Retry-After": retryAfter },
+    });
+  expect(await start({ maxSegments: 1 })).toThrow(refusal(/more orders than/, "3600"));
+  const list = await start({ underWayBytes: 1 });
+  const first = list();
+  expect(list).toThrow(refusal(/too many long lists/, "5"));
+  await first.cancel();
+  expect(await new Response(list()).json()).toHaveLength(8);
+  expect(events).toStrictEqual(["order_list_too_long", "order_lists_too_many"]);
+});
+
 test("a list that may not hold the segments of its snapshot reads them again", async () => {
   for (let id = 1; id <= 8; id += 1) database.exec(`INSERT INTO orders (id) VALUES (${id})`);
   let queries = 0;
@@ -186,30 +202,6 @@ test("a list in memory outlives the former states of insertions that changed not
   expect(await new Response(body).text()).toBe(before);
 });
 
-test("a snapshot that returns late does not replace a newer one in memory", async () => {
-  database.exec("INSERT INTO orders (id) VALUES (1)");
-  const late = Promise.withResolvers<void>();
-  const texts: unknown[] = [];
-  const isLate = [true];
-  const all = async (sql: string, values: SQLInputValue[]) => {
-    const results = database.prepare(sql).all(...values);
-    if (isLate.shift()) await late.promise;
-    texts.push(...results.map((row) => row["text"]));
-    return { results, meta: {} };
-  };
-  const prepare = (sql: string) => ({ bind: (...v: []) => ({ all: () => all(sql, v) }) });
-  const request = requestOf({ prepare } as unknown as D1Database);
-  const lists = new OrderLists(new DatabaseQueries("orders", 1_000), expander);
-  const first = lists.read(request);
-  database.exec("INSERT INTO orders (id) VALUES (2)");
-  await lists.read(request);
-  late.resolve();
-  await first;
-  texts.length = 0;
-  await lists.read(request);
-  expect(texts).toStrictEqual([null]);
-});
-
 test("reading a few segments does not scan others, whatever the statistics of SQLite say", async () => {
   for (let id = 1; id <= 40; id += 1) database.exec(`INSERT INTO orders (id) VALUES (${id})`);
   database.exec("ANALYZE");
@@ -224,15 +216,19 @@ test("reading a few segments does not scan others, whatever the statistics of SQ
   expect(plan.filter((step) => step.startsWith("SEARCH orders")).length).toBe(2);
 });
 
-test("a replica that lacks the manifest's change is not read, even if a segment's version is the same", async () => {
-  const { version } = database.prepare("SELECT version FROM order_segments").get() ?? {};
-  const segments = [
-    { ...segmentsOf(1, 1)[0]!, firstId: String(INT64_MIN), version: String(version) },
-  ];
-  const manifest = { version: "later", sequence: 7, segments };
+test("segments are read only from a database that knows the manifest's change, even if their versions are the same", async () => {
+  for (let id = 1; id <= 6; id += 1) database.exec(`INSERT INTO orders (id) VALUES (${id})`);
+  database.exec("SAVEPOINT earlier");
+  // The second segment becomes empty, so the range of the first segment grows.
+  database.exec("DELETE FROM orders WHERE id > 2");
   const d1 = seenThrough(() => undefined);
-  for (const isPrimary of [true, false]) {
-    const { size } = await readSegments(d1, manifest, segments, { isPrimary });
-    expect(size).toBe(isPrimary ? 1 : 0);
-  }
+  const needs = { needsManifest: true, knownVersions: [], segmentVersions: [], maxMissing: 0 };
+  const { manifest } = await readSnapshot(d1, needs);
+  const [segment] = manifest!.segments;
+  const read = () => readSegments(d1, manifest!, manifest!.segments);
+  expect([...(await read()).values()]).toStrictEqual(["1pqsni2pqsn"]);
+  database.exec("ROLLBACK TO earlier");
+  const { version } = database.prepare("SELECT version FROM order_segments").get()!;
+  expect(version).toBe(segment!.version);
+  expect(await read()).toStrictEqual(new Map());
 });

@@ -1,10 +1,11 @@
-import { beforeEach, describe, expect, test } from "vitest";
-import { COLUMNS } from "../../../src/operator/metrics/columns.ts";
+import { beforeEach, expect, test } from "vitest";
+import { generateSecret } from "../../../src/operator/key-store/secret.ts";
+import { COLUMNS } from "../../../src/operator/metrics/questions.ts";
 import { createApiKey } from "../../support/api-key-fixture.ts";
 import { advanceClock, stopClock } from "../../support/clock.ts";
 import { startService } from "../../support/service.ts";
 import { listenTo, requestLines } from "../../support/written-lines.ts";
-import { columnsOf, recordingDataSet } from "./data-set-double.ts";
+import { faultyDatabases, LOST } from "../faults/faults.ts";
 
 const LIST = "/v1/store/orders";
 
@@ -13,79 +14,111 @@ let id: string;
 let key: string;
 
 beforeEach(async () => {
+  stopClock();
   events = listenTo("warn");
   ({ id, key } = await createApiKey());
 });
 
+/** Starts a service with a double of an Analytics Engine data set, which a test can make fail. */
+function startWithDataSet(vars: Record<string, string> = {}) {
+  const points: AnalyticsEngineDataPoint[] = [];
+  const dataSet = { fault: null as Error | null };
+  const writeDataPoint = (point: AnalyticsEngineDataPoint = {}) => {
+    if (dataSet.fault !== null) throw dataSet.fault;
+    points.push(point);
+  };
+  return { service: startService(vars, { ANALYTICS: { writeDataPoint } }), points, dataSet };
+}
+
+/** Converts a data point to a row of the data set: `index1`, `blob1`, `double1` and so on. */
+function rowOf({ indexes = [], blobs = [], doubles = [] }: AnalyticsEngineDataPoint) {
+  const columns = Object.entries({ index: indexes, blob: blobs, double: doubles });
+  const cells = columns.flatMap(([kind, values]) =>
+    values.map((value: unknown, position): [string, unknown] => [`${kind}${position + 1}`, value]),
+  );
+  return Object.fromEntries(cells);
+}
+
 test("each request writes one data point whose columns contain the fields of its log line", async () => {
-  const { dataSet, points } = recordingDataSet();
-  const service = startService({}, { ANALYTICS: dataSet });
+  const { service, points } = startWithDataSet();
   await service(LIST, { key });
   await service(LIST);
   await service("/elsewhere");
-  expect(points).toHaveLength(3);
+  const headers = { "X-Request-Id": "x".repeat(255) };
+  await service(`${LIST}/${"9".repeat(8_000)}`, { method: "DELETE", key, headers });
+  expect(points).toHaveLength(4);
   for (const [position, line] of requestLines().entries()) {
     const { event, requestId, keyId, ...fields } = line;
     expect(event).toBe("request");
     expect(requestId).not.toBe("");
-    const row = columnsOf(points[position]!);
+    const row = rowOf(points[position]!);
     expect(row["index1"]).toBe(keyId ?? "anonymous");
     for (const [name, value] of Object.entries(fields)) {
       const column = COLUMNS[name as keyof typeof fields];
       expect(row[column], name).toBe(value ?? (column.startsWith("blob") ? "" : -1));
     }
+    // The limits of Analytics Engine: 96 bytes, 16 KB.
+    expect(String(row["index1"]).length).toBeLessThanOrEqual(96);
+    expect(JSON.stringify(points[position]?.blobs).length).toBeLessThan(1_000);
   }
   expect(points[0]?.indexes).toStrictEqual([id]);
 });
 
-test("every field is within the limits of Analytics Engine", async () => {
-  const { dataSet, points } = recordingDataSet();
-  const service = startService({}, { ANALYTICS: dataSet });
-  const headers = { "X-Request-Id": "x".repeat(255) };
-  await service(`${LIST}/${"9".repeat(8_000)}`, { method: "DELETE", key, headers });
-  const { indexes = [], blobs = [], doubles = [] } = points[0]!;
-  expect(indexes).toStrictEqual([id]);
-  expect(id.length).toBeLessThanOrEqual(96);
-  expect(blobs.length).toBeLessThanOrEqual(20);
-  expect(doubles.length).toBeLessThanOrEqual(20);
-  expect(JSON.stringify(blobs).length).toBeLessThan(1_000);
-});
-
 test("a data point is written whether or not the request is logged", async () => {
-  const { dataSet, points } = recordingDataSet();
-  await startService({ REQUEST_LOG: "none" }, { ANALYTICS: dataSet })(LIST, { key });
+  const { service, points } = startWithDataSet({ REQUEST_LOG: "none" });
+  await service(LIST, { key });
   expect(points).toHaveLength(1);
   expect(requestLines()).toStrictEqual([]);
 });
 
-describe("a data set that cannot be written to", () => {
-  test("does not fail requests, and is logged once", async () => {
-    stopClock();
-    const { dataSet, points, breakWith } = recordingDataSet();
-    const service = startService({}, { ANALYTICS: dataSet });
-    breakWith(new TypeError("writeDataPoint(): out of order"));
-    const answers = [
-      await service(LIST, { key }),
-      await service(LIST),
-      await service("/v1/x", { key }),
-    ];
-    expect(answers.map(({ status }) => status)).toStrictEqual([200, 401, 404]);
-    const [began, ...others] = events().map((line) => JSON.parse(line));
-    expect(others).toStrictEqual([]);
-    expect(began).toMatchObject({
+test("a data set that cannot be written to does not fail requests, and is logged once", async () => {
+  const { service, points, dataSet } = startWithDataSet();
+  dataSet.fault = new TypeError("writeDataPoint(): out of order");
+  const first = await service(LIST, { key });
+  expect([first.status, (await service(LIST)).status]).toStrictEqual([200, 401]);
+  dataSet.fault = null;
+  advanceClock(10_000);
+  await service(LIST, { key });
+  expect(points).toHaveLength(1);
+  expect(events().map((line) => JSON.parse(line))).toMatchObject([
+    {
       event: "telemetry_failing",
-      requestId: answers[0]?.headers.get("X-Request-Id"),
+      requestId: first.headers.get("X-Request-Id"),
       error: "writeDataPoint(): out of order",
-    });
+    },
+    { event: "telemetry_recovered", failures: 2, seconds: 0 },
+  ]);
+});
 
-    breakWith(null);
-    advanceClock(10_000);
-    await service(LIST, { key });
-    expect(points).toHaveLength(1);
-    expect(JSON.parse(events()[1]!)).toStrictEqual({
-      event: "telemetry_recovered",
-      failures: 3,
-      seconds: 0,
-    });
-  });
+/** Returns how many requests each log line with this HTTP status represents. */
+const represented = (status: number) =>
+  requestLines()
+    .filter((line) => line.status === status)
+    .map(({ represents }) => represents);
+
+test("a flood without a valid key is sampled, and each record states how many requests it represents", async () => {
+  const { service, points } = startWithDataSet();
+  for (let n = 0; n < 60 + 210; n += 1) await service(LIST, { address: "192.0.2.1" });
+  for (let n = 0; n < 110; n += 1) await service("/elsewhere");
+  const few = Array<number>(10).fill(1);
+  expect(represented(401)).toStrictEqual(few);
+  expect(represented(429)).toStrictEqual([...few, 100, 100]);
+  expect(represented(404)).toStrictEqual([...few, 100]);
+  advanceClock(60_000);
+  await service(LIST, { address: "192.0.2.1" });
+  expect(represented(401)).toStrictEqual([...few, 51]);
+  const rows = points.map((point) => rowOf(point)[COLUMNS.represents]);
+  expect(rows).toStrictEqual(requestLines().map(({ represents }) => represents));
+});
+
+test("every request with a valid key and every 5xx is recorded, even during a flood", async () => {
+  const { bindings, script } = faultyDatabases("KEYS");
+  const service = startService({}, bindings);
+  for (let n = 0; n < 20; n += 1) await service(LIST);
+  for (let n = 0; n < 70; n += 1) await service("/v1/nothing", { key });
+  script.always(LOST);
+  for (let n = 0; n < 20; n += 1) await service(LIST, { key: generateSecret() });
+  expect(represented(404)).toStrictEqual(Array(60).fill(1));
+  expect(represented(429)).toStrictEqual(Array(10).fill(1));
+  expect(represented(503)).toStrictEqual(Array(20).fill(1));
 });

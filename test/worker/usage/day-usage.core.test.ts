@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { type Decision, decide } from "../../../src/worker/limit-rules/decision.ts";
+import type { Decision } from "../../../src/worker/limit-rules/decision.ts";
 import {
   countUsage,
   dayText,
@@ -10,9 +10,7 @@ import {
   usageSchema,
   usageToKeep,
 } from "../../../src/worker/usage/day-usage.ts";
-import { LimitsModel } from "../limit-rules/limits-model.ts";
-import { anyBanPolicy, anyHistory, anyLimits, play } from "../limit-rules/histories.ts";
-import { DAY_MS, keyPolicy, SimulatedLimiter, START_MS } from "../limit-rules/simulated-limiter.ts";
+import { DAY_MS, START_MS } from "../limit-rules/simulated-limiter.ts";
 
 interface Counted {
   readonly decision: Decision;
@@ -103,75 +101,5 @@ describe("the usage of a key", () => {
         }
       }),
     );
-  });
-});
-
-/** A simulated limiter that counts and stores its usage like the Durable Object. */
-class CountingLimiter extends SimulatedLimiter {
-  usage: Usage = [];
-  #stored: Usage = [];
-
-  override request(): Decision {
-    const { state, decision, strikes, bans } = decide(
-      this.state,
-      this.policy,
-      this.bans,
-      this.nowMs,
-    );
-    this.state = state;
-    this.usage = countUsage(this.usage, decision, { refusedElsewhere: 0, strikes, bans });
-    if (decision.admitted || bans > 0) this.#stored = structuredClone(this.usage);
-    return decision;
-  }
-
-  override restart(): this {
-    this.usage = this.#stored;
-    return super.restart();
-  }
-}
-
-const totals = (usage: Usage) => ({
-  admitted: sum(usage.map(({ admitted }) => admitted)),
-  refused: sum(usage.map(({ refused }) => refused)),
-  strikes: sum(usage.map(({ strikes }) => strikes)),
-  bans: sum(usage.map(({ bans }) => bans)),
-});
-
-describe("for any history of a key", () => {
-  test("admissions and bans are exact; a restart can only lose refusals and strikes", () => {
-    const seen = { strikes: 0, bans: 0, lost: 0 };
-    fc.assert(
-      fc.property(anyLimits, anyBanPolicy, anyHistory, (limits, banPolicy, history) => {
-        const policy = keyPolicy(limits.perMinute, limits.perDay);
-        const limiter = new CountingLimiter(policy, banPolicy);
-        const model = new LimitsModel(banPolicy);
-        const exact = { admitted: 0, refused: 0 };
-        let restarts = 0;
-        play(limiter, history, {
-          requested(under, nowMs, { admitted }) {
-            exact[admitted ? "admitted" : "refused"] += 1;
-            model.request(under, nowMs);
-          },
-          restarted() {
-            model.restart();
-            restarts += 1;
-          },
-        });
-        const { admitted, refused, strikes, bans } = totals(limiter.usage);
-        expect({ admitted, bans }).toEqual({ admitted: exact.admitted, bans: model.bans });
-        expect(refused).toBeLessThanOrEqual(exact.refused);
-        expect(strikes).toBeLessThanOrEqual(model.strikes);
-        if (restarts === 0) {
-          expect({ refused, strikes }).toEqual({ refused: exact.refused, strikes: model.strikes });
-        }
-        seen.strikes += strikes;
-        seen.bans += bans;
-        seen.lost += exact.refused - refused;
-      }),
-      { numRuns: 500 },
-    );
-    expect(seen.strikes).toBeGreaterThan(100);
-    expect(seen.bans).toBeGreaterThan(50);
-    expect(seen.lost).toBeGreaterThan(10);
   });
 });

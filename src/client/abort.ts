@@ -1,0 +1,51 @@
+/** The longest delay that `setTimeout` supports, in milliseconds. */
+const MAX_TIMER_MS = 2 ** 31 - 1;
+
+/**
+ * Runs `work` and returns its result. An abort ends the wait, even if `work` ignores the signal.
+ *
+ * @throws the signal's reason, as soon as the signal is aborted.
+ */
+export async function orAbort<T>(
+  signal: AbortSignal | undefined,
+  work: () => Promise<T>,
+): Promise<T> {
+  signal?.throwIfAborted();
+  let fail = (): void => undefined;
+  const aborted = new Promise<never>((_, reject) => {
+    fail = () => reject(signal?.reason);
+  });
+  signal?.addEventListener("abort", fail, { once: true });
+  try {
+    return await Promise.race([work(), aborted]);
+  } finally {
+    signal?.removeEventListener("abort", fail);
+  }
+}
+
+/** Aborts a controller when a signal aborts. Returns a function that stops listening. */
+export function follow(signal: AbortSignal | undefined, controller: AbortController): () => void {
+  const onAbort = (): void => controller.abort(signal?.reason);
+  if (signal?.aborted) onAbort();
+  signal?.addEventListener("abort", onAbort, { once: true });
+  return () => signal?.removeEventListener("abort", onAbort);
+}
+
+/**
+ * Waits at least `ms` milliseconds, although a timer may fire a little early.
+ *
+ * @throws the signal's reason, as soon as the signal is aborted.
+ */
+export async function sleep(ms: number, signal: AbortSignal | undefined): Promise<void> {
+  const endMs = performance.now() + ms;
+  for (let leftMs = ms; leftMs > 0; leftMs = endMs - performance.now()) {
+    const timerMs = Math.min(Math.ceil(leftMs), MAX_TIMER_MS);
+    let clear = (): void => undefined;
+    const fired = (): Promise<void> =>
+      new Promise((resolve) => {
+        const timer = setTimeout(resolve, timerMs);
+        clear = () => clearTimeout(timer);
+      });
+    await orAbort(signal, fired).finally(() => clear());
+  }
+}

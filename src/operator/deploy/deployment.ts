@@ -1,0 +1,383 @@
+import { z } from "zod";
+import { CloudflareApi, NotLoggedInError } from "../cloudflare-api.ts";
+import { typedLine } from "../command-line.ts";
+import { connect, findBookmark, findDatabase, sendQuery } from "../database/d1-api.ts";
+import { DATABASE_NAMES, type DatabaseName } from "../database/database.ts";
+import { applyMigrations } from "../database/migrate-remote.ts";
+import { isMissingTable } from "../database/remote-failure.ts";
+import { retrying } from "../database/remote.ts";
+import type { RemoteEnvironment } from "../environment.ts";
+import { withInterruption } from "../interruption.ts";
+import type { Settings } from "../settings.ts";
+import { runWrangler } from "../wrangler.ts";
+import { attachDomain, checkHostname, findAddresses } from "./addresses.ts";
+import {
+  checkCommit,
+  checkLiveWorker,
+  checkReplication,
+  labelCommit,
+  localChecks,
+  readCheckedSettings,
+} from "./checks.ts";
+import {
+  type DeployOptions,
+  print,
+  type RollOut,
+  runStep,
+  runSteps,
+  type Step,
+  type VerifyStore,
+} from "./steps.ts";
+import { tryVersion } from "./trial.ts";
+import {
+  checkBuild,
+  deployFirstVersion,
+  deployVersions,
+  findLiveVersion,
+  type LiveVersion,
+  PASSED_TRIAL,
+  uploadVersion,
+} from "./versions.ts";
+
+/** The check of an account before a deployment, and the steps that follow it. */
+interface Plan {
+  readonly check: Step;
+  /**
+   * Returns the steps of the deployment. Without the check, these are the steps for an account in
+   * which the check would find everything as it must be.
+   */
+  readonly steps: () => Step[];
+}
+
+/**
+ * Deploys the service and prints each step. Before the first step, runs all checks, which change
+ * nothing. A dry run without a login prints the checks that need an account instead of running
+ * them.
+ *
+ * @throws an Error that names the failed step and the steps that did not run. It also tells the
+ *   operator how to continue or to roll back.
+ */
+export function deploy(options: DeployOptions, verify: VerifyStore): Promise<void> {
+  const unfinished = "the deployment was complete";
+  return withInterruption(unfinished, (signal) => runDeployment(options, verify, signal));
+}
+
+async function runDeployment(
+  options: DeployOptions,
+  verify: VerifyStore,
+  signal: AbortSignal,
+): Promise<void> {
+  const { env, create, domain, dryRun, skipChecks } = options;
+  const check = <T>(title: string, run: () => Promise<T>) => runStep({ title, run }, signal);
+  if (!skipChecks) await runSteps(localChecks(env), signal);
+  const settings = await check(`Check the settings of ${env}`, () => readCheckedSettings(env));
+  await check(`Check the build of ${env}`, () => checkBuild(env));
+  const login = await check("Log in to Cloudflare", () => logIn(dryRun));
+  // Without a login, a dry run only prints the titles of the steps.
+  const api = login as CloudflareApi;
+  const label = await labelCommit();
+  let replication: string | undefined;
+  const replicationCheck = {
+    title: `Check that ${settings.databases.orders} is replicated`,
+    run: async () => void (replication = await checkReplication(api, settings)),
+  };
+  const replicationChecks = settings.vars["LIST_READS"] === "nearest" ? [replicationCheck] : [];
+  const rollOut = { ...options, settings, api, label, replicationChecks, verify, signal };
+  const plan = create ? planFirstVersion(rollOut) : planNextVersion(rollOut);
+  const accountChecks = [plan.check, ...replicationChecks];
+  if (domain !== undefined) {
+    accountChecks.push({
+      title: `Check that ${domain} is free`,
+      run: () => checkHostname(api, domain, settings.worker),
+    });
+  }
+  if (env === "production" && !skipChecks) {
+    accountChecks.push({
+      title: "Check that staging serves this commit",
+      run: () => checkCommit(api, settings, label),
+    });
+  }
+  if (login === null) {
+    for (const { title } of accountChecks) print(`Not checked without a login: ${title}`);
+  } else await runSteps(accountChecks, signal);
+  if (dryRun) {
+    for (const { title } of plan.steps()) print(`Would: ${title}`);
+    print("Dry run: nothing was changed.");
+    return;
+  }
+  await runSteps(plan.steps(), signal);
+  if (replication !== undefined) print(replication);
+}
+
+/** Returns `null` in a dry run without a login. */
+async function logIn(isDryRun: boolean): Promise<CloudflareApi | null> {
+  try {
+    return await CloudflareApi.open();
+  } catch (error) {
+    if (isDryRun && error instanceof NotLoggedInError) return null;
+    throw error;
+  }
+}
+
+/**
+ * Plans the first roll-out of an environment. The check requires that there is no Worker yet. It
+ * accepts existing empty databases, so that an interrupted first roll-out can be repeated.
+ */
+function planFirstVersion(rollOut: RollOut): Plan {
+  const { env, settings, api, label, domain, location, jurisdiction } = rollOut;
+  const { worker, databases } = settings;
+  const existing = new Set<DatabaseName>();
+  const findLive = () => findLiveVersion(api, settings);
+  const check = async () => {
+    if ((await findLive()) !== undefined) {
+      throw new Error(`the Worker ${worker} exists already. Leave out --create`);
+    }
+    for (const name of DATABASE_NAMES) {
+      const found = await findDatabase(api, databases[name]);
+      if (found === undefined) continue;
+      existing.add(name);
+      if (!(await isEmpty(env, name))) {
+        throw new Error(
+          `there is no Worker ${worker}, but the database ${databases[name]} holds data. Check the ` +
+            "names in wrangler.toml: a first roll-out begins with empty databases",
+        );
+      }
+      if (jurisdiction !== undefined && found.jurisdiction !== jurisdiction) {
+        throw new Error(
+          `the database ${databases[name]} exists already, outside the jurisdiction ` +
+            `${jurisdiction}. No database can move. It is empty: npx wrangler d1 delete ${databases[name]}`,
+        );
+      }
+      print(`The database ${databases[name]} exists already, and stays where it is.`);
+    }
+  };
+  const requireLive = async () => {
+    const live = await findLive();
+    if (live === undefined) throw new Error(`there is no Worker ${worker}`);
+    return live;
+  };
+  const where = location === undefined ? `in ${jurisdiction}` : `near ${location}`;
+  const ifItFails = "Run the same command again: it goes on with what exists.";
+  const withoutCreate = typedLine({ "--create": false }).replace(
+    / --(?:location|jurisdiction)[ =]\S+/,
+    "",
+  );
+  const again = async () =>
+    (await findLive().catch(() => undefined)) === undefined ? typedLine() : withoutCreate;
+  const steps = () => [
+    ...DATABASE_NAMES.filter((name) => !existing.has(name)).map((name): Step => ({
+      title: `Create the database ${databases[name]} ${where}`,
+      run: async () => {
+        const body = { name: databases[name], primary_location_hint: location, jurisdiction };
+        await api.call(`${api.account}/d1/database`, z.unknown(), { method: "POST", body });
+      },
+      ifItFails,
+    })),
+    ...rollOut.replicationChecks.map((step) => ({ ...step, ifItFails })),
+    ...DATABASE_NAMES.map((name): Step => ({
+      title: `Apply migrations to the ${name} database`,
+      run: () => applyMigrations({ environment: env, name }),
+      ifItFails,
+    })),
+    {
+      title: "Deploy the Worker",
+      run: async () => {
+        await deployFirstVersion(settings, label);
+        await requireLive();
+      },
+      ifItFails: `${ifItFails} If the Worker exists by then: ${withoutCreate}`,
+      again,
+    },
+    ...(domain === undefined ? [] : [{ ...attachStep(rollOut, domain), again: withoutCreate }]),
+    {
+      title: "Try the service",
+      run: async () => {
+        const version = (await requireLive()).id;
+        const addresses = await findAddresses(api, settings);
+        if (domain !== undefined && !addresses.includes(`https://${domain}`)) {
+          throw new Error(`${domain} is not attached to ${worker}`);
+        }
+        for (const address of addresses) {
+          await tryVersion(rollOut, { address, version, hasTraffic: true });
+        }
+        const message = `${label.message ?? env}${PASSED_TRIAL}`;
+        await deployVersions(api, settings, { [version]: 100 }, message);
+        print(`Deployed ${env}: ${addresses.join(", ")}`);
+      },
+      ifItFails: `The Worker is deployed. ${
+        domain === undefined ? "A" : "The certificate of a domain or a"
+      } new address can take minutes.`,
+      again: withoutCreate,
+    },
+  ];
+  return { check: { title: "Check the Worker and its databases", run: check, again }, steps };
+}
+
+/**
+ * Plans the deployment of a version that takes the place of another one. The check requires that
+ * the new version would use the same databases as the deployed version. The deployed version
+ * receives all traffic until the new version has been tried. Until then, the deployed version has
+ * to work with databases that are already migrated.
+ */
+function planNextVersion(rollOut: RollOut): Plan {
+  const { env, settings, api, label, domain } = rollOut;
+  const { worker } = settings;
+  const message = label.message ?? env;
+  let live: LiveVersion;
+  let addresses: readonly [string, ...string[]];
+  let version = "";
+
+  const check = async () => {
+    const found = await findLiveVersion(api, settings);
+    if (found === undefined) {
+      throw new Error(
+        `there is no Worker ${worker}. Add --create for a first roll-out; otherwise check its name in wrangler.toml`,
+      );
+    }
+    live = found;
+    await checkLiveWorker(api, settings, live, label);
+    addresses = await findAddresses(api, settings);
+  };
+  const divide = (shares: Readonly<Record<string, number>>, note: string) =>
+    deployVersions(api, settings, shares, note);
+  const rollback = () => `npx wrangler rollback ${live.id} --env ${env}`;
+  const goBack = async () => {
+    try {
+      await divide({ [live.id]: 100 }, `back from ${message}`);
+      return `All traffic is back at the version before, ${live.id}. Migrations stay.`;
+    } catch (error) {
+      return `The rollback failed too: ${(error as Error).message}\nTo roll back: ${rollback()}`;
+    }
+  };
+  const tryIt = (address: string, hasTraffic: boolean) =>
+    tryVersion(rollOut, { address, version, hasTraffic });
+  const steps = () => [
+    ...databaseSteps(env),
+    {
+      title: "Upload the new version",
+      run: async () => void (version = await uploadVersion(settings, label)),
+      ifItFails: "The previous version still serves, with the migrated databases.",
+    },
+    {
+      title: "Make the new version available without traffic",
+      run: () => divide({ [live.id]: 100, [version]: 0 }, `trial of ${message}`),
+      ifItFails: goBack,
+    },
+    { title: "Try the new version", run: () => tryIt(addresses[0], false), ifItFails: goBack },
+    {
+      title: "Send all traffic to the new version",
+      run: () => divide({ [version]: 100 }, message),
+      ifItFails: goBack,
+    },
+    // Tries the new version again, because Durable Objects run the new version only once it
+    // receives all traffic.
+    {
+      title: "Try the new version with all traffic",
+      run: async () => {
+        await tryIt(addresses[0], true);
+        await divide({ [version]: 100 }, `${message}${PASSED_TRIAL}`);
+      },
+      ifItFails: goBack,
+    },
+    {
+      title: "Apply observability, workers.dev, routes and cron triggers",
+      run: async () => {
+        await applyTriggers(api, settings);
+        print(`Deployed ${env}: ${addresses.join(", ")}`);
+        print(`The way back to the version before: ${rollback()}`);
+      },
+      ifItFails: () =>
+        `The new version serves. To apply them: npx wrangler triggers deploy --env ${env}\n` +
+        `The way back to the version before: ${rollback()}`,
+    },
+    ...(domain === undefined
+      ? []
+      : [
+          attachStep(rollOut, domain),
+          {
+            title: `Try ${domain}`,
+            run: () => tryIt(`https://${domain}`, true),
+            ifItFails: `The service is deployed, and ${domain} is attached. Its certificate can take minutes.`,
+          },
+        ]),
+  ];
+  return { check: { title: "Check the Worker and its databases", run: check }, steps };
+}
+
+/** Returns the steps that save a bookmark of each database and then migrate each database. */
+function databaseSteps(env: RemoteEnvironment): Step[] {
+  const restore: Record<DatabaseName, string> = { orders: "", keys: "" };
+  const bookmarks = DATABASE_NAMES.map((name): Step => ({
+    title: `Note the state of the ${name} database`,
+    run: async () => {
+      const target = { environment: env, name };
+      const bookmark = await retrying(target, "reads", async () =>
+        findBookmark(await connect(target)),
+      );
+      restore[name] =
+        `npm run time-travel -- restore --env ${env} --database ${name} --bookmark ${bookmark}`;
+      print(`The way back to it: ${restore[name]}`);
+    },
+  }));
+  const migrations = DATABASE_NAMES.map((name): Step => ({
+    title: `Apply migrations to the ${name} database`,
+    run: () => applyMigrations({ environment: env, name }),
+    ifItFails: () =>
+      "Each migration is applied whole or not at all; those before the failed one stay, and " +
+      "the version that is deployed goes on serving. To undo those of this database, and every " +
+      `other change to it since: ${restore[name]}`,
+  }));
+  return [...bookmarks, ...migrations];
+}
+
+/** Returns the step that makes a hostname an address of the Worker. */
+function attachStep({ settings, api }: RollOut, domain: string): Step {
+  return {
+    title: `Attach ${domain}`,
+    run: () => attachDomain(api, domain, settings.worker),
+    ifItFails: `The service is deployed without ${domain}.`,
+  };
+}
+
+async function isEmpty(environment: RemoteEnvironment, name: DatabaseName): Promise<boolean> {
+  const target = { environment, name };
+  const tables = name === "orders" ? ["orders", "cancelled_orders"] : ["api_keys", "key_changes"];
+  try {
+    for (const table of tables) {
+      const sql = `SELECT 1 FROM ${table} LIMIT 1`;
+      const rows = await retrying(target, "reads", async () =>
+        sendQuery(await connect(target), { sql }),
+      );
+      if (rows.length > 0) return false;
+    }
+    return true;
+  } catch (error) {
+    if (isMissingTable(error)) return true;
+    throw error;
+  }
+}
+
+/**
+ * Applies the settings that do not belong to a version: observability, workers.dev, routes and cron
+ * triggers. Then reads workers.dev and the cron triggers.
+ *
+ * @throws an Error if the Worker has other settings afterwards.
+ */
+async function applyTriggers(
+  api: CloudflareApi,
+  { env, worker, unversioned, isOnWorkersDev, crons }: Settings,
+): Promise<void> {
+  const script = `${api.account}/workers/scripts/${worker}`;
+  const settings = { method: "PATCH", body: unversioned } as const;
+  await api.call(`${script}/script-settings`, z.unknown(), settings);
+  await runWrangler(["triggers", "deploy", "--env", env], { isShielded: true });
+  const { schedules } = await api.call(
+    `${script}/schedules`,
+    z.object({ schedules: z.array(z.object({ cron: z.string() })) }),
+  );
+  const found = schedules.map(({ cron }) => cron);
+  const { enabled } = await api.call(`${script}/subdomain`, z.object({ enabled: z.boolean() }));
+  if (enabled !== isOnWorkersDev || found.toSorted().join() !== crons.toSorted().join()) {
+    throw new Error("Cloudflare reported success, but workers.dev or the cron triggers differ");
+  }
+}

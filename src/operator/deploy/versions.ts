@@ -1,0 +1,187 @@
+import { mkdtempDisposable, readFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import pRetry from "p-retry";
+import { z } from "zod";
+import { type CloudflareApi, CloudflareError } from "../cloudflare-api.ts";
+import type { RemoteEnvironment } from "../environment.ts";
+import type { Settings } from "../settings.ts";
+import { runWrangler } from "../wrangler.ts";
+
+/** The labels of a version in `wrangler versions list`. */
+export interface VersionLabel {
+  /** The full hash of the commit. A deployment to production compares it with staging's. */
+  readonly tag?: string | undefined;
+  /** A readable name of the commit, from `git describe`. */
+  readonly message?: string | undefined;
+}
+
+/** The version of a Worker that receives all traffic. */
+export interface LiveVersion {
+  readonly id: string;
+  /** The commit of the version; `undefined` if it was deployed without one. */
+  readonly commit: string | undefined;
+  /** True if the trial requests of `npm run deploy` succeeded after the version got all traffic. */
+  readonly hasPassedTrial: boolean;
+  /** The ids of the databases that the version uses, by the names of their bindings. */
+  readonly databases: ReadonlyMap<string, string | undefined>;
+}
+
+/** The error codes that Cloudflare returns for a Worker that does not exist. */
+const NO_SUCH_WORKER = [10007, 10090];
+
+/**
+ * The end of a deployment's message which records that the version has passed its trial with all
+ * traffic. The record is a further deployment of the same version, so every other deployment,
+ * including a rollback, removes the record.
+ */
+export const PASSED_TRIAL = ", which has passed its trial";
+
+const deploymentsSchema = z.object({
+  deployments: z.array(
+    z.object({
+      annotations: z.optional(z.object({ "workers/message": z.optional(z.string()) })),
+      versions: z.array(z.object({ version_id: z.string(), percentage: z.number() })),
+    }),
+  ),
+});
+
+const bindingSchema = z.object({
+  name: z.string(),
+  type: z.string(),
+  id: z.optional(z.string()),
+  database_id: z.optional(z.string()),
+});
+const versionSchema = z.object({
+  annotations: z.optional(z.object({ "workers/tag": z.optional(z.string()) })),
+  resources: z.object({ bindings: z.array(bindingSchema) }),
+});
+
+/**
+ * Finds the version of a Worker that receives all traffic.
+ *
+ * @returns `undefined` if the Worker does not exist.
+ * @throws an Error if several versions share the traffic.
+ */
+export async function findLiveVersion(
+  api: CloudflareApi,
+  { env, worker }: Pick<Settings, "env" | "worker">,
+): Promise<LiveVersion | undefined> {
+  const script = `${api.account}/workers/scripts/${worker}`;
+  const found = await api.call(`${script}/deployments`, deploymentsSchema).catch((error) => {
+    const codes = error instanceof CloudflareError ? error.codes : [];
+    if (codes.some((code) => NO_SUCH_WORKER.includes(code))) return undefined;
+    throw error;
+  });
+  if (found === undefined) return undefined;
+  const { annotations: notes, versions = [] } = found.deployments[0] ?? {};
+  const id = versions.find(({ percentage }) => percentage === 100)?.version_id;
+  if (id === undefined) {
+    const shares = versions.map(({ version_id, percentage }) => `${version_id} ${percentage} %`);
+    throw new Error(
+      `no version of ${worker} has all traffic (${shares.join(", ") || "none is deployed"}). ` +
+        `Choose one first: npx wrangler versions deploy VERSION@100% --env ${env}`,
+    );
+  }
+  const { annotations, resources } = await api.call(`${script}/versions/${id}`, versionSchema);
+  const databases = resources.bindings
+    .filter(({ type }) => type === "d1")
+    .map(({ name, id: bound, database_id }) => [name, bound ?? database_id] as const);
+  return {
+    id,
+    commit: annotations?.["workers/tag"],
+    hasPassedTrial: notes?.["workers/message"]?.endsWith(PASSED_TRIAL) === true,
+    databases: new Map(databases),
+  };
+}
+
+/**
+ * Divides the traffic of a Worker between versions, and reads what is deployed afterwards, because
+ * an answer of Cloudflare can be lost. Tries up to three times.
+ *
+ * @param shares the percentage of the traffic for each version id. With 0, a version can be tried
+ *   but receives no other traffic.
+ * @throws an Error if the traffic is not divided like this afterwards, or nobody knows.
+ */
+export async function deployVersions(
+  api: CloudflareApi,
+  { worker, codeUpdateStrategy }: Pick<Settings, "worker" | "codeUpdateStrategy">,
+  shares: Readonly<Record<string, number>>,
+  message: string,
+): Promise<void> {
+  const path = `${api.account}/workers/scripts/${worker}/deployments`;
+  const body = {
+    strategy: "percentage",
+    versions: Object.entries(shares).map(([version_id, percentage]) => ({
+      version_id,
+      percentage,
+    })),
+    annotations: { "workers/message": message },
+    code_update_strategy: codeUpdateStrategy,
+  };
+  const attempt = async () => {
+    const failure = await api.call(path, z.unknown(), { method: "POST", body }).then(
+      () => new Error("Cloudflare reported success, but the deployment is another one"),
+      (error: Error) => error,
+    );
+    const { deployments } = await api.call(path, deploymentsSchema);
+    const { annotations, versions: found } = deployments[0] ?? {};
+    const isDone = found?.every(({ version_id, percentage }) => shares[version_id] === percentage);
+    if (isDone !== true || annotations?.["workers/message"] !== message) throw failure;
+  };
+  await pRetry(attempt, {
+    retries: 2,
+    minTimeout: 500,
+    shouldRetry: ({ error }) => !(error instanceof CloudflareError && error.isRefusal),
+  });
+}
+
+/** Builds the environment's Worker as a deployment would, without sending anything. */
+export async function checkBuild(env: RemoteEnvironment): Promise<void> {
+  await using folder = await temporaryFolder();
+  await runWrangler(["deploy", "--env", env, "--dry-run", "--outdir", folder.path]);
+}
+
+/** Uploads the first version of a Worker. This version receives all traffic at once. */
+export async function deployFirstVersion({ env, vars }: Settings, label: VersionLabel) {
+  await runWrangler(["deploy", "--env", env, ...labelArguments(label)], {
+    env: buildVariables(vars),
+    isShielded: true,
+  });
+}
+
+/**
+ * Uploads a version that receives no traffic yet.
+ *
+ * @returns the id of the version.
+ */
+export async function uploadVersion({ env, vars }: Settings, label: VersionLabel): Promise<string> {
+  await using folder = await temporaryFolder();
+  const report = join(folder.path, "report.ndjson");
+  await runWrangler(["versions", "upload", "--env", env, ...labelArguments(label)], {
+    env: { WRANGLER_OUTPUT_FILE_PATH: report, ...buildVariables(vars) },
+    isShielded: true,
+  });
+  const uploaded = (await readFile(report, "utf8"))
+    .trim()
+    .split("\n")
+    .map((line) => JSON.parse(line) as { type: string; version_id?: string | null })
+    .find(({ type }) => type === "version-upload");
+  if (uploaded?.version_id) return uploaded.version_id;
+  throw new Error("wrangler did not say which version it uploaded");
+}
+
+/** Returns the environment variable from which the reference page learns of near reads. */
+function buildVariables({ LIST_READS = "primary" }: Settings["vars"]): Record<string, string> {
+  return { LIST_READS: String(LIST_READS) };
+}
+
+function labelArguments(label: VersionLabel): string[] {
+  return Object.entries(label).flatMap(([name, value]) =>
+    value === undefined ? [] : [`--${name}=${value}`],
+  );
+}
+
+function temporaryFolder() {
+  return mkdtempDisposable(join(tmpdir(), "store-orders-deploy-"));
+}

@@ -1,0 +1,148 @@
+import { type Command, Option } from "commander";
+import { and, desc, eq, gte } from "drizzle-orm";
+import { apiKeys, keyBans, keyChanges } from "../../schema/keys.ts";
+import { parseCount, parseTime } from "../arguments.ts";
+import { printData, printJson } from "../command-line.ts";
+import { type StoreCommandOptions, useDatabase } from "../database/open.ts";
+import { describeDetails } from "../key-store/audit-trail.ts";
+import { isInForce } from "../key-store/key-details.ts";
+import {
+  formatNumber,
+  formatTable,
+  type Row,
+  type TableOptions,
+  textCell,
+} from "../terminal-text.ts";
+
+const ABOUT_AUDIT = `
+Examples:
+  $ npm run keys -- audit
+  $ npm run keys -- audit key_abc --since 2026-11-01
+  $ npm run -s keys -- audit --limit 1000 --json
+
+A change and its entry are stored in one transaction. Entries cannot be altered or deleted. The actor
+is the value of the environment variable STORE_ORDERS_ACTOR. If it is not set, the actor is the
+operator's account and machine.`;
+
+const ABOUT_BANS = `
+Examples:
+  $ npm run keys -- bans
+  $ npm run keys -- bans key_abc
+  $ npm run -s keys -- bans --in-force --json | jq -r .[].keyId
+
+A ban is listed as soon as it begins. "number" is the position of the ban in a series of bans. Each ban
+of a series lasts twice as long as the previous ban. \`npm run keys -- reset ID\` lifts a ban. With
+BAN_MODE=log the service bans no key, and logs which keys it would have banned.`;
+
+interface HistoryOptions extends StoreCommandOptions {
+  readonly limit: number;
+}
+
+/** Adds the options and the action of `keys audit`, which prints the audit trail. */
+export function defineAudit(command: Command): void {
+  command
+    .description("show who changed which key, when and how, the newest first")
+    .option("--since <time>", "only changes since this time, in ISO 8601", parseTime)
+    .addOption(limitOption("changes"))
+    .addHelpText("after", ABOUT_AUDIT)
+    .action(audit);
+}
+
+/** Adds the options and the action of `keys bans`, which prints past and present bans. */
+export function defineBans(command: Command): void {
+  command
+    .description("show the bans of all keys, or of one, the newest first")
+    .option("--in-force", "only bans that have neither ended nor been lifted", false)
+    .addOption(limitOption("bans"))
+    .addHelpText("after", ABOUT_BANS)
+    .action(bans);
+}
+
+function limitOption(entries: string): Option {
+  const option = new Option("--limit <n>", `how many ${entries} at most`);
+  return option.argParser(parseCount).default(100);
+}
+
+async function audit(
+  ofKey: string | undefined,
+  options: HistoryOptions & { readonly since?: Date },
+): Promise<void> {
+  const changes = await useDatabase(options, "keys", ({ orm }) =>
+    orm
+      .select()
+      .from(keyChanges)
+      .where(
+        and(
+          ofKey === undefined ? undefined : eq(keyChanges.keyId, ofKey),
+          options.since && gte(keyChanges.at, options.since),
+        ),
+      )
+      .orderBy(desc(keyChanges.id))
+      .limit(options.limit),
+  );
+  if (options.json) return printJson(changes.map(({ id: _, ...change }) => change));
+  const rows = changes.map(({ at, actor, action, keyId, details }) => {
+    return { at, actor, action, key: keyId, details: describeDetails(details) };
+  });
+  printNewest("changes", rows, options, { cut: ["actor"], below: "details" });
+}
+
+async function bans(
+  ofKey: string | undefined,
+  options: HistoryOptions & { readonly inForce: boolean },
+): Promise<void> {
+  const now = new Date();
+  const found = await useDatabase(options, "keys", ({ orm }) =>
+    orm
+      .select({
+        keyId: keyBans.keyId,
+        // `null` if the key no longer exists.
+        name: apiKeys.name,
+        number: keyBans.number,
+        beganAt: keyBans.beganAt,
+        until: keyBans.endsAt,
+        liftedAt: keyBans.liftedAt,
+      })
+      .from(keyBans)
+      .leftJoin(apiKeys, eq(apiKeys.id, keyBans.keyId))
+      .where(
+        and(
+          ofKey === undefined ? undefined : eq(keyBans.keyId, ofKey),
+          options.inForce ? isInForce(now) : undefined,
+        ),
+      )
+      .orderBy(desc(keyBans.beganAt), keyBans.keyId)
+      .limit(options.limit),
+  );
+  const withState = found.map((ban) => {
+    const state = ban.liftedAt !== null ? "lifted" : ban.until > now ? "in force" : "ended";
+    return { ...ban, state };
+  });
+  if (options.json) return printJson(withState);
+  const rows = withState.map(({ keyId, name, number, state, beganAt, until, liftedAt }) => ({
+    key: keyId,
+    name,
+    number,
+    state: textCell(state, state === "in force"),
+    began: beganAt,
+    until,
+    lifted: liftedAt,
+  }));
+  printNewest("bans", rows, options, {
+    cut: ["name"],
+    optional: ["until", "number", "lifted", "began"],
+  });
+}
+
+function printNewest(
+  entries: string,
+  rows: readonly Row[],
+  { limit }: HistoryOptions,
+  as: TableOptions,
+): void {
+  if (rows.length === 0) return void process.stderr.write(`No such ${entries} are recorded.\n`);
+  printData(formatTable(rows, as));
+  if (rows.length === limit) {
+    process.stderr.write(`The newest ${formatNumber(limit)}; --limit N shows more.\n`);
+  }
+}

@@ -1,0 +1,172 @@
+import { createReadStream } from "node:fs";
+import { stat } from "node:fs/promises";
+import { addAbortSignal, pipeline } from "node:stream";
+import { TextDecoder } from "node:util";
+import { createGunzip } from "node:zlib";
+import { countBytes } from "./progress.ts";
+
+/** The unparsed text of one order in the file of an import. */
+export interface SourceElement {
+  readonly kind: "line" | "element";
+  /** The number of the line or array element in the file, from 1. */
+  readonly number: number;
+  /** The JSON text, not yet parsed. */
+  readonly text: string;
+}
+
+/** Thrown if a line or an array element of an import is wrong. The message names its number. */
+export class ElementError extends Error {
+  override readonly name = "ElementError";
+
+  constructor({ kind, number }: Pick<SourceElement, "kind" | "number">, fault: string) {
+    super(`${kind} ${number}: ${fault}`);
+  }
+}
+
+/**
+ * The largest length of a line or array element of an import, so that a file without line breaks is
+ * not read into memory.
+ */
+const MAX_ELEMENT_CHARACTERS = 65_536;
+
+/** Matches what is not JSON white space (RFC 8259, section 2). */
+const VISIBLE = /[^ \t\r\n]/;
+const LINE_END = /\n/g;
+/** Matches the punctuation of JSON, and each string as a whole, even if its end is missing. */
+const PUNCTUATION = /"(?:[^"\\]+|\\[^])*(?:"|\\?$)|[[\]{},]/g;
+
+/**
+ * Returns the bytes of a file, or of standard input for `-`, and shows the progress. Decompresses a
+ * file whose name ends with `.gz`.
+ */
+export async function openSource(
+  file: string,
+  signal: AbortSignal,
+): Promise<AsyncIterable<Uint8Array>> {
+  if (file === "-") return countBytes(addAbortSignal(signal, process.stdin), undefined);
+  const found = await stat(file);
+  if (found.isDirectory()) throw new Error(`${file} is a folder: name a file`);
+  const totalBytes = found.isFile() ? found.size : undefined;
+  const bytes = countBytes(readFile(file, signal), totalBytes);
+  return file.endsWith(".gz") ? gunzip(bytes) : bytes;
+}
+
+/**
+ * Yields the bytes of a file. Opens the file only at the first read, because the error of an
+ * earlier opening would occur before the caller can catch the error.
+ */
+async function* readFile(file: string, signal: AbortSignal): AsyncGenerator<Uint8Array> {
+  yield* createReadStream(file, { signal });
+}
+
+async function* gunzip(bytes: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
+  try {
+    // Ignores the error that the callback receives, because reading the stream throws the same
+    // error.
+    yield* pipeline(bytes, createGunzip(), () => {});
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code?.startsWith("Z_") !== true) throw error;
+    throw new Error(`the file is not whole gzip: ${(error as Error).message}`, { cause: error });
+  }
+}
+
+/**
+ * Reads the elements of an imported file. The file is a JSON array if its first character other
+ * than white space is `[`, else newline-delimited JSON. Skips a byte order mark.
+ *
+ * @returns the elements in groups. Each group has the elements that one chunk of `bytes` completes.
+ * @throws {ElementError} if the text of the file cannot be split into elements; an Error if the
+ *   file is not UTF-8.
+ */
+export async function* readElements(
+  bytes: AsyncIterable<Uint8Array>,
+): AsyncGenerator<Iterable<SourceElement>> {
+  const decoder = new TextDecoder("utf-8", { fatal: true });
+  const splitter = new Splitter();
+  for await (const part of bytes) yield splitter.push(decode(decoder, part));
+  decode(decoder);
+  yield splitter.end();
+}
+
+function decode(decoder: TextDecoder, part?: Uint8Array): string {
+  try {
+    return decoder.decode(part, { stream: part !== undefined });
+  } catch {
+    throw new Error("the file is not valid UTF-8");
+  }
+}
+
+/**
+ * Splits a text, which arrives in pieces, into its lines or array elements. Finds only where an
+ * element ends: the parser checks that it is valid JSON.
+ */
+class Splitter {
+  #kind: SourceElement["kind"] | undefined;
+  /** The number of the current line, or of the current array element. Counts blank lines. */
+  #number = 1;
+  /** The text after the last complete element. */
+  #rest = "";
+  /** True after the closing bracket of an array. */
+  #isClosed = false;
+
+  /** Appends the next piece of the text, and yields the elements that are complete now. */
+  *push(text: string): Generator<SourceElement> {
+    this.#rest += text;
+    const first = this.#kind === undefined ? this.#rest.search(VISIBLE) : -1;
+    if (first !== -1) this.#kind = this.#rest[first] === "[" ? "element" : "line";
+    if (first !== -1 && this.#kind === "element") {
+      this.#rest = this.#rest.slice(first + 1);
+      this.#number = 1;
+    }
+    let start = 0;
+    let depth = 0;
+    const ends = this.#kind === "element" ? PUNCTUATION : LINE_END;
+    for (const { 0: token, index } of this.#rest.matchAll(ends)) {
+      if (this.#isClosed) break;
+      if (token === "[" || token === "{") depth += 1;
+      else if (depth > 0) depth -= token === "]" || token === "}" ? 1 : 0;
+      else if (token === "\n" || token === "," || token === "]") {
+        this.#isClosed = token === "]";
+        yield* this.#element(this.#rest.slice(start, index));
+        this.#number += 1;
+        start = index + 1;
+      }
+    }
+    this.#rest = this.#rest.slice(start);
+    if (this.#isClosed) {
+      if (VISIBLE.test(this.#rest)) throw new Error("there is text after the end of the array");
+      this.#rest = "";
+    }
+    this.#checkLength(this.#rest);
+  }
+
+  /** Ends the text, and yields the last line. */
+  *end(): Generator<SourceElement> {
+    if (this.#kind !== "element") yield* this.#element(this.#rest);
+    else if (!this.#isClosed) {
+      const isWithin = VISIBLE.test(this.#rest);
+      throw this.#error(
+        isWithin ? "the file ends within it" : "the file ends before the array does",
+      );
+    }
+  }
+
+  *#element(text: string): Generator<SourceElement> {
+    this.#checkLength(text);
+    const kind = this.#kind ?? "line";
+    if (VISIBLE.test(text)) yield { kind, number: this.#number, text };
+    // An empty array has no element before its closing bracket.
+    else if (kind === "element" && !(this.#isClosed && this.#number === 1)) {
+      throw this.#error("expected an order");
+    }
+  }
+
+  #checkLength(text: string): void {
+    if (text.length <= MAX_ELEMENT_CHARACTERS) return;
+    throw this.#error(`longer than ${MAX_ELEMENT_CHARACTERS} characters`);
+  }
+
+  #error(fault: string): ElementError {
+    return new ElementError({ kind: this.#kind ?? "line", number: this.#number }, fault);
+  }
+}

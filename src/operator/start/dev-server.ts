@@ -1,0 +1,117 @@
+import { createRequire } from "node:module";
+import { join } from "node:path";
+import { PROJECT_ROOT } from "../wrangler.ts";
+import { formatServiceLine, isServiceLine } from "./service-log.ts";
+
+const START_TIMEOUT_MS = 60_000;
+const CRON_TIMEOUT_MS = 600_000;
+
+/** A line that the Worker or workerd has logged. */
+interface LogLine {
+  readonly level: string;
+  readonly message: string;
+}
+
+export interface DevServerOptions {
+  readonly port: number;
+  /** The absolute path of the store's folder. */
+  readonly store: string;
+  /** True prints a log line for each request. */
+  readonly log: boolean;
+}
+
+/** Sets the environment variables that wrangler and Miniflare read while they are imported. */
+function configureWrangler(): void {
+  const require = createRequire(createRequire(import.meta.url).resolve("wrangler/package.json"));
+  Object.assign(process.env, {
+    WRANGLER_LOG: "error",
+    WRANGLER_SEND_METRICS: "false",
+    // Stops wrangler from fetching the data for `request.cf`. Without a network, this fetch prints a
+    // stack trace.
+    CLOUDFLARE_CF_FETCH_ENABLED: "false",
+    // Turns off local traces, because they fill the store's folder and halve the speed.
+    X_LOCAL_OBSERVABILITY: "false",
+    // Miniflare ends workerd when this process exits, but not when this process is killed.
+    MINIFLARE_WORKERD_PATH: join(import.meta.dirname, "workerd.sh"),
+    STORE_ORDERS_WORKERD: (require("workerd") as { default: string }).default,
+  });
+}
+
+/**
+ * Runs the service in this process and its workerd, until this process exits.
+ *
+ * @throws an Error with workerd's or wrangler's message if the service does not start.
+ */
+export async function startDevServer({ port, store, log }: DevServerOptions): Promise<void> {
+  configureWrangler();
+  const { unstable_DevEnv: DevEnv } = await import("wrangler");
+  const server = new DevEnv();
+  const { promise: isServing, resolve, reject } = Promise.withResolvers<void>();
+  server.once("reloadComplete", resolve).once("error", reject).once("buildFailed", reject);
+  const timeout = setTimeout(
+    () => reject(new Error(`no answer in ${START_TIMEOUT_MS / 1_000} seconds`)),
+    START_TIMEOUT_MS,
+  );
+  const startWorker = async (): Promise<void> => {
+    const worker = await server.startWorker({
+      config: join(PROJECT_ROOT, "wrangler.toml"),
+      ...(log && { bindings: { REQUEST_LOG: { type: "plain_text", value: "all" } } }),
+      dev: {
+        server: { hostname: "127.0.0.1", port },
+        inspector: false,
+        persist: store,
+        watch: true,
+        structuredLogsHandler: (line: LogLine) => {
+          if (startLines === null) printLine(line, log);
+          else startLines.push(line);
+        },
+      },
+    });
+    await worker.ready;
+  };
+  /** The lines that are logged before the service is ready; `null` once it is ready. */
+  let startLines: LogLine[] | null = [];
+  try {
+    await Promise.all([isServing, startWorker()]);
+    for (const line of startLines) printLine(line, log);
+    startLines = null;
+  } catch (error) {
+    // The teardown throws the same error again.
+    await server.teardown().catch(() => {});
+    const reason = describeFailure(error, startLines ?? []);
+    throw new Error(`the service did not start: ${reason}`, { cause: error });
+  } finally {
+    clearTimeout(timeout);
+  }
+}
+
+/**
+ * Runs the Worker's cron trigger, because the local service never runs it.
+ *
+ * @throws an Error if the trigger fails. The Worker logs the cause.
+ */
+export async function runCron(port: number): Promise<void> {
+  const { ok, status } = await fetch(`http://127.0.0.1:${port}/cdn-cgi/local/scheduled`, {
+    signal: AbortSignal.timeout(CRON_TIMEOUT_MS),
+  });
+  if (!ok) throw new Error(`answered ${status}`);
+}
+
+/** Prints a line that the Worker or workerd has logged: warnings and errors to standard error. */
+function printLine({ level, message }: LogLine, log: boolean): void {
+  if (level === "warn" || level === "error") process.stderr.write(`${message}\n`);
+  else if (log && isServiceLine(message)) {
+    process.stdout.write(`${formatServiceLine(message, new Date(), process.stdout)}\n`);
+  }
+}
+
+/** Returns workerd's or wrangler's first error, without prefixes such as `service core:user:`. */
+function describeFailure(failure: unknown, lines: readonly LogLine[]): string {
+  const { message, cause } = failure as { readonly message?: string; readonly cause?: Error };
+  const texts = [...lines.map((line) => line.message), message ?? cause?.message ?? ""];
+  if (texts.some((text) => text.includes("SQLITE_BUSY"))) {
+    return "SQLITE_BUSY, another process has locked the store";
+  }
+  const [first = ""] = texts;
+  return first.replace(/^service \S+: (?:Uncaught Error: )?/, "").replace(/\n[^]*/, "");
+}

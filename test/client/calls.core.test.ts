@@ -1,0 +1,411 @@
+import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+import { createClient } from "../../src/client/client.ts";
+import type { CallOptions, ResponseInfo, Retry } from "../../src/client/options.ts";
+import {
+  cancelled,
+  clientOf,
+  failed,
+  list,
+  OPTIONS,
+  ScriptedService,
+  settled,
+  silent,
+  unreachable,
+} from "./scripted-service.ts";
+
+beforeEach(() => {
+  vi.useFakeTimers();
+});
+afterEach(() => {
+  // The mocks must be restored before the clock. If the clock were restored first, restoring a spy
+  // on `setTimeout` would reinstall the fake timer.
+  vi.restoreAllMocks();
+  vi.useRealTimers();
+});
+
+function refused(seconds: number) {
+  return failed(429, "rate_limit_exceeded", { "Retry-After": String(seconds) });
+}
+
+/** Returns no response, whatever happens. */
+function ignoresSignal(): Promise<Response> {
+  return new Promise(() => undefined);
+}
+
+const JSON_TYPE = { "Content-Type": "application/json" };
+
+describe("cancelOrder", () => {
+  test.each([
+    [9223372036854775807n, "9223372036854775807"],
+    [-9223372036854775808n, "-9223372036854775808"],
+    [9007199254740991, "9007199254740991"],
+    ["-42", "-42"],
+  ])("sends the id %s with every digit", async (id, text) => {
+    const service = new ScriptedService(cancelled);
+    expect(await clientOf(service).cancelOrder(id)).toBe("cancelled");
+    const url = `https://orders.example/v1/store/orders/${text}`;
+    expect(service.requests).toMatchObject([{ method: "DELETE", url }]);
+  });
+
+  // `same-as-service.core.test.ts` compares the texts that are ids.
+  test.each([2n ** 63n, 2 ** 53, 1.5, NaN, "1/../2"])(
+    "refuses the id %s, and sends no request",
+    async (id) => {
+      const service = new ScriptedService(cancelled);
+      await expect(clientOf(service).cancelOrder(id)).rejects.toThrow(RangeError);
+      await expect(clientOf(service).cancelOrders([1n, id])).rejects.toThrow(RangeError);
+      expect(service.requests).toHaveLength(0);
+    },
+  );
+
+  test.each([
+    [401, "unauthorized"],
+    [404, "order_not_found"],
+    [404, "not_found"],
+    [405, "method_not_allowed"],
+    [409, "order_already_shipped"],
+  ])("throws an error with the code of a %i %s, and does not retry", async (status, code) => {
+    const service = new ScriptedService(failed(status, code));
+    await expect(clientOf(service).cancelOrder(1n)).rejects.toMatchObject({
+      name: "ApiError",
+      code,
+      status,
+      message: `about ${code}`,
+      requestId: "request-1",
+      retryAfterSeconds: null,
+    });
+    expect(service.requests).toHaveLength(1);
+  });
+
+  const gone = failed(404, "order_not_found");
+  test.each([
+    ["lost connection", [unreachable, gone], { value: "cancelled_or_gone" }],
+    ["500", [failed(500, "internal_error"), gone], { value: "cancelled_or_gone" }],
+    ["503", [failed(503, "service_unavailable"), gone], { value: "cancelled_or_gone" }],
+    ["lost connection and a 429", [unreachable, refused(0), gone], { value: "cancelled_or_gone" }],
+    ["429", [refused(0), gone], { reason: { code: "order_not_found" } }],
+    [
+      "lost connection",
+      [unreachable, failed(409, "order_already_shipped")],
+      { reason: { code: "order_already_shipped" } },
+    ],
+    [
+      "proxy's 502",
+      [() => new Response("Bad Gateway", { status: 502 }), cancelled],
+      { value: "cancelled" },
+    ],
+  ])("says after a %s what may have happened", async (_, answers, outcome) => {
+    const client = clientOf(new ScriptedService(...answers));
+    expect(await settled(client.cancelOrder(1n))).toMatchObject(outcome);
+  });
+});
+
+describe("a retry", () => {
+  test.each([0, 0.5, 0.999_999])("never comes before Retry-After (jitter %d)", async (random) => {
+    vi.spyOn(Math, "random").mockReturnValue(random);
+    const service = new ScriptedService(refused(31), refused(1), cancelled);
+    expect(await settled(clientOf(service).cancelOrder(1n))).toMatchObject({ value: "cancelled" });
+    const [first = 0, second = 0] = service.gapsMs;
+    expect(first).toBeGreaterThanOrEqual(31_000);
+    expect(first).toBeLessThanOrEqual(31_250);
+    expect(second).toBeGreaterThanOrEqual(1_000);
+    expect(second).toBeLessThanOrEqual(1_500);
+  });
+
+  test("never comes before Retry-After, even if a timer fires early", async () => {
+    vi.spyOn(Math, "random").mockReturnValue(0);
+    const setTimer = globalThis.setTimeout;
+    let isFirst = true;
+    vi.spyOn(globalThis, "setTimeout").mockImplementation(((work: () => void, ms: number) => {
+      const early = isFirst && ms === 31_000;
+      if (early) isFirst = false;
+      return setTimer(work, early ? ms - 5 : ms);
+    }) as typeof setTimeout);
+    const service = new ScriptedService(refused(31), cancelled);
+    await settled(clientOf(service).cancelOrder(1n));
+    expect(isFirst).toBe(false);
+    expect(service.gapsMs[0]).toBeGreaterThanOrEqual(31_000);
+  });
+
+  test("waits until a date in Retry-After, by the service's clock", async () => {
+    const serviceMs = Date.now() - 3_600_000;
+    const headers = {
+      Date: new Date(serviceMs).toUTCString(),
+      "Retry-After": new Date(serviceMs + 20_000).toUTCString(),
+    };
+    const service = new ScriptedService(failed(503, "service_unavailable", headers), list("[]"));
+    await settled(clientOf(service).listOrders().all());
+    expect(service.gapsMs[0]).toBeGreaterThanOrEqual(20_000);
+    expect(service.gapsMs[0]).toBeLessThanOrEqual(20_250);
+  });
+
+  test("backs off with full jitter: from zero to a limit that doubles", async () => {
+    const limits = [250, 500, 1_000, 2_000, 4_000, 8_000, 10_000, 10_000];
+    for (const share of [0, 0.5, 0.999]) {
+      vi.spyOn(Math, "random").mockReturnValue(share);
+      const service = new ScriptedService(unreachable);
+      const client = clientOf(service, { retries: limits.length });
+      const outcome = await settled(client.listOrders().all());
+      expect(outcome).toMatchObject({ reason: { code: "network_error", status: null } });
+      expect(service.gapsMs).toHaveLength(limits.length);
+      for (const [index, gap] of service.gapsMs.entries()) {
+        const expected = limits[index]! * share;
+        expect(gap).toBeGreaterThanOrEqual(expected);
+        expect(gap).toBeLessThanOrEqual(expected + 2);
+      }
+    }
+  });
+
+  test("is announced to onRetry", async () => {
+    const retries: Retry[] = [];
+    const service = new ScriptedService(failed(500, "internal_error"));
+    const client = clientOf(service, { retries: 2, onRetry: (retry) => retries.push(retry) });
+    expect(await settled(client.cancelOrder(1n))).toMatchObject({
+      reason: { code: "internal_error", status: 500 },
+    });
+    const announced = retries.map(({ attempt, error }) => [attempt, error.code]);
+    expect(announced).toEqual([1, 2].map((attempt) => [attempt, "internal_error"]));
+  });
+
+  test("does not come if its wait would exceed maxElapsedMs", async () => {
+    const service = new ScriptedService(refused(86_400));
+    expect(await settled(clientOf(service).listOrders().all())).toMatchObject({
+      reason: { code: "rate_limit_exceeded", retryAfterSeconds: 86_400 },
+    });
+    expect(service.requests).toHaveLength(1);
+  });
+
+  const BROKEN = list('[{"id":1,"quantity":1},', '{"id":2}');
+  test.each([
+    ["comes after an incomplete list", [BROKEN, unreachable, list('[{"id":3}]')], [3n], null],
+    ["comes twice at most", [BROKEN], [], { code: "broken_list", receivedCount: 2 }],
+  ])("%s with oneMoment, before the loop gets an order", async (_, answers, ids, error) => {
+    const service = new ScriptedService(...answers);
+    const orders = clientOf(service, { retries: 2 }).listOrders({ oneMoment: true });
+    const received: bigint[] = [];
+    const loop = async () => {
+      for await (const { id } of orders) received.push(id);
+    };
+    const outcome = await settled(loop());
+    expect(outcome).toMatchObject(error === null ? { status: "fulfilled" } : { reason: error });
+    expect(received).toEqual(ids);
+    expect(service.requests).toHaveLength(3);
+  });
+});
+
+describe("waiting", () => {
+  test.each([silent, ignoresSignal])("ends with a timeout (%o)", async (answer) => {
+    const service = new ScriptedService(answer);
+    const client = clientOf(service, { timeoutMs: 700, retries: 1 });
+    const startMs = performance.now();
+    expect(await settled(client.cancelOrder(1n))).toMatchObject({ reason: { code: "timeout" } });
+    expect(service.requests).toHaveLength(2);
+    expect(performance.now() - startMs).toBeLessThanOrEqual(1_400 + 252);
+  });
+
+  test.each([
+    [900, { status: "fulfilled", value: { length: 9 } }],
+    [1_100, { reason: { code: "broken_list", cause: { code: "timeout" } } }],
+  ])("ends %d ms after the last part of a list, not of a slow one", async (gapMs, outcome) => {
+    let parts = 0;
+    const stream = new ReadableStream<Uint8Array>({
+      async pull(controller) {
+        await new Promise((resolve) => setTimeout(resolve, gapMs));
+        parts += 1;
+        const text = parts < 10 ? `${parts === 1 ? "[" : ","}{"id":${parts}}` : "]";
+        controller.enqueue(new TextEncoder().encode(text));
+        if (parts === 10) controller.close();
+      },
+    });
+    const service = new ScriptedService(() => new Response(stream, { headers: JSON_TYPE }));
+    const client = clientOf(service, { timeoutMs: 1_000, retries: 0 });
+    expect(await settled(client.listOrders().all())).toMatchObject(outcome);
+  });
+
+  test.each([
+    ["a response", silent],
+    ["a retry", refused(60)],
+    ["the response to a fetch that ignores the signal", ignoresSignal],
+    ["the next part of a list", () => new Response(new ReadableStream(), { headers: JSON_TYPE })],
+  ])("for %s ends at once when the call is aborted", async (_, answer) => {
+    const service = new ScriptedService(answer);
+    const abort = new AbortController();
+    const reason = new Error("enough");
+    setTimeout(() => abort.abort(reason), 5_000);
+    const startMs = performance.now();
+    const orders = clientOf(service).listOrders({ signal: abort.signal });
+    const outcome = await settled(orders[Symbol.asyncIterator]().next());
+    expect(outcome).toMatchObject({ status: "rejected", reason });
+    expect(performance.now() - startMs).toBe(5_000);
+    expect(service.requests).toHaveLength(1);
+  });
+
+  test("leaves no listener on the caller's signal", async () => {
+    const { signal } = new AbortController();
+    const added = vi.spyOn(signal, "addEventListener");
+    const removed = vi.spyOn(signal, "removeEventListener");
+    const service = new ScriptedService(
+      unreachable,
+      refused(1),
+      cancelled,
+      list('[{"id":1}]'),
+      cancelled,
+    );
+    await settled(clientOf(service).cancelOrder(1n, { signal }));
+    await settled(clientOf(service).listOrders({ signal }).all());
+    await settled(clientOf(service).cancelOrders([1n, 2n], { signal }));
+    const listeners = (spy: typeof added | typeof removed) =>
+      new Set(spy.mock.calls.map(([, f]) => f));
+    expect(added).toHaveBeenCalled();
+    expect(listeners(removed)).toEqual(listeners(added));
+  });
+});
+
+const CALLS = ["listOrders", "cancelOrder", "cancelOrders"] as const;
+
+/** Calls one operation, and advances the fake clock until the call has ended. */
+function call(operation: (typeof CALLS)[number], service: ScriptedService, options: CallOptions) {
+  const client = clientOf(service);
+  const calls = {
+    listOrders: async () => client.listOrders(options).all(),
+    cancelOrder: () => client.cancelOrder(1n, options),
+    cancelOrders: () => client.cancelOrders([1n], options),
+  };
+  return settled<unknown>(calls[operation]());
+}
+
+describe.each(CALLS)("%s", (operation) => {
+  const answer = operation === "listOrders" ? list("[]") : cancelled;
+
+  test("applies the options retries and timeoutMs to one call", async () => {
+    const service = new ScriptedService(unreachable);
+    await call(operation, service, { retries: 2 });
+    expect(service.requests).toHaveLength(3);
+    const startMs = performance.now();
+    await call(operation, new ScriptedService(silent), { timeoutMs: 700, retries: 0 });
+    expect(performance.now() - startMs).toBe(700);
+  });
+
+  test("sends the request id and additional headers with every request of the call", async () => {
+    const service = new ScriptedService(unreachable, answer);
+    const headers = { traceparent: "00-1-2-01" };
+    const outcome = await call(operation, service, { requestId: "copy_42", headers });
+    expect(outcome.status).toBe("fulfilled");
+    expect(service.requests.map((request) => Object.fromEntries(request.headers))).toEqual(
+      Array.from({ length: 2 }, () => ({
+        accept: "application/json",
+        authorization: "Bearer sord_test",
+        traceparent: "00-1-2-01",
+        "x-request-id": "copy_42",
+      })),
+    );
+  });
+
+  test.each([
+    [{ timeoutMs: 0 }, "timeoutMs"],
+    [{ retries: -1 }, "retries"],
+    [{ requestId: "" }, "requestId"],
+    [{ requestId: "a b" }, "requestId"],
+    [{ requestId: "a".repeat(256) }, "requestId"],
+    [{ headers: { authorization: "Bearer other" } }, "apiKey"],
+    [{ headers: { "if-none-match": '"1"' } }, "ifNoneMatch"],
+    [{ headers: { "X-Request-ID": "1" } }, "requestId"],
+    [{ headers: { ACCEPT: "text/html" } }, "Accept"],
+    [{ signal: AbortSignal.abort(new Error("enough")) }, "enough"],
+  ])("refuses %o before any request", async (options, name) => {
+    const service = new ScriptedService(answer);
+    const outcome = await call(operation, service, options);
+    expect(outcome).toMatchObject({ reason: { message: expect.stringContaining(name) } });
+    expect(service.requests).toHaveLength(0);
+  });
+});
+
+const QUOTA = {
+  RateLimit: '"minute";r=59;t=60, "day";r=999;t=86400',
+  "RateLimit-Policy": '"minute";q=60;w=60, "day";q=1000;w=86400',
+};
+
+test("limits are those in the last response that has them", async () => {
+  const used = { ...QUOTA, RateLimit: '"minute";r=0;t=31, "day";r=940;t=80000' };
+  const service = new ScriptedService(
+    () => new Response(null, { status: 204, headers: QUOTA }),
+    failed(429, "rate_limit_exceeded", { ...used, "Retry-After": "31" }),
+    unreachable,
+    () => new Response("Bad Gateway", { status: 502, headers: { "Retry-After": "1" } }),
+  );
+  const client = clientOf(service, { retries: 0 });
+  expect(client.limits).toBeNull();
+  await client.cancelOrder(1n);
+  expect(client.limits).toEqual({
+    windows: [
+      { name: "minute", limit: 60, lengthSeconds: 60, remaining: 59, resetSeconds: 60 },
+      { name: "day", limit: 1_000, lengthSeconds: 86_400, remaining: 999, resetSeconds: 86_400 },
+    ],
+    retryAfterSeconds: null,
+    answeredAt: new Date(),
+  });
+  vi.advanceTimersByTime(1_000);
+  await expect(client.cancelOrder(2n)).rejects.toMatchObject({ code: "rate_limit_exceeded" });
+  const { limits } = client;
+  expect(limits).toMatchObject({
+    windows: [{ remaining: 0, resetSeconds: 31 }, { remaining: 940 }],
+    retryAfterSeconds: 31,
+    answeredAt: new Date(),
+  });
+  await expect(client.cancelOrder(2n)).rejects.toMatchObject({ code: "network_error" });
+  await expect(client.cancelOrder(3n)).rejects.toMatchObject({ status: 502 });
+  expect(client.limits).toBe(limits);
+});
+
+test("onResponse is called for each response, also of retries, after limits is updated", async () => {
+  const service = new ScriptedService(
+    unreachable,
+    failed(503, "service_unavailable", { "Retry-After": "1", ...QUOTA }),
+    async () => {
+      await new Promise((resolve) => setTimeout(resolve, 40));
+      return cancelled();
+    },
+  );
+  const responses: (ResponseInfo & { remaining: unknown })[] = [];
+  const client = clientOf(service, {
+    onResponse: (response) =>
+      responses.push({ ...response, remaining: client.limits?.windows[0]?.remaining }),
+  });
+  await settled(client.cancelOrder(1n));
+  const url = "https://orders.example/v1/store/orders/1";
+  expect(responses).toMatchObject([
+    { method: "DELETE", url, status: 503, elapsedMs: 0, remaining: 59 },
+    { method: "DELETE", url, status: 204, elapsedMs: 40, remaining: 59 },
+  ]);
+  expect(responses[0]?.headers.get("X-Request-Id")).toBe("request-1");
+});
+
+test("an error of onResponse ends the request and the call", async () => {
+  const mine = new Error("mine");
+  const service = new ScriptedService(list("[]"));
+  const onResponse = () => {
+    throw mine;
+  };
+  await expect(clientOf(service, { onResponse }).listOrders().all()).rejects.toBe(mine);
+  expect(service.requests).toHaveLength(1);
+  expect(service.requests[0]?.signal?.aborted).toBe(true);
+});
+
+test.each([
+  [{ apiKey: "" }, "apiKey"],
+  [{ apiKey: "sord_secret sord_secret" }, "apiKey"],
+  [{ apiKey: "sord_secret\n" }, "apiKey"],
+  [{ baseUrl: "orders.example" }, "baseUrl"],
+  [{ baseUrl: "ftp://orders.example" }, "baseUrl"],
+  [{ baseUrl: "https://key@orders.example" }, "baseUrl"],
+  [{ baseUrl: "https://orders.example?key=1" }, "baseUrl"],
+  [{ timeoutMs: 0 }, "timeoutMs"],
+  [{ timeoutMs: 2 ** 31 }, "timeoutMs"],
+  [{ retries: -1 }, "retries"],
+  [{ retries: 1.5 }, "retries"],
+  [{ maxElapsedMs: NaN }, "maxElapsedMs"],
+])("wrong options %o are refused without naming the key", (options, name) => {
+  const create = () => createClient({ ...OPTIONS, ...options });
+  expect(create).toThrow(name);
+  expect(create).not.toThrow(/secret/);
+});

@@ -1,0 +1,217 @@
+import { FakeVersions, type Share } from "./fake-versions.ts";
+import { type ApiCall, ApiError, bodyOf, formOf, type Routes } from "./route.ts";
+
+type Binding = { readonly name: string; readonly type: string; readonly id?: string };
+
+/** The metadata of an uploaded Worker. */
+interface Metadata {
+  readonly bindings: readonly Binding[];
+  readonly migrations?: { readonly new_tag: string };
+  readonly assets?: { readonly config: object };
+  readonly annotations?: Readonly<Record<string, string>>;
+}
+
+interface Script {
+  readonly bindings: readonly Binding[];
+  readonly migrationTag: string | undefined;
+  readonly versions: FakeVersions;
+  /** The configuration of the Worker's static files. */
+  readonly assets?: object | undefined;
+}
+
+interface WorkerAnswer {
+  readonly status: number;
+  readonly body: string;
+}
+
+/** A request to a deployed Worker. */
+interface WorkerRequest {
+  readonly hostname: string;
+  readonly path: string;
+  readonly authorization: string;
+  /** The id of the version that handles the request. */
+  readonly version: string | undefined;
+}
+
+/** The account's only zone. */
+const ZONE = "shop.example";
+
+/** The service's response to a request with an unknown key. */
+export const UNAUTHORIZED: WorkerAnswer = { status: 401, body: '{"code":"unauthorized"}' };
+
+/** The service's response to /healthz while every part works. */
+export const HEALTHY: WorkerAnswer = {
+  status: 200,
+  body: '{"orders":"ok","keys":"ok","limiter":"ok"}',
+};
+
+/** A fake of the API endpoints for Workers: versions, static files, triggers, domains, requests. */
+export class FakeWorkers {
+  readonly scripts = new Map<string, Script>();
+  /** Names of the Workers whose address on workers.dev is turned off. */
+  readonly offWorkersDev = new Set<string>();
+  /** The cron expressions of each Worker, by the Worker's name. */
+  readonly crons = new Map<string, readonly string[]>();
+  /** The requests to deployed Workers. */
+  readonly requests: WorkerRequest[] = [];
+  /** The names of Workers by their custom domain. */
+  readonly domains = new Map<string, string>();
+  /** The DNS records of the account's only zone. */
+  readonly records: { readonly name: string; readonly type: string; readonly content: string }[] =
+    [];
+  /** The uploaded static files, by path. */
+  readonly files = new Map<string, string>();
+  /** The token that authorizes only the upload of static files. */
+  readonly jwt = ["{}", "{}", "signature"]
+    .map((part) => Buffer.from(part).toString("base64url"))
+    .join(".");
+  /** If true, ignores version overrides, as Cloudflare does for a short time after an upload. */
+  ignoresOverrides = false;
+  /**
+   * If set, this version handles all requests without a version override, as an old version does on
+   * some of Cloudflare's servers shortly after a deployment.
+   */
+  lateVersion: string | undefined;
+  /** Returns the response of a deployed Worker. Tests replace this function. */
+  answer: (authorization: string, request: WorkerRequest) => WorkerAnswer = (_, { path }) =>
+    path === "/healthz" ? HEALTHY : UNAUTHORIZED;
+  /** The files that wrangler is about to upload: the hash of each file by path. */
+  #manifest: Readonly<Record<string, { readonly hash: string }>> = {};
+
+  readonly routes: Routes = {
+    "GET /workers/subdomain": () => ({ subdomain: "example" }),
+    "GET /workers/services/:": (_, name) => this.#service(name),
+    "GET /workers/workers/:": (_, name) => ({ subdomain: this.#subdomain(name) }),
+    "PATCH /workers/workers/:": (_, name) => ({ subdomain: this.#subdomain(name) }),
+    "PUT /workers/scripts/:": async (call, name) => {
+      call.change(`deploy ${name}`);
+      const uploaded = await this.#upload(call, name);
+      this.find(name).versions.deploy(uploaded.id);
+      return uploaded;
+    },
+    "GET /workers/scripts/:/secrets": (_, name) => (this.find(name), []),
+    "GET /workers/scripts/:/settings": (_, name) => ({ bindings: this.find(name).bindings }),
+    "PATCH /workers/scripts/:/script-settings": () => ({}),
+    "GET /workers/scripts/:/versions": (_, name) => ({ items: this.find(name).versions.list() }),
+    "GET /workers/scripts/:/versions/:": (_, name, id) => this.find(name).versions.describe(id),
+    "POST /workers/scripts/:/versions": (call, name) => {
+      call.change(`upload ${name}`);
+      return this.#upload(call, name);
+    },
+    "GET /workers/scripts/:/deployments": (_, name) => ({
+      deployments: this.find(name).versions.deployments(),
+    }),
+    "POST /workers/scripts/:/deployments": (call, name) => this.#deploy(call, name),
+    "GET /workers/scripts/:/subdomain": (_, name) => this.#subdomain(name),
+    "POST /workers/scripts/:/subdomain": (call, name) => {
+      if (bodyOf<{ enabled: boolean }>(call).enabled) this.offWorkersDev.delete(name);
+      else this.offWorkersDev.add(name);
+      return this.#subdomain(name);
+    },
+    "GET /workers/scripts/:/schedules": (_, name) => ({
+      schedules: this.crons.get(name)?.map((cron) => ({ cron })) ?? [],
+    }),
+    "PUT /workers/scripts/:/schedules": (call, name) => {
+      const schedules = bodyOf<{ cron: string }[]>(call);
+      this.crons.set(
+        name,
+        schedules.map(({ cron }) => cron),
+      );
+      return { schedules };
+    },
+    "POST /workers/scripts/:/assets-upload-session": (call) => {
+      this.#manifest = bodyOf<{ manifest: Record<string, { hash: string }> }>(call).manifest;
+      return { jwt: this.jwt, buckets: [Object.values(this.#manifest).map(({ hash }) => hash)] };
+    },
+    "POST /workers/assets/upload": (call) => this.#uploadFiles(call),
+    "GET /workers/domains": () =>
+      [...this.domains].map(([hostname, service]) => ({ hostname, service })),
+    "PUT /workers/domains": (call) => this.#attach(call),
+    "GET /zones": ({ query }) => (query.get("name") === ZONE ? [{ id: "zone-1", name: ZONE }] : []),
+    "GET /zones/zone-1/dns_records": ({ query }) =>
+      this.records.filter(({ name }) => name === query.get("name")),
+  };
+
+  /** Returns the last upload of the Worker with this name. */
+  find(name: string): Script {
+    const found = this.scripts.get(name);
+    if (found !== undefined) return found;
+    throw new ApiError(404, 10007, "This Worker does not exist on your account.");
+  }
+
+  /** Records a request to a deployed Worker and returns the response. */
+  serve(hostname: string, path: string, headers: Headers): WorkerAnswer & { version?: string } {
+    const worker = this.domains.get(hostname) ?? hostname.split(".")[0] ?? "";
+    const overrides = headers.get("Cloudflare-Workers-Version-Overrides") ?? "";
+    const [, named, asked] = /^([\w-]+)="([\w-]+)"$/.exec(overrides) ?? [];
+    const { versions } = this.scripts.get(worker) ?? {};
+    if (versions === undefined) return { status: 404, body: "" };
+    const isNamed = named === worker && !this.ignoresOverrides;
+    const version = isNamed
+      ? versions.answering(asked)
+      : (this.lateVersion ?? versions.answering(undefined));
+    const authorization = headers.get("Authorization") ?? "";
+    const request = { hostname, path, authorization, version };
+    this.requests.push(request);
+    return { ...this.answer(authorization, request), ...(version !== undefined && { version }) };
+  }
+
+  #subdomain(name: string): object {
+    this.find(name);
+    return { enabled: !this.offWorkersDev.has(name), previews_enabled: false };
+  }
+
+  #service(name: string): object {
+    if (!this.scripts.has(name))
+      throw new ApiError(404, 10090, "workers.api.error.service_not_found");
+    const script = { tag: "tag", tags: [], migration_tag: this.find(name).migrationTag };
+    return { id: name, default_environment: { environment: "production", script } };
+  }
+
+  #attach(call: ApiCall): object {
+    const { hostname = "", service = "" } = bodyOf<Record<string, string>>(call);
+    call.change(`attach ${hostname}`);
+    this.find(service);
+    this.domains.set(hostname, service);
+    return { hostname, service };
+  }
+
+  #deploy(call: ApiCall, name: string): object {
+    const {
+      versions,
+      annotations,
+      code_update_strategy: strategy,
+    } = bodyOf<{
+      versions: Share[];
+      annotations?: Record<string, string>;
+      code_update_strategy?: { readonly mode: string };
+    }>(call);
+    const shares = versions.map(({ version_id, percentage }) => `${version_id} ${percentage} %`);
+    const objects = strategy?.mode === "immediate" ? "" : ", objects later";
+    call.change(`deploy ${name}: ${shares.join(", ")}${objects}`);
+    return this.find(name).versions.divide(versions, annotations?.["workers/message"]);
+  }
+
+  async #upload(call: ApiCall, name: string): Promise<{ readonly id: string }> {
+    const metadata = JSON.parse((await formOf(call)).get("metadata") as string) as Metadata;
+    const { bindings, assets, annotations } = metadata;
+    const { versions = new FakeVersions(), migrationTag: tagBefore } = this.scripts.get(name) ?? {};
+    const migrationTag = metadata.migrations?.new_tag ?? tagBefore;
+    this.scripts.set(name, { bindings, migrationTag, versions, assets: assets?.config });
+    const tag = annotations?.["workers/tag"];
+    const id = versions.upload(annotations?.["workers/message"] ?? "", { tag, bindings });
+    const script = { etag: id };
+    const uploaded = { id, metadata: { has_preview: false }, deployment_id: id };
+    return Object.assign(uploaded, { startup_time_ms: 5, resources: { script } });
+  }
+
+  async #uploadFiles(call: ApiCall): Promise<object> {
+    const form = await formOf(call);
+    for (const [path, { hash }] of Object.entries(this.#manifest)) {
+      const part = form.get(hash);
+      const base64 = part === null || typeof part === "string" ? part : await part.text();
+      if (base64 !== null) this.files.set(path, Buffer.from(base64, "base64").toString());
+    }
+    return { jwt: this.jwt };
+  }
+}

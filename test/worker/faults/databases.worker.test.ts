@@ -1,0 +1,228 @@
+import { beforeEach, describe, expect, test } from "vitest";
+import { generateSecret } from "../../../src/operator/key-store/secret.ts";
+import { expectError, quotaOf } from "../../support/answer.ts";
+import { createApiKey, createEnterpriseKey } from "../../support/api-key-fixture.ts";
+import { advanceClock, stopClock } from "../../support/clock.ts";
+import { cutIntoSegments, placeManyOrders, storedOrder } from "../../support/order-fixture.ts";
+import { type Send, startService } from "../../support/service.ts";
+import { requestLines } from "../../support/written-lines.ts";
+import { fail, faultyDatabases, HANG, LOST, loseTheAnswer, PASS } from "./faults.ts";
+import { events, type LogLine, readLog } from "./log-lines.ts";
+
+const LIST = "/v1/store/orders";
+const ORDER = `${LIST}/7`;
+const ORDERS = 40;
+/** After a query has timed out, the service sends no queries for this long. */
+const PAUSE_MS = 1_000;
+const BUSY = fail("D1_ERROR: database is locked: SQLITE_BUSY");
+/** An error by which a local D1 may hide that it is busy. */
+const HIDDEN = fail("D1_ERROR: internal error; reference = 1");
+const FAULTS = [
+  ["fail", LOST],
+  ["hang", HANG],
+] as const;
+
+let line: ReturnType<typeof faultyDatabases>;
+let service: Send;
+let log: () => LogLine[];
+let key: string;
+
+beforeEach(async () => {
+  log = readLog();
+  ({ key } = await createApiKey());
+  await placeManyOrders(ORDERS);
+  start();
+});
+
+function start(...names: ("ORDERS" | "KEYS")[]): void {
+  line = faultyDatabases(...names);
+  service = startService({ DATABASE_TIMEOUT_MS: "250" }, line.bindings);
+}
+
+async function expectUnavailable(response: Response): Promise<void> {
+  expect(response.headers.get("Retry-After")).toBe("5");
+  expect(response.headers.has("WWW-Authenticate")).toBe(false);
+  expect(response.headers.has("ETag")).toBe(false);
+  quotaOf(response);
+  await expectError(response, 503, "service_unavailable");
+}
+
+describe.each(FAULTS)("while the databases %s", (name, outcome) => {
+  test("a list and a cancellation receive 503; each query is sent once, and a query that hung stops others for a second", async () => {
+    stopClock();
+    await service("/v1/nothing", { key });
+    line.script.always(outcome);
+    line.script.calls = 0;
+    const first = await service(LIST, { key });
+    const requestId = first.headers.get("X-Request-Id");
+    await expectUnavailable(first);
+    await expectUnavailable(await service(LIST, { key }));
+    expect(line.script.calls).toBe(name === "hang" ? 1 : 2);
+    advanceClock(PAUSE_MS);
+    const head = await service(LIST, { key, method: "HEAD" });
+    expect([head.status, await head.text()]).toStrictEqual([503, ""]);
+    advanceClock(PAUSE_MS);
+    line.script.calls = 0;
+    // A write is not repeated, because its outcome is unknown.
+    await expectUnavailable(await service(ORDER, { key, method: "DELETE" }));
+    expect(line.script.calls).toBe(1);
+    expect(await storedOrder(7n)).toMatchObject({ status: "pending", cancelledAt: null });
+    expect(log()).toMatchObject([{ event: "orders_database_unavailable", requestId }]);
+    line.script.always(PASS);
+    advanceClock(10_000);
+    expect((await service(ORDER, { key, method: "DELETE" })).status).toBe(204);
+    expect(log().slice(1)).toMatchObject([{ event: "orders_database_available", failures: 4 }]);
+  });
+
+  test("a remembered key is valid for 25 seconds, and then receives 503, never 401", async () => {
+    stopClock();
+    await service("/v1/nothing", { key });
+    line.script.always(outcome);
+    for (const waitMs of [1_000, 9_000, 1_000, 13_999]) {
+      advanceClock(waitMs);
+      await expectError(await service("/v1/nothing", { key }), 404, "not_found");
+    }
+    advanceClock(1);
+    await expectUnavailable(await service("/v1/nothing", { key }));
+    line.script.always(PASS);
+    advanceClock(PAUSE_MS);
+    expect((await service("/v1/nothing", { key })).status).toBe(404);
+  });
+
+  test("an unknown key receives 503 and does not count against the client's address; mistyped and missing keys receive 401", async () => {
+    line.script.always(outcome);
+    for (let n = 0; n < 3; n++) {
+      const response = await service(LIST, { key: generateSecret(), address: "192.0.2.7" });
+      expect(quotaOf(response).remaining).toBe(60);
+      await expectUnavailable(response);
+    }
+    line.script.calls = 0;
+    await expectError(await service(LIST), 401, "unauthorized");
+    await expectError(await service(LIST, { key: "sord_mistyped" }), 401, "unauthorized");
+    expect(line.script.calls).toBe(0);
+  });
+
+  test("one of them, the other one works", async () => {
+    start("ORDERS");
+    line.script.always(outcome);
+    await expectUnavailable(await service(LIST, { key }));
+    await expectError(await service(LIST, { key: generateSecret() }), 401, "unauthorized");
+    start("KEYS");
+    await service("/v1/nothing", { key });
+    line.script.always(outcome);
+    const { key: unseen } = await createApiKey();
+    await expectUnavailable(await service(LIST, { key: unseen }));
+    expect(await (await service(LIST, { key })).json()).toHaveLength(ORDERS);
+    expect((await service(ORDER, { key, method: "DELETE" })).status).toBe(204);
+    const degraded = requestLines().map((request) => request.degraded);
+    expect(degraded).toStrictEqual(["orders", null, null, "keys", null, null]);
+    expect(events(log())).toStrictEqual([
+      "orders_database_unavailable",
+      "keys_database_unavailable",
+    ]);
+  });
+});
+
+test("an outage of the keys database ends with a successful look-up of a key, not with a successful list", async () => {
+  stopClock();
+  start("KEYS");
+  await service("/v1/nothing", { key });
+  line.script.always(LOST);
+  const unknown = generateSecret();
+  await service(LIST, { key: unknown });
+  advanceClock(20_000);
+  expect((await service(LIST, { key })).status).toBe(200);
+  expect(events(log())).toStrictEqual(["keys_database_unavailable"]);
+  line.script.always(PASS);
+  await expectError(await service(LIST, { key: unknown }), 401, "unauthorized");
+  expect(events(log()).slice(1)).toStrictEqual(["keys_database_available"]);
+});
+
+describe("a busy database", () => {
+  const path = { GET: LIST, DELETE: ORDER };
+
+  test.each([
+    ["GET", BUSY, 200],
+    ["DELETE", BUSY, 204],
+    ["GET", HIDDEN, 200],
+    ["DELETE", HIDDEN, 503],
+  ] as const)("is queried again by %s until it is no longer busy", async (method, busy, status) => {
+    // The timeout is long enough for all attempts, even on a slow machine.
+    const patient = startService({ DATABASE_TIMEOUT_MS: "10000" }, line.bindings);
+    line.script.next(BUSY, HIDDEN);
+    await patient("/v1/nothing", { key });
+    expect(line.script.calls).toBe(3);
+    line.script.next(busy, busy);
+    expect((await patient(path[method], { method, key })).status).toBe(status);
+    expect(line.script.calls).toBe(status === 503 ? 4 : 6);
+  });
+
+  test("leads to 503 at the timeout if it stays busy", async () => {
+    await service("/v1/nothing", { key });
+    line.script.always(BUSY);
+    await expectUnavailable(await service(ORDER, { method: "DELETE", key }));
+    expect(await storedOrder(7n)).toMatchObject({ status: "pending" });
+  });
+});
+
+test("a cancellation whose result is lost receives 503, and 404 when it is repeated", async () => {
+  await service("/v1/nothing", { key });
+  line.script.next(loseTheAnswer("D1_ERROR: Network connection lost."));
+  await expectUnavailable(await service(ORDER, { method: "DELETE", key }));
+  const stored = await storedOrder(7n);
+  expect(stored).toMatchObject({ status: "cancelled" });
+  const again = await service(ORDER, { method: "DELETE", key });
+  expect(await expectError(again, 404, "order_not_found")).toMatch(/cancelled before/);
+  expect(await storedOrder(7n)).toStrictEqual(stored);
+});
+
+test("a request over the limit receives 429 although the database does not respond", async () => {
+  const limited = await createEnterpriseKey(1, 10);
+  await service("/v1/nothing", limited);
+  line.script.always(LOST);
+  for (let n = 0; n < 3; n++) {
+    await expectError(await service(LIST, limited), 429, "rate_limit_exceeded");
+  }
+  expect(log()).toStrictEqual([]);
+});
+
+describe("a list of several queries", () => {
+  beforeEach(async () => {
+    await cutIntoSegments(2);
+    await service("/v1/nothing", { key });
+  });
+
+  test("is complete although later queries fail temporarily", async () => {
+    line.script.next(PASS, LOST, BUSY, PASS, LOST, LOST, PASS, BUSY);
+    expect(await (await service(LIST, { key })).json()).toHaveLength(ORDERS);
+    expect(log()).toStrictEqual([]);
+  });
+
+  test("is cut off as invalid JSON if a query gets no response, and is complete when requested again", async () => {
+    stopClock();
+    line.script.next(PASS, PASS, HANG);
+    const response = await service(LIST, { key });
+    quotaOf(response);
+    let text = "";
+    const read = async () => {
+      const decoder = new TextDecoder();
+      for await (const chunk of response.body!) text += decoder.decode(chunk, { stream: true });
+    };
+    await expect(read()).rejects.toThrow();
+    expect(response.status).toBe(200);
+    expect(text).toMatch(/^\[\{"id":1\},.*[^\]]$/);
+    const requestId = response.headers.get("X-Request-Id");
+    expect(log()).toMatchObject([{ event: "order_list_broken", requestId }]);
+    line.script.next();
+    advanceClock(PAUSE_MS);
+    expect(await (await service(LIST, { key })).json()).toHaveLength(ORDERS);
+  });
+
+  test("needs no memory for requests with HEAD", async () => {
+    // The memory for lists is enough for 31 lists that nobody reads.
+    const many = await createEnterpriseKey(1_000, 1_000);
+    for (let n = 0; n < 40; n += 1) {
+      expect((await service(LIST, { ...many, method: "HEAD" })).status).toBe(200);
+    }
+  });
+});

@@ -1,0 +1,137 @@
+import { env } from "cloudflare:workers";
+import { vi } from "vitest";
+
+/** The outcome of one call to a binding. */
+export type Outcome =
+  | { readonly do: "pass" }
+  /** The call to the binding fails without any effect. */
+  | { readonly do: "fail"; readonly error: Error }
+  /** The call to the binding takes effect, but its result is lost. */
+  | { readonly do: "lose the answer"; readonly error: Error }
+  /** The call to the binding never returns and has no effect. */
+  | { readonly do: "hang" };
+
+export const PASS: Outcome = { do: "pass" };
+export const HANG: Outcome = { do: "hang" };
+
+export function fail(message: string, marks: object = {}): Outcome {
+  return { do: "fail", error: Object.assign(new Error(message), marks) };
+}
+
+export function loseTheAnswer(message: string, marks: object = {}): Outcome {
+  return { do: "lose the answer", error: Object.assign(new Error(message), marks) };
+}
+
+/** D1's error for a lost connection. */
+export const LOST = fail("D1_ERROR: Network connection lost.");
+
+/** Determines the outcome of each call to a binding, and counts the calls. */
+export class FaultScript {
+  calls = 0;
+  /** Called when a call to a binding hangs. */
+  onHang = (): void => undefined;
+  #upcoming: Outcome[] = [];
+  #otherwise: Outcome = PASS;
+
+  /** Sets the outcomes of the next calls. Later calls have the outcome that `always` sets. */
+  next(...outcomes: Outcome[]): this {
+    this.#upcoming = outcomes;
+    return this;
+  }
+
+  always(outcome: Outcome): this {
+    this.#otherwise = outcome;
+    return this;
+  }
+
+  /** Runs one call to a binding with the outcome that the script has for the call. */
+  async run<T>(call: () => Promise<T>): Promise<T> {
+    this.calls += 1;
+    const outcome = this.#upcoming.shift() ?? this.#otherwise;
+    if (outcome.do === "fail") throw outcome.error;
+    if (outcome.do === "hang") {
+      this.onHang();
+      return new Promise(() => undefined);
+    }
+    const result = await call();
+    if (outcome.do === "lose the answer") throw outcome.error;
+    return result;
+  }
+}
+
+const CALLS: readonly unknown[] = ["first", "all", "raw", "run", "batch"];
+const PARTS: readonly unknown[] = ["prepare", "bind", "withSession"];
+
+/**
+ * Returns real databases with injected faults. A batch of statements is one call.
+ *
+ * @param names the databases with faults; by default both.
+ */
+export function faultyDatabases(...names: readonly ("ORDERS" | "KEYS")[]) {
+  const script = new FaultScript();
+  const wrap = <T extends object>(real: T): T =>
+    new Proxy(real, {
+      get(target, name) {
+        const member: unknown = Reflect.get(target, name);
+        if (typeof member !== "function") return member;
+        return (...args: unknown[]) => {
+          const call = () => Reflect.apply(member, target, args);
+          if (CALLS.includes(name)) return script.run(call);
+          return PARTS.includes(name) ? wrap(call()) : call();
+        };
+      },
+    });
+  const faulty = names.length === 0 ? (["ORDERS", "KEYS"] as const) : names;
+  const bindings: Partial<Pick<Cloudflare.Env, "ORDERS" | "KEYS">> = Object.fromEntries(
+    faulty.map((name) => [name, wrap(env[name])]),
+  );
+  return { bindings, script };
+}
+
+/** Returns real Durable Objects with injected faults. `stubs` returns the number of stubs. */
+export function faultyLimiters() {
+  const script = new FaultScript();
+  let stubs = 0;
+  const limiters = {
+    getByName: (name: string) => {
+      stubs += 1;
+      const stub = env.RATE_LIMITER.getByName(name);
+      return {
+        admit: (...args: Parameters<typeof stub.admit>) =>
+          script.run(async () => stub.admit(...args)),
+        ping: () => script.run(async () => stub.ping()),
+      };
+    },
+  } as unknown as Cloudflare.Env["RATE_LIMITER"];
+  return { limiters, script, stubs: () => stubs };
+}
+
+/**
+ * Replaces timers of exactly this length with timers that expire only when the test says so. So a
+ * slow machine does not cause timeouts.
+ *
+ * @returns a function that makes all of these timers expire, also timers that are set right after
+ *   its call, in the same turn of the event loop.
+ */
+export function stopDeadlines(timeoutMs: number): () => void {
+  const { setTimeout, clearTimeout } = globalThis;
+  const deadlines = new Map<unknown, () => void>();
+  const set = (expire: () => void, ms?: number) => {
+    if (ms !== timeoutMs) return setTimeout(expire, ms);
+    const id = Symbol("deadline");
+    deadlines.set(id, expire);
+    return id;
+  };
+  const clear = (id: unknown) => {
+    if (typeof id === "symbol") deadlines.delete(id);
+    else clearTimeout(id as number);
+  };
+  vi.spyOn(globalThis, "setTimeout").mockImplementation(set as typeof setTimeout);
+  vi.spyOn(globalThis, "clearTimeout").mockImplementation(clear as typeof clearTimeout);
+  const pass = () => {
+    const passing = [...deadlines.values()];
+    deadlines.clear();
+    for (const expire of passing) expire();
+  };
+  return () => void setTimeout(pass, 0);
+}

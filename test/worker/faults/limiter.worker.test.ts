@@ -1,0 +1,194 @@
+import { runInDurableObject } from "cloudflare:test";
+import { beforeEach, describe, expect, test, vi } from "vitest";
+import { expectError, quotaOf } from "../../support/answer.ts";
+import { createEnterpriseKey } from "../../support/api-key-fixture.ts";
+import { advanceClock, stopClock } from "../../support/clock.ts";
+import { evictLimiter, limiterNamed, limiterStorage } from "../../support/limiter.ts";
+import { placeOrder, storedOrder } from "../../support/order-fixture.ts";
+import { type Send, startService } from "../../support/service.ts";
+import { requestLines } from "../../support/written-lines.ts";
+import {
+  fail,
+  faultyLimiters,
+  HANG,
+  loseTheAnswer,
+  type Outcome,
+  PASS,
+  stopDeadlines,
+} from "./faults.ts";
+import { events, type LogLine, readLog } from "./log-lines.ts";
+
+const LIST = "/v1/store/orders";
+const DAY_MS = 86_400_000;
+
+// The errors have the messages and properties from Cloudflare's documentation of Durable Objects.
+const NETWORK = fail("Network connection lost.", { retryable: true });
+const DEPLOYMENT = fail("Durable Object reset because its code was updated.", { retryable: true });
+const OVERLOAD = fail("Durable Object is overloaded. Requests queued for too long.", {
+  retryable: true,
+  overloaded: true,
+});
+const FAULT = fail("Internal error in Durable Object storage caused object to be reset.");
+
+/**
+ * The timeout of calls to the Durable Object. No other timer has this length, so the test can
+ * recognize it.
+ */
+const TIMEOUT_MS = 29_999;
+
+let line: ReturnType<typeof faultyLimiters>;
+let service: Send;
+let log: () => LogLine[];
+let id: string;
+let key: string;
+let startMs: number;
+
+beforeEach(async () => {
+  log = readLog();
+  line = faultyLimiters();
+  line.script.onHang = stopDeadlines(TIMEOUT_MS);
+  const vars = { LIMITER_TIMEOUT_MS: String(TIMEOUT_MS) };
+  service = startService(vars, { RATE_LIMITER: line.limiters });
+  ({ id, key } = await createEnterpriseKey(3, 10));
+  startMs = stopClock();
+});
+
+const name = () => `key:${id}`;
+const stored = async () => (await limiterStorage(name())).record;
+const request = () => service(LIST, { key });
+const remaining = async () => quotaOf(await request()).remaining;
+
+describe("one fault", () => {
+  test.each<[string, Outcome[], { calls: number; usesFallback: boolean; counted: number }]>([
+    ["of the network", [NETWORK], { calls: 2, usesFallback: false, counted: 1 }],
+    ["twice", [NETWORK, DEPLOYMENT], { calls: 3, usesFallback: false, counted: 1 }],
+    ["three times", [NETWORK, NETWORK, NETWORK], { calls: 3, usesFallback: true, counted: 0 }],
+    ["of the object", [FAULT], { calls: 1, usesFallback: true, counted: 0 }],
+    ["by silence", [HANG], { calls: 1, usesFallback: true, counted: 0 }],
+    ["and then silence", [NETWORK, HANG], { calls: 2, usesFallback: true, counted: 0 }],
+    [
+      "after the object had decided, with a retry",
+      [loseTheAnswer("Network connection lost.", { retryable: true })],
+      { calls: 2, usesFallback: false, counted: 1 },
+    ],
+    [
+      "after the object had decided",
+      [loseTheAnswer("Internal error.")],
+      { calls: 1, usesFallback: true, counted: 1 },
+    ],
+  ])("%s", async (_, outcomes, { calls, usesFallback, counted }) => {
+    await placeOrder(1n);
+    line.script.next(...outcomes);
+    const response = await service(`${LIST}/1`, { method: "DELETE", key });
+    expect(response.status).toBe(204);
+    expect(quotaOf(response)).toMatchObject({
+      limit: 3,
+      remaining: usesFallback ? 2 : 3 - counted,
+      minute: { seconds: 60 },
+      day: { limit: 10, seconds: 86_400 },
+    });
+    expect((await storedOrder(1n))?.["status"]).not.toBe("pending");
+    expect(line.script.calls).toBe(calls);
+    // Every call uses a new stub, because a stub that has thrown may be permanently broken.
+    expect(line.stubs()).toBe(calls);
+    expect((await stored())?.minute?.count ?? 0).toBe(counted);
+    expect(events(log())).toStrictEqual(usesFallback ? ["fallback_limiter_on"] : []);
+    for (const entry of log()) expect(entry["keyId"]).toBe(id);
+
+    // After a failed call, the object is not called for a second. The objects of other keys are.
+    expect(await remaining()).toBe(1);
+    const other = await createEnterpriseKey(3, 10);
+    await service(LIST, other);
+    expect(line.script.calls).toBe(calls + (usesFallback ? 1 : 2));
+    advanceClock(1_000);
+    expect(await remaining()).toBe(usesFallback ? 2 - counted : 0);
+  });
+});
+
+test.each<[string, Outcome[]]>([
+  ["at once", [OVERLOAD]],
+  ["at a retry", [NETWORK, OVERLOAD]],
+])(
+  "a Durable Object that is overloaded %s admits nothing, counts nothing and is not called again",
+  async (_, outcomes) => {
+    await placeOrder(1n);
+    line.script.next(...outcomes);
+    const response = await service(`${LIST}/1`, { method: "DELETE", key });
+    expect(response.headers.get("Retry-After")).toBe("1");
+    expect(quotaOf(response)).toMatchObject({
+      limit: 10,
+      remaining: 0,
+      minute: { seconds: 1 },
+      day: { limit: 10, seconds: 1 },
+    });
+    await expectError(response, 503, "service_unavailable");
+    expect(await storedOrder(1n)).toMatchObject({ status: "pending" });
+    expect(line.script.calls).toBe(outcomes.length);
+    expect(await stored()).toBeNull();
+    expect(events(log())).toStrictEqual(["limiter_overloaded"]);
+    expect(requestLines().at(-1)).toMatchObject({ degraded: "limiter" });
+    expect(await remaining()).toBe(2);
+  },
+);
+
+test.each([
+  ["break", FAULT],
+  ["hang", HANG],
+  ["are overloaded", OVERLOAD],
+])(
+  "while the Durable Objects %s, a refusal in memory lasts until its end, and ends no outage",
+  async (_, outcome) => {
+    for (let n = 0; n < 4; n++) await request();
+    advanceClock(10_000);
+    line.script.always(outcome);
+    for (let n = 0; n < 70; n++) {
+      const response = await request();
+      expect(response.headers.get("Retry-After")).toBe("50");
+      await expectError(response, 429, "rate_limit_exceeded");
+    }
+    expect([...new Set(events(log()))]).toStrictEqual(["refusals_unreported"]);
+    await service(LIST, await createEnterpriseKey(3, 10));
+    const [began] = events(log()).slice(-1);
+    expect(began).toMatch(/fallback_limiter_on|limiter_overloaded/);
+    advanceClock(20_000);
+    expect((await request()).status).toBe(429);
+    line.script.always(PASS);
+    advanceClock(30_000);
+    expect(events(log()).at(-1)).not.toMatch(/_off|not_overloaded/);
+    expect(await remaining()).toBe(2);
+    expect(await stored()).toMatchObject({ minute: { count: 1 }, day: { count: 4 }, ban: null });
+  },
+);
+
+test("impossible times in the stored state delay no client by more than a day", async () => {
+  const century = startMs + 36_500 * DAY_MS;
+  const row = {
+    limits: { perMinute: 3, perDay: 10 },
+    revision: 0,
+    resets: 0,
+    minute: { openedMs: century, count: 3 },
+    day: { openedMs: century, count: 10 },
+    ban: { untilMs: century, number: 40 },
+  };
+  await runInDurableObject(limiterNamed(name()), (_, { storage }) => storage.kv.put("record", row));
+  await evictLimiter(name());
+  const refused = await request();
+  expect(refused.headers.get("Retry-After")).toBe("86400");
+  expect(quotaOf(refused).reset).toBe(Math.ceil(startMs / 1_000) + 86_400);
+  advanceClock(DAY_MS);
+  expect((await request()).status).toBe(200);
+});
+
+test("an alarm that fails to delete an expired state has no effect on limits", async () => {
+  await request();
+  advanceClock(DAY_MS);
+  await runInDurableObject(limiterNamed(name()), async (limiter, { storage }) => {
+    vi.spyOn(storage, "deleteAll").mockRejectedValueOnce(new Error("disk"));
+    await expect(limiter.alarm()).rejects.toThrow("disk");
+  });
+  expect(quotaOf(await request())).toMatchObject({ remaining: 2, day: { remaining: 9 } });
+  expect(await remaining()).toBe(1);
+  await evictLimiter(name());
+  expect(await remaining()).toBe(0);
+  expect((await request()).status).toBe(429);
+});

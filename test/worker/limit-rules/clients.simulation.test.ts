@@ -1,0 +1,169 @@
+import fc from "fast-check";
+import { describe, expect, test, vi } from "vitest";
+import { strikesToBan } from "../../../src/worker/limit-rules/bans.ts";
+import { PLAN_LIMITS } from "../../../src/worker/limit-rules/plans.ts";
+import {
+  DEFAULT_BANS,
+  HOUR_MS,
+  keyPolicy,
+  MINUTE_MS,
+  SimulatedLimiter,
+} from "./simulated-limiter.ts";
+import {
+  backsOff,
+  type Draw,
+  loops,
+  retriesLikeTheClient,
+  run,
+  seededRandom,
+  waitsForRetryAfter,
+} from "./traffic.ts";
+
+const { free, business } = PLAN_LIMITS;
+
+/** A limit per day that never refuses a request. */
+const ANY_DAY = 1_000_000_000;
+
+/** The default number of retries of the client package. */
+const CLIENT_RETRIES = 5;
+
+const limiterOf = ({ perMinute, perDay }: { perMinute: number; perDay: number }) =>
+  new SimulatedLimiter(keyPolicy(perMinute, perDay));
+
+const between =
+  ([minMs, maxMs]: readonly [number, number], random: Draw): Draw =>
+  () =>
+    Math.round(minMs + random() * (maxMs - minMs));
+
+function fleet(size: number, client: (random: Draw) => ReturnType<typeof loops>, seed = 1) {
+  const random = seededRandom(seed);
+  return Array.from({ length: size }, () => client(random));
+}
+
+/** A client that adds a jitter of up to 10 seconds to `Retry-After`. */
+const jitters = (random: Draw) =>
+  waitsForRetryAfter({
+    latencyMs: between([10, 510], random),
+    jitterMs: between([0, 10_000], random),
+    startMs: random() * 10_000,
+  });
+
+describe("clients that wait for Retry-After are never banned (docs/limits.md, Bans)", () => {
+  test.for([
+    [70, free, 2 * HOUR_MS],
+    [100, free, 2 * HOUR_MS],
+    [180, free, 2 * HOUR_MS],
+    [300, free, HOUR_MS],
+    [400, free, HOUR_MS],
+    [3_000, business, 20 * MINUTE_MS],
+  ] as const)(
+    "a fleet of %i that jitters by up to 10 seconds on %j",
+    ([size, { perMinute }, durationMs]) => {
+      const limiter = limiterOf({ perMinute, perDay: ANY_DAY });
+      const { bannedAfterMs, refused } = run(limiter, fleet(size, jitters), durationMs);
+      expect(refused).toBeGreaterThan(size);
+      expect(bannedAfterMs).toBeNull();
+      if (size !== 180) return;
+      const strict = limiterOf({ perMinute, perDay: ANY_DAY });
+      strict.bans = { ...strict.bans, graceMs: 2_000 };
+      expect(run(strict, fleet(size, jitters), durationMs).bannedAfterMs).not.toBeNull();
+    },
+  );
+
+  test("a fleet of 180 that retries like the client package", () => {
+    vi.spyOn(Math, "random").mockImplementation(seededRandom(1));
+    const clients = fleet(180, (random) =>
+      retriesLikeTheClient(CLIENT_RETRIES, between([10, 510], random)),
+    );
+    const limiter = limiterOf({ ...free, perDay: ANY_DAY });
+    expect(run(limiter, clients, HOUR_MS).bannedAfterMs).toBeNull();
+  });
+
+  test.for([
+    [free, [0, 0]],
+    [business, [10, 1_500]],
+    [{ perMinute: 1, perDay: ANY_DAY }, [1_500, 1_500]],
+    [{ perMinute: 2_000, perDay: 5_000 }, [10, 1_500]],
+  ] as const)(
+    "a fleet with as many workers as strikes lead to a ban on %j, latency %j ms",
+    ([limits, latency]) => {
+      const workers = fleet(strikesToBan(DEFAULT_BANS, limits.perMinute), (random) =>
+        waitsForRetryAfter({ latencyMs: between(latency, random) }),
+      );
+      const { admitted, bannedAfterMs } = run(limiterOf(limits), workers, 10 * MINUTE_MS);
+      expect(bannedAfterMs).toBeNull();
+      expect(admitted).toBeGreaterThan(0);
+    },
+  );
+
+  test("a fleet with as many workers as strikes lead to a ban, with any limits and any latency", () => {
+    const anyRange = (maxMs: number) =>
+      fc
+        .tuple(fc.integer({ min: 0, max: maxMs }), fc.integer({ min: 0, max: maxMs }))
+        .map(([a, b]) => [Math.min(a, b), Math.max(a, b)] as const);
+    const anyWork = fc.record({
+      perMinute: fc.integer({ min: 1, max: 90 }),
+      perDay: fc.integer({ min: 1, max: 600 }),
+      latency: anyRange(1_500),
+      work: anyRange(60_000),
+      seed: fc.integer(),
+    });
+    fc.assert(
+      fc.property(anyWork, ({ perMinute, perDay, latency, work, seed }) => {
+        const worker = (random: Draw) =>
+          waitsForRetryAfter({
+            latencyMs: between(latency, random),
+            workMs: between(work, random),
+          });
+        const workers = fleet(strikesToBan(DEFAULT_BANS, perMinute), worker, seed);
+        const limiter = limiterOf({ perMinute, perDay });
+        expect(run(limiter, workers, 25 * HOUR_MS).bannedAfterMs).toBeNull();
+      }),
+      { numRuns: 20 },
+    );
+  });
+});
+
+describe("a client that doubles its wait is never banned (docs/limits.md, Bans)", () => {
+  const BACKOFFS = [100, 1_000].flatMap((firstMs) =>
+    [5_000, 60_000].flatMap((capMs) => [false, true].map((jitter) => ({ firstMs, capMs, jitter }))),
+  );
+
+  test.for(BACKOFFS)("from $firstMs ms to $capMs ms, full jitter: $jitter", (backoff) => {
+    // The limits per day never fill, fill within minutes or fill after an hour.
+    for (const limits of [{ perMinute: 1, perDay: ANY_DAY }, free, { ...free, perDay: 60 }]) {
+      const client = backsOff({ ...backoff, paceMs: 20 }, seededRandom(1));
+      const { bannedAfterMs, refused } = run(limiterOf(limits), [client], 3 * HOUR_MS);
+      expect(bannedAfterMs).toBeNull();
+      expect(refused).toBeGreaterThan(100);
+    }
+  });
+});
+
+describe("a loop of requests with a Free key (docs/limits.md, Bans)", () => {
+  test("is banned after about 50 seconds at 3 requests a second, and sooner at higher rates", () => {
+    let latestMs = 51_000;
+    for (const rate of [3, 3.5, 5, 60, 1_000]) {
+      const { admitted, bannedAfterMs } = run(limiterOf(free), [loops(rate)], MINUTE_MS);
+      expect(admitted).toBe(60);
+      expect(bannedAfterMs).toBeLessThan(latestMs);
+      if (rate === 3) expect(bannedAfterMs).toBeGreaterThan(49_000);
+      latestMs = bannedAfterMs!;
+    }
+  });
+
+  test("is banned within the minute window that it opens, however old an earlier window is", () => {
+    for (let openedEarlierMs = 0; openedEarlierMs < MINUTE_MS; openedEarlierMs += 500) {
+      const limiter = limiterOf(free);
+      limiter.request();
+      limiter.advance(openedEarlierMs);
+      const { bannedAfterMs } = run(limiter, [loops(3)], 2 * MINUTE_MS);
+      expect(bannedAfterMs).toBeLessThan(MINUTE_MS - openedEarlierMs + MINUTE_MS);
+    }
+  });
+
+  test("is not banned at 1.5 requests a second, whose refusals are fewer than the limit", () => {
+    const limiter = limiterOf({ ...free, perDay: ANY_DAY });
+    expect(run(limiter, [loops(1.5)], 5 * HOUR_MS).bannedAfterMs).toBeNull();
+  });
+});
