@@ -2,8 +2,14 @@ import { rmSync } from "node:fs";
 import { cp } from "node:fs/promises";
 import { join } from "node:path";
 import { PROJECT_ROOT } from "../../src/operator/wrangler.ts";
-import { BASELINE_COMMIT, checkOutBaseline, removeBaseline } from "./baseline.ts";
-import { type Bundle, bundleWorker, type Worker } from "./bundle.ts";
+import {
+  BASELINE_COMMIT,
+  type Bundle,
+  bundleWorker,
+  checkOutBaseline,
+  removeBaseline,
+  type Worker,
+} from "./bundle.ts";
 import { Server } from "./server.ts";
 import { createKeys, createStore, type Keys } from "./store.ts";
 
@@ -55,10 +61,10 @@ export class Bench {
   bundle(worker: Worker, version: Version = "today"): Promise<Bundle> {
     return this.#once(`bundling ${worker}, ${version}`, async () => {
       const root = version === "today" ? PROJECT_ROOT : await this.#baseline();
-      // The baseline commit may lack a Worker that was added to the benchmark later.
-      if (root !== PROJECT_ROOT && worker !== "service") {
-        const script = join("test/bench", `${worker}.ts`);
-        await cp(join(PROJECT_ROOT, script), join(root, script));
+      // The Workers around the service are those of today.
+      if (root !== PROJECT_ROOT) {
+        const observed = "test/bench/observed";
+        await cp(join(PROJECT_ROOT, observed), join(root, observed), { recursive: true });
       }
       return bundleWorker(worker, root, join(this.folder, `bundles-${version}`));
     });

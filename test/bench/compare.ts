@@ -1,5 +1,5 @@
 import type { Bench } from "./bench.ts";
-import { CONNECTIONS, type ListTimes, type Request, requestRate } from "./load.ts";
+import { CONNECTIONS, type Request, requestRate } from "./load.ts";
 import { medianText, type Result, type Spread, spreadOf } from "./report.ts";
 import type { Server } from "./server.ts";
 
@@ -44,26 +44,6 @@ export function ratiosOf(figures: readonly number[], others: readonly number[]):
   return spreadOf(figures.map((figure, round) => figure / (others[round] ?? Number.NaN)));
 }
 
-/** Returns a result row whose ratio says how many times faster the service's lists were. */
-export function fasterLists(
-  what: string,
-  times: { readonly service: readonly ListTimes[]; readonly peer: readonly ListTimes[] },
-  atLeast: number,
-): Result {
-  const figures = (side: keyof typeof times, name: keyof ListTimes) =>
-    times[side].map((list) => list[name]);
-  const ratio = (name: keyof ListTimes) =>
-    ratiosOf(figures("peer", name), figures("service", name));
-  return {
-    what,
-    service: medianText(figures("service", "totalMs"), "ms"),
-    peer: medianText(figures("peer", "totalMs"), "ms"),
-    ratio: ratio("totalMs"),
-    processorRatio: ratio("processorMs"),
-    target: { atLeast },
-  };
-}
-
 /** One of the two servers in a comparison of rates. */
 export interface Side {
   readonly start: () => Promise<Server>;
@@ -83,8 +63,6 @@ interface RateComparison {
   readonly service: Side;
   readonly peer: Side;
   readonly connections?: number;
-  /** The number of requests in one measurement. */
-  readonly count?: number;
 }
 
 /**
@@ -93,7 +71,7 @@ interface RateComparison {
  */
 export async function compareRates(bench: Bench, comparison: RateComparison): Promise<Result> {
   const { what, atLeast, service, peer, connections = CONNECTIONS } = comparison;
-  const { count = connections === 1 ? REQUESTS_OF_ONE_CONNECTION : REQUESTS } = comparison;
+  const count = connections === 1 ? REQUESTS_OF_ONE_CONNECTION : REQUESTS;
   const rates = { service: [] as number[], peer: [] as number[] };
   const processorMs = { service: [] as number[], peer: [] as number[] };
   for (let start = 1; start <= STARTS; start += 1) {

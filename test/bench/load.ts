@@ -1,6 +1,7 @@
 import type { IncomingHttpHeaders } from "node:http";
 import { setTimeout as wait } from "node:timers/promises";
 import { Pool, request } from "undici";
+import type { Operations } from "./observed/counted-service.ts";
 import type { Server } from "./server.ts";
 
 /** The default number of connections of a load. */
@@ -171,4 +172,10 @@ export async function provokeBan(banned: Request): Promise<void> {
     await wait(10);
   }
   throw new Error("The key was not banned.");
+}
+
+/** Returns the operations that a counting service has counted since the previous call. */
+export async function operationsSince(server: Server): Promise<Operations> {
+  const response = await fetch(`${server.url}/operations`);
+  return (await response.json()) as Operations;
 }

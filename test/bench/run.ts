@@ -6,16 +6,11 @@ import { createProgram, runProgram } from "../../src/operator/command-line.ts";
 import { Bench } from "./bench.ts";
 import { type Result, resultTable, type Table, toMarkdown } from "./report.ts";
 import { abuse } from "./sections/abuse.ts";
-import { busyList } from "./sections/busy-list.ts";
-import { changedList } from "./sections/changed-list.ts";
 import { distance } from "./sections/distance.ts";
-import { farList } from "./sections/far-list.ts";
 import { hotKey } from "./sections/hot-key.ts";
 import { inventedKeys } from "./sections/invented-keys.ts";
-import { largeList } from "./sections/large-list.ts";
-import { memory } from "./sections/memory.ts";
+import { busyList, farList, largeList, memory } from "./sections/lists.ts";
 import { requests } from "./sections/requests.ts";
-import { size } from "./sections/size.ts";
 
 /**
  * The sections of the benchmark by name. Each section adds rows to the table of results, or a table
@@ -25,13 +20,11 @@ const SECTIONS = {
   requests,
   "large-list": largeList,
   memory,
-  "changed-list": changedList,
   "busy-list": busyList,
   "far-list": farList,
   "hot-key": hotKey,
   distance,
   "invented-keys": inventedKeys,
-  size,
   abuse,
 } as const satisfies Record<string, (bench: Bench) => Promise<Result[] | Table>>;
 

@@ -5,7 +5,7 @@ import { openLocalStore } from "../../src/operator/database/local.ts";
 import { PROJECT_ROOT } from "../../src/operator/wrangler.ts";
 import { MAX_LIMIT } from "../../src/worker/limit-rules/plans.ts";
 import { writeOrderFile } from "./order-file.ts";
-import { runCommand } from "./run-command.ts";
+import { runCommand } from "./bundle.ts";
 
 /** API keys of the benchmark. */
 export interface Keys {

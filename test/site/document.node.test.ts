@@ -1,68 +1,45 @@
-import { expect, test } from "vitest";
+import { writeFile } from "node:fs/promises";
+import { expect, onTestFinished, test, vi } from "vitest";
 import { openApiDocument } from "../../src/openapi/document.ts";
 import { buildPage, documentedClient } from "../../src/operator/build/site.ts";
+import { uploadVersion } from "../../src/operator/deploy/versions.ts";
+import type { Settings } from "../../src/operator/settings.ts";
+import * as wrangler from "../../src/operator/wrangler.ts";
 import { textOf } from "./page-text.ts";
 
 const text = openApiDocument();
 const page = await buildPage(text);
 
-/** What the page shows of a document: under each id of the page, the texts to find there. */
-function contentOf(source: string): Map<string, string[]> {
-  const document = JSON.parse(source);
-  const { schemas, headers, responses } = document.components;
-  const resolved = (value: any): any =>
-    value.$ref
-      ?.split("/")
-      .slice(1)
-      .reduce((part: any, name: string) => part[name], document) ?? value;
-  const content = new Map<string, string[]>();
-  const statusesOf: Record<string, string[]> = {};
-  for (const [path, { parameters: shared, ...methods }] of Object.entries<any>(document.paths)) {
-    for (const [method, operation] of Object.entries<any>(methods)) {
-      const { operationId, summary, description, parameters = [] } = operation;
-      const answers = Object.entries<any>(operation.responses);
-      const examples = answers.flatMap(([, answer]) => {
-        const { example, examples: named = {} } =
-          resolved(answer).content?.["application/json"] ?? {};
-        const values = Object.values<any>(named).map(({ value }) => value);
-        return [example, ...values].filter((value) => value !== undefined);
-      });
-      content.set(operationId, [
-        `${method.toUpperCase()} /v1${path}`,
-        summary,
-        ...description.split("\n\n"),
-        ...examples.map((value) => JSON.stringify(value, undefined, 2)),
-      ]);
-      for (const { name, in: place, ...rest } of [...shared, ...parameters].map(resolved)) {
-        const texts = [`in the ${place}`, rest.description, `Example: ${rest.example}`];
-        content.set(`${operationId}.${name}`, texts);
-      }
-      for (const [status, answer] of answers) {
-        content.set(`${operationId}-${status}`, [status]);
-        for (const name of Object.keys(resolved(answer).headers)) {
-          statusesOf[name] = [...new Set(statusesOf[name]).add(status)].toSorted();
-        }
-      }
-    }
-  }
-  for (const name of ["Order", "Error"]) {
-    for (const [field, { description }] of Object.entries<any>(schemas[name].properties)) {
-      content.set(`${name}.${field}`, [description]);
-    }
-  }
-  for (const [name, { description, example, required }] of Object.entries<any>(headers)) {
-    const isEverywhere = statusesOf[name]?.length === statusesOf["Link"]?.length;
-    const statuses = required ? "every answer" : "every answer, if set";
-    const on = isEverywhere ? statuses : statusesOf[name]?.join(", ");
-    content.set(`header.${name}`, [description, `Example: ${example}${on}`]);
-  }
-  for (const { description, content: body } of Object.values<any>(responses)) {
-    for (const [code, { value }] of Object.entries<any>(body["application/json"].examples)) {
-      content.set(code, [value.message]);
-      content.set("errors", [...(content.get("errors") ?? []), description]);
-    }
-  }
-  return content;
+/** Returns the ids of the parameters, answers, fields, headers and errors in a document. */
+function idsIn({ paths, components }: any): string[] {
+  const { parameters, headers, responses, schemas } = components;
+  const nameOf = ({ $ref, name }: any) => name ?? parameters[$ref.split("/").at(-1)].name;
+  return [
+    ...Object.values<any>(paths).flatMap(({ parameters: shared, ...methods }) =>
+      Object.values<any>(methods).flatMap(
+        ({ operationId, parameters: own = [], responses: by }) => [
+          ...[...shared, ...own].map((one) => `${operationId}.${nameOf(one)}`),
+          ...Object.keys(by).map((status) => `${operationId}-${status}`),
+        ],
+      ),
+    ),
+    ...["Order", "Error"].flatMap((name) =>
+      Object.keys(schemas[name].properties).map((field) => `${name}.${field}`),
+    ),
+    ...Object.keys(headers).map((name) => `header.${name}`),
+    ...Object.values<any>(responses).flatMap(({ content }) =>
+      Object.keys(content["application/json"].examples),
+    ),
+  ];
+}
+
+/** Returns the texts and the examples in a part of a document. */
+function textsIn(part: any): string[] {
+  if (typeof part !== "object" || part === null) return [];
+  const { summary = "", description = "", example, value = example, ...others } = part;
+  const shown = typeof value === "object" ? JSON.stringify(value, undefined, 2) : String(value);
+  const texts = [summary, ...description.split("\n\n"), ...(value === undefined ? [] : [shown])];
+  return [...texts, ...Object.values(others).flatMap(textsIn)];
 }
 
 /** Returns a text with single spaces and without Markdown's backticks. */
@@ -76,14 +53,8 @@ function elementWith(id: string, html: string): string {
   return html.slice(start - name.length - 1, html.indexOf(`</${name}>`, start));
 }
 
-function idsIn(html: string): string[] {
+function anchorsIn(html: string): string[] {
   return [...html.matchAll(/ id="([^"]+)"/g)].map(([, id = ""]) => id);
-}
-
-/** Lists the ids of parameters, answers, fields, headers and errors in the page. */
-function documentedIds(html: string): string[] {
-  const errors = [...html.matchAll(/<tr id="(\w+)"/g)].map(([, code = ""]) => code);
-  return [...idsIn(html).filter((id) => /\.|-\d+$/.test(id)), ...errors];
 }
 
 test.each([
@@ -99,14 +70,15 @@ test.each([
   ],
 ])("shows everything in %s and nothing else", async (_, source) => {
   const html = await buildPage(source);
-  const content = contentOf(source);
-  const sections = ["listOrders", "cancelOrder", "errors"];
-  expect([...documentedIds(html), ...sections].toSorted()).toStrictEqual(
-    [...content.keys()].toSorted(),
-  );
-  for (const [id, texts] of content) {
-    const shown = plain(textOf(elementWith(id, html)));
-    for (const expected of texts) expect(shown).toContain(plain(expected));
+  const document = JSON.parse(source);
+  const { parameters, headers, responses, schemas } = document.components;
+  const errors = [...html.matchAll(/<tr id="(\w+)"/g)].map(([, code = ""]) => code);
+  const ids = [...anchorsIn(html).filter((id) => /\.|-\d+$/.test(id)), ...errors];
+  expect(ids.toSorted()).toStrictEqual(idsIn(document).toSorted());
+  const shown = plain(textOf(html));
+  const fields = [schemas.Order.properties, schemas.Error.properties];
+  for (const expected of textsIn([document.paths, parameters, headers, responses, fields])) {
+    expect(shown).toContain(plain(expected));
   }
 });
 
@@ -114,6 +86,14 @@ test("has the command and the files of the generated client in docs/api.md", asy
   const blocks = await documentedClient();
   expect(blocks).toHaveLength(3);
   for (const { code } of blocks) expect(textOf(elementWith("clients", page))).toContain(code);
+});
+
+test.each([
+  ["X-Request-Id", "every answer"],
+  ["Sunset", "every answer, if set"],
+  ["Retry-After", "429, 503"],
+])("says which answers have the header %s", (name, statuses) => {
+  expect(elementWith(`header.${name}`, page)).toContain(`<td>${statuses}</td>`);
 });
 
 test("refuses a method that it cannot show", async () => {
@@ -127,6 +107,21 @@ test("says that lists can be out of date only with near reads", async () => {
   expect(await buildPage(text, true)).toContain("A list may be a second or two old");
 });
 
+test.each(["nearest", "primary"])(
+  "a deployment with LIST_READS = %s tells the build",
+  async (reads) => {
+    const run = vi.spyOn(wrangler, "runWrangler").mockImplementation(async (_, { env } = {}) => {
+      const report = JSON.stringify({ type: "version-upload", version_id: "v" });
+      await writeFile(env?.["WRANGLER_OUTPUT_FILE_PATH"] ?? "", report);
+      return { stdout: "", stderr: "" };
+    });
+    onTestFinished(() => run.mockRestore());
+    const settings = { env: "production", vars: { LIST_READS: reads } } as unknown as Settings;
+    await uploadVersion(settings, {});
+    expect(run.mock.lastCall?.[1]?.env).toMatchObject({ LIST_READS: reads });
+  },
+);
+
 test("has the oldest versions beside each sample that needs a recent JavaScript", () => {
   const samples = [...page.matchAll(/<pre.*?<\/pre>/gs)].map(([sample]) => textOf(sample));
   const recent = samples.filter((sample) => /\bsource\b.*=>/.test(sample));
@@ -135,7 +130,7 @@ test("has the oldest versions beside each sample that needs a recent JavaScript"
 });
 
 test("has unique ids, links that lead somewhere, no Markdown and no reference to another text", () => {
-  const ids = idsIn(page);
+  const ids = anchorsIn(page);
   expect(ids.toSorted()).toStrictEqual([...new Set(ids)].toSorted());
   const links = [...page.matchAll(/ href="#([^"]+)"/g)].map(([, id]) => id);
   expect(links.filter((id) => !ids.includes(id ?? ""))).toStrictEqual([]);

@@ -15,7 +15,7 @@ export async function violations(
   rules: readonly string[] = ["wcag2a", "wcag2aa", "wcag21aa", "wcag22aa"],
 ): Promise<string[]> {
   await page.evaluate(await readFile(AXE, "utf8"));
-  const options: RunOptions = { runOnly: [...rules] };
+  const options: RunOptions = { runOnly: [...rules], resultTypes: ["violations"] };
   const results = (await page.evaluate(
     `axe.run(document, ${JSON.stringify(options)})`,
   )) as AxeResults;

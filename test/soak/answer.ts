@@ -1,10 +1,8 @@
-/** A rate-limit window as the headers of a response describe it. */
-export interface AnnouncedWindow {
-  readonly limit: number;
-  readonly remaining: number;
-  /** Seconds until the window ends, rounded up. */
-  readonly seconds: number;
-}
+import {
+  readRetryAfterSeconds,
+  readWindows,
+  type WindowQuota,
+} from "../../src/client/rate-limit-headers.ts";
 
 /** A response, with the times of the request and the response in Unix milliseconds. */
 export interface Answer {
@@ -13,8 +11,8 @@ export interface Answer {
   readonly status: number;
   /** The `code` in the error body; `null` if the response is not an error. */
   readonly code: string | null;
-  readonly minute: AnnouncedWindow;
-  readonly day: AnnouncedWindow;
+  readonly minute: WindowQuota;
+  readonly day: WindowQuota;
   /** `Retry-After` in seconds; `null` if the response has no such header. */
   readonly retryAfterSeconds: number | null;
 }
@@ -32,31 +30,19 @@ export async function readAnswer(
   const text = await response.text();
   const { status, headers } = response;
   const receivedMs = Date.now();
-  const policy = /^"minute";q=(\d+);w=60, "day";q=(\d+);w=86400$/.exec(
-    headers.get("RateLimit-Policy") ?? "",
-  );
-  const left = /^"minute";r=(\d+);t=(\d+), "day";r=(\d+);t=(\d+)$/.exec(
-    headers.get("RateLimit") ?? "",
-  );
+  const [minute, day, ...others] = readWindows(headers);
   const isBodiless = method === "HEAD" && text === "";
   const code =
-    status < 400 ? null : isBodiless ? codeOfHead(status, left) : errorCode(text, status);
-  const expected = CODES[status];
-  if (expected === undefined || !expected.includes(code) || policy === null || left === null) {
+    status < 400 ? null : isBodiless ? codeOfHead(status, minute, day) : errorCode(text, status);
+  const areWindows = minute?.lengthSeconds === 60 && day?.lengthSeconds === 86_400;
+  if (!CODES[status]?.includes(code) || !areWindows || others.length > 0) {
     return `${status} ${JSON.stringify(Object.fromEntries(headers))} ${text.slice(0, 200)}`;
   }
-  const retryAfter = headers.get("Retry-After");
-  if ((retryAfter !== null) !== (status === 429 || status === 503)) return `${status} Retry-After`;
-  const number = (match: RegExpExecArray, index: number) => Number(match[index]);
-  return {
-    sentMs,
-    receivedMs,
-    status,
-    code,
-    minute: { limit: number(policy, 1), remaining: number(left, 1), seconds: number(left, 2) },
-    day: { limit: number(policy, 2), remaining: number(left, 3), seconds: number(left, 4) },
-    retryAfterSeconds: retryAfter === null ? null : Number(retryAfter),
-  };
+  const retryAfterSeconds = readRetryAfterSeconds(headers);
+  if ((retryAfterSeconds !== null) !== (status === 429 || status === 503)) {
+    return `${status} Retry-After`;
+  }
+  return { sentMs, receivedMs, status, code, minute, day, retryAfterSeconds };
 }
 
 /** The error codes that are allowed for each HTTP status (docs/api.md, Errors). 500 is a fault. */
@@ -88,7 +74,8 @@ function errorCode(text: string, status: number): string {
  * Derives the error code of a response to HEAD, which has no body. During a ban, both windows have
  * no requests left and end at the same time.
  */
-function codeOfHead(status: number, left: RegExpExecArray | null): string | null {
-  const isBan = status === 429 && left?.[1] === "0" && left[3] === "0" && left[2] === left[4];
+function codeOfHead(status: number, minute?: WindowQuota, day?: WindowQuota): string | null {
+  const isEmpty = minute?.remaining === 0 && day?.remaining === 0;
+  const isBan = status === 429 && isEmpty && minute.resetSeconds === day.resetSeconds;
   return isBan ? "api_key_banned" : (CODES[status]?.[0] ?? null);
 }

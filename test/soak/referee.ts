@@ -88,7 +88,7 @@ function isAdmitted({ status, code }: Answer): boolean {
  * plus half the duration of the request.
  */
 function endOf(answer: Answer, name: "minute" | "day"): number {
-  return (answer.sentMs + answer.receivedMs) / 2 + answer[name].seconds * 1_000;
+  return (answer.sentMs + answer.receivedMs) / 2 + answer[name].resetSeconds * 1_000;
 }
 
 function groupByEnd(answers: readonly Answer[], name: "minute" | "day"): Answer[][] {

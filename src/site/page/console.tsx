@@ -163,7 +163,7 @@ function Confirmation({ id, title, text, keep, go }: ConfirmationProps) {
 /** A field for the API key. The script of the page keeps the same key in all these fields. */
 export function KeyField({ id }: { readonly id: string }) {
   return (
-    <div class="field key-field">
+    <div class="field">
       <label for={id}>API key</label>
       <div class="row">
         <input

@@ -1,10 +1,17 @@
 import { DurableObject } from "cloudflare:workers";
-import { ORDER_JSON_SQL } from "./order-json-sql.ts";
 
 interface Env {
   readonly ORDERS: D1Database;
   readonly RATE_LIMITER: DurableObjectNamespace<RateLimiter>;
 }
+
+/** A SQL expression for the JSON of an order, with the same bytes as the service's JSON. */
+const ORDER_JSON_SQL = `'{"id":' || id
+  || ifnull(',"petId":' || pet_id, '')
+  || ifnull(',"quantity":' || quantity, '')
+  || ifnull(',"shipDate":"' || ship_date || '"', '')
+  || CASE complete WHEN 1 THEN ',"complete":true' WHEN 0 THEN ',"complete":false' ELSE '' END
+  || '}'`;
 
 const LIST_SQL = `SELECT '[' || group_concat(json, ',') || ']' AS json
   FROM (SELECT ${ORDER_JSON_SQL} AS json FROM orders WHERE status <> 'cancelled' ORDER BY id)`;

@@ -1,8 +1,6 @@
 import type { Bench, Version } from "../bench.ts";
-import type { Worker } from "../bundle.ts";
 import { compareRates, type Side } from "../compare.ts";
-import { CONNECTIONS, listRequest, requestRate } from "../load.ts";
-import { operationsSince } from "../operations.ts";
+import { CONNECTIONS, listRequest, operationsSince, requestRate } from "../load.ts";
 import { medianText, type Result, spreadOf } from "../report.ts";
 
 const COUNTED_REQUESTS = 3_000;
@@ -16,7 +14,6 @@ const TRAFFIC = [
 
 /** As many connections as one busy key has. */
 const BUSY = 256;
-const REQUESTS_TO_SLOW_OBJECT = 1_000;
 
 /**
  * Measures admitted lists of ten orders: the rows written and the calls of the Durable Object per
@@ -28,9 +25,9 @@ export async function hotKey(bench: Bench): Promise<Result[]> {
     await countedPerAdmission(bench, "objectCalls", BUSY),
   ];
   const traffic =
-    (keys: number, worker?: Worker) =>
+    (keys: number) =>
     (version: Version): Side => ({
-      start: () => bench.serve(worker === undefined ? { version } : { version, worker }),
+      start: () => bench.serve({ version }),
       prepare: async ({ url }) => {
         const requests = bench.keys.unlimited
           .slice(0, keys)
@@ -51,17 +48,6 @@ export async function hotKey(bench: Bench): Promise<Result[]> {
       }),
     );
   }
-  const slow = traffic(1, "observed/slow-limiter");
-  results.push(
-    await compareRates(bench, {
-      what: `Admitted list of ten, keys: 1, connections: ${BUSY}, a Durable Object that takes 5 ms for each call: rate, as a multiple of the baseline's`,
-      atLeast: 5,
-      connections: BUSY,
-      count: REQUESTS_TO_SLOW_OBJECT,
-      service: slow("today"),
-      peer: slow("baseline"),
-    }),
-  );
   return results;
 }
 

@@ -1,0 +1,538 @@
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import type { Browser, BrowserContextOptions, Locator, Page, Response } from "playwright-core";
+import { afterAll, afterEach, beforeAll, describe, expect, onTestFinished, test } from "vitest";
+import { differencesFromDocument } from "../../src/openapi/documented-answer.ts";
+import { openLocalStore } from "../../src/operator/database/local.ts";
+import { loadSampleStore } from "../../src/operator/start/sample-store.ts";
+import { StoreFolder } from "../operator/store-folder.ts";
+import { copyProject, Service } from "../process/service.ts";
+import { findChromium, launchChromium } from "./chromium.ts";
+import { violations } from "./violations.ts";
+
+const chromium = findChromium();
+if (chromium === undefined) {
+  console.error(
+    "\n!!! No Chromium on this machine: the tests of the reference page are SKIPPED.\n" +
+      "!!! Install chromium, or set CHROMIUM_PATH.\n",
+  );
+}
+
+/** The operator's address, which the service under test shows to callers. */
+const CONTACT = "orders@shop.example";
+const PHONE = { viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true };
+
+/** The widths of a phone, a tablet, a laptop and a large display, in CSS pixels. */
+const WIDTHS = [390, 768, 1280, 1920];
+
+/** The latest response's status, and the meters, in the console. */
+const STATUS = ".status-line b";
+const MINUTE = '[data-window="minute"]';
+const DAY = '[data-window="day"]';
+
+interface OpenOptions extends BrowserContextOptions {
+  /** Whether to install a fake clock in the page; by default, the page uses the real time. */
+  readonly hasClock?: boolean;
+  /** The origin at which the browser sees the service; by default the service's own. */
+  readonly from?: string;
+}
+
+const store = new StoreFolder();
+const keys: Record<string, string> = {};
+let service: Service;
+let browser: Browser;
+let origin: string;
+/** Errors and warnings in the browser's console, except those about 4xx and 5xx API responses. */
+let complaints: string[];
+/** The URLs of all requests, and the responses of the API. */
+let requests: string[];
+let answers: Response[];
+
+// Each test uses different keys and orders of the one store.
+describe.skipIf(chromium === undefined)("the reference page", () => {
+  beforeAll(async () => {
+    await store.make();
+    await using databases = await openLocalStore(store.path);
+    for (const { plan, secret } of await loadSampleStore(databases, "test", new Date())) {
+      keys[plan] = secret;
+    }
+    // Counts every refusal towards a ban, even in the ten seconds after the first refusal.
+    const root = copyProject(join(store.path, "project"), "BAN_GRACE_SECONDS=0");
+    const settings = join(root, "wrangler.toml");
+    const text = readFileSync(settings, "utf8");
+    writeFileSync(settings, text.replace(/(?<=^command = ".*)(?=")/m, ` -- --contact ${CONTACT}`));
+    [service, browser] = await Promise.all([
+      Service.start(store.path, { root }),
+      launchChromium(chromium ?? ""),
+    ]);
+    origin = `http://localhost:${service.port}`;
+  });
+
+  afterAll(async () => {
+    await browser?.close();
+    await service?.end("SIGTERM");
+    store.remove();
+  });
+
+  // After every test, checks that the browser logged no errors, that the page sent no requests to
+  // other origins, and that every API response matches the OpenAPI document.
+  afterEach(async () => {
+    expect(complaints).toStrictEqual([]);
+    expect(requests.filter((url) => !url.startsWith(`${origin}/`))).toStrictEqual([]);
+    // Skips the requests that the page aborted: their responses have no complete body.
+    const complete = answers.filter((answer) => answer.request().failure() === null);
+    for (const answer of complete) expect(await differences(answer)).toStrictEqual([]);
+  });
+
+  test("shows the first call on the first screen, loads from one origin, and says whom to ask", async () => {
+    const page = await open();
+    const { headers } = await fetch(origin);
+    const policy = headers.get("Content-Security-Policy");
+    expect(policy).toMatch(/^default-src 'none'; script-src 'self';/);
+    expect(policy).not.toContain("unsafe");
+    expect(headers.get("X-Content-Type-Options")).toBe("nosniff");
+    expect(answers).toStrictEqual([]);
+    expect(await page.context().storageState()).toStrictEqual({ cookies: [], origins: [] });
+
+    const visible = page.locator(".intro pre:visible");
+    expect(await visible.first().innerText()).toBe(
+      `curl -i ${origin}/v1/store/orders \\\n  -H "Authorization: Bearer YOUR_API_KEY"`,
+    );
+    const answer = await visible.last().boundingBox();
+    expect((answer?.y ?? NaN) + (answer?.height ?? NaN)).toBeLessThan(900);
+    expect(await visible.last().innerText()).toMatch(/^HTTP\/1.1 200 OK\n[^]*\]$/);
+
+    const text = await page.locator("main").innerText();
+    for (const hint of ["npm start", "Trigger a ban", `${origin}/v1`]) expect(text).toContain(hint);
+    const hrefs = await page
+      .getByRole("link", { name: CONTACT })
+      .evaluateAll((links) => links.map((link) => link.getAttribute("href")));
+    expect(hrefs).toStrictEqual([`mailto:${CONTACT}`, `mailto:${CONTACT}`]);
+    const { info } = await (await fetch(`${origin}/openapi.json`)).json();
+    expect(info.contact).toStrictEqual({ email: CONTACT });
+
+    // A link to the code of an error shows the error and its explanation.
+    await page.goto(`${origin}/#order_already_shipped`);
+    const explanation = page.getByText("The order has shipped; it is unchanged.");
+    for (const target of [page.locator("#order_already_shipped"), explanation]) {
+      await expect.poll(async () => isInWindow(await target.boundingBox())).toBe(true);
+    }
+  });
+
+  test("has no hints for a local service where the service is not local", async () => {
+    const from = "https://orders.example";
+    const text = await (await open({ from })).locator("main").innerText();
+    expect(text).not.toMatch(/npm start|Trigger a ban/);
+    expect(text).toContain(`${from}/v1`);
+    requests = requests.filter((url) => !url.startsWith(`${from}/`));
+  });
+
+  test("puts the pasted key into a sample that is copied, and shows it only while Show is on", async () => {
+    const page = await open();
+    const key = keys["pro"] ?? "";
+    await page.locator("#first-key").fill(` ${key} `);
+    await page.locator(".intro").getByText("Python", { exact: true }).click();
+    expect(await page.locator("#cancelOrder pre:visible").first().innerText()).toContain("urllib");
+    const sample = page.locator(".intro pre:visible").first();
+    const shown = async () => new Set(await page.locator("[data-key]").allTextContents());
+    for (const [text, type] of [
+      ["YOUR_API_KEY", "password"],
+      [key, "text"],
+      ["YOUR_API_KEY", "password"],
+    ] as const) {
+      expect(await shown()).toStrictEqual(new Set([text]));
+      const fields = page.locator("[data-key-field]");
+      expect(await fields.evaluateAll((all) => all.map((one) => one.getAttribute("type")))).toEqual(
+        [type, type],
+      );
+      await page.getByRole("button", { name: "Copy: First call (Python)" }).click();
+      expect(await clipboard(page)).toBe((await sample.innerText()).replace("YOUR_API_KEY", key));
+      expect((await page.locator("main").innerText()).includes(key)).toBe(type === "text");
+      await page.locator(".intro").getByRole("button", { name: "Show" }).click();
+    }
+
+    // The console also has the pasted key, and lists the orders with this key.
+    await page.locator(".intro").getByRole("button", { name: "List orders" }).click();
+    await expectText(page, STATUS, /^200/);
+    await page.locator("#key").fill("");
+    expect(await shown()).toStrictEqual(new Set(["YOUR_API_KEY"]));
+
+    // Without a key and with an invented key, the console names the budget of the address.
+    for (const [wrong, sentence] of [
+      ["", /No API key was sent/],
+      ["sord_invented", /not an API key of this service/],
+    ] as const) {
+      await listOrders(page, wrong);
+      await expectText(page, "#summary", sentence);
+      expect(await page.locator(STATUS).innerText()).toBe("401 Unauthorized");
+      expect(await page.locator("#meters-subject").innerText()).toContain("your address");
+      expect(await page.locator("#headers-sent").textContent()).toContain("WWW-AuthenticateBearer");
+      expect(await page.locator("#orders").isHidden()).toBe(true);
+    }
+
+    await page.locator("#key").fill(keys["enterprise"] ?? "");
+    await page.getByRole("button", { name: "Trigger a 429" }).click();
+    await expectText(page, "#summary", /\d+ requests admitted/);
+    await page.getByRole("button", { name: "Stop" }).click();
+    await expectText(page, "#summary", /^Stopped/);
+    expect(await page.getByRole("button", { name: "Trigger a 429" }).isVisible()).toBe(true);
+    await page.context().setOffline(true);
+    await page.locator("#list").getByRole("button", { name: "List orders" }).click();
+    await expectText(page, "#summary", /No answer came/);
+  });
+
+  test("shows its text, and its tabs work, without JavaScript", async () => {
+    const page = await open({ javaScriptEnabled: false });
+    await page.locator(".intro").getByText("Go", { exact: true }).click();
+    expect(await page.locator(".intro pre:visible").first().innerText()).toContain("package main");
+    await page.locator("#cancelOrder label", { hasText: "409" }).click();
+    expect(await page.locator("#cancelOrder pre:visible").last().innerText()).toMatch(
+      /^HTTP\/1.1 409 Conflict[^]*"order_already_shipped"/,
+    );
+    expect(await page.locator("#first-key").isVisible()).toBe(false);
+    expect(await page.getByText("The console needs JavaScript").isVisible()).toBe(true);
+  });
+
+  test("lists and cancels orders with every digit, and shows what is left of the limits", async () => {
+    const page = await open();
+    await listOrders(page, keys["business"] ?? "");
+    expect(await page.locator(STATUS).innerText()).toBe("200 OK");
+    expect(await page.locator(".status-line").innerText()).toMatch(/\d+ ms$/);
+    const ids = await page.locator("#orders tbody td:first-child").allTextContents();
+    expect(ids[0]).toBe("-9223372036854775808");
+    expect(ids.at(-1)).toBe("9223372036854775807");
+    expect(await page.locator("#body").textContent()).toContain('"id":9223372036854775807,');
+    expect(await page.locator(`${MINUTE} .figure`).innerText()).toBe("999 of 1,000");
+    expect(await page.locator(`${DAY} .figure`).innerText()).toBe("99,999 of 100,000");
+    expect(await page.locator("#headers-sent").textContent()).toMatch(/X-RateLimit-Remaining999/);
+    await page.locator("#list").getByRole("button", { name: "List orders" }).click();
+    await expectText(page, `${MINUTE} .figure`, /^998 of/);
+    expect(await page.evaluate(() => ({ ...localStorage, ...sessionStorage }))).toStrictEqual({});
+
+    // The whole width of the table of orders is visible, and the body of the response is beside the
+    // table.
+    const scroll = page.locator("#orders .scroll");
+    expect(await scroll.evaluate((box) => box.scrollWidth - box.clientWidth)).toBe(0);
+    const [table, raw] = [await scroll.boundingBox(), await page.locator("#body").boundingBox()];
+    expect(raw?.x).toBeGreaterThan((table?.x ?? 0) + (table?.width ?? 0));
+
+    await page.getByRole("button", { name: "Copy body" }).click();
+    expect(await clipboard(page)).toBe(await page.locator("#body").textContent());
+    await page.getByRole("button", { name: "Copy as curl" }).click();
+    expect(await clipboard(page)).toBe(
+      `curl -i -H 'Authorization: Bearer ${keys["business"] ?? ""}' '${origin}/v1/store/orders'`,
+    );
+
+    // A row stays after the cancellation of its order, with a note.
+    const confirm = () =>
+      page.getByRole("dialog").getByRole("button", { name: "Cancel order" }).click();
+    const before = answers.length;
+    await page.getByRole("button", { name: "Cancel order 1001" }).click();
+    await page.getByRole("button", { name: "Keep it" }).click();
+    await page.getByRole("dialog").waitFor({ state: "hidden" });
+    expect(answers).toHaveLength(before);
+
+    await page.getByRole("button", { name: "Cancel order 1001" }).click();
+    await confirm();
+    await expectText(page, STATUS, /^204/);
+    await expectText(page, "tr:has(> :text-is('1001'))", /Cancelled$/);
+    await page.getByRole("button", { name: "Cancel order 1004" }).click();
+    await confirm();
+    await expectText(page, "tr:has(> :text-is('1004'))", /Has shipped$/);
+    for (const [id, answer] of [
+      ["1001", /order_not_found/],
+      ["9223372036854775807", /^$/],
+      ["not/an id", /int64/],
+    ] as const) {
+      await page.getByRole("textbox", { name: "orderId" }).fill(id);
+      await page.getByRole("button", { name: "Cancel order", exact: true }).click();
+      await confirm();
+      await expectText(page, ".status-line", new RegExp(`DELETE .*${encodeURIComponent(id)}`));
+      await expectText(page, "#body", answer);
+    }
+    await expectText(page, "tr:has(> :text-is('9223372036854775807'))", /Cancelled$/);
+
+    // An empty order id hides the earlier response and the table of orders.
+    await page.getByRole("textbox", { name: "orderId" }).fill(" ");
+    await page.getByRole("button", { name: "Cancel order", exact: true }).click();
+    await expectText(page, "#summary", /^Which order/);
+    expect(await page.locator("#answer").isVisible()).toBe(false);
+    expect(await page.locator("#orders").isVisible()).toBe(false);
+    expect(answers).toHaveLength(before + 5);
+
+    await listOrders(page, keys["business"] ?? "");
+    await expectText(page, "#orders-note", /^8 orders/);
+    const left = await page.locator("#orders tbody td:first-child").allTextContents();
+    expect(left).toContain("1004");
+    expect(left).not.toContain("1001");
+    expect(left).not.toContain("9223372036854775807");
+  });
+
+  test("can be used by keyboard alone, with the focus always visible", async () => {
+    const page = await open();
+    const press = (key: string) => page.keyboard.press(key);
+    const focused = () => page.evaluate(describeFocus);
+    const tabTo = async (name: string) => {
+      for (let stops = 0; (await focused()).name !== name; stops++) {
+        expect(stops).toBeLessThan(30);
+        await press("Tab");
+        expect((await focused()).hasOutline).toBe(true);
+      }
+    };
+    await press("Tab");
+    expect((await focused()).name).toBe("Skip to the content");
+    await press("Enter");
+    await tabTo("first-key");
+    await page.keyboard.type(keys["pro"] ?? "");
+    await tabTo("first-language");
+    await press("ArrowRight");
+    expect(await page.locator(".intro pre:visible").first().innerText()).toContain("createClient");
+
+    // A reader who followed a link to the console starts in the field `#key`.
+    await page.locator("#key").focus();
+    await press("Enter");
+    await expectText(page, STATUS, /^200/);
+    await tabTo("order-id");
+    await page.keyboard.type("1002");
+    await press("Enter");
+    await page.getByRole("dialog").waitFor();
+    expect(await focused()).toStrictEqual({ name: "Keep it", hasOutline: true });
+    await press("Escape");
+    await page.getByRole("dialog").waitFor({ state: "hidden" });
+    expect((await focused()).name).toBe("order-id");
+    await press("Enter");
+    await page.getByRole("dialog").waitFor();
+    await press("Tab");
+    await press("Enter");
+    await expectText(page, STATUS, /^204/);
+  });
+
+  test("is accessible in light and dark mode, with each link of the navigation at every width", async () => {
+    const page = await open({ colorScheme: "light" });
+    await listOrders(page, keys["pro"] ?? "");
+    for (const colorScheme of ["light", "dark"] as const) {
+      await page.emulateMedia({ colorScheme });
+      const ground = await page.evaluate(() => getComputedStyle(document.body).backgroundColor);
+      expect(ground).toBe(colorScheme === "dark" ? "rgb(15, 18, 24)" : "rgb(255, 255, 255)");
+      // Only the colours differ between light mode and dark mode, so in dark mode only the contrast
+      // is checked.
+      const rules = colorScheme === "dark" ? ["color-contrast"] : undefined;
+      expect(await violations(page, rules)).toStrictEqual([]);
+    }
+
+    const links = await page.locator(".top nav a").all();
+    expect(links).toHaveLength(10);
+    await atEveryWidth(page, async () => {
+      for (const link of links) expect(await isClear(link)).toBe(true);
+    });
+    const codes = page.locator("a:has(code)");
+    expect(await codes.count()).toBeGreaterThan(9);
+    const lines = await codes.evaluateAll((found) =>
+      found.map((link) => getComputedStyle(link).textDecorationLine),
+    );
+    expect(new Set(lines)).toStrictEqual(new Set(["none"]));
+  });
+
+  test("fits a phone, and brings the answer into view", async () => {
+    const page = await open(PHONE);
+    const code = await page.locator(".intro pre:visible").first().boundingBox();
+    expect((code?.y ?? NaN) + (code?.height ?? NaN)).toBeLessThan(844);
+    await page.locator("#key").fill(keys["pro"] ?? "");
+    await page.locator("#list").getByRole("button", { name: "List orders" }).click();
+    await page.locator(STATUS).waitFor();
+    await expect.poll(() => isClear(page.locator(STATUS)), { timeout: 5_000 }).toBe(true);
+    expect(await isClear(page.locator("#orders tbody td").first())).toBe(true);
+    expect(await isClear(page.locator("#order-id"))).toBe(true);
+    await page.locator("#listOrders label", { hasText: "Go" }).click();
+    await page.locator("#cancelOrder label", { hasText: "503" }).click();
+    const widths = await page.evaluate(() => {
+      scrollTo(1_000, 0);
+      return [scrollX, document.documentElement.scrollWidth];
+    });
+    expect(widths).toStrictEqual([0, 390]);
+    expect(await cutElements(page)).toStrictEqual([]);
+  });
+
+  test("triggers a 429 with its countdown, and a ban that looks different", async () => {
+    const page = await open({ hasClock: true });
+    await page.locator("#key").fill(keys["free"] ?? "");
+    await page.getByRole("button", { name: "Trigger a 429" }).click();
+    await page.locator("#wait").waitFor();
+    expect(await page.locator(STATUS).innerText()).toBe("429 Too Many Requests");
+    expect(await page.locator(MINUTE).innerText()).toContain("0 of 60");
+    expect(await page.locator(DAY).innerText()).toContain("940 of 1,000");
+    await expectText(page, "#wait", /^Limit reached\n+[01]:\d\d[^]*A window is full/);
+    // Only the countdown shows the seconds to wait. The summary of the response must not repeat
+    // them.
+    expect(await page.locator("#summary").innerText()).not.toMatch(/Wait \d+ seconds/);
+    expect(await page.locator("#headers-sent").textContent()).toMatch(/^Retry-After\d/);
+    await atEveryWidth(page, async () => expect(await overlaps(page)).toStrictEqual([]));
+    const limitColour = await background(page);
+    const before = await secondsLeft(page);
+    await page.clock.runFor(5_000);
+    expect(before - (await secondsLeft(page))).toBeGreaterThanOrEqual(4);
+    await page.clock.runFor(60_000);
+    expect(await page.locator("#wait").innerText()).toContain("The wait is over");
+    expect(await page.locator(MINUTE).innerText()).toContain("60 of 60");
+
+    await page.getByRole("button", { name: "Trigger a ban" }).click();
+    await page.getByRole("button", { name: "Have it banned" }).click();
+    await expectText(page, "#summary", /Refusals are free for 10 seconds/);
+    await page.clock.runFor(10_000);
+    await page.locator("#wait.ban").waitFor();
+    await expectText(page, "#wait", /^Key banned\n+[01]:\d\d/);
+    expect(await background(page)).not.toBe(limitColour);
+    await atEveryWidth(page, async () => expect(await overlaps(page)).toStrictEqual([]));
+    expect(await page.locator("#body").innerText()).toContain("api_key_banned");
+    expect(await page.locator("#summary").innerText()).not.toMatch(/Wait \d+ seconds/);
+    expect(await page.locator(DAY).innerText()).toMatch(/0 of 1,000[^]*nothing until the ban ends/);
+    await page.clock.runFor(61_000);
+    expect(await page.locator("#wait").innerText()).toContain("The ban is over");
+    expect(await page.locator(DAY).innerText()).toMatch(/known after the next answer/);
+  });
+});
+
+/** Opens the page in a new browser profile, and waits until it is loaded. */
+async function open({ hasClock = false, from, ...options }: OpenOptions = {}): Promise<Page> {
+  const context = await browser.newContext({
+    viewport: { width: 1280, height: 900 },
+    reducedMotion: "reduce",
+    permissions: ["clipboard-read", "clipboard-write"],
+    ...options,
+  });
+  onTestFinished(() => context.close());
+  if (from !== undefined) {
+    await context.route(`${from}/**`, async (route) => {
+      const url = route.request().url().replace(from, origin);
+      await route.fulfill({ response: await route.fetch({ url }) });
+    });
+  }
+  const page = await context.newPage();
+  [complaints, requests, answers] = [[], [], []];
+  page.on("console", (message) => {
+    const isOfAnswer = message.text().startsWith("Failed to load resource");
+    if (["error", "warning"].includes(message.type()) && !isOfAnswer) {
+      complaints.push(message.text());
+    }
+  });
+  page.on("pageerror", (error) => complaints.push(error.message));
+  page.on("request", (request) => {
+    if (!request.url().startsWith("data:")) requests.push(request.url());
+  });
+  page.on("response", (response) => {
+    if (response.url().startsWith(`${origin}/v1`)) answers.push(response);
+    else if (response.status() >= 400) complaints.push(`${response.status()} ${response.url()}`);
+  });
+  if (hasClock) await page.clock.install();
+  await page.goto(from ?? origin);
+  return page;
+}
+
+async function differences(response: Response): Promise<string[]> {
+  const { pathname, search } = new URL(response.url());
+  const hasBody = ![204, 304].includes(response.status());
+  return differencesFromDocument({
+    method: response.request().method(),
+    path: `${pathname}${search}`,
+    status: response.status(),
+    headers: new Headers(await response.allHeaders()),
+    body: hasBody ? await response.text() : "",
+  });
+}
+
+/** Puts a key into the console and lists the orders with it. */
+async function listOrders(page: Page, key: string): Promise<void> {
+  await page.locator("#key").fill(key);
+  await page.locator("#list").getByRole("button", { name: "List orders" }).click();
+  await page.locator(STATUS).waitFor();
+}
+
+/** Waits until the text of an element matches. */
+async function expectText(page: Page, selector: string, expected: RegExp): Promise<void> {
+  await expect
+    .poll(() => page.locator(selector).innerText(), { timeout: 10_000 })
+    .toMatch(expected);
+}
+
+/** Returns whether a box is below the page's header and inside a window that is 900 pixels high. */
+function isInWindow(box: { readonly y: number; readonly height: number } | null): boolean {
+  return box !== null && box.y > 52 && box.y + box.height < 900;
+}
+
+function clipboard(page: Page): Promise<string> {
+  return page.evaluate(() => navigator.clipboard.readText());
+}
+
+/** Describes the focused element. Playwright runs this function in the page. */
+function describeFocus(): { name: string; hasOutline: boolean } {
+  const active = document.activeElement ?? document.body;
+  // The outline of a radio button is on its tab, because the radio button is invisible.
+  const shown = active instanceof HTMLInputElement ? (active.closest(".tab") ?? active) : active;
+  const { outlineStyle, outlineWidth } = getComputedStyle(shown);
+  return {
+    name: active.id || active.getAttribute("name") || (active.textContent ?? "").trim(),
+    hasOutline: `${outlineWidth} ${outlineStyle}` === "3px solid",
+  };
+}
+
+/** Runs `check` with the page at each width. */
+async function atEveryWidth(page: Page, check: () => Promise<void>): Promise<void> {
+  for (const width of WIDTHS) {
+    await page.setViewportSize({ width, height: 900 });
+    await check();
+  }
+}
+
+/** Returns whether an element is in the window and nothing covers its ends. */
+function isClear(element: Locator): Promise<boolean> {
+  return element.evaluate((target) => {
+    const { left, right, top, height } = target.getBoundingClientRect();
+    return [left + 1, right - 1].every((x) => {
+      const found = document.elementFromPoint(x, top + height / 2);
+      return found !== null && (target.contains(found) || found.contains(target));
+    });
+  });
+}
+
+/**
+ * Lists the elements that extend beyond the right edge of the window, except inside SVG and `pre`.
+ */
+function cutElements(page: Page): Promise<string[]> {
+  return page.evaluate(() =>
+    [...document.querySelectorAll("main *")]
+      .filter((element) => {
+        const { right, width } = element.getBoundingClientRect();
+        return width > 0 && right > innerWidth && element.closest("svg, pre") === null;
+      })
+      .map((element) => `${element.tagName}.${element.className}`),
+  );
+}
+
+function background(page: Page): Promise<string> {
+  return page.locator("#wait").evaluate((box) => getComputedStyle(box).backgroundColor);
+}
+
+/** Lists the pairs of texts in the box of the countdown that are printed over each other. */
+function overlaps(page: Page): Promise<string[]> {
+  return page.locator("#wait > p").evaluateAll((paragraphs) => {
+    const boxes = paragraphs.map((paragraph) => {
+      const range = document.createRange();
+      range.selectNodeContents(paragraph);
+      return { text: paragraph.textContent, box: range.getBoundingClientRect() };
+    });
+    return boxes.flatMap(({ text, box }, index) =>
+      boxes
+        .slice(index + 1)
+        .filter(({ box: { left, right, top, bottom } }) => {
+          const [across, down] = [box.right > left && right > box.left, box.bottom > top];
+          return across && down && bottom > box.top;
+        })
+        .map((other) => `${text} and ${other.text}`),
+    );
+  });
+}
+
+async function secondsLeft(page: Page): Promise<number> {
+  const [minutes, seconds] = (await page.locator("#wait-time").innerText()).split(":");
+  return 60 * Number(minutes) + Number(seconds);
+}
