@@ -400,7 +400,11 @@ async function open({ hasClock = false, from, ...options }: OpenOptions = {}): P
     permissions: ["clipboard-read", "clipboard-write"],
     ...options,
   });
-  onTestFinished(() => context.close());
+  onTestFinished(async () => {
+    // The page may still wait for an answer that it no longer needs.
+    await context.unrouteAll({ behavior: "ignoreErrors" });
+    await context.close();
+  });
   if (from !== undefined) {
     await context.route(`${from}/**`, async (route) => {
       const url = route.request().url().replace(from, origin);

@@ -1,4 +1,5 @@
 import type { Bench, Version } from "../bench.ts";
+import type { Worker } from "../bundle.ts";
 import { compareRates, type Side } from "../compare.ts";
 import { CONNECTIONS, listRequest, operationsSince, requestRate } from "../load.ts";
 import { medianText, type Result, spreadOf } from "../report.ts";
@@ -25,9 +26,9 @@ export async function hotKey(bench: Bench): Promise<Result[]> {
     await countedPerAdmission(bench, "objectCalls", BUSY),
   ];
   const traffic =
-    (keys: number) =>
+    (keys: number, worker?: Worker) =>
     (version: Version): Side => ({
-      start: () => bench.serve({ version }),
+      start: () => bench.serve(worker === undefined ? { version } : { version, worker }),
       prepare: async ({ url }) => {
         const requests = bench.keys.unlimited
           .slice(0, keys)
@@ -48,6 +49,16 @@ export async function hotKey(bench: Bench): Promise<Result[]> {
       }),
     );
   }
+  const slow = traffic(1, "observed/slow-limiter");
+  results.push(
+    await compareRates(bench, {
+      what: `Admitted list of ten, keys: 1, connections: ${BUSY}, a Durable Object that takes 5 ms for each call: rate, as a multiple of the baseline's`,
+      atLeast: 5,
+      connections: BUSY,
+      service: slow("today"),
+      peer: slow("baseline"),
+    }),
+  );
   return results;
 }
 
