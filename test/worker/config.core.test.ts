@@ -107,6 +107,10 @@ describe("the configuration", () => {
   });
 });
 
+test("bans can come without a grace", () => {
+  expect(parseConfig({ BAN_GRACE_SECONDS: 0 }).bans.graceMs).toBe(0);
+});
+
 describe("an invalid var throws an error with the name of the var", () => {
   const WRONG = ["", " ", "abc", "-1", "1.5", "1e3", "0x10", "9".repeat(30)];
   const NOT_WHOLE = [-1, 1.5, 2 ** 53, Number.NaN, true, null, []];

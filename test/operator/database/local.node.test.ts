@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { afterEach, describe, expect, test } from "vitest";
 import { DATABASE_NAMES } from "../../../src/operator/database/database.ts";
-import { openLocalDatabase } from "../../../src/operator/database/local.ts";
+import { openLocalDatabase, openLocalStore } from "../../../src/operator/database/local.ts";
 import { prepareStore } from "../../../src/operator/start/sample-store.ts";
 import { PROGRAMS } from "../../../src/operator/programs.ts";
 import { PROJECT_ROOT } from "../../../src/operator/wrangler.ts";
@@ -59,6 +59,14 @@ test.each(["orders", "keys"] as const)(
     await orders.close();
   },
 );
+
+test("after a transaction that failed, the next one succeeds", async () => {
+  await using database = await openLocalStore(store.path);
+  const insert = (id: number) => ({ sql: `INSERT INTO orders (id) VALUES (${id})`, params: [] });
+  await expect(database.orders.transaction([insert(1), insert(1)])).rejects.toThrow("UNIQUE");
+  await database.orders.transaction([insert(2)]);
+  expect(await database.orders.orm.select().from(orderTable)).toMatchObject([{ id: 2n }]);
+});
 
 test("a new database records every migration for wrangler, and is in WAL mode like workerd's", async () => {
   const database = await openLocalDatabase(store.path, "orders");
