@@ -175,7 +175,9 @@ test("a database may lack the table, as before its migration was applied", async
   await comeToAlarm();
   expect(events(log())).toStrictEqual(["report_failed"]);
   await env.KEYS.exec("ALTER TABLE later RENAME TO key_usage");
+  const failedMs = Date.now();
   await comeToAlarm();
+  expect(Date.now() - failedMs).toBe(60_000);
   expect(await reported()).toMatchObject([{ admitted: 1 }]);
 });
 
