@@ -1,4 +1,5 @@
 import pRetry from "p-retry";
+import { OtherVersionError } from "../verify/service-promise.ts";
 import { print, type RollOut } from "./steps.ts";
 
 const PAUSE_MS = 2_000;
@@ -71,9 +72,9 @@ class NotReadyError extends Error {
   override readonly name = "NotReadyError";
 }
 
-/** Returns whether the version does not respond yet. A verification throws `OtherVersionError`. */
+/** Returns whether the error means that the version does not respond yet. */
 function isNotReady(error: unknown): boolean {
-  return error instanceof Error && /^(?:NotReady|OtherVersion)Error$/.test(error.name);
+  return error instanceof NotReadyError || error instanceof OtherVersionError;
 }
 
 /**

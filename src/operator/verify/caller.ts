@@ -1,7 +1,7 @@
 import { INT64_MIN } from "../../worker/orders/int64.ts";
 import { INTERNALS, differencesFromDocument } from "../../openapi/documented-answer.ts";
 import { type AnnouncedQuota, contradictionIn, readQuota } from "../../openapi/quota.ts";
-import { BrokenPromise, type Clock, NoAnswerError } from "./service-promise.ts";
+import { BrokenPromise, type Clock, NoAnswerError, OtherVersionError } from "./service-promise.ts";
 
 const TIMEOUT_MS = 20_000;
 /** The number of orders that are read of a long list, unless a check looks for a later order. */
@@ -49,11 +49,6 @@ interface CallerOptions {
   readonly send: Send;
   readonly clock: Clock;
   readonly signal: AbortSignal;
-}
-
-/** Thrown if a response is not known to come from the version that is verified. */
-export class OtherVersionError extends Error {
-  override readonly name = "OtherVersionError";
 }
 
 /**

@@ -25,6 +25,11 @@ export class NoAnswerError extends BrokenPromise {
   override readonly name = "NoAnswerError";
 }
 
+/** Thrown if a response is not known to come from the version that is verified. */
+export class OtherVersionError extends Error {
+  override readonly name = "OtherVersionError";
+}
+
 /** Thrown if a promise cannot be tried. The message is the reason. */
 export class Untried extends Error {
   override readonly name = "Untried";
@@ -49,7 +54,7 @@ export const SYSTEM_CLOCK: Clock = {
   },
 };
 
-/** What a verification may use and do. */
+/** The resources and permissions of a verification. */
 export interface TrialOptions {
   /** The secret of a key. Without a key, only the promises that need no key are tried. */
   readonly key?: string | undefined;
@@ -115,7 +120,7 @@ export function callWithKey(
   return caller.call(path, { ...call, ...(key !== undefined && { key }) });
 }
 
-/** What a promise says about a response. */
+/** The response that a promise describes. */
 interface Expected {
   readonly status: number;
   readonly code?: string;

@@ -4,7 +4,7 @@ import * as checks from "../../../src/operator/deploy/checks.ts";
 import { deployProgram } from "../../../src/operator/deploy/program.ts";
 import type { VerifyStore } from "../../../src/operator/deploy/steps.ts";
 import * as settings from "../../../src/operator/settings.ts";
-import { OtherVersionError } from "../../../src/operator/verify/caller.ts";
+import { OtherVersionError } from "../../../src/operator/verify/service-promise.ts";
 import type { Verification } from "../../../src/operator/verify/verify.ts";
 import * as wrangler from "../../../src/operator/wrangler.ts";
 import { openApiDocument } from "../../../src/openapi/document.ts";
