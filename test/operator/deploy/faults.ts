@@ -7,7 +7,7 @@ import type { Outcome } from "./run-command.ts";
 const others = process.listeners("SIGINT");
 
 /** Calls the command's own listeners for Ctrl+C. A real signal would also reach other code. */
-function interrupt(): void {
+export function interrupt(): void {
   const own = process.listeners("SIGINT").filter((listener) => !others.includes(listener));
   for (const listener of own) listener("SIGINT");
 }

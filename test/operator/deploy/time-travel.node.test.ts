@@ -4,7 +4,7 @@ import { runInProcess } from "../in-process.ts";
 import * as wrangler from "../../../src/operator/wrangler.ts";
 import { useFakeCloudflare } from "./fake-cloudflare.ts";
 import { runFakeWrangler } from "./fake-wrangler.ts";
-import { atEveryCall, shortenPauses } from "./faults.ts";
+import { atEveryCall, interrupt, shortenPauses } from "./faults.ts";
 import type { Outcome } from "./run-command.ts";
 
 vi.spyOn(wrangler, "runWrangler").mockImplementation(runFakeWrangler);
@@ -77,6 +77,21 @@ describe("npm run time-travel", () => {
     expect(orders.sqlite.prepare("SELECT id FROM orders").all()).toEqual([]);
     expect(keys()).toEqual(before);
     expect(cloudflare.changes).toEqual(["restore store-orders-staging-orders"]);
+  });
+
+  it("restores nothing if it is interrupted before", async () => {
+    const bookmark = database().bookmark();
+    addKey("key_a");
+    const before = keys();
+    cloudflare.interfere = ({ body }) => {
+      if (body.includes("api_keys")) interrupt();
+    };
+    const line = ["restore", ...OF_KEYS, "--bookmark", bookmark, "--yes"];
+    const { status, stderr } = await timeTravel(...line);
+    expect(status).toBe(1);
+    expect(stderr).toContain("ended by SIGINT before anything was restored");
+    expect(cloudflare.changes).toEqual([]);
+    expect(keys()).toEqual(before);
   });
 
   it("restores keys, lists those that have changed, and says how to undo it", async () => {
