@@ -31,7 +31,7 @@ const MINUTE = '[data-window="minute"]';
 const DAY = '[data-window="day"]';
 
 interface OpenOptions extends BrowserContextOptions {
-  /** Whether to install a fake clock in the page; by default, the page uses the real time. */
+  /** True installs a fake clock in the page; by default, the page uses the real time. */
   readonly hasClock?: boolean;
   /** The origin at which the browser sees the service; by default the service's own. */
   readonly from?: string;

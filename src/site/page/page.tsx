@@ -24,7 +24,7 @@ const NAVIGATION = [
   ["errors", "Errors"],
 ] as const;
 
-/** What a caller may see where the operator has switched on near reads. */
+/** The sentence for callers of a service with near reads. */
 const NEAR_READS =
   "A list may be a second or two old, but it is complete, shows the store at one moment, and never contains an order that the same key has cancelled.";
 

@@ -5,7 +5,7 @@ import { parse, stringify } from "lossless-json";
 export interface PageFacts {
   /** The OpenAPI document as JSON. Fields, headers, statuses and examples come only from it. */
   readonly document: string;
-  /** Whether lists come from the nearest replica and can be out of date (the var `LIST_READS`). */
+  /** True if lists come from the nearest replica, so they can be out of date (var `LIST_READS`). */
   readonly hasNearReads: boolean;
   /** The limits of each plan that has fixed limits, by the plan's name. */
   readonly plans: Readonly<Record<string, { readonly perMinute: number; readonly perDay: number }>>;
@@ -80,10 +80,10 @@ export interface Field {
 export interface Header {
   readonly name: string;
   readonly description: string;
-  /** Whether every response for which the OpenAPI document lists the header has it. */
+  /** True if every response for which the OpenAPI document lists the header has it. */
   readonly required: boolean;
   readonly example: string;
-  /** Whether the OpenAPI document lists the header for every response. */
+  /** True if the OpenAPI document lists the header for every response. */
   readonly isCommon: boolean;
   /** The statuses for which the OpenAPI document lists the header. */
   readonly statuses: readonly string[];

@@ -75,7 +75,7 @@ interface OrderList {
  * `Segment`). So an outdated segment is never used.
  */
 export class OrderLists {
-  /** Whether lists are read from the nearest replica. */
+  /** True if lists are read from the nearest replica. */
   readonly areNearest: boolean;
   readonly #reader: ListReader;
   readonly #expander: OrderExpander;

@@ -120,7 +120,7 @@ async function follow(title: string, own: Readonly<Record<string, string>> = {})
   return said.join("\n");
 }
 
-/** What each case of the runbook shows and changes; the function types its commands. */
+/** For each case of the runbook, a function that types its commands and checks their effects. */
 const CASES: Readonly<
   Record<string, (follow: (variables?: Record<string, string>) => Promise<string>) => Promise<void>>
 > = {

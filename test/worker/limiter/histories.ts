@@ -13,7 +13,7 @@ export type Step =
       readonly times: number;
       readonly gapMs: number;
       readonly wires: readonly Wire[];
-      /** Whether the isolate learns of a new version of the key between these requests. */
+      /** True if the isolate learns of a new version of the key between these requests. */
       readonly learns?: boolean;
     }
   | { readonly do: "pass time"; readonly ms: number }

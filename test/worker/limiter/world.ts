@@ -145,7 +145,7 @@ export class World {
   readonly faults: string[] = [];
   /** The refusals from memory that were reported by calls, each call counted once. */
   reportedRefusals = 0;
-  /** What each call reported, and the index in `exchanges` of the request that caused the call. */
+  /** The report of each call, and the index in `exchanges` of the request that caused the call. */
   readonly reports: { exchange: number; refusals: number; wait: CallDetails["wait"] }[] = [];
   /** The number of failed calls that carried refusals from memory. */
   lostReports = 0;
