@@ -1,4 +1,4 @@
-import type { Send } from "../../../src/operator/verify/caller.ts";
+import type { Send } from "../../../src/operator/verify/service-promise.ts";
 
 /**
  * Ways to make the service break a documented promise: what the service then does, the promise that

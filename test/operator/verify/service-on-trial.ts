@@ -1,4 +1,4 @@
-import type { Send } from "../../../src/operator/verify/caller.ts";
+import type { Send } from "../../../src/operator/verify/service-promise.ts";
 import type { Clock } from "../../../src/operator/verify/service-promise.ts";
 import { type StoreVerifyOptions, verifyStore } from "../../../src/operator/verify/verify-store.ts";
 import type { Verification } from "../../../src/operator/verify/verify.ts";

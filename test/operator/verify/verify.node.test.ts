@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { type PromiseResult, verify } from "../../../src/operator/verify/verify.ts";
-import type { Send } from "../../../src/operator/verify/caller.ts";
+import type { Send } from "../../../src/operator/verify/service-promise.ts";
 import { SABOTAGES } from "./sabotages.ts";
 import { ServiceOnTrial } from "./service-on-trial.ts";
 
