@@ -15,7 +15,6 @@ export function buildProgram(): Command {
   )
     .addHelpText("after", HELP)
     .option("--contact <address>", "the operator's email address or URL, for callers", parseContact)
-    .allowExcessArguments(false)
     .action(({ contact }: { readonly contact?: Contact }) => buildAll(contact));
 }
 

@@ -1,9 +1,8 @@
 import { errorMessage, typedLine } from "../command-line.ts";
 import { NotConfirmedError } from "../confirmation.ts";
 import type { StoreDatabase } from "../database/database.ts";
-import { compareParts, type Comparison } from "./comparison.ts";
 import { parseOrder } from "./parse-order.ts";
-import { isBulkChange, placeStatements } from "./placement.ts";
+import { compareParts, type Comparison, isBulkChange, placeStatements } from "./placement.ts";
 import { startProgress } from "./progress.ts";
 import { SortedOrders } from "./sorted-orders.ts";
 import { ElementError, readElements } from "./source.ts";

@@ -3,7 +3,18 @@ import { SQLiteAsyncDialect } from "drizzle-orm/sqlite-core";
 import { orderSegments } from "../../schema/orders.ts";
 import { INT64_MIN } from "../../worker/orders/int64.ts";
 import type { Statement, StoreDatabase } from "../database/database.ts";
-import { IMPORT_SIZES, type StagedImport } from "./staging.ts";
+import type { SortedOrders } from "./sorted-orders.ts";
+import { ElementError, type SourceElement } from "./source.ts";
+import { divide, IMPORT_SIZES, type StagedImport } from "./staging.ts";
+
+/** How the orders of an import differ from the stored orders. Each order is in one number. */
+export interface Comparison {
+  readonly new: number;
+  readonly replaced: number;
+  /** The number of pending orders that the import ships. It may change other fields too. */
+  readonly shipped: number;
+  readonly unchanged: number;
+}
 
 /** Consecutive parts of an import: the numbers of the first part and of the last part at most. */
 interface PartRange {
@@ -23,13 +34,65 @@ interface PartRange {
 const BULK_SHARE = 1 / 8;
 
 /** The SQL condition that a stored order is missing or differs from the imported order. */
-export const DIFFERS = sql.raw(
+const DIFFERS = sql.raw(
   "(orders.pet_id, orders.quantity, orders.ship_date, orders.complete, orders.status) IS NOT " +
     "(staged.pet_id, staged.quantity, staged.ship_date, staged.complete, staged.status)",
 );
 
 /** The SQL condition that an order of a bulk change differs from the stored order. */
 const HAS_CHANGED = sql`EXISTS (SELECT 1 FROM order_bulk_change WHERE changed > 0)`;
+
+/**
+ * Compares the orders of a file with the stored orders, without writing to the database.
+ *
+ * @throws {ElementError} if an order would make a shipped order pending again; the message names
+ *   the first such line or element.
+ */
+export function compareFile(database: StoreDatabase, orders: SortedOrders): Promise<Comparison> {
+  const tables = divide(orders).map(({ lines }) => entries(sql`json_each(${lines}) AS entry`));
+  return compare(database, tables, orders.kind);
+}
+
+/** Compares the stored parts of an import with the stored orders, as `compareFile` does. */
+export function compareParts(database: StoreDatabase, staged: StagedImport): Promise<Comparison> {
+  return compare(database, ranges(staged).map(stagedOrders), staged.kind);
+}
+
+async function compare(
+  database: StoreDatabase,
+  tables: Iterable<SQL>,
+  kind: SourceElement["kind"],
+): Promise<Comparison> {
+  const counts = { new: 0, replaced: 0, shipped: 0, unchanged: 0 };
+  let refused = { line: Infinity, id: "" };
+  for (const staged of tables) {
+    // SQLite takes the column `id` from the same row as the minimum of `line`.
+    const query = sql`
+      SELECT
+        min(iif(orders.status = 'shipped' AND staged.status <> 'shipped', staged.line, NULL)) AS line,
+        staged.id || '' AS id,
+        count(*) AS total,
+        count(*) FILTER (WHERE orders.id IS NULL) AS new,
+        count(*) FILTER (WHERE orders.status = 'pending' AND staged.status = 'shipped') AS shipped,
+        count(*) FILTER (WHERE orders.id IS NOT NULL AND NOT ${DIFFERS}) AS unchanged
+      FROM ${staged} LEFT JOIN orders ON orders.id = staged.id`;
+    const [row] = await database.runIdempotent(toStatement(query));
+    const [line, id, total, added, shipped, unchanged] = row as [
+      ...[line: number | null, id: string],
+      ...[total: number, added: number, shipped: number, unchanged: number],
+    ];
+    counts.new += added;
+    counts.replaced += total - added - shipped - unchanged;
+    counts.shipped += shipped;
+    counts.unchanged += unchanged;
+    if (line !== null && line < refused.line) refused = { line, id };
+  }
+  if (refused.line === Infinity) return counts;
+  throw new ElementError(
+    { kind, number: refused.line },
+    `order ${refused.id} has shipped, which cannot be turned back`,
+  );
+}
 
 /**
  * Decides whether an import of this many orders is a bulk change. A bulk change rebuilds all
@@ -73,7 +136,7 @@ export function placeStatements(staged: StagedImport, isBulk: boolean): Statemen
 }
 
 /** Yields the parts of an import in groups, one for each statement. */
-export function* ranges({ importId, partCount }: StagedImport): Generator<PartRange> {
+function* ranges({ importId, partCount }: StagedImport): Generator<PartRange> {
   const { partsPerStatement } = IMPORT_SIZES;
   for (let first = 0; first < partCount; first += partsPerStatement) {
     yield { importId, first, last: first + partsPerStatement - 1 };
@@ -81,14 +144,14 @@ export function* ranges({ importId, partCount }: StagedImport): Generator<PartRa
 }
 
 /** Returns the orders of some stored parts as the SQL table `staged`. */
-export function stagedOrders(range: PartRange): SQL {
+function stagedOrders(range: PartRange): SQL {
   return entries(
     sql`order_import_parts AS parts, json_each(parts.lines) AS entry WHERE ${isIn(range)}`,
   );
 }
 
 /** Returns the orders of the JSON values `entry` in the SQL `source` as the table `staged`. */
-export function entries(source: SQL): SQL {
+function entries(source: SQL): SQL {
   return sql`(
     SELECT
       entry.value ->> 0 AS line, entry.value ->> 1 AS id, entry.value ->> 2 AS pet_id,
@@ -98,7 +161,7 @@ export function entries(source: SQL): SQL {
   ) AS staged`;
 }
 
-export function toStatement(query: SQL): Statement {
+function toStatement(query: SQL): Statement {
   const { sql: text, params } = new SQLiteAsyncDialect().sqlToQuery(query);
   return { sql: text, params: params as Statement["params"] };
 }

@@ -5,8 +5,8 @@ import { requireConfirmation, yesOption } from "../confirmation.ts";
 import { hasStore, storeCommand, type StoreCommandOptions, useDatabase } from "../database/open.ts";
 import { withInterruption } from "../interruption.ts";
 import { formatCount, formatNumber, formatTime } from "../terminal-text.ts";
-import type { Comparison } from "./comparison.ts";
 import type { ExportOptions } from "./export.ts";
+import type { Comparison } from "./placement.ts";
 import { openSource } from "./source.ts";
 
 interface ImportCommandOptions extends StoreCommandOptions {
@@ -128,7 +128,7 @@ async function importAndPrint(file: string, options: ImportCommandOptions): Prom
   );
   const count = orders.count();
   if (options.dryRun) {
-    const { compareFile } = await import("./comparison.ts");
+    const { compareFile } = await import("./placement.ts");
     const counts = hasStore(options)
       ? await useDatabase(options, "orders", (database) => compareFile(database, orders))
       : { new: count, replaced: 0, shipped: 0, unchanged: 0 };
@@ -171,9 +171,7 @@ async function confirmImport(
 }
 
 function describeImport(count: number, counts: Comparison): string {
-  const { new: added, replaced, shipped, unchanged } = counts;
-  const parts = { new: added, replaced, shipped, unchanged };
-  const described = Object.entries(parts).map(([name, part]) => `${formatNumber(part)} ${name}`);
+  const described = Object.entries(counts).map(([name, part]) => `${formatNumber(part)} ${name}`);
   return `${formatCount(count, "order")}: ${described.join(", ")}`;
 }
 
@@ -184,9 +182,9 @@ async function exportAndPrint(
   if (file === undefined && options.json) {
     throw new UsageError("--json needs a FILE: the orders go to standard output");
   }
-  const { exportToFile, exportToStdout } = await import("./export.ts");
+  const { exportOrders } = await import("./export.ts");
   const exported = await useDatabase(options, "orders", (database) =>
-    file === undefined ? exportToStdout(database, options) : exportToFile(database, file, options),
+    exportOrders(database, file, options),
   );
   if (!exported.isOneMoment) {
     process.stderr.write(

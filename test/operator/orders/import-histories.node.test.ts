@@ -1,9 +1,9 @@
 import fc from "fast-check";
 import { afterAll, expect, it } from "vitest";
 import type { StoreDatabase } from "../../../src/operator/database/database.ts";
-import { exportPages } from "../../../src/operator/orders/export-pages.ts";
-import { compareFile } from "../../../src/operator/orders/comparison.ts";
+import { exportPages } from "../../../src/operator/orders/export.ts";
 import { importOrders, readOrders } from "../../../src/operator/orders/import.ts";
+import { compareFile } from "../../../src/operator/orders/placement.ts";
 import { IMPORT_SIZES } from "../../../src/operator/orders/staging.ts";
 import { type MemoryStore, openMemoryStore } from "./memory-store.ts";
 
