@@ -7,7 +7,7 @@ import type { SortedOrders } from "./sorted-orders.ts";
 import { ElementError, type SourceElement } from "./source.ts";
 import { divide, IMPORT_SIZES, type StagedImport } from "./staging.ts";
 
-/** How the orders of an import differ from the stored orders. Each order is in one number. */
+/** How the orders of an import differ from the stored orders. Each order is counted once. */
 export interface Comparison {
   readonly new: number;
   readonly replaced: number;
@@ -16,7 +16,7 @@ export interface Comparison {
   readonly unchanged: number;
 }
 
-/** Consecutive parts of an import: the numbers of the first part and of the last part at most. */
+/** Consecutive parts of an import. The part `last` may not exist. */
 interface PartRange {
   readonly importId: string;
   readonly first: number;
@@ -95,26 +95,29 @@ async function compare(
 }
 
 /**
- * Decides whether an import of this many orders is a bulk change. A bulk change rebuilds all
- * segments at the end. During a smaller import, triggers update the segments row by row.
+ * Writes the orders of an import to the table `orders`, and deletes the stored parts of the import,
+ * in one transaction. Writes only orders that differ from the stored orders.
+ *
+ * @param orderCount the number of orders in the import. A bulk change rebuilds all segments at its
+ *   end; during a smaller import, triggers update the segments.
+ * @throws if a part is missing, or if an order would make a shipped order pending again.
  */
-export async function isBulkChange({ orm }: StoreDatabase, orderCount: number): Promise<boolean> {
-  const [store] = await orm
+export async function place(
+  database: StoreDatabase,
+  staged: StagedImport,
+  orderCount: number,
+): Promise<void> {
+  const [store] = await database.orm
     .select({ count: sql<number>`ifnull(sum(${orderSegments.count}), 0)`.as("count") })
     .from(orderSegments);
-  return orderCount >= (store?.count ?? 0) * BULK_SHARE;
-}
-
-/**
- * Returns the statements that write the orders of an import to the table `orders` and delete the
- * stored parts of the import. The statements must run in one transaction. They write only orders
- * that differ from the stored orders, and fail if a part is missing.
- *
- * @param isBulk true rebuilds all segments at the end; false lets triggers update the segments.
- */
-export function placeStatements(staged: StagedImport, isBulk: boolean): Statement[] {
+  const isBulk = orderCount >= (store?.count ?? 0) * BULK_SHARE;
   const placing = [...ranges(staged)].flatMap((range) => [
-    ...(isBulk ? [noteChange(range)] : []),
+    // Before the orders are written, a bulk change notes whether any of them differs.
+    sql`
+      UPDATE order_bulk_change SET changed = 1
+      WHERE changed = 0 AND EXISTS (
+        SELECT 1 FROM ${stagedOrders(range)} LEFT JOIN orders ON orders.id = staged.id
+        WHERE ${DIFFERS})`,
     // Not an upsert, which also fires the trigger that records what INSERT OR REPLACE replaces.
     sql`
       UPDATE orders SET
@@ -132,7 +135,7 @@ export function placeStatements(staged: StagedImport, isBulk: boolean): Statemen
   const begin = sql`INSERT INTO order_bulk_change (id, changed) VALUES (1, 0)`;
   const end = sql`DELETE FROM order_bulk_change`;
   const all = isBulk ? [begin, ...placing, ...rebuildSegments(), end] : placing;
-  return [requireParts(staged), ...all].map(toStatement);
+  await database.transaction([requireParts(staged), ...all].map(toStatement));
 }
 
 /** Yields the parts of an import in groups, one for each statement. */
@@ -143,7 +146,6 @@ function* ranges({ importId, partCount }: StagedImport): Generator<PartRange> {
   }
 }
 
-/** Returns the orders of some stored parts as the SQL table `staged`. */
 function stagedOrders(range: PartRange): SQL {
   return entries(
     sql`order_import_parts AS parts, json_each(parts.lines) AS entry WHERE ${isIn(range)}`,
@@ -171,28 +173,14 @@ function isIn({ importId, first, last }: PartRange): SQL {
 }
 
 /**
- * Returns a statement that fails if a part of the import is missing. Another import of the same
- * orders or housekeeping may have deleted the part.
- *
- * SQLite can raise custom errors only in triggers. So if a part is missing, the statement inserts a
- * row that a CHECK constraint forbids.
+ * Returns a statement that fails if a part is missing: another import of the same orders or
+ * housekeeping may have deleted it. SQLite can raise custom errors only in triggers, so the statement
+ * inserts a row that a CHECK constraint forbids.
  */
 function requireParts({ importId, partCount }: StagedImport): SQL {
   return sql`
     INSERT INTO order_bulk_change (id, changed) SELECT 2, 0
     WHERE (SELECT count(*) FROM order_import_parts WHERE import_id = ${importId}) <> ${partCount}`;
-}
-
-/**
- * Returns the statement that records whether any order of the parts differs from the stored order.
- * Must run before these orders are written to the table `orders`.
- */
-function noteChange(range: PartRange): SQL {
-  return sql`
-    UPDATE order_bulk_change SET changed = 1
-    WHERE changed = 0 AND EXISTS (
-      SELECT 1 FROM ${stagedOrders(range)} LEFT JOIN orders ON orders.id = staged.id
-      WHERE ${DIFFERS})`;
 }
 
 /**

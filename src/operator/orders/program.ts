@@ -120,8 +120,7 @@ export function ordersProgram(): Command {
 }
 
 async function importAndPrint(file: string, options: ImportCommandOptions): Promise<void> {
-  // Loads the import's code only when an import runs, because loading its database code takes a
-  // fraction of a second.
+  // Imported on demand, because loading the database code takes a fraction of a second.
   const { importOrders, readOrders } = await import("./import.ts");
   using orders = await withInterruption("the file was read: nothing was sent", async (signal) =>
     readOrders(await openSource(file, signal)),
@@ -148,10 +147,7 @@ async function importAndPrint(file: string, options: ImportCommandOptions): Prom
   else process.stdout.write(`Imported ${describeImport(count, imported)}.\n`);
 }
 
-/**
- * Asks for confirmation if an import changes stored orders of a deployed environment. Says on
- * stderr that a deployed service stops for a moment.
- */
+/** Asks before stored orders of a deployed environment change, and announces the interruption. */
 async function confirmImport(
   count: number,
   comparison: Comparison,
