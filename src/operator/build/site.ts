@@ -6,22 +6,26 @@ import { parseConfig } from "../../worker/config.ts";
 import { PLAN_LIMITS } from "../../worker/limit-rules/plans.ts";
 import { type Contact, openApiDocument } from "../../openapi/document.ts";
 import { EXACT_READERS, ROUNDING_WARNING } from "../../openapi/exact-integers.ts";
-import { writeFolder } from "./folder.ts";
 import { machineReadableFiles } from "./machine-readable.ts";
 
-const PAGE = join(import.meta.dirname, "..", "..", "site");
+const PAGE = join(import.meta.dirname, "../../site");
+const API = join(import.meta.dirname, "../../../docs/api.md");
 
-const API = join(import.meta.dirname, "..", "..", "..", "docs", "api.md");
-
-/** The folder that wrangler.toml names under `[assets]`. */
-const SITE = join(import.meta.dirname, "..", "..", "..", "dist", "site");
-
-/** Builds the static files of the service: the reference page and the files that programs read. */
-export async function buildSite(contact?: Contact): Promise<void> {
+/**
+ * Creates the static files of the service: the reference page and the files that programs read.
+ *
+ * @returns the content of each file by its path.
+ */
+export async function siteFiles(contact?: Contact): Promise<Map<string, string | Uint8Array>> {
   const origin = publicOrigin();
   const [page, script] = await Promise.all([
     buildPage(openApiDocument(origin, contact), process.env["LIST_READS"] === "nearest"),
-    bundleScript(),
+    bundle({
+      entryPoints: [join(PAGE, "console", "main.ts")],
+      minify: true,
+      target: "es2022",
+      legalComments: "inline",
+    }),
   ]);
   const files = new Map<string, string | Uint8Array>([
     ...machineReadableFiles(origin, contact),
@@ -31,7 +35,7 @@ export async function buildSite(contact?: Contact): Promise<void> {
   for (const name of ["style.css", "console.css", "favicon.svg", "_headers", "_redirects"]) {
     files.set(name, await readFile(join(PAGE, name)));
   }
-  await writeFolder(SITE, files);
+  return files;
 }
 
 /**
@@ -61,15 +65,6 @@ export async function buildPage(document: string, hasNearReads = false): Promise
     roundingWarning: ROUNDING_WARNING,
     exactReaders: EXACT_READERS,
     generatedClient: await documentedClient(),
-  });
-}
-
-function bundleScript(): Promise<Uint8Array> {
-  return bundle({
-    entryPoints: [join(PAGE, "console", "main.ts")],
-    minify: true,
-    target: "es2022",
-    legalComments: "inline",
   });
 }
 
@@ -103,20 +98,13 @@ export function publicOrigin(url = process.env["PUBLIC_URL"] ?? ""): string {
   );
 }
 
-/** A code block of docs/api.md: a command to run or a file to write. */
-interface CodeBlock {
-  /** The name of the code block's language, which follows the opening Markdown fence. */
-  readonly fence: string;
-  readonly code: string;
-}
-
 /**
- * Reads the code blocks of the generated client from docs/api.md. Tests run the command and the
- * files.
+ * Reads the code blocks of the generated client from docs/api.md: commands and files. `fence` is the
+ * language of a block.
  *
  * @throws {Error} if docs/api.md has no section on generated clients.
  */
-export async function documentedClient(): Promise<CodeBlock[]> {
+export async function documentedClient(): Promise<PageFacts["generatedClient"]> {
   const [, section] = /^## Generated clients\n([^]*?)^## /m.exec(await readFile(API, "utf8")) ?? [];
   if (section === undefined) throw new Error(`${API} has no section "Generated clients".`);
   return [...section.matchAll(/^```(\w+)\n([^]*?)\n```$/gm)].map(([, fence = "", code = ""]) => ({

@@ -97,7 +97,6 @@ export async function runCron(port: number): Promise<void> {
   if (!ok) throw new Error(`answered ${status}`);
 }
 
-/** Prints a line that the Worker or workerd has logged: warnings and errors to standard error. */
 function printLine({ level, message }: LogLine, log: boolean): void {
   if (level === "warn" || level === "error") process.stderr.write(`${message}\n`);
   else if (log && isServiceLine(message)) {

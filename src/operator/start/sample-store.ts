@@ -7,7 +7,7 @@ import { INT64_MAX, INT64_MIN } from "../../worker/orders/int64.ts";
 import { type Plan, PLANS } from "../../worker/limit-rules/plans.ts";
 import { type DatabaseName, type StoreDatabase, toStatements } from "../database/database.ts";
 
-/** The limits of the Enterprise demo key. The Enterprise plan has no default limits. */
+/** The limits of the Enterprise demo key, because the plan has none. */
 const ENTERPRISE_LIMITS = { perMinute: 5_000, perDay: 500_000 };
 
 /**
@@ -41,10 +41,9 @@ export async function prepareStore(store: string, empty: boolean): Promise<DemoK
 }
 
 /**
- * Fills a new store with a few orders and one key for each plan.
+ * Fills a new store with a few orders and one key for each plan. Returns the keys.
  *
  * @param actor who creates the keys, for the audit trail.
- * @returns the keys with their secrets. The store keeps only hashes of the secrets.
  */
 export async function loadSampleStore(
   { orders: orderDatabase, keys }: Readonly<Record<DatabaseName, StoreDatabase>>,

@@ -4,9 +4,6 @@ import { z } from "zod";
 /** The first characters of every log line of the service. */
 const SERVICE_LINE = '{"event":';
 
-/** The smallest HTTP status that is shown in red. */
-const FIRST_ERROR = 400;
-
 /** The fields of a logged request that a terminal shows. */
 const requestSchema = z.object({
   event: z.literal("request"),
@@ -26,10 +23,7 @@ export function isServiceLine(line: string): boolean {
   return line.startsWith(SERVICE_LINE);
 }
 
-/**
- * Formats a log line of the service. If `stream` is a terminal, formats it as readable text, and
- * otherwise as JSON with the time at which the line arrived.
- */
+/** Formats a log line of the service: readable on a terminal, else JSON with the time `at`. */
 export function formatServiceLine(line: string, at: Date, stream: NodeJS.WriteStream): string {
   const { event, ...fields } = JSON.parse(line) as { event: string };
   if (!stream.isTTY) return JSON.stringify({ event, time: at.toISOString(), ...fields });
@@ -39,7 +33,7 @@ export function formatServiceLine(line: string, at: Date, stream: NodeJS.WriteSt
   const { method, route, status, durationMs, keyId, code, remaining, limit, window } = request;
   const parts = [
     time,
-    status < FIRST_ERROR ? String(status) : styleText("red", String(status), { stream }),
+    status < 400 ? String(status) : styleText("red", String(status), { stream }),
     `${method.padEnd(6)} ${route}`,
     `${durationMs} ms`,
     keyId ?? "no key",

@@ -6,8 +6,9 @@ import { typedLine } from "../command-line.ts";
 /** How long to wait for an earlier service to end: the same time as in `requireFreePort`. */
 const PATIENCE_MS = 1_000;
 const SQLITE_BUSY = 5;
+/** The file that names the process and port of the service, for messages. */
+const HOLDER = "service.json";
 
-/** The process and port of a service. */
 interface Holder {
   readonly pid: number;
   readonly port: number;
@@ -36,7 +37,7 @@ export function lockStore(store: string, port: number): void {
   }
   // The listener keeps a reference to the lock, so that it is not garbage-collected and released.
   process.once("exit", () => lock.close());
-  writeFileSync(holderPath(store), JSON.stringify({ pid: process.pid, port } satisfies Holder));
+  writeFileSync(join(store, HOLDER), JSON.stringify({ pid: process.pid, port } satisfies Holder));
 }
 
 function describeRefusal(store: string, port: number, holder: Holder | null): string {
@@ -49,16 +50,11 @@ function describeRefusal(store: string, port: number, holder: Holder | null): st
   );
 }
 
-/** Reads which process serves a store, or served it last; `null` if none did. */
+/** Returns which process serves a store, or served it last; `null` if none did. */
 export function readHolder(store: string): Holder | null {
   try {
-    return JSON.parse(readFileSync(holderPath(store), "utf8")) as Holder;
+    return JSON.parse(readFileSync(join(store, HOLDER), "utf8")) as Holder;
   } catch {
     return null;
   }
-}
-
-/** Returns the path of the file that names the process and port of the service, for messages. */
-function holderPath(store: string): string {
-  return join(store, "service.json");
 }
