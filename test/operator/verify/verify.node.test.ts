@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { type PromiseResult, verify } from "../../../src/operator/verify/verify.ts";
 import type { Send } from "../../../src/operator/verify/service-promise.ts";
-import { SABOTAGES } from "./sabotages.ts";
+import { LIMIT_SABOTAGES, ORDER_SABOTAGES, SABOTAGES } from "./sabotages.ts";
 import { ServiceOnTrial } from "./service-on-trial.ts";
 
 let service: ServiceOnTrial;
@@ -17,7 +17,11 @@ it("the service keeps every promise", async () => {
   expect(promises.length).toBeGreaterThan(30);
 });
 
-it.for(SABOTAGES)("a service that %s breaks a promise", async ([, breaks, sabotage, scope]) => {
+it.for([
+  ...Object.entries(LIMIT_SABOTAGES).map((entry) => [...entry, { isReadOnly: false }] as const),
+  ...Object.entries(ORDER_SABOTAGES).map((entry) => [...entry, { isWriting: true }] as const),
+  ...Object.entries(SABOTAGES).map((entry) => [...entry, {}] as const),
+])("a service that %s breaks a promise", async ([, [breaks, sabotage], options]) => {
   // Ends the verification after the first broken promise, which is enough for this test.
   const end = new AbortController();
   const broken: PromiseResult[] = [];
@@ -27,7 +31,6 @@ it.for(SABOTAGES)("a service that %s breaks a promise", async ([, breaks, sabota
     end.abort(new Error("enough"));
   };
   const send = sabotage(service.send);
-  const options = { isReadOnly: scope !== "limits", isWriting: scope === "orders" };
   const verification = service.verify({ ...options, send, report, signal: end.signal });
   await verification.catch((error: Error) => {
     if (error.message !== "enough") throw error;
