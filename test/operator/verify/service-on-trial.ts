@@ -6,7 +6,6 @@ import { openApiDocument } from "../../../src/openapi/document.ts";
 import { ClockedService } from "../../process/clocked-service.ts";
 import { StoreFolder } from "../store-folder.ts";
 
-/** An origin that `CORS_ORIGINS` of the service lists. */
 export const LISTED_ORIGIN = "https://app.example";
 
 /** The real service. A verification moves the service's clock forward instead of waiting. */
@@ -40,10 +39,7 @@ export class ServiceOnTrial implements AsyncDisposable {
     return new ServiceOnTrial(folder, service);
   }
 
-  /**
-   * Sends a request to the service. Requests for static files get their response from this
-   * function, because the service is started without these files.
-   */
+  /** Sends a request to the service, which is started without its static files. */
   readonly send: Send = async (url, init) => {
     const { pathname } = new URL(url);
     if (pathname === "/") return new Response("<!doctype html>", HTML);
@@ -58,8 +54,7 @@ export class ServiceOnTrial implements AsyncDisposable {
       store: { persistTo: this.folder.path },
       isReadOnly: true,
       origin: LISTED_ORIGIN,
-      // Each run of `verify` has a new client address, because the service limits the failed
-      // authentications of each address.
+      // A new client address: the service limits the failed authentications of each.
       headers: { "CF-Connecting-IP": `2001:db8:0:${(this.#runs += 1)}::1` },
       clock: this.clock,
       send: this.send,
