@@ -169,12 +169,13 @@ export const ORDER_SABOTAGES: Sabotages = {
 
 export const SABOTAGES: Sabotages = {
   // Rate-limit headers
-  "describes the day although the minute has fewer requests left": [
+  "announces the limit of the day although the minute has fewer requests left": [
     /one JSON array/,
-    answer(200, LIST, ({ headers }) => {
-      headers.set("X-RateLimit-Limit", "1000");
-      headers.set("X-RateLimit-Remaining", "999");
-    }),
+    header(200, LIST, "X-RateLimit-Limit", "1000"),
+  ],
+  "announces the requests that are left in the day": [
+    /one JSON array/,
+    header(200, LIST, "X-RateLimit-Remaining", "999"),
   ],
   "sends X-RateLimit-Reset in milliseconds": [
     /Without a key/,
