@@ -37,25 +37,11 @@ const LINE = sql.raw(`'{${id}' || orders.id
  */
 const PAGE_ORDERS = 7_500;
 
-/** A page of an export: some of the orders. */
-interface ExportPage {
-  /** The orders as JSON objects. Every line, including the last line, ends with a line break. */
-  readonly lines: string;
-  readonly count: number;
-  /** The version of the whole list of orders when this page was read. */
-  readonly listVersion: string;
-}
-
 /** The result of an export. */
 interface Exported {
   readonly count: number;
   /** True if the export is a consistent snapshot, because no order changed while it was written. */
   readonly isOneMoment: boolean;
-}
-
-export interface ExportOptions {
-  /** True starts over if an order changes during the export, and fails after several attempts. */
-  readonly oneMoment: boolean;
 }
 
 /** Thrown if an order changed during an export with `oneMoment`. */
@@ -66,24 +52,26 @@ class OrdersChangedError extends Error {
 /**
  * Exports the store's orders to a file, or to standard output. Replaces an existing file only when
  * the export is complete: until then, a temporary file in the same folder holds the orders.
+ *
+ * @param oneMoment true starts over if an order changes, and fails after several attempts.
  */
 export async function exportOrders(
   database: StoreDatabase,
   file: string | undefined,
-  options: ExportOptions,
+  oneMoment: boolean,
 ): Promise<Exported> {
   const existing = file === undefined ? undefined : await stat(file).catch(() => undefined);
   const isPipeOrDevice = existing !== undefined && !existing.isFile() && !existing.isDirectory();
   // Writes directly to a pipe or device, because renaming a temporary file would replace it.
   if (file !== undefined && !isPipeOrDevice) {
-    return replaceFile(file, (temporary) => writeFile(database, temporary, options));
+    return replaceFile(file, (temporary) => writeFile(database, temporary, oneMoment));
   }
   const open = () => (file === undefined ? process.stdout : createWriteStream(file));
-  if (!options.oneMoment) return writeOrders(database, open(), options);
+  if (!oneMoment) return writeOrders(database, open(), oneMoment);
   const folder = await mkdtemp(join(tmpdir(), "store-orders-"));
   try {
     const temporary = join(folder, "export.ndjson");
-    const exported = await writeFile(database, temporary, options);
+    const exported = await writeFile(database, temporary, oneMoment);
     await pipeline(createReadStream(temporary), open());
     return exported;
   } finally {
@@ -95,9 +83,9 @@ export async function exportOrders(
 async function writeFile(
   database: StoreDatabase,
   file: string,
-  options: ExportOptions,
+  oneMoment: boolean,
 ): Promise<Exported> {
-  const attempt = () => writeOrders(database, createWriteStream(file, { flush: true }), options);
+  const attempt = () => writeOrders(database, createWriteStream(file, { flush: true }), oneMoment);
   try {
     return await pRetry(attempt, {
       retries: RESTARTS,
@@ -122,7 +110,7 @@ async function writeFile(
 async function writeOrders(
   database: StoreDatabase,
   stream: Writable & { readonly isTTY?: boolean },
-  { oneMoment }: ExportOptions,
+  oneMoment: boolean,
 ): Promise<Exported> {
   let exported = 0;
   const versions = new Set<string>();
@@ -147,10 +135,12 @@ async function writeOrders(
 
 /**
  * Reads all orders in ascending id, as newline-delimited JSON. Reads each page with a separate
- * query, so the number of orders is not limited. The pages are a consistent snapshot if all of them
- * have the same list version.
+ * query, so the number of orders is not limited.
+ *
+ * @returns the lines of each page, each with its line break, and their number. The pages are a
+ *   consistent snapshot if all of them have the same version of the list of orders.
  */
-export async function* exportPages({ orm }: StoreDatabase): AsyncGenerator<ExportPage> {
+export async function* exportPages({ orm }: StoreDatabase) {
   let firstId = INT64_MIN;
   for (;;) {
     const page = orm

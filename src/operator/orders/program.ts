@@ -5,7 +5,6 @@ import { requireConfirmation, yesOption } from "../confirmation.ts";
 import { hasStore, storeCommand, type StoreCommandOptions, useDatabase } from "../database/open.ts";
 import { withInterruption } from "../interruption.ts";
 import { formatCount, formatNumber, formatTime } from "../terminal-text.ts";
-import type { ExportOptions } from "./export.ts";
 import type { Comparison } from "./placement.ts";
 import { openSource } from "./source.ts";
 
@@ -173,14 +172,14 @@ function describeImport(count: number, counts: Comparison): string {
 
 async function exportAndPrint(
   file: string | undefined,
-  options: StoreCommandOptions & ExportOptions,
+  options: StoreCommandOptions & { readonly oneMoment: boolean },
 ): Promise<void> {
   if (file === undefined && options.json) {
     throw new UsageError("--json needs a FILE: the orders go to standard output");
   }
   const { exportOrders } = await import("./export.ts");
   const exported = await useDatabase(options, "orders", (database) =>
-    exportOrders(database, file, options),
+    exportOrders(database, file, options.oneMoment),
   );
   if (!exported.isOneMoment) {
     process.stderr.write(

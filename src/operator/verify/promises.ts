@@ -47,32 +47,29 @@ const CANCELLED = { status: 404, code: "order_not_found" };
  * - The revocation comes last, because it makes the key unusable.
  */
 export const PROMISES: readonly ServicePromise[] = [
-  {
-    title: "GET /healthz reports that every part responds, and nothing else",
-    test: async (trial) => {
-      const answer = await call(trial, { path: "/healthz" });
-      const isHealthy = answer.body === JSON.stringify({ orders: "ok", keys: "ok", limiter: "ok" });
-      const found = `the answer is ${answer.status} ${answer.body.slice(0, 200)}`;
-      expectThat(answer, isHealthy, found);
-      expectAnswer(answer, { status: 200, headers: { "Cache-Control": "no-store", ...NO_QUOTA } });
-    },
-  },
-  {
-    title: `Of ${CROWD} simultaneous requests, exactly as many are admitted as the minute has room for`,
-    needs: ["limit", "key"],
-    test: async (trial) => {
+  tried("GET /healthz reports that every part responds, and nothing else", [], async (trial) => {
+    const answer = await call(trial, { path: "/healthz" });
+    const isHealthy = answer.body === JSON.stringify({ orders: "ok", keys: "ok", limiter: "ok" });
+    const found = `the answer is ${answer.status} ${answer.body.slice(0, 200)}`;
+    expectThat(answer, isHealthy, found);
+    expectAnswer(answer, { status: 200, headers: { "Cache-Control": "no-store", ...NO_QUOTA } });
+  }),
+  tried(
+    `Of ${CROWD} simultaneous requests, exactly as many are admitted as the minute has room for`,
+    ["limit", "key"],
+    async (trial) => {
       const requests = Array.from({ length: CROWD }, () => call(trial, UNCHANGED));
       trial.seen.crowd = await Promise.all(requests);
       expectExactness(trial.seen.crowd);
     },
-  },
-  {
-    title: "A refused request returns 429 with Retry-After, and counts in no window",
-    needs: ["limit", "key"],
-    test: async (trial) => {
+  ),
+  tried(
+    "A refused request returns 429 with Retry-After, and counts in no window",
+    ["limit", "key"],
+    async (trial) => {
       for (const refusal of refusalsIn(trial)) expectRefusal(refusal);
     },
-  },
+  ),
   answered("The reference page needs no key", [{ path: "/", isStatic: true }], {
     status: 200,
     body: "<!doctype html>",
@@ -92,78 +89,55 @@ export const PROMISES: readonly ServicePromise[] = [
   answered("Two tokens return 401", [authorized("Bearer a b")], INVALID_KEY),
   answered("A mistyped key returns 401", [authorized("Bearer sord_a")], INVALID_KEY),
   answered("An unknown key returns 401", [authorized(`Bearer ${generateSecret()}`)], INVALID_KEY),
-  {
-    title: "A key in the query string or a cookie is ignored",
-    needs: ["key"],
-    test: async (trial) => {
-      const { key = "" } = trial;
-      const query = new URLSearchParams({ key, api_key: key });
-      const headers = { Cookie: `key=${key}; Authorization=${key}`, "X-API-Key": key };
-      expectAnswer(await call(trial, { path: `${LIST}?${query.toString()}`, headers }), NO_KEY);
-    },
-  },
+  tried("A key in the query string or a cookie is ignored", ["key"], async (trial) => {
+    const { key = "" } = trial;
+    const query = new URLSearchParams({ key, api_key: key });
+    const headers = { Cookie: `key=${key}; Authorization=${key}`, "X-API-Key": key };
+    expectAnswer(await call(trial, { path: `${LIST}?${query.toString()}`, headers }), NO_KEY);
+  }),
   answered("An unknown path under /v1 returns 401 without a key", [{ path: "/v1/verify" }], NO_KEY),
-  {
-    title: "Scripts of an origin that is not listed may not call",
-    test: async (trial) => {
-      const request = { headers: { Origin: FOREIGN_ORIGIN } };
-      for (const each of [preflightFrom(FOREIGN_ORIGIN), request]) {
-        const answer = await call(trial, each);
-        expectAnswer(answer, NO_KEY);
-        const [allowed] = [...answer.headers.keys()].filter((name) => name.startsWith("access-"));
-        expectThat(answer, allowed === undefined, `the answer has ${allowed}`);
-      }
-    },
-  },
-  {
-    title: "Scripts of a listed origin may call, and read every documented header",
-    needs: ["origin"],
-    test: testListedOrigin,
-  },
-  {
-    title: "A client that waits for Retry-After is admitted",
-    needs: ["limit", "key"],
-    test: async (trial) => {
-      const ends = refusalsIn(trial).map(
-        ({ receivedMs, headers }) => receivedMs + Number(headers.get("Retry-After")) * 1_000,
-      );
-      await trial.clock.wait(Math.max(...ends) - trial.clock.now(), trial.signal);
-      expectAnswer(await call(trial, UNCHANGED), { status: 304 });
-    },
-  },
-  {
-    title: "The list is one JSON array, in ascending id",
-    needs: ["key"],
-    test: async (trial) => {
-      const answer = await readList(trial);
-      expectAnswer(answer, { status: 200 });
-      const ids = [...answer.body.matchAll(/\{"id":(-?\d+)/g)].map(([, id]) => BigInt(id ?? ""));
-      const isAscending = ids.every((id, index) => index === 0 || id > (ids[index - 1] ?? id));
-      expectThat(answer, isAscending, "the ids do not ascend");
-    },
-  },
-  {
-    title: "Integers are int64 in plain decimals",
-    needs: ["key"],
-    test: async (trial) => {
-      const answer = await readList(trial);
-      for (const [, digits = ""] of answer.body.matchAll(/"(?:id|petId|quantity)":([^,}]*)/g)) {
-        const isInt64 = parseInt64(digits) !== undefined;
-        expectThat(answer, isInt64, `the list has the integer ${digits}`);
-      }
-    },
-  },
-  {
-    title: "If-None-Match with the list's ETag returns 304",
-    needs: ["key"],
-    test: async (trial) => {
-      const tag = (await readList(trial)).headers.get("ETag") ?? "";
-      for (const condition of [tag, `"other", W/${tag}`, "*"]) {
-        const answer = await call(trial, { withKey, headers: { "If-None-Match": condition } });
-        expectAnswer(answer, { status: 304, headers: { "Content-Type": null } });
-      }
-    },
-  },
+  tried("Scripts of an origin that is not listed may not call", [], async (trial) => {
+    const request = { headers: { Origin: FOREIGN_ORIGIN } };
+    for (const each of [preflightFrom(FOREIGN_ORIGIN), request]) {
+      const answer = await call(trial, each);
+      expectAnswer(answer, NO_KEY);
+      const [allowed] = [...answer.headers.keys()].filter((name) => name.startsWith("access-"));
+      expectThat(answer, allowed === undefined, `the answer has ${allowed}`);
+    }
+  }),
+  tried(
+    "Scripts of a listed origin may call, and read every documented header",
+    ["origin"],
+    testListedOrigin,
+  ),
+  tried("A client that waits for Retry-After is admitted", ["limit", "key"], async (trial) => {
+    const ends = refusalsIn(trial).map(
+      ({ receivedMs, headers }) => receivedMs + Number(headers.get("Retry-After")) * 1_000,
+    );
+    await trial.clock.wait(Math.max(...ends) - trial.clock.now(), trial.signal);
+    expectAnswer(await call(trial, UNCHANGED), { status: 304 });
+  }),
+  tried("The list is one JSON array, in ascending id", ["key"], async (trial) => {
+    const answer = await readList(trial);
+    expectAnswer(answer, { status: 200 });
+    const ids = [...answer.body.matchAll(/\{"id":(-?\d+)/g)].map(([, id]) => BigInt(id ?? ""));
+    const isAscending = ids.every((id, index) => index === 0 || id > (ids[index - 1] ?? id));
+    expectThat(answer, isAscending, "the ids do not ascend");
+  }),
+  tried("Integers are int64 in plain decimals", ["key"], async (trial) => {
+    const answer = await readList(trial);
+    for (const [, digits = ""] of answer.body.matchAll(/"(?:id|petId|quantity)":([^,}]*)/g)) {
+      const isInt64 = parseInt64(digits) !== undefined;
+      expectThat(answer, isInt64, `the list has the integer ${digits}`);
+    }
+  }),
+  tried("If-None-Match with the list's ETag returns 304", ["key"], async (trial) => {
+    const tag = (await readList(trial)).headers.get("ETag") ?? "";
+    for (const condition of [tag, `"other", W/${tag}`, "*"]) {
+      const answer = await call(trial, { withKey, headers: { "If-None-Match": condition } });
+      expectAnswer(answer, { status: 304, headers: { "Content-Type": null } });
+    }
+  }),
   answered(
     "If-None-Match with another tag returns 200",
     [{ withKey, method: "HEAD", headers: { "If-None-Match": '"other"' } }],
@@ -178,23 +152,15 @@ export const PROMISES: readonly ServicePromise[] = [
   answered("Query parameters are ignored", [{ ...UNCHANGED, path: `${LIST}?limit=1&page=2` }], {
     status: 304,
   }),
-  {
-    title: "The scheme's name is case-insensitive",
-    needs: ["key"],
-    test: async (trial) => {
-      const headers = { Authorization: `bEARER ${trial.key}`, ...UNCHANGED.headers };
-      expectAnswer(await call(trial, { headers }), { status: 304 });
-    },
-  },
-  {
-    title: "The response to a request without X-Request-Id has a new id",
-    needs: ["key"],
-    test: async (trial) => {
-      const answer = await call(trial, { withKey, path: `${LIST}/`, sendsId: false });
-      const isUuid = z.uuid().safeParse(answer.headers.get("X-Request-Id")).success;
-      expectThat(answer, isUuid, "X-Request-Id is no UUID");
-    },
-  },
+  tried("The scheme's name is case-insensitive", ["key"], async (trial) => {
+    const headers = { Authorization: `bEARER ${trial.key}`, ...UNCHANGED.headers };
+    expectAnswer(await call(trial, { headers }), { status: 304 });
+  }),
+  tried("The response to a request without X-Request-Id has a new id", ["key"], async (trial) => {
+    const answer = await call(trial, { withKey, path: `${LIST}/`, sendsId: false });
+    const isUuid = z.uuid().safeParse(answer.headers.get("X-Request-Id")).success;
+    expectThat(answer, isUuid, "X-Request-Id is no UUID");
+  }),
   answered(
     "An unknown path, or a path with a trailing slash, returns 404",
     ["/v1/verify", `${LIST}/`].map((path) => ({ withKey, path })),
@@ -215,11 +181,11 @@ export const PROMISES: readonly ServicePromise[] = [
     [{ withKey, path: `${LIST}/1`, method: "HEAD" }],
     { status: 405, headers: { Allow: "DELETE" } },
   ),
-  {
-    title: "Each request counts once, also if the response is 304, 404 or 405",
-    needs: ["key"],
-    test: expectEachCounts,
-  },
+  tried(
+    "Each request counts once, also if the response is 304, 404 or 405",
+    ["key"],
+    expectEachCounts,
+  ),
   withOrders("An order is listed digit for digit", async (trial, { pending }) => {
     const list = await call(trial, { withKey, readTo: pending.id });
     expectAnswer(list, { status: 200 });
@@ -261,10 +227,10 @@ export const PROMISES: readonly ServicePromise[] = [
       expectThat(list, isListed, "the list lacks the order");
     },
   ),
-  {
-    title: "A revoked key stops working within 30 seconds, also while it is used",
-    needs: ["revoke", "key"],
-    test: async (trial) => {
+  tried(
+    "A revoked key stops working within 30 seconds, also while it is used",
+    ["revoke", "key"],
+    async (trial) => {
       const { clock, signal, revoke } = trial;
       await revoke?.();
       const endMs = clock.now() + EFFECTIVE_MS;
@@ -277,8 +243,16 @@ export const PROMISES: readonly ServicePromise[] = [
         await clock.wait(Math.min(PAUSE_MS, endMs - clock.now()), signal);
       }
     },
-  },
+  ),
 ];
+
+function tried(
+  title: string,
+  needs: ServicePromise["needs"],
+  test: ServicePromise["test"],
+): ServicePromise {
+  return { title, needs, test };
+}
 
 function unauthorized(challenge: string) {
   const policy = `"minute";q=${perMinute};w=60, "day";q=${perDay};w=86400`;
@@ -376,10 +350,9 @@ function withOrders(
   title: string,
   test: (trial: Trial, orders: OwnOrders) => Promise<void>,
 ): ServicePromise {
-  const tryOrders = async (trial: Trial) => {
+  return tried(title, ["orders", "key"], async (trial) => {
     if (trial.orders !== undefined) await test(trial, trial.orders);
-  };
-  return { title, needs: ["orders", "key"], test: tryOrders };
+  });
 }
 
 function cancel(trial: Trial, id: bigint): Promise<Answer> {

@@ -108,7 +108,7 @@ export const OBSTACLES = {
 /** One promise that docs/api.md or docs/limits.md makes about the service. */
 export interface ServicePromise {
   readonly title: string;
-  readonly needs?: readonly (keyof typeof OBSTACLES)[];
+  readonly needs: readonly (keyof typeof OBSTACLES)[];
   /**
    * Tries the promise.
    *

@@ -100,20 +100,15 @@ function randomOrderId(): bigint {
 async function placeOwnOrders(database: StoreDatabase, id: bigint): Promise<OwnOrders> {
   const { orm } = database;
   await database.transaction(toStatements([orm.insert(orders).values({ ...FIELDS, id })]));
-  const first = orm
-    .select({ id: sql<string>`${orders.id} || ''`.as("text"), status: orders.status })
+  const first = await orm
+    .select({ text: sql<string>`${orders.id} || ''`.as("text"), status: orders.status })
     .from(orders)
     .orderBy(orders.id)
-    .limit(ORDERS_SEARCHED)
-    .as("first");
-  const [shipped] = await orm
-    .select({ id: first.id })
-    .from(first)
-    .where(eq(first.status, "shipped"))
-    .limit(1);
+    .limit(ORDERS_SEARCHED);
+  const shipped = first.find(({ status }) => status === "shipped");
   const { petId, quantity, shipDate, complete } = FIELDS;
   const json = `{"id":${id},"petId":${petId},"quantity":${quantity},"shipDate":"${shipDate}","complete":${complete}}`;
-  return { pending: { id, json }, shippedId: shipped === undefined ? null : BigInt(shipped.id) };
+  return { pending: { id, json }, shippedId: shipped === undefined ? null : BigInt(shipped.text) };
 }
 
 /** Removes the pending order, cancelled or not, and the record of its cancellation. */

@@ -48,7 +48,7 @@ export async function verify({
   const trial: Trial = { ...service, headers, send, clock, signal, seen: { crowd: [] } };
   const promises: PromiseResult[] = [];
   let isAnswering = true;
-  for (const { title: promise, needs = [], test } of PROMISES) {
+  for (const { title: promise, needs, test } of PROMISES) {
     signal.throwIfAborted();
     if (!isAnswering) {
       promises.push({ promise, result: "untried", reason: "the service does not answer" });
