@@ -26,8 +26,7 @@ function configureWrangler(): void {
   Object.assign(process.env, {
     WRANGLER_LOG: "warn",
     WRANGLER_SEND_METRICS: "false",
-    // Stops wrangler from fetching the data for `request.cf`. Without a network, this fetch prints a
-    // stack trace.
+    // Without a network, wrangler would print a stack trace, because it fetches `request.cf`.
     CLOUDFLARE_CF_FETCH_ENABLED: "false",
     // Turns off local traces, because they fill the store's folder and halve the speed.
     X_LOCAL_OBSERVABILITY: "false",

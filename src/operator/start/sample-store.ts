@@ -1,6 +1,6 @@
 import { openLocalStore } from "../database/local.ts";
 import { currentActor } from "../key-store/change-key.ts";
-import { createApiKey, type CreatedKey } from "../key-store/administration.ts";
+import { createApiKey } from "../key-store/administration.ts";
 import { creationQueries } from "../key-store/key-changes.ts";
 import { orders } from "../../schema/orders.ts";
 import { INT64_MAX, INT64_MIN } from "../../worker/orders/int64.ts";
@@ -14,7 +14,7 @@ const ENTERPRISE_LIMITS = { perMinute: 5_000, perDay: 500_000 };
  * The sample orders. Order 1004 has shipped, 1007 and 1008 lack optional fields, and two orders
  * have the smallest and the largest int64.
  */
-const SAMPLE_ORDERS: readonly (typeof orders.$inferInsert)[] = [
+const SAMPLE_ORDERS: (typeof orders.$inferInsert)[] = [
   order(1001n, 501n, 1n, "2026-12-01T09:00:00.000Z"),
   order(1002n, 502n, 2n, "2026-12-01T13:30:00.000Z"),
   order(1003n, 501n, 12n, "2026-12-02T08:15:00.000Z"),
@@ -50,24 +50,17 @@ export async function loadSampleStore(
   actor: string,
   now: Date,
 ): Promise<DemoKey[]> {
-  const created = PLANS.map((plan) => createDemoKey(plan, now));
-  await orderDatabase.orm.insert(orders).values([...SAMPLE_ORDERS]);
+  const created = PLANS.map((plan) => {
+    const limits = plan === "enterprise" ? ENTERPRISE_LIMITS : null;
+    return createApiKey({ name: `Demo ${plan}`, plan, limits, expiresAt: null }, now);
+  });
+  await orderDatabase.orm.insert(orders).values(SAMPLE_ORDERS);
   await keys.transaction(
     toStatements(created.flatMap(({ record }) => creationQueries(keys.orm, record, actor))),
   );
   return created.map(({ key, record }) => ({ plan: record.plan, secret: key }));
 }
 
-function createDemoKey(plan: Plan, now: Date): CreatedKey {
-  const limits = plan === "enterprise" ? ENTERPRISE_LIMITS : null;
-  return createApiKey({ name: `Demo ${plan}`, plan, limits, expiresAt: null }, now);
-}
-
-function order(
-  id: bigint,
-  petId: bigint,
-  quantity: bigint,
-  shipDate: string,
-): typeof orders.$inferInsert {
+function order(id: bigint, petId: bigint, quantity: bigint, shipDate: string) {
   return { id, petId, quantity, shipDate, complete: false };
 }

@@ -16,10 +16,8 @@ interface Holder {
 
 /**
  * Locks a store until this process ends, so that no other service can run on it. Two services would
- * count requests separately and admit too many. Commands other than `npm start` need no lock.
- *
- * The lock is SQLite's lock on an empty file. The operating system releases it when the process ends,
- * even if the process is killed.
+ * count requests separately and admit too many. The lock is SQLite's lock on an empty file, which the
+ * operating system releases even if the process is killed.
  *
  * @param store the folder of the store. Creates the folder if it is missing.
  * @throws an Error for the operator if a service runs on the store. The message names the service
@@ -33,21 +31,19 @@ export function lockStore(store: string, port: number): void {
   } catch (error) {
     lock.close();
     if (Object(error).errcode !== SQLITE_BUSY) throw error;
-    throw new Error(describeRefusal(store, port, readHolder(store)), { cause: error });
+    const holder = readHolder(store);
+    const service = holder === null ? "another service" : `process ${holder.pid}`;
+    const onPort = holder === null ? "" : ` on port ${holder.port}`;
+    const freePort = String(port === holder?.port ? port + 1 : port);
+    throw new Error(
+      `${service} already serves the store ${store}${onPort}; end it first, ` +
+        `or serve another store: ${typedLine({ "--port": freePort, "--persist-to": "OTHER" })}`,
+      { cause: error },
+    );
   }
   // The listener keeps a reference to the lock, so that it is not garbage-collected and released.
   process.once("exit", () => lock.close());
   writeFileSync(join(store, HOLDER), JSON.stringify({ pid: process.pid, port } satisfies Holder));
-}
-
-function describeRefusal(store: string, port: number, holder: Holder | null): string {
-  const service = holder === null ? "another service" : `process ${holder.pid}`;
-  const onPort = holder === null ? "" : ` on port ${holder.port}`;
-  const freePort = port === holder?.port ? port + 1 : port;
-  return (
-    `${service} already serves the store ${store}${onPort}; end it first, ` +
-    `or serve another store: ${typedLine({ "--port": String(freePort), "--persist-to": "OTHER" })}`
-  );
 }
 
 /** Returns which process serves a store, or served it last; `null` if none did. */
