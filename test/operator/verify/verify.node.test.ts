@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, expect, it } from "vitest";
 import { type PromiseResult, verify } from "../../../src/operator/verify/verify.ts";
 import type { Send } from "../../../src/operator/verify/service-promise.ts";
 import { LIMIT_SABOTAGES, ORDER_SABOTAGES, SABOTAGES } from "./sabotages.ts";
@@ -71,55 +71,46 @@ it("a list without end is read as far as necessary, and then ended", async () =>
   expect(under).toBe(0);
 });
 
-describe("an answer of another version", () => {
+it("an answer of another version ends the verification, whether it comes first, amid others or last", async () => {
   const version = "3f1c6f5e-6f0d-4f1e-9a86-0c8c5a4a1b2d";
-  const nameOf = (url: string, { method }: RequestInit, { status }: Response) =>
-    `${method} ${new URL(url).pathname.replace(/-\w+-.*/, "")} ${status}`;
-  /** Confirms the version, except in responses with this name. */
-  const confirming =
-    (seen: Set<string>, except?: string): Send =>
-    async (url, init) => {
+  /** Confirms the version, except in responses with this name. Returns the names of all. */
+  const tryWithout = async (except?: string) => {
+    const seen = new Set<string>();
+    const send: Send = async (url, init) => {
       const headers = new Headers(init.headers);
       expect(headers.get("X-Version")).toBe(version);
       // This service has no version.
       headers.delete("X-Version");
       const response = await service.send(url, { ...init, headers });
-      const name = nameOf(url, init, response);
+      const path = new URL(url).pathname.replace(/-\w+-.*/, "");
+      const name = `${init.method} ${path} ${response.status}`;
       seen.add(name);
       const confirmed = new Response(response.body, response);
       if (name !== except) confirmed.headers.set("X-Version", version);
       return confirmed;
     };
-
-  it("ends the verification, whether it comes first, amid others or last", async () => {
-    const seen = new Set<string>();
-    const all = await service.verify({ isReadOnly: false, version, send: confirming(seen) });
-    expect(all.isKept).toBe(true);
-    const names = ["GET /healthz 200", "GET /v1/store/orders 429", [...seen].at(-1)];
-    for (const name of names) {
-      const send = confirming(new Set(), name);
-      await expect(service.verify({ isReadOnly: false, version, send }), name).rejects.toThrow(
-        `is not answered by the version ${version}`,
-      );
-    }
-  });
+    const { isKept } = await service.verify({ isReadOnly: false, version, send });
+    expect(isKept).toBe(true);
+    return [...seen];
+  };
+  const names = await tryWithout();
+  for (const name of ["GET /healthz 200", "GET /v1/store/orders 429", names.at(-1)]) {
+    await expect(tryWithout(name), name).rejects.toThrow(`not answered by the version ${version}`);
+  }
 });
 
-describe("a service that cannot be reached", () => {
-  it("gets only one request, and is reported once", async () => {
-    let requests = 0;
-    const reported: PromiseResult[] = [];
-    const send = async () => {
-      requests += 1;
-      throw new TypeError("fetch failed", { cause: new Error("connect ECONNREFUSED") });
-    };
-    const report = (found: PromiseResult) => reported.push(found);
-    const { isKept, promises } = await service.verify({ isReadOnly: false, send, report });
-    expect(isKept).toBe(false);
-    expect(reported).toHaveLength(1);
-    expect(requests).toBe(1);
-    const [first] = promises.filter(({ result }) => result !== "untried");
-    expect(first?.reason).toContain("connect ECONNREFUSED");
-    expect(promises.at(-1)?.reason).toBe("the service does not answer");
-  });
+it("a service that cannot be reached gets only one request, and is reported once", async () => {
+  let requests = 0;
+  const reported: PromiseResult[] = [];
+  const send = async () => {
+    requests += 1;
+    throw new TypeError("fetch failed", { cause: new Error("connect ECONNREFUSED") });
+  };
+  const report = (found: PromiseResult) => reported.push(found);
+  const { isKept, promises } = await service.verify({ isReadOnly: false, send, report });
+  expect({ isKept, requests }).toEqual({ isKept: false, requests: 1 });
+  expect(reported).toEqual([
+    expect.objectContaining({ reason: expect.stringContaining("connect ECONNREFUSED") }),
+  ]);
+  expect(promises.at(-1)?.reason).toBe("the service does not answer");
 });
