@@ -11,11 +11,7 @@ import { machineReadableFiles } from "./machine-readable.ts";
 const PAGE = join(import.meta.dirname, "../../site");
 const API = join(import.meta.dirname, "../../../docs/api.md");
 
-/**
- * Creates the static files of the service: the reference page and the files that programs read.
- *
- * @returns the content of each file by its path.
- */
+/** Returns the static files of the service by their paths: the page, and files for programs. */
 export async function siteFiles(contact?: Contact): Promise<Map<string, string | Uint8Array>> {
   const origin = publicOrigin();
   const [page, script] = await Promise.all([
@@ -84,8 +80,7 @@ async function bundle(options: BuildOptions): Promise<Uint8Array> {
 /**
  * Reads the public address of a deployment (docs/operating.md, Deploying).
  *
- * @param url the address; by default the environment variable `PUBLIC_URL`.
- * @returns the address, which has no slash at the end; empty text if `PUBLIC_URL` is not set.
+ * @returns the address, which has no slash at the end; empty text if there is none.
  * @throws {Error} if the address is more than a scheme and a host. The message shows an example.
  */
 export function publicOrigin(url = process.env["PUBLIC_URL"] ?? ""): string {
@@ -98,12 +93,7 @@ export function publicOrigin(url = process.env["PUBLIC_URL"] ?? ""): string {
   );
 }
 
-/**
- * Reads the code blocks of the generated client from docs/api.md: commands and files. `fence` is the
- * language of a block.
- *
- * @throws {Error} if docs/api.md has no section on generated clients.
- */
+/** Reads the code blocks of the section on generated clients in docs/api.md. */
 export async function documentedClient(): Promise<PageFacts["generatedClient"]> {
   const [, section] = /^## Generated clients\n([^]*?)^## /m.exec(await readFile(API, "utf8")) ?? [];
   if (section === undefined) throw new Error(`${API} has no section "Generated clients".`);

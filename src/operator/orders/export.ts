@@ -45,9 +45,7 @@ interface Exported {
 }
 
 /** Thrown if an order changed during an export with `oneMoment`. */
-class OrdersChangedError extends Error {
-  override readonly name = "OrdersChangedError";
-}
+class OrdersChangedError extends Error {}
 
 /**
  * Exports the store's orders to a file, or to standard output. Replaces an existing file only when
@@ -102,11 +100,7 @@ async function writeFile(
   }
 }
 
-/**
- * Writes the store's orders to a stream and shows the progress.
- *
- * @throws {OrdersChangedError} if `oneMoment` is true and the version of the list changes.
- */
+/** @throws {OrdersChangedError} if `oneMoment` is true and the version of the list changes. */
 async function writeOrders(
   database: StoreDatabase,
   stream: Writable & { readonly isTTY?: boolean },

@@ -25,7 +25,6 @@ interface ImportOptions {
 
 /** Thrown if the store no longer has all parts of this import. */
 class PartsGoneError extends Error {
-  override readonly name = "PartsGoneError";
   override readonly message =
     "parts of this import are gone: it was completed, here or by another import of the same file, or " +
     "they were removed. Look at the orders (export) before you import the file again";

@@ -84,11 +84,7 @@ export async function startDevServer({ port, store, log }: DevServerOptions): Pr
   }
 }
 
-/**
- * Runs the Worker's cron trigger, because the local service never runs it.
- *
- * @throws an Error if the trigger fails. The Worker logs the cause.
- */
+/** Runs the Worker's cron trigger. Throws if the trigger fails; the Worker logs the cause. */
 export async function runCron(port: number): Promise<void> {
   const { ok, status } = await fetch(`http://127.0.0.1:${port}/cdn-cgi/local/scheduled`, {
     signal: AbortSignal.timeout(CRON_TIMEOUT_MS),

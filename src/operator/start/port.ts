@@ -3,8 +3,7 @@ import { createServer } from "node:net";
 import pRetry from "p-retry";
 
 /**
- * Checks that no program listens on a port of this machine. Waits up to a second, because an
- * earlier service may be ending.
+ * Waits up to a second, in which an earlier service may end, until a port of this machine is free.
  *
  * @param otherPort the command that starts the service on another port, for the error message.
  * @throws an Error for the operator if the port is in use or this process may not use it.

@@ -71,11 +71,10 @@ async function start({ port, persistTo, empty, log }: StartOptions): Promise<voi
     ? "Starting the service, which"
     : `Preparing a new store in ${store}: two databases${content}. This`;
   process.stderr.write(`${doing} takes some seconds ...\n`);
-  // Imports the modules that open a store only at this point, because they are slow to load.
+  // Imported on demand, because it is slow to load.
   const { prepareStore } = await import("./sample-store.ts");
   const demoKeys = await prepareStore(store, empty);
-  // Prints the secrets of the demo keys before the service starts, because they cannot be shown
-  // again after a failure.
+  // Before the service starts, because the secrets cannot be shown again after a failure.
   if (demoKeys.length > 0) {
     const lines = demoKeys.map(({ plan, secret }) => `  ${plan.padEnd(12)}${secret}`);
     process.stdout.write(`Demo keys, shown this once:\n${lines.join("\n")}\n\n`);
@@ -83,11 +82,7 @@ async function start({ port, persistTo, empty, log }: StartOptions): Promise<voi
   await serve({ port, store, log }, demoKeys);
 }
 
-/**
- * Runs the service until SIGINT, SIGTERM or SIGHUP ends this process with status 0.
- *
- * @throws an Error if the service does not start.
- */
+/** Runs the service until SIGINT, SIGTERM or SIGHUP ends this process with status 0. */
 async function serve(options: DevServerOptions, demoKeys: readonly DemoKey[]): Promise<never> {
   // Miniflare kills workerd when this process exits.
   const stop = (): never => process.exit(0);
@@ -104,10 +99,7 @@ async function serve(options: DevServerOptions, demoKeys: readonly DemoKey[]): P
   }
 }
 
-/**
- * Formats the address of the service and the first command to try: a request with a demo key, or
- * the creation of a key and a request.
- */
+/** Formats the address of the service and a first request, with a demo key if there is one. */
 function formatFirstSteps(port: number, store: string, [demoKey]: readonly DemoKey[]): string {
   const url = `http://localhost:${port}`;
   const request = (secret: string) =>

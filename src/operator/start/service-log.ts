@@ -1,9 +1,6 @@
 import { styleText } from "node:util";
 import { z } from "zod";
 
-/** The first characters of every log line of the service. */
-const SERVICE_LINE = '{"event":';
-
 /** The fields of a logged request that a terminal shows. */
 const requestSchema = z.object({
   event: z.literal("request"),
@@ -20,7 +17,7 @@ const requestSchema = z.object({
 
 /** Returns whether a line comes from the service rather than from wrangler. */
 export function isServiceLine(line: string): boolean {
-  return line.startsWith(SERVICE_LINE);
+  return line.startsWith('{"event":');
 }
 
 /** Formats a log line of the service: readable on a terminal, else JSON with the time `at`. */

@@ -20,8 +20,7 @@ interface Holder {
  * operating system releases even if the process is killed.
  *
  * @param store the folder of the store. Creates the folder if it is missing.
- * @throws an Error for the operator if a service runs on the store. The message names the service
- *   and suggests another store.
+ * @throws an Error for the operator if a service, which the message names, runs on the store.
  */
 export function lockStore(store: string, port: number): void {
   mkdirSync(store, { recursive: true });

@@ -9,7 +9,6 @@ import {
   type Trial,
 } from "./service-promise.ts";
 
-/** The path of the list of orders. */
 export const LIST = "/v1/store/orders";
 const TIMEOUT_MS = 20_000;
 /** The number of orders that are read of a long list, unless a check looks for a later order. */
@@ -17,7 +16,6 @@ const ORDERS_READ = 1_000;
 /** The largest allowed difference between the clocks of this machine and the service. */
 const CLOCK_TOLERANCE_SECONDS = 60;
 
-/** A request to the service. */
 export interface Call {
   /** Begins with `/`; by default the path of the list of orders. */
   readonly path?: string;
@@ -54,7 +52,7 @@ interface Expected {
   readonly code?: string;
   /** The value of each header; `null` if the response must not have the header. */
   readonly headers?: Readonly<Record<string, string | null>>;
-  /** A part of the body. */
+  /** A text that the body includes. */
   readonly body?: string;
 }
 
@@ -70,11 +68,7 @@ export function answered(
   return { title, needs: calls.some(({ withKey }) => withKey) ? ["key"] : [], test };
 }
 
-/**
- * Compares a response with what is expected.
- *
- * @throws {BrokenPromise} for the first difference.
- */
+/** @throws {BrokenPromise} for the first difference from what is expected of a response. */
 export function expectAnswer(answer: Answer, { status, code, headers = {}, body }: Expected): void {
   const found = answer.code ?? answer.status;
   const isExpected = answer.status === status && (code === undefined || answer.code === code);
@@ -176,10 +170,8 @@ async function readOrders({ body }: Response, readTo = INT64_MIN): Promise<strin
 }
 
 /**
- * Compares `X-RateLimit-*` with `RateLimit`. `X-RateLimit-*` must describe the window with the
- * fewest requests left; on a tie, the window that ends later.
- *
- * @returns a description of the contradiction; `null` if there is none.
+ * Compares `X-RateLimit-*`, which must describe the window with the fewest requests left, on a tie
+ * the one that ends later, with `RateLimit`. Returns `null` if there is no contradiction.
  */
 function contradictionIn({ headers, windows, receivedMs }: Answer): string | null {
   const [minute, day] = windows;

@@ -3,7 +3,6 @@ import type { Answer } from "./answer.ts";
 
 /** Thrown if the service does not do what its documents promise. */
 export class BrokenPromise extends Error {
-  override readonly name: string = "BrokenPromise";
   readonly requestId: string;
 
   /** @param requestId the `X-Request-Id` of the response that breaks the promise. */
@@ -14,19 +13,13 @@ export class BrokenPromise extends Error {
 }
 
 /** Thrown if the service sends no complete HTTP response. */
-export class NoAnswerError extends BrokenPromise {
-  override readonly name = "NoAnswerError";
-}
+export class NoAnswerError extends BrokenPromise {}
 
 /** Thrown if a response is not known to come from the version that is verified. */
-export class OtherVersionError extends Error {
-  override readonly name = "OtherVersionError";
-}
+export class OtherVersionError extends Error {}
 
 /** Thrown if a promise cannot be tried. The message is the reason. */
-export class Untried extends Error {
-  override readonly name = "Untried";
-}
+export class Untried extends Error {}
 
 /** The clock of a verification. Tests use a clock whose time they set. */
 export interface Clock {
@@ -58,10 +51,7 @@ export interface Service {
   readonly url: string;
   /** Headers of every request. */
   readonly headers?: Readonly<Record<string, string>>;
-  /**
-   * The id of the version from which every response must be, except those of static files. Cloudflare
-   * may silently ignore a header that selects a version.
-   */
+  /** The id of the version from which every response must be, except those of static files. */
   readonly version?: string;
   /** The secret of a key. Without a key, only the promises that need no key are tried. */
   readonly key?: string;
@@ -75,7 +65,6 @@ export interface Service {
   readonly origin?: string | undefined;
   readonly send?: Send;
   readonly clock?: Clock;
-  /** Aborts the verification. */
   readonly signal?: AbortSignal;
 }
 
@@ -109,11 +98,6 @@ export const OBSTACLES = {
 export interface ServicePromise {
   readonly title: string;
   readonly needs: readonly (keyof typeof OBSTACLES)[];
-  /**
-   * Tries the promise.
-   *
-   * @throws {BrokenPromise} if the service breaks the promise.
-   * @throws {Untried} if the attempt shows that the promise cannot be tried.
-   */
+  /** Tries the promise. Throws a `BrokenPromise` if it is broken, an `Untried` if it cannot be tried. */
   readonly test: (trial: Trial) => Promise<void>;
 }

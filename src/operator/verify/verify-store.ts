@@ -21,9 +21,8 @@ const FIELDS = {
   complete: false,
 };
 
-/** The options of a verification that creates its own key in the service's database. */
 export interface StoreVerifyOptions extends Omit<VerifyOptions, "key" | "revoke" | "orders"> {
-  /** The store of the service: the store of a deployed environment, or a local store. */
+  /** The store of the service, in which the verification creates its key. */
   readonly store: { readonly env?: RemoteEnvironment; readonly persistTo?: string };
   /** True places a pending order, and removes it at the end. */
   readonly isWriting?: boolean;
@@ -80,7 +79,6 @@ export async function verifyStore({
   throw new Error(failures.map(({ message }) => message).join("\n"), { cause });
 }
 
-/** Returns a handler that says what a failure leaves behind. */
 function failWith(remains: string): (error: Error) => never {
   return (cause) => {
     throw new Error(`${remains}: ${cause.message}`, { cause });
@@ -96,7 +94,6 @@ function randomOrderId(): bigint {
   return INT64_MIN + BigInt.asUintN(61, random);
 }
 
-/** Places the pending order, and finds a shipped order near the beginning of the list. */
 async function placeOwnOrders(database: StoreDatabase, id: bigint): Promise<OwnOrders> {
   const { orm } = database;
   await database.transaction(toStatements([orm.insert(orders).values({ ...FIELDS, id })]));

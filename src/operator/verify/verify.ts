@@ -9,7 +9,6 @@ import {
   Untried,
 } from "./service-promise.ts";
 
-/** The result of trying one promise. */
 export interface PromiseResult {
   readonly promise: string;
   readonly result: "kept" | "broken" | "untried";
@@ -19,7 +18,6 @@ export interface PromiseResult {
   readonly requestId?: string;
 }
 
-/** The results of trying all promises. */
 export interface Verification {
   /** True if no promise is broken. */
   readonly isKept: boolean;
