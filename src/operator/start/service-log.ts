@@ -1,19 +1,5 @@
 import { styleText } from "node:util";
-import { z } from "zod";
-
-/** The fields of a logged request that a terminal shows. */
-const requestSchema = z.object({
-  event: z.literal("request"),
-  method: z.string(),
-  route: z.string(),
-  status: z.number(),
-  durationMs: z.number(),
-  keyId: z.string().nullable(),
-  code: z.string().nullable(),
-  remaining: z.number().nullable(),
-  limit: z.number().nullable(),
-  window: z.string().nullable(),
-});
+import type { RequestRecord } from "../../worker/telemetry/request-record.ts";
 
 /** Returns whether a line comes from the service rather than from wrangler. */
 export function isServiceLine(line: string): boolean {
@@ -25,9 +11,9 @@ export function formatServiceLine(line: string, at: Date, stream: NodeJS.WriteSt
   const { event, ...fields } = JSON.parse(line) as { event: string };
   if (!stream.isTTY) return JSON.stringify({ event, time: at.toISOString(), ...fields });
   const time = at.toISOString().slice(11, 19);
-  const request = requestSchema.safeParse({ event, ...fields }).data;
-  if (request === undefined) return `${time}  ${event}  ${formatFields(fields)}`.trimEnd();
-  const { method, route, status, durationMs, keyId, code, remaining, limit, window } = request;
+  if (event !== "request") return `${time}  ${event}  ${formatFields(fields)}`.trimEnd();
+  const { method, route, status, durationMs, keyId, code, remaining, limit, window } =
+    fields as RequestRecord;
   const parts = [
     time,
     status < 400 ? String(status) : styleText("red", String(status), { stream }),
