@@ -9,13 +9,13 @@ import { runFakeWrangler } from "../deploy/fake-wrangler.ts";
 import { ApiError } from "../deploy/route.ts";
 import type { Outcome } from "../deploy/run-command.ts";
 import { failure, runInProcess } from "../in-process.ts";
-import { LISTED_ORIGIN, ServiceOnTrial } from "./service-on-trial.ts";
+import { LISTED_ORIGIN, type ServiceOnTrial, startServiceOnTrial } from "./service-on-trial.ts";
 
 const cloudflare = useFakeCloudflare("staging");
 let service: ServiceOnTrial;
 let runs = 0;
 beforeAll(async () => {
-  service = await ServiceOnTrial.start();
+  service = await startServiceOnTrial();
   // The mock begins here, because the start above needs the real wrangler to migrate the store.
   vi.spyOn(wrangler, "runWrangler").mockImplementation(runFakeWrangler);
 });

@@ -2,11 +2,11 @@ import { afterAll, beforeAll, expect, it } from "vitest";
 import { type PromiseResult, verify } from "../../../src/operator/verify/verify.ts";
 import type { Send } from "../../../src/operator/verify/service-promise.ts";
 import { LIMIT_SABOTAGES, ORDER_SABOTAGES, SABOTAGES } from "./sabotages.ts";
-import { ServiceOnTrial } from "./service-on-trial.ts";
+import { type ServiceOnTrial, startServiceOnTrial } from "./service-on-trial.ts";
 
 let service: ServiceOnTrial;
 beforeAll(async () => {
-  service = await ServiceOnTrial.start();
+  service = await startServiceOnTrial();
 });
 afterAll(() => service[Symbol.asyncDispose]());
 
