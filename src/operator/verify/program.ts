@@ -8,8 +8,8 @@ import { requireStore } from "../database/open.ts";
 import type { RemoteEnvironment } from "../environment.ts";
 import { withInterruption } from "../interruption.ts";
 import { readSecret } from "../read-secret.ts";
-import { type Clock, SYSTEM_CLOCK } from "./service-promise.ts";
-import type { PromiseResult, Verification, VerifyOptions } from "./verify.ts";
+import { type Clock, SYSTEM_CLOCK, type VerifyOptions } from "./service-promise.ts";
+import type { PromiseResult, Verification } from "./verify.ts";
 
 const DEFAULT_PORT = 8787;
 const HEALTH_TIMEOUT_MS = 20_000;

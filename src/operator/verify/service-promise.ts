@@ -1,5 +1,6 @@
 import { setTimeout as pause } from "node:timers/promises";
 import type { Answer } from "./answer.ts";
+import type { PromiseResult } from "./verify.ts";
 
 /** Thrown if the service does not do what its documents promise. */
 export class BrokenPromise extends Error {
@@ -46,7 +47,7 @@ export interface OwnOrders {
 }
 
 /** A service, and what a verification may do with it. */
-export interface Service {
+export interface VerifyOptions {
   /** The address without `/v1`. */
   readonly url: string;
   /** Headers of every request. */
@@ -66,10 +67,12 @@ export interface Service {
   readonly send?: Send;
   readonly clock?: Clock;
   readonly signal?: AbortSignal;
+  /** Receives each result as soon as there is one. */
+  readonly report?: (result: PromiseResult) => void;
 }
 
 /** A service that is being verified. */
-export interface Trial extends Service {
+export interface Trial extends VerifyOptions {
   readonly headers: Readonly<Record<string, string>>;
   readonly send: Send;
   readonly clock: Clock;

@@ -7,8 +7,8 @@ import type { RemoteEnvironment } from "../environment.ts";
 import { createVerificationKey, revokeApiKey } from "../key-store/administration.ts";
 import { addKeys, changeKey } from "../key-store/change-key.ts";
 import { findApiKey } from "../key-store/key-details.ts";
-import { type OwnOrders, SYSTEM_CLOCK } from "./service-promise.ts";
-import { type Verification, verify, type VerifyOptions } from "./verify.ts";
+import { type OwnOrders, SYSTEM_CLOCK, type VerifyOptions } from "./service-promise.ts";
+import { type Verification, verify } from "./verify.ts";
 
 /** The number of orders at the beginning of the list among which a shipped order is looked for. */
 const ORDERS_SEARCHED = 1_000;

@@ -3,10 +3,10 @@ import {
   BrokenPromise,
   NoAnswerError,
   OBSTACLES,
-  type Service,
   SYSTEM_CLOCK,
   type Trial,
   Untried,
+  type VerifyOptions,
 } from "./service-promise.ts";
 
 export interface PromiseResult {
@@ -24,11 +24,6 @@ export interface Verification {
   readonly promises: readonly PromiseResult[];
 }
 
-export interface VerifyOptions extends Service {
-  /** Receives each result as soon as there is one. */
-  readonly report?: (result: PromiseResult) => void;
-}
-
 /**
  * Sends requests to a running service and tries the promises of docs/api.md and docs/limits.md.
  * Stops if the service does not answer: `report` then receives no further result.
@@ -41,9 +36,9 @@ export async function verify({
   send = fetch,
   clock = SYSTEM_CLOCK,
   signal = new AbortController().signal,
-  ...service
+  ...options
 }: VerifyOptions): Promise<Verification> {
-  const trial: Trial = { ...service, headers, send, clock, signal, seen: { crowd: [] } };
+  const trial: Trial = { ...options, headers, send, clock, signal, seen: { crowd: [] } };
   const promises: PromiseResult[] = [];
   let isAnswering = true;
   for (const { title: promise, needs, test } of PROMISES) {
