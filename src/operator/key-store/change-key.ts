@@ -1,8 +1,7 @@
 import { hostname, userInfo } from "node:os";
 import { isDeepStrictEqual } from "node:util";
 import pRetry from "p-retry";
-import type { Operation } from "./audit-trail.ts";
-import { changeQueries, creationQueries, isOvertaken } from "./key-changes.ts";
+import { changeQueries, creationQueries, isOvertaken, type Operation } from "./key-changes.ts";
 import { findApiKey, type KeyDetails } from "./key-details.ts";
 import { isName, noSuchKey } from "../arguments.ts";
 import { UsageError } from "../command-line.ts";
@@ -53,9 +52,8 @@ export async function changeKey(
 }
 
 /**
- * Runs the queries that store keys, in one transaction. If the transaction fails, looks the keys up,
- * because the connection may have been lost after the transaction: the secret of a stored key must
- * be printed.
+ * Runs the queries in one transaction. If it fails, looks the keys up, because the connection may
+ * have been lost after the transaction: the secret of a stored key must be printed.
  */
 async function store(
   database: StoreDatabase,
@@ -76,11 +74,7 @@ function isSame(one: KeyDetails, other: KeyDetails | undefined): boolean {
   return isDeepStrictEqual({ ...other, bannedUntil: null }, { ...one, bannedUntil: null });
 }
 
-/**
- * Finds the key with this id.
- *
- * @throws an Error for the operator if no key has this id.
- */
+/** @throws an Error for the operator if no key has this id. */
 export async function requireApiKey(orm: StoreDatabase["orm"], id: string): Promise<KeyDetails> {
   const key = await findApiKey(orm, id);
   if (key === undefined) throw noSuchKey(id);
@@ -102,7 +96,7 @@ export function currentActor(): string {
   );
 }
 
-/** A container can run under a user id that has no account, and so no name. */
+/** A container can run under a user id without an account. */
 function account(): string {
   try {
     return userInfo().username;

@@ -59,15 +59,13 @@ export function defineCreate(command: Command): void {
 async function create(options: CreateOptions): Promise<void> {
   const limits = ownLimits(options);
   const now = new Date();
-  const expiresAt = options.expires ?? null;
+  const { name, plan, expires: expiresAt = null, near: locationHint = null } = options;
   refusePast(expiresAt, now);
-  const { name, plan, near: locationHint = null } = options;
-  const settings = { name, plan, limits, expiresAt, locationHint };
-  const { key: secret, record: key } = createApiKey(settings, now);
-  await useDatabase(options, "keys", (database) => addKeys(database, [key]), {
+  const created = createApiKey({ name, plan, limits, expiresAt, locationHint }, now);
+  await useDatabase(options, "keys", (database) => addKeys(database, [created.record]), {
     mayMake: true,
   });
-  printSecret(secret, key, options);
+  printSecret(created.key, created.record, options);
 }
 
 function ownLimits({ plan, perMinute, perDay }: CreateOptions): Limits | null {

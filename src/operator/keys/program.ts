@@ -5,8 +5,7 @@ import { defineUsage } from "../usage/usage.ts";
 import { defineCreate } from "./create.ts";
 import { defineFind, defineList, defineShow } from "./find.ts";
 import { defineAudit, defineBans } from "./history.ts";
-import { defineReset, defineRevoke } from "./revoke.ts";
-import { defineRotate } from "./rotate.ts";
+import { defineReset, defineRevoke, defineRotate } from "./revoke.ts";
 import { defineUpdate } from "./update.ts";
 
 const EXAMPLES = `
