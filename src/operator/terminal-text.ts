@@ -1,7 +1,7 @@
 import { styleText } from "node:util";
 import stringWidth from "string-width";
 
-/** The width of a table if the terminal's width is unknown, in columns of characters. */
+/** The width in columns if the terminal's width is unknown. */
 const DEFAULT_WIDTH = 80;
 /** The smallest width to which a column of texts is shortened. */
 const LEAST_CUT_WIDTH = 12;
@@ -20,8 +20,8 @@ export type Row = Readonly<Record<string, Cell>>;
 /** A cell with its format: `isAlarm` shows it in red, and `isFigure` aligns its column right. */
 interface Marked {
   readonly text: string;
-  readonly isAlarm: boolean;
-  readonly isFigure: boolean;
+  readonly isAlarm?: boolean;
+  readonly isFigure?: boolean;
 }
 
 /** How the columns of a table are fitted into the width of the terminal. */
@@ -59,17 +59,7 @@ export function formatTime(time: Date): string {
 
 /** Returns a cell with a share of a limit, such as `87 %`. The cell is red from 100 % on. */
 export function shareCell(share: number): Marked {
-  return figureCell(`${Math.round(share * 100)} %`, share >= 1);
-}
-
-/** Returns a cell with a formatted figure. `isAlarm` shows it in red on a terminal. */
-export function figureCell(text: string, isAlarm = false): Marked {
-  return { text, isAlarm, isFigure: true };
-}
-
-/** Returns a cell with a text. `isAlarm` shows it in red on a terminal. */
-export function textCell(text: string, isAlarm: boolean): Marked {
-  return { text, isAlarm, isFigure: false };
+  return { text: `${Math.round(share * 100)} %`, isAlarm: share >= 1, isFigure: true };
 }
 
 /**
@@ -105,7 +95,7 @@ export function formatTable(
     used += column.width - least;
   }
   const lines = [
-    joinLine(columns, (column) => align(column, markText(column.title))),
+    joinLine(columns, (column) => align(column, { text: column.title })),
     ...rows.flatMap((_, index) => {
       const line = joinLine(columns, (column) => align(column, column.cells[index] ?? NOTHING));
       const text = texts?.[index]?.text ?? "";
@@ -132,7 +122,7 @@ export function formatUpright(row: Row): string {
   return lines.join("");
 }
 
-const NOTHING = markText("");
+const NOTHING: Marked = { text: "" };
 
 function columnsOf(rows: readonly Row[]): Column[] {
   const columns = Object.keys(rows[0] ?? {}).map((name): Column => {
@@ -140,22 +130,16 @@ function columnsOf(rows: readonly Row[]): Column[] {
     const hasTimes = values.some((value) => value instanceof Date);
     const title = `${name.replaceAll("_", " ")}${hasTimes ? " (UTC)" : ""}`;
     const cells = values.map(toMark);
-    const width = Math.max(
-      ...[title, ...cells.map(({ text }) => text)].map((text) => stringWidth(text)),
-    );
+    const width = Math.max(...[{ text: title }, ...cells].map(({ text }) => stringWidth(text)));
     return { name, title, cells, width, isRight: cells.some(({ isFigure }) => isFigure) };
   });
   return columns.filter(({ cells }) => cells.some(({ text }) => text !== ""));
 }
 
 function toMark(cell: Cell): Marked {
-  if (typeof cell === "number") return figureCell(formatNumber(cell));
-  if (cell instanceof Date) return markText(toMinute(cell));
-  return cell === null || typeof cell === "string" ? markText(cell ?? "") : cell;
-}
-
-function markText(text: string): Marked {
-  return textCell(text, false);
+  if (typeof cell === "number") return { text: formatNumber(cell), isFigure: true };
+  if (cell instanceof Date) return { text: toMinute(cell) };
+  return typeof cell === "string" ? { text: cell } : (cell ?? NOTHING);
 }
 
 function toMinute(time: Date): string {
@@ -183,10 +167,7 @@ function cutText(text: string, width: number): string {
   return `${kept}…`;
 }
 
-/**
- * Returns the text of a cell, in red for an alarm. `styleText` omits the colour if `NO_COLOR` is
- * set, or if stdout is not a terminal.
- */
+// `styleText` omits the colour if `NO_COLOR` is set, or if stdout is not a terminal.
 function paint({ isAlarm }: Marked, text: string): string {
   return isAlarm ? styleText("red", text, { stream: process.stdout }) : text;
 }
@@ -228,10 +209,7 @@ function wrapLine(line: string, width: number): string {
   return lines.join(`${end}\n`);
 }
 
-/**
- * Returns the width of the terminal in columns. If stdout is not a terminal, uses the environment
- * variable `COLUMNS`.
- */
+/** Returns the width of the terminal in columns, or `COLUMNS` if stdout is not a terminal. */
 export function terminalWidth(): number {
   // `||` rather than `??`, because some terminals report a width of 0.
   return process.stdout.columns || Number(process.env["COLUMNS"]) || DEFAULT_WIDTH;

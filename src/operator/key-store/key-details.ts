@@ -26,7 +26,7 @@ export function keyStateOrBan(key: KeyDetails, now: Date): KeyStateOrBan {
 }
 
 /** Returns the end of the ban that is in force; `null` if there is none. */
-function banEnd({ bannedUntil }: KeyDetails, now: Date): Date | null {
+export function banEnd({ bannedUntil }: KeyDetails, now: Date): Date | null {
   return bannedUntil !== null && bannedUntil > now ? bannedUntil : null;
 }
 

@@ -1,10 +1,10 @@
-import type { Command } from "commander";
-import type { LocationHint } from "../../schema/location-hints.ts";
+import { type Command, Option } from "commander";
+import { LOCATION_HINTS, type LocationHint } from "../../schema/location-hints.ts";
 import { createApiKey, refusePast } from "../key-store/administration.ts";
 import { type Limits, type Plan, PLAN_LIMITS } from "../../worker/limit-rules/plans.ts";
 import { UsageError } from "../command-line.ts";
 import { type StoreCommandOptions, useDatabase } from "../database/open.ts";
-import { limitOptions, nearOption, parseName, parseTime, planOption } from "../arguments.ts";
+import { limitOptions, parseName, parseTime, planOption } from "../arguments.ts";
 import { addKeys } from "../key-store/change-key.ts";
 import { formatNumber } from "../terminal-text.ts";
 import { printSecret } from "./print-keys.ts";
@@ -50,7 +50,12 @@ export function defineCreate(command: Command): void {
   command.requiredOption("--name <text>", "whose key it is, up to 100 characters", parseName);
   for (const option of limitOptions()) command.addOption(option);
   command
-    .addOption(nearOption())
+    .addOption(
+      new Option(
+        "--near <region>",
+        "where the key's limiter is created (default: near the key's first request)",
+      ).choices(LOCATION_HINTS),
+    )
     .option("--expires <time>", "when the key expires, in ISO 8601 (default: never)", parseTime)
     .addHelpText("after", EXAMPLES)
     .action(create);

@@ -6,7 +6,7 @@ import { printData, printJson } from "../command-line.ts";
 import { type StoreCommandOptions, useDatabase } from "../database/open.ts";
 import { describeDetails } from "../key-store/key-changes.ts";
 import { isInForce } from "../key-store/key-details.ts";
-import { formatNumber, formatTable, textCell } from "../terminal-text.ts";
+import { formatNumber, formatTable } from "../terminal-text.ts";
 
 const ABOUT_AUDIT = `
 Examples:
@@ -118,7 +118,7 @@ async function bans(
     key: keyId,
     name,
     number,
-    state: textCell(state, state === "in force"),
+    state: { text: state, isAlarm: state === "in force" },
     began: beganAt,
     until,
     lifted: liftedAt,

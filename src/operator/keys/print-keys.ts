@@ -1,7 +1,7 @@
 import { keyState, limitsOf } from "../../worker/api-keys/api-key.ts";
 import { onSameStore, printData, printJson } from "../command-line.ts";
 import { type KeyDetails, keyStateOrBan, toKeyJson } from "../key-store/key-details.ts";
-import { formatTable, formatTime, formatUpright, type Row, textCell } from "../terminal-text.ts";
+import { formatTable, formatTime, formatUpright, type Row } from "../terminal-text.ts";
 
 /** The columns that a narrow terminal may leave out, the most important column first. */
 const OPTIONAL_COLUMNS = [
@@ -77,7 +77,7 @@ function toRow(key: KeyDetails, now: Date): Row {
     plan: key.plan,
     "per minute": perMinute,
     "per day": perDay,
-    state: textCell(state, state === "revoked" || state === "banned"),
+    state: { text: state, isAlarm: state === "revoked" || state === "banned" },
     "ends in": key.lastFour ?? "unknown",
     created: key.createdAt,
     expires: key.expiresAt,
