@@ -40,13 +40,10 @@ const FILE_ERRORS: Readonly<Record<string, string>> = {
 };
 
 /** Thrown for wrong usage that commander cannot detect, such as contradictory options. */
-export class UsageError extends Error {
-  override readonly name = "UsageError";
-}
+export class UsageError extends Error {}
 
 /** Thrown to end the command with the given exit status and without printing a message. */
 export class EndWithStatus extends Error {
-  override readonly name = "EndWithStatus";
   readonly status: number;
 
   constructor(status: number) {
