@@ -1,15 +1,16 @@
 import { type Command, Option } from "commander";
 import { LOCATION_HINTS, type LocationHint } from "../../schema/location-hints.ts";
-import { createApiKey, refusePast } from "../key-store/administration.ts";
+import type { ApiKey } from "../../worker/api-keys/api-key.ts";
 import { type Limits, type Plan, PLAN_LIMITS } from "../../worker/limit-rules/plans.ts";
+import { limitOptions, parseName, parseTime, parseTimeOrNever, planOption } from "../arguments.ts";
 import { UsageError } from "../command-line.ts";
 import { type StoreCommandOptions, useDatabase } from "../database/open.ts";
-import { limitOptions, parseName, parseTime, planOption } from "../arguments.ts";
-import { addKeys } from "../key-store/change-key.ts";
+import { createApiKey, refusePast } from "../key-store/administration.ts";
+import { addKeys, changeKey } from "../key-store/change-key.ts";
 import { formatNumber } from "../terminal-text.ts";
-import { printSecret } from "./print-keys.ts";
+import { printKey, printSecret } from "./print-keys.ts";
 
-const EXAMPLES = `
+const CREATE_EXAMPLES = `
 Examples:
   $ npm run keys -- create --plan free --name "Pet shop"
   $ npm run keys -- create --plan pro --name Trial --expires 2027-01-31
@@ -35,11 +36,27 @@ creates the limiter in or near this region.
 The key is shown once. The store keeps only its hash, so nobody can look the key up later. Only the key
 goes to standard output, so a script can keep it: KEY=$(npm run -s keys -- create ...)`;
 
-interface CreateOptions extends StoreCommandOptions {
-  readonly plan: Plan;
-  readonly name: string;
+const UPDATE_EXAMPLES = `
+Examples:
+  $ npm run keys -- update key_abc --plan pro
+  $ npm run keys -- update key_abc --plan enterprise --per-minute 5000 --per-day 500000
+  $ npm run keys -- update key_abc --per-day 800000     one limit of an Enterprise key
+  $ npm run keys -- update key_abc --expires never
+
+A change takes effect everywhere within 30 seconds. Requests that are already counted in a window stay
+counted if its limit changes.`;
+
+interface UpdateOptions extends StoreCommandOptions {
+  readonly plan?: Plan;
+  readonly name?: string;
   readonly perMinute?: number;
   readonly perDay?: number;
+  readonly expires?: Date | "never";
+}
+
+interface CreateOptions extends UpdateOptions {
+  readonly plan: Plan;
+  readonly name: string;
   readonly expires?: Date;
   readonly near?: LocationHint;
 }
@@ -57,7 +74,7 @@ export function defineCreate(command: Command): void {
       ).choices(LOCATION_HINTS),
     )
     .option("--expires <time>", "when the key expires, in ISO 8601 (default: never)", parseTime)
-    .addHelpText("after", EXAMPLES)
+    .addHelpText("after", CREATE_EXAMPLES)
     .action(create);
 }
 
@@ -81,5 +98,57 @@ function ownLimits({ plan, perMinute, perDay }: CreateOptions): Limits | null {
   if (perMinute === undefined && perDay === undefined) return null;
   throw new UsageError(
     `the plan ${plan} has fixed limits: --per-minute and --per-day are for enterprise only`,
+  );
+}
+
+/** Adds the options and the action of `keys update`, which changes the settings of a key. */
+export function defineUpdate(command: Command): void {
+  command.description("change a key's plan, limits, name or expiry").addOption(planOption());
+  for (const option of limitOptions()) command.addOption(option);
+  command
+    .option("--name <text>", "whose key it is, up to 100 characters", parseName)
+    .option("--expires <time>", "when the key expires, in ISO 8601, or never", parseTimeOrNever)
+    .addHelpText("after", UPDATE_EXAMPLES)
+    .action(update);
+}
+
+async function update(id: string, options: UpdateOptions): Promise<void> {
+  const { plan, name, perMinute, perDay } = options;
+  const expiresAt = options.expires === "never" ? null : options.expires;
+  const hasLimits = perMinute !== undefined || perDay !== undefined;
+  if (!hasLimits && plan === undefined && name === undefined && expiresAt === undefined) {
+    throw new UsageError("nothing to change: give at least one option, see --help");
+  }
+  if (hasLimits && plan !== undefined && plan !== "enterprise") {
+    throw new UsageError(`the plan ${plan} has fixed limits: own limits are for enterprise only`);
+  }
+  if (expiresAt !== undefined) refusePast(expiresAt, new Date());
+  const key = await useDatabase(options, "keys", (database) =>
+    changeKey(database, id, "update", (current) => ({
+      ...current,
+      ...(name !== undefined && { name }),
+      ...(expiresAt !== undefined && { expiresAt }),
+      ...nextLimits(current, options),
+    })),
+  );
+  printKey(key, { json: options.json, title: "The key is now:" });
+}
+
+/** Returns the key's plan after the change, with the key's own limits. */
+function nextLimits(
+  current: ApiKey,
+  options: UpdateOptions,
+): Pick<ApiKey, "plan" | "perMinute" | "perDay"> {
+  const { plan = current.plan } = options;
+  if (plan === "enterprise") {
+    const { perMinute = current.perMinute, perDay = current.perDay } = options;
+    if (perMinute !== null && perDay !== null) return { plan, perMinute, perDay };
+    throw new Error("the plan enterprise needs --per-minute and --per-day");
+  }
+  if (options.perMinute === undefined && options.perDay === undefined) {
+    return { plan, perMinute: null, perDay: null };
+  }
+  throw new Error(
+    `the key has the plan ${plan}, whose limits are fixed: own limits come with --plan enterprise`,
   );
 }
