@@ -1,8 +1,7 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import { listApiKeys } from "../../../src/operator/key-store/key-details.ts";
 import { keyBans, keyUsage } from "../../../src/schema/keys.ts";
-import { tableCells } from "../table-cells.ts";
-import { KeysCommand } from "./keys-command.ts";
+import { KeysCommand, tableCells } from "./keys-command.ts";
 
 const NOW = new Date("2030-01-01T12:00:00.000Z");
 const inSeconds = (seconds: number) => new Date(NOW.getTime() + seconds * 1_000);

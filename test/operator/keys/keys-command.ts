@@ -8,6 +8,12 @@ import { addKeys } from "../../../src/operator/key-store/change-key.ts";
 import type { KeyDetails } from "../../../src/operator/key-store/key-details.ts";
 import { OpenStore } from "../store-folder.ts";
 
+/** Returns the cells of a printed table that are not empty, row by row, the titles first. */
+export function tableCells(stdout: string): string[][] {
+  const rows = stdout.split("\n").map((line) => line.trim().split(/ {2,}/));
+  return rows.filter(({ length }) => length > 1);
+}
+
 /** Runs `npm run keys` in this process, on a new store. */
 export class KeysCommand {
   readonly #store = new OpenStore();
