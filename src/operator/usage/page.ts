@@ -186,10 +186,13 @@ function windows({ limits }: KeyReport, days: readonly DayFigures[]): Html[] {
     peak: "peakMinute" | "peakDay",
     limit: "perMinute" | "perDay",
   ) => {
-    const limitOn = ({ reports: [report] }: DayFigures) => report?.[limit] ?? null;
     const columns: Column<DayFigures>[] = [
       { heading: "requests", value: (day) => day.reports[0]?.[peak] ?? day.admitted, color: name },
-      { heading: "limit", value: limitOn },
+      {
+        heading: "limit",
+        value: ({ reports: [report] }) => report?.[limit] ?? null,
+        isLimit: true,
+      },
       {
         heading: "of it",
         value: ({ reports: [report] }) => (report ? report[peak] / report[limit] : null),
@@ -197,27 +200,21 @@ function windows({ limits }: KeyReport, days: readonly DayFigures[]): Html[] {
       },
     ];
     const note = `The most requests that a ${name} window admitted, and the limit on that day. The limit is now ${figure(limits[limit])}.`;
-    return byDay(`The fullest ${name} of each day`, note, days, columns, undefined, limitOn);
+    return byDay(`The fullest ${name} of each day`, note, days, columns);
   };
   return [section("minute", "peakMinute", "perMinute"), section("day", "peakDay", "perDay")];
 }
 
-/**
- * Returns a plot of the days with its legend, and the same figures as a table.
- *
- * @param none the text that replaces the plot.
- * @param limit the limit of a day, which is drawn as a line.
- */
+/** Returns a plot of the days and the same figures as a table. The text `none` replaces both. */
 function byDay(
   title: string,
   note: string,
   days: readonly DayFigures[],
   columns: readonly Column<DayFigures>[],
-  none: string | undefined,
-  limit?: (day: DayFigures) => number | null,
+  none?: string,
 ): Html {
   const legend = columns.flatMap(({ heading, color }) => (color ? [[color, heading, ""]] : []));
-  if (limit !== undefined) {
+  if (columns.some(({ isLimit }) => isLimit)) {
     legend.push(["near", "near the limit, 80 %", "line"], ["refused", "the limit", "line"]);
   }
   legend.push(["muted", "day with reports to come", "open"]);
@@ -228,7 +225,7 @@ function byDay(
           html`<li><i class="${shape}" style="--color: var(--${color})"></i>${meaning}</li>`,
       )}
     </ul>
-    ${dayPlot(title, days, all, limit)}
+    ${dayPlot(title, days, all)}
     <details>
       <summary>The figures as a table</summary>
       ${dataTable(title, days, all)}

@@ -41,10 +41,7 @@ export interface KeyReport extends Pick<ApiKey, "id" | "name" | "plan">, UsageTo
   readonly bansByDay: ReadonlyMap<string, number>;
 }
 
-/**
- * The usage of keys over a range of days in UTC. Figures are up to an hour old, because limiters
- * report once an hour. Only bans are up to date.
- */
+/** The usage of keys over a range of days in UTC, up to an hour old. Only bans are up to date. */
 export interface UsageReport {
   /** All days of the range in ascending order, in the form `2026-11-21`. */
   readonly days: readonly string[];
@@ -96,7 +93,7 @@ export async function readReport(
   const rowsByKey = Map.groupBy(rows, (row) => row.keyId);
   const banDaysByKey = Map.groupBy(await readBanDays(orm, id, firstDay), ({ keyId }) => keyId);
   const reports = keys.map((key) =>
-    reportOn(key, days, rowsByKey.get(key.id) ?? [], banDaysByKey.get(key.id) ?? [], now),
+    reportOn(key, rowsByKey.get(key.id) ?? [], banDaysByKey.get(key.id) ?? [], now),
   );
   return {
     days,
@@ -154,19 +151,15 @@ async function readBanDays(orm: Orm, id: string | undefined, firstDay: string) {
 
 function reportOn(
   key: KeyDetails,
-  range: readonly string[],
   days: readonly ReportedDay[],
   banDays: Awaited<ReturnType<typeof readBanDays>>,
   now: Date,
 ): KeyReport {
   const { id, name, plan } = key;
-  const bansOn = (counted: readonly { day: string; bans: number }[], day: string) =>
-    counted.find((other) => other.day === day)?.bans ?? 0;
-  // Each source can lag behind: the usage reports, which come once an hour, and the table of bans,
-  // which a limiter writes when a ban begins.
-  const bansByDay = new Map(
-    range.map((day) => [day, Math.max(bansOn(days, day), bansOn(banDays, day))]),
-  );
+  // Each source can lag behind: the table of bans, which a limiter writes when a ban begins, and the
+  // usage reports, which come once an hour.
+  const bansByDay = new Map(banDays.map(({ day, bans }) => [day, bans]));
+  for (const { day, bans } of days) bansByDay.set(day, Math.max(bans, bansByDay.get(day) ?? 0));
   const bans = [...bansByDay.values()].reduce((sum, ofDay) => sum + ofDay, 0);
   const peak = (shares: readonly number[]) =>
     shares.length === 0 ? null : Math.min(1, Math.max(...shares));

@@ -12,6 +12,7 @@ import {
   shareCell,
 } from "../terminal-text.ts";
 import { writeUsagePage } from "./page.ts";
+import { MISSING } from "./plots.ts";
 import {
   completeBy,
   figuresByDay,
@@ -28,8 +29,6 @@ const DEFAULT_DAYS = 14;
 const NEAR_DAYS = 2;
 /** The exit status if `--near` finds a key near a limit. */
 const NEAR_STATUS = 3;
-/** The text in place of a figure that the key has not reported yet. */
-const MISSING = "–";
 /** The title of the column that plots the admitted requests of each day. */
 const PLOT = "by day";
 
@@ -151,7 +150,7 @@ function textOfKey(key: KeyReport, report: UsageReport, now: Date): string {
   if (key.reportedAt === null && key.bans === null) {
     return `${title}No figures from ${range(report)}. ${whenFiguresCome(now)}\n`;
   }
-  const days = figuresByDay({ ...report, keys: [key] }, now);
+  const days = figuresByDay(report, now);
   const rows = days.map((counts) => {
     const [reported] = counts.reports;
     return {
