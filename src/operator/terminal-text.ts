@@ -37,6 +37,7 @@ export interface TableOptions {
 interface Column {
   readonly name: string;
   readonly title: string;
+  /** The title, then a cell for each row. */
   readonly cells: readonly Marked[];
   readonly isRight: boolean;
   width: number;
@@ -70,9 +71,7 @@ export function formatTable(
   rows: readonly Row[],
   { cut = [], optional = [], below }: TableOptions = {},
 ): string {
-  const columnsAndBelow = columnsOf(rows);
-  const all = columnsAndBelow.filter(({ name }) => name !== below);
-  const texts = columnsAndBelow.find(({ name }) => name === below)?.cells;
+  const all = columnsOf(rows).filter(({ name }) => name !== below);
   const room = terminalWidth();
   const leastWidth = ({ name, title, width }: Column) =>
     cut.includes(name) ? Math.min(width, Math.max(LEAST_CUT_WIDTH, title.length)) : width;
@@ -84,25 +83,20 @@ export function formatTable(
     return isShown;
   };
   const importance = ({ name }: Column) => optional.indexOf(name);
-  const shown = new Set(
-    all.toSorted((one, other) => importance(one) - importance(other)).filter(fits),
-  );
-  const columns = all.filter((column) => shown.has(column));
+  const shown = all.toSorted((one, other) => importance(one) - importance(other)).filter(fits);
+  const columns = all.filter((column) => shown.includes(column));
   for (const column of columns) {
     if (!cut.includes(column.name)) continue;
     const least = leastWidth(column);
     column.width = Math.min(column.width, least + Math.max(0, room - used));
     used += column.width - least;
   }
-  const lines = [
-    joinLine(columns, (column) => align(column, { text: column.title })),
-    ...rows.flatMap((_, index) => {
-      const line = joinLine(columns, (column) => align(column, column.cells[index] ?? NOTHING));
-      const text = texts?.[index]?.text ?? "";
-      return text === "" ? [line] : [line, `${INDENT}${text}`];
-    }),
-  ];
-  const leftOut = all.filter((column) => !shown.has(column)).map(({ name }) => name);
+  const lines = [{}, ...rows].flatMap((row: Row, index) => {
+    const line = columns.map((column) => align(column, column.cells[index] ?? NOTHING)).join(GAP);
+    const { text } = toMark(row[below ?? ""] ?? null);
+    return [line.trimEnd(), ...(text === "" ? [] : [`${INDENT}${text}`])];
+  });
+  const leftOut = all.filter((column) => !shown.includes(column)).map(({ name }) => name);
   if (leftOut.length > 0) {
     const note = `Left out for lack of room: ${leftOut.join(", ")}. A wider terminal shows more.`;
     lines.push(wrapText(note));
@@ -129,11 +123,11 @@ function columnsOf(rows: readonly Row[]): Column[] {
     const values = rows.map((row) => row[name] ?? null);
     const hasTimes = values.some((value) => value instanceof Date);
     const title = `${name.replaceAll("_", " ")}${hasTimes ? " (UTC)" : ""}`;
-    const cells = values.map(toMark);
-    const width = Math.max(...[{ text: title }, ...cells].map(({ text }) => stringWidth(text)));
+    const cells = [{ text: title }, ...values.map(toMark)];
+    const width = Math.max(...cells.map(({ text }) => stringWidth(text)));
     return { name, title, cells, width, isRight: cells.some(({ isFigure }) => isFigure) };
   });
-  return columns.filter(({ cells }) => cells.some(({ text }) => text !== ""));
+  return columns.filter(({ cells }) => cells.slice(1).some(({ text }) => text !== ""));
 }
 
 function toMark(cell: Cell): Marked {
@@ -144,10 +138,6 @@ function toMark(cell: Cell): Marked {
 
 function toMinute(time: Date): string {
   return time.toISOString().slice(0, 16).replace("T", " ");
-}
-
-function joinLine(columns: readonly Column[], text: (column: Column) => string): string {
-  return columns.map(text).join(GAP).trimEnd();
 }
 
 function align({ width, isRight }: Column, mark: Marked): string {
