@@ -156,14 +156,14 @@ function refuseSecrets(args: readonly string[]): void {
  */
 function refuseKeptByNpm(options: readonly Option[]): void {
   const typed = running.getStore()?.args ?? [];
-  const kept = options.flatMap(({ long, flags, required, argChoices }) => {
-    const value = long === undefined ? undefined : npmSetting(long);
-    const isTyped = typed.some((word) => word === long || word.startsWith(`${long}=`));
-    return value === undefined || isTyped ? [] : [{ flags, long, value, required, argChoices }];
+  const kept = options.filter(({ long = "" }) => {
+    const isTyped = typed.some((word) => word.split("=")[0] === long);
+    return npmSetting(long) !== undefined && !isTyped;
   });
   if (kept.length === 0) return;
   const words = [...typed];
-  const repeated = kept.flatMap(({ flags, long = "", value, required, argChoices }) => {
+  const repeated = kept.flatMap(({ flags, long = "", required, argChoices }) => {
+    const value = npmSetting(long) ?? "";
     if (!required) return [long];
     if (value !== "true") return [long, quote(value)];
     const index = words.findIndex((word) => argChoices?.includes(word));
@@ -217,8 +217,7 @@ export function quote(word: string): string {
 
 /**
  * Prints data, for which the operator runs the command, on stdout. If nobody reads the data, the
- * exit status is 141 instead of 0. A command that only prints text beside its work writes to stdout
- * directly, because its work counts.
+ * exit status is 141. Text beside a command's work goes to stdout directly, because the work counts.
  */
 export function printData(text: string): void {
   process.stdout.write(text, (error) => {

@@ -75,14 +75,6 @@ export function resetApiKey(current: KeyDetails): KeyDetails {
   return { ...current, resets: current.resets + 1, bannedUntil: null };
 }
 
-/** @throws an Error for the operator if the expiry has passed; `null` means never. */
-export function refusePast(expiresAt: Date | null, now: Date): void {
-  if (expiresAt === null || expiresAt > now) return;
-  throw new Error(
-    `the expiry ${expiresAt.toISOString()} is in the past; \`revoke\` ends a key at once`,
-  );
-}
-
 /** Creates the key with which `npm run verify` calls a service, without storing it. */
 export function createVerificationKey(now: Date): CreatedKey {
   const expiresAt = new Date(now.getTime() + VERIFICATION_MS);

@@ -24,7 +24,6 @@ export async function addKeys(database: StoreDatabase, keys: readonly KeyDetails
  *
  * @param decide returns the changed key. It runs again, with the newer key, if another operator
  *   changes the key between reading and writing.
- * @returns the key after the change.
  * @throws every error of `decide`; an Error for the operator if no key has this id.
  */
 export async function changeKey(

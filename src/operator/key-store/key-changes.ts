@@ -81,9 +81,8 @@ export function isOvertaken(error: Error): boolean {
 }
 
 /**
- * Returns the queries that store the hash of the replaced secret and the time at which it becomes
- * invalid. The key's earlier secrets become invalid at the same time or earlier. The queries also
- * delete the hashes of secrets that are invalid already.
+ * Returns the queries that store the hash of the replaced secret until it becomes invalid. The key's
+ * earlier secrets become invalid then or earlier. Deletes hashes that are invalid already.
  */
 function formerHashQueries(
   database: Database,
@@ -104,10 +103,7 @@ function formerHashQueries(
   ];
 }
 
-/**
- * Returns the fields in which a key differs from `before`. For a new key, `before` is `undefined`,
- * and the result has all fields that are set.
- */
+/** Returns the fields in which a key differs from `before`; of a new key, all fields that are set. */
 export function differences(before: KeyDetails | undefined, after: KeyDetails): KeyChangeDetails {
   const former = before && toSettingsJson(before);
   const current = toSettingsJson(after);

@@ -5,7 +5,7 @@ import { type Limits, type Plan, PLAN_LIMITS } from "../../worker/limit-rules/pl
 import { limitOptions, parseName, parseTime, parseTimeOrNever, planOption } from "../arguments.ts";
 import { UsageError } from "../command-line.ts";
 import { type StoreCommandOptions, useDatabase } from "../database/open.ts";
-import { createApiKey, refusePast } from "../key-store/administration.ts";
+import { createApiKey } from "../key-store/administration.ts";
 import { addKeys, changeKey } from "../key-store/change-key.ts";
 import { formatNumber } from "../terminal-text.ts";
 import { printKey, printSecret } from "./print-keys.ts";
@@ -150,5 +150,12 @@ function nextLimits(
   }
   throw new Error(
     `the key has the plan ${plan}, whose limits are fixed: own limits come with --plan enterprise`,
+  );
+}
+
+function refusePast(expiresAt: Date | null, now: Date): void {
+  if (expiresAt === null || expiresAt > now) return;
+  throw new Error(
+    `the expiry ${expiresAt.toISOString()} is in the past; \`revoke\` ends a key at once`,
   );
 }

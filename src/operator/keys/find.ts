@@ -52,8 +52,8 @@ Examples:
 
 Pass a whole key on standard input, never as an argument, because shells keep a history of arguments.
 \`find\` also finds a key by a former secret that a rotation has replaced. The store keeps the hash and
-the last four characters of a secret. For keys from before the store kept these characters, \`list\` shows "unknown"
-until they are rotated. Such keys are found only through standard input.`;
+the last four characters of a secret. Keys for which \`list\` shows "unknown" instead of these
+characters are found only through standard input.`;
 
 /** Adds the options and the action of `keys list`, which prints keys without their secrets. */
 export function defineList(command: Command): void {

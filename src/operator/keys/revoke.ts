@@ -118,12 +118,7 @@ async function rotate(id: string, options: RotateOptions): Promise<void> {
   }
 }
 
-/**
- * Asks for confirmation before a change of a deployed key that cannot be undone. Does not ask if
- * the key is in a local store.
- *
- * @throws an Error for the operator if the operator does not confirm, or if no key has this id.
- */
+/** Asks for confirmation before a change of a deployed key that cannot be undone. */
 async function confirmChange(
   { orm }: StoreDatabase,
   id: string,
