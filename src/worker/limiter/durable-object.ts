@@ -55,9 +55,7 @@ export class RateLimiter extends DurableObject {
   readonly #reports: KeyReports;
   readonly #commits: GroupCommit;
   /** The decisions of the last calls, by nonce. Lost in a restart. */
-  readonly #decided = new QuickLRU<string, readonly [Decision, ...Decision[]]>({
-    maxSize: REMEMBERED_CALLS,
-  });
+  readonly #decided = new QuickLRU<string, readonly Decision[]>({ maxSize: REMEMBERED_CALLS });
   /**
    * Unix time in milliseconds of the next alarm; `null` if no alarm is set and while the alarm
    * runs.
@@ -87,37 +85,23 @@ export class RateLimiter extends DurableObject {
   /**
    * Decides on the requests of one call, and counts their admissions and refusals.
    *
-   * @param refusedAgesMs only from isolates of the previous version: the ages in milliseconds of the
-   *   refusal that began the wait, and of the strikes since then, the oldest first.
+   * @param _ages unused. The version before this one sends it, and Durable Objects of that version
+   *   expect it.
    * @param refusals the number of requests that the isolate refused from memory since its last call.
    * @param nonce identifies the call. The isolate sends the same nonce in every attempt, so that the
    *   requests are counted only once.
-   * @returns one decision for each request; without `details`, the decision on one request.
+   * @returns one decision for each request.
    * @throws {Error} if this Durable Object does not belong to a key, or if a decision cannot be
    *   stored.
    */
-  admit(
-    policy: QuotaPolicy,
-    refusedAgesMs: readonly number[],
-    refusals: number,
-    nonce: string,
-    details: CallDetails,
-  ): Promise<readonly Decision[]>;
-  admit(
-    policy: QuotaPolicy,
-    refusedAgesMs?: readonly number[],
-    refusals?: number,
-    nonce?: string,
-  ): Promise<Decision>;
   async admit(
     policy: QuotaPolicy,
-    refusedAgesMs: readonly number[] = [],
-    refusals = refusedAgesMs.length,
-    nonce: string = crypto.randomUUID(),
-    details?: CallDetails,
-  ): Promise<Decision | readonly Decision[]> {
+    _ages: readonly number[],
+    refusals: number,
+    nonce: string,
+    { requests, wait }: CallDetails,
+  ): Promise<readonly Decision[]> {
     if (this.#keyId === null) throw new Error("This object limits no API key.");
-    const { requests, wait } = details ?? { requests: 1, wait: waitOf(refusedAgesMs) };
     let decisions = this.#decided.get(nonce);
     if (decisions === undefined) {
       const before = this.#limiter;
@@ -130,7 +114,6 @@ export class RateLimiter extends DurableObject {
       await (mustStore(before, this.#limiter) ? this.#commit() : this.#commits.settle());
       if (hasBanned) this.ctx.waitUntil(this.#report());
     } else await this.#commits.settle();
-    if (!details) return decisions[0];
     if (this.#cancellationEndMs <= Date.now()) return decisions;
     const lastCancellation = this.#cancellation?.sequence ?? 0;
     return decisions.map((decision) => ({ ...decision, lastCancellation }));
@@ -177,7 +160,7 @@ export class RateLimiter extends DurableObject {
     requests: number,
     refusedElsewhere: number,
     wait: WaitReport | null,
-  ): readonly [Decision, ...Decision[]] {
+  ): readonly Decision[] {
     const nowMs = Date.now();
     const reported = wait && {
       startedMs: nowMs - wait.ageMs,
@@ -257,12 +240,6 @@ export class RateLimiter extends DurableObject {
       logEvent({ event, keyId, number, until: new Date(untilMs).toISOString() });
     }
   }
-}
-
-/** Converts what an isolate of the previous version reports. */
-function waitOf([ageMs, ...strikesMs]: readonly number[]): WaitReport | null {
-  if (ageMs === undefined) return null;
-  return { ageMs, strikes: strikesMs.length, oldestStrikeAgeMs: strikesMs[0] ?? 0 };
 }
 
 /**

@@ -8,7 +8,7 @@ import { Outage } from "../outage.ts";
 import { keyIdOf, type LimitedKey } from "./limited-key.ts";
 import { MemoryLimiter } from "./memory-limiter.ts";
 import { callObject, isOverloaded, type LimiterObjects } from "./object-call.ts";
-import { NO_REFUSALS, RefusalMemory, type WaitReport } from "./refusal-memory.ts";
+import { NO_REFUSALS, RefusalMemory } from "./refusal-memory.ts";
 
 /**
  * The most calls to one key's Durable Object that an isolate has under way. Further requests share
@@ -118,12 +118,8 @@ export class Limiter {
   async #askObject(key: LimitedKey, { objects, waitUntil }: LimitedRequest): Promise<Decision> {
     const waiting: Waiting = { key, decision: null };
     const group = this.#groups.get(key.name) ?? this.#newGroup(key.name);
-    const untilMs = Date.now() + 2 * this.#timeoutMs;
-    while (waiting.decision === null) {
-      // A Durable Object of the previous version decides on one request; the others wait again.
-      if (Date.now() >= untilMs) throw new Error("The Durable Object decides too slowly.");
-      await group.read(waiting, (all) => this.#call(objects, all), waitUntil);
-    }
+    await group.read(waiting, (all) => this.#call(objects, all), waitUntil);
+    if (waiting.decision === null) throw new Error("The Durable Object did not decide.");
     return waiting.decision;
   }
 
@@ -148,16 +144,10 @@ export class Limiter {
       // All attempts have the same nonce, so that the Durable Object counts the requests once.
       const nonce = crypto.randomUUID();
       const details = { requests: all.length, wait: report.wait };
-      const answer = await callObject(objects, key, this.#timeoutMs, (object) =>
-        object.admit(
-          { limits, revision, resets, bans },
-          agesOf(report.wait),
-          report.refusals,
-          nonce,
-          details,
-        ),
+      const policy = { limits, revision, resets, bans };
+      const decisions = await callObject(objects, key, this.#timeoutMs, (object) =>
+        object.admit(policy, [], report.refusals, nonce, details),
       );
-      const decisions = "admitted" in answer ? [answer] : answer;
       this.#breaker.succeeded(name);
       all.forEach((waiting, index) => (waiting.decision = decisions[index] ?? null));
       this.#learn(key, decisions.at(-1), askedMs);
@@ -199,12 +189,6 @@ export class Limiter {
     if (isOverloaded(error)) return { decision: null, decidedBy: "nobody" };
     return { decision: this.#fallback.admit(key.name, key), decidedBy: "fallback" };
   }
-}
-
-/** The ages that a Durable Object of the previous version counts; later versions ignore them. */
-function agesOf(wait: WaitReport | null): number[] {
-  if (wait === null) return [];
-  return [wait.ageMs, ...Array<number>(wait.strikes).fill(wait.oldestStrikeAgeMs)];
 }
 
 function newest(one: LimitedKey, other: LimitedKey): LimitedKey {

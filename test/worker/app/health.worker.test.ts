@@ -4,7 +4,7 @@ import { describe, expect, test, vi } from "vitest";
 import { PROBE_TIMEOUT_MS } from "../../../src/worker/health.ts";
 import { createApiKey } from "../../support/api-key-fixture.ts";
 import { advanceClock, stopClock } from "../../support/clock.ts";
-import { limiterStorage } from "../../support/limiter.ts";
+import { admit, limiterStorage } from "../../support/limiter.ts";
 import { placeOrder } from "../../support/order-fixture.ts";
 import { expectError, quotaOf } from "../../support/answer.ts";
 import { send, startService } from "../../support/service.ts";
@@ -68,7 +68,7 @@ describe("GET /healthz", () => {
       rowsWritten: 0,
     });
     await runInDurableObject(env.RATE_LIMITER.getByName("health"), async (object) => {
-      await expect(object.admit({} as never)).rejects.toThrow("limits no API key");
+      await expect(admit(object, {} as never)).rejects.toThrow("limits no API key");
     });
   });
 

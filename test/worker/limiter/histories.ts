@@ -22,8 +22,7 @@ export type Step =
   | { readonly do: "learn"; readonly isolate: number }
   | { readonly do: "restart"; readonly isolate: number }
   | { readonly do: "move the object's clock"; readonly ms: number }
-  | { readonly do: "break the disk" | "cut the database" | "run the previous version" }
-  | { readonly do: "reset" | "kill" | "request of the previous version" };
+  | { readonly do: "break the disk" | "cut the database" | "reset" | "kill" };
 
 /** Generates limits of which either may fill first, some of them larger than a group of requests. */
 export const anyLimits: fc.Arbitrary<Limits> = fc.record({
@@ -99,8 +98,6 @@ const losses: fc.Arbitrary<Step> = fc.oneof(
     { do: "kill" },
     { do: "break the disk" },
     { do: "cut the database" },
-    { do: "run the previous version" },
-    { do: "request of the previous version" },
   ),
 );
 
@@ -199,13 +196,6 @@ export async function play(world: World, step: Step, { isOrderly = false } = {})
       break;
     case "cut the database":
       world.isDatabaseCut = !world.isDatabaseCut;
-      break;
-    case "run the previous version":
-      world.kill();
-      world.isPrevious = !world.isPrevious;
-      break;
-    case "request of the previous version":
-      world.sendPrevious();
       break;
     case "kill":
       world.kill();

@@ -152,14 +152,19 @@ async function checkEnd(world: World, end: { told: number; asked: number }): Pro
     }
   }
   await world.advance(2 * DAY_MS);
+  if (world.alarmMs !== null || world.stored.limiter !== null) {
+    expect.fail("The storage of an idle Durable Object was not deleted.");
+  }
   const inObject = world.rulings.filter((ruling) => "nowMs" in ruling);
   const sum = (total: (ruling: (typeof inObject)[number]) => number) =>
     inObject.reduce((all, ruling) => all + total(ruling), 0);
   const admitted = sum(({ decision }) => Number(decision.admitted));
   const refused = inObject.length - admitted + world.reportedRefusals;
-  const counted = [admitted, refused, sum(({ strikes }) => strikes), sum(({ bans }) => bans)];
+  const bans = sum((ruling) => ruling.bans);
+  const counted = [admitted, refused, sum(({ strikes }) => strikes), bans, bans];
   const days = [...world.reported.values()];
-  const reported = counted.map((_, n) => days.reduce((all, day) => all + day[n]!, 0));
+  const totals = [0, 1, 2, 3].map((n) => days.reduce((all, day) => all + day[n]!, 0));
+  const reported = [...totals, world.reportedBans.size];
   // A Durable Object that dies may lose refusals, and may count a retry twice. If the clock is set
   // back to a day whose usage was reported and forgotten, the day's usage begins at 0 again.
   if (world.kills === 0 && !world.wasClockSet) expect(reported).toEqual(counted);

@@ -8,7 +8,7 @@ test("a Durable Object is not called again after the time-out, even during the p
   vi.useFakeTimers();
   let calls = 0;
   const call = callObject(
-    { getByName: () => ({}) as never },
+    { getByName: () => ({}) } as never,
     { name: "key" } as never,
     100,
     async () => {

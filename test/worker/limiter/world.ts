@@ -127,8 +127,6 @@ export class World {
   newest: QuotaPolicy;
   /** The wires of the next calls; further calls have the last one of `wires`. */
   wires: Wire[] = [PERFECT];
-  /** True while the Durable Object runs the previous version, which knows no `CallDetails`. */
-  isPrevious = false;
   isDatabaseCut = false;
   isDiskBroken = false;
   /** The milliseconds that a write takes to reach the disk. */
@@ -151,6 +149,8 @@ export class World {
   lostReports = 0;
   /** The largest totals reported for each day: admissions, refusals, strikes and bans. */
   readonly reported = new Map<string, readonly number[]>();
+  /** The beginnings of the reported bans. */
+  readonly reportedBans = new Set<unknown>();
   alarmMs: number | null = null;
   /** How long after a failed report the alarm was set, at most. */
   longestRetryMs = 0;
@@ -212,11 +212,8 @@ export class World {
     const sentMs = this.nowMs;
     const request = {
       objects: {
-        getByName: () => ({
-          admit: (...args: Arguments) => this.#call(isolate, args),
-          recordCancellation: () => Promise.resolve(),
-        }),
-      },
+        getByName: () => ({ admit: (...args: Arguments) => this.#call(isolate, args) }),
+      } as never,
       requestId: "simulated",
       waitUntil: (promise: Promise<unknown>) => void promise.catch(() => undefined),
     };
@@ -237,19 +234,6 @@ export class World {
         if (decided.decidedBy === "object") this.#checkAnswer(exchange);
         return exchange;
       }),
-    );
-  }
-
-  /** Sends a request through an isolate of the previous version, which sends no `CallDetails`. */
-  sendPrevious(): void {
-    const { newest } = this;
-    const life = this.#life;
-    const admit = () => life.limiter.admit(newest, [], 0, crypto.randomUUID());
-    void this.#track(
-      running
-        .run(this.object, () => Promise.race([admit(), life.end.promise]))
-        .then((decided) => this.#checkWritten(newest, [decided]))
-        .catch(() => undefined),
     );
   }
 
@@ -275,7 +259,7 @@ export class World {
   /** Repairs everything that is broken. */
   recover(): void {
     this.wires = [PERFECT];
-    this.isPrevious = this.isDatabaseCut = this.isDiskBroken = false;
+    this.isDatabaseCut = this.isDiskBroken = false;
   }
 
   /** Ends the Durable Object's life at once. It loses everything that is not on disk. */
@@ -340,7 +324,7 @@ export class World {
     };
   }
 
-  async #call(isolate: Isolate, args: Arguments): Promise<Decision | readonly Decision[]> {
+  async #call(isolate: Isolate, args: Arguments): Promise<readonly Decision[]> {
     this.calls += 1;
     this.calledMs = this.nowMs;
     const { fate, outMs, backMs } = this.wires[0] ?? PERFECT;
@@ -373,28 +357,23 @@ export class World {
     }
   }
 
-  async #arrive(fate: Fate, args: Arguments): Promise<Decision | readonly Decision[]> {
+  async #arrive(fate: Fate, args: Arguments): Promise<readonly Decision[]> {
     if (fate === "error") throw new Error("Internal error.");
     if (fate.endsWith("retryable") && fate !== "lost retryable") throw lost();
     if (fate === "overloaded") {
       throw Object.assign(new Error("Overloaded."), { retryable: true, overloaded: true });
     }
-    const [policy, agesMs, refusals, nonce, details] = args;
+    const [policy, , refusals, nonce] = args;
     if (!this.#decidedMs.has(nonce)) {
       this.#decidedMs.set(nonce, this.nowMs);
       this.reportedRefusals += refusals;
     }
     const life = this.#life;
-    const answer = running.run(this.object, async () => {
-      const { limiter } = life;
-      return this.isPrevious
-        ? await limiter.admit(policy, agesMs, refusals, nonce)
-        : await limiter.admit(policy, agesMs, refusals, nonce, details);
-    });
+    const answer = running.run(this.object, () => life.limiter.admit(...args));
     answer.catch(() => undefined);
     if (fate === "killed") this.kill();
     const decided = await Promise.race([answer, life.end.promise]);
-    this.#checkWritten(policy, "admitted" in decided ? [decided] : decided);
+    this.#checkWritten(policy, decided);
     return structuredClone(decided);
   }
 
@@ -426,8 +405,7 @@ export class World {
     }
   }
 
-  #deliver(isolate: Isolate, args: Arguments, answer: Decision | readonly Decision[]): void {
-    const decisions = "admitted" in answer ? [answer] : answer;
+  #deliver(isolate: Isolate, args: Arguments, decisions: readonly Decision[]): void {
     for (const decided of decisions) this.#revisions.set(decided, args[0].revision);
     const last = decisions.at(-1)!;
     isolate.delivered = last;
@@ -529,7 +507,10 @@ export class World {
     await pause(20);
     if (this.isDatabaseCut) throw new Error("D1_ERROR: Network connection lost.");
     for (const { sql, values } of statements) {
-      if (!sql.includes("INTO key_usage")) continue;
+      if (!sql.includes("INTO key_usage")) {
+        this.reportedBans.add(values[1]);
+        continue;
+      }
       const [, day, , , , ...totals] = values as [string, string, ...number[]];
       const before = this.reported.get(day);
       const largest = totals.slice(0, 4).map((total, n) => Math.max(total, before?.[n] ?? 0));
@@ -538,7 +519,7 @@ export class World {
   }
 }
 
-type Arguments = [QuotaPolicy, readonly number[], number, string, CallDetails];
+type Arguments = Parameters<RateLimiter["admit"]>;
 
 const originalDecide = rules.decide;
 
