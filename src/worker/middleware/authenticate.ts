@@ -2,8 +2,7 @@ import { createMiddleware } from "hono/factory";
 import type { AppEnv } from "../app-env.ts";
 import { isPreflight } from "./cross-origin.ts";
 import { writeError } from "../errors.ts";
-import type { AddressBudget } from "../limiter/memory-limiter.ts";
-import { clientAddress } from "./client-address.ts";
+import type { AddressBudget } from "../limiter/address-budget.ts";
 import { rateLimitError } from "./enforce-limits.ts";
 import { type ApiKey, type FoundKey, keyState, limitedKey } from "../api-keys/api-key.ts";
 import { parseCredentials } from "../api-keys/credentials.ts";
@@ -50,7 +49,7 @@ export function authenticate(directory: ApiKeyDirectory, addresses: AddressBudge
   return createMiddleware<AppEnv>(async function authenticateMiddleware(c, next) {
     const result = await findValidKey(c.req.header("Authorization"), directory, (hash) =>
       directory.find(c.env.KEYS, hash, {
-        isSuspect: () => addresses.peek(clientAddress(c.req.raw)).retryAtMs !== null,
+        isSuspect: () => addresses.peek(c.req.raw).retryAtMs !== null,
         waitUntil: (promise) => c.executionCtx.waitUntil(promise),
       }),
     );
@@ -61,7 +60,7 @@ export function authenticate(directory: ApiKeyDirectory, addresses: AddressBudge
     }
     const { reason } = result;
     if (reason !== "missing" || !isPreflight(c.req.raw)) {
-      const decision = addresses.countFailure(clientAddress(c.req.raw));
+      const decision = addresses.countFailure(c.req.raw);
       c.set("quota", decision);
       if (!decision.admitted) {
         const refusal = "Too many requests without a valid API key from your address.";

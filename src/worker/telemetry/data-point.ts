@@ -1,5 +1,4 @@
-import { BLOBS, DOUBLES } from "./columns.ts";
-import type { RequestRecord } from "./request-record.ts";
+import { BLOBS, DOUBLES, type RequestRecord } from "./request-record.ts";
 
 /**
  * The index of requests without a valid key. Analytics Engine samples each index separately, so a
