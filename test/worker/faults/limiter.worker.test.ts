@@ -41,7 +41,6 @@ let service: Send;
 let log: () => LogLine[];
 let id: string;
 let key: string;
-let startMs: number;
 
 beforeEach(async () => {
   log = readLog();
@@ -50,7 +49,7 @@ beforeEach(async () => {
   const vars = { LIMITER_TIMEOUT_MS: String(TIMEOUT_MS) };
   service = startService(vars, { RATE_LIMITER: line.limiters });
   ({ id, key } = await createEnterpriseKey(3, 10));
-  startMs = stopClock();
+  stopClock();
 });
 
 const name = () => `key:${id}`;
@@ -61,11 +60,9 @@ const remaining = async () => quotaOf(await request()).remaining;
 describe("one fault", () => {
   test.each<[string, Outcome[], { calls: number; usesFallback: boolean; counted: number }]>([
     ["of the network", [NETWORK], { calls: 2, usesFallback: false, counted: 1 }],
-    ["twice", [NETWORK, DEPLOYMENT], { calls: 3, usesFallback: false, counted: 1 }],
-    ["three times", [NETWORK, NETWORK, NETWORK], { calls: 3, usesFallback: true, counted: 0 }],
+    ["three times", [NETWORK, DEPLOYMENT, NETWORK], { calls: 3, usesFallback: true, counted: 0 }],
     ["of the object", [FAULT], { calls: 1, usesFallback: true, counted: 0 }],
     ["by silence", [HANG], { calls: 1, usesFallback: true, counted: 0 }],
-    ["and then silence", [NETWORK, HANG], { calls: 2, usesFallback: true, counted: 0 }],
     [
       "after the object had decided, with a retry",
       [loseTheAnswer("Network connection lost.", { retryable: true })],
@@ -159,25 +156,6 @@ test.each([
     expect(await stored()).toMatchObject({ minute: { count: 1 }, day: { count: 4 }, ban: null });
   },
 );
-
-test("impossible times in the stored state delay no client by more than a day", async () => {
-  const century = startMs + 36_500 * DAY_MS;
-  const row = {
-    limits: { perMinute: 3, perDay: 10 },
-    revision: 0,
-    resets: 0,
-    minute: { openedMs: century, count: 3 },
-    day: { openedMs: century, count: 10 },
-    ban: { untilMs: century, number: 40 },
-  };
-  await runInDurableObject(limiterNamed(name()), (_, { storage }) => storage.kv.put("record", row));
-  await evictLimiter(name());
-  const refused = await request();
-  expect(refused.headers.get("Retry-After")).toBe("86400");
-  expect(quotaOf(refused).reset).toBe(Math.ceil(startMs / 1_000) + 86_400);
-  advanceClock(DAY_MS);
-  expect((await request()).status).toBe(200);
-});
 
 test("an alarm that fails to delete an expired state has no effect on limits", async () => {
   await request();

@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { closedQuota, type Quota } from "../../../src/worker/limit-rules/decision.ts";
 import { quotaHeaders, retryAfterSeconds } from "../../../src/worker/limit-rules/headers.ts";
+import { PLAN_LIMITS } from "../../../src/worker/limit-rules/plans.ts";
 import { keyPolicy, START_MS } from "./simulated-limiter.ts";
 
 const START_SECONDS = START_MS / 1_000;
@@ -28,6 +29,14 @@ function quota(
     ...over,
   };
 }
+
+test("plans have the documented limits (docs/limits.md, Plans)", () => {
+  expect(PLAN_LIMITS).toEqual({
+    free: { perMinute: 60, perDay: 1_000 },
+    pro: { perMinute: 300, perDay: 10_000 },
+    business: { perMinute: 1_000, perDay: 100_000 },
+  });
+});
 
 describe("RateLimit-Policy and RateLimit (docs/limits.md, Headers)", () => {
   test("have the documented form", () => {
