@@ -11,14 +11,10 @@ const POLICY: QuotaPolicy = { limits: PLAN_LIMITS.free, revision: 0, resets: 0, 
 
 type HasHeaders = Pick<Request, "headers">;
 
-/**
- * Limits the failed authentications of each client address in the isolate's memory. So requests
- * without a valid key cause no write and no call to a Durable Object.
- */
+/** Limits failed authentications by client address, without a write or call of a Durable Object. */
 export class AddressBudget {
   readonly #limiter: MemoryLimiter;
 
-  /** @param maxAddresses the number of addresses to remember. */
   constructor(bans: BanPolicy, maxAddresses = MAX_ADDRESSES) {
     this.#limiter = new MemoryLimiter(bans, maxAddresses);
   }

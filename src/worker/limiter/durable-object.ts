@@ -22,25 +22,21 @@ import type { CallDetails } from "./object-call.ts";
 import type { WaitReport } from "./refusal-memory.ts";
 import { type Cancellation, readState, type StoredState, toStored } from "./stored-state.ts";
 
-/**
- * The storage key of the only row that a Durable Object stores. All data is in this row, so that a
- * commit never writes several rows.
- */
+/** The storage key of the only row, so that a commit never writes several rows. */
 const STATE = "record";
 
 /** The time after which a failed report is retried. */
 const RETRY_REPORT_MS = 60_000;
 
-/** At least this many of the last calls are remembered, so that a retry is not counted again. */
+/** At least this many calls are remembered, so that a retry is not counted again. */
 const REMEMBERED_CALLS = 256;
 
 /** How long the last cancellation of a key is remembered: much longer than a replica can lag behind. */
 const CANCELLATION_MS = 3_600_000;
 
 /**
- * The limiter of one API key. It makes each decision from its state in memory, in one synchronous
- * step. An admission is returned only after it is on disk. So the limits are exact, but each
- * admission takes the time of a write. Calls that are decided during a write share the next write.
+ * The limiter of one API key. Decides in one synchronous step on its state in memory, and returns an
+ * admission only after it is on disk. Calls that are decided during a write share the next write.
  *
  * A Durable Object that stores anything has an alarm for the next report to the database. After the
  * report, the alarm is set to the time at which all windows, bans and days of usage have ended. At
@@ -56,10 +52,7 @@ export class RateLimiter extends DurableObject {
   readonly #commits: GroupCommit;
   /** The decisions of the last calls, by nonce. Lost in a restart. */
   readonly #decided = new QuickLRU<string, readonly Decision[]>({ maxSize: REMEMBERED_CALLS });
-  /**
-   * Unix time in milliseconds of the next alarm; `null` if no alarm is set and while the alarm
-   * runs.
-   */
+  /** Unix time in milliseconds; `null` if no alarm is set and while the alarm runs. */
   #alarmMs: number | null = null;
 
   constructor(ctx: DurableObjectState, env: Cloudflare.Env) {
@@ -85,14 +78,11 @@ export class RateLimiter extends DurableObject {
   /**
    * Decides on the requests of one call, and counts their admissions and refusals.
    *
-   * @param _ages unused. The version before this one sends it, and Durable Objects of that version
-   *   expect it.
+   * @param _ages unused; neighbouring versions of the service send it and expect it.
    * @param refusals the number of requests that the isolate refused from memory since its last call.
-   * @param nonce identifies the call. The isolate sends the same nonce in every attempt, so that the
-   *   requests are counted only once.
+   * @param nonce the same in every attempt of a call, so that its requests are counted only once.
    * @returns one decision for each request.
-   * @throws {Error} if this Durable Object does not belong to a key, or if a decision cannot be
-   *   stored.
+   * @throws {Error} if no key belongs to this Durable Object, or a decision cannot be stored.
    */
   async admit(
     policy: QuotaPolicy,
@@ -138,15 +128,9 @@ export class RateLimiter extends DurableObject {
   /** Responds to a health check of the service. Stores nothing. */
   ping(): void {}
 
-  /**
-   * Reports bans and usage to the database. If all windows, bans and days of usage have ended and are
-   * reported, deletes the storage. Otherwise sets the next alarm.
-   */
   override async alarm(): Promise<void> {
     this.#alarmMs = null;
     if (!(await this.#report())) return this.#wakeBy(Date.now() + RETRY_REPORT_MS);
-    // A request that arrived during the report has set another alarm.
-    if (this.#alarmMs !== null) return;
     const nowMs = Date.now();
     const limiterEndMs = this.#limiter === null ? 0 : stateEndMs(this.#limiter, this.#config.bans);
     const endMs = Math.max(limiterEndMs, this.#reports.endMs, this.#cancellationEndMs);
@@ -199,8 +183,8 @@ export class RateLimiter extends DurableObject {
 
   /** Reports bans and usage. Returns whether the report succeeded. */
   async #report(): Promise<boolean> {
-    // Store everything before reporting it. If a restart lost reported counts, the database would
-    // ignore new counts until they exceed the reported totals.
+    // If a restart lost reported counts, the database would ignore new counts until they exceed the
+    // reported totals.
     await (this.#reports.isStored ? this.#commits.settle() : this.#commits.commit());
     return this.#reports.report(this.env.KEYS);
   }
@@ -243,11 +227,9 @@ export class RateLimiter extends DurableObject {
 }
 
 /**
- * Returns whether a limiter state must be stored: a window, the ban or the revision of the key has
- * changed. Changes of the wait are not stored, because the wait need not survive a restart. Changed
- * limits alone are not stored, because every request sends the limits. If a changed revision were
- * not stored, an evicted limiter could accept the former limits from an isolate with an outdated
- * key.
+ * Returns whether a limiter state must be stored. The wait need not survive a restart, and every
+ * request sends the limits. But if a changed revision were not stored, an evicted limiter could
+ * accept the former limits from an isolate with an outdated key.
  */
 function mustStore(before: LimiterState | null, after: LimiterState | null): boolean {
   const hasChanged = (name: "ban" | "revision" | WindowName) =>

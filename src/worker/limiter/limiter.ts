@@ -12,14 +12,13 @@ import { NO_REFUSALS, RefusalMemory } from "./refusal-memory.ts";
 
 /**
  * The most calls to one key's Durable Object that an isolate has under way. Further requests share
- * the next call. So a slow Durable Object gets fewer and larger calls.
+ * the next call, so a slow Durable Object gets fewer and larger calls.
  */
 const MAX_CALLS_UNDER_WAY = 8;
 
 /** The number of busy keys whose requests an isolate groups. */
 const MAX_GROUPS = 1_000;
 
-/** The parts of a request that the limiter needs. */
 interface LimitedRequest {
   readonly objects: LimiterObjects;
   readonly requestId: string;

@@ -9,10 +9,7 @@ import {
   type QuotaPolicy,
 } from "../limit-rules/decision.ts";
 
-/**
- * Counts in the isolate's memory, by name. Each isolate counts separately, and the counts are lost
- * when the isolate ends, so more requests than the limit can be admitted.
- */
+/** Counts by name in the memory of one isolate, so more requests than the limit can be admitted. */
 export class MemoryLimiter {
   readonly #bans: BanPolicy;
   readonly #states: QuickLRU<string, LimiterState>;
@@ -23,7 +20,6 @@ export class MemoryLimiter {
     this.#states = new QuickLRU({ maxSize: size });
   }
 
-  /** Decides on one request, and counts it if every window has room. */
   admit(name: string, policy: QuotaPolicy): Decision {
     const before = this.#states.get(name) ?? null;
     const { state, decision } = decide(before, policy, this.#bans, Date.now());

@@ -42,7 +42,6 @@ export function callObject<T>(
   return withDeadline(call(), timeoutMs).finally(() => (isOver = true));
 }
 
-/** Returns whether the error of a call says that the Durable Object has too many calls waiting. */
 export function isOverloaded(error: unknown): boolean {
   return Object(error).overloaded === true;
 }

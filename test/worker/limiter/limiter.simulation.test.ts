@@ -14,6 +14,9 @@ const anySkews = fc.array(fc.constantFrom(0, 0, -1, 137, -5_000, 40_000), {
   maxLength: ISOLATES,
 });
 
+/** On a slow disk, a call is sent again while its write is under way. */
+const anyDiskMs = fc.constantFrom(3, 200);
+
 const anyEnd = fc.record({ told: fc.nat(ISOLATES - 1), asked: fc.nat(ISOLATES - 1) });
 
 const policyOf = (limits: { perMinute: number; perDay: number }) => ({
@@ -39,9 +42,11 @@ test("several isolates and a Durable Object keep every promise, whatever happens
       anyBanPolicy,
       anySkews,
       anyHistory,
+      anyDiskMs,
       anyEnd,
-      async (limits, bans, skewsMs, history, end) => {
+      async (limits, bans, skewsMs, history, diskMs, end) => {
         const world = new World(policyOf(limits), bans, skewsMs);
+        world.diskMs = diskMs;
         for (const step of history) {
           const { length } = world.exchanges;
           await play(world, step);

@@ -23,7 +23,8 @@ const LONGEST_CALL_MS = TIMEOUT_MS;
  * - `answer`: it succeeds. `slow`: it is decided, but the answer comes after the timeout.
  * - `slow retryable`: it fails after the timeout, before it arrives.
  * - `error`, `retryable`, `overloaded`: it fails before it arrives, with this kind of error.
- * - `lost`, `lost retryable`: it is decided, but its answer is lost.
+ * - `lost`, `lost retryable`: it is decided, but its answer is lost, `lost retryable` before its
+ *   write has ended.
  * - `killed`: it is decided, and the Durable Object dies before its write.
  */
 export const FATES = [
@@ -341,7 +342,6 @@ export class World {
       const answer = await this.#arrive(fate, args);
       await pause(fate === "slow" ? 2 * TIMEOUT_MS : backMs);
       if (fate === "lost") throw new Error("Internal error.");
-      if (fate === "lost retryable") throw lost();
       this.#deliver(isolate, args, answer);
       return answer;
     } catch (error) {
@@ -372,6 +372,7 @@ export class World {
     const answer = running.run(this.object, () => life.limiter.admit(...args));
     answer.catch(() => undefined);
     if (fate === "killed") this.kill();
+    if (fate === "lost retryable") throw lost();
     const decided = await Promise.race([answer, life.end.promise]);
     this.#checkWritten(policy, decided);
     return structuredClone(decided);
