@@ -10,10 +10,7 @@ import { AnonymousSample } from "../telemetry/anonymous-sample.ts";
 import { toDataPoint } from "../telemetry/data-point.ts";
 import type { Degradation, RequestRecord } from "../telemetry/request-record.ts";
 
-/**
- * The index that makes `routePath` return the route of the last handler. The handlers before it are
- * middleware.
- */
+/** Makes `routePath` return the route of the last handler; those before it are middleware. */
 const LAST = -1;
 
 /**
@@ -23,8 +20,7 @@ const LAST = -1;
  */
 export function observeRequests({ requestLog }: Config) {
   const telemetry = new Outage({ began: "telemetry_failing", ended: "telemetry_recovered" });
-  // One sampler for each HTTP status, because a record represents only requests with the same
-  // status.
+  // A record represents only requests with the same HTTP status.
   const samples = new Map<number, AnonymousSample>();
   const sampleOf = (status: number): AnonymousSample => {
     const sample = samples.get(status) ?? new AnonymousSample();
@@ -51,10 +47,6 @@ function writeRecord(c: Context<AppEnv>, record: RequestRecord, requestLog: Requ
   c.env.ANALYTICS?.writeDataPoint(toDataPoint(record));
 }
 
-/**
- * Returns whether the request is sampled: it has no valid key and its response is not a 5xx. Every
- * 5xx is recorded.
- */
 function isSampled(c: Context<AppEnv>): boolean {
   const apiKey: ApiKey | undefined = c.get("apiKey");
   return apiKey === undefined && c.res.status < 500;
@@ -65,16 +57,8 @@ function isLogged({ status, degraded }: RequestRecord, requestLog: RequestLog): 
   return requestLog === "all";
 }
 
-/**
- * Returns the record of a request for the log and the Analytics Engine data set, once its response
- * is ready.
- *
- * @param startedMs Unix time in milliseconds at which the request arrived.
- * @param represents the number of requests that the record represents.
- */
 function recordRequest(c: Context<AppEnv>, startedMs: number, represents: number): RequestRecord {
-  // Middleware sets these variables one after another. A middleware that responds early leaves the
-  // later variables unset.
+  // A middleware that responds early leaves later variables unset.
   const { requestId, apiKey, quota, errorCode, decidedBy, servedBy }: Partial<AppEnv["Variables"]> =
     c.var;
   const described = quota === undefined ? null : describedWindow(quota);
