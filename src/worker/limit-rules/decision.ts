@@ -298,8 +298,10 @@ function countReported(
   const restored = isOfFullWindow ? { startedMs, strikes: 0, firstStrikeMs: nowMs } : null;
   const wait = state.wait ?? restored;
   if (wait === null) return before;
-  const counted = isStrike(wait, banPolicy, oldestStrikeMs) ? strikes : 0;
-  return addStrikes(before, wait, counted, oldestStrikeMs, banPolicy, nowMs);
+  const areStrikes = strikes > 0 && isStrike(wait, banPolicy, oldestStrikeMs);
+  return areStrikes
+    ? addStrikes(before, wait, strikes, oldestStrikeMs, banPolicy, nowMs)
+    : addStrikes(before, wait, 0, nowMs, banPolicy, nowMs);
 }
 
 /** Begins a wait with a refusal at `nowMs`, or counts the refusal in the key's wait. */

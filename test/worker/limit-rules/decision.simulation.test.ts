@@ -11,7 +11,7 @@ import {
   stateEndMs,
 } from "../../../src/worker/limit-rules/decision.ts";
 import { quotaHeaders, retryAfterSeconds } from "../../../src/worker/limit-rules/headers.ts";
-import { anyBanPolicy, anyHistory, anyLimits, anyTraffic, play, type Step } from "./histories.ts";
+import { anyBanPolicy, anyHistory, anyLimits, anyTraffic, play } from "./histories.ts";
 import { LimitsModel } from "./limits-model.ts";
 import { DAY_MS, MINUTE_MS, SimulatedLimiter } from "./simulated-limiter.ts";
 
@@ -27,7 +27,7 @@ const anyKey = fc.tuple(anyLimits, anyBanPolicy, fc.boolean()).map(([limits, ban
 
 type Key = { readonly policy: QuotaPolicy; readonly banPolicy: SimulatedLimiter["bans"] };
 
-function playOn({ policy, banPolicy }: Key, history: readonly Step[]) {
+function playOn({ policy, banPolicy }: Key, history: Parameters<typeof play>[1]) {
   const limiter = new SimulatedLimiter(policy, banPolicy);
   const answers: Answered[] = [];
   play(limiter, history, {

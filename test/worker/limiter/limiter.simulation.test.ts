@@ -6,7 +6,7 @@ import { retryAfterSeconds } from "../../../src/worker/limit-rules/headers.ts";
 import { LimitsModel, WindowsModel } from "../limit-rules/limits-model.ts";
 import { anyBanPolicy } from "../limit-rules/histories.ts";
 import { DAY_MS } from "../limit-rules/simulated-limiter.ts";
-import { anyHistory, anyLimits, anyOrderlyHistory, ISOLATES, play } from "./histories.ts";
+import { anyHistory, anyLimits, anyOrderlyHistory, ISOLATES } from "./histories.ts";
 import { startTime, TIMEOUT_MS, World } from "./world.ts";
 
 const anySkews = fc.array(fc.constantFrom(0, 0, -1, 137, -5_000, 40_000), {
@@ -49,7 +49,7 @@ test("several isolates and a Durable Object keep every promise, whatever happens
         world.diskMs = diskMs;
         for (const step of history) {
           const { length } = world.exchanges;
-          await play(world, step);
+          await step.play(world);
           for (const exchange of world.exchanges.slice(length)) checkRefusal(world, exchange);
         }
         await world.drain();
@@ -247,7 +247,10 @@ describe("one isolate, one request after another", () => {
         async (limits, bans, history) => {
           const world = new World(policyOf(limits), bans, [0]);
           world.diskMs = 0;
-          for (const step of history) await play(world, step, { isOrderly: true });
+          for (const step of history) {
+            await step.play(world);
+            world.learnAll();
+          }
           checkReports(world);
           const model = new LimitsModel(bans);
           for (const { policy, sentMs, decision, decidedBy } of world.exchanges) {
