@@ -19,14 +19,14 @@ export interface Step<World> {
 export function step<World, T>(
   name: string,
   values: fc.Arbitrary<T>,
-  play: (world: World, value: T) => Promise<unknown> | void,
+  run: (world: World, value: T) => Promise<unknown> | void,
 ): fc.Arbitrary<Step<World>> {
-  return values.map((value) => ({ name, value, play: (world) => play(world, value) }));
+  return values.map((value) => ({ name, value, play: (world) => run(world, value) }));
 }
 
 /** A step without a value. */
-export function event<World>(name: string, play: (world: World) => void) {
-  return step<World, null>(name, fc.constant(null), play);
+export function event<World>(name: string, run: (world: World) => void) {
+  return step<World, null>(name, fc.constant(null), run);
 }
 
 export function oneOf<World>(
