@@ -1,7 +1,7 @@
 import { runInDurableObject } from "cloudflare:test";
 import { beforeEach, describe, expect, test, vi } from "vitest";
 import { expectError, quotaOf } from "../../support/answer.ts";
-import { createEnterpriseKey } from "../../support/api-key-fixture.ts";
+import { createApiKey, createEnterpriseKey, rotate } from "../../support/api-key-fixture.ts";
 import { advanceClock, stopClock } from "../../support/clock.ts";
 import { evictLimiter, limiterNamed, limiterStorage } from "../../support/limiter.ts";
 import { placeOrder, storedOrder } from "../../support/order-fixture.ts";
@@ -87,7 +87,7 @@ describe("one fault", () => {
     expect((await storedOrder(1n))?.["status"]).not.toBe("pending");
     expect(line.script.calls).toBe(calls);
     // Every call uses a new stub, because a stub that has thrown may be permanently broken.
-    expect(line.stubs()).toBe(calls);
+    expect(line.places).toHaveLength(calls);
     expect((await stored())?.minute?.count ?? 0).toBe(counted);
     expect(events(log())).toStrictEqual(usesFallback ? ["fallback_limiter_on"] : []);
     for (const entry of log()) expect(entry["keyId"]).toBe(id);
@@ -156,6 +156,13 @@ test.each([
     expect(await stored()).toMatchObject({ minute: { count: 1 }, day: { count: 4 }, ban: null });
   },
 );
+
+test("a key's Durable Object is requested in the key's region, also with a former secret", async () => {
+  const { id: keyId, key: former } = await createApiKey({ locationHint: "weur" });
+  const own = await rotate(keyId, 60_000);
+  for (const secret of [former, own, key]) await service(LIST, { key: secret });
+  expect(line.places).toEqual([{ locationHint: "weur" }, { locationHint: "weur" }, undefined]);
+});
 
 test("an alarm that fails to delete an expired state has no effect on limits", async () => {
   await request();
