@@ -2,6 +2,7 @@ import QuickLRU from "quick-lru";
 import { CircuitBreaker } from "../circuit-breaker.ts";
 import { type Config, REMEMBERED_KEYS } from "../config.ts";
 import { BatchedQuery } from "../db/batched-query.ts";
+import { pause } from "../deadline.ts";
 import type { Decision } from "../limit-rules/decision.ts";
 import { logEvent } from "../log.ts";
 import { Outage } from "../outage.ts";
@@ -18,6 +19,10 @@ const MAX_CALLS_UNDER_WAY = 8;
 
 /** The number of busy keys whose requests an isolate groups. */
 const MAX_GROUPS = 1_000;
+
+/** Cloudflare keeps a request alive for 30 seconds after its response. */
+const RECORD_RETRIES = 5;
+const RETRY_RECORD_MS = 5_000;
 
 interface LimitedRequest {
   readonly objects: LimiterObjects;
@@ -96,21 +101,23 @@ export class Limiter {
 
   /**
    * Records a cancellation with the key's Durable Object, so that the key's next list on any isolate
-   * is at least as new. If that fails, only this isolate knows of the cancellation.
+   * is at least as new. If that fails, only this isolate knows of the cancellation until a retry
+   * succeeds. Retries end with the request, 30 seconds after its response.
    *
    * @param sequence the sequence number of the list after the cancellation.
    */
   async recordCancellation(
     key: LimitedKey,
     sequence: number,
-    { objects, requestId }: Omit<LimitedRequest, "waitUntil">,
+    { objects, requestId, waitUntil }: LimitedRequest,
   ): Promise<void> {
+    const record = () =>
+      callObject(objects, key, this.#timeoutMs, (object) => object.recordCancellation(sequence));
     try {
-      await callObject(objects, key, this.#timeoutMs, (object) =>
-        object.recordCancellation(sequence),
-      );
+      await record();
     } catch (error) {
       logEvent({ event: "cancellation_not_recorded", requestId, keyId: keyIdOf(key.name), error });
+      waitUntil(retryRecord(record));
     }
   }
 
@@ -187,6 +194,17 @@ export class Limiter {
     failing.failed({ requestId, keyId: keyIdOf(key.name), error });
     if (isOverloaded(error)) return { decision: null, decidedBy: "nobody" };
     return { decision: this.#fallback.admit(key.name, key), decidedBy: "fallback" };
+  }
+}
+
+async function retryRecord(record: () => Promise<void>): Promise<void> {
+  for (let attempt = 0; attempt < RECORD_RETRIES; attempt += 1) {
+    await pause(RETRY_RECORD_MS);
+    try {
+      return await record();
+    } catch {
+      // The first failure is logged.
+    }
   }
 }
 

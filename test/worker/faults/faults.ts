@@ -99,6 +99,8 @@ export function faultyLimiters() {
       return {
         admit: (...args: Parameters<typeof stub.admit>) =>
           script.run(async () => stub.admit(...args)),
+        recordCancellation: (sequence: number) =>
+          script.run(async () => stub.recordCancellation(sequence)),
         ping: () => script.run(async () => stub.ping()),
       };
     },
