@@ -59,8 +59,8 @@ function isLogged({ status, degraded }: RequestRecord, requestLog: RequestLog): 
 
 function recordRequest(c: Context<AppEnv>, startedMs: number, represents: number): RequestRecord {
   // A middleware that responds early leaves later variables unset.
-  const { requestId, apiKey, quota, errorCode, decidedBy, servedBy }: Partial<AppEnv["Variables"]> =
-    c.var;
+  const variables: Partial<AppEnv["Variables"]> = c.var;
+  const { requestId, apiKey, quota, errorCode, servedBy } = variables;
   const described = quota === undefined ? null : describedWindow(quota);
   const cf = c.req.raw.cf;
   return {
@@ -82,13 +82,7 @@ function recordRequest(c: Context<AppEnv>, startedMs: number, represents: number
     servedBy: servedBy
       ? `${servedBy.isPrimary ? "primary" : "replica"} ${servedBy.region ?? "unknown"}`
       : null,
-    degraded:
-      decidedBy === "nobody"
-        ? "limiter"
-        : degradation(decidedBy === "fallback", {
-            isUnavailable: errorCode === "service_unavailable",
-            isAuthenticated: apiKey !== undefined,
-          }),
+    degraded: degradation(variables),
   };
 }
 
@@ -96,12 +90,15 @@ function recordRequest(c: Context<AppEnv>, startedMs: number, represents: number
  * Returns the parts of the service that failed during a request. A request that is not yet
  * authenticated has queried only the keys database; afterwards it queries only the orders database.
  */
-function degradation(
-  usedFallback: boolean,
-  { isUnavailable, isAuthenticated }: { isUnavailable: boolean; isAuthenticated: boolean },
-): Degradation | null {
-  if (!isUnavailable) return usedFallback ? "limiter" : null;
-  if (!isAuthenticated) return "keys";
+function degradation({
+  apiKey,
+  decidedBy,
+  errorCode,
+}: Partial<AppEnv["Variables"]>): Degradation | null {
+  const usedFallback = decidedBy === "fallback";
+  if (decidedBy === "nobody") return "limiter";
+  if (errorCode !== "service_unavailable") return usedFallback ? "limiter" : null;
+  if (apiKey === undefined) return "keys";
   return usedFallback ? "limiter,orders" : "orders";
 }
 

@@ -179,14 +179,11 @@ const changes = oneOf<Played>(
   ],
 );
 
-const historyOf = (steps: fc.Arbitrary<Step<Played>>) =>
-  fc.array(steps, { maxLength: 40, size: "max" });
-
 /** Generates histories of a key with any events. */
-export const anyHistory = historyOf(oneOf([8, requests], [3, passage], [5, borders], [4, changes]));
-
-/** Generates histories in which only requests are sent and time passes. */
-export const anyTraffic = historyOf(oneOf([8, requests], [3, passage], [5, borders]));
+export const anyHistory = fc.array(oneOf([8, requests], [3, passage], [5, borders], [4, changes]), {
+  maxLength: 40,
+  size: "max",
+});
 
 /** Callbacks for each request and each restart in a history. */
 export interface Observer {
