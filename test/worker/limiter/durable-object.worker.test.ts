@@ -297,6 +297,10 @@ describe("a report of usage", () => {
     expect(await usage()).toStrictEqual([]);
     await runInDurableObject(limiter(), (object) => object.alarm());
     expect(await usage()).toMatchObject([{ admitted: 2 }]);
+    await request();
+    const { rowsWritten } = await storage();
+    await requests(2);
+    expect(await storage()).toMatchObject({ rowsWritten, record: { day: { count: 3 } } });
   });
 
   test("is for the key in the stored row if the Durable Object is opened without its name", async () => {

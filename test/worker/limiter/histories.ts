@@ -109,7 +109,12 @@ const losses = oneOf<World>(
     ),
   ],
   [1, event("kill", (world) => world.kill())],
-  [1, event("break the disk", (world) => void (world.isDiskBroken = !world.isDiskBroken))],
+  [
+    1,
+    step("break the disk", fc.boolean(), (world, isPutBroken) => {
+      Object.assign(world, { isDiskBroken: !world.isDiskBroken, isPutBroken });
+    }),
+  ],
   [1, event("cut the database", (world) => void (world.isDatabaseCut = !world.isDatabaseCut))],
 );
 

@@ -51,7 +51,6 @@ export const PERFECT: Wire = { fate: "answer", outMs: 0, backMs: 0 };
 
 /** An isolate or the Durable Object: something with a clock and a log of its own. */
 interface Part {
-  readonly name: string;
   /** How far the part's clock is ahead of the world's clock. */
   skewMs: number;
   /** The events that this part logged. */
@@ -73,9 +72,8 @@ export interface Exchange extends Verdict {
   readonly sawFailure: boolean;
 }
 
-/** A decision that the rules made, for the Durable Object or for a fallback limiter. */
+/** A decision that the rules made for the Durable Object. */
 export interface Ruling {
-  readonly part: string;
   readonly policy: QuotaPolicy;
   readonly nowMs: number;
   readonly decision: Decision;
@@ -123,13 +121,14 @@ export class World {
   readonly exchanges: Exchange[] = [];
   /** All decisions of the Durable Object, and its disk after each restart and each deletion. */
   readonly rulings: (Ruling | ReadState)[] = [];
-  readonly fallbackRulings: Ruling[] = [];
-  readonly object: Part = { name: "object", skewMs: 0, events: [] };
+  readonly object: Part = { skewMs: 0, events: [] };
   newest: QuotaPolicy;
   /** The wires of the next calls; further calls have the last one of `wires`. */
   wires: Wire[] = [PERFECT];
   isDatabaseCut = false;
   isDiskBroken = false;
+  /** Whether a broken disk already fails to take a row, instead of failing to keep it. */
+  isPutBroken = false;
   /** The milliseconds that a write takes to reach the disk. */
   diskMs = 3;
   /** Whether the Durable Object's clock was set, of which an isolate knows after its next call. */
@@ -277,12 +276,11 @@ export class World {
   #decide(...args: Parameters<typeof rules.decide>): rules.Decided {
     const [, policy, , nowMs] = args;
     const decided = originalDecide(...args);
-    const part = running.getStore()?.name ?? "";
-    const { decision, strikes, state } = decided;
-    const bans = state.ban?.loggedOnly ? 0 : decided.bans;
-    const ruling = { part, policy, nowMs, decision, strikes, bans };
-    if (part === this.object.name) this.rulings.push(ruling);
-    else this.fallbackRulings.push(ruling);
+    if (running.getStore() === this.object) {
+      const { decision, strikes, state } = decided;
+      const bans = state.ban?.loggedOnly ? 0 : decided.bans;
+      this.rulings.push({ policy, nowMs, decision, strikes, bans });
+    }
     return decided;
   }
 
@@ -315,7 +313,7 @@ export class World {
     return {
       index,
       life,
-      part: { name: `isolate ${index}`, skewMs, events: [] },
+      part: { skewMs, events: [] },
       limiter: new Limiter({ bans: this.#bans, limiterTimeoutMs: TIMEOUT_MS }),
       policy,
       failures: 0,
@@ -442,7 +440,10 @@ export class World {
     const storage = {
       kv: {
         get: () => row,
-        put: (_: string, value: unknown) => (row = structuredClone(value)),
+        put: (_: string, value: unknown) => {
+          if (this.isDiskBroken && this.isPutBroken) throw new Error("disk");
+          row = structuredClone(value);
+        },
       },
       sync: async () => {
         const writing = row;
