@@ -168,15 +168,20 @@ export class RateLimiter extends DurableObject {
     this.#limiter = state;
     const bans = state.ban?.loggedOnly ? 0 : decided.bans;
     this.#reports.count(decision, { refusedElsewhere, strikes, bans });
-    if (bans > 0) this.#addBan(state);
-    this.#logChanges(before, decided);
+    this.#noteChanges(before, decided);
     return decision;
   }
 
-  /** Adds the ban that has just begun to the next report. */
-  #addBan({ ban, resets }: LimiterState): void {
-    if (ban === null) return;
-    const { untilMs, number } = ban;
+  /** Logs resets and bans, because customers ask operators about them, and reports new bans. */
+  #noteChanges(before: LimiterState | null, { state, bans }: Decided): void {
+    const keyId = this.#keyId;
+    const { ban, resets } = state;
+    if (before !== null && resets > before.resets) logEvent({ event: "limiter_reset", keyId });
+    if (bans === 0 || ban === null) return;
+    const { number, untilMs, loggedOnly } = ban;
+    const event = loggedOnly ? "would_ban" : "banned";
+    logEvent({ event, keyId, number, until: new Date(untilMs).toISOString() });
+    if (loggedOnly) return;
     const beganMs = untilMs - banLengthMs(this.#config.bans, number);
     this.#reports.addBan({ beganMs, untilMs, number, resets });
   }
@@ -211,18 +216,6 @@ export class RateLimiter extends DurableObject {
     if (this.#alarmMs !== null && this.#alarmMs <= dueMs) return;
     this.#alarmMs = dueMs;
     await this.ctx.storage.setAlarm(dueMs);
-  }
-
-  /** Logs resets and bans, because customers ask operators about these events. */
-  #logChanges(before: LimiterState | null, { state, bans }: Decided): void {
-    const keyId = this.#keyId;
-    if (before !== null && state.resets > before.resets)
-      logEvent({ event: "limiter_reset", keyId });
-    if (bans > 0 && state.ban !== null) {
-      const { number, untilMs, loggedOnly } = state.ban;
-      const event = loggedOnly ? "would_ban" : "banned";
-      logEvent({ event, keyId, number, until: new Date(untilMs).toISOString() });
-    }
   }
 }
 
