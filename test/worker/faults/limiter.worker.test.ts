@@ -1,5 +1,5 @@
 import { runInDurableObject } from "cloudflare:test";
-import { beforeEach, describe, expect, test, vi } from "vitest";
+import { beforeEach, expect, test, vi } from "vitest";
 import { expectError, quotaOf } from "../../support/answer.ts";
 import { createApiKey, createEnterpriseKey, rotate } from "../../support/api-key-fixture.ts";
 import { advanceClock, stopClock } from "../../support/clock.ts";
@@ -57,49 +57,47 @@ const stored = async () => (await limiterStorage(name())).record;
 const request = () => service(LIST, { key });
 const remaining = async () => quotaOf(await request()).remaining;
 
-describe("one fault", () => {
-  test.each<[string, Outcome[], { calls: number; usesFallback: boolean; counted: number }]>([
-    ["of the network", [NETWORK], { calls: 2, usesFallback: false, counted: 1 }],
-    ["three times", [NETWORK, DEPLOYMENT, NETWORK], { calls: 3, usesFallback: true, counted: 0 }],
-    ["of the object", [FAULT], { calls: 1, usesFallback: true, counted: 0 }],
-    ["by silence", [HANG], { calls: 1, usesFallback: true, counted: 0 }],
-    [
-      "after the object had decided, with a retry",
-      [loseTheAnswer("Network connection lost.", { retryable: true })],
-      { calls: 2, usesFallback: false, counted: 1 },
-    ],
-    [
-      "after the object had decided",
-      [loseTheAnswer("Internal error.")],
-      { calls: 1, usesFallback: true, counted: 1 },
-    ],
-  ])("%s", async (_, outcomes, { calls, usesFallback, counted }) => {
-    await placeOrder(1n);
-    line.script.next(...outcomes);
-    const response = await service(`${LIST}/1`, { method: "DELETE", key });
-    expect(response.status).toBe(204);
-    expect(quotaOf(response)).toMatchObject({
-      limit: 3,
-      remaining: usesFallback ? 2 : 3 - counted,
-      minute: { seconds: 60 },
-      day: { limit: 10, seconds: 86_400 },
-    });
-    expect((await storedOrder(1n))?.["status"]).not.toBe("pending");
-    expect(line.script.calls).toBe(calls);
-    // Every call uses a new stub, because a stub that has thrown may be permanently broken.
-    expect(line.places).toHaveLength(calls);
-    expect((await stored())?.minute?.count ?? 0).toBe(counted);
-    expect(events(log())).toStrictEqual(usesFallback ? ["fallback_limiter_on"] : []);
-    for (const entry of log()) expect(entry["keyId"]).toBe(id);
-
-    // After a failed call, the object is not called for a second. The objects of other keys are.
-    expect(await remaining()).toBe(1);
-    const other = await createEnterpriseKey(3, 10);
-    await service(LIST, other);
-    expect(line.script.calls).toBe(calls + (usesFallback ? 1 : 2));
-    advanceClock(1_000);
-    expect(await remaining()).toBe(usesFallback ? 2 - counted : 0);
+test.each<[string, Outcome[], { calls: number; usesFallback: boolean; counted: number }]>([
+  ["of the network", [NETWORK], { calls: 2, usesFallback: false, counted: 1 }],
+  ["three times", [NETWORK, DEPLOYMENT, NETWORK], { calls: 3, usesFallback: true, counted: 0 }],
+  ["of the object", [FAULT], { calls: 1, usesFallback: true, counted: 0 }],
+  ["by silence", [HANG], { calls: 1, usesFallback: true, counted: 0 }],
+  [
+    "after the object had decided, with a retry",
+    [loseTheAnswer("Network connection lost.", { retryable: true })],
+    { calls: 2, usesFallback: false, counted: 1 },
+  ],
+  [
+    "after the object had decided",
+    [loseTheAnswer("Internal error.")],
+    { calls: 1, usesFallback: true, counted: 1 },
+  ],
+])("one fault %s", async (_, outcomes, { calls, usesFallback, counted }) => {
+  await placeOrder(1n);
+  line.script.next(...outcomes);
+  const response = await service(`${LIST}/1`, { method: "DELETE", key });
+  expect(response.status).toBe(204);
+  expect(quotaOf(response)).toMatchObject({
+    limit: 3,
+    remaining: usesFallback ? 2 : 3 - counted,
+    minute: { seconds: 60 },
+    day: { limit: 10, seconds: 86_400 },
   });
+  expect((await storedOrder(1n))?.["status"]).not.toBe("pending");
+  expect(line.script.calls).toBe(calls);
+  // Every call uses a new stub, because a stub that has thrown may be permanently broken.
+  expect(line.places).toHaveLength(calls);
+  expect((await stored())?.minute?.count ?? 0).toBe(counted);
+  expect(events(log())).toStrictEqual(usesFallback ? ["fallback_limiter_on"] : []);
+  for (const entry of log()) expect(entry["keyId"]).toBe(id);
+
+  // After a failed call, the object is not called for a second. The objects of other keys are.
+  expect(await remaining()).toBe(1);
+  const other = await createEnterpriseKey(3, 10);
+  await service(LIST, other);
+  expect(line.script.calls).toBe(calls + (usesFallback ? 1 : 2));
+  advanceClock(1_000);
+  expect(await remaining()).toBe(usesFallback ? 2 - counted : 0);
 });
 
 test.each<[string, Outcome[]]>([

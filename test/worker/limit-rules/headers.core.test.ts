@@ -108,17 +108,15 @@ describe("rounding (docs/limits.md, Headers)", () => {
   });
 });
 
-describe("during a ban (docs/limits.md, Headers)", () => {
-  test("no requests remain until the end of the ban; X-RateLimit-Reset and Retry-After announce this end", () => {
-    const banned = quota([60, 60, 60_000], [1_000, 500, 86_400_000], {
-      banned: true,
-      retryAtMs: START_MS + 89_500,
-    });
-    expect(quotaHeaders(banned)).toMatchObject({
-      "X-RateLimit-Remaining": "0",
-      "X-RateLimit-Reset": String(START_SECONDS + 90),
-      RateLimit: '"minute";r=0;t=90, "day";r=0;t=90',
-    });
-    expect(retryAfterSeconds(banned)).toBe(90);
+test("during a ban, no requests remain until the end of the ban; X-RateLimit-Reset and Retry-After announce this end", () => {
+  const banned = quota([60, 60, 60_000], [1_000, 500, 86_400_000], {
+    banned: true,
+    retryAtMs: START_MS + 89_500,
   });
+  expect(quotaHeaders(banned)).toMatchObject({
+    "X-RateLimit-Remaining": "0",
+    "X-RateLimit-Reset": String(START_SECONDS + 90),
+    RateLimit: '"minute";r=0;t=90, "day";r=0;t=90',
+  });
+  expect(retryAfterSeconds(banned)).toBe(90);
 });

@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from "node:util";
 import fc from "fast-check";
-import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import type { Decision } from "../../../src/worker/limit-rules/decision.ts";
 import { retryAfterSeconds } from "../../../src/worker/limit-rules/headers.ts";
 import { LimitsModel, WindowsModel } from "../limit-rules/limits-model.ts";
@@ -236,41 +236,34 @@ function checkReports({ exchanges, reports }: World): void {
   }
 }
 
-describe("one isolate, one request after another", () => {
-  test("gets the same decisions as from the reference model, except that a ban may come later", async () => {
-    const seen = { bans: 0, memory: 0, compared: 0, late: 0 };
-    await fc.assert(
-      fc.asyncProperty(
-        anyLimits,
-        anyBanPolicy,
-        anyOrderlyHistory,
-        async (limits, bans, history) => {
-          const world = new World(policyOf(limits), bans, [0]);
-          world.diskMs = 0;
-          for (const step of history) {
-            await step.play(world);
-            world.learnAll();
-          }
-          checkReports(world);
-          const model = new LimitsModel(bans);
-          for (const { policy, sentMs, decision, decidedBy } of world.exchanges) {
-            const decided = answerOf(decision!);
-            const expected = answerOf(model.request(policy, sentMs));
-            const { banned } = decided;
-            if (expected.banned && !banned) {
-              seen.late += 1;
-              break;
-            }
-            if (!isDeepStrictEqual(decided, expected)) expect(decided).toStrictEqual(expected);
-            seen.compared += 1;
-            seen.bans += Number(banned);
-            seen.memory += Number(decidedBy === "memory");
-          }
-        },
-      ),
-      { numRuns: 150 },
-    );
-    expect(Math.min(seen.bans, seen.memory)).toBeGreaterThan(50);
-    expect(seen.late).toBeLessThan(15);
-  }, 120_000);
-});
+test("one isolate with one request after another gets the same decisions as from the reference model, except that a ban may come later", async () => {
+  const seen = { bans: 0, memory: 0, compared: 0, late: 0 };
+  await fc.assert(
+    fc.asyncProperty(anyLimits, anyBanPolicy, anyOrderlyHistory, async (limits, bans, history) => {
+      const world = new World(policyOf(limits), bans, [0]);
+      world.diskMs = 0;
+      for (const step of history) {
+        await step.play(world);
+        world.learnAll();
+      }
+      checkReports(world);
+      const model = new LimitsModel(bans);
+      for (const { policy, sentMs, decision, decidedBy } of world.exchanges) {
+        const decided = answerOf(decision!);
+        const expected = answerOf(model.request(policy, sentMs));
+        const { banned } = decided;
+        if (expected.banned && !banned) {
+          seen.late += 1;
+          break;
+        }
+        if (!isDeepStrictEqual(decided, expected)) expect(decided).toStrictEqual(expected);
+        seen.compared += 1;
+        seen.bans += Number(banned);
+        seen.memory += Number(decidedBy === "memory");
+      }
+    }),
+    { numRuns: 150 },
+  );
+  expect(Math.min(seen.bans, seen.memory)).toBeGreaterThan(50);
+  expect(seen.late).toBeLessThan(15);
+}, 120_000);

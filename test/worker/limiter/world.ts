@@ -21,7 +21,7 @@ const LONGEST_CALL_MS = TIMEOUT_MS;
  * What happens to one call of the Durable Object:
  *
  * - `answer`: it succeeds. `slow`: it is decided, but the answer comes after the timeout.
- * - `slow retryable`: it fails after the timeout, before it arrives.
+ * - `slow retryable`: it fails before it arrives, so late that the timeout ends the pause after it.
  * - `error`, `retryable`, `overloaded`: it fails before it arrives, with this kind of error.
  * - `lost`, `lost retryable`: it is decided, but its answer is lost, `lost retryable` before its
  *   write has ended.
@@ -336,7 +336,7 @@ export class World {
     let end: Fate | null = fate;
     try {
       await pause(outMs);
-      if (fate === "slow retryable") await pause(2 * TIMEOUT_MS);
+      if (fate === "slow retryable") await pause(TIMEOUT_MS - 50 - outMs);
       const answer = await this.#arrive(fate, args);
       await pause(fate === "slow" ? 2 * TIMEOUT_MS : backMs);
       if (fate === "lost") throw new Error("Internal error.");
