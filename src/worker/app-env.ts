@@ -16,10 +16,7 @@ export interface AppEnv {
     lastCancellation: number;
     /** The database that served a list. */
     servedBy?: Snapshot["servedBy"];
-    /**
-     * The quota that the rate-limit headers show. If unset, the headers show the budget of the
-     * client's address for failed authentications.
-     */
+    /** What the rate-limit headers show. If unset, they show the budget of the client's address. */
     quota?: Quota;
     /** The `code` of an error response. */
     errorCode?: ErrorCode;

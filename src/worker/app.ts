@@ -5,15 +5,13 @@ import { type Config, REMEMBERED_KEYS } from "./config.ts";
 import { type DatabaseName, DatabaseQueries, DatabaseUnavailableError } from "./db/availability.ts";
 import { ApiError, quote, writeError } from "./errors.ts";
 import { logEvent } from "./log.ts";
-import { announceQuota } from "./middleware/announce-quota.ts";
 import { authenticate } from "./middleware/authenticate.ts";
-import { commonHeaders } from "./middleware/common-headers.ts";
 import { crossOrigin } from "./middleware/cross-origin.ts";
 import { enforceLimits } from "./middleware/enforce-limits.ts";
 import { observeRequests } from "./middleware/observe-requests.ts";
-import { announceLifecycle } from "./middleware/version-lifecycle.ts";
+import { commonHeaders, v1Headers } from "./middleware/response-headers.ts";
+import { AddressBudget } from "./limiter/address-budget.ts";
 import { Limiter } from "./limiter/limiter.ts";
-import { AddressBudget } from "./limiter/memory-limiter.ts";
 import { OrderLists } from "./orders/order-lists.ts";
 import { healthRoute } from "./routes/health.ts";
 import { expander, listRoute } from "./routes/list-orders.ts";
@@ -41,8 +39,7 @@ export function createApp(config: Config): Hono<AppEnv> {
     .use(observeRequests(config));
 
   const v1 = new Hono<AppEnv>()
-    .use(announceQuota(addresses))
-    .use(announceLifecycle(config.lifecycle))
+    .use(v1Headers(addresses, config.lifecycle))
     .use(crossOrigin(config.corsOrigins))
     .use(authenticate(directory, addresses))
     // Registered before `enforceLimits`, because this route enforces the limits itself: it queries

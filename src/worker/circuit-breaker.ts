@@ -3,10 +3,7 @@ import QuickLRU from "quick-lru";
 /** How long a part of the service is not called after it failed, in milliseconds. */
 const OPEN_MS = 1_000;
 
-/**
- * A period in which a failed part of the service is not called. Both ends of the period are Unix
- * times in milliseconds.
- */
+/** A period in which a failed part of the service is not called. In Unix milliseconds. */
 interface Pause {
   readonly fromMs: number;
   readonly untilMs: number;
@@ -14,17 +11,15 @@ interface Pause {
 
 /**
  * Stops calls to a part of the service that has just failed, so that callers do not wait for
- * timeouts one after another. One second after the failure, one caller probes the part. Until the
- * probe succeeds, other callers do not call the part, even if the part has recovered. Reads no
- * clock: the time is a parameter.
+ * timeouts one after another. One second after the failure, one caller probes the part; the others
+ * do not call it until the probe succeeds. Reads no clock: the time is a parameter.
  */
 export class CircuitBreaker {
   readonly #pauses: QuickLRU<string, Pause>;
   readonly #probeMs: number;
 
   /**
-   * @param size the number of failing parts to remember. A forgotten part is called as if it had
-   *   not failed.
+   * @param size the number of failing parts to remember. A forgotten part is called again.
    * @param probeMs milliseconds to wait for a probe's outcome. Then another caller may probe.
    */
   constructor({ size, probeMs }: { size: number; probeMs: number }) {
@@ -42,10 +37,7 @@ export class CircuitBreaker {
     return true;
   }
 
-  /**
-   * Begins a pause. A failure during an outage never lengthens a pause: calls from before the part
-   * recovered may time out long after it.
-   */
+  /** Begins a pause. Never lengthens one: a call may time out long after the part recovered. */
   failed(name: string, nowMs: number): void {
     const { untilMs = Infinity } = this.#pauses.get(name) ?? {};
     this.#pauses.set(name, { fromMs: nowMs, untilMs: Math.min(untilMs, nowMs + OPEN_MS) });

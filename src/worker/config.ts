@@ -1,23 +1,14 @@
 import * as z from "zod/mini";
 import { BAN_MODES, type BanPolicy } from "./limit-rules/bans.ts";
 
-/**
- * Which requests are logged. `errors`: requests with a 5xx response, and requests on which the
- * fallback limiter decided.
- */
+/** `errors`: requests with a 5xx response, and requests on which the fallback limiter decided. */
 const REQUEST_LOGS = ["all", "errors", "none"] as const;
 export type RequestLog = (typeof REQUEST_LOGS)[number];
 
-/**
- * The database that lists are read from: the primary one or, if the orders database is replicated,
- * the replica that is nearest to the Worker.
- */
+/** The database that lists are read from: the primary one or the nearest replica. */
 const LIST_READS = ["primary", "nearest"] as const;
 
-/**
- * The dates of the deprecation and sunset of this API version. Each is undefined unless the
- * operator has set it.
- */
+/** The dates of the deprecation and sunset of this API version, if the operator has set them. */
 export interface VersionLifecycle {
   readonly deprecatedAt?: Date | undefined;
   /** From this time on, this API version may stop responding. */
@@ -29,7 +20,7 @@ export const REMEMBERED_KEYS = 10_000;
 
 const DAY_SECONDS = 86_400;
 
-/** Returns the schema of a whole number, which may be written as text. */
+/** The schema of a whole number, which may be written as text. */
 function wholeNumber(min: number, max: number) {
   const message = `must be a whole number from ${min} to ${max}`;
   const isInRange = (value: number) => Number.isInteger(value) && value >= min && value <= max;
@@ -70,10 +61,7 @@ const instant = z.optional(
   ),
 );
 
-/**
- * The schema of the Worker's vars, with their defaults and ranges (docs/operating.md,
- * Configuration).
- */
+/** The Worker's vars, with their defaults and ranges (docs/operating.md, Configuration). */
 const varsSchema = z
   .object({
     /** Origins whose scripts may call the service from a browser. */
@@ -113,8 +101,7 @@ const varsSchema = z
   );
 
 /**
- * Reads the configuration from the `vars` in the Worker's environment; the bindings are ignored. An
- * invalid var stops the Worker when it starts, rather than failing single requests later.
+ * Reads the configuration from the `vars` in the Worker's environment; the bindings are ignored.
  *
  * @throws {Error} if a var is invalid; the message names every invalid var.
  */

@@ -2,21 +2,13 @@ import type { Context } from "hono";
 
 /** Every `code` of an error response, with its HTTP status (docs/api.md, Errors). */
 export const ERROR_STATUS = {
-  /** The API key is missing, malformed, unknown, expired or revoked. */
   unauthorized: 401,
-  /** No order has this `orderId`. */
   order_not_found: 404,
-  /** There is no such path. */
   not_found: 404,
-  /** The path exists, but does not support this method. */
   method_not_allowed: 405,
-  /** The order has shipped, so it was not cancelled. */
   order_already_shipped: 409,
-  /** The key or the client address has used all requests of its minute window or its day window. */
   rate_limit_exceeded: 429,
-  /** The key is under a temporary ban. */
   api_key_banned: 429,
-  /** A bug in the service. */
   internal_error: 500,
   /**
    * A database cannot be reached, the key's limiter is overloaded, the list of orders is too long,
@@ -36,10 +28,7 @@ export interface ApiFailure {
   readonly headers: Readonly<Record<string, string>>;
 }
 
-/**
- * Ends a request with an error response. Routes and middleware throw an `ApiError`; the app's error
- * handler writes the response.
- */
+/** Ends a request with an error response, which the app's error handler writes. */
 export class ApiError extends Error implements ApiFailure {
   override readonly name = "ApiError";
   readonly code: ErrorCode;
@@ -59,10 +48,7 @@ export function writeError(c: Context, { code, message, headers }: ApiFailure): 
   return Response.json({ code, message, status }, { status, headers });
 }
 
-/**
- * Quotes text from an HTTP request for an error message. Text after the first 100 characters is cut
- * off.
- */
+/** Quotes at most 100 characters of text from an HTTP request for an error message. */
 export function quote(text: string): string {
   return JSON.stringify(text.length <= 100 ? text : `${text.slice(0, 100)}…`);
 }

@@ -9,10 +9,7 @@ const ORDER_CHANGES_KEPT_DAYS = 1;
 /** A leap year, so usage is kept for at least one year. */
 const USAGE_KEPT_DAYS = 366;
 
-/**
- * The most statements of each chore in one run of housekeeping. Four chores run at most 40
- * statements; Cloudflare's free plan allows 50 queries in a run.
- */
+/** The statements of each chore in one run: four chores, and Cloudflare's free plan allows 50. */
 const MAX_STEPS = 10;
 /** Deleting this many rows blocks the database for only some hundredths of a second. */
 const ROWS_PER_STEP = 5_000;
@@ -21,10 +18,7 @@ const CHANGES_PER_STEP = 20_000;
 /** The number of import parts to delete in one step. Small, because a part has up to 2 MB. */
 const PARTS_PER_STEP = 10;
 
-/**
- * A kind of old rows to delete in steps. In each step, `sql` deletes up to `?2` rows older than
- * `?1`.
- */
+/** Old rows to delete in steps: `sql` deletes up to `?2` rows older than `?1`. */
 interface Chore {
   /** The log field that counts the deleted rows. */
   readonly removes: "importParts" | "orderChanges" | "usageRows" | "cancelledOrders";
@@ -55,19 +49,14 @@ const DELETE_USAGE = `
   DELETE FROM key_usage WHERE (day, key_id) IN (
     SELECT day, key_id FROM key_usage WHERE day < ?1 ORDER BY day, key_id LIMIT ?2)`;
 
-/**
- * The list of orders contains no cancelled orders, so this deletion does not change the list's
- * version.
- */
 const DELETE_CANCELLED_ORDERS = `
   DELETE FROM cancelled_orders WHERE (cancelled_at, id) IN (
     SELECT cancelled_at, id FROM cancelled_orders
     WHERE cancelled_at < ?1 ORDER BY cancelled_at, id LIMIT ?2)`;
 
 /**
- * Deletes parts of imports that were abandoned for a day, former states of orders older than a day,
- * usage older than a year, and, if configured, orders that were cancelled long ago. A run deletes a limited number of rows in small
- * steps; the next run deletes the rest. Logs the number of deleted rows.
+ * Deletes old rows in small steps, and logs how many. A run deletes a limited number; the next run
+ * deletes the rest.
  *
  * @throws the error of the first chore that failed, after the other chores have run.
  */

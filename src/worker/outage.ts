@@ -1,15 +1,9 @@
 import { type LogEvent, logEvent } from "./log.ts";
 
-/**
- * The shortest time without failures that ends an outage. So an intermittent outage is logged only
- * once.
- */
+/** The shortest time without failures that ends an outage, so an intermittent one is logged once. */
 const QUIET_MS = 10_000;
 
-/**
- * Tracks whether a part of the service is failing, as one isolate sees it. Logs one line when the
- * part begins to fail and one line when the part works again, however many requests are affected.
- */
+/** Logs one line when a part of the service begins to fail, and one when it works again. */
 export class Outage {
   readonly #began: string;
   readonly #ended: string;
@@ -24,11 +18,7 @@ export class Outage {
     this.#ended = events.ended;
   }
 
-  /**
-   * Records a failure of the part.
-   *
-   * @param details fields of the log line, which is written only if this failure begins an outage.
-   */
+  /** @param details fields of the log line, which is written only if an outage begins. */
   failed(details: Omit<LogEvent, "event">): void {
     this.#lastMs = Date.now();
     this.#failures += 1;

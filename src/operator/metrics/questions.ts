@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { BLOBS, DOUBLES } from "../../worker/telemetry/columns.ts";
+import { BLOBS, DOUBLES } from "../../worker/telemetry/request-record.ts";
 import type { CloudflareApi } from "../cloudflare-api.ts";
 import type { RemoteEnvironment } from "../environment.ts";
 

@@ -5,15 +5,12 @@ import { type Limits, PLAN_LIMITS } from "../limit-rules/plans.ts";
 /** An API key: the columns of `api_keys` that requests need. */
 export type ApiKey = Omit<typeof apiKeys.$inferSelect, "lastFour">;
 
-/** A key that was found by its current hash or by a hash from before a rotation. */
 export interface FoundKey extends ApiKey {
-  /** The time at which the hash that was looked up expires. `null` for the key's current hash. */
+  /** When the hash that was looked up expires, if it is from before a rotation. */
   readonly hashEndsAt: Date | null;
 }
 
-/**
- * Returns the limits of a key: those of its plan, or the individual limits of an Enterprise key.
- */
+/** Returns the limits of a key's plan, or the individual limits of an Enterprise key. */
 export function limitsOf({
   plan,
   perMinute,
@@ -28,10 +25,7 @@ export function limitsOf({
 export const KEY_STATES = ["active", "expired", "revoked"] as const;
 type KeyState = (typeof KEY_STATES)[number];
 
-/**
- * Returns a key's state at `nowMs` (Unix milliseconds). A key that is both revoked and expired
- * counts as revoked.
- */
+/** Returns a key's state at `nowMs` (Unix milliseconds). If both apply, `revoked`. */
 export function keyState(
   { expiresAt, revokedAt }: Pick<ApiKey, "expiresAt" | "revokedAt">,
   nowMs: number,
@@ -41,7 +35,6 @@ export function keyState(
   return "active";
 }
 
-/** Converts a key to the form that its limiter needs. */
 export function limitedKey(key: ApiKey): LimitedKey {
   const { id, revision, resets, locationHint } = key;
   const limits = limitsOf(key);

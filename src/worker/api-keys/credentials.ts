@@ -1,13 +1,6 @@
 import { hasSecretForm } from "./secret.ts";
 
-/**
- * The result of parsing an `Authorization` header: a text in the form of a secret, or the reason
- * why there is none.
- */
-type Credentials =
-  | { readonly ok: true; readonly secret: string }
-  | { readonly ok: false; readonly reason: CredentialsFault };
-
+/** The reason why an `Authorization` header holds no text in the form of a secret. */
 type CredentialsFault = "missing" | "other_scheme" | "no_token" | "not_one_token" | "not_a_secret";
 
 const BEARER = /^bearer(?: +(?<token>.*))?$/i;
@@ -18,16 +11,17 @@ const BEARER = /^bearer(?: +(?<token>.*))?$/i;
 const B64_TOKEN = /^[A-Za-z0-9._~+/-]+=*$/;
 
 /**
- * Parses the value of the `Authorization` header (docs/api.md, Authentication). Checks only the
- * form of the secret. Checking its checksum would cost a hash computation, which is unnecessary for
- * a remembered key.
+ * Parses the value of the `Authorization` header (docs/api.md, Authentication). Checks only the form
+ * of the secret: the checksum of a remembered key need not be computed.
  */
-export function parseCredentials(header: string | undefined): Credentials {
-  if (header === undefined || header.trim() === "") return { ok: false, reason: "missing" };
+export function parseCredentials(
+  header: string | undefined,
+): { readonly secret: string } | CredentialsFault {
+  if (header === undefined || header.trim() === "") return "missing";
   const match = BEARER.exec(header.trim());
-  if (match === null) return { ok: false, reason: "other_scheme" };
+  if (match === null) return "other_scheme";
   const token = match.groups?.["token"]?.trim() ?? "";
-  if (token === "") return { ok: false, reason: "no_token" };
-  if (hasSecretForm(token)) return { ok: true, secret: token };
-  return { ok: false, reason: B64_TOKEN.test(token) ? "not_a_secret" : "not_one_token" };
+  if (token === "") return "no_token";
+  if (hasSecretForm(token)) return { secret: token };
+  return B64_TOKEN.test(token) ? "not_a_secret" : "not_one_token";
 }

@@ -5,19 +5,15 @@ import { pause } from "../deadline.ts";
 import type { FoundKey } from "./api-key.ts";
 import { keysByHash } from "./key-by-hash.ts";
 
-/** The shortest time between two attempts to refresh a remembered key. */
+/** The shortest time between two attempts to refresh a remembered key, in milliseconds. */
 const RETRY_MS = 1_000;
 
-/**
- * The number of key queries that an isolate runs at the same time. More than one, so that a slow
- * query does not delay all requests.
- */
+/** More than one query at the same time, so that a slow one does not delay all requests. */
 const CONCURRENCY = 4;
 
 /**
- * The pause before each query for suspects, the clients that sent too many wrong secrets. The pause
- * limits these queries to 40 a second in each isolate. During a longer pause, more requests of
- * suspects would collect, then resume at the same moment and delay all other requests.
+ * The pause before each query for suspects, the clients that sent too many wrong secrets: at most 40
+ * queries a second. After a longer pause, more requests would resume at the same moment.
  */
 const SUSPECTS_PAUSE_MS = 25;
 
@@ -39,34 +35,27 @@ interface Entry {
   readonly query: number;
   /** Unix time in milliseconds at which the query that read this entry began. */
   readonly askedMs: number;
-  /** Unix time in milliseconds of the last attempt to refresh the entry. */
+  /** Unix time in milliseconds of the last attempt to refresh this entry. */
   readonly triedMs: number;
 }
 
 /** The request for which a key is looked up. */
 interface LookUp {
-  /**
-   * Returns whether the client sent too many wrong secrets. The look-ups of such a client use a
-   * slower queue.
-   */
+  /** Returns whether the client sent too many wrong secrets. Its look-ups use a slower queue. */
   readonly isSuspect: () => boolean;
   /** Keeps the request alive until the promise settles, even after the response was sent. */
   readonly waitUntil: (promise: Promise<unknown>) => void;
 }
 
 /**
- * Finds API keys by the hash of a secret, first in the isolate's memory, then in the database. An
- * entry is used without a query until the age `FRESH_MS`. From `FRESH_MS` to `STALE_MS`, the entry is
- * used while it is refreshed in the background. So requests with a remembered key do not wait for
- * the database, but a change of a key may take effect up to `STALE_MS` late.
+ * Finds API keys by the hash of a secret, first in the isolate's memory, then in the database.
+ * Requests with a remembered key do not wait for the database, but a change of a key may take effect
+ * up to `STALE_MS` late.
  */
 export class ApiKeyDirectory {
   readonly #queries: DatabaseQueries;
   readonly #known: QuickLRU<string, Entry>;
-  /**
-   * Hashes that no key has. Stored separately, so that a flood of invented secrets cannot evict
-   * known keys.
-   */
+  /** Hashes that no key has. Separate, so that a flood of invented secrets evicts no known key. */
   readonly #unknown: QuickLRU<string, Entry>;
   readonly #lookUps: BatchedQuery<string, KeysByHash>;
   readonly #suspectLookUps: BatchedQuery<string, KeysByHash>;
@@ -86,10 +75,7 @@ export class ApiKeyDirectory {
     });
   }
 
-  /**
-   * Returns whether memory has the result of an earlier look-up of this hash: a key, or that no key
-   * has the hash.
-   */
+  /** Returns whether memory has the result of an earlier look-up: a key, or that there is none. */
   remembers(hash: string): boolean {
     return this.#known.has(hash) || this.#unknown.has(hash);
   }
@@ -139,10 +125,7 @@ export class ApiKeyDirectory {
     return keys.get(hash) ?? null;
   }
 
-  /**
-   * Queries the database and stores the results. An earlier query may finish after a later query;
-   * it never replaces the later query's results.
-   */
+  /** Queries the database and stores the results, unless a later query has already done so. */
   async #query(database: D1Database, hashes: readonly string[]): Promise<KeysByHash> {
     this.#queryCount += 1;
     const query = this.#queryCount;

@@ -20,10 +20,7 @@ export function hasSecretForm(text: string): boolean {
   return SECRET_FORMAT.test(text);
 }
 
-/**
- * Returns whether `text` has the form of a secret and a correct checksum. Every generated secret
- * has both.
- */
+/** Returns whether `text` has the form of a secret and a correct checksum. */
 export function isSecret(text: string): boolean {
   if (!hasSecretForm(text)) return false;
   const bytes = base32nopad.decode(text.slice(SECRET_PREFIX.length).toUpperCase());
@@ -31,10 +28,7 @@ export function isSecret(text: string): boolean {
   return expected.every((byte, index) => byte === bytes[RANDOM_BYTES + index]);
 }
 
-/**
- * Returns the SHA-256 of a secret in lower-case hexadecimal. The database stores this hash instead
- * of the secret.
- */
+/** Returns the SHA-256 of a secret in lower-case hexadecimal, which is stored instead of it. */
 export function hashSecret(secret: string): string {
   return bytesToHex(sha256(encoder.encode(secret)));
 }

@@ -1,19 +1,13 @@
-/**
- * How bans are applied. `log`: bans are logged but refuse no request. `off`: there are no strikes
- * and no bans.
- */
+/** `log`: bans are logged but refuse no request. `off`: there are no strikes and no bans. */
 export const BAN_MODES = ["on", "log", "off"] as const;
 export type BanMode = (typeof BAN_MODES)[number];
 
-/**
- * The rules that turn repeated refusals into a temporary ban (docs/limits.md, Bans). Times in
- * milliseconds.
- */
+/** The rules that turn repeated refusals into a ban (docs/limits.md, Bans). */
 export interface BanPolicy {
   readonly mode: BanMode;
   /**
-   * Refusals within this time after the first refusal of a `Wait` are no strikes. The client may
-   * have sent these requests before it received the first 429.
+   * Refusals within this time after the first one of a `Wait` are no strikes: the client may have
+   * sent these requests before it received the first 429.
    */
   readonly graceMs: number;
   /** Strikes lead to a ban only if all of them fall within this time after the first strike. */
@@ -33,26 +27,20 @@ export interface Wait {
   /** Unix time in milliseconds of the refusal with which this wait began. */
   readonly startedMs: number;
   readonly strikes: number;
-  /** Unix time in milliseconds of the first strike; meaningless while `strikes` is 0. */
+  /** Unix time in milliseconds; meaningless while `strikes` is 0. */
   readonly firstStrikeMs: number;
 }
 
 export interface Ban {
   /** Unix time in milliseconds at which the ban ends or ended. */
   readonly untilMs: number;
-  /** The number of consecutive bans of the key, including this ban: at least 1. */
+  /** The number of consecutive bans of the key, including this one: at least 1. */
   readonly number: number;
-  /**
-   * True if the ban began in mode `log`. Such a ban refuses no request, even if the mode is `on`
-   * later.
-   */
+  /** Set if the ban began in mode `log`: it refuses no request, even if the mode is `on` later. */
   readonly loggedOnly?: true | undefined;
 }
 
-/**
- * Returns the stored ban, or `null` if there is none, if the ban ended at least `forgetAfterMs`
- * before `nowMs`, or if it began in another mode than the policy's.
- */
+/** Returns the ban, or `null` if it is forgotten at `nowMs` or began in another mode. */
 export function banAt(stored: Ban | null, policy: BanPolicy, nowMs: number): Ban | null {
   const { mode, forgetAfterMs } = policy;
   if (stored === null || nowMs >= stored.untilMs + forgetAfterMs) return null;
@@ -88,10 +76,7 @@ export function strikesToBan(policy: BanPolicy, perMinute: number): number {
   return Math.min(Math.max(perMinute, policy.minStrikes), policy.maxStrikes);
 }
 
-/**
- * Returns the ban that begins at `nowMs`. It is twice as long as the earlier ban, up to the longest
- * length.
- */
+/** Returns the ban that begins at `nowMs`: twice as long as the earlier one, up to the longest. */
 export function nextBan(earlier: Ban | null, policy: BanPolicy, nowMs: number): Ban {
   const number = (earlier?.number ?? 0) + 1;
   const ban = { untilMs: nowMs + banLengthMs(policy, number), number };

@@ -8,23 +8,17 @@ import { mapWindows, WINDOW_NAMES, windowAt, windowEndMs } from "./windows.ts";
 export interface QuotaPolicy {
   readonly limits: Limits;
   /**
-   * Grows with every change of the key. If this revision is older than the limiter state's, the
-   * limits of the limiter state apply. If both are equal, the limits of this policy apply, because
-   * a deployment can change a plan's limits without changing a key.
+   * Grows with every change of the key. The limits of an older revision than the limiter state's are
+   * ignored. Those of an equal one apply, because a deployment can change the limits of a plan.
    */
   readonly revision: number;
-  /**
-   * The number of times that an operator has reset the key. If this number is larger than
-   * the limiter state's, the limiter state is emptied.
-   */
+  /** The number of resets of the key. A larger number than the limiter state's empties the state. */
   readonly resets: number;
   /** True if repeated refusals lead to a ban: true for a key, false for an address. */
   readonly bans: boolean;
 }
 
-/**
- * Everything that a limiter remembers of a key or an address, including one field for each window.
- */
+/** Everything that a limiter remembers of a key or an address. */
 export interface LimiterState extends PerWindow<Window | null> {
   readonly limits: Limits;
   readonly revision: number;
@@ -34,7 +28,6 @@ export interface LimiterState extends PerWindow<Window | null> {
   readonly wait: Wait | null;
 }
 
-/** The requests left in one window, and the time at which the window ends. */
 export interface WindowQuota {
   readonly limit: number;
   /** The number of requests left: never negative. */
@@ -43,13 +36,10 @@ export interface WindowQuota {
   readonly endsMs: number;
 }
 
-/** The requests left in every window at `nowMs`, and the time of the next admission. */
+/** The requests left in every window at `nowMs`. */
 export interface Quota extends PerWindow<WindowQuota> {
   readonly nowMs: number;
-  /**
-   * Unix time in milliseconds at which the next request is admitted, if nobody else uses the key.
-   * `null` if a request is admitted now.
-   */
+  /** Unix time in milliseconds of the next admission if nobody else uses the key; `null`: now. */
   readonly retryAtMs: number | null;
   readonly banned: boolean;
 }
@@ -57,33 +47,24 @@ export interface Quota extends PerWindow<WindowQuota> {
 /** The limiter's decision on one request, with the quota that is left after this request. */
 export interface Decision extends Quota {
   readonly admitted: boolean;
-  /**
-   * Unix time in milliseconds until which the limiter refuses every further request. `null` if the
-   * next request may be admitted.
-   */
+  /** Unix time in milliseconds until which every request is refused; `null`: the next may not be. */
   readonly standsUntilMs: number | null;
-  /**
-   * How many strikes the key is away from a ban; `null` if further refusals cannot lead to a ban.
-   */
+  /** `null` if further refusals cannot lead to a ban. */
   readonly strikes: StrikeForecast | null;
   /**
-   * The sequence number of the key's last cancellation. Only the key's Durable Object sets it, if
-   * near reads are on and the key has cancelled an order in the last hour.
+   * The sequence number of the key's last cancellation in the last hour. Only the key's Durable
+   * Object sets it, with near reads.
    */
   readonly lastCancellation?: number;
 }
 
-/**
- * The limiter state after some requests, and the numbers of strikes and bans that these requests
- * caused.
- */
+/** The limiter state after some requests, and the strikes and bans that these requests caused. */
 interface Outcome {
   readonly state: LimiterState;
   readonly strikes: number;
   readonly bans: number;
 }
 
-/** The decision on one request, with the limiter state, strikes and bans that result from it. */
 export interface Decided extends Outcome {
   readonly decision: Decision;
 }
@@ -93,15 +74,15 @@ export interface ReportedWait {
   /** The time of the refusal with which the wait began. */
   readonly startedMs: number;
   readonly strikes: number;
-  /** The time of the oldest of these strikes; meaningless while `strikes` is 0. */
+  /** Meaningless while `strikes` is 0. */
   readonly oldestStrikeMs: number;
 }
 
-/** The strikes left until a refused key is banned, and the time from which refusals are strikes. */
+/** When a refused key will be banned. Times in Unix milliseconds. */
 interface StrikeForecast {
-  /** Unix time in milliseconds at which the key's wait began. */
+  /** The time at which the key's wait began. */
   readonly waitedSinceMs: number;
-  /** Unix time in milliseconds from which a refusal is a strike. */
+  /** The time from which a refusal is a strike. */
   readonly countFromMs: number;
   /** The number of further strikes that lead to a ban: at least 1. */
   readonly left: number;
@@ -141,9 +122,7 @@ export function quotaLater<T extends Quota>(quota: T, nowMs: number): T {
   return { ...quota, nowMs, ...mapWindows(later) };
 }
 
-/**
- * Returns the quota of a key whose requests are all refused for the next `pauseMs` milliseconds.
- */
+/** Returns the quota of a key whose requests are all refused for `pauseMs` milliseconds. */
 export function closedQuota({ limits }: QuotaPolicy, pauseMs: number, nowMs: number): Quota {
   const retryAtMs = nowMs + pauseMs;
   return {
@@ -174,10 +153,7 @@ export function peek(
   return quotaOf(stateAt(stateUnder(stored, policy), banPolicy, nowMs), banPolicy, nowMs);
 }
 
-/**
- * Returns the Unix time in milliseconds from which the limiter state has the same effect as an
- * empty one.
- */
+/** Returns the Unix time in milliseconds from which the state has the effect of an empty one. */
 export function stateEndMs(state: LimiterState, banPolicy: BanPolicy): number {
   const windowEndsMs = WINDOW_NAMES.map((name) => {
     const window = state[name];
@@ -187,10 +163,7 @@ export function stateEndMs(state: LimiterState, banPolicy: BanPolicy): number {
   return Math.max(banEndMs, ...windowEndsMs);
 }
 
-/**
- * Returns the limiter state with the limits of `policy`, or unchanged if `policy` has an older
- * revision. Returns an empty state if `stored` is `null` or the key was reset.
- */
+/** Returns the limiter state under `policy`: empty if `stored` is `null` or the key was reset. */
 function stateUnder(stored: LimiterState | null, policy: QuotaPolicy): LimiterState {
   const { limits, revision, resets } = policy;
   if (stored === null || resets > stored.resets) {
@@ -291,8 +264,8 @@ function refuse(
 }
 
 /**
- * Returns the Unix time in milliseconds at which the earliest full window opened. If the key's wait
- * was lost because the Durable Object was evicted, the wait cannot have begun before this time.
+ * Returns the Unix time in milliseconds at which the earliest full window opened. A wait that was
+ * lost because the Durable Object was evicted cannot have begun earlier.
  */
 function fullSinceMs(state: LimiterState, nowMs: number): number {
   const openedMs = WINDOW_NAMES.map((name) => {
@@ -302,10 +275,7 @@ function fullSinceMs(state: LimiterState, nowMs: number): number {
   return Math.min(...openedMs);
 }
 
-/**
- * Returns whether a refusal can be a strike. Refusals are never strikes during a ban, if `BAN_MODE`
- * is `off`, or if they concern a client address instead of a key.
- */
+/** Returns whether a refusal can be a strike: not during a ban, nor of an address. */
 function collectsStrikes(
   state: LimiterState,
   policy: QuotaPolicy,
@@ -328,8 +298,10 @@ function countReported(
   const restored = isOfFullWindow ? { startedMs, strikes: 0, firstStrikeMs: nowMs } : null;
   const wait = state.wait ?? restored;
   if (wait === null) return before;
-  const counted = isStrike(wait, banPolicy, oldestStrikeMs) ? strikes : 0;
-  return addStrikes(before, wait, counted, oldestStrikeMs, banPolicy, nowMs);
+  const areStrikes = strikes > 0 && isStrike(wait, banPolicy, oldestStrikeMs);
+  return areStrikes
+    ? addStrikes(before, wait, strikes, oldestStrikeMs, banPolicy, nowMs)
+    : addStrikes(before, wait, 0, nowMs, banPolicy, nowMs);
 }
 
 /** Begins a wait with a refusal at `nowMs`, or counts the refusal in the key's wait. */

@@ -1,9 +1,7 @@
 import { decisiveWindow, type Quota, type WindowQuota } from "./decision.ts";
 import { WINDOW_NAMES, WINDOW_SECONDS, type WindowName } from "./windows.ts";
 
-/**
- * The rate-limit headers, as `Access-Control-Expose-Headers` and the OpenAPI document list them.
- */
+/** The rate-limit headers, as `Access-Control-Expose-Headers` and OpenAPI list them. */
 export const QUOTA_HEADERS = [
   "X-RateLimit-Limit",
   "X-RateLimit-Remaining",
@@ -49,10 +47,7 @@ function quotaItem(name: WindowName, quota: Quota): string {
   return `"${name}";r=${remaining};t=${secondsUntil(endsMs, quota.nowMs)}`;
 }
 
-/**
- * Returns the values that the rate-limit headers show for a window. During a ban, these headers
- * show that no requests are left until `retryAtMs`.
- */
+/** Returns what the headers show for a window: during a ban, that nothing is left until its end. */
 function announcedWindow(name: WindowName, quota: Quota): WindowQuota {
   if (!quota.banned || quota.retryAtMs === null) return quota[name];
   return { limit: quota[name].limit, remaining: 0, endsMs: quota.retryAtMs };

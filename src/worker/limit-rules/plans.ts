@@ -10,24 +10,17 @@ export interface Limits {
   readonly perDay: number;
 }
 
-const LIMIT_NAMES: PerWindow<keyof Limits> = {
-  minute: "perMinute",
-  day: "perDay",
-};
+const LIMIT_NAMES: PerWindow<keyof Limits> = { minute: "perMinute", day: "perDay" };
 
-/** Returns how many requests this window admits. */
 export function limitOf(limits: Limits, name: WindowName): number {
   return limits[LIMIT_NAMES[name]];
 }
 
-/** Returns whether `one` and `other` admit the same number of requests in every window. */
 export function isSameLimits(one: Limits, other: Limits): boolean {
   return WINDOW_NAMES.every((name) => limitOf(one, name) === limitOf(other, name));
 }
 
-/**
- * The limits of the plans. Enterprise is missing because each Enterprise key has individual limits.
- */
+/** The limits of the plans; each Enterprise key has limits of its own. */
 export const PLAN_LIMITS: Readonly<Record<Exclude<Plan, "enterprise">, Limits>> = {
   free: { perMinute: 60, perDay: 1_000 },
   pro: { perMinute: 300, perDay: 10_000 },

@@ -1,26 +1,15 @@
-/**
- * The length of each window in seconds (docs/limits.md, Windows). To add a window, add an entry to
- * this object. The compiler then reports every other place that needs an entry.
- */
-export const WINDOW_SECONDS = {
-  minute: 60,
-  day: 86_400,
-} as const;
+/** The length of each window in seconds (docs/limits.md, Windows). */
+export const WINDOW_SECONDS = { minute: 60, day: 86_400 } as const;
 
 export type WindowName = keyof typeof WINDOW_SECONDS;
 
 /** The windows in the order in which the rate-limit headers list them. */
 export const WINDOW_NAMES = Object.keys(WINDOW_SECONDS) as readonly WindowName[];
 
-/** One value for each window. */
 export type PerWindow<T> = Readonly<Record<WindowName, T>>;
 
-/** Computes one value for each window. */
 export function mapWindows<T>(valueOf: (name: WindowName) => T): PerWindow<T> {
-  return {
-    minute: valueOf("minute"),
-    day: valueOf("day"),
-  };
+  return { minute: valueOf("minute"), day: valueOf("day") };
 }
 
 /** A window that a request has opened. */
@@ -31,17 +20,12 @@ export interface Window {
   readonly count: number;
 }
 
-/**
- * Returns the Unix time in milliseconds at which a window ends: exactly its length after it opened.
- */
+/** Returns the Unix time in milliseconds at which a window ends. */
 export function windowEndMs(name: WindowName, window: Window): number {
   return window.openedMs + WINDOW_SECONDS[name] * 1_000;
 }
 
-/**
- * Returns the stored window if it is open at `nowMs`, otherwise an empty window that opens at
- * `nowMs`.
- */
+/** Returns the stored window if it is open at `nowMs`, otherwise an empty one that opens then. */
 export function windowAt(name: WindowName, stored: Window | null, nowMs: number): Window {
   const isOpen = stored !== null && nowMs < windowEndMs(name, stored);
   return isOpen ? stored : { openedMs: nowMs, count: 0 };

@@ -22,25 +22,21 @@ import type { CallDetails } from "./object-call.ts";
 import type { WaitReport } from "./refusal-memory.ts";
 import { type Cancellation, readState, type StoredState, toStored } from "./stored-state.ts";
 
-/**
- * The storage key of the only row that a Durable Object stores. All data is in this row, so that a
- * commit never writes several rows.
- */
+/** The storage key of the only row, so that a commit never writes several rows. */
 const STATE = "record";
 
 /** The time after which a failed report is retried. */
 const RETRY_REPORT_MS = 60_000;
 
-/** At least this many of the last calls are remembered, so that a retry is not counted again. */
+/** At least this many calls are remembered, so that a retry is not counted again. */
 const REMEMBERED_CALLS = 256;
 
 /** How long the last cancellation of a key is remembered: much longer than a replica can lag behind. */
 const CANCELLATION_MS = 3_600_000;
 
 /**
- * The limiter of one API key. It makes each decision from its state in memory, in one synchronous
- * step. An admission is returned only after it is on disk. So the limits are exact, but each
- * admission takes the time of a write. Calls that are decided during a write share the next write.
+ * The limiter of one API key. Decides in one synchronous step on its state in memory, and returns an
+ * admission only after it is on disk. Calls that are decided during a write share the next write.
  *
  * A Durable Object that stores anything has an alarm for the next report to the database. After the
  * report, the alarm is set to the time at which all windows, bans and days of usage have ended. At
@@ -55,13 +51,8 @@ export class RateLimiter extends DurableObject {
   readonly #reports: KeyReports;
   readonly #commits: GroupCommit;
   /** The decisions of the last calls, by nonce. Lost in a restart. */
-  readonly #decided = new QuickLRU<string, readonly [Decision, ...Decision[]]>({
-    maxSize: REMEMBERED_CALLS,
-  });
-  /**
-   * Unix time in milliseconds of the next alarm; `null` if no alarm is set and while the alarm
-   * runs.
-   */
+  readonly #decided = new QuickLRU<string, readonly Decision[]>({ maxSize: REMEMBERED_CALLS });
+  /** Unix time in milliseconds; `null` if no alarm is set and while the alarm runs. */
   #alarmMs: number | null = null;
 
   constructor(ctx: DurableObjectState, env: Cloudflare.Env) {
@@ -87,37 +78,20 @@ export class RateLimiter extends DurableObject {
   /**
    * Decides on the requests of one call, and counts their admissions and refusals.
    *
-   * @param refusedAgesMs only from isolates of the previous version: the ages in milliseconds of the
-   *   refusal that began the wait, and of the strikes since then, the oldest first.
+   * @param _ages unused; neighbouring versions of the service send it and expect it.
    * @param refusals the number of requests that the isolate refused from memory since its last call.
-   * @param nonce identifies the call. The isolate sends the same nonce in every attempt, so that the
-   *   requests are counted only once.
-   * @returns one decision for each request; without `details`, the decision on one request.
-   * @throws {Error} if this Durable Object does not belong to a key, or if a decision cannot be
-   *   stored.
+   * @param nonce the same in every attempt of a call, so that its requests are counted only once.
+   * @returns one decision for each request.
+   * @throws {Error} if no key belongs to this Durable Object, or a decision cannot be stored.
    */
-  admit(
-    policy: QuotaPolicy,
-    refusedAgesMs: readonly number[],
-    refusals: number,
-    nonce: string,
-    details: CallDetails,
-  ): Promise<readonly Decision[]>;
-  admit(
-    policy: QuotaPolicy,
-    refusedAgesMs?: readonly number[],
-    refusals?: number,
-    nonce?: string,
-  ): Promise<Decision>;
   async admit(
     policy: QuotaPolicy,
-    refusedAgesMs: readonly number[] = [],
-    refusals = refusedAgesMs.length,
-    nonce: string = crypto.randomUUID(),
-    details?: CallDetails,
-  ): Promise<Decision | readonly Decision[]> {
+    _ages: readonly number[],
+    refusals: number,
+    nonce: string,
+    { requests, wait }: CallDetails,
+  ): Promise<readonly Decision[]> {
     if (this.#keyId === null) throw new Error("This object limits no API key.");
-    const { requests, wait } = details ?? { requests: 1, wait: waitOf(refusedAgesMs) };
     let decisions = this.#decided.get(nonce);
     if (decisions === undefined) {
       const before = this.#limiter;
@@ -130,7 +104,6 @@ export class RateLimiter extends DurableObject {
       await (mustStore(before, this.#limiter) ? this.#commit() : this.#commits.settle());
       if (hasBanned) this.ctx.waitUntil(this.#report());
     } else await this.#commits.settle();
-    if (!details) return decisions[0];
     if (this.#cancellationEndMs <= Date.now()) return decisions;
     const lastCancellation = this.#cancellation?.sequence ?? 0;
     return decisions.map((decision) => ({ ...decision, lastCancellation }));
@@ -155,15 +128,9 @@ export class RateLimiter extends DurableObject {
   /** Responds to a health check of the service. Stores nothing. */
   ping(): void {}
 
-  /**
-   * Reports bans and usage to the database. If all windows, bans and days of usage have ended and are
-   * reported, deletes the storage. Otherwise sets the next alarm.
-   */
   override async alarm(): Promise<void> {
     this.#alarmMs = null;
     if (!(await this.#report())) return this.#wakeBy(Date.now() + RETRY_REPORT_MS);
-    // A request that arrived during the report has set another alarm.
-    if (this.#alarmMs !== null) return;
     const nowMs = Date.now();
     const limiterEndMs = this.#limiter === null ? 0 : stateEndMs(this.#limiter, this.#config.bans);
     const endMs = Math.max(limiterEndMs, this.#reports.endMs, this.#cancellationEndMs);
@@ -177,7 +144,7 @@ export class RateLimiter extends DurableObject {
     requests: number,
     refusedElsewhere: number,
     wait: WaitReport | null,
-  ): readonly [Decision, ...Decision[]] {
+  ): readonly Decision[] {
     const nowMs = Date.now();
     const reported = wait && {
       startedMs: nowMs - wait.ageMs,
@@ -201,23 +168,28 @@ export class RateLimiter extends DurableObject {
     this.#limiter = state;
     const bans = state.ban?.loggedOnly ? 0 : decided.bans;
     this.#reports.count(decision, { refusedElsewhere, strikes, bans });
-    if (bans > 0) this.#addBan(state);
-    this.#logChanges(before, decided);
+    this.#noteChanges(before, decided);
     return decision;
   }
 
-  /** Adds the ban that has just begun to the next report. */
-  #addBan({ ban, resets }: LimiterState): void {
-    if (ban === null) return;
-    const { untilMs, number } = ban;
+  /** Logs resets and bans, because customers ask operators about them, and reports new bans. */
+  #noteChanges(before: LimiterState | null, { state, bans }: Decided): void {
+    const keyId = this.#keyId;
+    const { ban, resets } = state;
+    if (before !== null && resets > before.resets) logEvent({ event: "limiter_reset", keyId });
+    if (bans === 0 || ban === null) return;
+    const { number, untilMs, loggedOnly } = ban;
+    const event = loggedOnly ? "would_ban" : "banned";
+    logEvent({ event, keyId, number, until: new Date(untilMs).toISOString() });
+    if (loggedOnly) return;
     const beganMs = untilMs - banLengthMs(this.#config.bans, number);
     this.#reports.addBan({ beganMs, untilMs, number, resets });
   }
 
   /** Reports bans and usage. Returns whether the report succeeded. */
   async #report(): Promise<boolean> {
-    // Store everything before reporting it. If a restart lost reported counts, the database would
-    // ignore new counts until they exceed the reported totals.
+    // If a restart lost reported counts, the database would ignore new counts until they exceed the
+    // reported totals.
     await (this.#reports.isStored ? this.#commits.settle() : this.#commits.commit());
     return this.#reports.report(this.env.KEYS);
   }
@@ -245,32 +217,12 @@ export class RateLimiter extends DurableObject {
     this.#alarmMs = dueMs;
     await this.ctx.storage.setAlarm(dueMs);
   }
-
-  /** Logs resets and bans, because customers ask operators about these events. */
-  #logChanges(before: LimiterState | null, { state, bans }: Decided): void {
-    const keyId = this.#keyId;
-    if (before !== null && state.resets > before.resets)
-      logEvent({ event: "limiter_reset", keyId });
-    if (bans > 0 && state.ban !== null) {
-      const { number, untilMs, loggedOnly } = state.ban;
-      const event = loggedOnly ? "would_ban" : "banned";
-      logEvent({ event, keyId, number, until: new Date(untilMs).toISOString() });
-    }
-  }
-}
-
-/** Converts what an isolate of the previous version reports. */
-function waitOf([ageMs, ...strikesMs]: readonly number[]): WaitReport | null {
-  if (ageMs === undefined) return null;
-  return { ageMs, strikes: strikesMs.length, oldestStrikeAgeMs: strikesMs[0] ?? 0 };
 }
 
 /**
- * Returns whether a limiter state must be stored: a window, the ban or the revision of the key has
- * changed. Changes of the wait are not stored, because the wait need not survive a restart. Changed
- * limits alone are not stored, because every request sends the limits. If a changed revision were
- * not stored, an evicted limiter could accept the former limits from an isolate with an outdated
- * key.
+ * Returns whether a limiter state must be stored. The wait need not survive a restart, and every
+ * request sends the limits. But if a changed revision were not stored, an evicted limiter could
+ * accept the former limits from an isolate with an outdated key.
  */
 function mustStore(before: LimiterState | null, after: LimiterState | null): boolean {
   const hasChanged = (name: "ban" | "revision" | WindowName) =>

@@ -1,7 +1,6 @@
 /**
- * Lets the requests of a Durable Object share writes to disk. Only one write runs at a time.
- * Requests that arrive during a write share the next write. So a request waits for up to two
- * writes, but a busy Durable Object needs far fewer writes.
+ * Lets the requests of a Durable Object share writes to disk. Only one write runs at a time, and
+ * requests that arrive during it share the next one. So a request waits for up to two writes.
  */
 export class GroupCommit {
   readonly #write: () => void;
@@ -20,9 +19,7 @@ export class GroupCommit {
     this.#sync = sync;
   }
 
-  /**
-   * Stores all changes so far. Resolves when the changes are on disk; rejects if the write fails.
-   */
+  /** Stores all changes so far. Resolves when they are on disk; rejects if the write fails. */
   commit(): Promise<void> {
     if (this.#underWay === null) return this.#begin();
     const begin = () => this.#begin();
@@ -30,10 +27,7 @@ export class GroupCommit {
     return this.#next;
   }
 
-  /**
-   * Resolves when all commits so far are on disk. Returns `null` if they already are. If the last
-   * write failed, writes again.
-   */
+  /** Like `commit`, but writes only if the last write failed. `null` if everything is on disk. */
   settle(): Promise<void> | null {
     if (this.#next !== null) return this.#next;
     return this.#hasFailed ? this.commit() : this.#underWay;
@@ -42,8 +36,7 @@ export class GroupCommit {
   #begin(): Promise<void> {
     this.#next = null;
     this.#underWay = this.#store().finally(() => {
-      // Clear `#underWay` only if no write is waiting. Otherwise, a new commit could begin its
-      // write before the waiting one.
+      // Otherwise, a new commit could begin its write before the waiting one.
       if (this.#next === null) this.#underWay = null;
     });
     return this.#underWay;

@@ -7,10 +7,7 @@ const NAME_PREFIX = "key:";
 export interface LimitedKey extends QuotaPolicy {
   /** The name of the key's Durable Object. Never contains the secret. */
   readonly name: string;
-  /**
-   * The region in which Cloudflare creates the key's Durable Object. By default, Cloudflare creates
-   * the Durable Object near the Worker that calls the Durable Object first.
-   */
+  /** Where Cloudflare creates the Durable Object; by default, near the Worker that calls it first. */
   readonly locationHint?: LocationHint | null;
 }
 
@@ -19,10 +16,7 @@ export function limiterName(keyId: string): string {
   return `${NAME_PREFIX}${keyId}`;
 }
 
-/**
- * Returns the id of the key that the Durable Object with this name limits; `null` if the Durable
- * Object does not limit a key.
- */
+/** Returns the id of the key that the Durable Object with this name limits; `null` if none. */
 export function keyIdOf(name: string | undefined): string | null {
   return name?.startsWith(NAME_PREFIX) ? name.slice(NAME_PREFIX.length) : null;
 }

@@ -2,24 +2,28 @@ import QuickLRU from "quick-lru";
 import { CircuitBreaker } from "../circuit-breaker.ts";
 import { type Config, REMEMBERED_KEYS } from "../config.ts";
 import { BatchedQuery } from "../db/batched-query.ts";
+import { pause } from "../deadline.ts";
 import type { Decision } from "../limit-rules/decision.ts";
 import { logEvent } from "../log.ts";
 import { Outage } from "../outage.ts";
 import { keyIdOf, type LimitedKey } from "./limited-key.ts";
 import { MemoryLimiter } from "./memory-limiter.ts";
 import { callObject, isOverloaded, type LimiterObjects } from "./object-call.ts";
-import { NO_REFUSALS, RefusalMemory, type WaitReport } from "./refusal-memory.ts";
+import { NO_REFUSALS, RefusalMemory } from "./refusal-memory.ts";
 
 /**
  * The most calls to one key's Durable Object that an isolate has under way. Further requests share
- * the next call. So a slow Durable Object gets fewer and larger calls.
+ * the next call, so a slow Durable Object gets fewer and larger calls.
  */
 const MAX_CALLS_UNDER_WAY = 8;
 
 /** The number of busy keys whose requests an isolate groups. */
 const MAX_GROUPS = 1_000;
 
-/** The parts of a request that the limiter needs. */
+/** Cloudflare keeps a request alive for 30 seconds after its response. */
+const RECORD_RETRIES = 5;
+const RETRY_RECORD_MS = 5_000;
+
 interface LimitedRequest {
   readonly objects: LimiterObjects;
   readonly requestId: string;
@@ -97,33 +101,31 @@ export class Limiter {
 
   /**
    * Records a cancellation with the key's Durable Object, so that the key's next list on any isolate
-   * is at least as new. If that fails, only this isolate knows of the cancellation.
+   * is at least as new. If that fails, only this isolate knows of the cancellation until a retry
+   * succeeds. Retries end with the request, 30 seconds after its response.
    *
    * @param sequence the sequence number of the list after the cancellation.
    */
   async recordCancellation(
     key: LimitedKey,
     sequence: number,
-    { objects, requestId }: Omit<LimitedRequest, "waitUntil">,
+    { objects, requestId, waitUntil }: LimitedRequest,
   ): Promise<void> {
+    const record = () =>
+      callObject(objects, key, this.#timeoutMs, (object) => object.recordCancellation(sequence));
     try {
-      await callObject(objects, key, this.#timeoutMs, (object) =>
-        object.recordCancellation(sequence),
-      );
+      await record();
     } catch (error) {
       logEvent({ event: "cancellation_not_recorded", requestId, keyId: keyIdOf(key.name), error });
+      waitUntil(retryRecord(record));
     }
   }
 
   async #askObject(key: LimitedKey, { objects, waitUntil }: LimitedRequest): Promise<Decision> {
     const waiting: Waiting = { key, decision: null };
     const group = this.#groups.get(key.name) ?? this.#newGroup(key.name);
-    const untilMs = Date.now() + 2 * this.#timeoutMs;
-    while (waiting.decision === null) {
-      // A Durable Object of the previous version decides on one request; the others wait again.
-      if (Date.now() >= untilMs) throw new Error("The Durable Object decides too slowly.");
-      await group.read(waiting, (all) => this.#call(objects, all), waitUntil);
-    }
+    await group.read(waiting, (all) => this.#call(objects, all), waitUntil);
+    if (waiting.decision === null) throw new Error("The Durable Object did not decide.");
     return waiting.decision;
   }
 
@@ -148,16 +150,10 @@ export class Limiter {
       // All attempts have the same nonce, so that the Durable Object counts the requests once.
       const nonce = crypto.randomUUID();
       const details = { requests: all.length, wait: report.wait };
-      const answer = await callObject(objects, key, this.#timeoutMs, (object) =>
-        object.admit(
-          { limits, revision, resets, bans },
-          agesOf(report.wait),
-          report.refusals,
-          nonce,
-          details,
-        ),
+      const policy = { limits, revision, resets, bans };
+      const decisions = await callObject(objects, key, this.#timeoutMs, (object) =>
+        object.admit(policy, [], report.refusals, nonce, details),
       );
-      const decisions = "admitted" in answer ? [answer] : answer;
       this.#breaker.succeeded(name);
       all.forEach((waiting, index) => (waiting.decision = decisions[index] ?? null));
       this.#learn(key, decisions.at(-1), askedMs);
@@ -201,10 +197,15 @@ export class Limiter {
   }
 }
 
-/** The ages that a Durable Object of the previous version counts; later versions ignore them. */
-function agesOf(wait: WaitReport | null): number[] {
-  if (wait === null) return [];
-  return [wait.ageMs, ...Array<number>(wait.strikes).fill(wait.oldestStrikeAgeMs)];
+async function retryRecord(record: () => Promise<void>): Promise<void> {
+  for (let attempt = 0; attempt < RECORD_RETRIES; attempt += 1) {
+    await pause(RETRY_RECORD_MS);
+    try {
+      return await record();
+    } catch {
+      // The first failure is logged.
+    }
+  }
 }
 
 function newest(one: LimitedKey, other: LimitedKey): LimitedKey {

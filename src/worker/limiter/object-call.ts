@@ -1,36 +1,18 @@
 import { pause, withDeadline } from "../deadline.ts";
-import type { Decision, QuotaPolicy } from "../limit-rules/decision.ts";
 import type { LimitedKey } from "./limited-key.ts";
 import type { WaitReport } from "./refusal-memory.ts";
 
 const ATTEMPTS = 3;
 const FIRST_PAUSE_MS = 50;
 
-/** The details of a call that objects of the previous version ignore. */
 export interface CallDetails {
   /** The number of requests to decide on: at least 1. */
   readonly requests: number;
   readonly wait: WaitReport | null;
 }
 
-/** The Durable Objects of all keys, as isolates call them. */
-export interface LimiterObjects {
-  getByName(
-    name: string,
-    options?: DurableObjectNamespaceGetDurableObjectOptions,
-  ): {
-    /** An object of the previous version ignores `details`, and decides on one request. */
-    admit(
-      policy: QuotaPolicy,
-      refusedAgesMs: readonly number[],
-      refusals: number,
-      nonce: string,
-      details: CallDetails,
-    ): Promise<Decision | readonly Decision[]>;
-    /** Objects of the previous version lack this method. */
-    recordCancellation(sequence: number): Promise<void>;
-  };
-}
+/** The Durable Objects of all keys. */
+export type LimiterObjects = Pick<Cloudflare.Env["RATE_LIMITER"], "getByName">;
 
 /**
  * Calls a key's Durable Object, and retries after a temporary failure.
@@ -60,7 +42,6 @@ export function callObject<T>(
   return withDeadline(call(), timeoutMs).finally(() => (isOver = true));
 }
 
-/** Returns whether the error of a call says that the Durable Object has too many calls waiting. */
 export function isOverloaded(error: unknown): boolean {
   return Object(error).overloaded === true;
 }

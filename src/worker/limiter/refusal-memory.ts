@@ -5,8 +5,8 @@ import { isSameLimits } from "../limit-rules/plans.ts";
 const MAX_UNREPORTED = 50;
 
 /**
- * The time for which an isolate collects strikes; the key's next request after this time reports
- * them. Short, because the refusals of several isolates together can lead to a ban.
+ * The key's next request after this time reports the collected strikes. Short, because the refusals
+ * of several isolates together can lead to a ban.
  */
 const MAX_UNREPORTED_MS = 3_000;
 
@@ -20,10 +20,7 @@ export interface RefusalReport {
 
 /** Ages instead of times, because the clocks of the isolate and the Durable Object may differ. */
 export interface WaitReport {
-  /**
-   * Milliseconds since the refusal that began the wait: a Durable Object that was evicted since
-   * then restores the wait from this age.
-   */
+  /** Milliseconds since the wait began: an evicted Durable Object restores the wait from it. */
   readonly ageMs: number;
   readonly strikes: number;
   /** Milliseconds since the oldest of these strikes; meaningless while `strikes` is 0. */
@@ -32,22 +29,20 @@ export interface WaitReport {
 
 export const NO_REFUSALS: RefusalReport = { refusals: 0, wait: null };
 
-/** The Durable Object's last refusal. The times are Unix milliseconds on the isolate's clock. */
+/** The Durable Object's last refusal. */
 interface Refusal {
   readonly decision: Decision;
   readonly policy: QuotaPolicy;
-  /** The time before the call to the Durable Object. */
+  /** Unix time in milliseconds before the call, on the isolate's clock. */
   readonly askedMs: number;
-  /** The time after the call to the Durable Object. */
+  /** Unix time in milliseconds after the call, on the isolate's clock. */
   readonly answeredMs: number;
 }
 
 /**
- * An isolate's memory of a key's last refusal, which the isolate repeats without calling the Durable
- * Object, and of the repeats that it has not reported yet. Reads no clock: the time is a parameter.
- *
- * The isolate reports its refusals late and in groups, which saves calls. The drawback: a ban may
- * begin up to `MAX_UNREPORTED_MS` late.
+ * An isolate's memory of a key's last refusal, which it repeats without calling the Durable Object,
+ * and of the repeats that it has not reported yet. It reports them late and in groups, which saves
+ * calls. The drawback: a ban may begin up to `MAX_UNREPORTED_MS` late. Reads no clock.
  */
 export class RefusalMemory {
   #refusal: Refusal | null = null;
@@ -61,10 +56,8 @@ export class RefusalMemory {
   }
 
   /**
-   * Refuses a request at `nowMs` with the remembered decision.
-   *
-   * @returns `null` if the Durable Object must decide: it may admit the request, or the unreported
-   *   refusals may lead to a ban.
+   * Refuses a request at `nowMs`. Returns `null` if the Durable Object must decide: it may admit the
+   * request, or the unreported refusals may lead to a ban.
    */
   repeat(nowMs: number, policy: QuotaPolicy): Decision | null {
     const refusal = this.#standing(nowMs, policy);

@@ -19,9 +19,7 @@ const limiterSchema = z.object({
   ),
 });
 
-/**
- * The limiter state as it is stored. The wait is missing, because it need not survive a restart.
- */
+/** The limiter state as stored: without the wait, which need not survive a restart. */
 export type StoredLimiterState = z.output<typeof limiterSchema>;
 
 const cancellationSchema = z.object({ sequence: count, atMs: timeMs });
@@ -41,7 +39,6 @@ export interface StoredState extends StoredLimiterState {
   readonly cancellation?: Cancellation;
 }
 
-/** Converts a limiter state to its stored form. */
 export function toStored({ wait: _wait, ...stored }: LimiterState): StoredLimiterState {
   return stored;
 }
@@ -55,11 +52,7 @@ export interface ReadState {
   readonly cancellation: Cancellation | null;
 }
 
-/**
- * Reads a row that any version of the service has stored, and logs which parts are unreadable.
- *
- * @param stored `undefined` if nothing is stored.
- */
+/** Reads a row that any version of the service has stored, and logs which parts are unreadable. */
 export function readState(stored: unknown): ReadState {
   const { keyId, usage, unreportedBans, cancellation } = Object(stored) as Record<string, unknown>;
   const id = typeof keyId === "string" ? keyId : null;

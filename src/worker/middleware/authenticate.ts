@@ -1,18 +1,14 @@
+import type { Context } from "hono";
 import { createMiddleware } from "hono/factory";
 import type { AppEnv } from "../app-env.ts";
 import { isPreflight } from "./cross-origin.ts";
 import { writeError } from "../errors.ts";
-import type { AddressBudget } from "../limiter/memory-limiter.ts";
-import { clientAddress } from "./client-address.ts";
+import type { AddressBudget } from "../limiter/address-budget.ts";
 import { rateLimitError } from "./enforce-limits.ts";
-import { type ApiKey, type FoundKey, keyState, limitedKey } from "../api-keys/api-key.ts";
+import { type ApiKey, keyState, limitedKey } from "../api-keys/api-key.ts";
 import { parseCredentials } from "../api-keys/credentials.ts";
 import type { ApiKeyDirectory } from "../api-keys/directory.ts";
 import { hashSecret, isSecret } from "../api-keys/secret.ts";
-
-type Authentication =
-  | { readonly ok: true; readonly key: ApiKey }
-  | { readonly ok: false; readonly reason: FailureReason };
 
 type FailureReason = keyof typeof MESSAGES;
 
@@ -34,71 +30,56 @@ const MESSAGES = {
     "This API key was replaced by a newer one. Use that one, or ask the operator of the service for it.",
 } as const;
 
-/**
- * The reasons of a failed authentication that mean that the client sent no bearer token. The
- * `WWW-Authenticate` header of the response then has no `error` (RFC 6750, section 3.1).
- */
+/** Without a bearer token, `WWW-Authenticate` has no `error` (RFC 6750, section 3.1). */
 const WITHOUT_TOKEN: ReadonlySet<FailureReason> = new Set(["missing", "other_scheme", "no_token"]);
 
 /**
- * Passes on requests with a valid API key. Any other request counts against the budget of its
- * client address. It receives a 401, or a 429 once the budget is used up (docs/limits.md, Failed
- * authentication). A CORS preflight is not counted, because browsers send it without a key (Fetch
- * Standard).
+ * Passes on requests with a valid API key. Any other request counts against the budget of its client
+ * address, and receives a 401, or a 429 once the budget is used up (docs/limits.md, Failed
+ * authentication). A CORS preflight is not counted, because browsers send it without a key.
  */
 export function authenticate(directory: ApiKeyDirectory, addresses: AddressBudget) {
   return createMiddleware<AppEnv>(async function authenticateMiddleware(c, next) {
-    const result = await findValidKey(c.req.header("Authorization"), directory, (hash) =>
-      directory.find(c.env.KEYS, hash, {
-        isSuspect: () => addresses.peek(clientAddress(c.req.raw)).retryAtMs !== null,
-        waitUntil: (promise) => c.executionCtx.waitUntil(promise),
-      }),
-    );
-    if (result.ok) {
-      c.set("apiKey", result.key);
-      c.set("limitedKey", limitedKey(result.key));
+    const key = await findValidKey(c, directory, addresses);
+    if (typeof key !== "string") {
+      c.set("apiKey", key);
+      c.set("limitedKey", limitedKey(key));
       return next();
     }
-    const { reason } = result;
+    const reason = key;
     if (reason !== "missing" || !isPreflight(c.req.raw)) {
-      const decision = addresses.countFailure(clientAddress(c.req.raw));
+      const decision = addresses.countFailure(c.req.raw);
       c.set("quota", decision);
       if (!decision.admitted) {
         const refusal = "Too many requests without a valid API key from your address.";
         return writeError(c, rateLimitError(decision, refusal));
       }
     }
-    return writeError(c, {
-      code: "unauthorized",
-      message: MESSAGES[reason],
-      headers: {
-        "WWW-Authenticate": WITHOUT_TOKEN.has(reason)
-          ? CHALLENGE
-          : `${CHALLENGE}, error="invalid_token"`,
-      },
-    });
+    const challenge = WITHOUT_TOKEN.has(reason) ? CHALLENGE : `${CHALLENGE}, error="invalid_token"`;
+    const headers = { "WWW-Authenticate": challenge };
+    return writeError(c, { code: "unauthorized", message: MESSAGES[reason], headers });
   });
 }
 
 async function findValidKey(
-  header: string | undefined,
+  c: Context<AppEnv>,
   directory: ApiKeyDirectory,
-  find: (hash: string) => Promise<FoundKey | null> | FoundKey | null,
-): Promise<Authentication> {
-  const credentials = parseCredentials(header);
-  if (!credentials.ok) return credentials;
+  addresses: AddressBudget,
+): Promise<ApiKey | FailureReason> {
+  const credentials = parseCredentials(c.req.header("Authorization"));
+  if (typeof credentials === "string") return credentials;
   const { secret } = credentials;
   const hash = hashSecret(secret);
   // The checksum saves a query for a mistyped secret. A remembered hash needs no check, because its
   // secret passed the check before.
-  if (!directory.remembers(hash) && !isSecret(secret)) return { ok: false, reason: "not_a_secret" };
-  const key = await find(hash);
-  if (key === null) return { ok: false, reason: "unknown" };
+  if (!directory.remembers(hash) && !isSecret(secret)) return "not_a_secret";
+  const key = await directory.find(c.env.KEYS, hash, {
+    isSuspect: () => addresses.peek(c.req.raw).retryAtMs !== null,
+    waitUntil: (promise) => c.executionCtx.waitUntil(promise),
+  });
+  if (key === null) return "unknown";
   const nowMs = Date.now();
   const state = keyState(key, nowMs);
-  if (state !== "active") return { ok: false, reason: state };
-  if (key.hashEndsAt !== null && key.hashEndsAt.getTime() <= nowMs) {
-    return { ok: false, reason: "replaced" };
-  }
-  return { ok: true, key };
+  if (state !== "active") return state;
+  return key.hashEndsAt !== null && key.hashEndsAt.getTime() <= nowMs ? "replaced" : key;
 }

@@ -2,7 +2,7 @@ import { cors } from "hono/cors";
 import { createMiddleware } from "hono/factory";
 import type { AppEnv } from "../app-env.ts";
 import { QUOTA_HEADERS } from "../limit-rules/headers.ts";
-import { LIFECYCLE_HEADERS } from "./version-lifecycle.ts";
+import { LIFECYCLE_HEADERS } from "./response-headers.ts";
 
 const EXPOSED_HEADERS = [
   ...QUOTA_HEADERS,

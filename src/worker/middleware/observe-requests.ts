@@ -1,13 +1,17 @@
 import type { Context } from "hono";
 import { createMiddleware } from "hono/factory";
+import { routePath } from "hono/route";
 import type { ApiKey } from "../api-keys/api-key.ts";
 import type { AppEnv } from "../app-env.ts";
 import type { Config, RequestLog } from "../config.ts";
+import { describedWindow } from "../limit-rules/headers.ts";
 import { Outage } from "../outage.ts";
 import { AnonymousSample } from "../telemetry/anonymous-sample.ts";
 import { toDataPoint } from "../telemetry/data-point.ts";
-import { recordRequest } from "./record-request.ts";
-import type { RequestRecord } from "../telemetry/request-record.ts";
+import type { Degradation, RequestRecord } from "../telemetry/request-record.ts";
+
+/** Makes `routePath` return the route of the last handler; those before it are middleware. */
+const LAST = -1;
 
 /**
  * Records each request after its response is ready. A record is a line of JSON in the log and, if
@@ -16,8 +20,7 @@ import type { RequestRecord } from "../telemetry/request-record.ts";
  */
 export function observeRequests({ requestLog }: Config) {
   const telemetry = new Outage({ began: "telemetry_failing", ended: "telemetry_recovered" });
-  // One sampler for each HTTP status, because a record represents only requests with the same
-  // status.
+  // A record represents only requests with the same HTTP status.
   const samples = new Map<number, AnonymousSample>();
   const sampleOf = (status: number): AnonymousSample => {
     const sample = samples.get(status) ?? new AnonymousSample();
@@ -44,10 +47,6 @@ function writeRecord(c: Context<AppEnv>, record: RequestRecord, requestLog: Requ
   c.env.ANALYTICS?.writeDataPoint(toDataPoint(record));
 }
 
-/**
- * Returns whether the request is sampled: it has no valid key and its response is not a 5xx. Every
- * 5xx is recorded.
- */
 function isSampled(c: Context<AppEnv>): boolean {
   const apiKey: ApiKey | undefined = c.get("apiKey");
   return apiKey === undefined && c.res.status < 500;
@@ -56,4 +55,53 @@ function isSampled(c: Context<AppEnv>): boolean {
 function isLogged({ status, degraded }: RequestRecord, requestLog: RequestLog): boolean {
   if (requestLog === "errors") return status >= 500 || degraded !== null;
   return requestLog === "all";
+}
+
+function recordRequest(c: Context<AppEnv>, startedMs: number, represents: number): RequestRecord {
+  // A middleware that responds early leaves later variables unset.
+  const variables: Partial<AppEnv["Variables"]> = c.var;
+  const { requestId, apiKey, quota, errorCode, servedBy } = variables;
+  const described = quota === undefined ? null : describedWindow(quota);
+  const cf = c.req.raw.cf;
+  return {
+    event: "request",
+    requestId: requestId ?? "",
+    keyId: apiKey?.id ?? null,
+    method: c.req.raw.method,
+    route: routePath(c, LAST).replace(/:(\w+)/g, "{$1}"),
+    status: c.res.status,
+    code: errorCode ?? null,
+    plan: apiKey?.plan ?? null,
+    window: described?.name ?? null,
+    limit: described?.limit ?? null,
+    remaining: described?.remaining ?? null,
+    durationMs: Math.max(0, Date.now() - startedMs),
+    represents,
+    region: textOrNull(cf?.colo),
+    country: textOrNull(cf?.country),
+    servedBy: servedBy
+      ? `${servedBy.isPrimary ? "primary" : "replica"} ${servedBy.region ?? "unknown"}`
+      : null,
+    degraded: degradation(variables),
+  };
+}
+
+/**
+ * Returns the parts of the service that failed during a request. A request that is not yet
+ * authenticated has queried only the keys database; afterwards it queries only the orders database.
+ */
+function degradation({
+  apiKey,
+  decidedBy,
+  errorCode,
+}: Partial<AppEnv["Variables"]>): Degradation | null {
+  const usedFallback = decidedBy === "fallback";
+  if (decidedBy === "nobody") return "limiter";
+  if (errorCode !== "service_unavailable") return usedFallback ? "limiter" : null;
+  if (apiKey === undefined) return "keys";
+  return usedFallback ? "limiter,orders" : "orders";
+}
+
+function textOrNull(value: unknown): string | null {
+  return typeof value === "string" ? value : null;
 }

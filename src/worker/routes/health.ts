@@ -1,64 +1,94 @@
 import { type Context, Hono } from "hono";
 import type { AppEnv } from "../app-env.ts";
 import { DatabaseQueries } from "../db/availability.ts";
-import { HealthCheck, type Part, PROBE_TIMEOUT_MS } from "../health.ts";
+import { BatchedQuery } from "../db/batched-query.ts";
+import { withDeadline } from "../deadline.ts";
 import { logEvent } from "../log.ts";
 
 /**
- * The name of the Durable Object that health checks call. This Durable Object does not limit a key.
+ * A part of the service that does not respond within this time counts as unavailable. Common
+ * monitors have longer timeouts.
  */
+export const PROBE_TIMEOUT_MS = 3_000;
+
+/** An isolate reuses the result of a probe for this long. */
+const REMEMBERED_MS = 5_000;
+
+/** The name of the Durable Object that health checks call. It does not limit a key. */
 const PROBED_OBJECT = "health";
+
+type Health = Readonly<Record<"orders" | "keys" | "limiter", "ok" | "unavailable">>;
+
+/** Means that the health is unknown. */
+const ALL_UNAVAILABLE: Health = {
+  orders: "unavailable",
+  keys: "unavailable",
+  limiter: "unavailable",
+};
 
 /**
  * Routes `GET /healthz` (docs/api.md, Health). The request needs no key, counts against no limit,
  * and does not appear in the request log or the metrics. Anybody can read the response, so the
- * reasons for a failure are only in the log.
+ * reasons for a failure are only in the log. The requests of an isolate share probes.
  */
 export function healthRoute() {
-  const health = new HealthCheck();
   // Separate from the queries of other requests. So `/healthz` queries a database that other
   // requests do not query for a second, and never takes the place of a probe by these requests.
-  const databases = {
-    orders: new DatabaseQueries("orders", PROBE_TIMEOUT_MS),
-    keys: new DatabaseQueries("keys", PROBE_TIMEOUT_MS),
+  const orders = new DatabaseQueries("orders", PROBE_TIMEOUT_MS);
+  const keys = new DatabaseQueries("keys", PROBE_TIMEOUT_MS);
+  const probes = new BatchedQuery<null, Health>({ concurrency: 1, timeoutMs: PROBE_TIMEOUT_MS });
+  let last = { health: ALL_UNAVAILABLE, fromMs: -Infinity };
+
+  const remembered = (): Health | null => {
+    const ageMs = Date.now() - last.fromMs;
+    // A negative age means that the clock was set back, so the result's age is unknown.
+    return ageMs >= 0 && ageMs < REMEMBERED_MS ? last.health : null;
   };
+
+  const probe = async (c: Context<AppEnv>): Promise<Health> => {
+    const { ORDERS, KEYS, RATE_LIMITER } = c.env;
+    // Queries read a table, so that a database without tables counts as unavailable.
+    const states = await Promise.all([
+      stateOf(c, "orders", () =>
+        orders.run(() => ORDERS.prepare("SELECT 1 FROM order_list").first()),
+      ),
+      stateOf(c, "keys", () =>
+        keys.run(() => KEYS.prepare("SELECT 1 FROM api_keys LIMIT 1").first()),
+      ),
+      stateOf(c, "limiter", () =>
+        withDeadline(RATE_LIMITER.getByName(PROBED_OBJECT).ping(), PROBE_TIMEOUT_MS),
+      ),
+    ]);
+    const health = { orders: states[0], keys: states[1], limiter: states[2] };
+    last = { health, fromMs: Date.now() };
+    return health;
+  };
+
   return new Hono<AppEnv>().get("/", async (c) => {
-    const parts = await health.check({
-      probe: (part) => probe(part, c.env, databases),
-      failed: (part, error) => logProbe(c, part, error),
-      waitUntil: (promise) => c.executionCtx.waitUntil(promise),
-    });
-    const isHealthy = Object.values(parts).every((state) => state === "ok");
-    return Response.json(parts, {
+    const waitUntil = (promise: Promise<unknown>) => c.executionCtx.waitUntil(promise);
+    const shared = () => probes.read(null, async () => remembered() ?? probe(c), waitUntil);
+    // `read` rejects only if the platform ended the request that ran the shared probe.
+    const health = remembered() ?? (await shared().catch(() => ALL_UNAVAILABLE));
+    const isHealthy = Object.values(health).every((state) => state === "ok");
+    return Response.json(health, {
       status: isHealthy ? 200 : 503,
       headers: { "Cache-Control": "no-store" },
     });
   });
 }
 
-/**
- * Calls a part of the service. Queries read a table, so that a database without tables counts as
- * unavailable.
- */
-async function probe(
-  part: Part,
-  env: Cloudflare.Env,
-  databases: Record<"orders" | "keys", DatabaseQueries>,
-): Promise<void> {
-  switch (part) {
-    case "orders":
-      await databases.orders.run(() => env.ORDERS.prepare("SELECT 1 FROM order_list").first());
-      break;
-    case "keys":
-      await databases.keys.run(() => env.KEYS.prepare("SELECT 1 FROM api_keys LIMIT 1").first());
-      break;
-    case "limiter":
-      await env.RATE_LIMITER.getByName(PROBED_OBJECT).ping();
+async function stateOf(
+  c: Context<AppEnv>,
+  part: keyof Health,
+  call: () => Promise<unknown>,
+): Promise<"ok" | "unavailable"> {
+  try {
+    await call();
+    return "ok";
+  } catch (error) {
+    // Log the cause of a database error, because it contains the reason that the operator needs.
+    const { cause = error } = Object(error) as { cause?: unknown };
+    logEvent({ event: "health_probe_failed", requestId: c.get("requestId"), part, error: cause });
+    return "unavailable";
   }
-}
-
-function logProbe(c: Context<AppEnv>, part: Part, error: unknown): void {
-  // Log the cause of a database error, because it contains the reason that the operator needs.
-  const { cause = error } = Object(error) as { cause?: unknown };
-  logEvent({ event: "health_probe_failed", requestId: c.get("requestId"), part, error: cause });
 }

@@ -30,9 +30,11 @@ export function orderRoutes(queries: DatabaseQueries, lists: OrderLists, limiter
       // Also if an earlier request cancelled the order: its client may have lost the answer.
       if (sequence !== null && result !== "already_shipped") {
         lists.saw(c.get("apiKey").id, sequence);
-        const requestId = c.get("requestId");
-        const objects = c.env.RATE_LIMITER;
-        await limiter.recordCancellation(c.get("limitedKey"), sequence, { objects, requestId });
+        await limiter.recordCancellation(c.get("limitedKey"), sequence, {
+          objects: c.env.RATE_LIMITER,
+          requestId: c.get("requestId"),
+          waitUntil: (promise) => c.executionCtx.waitUntil(promise),
+        });
       }
       switch (result) {
         case "cancelled":

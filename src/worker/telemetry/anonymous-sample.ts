@@ -1,21 +1,14 @@
-/**
- * In each minute, this many requests without a valid key are recorded for each HTTP status before
- * sampling begins.
- */
+/** The requests that are recorded in each minute before sampling begins. */
 const FULL_PER_MINUTE = 10;
 
-/**
- * After a minute's first requests without a valid key, one in this many of these requests is
- * recorded.
- */
+/** Afterwards, one in this many requests is recorded. */
 const ONE_IN = 100;
 
 const MINUTE_MS = 60_000;
 
 /**
- * Decides which of an isolate's requests without a valid key are recorded, so that a flood of these
- * requests costs little. The drawback: up to 99 skipped requests are never counted if the isolate
- * ends. Reads no clock: the time is a parameter.
+ * Decides which of an isolate's requests without a valid key are recorded, so that a flood costs
+ * little. Up to 99 skipped requests are never counted if the isolate ends. Reads no clock.
  */
 export class AnonymousSample {
   #minute = Number.NaN;
@@ -26,8 +19,8 @@ export class AnonymousSample {
    * Counts one request.
    *
    * @param nowMs Unix time in milliseconds.
-   * @returns the number of requests that this request's record represents: itself and the requests
-   *   skipped before it. `null` if this request is not recorded.
+   * @returns the number of requests that its record represents: itself and those skipped before it.
+   *   `null` if this request is not recorded.
    */
   count(nowMs: number): number | null {
     const minute = Math.floor(nowMs / MINUTE_MS);

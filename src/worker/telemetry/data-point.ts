@@ -1,5 +1,4 @@
-import { BLOBS, DOUBLES } from "./columns.ts";
-import type { RequestRecord } from "./request-record.ts";
+import { BLOBS, DOUBLES, type RequestRecord } from "./request-record.ts";
 
 /**
  * The index of requests without a valid key. Analytics Engine samples each index separately, so a
@@ -8,9 +7,8 @@ import type { RequestRecord } from "./request-record.ts";
 const ANONYMOUS = "anonymous";
 
 /**
- * Converts a record to a data point of Workers Analytics Engine; `null` becomes `""` or -1. A data
- * point can have an index of 96 bytes, 20 blobs of 16 KB in total, and 20 doubles. Every record
- * fits, because its fields are short.
+ * Converts a record to a data point of Workers Analytics Engine; `null` becomes `""` or -1. It fits:
+ * an index of 96 bytes, 20 blobs of 16 KB in total, and 20 doubles are allowed.
  */
 export function toDataPoint(record: RequestRecord): AnalyticsEngineDataPoint {
   return {

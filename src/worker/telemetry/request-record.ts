@@ -2,10 +2,7 @@ import type { ErrorCode } from "../errors.ts";
 import type { Plan } from "../limit-rules/plans.ts";
 import type { WindowName } from "../limit-rules/windows.ts";
 
-/**
- * The log fields of one request. Never contains a secret, the path as the caller sent it, or the
- * client's address.
- */
+/** The log fields of one request, without secrets, the path as sent, and the client's address. */
 export interface RequestRecord {
   readonly event: "request";
   /** The `X-Request-Id` of the response. */
@@ -23,29 +20,51 @@ export interface RequestRecord {
   readonly window: WindowName | null;
   readonly limit: number | null;
   readonly remaining: number | null;
-  /**
-   * The time from the request until the headers of the response are ready. On Cloudflare, the clock
-   * advances only during I/O.
-   */
+  /** The time until the headers of the response are ready, as far as the clock advances. */
   readonly durationMs: number;
   /** The IATA code of the Cloudflare data centre that handled the request. */
   readonly region: string | null;
   /** The client's country according to Cloudflare (ISO 3166-1 alpha-2). */
   readonly country: string | null;
-  /** The number of requests that this record represents: more than 1 only for sampled requests. */
+  /** The number of requests that this record represents: more than 1 if sampled. */
   readonly represents: number;
   /** The parts of the service that failed during this request; `null` if no part failed. */
   readonly degraded: Degradation | null;
-  /**
-   * `primary` or `replica`, and the region of the database that served a list, such as `replica
-   * WEUR`; `null` unless near reads are on.
-   */
+  /** With near reads, the database that served a list and its region, such as `replica WEUR`. */
   readonly servedBy: string | null;
 }
 
 /**
- * The parts of the service that failed during a request. `limiter`: the fallback limiter decided,
- * or the key's limiter is overloaded. `orders`, `keys`: the response is 503, and the request needed
- * this database.
+ * `limiter`: the fallback limiter decided, or the key's limiter is overloaded. `orders`, `keys`: the
+ * response is 503, and the request needed this database.
  */
 export type Degradation = "limiter" | "orders" | "keys" | "limiter,orders";
+
+type Names<Value> = {
+  [Name in keyof RequestRecord]: RequestRecord[Name] extends Value | null ? Name : never;
+}[keyof RequestRecord];
+
+/**
+ * The fields in the blobs of a data point, in order. Add new fields at the end, because the stored
+ * rows have no names.
+ */
+export const BLOBS = [
+  "route",
+  "method",
+  "code",
+  "plan",
+  "window",
+  "region",
+  "country",
+  "degraded",
+  "servedBy",
+] as const satisfies readonly Names<string>[];
+
+/** The fields in the doubles of a data point, in order. Add new fields at the end. */
+export const DOUBLES = [
+  "status",
+  "durationMs",
+  "limit",
+  "remaining",
+  "represents",
+] as const satisfies readonly Names<number>[];

@@ -2,8 +2,8 @@ import * as z from "zod/mini";
 import type { Decision } from "../limit-rules/decision.ts";
 
 /**
- * The time between two reports of a key's usage. An admission is reported within this time unless
- * the database fails. A refusal may be reported later, because a refusal alone sets no alarm.
+ * The time between two reports of a key's usage. An admission is reported within this time; a
+ * refusal may be reported later, because it sets no alarm.
  */
 export const REPORT_EVERY_MS = 3_600_000;
 
@@ -28,7 +28,7 @@ const dayUsageSchema = z.object({
   limits: z.object({ perMinute: count, perDay: count }),
 });
 
-/** The usage of a key on one day in UTC, as its Durable Object stores it. */
+/** The usage of a key on one day, as its Durable Object stores it. */
 export type DayUsage = Readonly<z.output<typeof dayUsageSchema>>;
 
 /** The usage of a key on each day that is not yet over or not yet reported. */
@@ -64,25 +64,18 @@ export function countUsage(usage: Usage, decision: Decision, consequences: Conse
   return usage.map((counted) => (counted === before ? after : counted));
 }
 
-/**
- * Returns the usage without the days that are over and have not changed since they were `reported`.
- */
+/** Returns the usage without the days that are over and unchanged since they were `reported`. */
 export function usageToKeep(usage: Usage, reported: Usage, nowMs: number): Usage {
   const today = dayOf(nowMs);
   return usage.filter((counted) => counted.day >= today || !reported.includes(counted));
 }
 
-/**
- * Returns the Unix time in milliseconds at which the last day in the usage is over; 0 if the usage
- * has no days.
- */
+/** Returns the Unix time in milliseconds at which the last day is over; 0 without days. */
 export function usageEndMs(usage: Usage): number {
   return Math.max(0, ...usage.map(({ day }) => (day + 1) * DAY_MS));
 }
 
-/**
- * Converts a Unix time in milliseconds to its day in UTC, as the number of days since 1970-01-01.
- */
+/** Converts a Unix time in milliseconds to the number of days since 1970-01-01. */
 export function dayOf(nowMs: number): number {
   return Math.floor(nowMs / DAY_MS);
 }

@@ -33,10 +33,7 @@ const INSERT_BAN = `
     WHERE api_keys.id = ?1 AND api_keys.resets > ?5 AND key_changes.action = 'reset')))
   ON CONFLICT DO NOTHING`;
 
-/**
- * The columns of `key_usage` that a report never lowers. A report may be too low, because a limiter
- * may have lost counts that it reported before.
- */
+/** The columns that a report never lowers: a limiter may have lost counts that it reported. */
 const TOTALS = ["admitted", "refused", "strikes", "bans", "peak_minute", "peak_day"];
 
 // If nothing has changed, the WHERE clause skips the update, so the report writes no row.
@@ -50,9 +47,8 @@ const REPORT_USAGE = `
     OR ${TOTALS.map((total) => `excluded.${total} > ${total}`).join(" OR ")}`;
 
 /**
- * The usage and the new bans of one API key, which its Durable Object stores with the limiter state
- * and reports to the database. Refusals and strikes alone cause no write, so a restart of the
- * Durable Object may lose their counts.
+ * The usage and the new bans of one API key, which its Durable Object stores and reports. Refusals
+ * and strikes alone cause no write, so a restart may lose their counts.
  */
 export class KeyReports {
   readonly #keyId: string;
@@ -99,8 +95,7 @@ export class KeyReports {
 
   /**
    * Writes the usage and the new bans to the database, in one transaction. Then forgets the bans,
-   * and the days that are over. A repeated or delayed report changes nothing. The drawback: a later
-   * report cannot lower a total that was too high.
+   * and the days that are over. A repeated or delayed report changes nothing.
    *
    * @returns whether the report succeeded. If not, the next report includes everything again.
    */

@@ -1,9 +1,9 @@
-import { describe, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { generateSecret } from "../../../src/operator/key-store/secret.ts";
 import { expectError, quotaOf } from "../../support/answer.ts";
 import { createApiKey } from "../../support/api-key-fixture.ts";
 import { advanceClock, stopClock } from "../../support/clock.ts";
-import { type RequestOptions, send, startService } from "../../support/service.ts";
+import { type RequestOptions, send } from "../../support/service.ts";
 
 const LIST = "/v1/store/orders";
 const ADDRESS = "198.51.100.7";
@@ -58,39 +58,4 @@ test("a request with a valid key is served although the budget of its address is
   expect(response.status).toBe(200);
   expect(quotaOf(response)).toMatchObject({ remaining: 58, day: { remaining: 998 } });
   expect((await fail({ address: ADDRESS })).status).toBe(429);
-});
-
-describe("addresses that share a budget", () => {
-  test.each([
-    ["an IPv4 address and the same address mapped into IPv6", ADDRESS, `::ffff:${ADDRESS}`],
-    ["two addresses of the same /64", "2001:db8:1:2:3:4:5:6", "2001:db8:1:2:ffff:ffff:ffff:ffff"],
-    ["texts that are not addresses", "nonsense", ""],
-  ])("%s", async (_, first, second) => {
-    expect(await remaining({ address: first })).toBe(59);
-    expect(await remaining({ address: second })).toBe(58);
-  });
-
-  test("requests without an address", async () => {
-    expect(await remaining({})).toBe(59);
-    expect(await remaining({})).toBe(58);
-  });
-});
-
-test("a request without a key calls no Durable Object and no database", async () => {
-  const touched: string[] = [];
-  const untouchable = <T extends object>(name: string): T =>
-    new Proxy({} as T, { get: () => void touched.push(name) });
-  const service = startService(
-    {},
-    {
-      ORDERS: untouchable("ORDERS"),
-      KEYS: untouchable("KEYS"),
-      RATE_LIMITER: untouchable("RATE_LIMITER"),
-    },
-  );
-  for (let attempt = 0; attempt < 61; attempt++) {
-    const response = await service(LIST, { address: ADDRESS });
-    expect(response.status).toBe(attempt < 60 ? 401 : 429);
-  }
-  expect(touched).toStrictEqual([]);
 });

@@ -22,64 +22,46 @@ async function expectUnauthorized(response: Response, challenge: string): Promis
   return expectError(response, 401, "unauthorized");
 }
 
-function mistyped(key: string): string {
-  const last = key.at(-1) === "a" ? "b" : "a";
-  return key.slice(0, -1) + last;
-}
-
-describe("credentials without a bearer token", () => {
-  test.each([
-    ["no header", {}],
-    ["an empty header", { Authorization: "" }],
-    ["another scheme", { Authorization: "Basic dXNlcjpwYXNz" }],
-    ["a scheme that begins with Bearer", { Authorization: "Bearers abc" }],
-    ["a scheme alone", { Authorization: "Bearer" }],
-  ] as const)("%s", async (_, headers) => {
-    await expectUnauthorized(await send(LIST, { headers }), PLAIN_CHALLENGE);
-  });
-
-  test("a valid key without the scheme", async () => {
-    const { key } = await createApiKey();
-    const response = await send(LIST, { headers: { Authorization: key } });
+test("credentials without a bearer token", async () => {
+  const { key } = await createApiKey();
+  for (const headers of [
+    {},
+    { Authorization: "" },
+    { Authorization: "Basic dXNlcjpwYXNz" },
+    { Authorization: "Bearers abc" },
+    { Authorization: "Bearer" },
+    { Authorization: key },
+    { Cookie: `access_token=${key}`, "X-Api-Key": key, "Proxy-Authorization": key },
+  ]) {
+    const path = `${LIST}?access_token=${key}&api_key=${key}&key=${key}`;
+    const response = await startService()(path, { headers });
     expect(await expectUnauthorized(response, PLAIN_CHALLENGE)).not.toContain(key);
-  });
-
-  test("a valid key anywhere else", async () => {
-    const { key } = await createApiKey();
-    const response = await send(`${LIST}?access_token=${key}&api_key=${key}&key=${key}`, {
-      headers: { Cookie: `access_token=${key}`, "X-Api-Key": key, "Proxy-Authorization": key },
-    });
-    expect(await expectUnauthorized(response, PLAIN_CHALLENGE)).not.toContain(key);
-  });
+  }
 });
 
-describe("a token that is not a secret is refused without a query", () => {
-  test.each<[string, (key: string) => string]>([
-    ["a mistyped key", (key) => `Bearer ${mistyped(key)}`],
-    ["a key in quotation marks", (key) => `Bearer "${key}"`],
-    ["a key as a parameter", (key) => `Bearer token=${key}`],
-    ["a key twice", (key) => `Bearer ${key} ${key}`],
-    ["an invented key", () => `Bearer ${SECRET_PREFIX}${"a".repeat(40)}`],
-    ["a very long token", () => `Bearer ${"a".repeat(60_000)}`],
-  ])("%s", async (_, authorization) => {
-    const { key } = await createApiKey();
-    const line = databaseLine(env.KEYS);
+test("a token that is not a secret is refused without a query", async () => {
+  const { key } = await createApiKey();
+  const mistyped = key.slice(0, -1) + (key.endsWith("a") ? "b" : "a");
+  const line = databaseLine(env.KEYS);
+  for (const credentials of [
+    mistyped,
+    `"${key}"`,
+    `token=${key}`,
+    `${key} ${key}`,
+    SECRET_PREFIX + "a".repeat(40),
+    "a".repeat(60_000),
+    // Two headers arrive joined by a comma.
+    `${key}, Bearer ${key}`,
+    `${key}, Basic ${key}`,
+  ]) {
     const response = await startService({}, { KEYS: line.database })(LIST, {
-      headers: { Authorization: authorization(key) },
+      headers: { Authorization: `Bearer ${credentials}` },
     });
     const message = await expectUnauthorized(response, TOKEN_CHALLENGE);
     expect(message).not.toContain(key);
     expect(message.length).toBeLessThan(300);
-    expect(line.statements).toStrictEqual([]);
-  });
-
-  test.each(["Bearer", "Basic"])("two headers, the second with the scheme %s", async (scheme) => {
-    const { key } = await createApiKey();
-    const headers = new Headers();
-    headers.append("Authorization", `Bearer ${key}`);
-    headers.append("Authorization", `${scheme} ${key}`);
-    await expectUnauthorized(await send(LIST, { headers }), TOKEN_CHALLENGE);
-  });
+  }
+  expect(line.statements).toStrictEqual([]);
 });
 
 describe("a well-formed key that is not valid", () => {
@@ -106,24 +88,21 @@ describe("a well-formed key that is not valid", () => {
   });
 });
 
-describe("a valid key", () => {
-  test.each(["Bearer ", "bearer ", "BEARER ", "bEaReR ", "Bearer   "])(
-    "after %j",
-    async (scheme) => {
-      const { key } = await createApiKey();
-      const response = await send(LIST, { headers: { Authorization: `${scheme}${key}` } });
-      expect(response.status).toBe(200);
-      expect(response.headers.has("WWW-Authenticate")).toBe(false);
-    },
-  );
+test("a valid key is accepted after the scheme in any case", async () => {
+  const { key } = await createApiKey();
+  for (const scheme of ["Bearer ", "bearer ", "BEARER ", "bEaReR ", "Bearer   "]) {
+    const response = await send(LIST, { headers: { Authorization: `${scheme}${key}` } });
+    expect(response.status, scheme).toBe(200);
+    expect(response.headers.has("WWW-Authenticate")).toBe(false);
+  }
+});
 
-  test("is stored only as its SHA-256", async () => {
-    const { key } = await createApiKey();
-    await send(LIST, { key });
-    const { results } = await env.KEYS.prepare("SELECT * FROM api_keys").all();
-    const digest = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(key));
-    const hash = [...new Uint8Array(digest)].map((byte) => byte.toString(16).padStart(2, "0"));
-    expect(results).toMatchObject([{ hash: hash.join("") }]);
-    expect(JSON.stringify(results)).not.toContain(key.slice(SECRET_PREFIX.length));
-  });
+test("a key is stored only as its SHA-256", async () => {
+  const { key } = await createApiKey();
+  await send(LIST, { key });
+  const { results } = await env.KEYS.prepare("SELECT * FROM api_keys").all();
+  const digest = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(key));
+  const hash = [...new Uint8Array(digest)].map((byte) => byte.toString(16).padStart(2, "0"));
+  expect(results).toMatchObject([{ hash: hash.join("") }]);
+  expect(JSON.stringify(results)).not.toContain(key.slice(SECRET_PREFIX.length));
 });

@@ -15,7 +15,7 @@ describe("a generated secret", () => {
       fc.property(anySecret, (secret) => {
         expect(secret).toMatch(/^sord_[a-z2-7]{40}$/);
         expect(isSecret(secret)).toBe(true);
-        expect(parseCredentials(`Bearer ${secret}`)).toStrictEqual({ ok: true, secret });
+        expect(parseCredentials(`Bearer ${secret}`)).toStrictEqual({ secret });
       }),
     );
   });

@@ -142,6 +142,8 @@ test("every response announces the end of this API version, if it is configured"
     const end = ["@1830297600", "Sat, 01 Jul 2028 12:30:00 GMT"];
     expect(await announced(service, options)).toStrictEqual(end);
   }
+  const { V1_SUNSET_AT } = vars;
+  expect(await announced(startService({ V1_SUNSET_AT }))).toStrictEqual([null, expect.any(String)]);
   expect(await announced(startService({ V1_DEPRECATED_AT }))).toStrictEqual(["@1830297600", null]);
   expect(await announced(send)).toStrictEqual([null, null]);
 });

@@ -1,10 +1,11 @@
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { describe, expect, test, vi } from "vitest";
-import { PROBE_TIMEOUT_MS } from "../../../src/worker/health.ts";
+import { BatchedQuery } from "../../../src/worker/db/batched-query.ts";
+import { PROBE_TIMEOUT_MS } from "../../../src/worker/routes/health.ts";
 import { createApiKey } from "../../support/api-key-fixture.ts";
 import { advanceClock, stopClock } from "../../support/clock.ts";
-import { limiterStorage } from "../../support/limiter.ts";
+import { admit, limiterStorage } from "../../support/limiter.ts";
 import { placeOrder } from "../../support/order-fixture.ts";
 import { expectError, quotaOf } from "../../support/answer.ts";
 import { send, startService } from "../../support/service.ts";
@@ -56,11 +57,10 @@ describe("GET /healthz", () => {
   });
 
   test("calls a dedicated Durable Object, which stores nothing and sets no alarm", async () => {
-    const faulty = faultyLimiters();
-    const { limiters, script } = faulty;
+    const { limiters, script, places } = faultyLimiters();
     const service = startService({}, { RATE_LIMITER: limiters });
-    for (let request = 0; request < 5; request += 1) await service(HEALTH);
-    expect({ calls: script.calls, stubs: faulty.stubs() }).toStrictEqual({ calls: 1, stubs: 1 });
+    await Promise.all(Array.from({ length: 5 }, () => service(HEALTH)));
+    expect([script.calls, places.length]).toStrictEqual([1, 1]);
     expect(await limiterStorage("health")).toStrictEqual({
       keys: [],
       record: null,
@@ -68,7 +68,7 @@ describe("GET /healthz", () => {
       rowsWritten: 0,
     });
     await runInDurableObject(env.RATE_LIMITER.getByName("health"), async (object) => {
-      await expect(object.admit({} as never)).rejects.toThrow("limits no API key");
+      await expect(admit(object, {} as never)).rejects.toThrow("limits no API key");
     });
   });
 
@@ -84,7 +84,8 @@ describe("GET /healthz", () => {
       const bindings = isLimiter ? { RATE_LIMITER: limiters.limiters } : databases.bindings;
       const service = startService({}, bindings);
       script.always(LOST);
-      for (let request = 0; request < 3; request += 1) {
+      for (const passedMs of [0, 1, 4_998]) {
+        advanceClock(passedMs);
         const response = await service(HEALTH);
         expect(response.status).toBe(503);
         expect(response.headers.get("Cache-Control")).toBe("no-store");
@@ -94,10 +95,22 @@ describe("GET /healthz", () => {
       const error = "D1_ERROR: Network connection lost.";
       expect(log()).toMatchObject([{ event: "health_probe_failed", part, error }]);
       script.always({ do: "pass" });
-      advanceClock(5_000);
+      advanceClock(1);
       expect((await service(HEALTH)).status).toBe(200);
+      script.always(LOST);
+      expect((await service(HEALTH)).status).toBe(200);
+      advanceClock(-1);
+      expect((await service(HEALTH)).status).toBe(503);
     },
   );
+
+  test("returns 503 if the Durable Object does not respond in time", async () => {
+    readLog();
+    const { limiters, script } = faultyLimiters();
+    script.next(HANG).onHang = stopDeadlines(PROBE_TIMEOUT_MS);
+    const response = await startService({}, { RATE_LIMITER: limiters })(HEALTH);
+    expect(await response.json()).toStrictEqual({ ...ALL_OK, limiter: "unavailable" });
+  });
 
   test("queries a database that other requests do not query, and takes the place of no probe", async () => {
     stopClock();
@@ -120,6 +133,14 @@ describe("GET /healthz", () => {
     expire();
     expect((await check).status).toBe(503);
     expect((await cancel()).status).toBe(404);
+  });
+
+  test("returns 503 if the request that ran the shared probe was ended, and 200 to the next request", async () => {
+    vi.spyOn(BatchedQuery.prototype, "read").mockRejectedValueOnce(new Error("late"));
+    const response = await send(HEALTH);
+    const nothing = { orders: "unavailable", keys: "unavailable", limiter: "unavailable" };
+    expect([response.status, await response.json()]).toStrictEqual([503, nothing]);
+    expect((await send(HEALTH)).status).toBe(200);
   });
 
   test("returns 503 if a database lacks its tables", async () => {

@@ -1,5 +1,5 @@
 import { sql } from "drizzle-orm";
-import { describe, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { apiKeys } from "../../../src/schema/keys.ts";
 import { expectError, quotaOf } from "../../support/answer.ts";
 import { createApiKey, createEnterpriseKey, updateApiKey } from "../../support/api-key-fixture.ts";
@@ -20,17 +20,15 @@ async function use(key: string, count: number): Promise<void> {
   }
 }
 
-describe("simultaneous requests", () => {
-  test("exactly 60 of 200 through four isolates are admitted, whatever another key does", async () => {
-    const [{ key }, other] = [await createApiKey(), await createEnterpriseKey(5, 5)];
-    const isolates = times(4, () => startService());
-    const answers = isolates.flatMap((isolate) => times(50, () => isolate("/v1/nothing", { key })));
-    const others = times(8, () => send("/v1/nothing", other));
-    const admitted = async (responses: Promise<Response>[]) =>
-      (await Promise.all(responses)).filter(({ status }) => status === 404).length;
-    expect(await admitted(answers)).toBe(60);
-    expect(await admitted(others)).toBe(5);
-  });
+test("exactly 60 of 200 simultaneous requests through four isolates are admitted, whatever another key does", async () => {
+  const [{ key }, other] = [await createApiKey(), await createEnterpriseKey(5, 5)];
+  const isolates = times(4, () => startService());
+  const answers = isolates.flatMap((isolate) => times(50, () => isolate("/v1/nothing", { key })));
+  const others = times(8, () => send("/v1/nothing", other));
+  const admitted = async (responses: Promise<Response>[]) =>
+    (await Promise.all(responses)).filter(({ status }) => status === 404).length;
+  expect(await admitted(answers)).toBe(60);
+  expect(await admitted(others)).toBe(5);
 });
 
 test("every authenticated request counts, whatever its response, and a refused request has no effect", async () => {

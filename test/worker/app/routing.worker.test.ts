@@ -23,14 +23,14 @@ test("an orderId that is not an int64 in canonical decimal is treated as an unkn
   expect(await storedOrder(1n)).toMatchObject({ status: "pending" });
 });
 
-test.each([
-  ["GET", "/v1/store/%6Frders", 200],
-  ["GET", "/%761/store/orders", 200],
-  ["DELETE", "/v1/%73tore/%6frders/%31", 204],
-])("paths are percent-decoded once: %s %s returns %d", async (method, path, status) => {
+test("paths are percent-decoded once", async () => {
   const { key } = await createApiKey();
   await placeOrder(1n);
-  expect((await send(path, { method, key })).status).toBe(status);
+  for (const path of ["/v1/store/%6Frders", "/%761/store/orders"]) {
+    expect((await send(path, { key })).status).toBe(200);
+  }
+  const cancelled = await send("/v1/%73tore/%6frders/%31", { method: "DELETE", key });
+  expect(cancelled.status).toBe(204);
 });
 
 const UNKNOWN = [

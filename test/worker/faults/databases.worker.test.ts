@@ -144,23 +144,24 @@ test("an outage of the keys database ends with a successful look-up of a key, no
   expect(events(log()).slice(1)).toStrictEqual(["keys_database_available"]);
 });
 
-describe("a busy database", () => {
-  const path = { GET: LIST, DELETE: ORDER };
+const path = { GET: LIST, DELETE: ORDER };
 
-  test.each([
-    ["GET", BUSY, 200],
-    ["DELETE", BUSY, 204],
-    ["GET", HIDDEN, 200],
-    ["DELETE", HIDDEN, 503],
-  ] as const)("is queried again by %s until it is no longer busy", async (method, busy, status) => {
+test.each([
+  ["GET", BUSY, 200],
+  ["DELETE", BUSY, 204],
+  ["GET", HIDDEN, 200],
+  ["DELETE", HIDDEN, 503],
+] as const)(
+  "a busy database is queried again by %s until it is no longer busy",
+  async (method, busy, status) => {
     line.script.next(BUSY, HIDDEN);
     await service("/v1/nothing", { key });
     expect(line.script.calls).toBe(3);
     line.script.next(busy, busy);
     expect((await service(path[method], { method, key })).status).toBe(status);
     expect(line.script.calls).toBe(status === 503 ? 4 : 6);
-  });
-});
+  },
+);
 
 test("a cancellation whose result is lost receives 503, and 404 when it is repeated", async () => {
   await service("/v1/nothing", { key });

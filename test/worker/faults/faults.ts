@@ -88,22 +88,24 @@ export function faultyDatabases(...names: readonly ("ORDERS" | "KEYS")[]) {
   return { bindings, script };
 }
 
-/** Returns real Durable Objects with injected faults. `stubs` returns the number of stubs. */
+/** Returns real Durable Objects with injected faults. `places` has the options of each stub. */
 export function faultyLimiters() {
   const script = new FaultScript();
-  let stubs = 0;
+  const places: unknown[] = [];
   const limiters = {
-    getByName: (name: string) => {
-      stubs += 1;
-      const stub = env.RATE_LIMITER.getByName(name);
+    getByName: (name: string, place?: DurableObjectNamespaceGetDurableObjectOptions) => {
+      places.push(place);
+      const stub = env.RATE_LIMITER.getByName(name, place);
       return {
         admit: (...args: Parameters<typeof stub.admit>) =>
           script.run(async () => stub.admit(...args)),
+        recordCancellation: (sequence: number) =>
+          script.run(async () => stub.recordCancellation(sequence)),
         ping: () => script.run(async () => stub.ping()),
       };
     },
   } as unknown as Cloudflare.Env["RATE_LIMITER"];
-  return { limiters, script, stubs: () => stubs };
+  return { limiters, script, places };
 }
 
 /**

@@ -50,12 +50,10 @@ const jitters = (random: Draw) =>
 
 describe("clients that wait for Retry-After are never banned (docs/limits.md, Bans)", () => {
   test.for([
-    [70, free, 2 * HOUR_MS],
-    [100, free, 2 * HOUR_MS],
-    [180, free, 2 * HOUR_MS],
-    [300, free, HOUR_MS],
+    [70, free, HOUR_MS],
+    [180, free, HOUR_MS],
     [400, free, HOUR_MS],
-    [3_000, business, 20 * MINUTE_MS],
+    [3_000, business, 10 * MINUTE_MS],
   ] as const)(
     "a fleet of %i that jitters by up to 10 seconds on %j",
     ([size, { perMinute }, durationMs]) => {
@@ -79,30 +77,13 @@ describe("clients that wait for Retry-After are never banned (docs/limits.md, Ba
     expect(run(limiter, clients, HOUR_MS).bannedAfterMs).toBeNull();
   });
 
-  test.for([
-    [free, [0, 0]],
-    [business, [10, 1_500]],
-    [{ perMinute: 1, perDay: ANY_DAY }, [1_500, 1_500]],
-    [{ perMinute: 2_000, perDay: 5_000 }, [10, 1_500]],
-  ] as const)(
-    "a fleet with as many workers as strikes lead to a ban on %j, latency %j ms",
-    ([limits, latency]) => {
-      const workers = fleet(strikesToBan(DEFAULT_BANS, limits.perMinute), (random) =>
-        waitsForRetryAfter({ latencyMs: between(latency, random) }),
-      );
-      const { admitted, bannedAfterMs } = run(limiterOf(limits), workers, 10 * MINUTE_MS);
-      expect(bannedAfterMs).toBeNull();
-      expect(admitted).toBeGreaterThan(0);
-    },
-  );
-
   test("a fleet with as many workers as strikes lead to a ban, with any limits and any latency", () => {
     const anyRange = (maxMs: number) =>
       fc
         .tuple(fc.integer({ min: 0, max: maxMs }), fc.integer({ min: 0, max: maxMs }))
         .map(([a, b]) => [Math.min(a, b), Math.max(a, b)] as const);
     const anyWork = fc.record({
-      perMinute: fc.integer({ min: 1, max: 90 }),
+      perMinute: fc.oneof(fc.integer({ min: 1, max: 90 }), fc.constant(2_000)),
       perDay: fc.integer({ min: 1, max: 600 }),
       latency: anyRange(1_500),
       work: anyRange(60_000),
@@ -125,14 +106,14 @@ describe("clients that wait for Retry-After are never banned (docs/limits.md, Ba
 });
 
 describe("a client that doubles its wait is never banned (docs/limits.md, Bans)", () => {
-  const BACKOFFS = [100, 1_000].flatMap((firstMs) =>
-    [5_000, 60_000].flatMap((capMs) => [false, true].map((jitter) => ({ firstMs, capMs, jitter }))),
-  );
-
-  test.for(BACKOFFS)("from $firstMs ms to $capMs ms, full jitter: $jitter", (backoff) => {
+  test.for([
+    [100, 5_000, false],
+    [100, 5_000, true],
+    [1_000, 60_000, true],
+  ] as const)("from %d ms to %d ms, full jitter: %s", ([firstMs, capMs, jitter]) => {
     // The limits per day never fill, fill within minutes or fill after an hour.
     for (const limits of [{ perMinute: 1, perDay: ANY_DAY }, free, { ...free, perDay: 60 }]) {
-      const client = backsOff({ ...backoff, paceMs: 20 }, seededRandom(1));
+      const client = backsOff({ firstMs, capMs, jitter, paceMs: 20 }, seededRandom(1));
       const { bannedAfterMs, refused } = run(limiterOf(limits), [client], 3 * HOUR_MS);
       expect(bannedAfterMs).toBeNull();
       expect(refused).toBeGreaterThan(100);

@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { closedQuota, type Quota } from "../../../src/worker/limit-rules/decision.ts";
 import { quotaHeaders, retryAfterSeconds } from "../../../src/worker/limit-rules/headers.ts";
+import { PLAN_LIMITS } from "../../../src/worker/limit-rules/plans.ts";
 import { keyPolicy, START_MS } from "./simulated-limiter.ts";
 
 const START_SECONDS = START_MS / 1_000;
@@ -28,6 +29,14 @@ function quota(
     ...over,
   };
 }
+
+test("plans have the documented limits (docs/limits.md, Plans)", () => {
+  expect(PLAN_LIMITS).toEqual({
+    free: { perMinute: 60, perDay: 1_000 },
+    pro: { perMinute: 300, perDay: 10_000 },
+    business: { perMinute: 1_000, perDay: 100_000 },
+  });
+});
 
 describe("RateLimit-Policy and RateLimit (docs/limits.md, Headers)", () => {
   test("have the documented form", () => {
@@ -99,17 +108,15 @@ describe("rounding (docs/limits.md, Headers)", () => {
   });
 });
 
-describe("during a ban (docs/limits.md, Headers)", () => {
-  test("no requests remain until the end of the ban; X-RateLimit-Reset and Retry-After announce this end", () => {
-    const banned = quota([60, 60, 60_000], [1_000, 500, 86_400_000], {
-      banned: true,
-      retryAtMs: START_MS + 89_500,
-    });
-    expect(quotaHeaders(banned)).toMatchObject({
-      "X-RateLimit-Remaining": "0",
-      "X-RateLimit-Reset": String(START_SECONDS + 90),
-      RateLimit: '"minute";r=0;t=90, "day";r=0;t=90',
-    });
-    expect(retryAfterSeconds(banned)).toBe(90);
+test("during a ban, no requests remain until the end of the ban; X-RateLimit-Reset and Retry-After announce this end", () => {
+  const banned = quota([60, 60, 60_000], [1_000, 500, 86_400_000], {
+    banned: true,
+    retryAtMs: START_MS + 89_500,
   });
+  expect(quotaHeaders(banned)).toMatchObject({
+    "X-RateLimit-Remaining": "0",
+    "X-RateLimit-Reset": String(START_SECONDS + 90),
+    RateLimit: '"minute";r=0;t=90, "day";r=0;t=90',
+  });
+  expect(retryAfterSeconds(banned)).toBe(90);
 });

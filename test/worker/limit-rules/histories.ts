@@ -1,32 +1,39 @@
 import fc from "fast-check";
-import { BAN_MODES, type BanMode, type BanPolicy } from "../../../src/worker/limit-rules/bans.ts";
+import { BAN_MODES, type BanPolicy } from "../../../src/worker/limit-rules/bans.ts";
 import type {
   Decision,
-  LimiterState,
   QuotaPolicy,
   ReportedWait,
 } from "../../../src/worker/limit-rules/decision.ts";
 import type { Limits } from "../../../src/worker/limit-rules/plans.ts";
-import { DAY_MS, HOUR_MS, SimulatedLimiter } from "./simulated-limiter.ts";
+import { DAY_MS, HOUR_MS, type SimulatedLimiter } from "./simulated-limiter.ts";
 
-/** One event in a simulated history of a key. */
-export type Step =
-  | {
-      readonly do: "request";
-      readonly times: number;
-      readonly gapMs: number;
-      /** Refusals that an isolate reports with the first request; their ages in milliseconds. */
-      readonly report: readonly [waitAgeMs: number, strikes: number, oldestMs: number] | null;
-    }
-  | { readonly do: "pass time" | "set the clock back"; readonly ms: number }
-  | { readonly do: "go to the retry time"; readonly offsetMs: number }
-  | { readonly do: "go to the next border of strikes"; readonly offsetMs: number }
-  | { readonly do: "set the ban mode"; readonly mode: BanMode }
-  | { readonly do: "change the plan"; readonly limits: Limits }
-  | { readonly do: "deploy other limits"; readonly limits: Limits }
-  | { readonly do: "request under the plan before" }
-  | { readonly do: "reset" }
-  | { readonly do: "restart" };
+/** One event in a simulated history. */
+export interface Step<World> {
+  /** With `value`, describes the step of a failed history. */
+  readonly name: string;
+  readonly value: unknown;
+  readonly play: (world: World) => Promise<unknown> | void;
+}
+
+export function step<World, T>(
+  name: string,
+  values: fc.Arbitrary<T>,
+  run: (world: World, value: T) => Promise<unknown> | void,
+): fc.Arbitrary<Step<World>> {
+  return values.map((value) => ({ name, value, play: (world) => run(world, value) }));
+}
+
+/** A step without a value. */
+export function event<World>(name: string, run: (world: World) => void) {
+  return step<World, null>(name, fc.constant(null), run);
+}
+
+export function oneOf<World>(
+  ...weighted: readonly (readonly [weight: number, steps: fc.Arbitrary<Step<World>>])[]
+) {
+  return fc.oneof(...weighted.map(([weight, arbitrary]) => ({ weight, arbitrary })));
+}
 
 /** Generates small limits, so that short histories fill both windows. */
 export const anyLimits: fc.Arbitrary<Limits> = fc.record({
@@ -60,63 +67,123 @@ const someTime = fc.oneof(
 
 const someAge = fc.constantFrom(0, 900, 1_000, 2_000, 5_000, 10_000, 60_000);
 
-const anyStep: fc.Arbitrary<Step> = fc.oneof(
-  {
-    weight: 8,
-    arbitrary: fc.record({
-      do: fc.constant("request" as const),
-      times: fc.integer({ min: 1, max: 12 }),
-      gapMs: fc.oneof(fc.constant(0), fc.integer({ min: 1, max: 3_000 })),
-      report: fc.option(fc.tuple(someAge, fc.nat({ max: 6 }), someAge), { freq: 3 }),
-    }),
-  },
-  { weight: 3, arbitrary: fc.record({ do: fc.constant("pass time" as const), ms: someTime }) },
-  {
-    weight: 5,
-    arbitrary: fc.record({
-      do: fc.constantFrom(
-        "go to the retry time" as const,
-        "go to the next border of strikes" as const,
-      ),
-      offsetMs: fc.constantFrom(-1, 0, 1),
-    }),
-  },
-  {
-    weight: 1,
-    arbitrary: fc.record({
-      do: fc.constantFrom("change the plan" as const, "deploy other limits" as const),
-      limits: anyLimits,
-    }),
-  },
-  {
-    weight: 1,
-    arbitrary: fc.oneof(
-      fc.record({ do: fc.constant("set the clock back" as const), ms: someTime }),
-      fc.record({
-        do: fc.constant("set the ban mode" as const),
-        mode: fc.constantFrom(...BAN_MODES),
-      }),
+/** A key whose history is played. */
+interface Played {
+  readonly limiter: SimulatedLimiter;
+  readonly observer: Observer;
+  /** The policy before its last change. */
+  before: QuotaPolicy;
+}
+
+function request(
+  { limiter, observer }: Played,
+  policy = limiter.policy,
+  reported: ReportedWait | null = null,
+): void {
+  const newest = limiter.policy;
+  limiter.policy = policy;
+  const decision = limiter.request(reported);
+  limiter.policy = newest;
+  observer.requested?.(policy, limiter.nowMs, decision, reported);
+}
+
+function change(played: Played, changes: Partial<QuotaPolicy>): void {
+  played.before = played.limiter.policy;
+  played.limiter.policy = { ...played.before, ...changes };
+}
+
+const revised = ({ limiter }: Played) => limiter.policy.revision + 1;
+
+const requests = step(
+  "requests",
+  fc.record({
+    times: fc.integer({ min: 1, max: 12 }),
+    gapMs: fc.oneof(fc.constant(0), fc.integer({ min: 1, max: 3_000 })),
+    /** Refusals that an isolate reports with the first request; their ages in milliseconds. */
+    report: fc.option(
+      fc.record({ waitAgeMs: someAge, strikes: fc.nat({ max: 6 }), oldestMs: someAge }),
+      { freq: 3 },
     ),
-  },
-  {
-    weight: 2,
-    arbitrary: fc.constantFrom<Step>(
-      { do: "request under the plan before" },
-      { do: "reset" },
-      { do: "restart" },
-    ),
+  }),
+  (played: Played, { times, gapMs, report }) => {
+    const { limiter } = played;
+    const reported = report && {
+      startedMs: limiter.nowMs - report.waitAgeMs,
+      strikes: report.strikes,
+      oldestStrikeMs: limiter.nowMs - report.oldestMs,
+    };
+    request(played, limiter.policy, reported);
+    for (let n = 1; n < times; n++) {
+      limiter.advance(gapMs);
+      request(played);
+    }
   },
 );
 
-export const anyHistory = fc.array(anyStep, { maxLength: 40, size: "max" });
+const passage = step("pass time", someTime, ({ limiter }: Played, ms) => void limiter.advance(ms));
 
-/** Generates histories in which only requests are sent and time passes. */
-export const anyTraffic = fc.array(
-  anyStep.filter(
-    (step) => step.do === "request" || step.do === "pass time" || step.do.startsWith("go to"),
-  ),
-  { maxLength: 40, size: "max" },
+const anyOffsetMs = fc.constantFrom(-1, 0, 1);
+
+const borders = oneOf<Played>(
+  [
+    1,
+    step("go to the retry time", anyOffsetMs, ({ limiter }, offsetMs) => {
+      limiter.nowMs = Math.max(limiter.nowMs, (limiter.peek().retryAtMs ?? 0) + offsetMs);
+    }),
+  ],
+  [
+    1,
+    // The next time at which refusals begin to count, or at which strikes or bans are forgotten.
+    step("go to the next border of strikes", anyOffsetMs, ({ limiter }, offsetMs) => {
+      const { state, bans, nowMs } = limiter;
+      const bordersMs = [
+        (state?.wait?.startedMs ?? 0) + bans.graceMs,
+        (state?.wait?.firstStrikeMs ?? 0) + bans.strikeWindowMs,
+        (state?.ban?.untilMs ?? 0) + bans.forgetAfterMs,
+      ];
+      const borderMs = Math.min(...bordersMs.filter((ms) => ms > nowMs));
+      if (borderMs < Infinity) limiter.nowMs = Math.max(nowMs, borderMs + offsetMs);
+    }),
+  ],
 );
+
+const changes = oneOf<Played>(
+  [
+    3,
+    step("change the plan", anyLimits, (played, limits) =>
+      change(played, { limits, revision: revised(played) }),
+    ),
+  ],
+  [3, step("deploy other limits", anyLimits, (played, limits) => change(played, { limits }))],
+  [3, step("set the clock back", someTime, ({ limiter }, ms) => void limiter.advance(-ms))],
+  [
+    3,
+    step("set the ban mode", fc.constantFrom(...BAN_MODES), ({ limiter }, mode) => {
+      limiter.bans = { ...limiter.bans, mode };
+    }),
+  ],
+  [4, event("request under the policy before", (played) => request(played, played.before))],
+  [
+    4,
+    event("reset", (played) => {
+      const resets = played.limiter.policy.resets + 1;
+      change(played, { resets, revision: revised(played) });
+    }),
+  ],
+  [
+    4,
+    event("restart", ({ limiter, observer }) => {
+      limiter.restart();
+      observer.restarted?.();
+    }),
+  ],
+);
+
+/** Generates histories of a key with any events. */
+export const anyHistory = fc.array(oneOf([8, requests], [3, passage], [5, borders], [4, changes]), {
+  maxLength: 40,
+  size: "max",
+});
 
 /** Callbacks for each request and each restart in a history. */
 export interface Observer {
@@ -129,82 +196,12 @@ export interface Observer {
   restarted?(): void;
 }
 
-/** Returns the next time at which refusals begin to count, or at which strikes or bans are forgotten. */
-function strikeBorderMs({ wait, ban }: LimiterState, bans: BanPolicy, nowMs: number): number {
-  const bordersMs = [
-    (wait?.startedMs ?? 0) + bans.graceMs,
-    (wait?.firstStrikeMs ?? 0) + bans.strikeWindowMs,
-    (ban?.untilMs ?? 0) + bans.forgetAfterMs,
-  ];
-  return Math.min(...bordersMs.filter((borderMs) => borderMs > nowMs));
-}
-
 /** Runs a history on a simulated limiter, and calls `observer` for each request and restart. */
 export function play(
   limiter: SimulatedLimiter,
-  history: readonly Step[],
+  history: readonly Step<Played>[],
   observer: Observer = {},
 ): void {
-  const requestUnder = (policy: QuotaPolicy, reported: ReportedWait | null = null) => {
-    const newest = limiter.policy;
-    limiter.policy = policy;
-    const decision = limiter.request(reported);
-    limiter.policy = newest;
-    observer.requested?.(policy, limiter.nowMs, decision, reported);
-  };
-  let before = limiter.policy;
-  const change = (changes: Partial<QuotaPolicy>) => {
-    before = limiter.policy;
-    limiter.policy = { ...before, ...changes, revision: before.revision + 1 };
-  };
-  for (const step of history) {
-    switch (step.do) {
-      case "request":
-        for (let n = 0; n < step.times; n++) {
-          if (n > 0) limiter.advance(step.gapMs);
-          const [waitAgeMs, strikes, oldestMs] = step.report ?? [0, 0, 0];
-          const reported = {
-            startedMs: limiter.nowMs - waitAgeMs,
-            strikes,
-            oldestStrikeMs: limiter.nowMs - oldestMs,
-          };
-          requestUnder(limiter.policy, n === 0 && step.report !== null ? reported : null);
-        }
-        break;
-      case "pass time":
-        limiter.advance(step.ms);
-        break;
-      case "set the clock back":
-        limiter.advance(-step.ms);
-        break;
-      case "set the ban mode":
-        limiter.bans = { ...limiter.bans, mode: step.mode };
-        break;
-      case "go to the next border of strikes": {
-        const { state, bans, nowMs } = limiter;
-        const borderMs = state === null ? Infinity : strikeBorderMs(state, bans, nowMs);
-        if (borderMs < Infinity) limiter.nowMs = Math.max(nowMs, borderMs + step.offsetMs);
-        break;
-      }
-      case "go to the retry time":
-        limiter.nowMs = Math.max(limiter.nowMs, (limiter.peek().retryAtMs ?? 0) + step.offsetMs);
-        break;
-      case "change the plan":
-        change({ limits: step.limits });
-        break;
-      case "deploy other limits":
-        before = limiter.policy;
-        limiter.policy = { ...before, limits: step.limits };
-        break;
-      case "request under the plan before":
-        requestUnder(before);
-        break;
-      case "reset":
-        change({ resets: limiter.policy.resets + 1 });
-        break;
-      case "restart":
-        limiter.restart();
-        observer.restarted?.();
-    }
-  }
+  const played = { limiter, observer, before: limiter.policy };
+  for (const one of history) void one.play(played);
 }

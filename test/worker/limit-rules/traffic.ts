@@ -98,22 +98,6 @@ export interface Outcome {
   readonly bannedAfterMs: number | null;
 }
 
-/** A client in a skew heap: no client in `left` and `right` is due earlier. */
-interface Due {
-  readonly client: Client;
-  readonly dueMs: number;
-  left: Due | null;
-  right: Due | null;
-}
-
-/** Merges two heaps. A simulation takes the client that is due first a million times. */
-function merged(one: Due | null, other: Due | null): Due | null {
-  if (one === null || other === null) return one ?? other;
-  const [first, later] = one.dueMs <= other.dueMs ? [one, other] : [other, one];
-  const { left, right } = first;
-  return Object.assign(first, { left: merged(right, later), right: left });
-}
-
 /** Simulates clients that share one key, for this time or until the key is banned. */
 export function run(
   limiter: SimulatedLimiter,
@@ -121,15 +105,17 @@ export function run(
   durationMs: number,
 ): Outcome {
   const startMs = limiter.nowMs;
-  let heap: Due | null = null;
-  const add = (client: Client, dueMs: number) =>
-    (heap = merged(heap, { client, dueMs, left: null, right: null }));
+  /** Sorted; the client that is due first is the last. */
+  const waiting: { readonly client: Client; readonly dueMs: number }[] = [];
+  const add = (client: Client, dueMs: number) => {
+    const index = waiting.findIndex((other) => other.dueMs <= dueMs);
+    waiting.splice(index === -1 ? waiting.length : index, 0, { client, dueMs });
+  };
   for (const client of clients) add(client, startMs + client.next().value);
   let admitted = 0;
   let refused = 0;
   for (;;) {
-    const { client, dueMs, left, right }: Due = heap!;
-    heap = merged(left, right);
+    const { client, dueMs } = waiting.pop()!;
     if (dueMs >= startMs + durationMs) return { admitted, refused, bannedAfterMs: null };
     const decision = limiter.at(Math.floor(dueMs) - START_MS).request();
     if (decision.banned) return { admitted, refused, bannedAfterMs: limiter.nowMs - startMs };

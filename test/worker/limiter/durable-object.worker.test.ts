@@ -1,186 +1,377 @@
-import { runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
+import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import { drizzle } from "drizzle-orm/d1";
 import { beforeEach, describe, expect, test, vi } from "vitest";
-import type { Decision, QuotaPolicy } from "../../../src/worker/limit-rules/decision.ts";
+import { resetApiKey } from "../../../src/operator/key-store/administration.ts";
+import { changeQueries } from "../../../src/operator/key-store/key-changes.ts";
+import { findApiKey } from "../../../src/operator/key-store/key-details.ts";
+import { keyBans, keyUsage } from "../../../src/schema/keys.ts";
+import type { QuotaPolicy } from "../../../src/worker/limit-rules/decision.ts";
+import { RateLimiter } from "../../../src/worker/limiter/durable-object.ts";
+import { events, type LogLine, readLog } from "../faults/log-lines.ts";
+import { createApiKey } from "../../support/api-key-fixture.ts";
 import { advanceClock, stopClock } from "../../support/clock.ts";
-import type { LimiterObjects } from "../../../src/worker/limiter/object-call.ts";
-import type { StoredState } from "../../../src/worker/limiter/stored-state.ts";
-import { evictLimiter, limiterNamed, limiterStorage } from "../../support/limiter.ts";
+import {
+  admit,
+  evictLimiter,
+  limiterNamed,
+  limiterStorage,
+  runAlarmWhenDue,
+  tapDatabase,
+  withEnvironment,
+} from "../../support/limiter.ts";
 
-const NAME = "key:test";
+// limiter.simulation.test.ts shows exactness, group commit, counts and reports in any schedule.
+// These tests show what needs the real storage, alarms and SQL.
+
 const HOUR_MS = 3_600_000;
-const DAY_MS = 86_400_000;
+const DAY_MS = 24 * HOUR_MS;
 const POLICY: QuotaPolicy = {
-  limits: { perMinute: 2, perDay: 5 },
+  limits: { perMinute: 3, perDay: 1_000 },
   revision: 0,
   resets: 0,
   bans: true,
 };
 
-let startMs: number;
+let log: () => LogLine[];
+let keyId: string;
+let name: string;
+let noonMs: number;
+let today: string;
 
-beforeEach(() => {
-  startMs = stopClock();
+beforeEach(async () => {
+  log = readLog();
+  const startMs = stopClock();
+  noonMs = Math.ceil(startMs / DAY_MS) * DAY_MS + DAY_MS / 2;
+  today = new Date(noonMs).toISOString().slice(0, 10);
+  advanceClock(noonMs - startMs);
+  keyId = (await createApiKey()).id;
+  name = `key:${keyId}`;
 });
 
-async function admit(policy = POLICY): Promise<boolean> {
-  return (await limiterNamed(NAME).admit(policy)).admitted;
+const limiter = () => limiterNamed(name);
+const request = async (policy = POLICY) => (await admit(limiter(), policy)).admitted;
+const requests = async (count: number) => {
+  for (let n = 0; n < count; n++) await request();
+};
+const usage = () => drizzle(env.KEYS).select().from(keyUsage).orderBy(keyUsage.day);
+const bans = () => drizzle(env.KEYS).select().from(keyBans).orderBy(keyBans.beganAt);
+const storage = () => limiterStorage(name);
+const comeToAlarm = () => runAlarmWhenDue(name);
+
+/**
+ * Plays an isolate that sends requests to the Durable Object and, 20 seconds later, reports so many
+ * refusals that the key is banned.
+ */
+async function ban(policy = POLICY): Promise<void> {
+  for (let n = 0; n < 4; n++) await request(policy);
+  advanceClock(20_000);
+  const wait = { ageMs: 20_000, strikes: 59, oldestStrikeAgeMs: 0 };
+  expect(await admit(limiter(), policy, { wait, refusals: 60 })).toMatchObject({ banned: true });
 }
 
-describe("storage", () => {
-  test("has one row, and an alarm to report the usage", async () => {
-    await admit();
-    expect(await limiterStorage(NAME)).toMatchObject({
-      keys: ["record"],
-      record: {
-        limits: POLICY.limits,
-        minute: { openedMs: startMs, count: 1 },
-        day: { openedMs: startMs, count: 1 },
-        ban: null,
-      },
-      alarmMs: startMs + HOUR_MS,
-    });
+/** Resets the key, like the command `keys reset`. */
+async function reset(): Promise<void> {
+  const orm = drizzle(env.KEYS);
+  const before = (await findApiKey(orm, keyId))!;
+  const after = { ...resetApiKey(before), revision: before.revision + 1 };
+  const operation = { action: "reset", actor: "test", at: new Date() } as const;
+  const statements = changeQueries(orm, before, after, operation).map((query) => {
+    const { sql, params } = query.toSQL();
+    return env.KEYS.prepare(sql).bind(...params);
+  });
+  await env.KEYS.batch(statements);
+}
+
+test("refusals and strikes write nothing; a ban writes one row and an alarm, and is logged and stored in the database at once", async () => {
+  await requests(3);
+  const { rowsWritten } = await storage();
+  await requests(30);
+  advanceClock(10_000);
+  await requests(59);
+  expect(await storage()).toMatchObject({ keys: ["record"], rowsWritten });
+  const beganMs = Date.now();
+  const until = new Date(beganMs + 60_000).toISOString();
+  await requests(11);
+  expect((await storage()).rowsWritten).toBe(rowsWritten + 2);
+  expect(log()).toMatchObject([{ event: "banned", keyId, number: 1, until }]);
+  const first = {
+    keyId,
+    number: 1,
+    beganAt: new Date(beganMs),
+    endsAt: new Date(beganMs + 60_000),
+    liftedAt: null,
+  };
+  await expect.poll(bans).toStrictEqual([first]);
+  await evictLimiter(name);
+  await comeToAlarm();
+  expect(await bans()).toStrictEqual([first]);
+  await ban();
+  const second = { number: 2, endsAt: new Date(Date.now() + 120_000) };
+  await expect.poll(bans).toMatchObject([first, second]);
+});
+
+test("a ban takes effect without waiting for the database", async () => {
+  const { promise: held, reject: fail } = Promise.withResolvers<never>();
+  const statement = { bind: () => null };
+  await withEnvironment(name, { KEYS: { prepare: () => statement, batch: () => held } });
+  await ban();
+  const dueMs = Date.now() + 60_000;
+  expect(events(log())).toStrictEqual(["banned"]);
+  fail(new Error("Network connection lost."));
+  await expect.poll(() => events(log())).toStrictEqual(["banned", "keys_database_unavailable"]);
+  await evictLimiter(name);
+  expect((await storage()).alarmMs).toBe(dueMs);
+  await comeToAlarm();
+  expect(await bans()).toHaveLength(1);
+});
+
+test("a ban that begins during the report of an earlier ban is kept if its own report fails", async () => {
+  const report = { isHeld: true, calls: 0 };
+  const batch = async (statements: D1PreparedStatement[]) => {
+    report.calls += 1;
+    const isSecond = report.calls === 2;
+    while (report.isHeld) await scheduler.wait(1);
+    if (isSecond) throw new Error("Network connection lost.");
+    return env.KEYS.batch(statements);
+  };
+  await withEnvironment(name, {
+    KEYS: { prepare: (sql: string) => env.KEYS.prepare(sql), batch },
+  });
+  await ban();
+  advanceClock(60_000);
+  await ban();
+  report.isHeld = false;
+  await expect.poll(() => events(log())).toContain("keys_database_unavailable");
+  await expect.poll(bans).toMatchObject([{ number: 1 }]);
+  await comeToAlarm();
+  expect(await bans()).toMatchObject([{ number: 1 }, { number: 2 }]);
+});
+
+describe("a reset", () => {
+  test("lifts the ban in the database", async () => {
+    await ban();
+    await expect.poll(bans).toHaveLength(1);
+    await reset();
+    expect(await bans()).toMatchObject([{ liftedAt: new Date(Date.now()) }]);
   });
 
-  test("writes exactly one row for each admission after the first", async () => {
-    const policy = { ...POLICY, limits: { perMinute: 100, perDay: 100 } };
-    await admit(policy);
-    const { rowsWritten } = await limiterStorage(NAME);
-    for (let n = 0; n < 20; n++) await admit(policy);
-    expect((await limiterStorage(NAME)).rowsWritten).toBe(rowsWritten + 20);
-    await evictLimiter(NAME);
-    expect((await limiterStorage(NAME)).rowsWritten).toBe(0);
-    for (let n = 0; n < 5; n++) await admit(policy);
+  test("lifts a ban that is reported later", async () => {
+    const line = await tapDatabase(name);
+    line.isCut = true;
+    await ban();
+    await expect.poll(() => events(log())).toContain("keys_database_unavailable");
+    advanceClock(5_000);
+    await reset();
+    const liftedAt = new Date(Date.now());
+    line.isCut = false;
+    await comeToAlarm();
+    expect(await bans()).toMatchObject([{ liftedAt }]);
+  });
+
+  test.each([
+    ["lifts a ban that begins before the limiter knows of the reset", POLICY, true],
+    ["does not lift a later ban", { ...POLICY, revision: 1, resets: 1 }, false],
+  ])("%s", async (_, policy, isLifted) => {
+    await reset();
+    await ban(policy);
+    const beganAt = new Date(Date.now());
+    const expected = [{ number: 1, beganAt, liftedAt: isLifted ? beganAt : null }];
+    await expect.poll(bans).toMatchObject(expected);
+  });
+
+  test("of the windows keeps the usage, and is logged", async () => {
+    await requests(4);
+    const afterReset = { ...POLICY, revision: 1, resets: 1 };
+    expect([await request(afterReset), await request(afterReset)]).toStrictEqual([true, true]);
+    expect(log()).toStrictEqual([{ event: "limiter_reset", keyId }]);
+    await comeToAlarm();
+    expect(await usage()).toMatchObject([{ admitted: 5, refused: 1, peakMinute: 3 }]);
+  });
+});
+
+test.for([
+  ["log", ["would_ban"]],
+  ["off", []],
+] as const)(
+  "with BAN_MODE=%s, no key is banned and no ban is stored in the database",
+  async ([mode, expected]) => {
+    const answers = await runInDurableObject(limiter(), async (_, state) => {
+      const other = new RateLimiter(state, { ...env, BAN_MODE: mode } as Cloudflare.Env);
+      for (let n = 0; n < 4; n++) await admit(other, POLICY);
+      advanceClock(20_000);
+      return Promise.all(Array.from({ length: 100 }, () => admit(other, POLICY)));
+    });
+    expect(answers.some(({ banned }) => banned)).toBe(false);
+    expect(events(log())).toStrictEqual(expected);
+    await evictLimiter(name);
+    await comeToAlarm();
+    expect(await bans()).toStrictEqual([]);
+    expect(await usage()).toMatchObject([{ admitted: 3, bans: 0 }]);
+  },
+);
+
+describe("a report of usage", () => {
+  test("contains a key's counts of a day; a later one adds to them, also after a restart", async () => {
+    await requests(4);
+    advanceClock(11_000);
+    const wait = { ageMs: 11_000, strikes: 2, oldestStrikeAgeMs: 900 };
+    await admit(limiter(), POLICY, { wait, refusals: 40 });
     advanceClock(60_000);
-    await admit(policy);
-    expect((await limiterStorage(NAME)).rowsWritten).toBe(6);
+    await request();
+    await comeToAlarm();
+    const first = {
+      keyId,
+      day: today,
+      admitted: 4,
+      refused: 42,
+      strikes: 3,
+      bans: 0,
+      peakMinute: 3,
+      peakDay: 4,
+      perMinute: 3,
+      perDay: 1_000,
+      reportedAt: new Date(noonMs + HOUR_MS),
+    };
+    expect(await usage()).toStrictEqual([first]);
+    // Refusals that were reported are on disk, although refusals alone write nothing.
+    await evictLimiter(name);
+    await requests(5);
+    await comeToAlarm();
+    expect(await usage()).toMatchObject([{ admitted: 7, refused: 44, strikes: 3 }]);
   });
 
-  test("writes no row for a refusal or a strike, and one row and an alarm for a ban", async () => {
-    for (let n = 0; n < 2; n++) await admit();
-    const { rowsWritten } = await limiterStorage(NAME);
-    for (let n = 0; n < 30; n++) await admit();
-    advanceClock(10_000);
-    for (let n = 0; n < 59; n++) await admit();
-    expect((await limiterStorage(NAME)).rowsWritten).toBe(rowsWritten);
-    for (let n = 0; n < 50; n++) await admit();
-    expect((await limiterStorage(NAME)).rowsWritten).toBe(rowsWritten + 2);
-    expect((await limiterStorage(NAME)).record?.ban).toStrictEqual({
-      untilMs: startMs + 70_000,
-      number: 1,
+  test("is sent at most once an hour, and within an hour after an admission", async () => {
+    const line = await tapDatabase(name);
+    const policy = { ...POLICY, limits: { perMinute: 100, perDay: 1_000 } };
+    const reportsMs: number[] = [];
+    for (let minute = 0; minute < 4 * 60; minute += 13) {
+      await request(policy);
+      const { alarmMs } = await storage();
+      expect(alarmMs).toBeLessThanOrEqual(Date.now() + HOUR_MS);
+      advanceClock(13 * 60_000);
+      if (alarmMs! > Date.now()) continue;
+      const { length } = line.statements;
+      await runDurableObjectAlarm(limiter());
+      expect(line.statements.length).toBeGreaterThan(length);
+      reportsMs.push(Date.now());
+    }
+    expect(reportsMs.length).toBeGreaterThan(1);
+    const gapsMs = reportsMs.slice(1).map((reportMs, index) => reportMs - reportsMs[index]!);
+    expect(Math.min(...gapsMs)).toBeGreaterThanOrEqual(HOUR_MS);
+  });
+
+  test("changes nothing if it is sent twice, and lowers no total, even if the storage was lost", async () => {
+    await requests(9);
+    await comeToAlarm();
+    const before = await usage();
+    await runInDurableObject(limiter(), (object) => object.alarm());
+    expect(await usage()).toStrictEqual(before);
+    await runInDurableObject(limiter(), (_, { storage: disk }) => disk.deleteAll());
+    await evictLimiter(name);
+    await request({ ...POLICY, limits: { perMinute: 5, perDay: 1_000 } });
+    await comeToAlarm();
+    expect(await usage()).toMatchObject([{ admitted: 3, refused: 6, peakMinute: 3, perMinute: 5 }]);
+  });
+
+  test("that the database refuses is sent again after a minute", async () => {
+    await env.KEYS.exec("ALTER TABLE key_usage RENAME TO later");
+    await request();
+    await comeToAlarm();
+    expect(events(log())).toStrictEqual(["report_failed"]);
+    await env.KEYS.exec("ALTER TABLE later RENAME TO key_usage");
+    const failedMs = Date.now();
+    await comeToAlarm();
+    expect(Date.now() - failedMs).toBe(60_000);
+    expect(await usage()).toMatchObject([{ admitted: 1 }]);
+  });
+
+  test("does not contain a count whose write failed before it is on disk", async () => {
+    await runInDurableObject(limiter(), async (object, { storage: disk }) => {
+      await admit(object, POLICY);
+      const broken = vi.spyOn(disk, "sync").mockRejectedValue(new Error("disk"));
+      await expect(admit(object, POLICY)).rejects.toThrow("disk");
+      await expect(object.alarm()).rejects.toThrow("disk");
+      broken.mockRestore();
     });
+    expect(await usage()).toStrictEqual([]);
+    await runInDurableObject(limiter(), (object) => object.alarm());
+    expect(await usage()).toMatchObject([{ admitted: 2 }]);
+    await request();
+    const { rowsWritten } = await storage();
+    await requests(2);
+    expect(await storage()).toMatchObject({ rowsWritten, record: { day: { count: 3 } } });
+  });
+
+  test("is for the key in the stored row if the Durable Object is opened without its name", async () => {
+    await request();
+    const state = await runInDurableObject(limiter(), (_, { storage: { kv } }) => kv.get("record"));
+    const unnamed = env.RATE_LIMITER.get(env.RATE_LIMITER.newUniqueId());
+    await runInDurableObject(unnamed, (_, { storage: { kv } }) => kv.put("record", state));
+    await evictDurableObject(unnamed);
+    const object = env.RATE_LIMITER.get(unnamed.id);
+    expect(await admit(object, POLICY)).toMatchObject({ minute: { remaining: 1 } });
+    await runInDurableObject(object, (limiterOfKey) => limiterOfKey.alarm());
+    expect(await usage()).toMatchObject([{ keyId, admitted: 2 }]);
   });
 });
 
 describe("the alarm", () => {
-  test("deletes the storage if all windows have ended, also after an eviction or if it runs twice", async () => {
+  test("deletes the storage when all windows and the day have ended, also after an eviction or if it runs twice", async () => {
     for (const isEvicted of [false, true]) {
-      await admit();
-      expect((await limiterStorage(NAME)).alarmMs).toBe(Date.now() + HOUR_MS);
-      if (isEvicted) await evictLimiter(NAME);
-      advanceClock(DAY_MS);
-      expect(await runDurableObjectAlarm(limiterNamed(NAME))).toBe(true);
-      expect(await limiterStorage(NAME)).toMatchObject({ keys: [], record: null, alarmMs: null });
-      await runInDurableObject(limiterNamed(NAME), (limiter) => limiter.alarm());
-      expect(await limiterStorage(NAME)).toMatchObject({ keys: [], alarmMs: null });
+      const startMs = Date.now();
+      await request();
+      await comeToAlarm();
+      expect(await storage()).toMatchObject({ keys: ["record"], alarmMs: startMs + DAY_MS });
+      if (isEvicted) await evictLimiter(name);
+      await comeToAlarm();
+      expect(await storage()).toMatchObject({ keys: [], alarmMs: null });
+      await runInDurableObject(limiter(), (object) => object.alarm());
+      expect(await storage()).toMatchObject({ keys: [], alarmMs: null });
     }
   });
 
   test("loses nothing and is set again if it runs too early or repeatedly", async () => {
-    for (let n = 0; n < 2; n++) await admit();
+    await requests(2);
     for (const waitMs of [0, 59_999, DAY_MS - 60_000]) {
       advanceClock(waitMs);
-      expect(await runDurableObjectAlarm(limiterNamed(NAME))).toBe(true);
-      expect(await limiterStorage(NAME)).toMatchObject({
+      expect(await runDurableObjectAlarm(limiter())).toBe(true);
+      expect(await storage()).toMatchObject({
         record: { day: { count: 2 } },
-        alarmMs: Math.max(startMs + DAY_MS, Date.now() + HOUR_MS),
+        alarmMs: Math.max(noonMs + DAY_MS, Date.now() + HOUR_MS),
       });
     }
   });
-});
 
-test("a call that is sent again counts its requests and its report once, and gets the same decision", async () => {
-  const call = (nonce: string, agesMs: number[] = []) =>
-    limiterNamed(NAME).admit(POLICY, agesMs, agesMs.length, nonce);
-  const first = await call("one");
-  expect(await call("one")).toStrictEqual(first);
-  expect(await call("two")).toMatchObject({ admitted: true, minute: { remaining: 0 } });
-  expect(await call("one")).toStrictEqual(first);
-  expect(await call("three")).toMatchObject({ admitted: false });
-  advanceClock(10_000);
-  const report = [10_000, ...Array<number>(58).fill(0)];
-  const strike = await call("strikes", report);
-  expect(strike.strikes?.left).toBe(1);
-  expect(await call("strikes", report)).toStrictEqual(strike);
-  expect(await call("last")).toMatchObject({ banned: true });
-  expect((await limiterStorage(NAME)).record?.minute?.count).toBe(2);
-});
-
-describe("requests that are decided during a write", () => {
-  const policy = { ...POLICY, limits: { perMinute: 1_000, perDay: 1_000 } };
-
-  test("share the next write, and are on disk when their decisions are returned", async () => {
-    await admit(policy);
-    const { rowsWritten } = await limiterStorage(NAME);
-    const counts: number[] = [];
-    await runInDurableObject(limiterNamed(NAME), async (limiter, { storage }) => {
-      const stored = () => storage.kv.get<StoredState>("record")?.minute?.count ?? 0;
-      const requests = Array.from({ length: 50 }, async () => {
-        const { minute } = await limiter.admit(policy);
-        counts.push(stored() - (minute.limit - minute.remaining));
-      });
-      await Promise.all(requests);
+  test("keeps only the current day of a key that is used every day", async () => {
+    for (let day = 0; day < 3; day++) {
+      await request();
+      await comeToAlarm();
+      advanceClock(DAY_MS - HOUR_MS);
+    }
+    await request();
+    await comeToAlarm();
+    await request();
+    await runInDurableObject(limiter(), (_, { storage: { kv } }) => {
+      expect(kv.get<{ usage: unknown[] }>("record")?.usage).toHaveLength(1);
     });
-    expect(counts).toHaveLength(50);
-    expect(Math.min(...counts)).toBeGreaterThanOrEqual(0);
-    const after = await limiterStorage(NAME);
-    expect(after.record?.minute?.count).toBe(51);
-    expect(after.rowsWritten - rowsWritten).toBeLessThanOrEqual(3);
+    expect(await usage()).toMatchObject([1, 1, 1, 1].map((admitted) => ({ admitted })));
   });
-
-  test.each(["put", "sync"])(
-    "are rejected after a failed %s until a retry of the write succeeds",
-    async (fails) => {
-      await runInDurableObject(limiterNamed(NAME), async (limiter, { storage }) => {
-        const stored = () => storage.kv.get<StoredState>("record")?.minute?.count ?? 0;
-        await limiter.admit(POLICY, [], 0, "first");
-        const broken =
-          fails === "put"
-            ? vi.spyOn(storage.kv, "put").mockImplementation(() => {
-                throw new Error("disk");
-              })
-            : vi.spyOn(storage, "sync").mockRejectedValue(new Error("disk"));
-        const last = () => limiter.admit(POLICY, [], 0, "last");
-        const refused = () => limiter.admit(POLICY, [], 0, "refused");
-        for (const request of [last, last, refused, refused]) {
-          await expect(request()).rejects.toThrow("disk");
-        }
-        broken.mockRestore();
-        expect(await last()).toMatchObject({ admitted: true, minute: { remaining: 0 } });
-        expect(stored()).toBe(2);
-        expect(await refused()).toMatchObject({ admitted: false });
-      });
-    },
-  );
 });
 
 test("the last cancellation is part of every decision for an hour, also after an eviction", async () => {
-  const decide = async () => {
-    const details = { requests: 1, wait: null };
-    const object: ReturnType<LimiterObjects["getByName"]> = limiterNamed(NAME);
-    const decisions = await object.admit(POLICY, [], 0, crypto.randomUUID(), details);
-    return (decisions as readonly Decision[])[0]?.lastCancellation;
-  };
-  expect(await decide()).toBeUndefined();
-  const { rowsWritten } = await limiterStorage(NAME);
-  await limiterNamed(NAME).recordCancellation(5);
-  expect((await limiterStorage(NAME)).rowsWritten).toBe(rowsWritten + 1);
-  await limiterNamed(NAME).recordCancellation(3);
-  expect(await decide()).toBe(5);
+  const lastCancellation = async () => (await admit(limiter(), POLICY)).lastCancellation;
+  expect(await lastCancellation()).toBeUndefined();
+  const { rowsWritten } = await storage();
+  await limiter().recordCancellation(5);
+  expect((await storage()).rowsWritten).toBe(rowsWritten + 1);
+  await limiter().recordCancellation(3);
+  expect(await lastCancellation()).toBe(5);
   advanceClock(HOUR_MS - 1);
-  await evictLimiter(NAME);
-  expect(await decide()).toBe(5);
-  await runDurableObjectAlarm(limiterNamed(NAME));
-  expect(await decide()).toBe(5);
+  await evictLimiter(name);
+  expect(await lastCancellation()).toBe(5);
+  await runDurableObjectAlarm(limiter());
+  expect(await lastCancellation()).toBe(5);
   advanceClock(1);
-  expect(await decide()).toBeUndefined();
+  expect(await lastCancellation()).toBeUndefined();
 });

@@ -1,29 +1,10 @@
 import fc from "fast-check";
 import type { Limits } from "../../../src/worker/limit-rules/plans.ts";
+import { event, oneOf, step, type Step } from "../limit-rules/histories.ts";
 import { DAY_MS, HOUR_MS } from "../limit-rules/simulated-limiter.ts";
 import { FATES, PERFECT, type Wire, type World } from "./world.ts";
 
 export const ISOLATES = 3;
-
-/** One event in the history of a key that several isolates serve. */
-export type Step =
-  | {
-      readonly do: "request";
-      readonly isolate: number;
-      readonly times: number;
-      readonly gapMs: number;
-      readonly wires: readonly Wire[];
-      /** True if the isolate learns of a new version of the key between these requests. */
-      readonly learns?: boolean;
-    }
-  | { readonly do: "pass time"; readonly ms: number }
-  | { readonly do: "go to the retry time"; readonly offsetMs: number }
-  | { readonly do: "change the plan"; readonly limits: Limits }
-  | { readonly do: "learn"; readonly isolate: number }
-  | { readonly do: "restart"; readonly isolate: number }
-  | { readonly do: "move the object's clock"; readonly ms: number }
-  | { readonly do: "break the disk" | "cut the database" | "run the previous version" }
-  | { readonly do: "reset" | "kill" | "request of the previous version" };
 
 /** Generates limits of which either may fill first, some of them larger than a group of requests. */
 export const anyLimits: fc.Arbitrary<Limits> = fc.record({
@@ -50,165 +31,108 @@ const someTime = fc.oneof(
   fc.constantFrom(1_000, 3_000, 10_000, 60_000, HOUR_MS, DAY_MS - 1, DAY_MS),
 );
 
-const requests = (
-  wires: fc.Arbitrary<readonly Wire[]>,
-  isolate: fc.Arbitrary<number>,
-  times: fc.Arbitrary<number>,
-  learns: fc.Arbitrary<boolean> = fc.constant(false),
-): fc.Arbitrary<Step> =>
-  fc.record({
-    do: fc.constant("request" as const),
-    isolate,
-    times,
-    gapMs: fc.oneof(fc.constant(0), fc.integer({ min: 1, max: 2_500 })),
-    wires,
-    learns,
-  });
+const anyGapMs = fc.oneof(fc.constant(0), fc.integer({ min: 1, max: 2_500 }));
 
-const passages: fc.Arbitrary<Step> = fc.oneof(
-  { weight: 3, arbitrary: fc.record({ do: fc.constant("pass time" as const), ms: someTime }) },
-  {
-    weight: 4,
-    arbitrary: fc.record({
-      do: fc.constant("go to the retry time" as const),
-      offsetMs: fc.constantFrom(-1_000, -1, 0, 1),
-    }),
+const overlappingRequests = step(
+  "requests",
+  fc.record({
+    isolate: anyIsolate,
+    times: fc.oneof(fc.integer({ min: 1, max: 6 }), fc.integer({ min: 1, max: 40 })),
+    gapMs: anyGapMs,
+    wires: fc.array(anyWire, { minLength: 1, maxLength: 6 }),
+    /** True if the isolate learns of a new version of the key between these requests. */
+    learns: fc.oneof({ weight: 5, arbitrary: fc.constant(false) }, fc.constant(true)),
+  }),
+  async (world: World, { isolate, times, gapMs, wires, learns }) => {
+    world.wires = [...wires];
+    for (let n = 0; n < times; n++) {
+      if (n > 0 && gapMs > 0) await world.advance(gapMs);
+      if (learns && n === times >> 1) {
+        world.change({});
+        world.learn(isolate);
+      }
+      void world.send(isolate);
+    }
+    await world.advance(0);
   },
 );
 
-const planChange = fc.record({ do: fc.constant("change the plan" as const), limits: anyLimits });
-const reset = fc.constant<Step>({ do: "reset" });
-
-const administration: fc.Arbitrary<Step> = fc.oneof(planChange, reset, {
-  weight: 3,
-  arbitrary: fc.record({ do: fc.constant("learn" as const), isolate: anyIsolate }),
-});
-
-const losses: fc.Arbitrary<Step> = fc.oneof(
-  fc.record({ do: fc.constant("restart" as const), isolate: anyIsolate }),
-  fc.record({
-    do: fc.constant("move the object's clock" as const),
-    ms: fc.oneof(
-      fc.integer({ min: -5_000, max: 5_000 }),
-      // Only one of the two windows then opened in the future.
-      fc.constantFrom(-30_000, -90_000, -2 * HOUR_MS, HOUR_MS),
-    ),
-  }),
-  fc.constantFrom<Step>(
-    { do: "kill" },
-    { do: "kill" },
-    { do: "break the disk" },
-    { do: "cut the database" },
-    { do: "run the previous version" },
-    { do: "request of the previous version" },
-  ),
+const orderlyRequests = step(
+  "requests one after another",
+  fc.record({ times: fc.integer({ min: 1, max: 12 }), gapMs: anyGapMs }),
+  async (world: World, { times, gapMs }) => {
+    world.wires = [PERFECT];
+    for (let n = 0; n < times; n++) {
+      if (n > 0 && gapMs > 0) await world.advance(gapMs);
+      const exchange = world.send(0);
+      await world.advance(0);
+      await world.drain();
+      await exchange;
+    }
+  },
 );
 
-const SIZE = { maxLength: 25, size: "max" } as const;
+const passages = oneOf<World>(
+  [3, step("pass time", someTime, (world, ms) => world.advance(ms))],
+  [
+    4,
+    step("go to the retry time", fc.constantFrom(-1_000, -1, 0, 1), async (world, offsetMs) => {
+      const { limiter } = world.stored;
+      const ends = [
+        (limiter?.minute?.openedMs ?? 0) + 60_000,
+        (limiter?.day?.openedMs ?? 0) + DAY_MS,
+        limiter?.ban?.untilMs ?? 0,
+      ].filter((endMs) => endMs > world.objectMs);
+      const nextMs = Math.min(...ends) + offsetMs - world.objectMs;
+      if (Number.isFinite(nextMs) && nextMs > 0) await world.advance(nextMs);
+    }),
+  ],
+);
+
+const administration = oneOf<World>(
+  [1, step("change the plan", anyLimits, (world, limits) => world.change({ limits }))],
+  [1, event("reset", (world) => world.change({ resets: world.newest.resets + 1 }))],
+);
+
+const losses = oneOf<World>(
+  [1, step("restart", anyIsolate, (world, isolate) => world.restart(isolate))],
+  [
+    1,
+    step(
+      "move the object's clock",
+      fc.oneof(
+        fc.integer({ min: -5_000, max: 5_000 }),
+        // Only one of the two windows then opened in the future.
+        fc.constantFrom(-30_000, -90_000, -2 * HOUR_MS, HOUR_MS),
+      ),
+      (world, ms) => world.moveObjectClock(ms),
+    ),
+  ],
+  [1, event("kill", (world) => world.kill())],
+  [
+    1,
+    step("break the disk", fc.boolean(), (world, isPutBroken) => {
+      Object.assign(world, { isDiskBroken: !world.isDiskBroken, isPutBroken });
+    }),
+  ],
+  [1, event("cut the database", (world) => void (world.isDatabaseCut = !world.isDatabaseCut))],
+);
+
+const historyOf = (steps: fc.Arbitrary<Step<World>>) =>
+  fc.array(steps, { maxLength: 25, size: "max" });
 
 /** Generates histories of any events on any isolate. Calls overlap, are delayed and fail. */
-export const anyHistory: fc.Arbitrary<Step[]> = fc.array(
-  fc.oneof(
-    {
-      weight: 10,
-      arbitrary: requests(
-        fc.array(anyWire, { minLength: 1, maxLength: 6 }),
-        anyIsolate,
-        fc.oneof(fc.integer({ min: 1, max: 6 }), fc.integer({ min: 1, max: 40 })),
-        fc.oneof({ weight: 5, arbitrary: fc.constant(false) }, fc.constant(true)),
-      ),
-    },
-    { weight: 6, arbitrary: passages },
-    { weight: 2, arbitrary: administration },
-    { weight: 3, arbitrary: losses },
+export const anyHistory = historyOf(
+  oneOf<World>(
+    [10, overlappingRequests],
+    [6, passages],
+    [1, administration],
+    [1, step("learn", anyIsolate, (world, isolate) => world.learn(isolate))],
+    [3, losses],
   ),
-  SIZE,
 );
 
-/**
- * Generates histories of one isolate with one request after another. Calls take no time and never
- * fail.
- */
-export const anyOrderlyHistory: fc.Arbitrary<Step[]> = fc.array(
-  fc.oneof(
-    {
-      weight: 10,
-      arbitrary: requests(fc.constant([PERFECT]), fc.constant(0), fc.integer({ min: 1, max: 12 })),
-    },
-    { weight: 6, arbitrary: passages },
-    { weight: 1, arbitrary: fc.oneof(planChange, reset) },
-  ),
-  SIZE,
+/** Generates histories of one isolate whose calls take no time and never fail. */
+export const anyOrderlyHistory = historyOf(
+  oneOf([10, orderlyRequests], [6, passages], [1, administration]),
 );
-
-/**
- * Runs one step of a history. With `isOrderly`, requests wait for each other, and all isolates learn
- * immediately of a new version of the key; otherwise each isolate learns of it in a later step.
- */
-export async function play(world: World, step: Step, { isOrderly = false } = {}): Promise<void> {
-  switch (step.do) {
-    case "request":
-      world.wires = [...step.wires];
-      for (let n = 0; n < step.times; n++) {
-        if (n > 0 && step.gapMs > 0) await world.advance(step.gapMs);
-        if (step.learns === true && n === step.times >> 1) {
-          world.change({});
-          world.learn(step.isolate);
-        }
-        const exchange = world.send(step.isolate);
-        if (isOrderly) {
-          await world.advance(0);
-          await world.drain();
-          await exchange;
-        }
-      }
-      await world.advance(0);
-      break;
-    case "pass time":
-      await world.advance(step.ms);
-      break;
-    case "go to the retry time": {
-      const { limiter } = world.stored;
-      if (limiter === null) break;
-      const ends = [
-        (limiter.minute?.openedMs ?? 0) + 60_000,
-        (limiter.day?.openedMs ?? 0) + DAY_MS,
-        limiter.ban?.untilMs ?? 0,
-      ].filter((endMs) => endMs > world.objectMs);
-      const nextMs = Math.min(...ends) + step.offsetMs - world.objectMs;
-      if (Number.isFinite(nextMs) && nextMs > 0) await world.advance(nextMs);
-      break;
-    }
-    case "change the plan":
-      world.change({ limits: step.limits });
-      break;
-    case "reset":
-      world.change({ resets: world.newest.resets + 1 });
-      break;
-    case "learn":
-      world.learn(step.isolate);
-      break;
-    case "restart":
-      world.restart(step.isolate);
-      break;
-    case "move the object's clock":
-      world.moveObjectClock(step.ms);
-      break;
-    case "break the disk":
-      world.isDiskBroken = !world.isDiskBroken;
-      break;
-    case "cut the database":
-      world.isDatabaseCut = !world.isDatabaseCut;
-      break;
-    case "run the previous version":
-      world.kill();
-      world.isPrevious = !world.isPrevious;
-      break;
-    case "request of the previous version":
-      world.sendPrevious();
-      break;
-    case "kill":
-      world.kill();
-  }
-  if (isOrderly) world.learnAll();
-}

@@ -21,9 +21,10 @@ const LONGEST_CALL_MS = TIMEOUT_MS;
  * What happens to one call of the Durable Object:
  *
  * - `answer`: it succeeds. `slow`: it is decided, but the answer comes after the timeout.
- * - `slow retryable`: it fails after the timeout, before it arrives.
+ * - `slow retryable`: it fails before it arrives, so late that the timeout ends the pause after it.
  * - `error`, `retryable`, `overloaded`: it fails before it arrives, with this kind of error.
- * - `lost`, `lost retryable`: it is decided, but its answer is lost.
+ * - `lost`, `lost retryable`: it is decided, but its answer is lost, `lost retryable` before its
+ *   write has ended.
  * - `killed`: it is decided, and the Durable Object dies before its write.
  */
 export const FATES = [
@@ -50,7 +51,6 @@ export const PERFECT: Wire = { fate: "answer", outMs: 0, backMs: 0 };
 
 /** An isolate or the Durable Object: something with a clock and a log of its own. */
 interface Part {
-  readonly name: string;
   /** How far the part's clock is ahead of the world's clock. */
   skewMs: number;
   /** The events that this part logged. */
@@ -72,9 +72,8 @@ export interface Exchange extends Verdict {
   readonly sawFailure: boolean;
 }
 
-/** A decision that the rules made, for the Durable Object or for a fallback limiter. */
+/** A decision that the rules made for the Durable Object. */
 export interface Ruling {
-  readonly part: string;
   readonly policy: QuotaPolicy;
   readonly nowMs: number;
   readonly decision: Decision;
@@ -122,15 +121,14 @@ export class World {
   readonly exchanges: Exchange[] = [];
   /** All decisions of the Durable Object, and its disk after each restart and each deletion. */
   readonly rulings: (Ruling | ReadState)[] = [];
-  readonly fallbackRulings: Ruling[] = [];
-  readonly object: Part = { name: "object", skewMs: 0, events: [] };
+  readonly object: Part = { skewMs: 0, events: [] };
   newest: QuotaPolicy;
   /** The wires of the next calls; further calls have the last one of `wires`. */
   wires: Wire[] = [PERFECT];
-  /** True while the Durable Object runs the previous version, which knows no `CallDetails`. */
-  isPrevious = false;
   isDatabaseCut = false;
   isDiskBroken = false;
+  /** Whether a broken disk already fails to take a row, instead of failing to keep it. */
+  isPutBroken = false;
   /** The milliseconds that a write takes to reach the disk. */
   diskMs = 3;
   /** Whether the Durable Object's clock was set, of which an isolate knows after its next call. */
@@ -151,6 +149,8 @@ export class World {
   lostReports = 0;
   /** The largest totals reported for each day: admissions, refusals, strikes and bans. */
   readonly reported = new Map<string, readonly number[]>();
+  /** The beginnings of the reported bans. */
+  readonly reportedBans = new Set<unknown>();
   alarmMs: number | null = null;
   /** How long after a failed report the alarm was set, at most. */
   longestRetryMs = 0;
@@ -212,11 +212,8 @@ export class World {
     const sentMs = this.nowMs;
     const request = {
       objects: {
-        getByName: () => ({
-          admit: (...args: Arguments) => this.#call(isolate, args),
-          recordCancellation: () => Promise.resolve(),
-        }),
-      },
+        getByName: () => ({ admit: (...args: Arguments) => this.#call(isolate, args) }),
+      } as never,
       requestId: "simulated",
       waitUntil: (promise: Promise<unknown>) => void promise.catch(() => undefined),
     };
@@ -237,19 +234,6 @@ export class World {
         if (decided.decidedBy === "object") this.#checkAnswer(exchange);
         return exchange;
       }),
-    );
-  }
-
-  /** Sends a request through an isolate of the previous version, which sends no `CallDetails`. */
-  sendPrevious(): void {
-    const { newest } = this;
-    const life = this.#life;
-    const admit = () => life.limiter.admit(newest, [], 0, crypto.randomUUID());
-    void this.#track(
-      running
-        .run(this.object, () => Promise.race([admit(), life.end.promise]))
-        .then((decided) => this.#checkWritten(newest, [decided]))
-        .catch(() => undefined),
     );
   }
 
@@ -275,7 +259,7 @@ export class World {
   /** Repairs everything that is broken. */
   recover(): void {
     this.wires = [PERFECT];
-    this.isPrevious = this.isDatabaseCut = this.isDiskBroken = false;
+    this.isDatabaseCut = this.isDiskBroken = false;
   }
 
   /** Ends the Durable Object's life at once. It loses everything that is not on disk. */
@@ -292,12 +276,11 @@ export class World {
   #decide(...args: Parameters<typeof rules.decide>): rules.Decided {
     const [, policy, , nowMs] = args;
     const decided = originalDecide(...args);
-    const part = running.getStore()?.name ?? "";
-    const { decision, strikes, state } = decided;
-    const bans = state.ban?.loggedOnly ? 0 : decided.bans;
-    const ruling = { part, policy, nowMs, decision, strikes, bans };
-    if (part === this.object.name) this.rulings.push(ruling);
-    else this.fallbackRulings.push(ruling);
+    if (running.getStore() === this.object) {
+      const { decision, strikes, state } = decided;
+      const bans = state.ban?.loggedOnly ? 0 : decided.bans;
+      this.rulings.push({ policy, nowMs, decision, strikes, bans });
+    }
     return decided;
   }
 
@@ -330,7 +313,7 @@ export class World {
     return {
       index,
       life,
-      part: { name: `isolate ${index}`, skewMs, events: [] },
+      part: { skewMs, events: [] },
       limiter: new Limiter({ bans: this.#bans, limiterTimeoutMs: TIMEOUT_MS }),
       policy,
       failures: 0,
@@ -340,7 +323,7 @@ export class World {
     };
   }
 
-  async #call(isolate: Isolate, args: Arguments): Promise<Decision | readonly Decision[]> {
+  async #call(isolate: Isolate, args: Arguments): Promise<readonly Decision[]> {
     this.calls += 1;
     this.calledMs = this.nowMs;
     const { fate, outMs, backMs } = this.wires[0] ?? PERFECT;
@@ -353,11 +336,10 @@ export class World {
     let end: Fate | null = fate;
     try {
       await pause(outMs);
-      if (fate === "slow retryable") await pause(2 * TIMEOUT_MS);
+      if (fate === "slow retryable") await pause(TIMEOUT_MS - 50 - outMs);
       const answer = await this.#arrive(fate, args);
       await pause(fate === "slow" ? 2 * TIMEOUT_MS : backMs);
       if (fate === "lost") throw new Error("Internal error.");
-      if (fate === "lost retryable") throw lost();
       this.#deliver(isolate, args, answer);
       return answer;
     } catch (error) {
@@ -373,28 +355,24 @@ export class World {
     }
   }
 
-  async #arrive(fate: Fate, args: Arguments): Promise<Decision | readonly Decision[]> {
+  async #arrive(fate: Fate, args: Arguments): Promise<readonly Decision[]> {
     if (fate === "error") throw new Error("Internal error.");
     if (fate.endsWith("retryable") && fate !== "lost retryable") throw lost();
     if (fate === "overloaded") {
       throw Object.assign(new Error("Overloaded."), { retryable: true, overloaded: true });
     }
-    const [policy, agesMs, refusals, nonce, details] = args;
+    const [policy, , refusals, nonce] = args;
     if (!this.#decidedMs.has(nonce)) {
       this.#decidedMs.set(nonce, this.nowMs);
       this.reportedRefusals += refusals;
     }
     const life = this.#life;
-    const answer = running.run(this.object, async () => {
-      const { limiter } = life;
-      return this.isPrevious
-        ? await limiter.admit(policy, agesMs, refusals, nonce)
-        : await limiter.admit(policy, agesMs, refusals, nonce, details);
-    });
+    const answer = running.run(this.object, () => life.limiter.admit(...args));
     answer.catch(() => undefined);
     if (fate === "killed") this.kill();
+    if (fate === "lost retryable") throw lost();
     const decided = await Promise.race([answer, life.end.promise]);
-    this.#checkWritten(policy, "admitted" in decided ? [decided] : decided);
+    this.#checkWritten(policy, decided);
     return structuredClone(decided);
   }
 
@@ -426,8 +404,7 @@ export class World {
     }
   }
 
-  #deliver(isolate: Isolate, args: Arguments, answer: Decision | readonly Decision[]): void {
-    const decisions = "admitted" in answer ? [answer] : answer;
+  #deliver(isolate: Isolate, args: Arguments, decisions: readonly Decision[]): void {
     for (const decided of decisions) this.#revisions.set(decided, args[0].revision);
     const last = decisions.at(-1)!;
     isolate.delivered = last;
@@ -463,7 +440,10 @@ export class World {
     const storage = {
       kv: {
         get: () => row,
-        put: (_: string, value: unknown) => (row = structuredClone(value)),
+        put: (_: string, value: unknown) => {
+          if (this.isDiskBroken && this.isPutBroken) throw new Error("disk");
+          row = structuredClone(value);
+        },
       },
       sync: async () => {
         const writing = row;
@@ -529,7 +509,10 @@ export class World {
     await pause(20);
     if (this.isDatabaseCut) throw new Error("D1_ERROR: Network connection lost.");
     for (const { sql, values } of statements) {
-      if (!sql.includes("INTO key_usage")) continue;
+      if (!sql.includes("INTO key_usage")) {
+        this.reportedBans.add(values[1]);
+        continue;
+      }
       const [, day, , , , ...totals] = values as [string, string, ...number[]];
       const before = this.reported.get(day);
       const largest = totals.slice(0, 4).map((total, n) => Math.max(total, before?.[n] ?? 0));
@@ -538,7 +521,7 @@ export class World {
   }
 }
 
-type Arguments = [QuotaPolicy, readonly number[], number, string, CallDetails];
+type Arguments = Parameters<RateLimiter["admit"]>;
 
 const originalDecide = rules.decide;
 

@@ -1,12 +1,12 @@
 import { env } from "cloudflare:workers";
-import { beforeEach, expect, test } from "vitest";
+import { beforeEach, expect, test, vi } from "vitest";
 import { createApiKey } from "../../support/api-key-fixture.ts";
 import { advanceClock, stopClock } from "../../support/clock.ts";
 import { failingLimiters } from "../../support/limiter.ts";
 import { placeManyOrders } from "../../support/order-fixture.ts";
-import { startService } from "../../support/service.ts";
+import { settle, startService } from "../../support/service.ts";
 import { requestLines } from "../../support/written-lines.ts";
-import { faultyLimiters } from "../faults/faults.ts";
+import { faultyLimiters, LOST, PASS } from "../faults/faults.ts";
 import { events, readLog } from "../faults/log-lines.ts";
 
 const LIST = "/v1/store/orders";
@@ -95,16 +95,25 @@ test("if the replica lacks a table, the primary database answers, and that is lo
   expect(events(log())).toStrictEqual(["list_replica_failed"]);
 });
 
-test("if the Durable Object cannot record a cancellation, it is answered and logged", async () => {
+test("if the Durable Object cannot record a cancellation, it is answered and logged, and recorded later", async () => {
   await placeManyOrders(2);
   const { key } = await createApiKey();
   const log = readLog();
-  // These Durable Objects lack the method `recordCancellation`, like those of an older version.
-  const service = startService(VARS, { ...bindings, RATE_LIMITER: faultyLimiters().limiters });
-  expect(await idsOf(await service(LIST, { key }))).toStrictEqual([1, 2]);
+  const { limiters, script } = faultyLimiters();
+  const service = startService(VARS, { ...bindings, RATE_LIMITER: limiters });
+  const other = startService(VARS, bindings);
+  expect(await idsOf(await other(LIST, { key }))).toStrictEqual([1, 2]);
+  vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+  script.next(PASS, LOST, LOST);
   expect((await service(`${LIST}/2`, { method: "DELETE", key })).status).toBe(204);
   expect(events(log())).toStrictEqual(["cancellation_not_recorded"]);
-  expect(await idsOf(await service(LIST, { key }))).toStrictEqual([1]);
+  await vi.advanceTimersByTimeAsync(9_999);
+  expect(await idsOf(await other(LIST, { key }))).toStrictEqual([1, 2]);
+  await vi.advanceTimersByTimeAsync(1);
+  vi.useRealTimers();
+  await settle();
+  expect(script.calls).toBe(4);
+  expect(await idsOf(await other(LIST, { key }))).toStrictEqual([1]);
 });
 
 test("a replica that answers again serves all lists, also within one second", async () => {

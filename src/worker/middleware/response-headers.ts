@@ -1,5 +1,8 @@
 import { createMiddleware } from "hono/factory";
 import type { AppEnv } from "../app-env.ts";
+import type { VersionLifecycle } from "../config.ts";
+import { quotaHeaders } from "../limit-rules/headers.ts";
+import type { AddressBudget } from "../limiter/address-budget.ts";
 
 /**
  * The `X-Request-Id` values to accept from callers. Only harmless characters, because the id is
@@ -33,3 +36,24 @@ export const commonHeaders = createMiddleware<AppEnv>(
     headers.set("Link", code === undefined ? REFERENCE : `${REFERENCE}, </#${code}>; rel="help"`);
   },
 );
+
+/** The headers that announce the end of this API version. */
+export const LIFECYCLE_HEADERS = ["Deprecation", "Sunset"] as const;
+
+/**
+ * Sets the headers of every response under `/v1`, including errors:
+ * - The rate-limit headers (docs/limits.md, Headers). If no limiter decided on the request, they
+ *   show the budget of the client's address, and the request does not count against this budget.
+ * - `Deprecation` (RFC 9745) and `Sunset` (RFC 8594), each only if the operator has set its date.
+ */
+export function v1Headers(addresses: AddressBudget, { deprecatedAt, sunsetAt }: VersionLifecycle) {
+  return createMiddleware<AppEnv>(async function v1HeadersMiddleware(c, next) {
+    await next();
+    const quota = c.get("quota") ?? addresses.peek(c.req.raw);
+    c.set("quota", quota);
+    const { headers } = c.res;
+    for (const [name, value] of Object.entries(quotaHeaders(quota))) headers.set(name, value);
+    if (deprecatedAt) headers.set("Deprecation", `@${Math.floor(deprecatedAt.getTime() / 1_000)}`);
+    if (sunsetAt) headers.set("Sunset", sunsetAt.toUTCString());
+  });
+}

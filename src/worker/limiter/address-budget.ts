@@ -1,0 +1,45 @@
+import ipaddr from "ipaddr.js";
+import type { BanPolicy } from "../limit-rules/bans.ts";
+import type { Decision, Quota, QuotaPolicy } from "../limit-rules/decision.ts";
+import { PLAN_LIMITS } from "../limit-rules/plans.ts";
+import { MemoryLimiter } from "./memory-limiter.ts";
+
+/** The number of addresses that an isolate remembers. They take a few megabytes. */
+const MAX_ADDRESSES = 10_000;
+
+const POLICY: QuotaPolicy = { limits: PLAN_LIMITS.free, revision: 0, resets: 0, bans: false };
+
+type HasHeaders = Pick<Request, "headers">;
+
+/** Limits failed authentications by client address, without a write or call of a Durable Object. */
+export class AddressBudget {
+  readonly #limiter: MemoryLimiter;
+
+  constructor(bans: BanPolicy, maxAddresses = MAX_ADDRESSES) {
+    this.#limiter = new MemoryLimiter(bans, maxAddresses);
+  }
+
+  /** Counts a failed authentication, or refuses it if the budget of its address has no room. */
+  countFailure(request: HasHeaders): Decision {
+    return this.#limiter.admit(addressOf(request), POLICY);
+  }
+
+  /** Returns what is left of the budget, without counting a failed authentication. */
+  peek(request: HasHeaders): Quota {
+    return this.#limiter.peek(addressOf(request), POLICY);
+  }
+}
+
+/**
+ * Returns the address or network that a request counts for (docs/limits.md, Failed
+ * authentication): an IPv4 address, also if it is mapped into IPv6, or the /64 network of an IPv6
+ * address. All requests without a valid address are counted together.
+ */
+function addressOf({ headers }: HasHeaders): string {
+  const header = headers.get("CF-Connecting-IP") ?? "";
+  if (!ipaddr.isValid(header)) return "unknown";
+  const address = ipaddr.process(header);
+  if (address instanceof ipaddr.IPv4) return address.toString();
+  const network = [...address.parts.slice(0, 4), 0, 0, 0, 0];
+  return `${new ipaddr.IPv6(network).toString()}/64`;
+}
