@@ -69,7 +69,7 @@ export async function useDatabase<T>(
   const database =
     env === undefined
       ? await (await import("./local.ts")).openLocalDatabase(persistTo, name)
-      : await (await import("./remote.ts")).openRemoteDatabase({ environment: env, name });
+      : await (await import("./remote.ts")).openRemoteDatabase({ env, name });
   try {
     return await work(database);
   } finally {

@@ -1,11 +1,15 @@
 import { z } from "zod";
 import { CloudflareApi, NotLoggedInError } from "../cloudflare-api.ts";
 import { typedLine } from "../command-line.ts";
-import { connect, findBookmark, findDatabase, sendQuery } from "../database/d1-api.ts";
+import {
+  connect,
+  findBookmark,
+  findDatabase,
+  isMissingTable,
+  sendQuery,
+} from "../database/d1-api.ts";
 import { DATABASE_NAMES, type DatabaseName } from "../database/database.ts";
-import { applyMigrations } from "../database/migrate-remote.ts";
-import { isMissingTable } from "../database/remote-failure.ts";
-import { retrying } from "../database/remote.ts";
+import { applyMigrations } from "../database/remote.ts";
 import type { RemoteEnvironment } from "../environment.ts";
 import { withInterruption } from "../interruption.ts";
 import type { Settings } from "../settings.ts";
@@ -19,15 +23,7 @@ import {
   localChecks,
   readCheckedSettings,
 } from "./checks.ts";
-import {
-  type DeployOptions,
-  print,
-  type RollOut,
-  runStep,
-  runSteps,
-  type Step,
-  type VerifyStore,
-} from "./steps.ts";
+import { type DeployOptions, print, type RollOut, runStep, runSteps, type Step } from "./steps.ts";
 import { tryVersion } from "./trial.ts";
 import {
   checkBuild,
@@ -57,16 +53,12 @@ interface Plan {
  * @throws an Error that names the failed step and the steps that did not run. It also tells the
  *   operator how to continue or to roll back.
  */
-export function deploy(options: DeployOptions, verify: VerifyStore): Promise<void> {
+export function deploy(options: DeployOptions): Promise<void> {
   const unfinished = "the deployment was complete";
-  return withInterruption(unfinished, (signal) => runDeployment(options, verify, signal));
+  return withInterruption(unfinished, (signal) => runDeployment(options, signal));
 }
 
-async function runDeployment(
-  options: DeployOptions,
-  verify: VerifyStore,
-  signal: AbortSignal,
-): Promise<void> {
+async function runDeployment(options: DeployOptions, signal: AbortSignal): Promise<void> {
   const { env, create, domain, dryRun, skipChecks } = options;
   const check = <T>(title: string, run: () => Promise<T>) => runStep({ title, run }, signal);
   if (!skipChecks) await runSteps(localChecks(env), signal);
@@ -82,7 +74,7 @@ async function runDeployment(
     run: async () => void (replication = await checkReplication(api, settings)),
   };
   const replicationChecks = settings.vars["LIST_READS"] === "nearest" ? [replicationCheck] : [];
-  const rollOut = { ...options, settings, api, label, replicationChecks, verify, signal };
+  const rollOut = { ...options, settings, api, label, replicationChecks, signal };
   const plan = create ? planFirstVersion(rollOut) : planNextVersion(rollOut);
   const accountChecks = [plan.check, ...replicationChecks];
   if (domain !== undefined) {
@@ -176,7 +168,7 @@ function planFirstVersion(rollOut: RollOut): Plan {
     ...rollOut.replicationChecks.map((step) => ({ ...step, ifItFails })),
     ...DATABASE_NAMES.map((name): Step => ({
       title: `Apply migrations to the ${name} database`,
-      run: () => applyMigrations({ environment: env, name }),
+      run: () => applyMigrations({ env, name }),
       ifItFails,
     })),
     {
@@ -198,7 +190,7 @@ function planFirstVersion(rollOut: RollOut): Plan {
           throw new Error(`${domain} is not attached to ${worker}`);
         }
         for (const address of addresses) {
-          await tryVersion(rollOut, { address, version, hasTraffic: true });
+          await tryVersion(rollOut, address, version, true);
         }
         const message = `${label.message ?? env}${PASSED_TRIAL}`;
         await deployVersions(api, settings, { [version]: 100 }, message);
@@ -250,7 +242,7 @@ function planNextVersion(rollOut: RollOut): Plan {
     }
   };
   const tryIt = (address: string, hasTraffic: boolean) =>
-    tryVersion(rollOut, { address, version, hasTraffic });
+    tryVersion(rollOut, address, version, hasTraffic);
   const steps = () => [
     ...databaseSteps(env),
     {
@@ -310,10 +302,7 @@ function databaseSteps(env: RemoteEnvironment): Step[] {
   const bookmarks = DATABASE_NAMES.map((name): Step => ({
     title: `Note the state of the ${name} database`,
     run: async () => {
-      const target = { environment: env, name };
-      const bookmark = await retrying(target, "reads", async () =>
-        findBookmark(await connect(target)),
-      );
+      const bookmark = await findBookmark(await connect({ env, name }));
       restore[name] =
         `npm run time-travel -- restore --env ${env} --database ${name} --bookmark ${bookmark}`;
       print(`The way back to it: ${restore[name]}`);
@@ -321,7 +310,7 @@ function databaseSteps(env: RemoteEnvironment): Step[] {
   }));
   const migrations = DATABASE_NAMES.map((name): Step => ({
     title: `Apply migrations to the ${name} database`,
-    run: () => applyMigrations({ environment: env, name }),
+    run: () => applyMigrations({ env, name }),
     ifItFails: () =>
       "Each migration is applied whole or not at all; those before the failed one stay, and " +
       "the version that is deployed goes on serving. To undo those of this database, and every " +
@@ -339,15 +328,12 @@ function attachStep({ settings, api }: RollOut, domain: string): Step {
   };
 }
 
-async function isEmpty(environment: RemoteEnvironment, name: DatabaseName): Promise<boolean> {
-  const target = { environment, name };
+async function isEmpty(env: RemoteEnvironment, name: DatabaseName): Promise<boolean> {
   const tables = name === "orders" ? ["orders", "cancelled_orders"] : ["api_keys", "key_changes"];
+  const database = await connect({ env, name });
   try {
     for (const table of tables) {
-      const sql = `SELECT 1 FROM ${table} LIMIT 1`;
-      const rows = await retrying(target, "reads", async () =>
-        sendQuery(await connect(target), { sql }),
-      );
+      const rows = await sendQuery(database, "reads", { sql: `SELECT 1 FROM ${table} LIMIT 1` });
       if (rows.length > 0) return false;
     }
     return true;

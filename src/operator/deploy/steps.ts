@@ -2,7 +2,6 @@ import type { CloudflareApi } from "../cloudflare-api.ts";
 import { typedLine } from "../command-line.ts";
 import type { RemoteEnvironment } from "../environment.ts";
 import type { Settings } from "../settings.ts";
-import type { verifyStore } from "../verify/verify-store.ts";
 import type { VersionLabel } from "./versions.ts";
 
 /** The options of `npm run deploy`. */
@@ -22,9 +21,6 @@ export interface DeployOptions {
   readonly patience: number;
 }
 
-/** The function of `npm run verify` that verifies a service with a key of its own. */
-export type VerifyStore = typeof verifyStore;
-
 /** The data that all steps of a deployment share. */
 export interface RollOut extends DeployOptions {
   readonly settings: Settings;
@@ -32,7 +28,6 @@ export interface RollOut extends DeployOptions {
   readonly label: VersionLabel;
   /** The check that the orders database is replicated; empty without near reads. */
   readonly replicationChecks: readonly Step[];
-  readonly verify: VerifyStore;
   /**
    * Aborted if SIGINT or SIGTERM ends `npm run deploy`. A trial then nevertheless revokes its key.
    */

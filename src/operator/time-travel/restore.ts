@@ -2,10 +2,17 @@ import { eq, sql } from "drizzle-orm";
 import { apiKeys, type KeyChangeDetails, keyChanges } from "../../schema/keys.ts";
 import { CloudflareError } from "../cloudflare-api.ts";
 import { errorMessage } from "../command-line.ts";
-import { connect, findBookmark, restoreBookmark, type Restoration } from "../database/d1-api.ts";
+import {
+  connect,
+  describeFailure,
+  findBookmark,
+  isMissingTable,
+  type RemoteTarget,
+  restoreBookmark,
+  type Restoration,
+} from "../database/d1-api.ts";
 import { type StoreDatabase, toStatements } from "../database/database.ts";
-import { openRemoteDatabase, retrying } from "../database/remote.ts";
-import { describeFailure, isMissingTable, type RemoteTarget } from "../database/remote-failure.ts";
+import { openRemoteDatabase } from "../database/remote.ts";
 import { describeDetails, differences } from "../key-store/audit-trail.ts";
 import { currentActor } from "../key-store/change-key.ts";
 import { type KeyDetails, listApiKeys } from "../key-store/key-details.ts";
@@ -38,7 +45,7 @@ interface KeyDifferences {
 
 /** Finds the bookmark of a database's state at a time, by default the present. */
 export async function bookmarkOf(target: RemoteTarget, at?: Date): Promise<string> {
-  return retrying(target, "reads", async () => findBookmark(await connect(target), at));
+  return findBookmark(await connect(target), at);
 }
 
 /**
@@ -59,9 +66,8 @@ export async function restore(
   signal: AbortSignal,
 ): Promise<RestoreReport> {
   const actor = currentActor();
-  const connection = await retrying(target, "reads", () => connect(target));
-  const present = await retrying(target, "reads", () => findBookmark(connection));
-  const back = restoreLine(target, present);
+  const connection = await connect(target);
+  const back = restoreLine(target, await findBookmark(connection));
   process.stderr.write(`The way back to the present state: ${back}\n`);
   const database = await openRemoteDatabase(target);
   const former = target.name === "keys" ? await readFormerKeys(database) : null;
@@ -195,25 +201,25 @@ async function settleRestoredKeys(
 
 /** Formats the result of a restoration as text. */
 export function describeRestore(target: RemoteTarget, report: RestoreReport): string {
-  const { environment, name } = target;
+  const { env, name } = target;
   const { bookmark, keys } = report;
-  const lines = [`The ${name} database of ${environment} is back at ${bookmark}.`];
+  const lines = [`The ${name} database of ${env} is back at ${bookmark}.`];
   lines.push(describeUndo(target, report));
   if (keys === null) {
     lines.push("It had no table of keys before, so nothing could be compared. Look at the keys:");
-    lines.push(`  npm run keys -- list --env ${environment}`);
-  } else if (keys !== undefined) lines.push(...describeKeys(environment, keys));
+    lines.push(`  npm run keys -- list --env ${env}`);
+  } else if (keys !== undefined) lines.push(...describeKeys(env, keys));
   return `${lines.join("\n")}\n`;
 }
 
 function describeKeys(
-  environment: string,
+  env: string,
   { revived, rotatedBack, lost, back, changed }: KeyDifferences,
 ): string[] {
   const list = (title: string, lines: readonly string[]) =>
     lines.length === 0 ? [] : [title, ...lines.map((line) => `  ${line}`)];
   const commands = (command: string, ids: readonly string[]) =>
-    ids.map((id) => `npm run keys -- ${command} ${id} --env ${environment}`);
+    ids.map((id) => `npm run keys -- ${command} ${id} --env ${env}`);
   const kept = changed.filter(({ id }) => !lost.includes(id) && !back.includes(id));
   return [
     ...(lost.length > 0 ? [`Keys made since, which are gone: ${lost.join(", ")}.`] : []),
@@ -237,6 +243,6 @@ function describeUndo(target: RemoteTarget, { previousBookmark }: Restoration): 
   return `To undo this: ${restoreLine(target, previousBookmark)}`;
 }
 
-function restoreLine({ environment, name }: RemoteTarget, bookmark: string): string {
-  return `npm run time-travel -- restore --env ${environment} --database ${name} --bookmark ${bookmark}`;
+function restoreLine({ env, name }: RemoteTarget, bookmark: string): string {
+  return `npm run time-travel -- restore --env ${env} --database ${name} --bookmark ${bookmark}`;
 }

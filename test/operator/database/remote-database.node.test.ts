@@ -16,8 +16,8 @@ let orderDatabase: StoreDatabase;
 let keyDatabase: StoreDatabase;
 
 beforeAll(async () => {
-  orderDatabase = await openRemoteDatabase({ environment: "staging", name: "orders" });
-  keyDatabase = await openRemoteDatabase({ environment: "staging", name: "keys" });
+  orderDatabase = await openRemoteDatabase({ env: "staging", name: "orders" });
+  keyDatabase = await openRemoteDatabase({ env: "staging", name: "keys" });
 });
 beforeEach(() => {
   cloudflare.interfere = () => {};
@@ -210,8 +210,8 @@ describe("an error says what to do", () => {
       .from(apiKeys)
       .catch((error: Error) => error.cause);
 
-  const production = { environment: "production", name: "keys" } as const;
-  const staging = { environment: "staging", name: "keys" } as const;
+  const production = { env: "production", name: "keys" } as const;
+  const staging = { env: "staging", name: "keys" } as const;
 
   it("if the database does not exist", async () => {
     expect(String(await select(await openRemoteDatabase(production)))).toBe(

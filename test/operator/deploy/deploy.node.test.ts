@@ -2,10 +2,10 @@ import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { BINDINGS, DATABASE_NAMES } from "../../../src/operator/database/database.ts";
 import * as checks from "../../../src/operator/deploy/checks.ts";
 import { deployProgram } from "../../../src/operator/deploy/program.ts";
-import type { VerifyStore } from "../../../src/operator/deploy/steps.ts";
 import * as settings from "../../../src/operator/settings.ts";
 import { OtherVersionError } from "../../../src/operator/verify/service-promise.ts";
 import type { Verification } from "../../../src/operator/verify/verify.ts";
+import * as verification from "../../../src/operator/verify/verify-store.ts";
 import * as wrangler from "../../../src/operator/wrangler.ts";
 import { openApiDocument } from "../../../src/openapi/document.ts";
 import { runInProcess } from "../in-process.ts";
@@ -26,7 +26,7 @@ const labelCommit = vi.spyOn(checks, "labelCommit");
 const localChecks = vi.spyOn(checks, "localChecks");
 // These tests have only a fake of the service. test/operator/verify tests the verification with the
 // real service.
-const verify = vi.fn<VerifyStore>();
+const verify = vi.spyOn(verification, "verifyStore");
 
 const WORKER = "store-orders-staging";
 const HOST = `${WORKER}.example.workers.dev`;
@@ -60,7 +60,7 @@ afterEach(async () => {
 });
 
 function deploy(...args: string[]): Promise<Outcome> {
-  return runInProcess(deployProgram(verify), args);
+  return runInProcess(deployProgram(), args);
 }
 
 /** Deploys to staging, without the local checks and without waiting for a healthy version. */
