@@ -30,12 +30,9 @@ const MAX_QUERY_BYTES = 65_536;
 const MAX_QUERY_STATEMENTS = 9;
 
 /**
- * Opens the database of a deployed environment, and sends queries to Cloudflare's API. Sends large
- * transactions with `wrangler d1 execute --file`.
- *
- * Every method throws an Error for the operator if the database or a migration is missing, if the
- * operator is not logged in, or if SQLite reports an error. Transient failures are retried as
- * `retrying` does.
+ * Opens the database of a deployed environment. Its methods throw an Error for the operator if the
+ * database or a migration is missing, if the operator is not logged in, or if SQLite reports an
+ * error. Transient failures are retried as `retrying` does.
  */
 export async function openRemoteDatabase(target: RemoteTarget): Promise<StoreDatabase> {
   let connecting: ReturnType<typeof connect> | undefined;

@@ -38,17 +38,13 @@ import {
 /** The check of an account before a deployment, and the steps that follow it. */
 interface Plan {
   readonly check: Step;
-  /**
-   * Returns the steps of the deployment. Without the check, these are the steps for an account in
-   * which the check would find everything as it must be.
-   */
+  /** Returns the steps. Without the check, those for an account in which nothing is missing. */
   readonly steps: () => Step[];
 }
 
 /**
  * Deploys the service and prints each step. Before the first step, runs all checks, which change
- * nothing. A dry run without a login prints the checks that need an account instead of running
- * them.
+ * nothing.
  *
  * @throws an Error that names the failed step and the steps that did not run. It also tells the
  *   operator how to continue or to roll back.
@@ -112,8 +108,8 @@ async function logIn(isDryRun: boolean): Promise<CloudflareApi | null> {
 }
 
 /**
- * Plans the first roll-out of an environment. The check requires that there is no Worker yet. It
- * accepts existing empty databases, so that an interrupted first roll-out can be repeated.
+ * Plans the first roll-out of an environment. The check accepts existing empty databases, so that an
+ * interrupted first roll-out can be repeated.
  */
 function planFirstVersion(rollOut: RollOut): Plan {
   const { env, settings, api, label, domain, location, jurisdiction } = rollOut;
@@ -206,10 +202,8 @@ function planFirstVersion(rollOut: RollOut): Plan {
 }
 
 /**
- * Plans the deployment of a version that takes the place of another one. The check requires that
- * the new version would use the same databases as the deployed version. The deployed version
- * receives all traffic until the new version has been tried. Until then, the deployed version has
- * to work with databases that are already migrated.
+ * Plans the deployment of a version that takes the place of another one. Until the new version has
+ * been tried, the deployed one receives all traffic, with databases that are already migrated.
  */
 function planNextVersion(rollOut: RollOut): Plan {
   const { env, settings, api, label, domain } = rollOut;
@@ -296,7 +290,6 @@ function planNextVersion(rollOut: RollOut): Plan {
   return { check: { title: "Check the Worker and its databases", run: check }, steps };
 }
 
-/** Returns the steps that save a bookmark of each database and then migrate each database. */
 function databaseSteps(env: RemoteEnvironment): Step[] {
   const restore: Record<DatabaseName, string> = { orders: "", keys: "" };
   const bookmarks = DATABASE_NAMES.map((name): Step => ({
@@ -319,7 +312,6 @@ function databaseSteps(env: RemoteEnvironment): Step[] {
   return [...bookmarks, ...migrations];
 }
 
-/** Returns the step that makes a hostname an address of the Worker. */
 function attachStep({ settings, api }: RollOut, domain: string): Step {
   return {
     title: `Attach ${domain}`,
@@ -344,10 +336,9 @@ async function isEmpty(env: RemoteEnvironment, name: DatabaseName): Promise<bool
 }
 
 /**
- * Applies the settings that do not belong to a version: observability, workers.dev, routes and cron
- * triggers. Then reads workers.dev and the cron triggers.
+ * Applies the settings that belong to no version.
  *
- * @throws an Error if the Worker has other settings afterwards.
+ * @throws an Error if workers.dev or the cron triggers differ afterwards.
  */
 async function applyTriggers(
   api: CloudflareApi,

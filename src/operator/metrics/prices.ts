@@ -65,7 +65,6 @@ function gigabyte(title: string, dollars: number, included: number) {
  * free use. Leaves out logs, data points and storage.
  *
  * @returns the cost, and the title of the billed item that costs most.
- * @throws an Error for the operator.
  */
 export async function costOfLastDay(
   api: CloudflareApi,

@@ -20,7 +20,6 @@ import { type KeyDetails, listApiKeys } from "../key-store/key-details.ts";
 /** The key id in the audit record that describes the restoration rather than one key. */
 const ALL_KEYS = "*";
 
-/** The result of a restoration, which `npm run time-travel` prints. */
 interface RestoreReport extends Restoration {
   /**
    * How the restoration changed the API keys. Missing for the orders database; `null` if the keys
@@ -29,7 +28,6 @@ interface RestoreReport extends Restoration {
   readonly keys?: KeyDifferences | null;
 }
 
-/** The differences between the keys before and after a restoration: ids of keys, and their fields. */
 interface KeyDifferences {
   /** Keys whose revocation the restoration undid. */
   readonly revived: readonly string[];
@@ -90,7 +88,7 @@ export async function restore(
   if (target.name === "orders") return restoration;
   try {
     const keys = former && compareKeys(former, await readKeys(database));
-    await settleRestoredKeys(database, { former, keys, restoration, actor });
+    await settleRestoredKeys(database, restoration, actor, former, keys);
     return { ...restoration, keys };
   } catch (cause) {
     throw new Error(
@@ -102,11 +100,7 @@ export async function restore(
   }
 }
 
-/**
- * Reads all keys before the restoration.
- *
- * @returns `null` if a table is missing, because the restoration may be meant to bring it back.
- */
+/** Returns `null` if a table is missing, because the restoration may be meant to bring it back. */
 async function readFormerKeys(database: StoreDatabase): Promise<KeyDetails[] | null> {
   try {
     return await readKeys(database);
@@ -147,7 +141,6 @@ function compareKeys(
   };
 }
 
-/** Returns the fields of a key that no longer exists. */
 function lossOf(key: KeyDetails | undefined): KeyChangeDetails {
   const fields = Object.entries(key ? differences(undefined, key) : {});
   return Object.fromEntries(fields.map(([field, { to }]) => [field, { from: to, to: null }]));
@@ -167,15 +160,11 @@ function lossOf(key: KeyDetails | undefined): KeyChangeDetails {
  */
 async function settleRestoredKeys(
   database: StoreDatabase,
-  restored: {
-    /** The keys before the restoration; `null` if they are unknown. */
-    readonly former: readonly KeyDetails[] | null;
-    readonly keys: KeyDifferences | null;
-    readonly restoration: Restoration;
-    readonly actor: string;
-  },
+  restoration: Restoration,
+  actor: string,
+  former: readonly KeyDetails[] | null,
+  keys: KeyDifferences | null,
 ): Promise<void> {
-  const { former, keys, restoration, actor } = restored;
   const { orm } = database;
   const at = new Date();
   const bookmark = { from: restoration.previousBookmark, to: restoration.bookmark };
