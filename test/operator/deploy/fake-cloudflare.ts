@@ -72,9 +72,6 @@ export class FakeCloudflare {
   constructor() {
     const routes: Routes = {
       "GET /accounts": () => this.accounts,
-      "GET /memberships": () => this.accounts.map((account) => ({ account })),
-      "GET /user": () => ({ email: "ada@example.com" }),
-      "GET /user/tokens/verify": () => ({ id: "1" }),
       ...this.d1.routes,
       ...this.workers.routes,
       ...this.analytics.routes,
@@ -216,7 +213,7 @@ export class FakeCloudflare {
 
   async #result(call: ApiCall, authorization: string | null): Promise<unknown> {
     const token = call.path === "/workers/assets/upload" ? this.workers.jwt : TOKEN;
-    const isSigned = /^\/(?:up|down)load\//.test(call.path);
+    const isSigned = call.path.startsWith("/upload/");
     if (!isSigned && authorization !== `Bearer ${token}`) {
       throw new ApiError(401, 10000, "Authentication error");
     }

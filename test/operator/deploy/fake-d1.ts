@@ -139,7 +139,7 @@ function asDoubles(row: Record<string, unknown>): Record<string, unknown> {
   return Object.fromEntries(Object.entries(row).map(([name, value]) => [name, asDouble(value)]));
 }
 
-/** A fake of the D1 API: creates and finds databases, runs queries, imports and exports SQL. */
+/** A fake of the D1 API: creates and finds databases, runs queries, imports SQL. */
 export class FakeD1Api {
   readonly databases: FakeD1[] = [];
   readonly #files = new Map<string, string>();
@@ -156,7 +156,6 @@ export class FakeD1Api {
     "GET /d1/database/:": (_, id) => describe(this.find(id)),
     "POST /d1/database/:/query": (call, id) => this.#execute(call, this.find(id)),
     "POST /d1/database/:/import": (call, id) => this.#import(call, this.find(id)),
-    "POST /d1/database/:/export": (_, id) => this.#export(this.find(id)),
     "GET /d1/database/:/time_travel/bookmark": ({ query }, id) => {
       const time = query.get("timestamp");
       return { bookmark: time ? this.find(id).bookmarkAt(time) : this.find(id).bookmark() };
@@ -173,7 +172,6 @@ export class FakeD1Api {
       this.#files.set(file, body.toString());
       return new Response("", { headers: { ETag: md5(body) } });
     },
-    "GET /download/:": (_, file) => new Response(this.#files.get(file)),
   };
 
   /** Returns the database with this name or id. */
@@ -227,22 +225,6 @@ export class FakeD1Api {
     } catch (error) {
       throw new ApiError(400, 7500, `${(error as Error).message}: SQLITE_ERROR`);
     }
-  }
-
-  /** Exports the schema of a database. A real export also contains the rows. */
-  #export({ sqlite, uuid }: FakeD1): object {
-    const filename = `${uuid}.sql`;
-    const schema = sqlite.prepare("SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL").all();
-    this.#files.set(filename, schema.map(({ sql }) => `${String(sql)};\n`).join(""));
-    const result = { filename, signed_url: `${this.#origin()}/download/${filename}` };
-    return {
-      success: true,
-      type: "export",
-      status: "complete",
-      at_bookmark: "0-0",
-      messages: [],
-      result,
-    };
   }
 
   #import(call: ApiCall, database: FakeD1): object {
