@@ -102,10 +102,11 @@ async function check(options: CheckOptions): Promise<void> {
     return { name, value, says, threshold, isAbove: value > threshold };
   });
   if (options.json) printJson(measures);
-  for (const { name, says, threshold, isAbove } of options.json ? [] : measures) {
-    process.stdout.write(
-      `${isAbove ? "ABOVE" : "ok"}: ${says}; the threshold ${name} is ${threshold}.\n`,
-    );
+  else {
+    for (const { name, says, threshold, isAbove } of measures) {
+      const result = isAbove ? "ABOVE" : "ok";
+      process.stdout.write(`${result}: ${says}; the threshold ${name} is ${threshold}.\n`);
+    }
   }
   if (measures.some(({ isAbove }) => isAbove)) throw new EndWithStatus(ABOVE_THRESHOLD);
 }
