@@ -53,15 +53,19 @@ export class CloudflareError extends Error {
   }
 }
 
+type Login = Readonly<Record<string, string>>;
+
 /** A client of Cloudflare's API that uses the operator's login. */
 export class CloudflareApi {
   /** The path of the Cloudflare account in the API, such as `/accounts/ID`. */
   readonly account: string;
-  readonly #request: Request;
+  readonly #base: string;
+  readonly #login: Login;
 
-  private constructor(account: string, send: Request) {
+  private constructor(account: string, base: string, login: Login) {
     this.account = account;
-    this.#request = send;
+    this.#base = base;
+    this.#login = login;
   }
 
   /**
@@ -73,12 +77,20 @@ export class CloudflareApi {
   static async open(): Promise<CloudflareApi> {
     const {
       CLOUDFLARE_API_TOKEN: token,
-      CLOUDFLARE_ACCOUNT_ID: account,
+      CLOUDFLARE_ACCOUNT_ID: id,
       CLOUDFLARE_API_BASE_URL: base = CLOUDFLARE_API,
     } = process.env;
     const login = token ? { Authorization: `Bearer ${token}` } : await wranglerLogin();
-    const send: Request = (path, call) => request(base, path, login, call);
-    return new CloudflareApi(`/accounts/${account || (await onlyAccount(send))}`, send);
+    if (id) return new CloudflareApi(`/accounts/${id}`, base, login);
+    const schema = z.array(z.object({ id: z.string() }));
+    const accounts = await new CloudflareApi("", base, login).call("/accounts", schema);
+    const [only] = accounts;
+    if (only !== undefined && accounts.length === 1) {
+      return new CloudflareApi(`/accounts/${only.id}`, base, login);
+    }
+    throw new Error(
+      `the login has ${accounts.length} accounts: set CLOUDFLARE_ACCOUNT_ID to one of them`,
+    );
   }
 
   /**
@@ -89,68 +101,54 @@ export class CloudflareApi {
    *   that does not match the schema.
    */
   async call<T>(path: string, schema: z.ZodType<T>, call: Call = {}): Promise<T> {
-    return parse(path, z.object({ result: schema }), await this.#request(path, call)).result;
+    return (await this.#send(path, z.object({ result: schema }), call)).result;
   }
 
   /** Posts to one of the analytics APIs, whose responses have no `result`, as `call` does. */
-  async query<T>(path: string, schema: z.ZodType<T>, body: object | string): Promise<T> {
-    return parse(path, schema, await this.#request(path, { method: "POST", body }));
+  query<T>(path: string, schema: z.ZodType<T>, body: object | string): Promise<T> {
+    return this.#send(path, schema, { method: "POST", body });
+  }
+
+  async #send<T>(path: string, schema: z.ZodType<T>, { method = "GET", body }: Call): Promise<T> {
+    const ownPath = path.replace(/^\/accounts\/\w+/, "").replace(/\?.*/, "");
+    const name = `${method} ${ownPath}`;
+    const isJson = typeof body === "object";
+    let response: Response;
+    let text: string;
+    try {
+      response = await fetch(this.#base + path, {
+        method,
+        headers: { ...this.#login, ...(isJson && { "Content-Type": "application/json" }) },
+        ...(body !== undefined && { body: isJson ? JSON.stringify(body) : body }),
+        signal: AbortSignal.timeout(TIMEOUT_MS),
+      });
+      text = await response.text();
+    } catch (cause) {
+      throw new CloudflareError(name, `no answer: ${(cause as Error).message}`, { cause });
+    }
+    const { status, ok } = response;
+    const value = parseJson(text);
+    const answer = answerSchema.safeParse(value).data;
+    const errors = answer?.errors ?? [];
+    if (ok && answer !== undefined && answer.success !== false && errors.length === 0) {
+      const parsed = schema.safeParse(value);
+      if (parsed.success) return parsed.data;
+      throw new CloudflareError(ownPath, `malformed answer: ${z.prettifyError(parsed.error)}`);
+    }
+    const reasons = errors.map(({ message, code }) =>
+      code == null ? message : `${message} [code: ${code}]`,
+    );
+    const said = reasons.join("; ") || text.trim().slice(0, 200) || "no reason given";
+    const advice = [401, 403].includes(status)
+      ? ": check the login (`npx wrangler login`) or the token's permissions (docs/operating.md, Tokens)"
+      : "";
+    const reason = `${ok && reasons.length === 0 ? "malformed answer: " : ""}${said} (HTTP ${status})${advice}`;
+    const codes = errors.flatMap(({ code }) => code ?? []);
+    throw new CloudflareError(name, reason, { status, codes });
   }
 }
 
-type Request = (path: string, call: Call) => Promise<unknown>;
-
-/** Returns the parsed body of a response that reports no error. */
-async function request(
-  base: string,
-  path: string,
-  login: Readonly<Record<string, string>>,
-  { method = "GET", body }: Call,
-): Promise<unknown> {
-  const name = `${method} ${withoutAccount(path)}`;
-  const isJson = typeof body === "object";
-  let response: Response;
-  let text: string;
-  try {
-    response = await fetch(base + path, {
-      method,
-      headers: { ...login, ...(isJson && { "Content-Type": "application/json" }) },
-      ...(body !== undefined && { body: isJson ? JSON.stringify(body) : body }),
-      signal: AbortSignal.timeout(TIMEOUT_MS),
-    });
-    text = await response.text();
-  } catch (cause) {
-    throw new CloudflareError(name, `no answer: ${(cause as Error).message}`, { cause });
-  }
-  const { status, ok } = response;
-  const value = parseJson(text);
-  const answer = answerSchema.safeParse(value).data;
-  const errors = answer?.errors ?? [];
-  if (ok && answer !== undefined && answer.success !== false && errors.length === 0) return value;
-  const reasons = errors.map(({ message, code }) =>
-    code == null ? message : `${message} [code: ${code}]`,
-  );
-  const said = reasons.join("; ") || text.trim().slice(0, 200) || "no reason given";
-  const advice = [401, 403].includes(status)
-    ? ": check the login (`npx wrangler login`) or the token's permissions (docs/operating.md, Tokens)"
-    : "";
-  const reason = `${ok && reasons.length === 0 ? "malformed answer: " : ""}${said} (HTTP ${status})${advice}`;
-  throw new CloudflareError(name, reason, {
-    status,
-    codes: errors.flatMap(({ code }) => code ?? []),
-  });
-}
-
-function parse<T>(path: string, schema: z.ZodType<T>, answer: unknown): T {
-  const parsed = schema.safeParse(answer);
-  if (parsed.success) return parsed.data;
-  throw new CloudflareError(
-    withoutAccount(path),
-    `malformed answer: ${z.prettifyError(parsed.error)}`,
-  );
-}
-
-async function wranglerLogin(): Promise<Readonly<Record<string, string>>> {
+async function wranglerLogin(): Promise<Login> {
   const { stdout } = await runWrangler(["auth", "token", "--json"]).catch((cause: Error) => {
     throw new NotLoggedInError(cause);
   });
@@ -160,20 +158,6 @@ async function wranglerLogin(): Promise<Readonly<Record<string, string>>> {
   return "token" in login
     ? { Authorization: `Bearer ${login.token}` }
     : { "X-Auth-Key": login.key, "X-Auth-Email": login.email };
-}
-
-async function onlyAccount(send: Request): Promise<string> {
-  const schema = z.object({ result: z.array(z.object({ id: z.string() })) });
-  const accounts = parse("/accounts", schema, await send("/accounts", {})).result;
-  const [account] = accounts;
-  if (account !== undefined && accounts.length === 1) return account.id;
-  throw new Error(
-    `the login has ${accounts.length} accounts: set CLOUDFLARE_ACCOUNT_ID to one of them`,
-  );
-}
-
-function withoutAccount(path: string): string {
-  return path.replace(/^\/accounts\/\w+/, "").replace(/\?.*/, "");
 }
 
 function parseJson(text: string): unknown {

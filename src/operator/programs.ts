@@ -3,10 +3,7 @@ import type { Command } from "commander";
 /** Loads the program of each npm script on demand, because loading all programs takes a second. */
 export const PROGRAMS: Readonly<Record<string, () => Promise<Command>>> = {
   build: async () => (await import("./build/program.ts")).buildProgram(),
-  deploy: async () =>
-    (await import("./deploy/program.ts")).deployProgram(async (options) =>
-      (await import("./verify/verify-store.ts")).verifyStore(options),
-    ),
+  deploy: async () => (await import("./deploy/program.ts")).deployProgram(),
   keys: async () => (await import("./keys/program.ts")).keysProgram(),
   metrics: async () => (await import("./metrics/program.ts")).metricsProgram(),
   orders: async () => (await import("./orders/program.ts")).ordersProgram(),

@@ -24,17 +24,16 @@ export interface Settings {
   readonly crons: readonly string[];
 }
 
-/** The part of wrangler's configuration that commands read. */
 const configSchema = z.object({
   name: z.string(),
   vars: z.record(z.string(), z.unknown()),
-  routes: z.optional(
-    z.array(z.union([z.string(), z.object({ custom_domain: z.optional(z.boolean()) })])),
-  ),
+  routes: z
+    .array(z.union([z.string(), z.object({ custom_domain: z.optional(z.boolean()) })]))
+    .default([]),
   d1_databases: z.array(z.object({ binding: z.string(), database_name: z.optional(z.string()) })),
   durable_objects: z.object({ code_update_strategy: z.unknown() }),
   migrations: z.array(z.object({ tag: z.string() })),
-  triggers: z.object({ crons: z.optional(z.array(z.string())) }),
+  triggers: z.object({ crons: z.array(z.string()).default([]) }),
   workers_dev: z.optional(z.boolean()),
   observability: z.unknown(),
   logpush: z.unknown(),
@@ -60,7 +59,7 @@ export async function readSettings(
     if (found?.database_name !== undefined) return found.database_name;
     throw new Error(`[env.${env}] has no database_name for the binding ${BINDINGS[name]}`);
   };
-  const { routes = [], observability, logpush, tail_consumers } = config;
+  const { routes, observability, logpush, tail_consumers } = config;
   return {
     env,
     worker: config.name,
@@ -71,6 +70,6 @@ export async function readSettings(
     codeUpdateStrategy: config.durable_objects.code_update_strategy,
     unversioned: { observability, logpush, tail_consumers },
     isOnWorkersDev: config.workers_dev ?? routes.length === 0,
-    crons: config.triggers.crons ?? [],
+    crons: config.triggers.crons,
   };
 }

@@ -33,13 +33,6 @@ export interface WranglerOutput {
   readonly stderr: string;
 }
 
-interface WranglerOptions {
-  /** Environment variables for wrangler, in addition to those of this process. */
-  readonly env?: NodeJS.ProcessEnv;
-  /** True hides Ctrl+C from wrangler, so that it ends its work and this process decides. */
-  readonly isShielded?: boolean;
-}
-
 /**
  * Returns the command and the arguments that run wrangler, for callers that spawn processes
  * themselves. The command is the Node of this process, because the `node` in PATH can be too old.
@@ -51,21 +44,18 @@ export function wranglerCommand(args: readonly string[]): { command: string; arg
 /**
  * Runs wrangler in the project's root, without a terminal, and waits until it ends.
  *
+ * @param options `env`: environment variables in addition to those of this process; `isShielded`:
+ *   hides Ctrl+C from wrangler, so that it ends its work and this process decides.
  * @throws an Error with wrangler's last error message if the exit status is not 0.
  */
 export async function runWrangler(
   args: readonly string[],
-  options: WranglerOptions = {},
+  options: { readonly env?: NodeJS.ProcessEnv; readonly isShielded?: boolean } = {},
 ): Promise<WranglerOutput> {
   const wrangler = wranglerCommand(args);
   const child = spawn(wrangler.command, wrangler.args, {
     cwd: PROJECT_ROOT,
-    env: {
-      NODE_COMPILE_CACHE: COMPILE_CACHE,
-      ...process.env,
-      ...QUIET_WRANGLER,
-      ...options.env,
-    },
+    env: { NODE_COMPILE_CACHE: COMPILE_CACHE, ...process.env, ...QUIET_WRANGLER, ...options.env },
     stdio: ["ignore", "pipe", "pipe"],
     detached: options.isShielded === true,
   });

@@ -1,39 +1,58 @@
+import pRetry from "p-retry";
 import { z } from "zod";
-import { CloudflareApi } from "../cloudflare-api.ts";
+import { CloudflareApi, CloudflareError } from "../cloudflare-api.ts";
+import type { RemoteEnvironment } from "../environment.ts";
 import { readSettings } from "../settings.ts";
-import { deployFirst, type RemoteTarget } from "./remote-failure.ts";
+import type { DatabaseName } from "./database.ts";
 
-/** A D1 database of the Cloudflare account. */
-export interface FoundDatabase {
-  readonly uuid: string;
-  /** The jurisdiction that the database never leaves; `null` if it has none. */
-  readonly jurisdiction: string | null;
+/** A database of a deployed environment. */
+export interface RemoteTarget {
+  readonly env: RemoteEnvironment;
+  readonly name: DatabaseName;
 }
 
-/** The API of one database. */
-export interface D1Database {
+/** A connection to the D1 API of one database. */
+interface Connection {
+  readonly target: RemoteTarget;
   readonly api: CloudflareApi;
   /** The path of the database in the API. */
   readonly path: string;
 }
 
-/**
- * The body of a request to D1's query API. If `params` is set, `sql` must be a single statement.
- */
+/** The body of a query. If `params` is set, `sql` must be a single statement. */
 export interface D1Query {
   readonly sql: string;
   readonly params?: readonly (string | null)[];
 }
 
-const jurisdiction = z.nullable(z.string()).default(null);
-const databasesSchema = z.array(z.object({ name: z.string(), uuid: z.string(), jurisdiction }));
+/** What a statement does to the database. A statement that `stores once` is an idempotent write. */
+export type Change = "reads" | "stores once" | "writes";
+
+/**
+ * Matches transient failures of the network and of Cloudflare, including those that D1 documents.
+ */
+const TRANSIENT =
+  /no answer|malformed answer|fetch failed|Network connection lost|D1 DB is overloaded|caused object to be reset|D1 DB reset because its code was updated|\[code: 971\]|\(HTTP (?:429|5\d\d)\)/;
+/** Matches transient failures that happen before D1 begins to run a statement. */
+const NOT_BEGUN = /D1 DB is overloaded|while starting up D1 DB storage|\[code: 971\]|\(HTTP 429\)/;
+
+const RETRIES = 4;
+/** Retries for half a minute to a minute, so that a short failure does not abort a long import. */
+const PATIENT_RETRIES = 8;
+const LONGEST_PAUSE_MS = 8_000;
+
+const databasesSchema = z.array(
+  z.object({
+    name: z.string(),
+    uuid: z.string(),
+    /** The jurisdiction that the database never leaves; `null` if it has none. */
+    jurisdiction: z.nullable(z.string()).default(null),
+  }),
+);
 const resultsSchema = z.array(z.object({ results: z.array(z.record(z.string(), z.unknown())) }));
 
-/** Finds a database by its name; `undefined` if no database has this name. */
-export async function findDatabase(
-  api: CloudflareApi,
-  name: string,
-): Promise<FoundDatabase | undefined> {
+/** Finds a database of the account by its name; `undefined` if no database has this name. */
+export async function findDatabase(api: CloudflareApi, name: string) {
   const path = `${api.account}/d1/database?name=${encodeURIComponent(name)}&page=1&per_page=100`;
   return (await api.call(path, databasesSchema)).find((database) => database.name === name);
 }
@@ -44,12 +63,14 @@ export async function findDatabase(
  * @throws an Error for the operator if the operator is not logged in or the database does not
  *   exist.
  */
-export async function connect({ environment, name }: RemoteTarget): Promise<D1Database> {
-  const api = await CloudflareApi.open();
-  const { databases } = await readSettings(environment);
-  const found = await findDatabase(api, databases[name]);
-  if (found === undefined) throw new Error(`there is none yet: ${deployFirst(environment)}`);
-  return { api, path: `${api.account}/d1/database/${found.uuid}` };
+export function connect(target: RemoteTarget): Promise<Connection> {
+  return retrying(target, "reads", async () => {
+    const api = await CloudflareApi.open();
+    const { databases } = await readSettings(target.env);
+    const found = await findDatabase(api, databases[target.name]);
+    if (found === undefined) throw new Error(`there is none yet: ${deployFirst(target)}`);
+    return { target, api, path: `${api.account}/d1/database/${found.uuid}` };
+  });
 }
 
 /**
@@ -58,9 +79,18 @@ export async function connect({ environment, name }: RemoteTarget): Promise<D1Da
  * @returns the rows of the first statement.
  * @throws {CloudflareError} if Cloudflare refuses the query or does not respond.
  */
-export async function sendQuery({ api, path }: D1Database, body: D1Query): Promise<object[]> {
+export async function sendOnce({ api, path }: Connection, body: D1Query): Promise<object[]> {
   const [first] = await api.call(`${path}/query`, resultsSchema, { method: "POST", body });
   return first?.results ?? [];
+}
+
+/** Sends a query as `sendOnce` does, and retries it as `retrying` does. */
+export function sendQuery(
+  connection: Connection,
+  change: Change,
+  query: D1Query,
+): Promise<object[]> {
+  return retrying(connection.target, change, () => sendOnce(connection, query));
 }
 
 /**
@@ -68,10 +98,11 @@ export async function sendQuery({ api, path }: D1Database, body: D1Query): Promi
  *
  * @param at the time of the state; by default the present.
  */
-export async function findBookmark({ api, path }: D1Database, at?: Date): Promise<string> {
+export async function findBookmark({ target, api, path }: Connection, at?: Date): Promise<string> {
   const query = at === undefined ? "" : `?timestamp=${at.toISOString()}`;
   const schema = z.object({ bookmark: z.string() });
-  return (await api.call(`${path}/time_travel/bookmark${query}`, schema)).bookmark;
+  const find = () => api.call(`${path}/time_travel/bookmark${query}`, schema);
+  return (await retrying(target, "reads", find)).bookmark;
 }
 
 /** The bookmarks of a database after and before a restoration. */
@@ -82,7 +113,7 @@ export interface Restoration {
 
 /** Restores a whole database to the state of a bookmark. D1 cancels all queries that are running. */
 export async function restoreBookmark(
-  { api, path }: D1Database,
+  { api, path }: Connection,
   bookmark: string,
 ): Promise<Restoration> {
   const schema = z.object({ bookmark: z.string(), previous_bookmark: z.string() });
@@ -90,4 +121,51 @@ export async function restoreBookmark(
   const method = "POST";
   const restored = await api.call(`${path}/time_travel/restore${query}`, schema, { method });
   return { bookmark: restored.bookmark, previousBookmark: restored.previous_bookmark };
+}
+
+/**
+ * Retries a call after transient failures. A read or an idempotent write is repeated after each of
+ * them, another write only if D1 never began to run it.
+ *
+ * @throws an Error that describes the last failure for the operator.
+ */
+export async function retrying<T>(
+  target: RemoteTarget,
+  change: Change,
+  attempt: () => Promise<T>,
+): Promise<T> {
+  try {
+    return await pRetry(attempt, {
+      retries: change === "stores once" ? PATIENT_RETRIES : RETRIES,
+      minTimeout: 500,
+      maxTimeout: LONGEST_PAUSE_MS,
+      randomize: true,
+      shouldRetry: ({ error }) => (change === "writes" ? NOT_BEGUN : TRANSIENT).test(error.message),
+    });
+  } catch (error) {
+    throw describeFailure(error as Error, target, change);
+  }
+}
+
+/** Returns an Error that describes a failure and tells the operator what to do next. */
+export function describeFailure(error: Error, target: RemoteTarget, change: Change): Error {
+  const reason = error instanceof CloudflareError ? error.reason : error.message;
+  const failure = (advice: string) =>
+    new Error(`${target.env} ${target.name} database: ${advice}`, { cause: error });
+  if (/no such (?:table|column)/.test(reason)) {
+    return failure(`migrations are missing (${reason}): ${deployFirst(target)}`);
+  }
+  const isUnknown = change === "writes" && TRANSIENT.test(reason) && !NOT_BEGUN.test(reason);
+  const unknown = "It is not known whether the change was made: check before you repeat it";
+  return failure(isUnknown ? `${reason}. ${unknown}` : reason);
+}
+
+/** Returns whether an error, or one of its causes, says that a table is missing. */
+export function isMissingTable(error: unknown): boolean {
+  if (!(error instanceof Error)) return false;
+  return error.message.includes("no such table") || isMissingTable(error.cause);
+}
+
+function deployFirst({ env }: RemoteTarget): string {
+  return `run \`npm run deploy -- --env ${env}\` first`;
 }

@@ -17,7 +17,6 @@ const D1_LIMITS = {
   variableNumber: 100,
 };
 
-/** A database of a store on this machine. */
 interface LocalDatabase extends StoreDatabase {
   /** True if no migration had been applied before the database was opened. */
   readonly isNew: boolean;
@@ -28,24 +27,18 @@ export type LocalStore = Readonly<Record<DatabaseName, LocalDatabase>> & AsyncDi
 
 /** Opens both databases of a local store as `openLocalDatabase` does. */
 export async function openLocalStore(persistTo: string): Promise<LocalStore> {
-  const orders = await openLocalDatabase(persistTo, "orders");
-  const keys = await openLocalDatabase(persistTo, "keys").catch(async (error: unknown) => {
-    await orders.close();
-    throw error;
-  });
-  const close = async () => {
-    await orders.close();
-    await keys.close();
-  };
-  return { orders, keys, [Symbol.asyncDispose]: close };
+  await using stack = new AsyncDisposableStack();
+  const open = async (name: DatabaseName) =>
+    stack.adopt(await openLocalDatabase(persistTo, name), (database) => database.close());
+  const databases = { orders: await open("orders"), keys: await open("keys") };
+  const opened = stack.move();
+  return { ...databases, [Symbol.asyncDispose]: () => opened.disposeAsync() };
 }
 
 /**
- * Opens a database of a local store and applies its pending migrations. The service may run on the
- * same store. A statement is retried while the service locks the database (see `retryWhileBusy`).
- *
- * Reads and writes the file of workerd's D1 directly, because workerd takes a second to start.
- * SQLite's locks also work between this process and workerd.
+ * Opens the file of workerd's D1 directly, because workerd takes a second to start, and applies
+ * pending migrations. The service may run on the same store: a statement is retried while the
+ * service locks the database (see `retryWhileBusy`).
  *
  * @param persistTo the folder of the store. Creates the folder if it is missing.
  * @throws an Error if the folder cannot be created, if an earlier version of the service created
@@ -65,10 +58,8 @@ export async function openLocalDatabase(
   }
   // Created first, so that an error names this folder instead of the files' folder below it.
   await mkdir(folder, { recursive: true });
-  const { sqlite, isNew } = await openMigrated(folder, name).catch((error: Error) => {
-    throw new Error(`the store in ${folder} could not be opened: ${error.message}`, {
-      cause: error,
-    });
+  const { sqlite, isNew } = await openMigrated(databaseFile(folder, name), name).catch((cause) => {
+    throw new Error(`the store in ${folder} could not be opened: ${cause.message}`, { cause });
   });
   const all = ({ sql, params }: Statement) => {
     const statement = sqlite.prepare(sql);
@@ -91,8 +82,7 @@ export async function openLocalDatabase(
   };
 }
 
-async function openMigrated(folder: string, name: DatabaseName) {
-  const file = databaseFile(folder, name);
+async function openMigrated(file: string, name: DatabaseName) {
   await mkdir(dirname(file), { recursive: true });
   // If another process has locked the database, a statement fails at once instead of blocking this
   // thread, and `retryWhileBusy` repeats it.
@@ -142,7 +132,6 @@ function appliedMigrations(sqlite: DatabaseSync): ReadonlySet<unknown> {
   return new Set(tables.length === 0 ? [] : names("SELECT name FROM d1_migrations"));
 }
 
-/** Runs `work` in one transaction, and repeats it while another process locks the database. */
 function inTransaction<T>(sqlite: DatabaseSync, work: () => T): Promise<T> {
   return retryWhileBusy(async () => {
     sqlite.exec("BEGIN IMMEDIATE");

@@ -6,7 +6,6 @@ import type { RemoteEnvironment } from "../environment.ts";
 import type { DatabaseName, StoreDatabase } from "./database.ts";
 import { DEFAULT_STORE, isStore } from "./local-store.ts";
 
-/** The options that select the store of a command. */
 interface StoreOptions {
   /** The deployed environment whose databases are used instead of a local store. */
   readonly env?: RemoteEnvironment | undefined;
@@ -20,10 +19,7 @@ export interface StoreCommandOptions extends StoreOptions {
   readonly json: boolean;
 }
 
-/**
- * Adds, to a command-line program, a command that uses a store, with `--persist-to`, `--env` and
- * `--json`.
- */
+/** Adds a command that uses a store, with `--persist-to`, `--env` and `--json`. */
 export function storeCommand(program: Command, usage: string): Command {
   return program
     .command(usage)
@@ -69,7 +65,7 @@ export async function useDatabase<T>(
   const database =
     env === undefined
       ? await (await import("./local.ts")).openLocalDatabase(persistTo, name)
-      : await (await import("./remote.ts")).openRemoteDatabase({ environment: env, name });
+      : await (await import("./remote.ts")).openRemoteDatabase({ env, name });
   try {
     return await work(database);
   } finally {

@@ -1,14 +1,21 @@
 import { randomUUID } from "node:crypto";
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { mkdtempDisposable, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { drizzle } from "drizzle-orm/sqlite-proxy";
-import pRetry from "p-retry";
 import { runWrangler } from "../wrangler.ts";
 import { BINDINGS, type Statement, type StoreDatabase } from "./database.ts";
 import { inlineParameters } from "./inline-parameters.ts";
-import { connect, type D1Query, sendQuery } from "./d1-api.ts";
-import { type Change, describeFailure, mayRetry, type RemoteTarget } from "./remote-failure.ts";
+import {
+  type Change,
+  connect,
+  type D1Query,
+  type RemoteTarget,
+  retrying,
+  sendOnce,
+  sendQuery,
+} from "./d1-api.ts";
+import { MIGRATIONS_TABLE, readMigrations } from "./migrations.ts";
 
 /** The largest SQL statement that D1 accepts, not counting its parameters. */
 const MAX_STATEMENT_BYTES = 100_000;
@@ -21,28 +28,16 @@ const END = "\n;";
  */
 const MAX_QUERY_BYTES = 65_536;
 const MAX_QUERY_STATEMENTS = 9;
-const RETRIES = 4;
-/**
- * The retries of an idempotent write last half a minute to a minute, so that a short failure does
- * not abort a long import.
- */
-const PATIENT_RETRIES = 8;
-const LONGEST_PAUSE_MS = 8_000;
 
 /**
- * Opens the database of a deployed environment, and sends queries to Cloudflare's API. Sends large
- * transactions with `wrangler d1 execute --file`.
- *
- * Every method throws an Error for the operator if the database or a migration is missing, if the
- * operator is not logged in, or if SQLite reports an error. Transient failures are retried as
- * `mayRetry` allows.
+ * Opens the database of a deployed environment. Its methods throw an Error for the operator if the
+ * database or a migration is missing, if the operator is not logged in, or if SQLite reports an
+ * error. Transient failures are retried as `retrying` does.
  */
 export async function openRemoteDatabase(target: RemoteTarget): Promise<StoreDatabase> {
   let connecting: ReturnType<typeof connect> | undefined;
-  const send = async (query: D1Query, change: Change) => {
-    const connection = await (connecting ??= retrying(target, "reads", () => connect(target)));
-    return retrying(target, change, () => sendQuery(connection, query));
-  };
+  const send = async (query: D1Query, change: Change) =>
+    sendQuery(await (connecting ??= connect(target)), change, query);
   return {
     orm: drizzle(async (sql, params, method) => {
       const change = /^\s*select\b/i.test(sql) ? "reads" : "writes";
@@ -81,34 +76,37 @@ function toSql(statement: Statement): string {
  * during the import.
  */
 async function importFile(target: RemoteTarget, sql: string): Promise<void> {
-  const folder = await mkdtemp(join(tmpdir(), "store-orders-"));
-  try {
-    const file = join(folder, "transaction.sql");
-    // D1 skips a file that it has imported before. A random statement makes every file different.
-    await writeFile(file, `SELECT '${randomUUID()}'${END}${sql}`);
-    const database = [BINDINGS[target.name], "--remote", "--env", target.environment];
-    const args = ["d1", "execute", ...database, "--json", "--yes", `--file=${file}`];
-    await retrying(target, "writes", () => runWrangler(args));
-  } finally {
-    await rm(folder, { recursive: true });
-  }
+  await using folder = await mkdtempDisposable(join(tmpdir(), "store-orders-"));
+  const file = join(folder.path, "transaction.sql");
+  // D1 skips a file that it has imported before. A random statement makes every file different.
+  await writeFile(file, `SELECT '${randomUUID()}'${END}${sql}`);
+  const database = [BINDINGS[target.name], "--remote", "--env", target.env];
+  const args = ["d1", "execute", ...database, "--json", "--yes", `--file=${file}`];
+  await retrying(target, "writes", () => runWrangler(args));
 }
 
-/** Retries a call as `mayRetry` allows, and describes its last failure for the operator. */
-export async function retrying<T>(
-  target: RemoteTarget,
-  change: Change,
-  attempt: () => Promise<T>,
-): Promise<T> {
-  try {
-    return await pRetry(attempt, {
-      retries: change === "stores once" ? PATIENT_RETRIES : RETRIES,
-      minTimeout: 500,
-      maxTimeout: LONGEST_PAUSE_MS,
-      randomize: true,
-      shouldRetry: ({ error }) => mayRetry(error, change),
-    });
-  } catch (error) {
-    throw describeFailure(error as Error, target, change);
+/**
+ * Applies the pending migrations of a deployed database, each in one transaction, and records them
+ * in the table of `wrangler d1 migrations`. After each migration, reads which ones are recorded,
+ * because an answer of Cloudflare can be lost.
+ *
+ * @throws an Error for the operator if a migration is not recorded afterwards.
+ */
+export async function applyMigrations(target: RemoteTarget): Promise<void> {
+  const database = await connect(target);
+  const readApplied = async () => {
+    const rows = await sendQuery(database, "reads", { sql: "SELECT name FROM d1_migrations" });
+    return new Set(rows.map((row) => Object.values(row)[0]));
+  };
+  await sendQuery(database, "stores once", { sql: MIGRATIONS_TABLE });
+  const applied = await readApplied();
+  for (const { file, sql } of await readMigrations(target.name)) {
+    if (applied.has(file)) continue;
+    const record = `INSERT INTO d1_migrations (name) VALUES ('${file}')`;
+    const failure = await sendOnce(database, { sql: `${sql}\n;${record}` }).then(
+      () => new Error(`Cloudflare reported success, but the migration ${file} is not recorded`),
+      (error: Error) => error,
+    );
+    if (!(await readApplied()).has(file)) throw failure;
   }
 }

@@ -30,27 +30,19 @@ export async function findAddresses(
   );
 }
 
-const domainsSchema = z.array(z.object({ hostname: z.string(), service: z.string() }));
-
 /** Lists domains. Cloudflare may ignore the query, so callers filter the domains again. */
 function listDomains(api: CloudflareApi, query: string) {
-  return api.call(`${api.account}/workers/domains?${query}`, domainsSchema);
+  const schema = z.array(z.object({ hostname: z.string(), service: z.string() }));
+  return api.call(`${api.account}/workers/domains?${query}`, schema);
 }
 
-/**
- * Checks that no other Worker and no DNS record uses a hostname.
- *
- * @throws an Error if the hostname is in use or no zone of the login contains it. The message names
- *   the Worker or the DNS records.
- */
+/** @throws an Error if another Worker or a DNS record uses a hostname, or no zone contains it. */
 export async function checkHostname(api: CloudflareApi, hostname: string, worker: string) {
   const domains = await listDomains(api, `hostname=${hostname}`);
-  const domain = domains.find((found) => found.hostname === hostname);
-  if (domain?.service === worker) return;
-  if (domain !== undefined) {
-    throw new Error(
-      `${hostname} is the address of the Worker ${domain.service}. Choose another name`,
-    );
+  const service = domains.find((domain) => domain.hostname === hostname)?.service;
+  if (service === worker) return;
+  if (service !== undefined) {
+    throw new Error(`${hostname} is the address of the Worker ${service}. Choose another name`);
   }
   const zone = await findZone(api, hostname);
   const schema = z.array(z.object({ type: z.string(), content: z.optional(z.string()) }));

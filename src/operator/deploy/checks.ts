@@ -18,9 +18,8 @@ const TSC = join(dirname(TYPESCRIPT_PACKAGE), "bin", "tsc");
 const MAX_FILES_NAMED = 5;
 
 /**
- * Returns the checks that run on this machine before anything is sent. For production they require
- * that all changes are committed; for every environment they check the types. They do not run the
- * tests, because CI deploys only a commit that has passed them.
+ * Returns the checks that run on this machine before anything is sent. They do not run the tests,
+ * because CI deploys only a commit that has passed them.
  */
 export function localChecks(env: RemoteEnvironment, folder = PROJECT_ROOT): Step[] {
   const workTree: Step = {
@@ -37,7 +36,7 @@ export function localChecks(env: RemoteEnvironment, folder = PROJECT_ROOT): Step
 }
 
 /**
- * Reads the settings of an environment, and checks its vars with the parser of the Worker.
+ * Reads the settings of an environment, and checks its vars with the Worker's own parser.
  *
  * @throws an Error that names the wrong setting.
  */
@@ -54,10 +53,7 @@ export async function readCheckedSettings(
   );
 }
 
-/**
- * Returns the deployed commit as a full hash and as a readable name. Without git, the hash and the
- * name are missing.
- */
+/** Returns the commit that is deployed. Without git, its hash and its name are missing. */
 export async function labelCommit(folder = PROJECT_ROOT): Promise<VersionLabel> {
   const describe = (...args: string[]) =>
     run(folder, "git", "describe", "--always", "--dirty", ...args).catch(() => undefined);
@@ -65,12 +61,10 @@ export async function labelCommit(folder = PROJECT_ROOT): Promise<VersionLabel> 
 }
 
 /**
- * Checks that staging serves the commit that is being deployed to production, and that the commit
- * has passed its trial on staging. Also checks that the commit contains the commit that production
- * serves, so a late deployment cannot undo a newer one.
+ * Checks the commit that is being deployed to production.
  *
- * @throws an Error if staging serves a different commit, if the commit has not passed its trial, or
- *   if production serves a commit that is unknown or not an ancestor of this commit.
+ * @throws an Error if staging serves another commit, if the commit has not passed its trial there,
+ *   or if it does not contain the commit that production serves: a late deployment would undo it.
  */
 export async function checkCommit(
   api: CloudflareApi,
@@ -112,12 +106,9 @@ export async function checkCommit(
 const serviceSchema = z.object({
   default_environment: z.object({ script: z.object({ migration_tag: z.optional(z.string()) }) }),
 });
-
 /**
- * Checks that `wrangler.toml` names the databases that the deployed Worker uses, and that the
- * deployment needs no migration of Durable Object classes.
- *
- * @throws an Error that tells the operator what to correct.
+ * @throws an Error if `wrangler.toml` does not name the databases that the deployed Worker uses, or
+ *   if the deployment needs a migration of Durable Object classes.
  */
 export async function checkLiveWorker(
   api: CloudflareApi,
@@ -152,15 +143,10 @@ export async function checkLiveWorker(
   }
 }
 
-const replicationSchema = z.object({
-  read_replication: z.object({ mode: z.string() }).nullish(),
-});
-
 /**
  * Checks that D1 replicates the orders database, which near reads need.
  *
- * @returns how the operator switches the replication off; `undefined` if there is no database yet.
- * @throws an Error that says how to switch it on.
+ * @returns how to switch the replication off; `undefined` if there is no database yet.
  */
 export async function checkReplication(
   api: CloudflareApi,
@@ -169,7 +155,8 @@ export async function checkReplication(
   const database = await findDatabase(api, orders);
   if (database === undefined) return undefined;
   const path = `${api.account}/d1/database/${database.uuid}`;
-  const { read_replication: found } = await api.call(path, replicationSchema);
+  const schema = z.object({ read_replication: z.object({ mode: z.string() }).nullish() });
+  const { read_replication: found } = await api.call(path, schema);
   const how = (mode: string) =>
     `PUT https://api.cloudflare.com/client/v4${path} with {"read_replication":{"mode":"${mode}"}}, ` +
     "or use Cloudflare's dashboard";
@@ -193,11 +180,7 @@ async function checkWorkTree(folder: string): Promise<void> {
   throw new Error(`not committed: ${files.slice(0, MAX_FILES_NAMED).join(", ")}${more}`);
 }
 
-/**
- * Runs a program in a folder and returns what it wrote to stdout.
- *
- * @throws an Error with the output of the program if the program fails.
- */
+/** Returns what a program writes to stdout. If it fails, throws an Error with all its output. */
 async function run(folder: string, program: string, ...args: string[]): Promise<string> {
   try {
     const { stdout } = await promisify(execFile)(program, args, { cwd: folder });

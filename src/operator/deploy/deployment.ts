@@ -1,11 +1,15 @@
 import { z } from "zod";
 import { CloudflareApi, NotLoggedInError } from "../cloudflare-api.ts";
 import { typedLine } from "../command-line.ts";
-import { connect, findBookmark, findDatabase, sendQuery } from "../database/d1-api.ts";
+import {
+  connect,
+  findBookmark,
+  findDatabase,
+  isMissingTable,
+  sendQuery,
+} from "../database/d1-api.ts";
 import { DATABASE_NAMES, type DatabaseName } from "../database/database.ts";
-import { applyMigrations } from "../database/migrate-remote.ts";
-import { isMissingTable } from "../database/remote-failure.ts";
-import { retrying } from "../database/remote.ts";
+import { applyMigrations } from "../database/remote.ts";
 import type { RemoteEnvironment } from "../environment.ts";
 import { withInterruption } from "../interruption.ts";
 import type { Settings } from "../settings.ts";
@@ -19,15 +23,7 @@ import {
   localChecks,
   readCheckedSettings,
 } from "./checks.ts";
-import {
-  type DeployOptions,
-  print,
-  type RollOut,
-  runStep,
-  runSteps,
-  type Step,
-  type VerifyStore,
-} from "./steps.ts";
+import { type DeployOptions, print, type RollOut, runStep, runSteps, type Step } from "./steps.ts";
 import { tryVersion } from "./trial.ts";
 import {
   checkBuild,
@@ -42,31 +38,23 @@ import {
 /** The check of an account before a deployment, and the steps that follow it. */
 interface Plan {
   readonly check: Step;
-  /**
-   * Returns the steps of the deployment. Without the check, these are the steps for an account in
-   * which the check would find everything as it must be.
-   */
+  /** Returns the steps. Without the check, those for an account in which nothing is missing. */
   readonly steps: () => Step[];
 }
 
 /**
  * Deploys the service and prints each step. Before the first step, runs all checks, which change
- * nothing. A dry run without a login prints the checks that need an account instead of running
- * them.
+ * nothing.
  *
  * @throws an Error that names the failed step and the steps that did not run. It also tells the
  *   operator how to continue or to roll back.
  */
-export function deploy(options: DeployOptions, verify: VerifyStore): Promise<void> {
+export function deploy(options: DeployOptions): Promise<void> {
   const unfinished = "the deployment was complete";
-  return withInterruption(unfinished, (signal) => runDeployment(options, verify, signal));
+  return withInterruption(unfinished, (signal) => runDeployment(options, signal));
 }
 
-async function runDeployment(
-  options: DeployOptions,
-  verify: VerifyStore,
-  signal: AbortSignal,
-): Promise<void> {
+async function runDeployment(options: DeployOptions, signal: AbortSignal): Promise<void> {
   const { env, create, domain, dryRun, skipChecks } = options;
   const check = <T>(title: string, run: () => Promise<T>) => runStep({ title, run }, signal);
   if (!skipChecks) await runSteps(localChecks(env), signal);
@@ -82,7 +70,7 @@ async function runDeployment(
     run: async () => void (replication = await checkReplication(api, settings)),
   };
   const replicationChecks = settings.vars["LIST_READS"] === "nearest" ? [replicationCheck] : [];
-  const rollOut = { ...options, settings, api, label, replicationChecks, verify, signal };
+  const rollOut = { ...options, settings, api, label, replicationChecks, signal };
   const plan = create ? planFirstVersion(rollOut) : planNextVersion(rollOut);
   const accountChecks = [plan.check, ...replicationChecks];
   if (domain !== undefined) {
@@ -120,8 +108,8 @@ async function logIn(isDryRun: boolean): Promise<CloudflareApi | null> {
 }
 
 /**
- * Plans the first roll-out of an environment. The check requires that there is no Worker yet. It
- * accepts existing empty databases, so that an interrupted first roll-out can be repeated.
+ * Plans the first roll-out of an environment. The check accepts existing empty databases, so that an
+ * interrupted first roll-out can be repeated.
  */
 function planFirstVersion(rollOut: RollOut): Plan {
   const { env, settings, api, label, domain, location, jurisdiction } = rollOut;
@@ -176,7 +164,7 @@ function planFirstVersion(rollOut: RollOut): Plan {
     ...rollOut.replicationChecks.map((step) => ({ ...step, ifItFails })),
     ...DATABASE_NAMES.map((name): Step => ({
       title: `Apply migrations to the ${name} database`,
-      run: () => applyMigrations({ environment: env, name }),
+      run: () => applyMigrations({ env, name }),
       ifItFails,
     })),
     {
@@ -198,7 +186,7 @@ function planFirstVersion(rollOut: RollOut): Plan {
           throw new Error(`${domain} is not attached to ${worker}`);
         }
         for (const address of addresses) {
-          await tryVersion(rollOut, { address, version, hasTraffic: true });
+          await tryVersion(rollOut, address, version, true);
         }
         const message = `${label.message ?? env}${PASSED_TRIAL}`;
         await deployVersions(api, settings, { [version]: 100 }, message);
@@ -214,10 +202,8 @@ function planFirstVersion(rollOut: RollOut): Plan {
 }
 
 /**
- * Plans the deployment of a version that takes the place of another one. The check requires that
- * the new version would use the same databases as the deployed version. The deployed version
- * receives all traffic until the new version has been tried. Until then, the deployed version has
- * to work with databases that are already migrated.
+ * Plans the deployment of a version that takes the place of another one. Until the new version has
+ * been tried, the deployed one receives all traffic, with databases that are already migrated.
  */
 function planNextVersion(rollOut: RollOut): Plan {
   const { env, settings, api, label, domain } = rollOut;
@@ -250,7 +236,7 @@ function planNextVersion(rollOut: RollOut): Plan {
     }
   };
   const tryIt = (address: string, hasTraffic: boolean) =>
-    tryVersion(rollOut, { address, version, hasTraffic });
+    tryVersion(rollOut, address, version, hasTraffic);
   const steps = () => [
     ...databaseSteps(env),
     {
@@ -304,16 +290,12 @@ function planNextVersion(rollOut: RollOut): Plan {
   return { check: { title: "Check the Worker and its databases", run: check }, steps };
 }
 
-/** Returns the steps that save a bookmark of each database and then migrate each database. */
 function databaseSteps(env: RemoteEnvironment): Step[] {
   const restore: Record<DatabaseName, string> = { orders: "", keys: "" };
   const bookmarks = DATABASE_NAMES.map((name): Step => ({
     title: `Note the state of the ${name} database`,
     run: async () => {
-      const target = { environment: env, name };
-      const bookmark = await retrying(target, "reads", async () =>
-        findBookmark(await connect(target)),
-      );
+      const bookmark = await findBookmark(await connect({ env, name }));
       restore[name] =
         `npm run time-travel -- restore --env ${env} --database ${name} --bookmark ${bookmark}`;
       print(`The way back to it: ${restore[name]}`);
@@ -321,7 +303,7 @@ function databaseSteps(env: RemoteEnvironment): Step[] {
   }));
   const migrations = DATABASE_NAMES.map((name): Step => ({
     title: `Apply migrations to the ${name} database`,
-    run: () => applyMigrations({ environment: env, name }),
+    run: () => applyMigrations({ env, name }),
     ifItFails: () =>
       "Each migration is applied whole or not at all; those before the failed one stay, and " +
       "the version that is deployed goes on serving. To undo those of this database, and every " +
@@ -330,7 +312,6 @@ function databaseSteps(env: RemoteEnvironment): Step[] {
   return [...bookmarks, ...migrations];
 }
 
-/** Returns the step that makes a hostname an address of the Worker. */
 function attachStep({ settings, api }: RollOut, domain: string): Step {
   return {
     title: `Attach ${domain}`,
@@ -339,15 +320,12 @@ function attachStep({ settings, api }: RollOut, domain: string): Step {
   };
 }
 
-async function isEmpty(environment: RemoteEnvironment, name: DatabaseName): Promise<boolean> {
-  const target = { environment, name };
+async function isEmpty(env: RemoteEnvironment, name: DatabaseName): Promise<boolean> {
   const tables = name === "orders" ? ["orders", "cancelled_orders"] : ["api_keys", "key_changes"];
+  const database = await connect({ env, name });
   try {
     for (const table of tables) {
-      const sql = `SELECT 1 FROM ${table} LIMIT 1`;
-      const rows = await retrying(target, "reads", async () =>
-        sendQuery(await connect(target), { sql }),
-      );
+      const rows = await sendQuery(database, "reads", { sql: `SELECT 1 FROM ${table} LIMIT 1` });
       if (rows.length > 0) return false;
     }
     return true;
@@ -358,10 +336,9 @@ async function isEmpty(environment: RemoteEnvironment, name: DatabaseName): Prom
 }
 
 /**
- * Applies the settings that do not belong to a version: observability, workers.dev, routes and cron
- * triggers. Then reads workers.dev and the cron triggers.
+ * Applies the settings that belong to no version.
  *
- * @throws an Error if the Worker has other settings afterwards.
+ * @throws an Error if workers.dev or the cron triggers differ afterwards.
  */
 async function applyTriggers(
   api: CloudflareApi,

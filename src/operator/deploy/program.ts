@@ -1,7 +1,7 @@
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { envOption } from "../arguments.ts";
 import { createProgram, UsageError } from "../command-line.ts";
-import type { DeployOptions, VerifyStore } from "./steps.ts";
+import type { DeployOptions } from "./steps.ts";
 
 /** The location hints that D1 offers for the primary database. */
 const LOCATIONS = ["weur", "eeur", "apac", "oc", "wnam", "enam"];
@@ -19,12 +19,8 @@ version without traffic, tries the version, and then sends all traffic to it. If
 traffic goes back to the version before. Production takes only the commit that staging serves. Log
 in with \`npx wrangler login\`, or set CLOUDFLARE_API_TOKEN and CLOUDFLARE_ACCOUNT_ID.`;
 
-/**
- * Defines the command line of `npm run deploy`.
- *
- * @param verify tries each version.
- */
-export function deployProgram(verify: VerifyStore): Command {
+/** Defines the command line of `npm run deploy`. */
+export function deployProgram(): Command {
   return createProgram("npm run deploy --", "Deploy the service to an environment, in steps.")
     .addOption(envOption("where to deploy to").makeOptionMandatory())
     .option("--create", "first roll-out: create the databases and the Worker", false)
@@ -70,7 +66,7 @@ export function deployProgram(verify: VerifyStore): Command {
       // Imports the modules of a deployment only when a deployment starts, because they are slow to
       // load, and `--help` does not need them.
       const { deploy } = await import("./deployment.ts");
-      await deploy(options, verify);
+      await deploy(options);
     });
 }
 

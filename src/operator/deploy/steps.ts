@@ -2,7 +2,6 @@ import type { CloudflareApi } from "../cloudflare-api.ts";
 import { typedLine } from "../command-line.ts";
 import type { RemoteEnvironment } from "../environment.ts";
 import type { Settings } from "../settings.ts";
-import type { verifyStore } from "../verify/verify-store.ts";
 import type { VersionLabel } from "./versions.ts";
 
 /** The options of `npm run deploy`. */
@@ -22,9 +21,6 @@ export interface DeployOptions {
   readonly patience: number;
 }
 
-/** The function of `npm run verify` that verifies a service with a key of its own. */
-export type VerifyStore = typeof verifyStore;
-
 /** The data that all steps of a deployment share. */
 export interface RollOut extends DeployOptions {
   readonly settings: Settings;
@@ -32,10 +28,7 @@ export interface RollOut extends DeployOptions {
   readonly label: VersionLabel;
   /** The check that the orders database is replicated; empty without near reads. */
   readonly replicationChecks: readonly Step[];
-  readonly verify: VerifyStore;
-  /**
-   * Aborted if SIGINT or SIGTERM ends `npm run deploy`. A trial then nevertheless revokes its key.
-   */
+  /** Aborted by SIGINT and SIGTERM. A trial then nevertheless revokes its key. */
   readonly signal: AbortSignal;
 }
 
@@ -44,19 +37,15 @@ export interface Step<T = void> {
   readonly title: string;
   readonly run: () => Promise<T>;
   /**
-   * Advice for the operator if this step fails, or a function that returns the advice. The function
-   * may also roll back the deployment. By default, nothing was changed.
+   * Advice for the operator if this step fails; by default that nothing was changed. A function may
+   * also roll back the deployment.
    */
   readonly ifItFails?: string | (() => string | Promise<string>);
   /** The command line that continues after a failure of this step; by default the typed line. */
   readonly again?: string | (() => Promise<string>);
 }
 
-/**
- * Runs the steps in order. If the signal is aborted, the next step fails.
- *
- * @throws an Error that names the failed step, the steps that did not run, and how to continue.
- */
+/** Runs steps in order as `runStep` does. If the signal is aborted, the next step fails. */
 export async function runSteps(steps: readonly Step[], signal: AbortSignal): Promise<void> {
   for (const [index, step] of steps.entries()) {
     const next = steps.slice(index + 1).map(({ title }) => title);
@@ -68,7 +57,7 @@ export async function runSteps(steps: readonly Step[], signal: AbortSignal): Pro
  * Prints the title of a step, runs the step, and returns its result.
  *
  * @param next the titles of the steps that would follow.
- * @throws an Error as `runSteps` does.
+ * @throws an Error that names the failed step, the steps that did not run, and how to continue.
  */
 export async function runStep<T>(
   { title, run, ifItFails = "Nothing was changed.", again = typedLine() }: Step<T>,

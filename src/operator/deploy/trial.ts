@@ -1,5 +1,6 @@
 import pRetry from "p-retry";
 import { OtherVersionError } from "../verify/service-promise.ts";
+import { verifyStore } from "../verify/verify-store.ts";
 import { print, type RollOut } from "./steps.ts";
 
 const PAUSE_MS = 2_000;
@@ -10,24 +11,19 @@ const REQUEST_TIMEOUT_MS = 10_000;
  */
 const CONFIRMATIONS = 5;
 
-/** The version of the deployed service that a trial verifies. */
-interface TrialTarget {
-  readonly address: string;
-  readonly version: string;
-  /** True if the version receives all traffic, so requests without the version header reach it. */
-  readonly hasTraffic: boolean;
-}
-
 /**
  * Verifies the documented promises on one version of the deployed service, even if the version
  * receives no traffic yet. On production, skips promises whose verification would use up a rate
  * limit or place orders.
  *
+ * @param hasTraffic true if requests without the header that selects a version reach the version.
  * @throws an Error that names the broken promises, or says that the version does not respond.
  */
 export async function tryVersion(
-  { env, settings: { worker }, verify, patience, signal }: RollOut,
-  { address, version, hasTraffic }: TrialTarget,
+  { env, settings: { worker }, patience, signal }: RollOut,
+  address: string,
+  version: string,
+  hasTraffic: boolean,
 ): Promise<void> {
   const overrides = { "Cloudflare-Workers-Version-Overrides": `${worker}="${version}"` };
   // A request with the header that selects a version would not show whether normal traffic reaches
@@ -35,9 +31,12 @@ export async function tryVersion(
   const healthHeaders = { "X-Version": version, ...(!hasTraffic && overrides) };
   const expectHealthy = () => expectHealthyVersion(address, version, healthHeaders);
   const isProduction = env === "production";
+  let isReady = false;
   const attempt = async () => {
+    isReady = false;
     await Promise.all(Array.from({ length: CONFIRMATIONS }, expectHealthy));
-    return verify({
+    isReady = true;
+    return verifyStore({
       url: address,
       headers: overrides,
       version,
@@ -54,7 +53,8 @@ export async function tryVersion(
     maxRetryTime: patience * 1_000,
     signal,
     // The cause of a failed verification is its first failure.
-    shouldRetry: ({ error }) => [error, error.cause].some(isNotReady),
+    shouldRetry: ({ error }) =>
+      !isReady || [error, error.cause].some((cause) => cause instanceof OtherVersionError),
   });
   const count = (wanted: string) => promises.filter(({ result }) => result === wanted).length;
   print(
@@ -65,16 +65,6 @@ export async function tryVersion(
     .filter(({ result }) => result === "broken")
     .map(({ promise, reason, requestId }) => `${promise}: ${reason} (request ${requestId})`);
   throw new Error(`${address} breaks its promises:\n${broken.join("\n")}`);
-}
-
-/** Thrown while the version does not respond yet. */
-class NotReadyError extends Error {
-  override readonly name = "NotReadyError";
-}
-
-/** Returns whether the error means that the version does not respond yet. */
-function isNotReady(error: unknown): boolean {
-  return error instanceof NotReadyError || error instanceof OtherVersionError;
 }
 
 /**
@@ -89,13 +79,13 @@ async function expectHealthyVersion(
   const url = `${address}/healthz`;
   const signal = AbortSignal.timeout(REQUEST_TIMEOUT_MS);
   const response = await fetch(url, { headers, signal }).catch((error: Error) => {
-    throw new NotReadyError(`${address} does not answer: ${error.message}`, { cause: error });
+    throw new Error(`${address} does not answer: ${error.message}`, { cause: error });
   });
   const body = await response.text();
   if (response.status !== 200) {
-    throw new NotReadyError(`${url} answers ${response.status}: ${body.slice(0, 200)}`);
+    throw new Error(`${url} answers ${response.status}: ${body.slice(0, 200)}`);
   }
   if (response.headers.get("X-Version") !== version) {
-    throw new NotReadyError(`${address} does not answer from version ${version}`);
+    throw new Error(`${address} does not answer from version ${version}`);
   }
 }

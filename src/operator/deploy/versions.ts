@@ -10,7 +10,7 @@ import { runWrangler } from "../wrangler.ts";
 
 /** The labels of a version in `wrangler versions list`. */
 export interface VersionLabel {
-  /** The full hash of the commit. A deployment to production compares it with staging's. */
+  /** The full hash of the commit. */
   readonly tag?: string | undefined;
   /** A readable name of the commit, from `git describe`. */
   readonly message?: string | undefined;
@@ -31,9 +31,8 @@ export interface LiveVersion {
 const NO_SUCH_WORKER = [10007, 10090];
 
 /**
- * The end of a deployment's message which records that the version has passed its trial with all
- * traffic. The record is a further deployment of the same version, so every other deployment,
- * including a rollback, removes the record.
+ * The end of the message of a further deployment of the same version, which records that the version
+ * has passed its trial with all traffic. Every other deployment, also a rollback, ends the record.
  */
 export const PASSED_TRIAL = ", which has passed its trial";
 
@@ -171,7 +170,7 @@ export async function uploadVersion({ env, vars }: Settings, label: VersionLabel
   throw new Error("wrangler did not say which version it uploaded");
 }
 
-/** Returns the environment variable from which the reference page learns of near reads. */
+/** Returns the variable from which the build of the reference page learns of near reads. */
 function buildVariables({ LIST_READS = "primary" }: Settings["vars"]): Record<string, string> {
   return { LIST_READS: String(LIST_READS) };
 }

@@ -65,18 +65,10 @@ const thresholdsSchema = z.strictObject({
 /** The threshold of each measure. A larger measured value needs the operator's attention. */
 type Thresholds = z.output<typeof thresholdsSchema>;
 
-/** A figure of the service that is compared with a threshold. */
-interface Measure {
-  readonly name: keyof Thresholds | keyof typeof FIXED;
-  readonly value: number;
-  /** The measured value as a sentence, which `metrics check` prints. */
-  readonly says: string;
-}
-
-interface ComparedMeasure extends Measure {
-  readonly threshold: number;
-  readonly isAbove: boolean;
-}
+/** The value of each measure, and a sentence about it. */
+type Measures = Readonly<
+  Record<keyof Thresholds | keyof typeof FIXED, readonly [value: number, says: string]>
+>;
 
 const healthSchema = z.object({
   requests: z.coerce.number(),
@@ -104,21 +96,22 @@ export function defineCheck(command: Command): void {
 
 async function check(options: CheckOptions): Promise<void> {
   const thresholds = { ...(await readThresholds(options.thresholds ?? DEFAULT_FILE)), ...FIXED };
-  const measures = (await measure(options)).map((measured): ComparedMeasure => {
-    const threshold = thresholds[measured.name];
-    return { ...measured, threshold, isAbove: measured.value > threshold };
+  const found = Object.entries(await measure(options)) as [keyof Measures, [number, string]][];
+  const measures = found.map(([name, [value, says]]) => {
+    const threshold = thresholds[name];
+    return { name, value, says, threshold, isAbove: value > threshold };
   });
   if (options.json) printJson(measures);
-  else for (const measured of measures) process.stdout.write(`${sentence(measured)}\n`);
+  else {
+    for (const { name, says, threshold, isAbove } of measures) {
+      const result = isAbove ? "ABOVE" : "ok";
+      process.stdout.write(`${result}: ${says}; the threshold ${name} is ${threshold}.\n`);
+    }
+  }
   if (measures.some(({ isAbove }) => isAbove)) throw new EndWithStatus(ABOVE_THRESHOLD);
 }
 
-/**
- * Reads thresholds from a JSON file.
- *
- * @throws an Error for the operator if a field is missing, unknown or wrong. The message names
- *   every such field.
- */
+/** @throws an Error for the operator that names every missing, unknown or wrong field. */
 async function readThresholds(file: string): Promise<Thresholds> {
   const text = await readFile(file, "utf8");
   let value: unknown;
@@ -133,11 +126,7 @@ async function readThresholds(file: string): Promise<Thresholds> {
   throw new Error(`${file}: ${faults.join("; ")}`);
 }
 
-function sentence({ name, says, threshold, isAbove }: ComparedMeasure): string {
-  return `${isAbove ? "ABOVE" : "ok"}: ${says}; the threshold ${name} is ${threshold}.`;
-}
-
-async function measure({ env, hours, url }: CheckOptions): Promise<Measure[]> {
+async function measure({ env, hours, url }: CheckOptions): Promise<Measures> {
   const api = await CloudflareApi.open();
   const ask = (question: QuestionName, hoursAgo = 0) =>
     querySqlApi(api, toSql(question, { environment: env, hours, hoursAgo }));
@@ -158,48 +147,37 @@ async function measure({ env, hours, url }: CheckOptions): Promise<Measure[]> {
   const degradedPercent = percent(all.degraded, all.requests);
   const refusedPercent = percent(withKey.refused, withKey.requests);
   const dollarsPerDay = rounded(cost.dollars);
-  return [
-    {
-      name: "unhealthyAddresses",
-      value: unhealthy.length,
-      says: unhealthy.join(", ") || "/healthz answers that every part of the service responds",
-    },
-    {
-      name: "silentHours",
-      value: isSilent ? hours : 0,
-      says: `${all.requests} requests, ${before.requests} in the time before, and ${yesterday.requests} a day before`,
-    },
-    {
-      name: "errorPercent",
-      value: errorPercent,
-      says: `the response to ${errorPercent} % of ${all.requests} requests was 5xx`,
-    },
-    {
-      name: "degradedPercent",
-      value: degradedPercent,
-      says: `a part of the service failed during ${degradedPercent} % of ${all.requests} requests`,
-    },
-    {
-      name: "p95Ms",
-      value: withKey.p95_ms,
-      says: `95 % of the requests with a key were answered within ${withKey.p95_ms} ms`,
-    },
-    {
-      name: "refusedPercent",
-      value: refusedPercent,
-      says: `${refusedPercent} % of ${withKey.requests} requests with a key were refused`,
-    },
-    {
-      name: "bannedKeys",
-      value: banned.length,
-      says: `${banned.length} keys sent requests while they were banned`,
-    },
-    {
-      name: "dollarsPerDay",
-      value: dollarsPerDay,
-      says: `the account used up to $${dollarsPerDay} in 24 hours, most of it for ${cost.most}`,
-    },
-  ];
+  return {
+    unhealthyAddresses: [
+      unhealthy.length,
+      unhealthy.join(", ") || "/healthz answers that every part of the service responds",
+    ],
+    silentHours: [
+      isSilent ? hours : 0,
+      `${all.requests} requests, ${before.requests} in the time before, and ${yesterday.requests} a day before`,
+    ],
+    errorPercent: [
+      errorPercent,
+      `the response to ${errorPercent} % of ${all.requests} requests was 5xx`,
+    ],
+    degradedPercent: [
+      degradedPercent,
+      `a part of the service failed during ${degradedPercent} % of ${all.requests} requests`,
+    ],
+    p95Ms: [
+      withKey.p95_ms,
+      `95 % of the requests with a key were answered within ${withKey.p95_ms} ms`,
+    ],
+    refusedPercent: [
+      refusedPercent,
+      `${refusedPercent} % of ${withKey.requests} requests with a key were refused`,
+    ],
+    bannedKeys: [banned.length, `${banned.length} keys sent requests while they were banned`],
+    dollarsPerDay: [
+      dollarsPerDay,
+      `the account used up to $${dollarsPerDay} in 24 hours, most of it for ${cost.most}`,
+    ],
+  };
 }
 
 /** Requests `/healthz` at each address, and describes each answer that is not healthy. */

@@ -62,10 +62,7 @@ function gigabyte(title: string, dollars: number, included: number) {
 
 /**
  * Calculates what the use of the account in the last 24 hours would cost if the plan included no
- * free use. Leaves out logs, data points and storage.
- *
- * @returns the cost, and the title of the billed item that costs most.
- * @throws an Error for the operator.
+ * free use, without logs, data points and storage, and which item costs most.
  */
 export async function costOfLastDay(
   api: CloudflareApi,

@@ -55,7 +55,6 @@ export function metricsProgram(): Command {
   return program;
 }
 
-/** Adds a command with the options `--env`, `--hours` and `--json`. */
 function defineQuery(program: Command, name: string, hours: number): Command {
   return program
     .command(name)

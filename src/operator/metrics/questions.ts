@@ -10,13 +10,11 @@ export const COLUMNS = {
   ...columns("double", DOUBLES),
 } as const;
 
-function columns<Name extends string>(kind: string, names: readonly Name[]): Record<Name, string> {
-  return Object.fromEntries(
-    names.map((name, position) => [name, `${kind}${position + 1}`]),
-  ) as Record<Name, string>;
+function columns<Name extends string>(kind: string, names: readonly Name[]) {
+  const entries = names.map((name, position) => [name, `${kind}${position + 1}`]);
+  return Object.fromEntries(entries) as Record<Name, string>;
 }
 
-/** Selects the requests that a query counts. */
 interface Scope {
   readonly environment: RemoteEnvironment;
   /** How far back the query counts requests, in hours. */
@@ -27,7 +25,6 @@ interface Scope {
   readonly keyId?: string;
 }
 
-/** A predefined query, with its own command in `npm run metrics`. */
 interface Question {
   /** The description of the query in the command's help. */
   readonly asks: string;
@@ -155,7 +152,6 @@ const answerSchema = z.object({
  *
  * @returns the rows, with the columns in the order of the statement. Numbers are numbers, although
  *   the API sends 64-bit integers as strings.
- * @throws {CloudflareError} if Cloudflare refuses the statement or does not respond.
  */
 export async function querySqlApi(api: CloudflareApi, sql: string) {
   const path = `${api.account}/analytics_engine/sql`;

@@ -3,7 +3,7 @@ import { createProgram, printJson, UsageError } from "../command-line.ts";
 import { requireConfirmation, yesOption } from "../confirmation.ts";
 import { DATABASE_NAMES, type DatabaseName } from "../database/database.ts";
 import { storeCommand, type StoreCommandOptions } from "../database/open.ts";
-import type { RemoteTarget } from "../database/remote-failure.ts";
+import type { RemoteTarget } from "../database/d1-api.ts";
 import { parseTime } from "../arguments.ts";
 import { withInterruption } from "../interruption.ts";
 
@@ -87,8 +87,8 @@ async function restoreAndPrint(options: RestoreOptions): Promise<void> {
     const bookmark = options.bookmark ?? (await bookmarkOf(target, at));
     if (!options.yes) {
       await requireConfirmation(
-        target.environment,
-        `This puts the ${target.name} database of ${target.environment} back to ${bookmark}.\n` +
+        target.env,
+        `This puts the ${target.name} database of ${target.env} back to ${bookmark}.\n` +
           "All that was written to it since is undone, and queries under way are cancelled.",
       );
     }
@@ -107,7 +107,7 @@ function requireKept(at: Date | undefined): Date | undefined {
 }
 
 function requireTarget({ env, database }: BookmarkOptions): RemoteTarget {
-  if (env !== undefined) return { environment: env, name: database };
+  if (env !== undefined) return { env, name: database };
   throw new UsageError(
     "name the environment with --env: the local store has no Time Travel; copy its folder while " +
       "nothing runs on it, or use `npm run orders -- export`",

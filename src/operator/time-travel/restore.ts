@@ -2,10 +2,17 @@ import { eq, sql } from "drizzle-orm";
 import { apiKeys, type KeyChangeDetails, keyChanges } from "../../schema/keys.ts";
 import { CloudflareError } from "../cloudflare-api.ts";
 import { errorMessage } from "../command-line.ts";
-import { connect, findBookmark, restoreBookmark, type Restoration } from "../database/d1-api.ts";
+import {
+  connect,
+  describeFailure,
+  findBookmark,
+  isMissingTable,
+  type RemoteTarget,
+  restoreBookmark,
+  type Restoration,
+} from "../database/d1-api.ts";
 import { type StoreDatabase, toStatements } from "../database/database.ts";
-import { openRemoteDatabase, retrying } from "../database/remote.ts";
-import { describeFailure, isMissingTable, type RemoteTarget } from "../database/remote-failure.ts";
+import { openRemoteDatabase } from "../database/remote.ts";
 import { describeDetails, differences } from "../key-store/key-changes.ts";
 import { currentActor } from "../key-store/change-key.ts";
 import { type KeyDetails, listApiKeys } from "../key-store/key-details.ts";
@@ -13,7 +20,6 @@ import { type KeyDetails, listApiKeys } from "../key-store/key-details.ts";
 /** The key id in the audit record that describes the restoration rather than one key. */
 const ALL_KEYS = "*";
 
-/** The result of a restoration, which `npm run time-travel` prints. */
 interface RestoreReport extends Restoration {
   /**
    * How the restoration changed the API keys. Missing for the orders database; `null` if the keys
@@ -22,7 +28,6 @@ interface RestoreReport extends Restoration {
   readonly keys?: KeyDifferences | null;
 }
 
-/** The differences between the keys before and after a restoration: ids of keys, and their fields. */
 interface KeyDifferences {
   /** Keys whose revocation the restoration undid. */
   readonly revived: readonly string[];
@@ -38,7 +43,7 @@ interface KeyDifferences {
 
 /** Finds the bookmark of a database's state at a time, by default the present. */
 export async function bookmarkOf(target: RemoteTarget, at?: Date): Promise<string> {
-  return retrying(target, "reads", async () => findBookmark(await connect(target), at));
+  return findBookmark(await connect(target), at);
 }
 
 /**
@@ -59,9 +64,8 @@ export async function restore(
   signal: AbortSignal,
 ): Promise<RestoreReport> {
   const actor = currentActor();
-  const connection = await retrying(target, "reads", () => connect(target));
-  const present = await retrying(target, "reads", () => findBookmark(connection));
-  const back = restoreLine(target, present);
+  const connection = await connect(target);
+  const back = restoreLine(target, await findBookmark(connection));
   process.stderr.write(`The way back to the present state: ${back}\n`);
   const database = await openRemoteDatabase(target);
   const former = target.name === "keys" ? await readFormerKeys(database) : null;
@@ -84,7 +88,7 @@ export async function restore(
   if (target.name === "orders") return restoration;
   try {
     const keys = former && compareKeys(former, await readKeys(database));
-    await settleRestoredKeys(database, { former, keys, restoration, actor });
+    await settleRestoredKeys(database, restoration, actor, former, keys);
     return { ...restoration, keys };
   } catch (cause) {
     throw new Error(
@@ -96,11 +100,7 @@ export async function restore(
   }
 }
 
-/**
- * Reads all keys before the restoration.
- *
- * @returns `null` if a table is missing, because the restoration may be meant to bring it back.
- */
+/** Returns `null` if a table is missing, because the restoration may be meant to bring it back. */
 async function readFormerKeys(database: StoreDatabase): Promise<KeyDetails[] | null> {
   try {
     return await readKeys(database);
@@ -141,7 +141,6 @@ function compareKeys(
   };
 }
 
-/** Returns the fields of a key that no longer exists. */
 function lossOf(key: KeyDetails | undefined): KeyChangeDetails {
   const fields = Object.entries(key ? differences(undefined, key) : {});
   return Object.fromEntries(fields.map(([field, { to }]) => [field, { from: to, to: null }]));
@@ -161,15 +160,11 @@ function lossOf(key: KeyDetails | undefined): KeyChangeDetails {
  */
 async function settleRestoredKeys(
   database: StoreDatabase,
-  restored: {
-    /** The keys before the restoration; `null` if they are unknown. */
-    readonly former: readonly KeyDetails[] | null;
-    readonly keys: KeyDifferences | null;
-    readonly restoration: Restoration;
-    readonly actor: string;
-  },
+  restoration: Restoration,
+  actor: string,
+  former: readonly KeyDetails[] | null,
+  keys: KeyDifferences | null,
 ): Promise<void> {
-  const { former, keys, restoration, actor } = restored;
   const { orm } = database;
   const at = new Date();
   const bookmark = { from: restoration.previousBookmark, to: restoration.bookmark };
@@ -195,25 +190,25 @@ async function settleRestoredKeys(
 
 /** Formats the result of a restoration as text. */
 export function describeRestore(target: RemoteTarget, report: RestoreReport): string {
-  const { environment, name } = target;
+  const { env, name } = target;
   const { bookmark, keys } = report;
-  const lines = [`The ${name} database of ${environment} is back at ${bookmark}.`];
+  const lines = [`The ${name} database of ${env} is back at ${bookmark}.`];
   lines.push(describeUndo(target, report));
   if (keys === null) {
     lines.push("It had no table of keys before, so nothing could be compared. Look at the keys:");
-    lines.push(`  npm run keys -- list --env ${environment}`);
-  } else if (keys !== undefined) lines.push(...describeKeys(environment, keys));
+    lines.push(`  npm run keys -- list --env ${env}`);
+  } else if (keys !== undefined) lines.push(...describeKeys(env, keys));
   return `${lines.join("\n")}\n`;
 }
 
 function describeKeys(
-  environment: string,
+  env: string,
   { revived, rotatedBack, lost, back, changed }: KeyDifferences,
 ): string[] {
   const list = (title: string, lines: readonly string[]) =>
     lines.length === 0 ? [] : [title, ...lines.map((line) => `  ${line}`)];
   const commands = (command: string, ids: readonly string[]) =>
-    ids.map((id) => `npm run keys -- ${command} ${id} --env ${environment}`);
+    ids.map((id) => `npm run keys -- ${command} ${id} --env ${env}`);
   const kept = changed.filter(({ id }) => !lost.includes(id) && !back.includes(id));
   return [
     ...(lost.length > 0 ? [`Keys made since, which are gone: ${lost.join(", ")}.`] : []),
@@ -237,6 +232,6 @@ function describeUndo(target: RemoteTarget, { previousBookmark }: Restoration): 
   return `To undo this: ${restoreLine(target, previousBookmark)}`;
 }
 
-function restoreLine({ environment, name }: RemoteTarget, bookmark: string): string {
-  return `npm run time-travel -- restore --env ${environment} --database ${name} --bookmark ${bookmark}`;
+function restoreLine({ env, name }: RemoteTarget, bookmark: string): string {
+  return `npm run time-travel -- restore --env ${env} --database ${name} --bookmark ${bookmark}`;
 }

@@ -34,18 +34,6 @@ export const REQUEST: RequestRecord = {
   servedBy: null,
 };
 
-/** The fields of Cloudflare's GraphQL Analytics API that the fake supports, by data set. */
-const METERED = {
-  workersInvocationsAdaptive: ["requests", "cpuTimeUs"],
-  durableObjectsInvocationsAdaptiveGroups: ["requests"],
-  durableObjectsPeriodicGroups: ["duration", "rowsWritten"],
-  d1AnalyticsAdaptiveGroups: ["rowsRead", "rowsWritten"],
-} as const;
-
-type Metered = {
-  [DataSet in keyof typeof METERED]: Record<(typeof METERED)[DataSet][number], number>;
-};
-
 /**
  * A fake of the SQL API of Workers Analytics Engine and of the GraphQL Analytics API. Runs SQL
  * queries in SQLite.
@@ -53,8 +41,8 @@ type Metered = {
 export class FakeAnalytics {
   /** The current time for every query, in Unix seconds. */
   nowSeconds = Math.floor(Date.now() / 1_000);
-  /** The account's usage: the sums that the GraphQL API returns. */
-  metered: Partial<Metered> = {};
+  /** The account's usage: the sums that the GraphQL API returns, by data set and field. */
+  metered: Readonly<Record<string, Readonly<Record<string, number>>>> = {};
   readonly #sqlite = new DatabaseSync(":memory:");
 
   readonly routes: Routes = {
@@ -113,11 +101,9 @@ export class FakeAnalytics {
     for (const [, alias = "", dataSet = "", fields = ""] of query.matchAll(
       /(\w+): (\w+)\(limit: \d+, filter: \{[^}]*\}\) \{ sum \{ ([\w ]+) \} \}/g,
     )) {
-      const known: readonly string[] = METERED[dataSet as keyof Metered] ?? [];
-      const wrong = fields.split(" ").find((field) => !known.includes(field));
-      if (wrong !== undefined) return { data: null, errors: [{ message: `unknown: ${wrong}` }] };
-      const sum = this.metered[dataSet as keyof Metered];
-      account[alias] = sum === undefined ? [] : [{ sum }];
+      const sums = this.metered[dataSet];
+      const sum = Object.fromEntries(fields.split(" ").map((field) => [field, sums?.[field]]));
+      account[alias] = sums === undefined ? [] : [{ sum }];
     }
     const dayMs = Date.parse(variables["to"] ?? "") - Date.parse(variables["from"] ?? "");
     const isOneDay = /^\w{32}$/.test(variables["account"] ?? "") && dayMs === 1_000 * SECONDS.DAY;
@@ -130,23 +116,15 @@ export class FakeAnalytics {
   #query(sql: string): object {
     const rows = this.#select(toSqlite(sql));
     const isSum = (name: string) => /^(?:requests|refused|errors|degraded)$/.test(name);
-    const typeOf = (name: string, value: unknown) => {
-      if (isSum(name)) return "UInt64";
-      return typeof value === "number" ? "Float64" : "String";
-    };
-    const meta = Object.entries(rows[0] ?? {}).map(([name, value]) => ({
-      name,
-      type: typeOf(name, value),
-    }));
-    const data = rows.map((row) =>
-      Object.fromEntries(
-        Object.entries(row).map(([name, value]) => [
-          name,
-          isSum(name) ? String(value ?? 0) : value,
-        ]),
-      ),
-    );
-    return { meta, data, rows: rows.length };
+    const meta = Object.entries(rows[0] ?? {}).map(([name, value]) => {
+      const type = typeof value === "number" ? "Float64" : "String";
+      return { name, type: isSum(name) ? "UInt64" : type };
+    });
+    const data = rows.map((row) => {
+      const sums = Object.entries(row).filter(([name]) => isSum(name));
+      return { ...row, ...Object.fromEntries(sums.map(([name, sum]) => [name, String(sum ?? 0)])) };
+    });
+    return { meta, data };
   }
 
   #select(sql: string): ReturnType<StatementSync["all"]> {

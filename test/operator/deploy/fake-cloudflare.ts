@@ -6,8 +6,7 @@ import { BINDINGS, DATABASE_NAMES } from "../../../src/operator/database/databas
 import type { RemoteEnvironment } from "../../../src/operator/environment.ts";
 import { FakeAnalytics } from "./fake-analytics.ts";
 import { FakeD1Api } from "./fake-d1.ts";
-import { FakeVersions } from "./fake-versions.ts";
-import { FakeWorkers } from "./fake-workers.ts";
+import { FakeVersions, FakeWorkers } from "./fake-workers.ts";
 import { type ApiCall, ApiError, type Routes } from "./route.ts";
 
 export const ACCOUNT = "0123456789abcdef0123456789abcdef";
@@ -72,9 +71,6 @@ export class FakeCloudflare {
   constructor() {
     const routes: Routes = {
       "GET /accounts": () => this.accounts,
-      "GET /memberships": () => this.accounts.map((account) => ({ account })),
-      "GET /user": () => ({ email: "ada@example.com" }),
-      "GET /user/tokens/verify": () => ({ id: "1" }),
       ...this.d1.routes,
       ...this.workers.routes,
       ...this.analytics.routes,
@@ -119,27 +115,19 @@ export class FakeCloudflare {
    */
   deployService(
     env: RemoteEnvironment,
-    {
-      without = 0,
-      commit,
-      message = "",
-    }: {
-      without?: number;
-      commit?: string | undefined;
-      message?: string;
-    } = {},
+    options: { without?: number; commit?: string | undefined; message?: string } = {},
   ): { versions: FakeVersions; before: string } {
     const name = `store-orders-${env}`;
     if (!this.d1.databases.some((database) => database.name.startsWith(name))) {
-      this.d1.createStore(env, without);
+      this.d1.createStore(env, options.without);
     }
     const bindings = DATABASE_NAMES.map((database) => {
       const { uuid } = this.d1.find(`${name}-${database}`);
       return { name: BINDINGS[database], type: "d1", id: uuid };
     });
     const versions = new FakeVersions();
-    const before = versions.upload("v1.2.0", { tag: commit, bindings });
-    versions.deploy(before, message);
+    const before = versions.upload("v1.2.0", options.commit, bindings);
+    versions.deploy(before, options.message);
     this.workers.scripts.set(name, { bindings, migrationTag: "v1", versions });
     return { versions, before };
   }
@@ -216,7 +204,7 @@ export class FakeCloudflare {
 
   async #result(call: ApiCall, authorization: string | null): Promise<unknown> {
     const token = call.path === "/workers/assets/upload" ? this.workers.jwt : TOKEN;
-    const isSigned = /^\/(?:up|down)load\//.test(call.path);
+    const isSigned = call.path.startsWith("/upload/");
     if (!isSigned && authorization !== `Bearer ${token}`) {
       throw new ApiError(401, 10000, "Authentication error");
     }

@@ -10,16 +10,11 @@ const MAX_STATEMENT_BYTES = 100_000;
 /** D1's limit on one value or row, in bytes. */
 const MAX_ROW_BYTES = 2_000_000;
 
-/** The metadata of a statement. The values are arbitrary, because no test reads them. */
-const META = { duration: 0.1, rows_read: 0, rows_written: 0, changes: 0, size_after: 0 };
-
 /** Migrated databases, by their migrations, because migrating takes longer than most tests. */
 const migrated = new Map<string, Uint8Array>();
 
 interface QueryResult {
   readonly results: Record<string, unknown>[];
-  readonly success: true;
-  readonly meta: typeof META;
 }
 
 /**
@@ -128,7 +123,7 @@ export class FakeD1 {
         throw new Error("cannot start a transaction within a transaction: SQLITE_ERROR");
       }
       statement.setReadBigInts(true);
-      yield { results: statement.all(...params).map(asDoubles), success: true, meta: META };
+      yield { results: statement.all(...params).map(asDoubles) };
       rest = rest.slice(text.length);
     }
   }
@@ -139,7 +134,7 @@ function asDoubles(row: Record<string, unknown>): Record<string, unknown> {
   return Object.fromEntries(Object.entries(row).map(([name, value]) => [name, asDouble(value)]));
 }
 
-/** A fake of the D1 API: creates and finds databases, runs queries, imports and exports SQL. */
+/** A fake of the D1 API: creates and finds databases, runs queries, imports SQL. */
 export class FakeD1Api {
   readonly databases: FakeD1[] = [];
   readonly #files = new Map<string, string>();
@@ -156,7 +151,6 @@ export class FakeD1Api {
     "GET /d1/database/:": (_, id) => describe(this.find(id)),
     "POST /d1/database/:/query": (call, id) => this.#execute(call, this.find(id)),
     "POST /d1/database/:/import": (call, id) => this.#import(call, this.find(id)),
-    "POST /d1/database/:/export": (_, id) => this.#export(this.find(id)),
     "GET /d1/database/:/time_travel/bookmark": ({ query }, id) => {
       const time = query.get("timestamp");
       return { bookmark: time ? this.find(id).bookmarkAt(time) : this.find(id).bookmark() };
@@ -173,7 +167,6 @@ export class FakeD1Api {
       this.#files.set(file, body.toString());
       return new Response("", { headers: { ETag: md5(body) } });
     },
-    "GET /download/:": (_, file) => new Response(this.#files.get(file)),
   };
 
   /** Returns the database with this name or id. */
@@ -229,22 +222,6 @@ export class FakeD1Api {
     }
   }
 
-  /** Exports the schema of a database. A real export also contains the rows. */
-  #export({ sqlite, uuid }: FakeD1): object {
-    const filename = `${uuid}.sql`;
-    const schema = sqlite.prepare("SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL").all();
-    this.#files.set(filename, schema.map(({ sql }) => `${String(sql)};\n`).join(""));
-    const result = { filename, signed_url: `${this.#origin()}/download/${filename}` };
-    return {
-      success: true,
-      type: "export",
-      status: "complete",
-      at_bookmark: "0-0",
-      messages: [],
-      result,
-    };
-  }
-
   #import(call: ApiCall, database: FakeD1): object {
     const { action, etag, filename = "" } = bodyOf<Record<string, string>>(call);
     const common = { success: true, type: "import", messages: [] };
@@ -255,9 +232,8 @@ export class FakeD1Api {
     }
     call.change(`import into ${database.name}`);
     try {
-      const results = database.execute(this.#files.get(filename) ?? "");
-      const result = { num_queries: results.length, final_bookmark: "0-0", meta: META };
-      this.#imported = { ...common, status: "complete", result };
+      database.execute(this.#files.get(filename) ?? "");
+      this.#imported = { ...common, status: "complete" };
     } catch (error) {
       const { message } = error as Error;
       this.#imported = { ...common, success: false, status: "error", error: message };

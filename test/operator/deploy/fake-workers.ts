@@ -1,18 +1,78 @@
-import { FakeVersions, type Share } from "./fake-versions.ts";
+import { randomUUID } from "node:crypto";
 import { type ApiCall, ApiError, bodyOf, formOf, type Routes } from "./route.ts";
 
-type Binding = { readonly name: string; readonly type: string; readonly id?: string };
+/** The percentage of the traffic that a version gets. */
+interface Share {
+  readonly version_id: string;
+  readonly percentage: number;
+}
+
+type Annotations = Readonly<Record<`workers/${"tag" | "message"}`, string | undefined>>;
+
+/** A division of the traffic between versions. */
+interface Deployment {
+  readonly versions: readonly Share[];
+  readonly annotations: Partial<Annotations>;
+}
+
+/** The versions and deployments of one Worker, the newest first, as the API shows them. */
+export class FakeVersions {
+  readonly list: { readonly id: string; readonly annotations: Annotations }[] = [];
+  readonly deployments: Deployment[] = [];
+
+  /** Adds a version, without sending traffic to it, and returns its id. */
+  upload(message = "", tag?: string, bindings: readonly object[] = []): string {
+    const id = randomUUID();
+    const annotations = { "workers/message": message, "workers/tag": tag };
+    this.list.unshift(
+      Object.assign({ id, annotations }, { metadata: {}, resources: { bindings } }),
+    );
+    return id;
+  }
+
+  /** Sends all traffic to a version. */
+  deploy(versionId: string, message?: string): object {
+    return this.divide([{ version_id: versionId, percentage: 100 }], message);
+  }
+
+  divide(versions: readonly Share[], message = ""): object {
+    for (const { version_id } of versions) this.describe(version_id);
+    if (versions.reduce((sum, { percentage }) => sum + percentage, 0) !== 100) {
+      throw new ApiError(400, 10021, "The percentages must add up to 100.");
+    }
+    this.deployments.unshift({ versions, annotations: { "workers/message": message } });
+    return { id: randomUUID() };
+  }
+
+  /** The id of the version that gets all traffic; `undefined` if the traffic is divided. */
+  get current(): string | undefined {
+    const shares = this.deployments[0]?.versions;
+    return shares?.find(({ percentage }) => percentage === 100)?.version_id;
+  }
+
+  /** Returns the id of the version that handles a request which selects the version `asked`. */
+  answering(asked: string | undefined): string | undefined {
+    const shares = this.deployments[0]?.versions ?? [];
+    return shares.some(({ version_id }) => version_id === asked) ? asked : this.current;
+  }
+
+  describe(versionId: string): object {
+    const version = this.list.find(({ id }) => id === versionId);
+    if (version !== undefined) return version;
+    throw new ApiError(404, 10007, "This version does not exist.");
+  }
+}
 
 /** The metadata of an uploaded Worker. */
 interface Metadata {
-  readonly bindings: readonly Binding[];
+  readonly bindings: readonly object[];
   readonly migrations?: { readonly new_tag: string };
   readonly assets?: { readonly config: object };
-  readonly annotations?: Readonly<Record<string, string>>;
+  readonly annotations?: Annotations;
 }
 
 interface Script {
-  readonly bindings: readonly Binding[];
+  readonly bindings: readonly object[];
   readonly migrationTag: string | undefined;
   readonly versions: FakeVersions;
   /** The configuration of the Worker's static files. */
@@ -24,7 +84,6 @@ interface WorkerAnswer {
   readonly body: string;
 }
 
-/** A request to a deployed Worker. */
 interface WorkerRequest {
   readonly hostname: string;
   readonly path: string;
@@ -52,7 +111,6 @@ export class FakeWorkers {
   readonly offWorkersDev = new Set<string>();
   /** The cron expressions of each Worker, by the Worker's name. */
   readonly crons = new Map<string, readonly string[]>();
-  /** The requests to deployed Workers. */
   readonly requests: WorkerRequest[] = [];
   /** The names of Workers by their custom domain. */
   readonly domains = new Map<string, string>();
@@ -61,10 +119,8 @@ export class FakeWorkers {
     [];
   /** The uploaded static files, by path. */
   readonly files = new Map<string, string>();
-  /** The token that authorizes only the upload of static files. */
-  readonly jwt = ["{}", "{}", "signature"]
-    .map((part) => Buffer.from(part).toString("base64url"))
-    .join(".");
+  /** The token that authorizes only the upload of static files, with two parts of empty JSON. */
+  readonly jwt = "e30.e30.signature";
   /** If true, ignores version overrides, as Cloudflare does for a short time after an upload. */
   ignoresOverrides = false;
   /**
@@ -92,14 +148,14 @@ export class FakeWorkers {
     "GET /workers/scripts/:/secrets": (_, name) => (this.find(name), []),
     "GET /workers/scripts/:/settings": (_, name) => ({ bindings: this.find(name).bindings }),
     "PATCH /workers/scripts/:/script-settings": () => ({}),
-    "GET /workers/scripts/:/versions": (_, name) => ({ items: this.find(name).versions.list() }),
+    "GET /workers/scripts/:/versions": (_, name) => ({ items: this.find(name).versions.list }),
     "GET /workers/scripts/:/versions/:": (_, name, id) => this.find(name).versions.describe(id),
     "POST /workers/scripts/:/versions": (call, name) => {
       call.change(`upload ${name}`);
       return this.#upload(call, name);
     },
     "GET /workers/scripts/:/deployments": (_, name) => ({
-      deployments: this.find(name).versions.deployments(),
+      deployments: this.find(name).versions.deployments,
     }),
     "POST /workers/scripts/:/deployments": (call, name) => this.#deploy(call, name),
     "GET /workers/scripts/:/subdomain": (_, name) => this.#subdomain(name),
@@ -112,12 +168,9 @@ export class FakeWorkers {
       schedules: this.crons.get(name)?.map((cron) => ({ cron })) ?? [],
     }),
     "PUT /workers/scripts/:/schedules": (call, name) => {
-      const schedules = bodyOf<{ cron: string }[]>(call);
-      this.crons.set(
-        name,
-        schedules.map(({ cron }) => cron),
-      );
-      return { schedules };
+      const crons = bodyOf<{ cron: string }[]>(call).map(({ cron }) => cron);
+      this.crons.set(name, crons);
+      return {};
     },
     "POST /workers/scripts/:/assets-upload-session": (call) => {
       this.#manifest = bodyOf<{ manifest: Record<string, { hash: string }> }>(call).manifest;
@@ -158,14 +211,14 @@ export class FakeWorkers {
 
   #subdomain(name: string): object {
     this.find(name);
-    return { enabled: !this.offWorkersDev.has(name), previews_enabled: false };
+    return { enabled: !this.offWorkersDev.has(name) };
   }
 
   #service(name: string): object {
     if (!this.scripts.has(name))
       throw new ApiError(404, 10090, "workers.api.error.service_not_found");
-    const script = { tag: "tag", tags: [], migration_tag: this.find(name).migrationTag };
-    return { id: name, default_environment: { environment: "production", script } };
+    const script = { migration_tag: this.find(name).migrationTag };
+    return { default_environment: { script } };
   }
 
   #attach(call: ApiCall): object {
@@ -198,11 +251,9 @@ export class FakeWorkers {
     const { versions = new FakeVersions(), migrationTag: tagBefore } = this.scripts.get(name) ?? {};
     const migrationTag = metadata.migrations?.new_tag ?? tagBefore;
     this.scripts.set(name, { bindings, migrationTag, versions, assets: assets?.config });
-    const tag = annotations?.["workers/tag"];
-    const id = versions.upload(annotations?.["workers/message"] ?? "", { tag, bindings });
-    const script = { etag: id };
-    const uploaded = { id, metadata: { has_preview: false }, deployment_id: id };
-    return Object.assign(uploaded, { startup_time_ms: 5, resources: { script } });
+    const { "workers/message": message, "workers/tag": tag } = annotations ?? {};
+    const id = versions.upload(message, tag, bindings);
+    return Object.assign({ id, metadata: {} }, { startup_time_ms: 5, resources: { script: {} } });
   }
 
   async #uploadFiles(call: ApiCall): Promise<object> {

@@ -1,50 +1,65 @@
 import { createHash } from "node:crypto";
 import { readFile, writeFile } from "node:fs/promises";
 import { parseArgs } from "node:util";
+import { experimental_getWranglerCommands as getCommands } from "wrangler";
 import { BINDINGS, DATABASE_NAMES } from "../../../src/operator/database/database.ts";
 import type { WranglerOutput } from "../../../src/operator/wrangler.ts";
 import { ACCOUNT } from "./fake-cloudflare.ts";
 
-const OPTIONS = {
-  remote: { type: "boolean" },
-  json: { type: "boolean" },
-  yes: { type: "boolean" },
-  env: { type: "string" },
-  command: { type: "string" },
-  file: { type: "string" },
-  tag: { type: "string" },
-  message: { type: "string" },
-  outdir: { type: "string" },
-  "dry-run": { type: "boolean" },
-} as const;
+const { registry, globalFlags } = getCommands();
 
 /**
- * A fake of wrangler's commands for the login, imports and uploads. Makes the same changes through
- * the API and throws the same errors. The real wrangler takes two seconds of processor time to
- * start. `remote-commands.node.test.ts` and `deploy.node.test.ts` run the real one.
+ * Parses arguments by wrangler's own definition of the command.
+ *
+ * @throws an Error if wrangler does not know the command or an option.
+ */
+function parse(args: readonly string[]) {
+  const words: string[] = [];
+  let node = registry;
+  for (const word of args) {
+    const next = node.subtree.get(word);
+    if (next === undefined) break;
+    words.push(word);
+    node = next;
+  }
+  const { definition } = node;
+  if (definition?.type !== "command") throw new Error(`unknown: wrangler ${args.join(" ")}`);
+  const options = Object.entries({ ...globalFlags, ...definition.args }).map(
+    ([name, { type }]) => [name, { type: type === "boolean" ? type : "string" }] as const,
+  );
+  const { values, positionals } = parseArgs({
+    args: args.slice(words.length),
+    options: Object.fromEntries(options),
+    allowPositionals: true,
+  });
+  return { verb: words.join(" "), values, positionals };
+}
+
+/**
+ * A fake of wrangler's commands for the login, queries, imports and uploads. Makes the same changes
+ * through the API and throws the same errors. The real wrangler takes two seconds of processor time
+ * to start. `remote-commands.node.test.ts` and `deploy.node.test.ts` run the real one.
  */
 export async function runFakeWrangler(
   args: readonly string[],
-  options: { readonly env?: NodeJS.ProcessEnv } = {},
+  { env: variables = {} }: { readonly env?: NodeJS.ProcessEnv } = {},
 ): Promise<WranglerOutput> {
-  const parsed = parseArgs({ args: [...args], options: OPTIONS, allowPositionals: true });
-  const { env, tag, message, command, file, "dry-run": isDryRun = false } = parsed.values;
+  const { verb, values, positionals } = parse(args);
+  const { env, tag, message, command, file, output } = values as Record<string, string>;
   const worker = `store-orders-${env}`;
   const script = `/workers/scripts/${worker}`;
-  const [group, action] = parsed.positionals;
-  const verb = ["d1", "versions", "triggers"].includes(group ?? "") ? `${group} ${action}` : group;
-  const name = DATABASE_NAMES.find((known) => BINDINGS[known] === parsed.positionals.at(-1));
+  const name = DATABASE_NAMES.find((known) => BINDINGS[known] === positionals[0]);
   const upload = (bindings: readonly object[], migrations?: object) => {
     const annotations = { "workers/tag": tag, "workers/message": message };
     const form = new FormData();
     form.set("metadata", JSON.stringify({ bindings, annotations, migrations }));
     return form;
   };
-  switch (String(verb)) {
-    case "auth":
+  switch (verb) {
+    case "auth token":
       return print({ type: "api_token", token: apiToken() });
     case "deploy": {
-      if (isDryRun) return print("");
+      if (values["dry-run"] === true) return print("");
       const bindings = DATABASE_NAMES.map(async (database) => ({
         name: BINDINGS[database],
         type: "d1",
@@ -59,14 +74,16 @@ export async function runFakeWrangler(
       const uploaded = await callApi("POST", `${script}/versions`, upload(bindings));
       const { id } = uploaded as { id: string };
       const report = JSON.stringify({ type: "version-upload", version_id: id });
-      await writeFile(options.env?.["WRANGLER_OUTPUT_FILE_PATH"] ?? "", report);
+      await writeFile(variables["WRANGLER_OUTPUT_FILE_PATH"] ?? "", report);
       return print("");
     }
     case "triggers deploy":
       await callApi("PUT", `${script}/schedules`, [{ cron: "23 * * * *" }]);
       return print(await callApi("POST", `${script}/subdomain`, { enabled: true }));
-    case "deployments":
-      return print(await callApi("GET", `${script}/deployments`));
+    case "deployments list":
+    case "deployments status":
+    case "versions list":
+      return print(await callApi("GET", `${script}/${verb.split(" ")[0]}`));
     case "d1 execute": {
       const database = `/d1/database/${await databaseId(`${worker}-${name}`)}`;
       if (command !== undefined) {
@@ -75,6 +92,9 @@ export async function runFakeWrangler(
       await importFile(`${database}/import`, await readFile(file ?? ""));
       return print([]);
     }
+    case "d1 export":
+      await writeFile(output ?? "", "");
+      return print("");
     default:
       throw new Error(`wrangler ${args.join(" ")}`);
   }

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { type Surroundings, verifyProgram } from "../../../src/operator/verify/program.ts";
 import * as wrangler from "../../../src/operator/wrangler.ts";
-import { FakeVersions } from "../deploy/fake-versions.ts";
+import { FakeVersions } from "../deploy/fake-workers.ts";
 import { LostConnection, useFakeCloudflare } from "../deploy/fake-cloudflare.ts";
 import { runFakeWrangler } from "../deploy/fake-wrangler.ts";
 import { ApiError } from "../deploy/route.ts";
