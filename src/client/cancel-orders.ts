@@ -48,7 +48,7 @@ export async function cancelOrder(call: Call, id: bigint): Promise<Cancellation>
   return withRetries(call, async () => {
     try {
       const answer = await send(call, "DELETE", `/${id}`, 204);
-      answer.release();
+      answer.abort();
       return "cancelled";
     } catch (error) {
       const isGone = isStoreOrdersError(error) && error.code === "order_not_found";
