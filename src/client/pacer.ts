@@ -122,9 +122,7 @@ export class Pacer {
  */
 export class Gate {
   readonly pacer = new Pacer();
-  /**
-   * The limits in the last response with rate-limit headers; `null` before the first such response.
-   */
+  /** See `StoreOrdersClient.limits`. */
   limits: Limits | null = null;
   /** The average time in milliseconds until a response arrives, mostly of the last 20 responses. */
   responseMs = 0;

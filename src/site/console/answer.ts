@@ -1,7 +1,4 @@
-/**
- * The largest part of a response body that the console reads, because a list can have a million
- * orders.
- */
+/** The console reads only this much of a body, because a list can have a million orders. */
 const MAX_BODY_CHARACTERS = 200_000;
 
 /** A response of the service, with its request. */

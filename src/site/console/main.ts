@@ -80,9 +80,12 @@ async function trigger(button: HTMLButtonElement, isBan: boolean): Promise<void>
   const label = button.textContent;
   const { signal } = (running = new AbortController());
   const provocation = {
-    request: (end: AbortSignal) =>
-      send(key, { method: "GET", path: LIST, headers: { "If-None-Match": "*" } }, end),
-    answered: (answer: Answer) => meters.show(answer),
+    request: async (end: AbortSignal) => {
+      const headers = { "If-None-Match": "*" };
+      const answer = await send(key, { method: "GET", path: LIST, headers }, end);
+      meters.show(answer);
+      return answer;
+    },
     say: (text: string) => answerView.say(text),
     signal,
   };
