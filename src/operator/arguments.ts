@@ -1,9 +1,6 @@
 import { InvalidArgumentError, Option } from "commander";
 import { z } from "zod";
-import { LOCATION_HINTS } from "../schema/location-hints.ts";
-import { SECRET_PREFIX } from "../worker/api-keys/secret.ts";
 import { MAX_LIMIT, PLANS } from "../worker/limit-rules/plans.ts";
-import { onSameStore } from "./command-line.ts";
 import { REMOTE_ENVIRONMENTS } from "./environment.ts";
 
 const MAX_NAME_CHARACTERS = 100;
@@ -43,14 +40,6 @@ export function limitOptions(): Option[] {
   );
 }
 
-/** Returns the option `--near`, the region in which to create a key's Durable Object. */
-export function nearOption(): Option {
-  return new Option(
-    "--near <region>",
-    "where the key's limiter is created (default: near the key's first request)",
-  ).choices(LOCATION_HINTS);
-}
-
 /** Returns a parser for whole numbers from 1 to `max`. */
 export function wholeNumberParser(max: number): (text: string) => number {
   return (text) => {
@@ -63,10 +52,7 @@ export function wholeNumberParser(max: number): (text: string) => number {
 /** Parses the value of an option such as `--limit`: a whole number from 1 to 999,999,999. */
 export const parseCount = wholeNumberParser(999_999_999);
 
-/**
- * Parses a name, such as a key's: 1 to 100 characters, not only spaces, without control characters
- * and line ends.
- */
+/** Parses the name of a key. */
 export function parseName(text: string): string {
   if (isName(text)) return text;
   throw new InvalidArgumentError(
@@ -74,16 +60,14 @@ export function parseName(text: string): string {
   );
 }
 
-/** Returns whether `parseName` accepts a text. */
+/** Returns whether a text is one line of 1 to 100 characters, not only spaces. */
 export function isName(text: string): boolean {
   const characters = Array.from(text).length;
   const isOneLine = !/[\p{Cc}\p{Zl}\p{Zp}]/u.test(text);
   return text.trim() !== "" && characters <= MAX_NAME_CHARACTERS && isOneLine;
 }
 
-/**
- * Parses a time in ISO 8601: a date with a time, or a date alone, which means 00:00 UTC.
- */
+/** Parses a time in ISO 8601: a date with a time, or a date alone, which means 00:00 UTC. */
 export function parseTime(text: string): Date {
   const parsed = timeSchema.safeParse(text);
   if (parsed.success && !finerThanMilliseconds.test(text)) return new Date(parsed.data);
@@ -97,10 +81,7 @@ export function parseTimeOrNever(text: string): Date | "never" {
   return text === "never" ? text : parseTime(text);
 }
 
-/**
- * Returns a parser that converts durations such as `90m`, `24h`, `7d` or `0` to milliseconds. The
- * parser refuses durations of more than `maxDays`.
- */
+/** Returns a parser of durations up to `maxDays`, such as `90m`, `7d` or `0`, to milliseconds. */
 export function durationParser(maxDays: number): (text: string) => number {
   return (text) => {
     const { count, unit } = /^(?<count>\d{1,9})(?<unit>[smhd])$/.exec(text)?.groups ?? {};
@@ -119,16 +100,5 @@ export function parseUrl(text: string): string {
   if (isAddress && url.search === "" && url.hash === "") return url.origin;
   throw new InvalidArgumentError(
     "Expected an address without a path, such as https://shop.example.",
-  );
-}
-
-/** Returns the error for an argument that is no key's id. */
-export function noSuchKey(id: string): Error {
-  const find = onSameStore("npm run keys -- find");
-  const list = onSameStore("npm run keys -- list");
-  return new Error(
-    id.startsWith(SECRET_PREFIX)
-      ? `this is a key, not the id of a key; \`${find}\` reads a key from standard input and shows its id`
-      : `no key has the id ${JSON.stringify(id)}; \`${list}\` shows the ids`,
   );
 }

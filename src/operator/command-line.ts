@@ -1,12 +1,5 @@
 import { AsyncLocalStorage } from "node:async_hooks";
-import {
-  type AddHelpTextContext,
-  type AddHelpTextPosition,
-  Command,
-  CommanderError,
-  Help,
-  type Option,
-} from "commander";
+import { Command, CommanderError, Help, type Option } from "commander";
 import { DrizzleQueryError } from "drizzle-orm/errors";
 import packageJson from "../../package.json" with { type: "json" };
 import { SECRET_PREFIX } from "../worker/api-keys/secret.ts";
@@ -21,10 +14,7 @@ const CLOSED_PIPE = 141;
 
 /** Matches secrets of keys, even if they are mistyped or cut off. */
 const SECRETS = new RegExp(`${SECRET_PREFIX}\\w+`, "gi");
-/**
- * Matches a secret in an argument. Requires 20 characters after `sord_`, because the name of a key
- * can begin with `sord_` too.
- */
+/** Matches a secret in an argument, but not a key's name that begins with `sord_`. */
 const SECRET_IN_ARGUMENT = new RegExp(`${SECRET_PREFIX}[a-z2-7]{20}`, "i");
 
 /** The settings that npm changes for `--plan`, which it reads as `-p -l -a -n`. */
@@ -49,31 +39,16 @@ const FILE_ERRORS: Readonly<Record<string, string>> = {
   ENOSPC: "does not fit on the disk: make room, or name another place",
 };
 
-/**
- * Thrown for wrong usage that commander cannot detect, such as options that contradict each other.
- */
-export class UsageError extends Error {
-  override readonly name = "UsageError";
-}
+/** Thrown for wrong usage that commander cannot detect, such as contradictory options. */
+export class UsageError extends Error {}
 
 /** Thrown to end the command with the given exit status and without printing a message. */
 export class EndWithStatus extends Error {
-  override readonly name = "EndWithStatus";
   readonly status: number;
 
   constructor(status: number) {
     super(`exit status ${status}`);
     this.status = status;
-  }
-}
-
-/** A help that marks required options, and also wraps narrow columns. */
-class CommandHelp extends Help {
-  override minWidthToWrap = 20;
-
-  override optionDescription(option: Option): string {
-    const description = super.optionDescription(option);
-    return option.mandatory ? `${description} (required)` : description;
   }
 }
 
@@ -84,19 +59,6 @@ class CommandHelp extends Help {
 class CommandLine extends Command {
   override createCommand(name?: string): Command {
     return new CommandLine(name);
-  }
-
-  override createHelp(): Help {
-    return Object.assign(new CommandHelp(), this.configureHelp());
-  }
-
-  override addHelpText(
-    position: AddHelpTextPosition,
-    text: string | ((context: AddHelpTextContext) => string),
-  ): this {
-    return super.addHelpText(position, (context) =>
-      wrapText(typeof text === "string" ? text : text(context)),
-    );
   }
 
   override parseOptions(args: string[]): ReturnType<Command["parseOptions"]> {
@@ -131,8 +93,15 @@ export function createProgram(name: string, description: string): Command {
     .description(description)
     .version(packageJson.version, "-V, --version", "show the version of the service")
     .exitOverride()
+    .configureHelp({
+      minWidthToWrap: 20,
+      optionDescription: (option) =>
+        `${new Help().optionDescription(option)}${option.mandatory ? " (required)" : ""}`,
+    })
     .configureOutput({
-      outputError: (message, write) => write(withoutSecrets(message)),
+      writeOut: (text) => process.stdout.write(wrapText(text)),
+      writeErr: (text) => process.stderr.write(wrapText(text)),
+      outputError: (message) => process.stderr.write(withoutSecrets(message)),
       getOutHelpWidth: terminalWidth,
       getErrHelpWidth: terminalWidth,
     })
@@ -141,8 +110,8 @@ export function createProgram(name: string, description: string): Command {
 }
 
 /**
- * Runs a command with arguments and sets the exit status of this process. The command goes on if
- * nobody reads its output, as in `npm run deploy | head -1`.
+ * Runs a command and sets the exit status of this process. The command goes on if nobody reads its
+ * output, as in `npm run deploy | head -1`.
  */
 export async function runProgram(program: Command, args: readonly string[]): Promise<void> {
   for (const stream of [process.stdout, process.stderr]) stream.on("error", reportWriteError);
@@ -171,10 +140,7 @@ export async function exitStatus(program: Command, args: readonly string[]): Pro
   }
 }
 
-/**
- * Throws an error if an argument contains a secret, because commands print their arguments. The
- * error also warns that the shell may have kept the secret in its history.
- */
+/** Refuses a secret as an argument, because shells keep arguments and commands print them. */
 function refuseSecrets(args: readonly string[]): void {
   const secret = args.find((argument) => SECRET_IN_ARGUMENT.test(argument));
   if (secret === undefined) return;
@@ -185,20 +151,19 @@ function refuseSecrets(args: readonly string[]): void {
 }
 
 /**
- * Throws an error if npm has kept an option of a command for itself, because the operator typed it
- * before `--`. npm passes such options on as environment variables. npm passes a value that follows
- * an option on as an argument, unless `=` is between them.
+ * Refuses options that npm has kept for itself, because the operator typed them before `--`. npm
+ * passes such options on as environment variables, and a value without `=` as an argument.
  */
 function refuseKeptByNpm(options: readonly Option[]): void {
   const typed = running.getStore()?.args ?? [];
-  const kept = options.flatMap(({ long, flags, required, argChoices }) => {
-    const value = long === undefined ? undefined : npmSetting(long);
-    const isTyped = typed.some((word) => word === long || word.startsWith(`${long}=`));
-    return value === undefined || isTyped ? [] : [{ flags, long, value, required, argChoices }];
+  const kept = options.filter(({ long = "" }) => {
+    const isTyped = typed.some((word) => word.split("=")[0] === long);
+    return npmSetting(long) !== undefined && !isTyped;
   });
   if (kept.length === 0) return;
   const words = [...typed];
-  const repeated = kept.flatMap(({ flags, long = "", value, required, argChoices }) => {
+  const repeated = kept.flatMap(({ flags, long = "", required, argChoices }) => {
+    const value = npmSetting(long) ?? "";
     if (!required) return [long];
     if (value !== "true") return [long, quote(value)];
     const index = words.findIndex((word) => argChoices?.includes(word));
@@ -220,8 +185,8 @@ function npmSetting(long: string): string | undefined {
 /**
  * Returns the line that the operator typed, for a message that recommends to repeat it.
  *
- * @param changes options to add or to replace, by their names such as `--port`. `true` adds an
- *   option without a value, and `false` removes it.
+ * @param changes options to add or to replace. `true` adds an option without a value, and `false`
+ *   removes it.
  */
 export function typedLine(changes: Readonly<Record<string, string | boolean>> = {}): string {
   const { program, args } = running.getStore() ?? { program: "", args: [] };
@@ -252,8 +217,7 @@ export function quote(word: string): string {
 
 /**
  * Prints data, for which the operator runs the command, on stdout. If nobody reads the data, the
- * exit status is 141 instead of 0. A command that only prints text beside its work writes to stdout
- * directly, because its work counts.
+ * exit status is 141. Text beside a command's work goes to stdout directly, because the work counts.
  */
 export function printData(text: string): void {
   process.stdout.write(text, (error) => {
@@ -266,18 +230,14 @@ export function printJson(value: unknown): void {
   printData(`${JSON.stringify(value)}\n`);
 }
 
-/**
- * Removes secrets from an error message. People sometimes paste a secret instead of an id, an
- * option or a file, and the message may be logged.
- */
+/** People paste secrets instead of ids, options or files, and an error message may be logged. */
 function withoutSecrets(message: string): string {
   return message.replaceAll(SECRETS, `${SECRET_PREFIX}…`);
 }
 
 /** Returns the message with which a command reports an error to the operator. */
 export function errorMessage(error: unknown): string {
-  // The message of a drizzle error is the failed SQL query. The error's `cause` has the message of
-  // the database.
+  // The message of a drizzle error is the failed SQL query. Its cause has the database's message.
   if (error instanceof DrizzleQueryError && error.cause !== undefined) {
     return errorMessage(error.cause);
   }
@@ -285,8 +245,7 @@ export function errorMessage(error: unknown): string {
   const { code = "", path }: NodeJS.ErrnoException = error;
   const fault = FILE_ERRORS[code];
   if (fault === undefined || path === undefined) return error.message;
-  // Commands write a file under a temporary name and then rename the file. The error message shows
-  // the final name.
+  // Shows the final name of a file that a command writes under a temporary name.
   return `${path.replace(/\.\d+\.tmp$/, "")} ${fault}`;
 }
 

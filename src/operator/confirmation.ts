@@ -1,20 +1,11 @@
 import { once } from "node:events";
 import { createInterface } from "node:readline/promises";
-import type { Readable, Writable } from "node:stream";
 import { Option } from "commander";
 import { typedLine } from "./command-line.ts";
 import type { RemoteEnvironment } from "./environment.ts";
 
-/** The streams on which a command asks for confirmation. */
-interface Terminal {
-  readonly input: Readable & { readonly isTTY?: boolean };
-  readonly output: Writable;
-}
-
 /** Thrown if the operator does not confirm a change. */
-export class NotConfirmedError extends Error {
-  override readonly name = "NotConfirmedError";
-}
+export class NotConfirmedError extends Error {}
 
 /** Returns the option `--yes`, with which a script confirms a change in advance. */
 export function yesOption(): Option {
@@ -31,21 +22,18 @@ export function yesOption(): Option {
 export async function requireConfirmation(
   environment: RemoteEnvironment,
   consequence: string,
-  { input, output }: Terminal = { input: process.stdin, output: process.stderr },
 ): Promise<void> {
-  output.write(`${consequence}\n`);
-  if (input.isTTY !== true) {
+  process.stderr.write(`${consequence}\n`);
+  if (!process.stdin.isTTY) {
     throw new NotConfirmedError(
       "nothing was changed, because there is no terminal to ask at: confirm with --yes\n  " +
         typedLine({ "--yes": true }),
     );
   }
-  const terminal = createInterface({ input, output });
+  const terminal = createInterface({ input: process.stdin, output: process.stderr });
+  const question = terminal.question(`Type ${environment} to go on: `);
   const closed = once(terminal, "close").then(() => "");
-  const answer = await Promise.race([
-    terminal.question(`Type ${environment} to go on: `),
-    closed,
-  ]).finally(() => terminal.close());
+  const answer = await Promise.race([question, closed]).finally(() => terminal.close());
   if (answer.trim() !== environment)
     throw new NotConfirmedError("not confirmed: nothing was changed");
 }

@@ -1,16 +1,12 @@
 import type { Readable } from "node:stream";
 import { isSecret } from "../worker/api-keys/secret.ts";
 
-/**
- * The largest input that is read to find a secret. A secret is far shorter, even with white space
- * around it.
- */
+/** The largest input that is read. A secret is far shorter, even with white space around it. */
 const MAX_INPUT_CHARACTERS = 1_000;
 
 /**
- * Reads the secret of a key from standard input. If standard input is a terminal, asks for the
- * secret first. Commands never take a secret as an argument, because shells keep a history of
- * arguments.
+ * Reads the secret of a key from standard input. Commands never take a secret as an argument,
+ * because shells keep a history of arguments.
  *
  * @throws an Error for the operator if the input is not a secret.
  */

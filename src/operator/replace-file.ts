@@ -6,8 +6,7 @@ import { dirname } from "node:path";
  * failure leaves an existing file as it was.
  *
  * @param write writes the file at the given path.
- * @throws an Error for the operator if the path is a folder, or its folder does not exist; the error
- *   of `write`.
+ * @throws an Error for the operator if the path is a folder or in no folder; the error of `write`.
  */
 export async function replaceFile<T>(
   file: string,

@@ -1,7 +1,7 @@
 import { styleText } from "node:util";
 import stringWidth from "string-width";
 
-/** The width of a table if the terminal's width is unknown, in columns of characters. */
+/** The width in columns if the terminal's width is unknown. */
 const DEFAULT_WIDTH = 80;
 /** The smallest width to which a column of texts is shortened. */
 const LEAST_CUT_WIDTH = 12;
@@ -20,8 +20,8 @@ export type Row = Readonly<Record<string, Cell>>;
 /** A cell with its format: `isAlarm` shows it in red, and `isFigure` aligns its column right. */
 interface Marked {
   readonly text: string;
-  readonly isAlarm: boolean;
-  readonly isFigure: boolean;
+  readonly isAlarm?: boolean;
+  readonly isFigure?: boolean;
 }
 
 /** How the columns of a table are fitted into the width of the terminal. */
@@ -37,6 +37,7 @@ export interface TableOptions {
 interface Column {
   readonly name: string;
   readonly title: string;
+  /** The title, then a cell for each row. */
   readonly cells: readonly Marked[];
   readonly isRight: boolean;
   width: number;
@@ -59,17 +60,7 @@ export function formatTime(time: Date): string {
 
 /** Returns a cell with a share of a limit, such as `87 %`. The cell is red from 100 % on. */
 export function shareCell(share: number): Marked {
-  return figureCell(`${Math.round(share * 100)} %`, share >= 1);
-}
-
-/** Returns a cell with a formatted figure. `isAlarm` shows it in red on a terminal. */
-export function figureCell(text: string, isAlarm = false): Marked {
-  return { text, isAlarm, isFigure: true };
-}
-
-/** Returns a cell with a text. `isAlarm` shows it in red on a terminal. */
-export function textCell(text: string, isAlarm: boolean): Marked {
-  return { text, isAlarm, isFigure: false };
+  return { text: `${Math.round(share * 100)} %`, isAlarm: share >= 1, isFigure: true };
 }
 
 /**
@@ -80,9 +71,7 @@ export function formatTable(
   rows: readonly Row[],
   { cut = [], optional = [], below }: TableOptions = {},
 ): string {
-  const columnsAndBelow = columnsOf(rows);
-  const all = columnsAndBelow.filter(({ name }) => name !== below);
-  const texts = columnsAndBelow.find(({ name }) => name === below)?.cells;
+  const all = columnsOf(rows).filter(({ name }) => name !== below);
   const room = terminalWidth();
   const leastWidth = ({ name, title, width }: Column) =>
     cut.includes(name) ? Math.min(width, Math.max(LEAST_CUT_WIDTH, title.length)) : width;
@@ -94,25 +83,20 @@ export function formatTable(
     return isShown;
   };
   const importance = ({ name }: Column) => optional.indexOf(name);
-  const shown = new Set(
-    all.toSorted((one, other) => importance(one) - importance(other)).filter(fits),
-  );
-  const columns = all.filter((column) => shown.has(column));
+  const shown = all.toSorted((one, other) => importance(one) - importance(other)).filter(fits);
+  const columns = all.filter((column) => shown.includes(column));
   for (const column of columns) {
     if (!cut.includes(column.name)) continue;
     const least = leastWidth(column);
     column.width = Math.min(column.width, least + Math.max(0, room - used));
     used += column.width - least;
   }
-  const lines = [
-    joinLine(columns, (column) => align(column, markText(column.title))),
-    ...rows.flatMap((_, index) => {
-      const line = joinLine(columns, (column) => align(column, column.cells[index] ?? NOTHING));
-      const text = texts?.[index]?.text ?? "";
-      return text === "" ? [line] : [line, `${INDENT}${text}`];
-    }),
-  ];
-  const leftOut = all.filter((column) => !shown.has(column)).map(({ name }) => name);
+  const lines = [{}, ...rows].flatMap((row: Row, index) => {
+    const line = columns.map((column) => align(column, column.cells[index] ?? NOTHING)).join(GAP);
+    const { text } = toMark(row[below ?? ""] ?? null);
+    return [line.trimEnd(), ...(text === "" ? [] : [`${INDENT}${text}`])];
+  });
+  const leftOut = all.filter((column) => !shown.includes(column)).map(({ name }) => name);
   if (leftOut.length > 0) {
     const note = `Left out for lack of room: ${leftOut.join(", ")}. A wider terminal shows more.`;
     lines.push(wrapText(note));
@@ -132,38 +116,28 @@ export function formatUpright(row: Row): string {
   return lines.join("");
 }
 
-const NOTHING = markText("");
+const NOTHING: Marked = { text: "" };
 
 function columnsOf(rows: readonly Row[]): Column[] {
   const columns = Object.keys(rows[0] ?? {}).map((name): Column => {
     const values = rows.map((row) => row[name] ?? null);
     const hasTimes = values.some((value) => value instanceof Date);
     const title = `${name.replaceAll("_", " ")}${hasTimes ? " (UTC)" : ""}`;
-    const cells = values.map(toMark);
-    const width = Math.max(
-      ...[title, ...cells.map(({ text }) => text)].map((text) => stringWidth(text)),
-    );
+    const cells = [{ text: title }, ...values.map(toMark)];
+    const width = Math.max(...cells.map(({ text }) => stringWidth(text)));
     return { name, title, cells, width, isRight: cells.some(({ isFigure }) => isFigure) };
   });
-  return columns.filter(({ cells }) => cells.some(({ text }) => text !== ""));
+  return columns.filter(({ cells }) => cells.slice(1).some(({ text }) => text !== ""));
 }
 
 function toMark(cell: Cell): Marked {
-  if (typeof cell === "number") return figureCell(formatNumber(cell));
-  if (cell instanceof Date) return markText(toMinute(cell));
-  return cell === null || typeof cell === "string" ? markText(cell ?? "") : cell;
-}
-
-function markText(text: string): Marked {
-  return textCell(text, false);
+  if (typeof cell === "number") return { text: formatNumber(cell), isFigure: true };
+  if (cell instanceof Date) return { text: toMinute(cell) };
+  return typeof cell === "string" ? { text: cell } : (cell ?? NOTHING);
 }
 
 function toMinute(time: Date): string {
   return time.toISOString().slice(0, 16).replace("T", " ");
-}
-
-function joinLine(columns: readonly Column[], text: (column: Column) => string): string {
-  return columns.map(text).join(GAP).trimEnd();
 }
 
 function align({ width, isRight }: Column, mark: Marked): string {
@@ -183,10 +157,7 @@ function cutText(text: string, width: number): string {
   return `${kept}…`;
 }
 
-/**
- * Returns the text of a cell, in red for an alarm. `styleText` omits the colour if `NO_COLOR` is
- * set, or if stdout is not a terminal.
- */
+// `styleText` omits the colour if `NO_COLOR` is set, or if stdout is not a terminal.
 function paint({ isAlarm }: Marked, text: string): string {
   return isAlarm ? styleText("red", text, { stream: process.stdout }) : text;
 }
@@ -228,10 +199,7 @@ function wrapLine(line: string, width: number): string {
   return lines.join(`${end}\n`);
 }
 
-/**
- * Returns the width of the terminal in columns. If stdout is not a terminal, uses the environment
- * variable `COLUMNS`.
- */
+/** Returns the width of the terminal in columns, or `COLUMNS` if stdout is not a terminal. */
 export function terminalWidth(): number {
   // `||` rather than `??`, because some terminals report a width of 0.
   return process.stdout.columns || Number(process.env["COLUMNS"]) || DEFAULT_WIDTH;

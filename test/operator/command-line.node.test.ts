@@ -6,6 +6,8 @@ import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import type { Command } from "commander";
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from "vitest";
+import packageJson from "../../package.json" with { type: "json" };
+import { generateSecret } from "../../src/operator/key-store/secret.ts";
 import { PROGRAMS } from "../../src/operator/programs.ts";
 import { runCommand } from "./deploy/run-command.ts";
 import { runInProcess } from "./in-process.ts";
@@ -18,6 +20,109 @@ afterEach(() => vi.unstubAllEnvs());
 afterAll(() => {
   store.remove();
   rmSync(folder, { recursive: true });
+});
+
+async function run(command: string, ...args: string[]) {
+  const program = await PROGRAMS[command]?.();
+  if (program === undefined) throw new Error(`no program ${command}`);
+  return runInProcess(program, args);
+}
+
+const create = (...args: string[]) => ["keys", "create", "--plan", "pro", "--name", "N", ...args];
+const enterprise = (...args: string[]) => create("--plan=enterprise", ...args);
+
+describe("wrong usage", () => {
+  it.each([
+    [["keys"], "Usage: npm run keys --"],
+    // A name may begin like a secret.
+    [
+      ["keys", "create", "--plan", "gold", "--name", "sord_shop"],
+      "free, pro, business, enterprise",
+    ],
+    [create("--per-minute", "5"), "fixed limits"],
+    [create("--colour", "red"), "unknown option '--colour'"],
+    [["keys", "create", "--nam", "N"], "unknown option '--nam'\n(Did you mean --name?)"],
+    [["start", "--prot", "9000"], "unknown option '--prot'\n(Did you mean --port?)"],
+    [create("--name", " "), "1 to 100 characters"],
+    [create("--name", "a\nb"), "control characters"],
+    [create("--name", "x".repeat(101)), "1 to 100 characters"],
+    [create("--expires", "2027-02-30"), "2027-01-31"],
+    [create("--expires", "2027-01-31T12:00:00"), "2027-01-31"],
+    [create("--expires", "2027-01-31T12:00:00.0001Z"), "2027-01-31"],
+    [create("--near", "paris"), "Allowed choices are wnam, enam, sam, weur"],
+    [create("--env", "moon"), "staging, production"],
+    [create("--env", "staging", "--persist-to", "x"), "cannot be used with"],
+    [enterprise("--per-minute", "5"), "--per-day"],
+    [enterprise("--per-minute", "0", "--per-day", "5"), "from 1 to 1000000000"],
+    [enterprise("--per-minute", "1e3", "--per-day", "5"), "from 1 to 1000000000"],
+    [enterprise("--per-minute", "5", "--per-day", "1000000001"), "from 1 to 1000000000"],
+    [["keys", "list", "--state", "lost"], "active, expired, revoked, banned"],
+    [["keys", "list", "--expires-within", "30"], "such as 90m"],
+    [["keys", "rotate", "key_x", "--grace", "1.5h"], "such as 90m"],
+    [["keys", "rotate", "key_x", "--grace", "-1h"], "such as 90m"],
+    [["keys", "rotate", "key_x", "--grace", "91d"], "90 days"],
+    [["keys", "bans", "--limit", "0"], "from 1"],
+    [["keys", "find", "abcd1"], "one to four letters or digits"],
+    [["keys", "find", "ab8"], "one to four letters or digits"],
+    [["keys", "find", ""], "one to four letters or digits"],
+    [["keys", "usage", "--days", "367"], "from 1 to 366"],
+    [["keys", "usage", "--near", "0"], "from 1 to 100"],
+    [["keys", "usage", "--near", "101"], "from 1 to 100"],
+    [["keys", "update", "key_x"], "nothing to change"],
+    [["keys", "update", "key_x", "--plan", "free", "--per-day", "5"], "fixed limits"],
+    [["orders", "export", "--json"], "needs a FILE"],
+    [["start", "--port", "0"], "from 1 to 65535"],
+    [["start", "--port", "65536"], "from 1 to 65535"],
+  ])("%j exits with status 2 and says why", async ([command = "", ...args], reason) => {
+    const { status, stdout, stderr } = await run(command, ...args);
+    expect({ status, stdout }).toEqual({ status: 2, stdout: "" });
+    expect(stderr).toContain(reason);
+  });
+});
+
+describe("the error for a secret in the wrong argument does not repeat the secret", () => {
+  const secret = generateSecret();
+  it.each([
+    ["as an id", ["keys", "revoke", secret], 2],
+    ["as an option", ["orders", `--${secret}`], 2],
+    ["within a name", create("--name", `of ${secret}`), 2],
+    ["mistyped", ["keys", "show", secret.slice(0, -1).toUpperCase()], 2],
+    ["cut off, as an option's value", ["keys", "list", "--plan", secret.slice(0, 20)], 2],
+    ["cut off, as a file", ["orders", "import", secret.slice(0, 20)], 1],
+  ])("%s", async (_, [command = "", ...args], status) => {
+    const outcome = await run(command, ...args);
+    expect(outcome).toMatchObject({ status, stdout: "" });
+    expect(outcome.stderr).toContain("sord_…");
+    expect(outcome.stderr.toLowerCase()).not.toContain(secret.slice(5, 15));
+  });
+});
+
+it("an error says how to find the id of a key", async () => {
+  const find = "`npm run keys -- find` ";
+  expect((await run("keys", "show", generateSecret())).stderr).toContain(
+    `${find}on standard input`,
+  );
+  const cutOff = await store.keys("show", "sord_abc");
+  expect(cutOff).toMatchObject({ status: 1, stderr: expect.stringContaining("this is a key") });
+});
+
+describe("the errors of files", () => {
+  it.each([
+    [["orders", "import", "no/such/file"], "error: no/such/file does not exist: check the path\n"],
+    [["orders", "import", "package.json/x"], "package.json/x is not possible"],
+    [create("--persist-to", "package.json"), "package.json is a file, not a folder"],
+    [create("--persist-to", "package.json/x"), "package.json/x is not possible"],
+  ])("of %j say what to do", async ([command = "", ...args], message) => {
+    const { status, stdout, stderr } = await run(command, ...args);
+    expect({ status, stdout }).toEqual({ status: 1, stdout: "" });
+    expect(stderr).toContain(message);
+    expect(stderr).not.toMatch(/ENO|EEX/);
+  });
+});
+
+it("--version prints the version", async () => {
+  const stdout = `${packageJson.version}\n`;
+  expect(await run("keys", "--version")).toEqual({ status: 0, stdout, stderr: "" });
 });
 
 describe("a command whose output nobody reads", () => {
@@ -77,20 +182,15 @@ async function everyCommand(): Promise<{ program: Command; path: string[]; comma
 }
 
 describe("an option before --, which npm keeps for itself", () => {
-  it.each([
-    [
-      ["keys", "create", "--plan", "free", "--name", "Pet shop"],
-      `npm run keys -- create --persist-to ${store.path} --plan free --name 'Pet shop'`,
-    ],
-    [
-      ["keys", "list", "--env=production"],
-      `npm run keys -- list --persist-to ${store.path} --env production`,
-    ],
-  ])("refuses npm run %j, and prints the line with --", async (args, line) => {
-    const npm = ["run", "-s", ...args, "--", "--persist-to", store.path];
+  it("refuses them, and prints the line with --", async () => {
+    const options = ["--plan", "free", "--name", "Pet shop", "--env=production"];
+    const npm = ["run", "-s", "keys", "create", ...options, "--", "--persist-to", store.path];
     const { status, stdout, stderr } = await runCommand("npm", npm, { env: {} });
     expect({ status, stdout }).toEqual({ status: 2, stdout: "" });
-    expect(stderr).toContain(`nothing was done. Type the options after --:\n  ${line}\n`);
+    const line = `create --persist-to ${store.path} --env production --plan free --name 'Pet shop'`;
+    expect(stderr).toContain(
+      `nothing was done. Type the options after --:\n  npm run keys -- ${line}\n`,
+    );
     expect((await store.keys("list")).stdout).not.toContain("Pet shop");
   });
 
@@ -124,6 +224,7 @@ it("every help fits into 78 columns", async () => {
     const tooLong = stdout.split("\n").filter((line) => line.length > 78);
     expect(tooLong, path.join(" ")).toEqual([]);
   }
+  expect((await run("keys")).stderr).not.toMatch(/.{79}/);
 });
 
 it("the help marks required options, and an error names all that are missing", async () => {

@@ -1,6 +1,7 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import { Readable, Writable } from "node:stream";
 import type { Command } from "commander";
+import { expect } from "vitest";
 import { exitStatus } from "../../src/operator/command-line.ts";
 import type { Outcome } from "./deploy/run-command.ts";
 
@@ -55,4 +56,9 @@ export async function runInProcess(
   const own = { stdin: Object.assign(stdin, { isTTY: isTerminal }), stdout, stderr };
   const status = await streams.run(own, () => exitStatus(program, args));
   return { status, stdout: stdout.text, stderr: stderr.text };
+}
+
+/** The outcome of a command that prints this error message, and no data. */
+export function failure(message: string, status = 1): Outcome {
+  return { status, stdout: "", stderr: expect.stringContaining(message) };
 }

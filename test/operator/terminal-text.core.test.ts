@@ -6,7 +6,6 @@ import {
   formatTime,
   formatUpright,
   shareCell,
-  textCell,
   wrapText,
 } from "../../src/operator/terminal-text.ts";
 
@@ -33,7 +32,7 @@ const keys = ["Pet shop", "漢字漢字漢字漢字漢字 & Company", "x".repeat
   id: "key_isxy5b7tgrodf5lw",
   name,
   requests: 10_000,
-  state: textCell("revoked", true),
+  state: { text: "revoked", isAlarm: true },
   created: AT,
   near: null,
 }));
@@ -90,7 +89,9 @@ describe("colour", () => {
   it("marks on a terminal what needs attention", () => {
     terminal(80);
     expect(formatTable(rows)).toBe(` used\n${RED_FULL}\n 42 %\n`);
-    expect(formatUpright({ state: textCell("banned", true) })).toContain("\u001b[31mbanned");
+    expect(formatUpright({ state: { text: "banned", isAlarm: true } })).toContain(
+      "\u001b[31mbanned",
+    );
   });
 
   it("is off with NO_COLOR, and without a terminal", () => {

@@ -5,12 +5,10 @@ import { ERROR_ANSWERS } from "../../openapi/responses.ts";
 import { ERROR_STATUS } from "../../worker/errors.ts";
 
 /**
- * Creates the machine-readable files of the API reference: the OpenAPI document, the API catalog
+ * Returns the machine-readable files of the API reference: the OpenAPI document, the API catalog
  * (RFC 9727) and the text for language models.
  *
- * @param origin the address of the service without `/v1`, in the form that `openApiDocument`
- *   requires.
- * @returns the content of each file by its path.
+ * @param origin the address of the service without `/v1`, as `openApiDocument` requires it.
  */
 export function machineReadableFiles(
   origin: string,

@@ -1,8 +1,13 @@
+import { join } from "node:path";
 import { type Command, InvalidArgumentError } from "commander";
 import type { Contact } from "../../openapi/document.ts";
 import { createProgram } from "../command-line.ts";
-import { buildExpansion } from "./expansion.ts";
-import { buildSite } from "./site.ts";
+import { assembleExpansion } from "./expansion.ts";
+import { writeFolder } from "./folder.ts";
+import { siteFiles } from "./site.ts";
+
+/** The folder of the files that wrangler.toml names under `[assets]` and that the Worker imports. */
+const DIST = join(import.meta.dirname, "../../../dist");
 
 const HELP = `
 wrangler runs this command before it serves or deploys, and the tests run it before the first test.`;
@@ -15,13 +20,14 @@ export function buildProgram(): Command {
   )
     .addHelpText("after", HELP)
     .option("--contact <address>", "the operator's email address or URL, for callers", parseContact)
-    .allowExcessArguments(false)
     .action(({ contact }: { readonly contact?: Contact }) => buildAll(contact));
 }
 
 /** Builds the files that the Worker needs besides its source: static files and WebAssembly. */
 export async function buildAll(contact?: Contact): Promise<void> {
-  await Promise.all([buildSite(contact), buildExpansion()]);
+  const [site, module] = await Promise.all([siteFiles(contact), assembleExpansion()]);
+  await writeFolder(join(DIST, "site"), site);
+  await writeFolder(join(DIST, "wasm"), new Map([["expand-orders.wasm", module]]));
 }
 
 function parseContact(text: string): Contact {

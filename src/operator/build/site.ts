@@ -3,22 +3,22 @@ import { join } from "node:path";
 import { build, type BuildOptions } from "esbuild";
 import type { PageFacts } from "../../site/page/reference.ts";
 import { type Contact, openApiDocument } from "../../openapi/document.ts";
-import { writeFolder } from "./folder.ts";
 import { machineReadableFiles } from "./machine-readable.ts";
 
-const PAGE = join(import.meta.dirname, "..", "..", "site");
+const PAGE = join(import.meta.dirname, "../../site");
+const API = join(import.meta.dirname, "../../../docs/api.md");
 
-const API = join(import.meta.dirname, "..", "..", "..", "docs", "api.md");
-
-/** The folder that wrangler.toml names under `[assets]`. */
-const SITE = join(import.meta.dirname, "..", "..", "..", "dist", "site");
-
-/** Builds the static files of the service: the reference page and the files that programs read. */
-export async function buildSite(contact?: Contact): Promise<void> {
+/** Returns the static files of the service by their paths: the page, and files for programs. */
+export async function siteFiles(contact?: Contact): Promise<Map<string, string | Uint8Array>> {
   const origin = publicOrigin();
   const [page, script] = await Promise.all([
     buildPage(openApiDocument(origin, contact), process.env["LIST_READS"] === "nearest"),
-    bundleScript(),
+    bundle({
+      entryPoints: [join(PAGE, "console", "main.ts")],
+      minify: true,
+      target: "es2022",
+      legalComments: "inline",
+    }),
   ]);
   const files = new Map<string, string | Uint8Array>([
     ...machineReadableFiles(origin, contact),
@@ -28,7 +28,7 @@ export async function buildSite(contact?: Contact): Promise<void> {
   for (const name of ["style.css", "console.css", "favicon.svg", "_headers", "_redirects"]) {
     files.set(name, await readFile(join(PAGE, name)));
   }
-  await writeFolder(SITE, files);
+  return files;
 }
 
 /**
@@ -57,15 +57,6 @@ export async function buildPage(document: string, hasNearReads = false): Promise
   });
 }
 
-function bundleScript(): Promise<Uint8Array> {
-  return bundle({
-    entryPoints: [join(PAGE, "console", "main.ts")],
-    minify: true,
-    target: "es2022",
-    legalComments: "inline",
-  });
-}
-
 async function bundle(options: BuildOptions): Promise<Uint8Array> {
   const { outputFiles } = await build({
     ...options,
@@ -82,8 +73,7 @@ async function bundle(options: BuildOptions): Promise<Uint8Array> {
 /**
  * Reads the public address of a deployment (docs/operating.md, Deploying).
  *
- * @param url the address; by default the environment variable `PUBLIC_URL`.
- * @returns the address, which has no slash at the end; empty text if `PUBLIC_URL` is not set.
+ * @returns the address, which has no slash at the end; empty text if there is none.
  * @throws {Error} if the address is more than a scheme and a host. The message shows an example.
  */
 export function publicOrigin(url = process.env["PUBLIC_URL"] ?? ""): string {
@@ -96,20 +86,8 @@ export function publicOrigin(url = process.env["PUBLIC_URL"] ?? ""): string {
   );
 }
 
-/** A code block of docs/api.md: a command to run or a file to write. */
-interface CodeBlock {
-  /** The name of the code block's language, which follows the opening Markdown fence. */
-  readonly fence: string;
-  readonly code: string;
-}
-
-/**
- * Reads the code blocks of the generated client from docs/api.md. Tests run the command and the
- * files.
- *
- * @throws {Error} if docs/api.md has no section on generated clients.
- */
-export async function documentedClient(): Promise<CodeBlock[]> {
+/** Reads the code blocks of the section on generated clients in docs/api.md. */
+export async function documentedClient(): Promise<PageFacts["generatedClient"]> {
   const [, section] = /^## Generated clients\n([^]*?)^## /m.exec(await readFile(API, "utf8")) ?? [];
   if (section === undefined) throw new Error(`${API} has no section "Generated clients".`);
   return [...section.matchAll(/^```(\w+)\n([^]*?)\n```$/gm)].map(([, fence = "", code = ""]) => ({

@@ -1,14 +1,11 @@
 import type { LocationHint } from "../../schema/location-hints.ts";
 import type { Limits, Plan } from "../../worker/limit-rules/plans.ts";
-import { generateSecret, generateKeyId, lastFourOf } from "./secret.ts";
 import { hashSecret } from "../../worker/api-keys/secret.ts";
 import type { KeyDetails } from "./key-details.ts";
+import { generateKeyId, generateSecret } from "./secret.ts";
 
 const VERIFICATION = "Verification";
-/**
- * The key of a verification expires after this time, even if nobody revokes it. A verification
- * takes two minutes.
- */
+/** The key of a verification, which takes two minutes, expires after this time. */
 const VERIFICATION_MS = 10 * 60_000;
 
 /** The settings of a new key. */
@@ -31,18 +28,15 @@ export interface CreatedKey {
 
 /** Creates a key and its secret, without storing them. */
 export function createApiKey(settings: NewKeySettings, now: Date): CreatedKey {
-  const { name, plan, limits, expiresAt, locationHint = null } = settings;
-  const secret = generateSecret();
-  const details = {
+  const { limits, locationHint = null, ...others } = settings;
+  const { key, ...hashed } = newSecret();
+  const record = {
     id: generateKeyId(),
-    hash: hashSecret(secret),
-    lastFour: lastFourOf(secret),
-    name,
-    plan,
+    ...hashed,
+    ...others,
     perMinute: limits?.perMinute ?? null,
     perDay: limits?.perDay ?? null,
     createdAt: now,
-    expiresAt,
     revokedAt: null,
     revision: 0,
     resets: 0,
@@ -50,7 +44,7 @@ export function createApiKey(settings: NewKeySettings, now: Date): CreatedKey {
     formerKeyEnds: [],
     bannedUntil: null,
   };
-  return { key: secret, record: details };
+  return { key, record };
 }
 
 /**
@@ -58,17 +52,17 @@ export function createApiKey(settings: NewKeySettings, now: Date): CreatedKey {
  * that earlier rotations replaced become invalid at `formerEndsAt` or earlier.
  */
 export function rotateApiKey(current: KeyDetails, formerEndsAt: Date, now: Date): CreatedKey {
-  const secret = generateSecret();
+  const { key, ...hashed } = newSecret();
   const earlierEnds = current.formerKeyEnds
     .filter((end) => end > now)
     .map((end) => (end < formerEndsAt ? end : formerEndsAt));
-  const details = {
-    ...current,
-    hash: hashSecret(secret),
-    lastFour: lastFourOf(secret),
-    formerKeyEnds: [...earlierEnds, formerEndsAt],
-  };
-  return { key: secret, record: details };
+  return { key, record: { ...current, ...hashed, formerKeyEnds: [...earlierEnds, formerEndsAt] } };
+}
+
+/** Operators recognize a secret by its last four characters, which are part of the checksum. */
+function newSecret() {
+  const key = generateSecret();
+  return { key, hash: hashSecret(key), lastFour: key.slice(-4) };
 }
 
 /** Returns the key as revoked. A key that is already revoked keeps the time of its revocation. */
@@ -76,25 +70,9 @@ export function revokeApiKey(current: KeyDetails, now: Date): KeyDetails {
   return { ...current, revokedAt: current.revokedAt ?? now };
 }
 
-/**
- * Returns the key with one more reset. When the key's limiter sees the larger number of resets, the
- * limiter clears the minute window and the day window, and lifts a ban.
- */
+/** Returns the key with one more reset, at which its limiter clears both windows and lifts a ban. */
 export function resetApiKey(current: KeyDetails): KeyDetails {
   return { ...current, resets: current.resets + 1, bannedUntil: null };
-}
-
-/**
- * Checks that an expiry is in the future.
- *
- * @param expiresAt `null` means that the key never expires.
- * @throws an Error for the operator if the expiry has passed.
- */
-export function refusePast(expiresAt: Date | null, now: Date): void {
-  if (expiresAt === null || expiresAt > now) return;
-  throw new Error(
-    `the expiry ${expiresAt.toISOString()} is in the past; \`revoke\` ends a key at once`,
-  );
 }
 
 /** Creates the key with which `npm run verify` calls a service, without storing it. */

@@ -1,11 +1,11 @@
 import { hostname, userInfo } from "node:os";
 import { isDeepStrictEqual } from "node:util";
 import pRetry from "p-retry";
-import type { Operation } from "./audit-trail.ts";
-import { changeQueries, creationQueries, isOvertaken } from "./key-changes.ts";
+import { changeQueries, creationQueries, isOvertaken, type Operation } from "./key-changes.ts";
 import { findApiKey, type KeyDetails } from "./key-details.ts";
-import { isName, noSuchKey } from "../arguments.ts";
-import { UsageError } from "../command-line.ts";
+import { SECRET_PREFIX } from "../../worker/api-keys/secret.ts";
+import { isName } from "../arguments.ts";
+import { onSameStore, UsageError } from "../command-line.ts";
 import { type StoreDatabase, toStatements } from "../database/database.ts";
 
 /** How often a change is retried if another operator changes the same key at the same time. */
@@ -24,7 +24,6 @@ export async function addKeys(database: StoreDatabase, keys: readonly KeyDetails
  *
  * @param decide returns the changed key. It runs again, with the newer key, if another operator
  *   changes the key between reading and writing.
- * @returns the key after the change.
  * @throws every error of `decide`; an Error for the operator if no key has this id.
  */
 export async function changeKey(
@@ -53,9 +52,8 @@ export async function changeKey(
 }
 
 /**
- * Runs the queries that store keys, in one transaction. If the transaction fails, looks the keys up,
- * because the connection may have been lost after the transaction: the secret of a stored key must
- * be printed.
+ * Runs the queries in one transaction. If it fails, looks the keys up, because the connection may
+ * have been lost after the transaction: the secret of a stored key must be printed.
  */
 async function store(
   database: StoreDatabase,
@@ -76,15 +74,17 @@ function isSame(one: KeyDetails, other: KeyDetails | undefined): boolean {
   return isDeepStrictEqual({ ...other, bannedUntil: null }, { ...one, bannedUntil: null });
 }
 
-/**
- * Finds the key with this id.
- *
- * @throws an Error for the operator if no key has this id.
- */
+/** @throws an Error for the operator if no key has this id. */
 export async function requireApiKey(orm: StoreDatabase["orm"], id: string): Promise<KeyDetails> {
   const key = await findApiKey(orm, id);
-  if (key === undefined) throw noSuchKey(id);
-  return key;
+  if (key !== undefined) return key;
+  const find = onSameStore("npm run keys -- find");
+  const list = onSameStore("npm run keys -- list");
+  throw new Error(
+    id.startsWith(SECRET_PREFIX)
+      ? `this is a key, not the id of a key; \`${find}\` reads a key from standard input and shows its id`
+      : `no key has the id ${JSON.stringify(id)}; \`${list}\` shows the ids`,
+  );
 }
 
 /**
@@ -102,7 +102,7 @@ export function currentActor(): string {
   );
 }
 
-/** A container can run under a user id that has no account, and so no name. */
+/** A container can run under a user id without an account. */
 function account(): string {
   try {
     return userInfo().username;

@@ -1,10 +1,30 @@
 import { and, eq, lte, type Query, sql } from "drizzle-orm";
-import type { BaseSQLiteDatabase } from "drizzle-orm/sqlite-core";
-import { apiKeys, formerKeyHashes, keyBans, keyChanges } from "../../schema/keys.ts";
-import { differences, type Operation } from "./audit-trail.ts";
-import { isInForce, type KeyDetails } from "./key-details.ts";
+import {
+  apiKeys,
+  formerKeyHashes,
+  keyBans,
+  type KeyChangeDetails,
+  keyChanges,
+} from "../../schema/keys.ts";
+import { formatNumber, formatTime } from "../terminal-text.ts";
+import { type Database, isInForce, type KeyDetails, toSettingsJson } from "./key-details.ts";
 
-type Database = BaseSQLiteDatabase<"async", unknown>;
+const ISO_TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
+
+/** The kind of change of a key, who makes the change, and when. */
+export type Operation = Pick<typeof keyChanges.$inferSelect, "action" | "actor" | "at">;
+
+/** The fields of a key whose changes an entry of the audit trail records. */
+const FIELDS = [
+  "name",
+  "plan",
+  "perMinute",
+  "perDay",
+  "expiresAt",
+  "locationHint",
+  "revokedAt",
+  "formerKeyEndsAt",
+] as const;
 
 /** Queries for one transaction, in the order in which they must run. */
 type Queries = readonly { toSQL(): Pick<Query, "sql" | "params"> }[];
@@ -12,7 +32,8 @@ type Queries = readonly { toSQL(): Pick<Query, "sql" | "params"> }[];
 /** Returns the queries that store a new key and record its creation in the audit trail. */
 export function creationQueries(database: Database, key: KeyDetails, actor: string): Queries {
   return [
-    database.insert(apiKeys).values(columnsOf(key)),
+    // Drizzle ignores the fields that are not columns.
+    database.insert(apiKeys).values(key),
     database.insert(keyChanges).values({
       at: key.createdAt,
       actor,
@@ -37,6 +58,9 @@ export function changeQueries(
   operation: Operation,
 ): Queries {
   const { id, revision } = before;
+  const { at } = operation;
+  const ofKey = and(eq(keyBans.keyId, id), isInForce(at));
+  const lifting = database.update(keyBans).set({ liftedAt: at }).where(ofKey);
   return [
     database.insert(keyChanges).values({
       ...operation,
@@ -45,9 +69,9 @@ export function changeQueries(
       keyId: sql`(SELECT id FROM api_keys WHERE id = ${id} AND revision = ${revision})`,
       details: differences(before, after),
     }),
-    database.update(apiKeys).set(columnsOf(after)).where(eq(apiKeys.id, id)),
-    ...(after.hash === before.hash ? [] : formerHashQueries(database, before, after, operation.at)),
-    ...(after.resets === before.resets ? [] : [liftingQuery(database, id, operation.at)]),
+    database.update(apiKeys).set(after).where(eq(apiKeys.id, id)),
+    ...(after.hash === before.hash ? [] : formerHashQueries(database, before, after, at)),
+    ...(after.resets === before.resets ? [] : [lifting]),
   ];
 }
 
@@ -56,18 +80,9 @@ export function isOvertaken(error: Error): boolean {
   return error.message.includes("NOT NULL constraint failed: key_changes.key_id");
 }
 
-/** Returns the query that lifts all bans of a key that are in force. */
-function liftingQuery(database: Database, keyId: string, now: Date): Queries[number] {
-  return database
-    .update(keyBans)
-    .set({ liftedAt: now })
-    .where(and(eq(keyBans.keyId, keyId), isInForce(now)));
-}
-
 /**
- * Returns the queries that store the hash of the replaced secret and the time at which it becomes
- * invalid. The key's earlier secrets become invalid at the same time or earlier. The queries also
- * delete the hashes of secrets that are invalid already.
+ * Returns the queries that store the hash of the replaced secret until it becomes invalid. The key's
+ * earlier secrets become invalid then or earlier. Deletes hashes that are invalid already.
  */
 function formerHashQueries(
   database: Database,
@@ -88,7 +103,26 @@ function formerHashQueries(
   ];
 }
 
-function columnsOf(key: KeyDetails): typeof apiKeys.$inferSelect {
-  const { formerKeyEnds: _ends, bannedUntil: _until, ...columns } = key;
-  return columns;
+/** Returns the fields in which a key differs from `before`; of a new key, all fields that are set. */
+export function differences(before: KeyDetails | undefined, after: KeyDetails): KeyChangeDetails {
+  const former = before && toSettingsJson(before);
+  const current = toSettingsJson(after);
+  const changes = FIELDS.map((field) => {
+    return [field, { from: former?.[field] ?? null, to: current[field] }] as const;
+  });
+  return Object.fromEntries(changes.filter(([, { from, to }]) => from !== to));
+}
+
+/** Formats the details of a change as one line of text. */
+export function describeDetails(details: KeyChangeDetails): string {
+  const fields = Object.entries(details).map(([field, { from, to }]) =>
+    from === null ? `${field}: ${describe(to)}` : `${field}: ${describe(from)} → ${describe(to)}`,
+  );
+  return fields.join(", ");
+}
+
+function describe(value: string | number | null): string {
+  if (typeof value === "number") return formatNumber(value);
+  if (value === null) return "none";
+  return ISO_TIME.test(value) ? formatTime(new Date(value)) : value;
 }

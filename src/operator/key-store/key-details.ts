@@ -1,29 +1,14 @@
-import {
-  and,
-  eq,
-  getTableColumns,
-  gt,
-  inArray,
-  isNull,
-  lte,
-  not,
-  or,
-  type SQL,
-  sql,
-} from "drizzle-orm";
+import { and, eq, getTableColumns, gt, inArray, isNull, or, type SQL, sql } from "drizzle-orm";
 import type { BaseSQLiteDatabase } from "drizzle-orm/sqlite-core";
 import { apiKeys, keyBans } from "../../schema/keys.ts";
 import type { Plan } from "../../worker/limit-rules/plans.ts";
 import { type ApiKey, KEY_STATES, keyState, limitsOf } from "../../worker/api-keys/api-key.ts";
 
-type Database = BaseSQLiteDatabase<"async", unknown>;
+export type Database = BaseSQLiteDatabase<"async", unknown>;
 
 /** A key as the operator sees it: with its rotations and its ban. */
 export interface KeyDetails extends ApiKey {
-  /**
-   * The last four characters of the secret; `null` if the secret is older than the column
-   * `last_four`.
-   */
+  /** The last four characters of the secret; `null` if it is older than the column `last_four`. */
   readonly lastFour: string | null;
   /** When the secrets that rotations have replaced become or became invalid, in ascending order. */
   readonly formerKeyEnds: readonly Date[];
@@ -37,8 +22,12 @@ export type KeyStateOrBan = (typeof KEY_STATES_AND_BAN)[number];
 /** Returns the state of a key. An expired or revoked key is never reported as banned. */
 export function keyStateOrBan(key: KeyDetails, now: Date): KeyStateOrBan {
   const state = keyState(key, now.getTime());
-  const isBanned = key.bannedUntil !== null && key.bannedUntil > now;
-  return state === "active" && isBanned ? "banned" : state;
+  return state === "active" && banEnd(key, now) !== null ? "banned" : state;
+}
+
+/** Returns the end of the ban that is in force; `null` if there is none. */
+export function banEnd({ bannedUntil }: KeyDetails, now: Date): Date | null {
+  return bannedUntil !== null && bannedUntil > now ? bannedUntil : null;
 }
 
 /** Selects the keys that match every field that is set. */
@@ -57,17 +46,25 @@ export async function listApiKeys(
   { plan, state, name, expiresUntil }: KeyFilter,
   now: Date,
 ): Promise<KeyDetails[]> {
-  const keys = await selectKeys(
-    database,
-    and(
-      plan && eq(apiKeys.plan, plan),
-      state && hasState(state, now),
-      expiresUntil && and(isUsable(now), lte(apiKeys.expiresAt, expiresUntil)),
-    ),
-  );
-  // Compares names in JavaScript rather than in SQL, because SQLite ignores the case of ASCII
+  // Filters in JavaScript, so that each state is defined once. SQLite also ignores the case of ASCII
   // letters only.
-  return name === undefined ? keys : keys.filter((key) => fold(key.name).includes(fold(name)));
+  const keys = await selectKeys(database, undefined);
+  return keys.filter(
+    (key) =>
+      (plan === undefined || key.plan === plan) &&
+      (state === undefined || keyStateOrBan(key, now) === state) &&
+      (name === undefined || fold(key.name).includes(fold(name))) &&
+      (expiresUntil === undefined || expiresBy(key, expiresUntil, now)),
+  );
+}
+
+function expiresBy(key: KeyDetails, time: Date, now: Date): boolean {
+  const isUsable = keyState(key, now.getTime()) === "active";
+  return isUsable && key.expiresAt !== null && key.expiresAt <= time;
+}
+
+function fold(text: string): string {
+  return text.normalize("NFC").toLowerCase();
 }
 
 /** Finds the key whose secret has this hash, or had this hash before a rotation. */
@@ -80,10 +77,8 @@ export async function findApiKeyByHash(
 }
 
 /**
- * Finds the keys whose secret ends with these characters, or ended before a rotation, the oldest
- * first.
- *
- * @param ending one to four characters, in lower case.
+ * Finds the keys whose secret ends with these one to four lower-case characters, or ended with them
+ * before a rotation, the oldest first.
  */
 export async function findApiKeysByEnding(
   database: Database,
@@ -103,10 +98,8 @@ async function selectKeys(database: Database, where: SQL | undefined): Promise<K
   return query.orderBy(apiKeys.createdAt, apiKeys.id);
 }
 
-/**
- * The columns of a query for keys. The subqueries are plain SQL, because they must name
- * `api_keys.id`, and drizzle writes only `id` if a query has one table.
- */
+// The subqueries are plain SQL, because they must name `api_keys.id`, and drizzle writes only `id` if
+// a query has one table.
 const KEY_DETAILS = {
   ...getTableColumns(apiKeys),
   formerKeyEnds:
@@ -125,31 +118,9 @@ function toTimes(json: string): Date[] {
   return times.sort((one, other) => one - other).map((ms) => new Date(ms));
 }
 
-/** Returns the SQL condition that `keyStateOrBan` returns this state for a key. */
-function hasState(state: KeyStateOrBan, now: Date): SQL | undefined {
-  const { revokedAt, expiresAt } = apiKeys;
-  if (state === "revoked") return lte(revokedAt, now);
-  if (state === "expired") return and(isNotRevoked(now), lte(expiresAt, now));
-  const isBanned = sql`EXISTS (SELECT 1 FROM key_bans WHERE key_bans.key_id = api_keys.id AND ${isInForce(now)})`;
-  return and(isUsable(now), state === "banned" ? isBanned : not(isBanned));
-}
-
 /** Returns the SQL condition that a ban has neither ended nor been lifted. */
 export function isInForce(at: Date): SQL | undefined {
   return and(gt(keyBans.endsAt, at), isNull(keyBans.liftedAt));
-}
-
-function isUsable(now: Date): SQL | undefined {
-  const { expiresAt } = apiKeys;
-  return and(isNotRevoked(now), or(isNull(expiresAt), gt(expiresAt, now)));
-}
-
-function isNotRevoked(now: Date): SQL | undefined {
-  return or(isNull(apiKeys.revokedAt), gt(apiKeys.revokedAt, now));
-}
-
-function fold(text: string): string {
-  return text.normalize("NFC").toLowerCase();
 }
 
 /**
@@ -174,15 +145,12 @@ export function toSettingsJson(key: KeyDetails) {
 
 /** Returns a key as the commands print it with `--json`. The hash of the secret is left out. */
 export function toKeyJson(key: KeyDetails, now: Date) {
-  const { id, lastFour, bannedUntil } = key;
-  const isBanned = bannedUntil !== null && bannedUntil > now;
   return {
-    id,
+    id: key.id,
     ...toSettingsJson(key),
-    lastFour,
+    lastFour: key.lastFour,
     state: keyStateOrBan(key, now),
-    /** The end of the ban that is in force. */
-    bannedUntil: isBanned ? bannedUntil.toISOString() : null,
+    bannedUntil: toIso(banEnd(key, now)),
   };
 }
 

@@ -11,14 +11,6 @@ export function generateSecret(): string {
   return SECRET_PREFIX + base32nopad.encode(concatBytes(random, checksum(random))).toLowerCase();
 }
 
-/**
- * Returns the last four characters of a secret, by which operators recognize it. These characters
- * are part of the checksum.
- */
-export function lastFourOf(secret: string): string {
-  return secret.slice(-4);
-}
-
 /** Generates the public id of a key: `key_` and 80 random bits in lower-case base32. */
 export function generateKeyId(): string {
   return `key_${base32nopad.encode(randomBytes(10)).toLowerCase()}`;

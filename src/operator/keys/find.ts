@@ -21,9 +21,7 @@ import { lastDays, readUsageOfKey } from "../usage/usage-report.ts";
 import { printKey, printKeys } from "./print-keys.ts";
 
 const LONGEST_DAYS = 36_500;
-/**
- * How many days back `keys show` looks for the last use of a key: as many as `keys usage` can show.
- */
+/** `keys show` looks for the last use of a key on as many days as `keys usage` can show. */
 const LAST_USE_DAYS = 366;
 
 const ABOUT_LIST = `
@@ -54,8 +52,8 @@ Examples:
 
 Pass a whole key on standard input, never as an argument, because shells keep a history of arguments.
 \`find\` also finds a key by a former secret that a rotation has replaced. The store keeps the hash and
-the last four characters of a secret. For keys from before the store kept these characters, \`list\` shows "unknown"
-until they are rotated. Such keys are found only through standard input.`;
+the last four characters of a secret. Keys for which \`list\` shows "unknown" instead of these
+characters are found only through standard input.`;
 
 /** Adds the options and the action of `keys list`, which prints keys without their secrets. */
 export function defineList(command: Command): void {
@@ -81,10 +79,7 @@ export function defineShow(command: Command): void {
     .action(show);
 }
 
-/**
- * Adds the options and the action of `keys find`, which finds a key by its secret, or by the last
- * characters of the secret.
- */
+/** Adds the options and the action of `keys find`, which finds a key by its secret or its ending. */
 export function defineFind(command: Command): void {
   command
     .description("show the id and name of a key that is read from standard input")
@@ -135,8 +130,8 @@ async function show(id: string, options: StoreCommandOptions): Promise<void> {
 
 async function find(ending: string | undefined, options: StoreCommandOptions): Promise<void> {
   const keys = ending === undefined ? await bySecret(options) : await byEnding(ending, options);
-  const [key, ...others] = keys;
-  if (key !== undefined && others.length === 0 && !options.json) printKey(key, options);
+  const [key] = keys;
+  if (key !== undefined && keys.length === 1 && !options.json) printKey(key, options);
   else printKeys(keys, { json: options.json, none: "" });
 }
 

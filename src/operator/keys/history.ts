@@ -4,15 +4,9 @@ import { apiKeys, keyBans, keyChanges } from "../../schema/keys.ts";
 import { parseCount, parseTime } from "../arguments.ts";
 import { printData, printJson } from "../command-line.ts";
 import { type StoreCommandOptions, useDatabase } from "../database/open.ts";
-import { describeDetails } from "../key-store/audit-trail.ts";
+import { describeDetails } from "../key-store/key-changes.ts";
 import { isInForce } from "../key-store/key-details.ts";
-import {
-  formatNumber,
-  formatTable,
-  type Row,
-  type TableOptions,
-  textCell,
-} from "../terminal-text.ts";
+import { formatNumber, formatTable } from "../terminal-text.ts";
 
 const ABOUT_AUDIT = `
 Examples:
@@ -84,7 +78,8 @@ async function audit(
   const rows = changes.map(({ at, actor, action, keyId, details }) => {
     return { at, actor, action, key: keyId, details: describeDetails(details) };
   });
-  printNewest("changes", rows, options, { cut: ["actor"], below: "details" });
+  const table = formatTable(rows, { cut: ["actor"], below: "details" });
+  printNewest("changes", table, rows.length, options);
 }
 
 async function bans(
@@ -123,26 +118,19 @@ async function bans(
     key: keyId,
     name,
     number,
-    state: textCell(state, state === "in force"),
+    state: { text: state, isAlarm: state === "in force" },
     began: beganAt,
     until,
     lifted: liftedAt,
   }));
-  printNewest("bans", rows, options, {
-    cut: ["name"],
-    optional: ["until", "number", "lifted", "began"],
-  });
+  const optional = ["until", "number", "lifted", "began"];
+  printNewest("bans", formatTable(rows, { cut: ["name"], optional }), rows.length, options);
 }
 
-function printNewest(
-  entries: string,
-  rows: readonly Row[],
-  { limit }: HistoryOptions,
-  as: TableOptions,
-): void {
-  if (rows.length === 0) return void process.stderr.write(`No such ${entries} are recorded.\n`);
-  printData(formatTable(rows, as));
-  if (rows.length === limit) {
+function printNewest(entries: string, table: string, count: number, { limit }: HistoryOptions) {
+  if (count === 0) return void process.stderr.write(`No such ${entries} are recorded.\n`);
+  printData(table);
+  if (count === limit) {
     process.stderr.write(`The newest ${formatNumber(limit)}; --limit N shows more.\n`);
   }
 }

@@ -1,12 +1,9 @@
 import { keyState, limitsOf } from "../../worker/api-keys/api-key.ts";
-import { type KeyDetails, keyStateOrBan, toKeyJson } from "../key-store/key-details.ts";
 import { onSameStore, printData, printJson } from "../command-line.ts";
-import { formatTable, formatTime, formatUpright, type Row, textCell } from "../terminal-text.ts";
+import { type KeyDetails, keyStateOrBan, toKeyJson } from "../key-store/key-details.ts";
+import { formatTable, formatTime, formatUpright, type Row } from "../terminal-text.ts";
 
-/**
- * The columns of the table of keys that a narrow terminal may leave out, the most important column
- * first.
- */
+/** The columns that a narrow terminal may leave out, the most important column first. */
 const OPTIONAL_COLUMNS = [
   "banned until",
   "expires",
@@ -19,10 +16,7 @@ const OPTIONAL_COLUMNS = [
   "created",
 ];
 
-/**
- * Prints a key as JSON or as text on stdout, and before the text `title` on stderr. The text ends
- * with the times at which the key's former secrets become invalid.
- */
+/** Prints a key as JSON or as text on stdout, and before the text `title` on stderr. */
 export function printKey(key: KeyDetails, options: { json: boolean; title?: string }): void {
   const now = new Date();
   if (options.json) return printJson(toKeyJson(key, now));
@@ -75,30 +69,26 @@ export function printKeys(
 }
 
 function toRow(key: KeyDetails, now: Date): Row {
-  const { id, name, plan, lastFour, createdAt, expiresAt, revokedAt, locationHint } = key;
   const { perMinute, perDay } = limitsOf(key);
   const state = keyStateOrBan(key, now);
   return {
-    id,
-    name,
-    plan,
+    id: key.id,
+    name: key.name,
+    plan: key.plan,
     "per minute": perMinute,
     "per day": perDay,
-    state: textCell(state, state === "revoked" || state === "banned"),
-    "ends in": lastFour ?? "unknown",
-    created: createdAt,
-    expires: expiresAt,
-    revoked: revokedAt,
-    near: locationHint,
+    state: { text: state, isAlarm: state === "revoked" || state === "banned" },
+    "ends in": key.lastFour ?? "unknown",
+    created: key.createdAt,
+    expires: key.expiresAt,
+    revoked: key.revokedAt,
+    near: key.locationHint,
     "banned until": state === "banned" ? key.bannedUntil : null,
   };
 }
 
-/**
- * Returns when the former secrets of a key that are still valid become invalid. An expired or
- * revoked key has no valid former secrets.
- */
+/** Returns when the former secrets that are valid at the time `now` become invalid. */
 function validFormerKeyEnds(key: KeyDetails, now: Date): readonly Date[] {
-  if (keyState(key, now.getTime()) !== "active") return [];
-  return key.formerKeyEnds.filter((end) => end > now);
+  const isUsable = keyState(key, now.getTime()) === "active";
+  return isUsable ? key.formerKeyEnds.filter((end) => end > now) : [];
 }

@@ -2,12 +2,10 @@ import type { Command } from "commander";
 import { createProgram } from "../command-line.ts";
 import { storeCommand } from "../database/open.ts";
 import { defineUsage } from "../usage/usage.ts";
-import { defineCreate } from "./create.ts";
+import { defineCreate, defineUpdate } from "./create-update.ts";
 import { defineFind, defineList, defineShow } from "./find.ts";
 import { defineAudit, defineBans } from "./history.ts";
-import { defineReset, defineRevoke } from "./revoke.ts";
-import { defineRotate } from "./rotate.ts";
-import { defineUpdate } from "./update.ts";
+import { defineReset, defineRevoke, defineRotate } from "./revoke.ts";
 
 const EXAMPLES = `
 Examples:

@@ -1,12 +1,21 @@
-import type { Command } from "commander";
+import { type Command, Option } from "commander";
+import { keyState } from "../../worker/api-keys/api-key.ts";
+import { durationParser } from "../arguments.ts";
+import { onSameStore } from "../command-line.ts";
 import { requireConfirmation, yesOption } from "../confirmation.ts";
 import type { StoreDatabase } from "../database/database.ts";
 import { type StoreCommandOptions, useDatabase } from "../database/open.ts";
-import { resetApiKey, revokeApiKey } from "../key-store/administration.ts";
+import { resetApiKey, revokeApiKey, rotateApiKey } from "../key-store/administration.ts";
 import { changeKey, requireApiKey } from "../key-store/change-key.ts";
-import { printKey } from "./print-keys.ts";
+import { printKey, printSecret } from "./print-keys.ts";
 
-const EXAMPLES = `
+const DEFAULT_GRACE = "24h";
+const MAX_GRACE_DAYS = 90;
+/** A shorter grace asks for confirmation, because clients have little time to change their key. */
+const SHORT_GRACE_MS = 3_600_000;
+const parseGrace = durationParser(MAX_GRACE_DAYS);
+
+const REVOKE_EXAMPLES = `
 Examples:
   $ npm run keys -- revoke key_abc
   $ npm run keys -- revoke key_abc --env production          asks first
@@ -14,13 +23,28 @@ Examples:
 
 A revoked key can never be used again. To end a key at a later time, use \`keys update --expires\`.`;
 
-/** The options of a command that changes a key permanently. */
-export interface LastingOptions extends StoreCommandOptions {
+const ROTATE_EXAMPLES = `
+Examples:
+  $ npm run keys -- rotate key_abc                 the former key ends in ${DEFAULT_GRACE}
+  $ npm run keys -- rotate key_abc --grace 7d
+  $ npm run keys -- rotate key_abc --grace 0       the key has leaked: end it within 30 seconds
+
+The former and the new key share one id, plan, limits, request counts and bans. Later changes apply to
+both keys. If you rotate a key again during its grace, earlier former keys become invalid no later than
+the key that was just replaced. The new key is shown once. With --env and a grace of less than an hour,
+the command asks for confirmation.`;
+
+interface LastingOptions extends StoreCommandOptions {
   /** True skips the confirmation. */
   readonly yes: boolean;
 }
 
-/** The text about the consequence of each change that cannot be undone. */
+interface RotateOptions extends LastingOptions {
+  /** How long the former secret stays valid, in milliseconds. */
+  readonly grace: number;
+}
+
+/** The consequence of each change that cannot be undone. */
 const CONSEQUENCES = {
   end: "This ends its present secret for good. Clients that send it are answered 401 afterwards.",
   reset: "This forgets the counts of both windows, its ban and its earlier bans for good.",
@@ -31,7 +55,7 @@ export function defineRevoke(command: Command): void {
   command
     .description("make a key invalid permanently")
     .addOption(yesOption())
-    .addHelpText("after", EXAMPLES)
+    .addHelpText("after", REVOKE_EXAMPLES)
     .action(async (id: string, options: LastingOptions) => {
       const key = await useDatabase(options, "keys", async (database) => {
         await confirmChange(database, id, "end", options);
@@ -55,14 +79,47 @@ export function defineReset(command: Command): void {
     });
 }
 
-/**
- * Asks for confirmation before a change of a deployed key that cannot be undone. Does not ask if
- * the key is in a local store.
- *
- * @throws an Error for the operator if the operator does not confirm, if standard input is no
- *   terminal, or if no key has this id.
- */
-export async function confirmChange(
+/** Adds the options and the action of `keys rotate`, which replaces only the secret of a key. */
+export function defineRotate(command: Command): void {
+  command
+    .description("replace a key by a new key with the same id, plan and counts")
+    .addOption(
+      new Option(
+        "--grace <duration>",
+        `how long the former key stays valid: 90m, 24h, 7d or 0, at most ${MAX_GRACE_DAYS}d`,
+      )
+        .argParser(parseGrace)
+        .default(parseGrace(DEFAULT_GRACE), DEFAULT_GRACE),
+    )
+    .addOption(yesOption())
+    .addHelpText("after", ROTATE_EXAMPLES)
+    .action(rotate);
+}
+
+async function rotate(id: string, options: RotateOptions): Promise<void> {
+  let secret = "";
+  const key = await useDatabase(options, "keys", async (database) => {
+    if (options.grace < SHORT_GRACE_MS) await confirmChange(database, id, "end", options);
+    return changeKey(database, id, "rotate", (current, now) => {
+      const state = keyState(current, now.getTime());
+      if (state !== "active") {
+        const create = onSameStore("npm run keys -- create");
+        throw new Error(`the key is ${state}: \`${create}\` creates a new one`);
+      }
+      const formerEndsAt = new Date(now.getTime() + options.grace);
+      const rotated = rotateApiKey(current, formerEndsAt, now);
+      secret = rotated.key;
+      return rotated.record;
+    });
+  });
+  printSecret(secret, key, options);
+  if (options.grace === 0 && !options.json) {
+    process.stderr.write(`The former key ends within 30 seconds.\n`);
+  }
+}
+
+/** Asks for confirmation before a change of a deployed key that cannot be undone. */
+async function confirmChange(
   { orm }: StoreDatabase,
   id: string,
   change: keyof typeof CONSEQUENCES,

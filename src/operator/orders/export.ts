@@ -4,15 +4,38 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Writable } from "node:stream";
 import { pipeline } from "node:stream/promises";
+import { gte, sql } from "drizzle-orm";
 import pRetry from "p-retry";
+import { orderList, orders } from "../../schema/orders.ts";
+import { INT64_MAX, INT64_MIN } from "../../worker/orders/int64.ts";
+import { JSON_MEMBERS } from "../../worker/orders/order-json.ts";
 import type { StoreDatabase } from "../database/database.ts";
 import { replaceFile } from "../replace-file.ts";
-import { countOrders, exportPages } from "./export-pages.ts";
 import { startProgress } from "./progress.ts";
 
 /** How often an export with `oneMoment` is retried, after pauses of 0.1 to 0.8 seconds. */
 const RESTARTS = 4;
 const FIRST_PAUSE_MS = 100;
+
+const { id, petId, quantity, shipDate, afterShipDate, complete, incomplete } = JSON_MEMBERS;
+
+/**
+ * A SQL expression for an order as a line of an export. SQLite creates the JSON because D1's
+ * results round integers above 2^53. No value needs escaping: the schema allows only integers,
+ * booleans and one form of date.
+ */
+const LINE = sql.raw(`'{${id}' || orders.id
+  || coalesce('${petId}' || orders.pet_id, '')
+  || coalesce('${quantity}' || orders.quantity, '')
+  || coalesce('${shipDate}' || orders.ship_date || '${afterShipDate}', '')
+  || CASE orders.complete WHEN 1 THEN '${complete}' WHEN 0 THEN '${incomplete}' ELSE '' END
+  || ',"status":"' || orders.status || '"}'`);
+
+/**
+ * The number of orders in a page of an export. The longest line has 163 bytes, so a page has at most
+ * 1.2 MB: well below D1's limit of 2 MB for a text.
+ */
+const PAGE_ORDERS = 7_500;
 
 /** The result of an export. */
 interface Exported {
@@ -21,53 +44,33 @@ interface Exported {
   readonly isOneMoment: boolean;
 }
 
-export interface ExportOptions {
-  /**
-   * If true, the export must be a consistent snapshot: an export during which an order
-   * changes starts over, and fails after several attempts.
-   */
-  readonly oneMoment: boolean;
-}
-
 /** Thrown if an order changed during an export with `oneMoment`. */
-class OrdersChangedError extends Error {
-  override readonly name = "OrdersChangedError";
-}
+class OrdersChangedError extends Error {}
 
 /**
- * Exports the store's orders to a file. Replaces an existing file only when the export is complete.
- * Until then, a temporary file in the same folder holds the exported orders.
+ * Exports the store's orders to a file, or to standard output. Replaces an existing file only when
+ * the export is complete: until then, a temporary file in the same folder holds the orders.
+ *
+ * @param oneMoment true starts over if an order changes, and fails after several attempts.
  */
-export async function exportToFile(
+export async function exportOrders(
   database: StoreDatabase,
-  file: string,
-  options: ExportOptions,
+  file: string | undefined,
+  oneMoment: boolean,
 ): Promise<Exported> {
-  const existing = await stat(file).catch(() => undefined);
-  // Writes directly to a pipe or device, because renaming a temporary file would replace the pipe
-  // or device by a file.
-  if (existing !== undefined && !existing.isFile() && !existing.isDirectory()) {
-    return exportToStream(database, () => createWriteStream(file), options);
+  const existing = file === undefined ? undefined : await stat(file).catch(() => undefined);
+  const isPipeOrDevice = existing !== undefined && !existing.isFile() && !existing.isDirectory();
+  // Writes directly to a pipe or device, because renaming a temporary file would replace it.
+  if (file !== undefined && !isPipeOrDevice) {
+    return replaceFile(file, (temporary) => writeFile(database, temporary, oneMoment));
   }
-  return replaceFile(file, (temporary) => writeFile(database, temporary, options));
-}
-
-/** Exports the store's orders to standard output. */
-export function exportToStdout(database: StoreDatabase, options: ExportOptions): Promise<Exported> {
-  return exportToStream(database, () => process.stdout, options);
-}
-
-async function exportToStream(
-  database: StoreDatabase,
-  open: () => Writable,
-  options: ExportOptions,
-): Promise<Exported> {
-  if (!options.oneMoment) return writeOrders(database, open(), options);
+  const open = () => (file === undefined ? process.stdout : createWriteStream(file));
+  if (!oneMoment) return writeOrders(database, open(), oneMoment);
   const folder = await mkdtemp(join(tmpdir(), "store-orders-"));
   try {
-    const file = join(folder, "export.ndjson");
-    const exported = await writeFile(database, file, options);
-    await pipeline(createReadStream(file), open());
+    const temporary = join(folder, "export.ndjson");
+    const exported = await writeFile(database, temporary, oneMoment);
+    await pipeline(createReadStream(temporary), open());
     return exported;
   } finally {
     await rm(folder, { recursive: true });
@@ -78,9 +81,9 @@ async function exportToStream(
 async function writeFile(
   database: StoreDatabase,
   file: string,
-  options: ExportOptions,
+  oneMoment: boolean,
 ): Promise<Exported> {
-  const attempt = () => writeOrders(database, createWriteStream(file, { flush: true }), options);
+  const attempt = () => writeOrders(database, createWriteStream(file, { flush: true }), oneMoment);
   try {
     return await pRetry(attempt, {
       retries: RESTARTS,
@@ -97,21 +100,16 @@ async function writeFile(
   }
 }
 
-/**
- * Writes the store's orders to a stream and shows the progress.
- *
- * @throws {OrdersChangedError} if `oneMoment` is true and the version of the list changes.
- */
+/** @throws {OrdersChangedError} if `oneMoment` is true and the version of the list changes. */
 async function writeOrders(
   database: StoreDatabase,
   stream: Writable & { readonly isTTY?: boolean },
-  { oneMoment }: ExportOptions,
+  oneMoment: boolean,
 ): Promise<Exported> {
   let exported = 0;
   const versions = new Set<string>();
-  // Counts the orders only if stderr is a terminal, because counting takes a second on a remote
-  // database.
-  const total = process.stderr.isTTY ? await countOrders(database) : undefined;
+  // Counts the orders only for a terminal, because counting takes a second on a remote database.
+  const total = process.stderr.isTTY ? await database.orm.$count(orders) : undefined;
   // Shows no progress if the orders go to a terminal, because a progress bar would garble them.
   using progress = stream.isTTY
     ? undefined
@@ -127,4 +125,41 @@ async function writeOrders(
   }
   await pipeline(pages, stream);
   return { count: exported, isOneMoment: versions.size === 1 };
+}
+
+/**
+ * Reads all orders in ascending id, as newline-delimited JSON. Reads each page with a separate
+ * query, so the number of orders is not limited.
+ *
+ * @returns the lines of each page, each with its line break, and their number. The pages are a
+ *   consistent snapshot if all of them have the same version of the list of orders.
+ */
+export async function* exportPages({ orm }: StoreDatabase) {
+  let firstId = INT64_MIN;
+  for (;;) {
+    const page = orm
+      .select({ id: orders.id, json: sql`${LINE}`.as("json") })
+      .from(orders)
+      .where(gte(orders.id, firstId))
+      .orderBy(orders.id)
+      .limit(PAGE_ORDERS)
+      .as("page");
+    const [row] = await orm
+      .select({
+        count: sql<number>`count(*)`.as("count"),
+        last: sql<string | null>`max(${page.id}) || ''`.as("last"),
+        lines: sql<string>`ifnull(group_concat(${page.json}, char(10)) || char(10), '')`.as(
+          "lines",
+        ),
+        listVersion: sql<string>`(SELECT ${orderList.version} FROM ${orderList})`.as(
+          "list_version",
+        ),
+      })
+      .from(page);
+    if (row === undefined) return;
+    yield row;
+    const lastId = row.last === null ? INT64_MAX : BigInt(row.last);
+    if (row.count < PAGE_ORDERS || lastId === INT64_MAX) return;
+    firstId = lastId + 1n;
+  }
 }

@@ -1,9 +1,8 @@
 import { errorMessage, typedLine } from "../command-line.ts";
 import { NotConfirmedError } from "../confirmation.ts";
 import type { StoreDatabase } from "../database/database.ts";
-import { compareParts, type Comparison } from "./comparison.ts";
 import { parseOrder } from "./parse-order.ts";
-import { isBulkChange, placeStatements } from "./placement.ts";
+import { compareParts, type Comparison, place } from "./placement.ts";
 import { startProgress } from "./progress.ts";
 import { SortedOrders } from "./sorted-orders.ts";
 import { ElementError, readElements } from "./source.ts";
@@ -16,34 +15,23 @@ import {
 } from "./staging.ts";
 
 interface ImportOptions {
-  /**
-   * If true, the import fails unless the store has at least one part of the same import from an
-   * earlier attempt. Parts from earlier attempts are reused even if `resume` is false.
-   */
+  /** True requires a part from an earlier attempt. Parts are reused even if this is false. */
   readonly resume?: boolean;
   /** Ends the import, unless the database has begun to place the orders. */
   readonly signal?: AbortSignal;
-  /**
-   * Called before the database moves the orders from the stored parts to `orders`. Throws a
-   * `NotConfirmedError` to end the import.
-   */
+  /** Called before the orders are placed. Throws a `NotConfirmedError` to end the import. */
   readonly confirm?: (comparison: Comparison) => Promise<void>;
 }
 
-/**
- * Thrown if the store no longer has all parts of this import: an import of the same orders was
- * completed, or housekeeping has deleted the parts.
- */
+/** Thrown if the store no longer has all parts of this import. */
 class PartsGoneError extends Error {
-  override readonly name = "PartsGoneError";
   override readonly message =
     "parts of this import are gone: it was completed, here or by another import of the same file, or " +
     "they were removed. Look at the orders (export) before you import the file again";
 }
 
 /**
- * Reads and checks the orders of a file, and keeps them in a temporary file. If several orders have
- * the same id, keeps only the last one.
+ * Reads and checks the orders of a file.
  *
  * @throws {ElementError} if a line or array element is not a valid order; the message names the
  *   first such line or element.
@@ -95,7 +83,10 @@ export async function importOrders(
     const comparison = await compareParts(database, staged);
     await confirm(comparison);
     signal?.throwIfAborted();
-    await place(database, staged, orders.count());
+    using _ = startProgress({ doing: "Placing the orders" });
+    await place(database, staged, orders.count()).catch(async (error: unknown) => {
+      throw (await explainFailure(database, staged)) ?? error;
+    });
     return comparison;
   } catch (error) {
     if (error instanceof PartsGoneError) throw error;
@@ -109,20 +100,6 @@ export async function importOrders(
         `nothing is left to do, repeat the command with --resume:\n  ${typedLine({ "--resume": true })}`,
       { cause: error },
     );
-  }
-}
-
-async function place(
-  database: StoreDatabase,
-  staged: StagedImport,
-  orderCount: number,
-): Promise<void> {
-  const isBulk = await isBulkChange(database, orderCount);
-  using _ = startProgress({ doing: "Placing the orders" });
-  try {
-    await database.transaction(placeStatements(staged, isBulk));
-  } catch (error) {
-    throw (await explainFailure(database, staged)) ?? error;
   }
 }
 

@@ -1,9 +1,7 @@
 import { isLosslessNumber, LosslessNumber, parse } from "lossless-json";
 import type { z } from "zod";
 import { type OrderRecord, orderRecordSchema } from "../../schema/order.ts";
-
-/** Matches an integer in plain decimal that has no more digits than the largest int64. */
-const PLAIN_INTEGER = /^(?:0|-?[1-9]\d{0,18})$/;
+import { CANONICAL_DECIMAL } from "../../worker/orders/int64.ts";
 
 /**
  * Parses an order from JSON with exact integers (docs/api.md, section Orders). Refuses `1.0`, `1e3`
@@ -21,7 +19,7 @@ export function parseOrder(text: string): OrderRecord {
 function parseJson(text: string): unknown {
   try {
     return parse(text, null, (digits) =>
-      PLAIN_INTEGER.test(digits) ? BigInt(digits) : new LosslessNumber(digits),
+      CANONICAL_DECIMAL.test(digits) ? BigInt(digits) : new LosslessNumber(digits),
     );
   } catch (error) {
     throw new Error(`not valid JSON: ${(error as Error).message}`, { cause: error });
@@ -40,9 +38,6 @@ function describe(value: unknown, issue: z.core.$ZodIssue | undefined): string {
   return `${field}: ${issue.message}, got ${format(fieldValue)}`;
 }
 
-/**
- * Formats a wrong value for an error message. Shortens long values, and names arrays and objects.
- */
 function format(value: unknown): string {
   if (typeof value === "bigint") return value.toString();
   if (isLosslessNumber(value)) return shorten(value.toString());

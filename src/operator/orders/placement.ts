@@ -3,9 +3,20 @@ import { SQLiteAsyncDialect } from "drizzle-orm/sqlite-core";
 import { orderSegments } from "../../schema/orders.ts";
 import { INT64_MIN } from "../../worker/orders/int64.ts";
 import type { Statement, StoreDatabase } from "../database/database.ts";
-import { IMPORT_SIZES, type StagedImport } from "./staging.ts";
+import type { SortedOrders } from "./sorted-orders.ts";
+import { ElementError, type SourceElement } from "./source.ts";
+import { divide, IMPORT_SIZES, type StagedImport } from "./staging.ts";
 
-/** Consecutive parts of an import: the numbers of the first part and of the last part at most. */
+/** How the orders of an import differ from the stored orders. Each order is counted once. */
+export interface Comparison {
+  readonly new: number;
+  readonly replaced: number;
+  /** The number of pending orders that the import ships. It may change other fields too. */
+  readonly shipped: number;
+  readonly unchanged: number;
+}
+
+/** Consecutive parts of an import. The part `last` may not exist. */
 interface PartRange {
   readonly importId: string;
   readonly first: number;
@@ -23,7 +34,7 @@ interface PartRange {
 const BULK_SHARE = 1 / 8;
 
 /** The SQL condition that a stored order is missing or differs from the imported order. */
-export const DIFFERS = sql.raw(
+const DIFFERS = sql.raw(
   "(orders.pet_id, orders.quantity, orders.ship_date, orders.complete, orders.status) IS NOT " +
     "(staged.pet_id, staged.quantity, staged.ship_date, staged.complete, staged.status)",
 );
@@ -32,26 +43,81 @@ export const DIFFERS = sql.raw(
 const HAS_CHANGED = sql`EXISTS (SELECT 1 FROM order_bulk_change WHERE changed > 0)`;
 
 /**
- * Decides whether an import of this many orders is a bulk change. A bulk change rebuilds all
- * segments at the end. During a smaller import, triggers update the segments row by row.
+ * Compares the orders of a file with the stored orders, without writing to the database.
+ *
+ * @throws {ElementError} if an order would make a shipped order pending again; the message names
+ *   the first such line or element.
  */
-export async function isBulkChange({ orm }: StoreDatabase, orderCount: number): Promise<boolean> {
-  const [store] = await orm
-    .select({ count: sql<number>`ifnull(sum(${orderSegments.count}), 0)`.as("count") })
-    .from(orderSegments);
-  return orderCount >= (store?.count ?? 0) * BULK_SHARE;
+export function compareFile(database: StoreDatabase, orders: SortedOrders): Promise<Comparison> {
+  const tables = divide(orders).map(({ lines }) => entries(sql`json_each(${lines}) AS entry`));
+  return compare(database, tables, orders.kind);
+}
+
+/** Compares the stored parts of an import with the stored orders, as `compareFile` does. */
+export function compareParts(database: StoreDatabase, staged: StagedImport): Promise<Comparison> {
+  return compare(database, ranges(staged).map(stagedOrders), staged.kind);
+}
+
+async function compare(
+  database: StoreDatabase,
+  tables: Iterable<SQL>,
+  kind: SourceElement["kind"],
+): Promise<Comparison> {
+  const counts = { new: 0, replaced: 0, shipped: 0, unchanged: 0 };
+  let refused = { line: Infinity, id: "" };
+  for (const staged of tables) {
+    // SQLite takes the column `id` from the same row as the minimum of `line`.
+    const query = sql`
+      SELECT
+        min(iif(orders.status = 'shipped' AND staged.status <> 'shipped', staged.line, NULL)) AS line,
+        staged.id || '' AS id,
+        count(*) AS total,
+        count(*) FILTER (WHERE orders.id IS NULL) AS new,
+        count(*) FILTER (WHERE orders.status = 'pending' AND staged.status = 'shipped') AS shipped,
+        count(*) FILTER (WHERE orders.id IS NOT NULL AND NOT ${DIFFERS}) AS unchanged
+      FROM ${staged} LEFT JOIN orders ON orders.id = staged.id`;
+    const [row] = await database.runIdempotent(toStatement(query));
+    const [line, id, total, added, shipped, unchanged] = row as [
+      ...[line: number | null, id: string],
+      ...[total: number, added: number, shipped: number, unchanged: number],
+    ];
+    counts.new += added;
+    counts.replaced += total - added - shipped - unchanged;
+    counts.shipped += shipped;
+    counts.unchanged += unchanged;
+    if (line !== null && line < refused.line) refused = { line, id };
+  }
+  if (refused.line === Infinity) return counts;
+  throw new ElementError(
+    { kind, number: refused.line },
+    `order ${refused.id} has shipped, which cannot be turned back`,
+  );
 }
 
 /**
- * Returns the statements that write the orders of an import to the table `orders` and delete the
- * stored parts of the import. The statements must run in one transaction. They write only orders
- * that differ from the stored orders, and fail if a part is missing.
+ * Writes the orders of an import to the table `orders`, and deletes the stored parts of the import,
+ * in one transaction. Writes only orders that differ from the stored orders.
  *
- * @param isBulk true rebuilds all segments at the end; false lets triggers update the segments.
+ * @param orderCount the number of orders in the import. A bulk change rebuilds all segments at its
+ *   end; during a smaller import, triggers update the segments.
+ * @throws if a part is missing, or if an order would make a shipped order pending again.
  */
-export function placeStatements(staged: StagedImport, isBulk: boolean): Statement[] {
+export async function place(
+  database: StoreDatabase,
+  staged: StagedImport,
+  orderCount: number,
+): Promise<void> {
+  const [store] = await database.orm
+    .select({ count: sql<number>`ifnull(sum(${orderSegments.count}), 0)`.as("count") })
+    .from(orderSegments);
+  const isBulk = orderCount >= (store?.count ?? 0) * BULK_SHARE;
   const placing = [...ranges(staged)].flatMap((range) => [
-    ...(isBulk ? [noteChange(range)] : []),
+    // Before the orders are written, a bulk change notes whether any of them differs.
+    sql`
+      UPDATE order_bulk_change SET changed = 1
+      WHERE changed = 0 AND EXISTS (
+        SELECT 1 FROM ${stagedOrders(range)} LEFT JOIN orders ON orders.id = staged.id
+        WHERE ${DIFFERS})`,
     // Not an upsert, which also fires the trigger that records what INSERT OR REPLACE replaces.
     sql`
       UPDATE orders SET
@@ -69,26 +135,25 @@ export function placeStatements(staged: StagedImport, isBulk: boolean): Statemen
   const begin = sql`INSERT INTO order_bulk_change (id, changed) VALUES (1, 0)`;
   const end = sql`DELETE FROM order_bulk_change`;
   const all = isBulk ? [begin, ...placing, ...rebuildSegments(), end] : placing;
-  return [requireParts(staged), ...all].map(toStatement);
+  await database.transaction([requireParts(staged), ...all].map(toStatement));
 }
 
 /** Yields the parts of an import in groups, one for each statement. */
-export function* ranges({ importId, partCount }: StagedImport): Generator<PartRange> {
+function* ranges({ importId, partCount }: StagedImport): Generator<PartRange> {
   const { partsPerStatement } = IMPORT_SIZES;
   for (let first = 0; first < partCount; first += partsPerStatement) {
     yield { importId, first, last: first + partsPerStatement - 1 };
   }
 }
 
-/** Returns the orders of some stored parts as the SQL table `staged`. */
-export function stagedOrders(range: PartRange): SQL {
+function stagedOrders(range: PartRange): SQL {
   return entries(
     sql`order_import_parts AS parts, json_each(parts.lines) AS entry WHERE ${isIn(range)}`,
   );
 }
 
 /** Returns the orders of the JSON values `entry` in the SQL `source` as the table `staged`. */
-export function entries(source: SQL): SQL {
+function entries(source: SQL): SQL {
   return sql`(
     SELECT
       entry.value ->> 0 AS line, entry.value ->> 1 AS id, entry.value ->> 2 AS pet_id,
@@ -98,7 +163,7 @@ export function entries(source: SQL): SQL {
   ) AS staged`;
 }
 
-export function toStatement(query: SQL): Statement {
+function toStatement(query: SQL): Statement {
   const { sql: text, params } = new SQLiteAsyncDialect().sqlToQuery(query);
   return { sql: text, params: params as Statement["params"] };
 }
@@ -108,28 +173,14 @@ function isIn({ importId, first, last }: PartRange): SQL {
 }
 
 /**
- * Returns a statement that fails if a part of the import is missing. Another import of the same
- * orders or housekeeping may have deleted the part.
- *
- * SQLite can raise custom errors only in triggers. So if a part is missing, the statement inserts a
- * row that a CHECK constraint forbids.
+ * Returns a statement that fails if a part is missing: another import of the same orders or
+ * housekeeping may have deleted it. SQLite can raise custom errors only in triggers, so the statement
+ * inserts a row that a CHECK constraint forbids.
  */
 function requireParts({ importId, partCount }: StagedImport): SQL {
   return sql`
     INSERT INTO order_bulk_change (id, changed) SELECT 2, 0
     WHERE (SELECT count(*) FROM order_import_parts WHERE import_id = ${importId}) <> ${partCount}`;
-}
-
-/**
- * Returns the statement that records whether any order of the parts differs from the stored order.
- * Must run before these orders are written to the table `orders`.
- */
-function noteChange(range: PartRange): SQL {
-  return sql`
-    UPDATE order_bulk_change SET changed = 1
-    WHERE changed = 0 AND EXISTS (
-      SELECT 1 FROM ${stagedOrders(range)} LEFT JOIN orders ON orders.id = staged.id
-      WHERE ${DIFFERS})`;
 }
 
 /**

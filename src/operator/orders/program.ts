@@ -5,8 +5,7 @@ import { requireConfirmation, yesOption } from "../confirmation.ts";
 import { hasStore, storeCommand, type StoreCommandOptions, useDatabase } from "../database/open.ts";
 import { withInterruption } from "../interruption.ts";
 import { formatCount, formatNumber, formatTime } from "../terminal-text.ts";
-import type { Comparison } from "./comparison.ts";
-import type { ExportOptions } from "./export.ts";
+import type { Comparison } from "./placement.ts";
 import { openSource } from "./source.ts";
 
 interface ImportCommandOptions extends StoreCommandOptions {
@@ -120,15 +119,14 @@ export function ordersProgram(): Command {
 }
 
 async function importAndPrint(file: string, options: ImportCommandOptions): Promise<void> {
-  // Loads the import's code only when an import runs, because loading its database code takes a
-  // fraction of a second.
+  // Imported on demand, because loading the database code takes a fraction of a second.
   const { importOrders, readOrders } = await import("./import.ts");
   using orders = await withInterruption("the file was read: nothing was sent", async (signal) =>
     readOrders(await openSource(file, signal)),
   );
   const count = orders.count();
   if (options.dryRun) {
-    const { compareFile } = await import("./comparison.ts");
+    const { compareFile } = await import("./placement.ts");
     const counts = hasStore(options)
       ? await useDatabase(options, "orders", (database) => compareFile(database, orders))
       : { new: count, replaced: 0, shipped: 0, unchanged: 0 };
@@ -148,10 +146,7 @@ async function importAndPrint(file: string, options: ImportCommandOptions): Prom
   else process.stdout.write(`Imported ${describeImport(count, imported)}.\n`);
 }
 
-/**
- * Asks for confirmation if an import changes stored orders of a deployed environment. Says on
- * stderr that a deployed service stops for a moment.
- */
+/** Asks before stored orders of a deployed environment change, and announces the interruption. */
 async function confirmImport(
   count: number,
   comparison: Comparison,
@@ -171,22 +166,20 @@ async function confirmImport(
 }
 
 function describeImport(count: number, counts: Comparison): string {
-  const { new: added, replaced, shipped, unchanged } = counts;
-  const parts = { new: added, replaced, shipped, unchanged };
-  const described = Object.entries(parts).map(([name, part]) => `${formatNumber(part)} ${name}`);
+  const described = Object.entries(counts).map(([name, part]) => `${formatNumber(part)} ${name}`);
   return `${formatCount(count, "order")}: ${described.join(", ")}`;
 }
 
 async function exportAndPrint(
   file: string | undefined,
-  options: StoreCommandOptions & ExportOptions,
+  options: StoreCommandOptions & { readonly oneMoment: boolean },
 ): Promise<void> {
   if (file === undefined && options.json) {
     throw new UsageError("--json needs a FILE: the orders go to standard output");
   }
-  const { exportToFile, exportToStdout } = await import("./export.ts");
+  const { exportOrders } = await import("./export.ts");
   const exported = await useDatabase(options, "orders", (database) =>
-    file === undefined ? exportToStdout(database, options) : exportToFile(database, file, options),
+    exportOrders(database, file, options.oneMoment),
   );
   if (!exported.isOneMoment) {
     process.stderr.write(

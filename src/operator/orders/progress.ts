@@ -2,14 +2,10 @@ import { formatNumber } from "../terminal-text.ts";
 
 /** The time between two drawings of a bar on a terminal. */
 const DRAW_EVERY_MS = 100;
-/**
- * The time between lines that show progress if stderr is not a terminal. A task that takes less
- * time prints no line.
- */
+/** The time between two lines without a terminal. A task that takes less time prints no line. */
 const LINE_EVERY_MS = 10_000;
 const BAR_CHARACTERS = 20;
 
-/** A task whose progress is shown. */
 export interface Task {
   /** What the task does, for example `Reading`. */
   readonly doing: string;
@@ -71,7 +67,7 @@ export function startProgress(task: Task, stream: Terminal = process.stderr): Pr
   };
 }
 
-/** Yields the given bytes unchanged, and shows on stderr how many of them have been read. */
+/** Yields the bytes unchanged, and shows on stderr how many have been read. */
 export async function* countBytes(
   bytes: AsyncIterable<Uint8Array>,
   totalBytes: number | undefined,

@@ -1,7 +1,9 @@
-import { type SQL, sql } from "drizzle-orm";
+import { lt, sql } from "drizzle-orm";
 import { cancelledOrders } from "../../schema/orders.ts";
 import type { StoreDatabase } from "../database/database.ts";
 import { startProgress } from "./progress.ts";
+
+const { cancelledAt, id } = cancelledOrders;
 
 /**
  * The number of cancelled orders whose records one step of a purge deletes. Requests to the service
@@ -11,11 +13,7 @@ const STEP_ORDERS = 10_000;
 
 /** Returns the number of orders that were cancelled before a time. */
 export async function countCancelled({ orm }: StoreDatabase, before: Date): Promise<number> {
-  const [row] = await orm
-    .select({ count: sql<number>`count(*)`.as("count") })
-    .from(cancelledOrders)
-    .where(isBefore(before));
-  return row?.count ?? 0;
+  return orm.$count(cancelledOrders, lt(cancelledAt, before));
 }
 
 /**
@@ -31,11 +29,10 @@ export async function purgeCancelled(
   total: number,
 ): Promise<number> {
   using progress = startProgress({ doing: "Deleting", unit: "orders", total });
-  const { cancelledAt, id } = cancelledOrders;
   const step = orm
     .select({ cancelledAt, id })
     .from(cancelledOrders)
-    .where(isBefore(before))
+    .where(lt(cancelledAt, before))
     .orderBy(cancelledAt, id)
     .limit(STEP_ORDERS);
   let purged = 0;
@@ -48,8 +45,4 @@ export async function purgeCancelled(
     progress.advance(deleted.length);
     if (deleted.length < STEP_ORDERS) return purged;
   }
-}
-
-function isBefore(time: Date): SQL {
-  return sql`${cancelledOrders.cancelledAt} < ${time.getTime()}`;
 }

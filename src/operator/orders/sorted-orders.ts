@@ -25,11 +25,7 @@ export class SortedOrders {
     this.#put = this.#sqlite.prepare("INSERT OR REPLACE INTO orders (id, text) VALUES (?, ?)");
   }
 
-  /**
-   * Adds an order.
-   *
-   * @param line the number of the order's line, or of its array element, in the imported file.
-   */
+  /** @param line the number of the order's line or array element in the imported file. */
   add(line: number, order: OrderRecord): void {
     this.#put.run(order.id, encode(line, order));
   }

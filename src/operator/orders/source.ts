@@ -23,10 +23,7 @@ export class ElementError extends Error {
   }
 }
 
-/**
- * The largest length of a line or array element of an import, so that a file without line breaks is
- * not read into memory.
- */
+/** The largest length of an element: a file without line breaks must not be read into memory. */
 const MAX_ELEMENT_CHARACTERS = 65_536;
 
 /** Matches what is not JSON white space (RFC 8259, section 2). */
@@ -51,18 +48,14 @@ export async function openSource(
   return file.endsWith(".gz") ? gunzip(bytes) : bytes;
 }
 
-/**
- * Yields the bytes of a file. Opens the file only at the first read, because the error of an
- * earlier opening would occur before the caller can catch the error.
- */
+/** Opens a file only at the first read, because the caller could not catch an earlier error. */
 async function* readFile(file: string, signal: AbortSignal): AsyncGenerator<Uint8Array> {
   yield* createReadStream(file, { signal });
 }
 
 async function* gunzip(bytes: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
   try {
-    // Ignores the error that the callback receives, because reading the stream throws the same
-    // error.
+    // Reading the stream throws the error that the callback receives.
     yield* pipeline(bytes, createGunzip(), () => {});
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code?.startsWith("Z_") !== true) throw error;
@@ -109,14 +102,16 @@ class Splitter {
   /** True after the closing bracket of an array. */
   #isClosed = false;
 
-  /** Appends the next piece of the text, and yields the elements that are complete now. */
+  /** Yields the elements that the next piece of the text completes. */
   *push(text: string): Generator<SourceElement> {
     this.#rest += text;
-    const first = this.#kind === undefined ? this.#rest.search(VISIBLE) : -1;
-    if (first !== -1) this.#kind = this.#rest[first] === "[" ? "element" : "line";
-    if (first !== -1 && this.#kind === "element") {
-      this.#rest = this.#rest.slice(first + 1);
-      this.#number = 1;
+    if (this.#kind === undefined) {
+      const first = this.#rest.search(VISIBLE);
+      if (first !== -1) this.#kind = this.#rest[first] === "[" ? "element" : "line";
+      if (this.#kind === "element") {
+        this.#rest = this.#rest.slice(first + 1);
+        this.#number = 1;
+      }
     }
     let start = 0;
     let depth = 0;

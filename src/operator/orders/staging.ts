@@ -8,21 +8,14 @@ import type { SourceElement } from "./source.ts";
 
 /** How an import divides its orders. Tests set smaller sizes. */
 export const IMPORT_SIZES = {
-  /**
-   * The largest length of a part of an import in ASCII characters. A part is one row, which D1
-   * limits to 2 MB.
-   */
+  /** The largest length of a part in ASCII characters. A part is one row: in D1, 2 MB at most. */
   partCharacters: 1_900_000,
   /**
-   * The number of parts that one statement compares with the stored orders, or writes to the table
-   * `orders`. These parts have about 40,000 orders. D1 limits a statement to 30 seconds, and
-   * requests to the service wait for it.
+   * The number of parts that one statement compares or places: about 40,000 orders. D1 limits a
+   * statement to 30 seconds, and requests to the service wait for it.
    */
   partsPerStatement: 2,
-  /**
-   * The number of orders in a segment that a bulk change makes. A trigger splits a segment that has
-   * grown to one and a half times this number.
-   */
+  /** The orders in a segment of a bulk change. A trigger splits one that is half as large again. */
   segmentOrders: 8_192,
 };
 
@@ -43,7 +36,7 @@ export function importIdOf(orders: SortedOrders): string {
   return hash.digest("hex");
 }
 
-/** Reads which parts of an import are in the store, and returns their numbers. */
+/** Returns the numbers of the parts of an import that are in the store. */
 export async function readStoredParts(
   { orm }: StoreDatabase,
   importId: string,
@@ -86,12 +79,11 @@ export async function storeParts(
   return { importId, partCount, kind: orders.kind };
 }
 
-/** Deletes all parts of an import. */
 export async function discardParts({ orm }: StoreDatabase, importId: string): Promise<void> {
   await orm.delete(orderImportParts).where(eq(orderImportParts.importId, importId));
 }
 
-/** Divides the orders of an import into parts: JSON arrays, with the numbers of their orders. */
+/** Divides the orders of an import into parts: JSON arrays of `count` orders. */
 export function* divide(
   orders: SortedOrders,
 ): Generator<{ readonly count: number; readonly lines: string }> {

@@ -26,8 +26,7 @@ function configureWrangler(): void {
   Object.assign(process.env, {
     WRANGLER_LOG: "warn",
     WRANGLER_SEND_METRICS: "false",
-    // Stops wrangler from fetching the data for `request.cf`. Without a network, this fetch prints a
-    // stack trace.
+    // Without a network, wrangler would print a stack trace, because it fetches `request.cf`.
     CLOUDFLARE_CF_FETCH_ENABLED: "false",
     // Turns off local traces, because they fill the store's folder and halve the speed.
     X_LOCAL_OBSERVABILITY: "false",
@@ -85,11 +84,7 @@ export async function startDevServer({ port, store, log }: DevServerOptions): Pr
   }
 }
 
-/**
- * Runs the Worker's cron trigger, because the local service never runs it.
- *
- * @throws an Error if the trigger fails. The Worker logs the cause.
- */
+/** Runs the Worker's cron trigger. Throws if the trigger fails; the Worker logs the cause. */
 export async function runCron(port: number): Promise<void> {
   const { ok, status } = await fetch(`http://127.0.0.1:${port}/cdn-cgi/local/scheduled`, {
     signal: AbortSignal.timeout(CRON_TIMEOUT_MS),
@@ -97,7 +92,6 @@ export async function runCron(port: number): Promise<void> {
   if (!ok) throw new Error(`answered ${status}`);
 }
 
-/** Prints a line that the Worker or workerd has logged: warnings and errors to standard error. */
 function printLine({ level, message }: LogLine, log: boolean): void {
   if (level === "warn" || level === "error") process.stderr.write(`${message}\n`);
   else if (log && isServiceLine(message)) {

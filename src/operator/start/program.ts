@@ -3,11 +3,10 @@ import { resolve } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import type { Command } from "commander";
 import { persistToOption, wholeNumberParser } from "../arguments.ts";
-import { createProgram, typedLine } from "../command-line.ts";
+import { createProgram, quote, typedLine } from "../command-line.ts";
 import { DEFAULT_STORE, isStore } from "../database/local-store.ts";
 import { retryWhileBusy } from "../database/retry-while-busy.ts";
 import { type DevServerOptions, runCron, startDevServer } from "./dev-server.ts";
-import { formatDemoKeys, formatFirstSteps, formatStart } from "./announcement.ts";
 import { requireFreePort } from "./port.ts";
 import type { DemoKey } from "./sample-store.ts";
 import { lockStore } from "./store-lock.ts";
@@ -67,21 +66,23 @@ async function start({ port, persistTo, empty, log }: StartOptions): Promise<voi
   if (!hasStore) await requireFreePort(port, otherPort);
   lockStore(store, port);
   if (hasStore) await requireFreePort(port, otherPort);
-  process.stderr.write(formatStart(store, { isNew: !isStore(store), empty }));
-  // Imports the modules that open a store only at this point, because they are slow to load.
+  const content = empty ? "" : ", sample orders and demo keys";
+  const doing = isStore(store)
+    ? "Starting the service, which"
+    : `Preparing a new store in ${store}: two databases${content}. This`;
+  process.stderr.write(`${doing} takes some seconds ...\n`);
+  // Imported on demand, because it is slow to load.
   const { prepareStore } = await import("./sample-store.ts");
   const demoKeys = await prepareStore(store, empty);
-  // Prints the secrets of the demo keys before the service starts, because they cannot be shown
-  // again after a failure.
-  if (demoKeys.length > 0) process.stdout.write(formatDemoKeys(demoKeys));
+  // Before the service starts, because the secrets cannot be shown again after a failure.
+  if (demoKeys.length > 0) {
+    const lines = demoKeys.map(({ plan, secret }) => `  ${plan.padEnd(12)}${secret}`);
+    process.stdout.write(`Demo keys, shown this once:\n${lines.join("\n")}\n\n`);
+  }
   await serve({ port, store, log }, demoKeys);
 }
 
-/**
- * Runs the service until SIGINT, SIGTERM or SIGHUP ends this process with status 0.
- *
- * @throws an Error if the service does not start.
- */
+/** Runs the service until SIGINT, SIGTERM or SIGHUP ends this process with status 0. */
 async function serve(options: DevServerOptions, demoKeys: readonly DemoKey[]): Promise<never> {
   // Miniflare kills workerd when this process exits.
   const stop = (): never => process.exit(0);
@@ -96,6 +97,21 @@ async function serve(options: DevServerOptions, demoKeys: readonly DemoKey[]): P
     );
     await delay(HOUSEKEEPING_EVERY_MS);
   }
+}
+
+/** Formats the address of the service and a first request, with a demo key if there is one. */
+function formatFirstSteps(port: number, store: string, [demoKey]: readonly DemoKey[]): string {
+  const url = `http://localhost:${port}`;
+  const request = (secret: string) =>
+    `  curl -i -H "Authorization: Bearer ${secret}" ${url}/v1/store/orders`;
+  const option = store === resolve(DEFAULT_STORE) ? "" : ` --persist-to ${quote(store)}`;
+  const begin =
+    demoKey === undefined
+      ? `Make a key, then use it:
+  npm run keys -- create --plan free --name "My client"${option}
+${request("<API_KEY>")}`
+      : `Try it:\n${request(demoKey.secret)}`;
+  return `Serving on ${url}, until Ctrl+C.\n\n${begin}\n\n`;
 }
 
 /**

@@ -1,20 +1,20 @@
 import { openLocalStore } from "../database/local.ts";
 import { currentActor } from "../key-store/change-key.ts";
-import { createApiKey, type CreatedKey } from "../key-store/administration.ts";
+import { createApiKey } from "../key-store/administration.ts";
 import { creationQueries } from "../key-store/key-changes.ts";
 import { orders } from "../../schema/orders.ts";
 import { INT64_MAX, INT64_MIN } from "../../worker/orders/int64.ts";
 import { type Plan, PLANS } from "../../worker/limit-rules/plans.ts";
 import { type DatabaseName, type StoreDatabase, toStatements } from "../database/database.ts";
 
-/** The limits of the Enterprise demo key. The Enterprise plan has no default limits. */
+/** The limits of the Enterprise demo key, because the plan has none. */
 const ENTERPRISE_LIMITS = { perMinute: 5_000, perDay: 500_000 };
 
 /**
  * The sample orders. Order 1004 has shipped, 1007 and 1008 lack optional fields, and two orders
  * have the smallest and the largest int64.
  */
-const SAMPLE_ORDERS: readonly (typeof orders.$inferInsert)[] = [
+const SAMPLE_ORDERS: (typeof orders.$inferInsert)[] = [
   order(1001n, 501n, 1n, "2026-12-01T09:00:00.000Z"),
   order(1002n, 502n, 2n, "2026-12-01T13:30:00.000Z"),
   order(1003n, 501n, 12n, "2026-12-02T08:15:00.000Z"),
@@ -41,34 +41,26 @@ export async function prepareStore(store: string, empty: boolean): Promise<DemoK
 }
 
 /**
- * Fills a new store with a few orders and one key for each plan.
+ * Fills a new store with a few orders and one key for each plan. Returns the keys.
  *
  * @param actor who creates the keys, for the audit trail.
- * @returns the keys with their secrets. The store keeps only hashes of the secrets.
  */
 export async function loadSampleStore(
   { orders: orderDatabase, keys }: Readonly<Record<DatabaseName, StoreDatabase>>,
   actor: string,
   now: Date,
 ): Promise<DemoKey[]> {
-  const created = PLANS.map((plan) => createDemoKey(plan, now));
-  await orderDatabase.orm.insert(orders).values([...SAMPLE_ORDERS]);
+  const created = PLANS.map((plan) => {
+    const limits = plan === "enterprise" ? ENTERPRISE_LIMITS : null;
+    return createApiKey({ name: `Demo ${plan}`, plan, limits, expiresAt: null }, now);
+  });
+  await orderDatabase.orm.insert(orders).values(SAMPLE_ORDERS);
   await keys.transaction(
     toStatements(created.flatMap(({ record }) => creationQueries(keys.orm, record, actor))),
   );
   return created.map(({ key, record }) => ({ plan: record.plan, secret: key }));
 }
 
-function createDemoKey(plan: Plan, now: Date): CreatedKey {
-  const limits = plan === "enterprise" ? ENTERPRISE_LIMITS : null;
-  return createApiKey({ name: `Demo ${plan}`, plan, limits, expiresAt: null }, now);
-}
-
-function order(
-  id: bigint,
-  petId: bigint,
-  quantity: bigint,
-  shipDate: string,
-): typeof orders.$inferInsert {
+function order(id: bigint, petId: bigint, quantity: bigint, shipDate: string) {
   return { id, petId, quantity, shipDate, complete: false };
 }

@@ -6,8 +6,9 @@ import { typedLine } from "../command-line.ts";
 /** How long to wait for an earlier service to end: the same time as in `requireFreePort`. */
 const PATIENCE_MS = 1_000;
 const SQLITE_BUSY = 5;
+/** The file that names the process and port of the service, for messages. */
+const HOLDER = "service.json";
 
-/** The process and port of a service. */
 interface Holder {
   readonly pid: number;
   readonly port: number;
@@ -15,14 +16,11 @@ interface Holder {
 
 /**
  * Locks a store until this process ends, so that no other service can run on it. Two services would
- * count requests separately and admit too many. Commands other than `npm start` need no lock.
- *
- * The lock is SQLite's lock on an empty file. The operating system releases it when the process ends,
- * even if the process is killed.
+ * count requests separately and admit too many. The lock is SQLite's lock on an empty file, which the
+ * operating system releases even if the process is killed.
  *
  * @param store the folder of the store. Creates the folder if it is missing.
- * @throws an Error for the operator if a service runs on the store. The message names the service
- *   and suggests another store.
+ * @throws an Error for the operator if a service, which the message names, runs on the store.
  */
 export function lockStore(store: string, port: number): void {
   mkdirSync(store, { recursive: true });
@@ -32,33 +30,26 @@ export function lockStore(store: string, port: number): void {
   } catch (error) {
     lock.close();
     if (Object(error).errcode !== SQLITE_BUSY) throw error;
-    throw new Error(describeRefusal(store, port, readHolder(store)), { cause: error });
+    const holder = readHolder(store);
+    const service = holder === null ? "another service" : `process ${holder.pid}`;
+    const onPort = holder === null ? "" : ` on port ${holder.port}`;
+    const freePort = String(port === holder?.port ? port + 1 : port);
+    throw new Error(
+      `${service} already serves the store ${store}${onPort}; end it first, ` +
+        `or serve another store: ${typedLine({ "--port": freePort, "--persist-to": "OTHER" })}`,
+      { cause: error },
+    );
   }
   // The listener keeps a reference to the lock, so that it is not garbage-collected and released.
   process.once("exit", () => lock.close());
-  writeFileSync(holderPath(store), JSON.stringify({ pid: process.pid, port } satisfies Holder));
+  writeFileSync(join(store, HOLDER), JSON.stringify({ pid: process.pid, port } satisfies Holder));
 }
 
-function describeRefusal(store: string, port: number, holder: Holder | null): string {
-  const service = holder === null ? "another service" : `process ${holder.pid}`;
-  const onPort = holder === null ? "" : ` on port ${holder.port}`;
-  const freePort = port === holder?.port ? port + 1 : port;
-  return (
-    `${service} already serves the store ${store}${onPort}; end it first, ` +
-    `or serve another store: ${typedLine({ "--port": String(freePort), "--persist-to": "OTHER" })}`
-  );
-}
-
-/** Reads which process serves a store, or served it last; `null` if none did. */
+/** Returns which process serves a store, or served it last; `null` if none did. */
 export function readHolder(store: string): Holder | null {
   try {
-    return JSON.parse(readFileSync(holderPath(store), "utf8")) as Holder;
+    return JSON.parse(readFileSync(join(store, HOLDER), "utf8")) as Holder;
   } catch {
     return null;
   }
-}
-
-/** Returns the path of the file that names the process and port of the service, for messages. */
-function holderPath(store: string): string {
-  return join(store, "service.json");
 }

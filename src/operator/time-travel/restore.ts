@@ -6,7 +6,7 @@ import { connect, findBookmark, restoreBookmark, type Restoration } from "../dat
 import { type StoreDatabase, toStatements } from "../database/database.ts";
 import { openRemoteDatabase, retrying } from "../database/remote.ts";
 import { describeFailure, isMissingTable, type RemoteTarget } from "../database/remote-failure.ts";
-import { describeDetails, differences } from "../key-store/audit-trail.ts";
+import { describeDetails, differences } from "../key-store/key-changes.ts";
 import { currentActor } from "../key-store/change-key.ts";
 import { type KeyDetails, listApiKeys } from "../key-store/key-details.ts";
 

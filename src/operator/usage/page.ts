@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { html, raw } from "hono/html";
 import { PLANS } from "../../worker/limit-rules/plans.ts";
 import { replaceFile } from "../replace-file.ts";
-import { formatCount } from "../terminal-text.ts";
+import { formatCount, formatTime } from "../terminal-text.ts";
 import { type Column, dataTable, dayPlot, figure, type Html, percent } from "./plots.ts";
 import {
   completeBy,
@@ -24,7 +24,6 @@ const UNUSED = "No key has reported use on these days.";
 /** The largest number of keys in a ranking. */
 const MAX_KEYS = 20;
 
-/** The columns of a ranking of keys. */
 const KEY_COLUMNS: readonly Column<KeyReport>[] = [
   { heading: "key", value: ({ name }) => name },
   { heading: "id", value: ({ id }) => id },
@@ -38,8 +37,8 @@ const KEY_COLUMNS: readonly Column<KeyReport>[] = [
 ];
 
 /**
- * Writes the usage of all keys, or of one key, to an HTML file. The file contains its style and no
- * script, so it needs no network. Replaces an existing file only when the page is complete.
+ * Writes the usage of all keys, or of one key, to an HTML file that needs no network. Replaces an
+ * existing file only when the page is complete.
  *
  * @throws an Error for the operator if the file cannot be written.
  */
@@ -184,45 +183,38 @@ function requests({ keys }: UsageReport, days: readonly DayFigures[]): Html[] {
 function windows({ limits }: KeyReport, days: readonly DayFigures[]): Html[] {
   const section = (
     name: "minute" | "day",
-    present: number,
     peak: "peakMinute" | "peakDay",
     limit: "perMinute" | "perDay",
   ) => {
-    const limitOn = ({ reports: [report] }: DayFigures) => report?.[limit] ?? null;
     const columns: Column<DayFigures>[] = [
       { heading: "requests", value: (day) => day.reports[0]?.[peak] ?? day.admitted, color: name },
-      { heading: "limit", value: limitOn },
+      {
+        heading: "limit",
+        value: ({ reports: [report] }) => report?.[limit] ?? null,
+        isLimit: true,
+      },
       {
         heading: "of it",
         value: ({ reports: [report] }) => (report ? report[peak] / report[limit] : null),
         isShare: true,
       },
     ];
-    const note = `The most requests that a ${name} window admitted, and the limit on that day. The limit is now ${figure(present)}.`;
-    return byDay(`The fullest ${name} of each day`, note, days, columns, undefined, limitOn);
+    const note = `The most requests that a ${name} window admitted, and the limit on that day. The limit is now ${figure(limits[limit])}.`;
+    return byDay(`The fullest ${name} of each day`, note, days, columns);
   };
-  return [
-    section("minute", limits.perMinute, "peakMinute", "perMinute"),
-    section("day", limits.perDay, "peakDay", "perDay"),
-  ];
+  return [section("minute", "peakMinute", "perMinute"), section("day", "peakDay", "perDay")];
 }
 
-/**
- * Returns a plot of the days with its legend, and the same figures as a table.
- *
- * @param none replaces the plot.
- * @param limit the limit of a day, which is drawn as a line.
- */
+/** Returns a plot of the days and the same figures as a table. The text `none` replaces both. */
 function byDay(
   title: string,
   note: string,
   days: readonly DayFigures[],
   columns: readonly Column<DayFigures>[],
-  none: string | undefined,
-  limit?: (day: DayFigures) => number | null,
+  none?: string,
 ): Html {
   const legend = columns.flatMap(({ heading, color }) => (color ? [[color, heading, ""]] : []));
-  if (limit !== undefined) {
+  if (columns.some(({ isLimit }) => isLimit)) {
     legend.push(["near", "near the limit, 80 %", "line"], ["refused", "the limit", "line"]);
   }
   legend.push(["muted", "day with reports to come", "open"]);
@@ -233,7 +225,7 @@ function byDay(
           html`<li><i class="${shape}" style="--color: var(--${color})"></i>${meaning}</li>`,
       )}
     </ul>
-    ${dayPlot(title, days, all, limit)}
+    ${dayPlot(title, days, all)}
     <details>
       <summary>The figures as a table</summary>
       ${dataTable(title, days, all)}
@@ -283,6 +275,5 @@ function percentRefused({ admitted, refused }: UsageTotals): string | null {
 }
 
 function time(at: Date): Html {
-  const text = at.toISOString();
-  return html`<time datetime="${text}">${text.slice(0, 16).replace("T", " ")} UTC</time>`;
+  return html`<time datetime="${at.toISOString()}">${formatTime(at)}</time>`;
 }

@@ -9,6 +9,8 @@ export interface Column<Row> {
   /** Returns a row's cell. `null`: unknown. With `isShare`, a number from 0 to 1. */
   readonly value: (row: Row) => string | number | null;
   readonly isShare?: boolean;
+  /** True for a rate limit, which is drawn as a line with a second line at 80 %. */
+  readonly isLimit?: boolean;
   /** The CSS variable with the colour in which the column is drawn; absent for other columns. */
   readonly color?: string;
 }
@@ -17,33 +19,29 @@ export interface Column<Row> {
 const MAX_DAYS_APART = 60;
 /** The largest number of days whose dates are below the bars. */
 const MAX_LABELS = 4;
-const DASH = "–";
+/** The text in place of a figure that was not reported yet. */
+export const MISSING = "–";
 
 const longDay = new Intl.DateTimeFormat("en", { dateStyle: "full", timeZone: "UTC" });
 const shortDay = new Intl.DateTimeFormat("en", { month: "short", day: "numeric", timeZone: "UTC" });
 const compact = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
 
-/**
- * Draws the columns that have a colour as stacked bars, one for each day. Every figure of a day is
- * in its tooltip.
- *
- * @param limit returns the rate limit of a day, which is drawn as a line with a second line at 80 %;
- *   `null` for a day without a known limit.
- */
+/** Draws the columns that have a colour as a stacked bar for each day. A tooltip has all figures. */
 export function dayPlot(
   title: string,
   days: readonly DayFigures[],
   columns: readonly Column<DayFigures>[],
-  limit: (day: DayFigures) => number | null = () => null,
 ): Html {
   const drawn = columns.filter(({ color }) => color !== undefined);
+  const limitColumn = columns.find(({ isLimit }) => isLimit);
+  const limitOn = (day: DayFigures) => Number(limitColumn?.value(day) ?? 0);
   const sum = (day: DayFigures) =>
     drawn.reduce((total, { value }) => total + Number(value(day) ?? 0), 0);
-  const top = roundUp(Math.max(1, ...days.map((day) => Math.max(sum(day), limit(day) ?? 0))));
+  const top = roundUp(Math.max(1, ...days.map((day) => Math.max(sum(day), limitOn(day)))));
   const percentOf = (height: number) => `${(height / top) * 100}%`;
   const step = Math.ceil(days.length / MAX_LABELS);
   const bar = (day: DayFigures, index: number) => {
-    const dayLimit = limit(day);
+    const limit = limitOn(day);
     const side = index < days.length / 2 ? "early" : "late";
     const date = new Date(day.day);
     const tip = [
@@ -57,9 +55,9 @@ export function dayPlot(
         return html`<i style="height: ${height}; --color: var(--${color})"></i>`;
       })}
       ${
-        dayLimit !== null &&
-        html`<b class="limit" style="bottom: ${percentOf(dayLimit)}"></b>
-          <b class="near" style="bottom: ${percentOf(dayLimit * NEAR_LIMIT)}"></b>`
+        limit > 0 &&
+        html`<b class="limit" style="bottom: ${percentOf(limit)}"></b>
+          <b class="near" style="bottom: ${percentOf(limit * NEAR_LIMIT)}"></b>`
       }
       ${(days.length - 1 - index) % step === 0 && html`<span class="label">${shortDay.format(date)}</span>`}
       <span class="tip">${tip.join("\n")}</span>
@@ -81,8 +79,8 @@ export function dayPlot(
 }
 
 /**
- * Returns a table that scrolls if it is too large. The first cell of a row is its heading. In
- * columns that have a colour, a bar below each figure shows its share of the largest figure.
+ * Returns a table, with the first cell of a row as its heading. With `hasBars`, a bar below each
+ * figure of a column with a colour shows its share of the largest figure.
  */
 export function dataTable<Row>(
   caption: string,
@@ -127,12 +125,12 @@ export function dataTable<Row>(
 
 /** Formats a figure for people: a dash if it is unknown. */
 export function figure(value: number | null): string {
-  return value?.toLocaleString("en") ?? DASH;
+  return value?.toLocaleString("en") ?? MISSING;
 }
 
 /** Formats a share of a limit: a dash if it is unknown. */
 export function percent(share: number | null): string {
-  return share === null ? DASH : `${Math.round(share * 100)} %`;
+  return share === null ? MISSING : `${Math.round(share * 100)} %`;
 }
 
 function text<Row>({ value, isShare }: Column<Row>, row: Row): string {

@@ -1,17 +1,15 @@
-import { and, eq, gte, inArray, or, sql } from "drizzle-orm";
-import { apiKeys, keyBans, keyUsage } from "../../schema/keys.ts";
+import { and, eq, gte, inArray, sql } from "drizzle-orm";
+import { keyBans, keyUsage } from "../../schema/keys.ts";
 import { type ApiKey, limitsOf } from "../../worker/api-keys/api-key.ts";
 import type { Limits } from "../../worker/limit-rules/plans.ts";
 import { dayOf, dayText, REPORT_EVERY_MS } from "../../worker/usage/day-usage.ts";
-import { noSuchKey } from "../arguments.ts";
 import type { StoreDatabase } from "../database/database.ts";
+import { requireApiKey } from "../key-store/change-key.ts";
+import { banEnd, type KeyDetails, listApiKeys } from "../key-store/key-details.ts";
 
 /** The share of a limit from which a key counts as near the limit. */
 export const NEAR_LIMIT = 0.8;
-/**
- * The number of rows of the table `key_usage` that one query reads. A remote database sends about
- * 150 bytes for each row, so about 1.5 MB for each query.
- */
+/** One query reads this number of rows of `key_usage`: about 1.5 MB from a remote database. */
 const PAGE_ROWS = 10_000;
 const DAY_MS = 86_400_000;
 
@@ -21,12 +19,9 @@ type Orm = StoreDatabase["orm"];
 export type ReportedDay = typeof keyUsage.$inferSelect;
 
 /** Counts of requests and bans. `null`: unknown, because no key has reported the count yet. */
-export interface UsageTotals {
-  readonly admitted: number | null;
-  readonly refused: number | null;
-  readonly strikes: number | null;
-  readonly bans: number | null;
-}
+export type UsageTotals = Readonly<
+  Record<"admitted" | "refused" | "strikes" | "bans", number | null>
+>;
 
 /** The usage of one key, with its totals over all days of the report. */
 export interface KeyReport extends Pick<ApiKey, "id" | "name" | "plan">, UsageTotals {
@@ -36,7 +31,7 @@ export interface KeyReport extends Pick<ApiKey, "id" | "name" | "plan">, UsageTo
   readonly minutePeak: number | null;
   /** The fullest day window, as a share of the limit on the day of the window, from 0 to 1. */
   readonly dayPeak: number | null;
-  /** The time of the key's last report; `null` if it reported nothing. */
+  /** The time of the last report; `null` if the key reported nothing. */
   readonly reportedAt: Date | null;
   /** The end of the ban that is in force; `null` if the key is not banned. */
   readonly bannedUntil: Date | null;
@@ -46,10 +41,7 @@ export interface KeyReport extends Pick<ApiKey, "id" | "name" | "plan">, UsageTo
   readonly bansByDay: ReadonlyMap<string, number>;
 }
 
-/**
- * The usage of keys over a range of days in UTC. Figures are up to an hour old, because limiters
- * report once an hour. Only bans are up to date.
- */
+/** The usage of keys over a range of days in UTC, up to an hour old. Only bans are up to date. */
 export interface UsageReport {
   /** All days of the range in ascending order, in the form `2026-11-21`. */
   readonly days: readonly string[];
@@ -84,7 +76,6 @@ export function completeBy(now: Date): Date {
 /**
  * Reads the usage of all keys, or of the key with this id.
  *
- * @param id the id of the key; `undefined` reads all keys.
  * @param count the number of days to read, including today.
  * @throws an Error for the operator if no key has this id.
  */
@@ -96,25 +87,18 @@ export async function readReport(
 ): Promise<UsageReport> {
   const days = lastDays(count, now);
   const [firstDay = ""] = days;
-  const { id: keyId, name, plan, perMinute, perDay, createdAt } = apiKeys;
-  const stored = await orm
-    .select({ id: keyId, name, plan, perMinute, perDay })
-    .from(apiKeys)
-    .where(id === undefined ? undefined : eq(keyId, id))
-    .orderBy(createdAt, keyId);
-  if (id !== undefined && stored.length === 0) throw noSuchKey(id);
+  const keys = id === undefined ? await listApiKeys(orm, {}, now) : [await requireApiKey(orm, id)];
   const rows =
     id === undefined ? await readUsageOfKeys(orm, firstDay) : await readUsageOfKey(orm, id, days);
   const rowsByKey = Map.groupBy(rows, (row) => row.keyId);
-  const banDays = await readBanDays(orm, id, firstDay, now);
-  const banDaysByKey = Map.groupBy(banDays, (banDay) => banDay.keyId);
-  const keys = stored.map((key) =>
-    reportOn(key, days, rowsByKey.get(key.id) ?? [], banDaysByKey.get(key.id) ?? [], now),
+  const banDaysByKey = Map.groupBy(await readBanDays(orm, id, firstDay), ({ keyId }) => keyId);
+  const reports = keys.map((key) =>
+    reportOn(key, rowsByKey.get(key.id) ?? [], banDaysByKey.get(key.id) ?? [], now),
   );
   return {
     days,
-    reportedAt: latest(keys),
-    keys: keys.toSorted(
+    reportedAt: latest(reports),
+    keys: reports.toSorted(
       (one, other) =>
         (other.admitted ?? 0) - (one.admitted ?? 0) || (other.refused ?? 0) - (one.refused ?? 0),
     ),
@@ -154,51 +138,29 @@ export async function readUsageOfKey(
     .orderBy(keyUsage.day);
 }
 
-/**
- * Counts bans by key and by the day on which they began. Includes the bans that began on `firstDay`
- * or later, and earlier bans that are still in force at `now`. `untilMs` is the latest end of these
- * bans in Unix milliseconds, lifted bans excluded.
- */
-async function readBanDays(orm: Orm, id: string | undefined, firstDay: string, now: Date) {
+/** Counts the bans that began on `firstDay` or later, by key and by the day on which they began. */
+async function readBanDays(orm: Orm, id: string | undefined, firstDay: string) {
   const day = sql<string>`date(${keyBans.beganAt} / 1000, 'unixepoch')`;
-  const untilMs = sql<number | null>`max(iif(${keyBans.liftedAt} IS NULL, ${keyBans.endsAt}, 0))`;
+  const ofKey = id === undefined ? undefined : eq(keyBans.keyId, id);
   return orm
-    .select({
-      keyId: keyBans.keyId,
-      day: day.as("day"),
-      bans: sql<number>`count(*)`.as("bans"),
-      untilMs: untilMs.as("until_ms"),
-    })
+    .select({ keyId: keyBans.keyId, day: day.as("day"), bans: sql<number>`count(*)`.as("bans") })
     .from(keyBans)
-    .where(
-      and(
-        id === undefined ? undefined : eq(keyBans.keyId, id),
-        or(
-          gte(keyBans.beganAt, new Date(firstDay)),
-          sql`${keyBans.liftedAt} IS NULL AND ${keyBans.endsAt} > ${now.getTime()}`,
-        ),
-      ),
-    )
+    .where(and(ofKey, gte(keyBans.beganAt, new Date(firstDay))))
     .groupBy(keyBans.keyId, day);
 }
 
 function reportOn(
-  key: Pick<ApiKey, "id" | "name" | "plan" | "perMinute" | "perDay">,
-  range: readonly string[],
+  key: KeyDetails,
   days: readonly ReportedDay[],
   banDays: Awaited<ReturnType<typeof readBanDays>>,
   now: Date,
 ): KeyReport {
   const { id, name, plan } = key;
-  const bansOn = (counted: readonly { day: string; bans: number }[], day: string) =>
-    counted.find((other) => other.day === day)?.bans ?? 0;
-  // Each source can lag behind: the usage reports, which come once an hour, and the table of bans,
-  // which a limiter writes when a ban begins.
-  const bansByDay = new Map(
-    range.map((day) => [day, Math.max(bansOn(days, day), bansOn(banDays, day))]),
-  );
-  const bans = [...bansByDay.values()].reduce((sum, count) => sum + count, 0);
-  const untilMs = Math.max(0, ...banDays.map((banDay) => banDay.untilMs ?? 0));
+  // Each source can lag behind: the table of bans, which a limiter writes when a ban begins, and the
+  // usage reports, which come once an hour.
+  const bansByDay = new Map(banDays.map(({ day, bans }) => [day, bans]));
+  for (const { day, bans } of days) bansByDay.set(day, Math.max(bans, bansByDay.get(day) ?? 0));
+  const bans = [...bansByDay.values()].reduce((sum, ofDay) => sum + ofDay, 0);
   const peak = (shares: readonly number[]) =>
     shares.length === 0 ? null : Math.min(1, Math.max(...shares));
   return {
@@ -211,7 +173,7 @@ function reportOn(
     minutePeak: peak(days.map(({ peakMinute, perMinute }) => peakMinute / perMinute)),
     dayPeak: peak(days.map(({ peakDay, perDay }) => peakDay / perDay)),
     reportedAt: latest(days),
-    bannedUntil: untilMs > now.getTime() ? new Date(untilMs) : null,
+    bannedUntil: banEnd(key, now),
     days,
     bansByDay,
   };

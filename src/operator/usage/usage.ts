@@ -4,7 +4,6 @@ import { wholeNumberParser } from "../arguments.ts";
 import { EndWithStatus, printJson } from "../command-line.ts";
 import { type StoreCommandOptions, useDatabase } from "../database/open.ts";
 import {
-  figureCell,
   formatCount,
   formatNumber,
   formatTable,
@@ -13,6 +12,7 @@ import {
   shareCell,
 } from "../terminal-text.ts";
 import { writeUsagePage } from "./page.ts";
+import { MISSING } from "./plots.ts";
 import {
   completeBy,
   figuresByDay,
@@ -25,22 +25,14 @@ import {
 
 const MAX_DAYS = 366;
 const DEFAULT_DAYS = 14;
-/**
- * The default of `--days` with `--near`. Includes yesterday, because a key may report the last hour
- * of a day on the next day.
- */
+/** Includes yesterday, because a key may report the last hour of a day on the next day. */
 const NEAR_DAYS = 2;
 /** The exit status if `--near` finds a key near a limit. */
 const NEAR_STATUS = 3;
-/** The text in place of a figure that the key has not reported yet. */
-const MISSING = "–";
 /** The title of the column that plots the admitted requests of each day. */
 const PLOT = "by day";
 
-/**
- * The columns of the usage table that a narrow terminal may leave out, the most important column
- * first.
- */
+/** The columns that a narrow terminal may leave out, the most important column first. */
 const OPTIONAL_COLUMNS = [
   "banned until",
   "bans",
@@ -71,16 +63,12 @@ reached the share, 0 if no key reached it, and 1 for a failure.`;
 
 interface UsageOptions extends StoreCommandOptions {
   readonly days?: number;
-  /**
-   * Reports only keys that have used at least this percentage of their limit per minute or per day.
-   */
+  /** Only keys that used at least this percentage of a limit are reported. */
   readonly near?: number;
   readonly html?: string;
 }
 
-/**
- * Adds the options and the action of `keys usage`, which prints usage that is up to an hour old.
- */
+/** Adds the options and the action of `keys usage`, which prints usage up to an hour old. */
 export function defineUsage(command: Command): void {
   command
     .description("show the usage of all keys, or of one, day by day")
@@ -124,10 +112,7 @@ async function usage(id: string | undefined, options: UsageOptions): Promise<voi
   if (near !== undefined && key !== undefined) throw new EndWithStatus(NEAR_STATUS);
 }
 
-/**
- * Converts the usage of a key to JSON. Times are in ISO 8601 in UTC. `minutePeak` and `dayPeak` are
- * shares of a limit. A figure that the key has not reported is `null`.
- */
+/** Converts the usage of a key to JSON. A figure that the key has not reported is `null`. */
 function toUsageJson(report: KeyReport, now: Date) {
   const { limits: _limits, bansByDay: _bans, days, ...rest } = report;
   return {
@@ -165,7 +150,7 @@ function textOfKey(key: KeyReport, report: UsageReport, now: Date): string {
   if (key.reportedAt === null && key.bans === null) {
     return `${title}No figures from ${range(report)}. ${whenFiguresCome(now)}\n`;
   }
-  const days = figuresByDay({ ...report, keys: [key] }, now);
+  const days = figuresByDay(report, now);
   const rows = days.map((counts) => {
     const [reported] = counts.reports;
     return {
@@ -180,10 +165,7 @@ function textOfKey(key: KeyReport, report: UsageReport, now: Date): string {
   return title + byDay + formatTable(rows) + provenance(report, isAnyMissing, now);
 }
 
-/**
- * Returns the sentence for a report without keys. With `--near`, some keys may have reached this
- * percentage without having reported it.
- */
+/** Says that there are no keys, or that no key is known to have reached `near` percent. */
 function textOfNoKey({ keys }: UsageReport, near: number | undefined, now: Date): string {
   if (near === undefined) return "There are no keys yet.\n";
   const silent = keys.filter(({ reportedAt }) => reportedAt === null).length;
@@ -193,7 +175,7 @@ function textOfNoKey({ keys }: UsageReport, near: number | undefined, now: Date)
 }
 
 function figures({ admitted, refused, strikes, bans }: UsageTotals): Row {
-  const cell = (count: number | null) => count ?? figureCell(MISSING);
+  const cell = (count: number | null) => count ?? { text: MISSING, isFigure: true };
   return {
     admitted: cell(admitted),
     refused: cell(refused),
@@ -204,7 +186,8 @@ function figures({ admitted, refused, strikes, bans }: UsageTotals): Row {
 
 /** Returns a cell with the requests in a key's fullest window, in red if the window was full. */
 function peak(count: number, limit: number) {
-  return figureCell(`${formatNumber(count)} of ${formatNumber(limit)}`, count >= limit);
+  const text = `${formatNumber(count)} of ${formatNumber(limit)}`;
+  return { text, isAlarm: count >= limit, isFigure: true };
 }
 
 function plot(key: KeyReport, days: readonly string[]): string {

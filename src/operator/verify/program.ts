@@ -8,13 +8,11 @@ import { requireStore } from "../database/open.ts";
 import type { RemoteEnvironment } from "../environment.ts";
 import { withInterruption } from "../interruption.ts";
 import { readSecret } from "../read-secret.ts";
-import { type Clock, SYSTEM_CLOCK } from "./service-promise.ts";
-import type { PromiseResult, Verification, VerifyOptions } from "./verify.ts";
+import { type Clock, SYSTEM_CLOCK, type VerifyOptions } from "./service-promise.ts";
+import type { PromiseResult, Verification } from "./verify.ts";
 
 const DEFAULT_PORT = 8787;
 const HEALTH_TIMEOUT_MS = 20_000;
-/** Exit status if a promise is broken. */
-const BROKEN = 1;
 const MARKS = { kept: "✔", broken: "✘", untried: "–" };
 
 const HELP = `
@@ -81,7 +79,6 @@ export function verifyProgram(surroundings = SURROUNDINGS): Command {
     )
     .addOption(jsonOption())
     .addHelpText("after", HELP)
-    .allowExcessArguments(false)
     .action((options: Options) => run(options, surroundings));
 }
 
@@ -99,7 +96,7 @@ async function run(options: Options, { clock, send }: Surroundings): Promise<voi
   }
   const verification = await withInterruption("everything was verified", async (signal) => {
     if (ownsKey) requireStore(options);
-    const url = options.url ?? (await addressOf(env, persistTo));
+    const url = options.url ?? (await addressOf(options));
     await requireAnswer(url, send);
     const common: VerifyOptions = {
       url,
@@ -122,20 +119,14 @@ async function run(options: Options, { clock, send }: Surroundings): Promise<voi
     else printSummary(found, Date.now() - startedMs);
     return found;
   });
-  if (!verification.isKept) throw new EndWithStatus(BROKEN);
+  if (!verification.isKept) throw new EndWithStatus(1);
 }
 
-/**
- * Returns the first address of the service in a deployed environment, or the address at which
- * `npm start` has last served the local store.
- */
-async function addressOf(
-  env: RemoteEnvironment | undefined,
-  persistTo: string | undefined,
-): Promise<string> {
+/** Returns the address of a deployed service, or at which a local store was served last. */
+async function addressOf({ env, persistTo = DEFAULT_STORE }: Options): Promise<string> {
   if (env === undefined) {
     const { readHolder } = await import("../start/store-lock.ts");
-    const holder = readHolder(resolve(persistTo ?? DEFAULT_STORE));
+    const holder = readHolder(resolve(persistTo));
     return `http://localhost:${holder?.port ?? DEFAULT_PORT}`;
   }
   const [{ CloudflareApi }, { findAddresses }, { readSettings }] = await Promise.all([
@@ -147,11 +138,7 @@ async function addressOf(
   return address;
 }
 
-/**
- * Requires an HTTP response, so that no key is made for a service that does not run.
- *
- * @throws an Error for the operator if there is none.
- */
+/** Requires an HTTP response, so that no key is made for a service that does not run. */
 async function requireAnswer(url: string, send: Surroundings["send"]): Promise<void> {
   try {
     await send(`${url}/healthz`, { signal: AbortSignal.timeout(HEALTH_TIMEOUT_MS) });
@@ -165,10 +152,10 @@ async function requireAnswer(url: string, send: Surroundings["send"]): Promise<v
   }
 }
 
-/** Wraps a clock. Before each wait of more than a second, prints the reason on stderr. */
+/** Prints on stderr the reason of each wait of more than a second. */
 function announceWaits(clock: Clock): Clock {
   return {
-    now: () => clock.now(),
+    ...clock,
     wait: (milliseconds, signal) => {
       const seconds = Math.ceil(milliseconds / 1_000);
       if (seconds > 1) process.stderr.write(`Waiting ${seconds} s for the end of the minute ...\n`);
@@ -178,20 +165,16 @@ function announceWaits(clock: Clock): Clock {
 }
 
 function printResult({ promise, result, reason, requestId }: PromiseResult): void {
-  const details = [
-    ...(reason === undefined ? [] : [`: ${reason}`]),
-    ...(requestId === undefined ? [] : [` (request ${requestId})`]),
-  ];
-  process.stdout.write(`${MARKS[result]} ${promise}${details.join("")}\n`);
+  const why = reason === undefined ? "" : `: ${reason}`;
+  const where = requestId === undefined ? "" : ` (request ${requestId})`;
+  process.stdout.write(`${MARKS[result]} ${promise}${why}${where}\n`);
 }
 
 function printSummary({ promises }: Verification, elapsedMs: number): void {
   const count = (wanted: PromiseResult["result"]) =>
     promises.filter(({ result }) => result === wanted).length;
-  const seconds = Math.round(elapsedMs / 1_000);
-  process.stdout.write(
-    `${count("kept")} promises kept, ${count("broken")} broken, ${count("untried")} not tried, in ${seconds} s.\n`,
-  );
+  const counts = `${count("kept")} promises kept, ${count("broken")} broken, ${count("untried")} not tried`;
+  process.stdout.write(`${counts}, in ${Math.round(elapsedMs / 1_000)} s.\n`);
 }
 
 function parseOrigin(text: string): string {

@@ -1,15 +1,28 @@
+import { and, eq, sql } from "drizzle-orm";
+import { cancelledOrders, orders } from "../../schema/orders.ts";
+import { INT64_MAX, INT64_MIN } from "../../worker/orders/int64.ts";
+import { type StoreDatabase, toStatements } from "../database/database.ts";
 import { useDatabase } from "../database/open.ts";
 import type { RemoteEnvironment } from "../environment.ts";
 import { createVerificationKey, revokeApiKey } from "../key-store/administration.ts";
 import { addKeys, changeKey } from "../key-store/change-key.ts";
 import { findApiKey } from "../key-store/key-details.ts";
-import { SYSTEM_CLOCK } from "./service-promise.ts";
-import { placeOwnOrders, randomOrderId, removeOwnOrder } from "./own-orders.ts";
-import { type Verification, verify, type VerifyOptions } from "./verify.ts";
+import { type OwnOrders, SYSTEM_CLOCK, type VerifyOptions } from "./service-promise.ts";
+import { type Verification, verify } from "./verify.ts";
 
-/** The options of a verification that creates its own key in the service's database. */
+/** The number of orders at the beginning of the list among which a shipped order is looked for. */
+const ORDERS_SEARCHED = 1_000;
+
+/** The fields of the pending order. A JSON parser that rounds would change both integers. */
+const FIELDS = {
+  petId: INT64_MAX,
+  quantity: INT64_MIN,
+  shipDate: "2026-11-20T08:30:00.125Z",
+  complete: false,
+};
+
 export interface StoreVerifyOptions extends Omit<VerifyOptions, "key" | "revoke" | "orders"> {
-  /** The store of the service: the store of a deployed environment, or a local store. */
+  /** The store of the service, in which the verification creates its key. */
   readonly store: { readonly env?: RemoteEnvironment; readonly persistTo?: string };
   /** True places a pending order, and removes it at the end. */
   readonly isWriting?: boolean;
@@ -47,10 +60,10 @@ export async function verifyStore({
     );
   const verifyWithKey = async (): Promise<Verification> => {
     await useDatabase(store, "keys", (database) => addKeys(database, [record]));
-    const orders = isWriting
+    const ownOrders = isWriting
       ? await useDatabase(store, "orders", (database) => placeOwnOrders(database, orderId))
       : undefined;
-    return verify({ ...options, key, revoke, orders });
+    return verify({ ...options, key, revoke, orders: ownOrders });
   };
   const [verified] = await Promise.allSettled([verifyWithKey()]);
   // Cleans up even if the key or the order could not be stored, because only the answer may be lost.
@@ -66,9 +79,43 @@ export async function verifyStore({
   throw new Error(failures.map(({ message }) => message).join("\n"), { cause });
 }
 
-/** Returns a handler that says what a failure leaves behind. */
 function failWith(remains: string): (error: Error) => never {
   return (cause) => {
     throw new Error(`${remains}: ${cause.message}`, { cause });
   };
+}
+
+/**
+ * Returns a random id for the pending order: one of the smallest int64, so that the order is at the
+ * beginning of the list. Converting to a JavaScript number changes almost all of these ids.
+ */
+function randomOrderId(): bigint {
+  const [random = 0n] = crypto.getRandomValues(new BigUint64Array(1));
+  return INT64_MIN + BigInt.asUintN(61, random);
+}
+
+async function placeOwnOrders(database: StoreDatabase, id: bigint): Promise<OwnOrders> {
+  const { orm } = database;
+  await database.transaction(toStatements([orm.insert(orders).values({ ...FIELDS, id })]));
+  const first = await orm
+    .select({ text: sql<string>`${orders.id} || ''`.as("text"), status: orders.status })
+    .from(orders)
+    .orderBy(orders.id)
+    .limit(ORDERS_SEARCHED);
+  const shipped = first.find(({ status }) => status === "shipped");
+  const { petId, quantity, shipDate, complete } = FIELDS;
+  const json = `{"id":${id},"petId":${petId},"quantity":${quantity},"shipDate":"${shipDate}","complete":${complete}}`;
+  return { pending: { id, json }, shippedId: shipped === undefined ? null : BigInt(shipped.text) };
+}
+
+/** Removes the pending order, cancelled or not, and the record of its cancellation. */
+async function removeOwnOrder(database: StoreDatabase, id: bigint): Promise<void> {
+  const { orm } = database;
+  const isOwn = and(eq(orders.id, id), eq(orders.petId, FIELDS.petId));
+  await database.transaction(
+    toStatements([
+      orm.delete(orders).where(isOwn),
+      orm.delete(cancelledOrders).where(eq(cancelledOrders.id, id)),
+    ]),
+  );
 }

@@ -1,36 +1,14 @@
-import { Caller, type Send } from "./caller.ts";
-import { KEY_PROMISES, REVOCATION_PROMISE } from "./key-promises.ts";
-import { ADMISSION_PROMISE, CROWD_PROMISES } from "./limit-promises.ts";
-import { HEALTH_PROMISE, OPEN_PROMISES } from "./open-promises.ts";
-import { ORDER_PROMISES } from "./order-promises.ts";
+import { PROMISES } from "./promises.ts";
 import {
   BrokenPromise,
-  type Clock,
   NoAnswerError,
-  obstacleTo,
-  type ServicePromise,
+  OBSTACLES,
   SYSTEM_CLOCK,
   type Trial,
-  type TrialOptions,
   Untried,
+  type VerifyOptions,
 } from "./service-promise.ts";
 
-/**
- * The promises in the sequence in which they must be tried. The check with many simultaneous
- * requests comes before all others with the key, because it needs a new minute window. The
- * revocation comes last, because it makes the key unusable.
- */
-const PROMISES: readonly ServicePromise[] = [
-  HEALTH_PROMISE,
-  ...CROWD_PROMISES,
-  ...OPEN_PROMISES,
-  ADMISSION_PROMISE,
-  ...KEY_PROMISES,
-  ...ORDER_PROMISES,
-  REVOCATION_PROMISE,
-];
-
-/** The result of trying one promise. */
 export interface PromiseResult {
   readonly promise: string;
   readonly result: "kept" | "broken" | "untried";
@@ -40,29 +18,10 @@ export interface PromiseResult {
   readonly requestId?: string;
 }
 
-/** The results of trying all promises. */
 export interface Verification {
   /** True if no promise is broken. */
   readonly isKept: boolean;
   readonly promises: readonly PromiseResult[];
-}
-
-export interface VerifyOptions extends TrialOptions {
-  /** The address of the service without `/v1`. */
-  readonly url: string;
-  /**
-   * The id of the version from which every response must be, except those of static files. Cloudflare
-   * may silently ignore a header that selects a version.
-   */
-  readonly version?: string;
-  /** Headers that are added to every request. */
-  readonly headers?: Readonly<Record<string, string>>;
-  /** Receives each result as soon as there is one. */
-  readonly report?: (result: PromiseResult) => void;
-  /** Aborts the verification. */
-  readonly signal?: AbortSignal;
-  readonly send?: Send;
-  readonly clock?: Clock;
 }
 
 /**
@@ -71,33 +30,34 @@ export interface VerifyOptions extends TrialOptions {
  *
  * @throws the reason of the signal, errors of `revoke`, and {OtherVersionError}.
  */
-export async function verify(options: VerifyOptions): Promise<Verification> {
-  const { clock = SYSTEM_CLOCK, signal = new AbortController().signal, version } = options;
-  const { headers = {}, send = fetch, report = () => {} } = options;
-  const url = options.url.replace(/\/$/, "");
-  const caller = new Caller({ url, headers, version, send, clock, signal });
-  const trial: Trial = { ...options, caller, clock, signal, seen: { crowd: [] } };
+export async function verify({
+  report = () => {},
+  headers = {},
+  send = fetch,
+  clock = SYSTEM_CLOCK,
+  signal = new AbortController().signal,
+  ...options
+}: VerifyOptions): Promise<Verification> {
+  const trial: Trial = { ...options, headers, send, clock, signal, seen: { crowd: [] } };
   const promises: PromiseResult[] = [];
   let isAnswering = true;
-  for (const promise of PROMISES) {
+  for (const { title: promise, needs, test } of PROMISES) {
     signal.throwIfAborted();
-    const { title } = promise;
     if (!isAnswering) {
-      promises.push({ promise: title, result: "untried", reason: "the service does not answer" });
+      promises.push({ promise, result: "untried", reason: "the service does not answer" });
       continue;
     }
-    let result: PromiseResult = { promise: title, result: "kept" };
+    let result: PromiseResult = { promise, result: "kept" };
     try {
-      const obstacle = obstacleTo(promise, trial);
-      if (obstacle !== null) throw new Untried(obstacle);
-      await promise.test(trial);
+      const obstacle = needs.map((need) => OBSTACLES[need](trial)).find(Boolean);
+      if (obstacle) throw new Untried(obstacle);
+      await test(trial);
     } catch (error) {
-      if (!(error instanceof BrokenPromise || error instanceof Untried)) throw error;
-      const { message: reason } = error;
-      result =
-        error instanceof Untried
-          ? { promise: title, result: "untried", reason }
-          : { promise: title, result: "broken", reason, requestId: error.requestId };
+      const { message: reason } = error as Error;
+      if (error instanceof Untried) result = { promise, result: "untried", reason };
+      else if (error instanceof BrokenPromise) {
+        result = { promise, result: "broken", reason, requestId: error.requestId };
+      } else throw error;
       isAnswering = !(error instanceof NoAnswerError);
     }
     promises.push(result);

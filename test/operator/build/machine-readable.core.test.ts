@@ -6,47 +6,35 @@ import { openApiDocument } from "../../../src/openapi/document.ts";
 
 const ORIGIN = "https://orders.example";
 
-describe.each(["", ORIGIN])("the files for programs at %j", (origin) => {
+test.each(["", ORIGIN])("the files for programs at %j hold the whole reference", (origin) => {
   const files = Object.fromEntries(machineReadableFiles(origin));
-  const document = JSON.parse(files["openapi.json"] ?? "");
-
-  test("include the OpenAPI document", () => {
-    expect(files["openapi.json"]).toBe(openApiDocument(origin));
+  expect(files["openapi.json"]).toBe(openApiDocument(origin));
+  const { servers, paths, info } = JSON.parse(files["openapi.json"] ?? "");
+  const [{ url }] = servers;
+  expect(JSON.parse(files[".well-known/api-catalog"] ?? "")).toStrictEqual({
+    linkset: [
+      {
+        anchor: url,
+        "service-desc": [{ href: `${origin}/openapi.json`, type: "application/json" }],
+        "service-doc": [{ href: `${origin}/`, type: "text/html" }],
+      },
+    ],
   });
-
-  test("include an API catalog with links to the OpenAPI document and the reference page", () => {
-    expect(JSON.parse(files[".well-known/api-catalog"] ?? "")).toStrictEqual({
-      linkset: [
-        {
-          anchor: document.servers[0].url,
-          "service-desc": [{ href: `${origin}/openapi.json`, type: "application/json" }],
-          "service-doc": [{ href: `${origin}/`, type: "text/html" }],
-        },
-      ],
-    });
-  });
-
-  test("include llms.txt with each operation, each error and the whole description", () => {
-    const text = files["llms.txt"] ?? "";
-    expect(text).toMatch(/^# Store Orders\n\n> Lists and cancels/);
-    expect(text).not.toContain("Questions");
-    for (const address of [`${origin}/openapi.json`, `${origin}/`]) {
-      expect(text).toContain(`](${address})`);
+  const text = files["llms.txt"] ?? "";
+  expect(text).toMatch(/^# Store Orders\n\n> Lists and cancels/);
+  expect(text).not.toContain("Questions");
+  for (const address of [`${origin}/openapi.json`, `${origin}/`]) {
+    expect(text).toContain(`](${address})`);
+  }
+  for (const [path, { parameters: _, ...methods }] of Object.entries<any>(paths)) {
+    for (const [method, { description }] of Object.entries<any>(methods)) {
+      expect(text).toContain(`### ${method.toUpperCase()} ${url}${path}\n\n${description}\n`);
     }
-    for (const [path, { parameters: _parameters, ...methods }] of Object.entries<any>(
-      document.paths,
-    )) {
-      for (const [method, { description }] of Object.entries<any>(methods)) {
-        const heading = `### ${method.toUpperCase()} ${document.servers[0].url}${path}`;
-        expect(text).toContain(`${heading}\n\n${description}\n`);
-      }
-    }
-    for (const [code, status] of Object.entries(ERROR_STATUS)) {
-      expect(text).toMatch(new RegExp(`^- ${status} \\(.*\`${code}\``, "m"));
-    }
-    const { description } = document.info;
-    expect(text).toContain(description.slice(description.indexOf("## ")));
-  });
+  }
+  for (const [code, status] of Object.entries(ERROR_STATUS)) {
+    expect(text).toMatch(new RegExp(`^- ${status} \\(.*\`${code}\``, "m"));
+  }
+  expect(text).toContain(info.description.slice(info.description.indexOf("## ")));
 });
 
 test("the operator's address is in the files for programs", () => {

@@ -11,19 +11,14 @@ import { KeysCommand } from "./keys-command.ts";
 
 const TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
 
-let keys: KeysCommand;
+const keys = new KeysCommand();
 let database: StoreDatabase;
 
 beforeAll(async () => {
-  keys = await KeysCommand.open();
-  database = keys.database;
+  database = await keys.database();
 });
-beforeEach(() => {
-  vi.stubEnv("STORE_ORDERS_ACTOR", "Ada");
-});
-afterEach(() => {
-  vi.unstubAllEnvs();
-});
+beforeEach(() => void vi.stubEnv("STORE_ORDERS_ACTOR", "Ada"));
+afterEach(() => void vi.unstubAllEnvs());
 afterAll(() => keys.close());
 
 const newKey = async () => (await keys.add({ name: "0" })).record.id;

@@ -1,37 +1,32 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import { listApiKeys } from "../../../src/operator/key-store/key-details.ts";
 import { keyBans, keyUsage } from "../../../src/schema/keys.ts";
-import { tableCells } from "../table-cells.ts";
-import { KeysCommand } from "./keys-command.ts";
+import { KeysCommand, tableCells } from "./keys-command.ts";
 
 const NOW = new Date("2030-01-01T12:00:00.000Z");
 const inSeconds = (seconds: number) => new Date(NOW.getTime() + seconds * 1_000);
 const text = (seconds: number) => inSeconds(seconds).toISOString();
 const minute = (seconds: number) => text(seconds).slice(0, 16).replace("T", " ");
 
-let keys: KeysCommand;
+const keys = new KeysCommand();
 let zoo: string;
 let shop: string;
 
 beforeAll(async () => {
   vi.stubEnv("COLUMNS", "200");
-  keys = await KeysCommand.open();
+  const { orm } = await keys.database();
   zoo = (await keys.add({ name: "Zoo" })).record.id;
   shop = (await keys.add({ name: "Shop" })).record.id;
   const ban = { keyId: zoo, liftedAt: null };
-  await keys.database.orm.insert(keyBans).values([
+  await orm.insert(keyBans).values([
     { ...ban, number: 1, beganAt: inSeconds(-300), endsAt: inSeconds(-240) },
     { ...ban, number: 2, beganAt: inSeconds(-60), endsAt: inSeconds(60) },
     { ...ban, keyId: shop, number: 1, beganAt: inSeconds(-30), endsAt: inSeconds(30) },
     { ...ban, keyId: "key_gone", number: 1, beganAt: inSeconds(-90), endsAt: inSeconds(-30) },
   ]);
 });
-beforeEach(() => {
-  vi.useFakeTimers({ toFake: ["Date"], now: NOW });
-});
-afterEach(() => {
-  vi.useRealTimers();
-});
+beforeEach(() => void vi.useFakeTimers({ toFake: ["Date"], now: NOW }));
+afterEach(() => void vi.useRealTimers());
 afterAll(() => keys.close());
 
 const inForce = () =>
@@ -69,7 +64,7 @@ describe("a ban in force", () => {
 
   it("makes the key banned rather than active until its end", async () => {
     const namesOf = async (state: "banned" | "active", now: Date) =>
-      (await listApiKeys(keys.database.orm, { state }, now)).map(({ name }) => name);
+      (await listApiKeys((await keys.database()).orm, { state }, now)).map(({ name }) => name);
     expect(await namesOf("banned", inSeconds(29))).toEqual(["Zoo", "Shop"]);
     expect(await namesOf("banned", inSeconds(30))).toEqual(["Zoo"]);
     expect(await namesOf("active", inSeconds(30))).toEqual(["Shop"]);
@@ -102,7 +97,7 @@ describe("keys show", () => {
     expect(await keys.text("show", key.id)).toContain("no use in the last 366 days");
     const usage = { admitted: 1, refused: 0, strikes: 0, bans: 0, peakMinute: 1, peakDay: 1 };
     const row = { keyId: key.id, ...usage, perMinute: 60, perDay: 1_000 };
-    await keys.database.orm.insert(keyUsage).values([
+    await (await keys.database()).orm.insert(keyUsage).values([
       { ...row, day: "2029-12-30", reportedAt: inSeconds(-2 * 86_400) },
       { ...row, day: "2029-12-31", reportedAt: inSeconds(-86_400) },
       { ...row, keyId: "key_other", day: "2030-01-01", reportedAt: NOW },

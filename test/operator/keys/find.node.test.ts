@@ -4,19 +4,16 @@ import type { CreatedKey } from "../../../src/operator/key-store/administration.
 import { generateSecret } from "../../../src/operator/key-store/secret.ts";
 import { KeysCommand } from "./keys-command.ts";
 
-let keys: KeysCommand;
+const keys = new KeysCommand();
 let zoo: CreatedKey;
 let older: CreatedKey;
 
 beforeAll(async () => {
   vi.stubEnv("COLUMNS", "200");
-  keys = await KeysCommand.open();
   zoo = await keys.add({ name: "Zoo" });
   older = await keys.add({ name: "Older" }, { lastFour: null });
 });
-afterEach(() => {
-  vi.restoreAllMocks();
-});
+afterEach(() => void vi.restoreAllMocks());
 afterAll(() => keys.close());
 
 /** Runs `keys find` with `input` as standard input. */
@@ -73,7 +70,7 @@ describe("keys find, with a key on standard input", () => {
 describe("keys find, with the last characters", () => {
   const ending = (characters: number) => zoo.key.slice(-characters);
 
-  it.each([1, 2, 3, 4])("finds a key by the last %i, in upper case too", async (characters) => {
+  it.each([1, 4])("finds a key by the last %i, in upper case too", async (characters) => {
     const found = await keys.json("find", ending(characters).toUpperCase());
     expect(found.map(({ id }: any) => id)).toContain(zoo.record.id);
     const others = found.filter(({ lastFour }: any) => !lastFour?.endsWith(ending(characters)));
@@ -104,18 +101,9 @@ describe("the last four characters", () => {
   });
 
   it("cannot be more than four, because the database refuses more", async () => {
-    const write = (text: string) =>
-      keys.database.transaction([{ sql: "UPDATE api_keys SET last_four = ?", params: [text] }]);
-    await expect(write(zoo.key.slice(-5))).rejects.toThrow("last_four_is_no_more_of_the_key");
+    const database = await keys.database();
+    const write = { sql: "UPDATE api_keys SET last_four = ?", params: [zoo.key.slice(-5)] };
+    const refusal = "last_four_is_no_more_of_the_key";
+    await expect(database.transaction([write])).rejects.toThrow(refusal);
   });
 });
-
-it.each(["find", "show", "revoke", "reset", "usage"])(
-  "the error of keys %s for a secret as an argument does not repeat the secret",
-  async (command) => {
-    const { status, stdout, stderr } = await keys.run(command, zoo.key);
-    expect({ status, stdout }).toEqual({ status: 2, stdout: "" });
-    expect(stderr).toContain("standard input");
-    expect(stderr).not.toContain(zoo.key.slice(5, 15));
-  },
-);

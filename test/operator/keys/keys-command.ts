@@ -4,28 +4,24 @@ import {
   type CreatedKey,
   type NewKeySettings,
 } from "../../../src/operator/key-store/administration.ts";
-import type { KeyDetails } from "../../../src/operator/key-store/key-details.ts";
-import type { StoreDatabase } from "../../../src/operator/database/database.ts";
 import { addKeys } from "../../../src/operator/key-store/change-key.ts";
+import type { KeyDetails } from "../../../src/operator/key-store/key-details.ts";
 import { OpenStore } from "../store-folder.ts";
+
+/** Returns the cells of a printed table that are not empty, row by row, the titles first. */
+export function tableCells(stdout: string): string[][] {
+  const rows = stdout.split("\n").map((line) => line.trim().split(/ {2,}/));
+  return rows.filter(({ length }) => length > 1);
+}
 
 /** Runs `npm run keys` in this process, on a new store. */
 export class KeysCommand {
-  readonly #store: OpenStore;
-  /** The keys database, for tests that insert or read rows directly. */
-  readonly database: StoreDatabase;
-
-  private constructor(store: OpenStore, database: StoreDatabase) {
-    this.#store = store;
-    this.database = database;
-  }
-
-  static async open(): Promise<KeysCommand> {
-    const store = new OpenStore();
-    return new KeysCommand(store, await store.database("keys"));
-  }
+  readonly #store = new OpenStore();
+  readonly path = this.#store.path;
 
   readonly close = () => this.#store.close();
+  /** Returns the keys database, for tests that insert or read rows directly. */
+  readonly database = () => this.#store.database("keys");
   readonly run = (...args: string[]) => this.#store.keys(...args);
   /** Runs a `keys` command with `--json`, expects it to succeed, and returns the parsed JSON. */
   readonly json = (...args: string[]) => this.#store.keysJson(...args);
@@ -44,7 +40,7 @@ export class KeysCommand {
   ): Promise<CreatedKey> {
     const all = { name: "Zoo", plan: "free", limits: null, expiresAt: null, ...settings } as const;
     const created = createApiKey(all, createdAt);
-    await addKeys(this.database, [{ ...created.record, ...details }]);
+    await addKeys(await this.database(), [{ ...created.record, ...details }]);
     return created;
   }
 }

@@ -1,7 +1,7 @@
-import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import type { Browser, BrowserContextOptions, Locator, Page } from "playwright-core";
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from "vitest";
+import { toStatements } from "../../../src/operator/database/database.ts";
 import { apiKeys, keyUsage } from "../../../src/schema/keys.ts";
 import { PLAN_LIMITS, type Plan } from "../../../src/worker/limit-rules/plans.ts";
 import { findChromium, launchChromium } from "../../site/chromium.ts";
@@ -12,8 +12,6 @@ const NOW = new Date("2026-11-21T10:30:00Z");
 const DAY_MS = 86_400_000;
 /** A key's name that runs a script or breaks the page if the page does not escape it. */
 const HOSTILE_NAME = `</script><b>x</b><script>document.title = "taken over"</script><!--`;
-/** The folder of screenshots for people. No test compares them, because fonts differ by machine. */
-const SCREENSHOTS = join(import.meta.dirname, "..", "..", "..", "dist", "screenshots");
 const PHONE = { viewport: { width: 360, height: 740 }, hasTouch: true, isMobile: true };
 
 type Box = Record<"x" | "y" | "width" | "height", number>;
@@ -26,18 +24,20 @@ async function addKey(
   admitted: readonly number[],
   usageOf: (index: number) => Partial<UsageRow> = () => ({}),
 ): Promise<void> {
-  const { orm } = await store.database("keys");
+  const database = await store.database("keys");
+  const { orm } = database;
   const own = plan === "enterprise" ? { perMinute: 5_000, perDay: 500_000 } : null;
   await orm.insert(apiKeys).values({ id, name, plan, ...own, hash: id, createdAt: NOW });
   const limits = own ?? PLAN_LIMITS[plan as "free"];
   const peaks = { peakMinute: limits.perMinute / 2, peakDay: limits.perDay / 4 };
   const counts = { refused: 0, strikes: 0, bans: 0, ...peaks, ...limits, reportedAt: NOW };
-  const rows = admitted.map((count, index): UsageRow => {
+  const inserts = admitted.map((count, index) => {
     const date = new Date(NOW.getTime() - (admitted.length - 1 - index) * DAY_MS);
     const day = date.toISOString().slice(0, 10);
-    return { keyId: id, day, admitted: count, ...counts, ...usageOf(index) };
+    const row = { keyId: id, day, admitted: count, ...counts, ...usageOf(index) };
+    return orm.insert(keyUsage).values(row);
   });
-  for (const row of rows) await orm.insert(keyUsage).values(row);
+  await database.transaction(toStatements(inserts));
 }
 
 const chromium = findChromium();
@@ -55,7 +55,6 @@ describe.skipIf(chromium === undefined)("keys usage --html in a browser", () => 
 
   beforeAll(async () => {
     vi.useFakeTimers({ toFake: ["Date"], now: NOW });
-    await mkdir(SCREENSHOTS, { recursive: true });
     browser = await launchChromium(chromium ?? "");
     const rise = Array.from({ length: 14 }, (_, index) => (index + 1) * 1_000);
     await addKey(store, ["key_zoo", "Zoo", "enterprise"], rise);
@@ -104,7 +103,6 @@ describe.skipIf(chromium === undefined)("keys usage --html in a browser", () => 
 
   test("draws days and keys in proportion, and today hatched", async () => {
     const page = await open();
-    await page.screenshot({ path: join(SCREENSHOTS, "usage.png"), fullPage: true });
     const enterprise = await boxes(
       panel(page, "Requests admitted").locator(".day > i[style*=enterprise]"),
     );
@@ -162,7 +160,6 @@ describe.skipIf(chromium === undefined)("keys usage --html in a browser", () => 
 
   test("draws the limit of each day on the page of a key", async () => {
     const page = await open(["key_shop"]);
-    await page.screenshot({ path: join(SCREENSHOTS, "usage-key.png"), fullPage: true });
     const minute = panel(page, "The fullest minute of each day");
     const requests = await bars(page, "The fullest minute of each day");
     const limits = await boxes(minute.locator(".limit"));
@@ -181,9 +178,11 @@ describe.skipIf(chromium === undefined)("keys usage --html in a browser", () => 
     expect([fullestMinute, fullestDay]).toStrictEqual(["100 %of its limit", "25 %of its limit"]);
   });
 
-  test.each([[[]], [["key_shop"]]])("is accessible, prints and fits a phone: %j", async (args) => {
+  test.each([
+    [[], ["light", "dark"]],
+    [["key_shop"], ["dark"]],
+  ] as const)("is accessible, prints and fits a phone: %j", async (args, schemes) => {
     const page = await open(args, PHONE);
-    await page.screenshot({ path: join(SCREENSHOTS, "usage-phone.png"), fullPage: true });
     expect(await page.evaluate("scrollTo(1000, 0), scrollX")).toBe(0);
     const closed = page.locator("details:not([open])").first();
     const ground = () =>
@@ -197,7 +196,7 @@ describe.skipIf(chromium === undefined)("keys usage --html in a browser", () => 
     await page.evaluate(
       "document.querySelectorAll('details').forEach((table) => (table.open = true))",
     );
-    for (const colorScheme of ["light", "dark"] as const) {
+    for (const colorScheme of schemes) {
       await page.emulateMedia({ colorScheme });
       expect(await violations(page)).toStrictEqual([]);
     }

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { apiKeys, keyBans, keyUsage } from "../../../src/schema/keys.ts";
 import type { Plan } from "../../../src/worker/limit-rules/plans.ts";
 import { OpenStore } from "../store-folder.ts";
-import { tableCells } from "../table-cells.ts";
+import { tableCells } from "./keys-command.ts";
 
 const DAY_MS = 86_400_000;
 const NOW = new Date("2026-11-21T12:00:00.000Z");
@@ -77,7 +77,7 @@ describe("keys usage", () => {
     expect(rows).toEqual([
       ["key_busy", "Busy & <b>", "pro", "1,540", "255", "123", "2", "95 %", "100 %", "▄▁▁▁▁█▁"],
       ["key_small", "Small", "free", "9", "0", "0", "0", "5 %", "1 %", "▁▁▁▁█▁▁"],
-      ["key_idle", "Idle", "business", "–", "–", "–", "–", "", "", ""],
+      ["key_idle", "Idle", "business", "–", "–", "–", "–"],
     ]);
     const range = `From ${dayText(6)} to ${dayText(0)}`;
     expect(stdout).toContain(`${range}, as reported until ${shown(NOW.toISOString())}.`);
@@ -108,7 +108,7 @@ describe("keys usage", () => {
       [dayText(1), "1,000", "250", "120", "2", "30 of 60", "1,000 of 1,000"],
       [dayText(0), "40", "5", "3", "0", "38 of 40", "100 of 1,000"],
     ]);
-    expect(rows[0]).toEqual([dayText(13), "0", "0", "0", "0", "", ""]);
+    expect(rows[0]).toEqual([dayText(13), "0", "0", "0", "0"]);
     expect(stdout).toMatch(/: ▁{7}▄▁{4}█▁\n/);
   });
 
@@ -152,22 +152,15 @@ describe("keys usage", () => {
   it("adds up more rows than one query returns", async () => {
     const many = new OpenStore();
     const database = await many.database("keys");
-    const numbers =
-      "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 7000)";
-    await database.transaction([
-      {
-        sql: `INSERT INTO api_keys (id, hash, name, plan, created_at) ${numbers} SELECT 'key_' || i, i, 'N', 'free', i FROM n`,
-        params: [],
-      },
-      ...[0, 1, 2].map((days) => ({
-        sql: `INSERT INTO key_usage ${numbers} SELECT 'key_' || i, ?, 2, 0, 0, 0, 1, 1, 60, 1000, ? FROM n`,
-        params: [dayText(days), NOW.getTime()],
-      })),
-    ]);
-    const keys: { admitted: number }[] = await many.keysJson("usage");
+    const ids = Array.from({ length: 30 }, (_, index) => `key_${index}`);
+    for (const id of ids) await database.orm.insert(apiKeys).values(key(id, id, "free"));
+    const rows = `INSERT INTO key_usage
+      WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 365)
+      SELECT id, date(?, '-' || i || ' days'), 2, 0, 0, 0, 1, 1, 60, 1000, 0 FROM api_keys, n`;
+    await database.transaction([{ sql: rows, params: [dayText(0)] }]);
+    const keys: { admitted: number }[] = await many.keysJson("usage", "--days", "366");
     await many.close();
-    expect(keys).toHaveLength(7_000);
-    expect(keys.every(({ admitted }) => admitted === 6)).toBe(true);
+    expect(keys.map(({ admitted }) => admitted)).toEqual(ids.map(() => 2 * 366));
   });
 
   it.each([[[]], [["key_new"]]])(
@@ -248,7 +241,7 @@ describe("a ban that is not in a usage report yet", () => {
     ]);
     expect(await usageJson("key_idle", "--days", "2")).toEqual([all[1]]);
     const [, idle] = await rowsOf("--days", "2");
-    expect(idle?.slice(3, 10)).toEqual(["–", "–", "–", "1", "", "", shown(until).slice(0, 16)]);
+    expect(idle?.slice(3)).toEqual(["–", "–", "–", "1", shown(until).slice(0, 16)]);
     expect(await rowsOf("key_idle", "--days", "2")).toEqual([
       [dayText(1), "0", "0", "0", "0"],
       [dayText(0), "–", "–", "–", "1"],

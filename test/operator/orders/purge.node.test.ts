@@ -4,7 +4,7 @@ import { countCancelled, purgeCancelled } from "../../../src/operator/orders/pur
 import * as wrangler from "../../../src/operator/wrangler.ts";
 import { useFakeCloudflare } from "../deploy/fake-cloudflare.ts";
 import { runFakeWrangler } from "../deploy/fake-wrangler.ts";
-import { runInProcess } from "../in-process.ts";
+import { failure, runInProcess } from "../in-process.ts";
 import { openMemoryStore } from "./memory-store.ts";
 
 const BEFORE = new Date("2026-06-30T12:00:00Z");
@@ -62,8 +62,7 @@ describe("orders purge --env", () => {
   it("deletes nothing without a confirmation", async () => {
     const time = ["--cancelled-before", "2026-06-30T14:00:00+02:00"];
     const refused = await purge(...time, "--json");
-    expect(refused).toMatchObject({ status: 1, stdout: "" });
-    expect(refused.stderr).toContain("This deletes 2 cancelled orders of production");
+    expect(refused).toEqual(failure("This deletes 2 cancelled orders of production"));
     expect(refused.stderr).toContain("confirm with --yes");
     const counted = await purge(...time, "--dry-run", "--json");
     expect(counted).toEqual({ status: 0, stdout: '{"wouldPurge":2}\n', stderr: "" });
@@ -79,9 +78,7 @@ describe("orders purge --env", () => {
     [["--cancelled-before", "yesterday"], 2, "Expected a date"],
     [["--cancelled-before", "2999-01-01"], 1, "is in the future: name a time in the past"],
   ])("refuses %j with status %i", async (args, status, message) => {
-    const outcome = await purge(...args, "--yes");
-    expect(outcome).toMatchObject({ status, stdout: "" });
-    expect(outcome.stderr).toContain(message);
+    expect(await purge(...args, "--yes")).toEqual(failure(message, status));
     expect(left()).toHaveLength(3);
   });
 });

@@ -1,23 +1,20 @@
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, expect, it } from "vitest";
 import { type PromiseResult, verify } from "../../../src/operator/verify/verify.ts";
-import type { Send } from "../../../src/operator/verify/caller.ts";
-import { SABOTAGES } from "./sabotages.ts";
-import { ServiceOnTrial } from "./service-on-trial.ts";
+import type { Send } from "../../../src/operator/verify/service-promise.ts";
+import { LIMIT_SABOTAGES, ORDER_SABOTAGES, SABOTAGES } from "./sabotages.ts";
+import { type ServiceOnTrial, startServiceOnTrial } from "./service-on-trial.ts";
 
 let service: ServiceOnTrial;
 beforeAll(async () => {
-  service = await ServiceOnTrial.start();
+  service = await startServiceOnTrial();
 });
 afterAll(() => service[Symbol.asyncDispose]());
 
-it("the service keeps every promise", async () => {
-  const { isKept, promises } = await service.verify({ isReadOnly: false, isWriting: true });
-  expect(promises.filter(({ result }) => result !== "kept")).toStrictEqual([]);
-  expect(isKept).toBe(true);
-  expect(promises.length).toBeGreaterThan(30);
-});
-
-it.for(SABOTAGES)("a service that %s breaks a promise", async ([, breaks, sabotage, scope]) => {
+it.for([
+  ...Object.entries(LIMIT_SABOTAGES).map((entry) => [...entry, { isReadOnly: false }] as const),
+  ...Object.entries(ORDER_SABOTAGES).map((entry) => [...entry, { isWriting: true }] as const),
+  ...Object.entries(SABOTAGES).map((entry) => [...entry, {}] as const),
+])("a service that %s breaks a promise", async ([, [breaks, sabotage], options]) => {
   // Ends the verification after the first broken promise, which is enough for this test.
   const end = new AbortController();
   const broken: PromiseResult[] = [];
@@ -27,7 +24,6 @@ it.for(SABOTAGES)("a service that %s breaks a promise", async ([, breaks, sabota
     end.abort(new Error("enough"));
   };
   const send = sabotage(service.send);
-  const options = { isReadOnly: scope !== "limits", isWriting: scope === "orders" };
   const verification = service.verify({ ...options, send, report, signal: end.signal });
   await verification.catch((error: Error) => {
     if (error.message !== "enough") throw error;
@@ -75,55 +71,46 @@ it("a list without end is read as far as necessary, and then ended", async () =>
   expect(under).toBe(0);
 });
 
-describe("an answer of another version", () => {
+it("an answer of another version ends the verification, whether it comes first, amid others or last", async () => {
   const version = "3f1c6f5e-6f0d-4f1e-9a86-0c8c5a4a1b2d";
-  const nameOf = (url: string, { method }: RequestInit, { status }: Response) =>
-    `${method} ${new URL(url).pathname.replace(/-\w+-.*/, "")} ${status}`;
-  /** Confirms the version, except in responses with this name. */
-  const confirming =
-    (seen: Set<string>, except?: string): Send =>
-    async (url, init) => {
+  /** Confirms the version, except in responses with this name. Returns the names of all. */
+  const tryWithout = async (except?: string) => {
+    const seen = new Set<string>();
+    const send: Send = async (url, init) => {
       const headers = new Headers(init.headers);
       expect(headers.get("X-Version")).toBe(version);
       // This service has no version.
       headers.delete("X-Version");
       const response = await service.send(url, { ...init, headers });
-      const name = nameOf(url, init, response);
+      const path = new URL(url).pathname.replace(/-\w+-.*/, "");
+      const name = `${init.method} ${path} ${response.status}`;
       seen.add(name);
       const confirmed = new Response(response.body, response);
       if (name !== except) confirmed.headers.set("X-Version", version);
       return confirmed;
     };
-
-  it("ends the verification, whether it comes first, amid others or last", async () => {
-    const seen = new Set<string>();
-    const all = await service.verify({ isReadOnly: false, version, send: confirming(seen) });
-    expect(all.isKept).toBe(true);
-    const names = ["GET /healthz 200", "GET /v1/store/orders 429", [...seen].at(-1)];
-    for (const name of names) {
-      const send = confirming(new Set(), name);
-      await expect(service.verify({ isReadOnly: false, version, send }), name).rejects.toThrow(
-        `is not answered by the version ${version}`,
-      );
-    }
-  });
+    const { isKept } = await service.verify({ isReadOnly: false, version, send });
+    expect(isKept).toBe(true);
+    return [...seen];
+  };
+  const names = await tryWithout();
+  for (const name of ["GET /healthz 200", "GET /v1/store/orders 429", names.at(-1)]) {
+    await expect(tryWithout(name), name).rejects.toThrow(`not answered by the version ${version}`);
+  }
 });
 
-describe("a service that cannot be reached", () => {
-  it("gets only one request, and is reported once", async () => {
-    let requests = 0;
-    const reported: PromiseResult[] = [];
-    const send = async () => {
-      requests += 1;
-      throw new TypeError("fetch failed", { cause: new Error("connect ECONNREFUSED") });
-    };
-    const report = (found: PromiseResult) => reported.push(found);
-    const { isKept, promises } = await service.verify({ isReadOnly: false, send, report });
-    expect(isKept).toBe(false);
-    expect(reported).toHaveLength(1);
-    expect(requests).toBe(1);
-    const [first] = promises.filter(({ result }) => result !== "untried");
-    expect(first?.reason).toContain("connect ECONNREFUSED");
-    expect(promises.at(-1)?.reason).toBe("the service does not answer");
-  });
+it("a service that cannot be reached gets only one request, and is reported once", async () => {
+  let requests = 0;
+  const reported: PromiseResult[] = [];
+  const send = async () => {
+    requests += 1;
+    throw new TypeError("fetch failed", { cause: new Error("connect ECONNREFUSED") });
+  };
+  const report = (found: PromiseResult) => reported.push(found);
+  const { isKept, promises } = await service.verify({ isReadOnly: false, send, report });
+  expect({ isKept, requests }).toEqual({ isKept: false, requests: 1 });
+  expect(reported).toEqual([
+    expect.objectContaining({ reason: expect.stringContaining("connect ECONNREFUSED") }),
+  ]);
+  expect(promises.at(-1)?.reason).toBe("the service does not answer");
 });

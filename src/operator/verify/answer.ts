@@ -1,0 +1,203 @@
+import { readWindows, type WindowQuota } from "../../client/rate-limit-headers.ts";
+import { differencesFromDocument, INTERNALS } from "../../openapi/documented-answer.ts";
+import { INT64_MIN } from "../../worker/orders/int64.ts";
+import {
+  BrokenPromise,
+  NoAnswerError,
+  OtherVersionError,
+  type ServicePromise,
+  type Trial,
+} from "./service-promise.ts";
+
+export const LIST = "/v1/store/orders";
+const TIMEOUT_MS = 20_000;
+/** The number of orders that are read of a long list, unless a check looks for a later order. */
+const ORDERS_READ = 1_000;
+/** The largest allowed difference between the clocks of this machine and the service. */
+const CLOCK_TOLERANCE_SECONDS = 60;
+
+export interface Call {
+  /** Begins with `/`; by default the path of the list of orders. */
+  readonly path?: string;
+  readonly method?: string;
+  /** True sends the key of the trial as the bearer token. */
+  readonly withKey?: boolean;
+  readonly headers?: Readonly<Record<string, string>>;
+  /** False sends no `X-Request-Id`, so the service chooses the id of the request. */
+  readonly sendsId?: boolean;
+  /** True if Cloudflare responds with a file, without running the Worker. */
+  readonly isStatic?: boolean;
+  /** Reads a list of orders at least until an order with a larger id. */
+  readonly readTo?: bigint;
+}
+
+/** A response that agrees with the OpenAPI document. */
+export interface Answer {
+  readonly status: number;
+  readonly headers: Headers;
+  /** The body; of a list of orders, an array with as many of its first orders as were read. */
+  readonly body: string;
+  /** The `code` in the body of an error response; `null` if there is none. */
+  readonly code: string | null;
+  readonly requestId: string;
+  /** The windows of the minute and of the day; none for a path outside `/v1`. */
+  readonly windows: readonly WindowQuota[];
+  /** Unix time in milliseconds. */
+  readonly receivedMs: number;
+}
+
+/** The response that a promise describes. */
+interface Expected {
+  readonly status: number;
+  readonly code?: string;
+  /** The value of each header; `null` if the response must not have the header. */
+  readonly headers?: Readonly<Record<string, string | null>>;
+  /** A text that the body includes. */
+  readonly body?: string;
+}
+
+/** Returns the promise that the service answers each of these requests with this response. */
+export function answered(
+  title: string,
+  calls: readonly Call[],
+  expected: Expected,
+): ServicePromise {
+  const test = async (trial: Trial): Promise<void> => {
+    for (const each of calls) expectAnswer(await call(trial, each), expected);
+  };
+  return { title, needs: calls.some(({ withKey }) => withKey) ? ["key"] : [], test };
+}
+
+/** @throws {BrokenPromise} for the first difference from what is expected of a response. */
+export function expectAnswer(answer: Answer, { status, code, headers = {}, body }: Expected): void {
+  const found = answer.code ?? answer.status;
+  const isExpected = answer.status === status && (code === undefined || answer.code === code);
+  expectThat(answer, isExpected, `the answer is ${found}, not ${code ?? status}`);
+  for (const [name, value] of Object.entries(headers)) {
+    const header = answer.headers.get(name);
+    const fault = `${name} is ${header ?? "missing"}, not ${value ?? "missing"}`;
+    expectThat(answer, header === value, fault);
+  }
+  if (body !== undefined) {
+    expectThat(answer, answer.body.includes(body), `the body does not include ${body}`);
+  }
+}
+
+/** @throws {BrokenPromise} with the message `fault` if a condition on a response is false. */
+export function expectThat(answer: Answer, condition: boolean, fault: string): void {
+  if (!condition) throw new BrokenPromise(fault, answer.requestId);
+}
+
+/**
+ * Sends a request and checks the response:
+ *
+ * - Status, headers and body must match the OpenAPI document.
+ * - The rate-limit headers must not contradict each other.
+ * - `X-Request-Id` must be the id that was sent.
+ *
+ * @throws {NoAnswerError} if the service sends no complete response.
+ * @throws {BrokenPromise} if the response fails a check.
+ * @throws {OtherVersionError} if another version than the wanted one responds.
+ */
+export async function call(
+  trial: Trial,
+  { path = LIST, method = "GET", withKey, headers, sendsId = true, isStatic, readTo }: Call,
+): Promise<Answer> {
+  const { key, version, clock } = trial;
+  const sentId = `verify-${crypto.randomUUID()}`;
+  const repeatsId = sendsId && !isStatic;
+  const request = new Headers({ "Accept-Encoding": "identity", ...trial.headers });
+  for (const [name, value] of Object.entries(headers ?? {})) request.set(name, value);
+  if (repeatsId) request.set("X-Request-Id", sentId);
+  if (version !== undefined) request.set("X-Version", version);
+  if (withKey) request.set("Authorization", `Bearer ${key}`);
+  const received = receive(trial, path, { method, headers: request }, readTo);
+  const { response, body } = await received.catch((error: Error) => {
+    trial.signal.throwIfAborted();
+    const reason = error.cause instanceof Error ? error.cause.message : error.message;
+    throw new NoAnswerError(`${method} ${path} has no complete answer: ${reason}`, sentId);
+  });
+  if (version !== undefined && !isStatic && response.headers.get("X-Version") !== version) {
+    throw new OtherVersionError(`${method} ${path} is not answered by the version ${version}`);
+  }
+  const { status } = response;
+  const { code = null, message = "" } = status < 400 || method === "HEAD" ? {} : errorOf(body);
+  const answer = {
+    status,
+    headers: response.headers,
+    body,
+    code,
+    requestId: response.headers.get("X-Request-Id") ?? sentId,
+    windows: readWindows(response.headers),
+    receivedMs: clock.now(),
+  };
+  const fault = [
+    repeatsId && answer.requestId !== sentId && "X-Request-Id does not repeat the caller's",
+    ...differencesFromDocument({ ...answer, method, path }, { isBehindEdge: true }),
+    contradictionIn(answer),
+    INTERNALS.test(message) && `the message shows internals: ${message}`,
+  ].find(Boolean);
+  expectThat(answer, !fault, `${method} ${path} is answered ${status}: ${fault}`);
+  return answer;
+}
+
+async function receive(
+  { url, send, signal }: Trial,
+  path: string,
+  init: RequestInit,
+  readTo: bigint | undefined,
+): Promise<{ response: Response; body: string }> {
+  const timeout = AbortSignal.any([signal, AbortSignal.timeout(TIMEOUT_MS)]);
+  const response = await send(url + path, { ...init, redirect: "manual", signal: timeout });
+  const isList = response.status === 200 && path.startsWith("/v1/");
+  return { response, body: isList ? await readOrders(response, readTo) : await response.text() };
+}
+
+/**
+ * Reads a list of orders of any size: at least its first 1,000 orders, and on until an order with an
+ * id larger than `readTo`. Then ends the response, and closes the array.
+ */
+async function readOrders({ body }: Response, readTo = INT64_MIN): Promise<string> {
+  let text = "";
+  for await (const part of body?.pipeThrough(new TextDecoderStream()) ?? []) {
+    text += part;
+    const ids = [...text.matchAll(/\{"id":(-?\d+)[,}]/g)];
+    if (ids.length > ORDERS_READ && BigInt(ids.at(-1)?.[1] ?? 0) > readTo) {
+      return `${text.slice(0, text.lastIndexOf("},{") + 1)}]`;
+    }
+  }
+  return text;
+}
+
+/**
+ * Compares `X-RateLimit-*`, which must describe the window with the fewest requests left, on a tie
+ * the one that ends later, with `RateLimit`. Returns `null` if there is no contradiction.
+ */
+function contradictionIn({ headers, windows, receivedMs }: Answer): string | null {
+  const [minute, day] = windows;
+  if (minute === undefined || day === undefined) return null;
+  const isMinute =
+    minute.remaining === day.remaining
+      ? minute.resetSeconds > day.resetSeconds
+      : minute.remaining < day.remaining;
+  const { limit, remaining, resetSeconds } = isMinute ? minute : day;
+  const announced = (name: string) => Number(headers.get(`X-RateLimit-${name}`));
+  if (announced("Limit") !== limit && minute.resetSeconds !== day.resetSeconds) {
+    return `X-RateLimit-Limit is ${announced("Limit")}, but RateLimit describes ${limit}`;
+  }
+  if (announced("Remaining") !== remaining) {
+    return `X-RateLimit-Remaining is ${announced("Remaining")}, but RateLimit describes ${remaining}`;
+  }
+  const skew = Math.abs(announced("Reset") - (receivedMs / 1_000 + resetSeconds));
+  return skew <= CLOCK_TOLERANCE_SECONDS
+    ? null
+    : `X-RateLimit-Reset is ${announced("Reset")}, but RateLimit ends in ${resetSeconds} s`;
+}
+
+function errorOf(body: string): { readonly code?: string; readonly message?: string } {
+  try {
+    return Object(JSON.parse(body)) as { code?: string; message?: string };
+  } catch {
+    return {};
+  }
+}

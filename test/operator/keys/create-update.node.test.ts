@@ -1,0 +1,145 @@
+import { readFileSync } from "node:fs";
+import { eq } from "drizzle-orm";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { apiKeys } from "../../../src/schema/keys.ts";
+import { hashSecret, isSecret } from "../../../src/worker/api-keys/secret.ts";
+import { KeysCommand } from "./keys-command.ts";
+
+const TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
+const OWN = ["--plan", "enterprise", "--per-minute", "5", "--per-day", "1000000000"];
+
+const keys = new KeysCommand();
+let free: any;
+let enterprise: any;
+
+beforeAll(async () => {
+  free = await keys.json("create", "--plan", "free", "--name", "Łódź 'n' \"co\"");
+  enterprise = await keys.json("create", "--name", "Chain", ...OWN);
+});
+afterAll(() => keys.close());
+
+async function stored(id: string) {
+  const { orm } = await keys.database();
+  return (await orm.select().from(apiKeys).where(eq(apiKeys.id, id)))[0];
+}
+
+describe("keys create", () => {
+  it("prints the secret with the key, and stores only its hash", async () => {
+    expect(free).toEqual({
+      id: expect.stringMatching(/^key_/),
+      key: expect.toSatisfy(isSecret),
+      plan: "free",
+      name: "Łódź 'n' \"co\"",
+      perMinute: 60,
+      perDay: 1_000,
+      createdAt: expect.stringMatching(TIME),
+      expiresAt: null,
+      locationHint: null,
+      revokedAt: null,
+      formerKeyEndsAt: null,
+      lastFour: free.key.slice(-4),
+      state: "active",
+      bannedUntil: null,
+    });
+    expect(enterprise).toMatchObject({ plan: "enterprise", perMinute: 5, perDay: 1_000_000_000 });
+    const row = await stored(free.id);
+    expect(row?.hash).toBe(hashSecret(free.key));
+    expect(JSON.stringify(row)).not.toContain(free.key);
+    const { key: _, ...details } = free;
+    expect(await keys.json("list")).toContainEqual(details);
+    const unused = { lastUsedOn: null, reportedAt: null };
+    expect(await keys.json("show", free.id)).toEqual({ ...details, ...unused });
+  });
+
+  it("prints nothing but the secret on stdout, and says that it is shown once", async () => {
+    const create = ["create", "--plan", "pro", "--name", "P", "--expires", "2099-01-31"];
+    const { stdout, stderr } = await keys.run(...create);
+    expect(stdout.trimEnd()).toSatisfy(isSecret);
+    expect(stderr).toContain("not shown again");
+    expect(stderr).toMatch(/^expires +2099-01-31 00:00 UTC$/m);
+  });
+
+  it("stores the region of a key, which later changes keep", async () => {
+    const create = ["create", "--plan", "pro", "--name", "Near", "--near", "weur"];
+    const { id, locationHint } = await keys.json(...create);
+    expect(locationHint).toBe("weur");
+    await keys.json("update", id, "--plan", "free");
+    await keys.json("rotate", id);
+    expect(await keys.json("show", id)).toMatchObject({ plan: "free", locationHint: "weur" });
+    expect(await keys.text("show", id)).toMatch(/near +weur/);
+    const [, , created] = await keys.json("audit", id);
+    expect(created.details).toMatchObject({ locationHint: { from: null, to: "weur" } });
+  });
+});
+
+it("keys list prints what docs/operating.md shows", async () => {
+  const { id, lastFour } = await keys.json("create", "--plan", "pro", "--name", "Pet shop");
+  const { stdout } = await keys.run("list", "--name", "Pet shop");
+  const printed = stdout.replace(id, "key_isxy5b7tgrodf5lw").replace(lastFour, "dh3t");
+  expect(readFileSync("docs/operating.md", "utf8")).toContain(`\n\n\`\`\`\n${printed}\`\`\`\n`);
+});
+
+describe("keys update", () => {
+  it("changes the settings that the options name, and keeps all other settings", async () => {
+    const args = ["--name", "New", "--expires", "2099-12-31T23:59:59.5Z"];
+    const updated = await keys.json("update", enterprise.id, "--per-minute", "7", ...args);
+    const { key: _, ...details } = enterprise;
+    const changes = { name: "New", perMinute: 7, expiresAt: "2099-12-31T23:59:59.500Z" };
+    expect(updated).toEqual({ ...details, ...changes });
+    const never = await keys.json("update", enterprise.id, "--expires", "never");
+    expect(never).toEqual({ ...details, ...changes, expiresAt: null });
+    expect(await stored(enterprise.id)).toMatchObject({ revision: 2, resets: 0 });
+  });
+
+  it("changes a key to Enterprise and back to a plan with fixed limits", async () => {
+    const { id } = (await keys.add({ plan: "business" })).record;
+    expect(await keys.json("update", id, ...OWN)).toMatchObject({ perMinute: 5 });
+    const limits = { plan: "pro", perMinute: 300, perDay: 10_000 };
+    expect(await keys.json("update", id, "--plan", "pro")).toMatchObject(limits);
+    expect(await stored(id)).toMatchObject({ perMinute: null, perDay: null, revision: 2 });
+  });
+});
+
+it.each([
+  [
+    ["create", "--plan", "pro", "--name", "Late"],
+    "2020-01-31T12:00:00+02:00",
+    "10:00:00.000Z is in",
+  ],
+  [["update", "free"], "2020-01-31", "2020-01-31T00:00:00.000Z is in the past"],
+  [["update", "free", "--plan", "enterprise", "--per-day", "9"], "", "--per-minute and --per-day"],
+  [["update", "free", "--per-minute", "1000"], "", "the key has the plan free"],
+])("keys %j is refused with the expiry '%s'", async (words, expiry, reason) => {
+  const args = words.map((word, index) => (index === 1 && word === "free" ? free.id : word));
+  const outcome = await keys.run(...args, ...(expiry === "" ? [] : ["--expires", expiry]));
+  expect(outcome).toMatchObject({ status: 1, stdout: "" });
+  expect(outcome.stderr).toContain(reason);
+});
+
+describe("keys revoke and reset", () => {
+  it("keep the time of the first revocation", async () => {
+    const { id } = (await keys.add()).record;
+    const first = await keys.json("revoke", id);
+    expect(first.revokedAt).toMatch(TIME);
+    expect(await keys.json("revoke", id)).toEqual(first);
+    expect(await keys.text("show", id)).toContain("revoked");
+  });
+
+  it("count resets for the limiter and change nothing else", async () => {
+    const { key: _, ...details } = free;
+    expect(await keys.json("reset", free.id)).toEqual(details);
+    expect(await keys.json("reset", free.id)).toEqual(details);
+    expect(await stored(free.id)).toMatchObject({ resets: 2, revision: 2 });
+  });
+});
+
+it.each([["show"], ["usage"], ["revoke"], ["reset"], ["rotate"], ["update", "--name", "X"]])(
+  "keys %s refuses an unknown id",
+  async (command, ...options) => {
+    const outcome = await keys.run(command, "key_nobody", ...options, "--json");
+    expect(outcome).toMatchObject({ status: 1, stdout: "" });
+    expect(outcome.stderr).toBe(
+      `error: no key has the id "key_nobody"; \`npm run keys -- list --persist-to ${keys.path}\` shows the ids\n`,
+    );
+  },
+);
