@@ -42,16 +42,13 @@ export interface BatchOptions extends CallOptions {
   readonly onProgress?: (progress: BatchProgress) => void;
 }
 
-/**
- * Cancels one order and retries temporary failures. Returns `cancelled_or_gone` for a 404 after an
- * attempt with an unknown outcome, because that attempt may have cancelled the order.
- */
+/** Cancels one order (`StoreOrdersClient.cancelOrder`). */
 export async function cancelOrder(call: Call, id: bigint): Promise<Cancellation> {
   let mayBeCancelled = false;
   return withRetries(call, async () => {
     try {
       const answer = await send(call, "DELETE", `/${id}`, 204);
-      answer.release();
+      answer.abort();
       return "cancelled";
     } catch (error) {
       const isGone = isStoreOrdersError(error) && error.code === "order_not_found";
@@ -63,11 +60,9 @@ export async function cancelOrder(call: Call, id: bigint): Promise<Cancellation>
 }
 
 /**
- * Cancels many orders as fast as the plan of the key allows.
+ * Cancels many orders (`StoreOrdersClient.cancelOrders`).
  *
  * @param ids the ids of the orders, without duplicates.
- * @throws {BatchInterruptedError} if an error or an abort of the call's signal ends the batch
- *   early.
  */
 export async function cancelOrders(
   call: Call,

@@ -137,9 +137,7 @@ export type AnyStoreOrdersError =
   | BrokenListError
   | BatchInterruptedError;
 
-/**
- * Returns whether this client threw the error.
- */
+/** Returns whether this client threw the error. */
 export function isStoreOrdersError(error: unknown): error is AnyStoreOrdersError {
   return error instanceof StoreOrdersError;
 }

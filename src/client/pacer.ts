@@ -16,12 +16,6 @@ interface OpenWindow extends WindowQuota {
   readonly endsMs: number;
 }
 
-/** When a request may be sent: now, at a later time, or after the next response. */
-type Turn =
-  | { readonly kind: "now" }
-  | { readonly kind: "at"; readonly timeMs: number }
-  | { readonly kind: "after_answer" };
-
 /** The parsed rate-limit headers of a response. */
 type Announcement = Omit<Limits, "answeredAt">;
 
@@ -47,15 +41,18 @@ export class Pacer {
   /** The time until which `Retry-After` forbids requests. */
   #heldUntilMs = 0;
 
-  /** Returns when the next request may be sent. */
-  turn(nowMs: number): Turn {
-    if (nowMs < this.#heldUntilMs) return { kind: "at", timeMs: this.#heldUntilMs };
+  /**
+   * Returns how long the next request must wait, in milliseconds; `Infinity` means until the next
+   * response.
+   */
+  waitMs(nowMs: number): number {
+    if (nowMs < this.#heldUntilMs) return this.#heldUntilMs - nowMs;
     const open = [...this.#windows.values()].filter(({ endsMs }) => nowMs < endsMs);
     const full = open.filter(({ remaining }) => remaining === 0);
-    if (full.length > 0) return { kind: "at", timeMs: Math.max(...full.map((w) => w.endsMs)) };
+    if (full.length > 0) return Math.max(...full.map(({ endsMs }) => endsMs)) - nowMs;
     const isKnown = open.length > 0 && open.length === this.#windows.size;
     const room = isKnown ? Math.min(...open.map(({ remaining }) => remaining)) : 1;
-    return this.#underWay < room ? { kind: "now" } : { kind: "after_answer" };
+    return this.#underWay < room ? 0 : Infinity;
   }
 
   /** Counts a request that is about to be sent. */
@@ -125,9 +122,7 @@ export class Pacer {
  */
 export class Gate {
   readonly pacer = new Pacer();
-  /**
-   * The limits in the last response with rate-limit headers; `null` before the first such response.
-   */
+  /** See `StoreOrdersClient.limits`. */
   limits: Limits | null = null;
   /** The average time in milliseconds until a response arrives, mostly of the last 20 responses. */
   responseMs = 0;
@@ -144,10 +139,9 @@ export class Gate {
   async enter(isPaced: boolean, signal: AbortSignal | undefined): Promise<void> {
     signal?.throwIfAborted();
     while (isPaced) {
-      const nowMs = performance.now();
-      const turn = this.pacer.turn(nowMs);
-      if (turn.kind === "now") break;
-      if (turn.kind === "at") await sleep(turn.timeMs - nowMs, signal);
+      const waitMs = this.pacer.waitMs(performance.now());
+      if (waitMs === 0) break;
+      if (waitMs < Infinity) await sleep(waitMs, signal);
       else await orAbort(signal, () => new Promise<void>((wake) => this.#wakers.push(wake)));
     }
     this.pacer.begin();

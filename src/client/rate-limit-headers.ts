@@ -1,4 +1,4 @@
-import { type BareItem, type List, parseList } from "structured-headers";
+import { type BareItem, parseList } from "structured-headers";
 
 /** A rate-limit window as the headers of a response describe it. */
 export interface WindowQuota {
@@ -37,7 +37,8 @@ export function readWindows(headers: Headers): WindowQuota[] {
     const lengthSeconds = wholeNumber(policy?.get("w"));
     const remaining = wholeNumber(window.get("r"));
     const resetSeconds = wholeNumber(window.get("t"));
-    if (!limit || !lengthSeconds || remaining === null || resetSeconds === null) return [];
+    if (typeof name !== "string" || !limit || !lengthSeconds) return [];
+    if (remaining === null || resetSeconds === null) return [];
     return [{ name, limit, lengthSeconds, remaining, resetSeconds }];
   });
 }
@@ -58,20 +59,12 @@ export function readRetryAfterSeconds(headers: Headers): number | null {
   return Math.max(0, Math.ceil((untilMs - nowMs) / 1_000));
 }
 
-/** Parses a structured field (RFC 9651) and returns the parameters of each item by item name. */
-function parseItems(text: string | null): Map<string, ReadonlyMap<string, BareItem>> {
-  const items = new Map<string, ReadonlyMap<string, BareItem>>();
-  for (const [name, parameters] of parseOrNone(text ?? "")) {
-    if (typeof name === "string") items.set(name, parameters);
-  }
-  return items;
-}
-
-function parseOrNone(text: string): List {
+/** Returns the parameters of each item of a structured field (RFC 9651); none if malformed. */
+function parseItems(text: string | null): Map<unknown, ReadonlyMap<string, BareItem>> {
   try {
-    return parseList(text);
+    return new Map<unknown, ReadonlyMap<string, BareItem>>(parseList(text ?? ""));
   } catch {
-    return [];
+    return new Map();
   }
 }
 

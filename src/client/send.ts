@@ -28,11 +28,11 @@ class Deadline {
   readonly #controller = new AbortController();
   readonly signal = this.#controller.signal;
   /** Stops listening to the caller's signal. */
-  readonly release: () => void;
+  readonly #unfollow: () => void;
   readonly #timeoutMs: number;
 
   constructor(caller: AbortSignal | undefined, timeoutMs: number) {
-    this.release = follow(caller, this.#controller);
+    this.#unfollow = follow(caller, this.#controller);
     this.#timeoutMs = timeoutMs;
   }
 
@@ -45,7 +45,7 @@ class Deadline {
   }
 
   abort(): void {
-    this.release();
+    this.#unfollow();
     this.#controller.abort();
   }
 }
@@ -94,14 +94,9 @@ export class Answer implements AnswerDetails {
   }
 
   /**
-   * Stops listening to the caller's signal. Call this for a response without a body. To end any
-   * other response, call `abort`.
+   * Stops listening to the caller's signal, and cancels the request if its body is not read to the
+   * end. A connection whose response is complete stays open.
    */
-  release(): void {
-    this.#deadline.release();
-  }
-
-  /** Cancels the request and discards the unread rest of the body. */
   abort(): void {
     this.#deadline.abort();
   }
@@ -110,7 +105,7 @@ export class Answer implements AnswerDetails {
 /**
  * Sends a request once.
  *
- * @returns the response, if its status is `expectedStatus`; the caller must release or abort it.
+ * @returns the response, if its status is `expectedStatus`; the caller must abort it.
  * @throws {StoreOrdersError} if the request fails or the response has another status. Throws the
  *   reason of the caller's signal if the caller aborts, and passes on errors of `onResponse`.
  */

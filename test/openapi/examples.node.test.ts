@@ -27,8 +27,8 @@ const resolved = (value: any): any =>
         .reduce((part: any, name: string) => part[name], document)
     : value;
 
-const EXAMPLES = Object.entries<any>(document.paths).flatMap(
-  ([path, { parameters: own, ...methods }]) =>
+const EXAMPLES = Object.entries<any>(document.paths)
+  .flatMap(([path, { parameters: own, ...methods }]) =>
     Object.entries<any>(methods).flatMap(([method, { operationId, responses }]) =>
       Object.entries<any>(responses).flatMap(([status, response]): Example[] => {
         const { headers: names, content } = resolved(response);
@@ -50,7 +50,12 @@ const EXAMPLES = Object.entries<any>(document.paths).flatMap(
         }));
       }),
     ),
-);
+  )
+  .filter(
+    // Both operations refer to the same error responses, so each is provoked once.
+    ({ body, status }, index, all) =>
+      all.findIndex((one) => (one.body ?? one.status) === (body ?? status)) === index,
+  );
 
 const nameOf = ({ operation, status, code }: Example) => [operation, status, code].join(" ").trim();
 

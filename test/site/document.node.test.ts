@@ -96,6 +96,10 @@ test.each([
   expect(elementWith(`header.${name}`, page)).toContain(`<td>${statuses}</td>`);
 });
 
+test("shows the methods that the path of an order allows", () => {
+  expect(elementWith("cancelOrder", page)).toMatch(/Allow.* DELETE\n/);
+});
+
 test("refuses a method that it cannot show", async () => {
   await expect(buildPage(text.replace('"delete": {', '"patch": {'))).rejects.toThrow(
     "PATCH cancelOrder",

@@ -2,10 +2,7 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { build, type BuildOptions } from "esbuild";
 import type { PageFacts } from "../../site/page/reference.ts";
-import { parseConfig } from "../../worker/config.ts";
-import { PLAN_LIMITS } from "../../worker/limit-rules/plans.ts";
 import { type Contact, openApiDocument } from "../../openapi/document.ts";
-import { EXACT_READERS, ROUNDING_WARNING } from "../../openapi/exact-integers.ts";
 import { machineReadableFiles } from "./machine-readable.ts";
 
 const PAGE = join(import.meta.dirname, "../../site");
@@ -55,11 +52,7 @@ export async function buildPage(document: string, hasNearReads = false): Promise
   return renderPage({
     document,
     hasNearReads,
-    plans: PLAN_LIMITS,
-    bans: parseConfig({}).bans,
     limitsPicture: await readFile(join(PAGE, "page", "limits.svg"), "utf8"),
-    roundingWarning: ROUNDING_WARNING,
-    exactReaders: EXACT_READERS,
     generatedClient: await documentedClient(),
   });
 }

@@ -1,7 +1,4 @@
-/**
- * The largest part of a response body that the console reads, because a list can have a million
- * orders.
- */
+/** The console reads only this much of a body, because a list can have a million orders. */
 const MAX_BODY_CHARACTERS = 200_000;
 
 /** A response of the service, with its request. */
@@ -27,25 +24,17 @@ export interface ApiRequest {
 }
 
 /**
- * Returns a request with an API key in its `Authorization` header.
- *
- * @param key an API key; empty for a request without this header.
- */
-export function withKey(
-  key: string,
-  { method, path, headers = {} }: Omit<ApiRequest, "headers"> & Partial<ApiRequest>,
-): ApiRequest {
-  const credentials = key === "" ? {} : { Authorization: `Bearer ${key}` };
-  return { method, path, headers: { ...credentials, ...headers } };
-}
-
-/**
  * Sends a request and reads the response.
  *
+ * @param key an API key; empty for a request without an `Authorization` header.
  * @throws {TypeError} if the service sends no response.
  */
-export async function send(request: ApiRequest, signal?: AbortSignal): Promise<Answer> {
-  const { method, path, headers } = request;
+export async function send(
+  key: string,
+  { method, path, headers: own }: Omit<ApiRequest, "headers"> & Partial<ApiRequest>,
+  signal?: AbortSignal,
+): Promise<Answer> {
+  const headers = { ...(key !== "" && { Authorization: `Bearer ${key}` }), ...own };
   const sentMs = performance.now();
   const response = await fetch(path, {
     method,
@@ -56,9 +45,15 @@ export async function send(request: ApiRequest, signal?: AbortSignal): Promise<A
   });
   const receivedMs = Date.now();
   const read = await readBody(response);
-  const { status, statusText, headers: received } = response;
-  const tookMs = performance.now() - sentMs;
-  return { request, status, statusText, headers: received, ...read, receivedMs, tookMs };
+  return {
+    request: { method, path, headers },
+    status: response.status,
+    statusText: response.statusText,
+    headers: response.headers,
+    ...read,
+    receivedMs,
+    tookMs: performance.now() - sentMs,
+  };
 }
 
 /** Returns the `curl` command that sends a request. */

@@ -1,19 +1,11 @@
-/**
- * Finds an element by its id.
- *
- * @throws {Error} if no element has this id, or if the element is of another type.
- */
+/** Finds an element by its id. Throws if the page lacks it, or if it is of another type. */
 export function element<T extends HTMLElement>(id: string, type: new () => T): T {
   const found = document.getElementById(id);
   if (!(found instanceof type)) throw new Error(`The page lacks #${id}.`);
   return found;
 }
 
-/**
- * Finds the first match of a selector inside `parent`.
- *
- * @throws {Error} if nothing matches.
- */
+/** Finds the first match of a selector inside `parent`. Throws if nothing matches. */
 export function inside(parent: ParentNode, selector: string): HTMLElement {
   const found = parent.querySelector(selector);
   if (!(found instanceof HTMLElement)) throw new Error(`The page lacks ${selector}.`);

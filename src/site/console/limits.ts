@@ -11,10 +11,7 @@ const WHEN: Readonly<Record<string, string>> = { minute: "this minute", day: "to
 /** A meter shows a warning if at most this share of a window's requests is left. */
 const LOW_SHARE = 0.2;
 
-/**
- * The two rate-limit meters. They show the requests left in each window and the time until the
- * window ends.
- */
+/** The meters of both windows: the requests left, and the time until the window ends. */
 export class Meters {
   readonly #root = element("meters", HTMLElement);
   readonly #subject = element("meters-subject", HTMLElement);
@@ -42,9 +39,7 @@ export class Meters {
     this.tick();
   }
 
-  /**
-   * Updates the meters to the present time. A window that has ended has its full limit left again.
-   */
+  /** Updates the meters to the present time. A window that has ended has its full limit left. */
   tick(): void {
     for (const window of this.#windows) this.#draw(window);
   }

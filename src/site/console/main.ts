@@ -1,4 +1,4 @@
-import { type Answer, type ApiRequest, curlLine, send, withKey } from "./answer.ts";
+import { type Answer, type ApiRequest, curlLine, send } from "./answer.ts";
 import { AnswerView } from "./answer-view.ts";
 import { element } from "./element.ts";
 import { Meters, Wait } from "./limits.ts";
@@ -30,7 +30,7 @@ function show(answer: Answer): void {
 
 async function ask(request: Omit<ApiRequest, "headers">): Promise<Answer | null> {
   try {
-    const answer = await send(withKey(keys.key, request));
+    const answer = await send(keys.key, request);
     show(answer);
     return answer;
   } catch (error) {
@@ -80,9 +80,12 @@ async function trigger(button: HTMLButtonElement, isBan: boolean): Promise<void>
   const label = button.textContent;
   const { signal } = (running = new AbortController());
   const provocation = {
-    request: (end: AbortSignal) =>
-      send(withKey(key, { method: "GET", path: LIST, headers: { "If-None-Match": "*" } }), end),
-    answered: (answer: Answer) => meters.show(answer),
+    request: async (end: AbortSignal) => {
+      const headers = { "If-None-Match": "*" };
+      const answer = await send(key, { method: "GET", path: LIST, headers }, end);
+      meters.show(answer);
+      return answer;
+    },
     say: (text: string) => answerView.say(text),
     signal,
   };

@@ -12,9 +12,7 @@ const NOTES: Readonly<Record<string, string>> = {
   order_not_found: "Is gone",
 };
 
-/**
- * A table of orders with a button for each order that cancels it. Shows integers with every digit.
- */
+/** A table of orders, each with a button that cancels it. Shows integers with every digit. */
 export class OrderTable {
   readonly #root = element("orders", HTMLElement);
   readonly #rows = inside(this.#root, "tbody");

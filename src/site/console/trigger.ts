@@ -9,18 +9,12 @@ const PARALLEL = 6;
 interface Provocation {
   /** Sends a request with `If-None-Match: *`, so that every admitted request receives a 304. */
   readonly request: (signal: AbortSignal) => Promise<Answer>;
-  /** Called after every response. */
-  readonly answered: (answer: Answer) => void;
   /** Reports the progress in a sentence. */
   readonly say: (text: string) => void;
   readonly signal: AbortSignal;
 }
 
-/**
- * Sends requests until one is refused.
- *
- * @returns the first response other than 304.
- */
+/** Sends requests until one is refused. Returns the first response other than 304. */
 export function provokeLimit(provocation: Provocation): Promise<Answer> {
   let admitted = 0;
   return sendUntil(provocation, (answer) => {
@@ -51,13 +45,9 @@ export async function provokeBan(provocation: Provocation, graceMs: number): Pro
   });
 }
 
-/**
- * Sends several requests at a time until `isLast` returns true for a response.
- *
- * @returns this response.
- */
+/** Sends several requests at a time. Returns the first response for which `isLast` is true. */
 async function sendUntil(
-  { request, answered, signal }: Provocation,
+  { request, signal }: Provocation,
   isLast: (answer: Answer) => boolean,
 ): Promise<Answer> {
   const others = new AbortController();
@@ -65,7 +55,6 @@ async function sendUntil(
   const untilLast = async (): Promise<Answer> => {
     for (;;) {
       const answer = await request(either);
-      answered(answer);
       if (isLast(answer)) return answer;
     }
   };

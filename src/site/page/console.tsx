@@ -1,15 +1,12 @@
 import type { Child } from "hono/jsx";
-import type { Field } from "./reference.ts";
+import type { Field } from "../../openapi/read-document.ts";
+import { bans } from "./limits.tsx";
 
-interface ConsoleSectionProps {
-  /** The fields of an order, which are the columns of the table of orders. */
-  readonly fields: readonly Field[];
-  /** The time after the first refusal in which refusals do not count towards a ban. */
-  readonly graceMs: number;
-}
-
-/** The console, with which readers send requests. It needs the script of the page. */
-export function ConsoleSection({ fields, graceMs }: ConsoleSectionProps) {
+/**
+ * The console, with which readers send requests. It needs the script of the page. Its table of
+ * orders has a column for each field.
+ */
+export function ConsoleSection({ fields }: { readonly fields: readonly Field[] }) {
   return (
     <section id="try" class="console" aria-labelledby="try-title">
       <div class="console-head">
@@ -48,7 +45,7 @@ export function ConsoleSection({ fields, graceMs }: ConsoleSectionProps) {
         </button>
       </div>
 
-      <div id="results" class="results needs-script" data-grace-ms={graceMs}>
+      <div id="results" class="results needs-script" data-grace-ms={bans.graceMs}>
         <div id="meters" class="meters" role="group" aria-label="What is left of your limits">
           <Meter window="minute" title="Minute" label="Requests left this minute" />
           <Meter window="day" title="Day" label="Requests left today" />

@@ -1,8 +1,8 @@
 import { highlightText, type ShjLanguage } from "@speed-highlight/core";
 import type { Child } from "hono/jsx";
 import { raw } from "hono/html";
-import type { Answer, Header } from "./reference.ts";
-import type { Sample } from "./samples.ts";
+import type { Answer } from "./reference.ts";
+import { type Sample, SYNTAX } from "./samples.ts";
 
 interface SectionProps {
   readonly id: string;
@@ -96,9 +96,16 @@ export function Samples({ name, label, samples }: SamplesProps) {
     <Tabs
       name={`${name}-language`}
       label={`${label}: language`}
-      tabs={samples.map(({ language, syntax, code }) => ({
+      tabs={samples.map(({ language, code }) => ({
         title: language,
-        content: <Code code={code} syntax={syntax} label={`${label} (${language})`} copy />,
+        content: (
+          <Code
+            code={code}
+            syntax={SYNTAX[language] ?? "java"}
+            label={`${label} (${language})`}
+            copy
+          />
+        ),
       }))}
     />
   );
@@ -106,26 +113,26 @@ export function Samples({ name, label, samples }: SamplesProps) {
 
 interface HttpAnswersProps {
   readonly answer: Answer | undefined;
-  /** Returns whether to show a header; by default, shows those that not every response has. */
-  readonly isShown?: (header: Header) => boolean;
+  /** True shows every header that is always sent; false, those that not every response has. */
+  readonly isComplete?: boolean;
   /** The code of the only error to show; all examples by default. */
   readonly code?: string;
 }
 
 /** The examples of an HTTP response, each with its status line, headers and body. */
 export function HttpAnswers(props: HttpAnswersProps) {
-  const { answer, isShown = ({ isCommon }) => !isCommon, code: only } = props;
+  const { answer, isComplete = false, code: only } = props;
   const examples = answer?.examples.filter(({ code }) => only === undefined || code === only);
   return (
     <>
       {examples?.map(({ code, body }) => {
         const lines = [
           `HTTP/1.1 ${answer?.status} ${answer?.reason}`,
-          ...(body === null ? [] : ["Content-Type: application/json"]),
+          ...(body === undefined ? [] : ["Content-Type: application/json"]),
           ...(answer?.headers ?? [])
-            .filter(isShown)
+            .filter(({ isCommon, required }) => (isComplete ? required : !isCommon))
             .map(({ name, example }) => `${name}: ${example}`),
-          ...(body === null ? [] : ["", body]),
+          ...(body === undefined ? [] : ["", body]),
         ];
         const label = `Answer ${code ?? answer?.status}`;
         return <Code code={lines.join("\n")} syntax="http" label={label} />;

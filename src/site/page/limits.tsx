@@ -1,19 +1,24 @@
 import { raw } from "hono/html";
 import { HttpAnswers, Section } from "./elements.tsx";
 import { CodeLink } from "./operation.tsx";
-import type { PageFacts, Reference } from "./reference.ts";
+import { parseConfig } from "../../worker/config.ts";
+import { PLAN_LIMITS } from "../../worker/limit-rules/plans.ts";
+import type { Reference } from "./reference.ts";
+
+/** The default configuration of bans. All times are in milliseconds. */
+export const { bans } = parseConfig({});
 
 interface LimitsSectionProps {
-  readonly facts: PageFacts;
+  /** An SVG in which `{graceSeconds}` and other names are replaced. */
+  readonly picture: string;
   readonly errors: Reference["errors"];
 }
 
 /** The section that explains limits, waits and bans, with a picture. */
-export function LimitsSection({ facts, errors }: LimitsSectionProps) {
-  const { plans, bans, limitsPicture } = facts;
+export function LimitsSection({ picture, errors }: LimitsSectionProps) {
   const graceSeconds = bans.graceMs / 1_000;
   const banSeconds = bans.firstBanMs / 1_000;
-  const picture = limitsPicture
+  const filled = picture
     .replaceAll("{graceSeconds}", String(graceSeconds))
     .replaceAll("{banSeconds}", String(banSeconds))
     .replaceAll("{secondBanSeconds}", String(2 * banSeconds))
@@ -25,7 +30,7 @@ export function LimitsSection({ facts, errors }: LimitsSectionProps) {
       aside={
         <>
           <figure>
-            {raw(picture)}
+            {raw(filled)}
             <figcaption>
               Two clients with the same limit. The client that waits for <code>Retry-After</code>{" "}
               has its full minute back. The client that keeps sending is locked out for longer.
@@ -50,7 +55,7 @@ export function LimitsSection({ facts, errors }: LimitsSectionProps) {
           </tr>
         </thead>
         <tbody>
-          {Object.entries(plans).map(([plan, { perMinute, perDay }]) => (
+          {Object.entries(PLAN_LIMITS).map(([plan, { perMinute, perDay }]) => (
             <tr>
               <th scope="row">{plan}</th>
               <td>{perMinute.toLocaleString("en")}</td>

@@ -1,6 +1,7 @@
 import type { Child } from "hono/jsx";
 import { HttpAnswers, Inline, Samples, Section, Tabs } from "./elements.tsx";
-import type { Answer, Field, Operation, Reference } from "./reference.ts";
+import type { Field } from "../../openapi/read-document.ts";
+import type { Answer, Operation, Reference } from "./reference.ts";
 import type { Sample } from "./samples.ts";
 
 interface OperationSectionProps {
@@ -16,7 +17,7 @@ interface OperationSectionProps {
 /** The section of an operation: its description, parameters and responses, beside code samples. */
 export function OperationSection(props: OperationSectionProps) {
   const { basePath, operation, samples, notes, children } = props;
-  const { id, method, path, summary, description, parameters, answers } = operation;
+  const { operationId: id, method, path, summary, description, parameters, answers } = operation;
   return (
     <Section
       id={id}
@@ -75,16 +76,16 @@ export function Fields(props: { readonly prefix: string; readonly fields: readon
   const { prefix, fields } = props;
   return (
     <dl class="fields">
-      {fields.map(({ name, place, type, required, description, example }) => (
+      {fields.map(({ name, in: place, schema, required, description, example }) => (
         <div id={`${prefix}.${name}`}>
           <dt>
-            <code>{name}</code> <span class="type">{type}</span>
+            <code>{name}</code> <span class="type">{typeOf(schema)}</span>
             {place && <span class="type">in the {place}</span>}
             {required && <span class="required">required</span>}
           </dt>
           <dd>
             <Inline text={description} />
-            {example && <ExampleValue value={example} />}
+            {example !== undefined && <ExampleValue value={example} />}
           </dd>
         </div>
       ))}
@@ -92,10 +93,15 @@ export function Fields(props: { readonly prefix: string; readonly fields: readon
   );
 }
 
-function ExampleValue({ value }: { readonly value: string }) {
+function typeOf({ type, format }: Field["schema"]): string {
+  if (Array.isArray(type)) return `${type.join(" or ")} (${format})`;
+  return format ?? type ?? "";
+}
+
+function ExampleValue({ value }: { readonly value: Field["example"] }) {
   return (
     <span class="example">
-      Example: <code>{value}</code>
+      Example: <code>{String(value)}</code>
     </span>
   );
 }

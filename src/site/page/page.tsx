@@ -1,4 +1,5 @@
 import { html } from "hono/html";
+import { EXACT_READERS, ROUNDING_WARNING } from "../../openapi/exact-integers.ts";
 import { ConsoleSection, KeyField } from "./console.tsx";
 import { Code, HttpAnswers, Inline, Samples, Section, Tabs } from "./elements.tsx";
 import { LimitsSection } from "./limits.tsx";
@@ -47,12 +48,12 @@ interface PageProps {
 export async function renderPage(facts: PageFacts): Promise<string> {
   const reference = readReference(facts.document);
   const { operations, basePath, origin } = reference;
-  const names = operations.map(({ method, id }) => `${method} ${id}`).join(", ");
+  const names = operations.map((one) => `${one.method} ${one.operationId}`).join(", ");
   const [list, cancel] = operations;
   if (names !== "GET listOrders, DELETE cancelOrder" || !list || !cancel) {
     throw new Error(`The page cannot show these operations: ${names}.`);
   }
-  const listing = listSamples(`${basePath}${list.path}`, facts.exactReaders);
+  const listing = listSamples(`${basePath}${list.path}`);
   const page = (
     <Page facts={facts} reference={reference} list={list} cancel={cancel} listing={listing} />
   );
@@ -97,10 +98,10 @@ function Page(props: PageProps) {
           <FirstCall {...props} />
           <Authentication {...props} />
           <Operations {...props} />
-          <Integers {...props} />
+          <Integers />
           <Clients {...props} />
-          <ConsoleSection fields={reference.orderFields} graceMs={props.facts.bans.graceMs} />
-          <LimitsSection facts={props.facts} errors={reference.errors} />
+          <ConsoleSection fields={reference.orderFields} />
+          <LimitsSection picture={props.facts.limitsPicture} errors={reference.errors} />
           <Tables reference={reference} />
           <Versions />
         </main>
@@ -157,7 +158,7 @@ function FirstCall({ reference, list, listing }: PageProps) {
       </div>
       <div class="aside">
         <Samples name="first" label="First call" samples={listing} />
-        <HttpAnswers answer={answer} isShown={({ required }) => required} />
+        <HttpAnswers answer={answer} isComplete />
       </div>
     </section>
   );
@@ -217,7 +218,7 @@ function Authentication({ reference, list }: PageProps) {
 
 function Operations({ facts, reference, list, cancel, listing }: PageProps) {
   const path = `${reference.basePath}${cancel.path}`;
-  const orderId = cancel.parameters.find(({ name }) => name === "orderId")?.example ?? "1001";
+  const orderId = cancel.parameters.find(({ name }) => name === "orderId")?.example;
   return (
     <>
       <OperationSection
@@ -228,7 +229,7 @@ function Operations({ facts, reference, list, cancel, listing }: PageProps) {
           <>
             {facts.hasNearReads && <p>{NEAR_READS}</p>}
             <p class="warning">
-              <Inline text={facts.roundingWarning} /> <a href="#int64">Read integers exactly.</a>
+              <Inline text={ROUNDING_WARNING} /> <a href="#int64">Read integers exactly.</a>
             </p>
           </>
         }
@@ -239,7 +240,7 @@ function Operations({ facts, reference, list, cancel, listing }: PageProps) {
       <OperationSection
         basePath={reference.basePath}
         operation={cancel}
-        samples={cancelSamples(path, orderId)}
+        samples={cancelSamples(path, String(orderId))}
         notes={
           <p class="warning">
             Send exactly the digits of the id in the list. A rounded id can cancel another order.{" "}
@@ -251,7 +252,7 @@ function Operations({ facts, reference, list, cancel, listing }: PageProps) {
   );
 }
 
-function Integers({ facts }: PageProps) {
+function Integers() {
   return (
     <Section
       id="int64"
@@ -260,23 +261,19 @@ function Integers({ facts }: PageProps) {
         <Samples
           name="exact"
           label="Exact integers"
-          samples={facts.exactReaders.map(({ language, fence, lines }) => ({
-            language,
-            syntax: SYNTAX[fence] ?? "java",
-            code: lines,
-          }))}
+          samples={EXACT_READERS.map(({ language, lines }) => ({ language, code: lines }))}
         />
       }
     >
       <p class="warning">
-        <Inline text={facts.roundingWarning} />
+        <Inline text={ROUNDING_WARNING} />
       </p>
       <p>
         Identifiers and quantities are 64-bit integers, sent as JSON numbers with every digit. The
         lines of code for each language keep these integers exact.
       </p>
       <dl class="fields">
-        {facts.exactReaders.map(({ language, note }) => (
+        {EXACT_READERS.map(({ language, note }) => (
           <div>
             <dt>{language}</dt>
             <dd>
@@ -308,7 +305,7 @@ function Clients({ facts }: PageProps) {
               content: facts.generatedClient.map(({ fence, code }, index) => (
                 <Code
                   code={code.replaceAll(LOCAL_ORIGIN, ORIGIN)}
-                  syntax={SYNTAX[fence] ?? "java"}
+                  syntax={fence === "sh" ? "bash" : "ts"}
                   label={`Generated client, part ${index + 1}`}
                   copy
                 />
@@ -336,15 +333,6 @@ function Clients({ facts }: PageProps) {
     </Section>
   );
 }
-
-/** The highlighter's language for each Markdown fence. The highlighter does not know C#. */
-const SYNTAX: Readonly<Record<string, Sample["syntax"]>> = {
-  sh: "bash",
-  js: "js",
-  ts: "ts",
-  go: "go",
-  python: "py",
-};
 
 function Tables({ reference }: { readonly reference: Reference }) {
   return (

@@ -1,5 +1,5 @@
 import type { ShjLanguage } from "@speed-highlight/core";
-import type { ExactReader } from "./reference.ts";
+import { EXACT_READERS } from "../../openapi/exact-integers.ts";
 
 /** The placeholder in samples that the page replaces by the reader's key. */
 export const KEY = "YOUR_API_KEY";
@@ -10,25 +10,25 @@ export const ORIGIN = "SERVICE_ORIGIN";
 /** The name of the TypeScript client's package. */
 export const CLIENT = "store-orders-client";
 
-const SYNTAX = {
+/** The highlighter's name of each language. The highlighter does not know C#. */
+export const SYNTAX: Readonly<Record<string, ShjLanguage>> = {
   curl: "bash",
   TypeScript: "ts",
   JavaScript: "js",
   Python: "py",
   Go: "go",
-} as const;
+  "C#": "java",
+};
 
 /** A piece of code in one language. */
 export interface Sample {
   readonly language: string;
-  /** The name of the language in the highlighter. */
-  readonly syntax: ShjLanguage;
   readonly code: string;
 }
 
 /** Returns one sample per language. Each sample lists the orders and keeps every int64 exact. */
-export function listSamples(path: string, readers: readonly ExactReader[]): Sample[] {
-  const goLines = linesOf(readers, "Go");
+export function listSamples(path: string): Sample[] {
+  const goLines = linesOf("Go");
   return samplesOf({
     curl: `curl -i ${ORIGIN}${path} \\
   -H "Authorization: Bearer ${KEY}"`,
@@ -42,7 +42,7 @@ for await (const order of client.listOrders()) {
 const text = await response.text();
 if (!response.ok) throw new Error(text);
 
-${linesOf(readers, "JavaScript")}
+${linesOf("JavaScript")}
 for (const order of orders) console.log(order.id, order.quantity);`,
     Python: `import json
 from urllib.request import Request, urlopen
@@ -107,12 +107,8 @@ except HTTPError as error:
   });
 }
 
-function samplesOf(codes: Readonly<Record<keyof typeof SYNTAX, string>>): Sample[] {
-  return (Object.keys(SYNTAX) as (keyof typeof SYNTAX)[]).map((language) => ({
-    language,
-    syntax: SYNTAX[language],
-    code: codes[language],
-  }));
+function samplesOf(codes: Readonly<Record<string, string>>): Sample[] {
+  return Object.entries(codes).map(([language, code]) => ({ language, code }));
 }
 
 const CLIENT_LINES = `import { createClient } from "${CLIENT}";
@@ -162,8 +158,6 @@ ${use}
 }`;
 }
 
-function linesOf(readers: readonly ExactReader[], language: string): string {
-  const reader = readers.find((one) => one.language === language);
-  if (reader === undefined) throw new Error(`There are no exact lines for ${language}.`);
-  return reader.lines;
+function linesOf(language: "Go" | "JavaScript"): string {
+  return EXACT_READERS.find((reader) => reader.language === language)?.lines ?? "";
 }
