@@ -1,7 +1,11 @@
 import { InvalidArgumentError, Option } from "commander";
 import { z } from "zod";
 import { MAX_LIMIT, PLANS } from "../worker/limit-rules/plans.ts";
-import { REMOTE_ENVIRONMENTS } from "./environment.ts";
+
+/** The environments in `wrangler.toml`. Each has its own Worker and databases. */
+const REMOTE_ENVIRONMENTS = ["staging", "production"] as const;
+
+export type RemoteEnvironment = (typeof REMOTE_ENVIRONMENTS)[number];
 
 const MAX_NAME_CHARACTERS = 100;
 const UNIT_MS = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };

@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { createInterface } from "node:readline/promises";
 import { Option } from "commander";
 import { typedLine } from "./command-line.ts";
-import type { RemoteEnvironment } from "./environment.ts";
+import type { RemoteEnvironment } from "./arguments.ts";
 
 /** Thrown if the operator does not confirm a change. */
 export class NotConfirmedError extends Error {}

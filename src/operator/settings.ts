@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { z } from "zod";
 import { BINDINGS, type DatabaseName } from "./database/database.ts";
-import type { RemoteEnvironment } from "./environment.ts";
+import type { RemoteEnvironment } from "./arguments.ts";
 import { PROJECT_ROOT } from "./wrangler.ts";
 
 /** The settings of an environment in `wrangler.toml`. */

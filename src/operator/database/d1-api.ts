@@ -1,7 +1,7 @@
 import pRetry from "p-retry";
 import { z } from "zod";
 import { CloudflareApi, CloudflareError } from "../cloudflare-api.ts";
-import type { RemoteEnvironment } from "../environment.ts";
+import type { RemoteEnvironment } from "../arguments.ts";
 import { readSettings } from "../settings.ts";
 import type { DatabaseName } from "./database.ts";
 

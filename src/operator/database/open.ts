@@ -2,7 +2,7 @@ import { resolve } from "node:path";
 import type { Command } from "commander";
 import { envOption, jsonOption, persistToOption } from "../arguments.ts";
 import { typedLine } from "../command-line.ts";
-import type { RemoteEnvironment } from "../environment.ts";
+import type { RemoteEnvironment } from "../arguments.ts";
 import type { DatabaseName, StoreDatabase } from "./database.ts";
 import { DEFAULT_STORE, isStore } from "./local-store.ts";
 

@@ -7,7 +7,7 @@ import { parseConfig } from "../../worker/config.ts";
 import type { CloudflareApi } from "../cloudflare-api.ts";
 import { findDatabase } from "../database/d1-api.ts";
 import { BINDINGS, DATABASE_NAMES } from "../database/database.ts";
-import type { RemoteEnvironment } from "../environment.ts";
+import type { RemoteEnvironment } from "../arguments.ts";
 import { readSettings, type Settings } from "../settings.ts";
 import { PROJECT_ROOT } from "../wrangler.ts";
 import type { Step } from "./steps.ts";

@@ -10,7 +10,7 @@ import {
 } from "../database/d1-api.ts";
 import { DATABASE_NAMES, type DatabaseName } from "../database/database.ts";
 import { applyMigrations } from "../database/remote.ts";
-import type { RemoteEnvironment } from "../environment.ts";
+import type { RemoteEnvironment } from "../arguments.ts";
 import { withInterruption } from "../interruption.ts";
 import type { Settings } from "../settings.ts";
 import { runWrangler } from "../wrangler.ts";

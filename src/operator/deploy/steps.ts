@@ -1,6 +1,6 @@
 import type { CloudflareApi } from "../cloudflare-api.ts";
 import { typedLine } from "../command-line.ts";
-import type { RemoteEnvironment } from "../environment.ts";
+import type { RemoteEnvironment } from "../arguments.ts";
 import type { Settings } from "../settings.ts";
 import type { VersionLabel } from "./versions.ts";
 

@@ -1,6 +1,5 @@
 import pRetry from "p-retry";
 import { OtherVersionError } from "../verify/service-promise.ts";
-import { verifyStore } from "../verify/verify-store.ts";
 import { print, type RollOut } from "./steps.ts";
 
 const PAUSE_MS = 2_000;
@@ -31,6 +30,7 @@ export async function tryVersion(
   const healthHeaders = { "X-Version": version, ...(!hasTraffic && overrides) };
   const expectHealthy = () => expectHealthyVersion(address, version, healthHeaders);
   const isProduction = env === "production";
+  const { verifyStore } = await import("../verify/verify-store.ts");
   let isReady = false;
   const attempt = async () => {
     isReady = false;

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import pRetry from "p-retry";
 import { z } from "zod";
 import { type CloudflareApi, CloudflareError } from "../cloudflare-api.ts";
-import type { RemoteEnvironment } from "../environment.ts";
+import type { RemoteEnvironment } from "../arguments.ts";
 import type { Settings } from "../settings.ts";
 import { runWrangler } from "../wrangler.ts";
 

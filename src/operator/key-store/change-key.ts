@@ -2,10 +2,9 @@ import { hostname, userInfo } from "node:os";
 import { isDeepStrictEqual } from "node:util";
 import pRetry from "p-retry";
 import { changeQueries, creationQueries, isOvertaken, type Operation } from "./key-changes.ts";
-import { findApiKey, type KeyDetails } from "./key-details.ts";
-import { SECRET_PREFIX } from "../../worker/api-keys/secret.ts";
+import { findApiKey, type KeyDetails, requireApiKey } from "./key-details.ts";
 import { isName } from "../arguments.ts";
-import { onSameStore, UsageError } from "../command-line.ts";
+import { UsageError } from "../command-line.ts";
 import { type StoreDatabase, toStatements } from "../database/database.ts";
 
 /** How often a change is retried if another operator changes the same key at the same time. */
@@ -72,19 +71,6 @@ async function store(
 /** Compares two keys, except their bans, which requests change at any time. */
 function isSame(one: KeyDetails, other: KeyDetails | undefined): boolean {
   return isDeepStrictEqual({ ...other, bannedUntil: null }, { ...one, bannedUntil: null });
-}
-
-/** @throws an Error for the operator if no key has this id. */
-export async function requireApiKey(orm: StoreDatabase["orm"], id: string): Promise<KeyDetails> {
-  const key = await findApiKey(orm, id);
-  if (key !== undefined) return key;
-  const find = onSameStore("npm run keys -- find");
-  const list = onSameStore("npm run keys -- list");
-  throw new Error(
-    id.startsWith(SECRET_PREFIX)
-      ? `this is a key, not the id of a key; \`${find}\` reads a key from standard input and shows its id`
-      : `no key has the id ${JSON.stringify(id)}; \`${list}\` shows the ids`,
-  );
 }
 
 /**

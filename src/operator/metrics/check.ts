@@ -6,7 +6,7 @@ import { parseUrl } from "../arguments.ts";
 import { CloudflareApi } from "../cloudflare-api.ts";
 import { EndWithStatus, printJson } from "../command-line.ts";
 import { findAddresses } from "../deploy/addresses.ts";
-import type { RemoteEnvironment } from "../environment.ts";
+import type { RemoteEnvironment } from "../arguments.ts";
 import { readSettings } from "../settings.ts";
 import { costOfLastDay } from "./prices.ts";
 import { type QuestionName, querySqlApi, toSql } from "./questions.ts";

@@ -2,7 +2,7 @@ import { type Command, InvalidArgumentError, Option } from "commander";
 import { envOption, jsonOption, parseCount } from "../arguments.ts";
 import { CloudflareApi } from "../cloudflare-api.ts";
 import { createProgram, printJson } from "../command-line.ts";
-import type { RemoteEnvironment } from "../environment.ts";
+import type { RemoteEnvironment } from "../arguments.ts";
 import { formatTable } from "../terminal-text.ts";
 import { defineCheck } from "./check.ts";
 import { QUESTIONS, type QuestionName, querySqlApi, toSql } from "./questions.ts";

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { BLOBS, DOUBLES } from "../../worker/telemetry/request-record.ts";
 import type { CloudflareApi } from "../cloudflare-api.ts";
-import type { RemoteEnvironment } from "../environment.ts";
+import type { RemoteEnvironment } from "../arguments.ts";
 
 /** The column of the Analytics Engine data set for each field of a record. */
 export const COLUMNS = {

@@ -4,8 +4,7 @@ import { type ApiKey, limitsOf } from "../../worker/api-keys/api-key.ts";
 import type { Limits } from "../../worker/limit-rules/plans.ts";
 import { dayOf, dayText, REPORT_EVERY_MS } from "../../worker/usage/day-usage.ts";
 import type { StoreDatabase } from "../database/database.ts";
-import { requireApiKey } from "../key-store/change-key.ts";
-import { banEnd, type KeyDetails, listApiKeys } from "../key-store/key-details.ts";
+import { banEnd, type KeyDetails, listApiKeys, requireApiKey } from "../key-store/key-details.ts";
 
 /** The share of a limit from which a key counts as near the limit. */
 export const NEAR_LIMIT = 0.8;

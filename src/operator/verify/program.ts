@@ -5,7 +5,7 @@ import { createProgram, EndWithStatus, printJson, UsageError } from "../command-
 import { requireConfirmation, yesOption } from "../confirmation.ts";
 import { DEFAULT_STORE } from "../database/local-store.ts";
 import { requireStore } from "../database/open.ts";
-import type { RemoteEnvironment } from "../environment.ts";
+import type { RemoteEnvironment } from "../arguments.ts";
 import { withInterruption } from "../interruption.ts";
 import { readSecret } from "../read-secret.ts";
 import { type Clock, SYSTEM_CLOCK, type VerifyOptions } from "./service-promise.ts";

@@ -3,7 +3,7 @@ import { cancelledOrders, orders } from "../../schema/orders.ts";
 import { INT64_MAX, INT64_MIN } from "../../worker/orders/int64.ts";
 import { type StoreDatabase, toStatements } from "../database/database.ts";
 import { useDatabase } from "../database/open.ts";
-import type { RemoteEnvironment } from "../environment.ts";
+import type { RemoteEnvironment } from "../arguments.ts";
 import { createVerificationKey, revokeApiKey } from "../key-store/administration.ts";
 import { addKeys, changeKey } from "../key-store/change-key.ts";
 import { findApiKey } from "../key-store/key-details.ts";

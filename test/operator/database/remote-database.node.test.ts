@@ -2,7 +2,7 @@ import { eq, sql } from "drizzle-orm";
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import { openRemoteDatabase } from "../../../src/operator/database/remote.ts";
 import type { Statement, StoreDatabase } from "../../../src/operator/database/database.ts";
-import type { RemoteEnvironment } from "../../../src/operator/environment.ts";
+import type { RemoteEnvironment } from "../../../src/operator/arguments.ts";
 import { apiKeys } from "../../../src/schema/keys.ts";
 import { orderList, orders } from "../../../src/schema/orders.ts";
 import * as wrangler from "../../../src/operator/wrangler.ts";

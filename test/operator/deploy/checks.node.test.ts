@@ -11,7 +11,7 @@ import {
   readCheckedSettings,
 } from "../../../src/operator/deploy/checks.ts";
 import { runSteps } from "../../../src/operator/deploy/steps.ts";
-import type { RemoteEnvironment } from "../../../src/operator/environment.ts";
+import type { RemoteEnvironment } from "../../../src/operator/arguments.ts";
 import { readSettings } from "../../../src/operator/settings.ts";
 import { useFakeCloudflare } from "./fake-cloudflare.ts";
 

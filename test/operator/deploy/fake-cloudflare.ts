@@ -3,7 +3,7 @@ import type { AddressInfo } from "node:net";
 import { buffer } from "node:stream/consumers";
 import { afterAll, beforeAll, vi } from "vitest";
 import { BINDINGS, DATABASE_NAMES } from "../../../src/operator/database/database.ts";
-import type { RemoteEnvironment } from "../../../src/operator/environment.ts";
+import type { RemoteEnvironment } from "../../../src/operator/arguments.ts";
 import { FakeAnalytics } from "./fake-analytics.ts";
 import { FakeD1Api } from "./fake-d1.ts";
 import { FakeVersions, FakeWorkers } from "./fake-workers.ts";

@@ -1,7 +1,7 @@
 import { createHash, randomUUID } from "node:crypto";
 import { DatabaseSync } from "node:sqlite";
 import { DATABASE_NAMES } from "../../../src/operator/database/database.ts";
-import type { RemoteEnvironment } from "../../../src/operator/environment.ts";
+import type { RemoteEnvironment } from "../../../src/operator/arguments.ts";
 import { type MigrationFile, readMigrations } from "../../support/migration-files.ts";
 import { type ApiCall, ApiError, bodyOf, type Routes } from "./route.ts";
 
