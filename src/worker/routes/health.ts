@@ -4,9 +4,7 @@ import { DatabaseQueries } from "../db/availability.ts";
 import { HealthCheck, type Part, PROBE_TIMEOUT_MS } from "../health.ts";
 import { logEvent } from "../log.ts";
 
-/**
- * The name of the Durable Object that health checks call. This Durable Object does not limit a key.
- */
+/** The name of the Durable Object that health checks call. It limits no key. */
 const PROBED_OBJECT = "health";
 
 /**
@@ -18,13 +16,17 @@ export function healthRoute() {
   const health = new HealthCheck();
   // Separate from the queries of other requests. So `/healthz` queries a database that other
   // requests do not query for a second, and never takes the place of a probe by these requests.
-  const databases = {
-    orders: new DatabaseQueries("orders", PROBE_TIMEOUT_MS),
-    keys: new DatabaseQueries("keys", PROBE_TIMEOUT_MS),
+  const orders = new DatabaseQueries("orders", PROBE_TIMEOUT_MS);
+  const keys = new DatabaseQueries("keys", PROBE_TIMEOUT_MS);
+  // The queries read tables, so that a database without tables counts as unavailable.
+  const probes: Record<Part, (env: Cloudflare.Env) => Promise<unknown>> = {
+    orders: ({ ORDERS }) => orders.run(() => ORDERS.prepare("SELECT 1 FROM order_list").first()),
+    keys: ({ KEYS }) => keys.run(() => KEYS.prepare("SELECT 1 FROM api_keys LIMIT 1").first()),
+    limiter: ({ RATE_LIMITER }) => RATE_LIMITER.getByName(PROBED_OBJECT).ping(),
   };
   return new Hono<AppEnv>().get("/", async (c) => {
     const parts = await health.check({
-      probe: (part) => probe(part, c.env, databases),
+      probe: (part) => probes[part](c.env),
       failed: (part, error) => logProbe(c, part, error),
       waitUntil: (promise) => c.executionCtx.waitUntil(promise),
     });
@@ -34,27 +36,6 @@ export function healthRoute() {
       headers: { "Cache-Control": "no-store" },
     });
   });
-}
-
-/**
- * Calls a part of the service. Queries read a table, so that a database without tables counts as
- * unavailable.
- */
-async function probe(
-  part: Part,
-  env: Cloudflare.Env,
-  databases: Record<"orders" | "keys", DatabaseQueries>,
-): Promise<void> {
-  switch (part) {
-    case "orders":
-      await databases.orders.run(() => env.ORDERS.prepare("SELECT 1 FROM order_list").first());
-      break;
-    case "keys":
-      await databases.keys.run(() => env.KEYS.prepare("SELECT 1 FROM api_keys LIMIT 1").first());
-      break;
-    case "limiter":
-      await env.RATE_LIMITER.getByName(PROBED_OBJECT).ping();
-  }
 }
 
 function logProbe(c: Context<AppEnv>, part: Part, error: unknown): void {

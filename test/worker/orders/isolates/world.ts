@@ -8,8 +8,7 @@ import {
 } from "../../../../src/worker/db/availability.ts";
 import { ApiError } from "../../../../src/worker/errors.ts";
 import { DELETE_ORDER_CHANGES } from "../../../../src/worker/housekeeping.ts";
-import type { Manifest } from "../../../../src/worker/orders/manifest.ts";
-import type { Snapshot } from "../../../../src/worker/orders/list-queries.ts";
+import type { Manifest, Snapshot } from "../../../../src/worker/orders/list-queries.ts";
 import { ListsUnderWay, type Reservation } from "../../../../src/worker/orders/lists-under-way.ts";
 import {
   type ListEvent,
@@ -295,7 +294,7 @@ export class World {
         break;
       case "keep house":
         // Deletes the former states that no list needs that began in the last hour.
-        run(DELETE_ORDER_CHANGES, (Date.now() - HOUR_MS) * 1_000, 1_000);
+        run(DELETE_ORDER_CHANGES, Date.now() - HOUR_MS, 1_000);
         break;
       case "evict":
         this.#isolates[this.#isolates.indexOf(this.#isolateOf(change.id))] = this.#isolate();
