@@ -1,180 +1,52 @@
 import { execFile } from "node:child_process";
 import { once } from "node:events";
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
-import { text } from "node:stream/consumers";
 import { promisify } from "node:util";
 import ky from "ky";
-import { Agent, type Dispatcher, request, RetryAgent } from "undici";
+import { Agent, request, RetryAgent } from "undici";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { createClient } from "../../src/client/client.ts";
-import { StoreFolder } from "../operator/store-folder.ts";
-import { ClockedService } from "./clocked-service.ts";
-import { createKeys, type NewKey } from "./create-keys.ts";
-import { orderLines } from "./order-lines.ts";
 
-const LIST = "/v1/store/orders";
-const ORDERS = 20;
-/** The seconds that are left of each key's minute window when the clients send their requests. */
-const LEFT_SECONDS = 6;
+/** The time after a client's first request for which the server refuses its requests. */
+const REFUSED_MS = 1_990;
 
-const PER_MINUTE = { curl: 2, ky: 2, undici: 2, hastyUndici: 2, ours: 2, ourBatch: 8 };
-type ClientName = keyof typeof PER_MINUTE;
-
-/** A request of a client and the response. Times are in milliseconds of `performance.now()`. */
-interface Exchange {
-  readonly authorization: string;
-  readonly status: number;
-  readonly isBan: boolean;
-  /** 0 if the response has no `Retry-After`. */
-  readonly retryAfterSeconds: number;
-  readonly arrivedMs: number;
-  readonly answeredMs: number;
-}
-
-const store = new StoreFolder();
-const agent = new RetryAgent(new Agent());
-const hastyAgent = new RetryAgent(new Agent(), { maxTimeout: 2_000 });
-const batch = Array.from({ length: 10 }, (_, index) => index + 1);
-const delaysMs: number[] = [];
-const etas: number[] = [];
-const exchanges: Exchange[] = [];
-
-let keys: Record<ClientName, NewKey>;
-let service: ClockedService;
-let proxy: Server;
+/** The responses to each client: the status, and the milliseconds since its first request. */
+const answers = new Map<string, { readonly status: number; readonly atMs: number }[]>();
+const begunMs = new Map<string, number>();
 let url: string;
-let longestWindowSeconds = 0;
-let ended: { [Name in ClientName]: ReturnType<(typeof clients)[Name]> };
 
-const clients = {
-  curl: () => {
-    const header = `Authorization: ${bearer("curl").Authorization}`;
-    return promisify(execFile)("curl", ["-sS", "--fail", "--retry", "3", "-H", header, url + LIST]);
-  },
-  ky: () => ky.get(url + LIST, { headers: bearer("ky") }).json(),
-  undici: () => listWithUndici("undici", agent),
-  hastyUndici: () => listWithUndici("hastyUndici", hastyAgent),
-  ours: async () => {
-    const onRetry = ({ delayMs }: { delayMs: number }) => delaysMs.push(delayMs);
-    const client = createClient({ baseUrl: url, apiKey: keys.ours.key, onRetry });
-    return client.listOrders().all();
-  },
-  ourBatch: () =>
-    createClient({ baseUrl: url, apiKey: keys.ourBatch.key }).cancelOrders(batch, {
-      onProgress: ({ etaSeconds }) => etas.push(etaSeconds),
-    }),
-};
-
-// All clients run at the same time, so that the test waits only once for the end of the windows.
+/** Answers like the service when the minute window of a client's key is full. */
+const server = createServer(({ url: client = "" }, response) => {
+  const nowMs = performance.now();
+  const atMs = nowMs - (begunMs.get(client) ?? nowMs);
+  begunMs.set(client, nowMs - atMs);
+  const status = atMs < REFUSED_MS ? 429 : 200;
+  const retryAfter = { "Retry-After": Math.ceil((REFUSED_MS - atMs) / 1_000) };
+  answers.set(client, [...(answers.get(client) ?? []), { status, atMs }]);
+  response.writeHead(status, status === 429 ? retryAfter : {}).end("[]");
+});
 beforeAll(async () => {
-  const limits = Object.entries(PER_MINUTE).map(([name, perMinute]) => [
-    name,
-    { perMinute, perDay: 100_000 },
-  ]);
-  keys = await createKeys(store, Object.fromEntries(limits));
-  await store.ordersJson(["import", "-"], orderLines(1, ORDERS));
-  service = await ClockedService.start(store.path);
-  proxy = recordingProxy(service.port).listen(0, "127.0.0.1");
-  await once(proxy, "listening");
-  url = `http://127.0.0.1:${(proxy.address() as AddressInfo).port}`;
+  await once(server.listen(0, "127.0.0.1"), "listening");
+  url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+});
+afterAll(() => server.close().closeAllConnections());
 
-  const startMs = performance.now();
-  await Promise.all([
-    ...(["curl", "ky", "undici", "ours"] as const).map((name) => spend(name, 2)),
-    spend("hastyUndici", 3),
-    spend("ourBatch", 1),
-  ]);
-  const elapsedSeconds = (performance.now() - startMs) / 1_000;
-  await service.advance(60 - LEFT_SECONDS - elapsedSeconds);
-  longestWindowSeconds = LEFT_SECONDS + elapsedSeconds + 1;
-  const started = Object.entries(clients).map(([name, start]) => [name, start()] as const);
-  ended = Object.fromEntries(started) as typeof ended;
-  await Promise.allSettled(Object.values(ended));
+const withUndici = (path: string, options?: ConstructorParameters<typeof RetryAgent>[1]) =>
+  request(url + path, { dispatcher: new RetryAgent(new Agent(), options) });
+
+test.concurrent.each([
+  ["curl", () => promisify(execFile)("curl", ["-sS", "--fail", "--retry", "3", `${url}/curl`])],
+  ["ky", () => ky.get(`${url}/ky`).json()],
+  ["undici", () => withUndici("/undici")],
+])("%s waits for Retry-After", async (name, list) => {
+  await list();
+  expect(answers.get(`/${name}`)?.map(({ status }) => status)).toEqual([429, 200]);
 });
 
-afterAll(async () => {
-  await Promise.all([agent.close(), hastyAgent.close()]);
-  proxy.close().closeAllConnections();
-  await service[Symbol.asyncDispose]();
-  store.remove();
-});
-
-/** Returns a proxy in front of the service that records every request and its response. */
-function recordingProxy(port: number): Server {
-  const forward = async (incoming: IncomingMessage, outgoing: ServerResponse): Promise<void> => {
-    const arrivedMs = performance.now();
-    const { method = "GET" } = incoming;
-    const { authorization = "" } = incoming.headers;
-    const target = `http://127.0.0.1:${port}${incoming.url}`;
-    const own = { Authorization: authorization, "Accept-Encoding": "identity" };
-    const response = await fetch(target, { method, headers: own });
-    const body = await response.text();
-    exchanges.push({
-      authorization,
-      status: response.status,
-      isBan: body.includes('"api_key_banned"'),
-      retryAfterSeconds: Number(response.headers.get("Retry-After")),
-      arrivedMs,
-      answeredMs: performance.now(),
-    });
-    outgoing.setHeaders(response.headers);
-    outgoing.writeHead(response.status).end(body);
-  };
-  return createServer((incoming, outgoing) => void forward(incoming, outgoing));
-}
-
-function bearer(name: ClientName): { readonly Authorization: string } {
-  return { Authorization: `Bearer ${keys[name].key}` };
-}
-
-function exchangesOf(name: ClientName): Exchange[] {
-  const { Authorization } = bearer(name);
-  return exchanges.filter(({ authorization }) => authorization === Authorization);
-}
-
-/** Sends requests one after the other and ignores `Retry-After`. */
-async function spend(name: ClientName, requests: number): Promise<void> {
-  for (let count = 0; count < requests; count += 1) {
-    const response = await fetch(url + LIST, { headers: bearer(name) });
-    await response.arrayBuffer();
-  }
-}
-
-async function listWithUndici(name: ClientName, dispatcher: Dispatcher): Promise<number> {
-  const { statusCode, body } = await request(url + LIST, { dispatcher, headers: bearer(name) });
-  await text(body);
-  return statusCode;
-}
-
-test.each(["curl", "ky", "undici", "ours"] as const)("%s waits for Retry-After", async (name) => {
-  await ended[name];
-  const own = exchangesOf(name);
-  expect(own.map(({ status }) => status)).toEqual([200, 200, 429, 200]);
-  const [, , refused, admitted] = own;
-  const waitedMs = admitted!.arrivedMs - refused!.answeredMs;
-  expect(waitedMs).toBeGreaterThanOrEqual(refused!.retryAfterSeconds * 1_000 - 5);
-  if (name === "ours") expect(delaysMs).toHaveLength(1);
-});
-
-test("undici's RetryAgent retries early after a Retry-After beyond its maxTimeout", async () => {
-  expect(await ended.hastyUndici).toBe(200);
-  const statuses = exchangesOf("hastyUndici").map(({ status }) => status);
-  expect(statuses.slice(0, 5)).toEqual([200, 200, 429, 429, 429]);
-  expect(statuses.length).toBeLessThanOrEqual(8);
-  expect(statuses.at(-1)).toBe(200);
-});
-
-test("a batch of the client of this package is never refused", async () => {
-  const results = batch.map((id) => ({ id: BigInt(id), outcome: "cancelled" }));
-  expect(await ended.ourBatch).toEqual(results);
-  const statuses = exchangesOf("ourBatch").map(({ status }) => status);
-  expect(statuses).toEqual([200, ...batch.map(() => 204)]);
-  expect(etas[0]).toBeGreaterThan(0);
-  // Allows 2 more seconds for rounding up, and for the cancellations after the window's end.
-  expect(etas[0]).toBeLessThanOrEqual(longestWindowSeconds + 2);
-});
-
-test("none of these clients is banned", () => {
-  expect(exchanges.filter(({ isBan }) => isBan)).toEqual([]);
+test.concurrent("undici's RetryAgent retries early after a Retry-After beyond its maxTimeout", async () => {
+  const { statusCode } = await withUndici("/hasty", { maxTimeout: 800 });
+  expect(statusCode).toBe(200);
+  const [, second] = answers.get("/hasty")!;
+  expect(second).toMatchObject({ status: 429 });
+  expect(second!.atMs).toBeLessThan(1_500);
 });
