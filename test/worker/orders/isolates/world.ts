@@ -157,6 +157,7 @@ interface Isolate {
 }
 
 const replica = openReplica();
+let replicaContents: Contents | null = null;
 
 /** A list while it is sent. */
 interface Sending {
@@ -271,7 +272,7 @@ export class World {
     switch (change.do) {
       case "follow":
         this.#followed[change.replica]! += change.changes;
-        break;
+        return;
       case "import":
         // A single INSERT statement for all orders. Its triggers run once for each order.
         run(
@@ -298,10 +299,9 @@ export class World {
         break;
       case "evict":
         this.#isolates[this.#isolates.indexOf(this.#isolateOf(change.id))] = this.#isolate();
-        break;
+        return;
       case "wait":
-        this.#wait(change.ms);
-        break;
+        return this.#wait(change.ms);
       case "place":
       case "insert":
       case "cancel":
@@ -628,7 +628,9 @@ export class World {
     const last = this.moments.length - 1;
     const followed = Math.min(last, Math.max(late, this.#followed[place]!));
     this.#followed[place] = followed;
-    fillReplica(replica, this.moments[followed]!.contents!);
+    const contents = this.moments[followed]!.contents!;
+    if (contents !== replicaContents) fillReplica(replica, contents);
+    replicaContents = contents;
     return replica;
   }
 
