@@ -1,9 +1,6 @@
 import { type LogEvent, logEvent } from "./log.ts";
 
-/**
- * The shortest time without failures that ends an outage. So an intermittent outage is logged only
- * once.
- */
+/** The time without failures that ends an outage, so that an intermittent one is logged once. */
 const QUIET_MS = 10_000;
 
 /**
@@ -11,8 +8,7 @@ const QUIET_MS = 10_000;
  * part begins to fail and one line when the part works again, however many requests are affected.
  */
 export class Outage {
-  readonly #began: string;
-  readonly #ended: string;
+  readonly #events: { readonly began: string; readonly ended: string };
   /** Unix time in milliseconds of the outage's first failure; `null` if there is no outage. */
   #sinceMs: number | null = null;
   #lastMs = 0;
@@ -20,21 +16,16 @@ export class Outage {
 
   /** @param events the names of the log events for the beginning and the end of an outage. */
   constructor(events: { readonly began: string; readonly ended: string }) {
-    this.#began = events.began;
-    this.#ended = events.ended;
+    this.#events = events;
   }
 
-  /**
-   * Records a failure of the part.
-   *
-   * @param details fields of the log line, which is written only if this failure begins an outage.
-   */
+  /** Records a failure of the part. A failure that begins an outage is logged with `details`. */
   failed(details: Omit<LogEvent, "event">): void {
     this.#lastMs = Date.now();
     this.#failures += 1;
     if (this.#sinceMs !== null) return;
     this.#sinceMs = this.#lastMs;
-    logEvent({ event: this.#began, ...details });
+    logEvent({ event: this.#events.began, ...details });
   }
 
   /** Records a success of the part. Ends the outage if the last failure is long enough ago. */
@@ -43,7 +34,7 @@ export class Outage {
     const quietMs = Date.now() - this.#lastMs;
     if (quietMs >= 0 && quietMs < QUIET_MS) return;
     const seconds = Math.round((this.#lastMs - this.#sinceMs) / 1_000);
-    logEvent({ event: this.#ended, failures: this.#failures, seconds });
+    logEvent({ event: this.#events.ended, failures: this.#failures, seconds });
     this.#sinceMs = null;
     this.#failures = 0;
   }

@@ -10,9 +10,8 @@ const REPLICA_TIMEOUT_MS = 1_000;
 const REPLICA = "replica";
 
 /**
- * Runs the queries of lists on the primary database or, with `nearest`, on the replica that is
- * nearest to the Worker. If the replica fails or its result is too old, the query is repeated on
- * the primary. For a second after a failure, the replica is not asked.
+ * Runs the queries of lists on the primary database or the nearest replica. If the replica fails or
+ * its result is too old, the primary is queried. For a second after a failure, the replica is not.
  */
 export class ListReader {
   readonly isNearest: boolean;
