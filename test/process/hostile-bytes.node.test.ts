@@ -23,10 +23,7 @@ afterAll(async () => {
   store.remove();
 });
 
-/**
- * A placeholder for 20,000 characters in generated requests, which keeps the reports of failed
- * tests short.
- */
+/** A placeholder for 20,000 characters, which keeps the reports of failed tests short. */
 const LONG = "{long}";
 const expand = (request: string) => request.replaceAll(LONG, "a".repeat(20_000));
 

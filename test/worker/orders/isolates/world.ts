@@ -74,10 +74,7 @@ export interface Reader {
   readonly isolate: number;
   readonly key: number;
   readonly isHead: boolean;
-  /**
-   * The index of the entity tag in `If-None-Match`, among the tags seen so far; `null` for no
-   * header.
-   */
+  /** The index of the entity tag in `If-None-Match`, among the tags so far; `null` for no header. */
   readonly tag: number | null;
   /** The number of pieces after which the client stops; `null` if it reads the whole list. */
   readonly stopsAfter: number | null;
@@ -497,10 +494,7 @@ export class World {
     this.#bodies.set(version, body);
   }
 
-  /**
-   * Returns whether an error means that a query was not sent because an earlier query had timed
-   * out.
-   */
+  /** Returns whether a query was not sent because an earlier query had timed out. */
   #isPaused(error: unknown): boolean {
     const isPaused = error instanceof Error && String(error.cause).includes("has just timed out");
     return isPaused && this.#faulty > 0;
