@@ -1,7 +1,7 @@
 import * as z from "zod";
 import { ERROR_STATUS } from "../worker/errors.ts";
 import { CANONICAL_DECIMAL, INT64_MAX, INT64_MIN } from "../worker/orders/int64.ts";
-import { orderIdSchema, orderSchema } from "../schema/order.ts";
+import { int64Schema, orderSchema } from "../schema/order.ts";
 
 /** A JSON Schema (2020-12), as OpenAPI 3.1 uses it. Integers above 2^53 are bigints. */
 type JsonSchema = Readonly<Record<string, unknown>>;
@@ -26,12 +26,12 @@ const listedOrderSchema = orderSchema.partial().meta({
 });
 
 /**
- * Returns the schemas of orders, their ids and errors. The name of a schema in the OpenAPI document
+ * Returns the schemas of orders, int64s and errors. The name of a schema in the OpenAPI document
  * is the id in its `meta`.
  */
 export function componentSchemas(): Record<string, JsonSchema> {
   const registry = z.registry<{ id?: string | undefined }>();
-  for (const schema of [listedOrderSchema, orderIdSchema.out, errorSchema]) {
+  for (const schema of [listedOrderSchema, int64Schema, errorSchema]) {
     registry.add(schema, z.globalRegistry.get(schema) ?? {});
   }
   const { schemas } = z.toJSONSchema(registry, {

@@ -19,25 +19,13 @@ export const apiKeys = sqliteTable(
     createdAt: integer("created_at", { mode: "timestamp_ms" }).notNull(),
     expiresAt: integer("expires_at", { mode: "timestamp_ms" }),
     revokedAt: integer("revoked_at", { mode: "timestamp_ms" }),
-    /**
-     * Grows with every change of the key, so that a limiter can ignore limits from an outdated copy
-     * of the key.
-     */
+    /** Grows with every change of the key, so that a limiter can ignore outdated limits. */
     revision: integer("revision").notNull().default(0),
-    /**
-     * Incremented by every `keys reset`. When this number has grown, the key's limiter forgets its
-     * windows and its ban.
-     */
+    /** When this number has grown, the key's limiter forgets its windows and its ban. */
     resets: integer("resets").notNull().default(0),
-    /**
-     * The last four characters of the secret; `null` for a key that was created before this column
-     * existed.
-     */
+    /** The last four characters of the secret; `null` for a key that is older than this column. */
     lastFour: text("last_four"),
-    /**
-     * The region in which the key's Durable Object is created. If `null`, Cloudflare creates it
-     * near the key's first request.
-     */
+    /** Where the key's Durable Object is created; `null` for near the key's first request. */
     locationHint: text("location_hint", { enum: LOCATION_HINTS }),
   },
   (key) => [
@@ -51,9 +39,7 @@ export const apiKeys = sqliteTable(
   ],
 );
 
-/**
- * The former hashes of rotated keys. A former secret stays valid for a while after the rotation.
- */
+/** The former hashes of rotated keys. A former secret stays valid for a while after the rotation. */
 export const formerKeyHashes = sqliteTable(
   "former_key_hashes",
   {
@@ -70,9 +56,7 @@ export const formerKeyHashes = sqliteTable(
 
 const KEY_ACTIONS = ["create", "update", "rotate", "revoke", "reset", "restore"] as const;
 
-/**
- * The audit trail: who changed which key, when and how. Triggers prevent changing or deleting rows.
- */
+/** The audit trail of the keys. Triggers prevent changing or deleting rows. */
 export const keyChanges = sqliteTable(
   "key_changes",
   {
@@ -87,9 +71,7 @@ export const keyChanges = sqliteTable(
   (change) => [index("key_changes_key_id").on(change.keyId)],
 );
 
-/**
- * The fields of a key that a change replaced, with their old values (`from`) and new values (`to`).
- */
+/** The fields of a key that a change replaced, with their old and new values. */
 export type KeyChangeDetails = Readonly<
   Record<string, { readonly from: string | number | null; readonly to: string | number | null }>
 >;
@@ -105,16 +87,10 @@ export const keyUsage = sqliteTable(
     refused: integer("refused").notNull(),
     strikes: integer("strikes").notNull(),
     bans: integer("bans").notNull(),
-    /**
-     * The largest number of requests that a minute window admitted on this day; `peakDay` is this
-     * number for a day window.
-     */
+    /** The most requests that a minute window admitted on this day; `peakDay`: a day window. */
     peakMinute: integer("peak_minute").notNull(),
     peakDay: integer("peak_day").notNull(),
-    /**
-     * The limit per minute that applied to the key's last request of the day; `perDay` is the limit
-     * per day.
-     */
+    /** The limits that applied to the key's last request of the day. */
     perMinute: integer("per_minute").notNull(),
     perDay: integer("per_day").notNull(),
     reportedAt: integer("reported_at", { mode: "timestamp_ms" }).notNull(),
@@ -122,10 +98,7 @@ export const keyUsage = sqliteTable(
   (usage) => [primaryKey({ columns: [usage.day, usage.keyId] })],
 );
 
-/**
- * The bans of keys. A limiter inserts a row when a ban begins. `keys reset` lifts a ban by setting
- * `liftedAt`.
- */
+/** The bans of keys. A limiter inserts a row when a ban begins. */
 export const keyBans = sqliteTable(
   "key_bans",
   {
@@ -134,7 +107,7 @@ export const keyBans = sqliteTable(
     endsAt: integer("ends_at", { mode: "timestamp_ms" }).notNull(),
     /** The number of consecutive bans of the key, including this ban. */
     number: integer("number").notNull(),
-    /** The time at which an operator lifted the ban early; `null` if nobody did. */
+    /** The time at which `keys reset` lifted the ban early; `null` if it did not. */
     liftedAt: integer("lifted_at", { mode: "timestamp_ms" }),
   },
   (ban) => [primaryKey({ columns: [ban.keyId, ban.beganAt] })],

@@ -1,9 +1,9 @@
 import * as z from "zod";
-import { INT64_MAX, INT64_MIN, parseInt64 } from "../worker/orders/int64.ts";
+import { INT64_MAX, INT64_MIN } from "../worker/orders/int64.ts";
 
 const INT64_EXPECTED = `expected an integer from ${INT64_MIN} to ${INT64_MAX}`;
 
-const int64 = z
+export const int64Schema = z
   .bigint(INT64_EXPECTED)
   .min(INT64_MIN, INT64_EXPECTED)
   .max(INT64_MAX, INT64_EXPECTED)
@@ -39,7 +39,7 @@ export const shipDateSchema = z
       return fail("finer than milliseconds, which would be lost");
     }
     const day = text.slice(0, 10);
-    const midnight = new Date(`${day}T00:00:00.000Z`);
+    const midnight = new Date(day);
     const dayExists = !Number.isNaN(midnight.getTime()) && midnight.toISOString().startsWith(day);
     const offsetExists =
       Number(groups["offsetHour"] ?? 0) < 24 && Number(groups["offsetMinute"] ?? 0) < 60;
@@ -61,9 +61,9 @@ export const shipDateSchema = z
 /** An order as the API returns it (docs/api.md, Orders). */
 export const orderSchema = z
   .strictObject({
-    id: int64.describe("The order's identifier."),
-    petId: int64.optional().describe("The animal in the order."),
-    quantity: int64.optional().describe("Units ordered."),
+    id: int64Schema.describe("The order's identifier."),
+    petId: int64Schema.optional().describe("The animal in the order."),
+    quantity: int64Schema.optional().describe("Units ordered."),
     shipDate: shipDateSchema.optional(),
     complete: z
       .boolean("expected true or false")
@@ -90,16 +90,3 @@ export const orderRecordSchema = orderSchema.extend({
 });
 
 export type OrderRecord = z.output<typeof orderRecordSchema>;
-
-/** The path parameter `orderId`: an int64 in canonical decimal. */
-export const orderIdSchema = z
-  .string()
-  .transform((text, context) => {
-    const id = parseInt64(text);
-    if (id === undefined) {
-      context.addIssue({ code: "custom", message: INT64_EXPECTED, input: text });
-      return z.NEVER;
-    }
-    return id;
-  })
-  .pipe(int64);

@@ -2,9 +2,8 @@ import { sql } from "drizzle-orm";
 import { check, customType, integer, primaryKey, sqliteTable, text } from "drizzle-orm/sqlite-core";
 
 /**
- * A column of 64-bit signed integers. D1 cannot bind a `BigInt` and rounds integers above 2^53 in
- * its results. So values are bound as decimal text that SQLite casts to an integer. Queries must
- * cast the column to text.
+ * A column of 64-bit signed integers, which are bound as text, because D1 cannot bind a `BigInt`.
+ * Queries must cast the column to text, because D1 rounds integers above 2^53 in its results.
  */
 const int64 = customType<{ data: bigint; driverData: string }>({
   dataType: () => "integer",
@@ -46,8 +45,8 @@ export const orders = sqliteTable(
 
 /**
  * The version of the list of orders, in a single row. Triggers (`migrations/orders`) replace the
- * version with every change of an order, whoever makes the change. Versions are random instead of
- * consecutive, so a database that is restored to an earlier time never repeats a version.
+ * version with every change of an order, whoever makes the change. Versions are random, so that a
+ * restored database never repeats a version.
  */
 export const orderList = sqliteTable(
   "order_list",
@@ -62,8 +61,7 @@ export const orderList = sqliteTable(
 
 /**
  * The former state of every order that was changed lately, so that a list can be read as it was at
- * an earlier moment. Triggers (`migrations/orders`) insert a row with every change of an order,
- * whoever makes the change. Housekeeping deletes old rows.
+ * an earlier moment. Triggers insert a row with every change; housekeeping deletes old rows.
  */
 export const orderChanges = sqliteTable("order_changes", {
   /**
@@ -71,10 +69,7 @@ export const orderChanges = sqliteTable("order_changes", {
    * number if that is larger.
    */
   sequence: integer("sequence").primaryKey(),
-  /**
-   * The version of the list after the change. A list that is read as of this change requires this
-   * version, because a restored database can assign the sequence number again.
-   */
+  /** The list's version after the change. A restored database can assign `sequence` again. */
   version: text("version").notNull(),
   /** The changed order; `null` for a bulk change, which keeps no former states. */
   id: int64("id"),
@@ -89,24 +84,20 @@ export const orderChanges = sqliteTable("order_changes", {
 /**
  * The segments of the list of orders, with some thousand orders each. A segment contains the ids
  * from `firstId` up to, but not including, the `firstId` of the next segment. The first segment
- * begins at the smallest int64. Triggers (`migrations/orders`) give a segment a new random version
- * with every change of its orders, and split a segment that has grown too large. So a version
- * identifies the same orders forever.
+ * begins at the smallest int64. Triggers give a segment a new random version with every change of
+ * its orders, and split it if it has grown too large. So a version identifies the same orders
+ * forever.
  */
 export const orderSegments = sqliteTable("order_segments", {
   firstId: int64("first_id").primaryKey(),
   version: text("version").notNull(),
-  /**
-   * The number of orders in the segment. May be too large, because `INSERT OR REPLACE` may count an
-   * order twice.
-   */
+  /** The number of orders. May be too large: `INSERT OR REPLACE` may count an order twice. */
   count: integer("count").notNull(),
 });
 
 /**
- * Turns off triggers for a bulk change such as an import. Has a row only within the transaction of
- * a bulk change. While the row exists, the triggers do not change `order_list` and
- * `order_segments`. The transaction rebuilds the segments at its end.
+ * Turns off the triggers on `order_list` and `order_segments` while it has a row: within the
+ * transaction of a bulk change such as an import, which rebuilds the segments at its end.
  */
 export const orderBulkChange = sqliteTable(
   "order_bulk_change",
@@ -142,18 +133,12 @@ export const cancelledOrders = sqliteTable(
 export const orderImportParts = sqliteTable(
   "order_import_parts",
   {
-    /**
-     * A digest of the whole import, so that a repeated import of the same file reuses the parts
-     * that are already stored.
-     */
+    /** A digest of the whole import, so that a repeated import reuses the parts in the store. */
     importId: text("import_id").notNull(),
     /** The number of the part within its import, starting at 0. */
     part: integer("part").notNull(),
     createdAt: integer("created_at", { mode: "timestamp_ms" }).notNull(),
-    /**
-     * A JSON array with one `[line, id, petId, quantity, shipDate, complete, status]` for each
-     * order.
-     */
+    /** A JSON array of `[line, id, petId, quantity, shipDate, complete, status]`. */
     lines: text("lines").notNull(),
   },
   (parts) => [primaryKey({ columns: [parts.importId, parts.part] })],

@@ -1,8 +1,7 @@
 /**
  * Settles as `promise` does, or rejects after `milliseconds`.
  *
- * @param late creates the error for a timeout. A callback, because most promises settle in time and
- *   need no error.
+ * @param late creates the error for a timeout; most promises settle in time and need none.
  */
 export function withDeadline<T>(
   promise: Promise<T>,
@@ -11,16 +10,9 @@ export function withDeadline<T>(
 ): Promise<T> {
   return new Promise<T>((resolve, reject) => {
     const timer = setTimeout(() => reject(late()), milliseconds);
-    promise.then(
-      (value) => {
-        clearTimeout(timer);
-        resolve(value);
-      },
-      (error: unknown) => {
-        clearTimeout(timer);
-        reject(error);
-      },
-    );
+    const stop = () => clearTimeout(timer);
+    promise.then(stop, stop);
+    promise.then(resolve, reject);
   });
 }
 

@@ -3,30 +3,9 @@ import { type DatabaseName, DatabaseQueries } from "./db/availability.ts";
 import { logEvent } from "./log.ts";
 
 const DAY_MS = 86_400_000;
-const IMPORT_PARTS_KEPT_DAYS = 1;
-/** Longer than the slowest client takes for a list of a million orders. */
-const ORDER_CHANGES_KEPT_DAYS = 1;
-/** A leap year, so usage is kept for at least one year. */
-const USAGE_KEPT_DAYS = 366;
 
 /** The statements of each chore in one run: four chores, and Cloudflare's free plan allows 50. */
 const MAX_STEPS = 10;
-/** Deleting this many rows blocks the database for only some hundredths of a second. */
-const ROWS_PER_STEP = 5_000;
-/** A store with 50 changes a second makes 180,000 rows an hour. These rows are small. */
-const CHANGES_PER_STEP = 20_000;
-/** The number of import parts to delete in one step. Small, because a part has up to 2 MB. */
-const PARTS_PER_STEP = 10;
-
-/** Old rows to delete in steps: `sql` deletes up to `?2` rows older than `?1`. */
-interface Chore {
-  /** The log field that counts the deleted rows. */
-  readonly removes: "importParts" | "orderChanges" | "usageRows" | "cancelledOrders";
-  readonly database: DatabaseName;
-  readonly sql: string;
-  readonly olderThan: string | number;
-  readonly rowsPerStep: number;
-}
 
 /** Deletes parts of abandoned imports. An import is abandoned if even its newest part is old. */
 const DELETE_IMPORT_PARTS = `
@@ -42,17 +21,41 @@ const DELETE_IMPORT_PARTS = `
 export const DELETE_ORDER_CHANGES = `
   DELETE FROM order_changes WHERE sequence IN (
     SELECT sequence FROM order_changes
-    WHERE sequence < (SELECT max(sequence) FROM order_changes WHERE sequence <= ?1)
+    WHERE sequence < (SELECT max(sequence) FROM order_changes WHERE sequence <= ?1 * 1000)
     ORDER BY sequence LIMIT ?2)`;
 
 const DELETE_USAGE = `
   DELETE FROM key_usage WHERE (day, key_id) IN (
-    SELECT day, key_id FROM key_usage WHERE day < ?1 ORDER BY day, key_id LIMIT ?2)`;
+    SELECT day, key_id FROM key_usage
+    WHERE day < date(?1 / 1000, 'unixepoch') ORDER BY day, key_id LIMIT ?2)`;
 
+/** Does not change the list's version, because the list contains no cancelled orders. */
 const DELETE_CANCELLED_ORDERS = `
   DELETE FROM cancelled_orders WHERE (cancelled_at, id) IN (
     SELECT cancelled_at, id FROM cancelled_orders
     WHERE cancelled_at < ?1 ORDER BY cancelled_at, id LIMIT ?2)`;
+
+/** A kind of old rows to delete in steps, which block the database for hundredths of a second. */
+interface Chore {
+  readonly database: DatabaseName;
+  /** Deletes up to `?2` rows older than `?1`, a Unix time in milliseconds. */
+  readonly sql: string;
+  /** If undefined, the rows are kept for the configured time. */
+  readonly keptDays?: number;
+  readonly rowsPerStep: number;
+}
+
+/** The chores by the log field that counts the deleted rows. */
+const CHORES: Readonly<Record<string, Chore>> = {
+  // A part has up to 2 MB.
+  importParts: { database: "orders", sql: DELETE_IMPORT_PARTS, keptDays: 1, rowsPerStep: 10 },
+  // The slowest client takes less than a day for a list of a million orders. A store with 50 changes
+  // a second makes 180,000 rows an hour; these rows are small.
+  orderChanges: { database: "orders", sql: DELETE_ORDER_CHANGES, keptDays: 1, rowsPerStep: 20_000 },
+  // A leap year, so usage is kept for at least one year.
+  usageRows: { database: "keys", sql: DELETE_USAGE, keptDays: 366, rowsPerStep: 5_000 },
+  cancelledOrders: { database: "orders", sql: DELETE_CANCELLED_ORDERS, rowsPerStep: 5_000 },
+};
 
 /**
  * Deletes old rows in small steps, and logs how many. A run deletes a limited number; the next run
@@ -66,22 +69,25 @@ export async function keepHouse(
   now: Date,
 ): Promise<void> {
   const databases = { orders: ORDERS, keys: KEYS };
-  const removed: Partial<Record<Chore["removes"], number>> = {};
+  const removed: Record<string, number> = {};
   const errors: unknown[] = [];
   let isComplete = true;
-  for (const { removes, database, sql, olderThan, rowsPerStep } of choresOf(config, now)) {
+  for (const [name, chore] of Object.entries(CHORES)) {
+    const { database, sql, rowsPerStep, keptDays = config.cancelledOrderDays } = chore;
+    if (keptDays === undefined) continue;
     const queries = new DatabaseQueries(database, config.databaseTimeoutMs);
-    const statement = databases[database].prepare(sql).bind(olderThan, rowsPerStep);
+    const olderThanMs = now.getTime() - keptDays * DAY_MS;
+    const statement = databases[database].prepare(sql).bind(olderThanMs, rowsPerStep);
     try {
       let rows = rowsPerStep;
       for (let step = 0; step < MAX_STEPS && rows === rowsPerStep; step += 1) {
         const { meta } = await queries.run(() => statement.run(), { isRepeatable: true });
         rows = meta.changes;
-        removed[removes] = (removed[removes] ?? 0) + rows;
+        removed[name] = (removed[name] ?? 0) + rows;
       }
       if (rows === rowsPerStep) isComplete = false;
     } catch (error) {
-      logEvent({ event: "housekeeping_failed", chore: removes, error });
+      logEvent({ event: "housekeeping_failed", chore: name, error });
       errors.push(error);
     }
   }
@@ -89,42 +95,4 @@ export async function keepHouse(
     logEvent({ event: "housekeeping", ...removed, isComplete });
   }
   if (errors.length > 0) throw errors[0];
-}
-
-function choresOf({ cancelledOrderDays }: Config, now: Date): Chore[] {
-  const daysAgo = (days: number) => new Date(now.getTime() - days * DAY_MS);
-  const chores: Chore[] = [
-    {
-      removes: "importParts",
-      database: "orders",
-      sql: DELETE_IMPORT_PARTS,
-      olderThan: daysAgo(IMPORT_PARTS_KEPT_DAYS).getTime(),
-      rowsPerStep: PARTS_PER_STEP,
-    },
-    {
-      removes: "orderChanges",
-      database: "orders",
-      sql: DELETE_ORDER_CHANGES,
-      olderThan: daysAgo(ORDER_CHANGES_KEPT_DAYS).getTime() * 1_000,
-      rowsPerStep: CHANGES_PER_STEP,
-    },
-    {
-      removes: "usageRows",
-      database: "keys",
-      sql: DELETE_USAGE,
-      olderThan: daysAgo(USAGE_KEPT_DAYS).toISOString().slice(0, 10),
-      rowsPerStep: ROWS_PER_STEP,
-    },
-  ];
-  if (cancelledOrderDays === undefined) return chores;
-  return [
-    ...chores,
-    {
-      removes: "cancelledOrders",
-      database: "orders",
-      sql: DELETE_CANCELLED_ORDERS,
-      olderThan: daysAgo(cancelledOrderDays).getTime(),
-      rowsPerStep: ROWS_PER_STEP,
-    },
-  ];
 }

@@ -5,8 +5,7 @@ const QUIET_MS = 10_000;
 
 /** Logs one line when a part of the service begins to fail, and one when it works again. */
 export class Outage {
-  readonly #began: string;
-  readonly #ended: string;
+  readonly #events: { readonly began: string; readonly ended: string };
   /** Unix time in milliseconds of the outage's first failure; `null` if there is no outage. */
   #sinceMs: number | null = null;
   #lastMs = 0;
@@ -14,17 +13,16 @@ export class Outage {
 
   /** @param events the names of the log events for the beginning and the end of an outage. */
   constructor(events: { readonly began: string; readonly ended: string }) {
-    this.#began = events.began;
-    this.#ended = events.ended;
+    this.#events = events;
   }
 
-  /** @param details fields of the log line, which is written only if an outage begins. */
+  /** Records a failure of the part. A failure that begins an outage is logged with `details`. */
   failed(details: Omit<LogEvent, "event">): void {
     this.#lastMs = Date.now();
     this.#failures += 1;
     if (this.#sinceMs !== null) return;
     this.#sinceMs = this.#lastMs;
-    logEvent({ event: this.#began, ...details });
+    logEvent({ event: this.#events.began, ...details });
   }
 
   /** Records a success of the part. Ends the outage if the last failure is long enough ago. */
@@ -33,7 +31,7 @@ export class Outage {
     const quietMs = Date.now() - this.#lastMs;
     if (quietMs >= 0 && quietMs < QUIET_MS) return;
     const seconds = Math.round((this.#lastMs - this.#sinceMs) / 1_000);
-    logEvent({ event: this.#ended, failures: this.#failures, seconds });
+    logEvent({ event: this.#events.ended, failures: this.#failures, seconds });
     this.#sinceMs = null;
     this.#failures = 0;
   }

@@ -47,10 +47,7 @@ export function ratiosOf(figures: readonly number[], others: readonly number[]):
 /** One of the two servers in a comparison of rates. */
 export interface Side {
   readonly start: () => Promise<Server>;
-  /**
-   * Prepares the server. Returns a function that creates the request with a given index in the
-   * load.
-   */
+  /** Prepares the server. Returns a function that creates the request with a given index. */
   readonly prepare: (server: Server) => Promise<(index: number) => Request>;
   /** The HTTP status that every response must have. */
   readonly status: number;

@@ -64,10 +64,7 @@ export function childProcesses(): number[] {
     .filter((pid) => Number(statOf(pid)[PARENT]) === process.pid);
 }
 
-/**
- * Returns the fields of `/proc/PID/stat` after the name of the command; none if the process has
- * ended.
- */
+/** Returns the fields of `/proc/PID/stat` after the command's name; none if the process has ended. */
 function statOf(pid: number): string[] {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, "utf8");

@@ -17,12 +17,6 @@ export class ClockedService implements AsyncDisposable {
     return Number(new URL(this.#server.url).port);
   }
 
-  list(key: string): Promise<Response> {
-    return fetch(`${this.#server.url}/v1/store/orders`, {
-      headers: { Authorization: `Bearer ${key}` },
-    });
-  }
-
   /** Moves the service's clock forward. */
   async advance(seconds: number): Promise<void> {
     const { ok } = await fetch(`${this.#server.url}/clock?ms=${Math.round(seconds * 1_000)}`);

@@ -1,10 +1,10 @@
-import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import type { Server } from "../bench/server.ts";
 import { StoreFolder } from "../operator/store-folder.ts";
 import { AMPLE, createKeys, type NewKey } from "./create-keys.ts";
 import { Load } from "./load.ts";
 import { orderLines } from "./order-lines.ts";
-import { copyProject, Service } from "./service.ts";
+import { serveWorker, SERVICE } from "./worker-server.ts";
 
 const CLIENTS = 6;
 const LIMIT = 200;
@@ -23,7 +23,7 @@ interface Acknowledged {
 }
 
 const store = new StoreFolder();
-let service: Service;
+let server: Server;
 let keys: Record<"free" | "pro" | "business" | "ample" | "minute" | "day", NewKey>;
 let before: Acknowledged;
 
@@ -38,21 +38,28 @@ beforeAll(async () => {
   });
   await store.ordersJson(["import", "-"], orderLines(FIRST_ID, ORDERS));
   // Counts every refusal towards a ban, even in the ten seconds after the first refusal.
-  const root = copyProject(join(store.path, "project"), "BAN_GRACE_SECONDS=0");
-  service = await Service.start(store.path, { npm: true, root });
+  const serve = () => serveWorker(SERVICE, store.path, { BAN_GRACE_SECONDS: "0" });
+  server = await serve();
   const banEnd = await banFreeKey();
   before = { ...(await killUnderLoad()), banEnd };
-  service = await Service.start(store.path, { root });
-}, 180_000);
+  server = await serve();
+});
 afterAll(async () => {
-  await service.end("SIGKILL");
+  await server[Symbol.asyncDispose]();
   store.remove();
 });
+
+function request({ key }: NewKey, path = "", method = "GET"): Promise<Response> {
+  const headers = { Authorization: `Bearer ${key}` };
+  return fetch(`${server.url}/v1/store/orders${path}`, { method, headers });
+}
+
+const cancel = (key: NewKey, id: number) => request(key, `/${id}`, "DELETE");
 
 /** Sends requests with the Free key until it is banned. Returns the end of the ban. */
 async function banFreeKey(): Promise<string | null> {
   for (let requests = 0; requests < 1_000; requests += 1) {
-    const response = await service.list(keys.free.key);
+    const response = await request(keys.free);
     if ((await response.text()).includes("api_key_banned")) {
       return response.headers.get("X-RateLimit-Reset");
     }
@@ -64,16 +71,16 @@ async function banFreeKey(): Promise<string | null> {
  * Sends lists and cancellations, kills the service, and returns what the responses acknowledged.
  */
 async function killUnderLoad(): Promise<Omit<Acknowledged, "banEnd">> {
-  const ofMinute = await service.list(keys.minute.key);
-  const ofDay = await service.list(keys.day.key);
+  const ofMinute = await request(keys.minute);
+  const ofDay = await request(keys.day);
   const cancelled = new Set<number>();
   const attempted = new Set<number>();
-  const minute = new Load(CLIENTS, () => service.list(keys.minute.key));
-  const day = new Load(CLIENTS, () => service.list(keys.day.key));
+  const minute = new Load(CLIENTS, () => request(keys.minute));
+  const day = new Load(CLIENTS, () => request(keys.day));
   const cancels = new Load(CLIENTS, async (turn) => {
     const id = FIRST_ID + turn;
     attempted.add(id);
-    const response = await service.cancel(keys.ample.key, id);
+    const response = await cancel(keys.ample, id);
     if (response.status === 204) cancelled.add(id);
     return response;
   });
@@ -81,9 +88,10 @@ async function killUnderLoad(): Promise<Omit<Acknowledged, "banEnd">> {
     () => Math.min(minute.count(200), day.count(200), cancelled.size) >= ADMITTED_BEFORE,
     { timeout: 30_000, interval: 5 },
   );
-  await service.end("SIGKILL");
+  server.process.kill();
   const loads = [minute, day, cancels];
   await Promise.all(loads.map((load) => load.stop()));
+  await server[Symbol.asyncDispose]();
   // The kill interrupted at least one request. A single load may have no interrupted request, if
   // all its clients happened to be between two requests.
   expect(loads.flatMap(({ failures }) => failures)).not.toHaveLength(0);
@@ -101,10 +109,9 @@ describe("after SIGKILL in the middle of its work the service", () => {
     ["minute", 0],
     ["day", 1],
   ] as const)("still counts every admission in the window of a %s", async (name, index) => {
-    const { key } = keys[name];
-    const first = await service.list(key);
+    const first = await request(keys[name]);
     expect(first.headers.get("X-RateLimit-Reset")).toBe(before.windowEnds[index]);
-    const more = await Promise.all(Array.from({ length: LIMIT }, () => service.list(key)));
+    const more = await Promise.all(Array.from({ length: LIMIT }, () => request(keys[name])));
     const after = [first, ...more].filter(({ status }) => status === 200).length;
     expect(before[name]).toBeLessThan(LIMIT);
     expect(before[name] + after).toBeLessThanOrEqual(LIMIT);
@@ -113,25 +120,25 @@ describe("after SIGKILL in the middle of its work the service", () => {
   });
 
   it("still bans a key until the end that it announced before", async () => {
-    const response = await service.list(keys.free.key);
+    const response = await request(keys.free);
     expect(await response.json()).toMatchObject({ status: 429, code: "api_key_banned" });
     expect(response.headers.get("X-RateLimit-Reset")).toBe(before.banEnd);
   });
 
   it("still knows every key", async () => {
     const { pro, business, ample } = keys;
-    const answers = await Promise.all([pro, business, ample].map(({ key }) => service.list(key)));
+    const answers = await Promise.all([pro, business, ample].map((key) => request(key)));
     expect(answers.map(({ status }) => status)).toEqual([200, 200, 200]);
   });
 
   it("still has every order except those whose cancellation it acknowledged", async () => {
-    const list: { id: number }[] = JSON.parse(await (await service.list(keys.pro.key)).text());
+    const list: { id: number }[] = JSON.parse(await (await request(keys.pro)).text());
     const listed = new Set(list.map(({ id }) => id));
     expect(before.cancelled.size).toBeGreaterThanOrEqual(ADMITTED_BEFORE);
     expect([...before.cancelled].filter((id) => listed.has(id))).toEqual([]);
     const all = Array.from({ length: ORDERS }, (_, index) => FIRST_ID + index);
     expect(all.filter((id) => !listed.has(id) && !before.attempted.has(id))).toEqual([]);
     const [cancelled = NaN] = before.cancelled;
-    expect((await service.cancel(keys.pro.key, cancelled)).status).toBe(404);
+    expect((await cancel(keys.pro, cancelled)).status).toBe(404);
   });
 });

@@ -1,9 +1,9 @@
+import { connect } from "node:net";
 import fc from "fast-check";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { ERROR_STATUS } from "../../src/worker/errors.ts";
 import type { Server } from "../bench/server.ts";
 import { StoreFolder } from "../operator/store-folder.ts";
-import { converse, firstAnswer, type WireAnswer } from "./conversation.ts";
 import { AMPLE, createKeys } from "./create-keys.ts";
 import { serveWorker, SERVICE } from "./worker-server.ts";
 
@@ -23,10 +23,7 @@ afterAll(async () => {
   store.remove();
 });
 
-/**
- * A placeholder for 20,000 characters in generated requests, which keeps the reports of failed
- * tests short.
- */
+/** A placeholder for 20,000 characters, which keeps the reports of failed tests short. */
 const LONG = "{long}";
 const expand = (request: string) => request.replaceAll(LONG, "a".repeat(20_000));
 
@@ -92,8 +89,6 @@ const anyRequest = fc
     ].join(newline),
   );
 
-const anyNonsense = bytesOf(anyByte, 200);
-
 /**
  * Matches requests that the local server in front of the Worker answers with 500. This server
  * cannot build a URL from two `Host` headers, an asterisk or `http://[`, and does not support
@@ -101,17 +96,64 @@ const anyNonsense = bytesOf(anyByte, 200);
  */
 const FAILS_BEFORE_US = /^CONNECT |[\r\n]Host: a|^\S+ (?:\*|http:\/\/\[) /;
 
+/** A response counts as complete if no further byte arrives for this many milliseconds. */
+const SILENCE_MS = 250;
+const TIMEOUT_MS = 5_000;
+
 /**
- * Returns whether the Worker sent the response, and not the local server in front of the Worker.
+ * Sends bytes to the service and returns all received bytes, decoded as Latin-1.
+ *
+ * @param patienceMs how long to wait for the first byte, in milliseconds. If the sent bytes are only
+ *   the beginning of a request, the service never responds.
  */
-const isOurs = ({ headers }: WireAnswer) => headers.has("x-request-id");
+function converse(bytes: Buffer, patienceMs = 1_000): Promise<string> {
+  const { promise, resolve, reject } = Promise.withResolvers<string>();
+  let received = "";
+  const timer = setTimeout(() => reject(new Error("The service does not end.")), TIMEOUT_MS);
+  const socket = connect(port, "127.0.0.1");
+  const end = () => resolve(received);
+  // The service may close the connection before it has read all bytes.
+  socket.setTimeout(patienceMs, end).on("error", end).on("close", end);
+  socket.on("data", (data) => {
+    received += data.toString("latin1");
+    socket.setTimeout(SILENCE_MS);
+  });
+  socket.write(bytes);
+  return promise.finally(() => {
+    clearTimeout(timer);
+    socket.destroy();
+  });
+}
+
+interface WireAnswer {
+  readonly status: number;
+  /** The names of all header lines in lower case. */
+  readonly headers: readonly string[];
+  readonly body: string;
+}
+
+/** Parses the first HTTP response in the received text; returns `null` if there is none. */
+function firstAnswer(received: string): WireAnswer | null {
+  const [, status, head = "", body = ""] =
+    /^HTTP\/1\.1 (\d{3}) [^\r\n]*\r\n([^]*?)\r\n\r\n([^]*)$/.exec(
+      received.replace(/^HTTP\/1\.1 100 Continue\r\n\r\n/, ""),
+    ) ?? [];
+  if (status === undefined) return null;
+  const headers = head.split("\r\n").map((line) => line.split(":", 1).join("").toLowerCase());
+  return { status: Number(status), headers, body };
+}
+
+/** Returns whether the Worker sent the response, and not the local server in front of it. */
+const isOurs = ({ headers }: WireAnswer) => headers.includes("x-request-id");
 
 function expectDocumented({ status, headers, body }: WireAnswer, request: string): void {
   expect([200, 204, 304, 401, 404, 405, 409, 429]).toContain(status);
-  for (const [name, values] of headers) expect(values, name).toHaveLength(1);
-  expect(headers.has("x-evil")).toBe(false);
+  expect(headers).toStrictEqual([...new Set(headers)]);
+  expect(headers).not.toContain("x-evil");
   if (status < 400 || request.startsWith("HEAD ")) return;
-  const error = JSON.parse(Buffer.from(body, "latin1").toString("utf8")) as Record<string, unknown>;
+  const [json = ""] =
+    /\{"code".*?"status":\d+\}/s.exec(Buffer.from(body, "latin1").toString("utf8")) ?? [];
+  const error = JSON.parse(json) as Record<string, unknown>;
   expect(Object.keys(error).toSorted()).toStrictEqual(["code", "message", "status"]);
   expect(ERROR_STATUS).toHaveProperty(String(error["code"]), status);
 }
@@ -120,24 +162,17 @@ const AUTHORIZED = Buffer.from(
   `GET /v1/store/orders HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nAuthorization: Bearer ${client.key}\r\n\r\n`,
 );
 
-async function expectAlive(): Promise<void> {
-  const answer = firstAnswer(await converse(port, AUTHORIZED, 4_000));
-  expect(answer).toMatchObject({ status: 200, body: "[]" });
-}
-
 test("for any bytes, the service responds as documented or not at all, and runs on", async () => {
   // Some conversations with the server wait for a second, so this many run at the same time.
-  const AT_ONCE = 48;
+  const AT_ONCE = 120;
   const ours = new Set<number>();
+  const anyBytes = fc.oneof({ weight: 8, arbitrary: anyRequest }, bytesOf(anyByte, 200));
   await fc.assert(
     fc.asyncProperty(
-      fc.array(fc.oneof({ weight: 8, arbitrary: anyRequest }, anyNonsense), {
-        minLength: AT_ONCE,
-        maxLength: AT_ONCE,
-      }),
+      fc.array(anyBytes, { minLength: AT_ONCE, maxLength: AT_ONCE }),
       async (requests) => {
         const received = await Promise.all(
-          requests.map((request) => converse(port, Buffer.from(expand(request), "latin1"))),
+          requests.map((request) => converse(Buffer.from(expand(request), "latin1"))),
         );
         received.forEach((text, index) => {
           const answer = firstAnswer(text);
@@ -149,10 +184,11 @@ test("for any bytes, the service responds as documented or not at all, and runs 
             expect([400, 413, 414, 431, 501, 505]).toContain(answer.status);
           }
         });
-        await expectAlive();
+        const { status, body } = firstAnswer(await converse(AUTHORIZED, 4_000))!;
+        expect([status, body]).toStrictEqual([200, expect.stringContaining("[]")]);
       },
     ),
-    { numRuns: 10, endOnFailure: true },
+    { numRuns: 4, endOnFailure: true },
   );
   expect([...ours]).toEqual(expect.arrayContaining([401, 429]));
 }, 120_000);

@@ -1,51 +1,22 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { INT64_MAX, INT64_MIN, parseInt64 } from "../../src/worker/orders/int64.ts";
-import { orderIdSchema, orderRecordSchema, shipDateSchema } from "../../src/schema/order.ts";
+import { orderRecordSchema, shipDateSchema } from "../../src/schema/order.ts";
 
-const anyInt64 = fc.bigInt({ min: INT64_MIN, max: INT64_MAX });
-
-describe("an int64 in canonical decimal", () => {
-  test("is parsed to the same value", () => {
-    fc.assert(
-      fc.property(anyInt64, (value) => {
-        expect(parseInt64(String(value))).toBe(value);
-        expect(orderIdSchema.parse(String(value))).toBe(value);
-      }),
-    );
-  });
-
-  test("has exactly one spelling", () => {
-    const spelling = fc.stringMatching(/^[+-]?0*[0-9]{1,20}$/);
-    fc.assert(
-      fc.property(spelling, (text) => {
-        const value = parseInt64(text);
-        if (value !== undefined) expect(String(value)).toBe(text);
-      }),
-    );
-  });
-
-  test("is rejected if it has more than 64 bits", () => {
-    const outside = fc.oneof(
-      fc.bigInt({ min: INT64_MAX + 1n, max: 2n ** 80n }),
-      fc.bigInt({ min: -(2n ** 80n), max: INT64_MIN - 1n }),
-    );
-    fc.assert(
-      fc.property(outside, (value) => {
-        expect(parseInt64(String(value))).toBeUndefined();
-        expect(orderIdSchema.safeParse(String(value)).success).toBe(false);
-      }),
-    );
-  });
-
-  test("is the only form that is accepted", () => {
-    fc.assert(
-      fc.property(fc.string(), (text) => {
-        fc.pre(!/^(?:0|-?[1-9][0-9]*)$/.test(text));
-        expect(parseInt64(text)).toBeUndefined();
-      }),
-    );
-  });
+test("an int64 is parsed only in canonical decimal", () => {
+  const anyText = fc.oneof(
+    fc.bigInt({ min: -(2n ** 64n), max: 2n ** 64n }).map(String),
+    fc.constantFrom(INT64_MIN, INT64_MAX, INT64_MIN - 1n, INT64_MAX + 1n).map(String),
+    fc.stringMatching(/^[+-]?0*[0-9]{1,20}$/),
+    fc.string(),
+  );
+  fc.assert(
+    fc.property(anyText, (text) => {
+      const value = /^-?\d+$/.test(text) ? BigInt(text) : INT64_MAX + 1n;
+      const isCanonical = String(value) === text && BigInt.asIntN(64, value) === value;
+      expect(parseInt64(text)).toBe(isCanonical ? value : undefined);
+    }),
+  );
 });
 
 describe("a ship date is converted to UTC with three decimals", () => {
@@ -87,38 +58,48 @@ describe("a ship date is converted to UTC with three decimals", () => {
   });
 
   test.each([
-    ["finer than milliseconds", "2026-11-20T08:30:00.0001Z"],
-    ["finer than milliseconds", "2026-11-20T08:30:00.123456789Z"],
-    ["no such date", "2025-02-29T12:00:00Z"],
-    ["no such date", "1900-02-29T12:00:00Z"],
-    ["no such date", "2026-04-31T12:00:00Z"],
-    ["no such date", "2026-00-10T12:00:00Z"],
-    ["no such date", "2026-13-10T12:00:00Z"],
-    ["no such date", "2026-11-00T12:00:00Z"],
-    ["no such date", "2026-11-20T24:00:00Z"],
-    ["no such date", "2026-11-20T25:00:00Z"],
-    ["no such date", "2026-11-20T08:60:00Z"],
-    ["no such date", "2026-11-20T23:59:60Z"],
-    ["no such date", "2026-11-20T08:30:00+24:00"],
-    ["no such date", "2026-11-20T08:30:00+01:60"],
-    ["years", "0000-01-01T00:00:00+00:01"],
-    ["years", "9999-12-31T23:59:59-00:01"],
-    ["RFC 3339", "2026-11-20"],
-    ["RFC 3339", "2026-11-20T08:30:00"],
-    ["RFC 3339", "2026-11-20T08:30Z"],
-    ["RFC 3339", "2026-11-20 08:30:00Z"],
-    ["RFC 3339", "2026-11-20T08:30:00.Z"],
-    ["RFC 3339", "2026-11-20T08:30:00,5Z"],
-    ["RFC 3339", "2026-11-20T08:30:00+0200"],
-    ["RFC 3339", "+002026-11-20T08:30:00Z"],
-    ["RFC 3339", " 2026-11-20T08:30:00Z"],
-    ["RFC 3339", "2026-11-20T08:30:00Z\n"],
-    ["RFC 3339", "20261120T083000Z"],
-    ["RFC 3339", "Fri, 20 Nov 2026 08:30:00 GMT"],
-    ["RFC 3339", ""],
-  ])("or rejected: %s (%j)", (reason, text) => {
-    const { error } = shipDateSchema.safeParse(text);
-    expect(error?.issues[0]?.message).toContain(reason);
+    ["finer than milliseconds", ["2026-11-20T08:30:00.0001Z", "2026-11-20T08:30:00.123456789Z"]],
+    [
+      "no such date",
+      [
+        "2025-02-29T12:00:00Z",
+        "1900-02-29T12:00:00Z",
+        "2026-04-31T12:00:00Z",
+        "2026-00-10T12:00:00Z",
+        "2026-13-10T12:00:00Z",
+        "2026-11-00T12:00:00Z",
+        "2026-11-20T24:00:00Z",
+        "2026-11-20T25:00:00Z",
+        "2026-11-20T08:60:00Z",
+        "2026-11-20T23:59:60Z",
+        "2026-11-20T08:30:00+24:00",
+        "2026-11-20T08:30:00+01:60",
+      ],
+    ],
+    ["years", ["0000-01-01T00:00:00+00:01", "9999-12-31T23:59:59-00:01"]],
+    [
+      "RFC 3339",
+      [
+        "2026-11-20",
+        "2026-11-20T08:30:00",
+        "2026-11-20T08:30Z",
+        "2026-11-20 08:30:00Z",
+        "2026-11-20T08:30:00.Z",
+        "2026-11-20T08:30:00,5Z",
+        "2026-11-20T08:30:00+0200",
+        "+002026-11-20T08:30:00Z",
+        " 2026-11-20T08:30:00Z",
+        "2026-11-20T08:30:00Z\n",
+        "20261120T083000Z",
+        "Fri, 20 Nov 2026 08:30:00 GMT",
+        "",
+      ],
+    ],
+  ])("or rejected: %s", (reason, texts) => {
+    for (const text of texts) {
+      const { error } = shipDateSchema.safeParse(text);
+      expect(error?.issues[0]?.message, text).toContain(reason);
+    }
   });
 });
 

@@ -10,10 +10,7 @@ import { type Cast, judgeOrders, playAll, prepareStore } from "./cast.ts";
 import { Service } from "./service.ts";
 import { World } from "./world.ts";
 
-/**
- * The minimum time between two kills of the service, in milliseconds. The maximum is twice this
- * time.
- */
+/** The minimum milliseconds between two kills of the service. The maximum is twice this time. */
 const KILL_EVERY_MS = 12_000;
 
 interface SoakOptions {

@@ -14,10 +14,7 @@ export class Service {
     this.#store = store;
   }
 
-  /**
-   * The URL of the service. While the service is down, the promise is pending until the service
-   * starts.
-   */
+  /** The URL of the service. While the service is down, the promise is pending. */
   get url(): Promise<string> {
     return this.#address.promise;
   }

@@ -75,7 +75,7 @@ export class World {
     try {
       const signal = AbortSignal.timeout(TIMEOUT_MS);
       const response = await fetch(url + path, { method, headers, signal });
-      const answer = await readAnswer(response, method, sentMs);
+      const answer = await readAnswer(response, method, path, sentMs);
       if (typeof answer === "string") {
         this.wrong.push(`undocumented: ${answer}`);
         subject.record(sentMs, null);

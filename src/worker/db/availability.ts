@@ -3,14 +3,11 @@ import { pause, withDeadline } from "../deadline.ts";
 import { Outage } from "../outage.ts";
 import { isFileLocked } from "./file-lock.ts";
 
-/**
- * The two databases of the service. `keys` contains the API keys, the audit trail, bans and usage.
- */
+/** The databases of the service. `keys` contains the API keys, the audit trail, bans and usage. */
 export type DatabaseName = "orders" | "keys";
 
 /** Thrown if a database cannot be reached or does not respond in time. */
 export class DatabaseUnavailableError extends Error {
-  override readonly name = "DatabaseUnavailableError";
   readonly database: DatabaseName;
 
   constructor(database: DatabaseName, cause: unknown) {
@@ -19,12 +16,8 @@ export class DatabaseUnavailableError extends Error {
   }
 }
 
-/** Thrown instead of sending a query if an earlier query has just timed out. */
-class PausedError extends Error {
-  constructor() {
-    super("The query was not sent, because an earlier query has just timed out.");
-  }
-}
+/** Thrown instead of sending a query. */
+class PausedError extends Error {}
 
 /** Matches the error messages of SQLite and D1 for a statement that would fail in every attempt. */
 const STATEMENT_FAULT =
@@ -44,10 +37,7 @@ const LONGEST_PAUSE_MS = 500;
  */
 export class DatabaseQueries {
   readonly database: DatabaseName;
-  /**
-   * Tracks and logs outages of this database. This class records successes. The caller records
-   * failures, because only the caller knows the request id for the log.
-   */
+  /** Outages of this database. The caller records failures: it knows the request id for the log. */
   readonly outage: Outage;
   /** The timeout in milliseconds for all attempts of a query together. */
   readonly timeoutMs: number;
@@ -78,7 +68,11 @@ export class DatabaseQueries {
     let isUnanswered = false;
     let answersBefore = 0;
     const ask = async () => {
-      if (!this.#breaker.allows(this.database, Date.now())) throw new PausedError();
+      if (!this.#breaker.allows(this.database, Date.now())) {
+        throw new PausedError(
+          "The query was not sent, because an earlier query has just timed out.",
+        );
+      }
       isUnanswered = true;
       answersBefore = this.#answers;
       try {
@@ -131,7 +125,7 @@ function isStatementFault(error: unknown): boolean {
   );
 }
 
-/** Returns the messages of an error and its causes: D1 wraps the errors of SQLite. */
+/** Returns the messages of an error and its causes, because D1 wraps the errors of SQLite. */
 function messages(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   return error.cause === undefined ? error.message : `${error.message} ${messages(error.cause)}`;

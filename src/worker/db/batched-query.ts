@@ -8,14 +8,22 @@ interface Call<Key, Value> {
   readonly reject: (error: unknown) => void;
 }
 
-/** Keeps a request alive until the promise settles, even if its client disconnects. */
 type WaitUntil = (promise: Promise<unknown>) => void;
 
-/**
- * Runs one database query for the keys of all waiting requests. The same key may occur several
- * times.
- */
+/** Runs one database query for the keys of all waiting requests. A key may occur several times. */
 type Query<Key, Value> = (keys: readonly Key[]) => Promise<Value>;
+
+interface BatchedQueryOptions {
+  /** The number of queries that may run at the same time. */
+  readonly concurrency: number;
+  /**
+   * Milliseconds within which every query settles. A request waits at most twice as long: first for
+   * a running query, then for its own query.
+   */
+  readonly timeoutMs: number;
+  /** Creates the error of a request that no query answered in time. */
+  readonly late?: (cause: Error) => Error;
+}
 
 /**
  * Lets the requests of an isolate share database queries. Only a few queries run at the same time.
@@ -36,32 +44,17 @@ export class BatchedQuery<Key, Value> {
   readonly #running = new Set<Promise<void>>();
   readonly #waiting = new Set<Call<Key, Value>>();
 
-  /**
-   * @param concurrency the number of queries that may run at the same time.
-   * @param timeoutMs milliseconds within which every query settles. A request waits at most twice
-   *   as long: first for a running query, then for its own query.
-   * @param late creates the error of a request that no query answered in time.
-   */
-  constructor({
-    concurrency,
-    timeoutMs,
-    late = (cause) => cause,
-  }: {
-    concurrency: number;
-    timeoutMs: number;
-    late?: (cause: Error) => Error;
-  }) {
-    this.#concurrency = concurrency;
-    this.#deadlineMs = 2 * timeoutMs;
-    this.#late = late;
+  constructor(options: BatchedQueryOptions) {
+    this.#concurrency = options.concurrency;
+    this.#deadlineMs = 2 * options.timeoutMs;
+    this.#late = options.late ?? ((cause) => cause);
   }
 
   /**
    * Returns the result of a shared query for this key.
    *
-   * @param query runs the shared query for the keys of all waiting requests. Called in the request
-   *   that starts the batch.
-   * @param waitUntil keeps this request alive for other requests that share its query.
+   * @param waitUntil keeps this request alive until a promise settles, even if its client
+   *   disconnects: other requests may share its query.
    * @throws the error of the query.
    * @throws the error of `late` if no query returned in time.
    */

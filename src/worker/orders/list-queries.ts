@@ -1,23 +1,43 @@
 import { INT64_MAX, INT64_MIN } from "./int64.ts";
-import type { Manifest, Segment, SegmentTexts } from "./manifest.ts";
 import { orderShorthand, SEPARATOR } from "./order-json.ts";
 
 /** A D1 database or a session of it: the part of their interface that reads need. */
 export type StatementSource = Pick<D1DatabaseSession, "prepare">;
 
-/** The state of the list at one moment. */
-export interface Snapshot {
-  /** The version of the list, which triggers in the database set (see `Manifest`). */
+/**
+ * A range of ids and the orders in it. Its version identifies the same orders forever, so segments in
+ * memory need no invalidation (see `orderSegments`).
+ */
+export interface Segment {
+  /** The smallest and the largest id that belong to the segment: int64s in decimal. */
+  readonly firstId: string;
+  readonly lastId: string;
   readonly version: string;
-  /** The sequence number of the last change, which sets `version` or leaves it as it is. */
+  /** The number of orders in the segment; sometimes too large, never too small. */
+  readonly count: number;
+}
+
+/** A version of the list. Triggers in the database change it with every change of an order. */
+interface ListVersion {
+  readonly version: string;
+  /** The sequence number of the last change (see `order_changes`). */
   readonly sequence: number;
+}
+
+/** All segments of the list at one moment, in ascending order of ids. */
+export interface Manifest extends ListVersion {
+  readonly segments: readonly Segment[];
+}
+
+/** The orders of segments in shorthand (see `orderShorthand`), by the segment's version. */
+export type SegmentTexts = ReadonlyMap<string, string>;
+
+/** The state of the list at one moment. */
+export interface Snapshot extends ListVersion {
   readonly servedBy: { readonly region: string | null; readonly isPrimary: boolean };
   /** `null` if no request that shared the query needed the manifest. */
   readonly manifest: Manifest | null;
-  /**
-   * The orders of the segments that were missing in memory. The snapshot query reads only the first
-   * of them if many are missing.
-   */
+  /** The orders of the segments that were missing in memory; only of the first one if many were. */
   readonly texts: SegmentTexts;
 }
 
@@ -28,14 +48,11 @@ interface SnapshotNeeds {
   readonly knownVersions: readonly string[];
   /** The versions of the segments in memory. */
   readonly segmentVersions: readonly string[];
-  /**
-   * If at most this many segments are missing in memory, the snapshot query reads all of them. If
-   * more are missing, the query reads only the first of them.
-   */
+  /** If more segments are missing in memory, the query reads only the first of them. */
   readonly maxMissing: number;
 }
 
-/** A SQL expression for the orders in shorthand that `select` returns, as one text. */
+/** Returns a SQL expression that joins the orders in shorthand of `select` to one text. */
 function joined(select: string): string {
   return `(SELECT ifnull(group_concat(shorthand, '${SEPARATOR}'), '') FROM (${select}))`;
 }
@@ -124,10 +141,7 @@ type SnapshotRow = { readonly list_version: string; readonly sequence: number } 
   | { readonly first_id: null }
 );
 
-/**
- * Reads the list's version and, if a request needs them, the manifest and missing segments. A
- * single statement reads all of this, so every row repeats the list's version.
- */
+/** Reads the list's version and, if a request needs them, the manifest and missing segments. */
 export async function readSnapshot(
   source: StatementSource,
   { needsManifest, knownVersions, segmentVersions, maxMissing }: SnapshotNeeds,

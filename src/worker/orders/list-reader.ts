@@ -9,20 +9,12 @@ const REPLICA_TIMEOUT_MS = 1_000;
 
 const REPLICA = "replica";
 
-interface ReadOptions<T> {
-  /** Returns whether the primary database need not be asked, because the replica's result will do. */
-  readonly isUsable: (result: T) => boolean;
-  readonly isPrimaryOnly?: boolean;
-  readonly isRepeatable?: boolean;
-}
-
 /**
- * Runs the queries of lists on the primary database or, with `nearest`, on the replica that is
- * nearest to the Worker. If the replica fails or its result is too old, the query is repeated on
- * the primary. For a second after a failure, the replica is not asked.
+ * Runs the queries of lists on the primary database or the nearest replica. If the replica fails or
+ * its result is too old, the primary is queried. For a second after a failure, the replica is not.
  */
 export class ListReader {
-  readonly #isNearest: boolean;
+  readonly isNearest: boolean;
   /** The time in milliseconds within which every read settles. */
   readonly timeoutMs: number;
   readonly #queries: DatabaseQueries;
@@ -31,7 +23,7 @@ export class ListReader {
 
   constructor(queries: DatabaseQueries, isNearest: boolean) {
     this.#queries = queries;
-    this.#isNearest = isNearest;
+    this.isNearest = isNearest;
     this.timeoutMs = queries.timeoutMs + (isNearest ? REPLICA_TIMEOUT_MS : 0);
   }
 
@@ -39,14 +31,16 @@ export class ListReader {
    * Runs a query that only reads.
    *
    * @param query receives `database` itself if it must read from the primary database.
+   * @param isUsable returns whether the replica's result will do.
    * @throws {DatabaseUnavailableError} if the primary database does not respond either.
    */
   async read<T>(
     database: D1Database,
     query: (source: StatementSource) => Promise<T>,
-    { isUsable, isPrimaryOnly = false, isRepeatable = false }: ReadOptions<T>,
+    isUsable: (result: T) => boolean,
+    { isPrimaryOnly = false, isRepeatable = false } = {},
   ): Promise<T> {
-    if (this.#isNearest && !isPrimaryOnly && this.#breaker.allows(REPLICA, Date.now())) {
+    if (this.isNearest && !isPrimaryOnly && this.#breaker.allows(REPLICA, Date.now())) {
       try {
         const replica = database.withSession("first-unconstrained");
         const result = await withDeadline(query(replica), REPLICA_TIMEOUT_MS);

@@ -2,27 +2,7 @@ import type { OrderExpander } from "./order-expander.ts";
 import { sliceEnd } from "./order-json.ts";
 
 /** Thrown if the client reads nothing of a list for too long. */
-export class StalledReaderError extends Error {
-  override readonly name = "StalledReaderError";
-
-  constructor(stallMs: number) {
-    super(`The client took nothing of the list for ${stallMs / 1_000} seconds.`);
-  }
-}
-
-/**
- * Ends a response midway. `retryable` makes workerd treat the error as a lost connection. workerd
- * reports every other error of a response body as an uncaught exception, beside the list's own log
- * event.
- */
-class CutOffError extends Error {
-  override readonly name = "CutOffError";
-  readonly retryable = true;
-
-  constructor(cause: unknown) {
-    super("The list was cut off.", { cause });
-  }
-}
+export class StalledReaderError extends Error {}
 
 const NOTHING = new Uint8Array();
 
@@ -51,6 +31,13 @@ export function listStream(
   let hasLeft = false;
   const source: UnderlyingSource<Uint8Array> = {
     async pull(controller) {
+      const fail = (cause: unknown) => {
+        // `retryable` makes workerd treat the error as a lost connection. workerd reports every other
+        // error of a body as an uncaught exception, beside the list's own log event.
+        const error = new Error("The list was cut off.", { cause });
+        controller.error(Object.assign(error, { retryable: true }));
+        onEnd(cause);
+      };
       stopTimer();
       onProgress();
       try {
@@ -64,15 +51,12 @@ export function listStream(
           return;
         }
       } catch (error) {
-        if (hasLeft) return;
-        controller.error(new CutOffError(error));
-        onEnd(error);
+        if (!hasLeft) fail(error);
         return;
       }
       const timer = setTimeout(() => {
-        const error = new StalledReaderError(stallMs);
-        controller.error(new CutOffError(error));
-        onEnd(error);
+        const seconds = stallMs / 1_000;
+        fail(new StalledReaderError(`The client took nothing of the list for ${seconds} seconds.`));
         void pieces.return(NOTHING);
       }, stallMs);
       stopTimer = () => clearTimeout(timer);

@@ -1,10 +1,8 @@
 /** The memory that is reserved for one list while the list is sent. */
 export interface Reservation {
-  /**
-   * Reserves more memory for reading ahead, in bytes. Returns false if too little memory is left.
-   */
+  /** Reserves more bytes for reading ahead. Returns false if too little memory is left. */
   grow(bytes: number): boolean;
-  /** Frees a part of the reserved memory. */
+  /** Frees some of the reserved bytes. */
   shrink(bytes: number): void;
   /** Records that the client has read a piece of the list. */
   progressed(): void;
@@ -18,9 +16,7 @@ export class ListsUnderWay {
   readonly #stallMs: number;
   readonly #entries = new Set<{ bytes: number; progressedMs: number }>();
 
-  /**
-   * @param stallMs a list counts as ended if its client reads nothing for this many milliseconds.
-   */
+  /** @param stallMs a list counts as ended if its client reads nothing for this long. */
   constructor(maxBytes: number, stallMs: number) {
     this.#maxBytes = maxBytes;
     this.#stallMs = stallMs;
@@ -28,9 +24,7 @@ export class ListsUnderWay {
 
   /** The memory that is reserved for all lists, in bytes. */
   get bytes(): number {
-    let sum = 0;
-    for (const { bytes } of this.#entries) sum += bytes;
-    return sum;
+    return this.#entries.values().reduce((sum, { bytes }) => sum + bytes, 0);
   }
 
   /**

@@ -6,9 +6,7 @@ export interface Expansion {
   expand(read: number, end: number, write: number, pieces: number): number;
 }
 
-/**
- * The JSON text to write before the first order and after the last order of a piece of the list.
- */
+/** The JSON to write before the first order and after the last order of a piece of the list. */
 interface ArrayEnds {
   readonly opening: "[" | ",";
   readonly closing: "]" | "";
@@ -24,10 +22,7 @@ const LENGTH_BEFORE_VALUE_AT = 24;
 const LENGTH_BEFORE_LETTER_AT = 25;
 const SHORTHAND_AT = PIECES_AT + 128 * PIECE_BYTES;
 
-/**
- * Unused bytes after the shorthand and after the JSON in memory, because the WebAssembly loop reads
- * and writes past their ends.
- */
+/** Unused bytes after the shorthand and the JSON: the WebAssembly loop goes past their ends. */
 const SLACK_BYTES = 32;
 const MEMORY_PAGE_BYTES = 65_536;
 

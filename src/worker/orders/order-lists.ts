@@ -4,12 +4,19 @@ import type { DatabaseQueries } from "../db/availability.ts";
 import { BatchedQuery } from "../db/batched-query.ts";
 import { pause } from "../deadline.ts";
 import { ApiError } from "../errors.ts";
-import { readSegments, readSnapshot, type Snapshot, type StatementSource } from "./list-queries.ts";
+import {
+  type Manifest,
+  readSegments,
+  readSnapshot,
+  type Segment,
+  type SegmentTexts,
+  type Snapshot,
+  type StatementSource,
+} from "./list-queries.ts";
 import { ListReader } from "./list-reader.ts";
 import { LIST_SIZES, type ListSizes } from "./list-sizes.ts";
 import { listStream, listText, StalledReaderError } from "./list-stream.ts";
 import { ListsUnderWay } from "./lists-under-way.ts";
-import type { Manifest, Segment, SegmentTexts } from "./manifest.ts";
 import type { OrderExpander } from "./order-expander.ts";
 import { SegmentMemory } from "./segment-memory.ts";
 import { maxBytesOf, readInOrder } from "./segment-reader.ts";
@@ -20,30 +27,15 @@ const ORDER_BYTES = 48;
 /** How long an isolate remembers what a key has seen; much longer than a replica can lag behind. */
 const SEEN_MS = 3_600_000;
 
-/**
- * Thrown if a segment cannot be read as of the list's moment, because a bulk change or a restore of
- * the database has come between.
- */
-export class ListMovedError extends Error {
-  override readonly name = "ListMovedError";
+/** Thrown if a segment cannot be read as of the list's moment. */
+class ListMovedError extends Error {}
 
-  constructor() {
-    super("A bulk change or a restore has replaced the orders while the list was sent.");
-  }
-}
-
-/** Log events that an operator may have to look into. */
+/** Log events (docs/observability.md). The first three cut a list off, the others refuse a list. */
 export type ListEvent =
-  /** The list was cut off, because a bulk change or a restore replaced the orders meanwhile. */
   | "order_list_moved"
-  /** The list was cut off because the client read nothing of it for too long. */
   | "order_list_stalled"
-  /** The list was cut off for another reason. */
   | "order_list_broken"
-  /** The list was refused because lists that are being sent use the memory for lists. */
-  | "order_lists_too_many"
-  /** The list was refused because the store has too many orders. */
-  | "order_list_too_long";
+  | keyof typeof REFUSALS;
 
 export interface ListRequest {
   readonly database: D1Database;
@@ -54,8 +46,11 @@ export interface ListRequest {
   readonly waitUntil: (promise: Promise<unknown>) => void;
 }
 
-/** The needs of a request: `atLeast` is a sequence number, `Infinity` for the primary database. */
-type SnapshotNeeds = Pick<ListRequest, "knownVersions"> & { readonly atLeast: number };
+/** The needs of a request. */
+interface SnapshotNeeds extends Pick<ListRequest, "knownVersions"> {
+  /** The oldest usable sequence number; `Infinity` requires the primary database. */
+  readonly atLeast: number;
+}
 
 /** The list of orders at one version. */
 interface OrderList {
@@ -70,13 +65,8 @@ interface OrderList {
  * that are missing in memory. A list of more than about 130,000 orders that is not in memory takes
  * several queries. These queries read the orders as they were at the manifest's moment, so changes
  * meanwhile do not affect the list.
- *
- * Memory identifies segments by version. Triggers in the database set these versions (see
- * `Segment`). So an outdated segment is never used.
  */
 export class OrderLists {
-  /** True if lists are read from the nearest replica. */
-  readonly areNearest: boolean;
   readonly #reader: ListReader;
   readonly #expander: OrderExpander;
   readonly #sizes: ListSizes;
@@ -107,8 +97,7 @@ export class OrderLists {
     } = {},
   ) {
     const sizes = { ...LIST_SIZES, ...changedSizes };
-    this.areNearest = listReads === "nearest";
-    this.#reader = new ListReader(queries, this.areNearest);
+    this.#reader = new ListReader(queries, listReads === "nearest");
     this.#expander = expander;
     this.#memory = memory;
     this.#sizes = sizes;
@@ -120,9 +109,13 @@ export class OrderLists {
     });
   }
 
+  /** Whether lists are read from the nearest replica. */
+  get areNearest(): boolean {
+    return this.#reader.isNearest;
+  }
+
   /**
-   * Reads the list's version and, if the client lacks this version, its manifest and missing
-   * segments.
+   * Reads the list's version and, if the client lacks it, the manifest and missing segments.
    *
    * @throws {DatabaseUnavailableError} if the database does not respond.
    */
@@ -188,10 +181,9 @@ export class OrderLists {
       if (source !== database) return snapshot;
       return { ...snapshot, servedBy: { ...snapshot.servedBy, isPrimary: true } };
     };
-    const snapshot = await this.#reader.read(database, read, {
-      isUsable: ({ sequence }) => sequence >= atLeast,
-      isPrimaryOnly: atLeast === Infinity,
-    });
+    const isNewEnough = (found: Snapshot) => found.sequence >= atLeast;
+    const options = { isPrimaryOnly: atLeast === Infinity };
+    const snapshot = await this.#reader.read(database, read, isNewEnough, options);
     const { version, sequence, manifest, texts, servedBy } = snapshot;
     if (manifest === null) {
       // An insertion that changes nothing advances the sequence number, but keeps the version.
@@ -238,9 +230,13 @@ export class OrderLists {
       const query = (source: StatementSource) => readSegments(source, manifest, group);
       // A replica that is older than the manifest lacks segments.
       const isUsable = ({ size }: SegmentTexts) => size === group.length;
-      const options = { isUsable, isRepeatable: true };
-      const found = await this.#reader.read(request.database, query, options);
-      if (found.size < group.length) throw new ListMovedError();
+      const options = { isRepeatable: true };
+      const found = await this.#reader.read(request.database, query, isUsable, options);
+      if (found.size < group.length) {
+        throw new ListMovedError(
+          "A bulk change or a restore has replaced the orders while the list was sent.",
+        );
+      }
       this.#remember(found);
       return found;
     };

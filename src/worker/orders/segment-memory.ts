@@ -1,5 +1,5 @@
+import type { Manifest } from "./list-queries.ts";
 import { MEMORY_BYTES } from "./list-sizes.ts";
-import type { Manifest } from "./manifest.ts";
 
 /** The overhead of a segment in memory, in bytes, in addition to the text of its orders. */
 const ENTRY_BYTES = 256;
@@ -43,9 +43,11 @@ export class SegmentMemory {
 
   /** Sets the newest manifest, and forgets the segments that it lacks. */
   renew(manifest: Manifest): void {
-    const texts = manifest.segments.map(({ version }) => [version, this.get(version) ?? null]);
+    const texts = manifest.segments.map(
+      ({ version }) => [version, this.get(version) ?? null] as const,
+    );
     this.#manifest = manifest;
-    this.#texts = new Map(texts as [string, string | null][]);
+    this.#texts = new Map(texts);
     this.#bytes = this.versions.reduce((sum, version) => sum + sizeOf(this.get(version) ?? ""), 0);
   }
 

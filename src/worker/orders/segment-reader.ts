@@ -1,6 +1,6 @@
+import type { Segment, SegmentTexts } from "./list-queries.ts";
 import type { ListSizes } from "./list-sizes.ts";
 import type { Reservation } from "./lists-under-way.ts";
-import type { Segment, SegmentTexts } from "./manifest.ts";
 import { MAX_SHORTHAND_BYTES } from "./order-json.ts";
 import type { SegmentMemory } from "./segment-memory.ts";
 

@@ -143,7 +143,7 @@ test.each([...UNAVAILABLE, ...STATEMENT_ERRORS])(
     const failed = queries.run(query, options).catch((thrown: unknown) => thrown);
     await vi.advanceTimersByTimeAsync(TIMEOUT_MS);
     if (isFault) expect(await failed).toBe(error);
-    else expect(await failed).toMatchObject({ name: "DatabaseUnavailableError", cause: error });
+    else expect(await failed).toMatchObject({ database: "orders", cause: error });
     expect(query).toHaveBeenCalledTimes(1);
   },
 );

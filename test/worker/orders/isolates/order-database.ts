@@ -17,10 +17,7 @@ export const MAX_SEGMENT_ORDERS = 4;
 
 let ticks = 0n;
 
-/**
- * Opens an in-memory SQLite database with the tables and triggers of the service, but with small
- * segments.
- */
+/** Opens an in-memory database with the tables and triggers of the service, but small segments. */
 export function openOrderDatabase(edit: (sql: string) => string = (sql) => sql): DatabaseSync {
   const database = new DatabaseSync(":memory:");
   // Never returns the same time twice, so that sequence numbers after a restore exceed earlier ones.
@@ -120,10 +117,7 @@ const NEW_SEGMENTS = [
   "DELETE FROM order_bulk_change",
 ];
 
-/**
- * Runs `change` like a large import: with the triggers turned off, and with new segments at the
- * end.
- */
+/** Runs `change` like a large import: with triggers turned off, and new segments at the end. */
 export function bulkChange(database: DatabaseSync, change: () => void): void {
   prepare(database, "INSERT INTO order_bulk_change (id, changed) VALUES (1, 1)").run();
   change();

@@ -8,8 +8,7 @@ import {
 } from "../../../../src/worker/db/availability.ts";
 import { ApiError } from "../../../../src/worker/errors.ts";
 import { DELETE_ORDER_CHANGES } from "../../../../src/worker/housekeeping.ts";
-import type { Manifest } from "../../../../src/worker/orders/manifest.ts";
-import type { Snapshot } from "../../../../src/worker/orders/list-queries.ts";
+import type { Manifest, Snapshot } from "../../../../src/worker/orders/list-queries.ts";
 import { ListsUnderWay, type Reservation } from "../../../../src/worker/orders/lists-under-way.ts";
 import {
   type ListEvent,
@@ -75,10 +74,7 @@ export interface Reader {
   readonly isolate: number;
   readonly key: number;
   readonly isHead: boolean;
-  /**
-   * The index of the entity tag in `If-None-Match`, among the tags seen so far; `null` for no
-   * header.
-   */
+  /** The index of the entity tag in `If-None-Match`, among the tags so far; `null` for no header. */
   readonly tag: number | null;
   /** The number of pieces after which the client stops; `null` if it reads the whole list. */
   readonly stopsAfter: number | null;
@@ -158,6 +154,7 @@ interface Isolate {
 }
 
 const replica = openReplica();
+let replicaContents: Contents | null = null;
 
 /** A list while it is sent. */
 interface Sending {
@@ -272,7 +269,7 @@ export class World {
     switch (change.do) {
       case "follow":
         this.#followed[change.replica]! += change.changes;
-        break;
+        return;
       case "import":
         // A single INSERT statement for all orders. Its triggers run once for each order.
         run(
@@ -295,14 +292,13 @@ export class World {
         break;
       case "keep house":
         // Deletes the former states that no list needs that began in the last hour.
-        run(DELETE_ORDER_CHANGES, (Date.now() - HOUR_MS) * 1_000, 1_000);
+        run(DELETE_ORDER_CHANGES, Date.now() - HOUR_MS, 1_000);
         break;
       case "evict":
         this.#isolates[this.#isolates.indexOf(this.#isolateOf(change.id))] = this.#isolate();
-        break;
+        return;
       case "wait":
-        this.#wait(change.ms);
-        break;
+        return this.#wait(change.ms);
       case "place":
       case "insert":
       case "cancel":
@@ -498,10 +494,7 @@ export class World {
     this.#bodies.set(version, body);
   }
 
-  /**
-   * Returns whether an error means that a query was not sent because an earlier query had timed
-   * out.
-   */
+  /** Returns whether a query was not sent because an earlier query had timed out. */
   #isPaused(error: unknown): boolean {
     const isPaused = error instanceof Error && String(error.cause).includes("has just timed out");
     return isPaused && this.#faulty > 0;
@@ -629,7 +622,9 @@ export class World {
     const last = this.moments.length - 1;
     const followed = Math.min(last, Math.max(late, this.#followed[place]!));
     this.#followed[place] = followed;
-    fillReplica(replica, this.moments[followed]!.contents!);
+    const contents = this.moments[followed]!.contents!;
+    if (contents !== replicaContents) fillReplica(replica, contents);
+    replicaContents = contents;
     return replica;
   }
 
