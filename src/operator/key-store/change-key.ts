@@ -2,8 +2,8 @@ import { hostname, userInfo } from "node:os";
 import { isDeepStrictEqual } from "node:util";
 import pRetry from "p-retry";
 import { changeQueries, creationQueries, isOvertaken, type Operation } from "./key-changes.ts";
-import { findApiKey, type KeyDetails, requireApiKey } from "./key-details.ts";
-import { isName } from "../arguments.ts";
+import { type Database, findApiKey, type KeyDetails } from "./key-details.ts";
+import { isName, noSuchKey } from "../arguments.ts";
 import { UsageError } from "../command-line.ts";
 import { type StoreDatabase, toStatements } from "../database/database.ts";
 
@@ -71,6 +71,13 @@ async function store(
 /** Compares two keys, except their bans, which requests change at any time. */
 function isSame(one: KeyDetails, other: KeyDetails | undefined): boolean {
   return isDeepStrictEqual({ ...other, bannedUntil: null }, { ...one, bannedUntil: null });
+}
+
+/** Finds a key by its id. Throws an Error for the operator if no key has this id. */
+export async function requireApiKey(orm: Database, id: string): Promise<KeyDetails> {
+  const key = await findApiKey(orm, id);
+  if (key === undefined) throw noSuchKey(id);
+  return key;
 }
 
 /**

@@ -3,8 +3,6 @@ import type { BaseSQLiteDatabase } from "drizzle-orm/sqlite-core";
 import { apiKeys, keyBans } from "../../schema/keys.ts";
 import type { Plan } from "../../worker/limit-rules/plans.ts";
 import { type ApiKey, KEY_STATES, keyState, limitsOf } from "../../worker/api-keys/api-key.ts";
-import { SECRET_PREFIX } from "../../worker/api-keys/secret.ts";
-import { onSameStore } from "../command-line.ts";
 
 export type Database = BaseSQLiteDatabase<"async", unknown>;
 
@@ -158,17 +156,4 @@ export function toKeyJson(key: KeyDetails, now: Date) {
 
 function toIso(time: Date | null | undefined): string | null {
   return time?.toISOString() ?? null;
-}
-
-/** @throws an Error for the operator if no key has this id. */
-export async function requireApiKey(orm: Database, id: string): Promise<KeyDetails> {
-  const key = await findApiKey(orm, id);
-  if (key !== undefined) return key;
-  const find = onSameStore("npm run keys -- find");
-  const list = onSameStore("npm run keys -- list");
-  throw new Error(
-    id.startsWith(SECRET_PREFIX)
-      ? `this is a key, not the id of a key; \`${find}\` reads a key from standard input and shows its id`
-      : `no key has the id ${JSON.stringify(id)}; \`${list}\` shows the ids`,
-  );
 }

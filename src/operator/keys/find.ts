@@ -5,6 +5,7 @@ import { durationParser, planOption } from "../arguments.ts";
 import { printJson, UsageError } from "../command-line.ts";
 import { type StoreCommandOptions, useDatabase } from "../database/open.ts";
 import { isVerificationKey } from "../key-store/administration.ts";
+import { requireApiKey } from "../key-store/change-key.ts";
 import {
   findApiKeyByHash,
   findApiKeysByEnding,
@@ -12,7 +13,6 @@ import {
   type KeyDetails,
   type KeyStateOrBan,
   listApiKeys,
-  requireApiKey,
   toKeyJson,
 } from "../key-store/key-details.ts";
 import { readSecret } from "../read-secret.ts";

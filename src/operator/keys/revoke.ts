@@ -6,8 +6,7 @@ import { requireConfirmation, yesOption } from "../confirmation.ts";
 import type { StoreDatabase } from "../database/database.ts";
 import { type StoreCommandOptions, useDatabase } from "../database/open.ts";
 import { resetApiKey, revokeApiKey, rotateApiKey } from "../key-store/administration.ts";
-import { changeKey } from "../key-store/change-key.ts";
-import { requireApiKey } from "../key-store/key-details.ts";
+import { changeKey, requireApiKey } from "../key-store/change-key.ts";
 import { printKey, printSecret } from "./print-keys.ts";
 
 const DEFAULT_GRACE = "24h";

@@ -3,8 +3,9 @@ import { keyBans, keyUsage } from "../../schema/keys.ts";
 import { type ApiKey, limitsOf } from "../../worker/api-keys/api-key.ts";
 import type { Limits } from "../../worker/limit-rules/plans.ts";
 import { dayOf, dayText, REPORT_EVERY_MS } from "../../worker/usage/day-usage.ts";
+import { noSuchKey } from "../arguments.ts";
 import type { StoreDatabase } from "../database/database.ts";
-import { banEnd, type KeyDetails, listApiKeys, requireApiKey } from "../key-store/key-details.ts";
+import { banEnd, findApiKey, type KeyDetails, listApiKeys } from "../key-store/key-details.ts";
 
 /** The share of a limit from which a key counts as near the limit. */
 export const NEAR_LIMIT = 0.8;
@@ -86,7 +87,9 @@ export async function readReport(
 ): Promise<UsageReport> {
   const days = lastDays(count, now);
   const [firstDay = ""] = days;
-  const keys = id === undefined ? await listApiKeys(orm, {}, now) : [await requireApiKey(orm, id)];
+  const one = id === undefined ? undefined : await findApiKey(orm, id);
+  if (id !== undefined && one === undefined) throw noSuchKey(id);
+  const keys = one === undefined ? await listApiKeys(orm, {}, now) : [one];
   const rows =
     id === undefined ? await readUsageOfKeys(orm, firstDay) : await readUsageOfKey(orm, id, days);
   const rowsByKey = Map.groupBy(rows, (row) => row.keyId);
