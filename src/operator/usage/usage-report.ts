@@ -87,9 +87,9 @@ export async function readReport(
 ): Promise<UsageReport> {
   const days = lastDays(count, now);
   const [firstDay = ""] = days;
-  const one = id === undefined ? undefined : await findApiKey(orm, id);
-  if (id !== undefined && one === undefined) throw noSuchKey(id);
-  const keys = one === undefined ? await listApiKeys(orm, {}, now) : [one];
+  const single = id === undefined ? undefined : await findApiKey(orm, id);
+  if (id !== undefined && single === undefined) throw noSuchKey(id);
+  const keys = single === undefined ? await listApiKeys(orm, {}, now) : [single];
   const rows =
     id === undefined ? await readUsageOfKeys(orm, firstDay) : await readUsageOfKey(orm, id, days);
   const rowsByKey = Map.groupBy(rows, (row) => row.keyId);
