@@ -18,8 +18,9 @@ process.env["NODE_COMPILE_CACHE"] ??= join(import.meta.dirname, "node_modules/.c
 // - NAME.node.test.ts starts processes or runs commands.
 export default defineConfig({
   test: {
-    // Many tests mostly wait for processes or timers, so four workers need little CPU time.
-    maxWorkers: 4,
+    // Many tests mostly wait for processes or timers. A fourth worker costs more time for loading
+    // modules than it saves.
+    maxWorkers: 3,
     projects: [
       {
         // Lets tests in Node run the real Durable Object on a simulated storage.
