@@ -64,8 +64,13 @@ const again: fc.Arbitrary<File> = fc
     });
   });
 
+/** The stored orders as pending and in descending id, so that the last shipped one is named. */
+const pendingAgain: fc.Arbitrary<File> = fc.constant((stored) =>
+  stored.toReversed().map((line) => ({ ...line, status: "pending" })),
+);
+
 const step = fc.record({
-  file: fc.oneof(few, many, again),
+  file: fc.oneof(few, many, again, pendingAgain),
   kind: fc.constantFrom<"line" | "element">("line", "element"),
   /** Runs just before the orders are placed. */
   fault: fc.constantFrom(null, null, null, "parts are deleted", "an order ships"),
