@@ -87,9 +87,9 @@ export async function readReport(
 ): Promise<UsageReport> {
   const days = lastDays(count, now);
   const [firstDay = ""] = days;
-  const one = id === undefined ? undefined : await findApiKey(orm, id);
-  if (id !== undefined && one === undefined) throw noSuchKey(id);
-  const keys = one === undefined ? await listApiKeys(orm, {}, now) : [one];
+  const only = id === undefined ? undefined : await findApiKey(orm, id);
+  if (id !== undefined && only === undefined) throw noSuchKey(id);
+  const keys = only === undefined ? await listApiKeys(orm, {}, now) : [only];
   const rows =
     id === undefined ? await readUsageOfKeys(orm, firstDay) : await readUsageOfKey(orm, id, days);
   const rowsByKey = Map.groupBy(rows, (row) => row.keyId);
