@@ -87,9 +87,9 @@ export async function readReport(
 ): Promise<UsageReport> {
   const days = lastDays(count, now);
   const [firstDay = ""] = days;
-  const single = id === undefined ? undefined : await findApiKey(orm, id);
-  if (id !== undefined && single === undefined) throw noSuchKey(id);
-  const keys = single === undefined ? await listApiKeys(orm, {}, now) : [single];
+  const only = id === undefined ? undefined : await findApiKey(orm, id);
+  if (id !== undefined && only === undefined) throw noSuchKey(id);
+  const keys = only === undefined ? await listApiKeys(orm, {}, now) : [only];
   const rows =
     id === undefined ? await readUsageOfKeys(orm, firstDay) : await readUsageOfKey(orm, id, days);
   const rowsByKey = Map.groupBy(rows, (row) => row.keyId);
