@@ -15,7 +15,7 @@ import { Limiter } from "./limiter/limiter.ts";
 import { OrderLists } from "./orders/order-lists.ts";
 import { healthRoute } from "./routes/health.ts";
 import { expander, listRoute } from "./routes/list-orders.ts";
-import { orderRoutes } from "./routes/orders.ts";
+import { orderRoutes } from "./routes/cancel-order.ts";
 
 /**
  * Creates the service. A request under `/v1` is authenticated and counted before it is routed. So

@@ -5,7 +5,7 @@ import { defineUsage } from "../usage/usage.ts";
 import { defineCreate, defineUpdate } from "./create-update.ts";
 import { defineFind, defineList, defineShow } from "./find.ts";
 import { defineAudit, defineBans } from "./history.ts";
-import { defineReset, defineRevoke, defineRotate } from "./revoke.ts";
+import { defineReset, defineRevoke, defineRotate } from "./rotate-revoke-reset.ts";
 
 const EXAMPLES = `
 Examples:

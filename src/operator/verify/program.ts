@@ -18,9 +18,9 @@ const MARKS = { kept: "✔", broken: "✘", untried: "–" };
 const HELP = `
 The command sends requests to a running service and tries what docs/api.md and docs/limits.md promise.
 It takes less than two minutes. It creates a key on the Free plan that expires in ten minutes, uses up
-one minute window of the key, and always revokes the key at the end. The key's name is "npm run verify".
-Without --write it changes no order. The exit status is 1 if a promise is broken. The line of a broken promise names the id of the
-request, which is also in the log.
+one minute window of the key, and always revokes the key at the end. The key's name is Verification.
+Without --write it changes no order. The exit status is 1 if a promise is broken. The line of a broken
+promise names the id of the request, which is also in the log.
 
 Examples:
   $ npm run verify -- --env staging --write

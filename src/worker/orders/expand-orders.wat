@@ -1,6 +1,6 @@
 ;; Converts orders from shorthand to JSON (see order-expander.ts). This loop writes every byte of a
 ;; list: 100 MB for a million orders. The loop is in WebAssembly because V8 leaves the same loop in
-;; JavaScript unoptimized in some processes. A list takes three times as long in such a process.
+;; JavaScript unoptimized in some processes.
 (module
   (memory (export "memory") 1)
 
