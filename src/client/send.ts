@@ -105,7 +105,7 @@ export class Answer implements AnswerDetails {
 /**
  * Sends a request once.
  *
- * @returns the response, if its status is `expectedStatus`; the caller must abort it.
+ * @returns the response, if its status is `expectedStatus`; the caller ends it with `abort`.
  * @throws {StoreOrdersError} if the request fails or the response has another status. Throws the
  *   reason of the caller's signal if the caller aborts, and passes on errors of `onResponse`.
  */

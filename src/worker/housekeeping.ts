@@ -16,7 +16,7 @@ const DELETE_IMPORT_PARTS = `
 
 /**
  * Deletes former states of orders that no list needs. A list that began at the time `?1` or later
- * is read as of the last change before it or a later one, so that change and all later ones stay.
+ * shows the orders after the last change before `?1`, or after a later change. These changes stay.
  */
 export const DELETE_ORDER_CHANGES = `
   DELETE FROM order_changes WHERE sequence IN (
@@ -49,8 +49,8 @@ interface Chore {
 const CHORES: Readonly<Record<string, Chore>> = {
   // A part has up to 2 MB.
   importParts: { database: "orders", sql: DELETE_IMPORT_PARTS, keptDays: 1, rowsPerStep: 10 },
-  // The slowest client takes less than a day for a list of a million orders. A store with 50 changes
-  // a second makes 180,000 rows an hour; these rows are small.
+  // The slowest client takes less than a day for a list of a million orders. With 50 changes a
+  // second, a store makes 180,000 rows an hour; these rows are small.
   orderChanges: { database: "orders", sql: DELETE_ORDER_CHANGES, keptDays: 1, rowsPerStep: 20_000 },
   // A leap year, so usage is kept for at least one year.
   usageRows: { database: "keys", sql: DELETE_USAGE, keptDays: 366, rowsPerStep: 5_000 },

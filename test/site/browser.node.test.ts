@@ -223,7 +223,7 @@ describe.skipIf(chromium === undefined)("the reference page", () => {
       `curl -i -H 'Authorization: Bearer ${keys["business"] ?? ""}' '${origin}/v1/store/orders'`,
     );
 
-    // A row stays after the cancellation of its order, with a note.
+    // The row of a cancelled order stays, and shows a note.
     const confirm = () =>
       page.getByRole("dialog").getByRole("button", { name: "Cancel order" }).click();
     const before = answers.length;

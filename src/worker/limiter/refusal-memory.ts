@@ -109,8 +109,8 @@ export class RefusalMemory {
    * Returns the refusal if the Durable Object would certainly refuse a request at `nowMs`.
    *
    * The clocks of the isolate and the Durable Object differ by an unknown amount, so this method
-   * compares durations. The Durable Object decided after `askedMs`, so the refusal is at most as old
-   * as the time since `askedMs`.
+   * compares durations. The Durable Object decided after `askedMs`, so the age of the refusal is at
+   * most `nowMs - askedMs`.
    */
   #standing(nowMs: number, { revision, limits }: QuotaPolicy): Refusal | null {
     if (this.#refusal === null) return null;

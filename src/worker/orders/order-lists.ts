@@ -21,7 +21,7 @@ import type { OrderExpander } from "./order-expander.ts";
 import { SegmentMemory } from "./segment-memory.ts";
 import { maxBytesOf, readInOrder } from "./segment-reader.ts";
 
-/** The length in bytes of an ordinary order in shorthand. The order's JSON is twice as long. */
+/** The bytes of a typical order in shorthand (`order-json.ts`). Its JSON is twice as long. */
 const ORDER_BYTES = 48;
 
 /** How long an isolate remembers what a key has seen; much longer than a replica can lag behind. */

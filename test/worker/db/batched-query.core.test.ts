@@ -48,7 +48,7 @@ class World {
   }
 
   /**
-   * Reads the number in a simulated request.
+   * Simulates a request that reads `key`.
    *
    * @throws {RequestEndedError} if the request runs a query that hangs.
    */

@@ -4,7 +4,7 @@ import { LIST_SIZES } from "../../../src/worker/orders/list-sizes.ts";
 export const NO_OPERATIONS = {
   /** Calls to Durable Objects, alarms included. */
   objectCalls: 0,
-  /** Keys written or deleted in Durable Objects, and alarms set. */
+  /** Writes and deletions in the storage of Durable Objects, and alarms set. */
   objectRowsWritten: 0,
   /** D1 queries. A batch is one query. */
   queries: 0,
