@@ -124,8 +124,8 @@ export async function restoreBookmark(
 }
 
 /**
- * Retries a call after transient failures. A read or an idempotent write is repeated after each of
- * them, another write only if D1 never began to run it.
+ * Retries a call after transient failures: a read or an idempotent write after any of them, any other
+ * write only if D1 never began to run it.
  *
  * @throws an Error that describes the last failure for the operator.
  */

@@ -20,7 +20,7 @@ export interface Call {
   /** Begins with `/`; by default the path of the list of orders. */
   readonly path?: string;
   readonly method?: string;
-  /** True sends the key of the trial as the bearer token. */
+  /** True sends the verification's key as the bearer token. */
   readonly withKey?: boolean;
   readonly headers?: Readonly<Record<string, string>>;
   /** False sends no `X-Request-Id`, so the service chooses the id of the request. */

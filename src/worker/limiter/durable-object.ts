@@ -172,7 +172,7 @@ export class RateLimiter extends DurableObject {
     return decision;
   }
 
-  /** Logs resets and bans, because customers ask operators about them, and reports new bans. */
+  /** Logs resets and bans, because customers ask operators about them. Reports new bans to D1. */
   #noteChanges(before: LimiterState | null, { state, bans }: Decided): void {
     const keyId = this.#keyId;
     const { ban, resets } = state;

@@ -500,7 +500,7 @@ const REFUSALS: readonly (readonly [string | RegExp, () => readonly string[]])[]
   ],
 ];
 
-/** Creates a deployed service, changes the settings of wrangler.toml, and returns arguments. */
+/** Creates a deployed service, changes its wrangler.toml, and returns the arguments of `deploy`. */
 function deployWith(
   changes: Partial<settings.Settings>,
   ...args: readonly string[]

@@ -21,7 +21,7 @@ export class LostConnection extends Error {
   override readonly message = "the connection is lost";
 }
 
-/** Thrown by `interfere` to report success with an empty result. */
+/** If `interfere` throws this, the answer reports success with an empty result. */
 export class Lie extends Error {}
 
 /**

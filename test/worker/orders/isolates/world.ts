@@ -589,7 +589,7 @@ export class World {
     return { lists, memory, underWay, sending: new Set(), received: new Map() };
   }
 
-  /** Returns the database of one request. Records the segments that its queries read. */
+  /** Returns a double of D1 for one request, which records the segments that the request reads. */
   #d1(sending: Sending): D1Database {
     const source = (isNearest: boolean) => ({
       prepare: (sql: string) => ({
