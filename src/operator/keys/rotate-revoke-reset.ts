@@ -7,6 +7,7 @@ import type { StoreDatabase } from "../database/database.ts";
 import { type StoreCommandOptions, useDatabase } from "../database/open.ts";
 import { resetApiKey, revokeApiKey, rotateApiKey } from "../key-store/administration.ts";
 import { changeKey, requireApiKey } from "../key-store/change-key.ts";
+import type { KeyDetails } from "../key-store/key-details.ts";
 import { printKey, printSecret } from "./print-keys.ts";
 
 const DEFAULT_GRACE = "24h";
@@ -44,9 +45,12 @@ interface RotateOptions extends LastingOptions {
   readonly grace: number;
 }
 
+const ENDS =
+  "This ends its present secret for good. Clients that send it are answered 401 afterwards.";
 /** The consequence of each change that cannot be undone. */
 const CONSEQUENCES = {
-  end: "This ends its present secret for good. Clients that send it are answered 401 afterwards.",
+  revoke: ENDS,
+  rotate: ENDS,
   reset: "This forgets the counts of both windows, its ban and its earlier bans for good.",
 };
 
@@ -56,13 +60,9 @@ export function defineRevoke(command: Command): void {
     .description("make a key invalid permanently")
     .addOption(yesOption())
     .addHelpText("after", REVOKE_EXAMPLES)
-    .action(async (id: string, options: LastingOptions) => {
-      const key = await useDatabase(options, "keys", async (database) => {
-        await confirmChange(database, id, "end", options);
-        return changeKey(database, id, "revoke", revokeApiKey);
-      });
-      printKey(key, { json: options.json, title: "The key is revoked." });
-    });
+    .action((id: string, options: LastingOptions) =>
+      changeForGood(id, options, "revoke", revokeApiKey, "The key is revoked."),
+    );
 }
 
 /** Adds the options and the action of `keys reset`, which empties the windows and lifts a ban. */
@@ -70,13 +70,24 @@ export function defineReset(command: Command): void {
   command
     .description("set both request counts of a key to 0, lift its ban and forget earlier bans")
     .addOption(yesOption())
-    .action(async (id: string, options: LastingOptions) => {
-      const key = await useDatabase(options, "keys", async (database) => {
-        await confirmChange(database, id, "reset", options);
-        return changeKey(database, id, "reset", resetApiKey);
-      });
-      printKey(key, { json: options.json, title: "The key's windows and ban are reset." });
-    });
+    .action((id: string, options: LastingOptions) =>
+      changeForGood(id, options, "reset", resetApiKey, "The key's windows and ban are reset."),
+    );
+}
+
+/** Asks for confirmation, changes a key and prints it. */
+async function changeForGood(
+  id: string,
+  options: LastingOptions,
+  action: "revoke" | "reset",
+  decide: (current: KeyDetails, now: Date) => KeyDetails,
+  title: string,
+): Promise<void> {
+  const key = await useDatabase(options, "keys", async (database) => {
+    await confirmChange(database, id, action, options);
+    return changeKey(database, id, action, decide);
+  });
+  printKey(key, { json: options.json, title });
 }
 
 /** Adds the options and the action of `keys rotate`, which replaces only the secret of a key. */
@@ -99,7 +110,7 @@ export function defineRotate(command: Command): void {
 async function rotate(id: string, options: RotateOptions): Promise<void> {
   let secret = "";
   const key = await useDatabase(options, "keys", async (database) => {
-    if (options.grace < SHORT_GRACE_MS) await confirmChange(database, id, "end", options);
+    if (options.grace < SHORT_GRACE_MS) await confirmChange(database, id, "rotate", options);
     return changeKey(database, id, "rotate", (current, now) => {
       const state = keyState(current, now.getTime());
       if (state !== "active") {
