@@ -16,7 +16,7 @@ export interface AppEnv {
     lastCancellation: number;
     /** The database that served a list. */
     servedBy?: Snapshot["servedBy"];
-    /** What the rate-limit headers show. If unset, they show the budget of the client's address. */
+    /** The quota in the rate-limit headers. If unset, they show the budget of the client's address. */
     quota?: Quota;
     /** The `code` of an error response. */
     errorCode?: ErrorCode;

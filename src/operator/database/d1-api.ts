@@ -25,7 +25,7 @@ export interface D1Query {
   readonly params?: readonly (string | null)[];
 }
 
-/** What a statement does to the database. A statement that `stores once` is an idempotent write. */
+/** The effect of a statement on the database. `stores once` is an idempotent write. */
 export type Change = "reads" | "stores once" | "writes";
 
 /**

@@ -36,7 +36,7 @@ export function readReference(text: string) {
     return {
       name,
       ...header,
-      /** Whether every response has the header, if `required`. */
+      /** True if the OpenAPI document lists the header for every response. */
       isCommon: statuses.length === responses.length,
       statuses: [...new Set(statuses)].toSorted(),
     };

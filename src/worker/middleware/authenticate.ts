@@ -40,13 +40,13 @@ const WITHOUT_TOKEN: ReadonlySet<FailureReason> = new Set(["missing", "other_sch
  */
 export function authenticate(directory: ApiKeyDirectory, addresses: AddressBudget) {
   return createMiddleware<AppEnv>(async function authenticateMiddleware(c, next) {
-    const key = await findValidKey(c, directory, addresses);
-    if (typeof key !== "string") {
-      c.set("apiKey", key);
-      c.set("limitedKey", limitedKey(key));
+    const keyOrReason = await findValidKey(c, directory, addresses);
+    if (typeof keyOrReason !== "string") {
+      c.set("apiKey", keyOrReason);
+      c.set("limitedKey", limitedKey(keyOrReason));
       return next();
     }
-    const reason = key;
+    const reason = keyOrReason;
     if (reason !== "missing" || !isPreflight(c.req.raw)) {
       const decision = addresses.countFailure(c.req.raw);
       c.set("quota", decision);

@@ -109,7 +109,7 @@ export class OrderLists {
     });
   }
 
-  /** Whether lists are read from the nearest replica. */
+  /** True if lists are read from the nearest replica. */
   get areNearest(): boolean {
     return this.#reader.isNearest;
   }

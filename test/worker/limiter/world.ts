@@ -127,11 +127,11 @@ export class World {
   wires: Wire[] = [PERFECT];
   isDatabaseCut = false;
   isDiskBroken = false;
-  /** Whether a broken disk already fails to take a row, instead of failing to keep it. */
+  /** True if a broken disk fails to take a row; false if it fails to keep the row. */
   isPutBroken = false;
   /** The milliseconds that a write takes to reach the disk. */
   diskMs = 3;
-  /** Whether the Durable Object's clock was set, of which an isolate knows after its next call. */
+  /** True if the Durable Object's clock was set. An isolate knows of it after its next call. */
   wasClockSet = false;
   calls = 0;
   /** The world's time of the last call. */
