@@ -8,19 +8,11 @@ export type RequestLog = (typeof REQUEST_LOGS)[number];
 /** The database that lists are read from: the primary one or the nearest replica. */
 const LIST_READS = ["primary", "nearest"] as const;
 
-/** The dates of the deprecation and sunset of this API version, if the operator has set them. */
-export interface VersionLifecycle {
-  readonly deprecatedAt?: Date | undefined;
-  /** From this time on, this API version may stop responding. */
-  readonly sunsetAt?: Date | undefined;
-}
-
 /** The number of keys that each cache of an isolate remembers. */
 export const REMEMBERED_KEYS = 10_000;
 
 const DAY_SECONDS = 86_400;
 
-/** The schema of a whole number, which may be written as text. */
 function wholeNumber(min: number, max: number) {
   const message = `must be a whole number from ${min} to ${max}`;
   const isInRange = (value: number) => Number.isInteger(value) && value >= min && value <= max;
@@ -52,11 +44,9 @@ const origins = z.pipe(
   }),
 );
 
-const INSTANT_EXPECTED = "must be a date-time in UTC such as 2027-01-01T00:00:00Z";
-
 const instant = z.optional(
   z.pipe(
-    z.iso.datetime(INSTANT_EXPECTED),
+    z.iso.datetime("must be a date-time in UTC such as 2027-01-01T00:00:00Z"),
     z.transform((text: string) => new Date(text)),
   ),
 );

@@ -7,7 +7,7 @@ import { MemoryLimiter } from "./memory-limiter.ts";
 /** The number of addresses that an isolate remembers. They take a few megabytes. */
 const MAX_ADDRESSES = 10_000;
 
-const POLICY: QuotaPolicy = { limits: PLAN_LIMITS.free, revision: 0, resets: 0, bans: false };
+const POLICY: QuotaPolicy = { limits: PLAN_LIMITS.free, revision: 0, resets: 0 };
 
 type HasHeaders = Pick<Request, "headers">;
 
@@ -16,7 +16,7 @@ export class AddressBudget {
   readonly #limiter: MemoryLimiter;
 
   constructor(bans: BanPolicy, maxAddresses = MAX_ADDRESSES) {
-    this.#limiter = new MemoryLimiter(bans, maxAddresses);
+    this.#limiter = new MemoryLimiter({ ...bans, mode: "off" }, maxAddresses);
   }
 
   /** Counts a failed authentication, or refuses it if the budget of its address has no room. */

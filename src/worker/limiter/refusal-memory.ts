@@ -1,4 +1,9 @@
-import { type Decision, type QuotaPolicy, quotaLater } from "../limit-rules/decision.ts";
+import {
+  type Decision,
+  quotaLater,
+  type QuotaPolicy,
+  type WaitReport,
+} from "../limit-rules/decision.ts";
 import { isSameLimits } from "../limit-rules/plans.ts";
 
 /** The most strikes that an isolate collects before it reports them to the Durable Object. */
@@ -18,18 +23,6 @@ export interface RefusalReport {
   readonly wait: WaitReport | null;
 }
 
-/** Ages instead of times, because the clocks of the isolate and the Durable Object may differ. */
-export interface WaitReport {
-  /** Milliseconds since the wait began: an evicted Durable Object restores the wait from it. */
-  readonly ageMs: number;
-  readonly strikes: number;
-  /** Milliseconds since the oldest of these strikes; meaningless while `strikes` is 0. */
-  readonly oldestStrikeAgeMs: number;
-}
-
-export const NO_REFUSALS: RefusalReport = { refusals: 0, wait: null };
-
-/** The Durable Object's last refusal. */
 interface Refusal {
   readonly decision: Decision;
   readonly policy: QuotaPolicy;
@@ -50,7 +43,7 @@ export class RefusalMemory {
   #strikes = 0;
   #oldestStrikeMs = 0;
 
-  /** Remembers the Durable Object's last decision; `null` if it was an admission. */
+  /** Remembers the Durable Object's last refusal; `null` if it has admitted a request since. */
   learn(refusal: Refusal | null): void {
     this.#refusal = refusal;
   }
@@ -106,11 +99,9 @@ export class RefusalMemory {
   }
 
   /**
-   * Returns the refusal if the Durable Object would certainly refuse a request at `nowMs`.
-   *
-   * The clocks of the isolate and the Durable Object differ by an unknown amount, so this method
-   * compares durations. The Durable Object decided after `askedMs`, so the age of the refusal is at
-   * most `nowMs - askedMs`.
+   * Returns the refusal if the Durable Object would certainly refuse a request at `nowMs`. Compares
+   * durations, because the two clocks differ by an unknown amount. The Durable Object decided after
+   * `askedMs`, so the age of the refusal is at most `nowMs - askedMs`.
    */
   #standing(nowMs: number, { revision, limits }: QuotaPolicy): Refusal | null {
     if (this.#refusal === null) return null;
@@ -131,8 +122,8 @@ function isStrike(refusal: Refusal, nowMs: number): boolean {
 }
 
 /**
- * Converts a time on the isolate's clock to the Durable Object's clock. The result is slightly too
- * early, because the Durable Object decided before its response arrived.
+ * Converts a time from the isolate's clock to the Durable Object's. The result is slightly early,
+ * because the Durable Object decided before its response arrived.
  */
 function objectMs({ decision, answeredMs }: Refusal, nowMs: number): number {
   return decision.nowMs + (nowMs - answeredMs);

@@ -7,11 +7,7 @@ import type { Config, RequestLog } from "../config.ts";
 import { describedWindow } from "../limit-rules/headers.ts";
 import { Outage } from "../outage.ts";
 import { AnonymousSample } from "../telemetry/anonymous-sample.ts";
-import { toDataPoint } from "../telemetry/data-point.ts";
-import type { Degradation, RequestRecord } from "../telemetry/request-record.ts";
-
-/** Makes `routePath` return the route of the last handler; those before it are middleware. */
-const LAST = -1;
+import { type Degradation, type RequestRecord, toDataPoint } from "../telemetry/request-record.ts";
 
 /**
  * Records each request after its response is ready. A record is a line of JSON in the log and, if
@@ -34,17 +30,14 @@ export function observeRequests({ requestLog }: Config) {
     const represents = isSampled(c) ? sampleOf(c.res.status).count(Date.now()) : 1;
     if (represents === null) return;
     try {
-      writeRecord(c, recordRequest(c, startedMs, represents), requestLog);
+      const record = recordRequest(c, startedMs, represents);
+      if (isLogged(record, requestLog)) console.log(JSON.stringify(record));
+      c.env.ANALYTICS?.writeDataPoint(toDataPoint(record));
       telemetry.answered();
     } catch (error) {
       telemetry.failed({ requestId: c.get("requestId"), error });
     }
   });
-}
-
-function writeRecord(c: Context<AppEnv>, record: RequestRecord, requestLog: RequestLog): void {
-  if (isLogged(record, requestLog)) console.log(JSON.stringify(record));
-  c.env.ANALYTICS?.writeDataPoint(toDataPoint(record));
 }
 
 function isSampled(c: Context<AppEnv>): boolean {
@@ -68,7 +61,8 @@ function recordRequest(c: Context<AppEnv>, startedMs: number, represents: number
     requestId: requestId ?? "",
     keyId: apiKey?.id ?? null,
     method: c.req.raw.method,
-    route: routePath(c, LAST).replace(/:(\w+)/g, "{$1}"),
+    // The route of the last handler; those before it are middleware.
+    route: routePath(c, -1).replace(/:(\w+)/g, "{$1}"),
     status: c.res.status,
     code: errorCode ?? null,
     plan: apiKey?.plan ?? null,

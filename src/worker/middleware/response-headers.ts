@@ -1,13 +1,10 @@
 import { createMiddleware } from "hono/factory";
 import type { AppEnv } from "../app-env.ts";
-import type { VersionLifecycle } from "../config.ts";
+import type { Config } from "../config.ts";
 import { quotaHeaders } from "../limit-rules/headers.ts";
 import type { AddressBudget } from "../limiter/address-budget.ts";
 
-/**
- * The `X-Request-Id` values to accept from callers. Only harmless characters, because the id is
- * copied into log lines and headers.
- */
+/** The ids to accept from callers. They are copied into log lines and headers. */
 const ACCEPTED_ID = /^[\w\-=]{1,255}$/;
 
 /** The `Link` header value for the OpenAPI document and the reference page (RFC 8631). */
@@ -37,16 +34,14 @@ export const commonHeaders = createMiddleware<AppEnv>(
   },
 );
 
-/** The headers that announce the end of this API version. */
-export const LIFECYCLE_HEADERS = ["Deprecation", "Sunset"] as const;
-
 /**
  * Sets the headers of every response under `/v1`, including errors:
  * - The rate-limit headers (docs/limits.md, Headers). If no limiter decided on the request, they
  *   show the budget of the client's address, and the request does not count against this budget.
  * - `Deprecation` (RFC 9745) and `Sunset` (RFC 8594), each only if the operator has set its date.
  */
-export function v1Headers(addresses: AddressBudget, { deprecatedAt, sunsetAt }: VersionLifecycle) {
+export function v1Headers(addresses: AddressBudget, { lifecycle }: Config) {
+  const { deprecatedAt, sunsetAt } = lifecycle;
   return createMiddleware<AppEnv>(async function v1HeadersMiddleware(c, next) {
     await next();
     const quota = c.get("quota") ?? addresses.peek(c.req.raw);

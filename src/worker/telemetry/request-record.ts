@@ -2,7 +2,7 @@ import type { ErrorCode } from "../errors.ts";
 import type { Plan } from "../limit-rules/plans.ts";
 import type { WindowName } from "../limit-rules/windows.ts";
 
-/** The log fields of one request, without secrets, the path as sent, and the client's address. */
+/** The log fields of one request. Without secrets, the path as sent, and the client's address. */
 export interface RequestRecord {
   readonly event: "request";
   /** The `X-Request-Id` of the response. */
@@ -44,10 +44,7 @@ type Names<Value> = {
   [Name in keyof RequestRecord]: RequestRecord[Name] extends Value | null ? Name : never;
 }[keyof RequestRecord];
 
-/**
- * The fields in the blobs of a data point, in order. Add new fields at the end, because the stored
- * rows have no names.
- */
+/** The fields in the blobs of a data point. New ones are last, because stored rows have no names. */
 export const BLOBS = [
   "route",
   "method",
@@ -60,7 +57,7 @@ export const BLOBS = [
   "servedBy",
 ] as const satisfies readonly Names<string>[];
 
-/** The fields in the doubles of a data point, in order. Add new fields at the end. */
+/** The fields in the doubles of a data point. New ones are last. */
 export const DOUBLES = [
   "status",
   "durationMs",
@@ -68,3 +65,21 @@ export const DOUBLES = [
   "remaining",
   "represents",
 ] as const satisfies readonly Names<number>[];
+
+/**
+ * The index of requests without a valid key. Analytics Engine samples each index separately, so a
+ * flood of these requests does not thin out the data of any key.
+ */
+const ANONYMOUS = "anonymous";
+
+/**
+ * Converts a record to a data point of Workers Analytics Engine; `null` becomes `""` or -1. It fits:
+ * an index of 96 bytes, 20 blobs of 16 KB in total, and 20 doubles are allowed.
+ */
+export function toDataPoint(record: RequestRecord) {
+  return {
+    indexes: [record.keyId ?? ANONYMOUS],
+    blobs: BLOBS.map((name) => record[name] ?? ""),
+    doubles: DOUBLES.map((name) => record[name] ?? -1),
+  };
+}

@@ -1,10 +1,7 @@
 import * as z from "zod/mini";
 import type { Decision } from "../limit-rules/decision.ts";
 
-/**
- * The time between two reports of a key's usage. An admission is reported within this time; a
- * refusal may be reported later, because it sets no alarm.
- */
+/** An admission is reported within this time. A refusal may be later, because it sets no alarm. */
 export const REPORT_EVERY_MS = 3_600_000;
 
 const DAY_MS = 86_400_000;
@@ -18,10 +15,7 @@ const dayUsageSchema = z.object({
   refused: count,
   strikes: count,
   bans: count,
-  /**
-   * The largest number of requests that a minute window admitted on this day; `peakDay` is this
-   * number for a day window.
-   */
+  /** The largest number of requests that a minute or a day window admitted on this day. */
   peakMinute: count,
   peakDay: count,
   /** The limits that applied to the last request of the day. */
@@ -80,7 +74,7 @@ export function dayOf(nowMs: number): number {
   return Math.floor(nowMs / DAY_MS);
 }
 
-/** Formats a day as an ISO date such as `2026-11-21`. */
+/** Formats the number of a day as an ISO date such as `2026-11-21`. */
 export function dayText(day: number): string {
   return new Date(day * DAY_MS).toISOString().slice(0, 10);
 }

@@ -64,7 +64,7 @@ export class KeyReports {
     this.#bans = bans;
   }
 
-  /** Unix time in milliseconds at which the last day in the usage is over. */
+  /** Unix time in milliseconds at which the last day is over; 0 without days. */
   get endMs(): number {
     return usageEndMs(this.#usage);
   }
@@ -74,7 +74,6 @@ export class KeyReports {
     return this.#usage === this.#storedUsage;
   }
 
-  /** The number of bans that may not be in the database yet. */
   get unreportedBans(): number {
     return this.#bans.length;
   }

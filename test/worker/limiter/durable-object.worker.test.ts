@@ -30,7 +30,6 @@ const POLICY: QuotaPolicy = {
   limits: { perMinute: 3, perDay: 1_000 },
   revision: 0,
   resets: 0,
-  bans: true,
 };
 
 let log: () => LogLine[];

@@ -1,13 +1,13 @@
 import { isDeepStrictEqual } from "node:util";
 import fc from "fast-check";
-import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { expect, test } from "vitest";
 import type { Decision } from "../../../src/worker/limit-rules/decision.ts";
 import { retryAfterSeconds } from "../../../src/worker/limit-rules/headers.ts";
 import { LimitsModel, WindowsModel } from "../limit-rules/limits-model.ts";
 import { anyBanPolicy } from "../limit-rules/histories.ts";
-import { DAY_MS } from "../limit-rules/simulated-limiter.ts";
+import { DAY_MS, keyPolicy } from "../limit-rules/simulated-limiter.ts";
 import { anyHistory, anyLimits, anyOrderlyHistory, ISOLATES } from "./histories.ts";
-import { startTime, TIMEOUT_MS, World } from "./world.ts";
+import { simulateTime, TIMEOUT_MS, World } from "./world.ts";
 
 const anySkews = fc.array(fc.constantFrom(0, 0, -1, 137, -5_000, 40_000), {
   minLength: ISOLATES,
@@ -19,33 +19,24 @@ const anyDiskMs = fc.constantFrom(3, 200);
 
 const anyEnd = fc.record({ told: fc.nat(ISOLATES - 1), asked: fc.nat(ISOLATES - 1) });
 
-const policyOf = (limits: { perMinute: number; perDay: number }) => ({
-  limits,
-  revision: 1,
-  resets: 0,
-  bans: true,
-});
+const anyPolicy = anyLimits.map(({ perMinute, perDay }) => keyPolicy(perMinute, perDay));
 
 // The tests call `expect` only for a difference, because a call takes longer than a decision.
 
-beforeEach(startTime);
-afterEach(() => {
-  vi.restoreAllMocks();
-  vi.useRealTimers();
-});
+simulateTime();
 
 test("several isolates and a Durable Object keep every promise, whatever happens to calls, clocks, versions, disk and database", async () => {
   const seen = { decided: 0, memory: 0, fallback: 0, nobody: 0, grouped: 0, waited: 0 };
   await fc.assert(
     fc.asyncProperty(
-      anyLimits,
+      anyPolicy,
       anyBanPolicy,
       anySkews,
       anyHistory,
       anyDiskMs,
       anyEnd,
-      async (limits, bans, skewsMs, history, diskMs, end) => {
-        const world = new World(policyOf(limits), bans, skewsMs);
+      async (policy, bans, skewsMs, history, diskMs, end) => {
+        const world = new World(policy, bans, skewsMs);
         world.diskMs = diskMs;
         for (const step of history) {
           const { length } = world.exchanges;
@@ -165,7 +156,7 @@ async function checkEnd(world: World, end: { told: number; asked: number }): Pro
     inObject.reduce((all, ruling) => all + total(ruling), 0);
   const admitted = sum(({ decision }) => Number(decision.admitted));
   const refused = inObject.length - admitted + world.reportedRefusals;
-  const bans = sum((ruling) => ruling.bans);
+  const bans = sum(({ hasBanned }) => Number(hasBanned));
   const counted = [admitted, refused, sum(({ strikes }) => strikes), bans, bans];
   const days = [...world.reported.values()];
   const totals = [0, 1, 2, 3].map((n) => days.reduce((all, day) => all + day[n]!, 0));
@@ -239,8 +230,8 @@ function checkReports({ exchanges, reports }: World): void {
 test("one isolate with one request after another gets the same decisions as from the reference model, except that a ban may come later", async () => {
   const seen = { bans: 0, memory: 0, compared: 0, late: 0 };
   await fc.assert(
-    fc.asyncProperty(anyLimits, anyBanPolicy, anyOrderlyHistory, async (limits, bans, history) => {
-      const world = new World(policyOf(limits), bans, [0]);
+    fc.asyncProperty(anyPolicy, anyBanPolicy, anyOrderlyHistory, async (first, bans, history) => {
+      const world = new World(first, bans, [0]);
       world.diskMs = 0;
       for (const step of history) {
         await step.play(world);

@@ -2,8 +2,6 @@ import { expect, test, vi } from "vitest";
 import { readState, toStored } from "../../../src/worker/limiter/stored-state.ts";
 import { keyPolicy, SimulatedLimiter } from "../limit-rules/simulated-limiter.ts";
 
-// decision.simulation.test.ts shows that a restart loses only the wait.
-
 const limiter = new SimulatedLimiter(keyPolicy(60, 1_000));
 limiter.requests(61);
 limiter.advance(10_000).requests(60);

@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+import { describe, expect, test } from "vitest";
 import { DEFAULT_BANS, keyPolicy, MINUTE_MS } from "../limit-rules/simulated-limiter.ts";
 import {
   backsOff,
@@ -8,7 +8,7 @@ import {
   seededRandom,
   waitsForRetryAfter,
 } from "../limit-rules/traffic.ts";
-import { startTime, World } from "./world.ts";
+import { simulateTime, World } from "./world.ts";
 
 const FREE = keyPolicy(60, 1_000);
 const SKEWS_MS = [0, -700, 12_000, 30, -1, 5_000, 0, 400, -60_000, 9];
@@ -16,11 +16,7 @@ const SKEWS_MS = [0, -700, 12_000, 30, -1, 5_000, 0, 400, -60_000, 9];
 /** Cloudflare can evict a Durable Object after this time without a request. */
 const IDLE_MS = 10_000;
 
-beforeEach(startTime);
-afterEach(() => {
-  vi.restoreAllMocks();
-  vi.useRealTimers();
-});
+simulateTime();
 
 /** Simulates clients that share a Free key. Each request goes to a random isolate. */
 async function share(

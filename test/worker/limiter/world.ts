@@ -1,21 +1,18 @@
 import { AsyncLocalStorage } from "node:async_hooks";
-import { vi } from "vitest";
+import { afterEach, beforeEach, vi } from "vitest";
+import * as config from "../../../src/worker/config.ts";
 import type { BanPolicy } from "../../../src/worker/limit-rules/bans.ts";
 import * as rules from "../../../src/worker/limit-rules/decision.ts";
 import type { Decision, QuotaPolicy } from "../../../src/worker/limit-rules/decision.ts";
 import { RateLimiter } from "../../../src/worker/limiter/durable-object.ts";
 import { Limiter, type Verdict } from "../../../src/worker/limiter/limiter.ts";
-import type { CallDetails } from "../../../src/worker/limiter/object-call.ts";
 import { readState, type ReadState } from "../../../src/worker/limiter/stored-state.ts";
 import { START_MS } from "../limit-rules/simulated-limiter.ts";
 
 /** How long an isolate waits for the Durable Object. */
 export const TIMEOUT_MS = 5_000;
 
-const NAME = "key:simulated";
-
-/** No successful call takes longer, retries included. */
-const LONGEST_CALL_MS = TIMEOUT_MS;
+const KEY_ID = "simulated";
 
 /**
  * What happens to one call of the Durable Object:
@@ -64,9 +61,8 @@ export interface Exchange extends Verdict {
   readonly isolate: number;
   readonly life: number;
   readonly policy: QuotaPolicy;
-  /** The world's time at which the request was sent. */
+  /** The world's times at which the request was sent and its decision arrived. */
   readonly sentMs: number;
-  /** The world's time of the decision's arrival. */
   readonly atMs: number;
   /** Whether a call of the isolate failed since the request was sent. */
   readonly sawFailure: boolean;
@@ -77,9 +73,8 @@ export interface Ruling {
   readonly policy: QuotaPolicy;
   readonly nowMs: number;
   readonly decision: Decision;
-  /** The numbers of strikes and enforced bans that the decision counted. */
   readonly strikes: number;
-  readonly bans: number;
+  readonly hasBanned: boolean;
 }
 
 /** The attempts of one call so far, which have the same nonce. */
@@ -101,7 +96,7 @@ interface Isolate {
   /** The fate of the last call that has ended; `null` while another call is under way. */
   last: Fate | null;
   underWay: number;
-  /** The last decision that the isolate received. */
+  /** The last decision that arrived. */
   delivered: Decision | null;
 }
 
@@ -144,7 +139,7 @@ export class World {
   /** The refusals from memory that were reported by calls, each call counted once. */
   reportedRefusals = 0;
   /** The report of each call, and the index in `exchanges` of the request that caused the call. */
-  readonly reports: { exchange: number; refusals: number; wait: CallDetails["wait"] }[] = [];
+  readonly reports: { exchange: number; refusals: number; wait: rules.WaitReport | null }[] = [];
   /** The number of failed calls that carried refusals from memory. */
   lostReports = 0;
   /** The largest totals reported for each day: admissions, refusals, strikes and bans. */
@@ -169,6 +164,8 @@ export class World {
     this.newest = policy;
     this.#bans = bans;
     vi.spyOn(rules, "decide").mockImplementation((...args) => this.#decide(...args));
+    const vars = config.parseConfig({ LIMITER_TIMEOUT_MS: TIMEOUT_MS });
+    vi.spyOn(config, "parseConfig").mockReturnValue({ ...vars, bans });
     this.isolates = skewsMs.map((skewMs, index) => this.#newIsolate(index, 0, skewMs, policy));
     this.#life = this.#start();
   }
@@ -217,7 +214,7 @@ export class World {
       requestId: "simulated",
       waitUntil: (promise: Promise<unknown>) => void promise.catch(() => undefined),
     };
-    const key = { name: NAME, ...policy };
+    const key = { keyId: KEY_ID, ...policy };
     const hasAnswered = isolate.last === "answer" || isolate.last === "overloaded";
     const { calls } = this;
     const [isRefusing, verdict] = running.run(isolate.part, () => [
@@ -277,9 +274,9 @@ export class World {
     const [, policy, , nowMs] = args;
     const decided = originalDecide(...args);
     if (running.getStore() === this.object) {
-      const { decision, strikes, state } = decided;
-      const bans = state.ban?.loggedOnly ? 0 : decided.bans;
-      this.rulings.push({ policy, nowMs, decision, strikes, bans });
+      const { decision, strikes, newBan } = decided;
+      const hasBanned = newBan !== null && !newBan.loggedOnly;
+      this.rulings.push({ policy, nowMs, decision, strikes, hasBanned });
     }
     return decided;
   }
@@ -301,10 +298,11 @@ export class World {
     const isLast = now.life === life && now.delivered === decision;
     const mustRemember = isLast && !decision!.admitted && revision === now.policy.revision;
     const isRefusing = running.run(now.part, () =>
-      now.limiter.isRefusing({ name: NAME, ...now.policy }),
+      now.limiter.isRefusing({ keyId: KEY_ID, ...now.policy }),
     );
     const lastsMs = (decision!.standsUntilMs ?? 0) - decision!.nowMs;
-    if (mustRemember && lastsMs > LONGEST_CALL_MS && !isRefusing) {
+    // No successful call takes longer than the timeout, retries included.
+    if (mustRemember && lastsMs > TIMEOUT_MS && !isRefusing) {
       this.faults.push("a refusal was not remembered");
     }
   }
@@ -416,7 +414,6 @@ export class World {
 
   #checkWritten({ resets, revision }: QuotaPolicy, decisions: readonly Decision[]): void {
     const { limiter } = this.stored;
-    // A later reset has emptied the windows.
     if (limiter !== null && limiter.resets > resets) return;
     if (limiter !== null && limiter.revision < revision) this.faults.push("revision not on disk");
     for (const { minute, day, banned } of decisions) {
@@ -468,7 +465,7 @@ export class World {
       },
     };
     const ctx = {
-      id: { name: NAME },
+      id: { name: `key:${KEY_ID}` },
       storage,
       blockConcurrencyWhile: (run: () => Promise<void>) => run(),
       waitUntil: (promise: Promise<unknown>) => void promise.catch(() => undefined),
@@ -478,12 +475,8 @@ export class World {
       batch: (statements: readonly { sql: string; values: unknown[] }[]) =>
         this.#report(statements),
     };
-    const vars = { ...varsOf(this.#bans), LIMITER_TIMEOUT_MS: TIMEOUT_MS };
-    const limiter = running.run(
-      this.object,
-      () => new RateLimiter(ctx as never, { ...vars, KEYS } as never),
-    );
-    return Object.assign(life, { limiter });
+    const start = () => new RateLimiter(ctx as never, { KEYS } as never);
+    return Object.assign(life, { limiter: running.run(this.object, start) });
   }
 
   #setAlarm(dueMs: number): void {
@@ -525,8 +518,16 @@ type Arguments = Parameters<RateLimiter["admit"]>;
 
 const originalDecide = rules.decide;
 
-/** Starts simulated time. All parts use it, each with its own skew. */
-export function startTime(): void {
+/** Starts simulated time before each test. All parts use it, each with its own skew. */
+export function simulateTime(): void {
+  beforeEach(startTime);
+  afterEach(() => {
+    vi.restoreAllMocks();
+    vi.useRealTimers();
+  });
+}
+
+function startTime(): void {
   vi.useFakeTimers({ toFake: ["Date", "setTimeout", "clearTimeout"], now: START_MS });
   const now = Date.now.bind(Date);
   vi.spyOn(Date, "now").mockImplementation(() => now() + (running.getStore()?.skewMs ?? 0));
@@ -542,18 +543,4 @@ function pause(ms: number): Promise<void> {
 
 function lost(): Error {
   return Object.assign(new Error("Network connection lost."), { retryable: true });
-}
-
-/** Converts a ban policy to the vars that set it. */
-function varsOf(bans: BanPolicy): Record<string, unknown> {
-  return {
-    BAN_MODE: bans.mode,
-    BAN_GRACE_SECONDS: bans.graceMs / 1_000,
-    BAN_STRIKE_WINDOW_SECONDS: bans.strikeWindowMs / 1_000,
-    BAN_MIN_STRIKES: bans.minStrikes,
-    BAN_MAX_STRIKES: bans.maxStrikes,
-    BAN_FIRST_SECONDS: bans.firstBanMs / 1_000,
-    BAN_LONGEST_SECONDS: bans.longestBanMs / 1_000,
-    BAN_FORGET_SECONDS: bans.forgetAfterMs / 1_000,
-  };
 }
