@@ -10,19 +10,14 @@ export interface AppEnv {
   Bindings: Cloudflare.Env;
   Variables: {
     requestId: string;
-    /** The part of the limiter that decided on an authenticated request. */
     decidedBy?: DecidedBy;
     /** The key's last cancellation, as `OrderLists.renew` needs it. */
     lastCancellation: number;
-    /** The database that served a list. */
     servedBy?: Snapshot["servedBy"];
     /** The quota in the rate-limit headers. If unset, they show the budget of the client's address. */
     quota?: Quota;
-    /** The `code` of an error response. */
     errorCode?: ErrorCode;
-    /** The key of an authenticated request. */
     apiKey: ApiKey;
-    /** The part of `apiKey` that the key's limiter needs. */
     limitedKey: LimitedKey;
   };
 }

@@ -3,7 +3,6 @@ import { BAN_MODES, type BanPolicy } from "./limit-rules/bans.ts";
 
 /** `errors`: requests with a 5xx response, and requests on which the fallback limiter decided. */
 const REQUEST_LOGS = ["all", "errors", "none"] as const;
-export type RequestLog = (typeof REQUEST_LOGS)[number];
 
 /** The database that lists are read from: the primary one or the nearest replica. */
 const LIST_READS = ["primary", "nearest"] as const;
@@ -124,5 +123,4 @@ export function parseConfig(env: unknown) {
   };
 }
 
-/** The Worker's configuration. */
 export type Config = ReturnType<typeof parseConfig>;

@@ -19,13 +19,12 @@ export function limitsOf(key: Pick<ApiKey, "plan" | "perMinute" | "perDay">): Li
 }
 
 export const KEY_STATES = ["active", "expired", "revoked"] as const;
-type KeyState = (typeof KEY_STATES)[number];
 
 /** Returns a key's state at `nowMs` (Unix milliseconds). If both apply, `revoked`. */
 export function keyState(
   { expiresAt, revokedAt }: Pick<ApiKey, "expiresAt" | "revokedAt">,
   nowMs: number,
-): KeyState {
+): (typeof KEY_STATES)[number] {
   if (revokedAt !== null && revokedAt.getTime() <= nowMs) return "revoked";
   if (expiresAt !== null && expiresAt.getTime() <= nowMs) return "expired";
   return "active";

@@ -30,11 +30,7 @@ export class AddressBudget {
   }
 }
 
-/**
- * Returns the address or network that a request counts for (docs/limits.md, Failed
- * authentication): an IPv4 address, also if it is mapped into IPv6, or the /64 network of an IPv6
- * address. All requests without a valid address are counted together.
- */
+/** Returns the address that a request counts for (docs/limits.md, Failed authentication). */
 function addressOf({ headers }: HasHeaders): string {
   const header = headers.get("CF-Connecting-IP") ?? "";
   if (!ipaddr.isValid(header)) return "unknown";

@@ -22,7 +22,6 @@ import { type Cancellation, readState, type StoredState, toStored } from "./stor
 /** The storage key of the only row, so that a commit never writes several rows. */
 const STATE = "record";
 
-/** The time after which a failed report is retried. */
 const RETRY_REPORT_MS = 60_000;
 
 /** At least this many calls are remembered, so that a retry is not counted again. */
@@ -107,11 +106,7 @@ export class RateLimiter extends DurableObject {
     return decisions.map((decision) => ({ ...decision, lastCancellation }));
   }
 
-  /**
-   * Remembers a cancellation by the key. Resolves when it is on disk.
-   *
-   * @param sequence the sequence number of the list after the cancellation.
-   */
+  /** Stores a cancellation by the key. After it, the list has the number `sequence`. */
   async recordCancellation(sequence: number): Promise<void> {
     if (this.#limiter === null) throw new Error("This object has admitted no request.");
     const newest = Math.max(sequence, this.#cancellation?.sequence ?? 0);
@@ -160,7 +155,7 @@ export class RateLimiter extends DurableObject {
     const { state, decision, strikes, newBan } = decided;
     this.#limiter = state;
     const bans = newBan === null || newBan.loggedOnly ? 0 : 1;
-    this.#reports.count(decision, { refusedElsewhere, strikes, bans });
+    this.#reports.count(decision, { refused: refusedElsewhere, strikes, bans });
     // Resets and bans are logged, because customers ask operators about them.
     if (before !== null && state.resets > before.resets) {
       logEvent({ event: "limiter_reset", keyId: this.#keyId });
@@ -183,7 +178,6 @@ export class RateLimiter extends DurableObject {
     return this.#reports.report(this.env.KEYS);
   }
 
-  /** Stores the state, with an alarm for the next report. */
   #commit(): Promise<void> {
     void this.#wakeBy(Date.now() + REPORT_EVERY_MS);
     return this.#commits.commit();

@@ -16,10 +16,10 @@ import { RefusalMemory } from "./refusal-memory.ts";
  */
 const MAX_CALLS_UNDER_WAY = 8;
 
-/** The number of busy keys whose requests an isolate groups. */
+/** The most keys whose requests an isolate groups. */
 const MAX_GROUPS = 1_000;
 
-/** Cloudflare keeps a request alive for 30 seconds after its response. */
+/** The retries end with the request, which Cloudflare keeps alive for 30 seconds after its response. */
 const RECORD_RETRIES = 5;
 const RETRY_RECORD_MS = 5_000;
 
@@ -45,11 +45,8 @@ interface Waiting {
   decision: Decision | null;
 }
 
-/** Thrown instead of calling a Durable Object if an earlier call has just failed. */
 class NotCalledError extends Error {
-  constructor() {
-    super("The Durable Object was not called, because an earlier call has just failed.");
-  }
+  override readonly message = "The Durable Object was not called: an earlier call has just failed.";
 }
 
 /**
@@ -101,9 +98,7 @@ export class Limiter {
   /**
    * Records a cancellation with the key's Durable Object, so that the key's next list on any isolate
    * is at least as new. If that fails, only this isolate knows of the cancellation until a retry
-   * succeeds. Retries end with the request, 30 seconds after its response.
-   *
-   * @param sequence the sequence number of the list after the cancellation.
+   * succeeds. After the cancellation, the list has the number `sequence`.
    */
   async recordCancellation(
     key: LimitedKey,
@@ -171,7 +166,6 @@ export class Limiter {
     this.#refusals.set(key.keyId, memory);
   }
 
-  /** Decides on a request on which the Durable Object has not decided. */
   #decideAlone(key: LimitedKey, { requestId }: LimitedRequest, error: unknown): Verdict {
     const { keyId } = key;
     const nowMs = Date.now();

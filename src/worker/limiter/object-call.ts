@@ -26,7 +26,6 @@ export interface CallDetails {
   readonly wait: WaitReport | null;
 }
 
-/** The Durable Objects of all keys. */
 export type LimiterObjects = Pick<Cloudflare.Env["RATE_LIMITER"], "getByName">;
 
 /**

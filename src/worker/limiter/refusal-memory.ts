@@ -9,10 +9,7 @@ import { isSameLimits } from "../limit-rules/plans.ts";
 /** The most strikes that an isolate collects before it reports them to the Durable Object. */
 const MAX_UNREPORTED = 50;
 
-/**
- * The key's next request after this time reports the collected strikes. Short, because the refusals
- * of several isolates together can lead to a ban.
- */
+/** The key's next request after this time reports its strikes: those of all isolates add up to a ban. */
 const MAX_UNREPORTED_MS = 3_000;
 
 /** The refusals from memory that an isolate reports with a call to the key's Durable Object. */

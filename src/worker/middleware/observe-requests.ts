@@ -1,9 +1,8 @@
 import type { Context } from "hono";
 import { createMiddleware } from "hono/factory";
 import { routePath } from "hono/route";
-import type { ApiKey } from "../api-keys/api-key.ts";
 import type { AppEnv } from "../app-env.ts";
-import type { Config, RequestLog } from "../config.ts";
+import type { Config } from "../config.ts";
 import { describedWindow } from "../limit-rules/headers.ts";
 import { Outage } from "../outage.ts";
 import { AnonymousSample } from "../telemetry/anonymous-sample.ts";
@@ -27,7 +26,9 @@ export function observeRequests({ requestLog }: Config) {
     const startedMs = Date.now();
     await next();
     if (requestLog === "none" && c.env.ANALYTICS === undefined) return;
-    const represents = isSampled(c) ? sampleOf(c.res.status).count(Date.now()) : 1;
+    const { apiKey }: Partial<AppEnv["Variables"]> = c.var;
+    const isSampled = apiKey === undefined && c.res.status < 500;
+    const represents = isSampled ? sampleOf(c.res.status).count(Date.now()) : 1;
     if (represents === null) return;
     try {
       const record = recordRequest(c, startedMs, represents);
@@ -40,12 +41,7 @@ export function observeRequests({ requestLog }: Config) {
   });
 }
 
-function isSampled(c: Context<AppEnv>): boolean {
-  const apiKey: ApiKey | undefined = c.get("apiKey");
-  return apiKey === undefined && c.res.status < 500;
-}
-
-function isLogged({ status, degraded }: RequestRecord, requestLog: RequestLog): boolean {
+function isLogged({ status, degraded }: RequestRecord, requestLog: Config["requestLog"]): boolean {
   if (requestLog === "errors") return status >= 500 || degraded !== null;
   return requestLog === "all";
 }

@@ -15,9 +15,8 @@ const REFERENCE = '</openapi.json>; rel="service-desc", </>; rel="service-doc"';
  * - `X-Request-Id`: the caller's id if it is acceptable, otherwise a new UUID. Hono's `requestId`
  *   middleware would set the header before the handler runs, which allocates another `Headers`.
  * - `Link`: an error response also links to the section of the reference page about its code.
- *
- * Repeats the header `X-Version` of a request that names the id of the deployed version. So a
- * deployment knows which version responds, but nobody else can learn the id.
+ * - `X-Version`: only for a caller that sends the id of the deployed version. So a deployment knows
+ *   which version responds, but nobody else can learn the id.
  */
 export const commonHeaders = createMiddleware<AppEnv>(
   async function commonHeadersMiddleware(c, next) {

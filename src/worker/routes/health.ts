@@ -5,17 +5,11 @@ import { BatchedQuery } from "../db/batched-query.ts";
 import { withDeadline } from "../deadline.ts";
 import { logEvent } from "../log.ts";
 
-/**
- * A part of the service that does not respond within this time counts as unavailable. Common
- * monitors have longer timeouts.
- */
+/** Shorter than the timeouts of common monitors. */
 export const PROBE_TIMEOUT_MS = 3_000;
 
 /** An isolate reuses the result of a probe for this long. */
 const REMEMBERED_MS = 5_000;
-
-/** The name of the Durable Object that health checks call. It does not limit a key. */
-const PROBED_OBJECT = "health";
 
 type Health = Readonly<Record<"orders" | "keys" | "limiter", "ok" | "unavailable">>;
 
@@ -56,7 +50,8 @@ export function healthRoute() {
         keys.run(() => KEYS.prepare("SELECT 1 FROM api_keys LIMIT 1").first()),
       ),
       stateOf(c, "limiter", () =>
-        withDeadline(RATE_LIMITER.getByName(PROBED_OBJECT).ping(), PROBE_TIMEOUT_MS),
+        // This Durable Object limits no key.
+        withDeadline(RATE_LIMITER.getByName("health").ping(), PROBE_TIMEOUT_MS),
       ),
     ]);
     const health = { orders: states[0], keys: states[1], limiter: states[2] };

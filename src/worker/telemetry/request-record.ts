@@ -5,7 +5,6 @@ import type { WindowName } from "../limit-rules/windows.ts";
 /** The log fields of one request. Without secrets, the path as sent, and the client's address. */
 export interface RequestRecord {
   readonly event: "request";
-  /** The `X-Request-Id` of the response. */
   readonly requestId: string;
   /** `null` if the request was not authenticated. */
   readonly keyId: string | null;
@@ -13,7 +12,6 @@ export interface RequestRecord {
   /** The route pattern that matched the path; `/v1/*` or `/*` for unknown paths. */
   readonly route: string;
   readonly status: number;
-  /** The `code` of an error response. */
   readonly code: ErrorCode | null;
   readonly plan: Plan | null;
   /** The window that the `X-RateLimit-*` headers describe. */

@@ -4,7 +4,7 @@ import type { Decision } from "../limit-rules/decision.ts";
 /** An admission is reported within this time. A refusal may be later, because it sets no alarm. */
 export const REPORT_EVERY_MS = 3_600_000;
 
-const DAY_MS = 86_400_000;
+export const DAY_MS = 86_400_000;
 
 const count = z.int().check(z.nonnegative());
 
@@ -31,23 +31,18 @@ export type Usage = readonly DayUsage[];
 export const usageSchema = z.array(dayUsageSchema);
 
 /** The counts that a request adds to the usage besides its own admission or refusal. */
-export interface Consequences {
-  /** The number of requests that isolates refused from memory since their last report. */
-  readonly refusedElsewhere: number;
-  readonly strikes: number;
-  readonly bans: number;
-}
+export type FurtherCounts = Pick<DayUsage, "refused" | "strikes" | "bans">;
 
-/** Adds one request and its consequences to the usage on the day of the decision. Pure. */
-export function countUsage(usage: Usage, decision: Decision, consequences: Consequences): Usage {
+/** Adds one request and further counts to the usage on the day of the decision. Pure. */
+export function countUsage(usage: Usage, decision: Decision, further: FurtherCounts): Usage {
   const { admitted, minute, day, nowMs } = decision;
-  const { refusedElsewhere, strikes, bans } = consequences;
+  const { refused, strikes, bans } = further;
   const today = dayOf(nowMs);
   const before = usage.find((counted) => counted.day === today);
   const after: DayUsage = {
     day: today,
     admitted: (before?.admitted ?? 0) + Number(admitted),
-    refused: (before?.refused ?? 0) + refusedElsewhere + Number(!admitted),
+    refused: (before?.refused ?? 0) + refused + Number(!admitted),
     strikes: (before?.strikes ?? 0) + strikes,
     bans: (before?.bans ?? 0) + bans,
     peakMinute: Math.max(before?.peakMinute ?? 0, minute.limit - minute.remaining),
@@ -56,17 +51,6 @@ export function countUsage(usage: Usage, decision: Decision, consequences: Conse
   };
   if (before === undefined) return [...usage, after];
   return usage.map((counted) => (counted === before ? after : counted));
-}
-
-/** Returns the usage without the days that are over and unchanged since they were `reported`. */
-export function usageToKeep(usage: Usage, reported: Usage, nowMs: number): Usage {
-  const today = dayOf(nowMs);
-  return usage.filter((counted) => counted.day >= today || !reported.includes(counted));
-}
-
-/** Returns the Unix time in milliseconds at which the last day is over; 0 without days. */
-export function usageEndMs(usage: Usage): number {
-  return Math.max(0, ...usage.map(({ day }) => (day + 1) * DAY_MS));
 }
 
 /** Converts a Unix time in milliseconds to the number of days since 1970-01-01. */
