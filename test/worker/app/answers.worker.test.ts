@@ -133,17 +133,16 @@ test("every response announces the end of this API version, if it is configured"
   const { key } = await createApiKey();
   const V1_DEPRECATED_AT = "2028-01-01T00:00:00.500Z";
   const vars = { V1_DEPRECATED_AT, V1_SUNSET_AT: "2028-07-01T12:30:00Z" };
-  const announced = async (service: typeof send, options = {}) => {
+  const [deprecation, sunset] = ["@1830297600", "Sat, 01 Jul 2028 12:30:00 GMT"];
+  for (const [service, options, expected] of [
+    [startService(vars), { key }, [deprecation, sunset]],
+    [startService(vars), { key, headers: { "If-None-Match": "*" } }, [deprecation, sunset]],
+    [startService(vars), {}, [deprecation, sunset]],
+    [startService({ V1_SUNSET_AT: vars.V1_SUNSET_AT }), {}, [null, sunset]],
+    [startService({ V1_DEPRECATED_AT }), {}, [deprecation, null]],
+    [send, {}, [null, null]],
+  ] as const) {
     const { headers } = await service(LIST, options);
-    return [headers.get("Deprecation"), headers.get("Sunset")];
-  };
-  const service = startService(vars);
-  for (const options of [{ key }, { key, headers: { "If-None-Match": "*" } }, {}]) {
-    const end = ["@1830297600", "Sat, 01 Jul 2028 12:30:00 GMT"];
-    expect(await announced(service, options)).toStrictEqual(end);
+    expect([headers.get("Deprecation"), headers.get("Sunset")]).toStrictEqual(expected);
   }
-  const { V1_SUNSET_AT } = vars;
-  expect(await announced(startService({ V1_SUNSET_AT }))).toStrictEqual([null, expect.any(String)]);
-  expect(await announced(startService({ V1_DEPRECATED_AT }))).toStrictEqual(["@1830297600", null]);
-  expect(await announced(send)).toStrictEqual([null, null]);
 });

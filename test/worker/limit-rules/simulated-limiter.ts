@@ -74,14 +74,6 @@ export class SimulatedLimiter {
     return decided.decision;
   }
 
-  /** Sends `count` requests, and advances the clock by `gapMs` between two requests. */
-  requests(count: number, gapMs = 0): Decision[] {
-    return Array.from({ length: count }, (_, index) => {
-      if (index > 0) this.advance(gapMs);
-      return this.request();
-    });
-  }
-
   peek(): Quota {
     return peek(this.state, this.policy, this.bans, this.nowMs);
   }

@@ -4,6 +4,7 @@ import * as config from "../../../src/worker/config.ts";
 import type { BanPolicy } from "../../../src/worker/limit-rules/bans.ts";
 import * as rules from "../../../src/worker/limit-rules/decision.ts";
 import type { Decision, QuotaPolicy } from "../../../src/worker/limit-rules/decision.ts";
+import { WINDOW_NAMES, windowEndMs } from "../../../src/worker/limit-rules/windows.ts";
 import { RateLimiter } from "../../../src/worker/limiter/durable-object.ts";
 import { Limiter, type Verdict } from "../../../src/worker/limiter/limiter.ts";
 import { readState, type ReadState } from "../../../src/worker/limiter/stored-state.ts";
@@ -35,7 +36,7 @@ export const FATES = [
   "lost retryable",
   "killed",
 ] as const;
-export type Fate = (typeof FATES)[number];
+type Fate = (typeof FATES)[number];
 
 /** The fate of a call, and its latency in milliseconds each way. */
 export interface Wire {
@@ -57,7 +58,7 @@ interface Part {
 const running = new AsyncLocalStorage<Part>();
 
 /** A request that an isolate's limiter has decided on. */
-export interface Exchange extends Verdict {
+interface Exchange extends Verdict {
   readonly isolate: number;
   readonly life: number;
   readonly policy: QuotaPolicy;
@@ -69,7 +70,7 @@ export interface Exchange extends Verdict {
 }
 
 /** A decision that the rules made for the Durable Object. */
-export interface Ruling {
+interface Ruling {
   readonly policy: QuotaPolicy;
   readonly nowMs: number;
   readonly decision: Decision;
@@ -77,7 +78,7 @@ export interface Ruling {
   readonly hasBanned: boolean;
 }
 
-/** The attempts of one call so far, which have the same nonce. */
+/** The attempts of one call so far. */
 interface Attempts {
   readonly startedMs: number;
   count: number;
@@ -124,7 +125,7 @@ export class World {
   isDiskBroken = false;
   /** True if a broken disk fails to take a row; false if it fails to keep the row. */
   isPutBroken = false;
-  /** The milliseconds that a write takes to reach the disk. */
+  /** How long a write takes. */
   diskMs = 3;
   /** True if the Durable Object's clock was set. An isolate knows of it after its next call. */
   wasClockSet = false;
@@ -132,11 +133,9 @@ export class World {
   /** The world's time of the last call. */
   calledMs = 0;
   kills = 0;
-  /** The most writes that were under way at once. */
-  mostWrites = 0;
-  /** Descriptions of what should not have happened. */
+  mostWritesAtOnce = 0;
   readonly faults: string[] = [];
-  /** The refusals from memory that were reported by calls, each call counted once. */
+  /** The refusals from memory that calls reported, each call counted once. */
   reportedRefusals = 0;
   /** The report of each call, and the index in `exchanges` of the request that caused the call. */
   readonly reports: { exchange: number; refusals: number; wait: rules.WaitReport | null }[] = [];
@@ -149,9 +148,10 @@ export class World {
   alarmMs: number | null = null;
   /** How long after a failed report the alarm was set, at most. */
   longestRetryMs = 0;
-  /** The true time of each refusal that reached an isolate, and how long it lasts. */
-  readonly delivered: { isolate: number; decidedMs: number; lastsMs: number }[] = [];
+  /** The world's time until which each refusal that reached an isolate lasts. */
+  readonly delivered: { isolate: number; untilMs: number }[] = [];
   readonly #bans: BanPolicy;
+  /** By the nonce of a call, like `#decidedMs`. */
   readonly #attempts = new Map<string, Attempts>();
   readonly #decidedMs = new Map<string, number>();
   /** The revision of the key with which each decision was made. */
@@ -222,16 +222,17 @@ export class World {
       limiter.admit(key, request),
     ]);
     if (hasAnswered && !isRefusing && this.calls === calls) this.faults.push("no call was sent");
-    return this.#track(
-      verdict.then((decided) => {
-        const atMs = this.nowMs;
-        const sawFailure = isolate.failures > failures || atMs >= sentMs + TIMEOUT_MS;
-        const exchange = { ...decided, isolate: index, life, policy, sentMs, atMs, sawFailure };
-        this.exchanges.push(exchange);
-        if (decided.decidedBy === "object") this.#checkAnswer(exchange);
-        return exchange;
-      }),
-    );
+    const answered = verdict.then((decided) => {
+      const atMs = this.nowMs;
+      const sawFailure = isolate.failures > failures || atMs >= sentMs + TIMEOUT_MS;
+      const exchange = { ...decided, isolate: index, life, policy, sentMs, atMs, sawFailure };
+      this.exchanges.push(exchange);
+      if (decided.decidedBy === "object") this.#checkAnswer(exchange);
+      this.#pending.delete(answered);
+      return exchange;
+    });
+    this.#pending.add(answered);
+    return answered;
   }
 
   async advance(ms: number): Promise<void> {
@@ -281,12 +282,6 @@ export class World {
     return decided;
   }
 
-  #track<T>(promise: Promise<T>): Promise<T> {
-    const tracked = promise.finally(() => this.#pending.delete(tracked));
-    this.#pending.add(tracked);
-    return tracked;
-  }
-
   /** Checks that a decision was made for this request, with its version of the key or a newer one. */
   #checkAnswer({ isolate, life, policy, decision }: Exchange): void {
     const revision = this.#revisions.get(decision!) ?? -1;
@@ -297,9 +292,8 @@ export class World {
     const now = this.isolates[isolate]!;
     const isLast = now.life === life && now.delivered === decision;
     const mustRemember = isLast && !decision!.admitted && revision === now.policy.revision;
-    const isRefusing = running.run(now.part, () =>
-      now.limiter.isRefusing({ keyId: KEY_ID, ...now.policy }),
-    );
+    const key = { keyId: KEY_ID, ...now.policy };
+    const isRefusing = running.run(now.part, () => now.limiter.isRefusing(key));
     const lastsMs = (decision!.standsUntilMs ?? 0) - decision!.nowMs;
     // No successful call takes longer than the timeout, retries included.
     if (mustRemember && lastsMs > TIMEOUT_MS && !isRefusing) {
@@ -325,10 +319,10 @@ export class World {
     this.calls += 1;
     this.calledMs = this.nowMs;
     const { fate, outMs, backMs } = this.wires[0] ?? PERFECT;
+    if (this.wires.length > 1) this.wires.shift();
     const [, , refusals, nonce, { wait }] = args;
     this.reports.push({ exchange: this.exchanges.length, refusals, wait });
     const attempts = this.#attempt(nonce);
-    if (this.wires.length > 1) this.wires.shift();
     isolate.underWay += 1;
     isolate.last = null;
     let end: Fate | null = fate;
@@ -377,11 +371,8 @@ export class World {
   /** Checks that a call is sent again only after a temporary failure, soon, and at most twice. */
   #attempt(nonce: string): Attempts {
     const { nowMs } = this;
-    const attempts = this.#attempts.get(nonce) ?? {
-      startedMs: nowMs,
-      count: 0,
-      retryFromMs: nowMs,
-    };
+    const none = { startedMs: nowMs, count: 0, retryFromMs: nowMs };
+    const attempts = this.#attempts.get(nonce) ?? none;
     this.#attempts.set(nonce, attempts);
     const { startedMs, count, retryFromMs } = attempts;
     const pauseMs = nowMs - (retryFromMs ?? NaN);
@@ -407,24 +398,22 @@ export class World {
     const last = decisions.at(-1)!;
     isolate.delivered = last;
     if (last.standsUntilMs === null) return;
-    const decidedMs = this.#decidedMs.get(args[3])!;
-    const lastsMs = last.standsUntilMs - last.nowMs;
-    this.delivered.push({ isolate: isolate.index, decidedMs, lastsMs });
+    const untilMs = this.#decidedMs.get(args[3])! + (last.standsUntilMs - last.nowMs);
+    this.delivered.push({ isolate: isolate.index, untilMs });
   }
 
   #checkWritten({ resets, revision }: QuotaPolicy, decisions: readonly Decision[]): void {
     const { limiter } = this.stored;
     if (limiter !== null && limiter.resets > resets) return;
     if (limiter !== null && limiter.revision < revision) this.faults.push("revision not on disk");
-    for (const { minute, day, banned } of decisions) {
-      if (banned && !limiter?.ban) this.faults.push("ban not on disk");
-      for (const [stored, { limit, remaining, endsMs }, lengthMs] of [
-        [limiter?.minute, minute, 60_000],
-        [limiter?.day, day, 86_400_000],
-      ] as const) {
+    for (const decision of decisions) {
+      if (decision.banned && !limiter?.ban) this.faults.push("ban not on disk");
+      for (const name of WINDOW_NAMES) {
+        const stored = limiter?.[name] ?? null;
+        const { limit, remaining, endsMs } = decision[name];
         const used = limit - remaining;
-        const isSame = stored != null && stored.openedMs + lengthMs === endsMs;
-        if (used > 0 && (stored == null || (isSame && stored.count < used))) {
+        const isOther = stored !== null && windowEndMs(name, stored) !== endsMs;
+        if (used > 0 && !isOther && (stored?.count ?? 0) < used) {
           this.faults.push(`not on disk: ${JSON.stringify({ stored, limit, remaining })}`);
         }
       }
@@ -434,19 +423,17 @@ export class World {
   #start(): Life {
     let row = this.#disk;
     const life = { isOver: false, writes: 0, end: Promise.withResolvers<never>() };
+    const put = (_: string, value: unknown) => {
+      if (this.isDiskBroken && this.isPutBroken) throw new Error("disk");
+      row = structuredClone(value);
+    };
     const storage = {
-      kv: {
-        get: () => row,
-        put: (_: string, value: unknown) => {
-          if (this.isDiskBroken && this.isPutBroken) throw new Error("disk");
-          row = structuredClone(value);
-        },
-      },
+      kv: { get: () => row, put },
       sync: async () => {
         const writing = row;
         const isBroken = this.isDiskBroken;
         life.writes += 1;
-        this.mostWrites = Math.max(this.mostWrites, life.writes);
+        this.mostWritesAtOnce = Math.max(this.mostWritesAtOnce, life.writes);
         await Promise.race([pause(this.diskMs), life.end.promise.catch(() => undefined)]);
         life.writes -= 1;
         if (life.isOver) return life.end.promise;
@@ -472,8 +459,7 @@ export class World {
     };
     const KEYS = {
       prepare: (sql: string) => ({ bind: (...values: unknown[]) => ({ sql, values }) }),
-      batch: (statements: readonly { sql: string; values: unknown[] }[]) =>
-        this.#report(statements),
+      batch: (statements: readonly Statement[]) => this.#report(statements),
     };
     const start = () => new RateLimiter(ctx as never, { KEYS } as never);
     return Object.assign(life, { limiter: running.run(this.object, start) });
@@ -498,7 +484,7 @@ export class World {
     }, dueMs - this.objectMs);
   }
 
-  async #report(statements: readonly { sql: string; values: unknown[] }[]): Promise<void> {
+  async #report(statements: readonly Statement[]): Promise<void> {
     await pause(20);
     if (this.isDatabaseCut) throw new Error("D1_ERROR: Network connection lost.");
     for (const { sql, values } of statements) {
@@ -512,6 +498,11 @@ export class World {
       this.reported.set(day, largest);
     }
   }
+}
+
+interface Statement {
+  readonly sql: string;
+  readonly values: readonly unknown[];
 }
 
 type Arguments = Parameters<RateLimiter["admit"]>;
