@@ -10,7 +10,14 @@ import { placeOrder } from "../../support/order-fixture.ts";
 import { expectError, quotaOf } from "../../support/answer.ts";
 import { send, startService } from "../../support/service.ts";
 import { requestLines } from "../../support/written-lines.ts";
-import { faultyDatabases, faultyLimiters, HANG, LOST, stopDeadlines } from "../faults/faults.ts";
+import {
+  faultyDatabases,
+  faultyLimiters,
+  HANG,
+  LOST,
+  PASS,
+  stopDeadlines,
+} from "../faults/faults.ts";
 import { readLog } from "../faults/log-lines.ts";
 
 const HEALTH = "/healthz";
@@ -89,7 +96,7 @@ describe("GET /healthz", () => {
       expect(script.calls).toBe(1);
       const error = "D1_ERROR: Network connection lost.";
       expect(log()).toMatchObject([{ event: "health_probe_failed", part, error }]);
-      script.always({ do: "pass" });
+      script.always(PASS);
       advanceClock(1);
       expect((await service(HEALTH)).status).toBe(200);
       script.always(LOST);

@@ -1,25 +1,25 @@
 import { env } from "cloudflare:workers";
 import { vi } from "vitest";
 
-/** The outcome of one call to a binding. */
-export type Outcome =
-  | { readonly do: "pass" }
-  /** The call to the binding fails without any effect. */
-  | { readonly do: "fail"; readonly error: Error }
-  /** The call to the binding takes effect, but its result is lost. */
-  | { readonly do: "lose the answer"; readonly error: Error }
-  /** The call to the binding never returns and has no effect. */
-  | { readonly do: "hang" };
+/** Runs one call to a binding, or makes it fail. */
+export type Outcome = <T>(call: () => Promise<T>) => Promise<T>;
 
-export const PASS: Outcome = { do: "pass" };
-export const HANG: Outcome = { do: "hang" };
+export const PASS: Outcome = (call) => call();
 
+/** The call never returns and has no effect. */
+export const HANG: Outcome = () => new Promise(() => undefined);
+
+/** The call fails without any effect. */
 export function fail(message: string, marks: object = {}): Outcome {
-  return { do: "fail", error: Object.assign(new Error(message), marks) };
+  return () => Promise.reject(Object.assign(new Error(message), marks));
 }
 
+/** The call takes effect, but its result is lost. */
 export function loseTheAnswer(message: string, marks: object = {}): Outcome {
-  return { do: "lose the answer", error: Object.assign(new Error(message), marks) };
+  return async (call) => {
+    await call();
+    throw Object.assign(new Error(message), marks);
+  };
 }
 
 /** D1's error for a lost connection. */
@@ -44,18 +44,11 @@ export class FaultScript {
     return this;
   }
 
-  /** Runs one call to a binding with the outcome that the script has for the call. */
-  async run<T>(call: () => Promise<T>): Promise<T> {
+  run<T>(call: () => Promise<T>): Promise<T> {
     this.calls += 1;
     const outcome = this.#upcoming.shift() ?? this.#otherwise;
-    if (outcome.do === "fail") throw outcome.error;
-    if (outcome.do === "hang") {
-      this.onHang();
-      return new Promise(() => undefined);
-    }
-    const result = await call();
-    if (outcome.do === "lose the answer") throw outcome.error;
-    return result;
+    if (outcome === HANG) this.onHang();
+    return outcome(call);
   }
 }
 

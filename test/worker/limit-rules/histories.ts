@@ -20,7 +20,7 @@ export function step<World, T>(
 }
 
 /** A step without a value. */
-export function event<World>(name: string, run: (world: World) => void) {
+export function event<World>(name: string, run: (world: World) => Promise<unknown> | void) {
   return step<World, null>(name, fc.constant(null), run);
 }
 
