@@ -24,9 +24,8 @@ const queries = () => line.statements.length;
 /** Sends concurrent requests, one with each key, and counts the responses by HTTP status. */
 async function sendAll(keys: readonly string[], address: string): Promise<Record<number, number>> {
   const answers = await Promise.all(keys.map((key) => service(PATH, { key, address })));
-  const counts: Record<number, number> = {};
-  for (const { status } of answers) counts[status] = (counts[status] ?? 0) + 1;
-  return counts;
+  const byStatus = Object.groupBy(answers, ({ status }) => status);
+  return Object.fromEntries(Object.entries(byStatus).map(([status, all]) => [status, all!.length]));
 }
 
 const invented = (count: number) => Array.from({ length: count }, generateSecret);

@@ -18,18 +18,14 @@ const CACHED = {
 
 const headersOf = ({ headers }: Response) => Object.fromEntries(headers);
 
-/** Returns the expected headers that every response has. */
+/** The headers that every response has. An error also links to the section about its code. */
 function commonHeaders(code?: ErrorCode): Record<string, string> {
   if (code === undefined) return { link: REFERENCE, "x-request-id": "test-1" };
-  return {
-    // An error also links to the section of the reference page about its error code.
-    link: `${REFERENCE}, </#${code}>; rel="help"`,
-    "content-type": "application/json",
-    "x-request-id": "test-1",
-  };
+  const link = `${REFERENCE}, </#${code}>; rel="help"`;
+  return { link, "content-type": "application/json", "x-request-id": "test-1" };
 }
 
-/** Returns the expected headers of the response to the first request in both windows of a key. */
+/** The headers of the response to the first request in both windows of a key. */
 function freshHeaders(nowMs: number, code?: ErrorCode): Record<string, string> {
   return {
     ...commonHeaders(code),

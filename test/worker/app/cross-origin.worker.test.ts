@@ -95,9 +95,7 @@ test("an origin that is not listed gets the same response as a request without a
   others.push("http://app.example", "https://app.example:8443", "https://APP.example");
   const requests = [...others.map((Origin) => [listing, Origin] as const), [send, APP] as const];
   for (const [service, Origin] of requests) {
-    const response = await service(LIST, { key, headers: { Origin } });
-    expect(response.status).toBe(200);
-    expect(corsHeaders(response)).toStrictEqual([]);
+    expect(corsHeaders(await service(LIST, { key, headers: { Origin } }))).toStrictEqual([]);
     const headers = { ...PREFLIGHT, Origin };
     const preflight = await service(LIST, { method: "OPTIONS", headers });
     expect(corsHeaders(preflight)).toStrictEqual([]);

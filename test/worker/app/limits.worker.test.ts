@@ -72,24 +72,24 @@ test("the windows end exactly their length after their first request, also after
 
 /**
  * Uses up a limit of one request per minute, and sends requests until the key is banned. Returns
- * the codes of the responses after the first 10 seconds of the wait.
+ * how many it sends after the first 10 seconds of the wait.
  */
-async function bringIntoBan(key: string): Promise<string[]> {
+async function bringIntoBan(key: string): Promise<number> {
   const isolates = times(3, () => startService());
   await use(key, 1);
   const codeOf = async (n: number) =>
     ((await (await isolates[n % 3]!(LIST, { key })).json()) as { code: string }).code;
   for (let n = 0; n < 100; n++) expect(await codeOf(n)).toBe("rate_limit_exceeded");
   advanceClock(10_000);
-  const codes: string[] = [];
-  while (codes.at(-1) !== "api_key_banned") codes.push(await codeOf(codes.length));
-  return codes;
+  let sent = 1;
+  while ((await codeOf(sent)) !== "api_key_banned") sent += 1;
+  return sent;
 }
 
 test("a key whose clients keep sending refused requests is banned everywhere; the second ban is twice as long", async () => {
   const { id, key } = await createEnterpriseKey(1, 100);
   stopClock();
-  expect((await bringIntoBan(key)).length).toBeGreaterThanOrEqual(60);
+  expect(await bringIntoBan(key)).toBeGreaterThanOrEqual(60);
   await evictLimiter(`key:${id}`);
   const isolate = startService();
   expect((await isolate(LIST, { key })).headers.get("Retry-After")).toBe("60");
@@ -102,14 +102,11 @@ test("a key whose clients keep sending refused requests is banned everywhere; th
   await bringIntoBan(key);
   expect((await send(LIST, { key })).headers.get("Retry-After")).toBe("120");
 
-  // A reset lifts the ban, empties the windows and forgets earlier bans.
+  // A reset lifts the ban and empties the windows.
   await updateApiKey(id, { resets: sql`${apiKeys.resets} + 1` as unknown as number });
   advanceClock(30_000);
   expect(quotaOf(await send(LIST, { key }))).toMatchObject({
     minute: { remaining: 0, seconds: 60 },
     day: { remaining: 99, seconds: 86_400 },
   });
-  advanceClock(60_000);
-  await bringIntoBan(key);
-  expect((await send(LIST, { key })).headers.get("Retry-After")).toBe("60");
 });

@@ -22,10 +22,9 @@ export function loseTheAnswer(message: string, marks: object = {}): Outcome {
   };
 }
 
-/** D1's error for a lost connection. */
 export const LOST = fail("D1_ERROR: Network connection lost.");
 
-/** Determines the outcome of each call to a binding, and counts the calls. */
+/** Determines the outcomes of the calls to bindings, and counts the calls. */
 export class FaultScript {
   calls = 0;
   /** Called when a call to a binding hangs. */
@@ -55,11 +54,7 @@ export class FaultScript {
 const CALLS: readonly unknown[] = ["first", "all", "raw", "run", "batch"];
 const PARTS: readonly unknown[] = ["prepare", "bind", "withSession"];
 
-/**
- * Returns real databases with injected faults. A batch of statements is one call.
- *
- * @param names the databases with faults; by default both.
- */
+/** Returns real databases with faults, by default both. A batch of statements is one call. */
 export function faultyDatabases(...names: readonly ("ORDERS" | "KEYS")[]) {
   const script = new FaultScript();
   const wrap = <T extends object>(real: T): T =>
@@ -102,11 +97,8 @@ export function faultyLimiters() {
 }
 
 /**
- * Replaces timers of exactly this length with timers that expire only when the test says so. So a
- * slow machine does not cause timeouts.
- *
- * @returns a function that makes all of these timers expire, also timers that are set right after
- *   its call, in the same turn of the event loop.
+ * Replaces timers of exactly this length, so that a slow machine does not cause timeouts. Returns a
+ * function that makes them expire, also those that are set in the same turn of the event loop.
  */
 export function stopDeadlines(timeoutMs: number): () => void {
   const { setTimeout, clearTimeout } = globalThis;

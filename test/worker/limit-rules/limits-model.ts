@@ -70,7 +70,7 @@ function openAt(window: OpenWindow | null, lengthMs: number, nowMs: number): Ope
 /** A reference model of the limiter that follows docs/limits.md, Windows and Bans. */
 export class LimitsModel extends WindowsModel {
   numbers: BanPolicy;
-  /** The number of all strikes so far; `bans` is the number of all bans so far. */
+  /** The numbers of strikes and bans so far. */
   strikes = 0;
   bans = 0;
   #wait: { beganMs: number; strikesMs: number[] } | null = null;
@@ -175,7 +175,6 @@ export class LimitsModel extends WindowsModel {
     return isEnforced ? this.#ban!.endMs : 0;
   }
 
-  /** Returns when the earliest full window opened. */
   #fullSinceMs({ perMinute, perDay }: Limits, nowMs: number): number {
     const [minute, day] = this.openAt(nowMs);
     return Math.min(

@@ -296,9 +296,10 @@ describe("the alarm", () => {
       expect(await storage()).toMatchObject({ keys: ["record"], alarmMs: startMs + DAY_MS });
       if (isEvicted) await evictLimiter(name);
       await comeToAlarm();
-      expect(await storage()).toMatchObject({ keys: [], alarmMs: null });
-      await runInDurableObject(limiter(), (object) => object.alarm());
-      expect(await storage()).toMatchObject({ keys: [], alarmMs: null });
+      for (let run = 0; run < 2; run++) {
+        expect(await storage()).toMatchObject({ keys: [], alarmMs: null });
+        await runInDurableObject(limiter(), (object) => object.alarm());
+      }
     }
   });
 

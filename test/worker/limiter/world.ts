@@ -70,11 +70,9 @@ interface Exchange extends Verdict {
 }
 
 /** A decision that the rules made for the Durable Object. */
-interface Ruling {
+interface Ruling extends Pick<rules.Decided, "decision" | "strikes"> {
   readonly policy: QuotaPolicy;
   readonly nowMs: number;
-  readonly decision: Decision;
-  readonly strikes: number;
   readonly hasBanned: boolean;
 }
 
@@ -88,7 +86,7 @@ interface Attempts {
 
 interface Isolate {
   readonly index: number;
-  /** The number of restarts. */
+  /** The number of its restarts. */
   readonly life: number;
   readonly part: Part;
   readonly limiter: Limiter;
@@ -139,7 +137,7 @@ export class World {
   reportedRefusals = 0;
   /** The report of each call, and the index in `exchanges` of the request that caused the call. */
   readonly reports: { exchange: number; refusals: number; wait: rules.WaitReport | null }[] = [];
-  /** The number of failed calls that carried refusals from memory. */
+  /** The number of failed calls with a report. */
   lostReports = 0;
   /** The largest totals reported for each day: admissions, refusals, strikes and bans. */
   readonly reported = new Map<string, readonly number[]>();
@@ -202,15 +200,13 @@ export class World {
     this.isolates.forEach((_, index) => this.learn(index));
   }
 
-  /** Sends a request through an isolate. */
   send(index: number): Promise<Exchange> {
     const isolate = this.isolates[index]!;
     const { policy, life, failures, limiter } = isolate;
     const sentMs = this.nowMs;
+    const admit = (...args: Arguments) => this.#call(isolate, args);
     const request = {
-      objects: {
-        getByName: () => ({ admit: (...args: Arguments) => this.#call(isolate, args) }),
-      } as never,
+      objects: { getByName: () => ({ admit }) } as never,
       requestId: "simulated",
       waitUntil: (promise: Promise<unknown>) => void promise.catch(() => undefined),
     };
@@ -254,13 +250,12 @@ export class World {
     if (this.alarmMs !== null) this.#setAlarm(this.alarmMs);
   }
 
-  /** Repairs everything that is broken. */
   recover(): void {
     this.wires = [PERFECT];
     this.isDatabaseCut = this.isDiskBroken = false;
   }
 
-  /** Ends the Durable Object's life at once. It loses everything that is not on disk. */
+  /** Ends the Durable Object's life. It loses everything that is not on disk. */
   kill(): void {
     const { end } = this.#life;
     this.kills += 1;
@@ -349,7 +344,7 @@ export class World {
 
   async #arrive(fate: Fate, args: Arguments): Promise<readonly Decision[]> {
     if (fate === "error") throw new Error("Internal error.");
-    if (fate.endsWith("retryable") && fate !== "lost retryable") throw lost();
+    if (fate === "retryable" || fate === "slow retryable") throw lost();
     if (fate === "overloaded") {
       throw Object.assign(new Error("Overloaded."), { retryable: true, overloaded: true });
     }
