@@ -63,7 +63,7 @@ export interface Decided {
   readonly state: LimiterState;
   /** The number of strikes that it counted, those that an isolate reported included. */
   readonly strikes: number;
-  /** The ban that begins with it. */
+  /** The ban that begins with it; `null` if none does. */
   readonly newBan: Ban | null;
 }
 

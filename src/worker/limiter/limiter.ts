@@ -45,9 +45,7 @@ interface Waiting {
   decision: Decision | null;
 }
 
-class NotCalledError extends Error {
-  override readonly message = "The Durable Object was not called: an earlier call has just failed.";
-}
+class NotCalledError extends Error {}
 
 /**
  * The limiter of an isolate. The first of these layers that can decide on a request does so:
@@ -136,7 +134,11 @@ export class Limiter {
     const key = all.map((waiting) => waiting.key).reduce(newest);
     const { keyId, limits, revision, resets } = key;
     const askedMs = Date.now();
-    if (!this.#breaker.allows(keyId, askedMs)) throw new NotCalledError();
+    if (!this.#breaker.allows(keyId, askedMs)) {
+      throw new NotCalledError(
+        "The Durable Object was not called, because an earlier call has just failed.",
+      );
+    }
     const { refusals = 0, wait = null } = this.#refusals.get(keyId)?.takeReport(askedMs) ?? {};
     try {
       // All attempts have the same nonce, so that the Durable Object counts the requests once.

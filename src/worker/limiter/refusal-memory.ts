@@ -12,14 +12,6 @@ const MAX_UNREPORTED = 50;
 /** The key's next request after this time reports its strikes: those of all isolates add up to a ban. */
 const MAX_UNREPORTED_MS = 3_000;
 
-/** The refusals from memory that an isolate reports with a call to the key's Durable Object. */
-export interface RefusalReport {
-  /** The number of refusals, including those that are no strikes. */
-  readonly refusals: number;
-  /** `null` if the isolate remembers no refusal that can lead to a ban. */
-  readonly wait: WaitReport | null;
-}
-
 interface Refusal {
   readonly decision: Decision;
   readonly policy: QuotaPolicy;
@@ -78,8 +70,11 @@ export class RefusalMemory {
     return refusal && quotaLater(refusal.decision, objectMs(refusal, nowMs));
   }
 
-  /** Returns the unreported refusals with their ages at `nowMs`, and forgets them. */
-  takeReport(nowMs: number): RefusalReport {
+  /**
+   * Returns the unreported refusals at `nowMs`, and forgets them: their number, including those that
+   * are no strikes, and their wait; `null` if it cannot lead to a ban.
+   */
+  takeReport(nowMs: number): { readonly refusals: number; readonly wait: WaitReport | null } {
     const report = { refusals: this.#refusals, wait: this.#waitReport(nowMs) };
     this.#refusals = this.#strikes = 0;
     return report;

@@ -13,12 +13,7 @@ const REMEMBERED_MS = 5_000;
 
 type Health = Readonly<Record<"orders" | "keys" | "limiter", "ok" | "unavailable">>;
 
-/** Means that the health is unknown. */
-const ALL_UNAVAILABLE: Health = {
-  orders: "unavailable",
-  keys: "unavailable",
-  limiter: "unavailable",
-};
+const UNKNOWN: Health = { orders: "unavailable", keys: "unavailable", limiter: "unavailable" };
 
 /**
  * Routes `GET /healthz` (docs/api.md, Health). The request needs no key, counts against no limit,
@@ -31,7 +26,7 @@ export function healthRoute() {
   const orders = new DatabaseQueries("orders", PROBE_TIMEOUT_MS);
   const keys = new DatabaseQueries("keys", PROBE_TIMEOUT_MS);
   const probes = new BatchedQuery<null, Health>({ concurrency: 1, timeoutMs: PROBE_TIMEOUT_MS });
-  let last = { health: ALL_UNAVAILABLE, fromMs: -Infinity };
+  let last = { health: UNKNOWN, fromMs: -Infinity };
 
   const remembered = (): Health | null => {
     const ageMs = Date.now() - last.fromMs;
@@ -63,7 +58,7 @@ export function healthRoute() {
     const waitUntil = (promise: Promise<unknown>) => c.executionCtx.waitUntil(promise);
     const shared = () => probes.read(null, async () => remembered() ?? probe(c), waitUntil);
     // `read` rejects only if the platform ended the request that ran the shared probe.
-    const health = remembered() ?? (await shared().catch(() => ALL_UNAVAILABLE));
+    const health = remembered() ?? (await shared().catch(() => UNKNOWN));
     const isHealthy = Object.values(health).every((state) => state === "ok");
     return Response.json(health, {
       status: isHealthy ? 200 : 503,
