@@ -48,9 +48,9 @@ beforeEach(async () => {
 
 const limiter = () => limiterNamed(name);
 const request = async (policy = POLICY) => (await admit(limiter(), policy)).admitted;
-const requests = async (count: number) => {
-  for (let n = 0; n < count; n++) await request();
-};
+/** Sends requests that share one call. */
+const requests = (count: number, policy = POLICY) =>
+  limiter().admit(policy, [], 0, crypto.randomUUID(), { requests: count, wait: null });
 const usage = () => drizzle(env.KEYS).select().from(keyUsage).orderBy(keyUsage.day);
 const bans = () => drizzle(env.KEYS).select().from(keyBans).orderBy(keyBans.beganAt);
 const storage = () => limiterStorage(name);
@@ -58,7 +58,7 @@ const comeToAlarm = () => runAlarmWhenDue(name);
 
 /** Plays an isolate that, 20 seconds after a wait began, reports enough strikes for a ban. */
 async function ban(policy = POLICY): Promise<void> {
-  for (let n = 0; n < 4; n++) await request(policy);
+  await requests(4, policy);
   advanceClock(20_000);
   const wait = { ageMs: 20_000, strikes: 59, oldestStrikeAgeMs: 0 };
   expect(await admit(limiter(), policy, { wait, refusals: 60 })).toMatchObject({ banned: true });
@@ -179,9 +179,10 @@ test.for([
   async ([mode, expected]) => {
     const answers = await runInDurableObject(limiter(), async (_, state) => {
       const other = new RateLimiter(state, { ...env, BAN_MODE: mode } as Cloudflare.Env);
-      for (let n = 0; n < 4; n++) await admit(other, POLICY);
+      const wait = null;
+      await other.admit(POLICY, [], 0, "first", { requests: 4, wait });
       advanceClock(20_000);
-      return Promise.all(Array.from({ length: 100 }, () => admit(other, POLICY)));
+      return other.admit(POLICY, [], 0, "second", { requests: 100, wait });
     });
     expect(answers.some(({ banned }) => banned)).toBe(false);
     expect(events(log())).toStrictEqual(expected);
@@ -199,9 +200,10 @@ describe("a report of usage", () => {
     const wait = { ageMs: 11_000, strikes: 2, oldestStrikeAgeMs: 900 };
     await admit(limiter(), POLICY, { wait, refusals: 40 });
     advanceClock(60_000);
+    await requests(3);
     await request();
     await comeToAlarm();
-    const counts = { admitted: 4, refused: 42, strikes: 3, bans: 0, peakMinute: 3, peakDay: 4 };
+    const counts = { admitted: 6, refused: 43, strikes: 3, bans: 0, peakMinute: 3, peakDay: 6 };
     const reportedAt = new Date(noonMs + HOUR_MS);
     const day = new Date(noonMs).toISOString().slice(0, 10);
     const limits = { perMinute: 3, perDay: 1_000 };
@@ -210,7 +212,7 @@ describe("a report of usage", () => {
     await evictLimiter(name);
     await requests(5);
     await comeToAlarm();
-    expect(await usage()).toMatchObject([{ admitted: 7, refused: 44, strikes: 3 }]);
+    expect(await usage()).toMatchObject([{ admitted: 9, refused: 45, strikes: 3 }]);
   });
 
   test("is sent at most once an hour, and within an hour after an admission", async () => {
