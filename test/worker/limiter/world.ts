@@ -4,6 +4,7 @@ import * as config from "../../../src/worker/config.ts";
 import type { BanPolicy } from "../../../src/worker/limit-rules/bans.ts";
 import * as rules from "../../../src/worker/limit-rules/decision.ts";
 import type { Decision, QuotaPolicy } from "../../../src/worker/limit-rules/decision.ts";
+import type { Limits } from "../../../src/worker/limit-rules/plans.ts";
 import { WINDOW_NAMES, windowEndMs } from "../../../src/worker/limit-rules/windows.ts";
 import { RateLimiter } from "../../../src/worker/limiter/durable-object.ts";
 import { Limiter, type Verdict } from "../../../src/worker/limiter/limiter.ts";
@@ -152,8 +153,8 @@ export class World {
   /** By the nonce of a call, like `#decidedMs`. */
   readonly #attempts = new Map<string, Attempts>();
   readonly #decidedMs = new Map<string, number>();
-  /** The revision of the key with which each decision was made. */
-  readonly #revisions = new Map<Decision, number>();
+  /** The policy with which each decision was made. */
+  readonly #policies = new Map<Decision, QuotaPolicy>();
   readonly #pending = new Set<Promise<unknown>>();
   #disk: unknown = undefined;
   #life: Life;
@@ -190,6 +191,11 @@ export class World {
   /** Changes the key. An isolate uses the new version after a call of `learn`. */
   change(changes: Partial<QuotaPolicy>): void {
     this.newest = { ...this.newest, ...changes, revision: this.newest.revision + 1 };
+  }
+
+  /** Changes the limits of the key's plan, which is no change of the key. */
+  deploy(limits: Limits): void {
+    this.newest = { ...this.newest, limits };
   }
 
   learn(index: number): void {
@@ -244,6 +250,12 @@ export class World {
     }
   }
 
+  /** Sets an isolate's clock back by days. After less, or during a call, it cannot notice. */
+  async setClockBack(index: number): Promise<void> {
+    await this.drain();
+    this.isolates[index]!.part.skewMs -= 10 * 86_400_000;
+  }
+
   moveObjectClock(ms: number): void {
     this.object.skewMs += ms;
     this.wasClockSet = true;
@@ -279,14 +291,15 @@ export class World {
 
   /** Checks that a decision was made for this request, with its version of the key or a newer one. */
   #checkAnswer({ isolate, life, policy, decision }: Exchange): void {
-    const revision = this.#revisions.get(decision!) ?? -1;
+    const { limits, revision = -1 } = this.#policies.get(decision!) ?? {};
     if (revision < policy.revision) {
       this.faults.push(revision === -1 ? "two requests, one decision" : "an outdated version");
     }
-    this.#revisions.delete(decision!);
+    this.#policies.delete(decision!);
     const now = this.isolates[isolate]!;
     const isLast = now.life === life && now.delivered === decision;
-    const mustRemember = isLast && !decision!.admitted && revision === now.policy.revision;
+    const isSameKey = revision === now.policy.revision && limits === now.policy.limits;
+    const mustRemember = isLast && !decision!.admitted && isSameKey;
     const key = { keyId: KEY_ID, ...now.policy };
     const isRefusing = running.run(now.part, () => now.limiter.isRefusing(key));
     const lastsMs = (decision!.standsUntilMs ?? 0) - decision!.nowMs;
@@ -389,7 +402,7 @@ export class World {
   }
 
   #deliver(isolate: Isolate, args: Arguments, decisions: readonly Decision[]): void {
-    for (const decided of decisions) this.#revisions.set(decided, args[0].revision);
+    for (const decided of decisions) this.#policies.set(decided, args[0]);
     const last = decisions.at(-1)!;
     isolate.delivered = last;
     if (last.standsUntilMs === null) return;
