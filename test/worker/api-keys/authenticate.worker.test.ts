@@ -12,10 +12,7 @@ const LIST = "/v1/store/orders";
 const PLAIN_CHALLENGE = 'Bearer realm="store-orders"';
 const TOKEN_CHALLENGE = 'Bearer realm="store-orders", error="invalid_token"';
 
-/**
- * Expects a 401 response, and that the request counted against the limit of failed authentications
- * for its client address. Returns the error message.
- */
+/** Expects a 401 that counted against the budget of the address. Returns the error message. */
 async function expectUnauthorized(response: Response, challenge: string): Promise<string> {
   expect(response.headers.get("WWW-Authenticate")).toBe(challenge);
   expect(quotaOf(response)).toMatchObject({ limit: 60, remaining: 59 });

@@ -20,9 +20,6 @@ beforeEach(() => {
 
 const inBackground: Promise<unknown>[] = [];
 
-/**
- * Finds a key by its secret, and waits for a refresh in the background if the look-up starts one.
- */
 async function find(key: string): Promise<ApiKey | null> {
   const waitUntil = (promise: Promise<unknown>) => void inBackground.push(promise);
   const lookUp = { isSuspect: () => false, waitUntil };

@@ -112,7 +112,6 @@ class World {
     await settle();
   }
 
-  /** Waits for all queries and look-ups to end. */
   async end(): Promise<void> {
     for (let round = 0; round < 10; round += 1) {
       while (this.#scheduler.count() > 0) await this.proceed();
@@ -161,7 +160,6 @@ class World {
   }
 }
 
-/** Runs all pending promise callbacks. */
 async function settle(): Promise<void> {
   for (let turn = 0; turn < 30; turn += 1) await Promise.resolve();
 }

@@ -23,10 +23,7 @@ beforeEach(async () => {
   await placeOrder(4n, { status: "shipped" });
 });
 
-/**
- * Generates only methods that the Workers runtime accepts. test/process/hostile-bytes.node.test.ts
- * sends other methods.
- */
+/** Only methods that the Workers runtime accepts: hostile-bytes.node.test.ts sends others. */
 const anyMethod = fc.oneof(
   { weight: 6, arbitrary: fc.constantFrom("GET", "HEAD", "DELETE") },
   fc.constantFrom("POST", "PUT", "PATCH", "OPTIONS", "PROPFIND", "PURGE", "SEARCH", "LOCK", "COPY"),

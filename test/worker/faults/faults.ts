@@ -6,15 +6,12 @@ export type Outcome = <T>(call: () => Promise<T>) => Promise<T>;
 
 export const PASS: Outcome = (call) => call();
 
-/** The call never returns and has no effect. */
 export const HANG: Outcome = () => new Promise(() => undefined);
 
-/** The call fails without any effect. */
 export function fail(message: string, marks: object = {}): Outcome {
   return () => Promise.reject(Object.assign(new Error(message), marks));
 }
 
-/** The call takes effect, but its result is lost. */
 export function loseTheAnswer(message: string, marks: object = {}): Outcome {
   return async (call) => {
     await call();

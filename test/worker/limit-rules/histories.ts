@@ -36,10 +36,7 @@ export const anyLimits: fc.Arbitrary<Limits> = fc.record({
   perDay: fc.integer({ min: 1, max: 25 }),
 });
 
-/**
- * Generates ban policies. The numbers of strikes are small, so that short histories lead to bans.
- * Each duration is either the default or a shorter one.
- */
+/** Generates ban policies with few strikes to a ban, and durations up to the default ones. */
 export const anyBanPolicy: fc.Arbitrary<BanPolicy> = fc.record({
   mode: fc.oneof(
     { weight: 6, arbitrary: fc.constant("on" as const) },
@@ -142,7 +139,6 @@ const changes = oneOf<SimulatedLimiter>(
   [4, event("restart", (limiter) => limiter.restart())],
 );
 
-/** Generates histories of a key with any events. */
 export const anyHistory = fc.array(oneOf([8, requests], [3, passage], [5, borders], [4, changes]), {
   maxLength: 40,
   size: "max",

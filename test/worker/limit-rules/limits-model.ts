@@ -23,7 +23,6 @@ export class WindowsModel {
   protected minute: OpenWindow | null = null;
   protected day: OpenWindow | null = null;
 
-  /** Continues from a stored limiter state. */
   restore(stored: LimiterState | null): void {
     this.policy = stored;
     this.minute = stored && stored.minute;
@@ -70,7 +69,6 @@ function openAt(window: OpenWindow | null, lengthMs: number, nowMs: number): Ope
 /** A reference model of the limiter that follows docs/limits.md, Windows and Bans. */
 export class LimitsModel extends WindowsModel {
   numbers: BanPolicy;
-  /** The numbers of strikes and bans so far. */
   strikes = 0;
   bans = 0;
   #wait: { beganMs: number; strikesMs: number[] } | null = null;

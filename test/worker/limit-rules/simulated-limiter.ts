@@ -29,7 +29,6 @@ export const DEFAULT_BANS: BanPolicy = {
   forgetAfterMs: DAY_MS,
 };
 
-/** Returns the policy of a key with these limits. */
 export function keyPolicy(perMinute: number, perDay: number): QuotaPolicy {
   return { limits: { perMinute, perDay }, revision: 1, resets: 0 };
 }
@@ -42,7 +41,6 @@ export class SimulatedLimiter {
   bans: BanPolicy;
   nowMs = START_MS;
   state: LimiterState | null = null;
-  /** The numbers of strikes and bans so far. */
   readonly counted = { strikes: 0, bans: 0 };
 
   constructor(policy: QuotaPolicy, bans: BanPolicy = DEFAULT_BANS) {

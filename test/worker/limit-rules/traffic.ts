@@ -23,7 +23,6 @@ interface Waiting {
   readonly latencyMs: Draw;
   /** The pause after an admission. */
   readonly workMs?: Draw;
-  /** The time that the client waits in addition to `Retry-After`. */
   readonly jitterMs?: Draw;
   /** The time until the first request, in addition to its latency. */
   readonly startMs?: number;
@@ -82,11 +81,7 @@ export function* loops(perSecond: number): Client {
   for (;;) yield 1_000 / perSecond;
 }
 
-/**
- * Simulates clients that share one key, for this time or until the key is banned.
- *
- * @returns `bannedAfterMs` is `null` if there is no ban.
- */
+/** Simulates clients that share one key, for this time or until the key is banned. */
 export function run(limiter: SimulatedLimiter, clients: readonly Client[], durationMs: number) {
   const startMs = limiter.nowMs;
   /** Sorted; the client that is due first is the last. */

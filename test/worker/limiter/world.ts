@@ -11,7 +11,6 @@ import { Limiter, type Verdict } from "../../../src/worker/limiter/limiter.ts";
 import { readState, type ReadState } from "../../../src/worker/limiter/stored-state.ts";
 import { START_MS } from "../limit-rules/simulated-limiter.ts";
 
-/** How long an isolate waits for the Durable Object. */
 export const TIMEOUT_MS = 5_000;
 
 const KEY_ID = "simulated";
@@ -52,7 +51,6 @@ export const PERFECT: Wire = { fate: "answer", outMs: 0, backMs: 0 };
 interface Part {
   /** How far the part's clock is ahead of the world's clock. */
   skewMs: number;
-  /** The events that this part logged. */
   readonly events: string[];
 }
 
@@ -87,7 +85,6 @@ interface Attempts {
 
 interface Isolate {
   readonly index: number;
-  /** The number of its restarts. */
   readonly life: number;
   readonly part: Part;
   readonly limiter: Limiter;
@@ -96,7 +93,6 @@ interface Isolate {
   /** The fate of the last call that has ended; `null` while another call is under way. */
   last: Fate | null;
   underWay: number;
-  /** The last decision that arrived. */
   delivered: Decision | null;
 }
 
@@ -124,12 +120,10 @@ export class World {
   isDiskBroken = false;
   /** True if a broken disk fails to take a row; false if it fails to keep the row. */
   isPutBroken = false;
-  /** How long a write takes. */
   diskMs = 3;
   /** True if the Durable Object's clock was set. An isolate knows of it after its next call. */
   wasClockSet = false;
   calls = 0;
-  /** The world's time of the last call. */
   calledMs = 0;
   kills = 0;
   mostWritesAtOnce = 0;
@@ -142,7 +136,6 @@ export class World {
   lostReports = 0;
   /** The largest totals reported for each day: admissions, refusals, strikes and bans. */
   readonly reported = new Map<string, readonly number[]>();
-  /** The beginnings of the reported bans. */
   readonly reportedBans = new Set<unknown>();
   alarmMs: number | null = null;
   /** How long after a failed report the alarm was set, at most. */
@@ -173,7 +166,6 @@ export class World {
     return running.exit(() => Date.now());
   }
 
-  /** The Durable Object's clock. */
   get objectMs(): number {
     return this.nowMs + this.object.skewMs;
   }

@@ -71,7 +71,6 @@ export class CountedService {
     });
   }
 
-  /** Sends requests at the same time, and returns the numbers of their billed operations. */
   async operationsOf(...requests: SentRequest[]): Promise<Operations> {
     Object.assign(this.#counted, NO_OPERATIONS);
     await Promise.all(requests.map((request) => this.send(request)));

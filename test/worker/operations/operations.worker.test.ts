@@ -106,9 +106,8 @@ test("a Durable Object that reports its usage and later deletes its storage", as
 
   advanceClock(HOUR_MS);
   const report = await service.operationsOfAlarm(name);
-  // After its report, the Durable Object sets its alarm to the time when the last window ends. The
-  // first request afterwards sets an earlier alarm, which writes a row. `usageReport` includes that
-  // row, but `report` was counted before it.
+  // The alarm is then set to the end of the last window. The first request after it sets an earlier
+  // alarm: a row that `usageReport` includes, but `report` does not.
   expect(sum(report, { objectRowsWritten: 1 })).toEqual(OPERATIONS.usageReport);
   advanceClock(MINUTE_MS);
   expect(await service.operationsOf(cancel("/none"))).toMatchObject({ objectRowsWritten: 2 });
