@@ -1,12 +1,6 @@
 import * as z from "zod/mini";
 import { BAN_MODES, type BanPolicy } from "./limit-rules/bans.ts";
 
-/** `errors`: requests with a 5xx response, and requests on which the fallback limiter decided. */
-const REQUEST_LOGS = ["all", "errors", "none"] as const;
-
-/** The database that lists are read from: the primary one or the nearest replica. */
-const LIST_READS = ["primary", "nearest"] as const;
-
 /** The number of keys that each cache of an isolate remembers. */
 export const REMEMBERED_KEYS = 10_000;
 
@@ -55,8 +49,13 @@ const varsSchema = z
   .object({
     /** Origins whose scripts may call the service from a browser. */
     CORS_ORIGINS: origins,
-    REQUEST_LOG: z._default(z.enum(REQUEST_LOGS, "must be all, errors or none"), "none"),
-    LIST_READS: z._default(z.enum(LIST_READS, "must be primary or nearest"), "primary"),
+    /** `errors`: requests with a 5xx response, and those on which the fallback limiter decided. */
+    REQUEST_LOG: z._default(
+      z.enum(["all", "errors", "none"], "must be all, errors or none"),
+      "none",
+    ),
+    /** The database that lists are read from: the primary one or the nearest replica. */
+    LIST_READS: z._default(z.enum(["primary", "nearest"], "must be primary or nearest"), "primary"),
     V1_DEPRECATED_AT: instant,
     V1_SUNSET_AT: instant,
     BAN_MODE: z._default(z.enum(BAN_MODES, "must be on, log or off"), "on"),

@@ -65,18 +65,14 @@ export const DOUBLES = [
 ] as const satisfies readonly Names<number>[];
 
 /**
- * The index of requests without a valid key. Analytics Engine samples each index separately, so a
- * flood of these requests does not thin out the data of any key.
- */
-const ANONYMOUS = "anonymous";
-
-/**
  * Converts a record to a data point of Workers Analytics Engine; `null` becomes `""` or -1. It fits:
  * an index of 96 bytes, 20 blobs of 16 KB in total, and 20 doubles are allowed.
  */
 export function toDataPoint(record: RequestRecord) {
   return {
-    indexes: [record.keyId ?? ANONYMOUS],
+    // Analytics Engine samples each index separately, so a flood of requests without a valid key does
+    // not thin out the data of any key.
+    indexes: [record.keyId ?? "anonymous"],
     blobs: BLOBS.map((name) => record[name] ?? ""),
     doubles: DOUBLES.map((name) => record[name] ?? -1),
   };
