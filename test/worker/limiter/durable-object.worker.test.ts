@@ -315,6 +315,16 @@ describe("the alarm", () => {
     }
   });
 
+  test("waits for the end of a day with refusals, although all windows end before", async () => {
+    const policy = { ...POLICY, limits: { perMinute: 3, perDay: 1 } };
+    for (const waitMs of [0, 13 * HOUR_MS]) {
+      advanceClock(waitMs);
+      await request(policy);
+    }
+    await comeToAlarm();
+    expect((await storage()).alarmMs).toBe(noonMs + 1.5 * DAY_MS);
+  });
+
   test("keeps only the current day of a key that is used every day", async () => {
     for (let day = 0; day < 3; day++) {
       await request();
