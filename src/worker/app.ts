@@ -39,7 +39,7 @@ export function createApp(config: Config): Hono<AppEnv> {
     .use(observeRequests(config));
 
   const v1 = new Hono<AppEnv>()
-    .use(v1Headers(addresses, config.lifecycle))
+    .use(v1Headers(addresses, config))
     .use(crossOrigin(config.corsOrigins))
     .use(authenticate(directory, addresses))
     // Registered before `enforceLimits`, because this route enforces the limits itself: it queries

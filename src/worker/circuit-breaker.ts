@@ -3,19 +3,14 @@ import QuickLRU from "quick-lru";
 /** How long a part of the service is not called after it failed, in milliseconds. */
 const OPEN_MS = 1_000;
 
-/** A period in which a failed part of the service is not called. In Unix milliseconds. */
-interface Pause {
-  readonly fromMs: number;
-  readonly untilMs: number;
-}
-
 /**
  * Stops calls to a part of the service that has just failed, so that callers do not wait for
  * timeouts one after another. One second after the failure, one caller probes the part; the others
  * do not call it until the probe succeeds. Reads no clock: the time is a parameter.
  */
 export class CircuitBreaker {
-  readonly #pauses: QuickLRU<string, Pause>;
+  /** Unix times in milliseconds, by the name of a part. */
+  readonly #pauses: QuickLRU<string, { readonly fromMs: number; readonly untilMs: number }>;
   readonly #probeMs: number;
 
   /**

@@ -1,26 +1,11 @@
 import * as z from "zod/mini";
 import { BAN_MODES, type BanPolicy } from "./limit-rules/bans.ts";
 
-/** `errors`: requests with a 5xx response, and requests on which the fallback limiter decided. */
-const REQUEST_LOGS = ["all", "errors", "none"] as const;
-export type RequestLog = (typeof REQUEST_LOGS)[number];
-
-/** The database that lists are read from: the primary one or the nearest replica. */
-const LIST_READS = ["primary", "nearest"] as const;
-
-/** The dates of the deprecation and sunset of this API version, if the operator has set them. */
-export interface VersionLifecycle {
-  readonly deprecatedAt?: Date | undefined;
-  /** From this time on, this API version may stop responding. */
-  readonly sunsetAt?: Date | undefined;
-}
-
 /** The number of keys that each cache of an isolate remembers. */
 export const REMEMBERED_KEYS = 10_000;
 
 const DAY_SECONDS = 86_400;
 
-/** The schema of a whole number, which may be written as text. */
 function wholeNumber(min: number, max: number) {
   const message = `must be a whole number from ${min} to ${max}`;
   const isInRange = (value: number) => Number.isInteger(value) && value >= min && value <= max;
@@ -52,11 +37,9 @@ const origins = z.pipe(
   }),
 );
 
-const INSTANT_EXPECTED = "must be a date-time in UTC such as 2027-01-01T00:00:00Z";
-
 const instant = z.optional(
   z.pipe(
-    z.iso.datetime(INSTANT_EXPECTED),
+    z.iso.datetime("must be a date-time in UTC such as 2027-01-01T00:00:00Z"),
     z.transform((text: string) => new Date(text)),
   ),
 );
@@ -66,8 +49,13 @@ const varsSchema = z
   .object({
     /** Origins whose scripts may call the service from a browser. */
     CORS_ORIGINS: origins,
-    REQUEST_LOG: z._default(z.enum(REQUEST_LOGS, "must be all, errors or none"), "none"),
-    LIST_READS: z._default(z.enum(LIST_READS, "must be primary or nearest"), "primary"),
+    /** `errors`: requests with a 5xx response, and those on which the fallback limiter decided. */
+    REQUEST_LOG: z._default(
+      z.enum(["all", "errors", "none"], "must be all, errors or none"),
+      "none",
+    ),
+    /** The database that lists are read from: the primary one or the nearest replica. */
+    LIST_READS: z._default(z.enum(["primary", "nearest"], "must be primary or nearest"), "primary"),
     V1_DEPRECATED_AT: instant,
     V1_SUNSET_AT: instant,
     BAN_MODE: z._default(z.enum(BAN_MODES, "must be on, log or off"), "on"),
@@ -134,5 +122,4 @@ export function parseConfig(env: unknown) {
   };
 }
 
-/** The Worker's configuration. */
 export type Config = ReturnType<typeof parseConfig>;

@@ -10,10 +10,7 @@ export const ERROR_STATUS = {
   rate_limit_exceeded: 429,
   api_key_banned: 429,
   internal_error: 500,
-  /**
-   * A database cannot be reached, the key's limiter is overloaded, the list of orders is too long,
-   * or the isolate is already sending too many long lists.
-   */
+  /** No database, an overloaded limiter, a list that is too long, or too many long lists at once. */
   service_unavailable: 503,
 } as const;
 
@@ -24,7 +21,6 @@ export interface ApiFailure {
   readonly code: ErrorCode;
   /** States what was wrong and what to do next. The response contains this text unchanged. */
   readonly message: string;
-  /** Headers that belong to this error, such as `Allow` or `Retry-After`. */
   readonly headers: Readonly<Record<string, string>>;
 }
 

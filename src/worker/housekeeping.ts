@@ -87,6 +87,7 @@ export async function keepHouse(
       }
       if (rows === rowsPerStep) isComplete = false;
     } catch (error) {
+      isComplete = false;
       logEvent({ event: "housekeeping_failed", chore: name, error });
       errors.push(error);
     }

@@ -7,9 +7,7 @@ export { RateLimiter } from "./limiter/durable-object.ts";
 
 const config = parseConfig(env);
 
-/**
- * The entry point of the Worker. With invalid vars, this module throws before the first request.
- */
+/** The entry point of the Worker. With invalid vars, it throws before the first request. */
 export default {
   fetch: createApp(config).fetch,
   scheduled: ({ scheduledTime }, bindings) => keepHouse(bindings, config, new Date(scheduledTime)),

@@ -1,5 +1,4 @@
 import type { apiKeys } from "../../schema/keys.ts";
-import { limiterName, type LimitedKey } from "../limiter/limited-key.ts";
 import { type Limits, PLAN_LIMITS } from "../limit-rules/plans.ts";
 
 /** An API key: the columns of `api_keys` that requests need. */
@@ -11,11 +10,8 @@ export interface FoundKey extends ApiKey {
 }
 
 /** Returns the limits of a key's plan, or the individual limits of an Enterprise key. */
-export function limitsOf({
-  plan,
-  perMinute,
-  perDay,
-}: Pick<ApiKey, "plan" | "perMinute" | "perDay">): Limits {
+export function limitsOf(key: Pick<ApiKey, "plan" | "perMinute" | "perDay">): Limits {
+  const { plan, perMinute, perDay } = key;
   if (plan !== "enterprise") return PLAN_LIMITS[plan];
   if (perMinute === null || perDay === null)
     throw new Error("An Enterprise key without limits of its own.");
@@ -23,20 +19,13 @@ export function limitsOf({
 }
 
 export const KEY_STATES = ["active", "expired", "revoked"] as const;
-type KeyState = (typeof KEY_STATES)[number];
 
 /** Returns a key's state at `nowMs` (Unix milliseconds). If both apply, `revoked`. */
 export function keyState(
   { expiresAt, revokedAt }: Pick<ApiKey, "expiresAt" | "revokedAt">,
   nowMs: number,
-): KeyState {
+): (typeof KEY_STATES)[number] {
   if (revokedAt !== null && revokedAt.getTime() <= nowMs) return "revoked";
   if (expiresAt !== null && expiresAt.getTime() <= nowMs) return "expired";
   return "active";
-}
-
-export function limitedKey(key: ApiKey): LimitedKey {
-  const { id, revision, resets, locationHint } = key;
-  const limits = limitsOf(key);
-  return { name: limiterName(id), limits, revision, resets, bans: true, locationHint };
 }

@@ -17,12 +17,12 @@ const CONCURRENCY = 4;
  */
 const SUSPECTS_PAUSE_MS = 25;
 
-/** An isolate uses a remembered key until this age, in milliseconds, without looking it up again. */
+/** An isolate uses a remembered key until this age without looking it up again. */
 const FRESH_MS = 10_000;
 
 /**
- * An isolate uses a remembered key until this age, in milliseconds, while it looks the key up again
- * in the background. So a revocation takes effect within 30 seconds (docs/api.md, Authentication).
+ * An isolate uses a remembered key until this age while it looks the key up again in the background.
+ * So a revocation takes effect within 30 seconds (docs/api.md, Authentication).
  */
 const STALE_MS = 25_000;
 
@@ -68,11 +68,8 @@ export class ApiKeyDirectory {
     this.#known = new QuickLRU({ maxSize: size });
     this.#unknown = new QuickLRU({ maxSize: size });
     this.#lookUps = new BatchedQuery({ concurrency: CONCURRENCY, timeoutMs, late });
-    this.#suspectLookUps = new BatchedQuery({
-      concurrency: 1,
-      timeoutMs: SUSPECTS_PAUSE_MS + timeoutMs,
-      late,
-    });
+    const suspectTimeoutMs = SUSPECTS_PAUSE_MS + timeoutMs;
+    this.#suspectLookUps = new BatchedQuery({ concurrency: 1, timeoutMs: suspectTimeoutMs, late });
   }
 
   /** Returns whether memory has the result of an earlier look-up: a key, or that there is none. */
@@ -81,12 +78,10 @@ export class ApiKeyDirectory {
   }
 
   /**
-   * Finds a key by its current hash or by a hash from before a rotation. Also returns expired and
-   * revoked keys.
+   * Finds a key by its current hash or by a hash from before a rotation; `null` if none has it. Also
+   * returns expired and revoked keys.
    *
-   * @returns `null` if no key has this hash.
-   * @throws {DatabaseUnavailableError} if the key must be queried and the database does not
-   *   respond.
+   * @throws {DatabaseUnavailableError} if a query is necessary and the database does not respond.
    */
   find(
     database: D1Database,
@@ -100,8 +95,7 @@ export class ApiKeyDirectory {
     }
     if (!isWithin(entry, FRESH_MS, nowMs) && nowMs - entry.triedMs >= RETRY_MS) {
       this.#store(hash, { ...entry, triedMs: nowMs });
-      // Ignore a failed refresh: once the entry is stale, `find` queries the database again and
-      // throws.
+      // Ignore a failed refresh: once the entry is stale, a failed query throws.
       this.#lookUp(database, hash, lookUp, entry).catch(() => undefined);
     }
     return entry.key;
@@ -113,15 +107,14 @@ export class ApiKeyDirectory {
     { isSuspect, waitUntil }: LookUp,
     entry: Entry | undefined,
   ): Promise<FoundKey | null> {
+    const query = (hashes: readonly string[]) => this.#query(database, hashes);
+    const queryLater = (hashes: readonly string[]) =>
+      pause(SUSPECTS_PAUSE_MS).then(() => query(hashes));
     const isKnown = entry !== undefined && entry.key !== null;
     const keys =
       !isKnown && isSuspect()
-        ? await this.#suspectLookUps.read(
-            hash,
-            (hashes) => pause(SUSPECTS_PAUSE_MS).then(() => this.#query(database, hashes)),
-            waitUntil,
-          )
-        : await this.#lookUps.read(hash, (hashes) => this.#query(database, hashes), waitUntil);
+        ? await this.#suspectLookUps.read(hash, queryLater, waitUntil)
+        : await this.#lookUps.read(hash, query, waitUntil);
     return keys.get(hash) ?? null;
   }
 

@@ -1,14 +1,10 @@
 /** `log`: bans are logged but refuse no request. `off`: there are no strikes and no bans. */
 export const BAN_MODES = ["on", "log", "off"] as const;
-export type BanMode = (typeof BAN_MODES)[number];
 
 /** The rules that turn repeated refusals into a ban (docs/limits.md, Bans). */
 export interface BanPolicy {
-  readonly mode: BanMode;
-  /**
-   * Refusals within this time after the first one of a `Wait` are no strikes: the client may have
-   * sent these requests before it received the first 429.
-   */
+  readonly mode: (typeof BAN_MODES)[number];
+  /** Refusals within this time after the first are no strikes: the client may not know of it yet. */
   readonly graceMs: number;
   /** Strikes lead to a ban only if all of them fall within this time after the first strike. */
   readonly strikeWindowMs: number;
@@ -79,11 +75,7 @@ export function strikesToBan(policy: BanPolicy, perMinute: number): number {
 /** Returns the ban that begins at `nowMs`: twice as long as the earlier one, up to the longest. */
 export function nextBan(earlier: Ban | null, policy: BanPolicy, nowMs: number): Ban {
   const number = (earlier?.number ?? 0) + 1;
-  const ban = { untilMs: nowMs + banLengthMs(policy, number), number };
+  const lengthMs = Math.min(policy.firstBanMs * 2 ** (number - 1), policy.longestBanMs);
+  const ban = { untilMs: nowMs + lengthMs, number };
   return policy.mode === "log" ? { ...ban, loggedOnly: true } : ban;
-}
-
-/** Returns the length of the ban with this number, in milliseconds. */
-export function banLengthMs(policy: BanPolicy, number: number): number {
-  return Math.min(policy.firstBanMs * 2 ** (number - 1), policy.longestBanMs);
 }

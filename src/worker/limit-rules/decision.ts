@@ -14,8 +14,6 @@ export interface QuotaPolicy {
   readonly revision: number;
   /** The number of resets of the key. A larger number than the limiter state's empties the state. */
   readonly resets: number;
-  /** True if repeated refusals lead to a ban: true for a key, false for an address. */
-  readonly bans: boolean;
 }
 
 /** Everything that a limiter remembers of a key or an address. */
@@ -58,29 +56,31 @@ export interface Decision extends Quota {
   readonly lastCancellation?: number;
 }
 
-/** The limiter state after some requests, and the strikes and bans that these requests caused. */
-interface Outcome {
-  readonly state: LimiterState;
-  readonly strikes: number;
-  readonly bans: number;
-}
-
-export interface Decided extends Outcome {
+/** A decision, and what it changes. */
+export interface Decided {
   readonly decision: Decision;
+  /** The limiter state after it. Unchanged windows and bans are the same objects as before. */
+  readonly state: LimiterState;
+  /** The number of strikes that it counted, those that an isolate reported included. */
+  readonly strikes: number;
+  /** The ban that begins with it; `null` if none does. */
+  readonly newBan: Ban | null;
 }
 
-/** Refusals that an isolate decided from memory. Times in Unix milliseconds. */
-export interface ReportedWait {
-  /** The time of the refusal with which the wait began. */
-  readonly startedMs: number;
+/**
+ * An isolate's report of refusals from its memory to the key's Durable Object. With ages instead of
+ * times, because their clocks may differ.
+ */
+export interface WaitReport {
+  /** Milliseconds since the wait began: an evicted Durable Object restores the wait from it. */
+  readonly ageMs: number;
   readonly strikes: number;
-  /** Meaningless while `strikes` is 0. */
-  readonly oldestStrikeMs: number;
+  /** Milliseconds since the oldest of these strikes; meaningless while `strikes` is 0. */
+  readonly oldestStrikeAgeMs: number;
 }
 
 /** When a refused key will be banned. Times in Unix milliseconds. */
 interface StrikeForecast {
-  /** The time at which the key's wait began. */
   readonly waitedSinceMs: number;
   /** The time from which a refusal is a strike. */
   readonly countFromMs: number;
@@ -92,24 +92,21 @@ interface StrikeForecast {
  * Decides on one request. Pure: `nowMs` is the only clock.
  *
  * @param stored the limiter state after the last decision, or `null` for the first.
- * @param reported refusals by an isolate that `stored` does not include. Ignored if this request is
+ * @param report refusals by an isolate that `stored` does not include. Ignored if this request is
  *   admitted, because a late report must not ban a client that has waited.
- * @returns the decision; the limiter state after it, in which unchanged windows and bans are the
- *   same objects as in `stored`; and the strikes and bans caused by this request and by the reported
- *   refusals.
  */
 export function decide(
   stored: LimiterState | null,
   policy: QuotaPolicy,
   banPolicy: BanPolicy,
   nowMs: number,
-  reported: ReportedWait | null = null,
+  report: WaitReport | null = null,
 ): Decided {
   const before = stateAt(stored ?? stateUnder(null, policy), banPolicy, nowMs);
   const state = stateUnder(before, policy);
   return quotaOf(state, banPolicy, nowMs).retryAtMs === null
     ? admit(state, banPolicy, nowMs)
-    : refuse(before, policy, banPolicy, nowMs, reported);
+    : refuse(before, policy, banPolicy, nowMs, report);
 }
 
 /** Returns the quota at a later `nowMs` if no request was counted since `quota.nowMs`. */
@@ -133,16 +130,6 @@ export function closedQuota({ limits }: QuotaPolicy, pauseMs: number, nowMs: num
   };
 }
 
-/** Returns the window with the fewest requests left; on a tie, the window that ends later. */
-export function decisiveWindow(quota: Quota): WindowName {
-  return WINDOW_NAMES.reduce((decisive, name) => {
-    const [one, other] = [quota[decisive], quota[name]];
-    const isTie = one.remaining === other.remaining;
-    const isOther = isTie ? other.endsMs >= one.endsMs : other.remaining < one.remaining;
-    return isOther ? name : decisive;
-  });
-}
-
 /** Returns the quota at `nowMs` without counting a request. */
 export function peek(
   stored: LimiterState | null,
@@ -155,12 +142,8 @@ export function peek(
 
 /** Returns the Unix time in milliseconds from which the state has the effect of an empty one. */
 export function stateEndMs(state: LimiterState, banPolicy: BanPolicy): number {
-  const windowEndsMs = WINDOW_NAMES.map((name) => {
-    const window = state[name];
-    return window === null ? 0 : windowEndMs(name, window);
-  });
   const banEndMs = state.ban === null ? 0 : state.ban.untilMs + banPolicy.forgetAfterMs;
-  return Math.max(banEndMs, ...windowEndsMs);
+  return Math.max(banEndMs, ...WINDOW_NAMES.map((name) => windowEndMs(name, state[name])));
 }
 
 /** Returns the limiter state under `policy`: empty if `stored` is `null` or the key was reset. */
@@ -200,11 +183,10 @@ function quotaOf(state: LimiterState, banPolicy: BanPolicy, nowMs: number): Quot
   );
   const ban = banAt(state.ban, banPolicy, nowMs);
   const bannedUntilMs = ban === null || ban.loggedOnly ? 0 : ban.untilMs;
-  let retryAtMs = bannedUntilMs;
-  for (const name of WINDOW_NAMES) {
-    const { remaining, endsMs } = windows[name];
-    if (remaining === 0) retryAtMs = Math.max(retryAtMs, endsMs);
-  }
+  const fullWindows = WINDOW_NAMES.map((name) => windows[name]).filter(
+    (one) => one.remaining === 0,
+  );
+  const retryAtMs = Math.max(bannedUntilMs, ...fullWindows.map(({ endsMs }) => endsMs));
   return {
     nowMs,
     ...windows,
@@ -231,7 +213,7 @@ function admit(before: LimiterState, banPolicy: BanPolicy, nowMs: number): Decid
   const state = { ...before, ...mapWindows(countIn), wait: null };
   const quota = quotaOf(state, banPolicy, nowMs);
   const decision = { ...quota, admitted: true, standsUntilMs: null, strikes: null };
-  return { state, strikes: 0, bans: 0, decision };
+  return { decision, state, strikes: 0, newBan: null };
 }
 
 /** Refuses a request. First counts the reported refusals that belong to the key's current wait. */
@@ -240,27 +222,23 @@ function refuse(
   policy: QuotaPolicy,
   banPolicy: BanPolicy,
   nowMs: number,
-  reported: ReportedWait | null,
+  report: WaitReport | null,
 ): Decided {
-  let outcome: Outcome = { state: before, strikes: 0, bans: 0 };
   // Count the reported refusals before the new policy applies: the isolate may have refused these
   // requests under an earlier policy.
-  if (reported !== null && collectsStrikes(before, policy, banPolicy, nowMs)) {
-    outcome = countReported(outcome, reported, banPolicy, nowMs);
-  }
-  outcome = { ...outcome, state: stateUnder(outcome.state, policy) };
-  if (collectsStrikes(outcome.state, policy, banPolicy, nowMs)) {
-    outcome = countRefusal(outcome, banPolicy, nowMs);
-  }
-  const { state } = outcome;
+  const reported = report && reportedStrikes(before, report, banPolicy, nowMs);
+  const current = stateUnder(addStrikes(before, reported, banPolicy, nowMs), policy);
+  const own = ownStrike(current, banPolicy, nowMs);
+  const state = addStrikes(current, own, banPolicy, nowMs);
   const quota = quotaOf(state, banPolicy, nowMs);
   const decision = {
     ...quota,
     admitted: false,
     standsUntilMs: quota.banned ? (state.ban?.untilMs ?? null) : quota.retryAtMs,
-    strikes: forecast(state, policy, banPolicy, nowMs),
+    strikes: forecast(state, banPolicy, nowMs),
   };
-  return { ...outcome, decision };
+  const strikes = (reported?.count ?? 0) + (own?.count ?? 0);
+  return { decision, state, strikes, newBan: state.ban === before.ban ? null : state.ban };
 }
 
 /**
@@ -275,72 +253,65 @@ function fullSinceMs(state: LimiterState, nowMs: number): number {
   return Math.min(...openedMs);
 }
 
-/** Returns whether a refusal can be a strike: not during a ban, nor of an address. */
-function collectsStrikes(
-  state: LimiterState,
-  policy: QuotaPolicy,
-  banPolicy: BanPolicy,
-  nowMs: number,
-): boolean {
+function collectsStrikes(state: LimiterState, banPolicy: BanPolicy, nowMs: number): boolean {
   const banEndMs = banAt(state.ban, banPolicy, nowMs)?.untilMs ?? 0;
-  return policy.bans && banPolicy.mode !== "off" && banEndMs <= nowMs;
+  return banPolicy.mode !== "off" && banEndMs <= nowMs;
 }
 
-/** Counts reported refusals, unless they belong to another wait than the key's current one. */
-function countReported(
-  before: Outcome,
-  { startedMs, strikes, oldestStrikeMs }: ReportedWait,
+/** Strikes to add to a wait. The wait may have begun with the refusal that is being counted. */
+interface Strikes {
+  readonly wait: Wait;
+  /** 0 for a refusal that is no strike. */
+  readonly count: number;
+  /** Unix time in milliseconds of the oldest of these strikes, or of the decision. */
+  readonly oldestMs: number;
+}
+
+/** Returns the strikes of reported refusals; `null` if these belong to another wait. */
+function reportedStrikes(
+  state: LimiterState,
+  { ageMs, strikes, oldestStrikeAgeMs }: WaitReport,
   banPolicy: BanPolicy,
   nowMs: number,
-): Outcome {
-  const { state } = before;
+): Strikes | null {
+  if (!collectsStrikes(state, banPolicy, nowMs)) return null;
+  const startedMs = nowMs - ageMs;
   const isOfFullWindow = startedMs >= fullSinceMs(state, nowMs);
   const restored = isOfFullWindow ? { startedMs, strikes: 0, firstStrikeMs: nowMs } : null;
   const wait = state.wait ?? restored;
-  if (wait === null) return before;
-  const areStrikes = strikes > 0 && isStrike(wait, banPolicy, oldestStrikeMs);
-  return areStrikes
-    ? addStrikes(before, wait, strikes, oldestStrikeMs, banPolicy, nowMs)
-    : addStrikes(before, wait, 0, nowMs, banPolicy, nowMs);
+  if (wait === null) return null;
+  const oldestMs = nowMs - oldestStrikeAgeMs;
+  if (strikes > 0 && isStrike(wait, banPolicy, oldestMs)) return { wait, count: strikes, oldestMs };
+  return { wait, count: 0, oldestMs: nowMs };
 }
 
-/** Begins a wait with a refusal at `nowMs`, or counts the refusal in the key's wait. */
-function countRefusal(before: Outcome, banPolicy: BanPolicy, nowMs: number): Outcome {
-  const { wait } = before.state;
+/** Begins a wait with a refusal at `nowMs`, or returns it as a strike in the key's wait. */
+function ownStrike(state: LimiterState, banPolicy: BanPolicy, nowMs: number): Strikes | null {
+  if (!collectsStrikes(state, banPolicy, nowMs)) return null;
+  const { wait } = state;
   const begun = { startedMs: nowMs, strikes: 0, firstStrikeMs: nowMs };
-  const strikes = wait !== null && isStrike(wait, banPolicy, nowMs) ? 1 : 0;
-  return addStrikes(before, wait ?? begun, strikes, nowMs, banPolicy, nowMs);
+  const count = wait !== null && isStrike(wait, banPolicy, nowMs) ? 1 : 0;
+  return { wait: wait ?? begun, count, oldestMs: nowMs };
 }
 
 /** Adds strikes to the key's wait, and begins a ban if the key now has enough of them. */
 function addStrikes(
-  before: Outcome,
-  stored: Wait,
-  strikes: number,
-  oldestMs: number,
+  state: LimiterState,
+  strikes: Strikes | null,
   banPolicy: BanPolicy,
   nowMs: number,
-): Outcome {
-  const wait = waitAfterStrikes(stored, banPolicy, strikes, oldestMs, nowMs);
-  const state = { ...before.state, wait };
-  const after = { state, strikes: before.strikes + strikes, bans: before.bans };
-  if (wait.strikes < strikesToBan(banPolicy, state.limits.perMinute)) return after;
+): LimiterState {
+  if (strikes === null) return state;
+  const { count, oldestMs } = strikes;
+  const wait = waitAfterStrikes(strikes.wait, banPolicy, count, oldestMs, nowMs);
+  if (wait.strikes < strikesToBan(banPolicy, state.limits.perMinute)) return { ...state, wait };
   const ban = nextBan(banAt(state.ban, banPolicy, nowMs), banPolicy, nowMs);
-  return {
-    ...after,
-    state: { ...state, ban, wait: { ...wait, strikes: 0 } },
-    bans: before.bans + 1,
-  };
+  return { ...state, ban, wait: { ...wait, strikes: 0 } };
 }
 
-function forecast(
-  state: LimiterState,
-  policy: QuotaPolicy,
-  banPolicy: BanPolicy,
-  nowMs: number,
-): StrikeForecast | null {
+function forecast(state: LimiterState, banPolicy: BanPolicy, nowMs: number): StrikeForecast | null {
   const { wait, limits } = state;
-  if (wait === null || !collectsStrikes(state, policy, banPolicy, nowMs)) return null;
+  if (wait === null || !collectsStrikes(state, banPolicy, nowMs)) return null;
   return {
     waitedSinceMs: wait.startedMs,
     countFromMs: wait.startedMs + banPolicy.graceMs,

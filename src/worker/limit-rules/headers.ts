@@ -1,4 +1,4 @@
-import { decisiveWindow, type Quota, type WindowQuota } from "./decision.ts";
+import type { Quota, WindowQuota } from "./decision.ts";
 import { WINDOW_NAMES, WINDOW_SECONDS, type WindowName } from "./windows.ts";
 
 /** The rate-limit headers, as `Access-Control-Expose-Headers` and OpenAPI list them. */
@@ -27,10 +27,18 @@ export function quotaHeaders(quota: Quota): Record<string, string> {
   };
 }
 
-/** Returns the window that the `X-RateLimit-*` headers describe, with their values. */
+/**
+ * Returns the window that the `X-RateLimit-*` headers describe, with their values: the window with
+ * the fewest requests left; on a tie, the one that ends later.
+ */
 export function describedWindow(quota: Quota): WindowQuota & { readonly name: WindowName } {
-  const name = decisiveWindow(quota);
-  return { name, ...announcedWindow(name, quota) };
+  const described = WINDOW_NAMES.reduce((decisive, name) => {
+    const [one, other] = [quota[decisive], quota[name]];
+    const isTie = one.remaining === other.remaining;
+    const isOther = isTie ? other.endsMs >= one.endsMs : other.remaining < one.remaining;
+    return isOther ? name : decisive;
+  });
+  return { name: described, ...announcedWindow(described, quota) };
 }
 
 /** Returns the value of `Retry-After`: whole seconds, at least 1 (RFC 9110, section 10.2.3). */
@@ -47,7 +55,7 @@ function quotaItem(name: WindowName, quota: Quota): string {
   return `"${name}";r=${remaining};t=${secondsUntil(endsMs, quota.nowMs)}`;
 }
 
-/** Returns what the headers show for a window: during a ban, that nothing is left until its end. */
+/** Returns the quota that the headers show: during a ban, nothing is left until its end. */
 function announcedWindow(name: WindowName, quota: Quota): WindowQuota {
   if (!quota.banned || quota.retryAtMs === null) return quota[name];
   return { limit: quota[name].limit, remaining: 0, endsMs: quota.retryAtMs };

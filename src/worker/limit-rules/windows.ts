@@ -20,9 +20,9 @@ export interface Window {
   readonly count: number;
 }
 
-/** Returns the Unix time in milliseconds at which a window ends. */
-export function windowEndMs(name: WindowName, window: Window): number {
-  return window.openedMs + WINDOW_SECONDS[name] * 1_000;
+/** Returns the Unix time in milliseconds at which a window ends; 0 for none. */
+export function windowEndMs(name: WindowName, window: Window | null): number {
+  return window === null ? 0 : window.openedMs + WINDOW_SECONDS[name] * 1_000;
 }
 
 /** Returns the stored window if it is open at `nowMs`, otherwise an empty one that opens then. */

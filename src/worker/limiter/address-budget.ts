@@ -7,7 +7,7 @@ import { MemoryLimiter } from "./memory-limiter.ts";
 /** The number of addresses that an isolate remembers. They take a few megabytes. */
 const MAX_ADDRESSES = 10_000;
 
-const POLICY: QuotaPolicy = { limits: PLAN_LIMITS.free, revision: 0, resets: 0, bans: false };
+const POLICY: QuotaPolicy = { limits: PLAN_LIMITS.free, revision: 0, resets: 0 };
 
 type HasHeaders = Pick<Request, "headers">;
 
@@ -16,7 +16,7 @@ export class AddressBudget {
   readonly #limiter: MemoryLimiter;
 
   constructor(bans: BanPolicy, maxAddresses = MAX_ADDRESSES) {
-    this.#limiter = new MemoryLimiter(bans, maxAddresses);
+    this.#limiter = new MemoryLimiter({ ...bans, mode: "off" }, maxAddresses);
   }
 
   /** Counts a failed authentication, or refuses it if the budget of its address has no room. */
@@ -30,11 +30,7 @@ export class AddressBudget {
   }
 }
 
-/**
- * Returns the address or network that a request counts for (docs/limits.md, Failed
- * authentication): an IPv4 address, also if it is mapped into IPv6, or the /64 network of an IPv6
- * address. All requests without a valid address are counted together.
- */
+/** Returns the address that a request counts for (docs/limits.md, Failed authentication). */
 function addressOf({ headers }: HasHeaders): string {
   const header = headers.get("CF-Connecting-IP") ?? "";
   if (!ipaddr.isValid(header)) return "unknown";

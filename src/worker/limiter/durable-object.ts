@@ -2,36 +2,32 @@ import { DurableObject } from "cloudflare:workers";
 import QuickLRU from "quick-lru";
 import { type Config, parseConfig } from "../config.ts";
 import { DatabaseQueries } from "../db/availability.ts";
-import { banLengthMs } from "../limit-rules/bans.ts";
+import type { Ban } from "../limit-rules/bans.ts";
 import {
-  type Decided,
   type Decision,
   decide,
   type LimiterState,
   type QuotaPolicy,
-  type ReportedWait,
   stateEndMs,
+  type WaitReport,
 } from "../limit-rules/decision.ts";
 import { WINDOW_NAMES, type WindowName } from "../limit-rules/windows.ts";
 import { logEvent } from "../log.ts";
 import { REPORT_EVERY_MS } from "../usage/day-usage.ts";
 import { KeyReports } from "../usage/key-reports.ts";
 import { GroupCommit } from "./group-commit.ts";
-import { keyIdOf } from "./limited-key.ts";
-import type { CallDetails } from "./object-call.ts";
-import type { WaitReport } from "./refusal-memory.ts";
+import { type CallDetails, keyIdOf } from "./object-call.ts";
 import { type Cancellation, readState, type StoredState, toStored } from "./stored-state.ts";
 
 /** The storage key of the only row, so that a commit never writes several rows. */
 const STATE = "record";
 
-/** The time after which a failed report is retried. */
 const RETRY_REPORT_MS = 60_000;
 
 /** At least this many calls are remembered, so that a retry is not counted again. */
 const REMEMBERED_CALLS = 256;
 
-/** How long the last cancellation of a key is remembered: much longer than a replica can lag behind. */
+/** How long a key's last cancellation is remembered: much longer than a replica can lag behind. */
 const CANCELLATION_MS = 3_600_000;
 
 /**
@@ -44,7 +40,7 @@ const CANCELLATION_MS = 3_600_000;
  */
 export class RateLimiter extends DurableObject {
   readonly #config: Config;
-  /** `null` if this Durable Object does not belong to a key. */
+  /** `null` if this Durable Object limits no key. */
   readonly #keyId: string | null;
   #limiter: LimiterState | null;
   #cancellation: Cancellation | null;
@@ -62,7 +58,7 @@ export class RateLimiter extends DurableObject {
     const { limiter, keyId, usage, unreportedBans } = stored;
     this.#limiter = limiter;
     this.#cancellation = stored.cancellation;
-    // A Durable Object that was opened by its id has no name. Then the key's id is in the storage.
+    // A Durable Object that was opened by its id has no name.
     this.#keyId = keyIdOf(ctx.id.name) ?? keyId;
     const queries = new DatabaseQueries("keys", this.#config.databaseTimeoutMs);
     this.#reports = new KeyReports(this.#keyId ?? "", usage, unreportedBans, queries);
@@ -93,7 +89,8 @@ export class RateLimiter extends DurableObject {
   ): Promise<readonly Decision[]> {
     if (this.#keyId === null) throw new Error("This object limits no API key.");
     let decisions = this.#decided.get(nonce);
-    if (decisions === undefined) {
+    if (decisions !== undefined) await this.#commits.settle();
+    else {
       const before = this.#limiter;
       const { unreportedBans } = this.#reports;
       decisions = this.#decideAll(policy, requests, refusals, wait);
@@ -103,17 +100,13 @@ export class RateLimiter extends DurableObject {
       if (hasBanned) void this.#wakeBy(Date.now() + RETRY_REPORT_MS);
       await (mustStore(before, this.#limiter) ? this.#commit() : this.#commits.settle());
       if (hasBanned) this.ctx.waitUntil(this.#report());
-    } else await this.#commits.settle();
+    }
     if (this.#cancellationEndMs <= Date.now()) return decisions;
     const lastCancellation = this.#cancellation?.sequence ?? 0;
     return decisions.map((decision) => ({ ...decision, lastCancellation }));
   }
 
-  /**
-   * Remembers a cancellation by the key. Resolves when it is on disk.
-   *
-   * @param sequence the sequence number of the list after the cancellation.
-   */
+  /** Stores a cancellation by the key. After it, the list has the number `sequence`. */
   async recordCancellation(sequence: number): Promise<void> {
     if (this.#limiter === null) throw new Error("This object has admitted no request.");
     const newest = Math.max(sequence, this.#cancellation?.sequence ?? 0);
@@ -146,12 +139,7 @@ export class RateLimiter extends DurableObject {
     wait: WaitReport | null,
   ): readonly Decision[] {
     const nowMs = Date.now();
-    const reported = wait && {
-      startedMs: nowMs - wait.ageMs,
-      strikes: wait.strikes,
-      oldestStrikeMs: nowMs - wait.oldestStrikeAgeMs,
-    };
-    const first = this.#decide(policy, nowMs, refusedElsewhere, reported);
+    const first = this.#decide(policy, nowMs, refusedElsewhere, wait);
     const others = Array.from({ length: requests - 1 }, () => this.#decide(policy, nowMs));
     return [first, ...others];
   }
@@ -160,33 +148,29 @@ export class RateLimiter extends DurableObject {
     policy: QuotaPolicy,
     nowMs: number,
     refusedElsewhere = 0,
-    reported: ReportedWait | null = null,
+    wait: WaitReport | null = null,
   ): Decision {
     const before = this.#limiter;
-    const decided = decide(before, policy, this.#config.bans, nowMs, reported);
-    const { state, decision, strikes } = decided;
+    const decided = decide(before, policy, this.#config.bans, nowMs, wait);
+    const { state, decision, strikes, newBan } = decided;
     this.#limiter = state;
-    const bans = state.ban?.loggedOnly ? 0 : decided.bans;
-    this.#reports.count(decision, { refusedElsewhere, strikes, bans });
-    this.#noteChanges(before, decided);
+    const bans = newBan === null || newBan.loggedOnly ? 0 : 1;
+    this.#reports.count(decision, { refused: refusedElsewhere, strikes, bans });
+    // Resets and bans are logged, because customers ask operators about them.
+    if (before !== null && state.resets > before.resets) {
+      logEvent({ event: "limiter_reset", keyId: this.#keyId });
+    }
+    if (newBan !== null) this.#noteBan(newBan, nowMs, state.resets);
     return decision;
   }
 
-  /** Logs resets and bans, because customers ask operators about them. Reports new bans to D1. */
-  #noteChanges(before: LimiterState | null, { state, bans }: Decided): void {
-    const keyId = this.#keyId;
-    const { ban, resets } = state;
-    if (before !== null && resets > before.resets) logEvent({ event: "limiter_reset", keyId });
-    if (bans === 0 || ban === null) return;
-    const { number, untilMs, loggedOnly } = ban;
+  #noteBan({ number, untilMs, loggedOnly }: Ban, beganMs: number, resets: number): void {
     const event = loggedOnly ? "would_ban" : "banned";
-    logEvent({ event, keyId, number, until: new Date(untilMs).toISOString() });
-    if (loggedOnly) return;
-    const beganMs = untilMs - banLengthMs(this.#config.bans, number);
-    this.#reports.addBan({ beganMs, untilMs, number, resets });
+    logEvent({ event, keyId: this.#keyId, number, until: new Date(untilMs).toISOString() });
+    if (!loggedOnly) this.#reports.addBan({ beganMs, untilMs, number, resets });
   }
 
-  /** Reports bans and usage. Returns whether the report succeeded. */
+  /** Returns whether the report succeeded. */
   async #report(): Promise<boolean> {
     // If a restart lost reported counts, the database would ignore new counts until they exceed the
     // reported totals.
@@ -194,7 +178,6 @@ export class RateLimiter extends DurableObject {
     return this.#reports.report(this.env.KEYS);
   }
 
-  /** Stores the state, with an alarm for the next report. */
   #commit(): Promise<void> {
     void this.#wakeBy(Date.now() + REPORT_EVERY_MS);
     return this.#commits.commit();
@@ -220,9 +203,8 @@ export class RateLimiter extends DurableObject {
 }
 
 /**
- * Returns whether a limiter state must be stored. The wait need not survive a restart, and every
- * request sends the limits. But if a changed revision were not stored, an evicted limiter could
- * accept the former limits from an isolate with an outdated key.
+ * Returns whether a state must be stored. The wait need not survive a restart, and every request
+ * sends the limits. But without the new revision, an evicted limiter could accept former limits.
  */
 function mustStore(before: LimiterState | null, after: LimiterState | null): boolean {
   const hasChanged = (name: "ban" | "revision" | WindowName) =>

@@ -10,10 +10,7 @@ export class GroupCommit {
   /** True if the last write failed, so the latest changes are in memory but not on disk. */
   #hasFailed = false;
 
-  /**
-   * @param write writes all changes so far to the storage of the Durable Object.
-   * @param sync resolves when everything written so far is on disk.
-   */
+  /** @param sync resolves when everything that `write` has written so far is on disk. */
   constructor(write: () => void, sync: () => Promise<void>) {
     this.#write = write;
     this.#sync = sync;

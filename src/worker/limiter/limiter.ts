@@ -6,10 +6,9 @@ import { pause } from "../deadline.ts";
 import type { Decision } from "../limit-rules/decision.ts";
 import { logEvent } from "../log.ts";
 import { Outage } from "../outage.ts";
-import { keyIdOf, type LimitedKey } from "./limited-key.ts";
 import { MemoryLimiter } from "./memory-limiter.ts";
-import { callObject, isOverloaded, type LimiterObjects } from "./object-call.ts";
-import { NO_REFUSALS, RefusalMemory } from "./refusal-memory.ts";
+import { callObject, isOverloaded, type LimitedKey, type LimiterObjects } from "./object-call.ts";
+import { RefusalMemory } from "./refusal-memory.ts";
 
 /**
  * The most calls to one key's Durable Object that an isolate has under way. Further requests share
@@ -17,10 +16,10 @@ import { NO_REFUSALS, RefusalMemory } from "./refusal-memory.ts";
  */
 const MAX_CALLS_UNDER_WAY = 8;
 
-/** The number of busy keys whose requests an isolate groups. */
+/** The most keys whose requests an isolate groups. */
 const MAX_GROUPS = 1_000;
 
-/** Cloudflare keeps a request alive for 30 seconds after its response. */
+/** The retries end with the request, which Cloudflare keeps alive for 30 seconds after its response. */
 const RECORD_RETRIES = 5;
 const RETRY_RECORD_MS = 5_000;
 
@@ -46,12 +45,7 @@ interface Waiting {
   decision: Decision | null;
 }
 
-/** Thrown instead of calling a Durable Object if an earlier call has just failed. */
-class NotCalledError extends Error {
-  constructor() {
-    super("The Durable Object was not called, because an earlier call has just failed.");
-  }
-}
+class NotCalledError extends Error {}
 
 /**
  * The limiter of an isolate. The first of these layers that can decide on a request does so:
@@ -66,7 +60,7 @@ class NotCalledError extends Error {
  */
 export class Limiter {
   readonly #timeoutMs: number;
-  /** By `LimitedKey.name`, like `#groups`. */
+  /** By the key's id, like `#groups`. */
   readonly #refusals = new QuickLRU<string, RefusalMemory>({ maxSize: REMEMBERED_KEYS });
   readonly #groups = new QuickLRU<string, BatchedQuery<Waiting, void>>({ maxSize: MAX_GROUPS });
   readonly #breaker: CircuitBreaker;
@@ -82,12 +76,12 @@ export class Limiter {
 
   /** Returns whether a remembered refusal shows that a request would certainly be refused. */
   isRefusing(key: LimitedKey): boolean {
-    return this.#refusals.get(key.name)?.decisionAt(Date.now(), key) != null;
+    return this.#refusals.get(key.keyId)?.decisionAt(Date.now(), key) != null;
   }
 
   /** Decides on one request, and counts the request if every window has room. */
   async admit(key: LimitedKey, request: LimitedRequest): Promise<Verdict> {
-    const refusal = this.#refusals.get(key.name)?.repeat(Date.now(), key);
+    const refusal = this.#refusals.get(key.keyId)?.repeat(Date.now(), key);
     if (refusal != null) return { decision: refusal, decidedBy: "memory" };
     try {
       const decision = await this.#askObject(key, request);
@@ -102,9 +96,7 @@ export class Limiter {
   /**
    * Records a cancellation with the key's Durable Object, so that the key's next list on any isolate
    * is at least as new. If that fails, only this isolate knows of the cancellation until a retry
-   * succeeds. Retries end with the request, 30 seconds after its response.
-   *
-   * @param sequence the sequence number of the list after the cancellation.
+   * succeeds. After the cancellation, the list has the number `sequence`.
    */
   async recordCancellation(
     key: LimitedKey,
@@ -116,25 +108,23 @@ export class Limiter {
     try {
       await record();
     } catch (error) {
-      logEvent({ event: "cancellation_not_recorded", requestId, keyId: keyIdOf(key.name), error });
+      logEvent({ event: "cancellation_not_recorded", requestId, keyId: key.keyId, error });
       waitUntil(retryRecord(record));
     }
   }
 
   async #askObject(key: LimitedKey, { objects, waitUntil }: LimitedRequest): Promise<Decision> {
     const waiting: Waiting = { key, decision: null };
-    const group = this.#groups.get(key.name) ?? this.#newGroup(key.name);
+    const group = this.#groups.get(key.keyId) ?? this.#newGroup(key.keyId);
     await group.read(waiting, (all) => this.#call(objects, all), waitUntil);
     if (waiting.decision === null) throw new Error("The Durable Object did not decide.");
     return waiting.decision;
   }
 
-  #newGroup(name: string): BatchedQuery<Waiting, void> {
-    const group = new BatchedQuery<Waiting, void>({
-      concurrency: MAX_CALLS_UNDER_WAY,
-      timeoutMs: this.#timeoutMs,
-    });
-    this.#groups.set(name, group);
+  #newGroup(keyId: string): BatchedQuery<Waiting, void> {
+    const options = { concurrency: MAX_CALLS_UNDER_WAY, timeoutMs: this.#timeoutMs };
+    const group = new BatchedQuery<Waiting, void>(options);
+    this.#groups.set(keyId, group);
     return group;
   }
 
@@ -142,48 +132,46 @@ export class Limiter {
   async #call(objects: LimiterObjects, all: readonly Waiting[]): Promise<void> {
     // The requests may know different versions of the key.
     const key = all.map((waiting) => waiting.key).reduce(newest);
-    const { name, limits, revision, resets, bans } = key;
+    const { keyId, limits, revision, resets } = key;
     const askedMs = Date.now();
-    if (!this.#breaker.allows(name, askedMs)) throw new NotCalledError();
-    const report = this.#refusals.get(name)?.takeReport(askedMs) ?? NO_REFUSALS;
+    if (!this.#breaker.allows(keyId, askedMs)) {
+      throw new NotCalledError(
+        "The Durable Object was not called, because an earlier call has just failed.",
+      );
+    }
+    const { refusals = 0, wait = null } = this.#refusals.get(keyId)?.takeReport(askedMs) ?? {};
     try {
       // All attempts have the same nonce, so that the Durable Object counts the requests once.
       const nonce = crypto.randomUUID();
-      const details = { requests: all.length, wait: report.wait };
-      const policy = { limits, revision, resets, bans };
+      // A Durable Object of an earlier version needs `bans`.
+      const policy = { limits, revision, resets, bans: true };
       const decisions = await callObject(objects, key, this.#timeoutMs, (object) =>
-        object.admit(policy, [], report.refusals, nonce, details),
+        object.admit(policy, [], refusals, nonce, { requests: all.length, wait }),
       );
-      this.#breaker.succeeded(name);
+      this.#breaker.succeeded(keyId);
       all.forEach((waiting, index) => (waiting.decision = decisions[index] ?? null));
       this.#learn(key, decisions.at(-1), askedMs);
     } catch (error) {
-      if (isOverloaded(error)) this.#breaker.succeeded(name);
-      else this.#breaker.failed(name, Date.now());
-      if (report.refusals > 0) {
-        logEvent({ event: "refusals_unreported", keyId: keyIdOf(name), error });
-      }
+      if (isOverloaded(error)) this.#breaker.succeeded(keyId);
+      else this.#breaker.failed(keyId, Date.now());
+      if (refusals > 0) logEvent({ event: "refusals_unreported", keyId, error });
       throw error;
     }
   }
 
   #learn(key: LimitedKey, decision: Decision | undefined, askedMs: number): void {
-    const memory = this.#refusals.get(key.name);
-    if (decision === undefined || decision.admitted) return memory?.learn(null);
-    // If the clock was set back during the call, the refusal must not last longer.
+    const memory = this.#refusals.get(key.keyId) ?? new RefusalMemory();
+    if (decision === undefined || decision.admitted) return memory.learn(null);
     const answeredMs = Date.now();
-    const calledMs = Math.min(askedMs, answeredMs);
-    const refusal = { decision, policy: key, askedMs: calledMs, answeredMs };
-    if (memory !== undefined) return memory.learn(refusal);
-    const first = new RefusalMemory();
-    first.learn(refusal);
-    this.#refusals.set(key.name, first);
+    // If the clock was set back during the call, the refusal must not last longer.
+    memory.learn({ decision, policy: key, askedMs: Math.min(askedMs, answeredMs), answeredMs });
+    this.#refusals.set(key.keyId, memory);
   }
 
-  /** Decides on a request on which the Durable Object has not decided. */
   #decideAlone(key: LimitedKey, { requestId }: LimitedRequest, error: unknown): Verdict {
+    const { keyId } = key;
     const nowMs = Date.now();
-    const memory = this.#refusals.get(key.name);
+    const memory = this.#refusals.get(keyId);
     // The Durable Object may have counted a request whose call failed.
     const refusal =
       error instanceof NotCalledError
@@ -191,9 +179,9 @@ export class Limiter {
         : memory?.decisionAt(nowMs, key);
     if (refusal != null) return { decision: refusal, decidedBy: "memory" };
     const failing = isOverloaded(error) ? this.#overload : this.#outage;
-    failing.failed({ requestId, keyId: keyIdOf(key.name), error });
+    failing.failed({ requestId, keyId, error });
     if (isOverloaded(error)) return { decision: null, decidedBy: "nobody" };
-    return { decision: this.#fallback.admit(key.name, key), decidedBy: "fallback" };
+    return { decision: this.#fallback.admit(keyId, key), decidedBy: "fallback" };
   }
 }
 

@@ -1,9 +1,24 @@
+import type { LocationHint } from "../../schema/location-hints.ts";
 import { pause, withDeadline } from "../deadline.ts";
-import type { LimitedKey } from "./limited-key.ts";
-import type { WaitReport } from "./refusal-memory.ts";
+import type { QuotaPolicy, WaitReport } from "../limit-rules/decision.ts";
 
 const ATTEMPTS = 3;
 const FIRST_PAUSE_MS = 50;
+
+/** The names of the keys' Durable Objects are this prefix and the key's id, never the secret. */
+const NAME_PREFIX = "key:";
+
+/** The part of an API key that its limiter needs. */
+export interface LimitedKey extends QuotaPolicy {
+  readonly keyId: string;
+  /** Where Cloudflare creates the Durable Object; by default, near the Worker that calls it first. */
+  readonly locationHint?: LocationHint | null;
+}
+
+/** Returns the id of the key that the Durable Object with this name limits; `null` if none. */
+export function keyIdOf(name: string | undefined): string | null {
+  return name?.startsWith(NAME_PREFIX) ? name.slice(NAME_PREFIX.length) : null;
+}
 
 export interface CallDetails {
   /** The number of requests to decide on: at least 1. */
@@ -11,7 +26,6 @@ export interface CallDetails {
   readonly wait: WaitReport | null;
 }
 
-/** The Durable Objects of all keys. */
 export type LimiterObjects = Pick<Cloudflare.Env["RATE_LIMITER"], "getByName">;
 
 /**
@@ -21,7 +35,7 @@ export type LimiterObjects = Pick<Cloudflare.Env["RATE_LIMITER"], "getByName">;
  */
 export function callObject<T>(
   objects: LimiterObjects,
-  { name, locationHint }: LimitedKey,
+  { keyId, locationHint }: LimitedKey,
   timeoutMs: number,
   method: (object: ReturnType<LimiterObjects["getByName"]>) => Promise<T>,
 ): Promise<T> {
@@ -31,7 +45,7 @@ export function callObject<T>(
     for (let attempt = 1; ; attempt += 1) {
       try {
         // Every attempt gets a new stub, because a stub that has thrown may be permanently broken.
-        return await method(objects.getByName(name, place));
+        return await method(objects.getByName(NAME_PREFIX + keyId, place));
       } catch (error) {
         if (attempt === ATTEMPTS || !isRetryable(error)) throw error;
         await pause(attempt * FIRST_PAUSE_MS * (1 + Math.random()));

@@ -1,35 +1,17 @@
-import { type Decision, type QuotaPolicy, quotaLater } from "../limit-rules/decision.ts";
+import {
+  type Decision,
+  quotaLater,
+  type QuotaPolicy,
+  type WaitReport,
+} from "../limit-rules/decision.ts";
 import { isSameLimits } from "../limit-rules/plans.ts";
 
 /** The most strikes that an isolate collects before it reports them to the Durable Object. */
 const MAX_UNREPORTED = 50;
 
-/**
- * The key's next request after this time reports the collected strikes. Short, because the refusals
- * of several isolates together can lead to a ban.
- */
+/** The key's next request after this time reports its strikes: those of all isolates add up to a ban. */
 const MAX_UNREPORTED_MS = 3_000;
 
-/** The refusals from memory that an isolate reports with a call to the key's Durable Object. */
-export interface RefusalReport {
-  /** The number of refusals, including those that are no strikes. */
-  readonly refusals: number;
-  /** `null` if the isolate remembers no refusal that can lead to a ban. */
-  readonly wait: WaitReport | null;
-}
-
-/** Ages instead of times, because the clocks of the isolate and the Durable Object may differ. */
-export interface WaitReport {
-  /** Milliseconds since the wait began: an evicted Durable Object restores the wait from it. */
-  readonly ageMs: number;
-  readonly strikes: number;
-  /** Milliseconds since the oldest of these strikes; meaningless while `strikes` is 0. */
-  readonly oldestStrikeAgeMs: number;
-}
-
-export const NO_REFUSALS: RefusalReport = { refusals: 0, wait: null };
-
-/** The Durable Object's last refusal. */
 interface Refusal {
   readonly decision: Decision;
   readonly policy: QuotaPolicy;
@@ -50,7 +32,7 @@ export class RefusalMemory {
   #strikes = 0;
   #oldestStrikeMs = 0;
 
-  /** Remembers the Durable Object's last decision; `null` if it was an admission. */
+  /** Remembers the Durable Object's last refusal; `null` if it has admitted a request since. */
   learn(refusal: Refusal | null): void {
     this.#refusal = refusal;
   }
@@ -88,8 +70,11 @@ export class RefusalMemory {
     return refusal && quotaLater(refusal.decision, objectMs(refusal, nowMs));
   }
 
-  /** Returns the unreported refusals with their ages at `nowMs`, and forgets them. */
-  takeReport(nowMs: number): RefusalReport {
+  /**
+   * Returns the unreported refusals at `nowMs`, and forgets them: their number, including those that
+   * are no strikes, and their wait; `null` if it cannot lead to a ban.
+   */
+  takeReport(nowMs: number): { readonly refusals: number; readonly wait: WaitReport | null } {
     const report = { refusals: this.#refusals, wait: this.#waitReport(nowMs) };
     this.#refusals = this.#strikes = 0;
     return report;
@@ -106,11 +91,9 @@ export class RefusalMemory {
   }
 
   /**
-   * Returns the refusal if the Durable Object would certainly refuse a request at `nowMs`.
-   *
-   * The clocks of the isolate and the Durable Object differ by an unknown amount, so this method
-   * compares durations. The Durable Object decided after `askedMs`, so the age of the refusal is at
-   * most `nowMs - askedMs`.
+   * Returns the refusal if the Durable Object would certainly refuse a request at `nowMs`. Compares
+   * durations, because the two clocks differ by an unknown amount. The Durable Object decided after
+   * `askedMs`, so the age of the refusal is at most `nowMs - askedMs`.
    */
   #standing(nowMs: number, { revision, limits }: QuotaPolicy): Refusal | null {
     if (this.#refusal === null) return null;
@@ -131,8 +114,8 @@ function isStrike(refusal: Refusal, nowMs: number): boolean {
 }
 
 /**
- * Converts a time on the isolate's clock to the Durable Object's clock. The result is slightly too
- * early, because the Durable Object decided before its response arrived.
+ * Converts a time from the isolate's clock to the Durable Object's. The result is slightly early,
+ * because the Durable Object decided before its response arrived.
  */
 function objectMs({ decision, answeredMs }: Refusal, nowMs: number): number {
   return decision.nowMs + (nowMs - answeredMs);

@@ -43,7 +43,7 @@ export function toStored({ wait: _wait, ...stored }: LimiterState): StoredLimite
   return stored;
 }
 
-/** The content of a stored row. A part that is missing or unreadable is empty. */
+/** The content of a row. A part that is missing or unreadable is empty. */
 export interface ReadState {
   readonly limiter: LimiterState | null;
   readonly keyId: string | null;

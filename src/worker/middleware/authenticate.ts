@@ -5,10 +5,9 @@ import { isPreflight } from "./cross-origin.ts";
 import { writeError } from "../errors.ts";
 import type { AddressBudget } from "../limiter/address-budget.ts";
 import { rateLimitError } from "./enforce-limits.ts";
-import { type ApiKey, keyState, limitedKey } from "../api-keys/api-key.ts";
-import { parseCredentials } from "../api-keys/credentials.ts";
+import { type ApiKey, keyState, limitsOf } from "../api-keys/api-key.ts";
 import type { ApiKeyDirectory } from "../api-keys/directory.ts";
-import { hashSecret, isSecret } from "../api-keys/secret.ts";
+import { hashSecret, hasSecretForm, isSecret } from "../api-keys/secret.ts";
 
 type FailureReason = keyof typeof MESSAGES;
 
@@ -42,8 +41,9 @@ export function authenticate(directory: ApiKeyDirectory, addresses: AddressBudge
   return createMiddleware<AppEnv>(async function authenticateMiddleware(c, next) {
     const keyOrReason = await findValidKey(c, directory, addresses);
     if (typeof keyOrReason !== "string") {
+      const { id: keyId, revision, resets, locationHint } = keyOrReason;
       c.set("apiKey", keyOrReason);
-      c.set("limitedKey", limitedKey(keyOrReason));
+      c.set("limitedKey", { keyId, limits: limitsOf(keyOrReason), revision, resets, locationHint });
       return next();
     }
     const reason = keyOrReason;
@@ -66,7 +66,7 @@ async function findValidKey(
   directory: ApiKeyDirectory,
   addresses: AddressBudget,
 ): Promise<ApiKey | FailureReason> {
-  const credentials = parseCredentials(c.req.header("Authorization"));
+  const credentials = parseCredentials(c.req.header("Authorization") ?? "");
   if (typeof credentials === "string") return credentials;
   const { secret } = credentials;
   const hash = hashSecret(secret);
@@ -82,4 +82,27 @@ async function findValidKey(
   const state = keyState(key, nowMs);
   if (state !== "active") return state;
   return key.hashEndsAt !== null && key.hashEndsAt.getTime() <= nowMs ? "replaced" : key;
+}
+
+const BEARER = /^bearer(?: +(?<token>.*))?$/i;
+
+/**
+ * The syntax of a bearer token (RFC 6750, section 2.1). If a client sends two `Authorization`
+ * headers, they arrive joined by a comma, which is not allowed in a token.
+ */
+const B64_TOKEN = /^[A-Za-z0-9._~+/-]+=*$/;
+
+/**
+ * Parses the value of the `Authorization` header (docs/api.md, Authentication). Checks only the form
+ * of the secret: the checksum of a remembered key need not be computed.
+ */
+function parseCredentials(header: string): { readonly secret: string } | FailureReason {
+  const value = header.trim();
+  if (value === "") return "missing";
+  const match = BEARER.exec(value);
+  if (match === null) return "other_scheme";
+  const token = match.groups?.["token"]?.trim() ?? "";
+  if (token === "") return "no_token";
+  if (hasSecretForm(token)) return { secret: token };
+  return B64_TOKEN.test(token) ? "not_a_secret" : "not_one_token";
 }

@@ -2,7 +2,6 @@ import { cors } from "hono/cors";
 import { createMiddleware } from "hono/factory";
 import type { AppEnv } from "../app-env.ts";
 import { QUOTA_HEADERS } from "../limit-rules/headers.ts";
-import { LIFECYCLE_HEADERS } from "./response-headers.ts";
 
 const EXPOSED_HEADERS = [
   ...QUOTA_HEADERS,
@@ -11,7 +10,8 @@ const EXPOSED_HEADERS = [
   "Link",
   "WWW-Authenticate",
   "X-Request-Id",
-  ...LIFECYCLE_HEADERS,
+  "Deprecation",
+  "Sunset",
 ];
 
 /**

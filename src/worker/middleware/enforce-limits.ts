@@ -1,8 +1,8 @@
 import { createMiddleware } from "hono/factory";
 import type { AppEnv } from "../app-env.ts";
 import { type ApiFailure, writeError } from "../errors.ts";
-import { closedQuota, type Decision, decisiveWindow, type Quota } from "../limit-rules/decision.ts";
-import { retryAfterSeconds } from "../limit-rules/headers.ts";
+import { closedQuota, type Decision, type Quota } from "../limit-rules/decision.ts";
+import { describedWindow, retryAfterSeconds } from "../limit-rules/headers.ts";
 import type { Limiter } from "../limiter/limiter.ts";
 
 const OVERLOAD_PAUSE_MS = 1_000;
@@ -43,8 +43,8 @@ function refusalReason(decision: Decision): string {
   if (decision.banned) {
     return "This API key is banned for a while, because it kept sending requests after it was told to wait.";
   }
-  const name = decisiveWindow(decision);
-  return `This API key has used its ${decision[name].limit} requests per ${name}.`;
+  const { name, limit } = describedWindow(decision);
+  return `This API key has used its ${limit} requests per ${name}.`;
 }
 
 /**

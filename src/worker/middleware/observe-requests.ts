@@ -1,17 +1,12 @@
 import type { Context } from "hono";
 import { createMiddleware } from "hono/factory";
 import { routePath } from "hono/route";
-import type { ApiKey } from "../api-keys/api-key.ts";
 import type { AppEnv } from "../app-env.ts";
-import type { Config, RequestLog } from "../config.ts";
+import type { Config } from "../config.ts";
 import { describedWindow } from "../limit-rules/headers.ts";
 import { Outage } from "../outage.ts";
 import { AnonymousSample } from "../telemetry/anonymous-sample.ts";
-import { toDataPoint } from "../telemetry/data-point.ts";
-import type { Degradation, RequestRecord } from "../telemetry/request-record.ts";
-
-/** Makes `routePath` return the route of the last handler; those before it are middleware. */
-const LAST = -1;
+import { type Degradation, type RequestRecord, toDataPoint } from "../telemetry/request-record.ts";
 
 /**
  * Records each request after its response is ready. A record is a line of JSON in the log and, if
@@ -31,10 +26,14 @@ export function observeRequests({ requestLog }: Config) {
     const startedMs = Date.now();
     await next();
     if (requestLog === "none" && c.env.ANALYTICS === undefined) return;
-    const represents = isSampled(c) ? sampleOf(c.res.status).count(Date.now()) : 1;
+    const { apiKey }: Partial<AppEnv["Variables"]> = c.var;
+    const isSampled = apiKey === undefined && c.res.status < 500;
+    const represents = isSampled ? sampleOf(c.res.status).count(Date.now()) : 1;
     if (represents === null) return;
     try {
-      writeRecord(c, recordRequest(c, startedMs, represents), requestLog);
+      const record = recordRequest(c, startedMs, represents);
+      if (isLogged(record, requestLog)) console.log(JSON.stringify(record));
+      c.env.ANALYTICS?.writeDataPoint(toDataPoint(record));
       telemetry.answered();
     } catch (error) {
       telemetry.failed({ requestId: c.get("requestId"), error });
@@ -42,17 +41,7 @@ export function observeRequests({ requestLog }: Config) {
   });
 }
 
-function writeRecord(c: Context<AppEnv>, record: RequestRecord, requestLog: RequestLog): void {
-  if (isLogged(record, requestLog)) console.log(JSON.stringify(record));
-  c.env.ANALYTICS?.writeDataPoint(toDataPoint(record));
-}
-
-function isSampled(c: Context<AppEnv>): boolean {
-  const apiKey: ApiKey | undefined = c.get("apiKey");
-  return apiKey === undefined && c.res.status < 500;
-}
-
-function isLogged({ status, degraded }: RequestRecord, requestLog: RequestLog): boolean {
+function isLogged({ status, degraded }: RequestRecord, requestLog: Config["requestLog"]): boolean {
   if (requestLog === "errors") return status >= 500 || degraded !== null;
   return requestLog === "all";
 }
@@ -68,7 +57,8 @@ function recordRequest(c: Context<AppEnv>, startedMs: number, represents: number
     requestId: requestId ?? "",
     keyId: apiKey?.id ?? null,
     method: c.req.raw.method,
-    route: routePath(c, LAST).replace(/:(\w+)/g, "{$1}"),
+    // The route of the last handler; those before it are middleware.
+    route: routePath(c, -1).replace(/:(\w+)/g, "{$1}"),
     status: c.res.status,
     code: errorCode ?? null,
     plan: apiKey?.plan ?? null,

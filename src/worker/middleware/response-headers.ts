@@ -1,13 +1,10 @@
 import { createMiddleware } from "hono/factory";
 import type { AppEnv } from "../app-env.ts";
-import type { VersionLifecycle } from "../config.ts";
+import type { Config } from "../config.ts";
 import { quotaHeaders } from "../limit-rules/headers.ts";
 import type { AddressBudget } from "../limiter/address-budget.ts";
 
-/**
- * The `X-Request-Id` values to accept from callers. Only harmless characters, because the id is
- * copied into log lines and headers.
- */
+/** The ids to accept from callers. They are copied into log lines and headers. */
 const ACCEPTED_ID = /^[\w\-=]{1,255}$/;
 
 /** The `Link` header value for the OpenAPI document and the reference page (RFC 8631). */
@@ -18,9 +15,8 @@ const REFERENCE = '</openapi.json>; rel="service-desc", </>; rel="service-doc"';
  * - `X-Request-Id`: the caller's id if it is acceptable, otherwise a new UUID. Hono's `requestId`
  *   middleware would set the header before the handler runs, which allocates another `Headers`.
  * - `Link`: an error response also links to the section of the reference page about its code.
- *
- * Repeats the header `X-Version` of a request that names the id of the deployed version. So a
- * deployment knows which version responds, but nobody else can learn the id.
+ * - `X-Version`: only for a caller that sends the id of the deployed version. So a deployment knows
+ *   which version responds, but nobody else can learn the id.
  */
 export const commonHeaders = createMiddleware<AppEnv>(
   async function commonHeadersMiddleware(c, next) {
@@ -37,16 +33,14 @@ export const commonHeaders = createMiddleware<AppEnv>(
   },
 );
 
-/** The headers that announce the end of this API version. */
-export const LIFECYCLE_HEADERS = ["Deprecation", "Sunset"] as const;
-
 /**
  * Sets the headers of every response under `/v1`, including errors:
  * - The rate-limit headers (docs/limits.md, Headers). If no limiter decided on the request, they
  *   show the budget of the client's address, and the request does not count against this budget.
  * - `Deprecation` (RFC 9745) and `Sunset` (RFC 8594), each only if the operator has set its date.
  */
-export function v1Headers(addresses: AddressBudget, { deprecatedAt, sunsetAt }: VersionLifecycle) {
+export function v1Headers(addresses: AddressBudget, { lifecycle }: Config) {
+  const { deprecatedAt, sunsetAt } = lifecycle;
   return createMiddleware<AppEnv>(async function v1HeadersMiddleware(c, next) {
     await next();
     const quota = c.get("quota") ?? addresses.peek(c.req.raw);

@@ -5,26 +5,15 @@ import { BatchedQuery } from "../db/batched-query.ts";
 import { withDeadline } from "../deadline.ts";
 import { logEvent } from "../log.ts";
 
-/**
- * A part of the service that does not respond within this time counts as unavailable. Common
- * monitors have longer timeouts.
- */
+/** Shorter than the timeouts of common monitors. */
 export const PROBE_TIMEOUT_MS = 3_000;
 
 /** An isolate reuses the result of a probe for this long. */
 const REMEMBERED_MS = 5_000;
 
-/** The name of the Durable Object that health checks call. It does not limit a key. */
-const PROBED_OBJECT = "health";
-
 type Health = Readonly<Record<"orders" | "keys" | "limiter", "ok" | "unavailable">>;
 
-/** Means that the health is unknown. */
-const ALL_UNAVAILABLE: Health = {
-  orders: "unavailable",
-  keys: "unavailable",
-  limiter: "unavailable",
-};
+const UNKNOWN: Health = { orders: "unavailable", keys: "unavailable", limiter: "unavailable" };
 
 /**
  * Routes `GET /healthz` (docs/api.md, Health). The request needs no key, counts against no limit,
@@ -37,7 +26,7 @@ export function healthRoute() {
   const orders = new DatabaseQueries("orders", PROBE_TIMEOUT_MS);
   const keys = new DatabaseQueries("keys", PROBE_TIMEOUT_MS);
   const probes = new BatchedQuery<null, Health>({ concurrency: 1, timeoutMs: PROBE_TIMEOUT_MS });
-  let last = { health: ALL_UNAVAILABLE, fromMs: -Infinity };
+  let last = { health: UNKNOWN, fromMs: -Infinity };
 
   const remembered = (): Health | null => {
     const ageMs = Date.now() - last.fromMs;
@@ -56,7 +45,8 @@ export function healthRoute() {
         keys.run(() => KEYS.prepare("SELECT 1 FROM api_keys LIMIT 1").first()),
       ),
       stateOf(c, "limiter", () =>
-        withDeadline(RATE_LIMITER.getByName(PROBED_OBJECT).ping(), PROBE_TIMEOUT_MS),
+        // This Durable Object limits no key.
+        withDeadline(RATE_LIMITER.getByName("health").ping(), PROBE_TIMEOUT_MS),
       ),
     ]);
     const health = { orders: states[0], keys: states[1], limiter: states[2] };
@@ -68,7 +58,7 @@ export function healthRoute() {
     const waitUntil = (promise: Promise<unknown>) => c.executionCtx.waitUntil(promise);
     const shared = () => probes.read(null, async () => remembered() ?? probe(c), waitUntil);
     // `read` rejects only if the platform ended the request that ran the shared probe.
-    const health = remembered() ?? (await shared().catch(() => ALL_UNAVAILABLE));
+    const health = remembered() ?? (await shared().catch(() => UNKNOWN));
     const isHealthy = Object.values(health).every((state) => state === "ok");
     return Response.json(health, {
       status: isHealthy ? 200 : 503,

@@ -18,10 +18,7 @@ export const expander = new OrderExpander(
 interface ListEnv extends AppEnv {
   Variables: AppEnv["Variables"] & {
     listRequest: ListRequest;
-    /**
-     * The snapshot of the list; `null` if it has not been queried yet or the response has been
-     * created.
-     */
+    /** `null` before the list is queried, and after the response is created. */
     snapshot: Promise<Snapshot> | null;
   };
 }

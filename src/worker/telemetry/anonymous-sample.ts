@@ -1,7 +1,5 @@
-/** The requests that are recorded in each minute before sampling begins. */
+/** After this many requests in a minute, only one in `ONE_IN` is recorded. */
 const FULL_PER_MINUTE = 10;
-
-/** Afterwards, one in this many requests is recorded. */
 const ONE_IN = 100;
 
 const MINUTE_MS = 60_000;
@@ -16,11 +14,8 @@ export class AnonymousSample {
   #unrecorded = 0;
 
   /**
-   * Counts one request.
-   *
-   * @param nowMs Unix time in milliseconds.
-   * @returns the number of requests that its record represents: itself and those skipped before it.
-   *   `null` if this request is not recorded.
+   * Counts one request. Returns how many requests its record represents: itself and those skipped
+   * before it. `null` if this request is not recorded.
    */
   count(nowMs: number): number | null {
     const minute = Math.floor(nowMs / MINUTE_MS);

@@ -1,13 +1,10 @@
 import * as z from "zod/mini";
 import type { Decision } from "../limit-rules/decision.ts";
 
-/**
- * The time between two reports of a key's usage. An admission is reported within this time; a
- * refusal may be reported later, because it sets no alarm.
- */
+/** An admission is reported within this time. A refusal may be later, because it sets no alarm. */
 export const REPORT_EVERY_MS = 3_600_000;
 
-const DAY_MS = 86_400_000;
+export const DAY_MS = 86_400_000;
 
 const count = z.int().check(z.nonnegative());
 
@@ -18,10 +15,7 @@ const dayUsageSchema = z.object({
   refused: count,
   strikes: count,
   bans: count,
-  /**
-   * The largest number of requests that a minute window admitted on this day; `peakDay` is this
-   * number for a day window.
-   */
+  /** The largest number of requests that a minute or a day window admitted on this day. */
   peakMinute: count,
   peakDay: count,
   /** The limits that applied to the last request of the day. */
@@ -37,23 +31,18 @@ export type Usage = readonly DayUsage[];
 export const usageSchema = z.array(dayUsageSchema);
 
 /** The counts that a request adds to the usage besides its own admission or refusal. */
-export interface Consequences {
-  /** The number of requests that isolates refused from memory since their last report. */
-  readonly refusedElsewhere: number;
-  readonly strikes: number;
-  readonly bans: number;
-}
+export type FurtherCounts = Pick<DayUsage, "refused" | "strikes" | "bans">;
 
-/** Adds one request and its consequences to the usage on the day of the decision. Pure. */
-export function countUsage(usage: Usage, decision: Decision, consequences: Consequences): Usage {
+/** Adds one request and further counts to the usage on the day of the decision. Pure. */
+export function countUsage(usage: Usage, decision: Decision, further: FurtherCounts): Usage {
   const { admitted, minute, day, nowMs } = decision;
-  const { refusedElsewhere, strikes, bans } = consequences;
+  const { refused, strikes, bans } = further;
   const today = dayOf(nowMs);
   const before = usage.find((counted) => counted.day === today);
   const after: DayUsage = {
     day: today,
     admitted: (before?.admitted ?? 0) + Number(admitted),
-    refused: (before?.refused ?? 0) + refusedElsewhere + Number(!admitted),
+    refused: (before?.refused ?? 0) + refused + Number(!admitted),
     strikes: (before?.strikes ?? 0) + strikes,
     bans: (before?.bans ?? 0) + bans,
     peakMinute: Math.max(before?.peakMinute ?? 0, minute.limit - minute.remaining),
@@ -64,23 +53,12 @@ export function countUsage(usage: Usage, decision: Decision, consequences: Conse
   return usage.map((counted) => (counted === before ? after : counted));
 }
 
-/** Returns the usage without the days that are over and unchanged since they were `reported`. */
-export function usageToKeep(usage: Usage, reported: Usage, nowMs: number): Usage {
-  const today = dayOf(nowMs);
-  return usage.filter((counted) => counted.day >= today || !reported.includes(counted));
-}
-
-/** Returns the Unix time in milliseconds at which the last day is over; 0 without days. */
-export function usageEndMs(usage: Usage): number {
-  return Math.max(0, ...usage.map(({ day }) => (day + 1) * DAY_MS));
-}
-
 /** Converts a Unix time in milliseconds to the number of days since 1970-01-01. */
 export function dayOf(nowMs: number): number {
   return Math.floor(nowMs / DAY_MS);
 }
 
-/** Formats a day as an ISO date such as `2026-11-21`. */
+/** Formats the number of a day as an ISO date such as `2026-11-21`. */
 export function dayText(day: number): string {
   return new Date(day * DAY_MS).toISOString().slice(0, 10);
 }

@@ -2,14 +2,7 @@ import * as z from "zod/mini";
 import { type DatabaseQueries, DatabaseUnavailableError } from "../db/availability.ts";
 import type { Decision } from "../limit-rules/decision.ts";
 import { logEvent } from "../log.ts";
-import {
-  type Consequences,
-  countUsage,
-  dayText,
-  type Usage,
-  usageEndMs,
-  usageToKeep,
-} from "./day-usage.ts";
+import { countUsage, DAY_MS, dayOf, dayText, type FurtherCounts, type Usage } from "./day-usage.ts";
 
 export const unreportedBansSchema = z.array(
   z.object({
@@ -64,9 +57,9 @@ export class KeyReports {
     this.#bans = bans;
   }
 
-  /** Unix time in milliseconds at which the last day in the usage is over. */
+  /** Unix time in milliseconds at which the last day is over; 0 without days. */
   get endMs(): number {
-    return usageEndMs(this.#usage);
+    return Math.max(0, ...this.#usage.map(({ day }) => (day + 1) * DAY_MS));
   }
 
   /** True if nothing was counted since the last call of `toStored`. */
@@ -74,13 +67,12 @@ export class KeyReports {
     return this.#usage === this.#storedUsage;
   }
 
-  /** The number of bans that may not be in the database yet. */
   get unreportedBans(): number {
     return this.#bans.length;
   }
 
-  count(decision: Decision, consequences: Consequences): void {
-    this.#usage = countUsage(this.#usage, decision, consequences);
+  count(decision: Decision, further: FurtherCounts): void {
+    this.#usage = countUsage(this.#usage, decision, further);
   }
 
   addBan(ban: UnreportedBans[number]): void {
@@ -122,7 +114,8 @@ export class KeyReports {
       return false;
     }
     this.#bans = this.#bans.filter((unreported) => !bans.includes(unreported));
-    this.#usage = usageToKeep(this.#usage, usage, nowMs);
+    const today = dayOf(nowMs);
+    this.#usage = this.#usage.filter((counted) => counted.day >= today || !usage.includes(counted));
     return true;
   }
 }

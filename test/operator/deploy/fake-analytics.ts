@@ -1,6 +1,5 @@
 import { DatabaseSync, type StatementSync } from "node:sqlite";
-import { toDataPoint } from "../../../src/worker/telemetry/data-point.ts";
-import type { RequestRecord } from "../../../src/worker/telemetry/request-record.ts";
+import { type RequestRecord, toDataPoint } from "../../../src/worker/telemetry/request-record.ts";
 import { ApiError, type Routes } from "./route.ts";
 
 const SECONDS = { MINUTE: 60, HOUR: 3_600, DAY: 86_400 } as const;
@@ -74,7 +73,7 @@ export class FakeAnalytics {
     this.#sqlite.exec(
       `CREATE TABLE IF NOT EXISTS ${dataSet} (timestamp INTEGER, _sample_interval INTEGER, ${columns.join(", ")})`,
     );
-    const { indexes = [], blobs = [], doubles = [] } = toDataPoint(record);
+    const { indexes, blobs, doubles } = toDataPoint(record);
     const values = [
       textOf(indexes[0]),
       ...Array.from({ length: 20 }, (_, position) => textOf(blobs[position])),

@@ -24,25 +24,24 @@ const queries = () => line.statements.length;
 /** Sends concurrent requests, one with each key, and counts the responses by HTTP status. */
 async function sendAll(keys: readonly string[], address: string): Promise<Record<number, number>> {
   const answers = await Promise.all(keys.map((key) => service(PATH, { key, address })));
-  const counts: Record<number, number> = {};
-  for (const { status } of answers) counts[status] = (counts[status] ?? 0) + 1;
-  return counts;
+  const byStatus = Object.groupBy(answers, ({ status }) => status);
+  return Object.fromEntries(Object.entries(byStatus).map(([status, all]) => [status, all!.length]));
 }
 
 const invented = (count: number) => Array.from({ length: count }, generateSecret);
 
 test("concurrent first requests with many keys share queries, and each finds its own key", async () => {
-  const keys = await Promise.all(Array.from({ length: 40 }, () => createApiKey()));
+  const keys = await Promise.all(Array.from({ length: 10 }, () => createApiKey()));
   const answers = await Promise.all([
     ...keys.map(({ key }) => service(PATH, { key })),
-    ...invented(40).map((key) => service(PATH, { key })),
+    ...invented(30).map((key) => service(PATH, { key })),
   ]);
   const statuses = answers.map(({ status }) => status);
-  expect(statuses).toStrictEqual([...Array(40).fill(404), ...Array(40).fill(401)]);
+  expect(statuses).toStrictEqual([...Array(10).fill(404), ...Array(30).fill(401)]);
   expect(queries()).toBeLessThanOrEqual(5);
 });
 
-test("a thousand invented keys from one address cause only a few queries and do not block valid keys", async () => {
+test("hundreds of invented keys from one address cause only a few queries and do not block valid keys", async () => {
   const { key: good } = await createEnterpriseKey(1_000, 1_000);
   const { key: late } = await createApiKey();
   expect((await service(PATH, { key: good, address: OTHER_ADDRESS })).status).toBe(404);
@@ -50,20 +49,20 @@ test("a thousand invented keys from one address cause only a few queries and do 
   const flood = await sendAll(invented(60), ADDRESS);
   expect(flood).toStrictEqual({ 401: 60 });
   const before = queries();
-  for (let wave = 0; wave < 10; wave += 1) {
+  for (let wave = 0; wave < 4; wave += 1) {
     const attack = sendAll(invented(94), ADDRESS);
     const newcomer = service(PATH, { key: (await createApiKey()).key, address: OTHER_ADDRESS });
     expect((await service(PATH, { key: good, address: OTHER_ADDRESS })).status).toBe(404);
     expect((await newcomer).status).toBe(404);
-    if (wave === 9) {
+    if (wave === 3) {
       expect((await service(PATH, { key: late, address: ADDRESS })).status).toBe(404);
     }
     expect(await attack).toStrictEqual({ 429: 94 });
   }
-  // Each of the ten waves needs up to two queries for the attack and one for the new key. The key
+  // Each of the four waves needs up to two queries for the attack and one for the new key. The key
   // `late` needs one more query.
-  expect(queries() - before).toBeLessThanOrEqual(31);
-}, 30_000);
+  expect(queries() - before).toBeLessThanOrEqual(13);
+});
 
 test("a request from an address past its budget waits while other requests are served", async () => {
   await sendAll(invented(61), ADDRESS);

@@ -3,32 +3,24 @@ import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import type { FoundKey } from "../../../src/worker/api-keys/api-key.ts";
 import { ApiKeyDirectory } from "../../../src/worker/api-keys/directory.ts";
 import { DatabaseQueries, DatabaseUnavailableError } from "../../../src/worker/db/availability.ts";
+import { event, oneOf, step, type Step } from "../limit-rules/histories.ts";
 
 const TIMEOUT_MS = 5_000;
 /** The age in milliseconds up to which a remembered key is used. */
 const STALE_MS = 25_000;
 
-/**
- * The hashes in the simulation: two of one key, before and after its rotation, and two that no key
- * has.
- */
+/** Two hashes of one key, from before and after its rotation, and two that no key has. */
 const HASHES = ["first", "second", "invented", "also invented"] as const;
 type Hash = (typeof HASHES)[number];
 
-/**
- * The database's row for one hash, from a step of the simulation until the next change of the row.
- * `row` is `null` if no key has the hash.
- */
+/** The fields of a row; `null` if no key has the hash. */
+type Rows = Partial<Record<Hash, object | null>>;
+
+/** The database's row for one hash, until its next change. */
 interface State {
   readonly sinceStep: number;
   readonly sinceMs: number;
   readonly row: object | null;
-}
-
-/** A query whose result reached the isolate before the query timed out. */
-interface Answered {
-  readonly hashes: readonly string[];
-  readonly beganStep: number;
 }
 
 beforeEach(() => {
@@ -39,18 +31,16 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-/**
- * A simulation of one isolate and a database with one key. The scheduler determines how long each
- * query takes.
- */
+/** One isolate and a database with one key. The scheduler determines how long each query takes. */
 class World {
-  readonly history: Record<Hash, State[]>;
-  readonly answered: Answered[] = [];
-  /** All queries that have not ended, including those that the isolate no longer waits for. */
-  readonly running = new Set<{ readonly beganMs: number }>();
-  mostRunning = 0;
-  failures = 0;
   failNext = 0;
+  readonly #history: Record<Hash, State[]>;
+  /** The queries whose results reached the isolate in time, and the steps in which they began. */
+  readonly #answered: { readonly hashes: readonly string[]; readonly beganStep: number }[] = [];
+  /** All queries that have not ended, including those that the isolate no longer waits for. */
+  readonly #running = new Set<{ readonly beganMs: number }>();
+  #mostRunning = 0;
+  #failures = 0;
   readonly #finds: Promise<unknown>[] = [];
   readonly #violations: unknown[] = [];
   #step = 0;
@@ -61,18 +51,23 @@ class World {
   constructor(scheduler: Scheduler) {
     this.#scheduler = scheduler;
     const none = { sinceStep: 0, sinceMs: 0, row: null };
-    this.history = { first: [none], second: [none], invented: [none], "also invented": [none] };
+    this.#history = { first: [none], second: [none], invented: [none], "also invented": [none] };
     this.change({ first: {} });
   }
 
-  /** Replaces the rows of hashes in one transaction, like a revocation or a rotation. */
-  change(rows: Partial<Record<Hash, object | null>>): void {
+  /** Replaces rows in one transaction, like a revocation or a rotation. */
+  change(rows: Rows): void {
     this.#step += 1;
     this.#revision += 1;
+    const times = { createdAt: 0, expiresAt: null, revokedAt: null, hashEndsAt: null };
     for (const [hash, fields] of Object.entries(rows)) {
-      const row = fields && this.#row(hash, fields);
-      const state = { sinceStep: this.#step, sinceMs: Date.now(), row };
-      this.history[hash as Hash].push(state);
+      const key = { wantedHash: hash, id: "key_1", revision: this.#revision, ...times };
+      const state = {
+        sinceStep: this.#step,
+        sinceMs: Date.now(),
+        row: fields && { ...key, ...fields },
+      };
+      this.#history[hash as Hash].push(state);
     }
   }
 
@@ -98,16 +93,18 @@ class World {
       waitUntil: () => undefined,
     });
     if (found === null || "id" in found) {
-      this.#expectState(hash, found, this.#lastKnownStep(hash), askedMs - STALE_MS);
+      const known = this.#answered.filter(({ hashes }) => hashes.includes(hash));
+      const knownStep = Math.max(0, ...known.map(({ beganStep }) => beganStep));
+      this.#expectState(hash, found, knownStep, askedMs - STALE_MS);
     } else {
-      const failures = this.failures;
+      const failures = this.#failures;
       const check = found.then(
         (key) => this.#expectState(hash, key, 0, askedMs),
         (error: unknown) => {
           expect(error).toBeInstanceOf(DatabaseUnavailableError);
           const isLate = Date.now() - askedMs >= TIMEOUT_MS;
           const isPaused = String((error as Error).cause).includes("has just timed out");
-          expect(isLate || isPaused || this.failures > failures).toBe(true);
+          expect(isLate || isPaused || this.#failures > failures).toBe(true);
         },
       );
       this.#finds.push(check.catch((violation: unknown) => this.#violations.push(violation)));
@@ -115,7 +112,6 @@ class World {
     await settle();
   }
 
-  /** Waits for all queries and look-ups to end. */
   async end(): Promise<void> {
     for (let round = 0; round < 10; round += 1) {
       while (this.#scheduler.count() > 0) await this.proceed();
@@ -123,33 +119,19 @@ class World {
     }
     await Promise.all(this.#finds);
     expect(this.#violations).toStrictEqual([]);
-    expect(this.running.size).toBe(0);
-    // At most four ordinary queries and one query for suspects run at the same time. Suspects are
-    // clients that sent too many wrong secrets.
-    expect(this.mostRunning).toBeLessThanOrEqual(5);
+    expect(this.#running.size).toBe(0);
+    // Four ordinary queries, and one for clients that sent too many wrong secrets.
+    expect(this.#mostRunning).toBeLessThanOrEqual(5);
   }
 
-  /**
-   * Expects `found` to be a row that the database had for the hash at some moment both after step
-   * `fromStep` and at or after the time `fromMs`.
-   */
+  /** Expects a row that the database had after step `fromStep` and at or after `fromMs`. */
   #expectState(hash: Hash, found: FoundKey | null, fromStep: number, fromMs: number): void {
-    const states = this.history[hash].filter((_, index, all) => {
+    const states = this.#history[hash].filter((_, index, all) => {
       const next = all[index + 1];
       return next === undefined || (next.sinceStep > fromStep && next.sinceMs >= fromMs);
     });
-    expect(states.map(({ row }) => (row as FoundKey | null)?.revision ?? null)).toContain(
-      found?.revision ?? null,
-    );
-  }
-
-  /**
-   * Returns the step in which the latest query for the hash began, among the queries whose result
-   * arrived.
-   */
-  #lastKnownStep(hash: Hash): number {
-    const about = this.answered.filter(({ hashes }) => hashes.includes(hash));
-    return Math.max(0, ...about.map(({ beganStep }) => beganStep));
+    const revisions = states.map(({ row }) => (row as FoundKey | null)?.revision ?? null);
+    expect(revisions).toContain(found?.revision ?? null);
   }
 
   #database(): D1Database {
@@ -161,29 +143,23 @@ class World {
     const beganStep = this.#step;
     const beganMs = Date.now();
     const running = { beganMs };
-    this.running.add(running);
-    const recent = [...this.running].filter((other) => beganMs - other.beganMs < TIMEOUT_MS);
-    this.mostRunning = Math.max(this.mostRunning, recent.length);
+    this.#running.add(running);
+    const recent = [...this.#running].filter((other) => beganMs - other.beganMs < TIMEOUT_MS);
+    this.#mostRunning = Math.max(this.#mostRunning, recent.length);
     const fails = this.failNext > 0;
     this.failNext -= Number(fails);
     await this.#scheduler.schedule(Promise.resolve(), "reaches the database");
-    const results = hashes.flatMap((hash) => this.history[hash].at(-1)?.row ?? []);
+    const results = hashes.flatMap((hash) => this.#history[hash].at(-1)?.row ?? []);
     await this.#scheduler.schedule(Promise.resolve(), "reaches the isolate");
-    this.running.delete(running);
+    this.#running.delete(running);
     const isLate = Date.now() - beganMs >= TIMEOUT_MS;
-    if (fails || isLate) this.failures += 1;
+    if (fails || isLate) this.#failures += 1;
     if (fails) throw new Error("D1_ERROR: Network connection lost.");
-    if (!isLate) this.answered.push({ hashes, beganStep });
+    if (!isLate) this.#answered.push({ hashes, beganStep });
     return { results };
-  }
-
-  #row(hash: string, fields: object): object {
-    const times = { createdAt: 0, expiresAt: null, revokedAt: null, hashEndsAt: null };
-    return { wantedHash: hash, id: "key_1", revision: this.#revision, ...times, ...fields };
   }
 }
 
-/** Runs all pending promise callbacks. */
 async function settle(): Promise<void> {
   for (let turn = 0; turn < 30; turn += 1) await Promise.resolve();
 }
@@ -193,7 +169,7 @@ const anyHash = fc.oneof(
   { weight: 1, arbitrary: fc.constantFrom(...HASHES) },
 );
 
-const anyChange = fc.constantFrom<Partial<Record<Hash, object | null>>>(
+const anyChange = fc.constantFrom<Rows>(
   { first: { revokedAt: 1 } },
   { first: null },
   { first: {} },
@@ -204,45 +180,27 @@ const anyChange = fc.constantFrom<Partial<Record<Hash, object | null>>>(
 
 const anyWaitMs = fc.constantFrom(1, 100, 1_000, 1_000, 9_000, 10_000, 15_000);
 
-type Step = (world: World) => void | Promise<void>;
-
-const find = fc.tuple(anyHash, fc.nat(9)).map(
-  ([hash, chance]): Step =>
-    (world) =>
+const anyStep: fc.Arbitrary<Step<World>> = oneOf<World>(
+  [
+    6,
+    step("find", fc.tuple(anyHash, fc.nat(9)), (world, [hash, chance]) =>
       world.find(hash, chance === 0),
-);
-const proceed = fc.constant<Step>((world) => world.proceed());
-const change = anyChange.map(
-  (rows): Step =>
-    (world) =>
-      world.change(rows),
-);
-const failNext = fc.constant<Step>((world) => void (world.failNext += 1));
-const wait = anyWaitMs.map(
-  (ms): Step =>
-    (world) =>
-      world.advance(ms),
-);
-
-const anyStep = fc.oneof(
-  { weight: 6, arbitrary: find },
-  { weight: 10, arbitrary: proceed },
-  { weight: 3, arbitrary: change },
-  { weight: 1, arbitrary: failNext },
-  { weight: 2, arbitrary: wait },
+    ),
+  ],
+  [10, event("proceed", (world) => world.proceed())],
+  [3, step("change", anyChange, (world, rows) => world.change(rows))],
+  [1, event("fail next", (world) => void (world.failNext += 1))],
+  [2, step("wait", anyWaitMs, (world, ms) => world.advance(ms))],
 );
 
 test("an earlier look-up that finishes after a later one never restores an older row", async () => {
+  const anySteps = fc.array(anyStep, { minLength: 5, maxLength: 60 });
   await fc.assert(
-    fc.asyncProperty(
-      fc.scheduler(),
-      fc.array(anyStep, { minLength: 5, maxLength: 60 }),
-      async (scheduler, steps) => {
-        const world = new World(scheduler);
-        for (const step of steps) await step(world);
-        await world.end();
-      },
-    ),
+    fc.asyncProperty(fc.scheduler(), anySteps, async (scheduler, steps) => {
+      const world = new World(scheduler);
+      for (const { play } of steps) await play(world);
+      await world.end();
+    }),
     { numRuns: 400 },
   );
 });
@@ -256,7 +214,7 @@ test("a change takes effect within 25 seconds, however slow the queries are", as
       fc.nat(TIMEOUT_MS - 1),
       async (scheduler, steps, proceeded, slowMs) => {
         const world = new World(scheduler);
-        for (const step of steps) await step(world);
+        for (const { play } of steps) await play(world);
         world.change({ first: { revokedAt: 1 } });
         await world.advance(slowMs);
         for (let n = 0; n < proceeded; n += 1) await world.proceed();

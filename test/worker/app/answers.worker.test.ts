@@ -11,6 +11,7 @@ import { readLog } from "../faults/log-lines.ts";
 const LIST = "/v1/store/orders";
 const REFERENCE = '</openapi.json>; rel="service-desc", </>; rel="service-doc"';
 const REQUEST_ID = { "X-Request-Id": "test-1" };
+const CHALLENGE = { "www-authenticate": 'Bearer realm="store-orders"' };
 const CACHED = {
   "cache-control": "private, no-cache",
   etag: expect.stringMatching(/^"[0-9a-f]{32}"$/),
@@ -18,18 +19,14 @@ const CACHED = {
 
 const headersOf = ({ headers }: Response) => Object.fromEntries(headers);
 
-/** Returns the expected headers that every response has. */
+/** The headers that every response has. An error also links to the section about its code. */
 function commonHeaders(code?: ErrorCode): Record<string, string> {
   if (code === undefined) return { link: REFERENCE, "x-request-id": "test-1" };
-  return {
-    // An error also links to the section of the reference page about its error code.
-    link: `${REFERENCE}, </#${code}>; rel="help"`,
-    "content-type": "application/json",
-    "x-request-id": "test-1",
-  };
+  const link = `${REFERENCE}, </#${code}>; rel="help"`;
+  return { link, "content-type": "application/json", "x-request-id": "test-1" };
 }
 
-/** Returns the expected headers of the response to the first request in both windows of a key. */
+/** The headers of the response to the first request in both windows of a key. */
 function freshHeaders(nowMs: number, code?: ErrorCode): Record<string, string> {
   return {
     ...commonHeaders(code),
@@ -67,24 +64,16 @@ test.each<[number, ErrorCode, string, string, object, string]>([
   [405, "method_not_allowed", "POST", LIST, { allow: "GET, HEAD" }, "Use GET or HEAD"],
   [405, "method_not_allowed", "GET", `${LIST}/7`, { allow: "DELETE" }, "Use DELETE"],
   [409, "order_already_shipped", "DELETE", `${LIST}/7`, {}, "Order 7"],
+  [401, "unauthorized", "GET", LIST, CHALLENGE, "Authorization: Bearer"],
 ])("%d %s: %s %s", async (status, code, method, path, headers, message) => {
   const { key } = await createApiKey();
   await placeOrder(7n, { status: "shipped" });
   const nowMs = stopClock();
-  const response = await send(path, { method, key, headers: REQUEST_ID });
+  const credentials = status === 401 ? {} : { key };
+  const response = await send(path, { method, ...credentials, headers: REQUEST_ID });
   expect(headersOf(response)).toStrictEqual({ ...freshHeaders(nowMs, code), ...headers });
   expect(await expectError(response, status, code)).toContain(message);
   expect(await (await send(LIST, { key })).text()).toBe('[{"id":7}]');
-});
-
-test("401 has a challenge", async () => {
-  const nowMs = stopClock();
-  const response = await send(LIST, { headers: REQUEST_ID });
-  expect(headersOf(response)).toStrictEqual({
-    ...freshHeaders(nowMs, "unauthorized"),
-    "www-authenticate": 'Bearer realm="store-orders"',
-  });
-  expect(await expectError(response, 401, "unauthorized")).toContain("Authorization: Bearer");
 });
 
 test("429 states when the full window ends, and when the ban ends", async () => {
@@ -133,17 +122,16 @@ test("every response announces the end of this API version, if it is configured"
   const { key } = await createApiKey();
   const V1_DEPRECATED_AT = "2028-01-01T00:00:00.500Z";
   const vars = { V1_DEPRECATED_AT, V1_SUNSET_AT: "2028-07-01T12:30:00Z" };
-  const announced = async (service: typeof send, options = {}) => {
+  const [deprecation, sunset] = ["@1830297600", "Sat, 01 Jul 2028 12:30:00 GMT"];
+  for (const [service, options, expected] of [
+    [startService(vars), { key }, [deprecation, sunset]],
+    [startService(vars), { key, headers: { "If-None-Match": "*" } }, [deprecation, sunset]],
+    [startService(vars), {}, [deprecation, sunset]],
+    [startService({ V1_SUNSET_AT: vars.V1_SUNSET_AT }), {}, [null, sunset]],
+    [startService({ V1_DEPRECATED_AT }), {}, [deprecation, null]],
+    [send, {}, [null, null]],
+  ] as const) {
     const { headers } = await service(LIST, options);
-    return [headers.get("Deprecation"), headers.get("Sunset")];
-  };
-  const service = startService(vars);
-  for (const options of [{ key }, { key, headers: { "If-None-Match": "*" } }, {}]) {
-    const end = ["@1830297600", "Sat, 01 Jul 2028 12:30:00 GMT"];
-    expect(await announced(service, options)).toStrictEqual(end);
+    expect([headers.get("Deprecation"), headers.get("Sunset")]).toStrictEqual(expected);
   }
-  const { V1_SUNSET_AT } = vars;
-  expect(await announced(startService({ V1_SUNSET_AT }))).toStrictEqual([null, expect.any(String)]);
-  expect(await announced(startService({ V1_DEPRECATED_AT }))).toStrictEqual(["@1830297600", null]);
-  expect(await announced(send)).toStrictEqual([null, null]);
 });

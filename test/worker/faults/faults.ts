@@ -1,31 +1,27 @@
 import { env } from "cloudflare:workers";
 import { vi } from "vitest";
 
-/** The outcome of one call to a binding. */
-export type Outcome =
-  | { readonly do: "pass" }
-  /** The call to the binding fails without any effect. */
-  | { readonly do: "fail"; readonly error: Error }
-  /** The call to the binding takes effect, but its result is lost. */
-  | { readonly do: "lose the answer"; readonly error: Error }
-  /** The call to the binding never returns and has no effect. */
-  | { readonly do: "hang" };
+/** Runs one call to a binding, or makes it fail. */
+export type Outcome = <T>(call: () => Promise<T>) => Promise<T>;
 
-export const PASS: Outcome = { do: "pass" };
-export const HANG: Outcome = { do: "hang" };
+export const PASS: Outcome = (call) => call();
+
+export const HANG: Outcome = () => new Promise(() => undefined);
 
 export function fail(message: string, marks: object = {}): Outcome {
-  return { do: "fail", error: Object.assign(new Error(message), marks) };
+  return () => Promise.reject(Object.assign(new Error(message), marks));
 }
 
 export function loseTheAnswer(message: string, marks: object = {}): Outcome {
-  return { do: "lose the answer", error: Object.assign(new Error(message), marks) };
+  return async (call) => {
+    await call();
+    throw Object.assign(new Error(message), marks);
+  };
 }
 
-/** D1's error for a lost connection. */
 export const LOST = fail("D1_ERROR: Network connection lost.");
 
-/** Determines the outcome of each call to a binding, and counts the calls. */
+/** Determines the outcomes of the calls to bindings, and counts the calls. */
 export class FaultScript {
   calls = 0;
   /** Called when a call to a binding hangs. */
@@ -44,29 +40,18 @@ export class FaultScript {
     return this;
   }
 
-  /** Runs one call to a binding with the outcome that the script has for the call. */
-  async run<T>(call: () => Promise<T>): Promise<T> {
+  run<T>(call: () => Promise<T>): Promise<T> {
     this.calls += 1;
     const outcome = this.#upcoming.shift() ?? this.#otherwise;
-    if (outcome.do === "fail") throw outcome.error;
-    if (outcome.do === "hang") {
-      this.onHang();
-      return new Promise(() => undefined);
-    }
-    const result = await call();
-    if (outcome.do === "lose the answer") throw outcome.error;
-    return result;
+    if (outcome === HANG) this.onHang();
+    return outcome(call);
   }
 }
 
 const CALLS: readonly unknown[] = ["first", "all", "raw", "run", "batch"];
 const PARTS: readonly unknown[] = ["prepare", "bind", "withSession"];
 
-/**
- * Returns real databases with injected faults. A batch of statements is one call.
- *
- * @param names the databases with faults; by default both.
- */
+/** Returns real databases with faults, by default both. A batch of statements is one call. */
 export function faultyDatabases(...names: readonly ("ORDERS" | "KEYS")[]) {
   const script = new FaultScript();
   const wrap = <T extends object>(real: T): T =>
@@ -109,11 +94,8 @@ export function faultyLimiters() {
 }
 
 /**
- * Replaces timers of exactly this length with timers that expire only when the test says so. So a
- * slow machine does not cause timeouts.
- *
- * @returns a function that makes all of these timers expire, also timers that are set right after
- *   its call, in the same turn of the event loop.
+ * Replaces timers of exactly this length, so that a slow machine does not cause timeouts. Returns a
+ * function that makes them expire, also those that are set in the same turn of the event loop.
  */
 export function stopDeadlines(timeoutMs: number): () => void {
   const { setTimeout, clearTimeout } = globalThis;

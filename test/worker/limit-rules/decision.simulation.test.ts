@@ -3,55 +3,62 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { banAt } from "../../../src/worker/limit-rules/bans.ts";
 import {
+  type Decision,
   decide,
   peek,
-  type QuotaPolicy,
   quotaLater,
   stateEndMs,
+  type WaitReport,
 } from "../../../src/worker/limit-rules/decision.ts";
 import { retryAfterSeconds } from "../../../src/worker/limit-rules/headers.ts";
-import { anyBanPolicy, anyHistory, anyLimits, play } from "./histories.ts";
+import { anyBanPolicy, anyHistory, anyLimits, type Step } from "./histories.ts";
 import { LimitsModel } from "./limits-model.ts";
-import { DAY_MS, SimulatedLimiter } from "./simulated-limiter.ts";
+import { DAY_MS, keyPolicy, SimulatedLimiter } from "./simulated-limiter.ts";
 
-const anyKey = fc.tuple(anyLimits, anyBanPolicy, fc.boolean()).map(([limits, banPolicy, bans]) => ({
-  policy: { limits, revision: 1, resets: 0, bans },
-  banPolicy,
-}));
+const anyKey = fc.record({
+  policy: anyLimits.map(({ perMinute, perDay }) => keyPolicy(perMinute, perDay)),
+  bans: anyBanPolicy,
+});
 
-type Key = { readonly policy: QuotaPolicy; readonly banPolicy: SimulatedLimiter["bans"] };
+type History = readonly Step<SimulatedLimiter>[];
 
-function playOn({ policy, banPolicy }: Key, history: Parameters<typeof play>[1]): SimulatedLimiter {
-  const limiter = new SimulatedLimiter(policy, banPolicy);
-  play(limiter, history);
+function play<L extends SimulatedLimiter>(limiter: L, history: History): L {
+  for (const step of history) void step.play(limiter);
   return limiter;
 }
 
-// The tests call `expect` only for a difference, because a call takes longer than a decision.
+/** A limiter whose decisions, strikes and bans must be those of the reference model. */
+class ComparedLimiter extends SimulatedLimiter {
+  readonly model = new LimitsModel(this.bans);
+
+  override request(report: WaitReport | null = null): Decision {
+    const { model, policy, nowMs, bans } = this;
+    const decision = super.request(report);
+    model.numbers = bans;
+    expectSame(decision, model.request(policy, nowMs, report));
+    expectSame(this.counted, { strikes: model.strikes, bans: model.bans });
+    expectSame({ ...decision, ...peek(this.state, policy, bans, nowMs) }, decision);
+    return decision;
+  }
+
+  override restart(): void {
+    super.restart();
+    this.model.restart();
+  }
+}
+
+/** Calls `expect` only for a difference, because a call takes longer than a decision. */
+function expectSame(actual: unknown, expected: unknown): void {
+  if (!isDeepStrictEqual(actual, expected)) expect(actual).toStrictEqual(expected);
+}
 
 test("any history of a key gets the same decisions, strikes and bans as from the reference model", () => {
   const seen = { strikes: 0, bans: 0 };
   fc.assert(
-    fc.property(anyKey, anyHistory, (key, history) => {
-      const limiter = new SimulatedLimiter(key.policy, key.banPolicy);
-      const model = new LimitsModel(key.banPolicy);
-      play(limiter, history, {
-        requested(policy, nowMs, decision, reported) {
-          model.numbers = limiter.bans;
-          const expected = model.request(policy, nowMs, reported);
-          if (!isDeepStrictEqual(decision, expected)) expect(decision).toStrictEqual(expected);
-          const { state, counted } = limiter;
-          const { strikes, bans } = model;
-          if (!isDeepStrictEqual(counted, { strikes, bans })) {
-            expect(counted).toStrictEqual({ strikes, bans });
-          }
-          const peeked = { ...decision, ...peek(state, policy, limiter.bans, nowMs) };
-          if (!isDeepStrictEqual(decision, peeked)) expect(peeked).toStrictEqual(decision);
-        },
-        restarted: () => model.restart(),
-      });
-      seen.strikes += model.strikes;
-      seen.bans += model.bans;
+    fc.property(anyKey, anyHistory, ({ policy, bans }, history) => {
+      const limiter = play(new ComparedLimiter(policy, bans), history);
+      seen.strikes += limiter.counted.strikes;
+      seen.bans += limiter.counted.bans;
     }),
     { numRuns: 1_000 },
   );
@@ -61,7 +68,7 @@ test("any history of a key gets the same decisions, strikes and bans as from the
 test("after any history, a client that waits exactly Retry-After is admitted, and is refused before", () => {
   fc.assert(
     fc.property(anyKey, anyHistory, fc.nat({ max: 999 }), (key, history, lateMs) => {
-      const limiter = playOn(key, history);
+      const limiter = play(new SimulatedLimiter(key.policy, key.bans), history);
       const refusal = limiter.advance(lateMs).request();
       const { state, nowMs } = limiter;
       if (refusal.admitted) return;
@@ -79,7 +86,7 @@ test("after any history, a client that waits exactly Retry-After is admitted, an
 test("after any history, a quota can be moved to a later time, and the state has an effect until its end", () => {
   fc.assert(
     fc.property(anyKey, anyHistory, fc.nat({ max: 2 * DAY_MS }), (key, history, laterMs) => {
-      const limiter = playOn(key, history);
+      const limiter = play(new SimulatedLimiter(key.policy, key.bans), history);
       const decision = limiter.request();
       const { policy, bans, nowMs } = limiter;
       const state = { ...limiter.state!, wait: null };

@@ -4,7 +4,7 @@ import type {
   LimiterState,
   Quota,
   QuotaPolicy,
-  ReportedWait,
+  WaitReport,
   WindowQuota,
 } from "../../../src/worker/limit-rules/decision.ts";
 import type { Limits } from "../../../src/worker/limit-rules/plans.ts";
@@ -23,9 +23,8 @@ export class WindowsModel {
   protected minute: OpenWindow | null = null;
   protected day: OpenWindow | null = null;
 
-  /** Continues from a stored limiter state. */
   restore(stored: LimiterState | null): void {
-    this.policy = stored && { ...stored, bans: true };
+    this.policy = stored;
     this.minute = stored && stored.minute;
     this.day = stored && stored.day;
   }
@@ -70,7 +69,6 @@ function openAt(window: OpenWindow | null, lengthMs: number, nowMs: number): Ope
 /** A reference model of the limiter that follows docs/limits.md, Windows and Bans. */
 export class LimitsModel extends WindowsModel {
   numbers: BanPolicy;
-  /** The number of all strikes so far; `bans` is the number of all bans so far. */
   strikes = 0;
   bans = 0;
   #wait: { beganMs: number; strikesMs: number[] } | null = null;
@@ -86,7 +84,7 @@ export class LimitsModel extends WindowsModel {
     this.#wait = null;
   }
 
-  request(policy: QuotaPolicy, nowMs: number, reported: ReportedWait | null = null): Decision {
+  request(policy: QuotaPolicy, nowMs: number, report: WaitReport | null = null): Decision {
     const { graceMs, longestBanMs } = this.numbers;
     const { limits: limitsBefore } = this.policy ?? policy;
     const hasRoom = this.hasRoom(policy, nowMs);
@@ -100,14 +98,16 @@ export class LimitsModel extends WindowsModel {
       this.#wait = null;
       return { ...this.#quota(nowMs), admitted: true, standsUntilMs: null, strikes: null };
     }
-    const collects = () => policy.bans && this.numbers.mode !== "off" && !this.#isBan(nowMs);
-    if (reported !== null && collects()) {
-      if (this.#wait === null && reported.startedMs >= this.#fullSinceMs(limitsBefore, nowMs)) {
-        this.#wait = { beganMs: reported.startedMs, strikesMs: [] };
+    const collects = () => this.numbers.mode !== "off" && !this.#isBan(nowMs);
+    if (report !== null && collects()) {
+      const beganMs = nowMs - report.ageMs;
+      if (this.#wait === null && beganMs >= this.#fullSinceMs(limitsBefore, nowMs)) {
+        this.#wait = { beganMs, strikesMs: [] };
       }
       if (this.#wait !== null) {
-        const isStrike = reported.oldestStrikeMs - this.#wait.beganMs >= graceMs;
-        const times = Array<number>(isStrike ? reported.strikes : 0).fill(reported.oldestStrikeMs);
+        const oldestMs = nowMs - report.oldestStrikeAgeMs;
+        const isStrike = oldestMs - this.#wait.beganMs >= graceMs;
+        const times = Array<number>(isStrike ? report.strikes : 0).fill(oldestMs);
         this.#strike(times, limitsBefore, nowMs);
       }
     }
@@ -173,7 +173,6 @@ export class LimitsModel extends WindowsModel {
     return isEnforced ? this.#ban!.endMs : 0;
   }
 
-  /** Returns when the earliest full window opened. */
   #fullSinceMs({ perMinute, perDay }: Limits, nowMs: number): number {
     const [minute, day] = this.openAt(nowMs);
     return Math.min(

@@ -6,7 +6,7 @@ import {
   peek,
   type Quota,
   type QuotaPolicy,
-  type ReportedWait,
+  type WaitReport,
 } from "../../../src/worker/limit-rules/decision.ts";
 import { readState, toStored } from "../../../src/worker/limiter/stored-state.ts";
 
@@ -29,23 +29,28 @@ export const DEFAULT_BANS: BanPolicy = {
   forgetAfterMs: DAY_MS,
 };
 
-/** Returns the policy of a key with these limits. */
 export function keyPolicy(perMinute: number, perDay: number): QuotaPolicy {
-  return { limits: { perMinute, perDay }, revision: 1, resets: 0, bans: true };
+  return { limits: { perMinute, perDay }, revision: 1, resets: 0 };
 }
 
 /** The limiter of one key, with a clock that the test moves. */
 export class SimulatedLimiter {
   policy: QuotaPolicy;
+  /** The policy before its last change. */
+  earlierPolicy: QuotaPolicy;
   bans: BanPolicy;
   nowMs = START_MS;
   state: LimiterState | null = null;
-  /** The numbers of strikes and bans so far. */
   readonly counted = { strikes: 0, bans: 0 };
 
   constructor(policy: QuotaPolicy, bans: BanPolicy = DEFAULT_BANS) {
-    this.policy = policy;
+    this.policy = this.earlierPolicy = policy;
     this.bans = bans;
+  }
+
+  change(changes: Partial<QuotaPolicy>): void {
+    this.earlierPolicy = this.policy;
+    this.policy = { ...this.policy, ...changes };
   }
 
   /** Sets the clock to this many milliseconds after `START_MS`. */
@@ -59,20 +64,12 @@ export class SimulatedLimiter {
     return this;
   }
 
-  request(reported: ReportedWait | null = null): Decision {
-    const decided = decide(this.state, this.policy, this.bans, this.nowMs, reported);
+  request(report: WaitReport | null = null): Decision {
+    const decided = decide(this.state, this.policy, this.bans, this.nowMs, report);
     this.state = decided.state;
     this.counted.strikes += decided.strikes;
-    this.counted.bans += decided.bans;
+    this.counted.bans += Number(decided.newBan !== null);
     return decided.decision;
-  }
-
-  /** Sends `count` requests, and advances the clock by `gapMs` between two requests. */
-  requests(count: number, gapMs = 0): Decision[] {
-    return Array.from({ length: count }, (_, index) => {
-      if (index > 0) this.advance(gapMs);
-      return this.request();
-    });
   }
 
   peek(): Quota {
@@ -80,8 +77,7 @@ export class SimulatedLimiter {
   }
 
   /** Forgets everything that is not stored, like an eviction of the Durable Object. */
-  restart(): this {
+  restart(): void {
     if (this.state !== null) this.state = readState(toStored(this.state)).limiter;
-    return this;
   }
 }

@@ -3,18 +3,12 @@ import type { Decision } from "../../../src/worker/limit-rules/decision.ts";
 import { retryAfterSeconds } from "../../../src/worker/limit-rules/headers.ts";
 import { type SimulatedLimiter, START_MS } from "./simulated-limiter.ts";
 
-/**
- * A simulated client. Yields the milliseconds until its next request arrives, and receives the
- * decision on that request.
- */
+/** Yields the milliseconds until its next request arrives, and receives the decision on it. */
 export type Client = Generator<number, never, Decision>;
 
-/** Returns a random number. */
 export type Draw = () => number;
 
-/**
- * Returns a random number generator (mulberry32) whose numbers in [0, 1) are the same in every run.
- */
+/** Draws numbers in [0, 1) that are the same in every run (mulberry32). */
 export function seededRandom(seed: number): Draw {
   let state = seed;
   return () => {
@@ -29,7 +23,6 @@ interface Waiting {
   readonly latencyMs: Draw;
   /** The pause after an admission. */
   readonly workMs?: Draw;
-  /** The time that the client waits in addition to `Retry-After`. */
   readonly jitterMs?: Draw;
   /** The time until the first request, in addition to its latency. */
   readonly startMs?: number;
@@ -50,10 +43,7 @@ export function* waitsForRetryAfter({
   }
 }
 
-/**
- * A client that retries like the npm package: after `Retry-After` and a random delay whose maximum
- * doubles.
- */
+/** A client that retries like the npm package, with a random delay whose maximum doubles. */
 export function* retriesLikeTheClient(retries: number, latencyMs: Draw): Client {
   let attempt = 0;
   let waitMs = latencyMs();
@@ -91,19 +81,8 @@ export function* loops(perSecond: number): Client {
   for (;;) yield 1_000 / perSecond;
 }
 
-export interface Outcome {
-  readonly admitted: number;
-  readonly refused: number;
-  /** Milliseconds from the start of the traffic to the first ban; `null` if there is none. */
-  readonly bannedAfterMs: number | null;
-}
-
 /** Simulates clients that share one key, for this time or until the key is banned. */
-export function run(
-  limiter: SimulatedLimiter,
-  clients: readonly Client[],
-  durationMs: number,
-): Outcome {
+export function run(limiter: SimulatedLimiter, clients: readonly Client[], durationMs: number) {
   const startMs = limiter.nowMs;
   /** Sorted; the client that is due first is the last. */
   const waiting: { readonly client: Client; readonly dueMs: number }[] = [];

@@ -30,20 +30,17 @@ const POLICY: QuotaPolicy = {
   limits: { perMinute: 3, perDay: 1_000 },
   revision: 0,
   resets: 0,
-  bans: true,
 };
 
 let log: () => LogLine[];
 let keyId: string;
 let name: string;
 let noonMs: number;
-let today: string;
 
 beforeEach(async () => {
   log = readLog();
   const startMs = stopClock();
   noonMs = Math.ceil(startMs / DAY_MS) * DAY_MS + DAY_MS / 2;
-  today = new Date(noonMs).toISOString().slice(0, 10);
   advanceClock(noonMs - startMs);
   keyId = (await createApiKey()).id;
   name = `key:${keyId}`;
@@ -51,20 +48,17 @@ beforeEach(async () => {
 
 const limiter = () => limiterNamed(name);
 const request = async (policy = POLICY) => (await admit(limiter(), policy)).admitted;
-const requests = async (count: number) => {
-  for (let n = 0; n < count; n++) await request();
-};
+/** Sends requests that share one call. */
+const requests = (count: number, policy = POLICY) =>
+  limiter().admit(policy, [], 0, crypto.randomUUID(), { requests: count, wait: null });
 const usage = () => drizzle(env.KEYS).select().from(keyUsage).orderBy(keyUsage.day);
 const bans = () => drizzle(env.KEYS).select().from(keyBans).orderBy(keyBans.beganAt);
 const storage = () => limiterStorage(name);
 const comeToAlarm = () => runAlarmWhenDue(name);
 
-/**
- * Plays an isolate that sends requests to the Durable Object and, 20 seconds later, reports so many
- * refusals that the key is banned.
- */
+/** Plays an isolate that, 20 seconds after a wait began, reports enough strikes for a ban. */
 async function ban(policy = POLICY): Promise<void> {
-  for (let n = 0; n < 4; n++) await request(policy);
+  await requests(4, policy);
   advanceClock(20_000);
   const wait = { ageMs: 20_000, strikes: 59, oldestStrikeAgeMs: 0 };
   expect(await admit(limiter(), policy, { wait, refusals: 60 })).toMatchObject({ banned: true });
@@ -95,13 +89,8 @@ test("refusals and strikes write nothing; a ban writes one row and an alarm, and
   await requests(11);
   expect((await storage()).rowsWritten).toBe(rowsWritten + 2);
   expect(log()).toMatchObject([{ event: "banned", keyId, number: 1, until }]);
-  const first = {
-    keyId,
-    number: 1,
-    beganAt: new Date(beganMs),
-    endsAt: new Date(beganMs + 60_000),
-    liftedAt: null,
-  };
+  const [beganAt, endsAt] = [new Date(beganMs), new Date(beganMs + 60_000)];
+  const first = { keyId, number: 1, beganAt, endsAt, liftedAt: null };
   await expect.poll(bans).toStrictEqual([first]);
   await evictLimiter(name);
   await comeToAlarm();
@@ -135,9 +124,8 @@ test("a ban that begins during the report of an earlier ban is kept if its own r
     if (isSecond) throw new Error("Network connection lost.");
     return env.KEYS.batch(statements);
   };
-  await withEnvironment(name, {
-    KEYS: { prepare: (sql: string) => env.KEYS.prepare(sql), batch },
-  });
+  const prepare = (sql: string) => env.KEYS.prepare(sql);
+  await withEnvironment(name, { KEYS: { prepare, batch } });
   await ban();
   advanceClock(60_000);
   await ban();
@@ -149,13 +137,6 @@ test("a ban that begins during the report of an earlier ban is kept if its own r
 });
 
 describe("a reset", () => {
-  test("lifts the ban in the database", async () => {
-    await ban();
-    await expect.poll(bans).toHaveLength(1);
-    await reset();
-    expect(await bans()).toMatchObject([{ liftedAt: new Date(Date.now()) }]);
-  });
-
   test("lifts a ban that is reported later", async () => {
     const line = await tapDatabase(name);
     line.isCut = true;
@@ -198,9 +179,10 @@ test.for([
   async ([mode, expected]) => {
     const answers = await runInDurableObject(limiter(), async (_, state) => {
       const other = new RateLimiter(state, { ...env, BAN_MODE: mode } as Cloudflare.Env);
-      for (let n = 0; n < 4; n++) await admit(other, POLICY);
+      const wait = null;
+      await other.admit(POLICY, [], 0, "first", { requests: 4, wait });
       advanceClock(20_000);
-      return Promise.all(Array.from({ length: 100 }, () => admit(other, POLICY)));
+      return other.admit(POLICY, [], 0, "second", { requests: 100, wait });
     });
     expect(answers.some(({ banned }) => banned)).toBe(false);
     expect(events(log())).toStrictEqual(expected);
@@ -218,34 +200,26 @@ describe("a report of usage", () => {
     const wait = { ageMs: 11_000, strikes: 2, oldestStrikeAgeMs: 900 };
     await admit(limiter(), POLICY, { wait, refusals: 40 });
     advanceClock(60_000);
+    await requests(3);
     await request();
     await comeToAlarm();
-    const first = {
-      keyId,
-      day: today,
-      admitted: 4,
-      refused: 42,
-      strikes: 3,
-      bans: 0,
-      peakMinute: 3,
-      peakDay: 4,
-      perMinute: 3,
-      perDay: 1_000,
-      reportedAt: new Date(noonMs + HOUR_MS),
-    };
-    expect(await usage()).toStrictEqual([first]);
+    const counts = { admitted: 6, refused: 43, strikes: 3, bans: 0, peakMinute: 3, peakDay: 6 };
+    const reportedAt = new Date(noonMs + HOUR_MS);
+    const day = new Date(noonMs).toISOString().slice(0, 10);
+    const limits = { perMinute: 3, perDay: 1_000 };
+    expect(await usage()).toStrictEqual([{ keyId, day, ...counts, ...limits, reportedAt }]);
     // Refusals that were reported are on disk, although refusals alone write nothing.
     await evictLimiter(name);
     await requests(5);
     await comeToAlarm();
-    expect(await usage()).toMatchObject([{ admitted: 7, refused: 44, strikes: 3 }]);
+    expect(await usage()).toMatchObject([{ admitted: 9, refused: 45, strikes: 3 }]);
   });
 
   test("is sent at most once an hour, and within an hour after an admission", async () => {
     const line = await tapDatabase(name);
     const policy = { ...POLICY, limits: { perMinute: 100, perDay: 1_000 } };
     const reportsMs: number[] = [];
-    for (let minute = 0; minute < 4 * 60; minute += 13) {
+    for (let minute = 0; minute < 2.5 * 60; minute += 13) {
       await request(policy);
       const { alarmMs } = await storage();
       expect(alarmMs).toBeLessThanOrEqual(Date.now() + HOUR_MS);
@@ -256,9 +230,8 @@ describe("a report of usage", () => {
       expect(line.statements.length).toBeGreaterThan(length);
       reportsMs.push(Date.now());
     }
-    expect(reportsMs.length).toBeGreaterThan(1);
-    const gapsMs = reportsMs.slice(1).map((reportMs, index) => reportMs - reportsMs[index]!);
-    expect(Math.min(...gapsMs)).toBeGreaterThanOrEqual(HOUR_MS);
+    const [firstMs, secondMs] = reportsMs;
+    expect(secondMs! - firstMs!).toBeGreaterThanOrEqual(HOUR_MS);
   });
 
   test("changes nothing if it is sent twice, and lowers no total, even if the storage was lost", async () => {
@@ -325,9 +298,10 @@ describe("the alarm", () => {
       expect(await storage()).toMatchObject({ keys: ["record"], alarmMs: startMs + DAY_MS });
       if (isEvicted) await evictLimiter(name);
       await comeToAlarm();
-      expect(await storage()).toMatchObject({ keys: [], alarmMs: null });
-      await runInDurableObject(limiter(), (object) => object.alarm());
-      expect(await storage()).toMatchObject({ keys: [], alarmMs: null });
+      for (let run = 0; run < 2; run++) {
+        expect(await storage()).toMatchObject({ keys: [], alarmMs: null });
+        await runInDurableObject(limiter(), (object) => object.alarm());
+      }
     }
   });
 
@@ -336,11 +310,19 @@ describe("the alarm", () => {
     for (const waitMs of [0, 59_999, DAY_MS - 60_000]) {
       advanceClock(waitMs);
       expect(await runDurableObjectAlarm(limiter())).toBe(true);
-      expect(await storage()).toMatchObject({
-        record: { day: { count: 2 } },
-        alarmMs: Math.max(noonMs + DAY_MS, Date.now() + HOUR_MS),
-      });
+      const alarmMs = Math.max(noonMs + DAY_MS, Date.now() + HOUR_MS);
+      expect(await storage()).toMatchObject({ record: { day: { count: 2 } }, alarmMs });
     }
+  });
+
+  test("waits for the end of a day with refusals, although all windows end before", async () => {
+    const policy = { ...POLICY, limits: { perMinute: 3, perDay: 1 } };
+    for (const waitMs of [0, 13 * HOUR_MS]) {
+      advanceClock(waitMs);
+      await request(policy);
+    }
+    await comeToAlarm();
+    expect((await storage()).alarmMs).toBe(noonMs + 1.5 * DAY_MS);
   });
 
   test("keeps only the current day of a key that is used every day", async () => {

@@ -91,11 +91,13 @@ const passages = oneOf<World>(
 
 const administration = oneOf<World>(
   [1, step("change the plan", anyLimits, (world, limits) => world.change({ limits }))],
+  [1, step("deploy other limits", anyLimits, (world, limits) => world.deploy(limits))],
   [1, event("reset", (world) => world.change({ resets: world.newest.resets + 1 }))],
 );
 
 const losses = oneOf<World>(
   [1, step("restart", anyIsolate, (world, isolate) => world.restart(isolate))],
+  [1, step("set a clock back", anyIsolate, (world, isolate) => world.setClockBack(isolate))],
   [
     1,
     step(

@@ -1,21 +1,19 @@
 import { AsyncLocalStorage } from "node:async_hooks";
-import { vi } from "vitest";
+import { afterEach, beforeEach, vi } from "vitest";
+import * as config from "../../../src/worker/config.ts";
 import type { BanPolicy } from "../../../src/worker/limit-rules/bans.ts";
 import * as rules from "../../../src/worker/limit-rules/decision.ts";
 import type { Decision, QuotaPolicy } from "../../../src/worker/limit-rules/decision.ts";
+import type { Limits } from "../../../src/worker/limit-rules/plans.ts";
+import { WINDOW_NAMES, windowEndMs } from "../../../src/worker/limit-rules/windows.ts";
 import { RateLimiter } from "../../../src/worker/limiter/durable-object.ts";
 import { Limiter, type Verdict } from "../../../src/worker/limiter/limiter.ts";
-import type { CallDetails } from "../../../src/worker/limiter/object-call.ts";
 import { readState, type ReadState } from "../../../src/worker/limiter/stored-state.ts";
 import { START_MS } from "../limit-rules/simulated-limiter.ts";
 
-/** How long an isolate waits for the Durable Object. */
 export const TIMEOUT_MS = 5_000;
 
-const NAME = "key:simulated";
-
-/** No successful call takes longer, retries included. */
-const LONGEST_CALL_MS = TIMEOUT_MS;
+const KEY_ID = "simulated";
 
 /**
  * What happens to one call of the Durable Object:
@@ -38,7 +36,7 @@ export const FATES = [
   "lost retryable",
   "killed",
 ] as const;
-export type Fate = (typeof FATES)[number];
+type Fate = (typeof FATES)[number];
 
 /** The fate of a call, and its latency in milliseconds each way. */
 export interface Wire {
@@ -53,36 +51,31 @@ export const PERFECT: Wire = { fate: "answer", outMs: 0, backMs: 0 };
 interface Part {
   /** How far the part's clock is ahead of the world's clock. */
   skewMs: number;
-  /** The events that this part logged. */
   readonly events: string[];
 }
 
 const running = new AsyncLocalStorage<Part>();
 
 /** A request that an isolate's limiter has decided on. */
-export interface Exchange extends Verdict {
+interface Exchange extends Verdict {
   readonly isolate: number;
   readonly life: number;
   readonly policy: QuotaPolicy;
-  /** The world's time at which the request was sent. */
+  /** The world's times at which the request was sent and its decision arrived. */
   readonly sentMs: number;
-  /** The world's time of the decision's arrival. */
   readonly atMs: number;
   /** Whether a call of the isolate failed since the request was sent. */
   readonly sawFailure: boolean;
 }
 
 /** A decision that the rules made for the Durable Object. */
-export interface Ruling {
+interface Ruling extends Pick<rules.Decided, "decision" | "strikes"> {
   readonly policy: QuotaPolicy;
   readonly nowMs: number;
-  readonly decision: Decision;
-  /** The numbers of strikes and enforced bans that the decision counted. */
-  readonly strikes: number;
-  readonly bans: number;
+  readonly hasBanned: boolean;
 }
 
-/** The attempts of one call so far, which have the same nonce. */
+/** The attempts of one call so far. */
 interface Attempts {
   readonly startedMs: number;
   count: number;
@@ -92,7 +85,6 @@ interface Attempts {
 
 interface Isolate {
   readonly index: number;
-  /** The number of restarts. */
   readonly life: number;
   readonly part: Part;
   readonly limiter: Limiter;
@@ -101,7 +93,6 @@ interface Isolate {
   /** The fate of the last call that has ended; `null` while another call is under way. */
   last: Fate | null;
   underWay: number;
-  /** The last decision that the isolate received. */
   delivered: Decision | null;
 }
 
@@ -129,38 +120,34 @@ export class World {
   isDiskBroken = false;
   /** True if a broken disk fails to take a row; false if it fails to keep the row. */
   isPutBroken = false;
-  /** The milliseconds that a write takes to reach the disk. */
   diskMs = 3;
   /** True if the Durable Object's clock was set. An isolate knows of it after its next call. */
   wasClockSet = false;
   calls = 0;
-  /** The world's time of the last call. */
   calledMs = 0;
   kills = 0;
-  /** The most writes that were under way at once. */
-  mostWrites = 0;
-  /** Descriptions of what should not have happened. */
+  mostWritesAtOnce = 0;
   readonly faults: string[] = [];
-  /** The refusals from memory that were reported by calls, each call counted once. */
+  /** The refusals from memory that calls reported, each call counted once. */
   reportedRefusals = 0;
   /** The report of each call, and the index in `exchanges` of the request that caused the call. */
-  readonly reports: { exchange: number; refusals: number; wait: CallDetails["wait"] }[] = [];
-  /** The number of failed calls that carried refusals from memory. */
+  readonly reports: { exchange: number; refusals: number; wait: rules.WaitReport | null }[] = [];
+  /** The number of failed calls with a report. */
   lostReports = 0;
   /** The largest totals reported for each day: admissions, refusals, strikes and bans. */
   readonly reported = new Map<string, readonly number[]>();
-  /** The beginnings of the reported bans. */
   readonly reportedBans = new Set<unknown>();
   alarmMs: number | null = null;
   /** How long after a failed report the alarm was set, at most. */
   longestRetryMs = 0;
-  /** The true time of each refusal that reached an isolate, and how long it lasts. */
-  readonly delivered: { isolate: number; decidedMs: number; lastsMs: number }[] = [];
+  /** The world's time until which each refusal that reached an isolate lasts. */
+  readonly delivered: { isolate: number; untilMs: number }[] = [];
   readonly #bans: BanPolicy;
+  /** By the nonce of a call, like `#decidedMs`. */
   readonly #attempts = new Map<string, Attempts>();
   readonly #decidedMs = new Map<string, number>();
-  /** The revision of the key with which each decision was made. */
-  readonly #revisions = new Map<Decision, number>();
+  /** The policy with which each decision was made. */
+  readonly #policies = new Map<Decision, QuotaPolicy>();
   readonly #pending = new Set<Promise<unknown>>();
   #disk: unknown = undefined;
   #life: Life;
@@ -169,6 +156,8 @@ export class World {
     this.newest = policy;
     this.#bans = bans;
     vi.spyOn(rules, "decide").mockImplementation((...args) => this.#decide(...args));
+    const vars = config.parseConfig({ LIMITER_TIMEOUT_MS: TIMEOUT_MS });
+    vi.spyOn(config, "parseConfig").mockReturnValue({ ...vars, bans });
     this.isolates = skewsMs.map((skewMs, index) => this.#newIsolate(index, 0, skewMs, policy));
     this.#life = this.#start();
   }
@@ -177,7 +166,6 @@ export class World {
     return running.exit(() => Date.now());
   }
 
-  /** The Durable Object's clock. */
   get objectMs(): number {
     return this.nowMs + this.object.skewMs;
   }
@@ -197,6 +185,11 @@ export class World {
     this.newest = { ...this.newest, ...changes, revision: this.newest.revision + 1 };
   }
 
+  /** Changes the limits of the key's plan, which is no change of the key. */
+  deploy(limits: Limits): void {
+    this.newest = { ...this.newest, limits };
+  }
+
   learn(index: number): void {
     this.isolates[index]!.policy = this.newest;
   }
@@ -205,19 +198,17 @@ export class World {
     this.isolates.forEach((_, index) => this.learn(index));
   }
 
-  /** Sends a request through an isolate. */
   send(index: number): Promise<Exchange> {
     const isolate = this.isolates[index]!;
     const { policy, life, failures, limiter } = isolate;
     const sentMs = this.nowMs;
+    const admit = (...args: Arguments) => this.#call(isolate, args);
     const request = {
-      objects: {
-        getByName: () => ({ admit: (...args: Arguments) => this.#call(isolate, args) }),
-      } as never,
+      objects: { getByName: () => ({ admit }) } as never,
       requestId: "simulated",
       waitUntil: (promise: Promise<unknown>) => void promise.catch(() => undefined),
     };
-    const key = { name: NAME, ...policy };
+    const key = { keyId: KEY_ID, ...policy };
     const hasAnswered = isolate.last === "answer" || isolate.last === "overloaded";
     const { calls } = this;
     const [isRefusing, verdict] = running.run(isolate.part, () => [
@@ -225,16 +216,17 @@ export class World {
       limiter.admit(key, request),
     ]);
     if (hasAnswered && !isRefusing && this.calls === calls) this.faults.push("no call was sent");
-    return this.#track(
-      verdict.then((decided) => {
-        const atMs = this.nowMs;
-        const sawFailure = isolate.failures > failures || atMs >= sentMs + TIMEOUT_MS;
-        const exchange = { ...decided, isolate: index, life, policy, sentMs, atMs, sawFailure };
-        this.exchanges.push(exchange);
-        if (decided.decidedBy === "object") this.#checkAnswer(exchange);
-        return exchange;
-      }),
-    );
+    const answered = verdict.then((decided) => {
+      const atMs = this.nowMs;
+      const sawFailure = isolate.failures > failures || atMs >= sentMs + TIMEOUT_MS;
+      const exchange = { ...decided, isolate: index, life, policy, sentMs, atMs, sawFailure };
+      this.exchanges.push(exchange);
+      if (decided.decidedBy === "object") this.#checkAnswer(exchange);
+      this.#pending.delete(answered);
+      return exchange;
+    });
+    this.#pending.add(answered);
+    return answered;
   }
 
   async advance(ms: number): Promise<void> {
@@ -250,19 +242,24 @@ export class World {
     }
   }
 
+  /** Sets an isolate's clock back by days. After less, or during a call, it cannot notice. */
+  async setClockBack(index: number): Promise<void> {
+    await this.drain();
+    this.isolates[index]!.part.skewMs -= 10 * 86_400_000;
+  }
+
   moveObjectClock(ms: number): void {
     this.object.skewMs += ms;
     this.wasClockSet = true;
     if (this.alarmMs !== null) this.#setAlarm(this.alarmMs);
   }
 
-  /** Repairs everything that is broken. */
   recover(): void {
     this.wires = [PERFECT];
     this.isDatabaseCut = this.isDiskBroken = false;
   }
 
-  /** Ends the Durable Object's life at once. It loses everything that is not on disk. */
+  /** Ends the Durable Object's life. It loses everything that is not on disk. */
   kill(): void {
     const { end } = this.#life;
     this.kills += 1;
@@ -277,34 +274,29 @@ export class World {
     const [, policy, , nowMs] = args;
     const decided = originalDecide(...args);
     if (running.getStore() === this.object) {
-      const { decision, strikes, state } = decided;
-      const bans = state.ban?.loggedOnly ? 0 : decided.bans;
-      this.rulings.push({ policy, nowMs, decision, strikes, bans });
+      const { decision, strikes, newBan } = decided;
+      const hasBanned = newBan !== null && !newBan.loggedOnly;
+      this.rulings.push({ policy, nowMs, decision, strikes, hasBanned });
     }
     return decided;
   }
 
-  #track<T>(promise: Promise<T>): Promise<T> {
-    const tracked = promise.finally(() => this.#pending.delete(tracked));
-    this.#pending.add(tracked);
-    return tracked;
-  }
-
   /** Checks that a decision was made for this request, with its version of the key or a newer one. */
   #checkAnswer({ isolate, life, policy, decision }: Exchange): void {
-    const revision = this.#revisions.get(decision!) ?? -1;
+    const { limits, revision = -1 } = this.#policies.get(decision!) ?? {};
     if (revision < policy.revision) {
       this.faults.push(revision === -1 ? "two requests, one decision" : "an outdated version");
     }
-    this.#revisions.delete(decision!);
+    this.#policies.delete(decision!);
     const now = this.isolates[isolate]!;
     const isLast = now.life === life && now.delivered === decision;
-    const mustRemember = isLast && !decision!.admitted && revision === now.policy.revision;
-    const isRefusing = running.run(now.part, () =>
-      now.limiter.isRefusing({ name: NAME, ...now.policy }),
-    );
+    const isSameKey = revision === now.policy.revision && limits === now.policy.limits;
+    const mustRemember = isLast && !decision!.admitted && isSameKey;
+    const key = { keyId: KEY_ID, ...now.policy };
+    const isRefusing = running.run(now.part, () => now.limiter.isRefusing(key));
     const lastsMs = (decision!.standsUntilMs ?? 0) - decision!.nowMs;
-    if (mustRemember && lastsMs > LONGEST_CALL_MS && !isRefusing) {
+    // No successful call takes longer than the timeout, retries included.
+    if (mustRemember && lastsMs > TIMEOUT_MS && !isRefusing) {
       this.faults.push("a refusal was not remembered");
     }
   }
@@ -327,10 +319,10 @@ export class World {
     this.calls += 1;
     this.calledMs = this.nowMs;
     const { fate, outMs, backMs } = this.wires[0] ?? PERFECT;
+    if (this.wires.length > 1) this.wires.shift();
     const [, , refusals, nonce, { wait }] = args;
     this.reports.push({ exchange: this.exchanges.length, refusals, wait });
     const attempts = this.#attempt(nonce);
-    if (this.wires.length > 1) this.wires.shift();
     isolate.underWay += 1;
     isolate.last = null;
     let end: Fate | null = fate;
@@ -357,7 +349,7 @@ export class World {
 
   async #arrive(fate: Fate, args: Arguments): Promise<readonly Decision[]> {
     if (fate === "error") throw new Error("Internal error.");
-    if (fate.endsWith("retryable") && fate !== "lost retryable") throw lost();
+    if (fate === "retryable" || fate === "slow retryable") throw lost();
     if (fate === "overloaded") {
       throw Object.assign(new Error("Overloaded."), { retryable: true, overloaded: true });
     }
@@ -379,11 +371,8 @@ export class World {
   /** Checks that a call is sent again only after a temporary failure, soon, and at most twice. */
   #attempt(nonce: string): Attempts {
     const { nowMs } = this;
-    const attempts = this.#attempts.get(nonce) ?? {
-      startedMs: nowMs,
-      count: 0,
-      retryFromMs: nowMs,
-    };
+    const none = { startedMs: nowMs, count: 0, retryFromMs: nowMs };
+    const attempts = this.#attempts.get(nonce) ?? none;
     this.#attempts.set(nonce, attempts);
     const { startedMs, count, retryFromMs } = attempts;
     const pauseMs = nowMs - (retryFromMs ?? NaN);
@@ -405,29 +394,26 @@ export class World {
   }
 
   #deliver(isolate: Isolate, args: Arguments, decisions: readonly Decision[]): void {
-    for (const decided of decisions) this.#revisions.set(decided, args[0].revision);
+    for (const decided of decisions) this.#policies.set(decided, args[0]);
     const last = decisions.at(-1)!;
     isolate.delivered = last;
     if (last.standsUntilMs === null) return;
-    const decidedMs = this.#decidedMs.get(args[3])!;
-    const lastsMs = last.standsUntilMs - last.nowMs;
-    this.delivered.push({ isolate: isolate.index, decidedMs, lastsMs });
+    const untilMs = this.#decidedMs.get(args[3])! + (last.standsUntilMs - last.nowMs);
+    this.delivered.push({ isolate: isolate.index, untilMs });
   }
 
   #checkWritten({ resets, revision }: QuotaPolicy, decisions: readonly Decision[]): void {
     const { limiter } = this.stored;
-    // A later reset has emptied the windows.
     if (limiter !== null && limiter.resets > resets) return;
     if (limiter !== null && limiter.revision < revision) this.faults.push("revision not on disk");
-    for (const { minute, day, banned } of decisions) {
-      if (banned && !limiter?.ban) this.faults.push("ban not on disk");
-      for (const [stored, { limit, remaining, endsMs }, lengthMs] of [
-        [limiter?.minute, minute, 60_000],
-        [limiter?.day, day, 86_400_000],
-      ] as const) {
+    for (const decision of decisions) {
+      if (decision.banned && !limiter?.ban) this.faults.push("ban not on disk");
+      for (const name of WINDOW_NAMES) {
+        const stored = limiter?.[name] ?? null;
+        const { limit, remaining, endsMs } = decision[name];
         const used = limit - remaining;
-        const isSame = stored != null && stored.openedMs + lengthMs === endsMs;
-        if (used > 0 && (stored == null || (isSame && stored.count < used))) {
+        const isOther = stored !== null && windowEndMs(name, stored) !== endsMs;
+        if (used > 0 && !isOther && (stored?.count ?? 0) < used) {
           this.faults.push(`not on disk: ${JSON.stringify({ stored, limit, remaining })}`);
         }
       }
@@ -437,19 +423,17 @@ export class World {
   #start(): Life {
     let row = this.#disk;
     const life = { isOver: false, writes: 0, end: Promise.withResolvers<never>() };
+    const put = (_: string, value: unknown) => {
+      if (this.isDiskBroken && this.isPutBroken) throw new Error("disk");
+      row = structuredClone(value);
+    };
     const storage = {
-      kv: {
-        get: () => row,
-        put: (_: string, value: unknown) => {
-          if (this.isDiskBroken && this.isPutBroken) throw new Error("disk");
-          row = structuredClone(value);
-        },
-      },
+      kv: { get: () => row, put },
       sync: async () => {
         const writing = row;
         const isBroken = this.isDiskBroken;
         life.writes += 1;
-        this.mostWrites = Math.max(this.mostWrites, life.writes);
+        this.mostWritesAtOnce = Math.max(this.mostWritesAtOnce, life.writes);
         await Promise.race([pause(this.diskMs), life.end.promise.catch(() => undefined)]);
         life.writes -= 1;
         if (life.isOver) return life.end.promise;
@@ -468,22 +452,17 @@ export class World {
       },
     };
     const ctx = {
-      id: { name: NAME },
+      id: { name: `key:${KEY_ID}` },
       storage,
       blockConcurrencyWhile: (run: () => Promise<void>) => run(),
       waitUntil: (promise: Promise<unknown>) => void promise.catch(() => undefined),
     };
     const KEYS = {
       prepare: (sql: string) => ({ bind: (...values: unknown[]) => ({ sql, values }) }),
-      batch: (statements: readonly { sql: string; values: unknown[] }[]) =>
-        this.#report(statements),
+      batch: (statements: readonly Statement[]) => this.#report(statements),
     };
-    const vars = { ...varsOf(this.#bans), LIMITER_TIMEOUT_MS: TIMEOUT_MS };
-    const limiter = running.run(
-      this.object,
-      () => new RateLimiter(ctx as never, { ...vars, KEYS } as never),
-    );
-    return Object.assign(life, { limiter });
+    const start = () => new RateLimiter(ctx as never, { KEYS } as never);
+    return Object.assign(life, { limiter: running.run(this.object, start) });
   }
 
   #setAlarm(dueMs: number): void {
@@ -505,7 +484,7 @@ export class World {
     }, dueMs - this.objectMs);
   }
 
-  async #report(statements: readonly { sql: string; values: unknown[] }[]): Promise<void> {
+  async #report(statements: readonly Statement[]): Promise<void> {
     await pause(20);
     if (this.isDatabaseCut) throw new Error("D1_ERROR: Network connection lost.");
     for (const { sql, values } of statements) {
@@ -521,12 +500,25 @@ export class World {
   }
 }
 
+interface Statement {
+  readonly sql: string;
+  readonly values: readonly unknown[];
+}
+
 type Arguments = Parameters<RateLimiter["admit"]>;
 
 const originalDecide = rules.decide;
 
-/** Starts simulated time. All parts use it, each with its own skew. */
-export function startTime(): void {
+/** Starts simulated time before each test. All parts use it, each with its own skew. */
+export function simulateTime(): void {
+  beforeEach(startTime);
+  afterEach(() => {
+    vi.restoreAllMocks();
+    vi.useRealTimers();
+  });
+}
+
+function startTime(): void {
   vi.useFakeTimers({ toFake: ["Date", "setTimeout", "clearTimeout"], now: START_MS });
   const now = Date.now.bind(Date);
   vi.spyOn(Date, "now").mockImplementation(() => now() + (running.getStore()?.skewMs ?? 0));
@@ -542,18 +534,4 @@ function pause(ms: number): Promise<void> {
 
 function lost(): Error {
   return Object.assign(new Error("Network connection lost."), { retryable: true });
-}
-
-/** Converts a ban policy to the vars that set it. */
-function varsOf(bans: BanPolicy): Record<string, unknown> {
-  return {
-    BAN_MODE: bans.mode,
-    BAN_GRACE_SECONDS: bans.graceMs / 1_000,
-    BAN_STRIKE_WINDOW_SECONDS: bans.strikeWindowMs / 1_000,
-    BAN_MIN_STRIKES: bans.minStrikes,
-    BAN_MAX_STRIKES: bans.maxStrikes,
-    BAN_FIRST_SECONDS: bans.firstBanMs / 1_000,
-    BAN_LONGEST_SECONDS: bans.longestBanMs / 1_000,
-    BAN_FORGET_SECONDS: bans.forgetAfterMs / 1_000,
-  };
 }

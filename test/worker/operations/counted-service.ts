@@ -11,8 +11,6 @@ import { parseConfig } from "../../../src/worker/config.ts";
 import { observedBindings } from "../../bench/observed/bindings.ts";
 import { limiterNamed } from "../../support/limiter.ts";
 
-const ADDRESS = "192.0.2.1";
-
 interface SentRequest {
   readonly method?: string;
   /** The path after `/v1/store/orders`. */
@@ -31,10 +29,7 @@ export class CountedService {
   constructor({ key, vars = {} }: { key?: string; vars?: Readonly<Record<string, string>> } = {}) {
     this.#vars = vars;
     this.#app = this.#newApp();
-    this.#sender = {
-      "CF-Connecting-IP": ADDRESS,
-      ...(key !== undefined && { Authorization: `Bearer ${key}` }),
-    };
+    this.#sender = key === undefined ? {} : { Authorization: `Bearer ${key}` };
     this.#bindings = observedBindings(env, {
       beforeObjectCall: () => void (this.#counted.objectCalls += 1),
       beforeQuery: () => void (this.#counted.queries += 1),
@@ -67,30 +62,22 @@ export class CountedService {
     return { etag: response.headers.get("ETag") ?? "", bytes };
   }
 
-  /**
-   * From now on, also counts the writes and database queries of the Durable Object with this name.
-   */
+  /** From now on, also counts the writes and queries of the Durable Object with this name. */
   async watchObject(name: string): Promise<void> {
     await runInDurableObject(limiterNamed(name), (object, { storage }) => {
-      this.#countRows(storage.kv, "put");
-      this.#countRows(storage.kv, "delete");
-      this.#countRows(storage, "setAlarm");
-      this.#countRows(storage, "deleteAll");
+      for (const method of ["put", "delete"]) this.#countRows(storage.kv, method);
+      for (const method of ["setAlarm", "deleteAll"]) this.#countRows(storage, method);
       Object.assign(object, { env: { ...env, KEYS: this.#bindings.KEYS } });
     });
   }
 
-  /** Sends requests at the same time, and returns the numbers of their billed operations. */
   async operationsOf(...requests: SentRequest[]): Promise<Operations> {
     Object.assign(this.#counted, NO_OPERATIONS);
     await Promise.all(requests.map((request) => this.send(request)));
     return { ...this.#counted };
   }
 
-  /**
-   * Runs the alarm of a Durable Object, and returns the numbers of the alarm's billed operations.
-   * Cloudflare bills the alarm as a call.
-   */
+  /** Runs the alarm of a Durable Object, which Cloudflare bills as a call. */
   async operationsOfAlarm(name: string): Promise<Operations> {
     Object.assign(this.#counted, NO_OPERATIONS, { objectCalls: 1 });
     if (!(await runDurableObjectAlarm(limiterNamed(name)))) throw new Error("No alarm was set.");

@@ -18,21 +18,17 @@ export const OPERATION_NAMES = Object.keys(NO_OPERATIONS) as (keyof Operations)[
 
 const ADMISSION = { ...NO_OPERATIONS, objectCalls: 1, objectRowsWritten: 1 };
 
-/**
- * The operations of each kind of request, and of the background work that requests cause. The
- * tests in this folder count the operations in the running service, and fail if an entry differs.
- */
+/** The operations of requests and background work, as counted by the tests in this folder. */
 export const OPERATIONS = {
   /** A list that the isolate has in memory, or a list request whose response is 304. */
   unchangedList: { ...ADMISSION, queries: 1, rowsRead: 1 },
   /**
-   * One of 32 simultaneous requests with the same key, for a list as in `unchangedList`. The key's
-   * Durable Object records several requests with one write. The value 0.5 is an upper bound: on a
-   * slow disk, a write records more requests.
+   * One of 32 simultaneous requests with one key for such a list. A write of the key's Durable Object
+   * records several requests: at least two, and more on a slow disk.
    */
   groupedList: { ...ADMISSION, objectRowsWritten: 0.5, queries: 1, rowsRead: 1 },
   cancellation: { ...ADMISSION, queries: 1, rowsRead: 12, rowsWritten: 5 },
-  /** The operations that `LIST_READS=nearest` adds to a cancellation, also to one that fails with 404. */
+  /** What `LIST_READS=nearest` adds to a cancellation, also to one that fails with 404. */
   nearCancellation: { ...ADMISSION, rowsRead: 1 },
   /** A cancellation that fails because the order does not exist or has shipped. */
   vainCancellation: { ...ADMISSION, queries: 1, rowsRead: 4 },
@@ -54,15 +50,11 @@ export const OPERATIONS = {
 /** The number of orders in a segment of a large store. */
 export const SEGMENT_ORDERS = 8_192;
 
-/** The number of segments in which a store keeps its orders. */
 export function segmentCount(orders: number): number {
   return Math.max(1, Math.ceil(orders / SEGMENT_ORDERS));
 }
 
-/**
- * The number of rows that D1 counts as read for each segment in a manifest. For a segment whose
- * orders are read, D1 counts this number once more, besides the orders.
- */
+/** The rows that D1 counts for each segment in a manifest, and again if its orders are read. */
 const SEGMENT_ROWS = 3;
 
 /**

@@ -13,9 +13,7 @@ const ORDERS = 5_000;
 const KEYS = 500;
 const REPORTS = 2_000;
 
-/**
- * Returns a SQL `WITH` clause for a table `numbers`, with the numbers `n` from 0 to `count` - 1.
- */
+/** Returns a SQL `WITH` clause for a table `numbers`, with the numbers `n` from 0 to `count` - 1. */
 const numbers = (count: number) =>
   `WITH RECURSIVE numbers(n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM numbers WHERE n < ${count - 1})`;
 

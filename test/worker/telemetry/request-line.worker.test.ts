@@ -50,10 +50,10 @@ async function lineOf(
   return requestLines().at(-1);
 }
 
-describe("each request writes one log line, also with the response", () => {
+describe("each request writes one log line", () => {
   beforeEach(() => void stopClock());
 
-  test("of a request with a valid key", async () => {
+  test("of a request with a valid key, which counts whatever its response", async () => {
     await placeOrder(7n);
     await placeOrder(8n, { status: "shipped" });
     const requests: [number, string, string, string, object][] = [
@@ -65,6 +65,7 @@ describe("each request writes one log line, also with the response", () => {
       [404, "DELETE", `${LIST}/x%2Fy`, `${LIST}/{orderId}`, { code: "order_not_found" }],
       [404, "GET", "/v1/anything/at%20all", "/v1/*", { code: "not_found" }],
       [405, "POST", LIST, LIST, { code: "method_not_allowed" }],
+      [405, "OPTIONS", LIST, LIST, { code: "method_not_allowed" }],
       [409, "DELETE", `${LIST}/8`, `${LIST}/{orderId}`, { code: "order_already_shipped" }],
     ];
     for (const [index, [status, method, path, route, fields]] of requests.entries()) {
@@ -76,36 +77,18 @@ describe("each request writes one log line, also with the response", () => {
     expect(requestLines()).toHaveLength(requests.length);
   });
 
-  test("401; the line has the budget of the address and nothing else about the client", async () => {
-    const line = await lineOf(send, LIST, { key: generateSecret(), address: "192.0.2.1" });
-    const expected = { ...FIRST, keyId: null, status: 401, code: "unauthorized", plan: null };
-    expect(line).toStrictEqual(expected);
-  });
-
-  test("429", async () => {
+  test("of a refused request, of one with an unknown key, and of one outside /v1", async () => {
     const scarce = await createEnterpriseKey(1, 5);
     await send(LIST, { key: scarce.key });
-    expect(await lineOf(send, LIST, { key: scarce.key })).toStrictEqual({
-      ...FIRST,
-      keyId: scarce.id,
-      plan: "enterprise",
-      limit: 1,
-      remaining: 0,
-      status: 429,
-      code: "rate_limit_exceeded",
-    });
-  });
-
-  test("404 to a path outside /v1, which counts in no window", async () => {
-    const line = await lineOf(send, "/any/where");
-    const nothing = { keyId: null, plan: null, window: null, limit: null, remaining: null };
-    expect(line).toStrictEqual({
-      ...FIRST,
-      ...nothing,
-      route: "/*",
-      status: 404,
-      code: "not_found",
-    });
+    const refused = { keyId: scarce.id, plan: "enterprise", limit: 1, remaining: 0 };
+    const line = { ...FIRST, status: 429, code: "rate_limit_exceeded", ...refused };
+    expect(await lineOf(send, LIST, { key: scarce.key })).toStrictEqual(line);
+    const unknown = await lineOf(send, LIST, { key: generateSecret(), address: "192.0.2.1" });
+    const nobody = { ...FIRST, keyId: null, plan: null };
+    expect(unknown).toStrictEqual({ ...nobody, status: 401, code: "unauthorized" });
+    const uncounted = { ...nobody, window: null, limit: null, remaining: null };
+    const elsewhere = { ...uncounted, route: "/*", status: 404, code: "not_found" };
+    expect(await lineOf(send, "/any/where")).toStrictEqual(elsewhere);
   });
 });
 
