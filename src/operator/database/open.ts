@@ -30,7 +30,7 @@ export function storeCommand(program: Command, usage: string): Command {
     .addOption(jsonOption());
 }
 
-/** Returns whether the store of a command exists. Assumes that of a deployed environment. */
+/** Returns whether the store exists; always true for a deployed environment. */
 export function hasStore({ env, persistTo = DEFAULT_STORE }: StoreOptions): boolean {
   return env !== undefined || isStore(persistTo);
 }

@@ -20,9 +20,8 @@ const FIRST_PAUSE_MS = 100;
 const { id, petId, quantity, shipDate, afterShipDate, complete, incomplete } = JSON_MEMBERS;
 
 /**
- * A SQL expression for an order as a line of an export. SQLite creates the JSON because D1's
- * results round integers above 2^53. No value needs escaping: the schema allows only integers,
- * booleans and one form of date.
+ * A line of an export in SQL, because D1's results round integers above 2^53. No value needs
+ * escaping: the schema allows only integers, booleans and one form of date.
  */
 const LINE = sql.raw(`'{${id}' || orders.id
   || coalesce('${petId}' || orders.pet_id, '')
@@ -31,13 +30,9 @@ const LINE = sql.raw(`'{${id}' || orders.id
   || CASE orders.complete WHEN 1 THEN '${complete}' WHEN 0 THEN '${incomplete}' ELSE '' END
   || ',"status":"' || orders.status || '"}'`);
 
-/**
- * The number of orders in a page of an export. The longest line has 163 bytes, so a page has at most
- * 1.2 MB: well below D1's limit of 2 MB for a text.
- */
+/** The orders in a page of an export: 163 bytes each, within D1's limit of 2 MB for a text. */
 const PAGE_ORDERS = 7_500;
 
-/** The result of an export. */
 interface Exported {
   readonly count: number;
   /** True if the export is a consistent snapshot, because no order changed while it was written. */
@@ -77,7 +72,6 @@ export async function exportOrders(
   }
 }
 
-/** Writes the orders to a file. With `oneMoment`, starts over if an order changes. */
 async function writeFile(
   database: StoreDatabase,
   file: string,

@@ -5,7 +5,7 @@ import { TextDecoder } from "node:util";
 import { createGunzip } from "node:zlib";
 import { countBytes } from "./progress.ts";
 
-/** The unparsed text of one order in the file of an import. */
+/** One order in the file of an import, not yet parsed. */
 export interface SourceElement {
   readonly kind: "line" | "element";
   /** The number of the line or array element in the file, from 1. */
@@ -32,10 +32,7 @@ const LINE_END = /\n/g;
 /** Matches the punctuation of JSON, and each string as a whole, even if its end is missing. */
 const PUNCTUATION = /"(?:[^"\\]+|\\[^])*(?:"|\\?$)|[[\]{},]/g;
 
-/**
- * Returns the bytes of a file, or of standard input for `-`, and shows the progress. Decompresses a
- * file whose name ends with `.gz`.
- */
+/** Returns the bytes of a file, decompressed if it ends with `.gz`, or of standard input for `-`. */
 export async function openSource(
   file: string,
   signal: AbortSignal,
@@ -89,13 +86,10 @@ function decode(decoder: TextDecoder, part?: Uint8Array): string {
   }
 }
 
-/**
- * Splits a text, which arrives in pieces, into its lines or array elements. Finds only where an
- * element ends: the parser checks that it is valid JSON.
- */
+/** Splits a text, which arrives in pieces, into lines or array elements, which may be invalid JSON. */
 class Splitter {
   #kind: SourceElement["kind"] | undefined;
-  /** The number of the current line, or of the current array element. Counts blank lines. */
+  /** The number of the current line or array element. Counts blank lines. */
   #number = 1;
   /** The text after the last complete element. */
   #rest = "";
@@ -135,7 +129,6 @@ class Splitter {
     this.#checkLength(this.#rest);
   }
 
-  /** Ends the text, and yields the last line. */
   *end(): Generator<SourceElement> {
     if (this.#kind !== "element") yield* this.#element(this.#rest);
     else if (!this.#isClosed) {

@@ -7,7 +7,7 @@ interface Cancellation {
   readonly sequence: number | null;
 }
 
-// Moves the order with two statements. An UPDATE that a trigger completes would write one row more.
+// Two statements move the order. An UPDATE that a trigger completes would write one row more.
 const KEEP = `
   INSERT OR REPLACE INTO cancelled_orders (cancelled_at, id, pet_id, quantity, ship_date, complete)
   SELECT ?2, id, pet_id, quantity, ship_date, complete FROM orders

@@ -4,10 +4,7 @@ import { orderShorthand, SEPARATOR } from "./order-json.ts";
 /** A D1 database or a session of it: the part of their interface that reads need. */
 export type StatementSource = Pick<D1DatabaseSession, "prepare">;
 
-/**
- * A range of ids and the orders in it. Its version identifies the same orders forever, so segments in
- * memory need no invalidation (see `orderSegments`).
- */
+/** A range of ids and the orders in it. Its version identifies the same orders forever. */
 export interface Segment {
   /** The smallest and the largest id that belong to the segment: int64s in decimal. */
   readonly firstId: string;
@@ -41,7 +38,6 @@ export interface Snapshot extends ListVersion {
   readonly texts: SegmentTexts;
 }
 
-/** The needs of the requests that share a query. */
 interface SnapshotNeeds {
   /** Whether a request needs the manifest, unless the list has one of `knownVersions`. */
   readonly needsManifest: boolean;
@@ -52,7 +48,7 @@ interface SnapshotNeeds {
   readonly maxMissing: number;
 }
 
-/** Returns a SQL expression that joins the orders in shorthand of `select` to one text. */
+/** A SQL expression that joins the orders in shorthand of `select` to one text. */
 function joined(select: string): string {
   return `(SELECT ifnull(group_concat(shorthand, '${SEPARATOR}'), '') FROM (${select}))`;
 }
@@ -66,16 +62,12 @@ const TEXT = joined(`
   ), ${INT64_MAX})
   ORDER BY orders.id`);
 
-/**
- * A SQL condition: true if `version` is not in the JSON array `?2`. Unlike `json_each`, `instr`
- * reads no rows.
- */
+/** True if `version` is not in the JSON array `?2`. Unlike `json_each`, `instr` reads no rows. */
 const IS_MISSING = `instr(?2, '"' || version || '"') = 0`;
 
 /**
- * Reads a snapshot of the list in a single statement. So the version, the manifest and the orders
- * are consistent, and one round trip is enough. If no request needs the manifest, the join compares
- * `first_id` with `NULL`. No segment then matches, and the statement reads only one row.
+ * A single statement, so the version, the manifest and the orders are consistent. If no request
+ * needs the manifest, the join compares `first_id` with `NULL`: the statement reads only one row.
  */
 const SNAPSHOT = `
   SELECT list.version AS list_version, list.sequence AS sequence,
@@ -135,7 +127,6 @@ interface TextRow {
   readonly text: string | null;
 }
 
-/** A row of a snapshot: a segment, or only the list's version if no request needs the manifest. */
 type SnapshotRow = { readonly list_version: string; readonly sequence: number } & (
   | (TextRow & { readonly first_id: string; readonly count: number })
   | { readonly first_id: null }
@@ -163,13 +154,8 @@ export async function readSnapshot(
   const segmentRows = rows.filter((row) => row.first_id !== null);
   const segments = segmentRows.map((row, index) => {
     const nextId = segmentRows[index + 1]?.first_id;
-    const lastId = nextId === undefined ? INT64_MAX : BigInt(nextId) - 1n;
-    return {
-      firstId: row.first_id,
-      lastId: String(lastId),
-      version: row.version,
-      count: row.count,
-    };
+    const lastId = String(nextId === undefined ? INT64_MAX : BigInt(nextId) - 1n);
+    return { firstId: row.first_id, lastId, version: row.version, count: row.count };
   });
   const manifest = { version, sequence, segments };
   return { ...snapshot, manifest, texts: textsIn(segmentRows) };

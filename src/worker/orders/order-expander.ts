@@ -6,7 +6,7 @@ export interface Expansion {
   expand(read: number, end: number, write: number, pieces: number): number;
 }
 
-/** The JSON to write before the first order and after the last order of a piece of the list. */
+/** The JSON before the first order and after the last order of a piece of the list. */
 interface ArrayEnds {
   readonly opening: "[" | ",";
   readonly closing: "]" | "";
@@ -36,10 +36,7 @@ const FIRST_PIECE = PIECES[SEPARATOR].slice(1);
 
 const encoder = new TextEncoder();
 
-/**
- * Converts orders from shorthand to JSON. Reuses its WebAssembly memory for every call, because
- * allocating memory takes longer than filling it.
- */
+/** Converts orders to JSON. Reuses its memory, because allocating takes longer than filling it. */
 export class OrderExpander {
   readonly #expansion: Expansion;
 

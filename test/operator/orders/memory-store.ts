@@ -1,7 +1,7 @@
 import { DatabaseSync, type SQLInputValue } from "node:sqlite";
 import { drizzle } from "drizzle-orm/sqlite-proxy";
 import type { StoreDatabase } from "../../../src/operator/database/database.ts";
-import { readMigrations } from "../../support/migration-files.ts";
+import { readMigrations } from "../../../src/operator/database/migrations.ts";
 
 /** An orders database in memory, for tests with many orders. */
 export interface MemoryStore extends StoreDatabase {

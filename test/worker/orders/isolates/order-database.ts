@@ -1,5 +1,5 @@
 import { DatabaseSync, type SQLInputValue, type StatementSync } from "node:sqlite";
-import { readMigrations } from "../../../support/migration-files.ts";
+import { readMigrations } from "../../../../src/operator/database/migrations.ts";
 
 /**
  * Replacements in the migrations: small sizes, so that few orders result in many segments, and the
