@@ -83,7 +83,7 @@ export function sendQuery(
   return retrying(connection.target, change, () => sendOnce(connection, query));
 }
 
-/** Finds the bookmark of a database's state in D1 Time Travel: at a time, or the present one. */
+/** Finds the D1 Time Travel bookmark of a database's state at a time, by default now. */
 export async function findBookmark({ target, api, path }: Connection, at?: Date): Promise<string> {
   const query = at === undefined ? "" : `?timestamp=${at.toISOString()}`;
   const schema = z.object({ bookmark: z.string() });

@@ -82,8 +82,7 @@ export async function openLocalDatabase(
 
 async function openMigrated(file: string, name: DatabaseName) {
   await mkdir(dirname(file), { recursive: true });
-  // If another process has locked the database, a statement fails at once instead of blocking this
-  // thread, and `retryWhileBusy` repeats it.
+  // A statement on a locked database fails instead of blocking, and `retryWhileBusy` repeats it.
   const sqlite = new DatabaseSync(file, { timeout: 0, limits: D1_LIMITS });
   try {
     return { sqlite, isNew: await migrate(sqlite, name) };

@@ -9,7 +9,6 @@ import { DEFAULT_STORE, isStore } from "./local-store.ts";
 interface StoreOptions {
   /** The deployed environment whose databases are used instead of a local store. */
   readonly env?: RemoteEnvironment | undefined;
-  /** The folder of a local store. */
   readonly persistTo?: string;
 }
 

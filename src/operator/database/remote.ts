@@ -29,9 +29,8 @@ const MAX_QUERY_BYTES = 65_536;
 const MAX_QUERY_STATEMENTS = 9;
 
 /**
- * Opens the database of a deployed environment. Its methods throw an Error for the operator if the
- * database or a migration is missing, if the operator is not logged in, or if SQLite reports an
- * error. Transient failures are retried as `retrying` does.
+ * Opens the database of a deployed environment. Its methods retry transient failures, and throw an
+ * Error for the operator if the database or a migration is missing, or nobody is logged in.
  */
 export async function openRemoteDatabase(target: RemoteTarget): Promise<StoreDatabase> {
   let connecting: ReturnType<typeof connect> | undefined;

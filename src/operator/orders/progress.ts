@@ -21,10 +21,7 @@ interface Progress extends Disposable {
 
 type Terminal = NodeJS.WritableStream & { readonly isTTY?: boolean; readonly columns?: number };
 
-/**
- * Shows the progress of a task on stderr until the returned object is disposed. Shows a bar if
- * stderr is a terminal, and otherwise prints a line every ten seconds.
- */
+/** Shows a task's progress until disposed: a bar on a terminal, else a line every ten seconds. */
 export function startProgress(task: Task, stream: Terminal = process.stderr): Progress {
   const { doing, unit, total } = task;
   const isTerminal = stream.isTTY === true;

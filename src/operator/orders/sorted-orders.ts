@@ -4,7 +4,7 @@ import type { SourceElement } from "./source.ts";
 
 const CACHE_KILOBYTES = 32_000;
 
-/** The orders of an import in ascending id, of each id the last one, in a temporary file. */
+/** The orders of an import in ascending id, in a temporary file. Keeps the last order of each id. */
 export class SortedOrders {
   /** The things that the numbers of `add` count. */
   kind: SourceElement["kind"] = "line";
@@ -26,7 +26,6 @@ export class SortedOrders {
     this.#put.run(order.id, encode(line, order));
   }
 
-  /** Returns the number of orders with different ids. */
   count(): number {
     return Number(this.#sqlite.prepare("SELECT count(*) AS count FROM orders").get()?.["count"]);
   }

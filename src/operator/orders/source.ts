@@ -10,7 +10,6 @@ export interface SourceElement {
   readonly kind: "line" | "element";
   /** The number of the line or array element in the file, from 1. */
   readonly number: number;
-  /** The JSON text, not yet parsed. */
   readonly text: string;
 }
 
@@ -61,12 +60,10 @@ async function* gunzip(bytes: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Ar
 }
 
 /**
- * Reads the elements of an imported file. The file is a JSON array if its first character other
- * than white space is `[`, else newline-delimited JSON. Skips a byte order mark.
+ * Yields the elements that each chunk of a file completes. The file is a JSON array if its first
+ * character other than white space is `[`, else newline-delimited JSON. Skips a byte order mark.
  *
- * @returns the elements in groups. Each group has the elements that one chunk of `bytes` completes.
- * @throws {ElementError} if the text of the file cannot be split into elements; an Error if the
- *   file is not UTF-8.
+ * @throws {ElementError} if the text cannot be split into elements; an Error if it is not UTF-8.
  */
 export async function* readElements(
   bytes: AsyncIterable<Uint8Array>,
@@ -96,7 +93,6 @@ class Splitter {
   /** True after the closing bracket of an array. */
   #isClosed = false;
 
-  /** Yields the elements that the next piece of the text completes. */
   *push(text: string): Generator<SourceElement> {
     this.#rest += text;
     if (this.#kind === undefined) {

@@ -1,6 +1,5 @@
 import type { DatabaseQueries } from "../db/availability.ts";
 
-/** The outcome of a request to cancel an order. */
 interface Cancellation {
   readonly result: "cancelled" | "already_shipped" | "not_found";
   /** The sequence number of the list afterwards; `null` if it was not asked for. */

@@ -29,7 +29,6 @@ export interface Manifest extends ListVersion {
 /** The orders of segments in shorthand (see `orderShorthand`), by the segment's version. */
 export type SegmentTexts = ReadonlyMap<string, string>;
 
-/** The state of the list at one moment. */
 export interface Snapshot extends ListVersion {
   readonly servedBy: { readonly region: string | null; readonly isPrimary: boolean };
   /** `null` if no request that shared the query needed the manifest. */
@@ -42,7 +41,6 @@ interface SnapshotNeeds {
   /** Whether a request needs the manifest, unless the list has one of `knownVersions`. */
   readonly needsManifest: boolean;
   readonly knownVersions: readonly string[];
-  /** The versions of the segments in memory. */
   readonly segmentVersions: readonly string[];
   /** If more segments are missing in memory, the query reads only the first of them. */
   readonly maxMissing: number;

@@ -2,7 +2,7 @@
 export const LIST_SIZES = {
   /** The number of snapshot queries that run at the same time. Further requests wait and share. */
   concurrency: 2,
-  /** The manifest's query also reads the missing segments; only the first if more than this many. */
+  /** If at most this many segments are missing, the manifest's query reads them; else the first. */
   missingWithManifest: 16,
   /** The most segments that one query reads. */
   groupSegments: 4,
@@ -10,7 +10,7 @@ export const LIST_SIZES = {
   groupsAhead: 6,
   /** The least memory in bytes that a list has for its queries while it is sent. */
   queryBytes: 768 * 1_024,
-  /** The shorthand in one piece of a list. With larger pieces, a list is faster, but needs memory. */
+  /** The bytes of shorthand in a piece of a list. Larger pieces are faster, but need more memory. */
   sliceBytes: 256 * 1_024,
   /** The most segments of a list: Cloudflare allows a request 1,000 database queries. */
   maxSegments: 3_600,

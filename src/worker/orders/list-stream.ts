@@ -7,7 +7,6 @@ export class StalledReaderError extends Error {}
 const NOTHING = new Uint8Array();
 
 interface StreamOptions {
-  /** The stream of the list fails if the client reads nothing for this long. */
   readonly stallMs: number;
   /** Called when the client requests a piece, and when the piece is ready. */
   readonly onProgress: () => void;

@@ -46,7 +46,7 @@ export const MAX_SHORTHAND_BYTES =
   "-9223372036854775808p-9223372036854775808q-9223372036854775808s0000-00-00T00:00:00.000Zni"
     .length;
 
-/** Returns where the first order ends that makes a slice of `minBytes` or more; else the end. */
+/** Returns the end of the order at `start + minBytes`, or of the whole shorthand. */
 export function sliceEnd(shorthand: string, start: number, minBytes: number): number {
   const end = shorthand.indexOf(SEPARATOR, start + minBytes);
   return end === -1 ? shorthand.length : end;

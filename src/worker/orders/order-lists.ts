@@ -51,7 +51,6 @@ interface SnapshotNeeds extends Pick<ListRequest, "knownVersions"> {
   readonly atLeast: number;
 }
 
-/** The list of orders at one version. */
 interface OrderList {
   readonly version: string;
   /** The list as a JSON array; `null` if the HTTP client already has this version. */
@@ -102,16 +101,11 @@ export class OrderLists {
     this.#snapshots = new BatchedQuery({ concurrency, timeoutMs, late: queries.unavailable });
   }
 
-  /** True if lists are read from the nearest replica. */
   get areNearest(): boolean {
     return this.#reader.isNearest;
   }
 
-  /**
-   * Reads the list's version and, if the client lacks it, the manifest and missing segments.
-   *
-   * @throws {DatabaseUnavailableError} if the database does not respond.
-   */
+  /** @throws {DatabaseUnavailableError} if the database does not respond. */
   read(request: ListRequest): Promise<Snapshot> {
     return this.#read(request, this.#seen.get(request.keyId) ?? 0);
   }
@@ -132,7 +126,6 @@ export class OrderLists {
     return renewed;
   }
 
-  /** Remembers that a key has seen the change with this sequence number. */
   saw(keyId: string, sequence: number): void {
     if (sequence > (this.#seen.get(keyId) ?? 0)) this.#seen.set(keyId, sequence);
   }
@@ -142,11 +135,7 @@ export class OrderLists {
     return this.#snapshots.read({ knownVersions, atLeast }, query, waitUntil);
   }
 
-  /**
-   * Returns the list for the response to this request.
-   *
-   * @throws {ApiError} if the list is too long or too many lists are being sent.
-   */
+  /** @throws {ApiError} if the list is too long or too many lists are being sent. */
   answer({ version, manifest, texts }: Snapshot, request: ListRequest): OrderList {
     const { knownVersions } = request;
     if (knownVersions === "*" || knownVersions.includes(version)) return { version, body: null };

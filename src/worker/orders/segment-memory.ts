@@ -28,7 +28,6 @@ export class SegmentMemory {
     return [...this.#texts].filter(([, text]) => text !== null).map(([version]) => version);
   }
 
-  /** Returns the orders of a segment in shorthand. */
   get(version: string): string | undefined {
     return this.#texts.get(version) ?? undefined;
   }

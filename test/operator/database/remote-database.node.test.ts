@@ -29,11 +29,7 @@ beforeEach(() => {
 });
 afterAll(() => vi.unstubAllGlobals());
 
-/**
- * Makes the first queries to the fake D1 API fail with these errors; all later queries succeed.
- *
- * @returns a function that returns the number of queries so far.
- */
+/** Makes the first queries fail. Returns a function that returns the number of queries so far. */
 function failWith(...errors: ApiError[]): () => number {
   let asked = 0;
   cloudflare.interfere = ({ path }) => {
@@ -50,9 +46,7 @@ const insertOrder = (id: string, status = "pending"): Statement => ({
   params: [id, status],
 });
 
-/**
- * Returns the first column of a query, read directly from the SQLite database of the fake account.
- */
+/** Returns the first column of a query on the SQLite database of the fake account. */
 function stored(query: string): string[] {
   const rows = cloudflare.d1.find("store-orders-staging-orders").sqlite.prepare(query).all();
   return rows.map((row) => String(Object.values(row)[0]));

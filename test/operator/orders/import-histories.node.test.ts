@@ -19,7 +19,7 @@ interface Line {
 /** The orders that a store must have, by id. */
 type Model = Map<number, Line>;
 
-/** Returns the lines of a file, given the stored orders in ascending id. */
+/** Makes the lines of a file from the stored orders in ascending id. */
 type File = (stored: readonly Line[]) => readonly Line[];
 
 const fields = {
@@ -153,8 +153,7 @@ it("after any imports, the orders, their segments and the list's version follow 
         expect(checkSegments(named)).toBe(model.size);
       }
     }),
-    // The time limit interrupts shrinking before the test times out, so that a counterexample is
-    // shown.
+    // Interrupts shrinking before the test times out, so that a counterexample is shown.
     { numRuns: 50, interruptAfterTimeLimit: 40_000 },
   );
 });
@@ -230,11 +229,8 @@ function cancel(model: Model, position: number): void {
 }
 
 /**
- * Checks that the stored number of orders of each segment is right, and that each segment version
- * still has the orders that it had when it was first seen.
- *
- * @param named the orders of each version seen so far.
- * @returns the number of orders in all segments.
+ * Checks that the count of each segment is right, and that each version in `named` still has the
+ * same orders. Returns the number of orders in all segments.
  */
 function checkSegments(named: Map<string, string>): number {
   const rows = store.sqlite

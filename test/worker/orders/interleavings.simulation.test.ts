@@ -57,10 +57,7 @@ const queryFault = fc.oneof(
     arbitrary: fc.constantFrom<QueryFault>("fail", "lose the answer", "hang", "our fault"),
   },
 );
-/**
- * Generates rounds of requests and changes. The requests and changes of a round overlap; each round
- * begins after the previous one.
- */
+/** Rounds of requests and changes, which overlap. Each round begins after the previous one. */
 const history = (nearest: fc.Arbitrary<number[]>) =>
   fc.record({
     nearest,

@@ -71,6 +71,30 @@ const segmentsOf = (segments: number, count: number) =>
     count,
   }));
 
+test("a list queries only segments that memory lacks, as many at once as its memory holds", async () => {
+  const segments = segmentsOf(13, 1);
+  const memory = new SegmentMemory(2_000);
+  memory.renew({ version: "list", sequence: 1, segments });
+  for (const version of ["1", "6", "8", "9", "10", "11"]) memory.add(version, "");
+  const queried: string[][] = [];
+  const texts = readInOrder(segments, {
+    texts: new Map(),
+    textBytes: 0,
+    memory,
+    reservation: new ListsUnderWay(10_000, 60_000).reserve(0)!,
+    ownBytes: 4 * MAX_SHORTHAND_BYTES,
+    sizes: { groupSegments: 4, groupsAhead: 2 },
+    read: async (group) => {
+      queried.push(group.map(({ version }) => version));
+      return new Map(group.map(({ version }) => [version, ""]));
+    },
+  });
+  let sent = 0;
+  for await (const _ of texts) sent += 1;
+  expect(sent).toBe(13);
+  expect(queried).toStrictEqual([["0", "2", "3"], ["4", "5", "7"], ["12"]]);
+});
+
 test.each([0, 1])(
   "a list reserves what it holds, and frees it; known segments: %i",
   async (known) => {
