@@ -172,12 +172,6 @@ describe("an error says what to do", () => {
     return read.status === "rejected" ? String(read.reason.cause) : undefined;
   };
 
-  it("if the database does not exist", async () => {
-    expect(await reason("production")).toBe(
-      "Error: production keys database: there is none yet: run `npm run deploy -- --env production` first",
-    );
-  });
-
   it("if migrations are missing", async () => {
     cloudflare.d1.create("store-orders-production-keys");
     expect(await reason("production")).toMatch(

@@ -71,7 +71,7 @@ const segmentsOf = (segments: number, count: number) =>
     count,
   }));
 
-test("a list queries only segments that memory lacks, as many at once as its memory holds", async () => {
+test.each([4, 99])("a list queries in groups what memory lacks; own segments: %i", async (own) => {
   const segments = segmentsOf(13, 1);
   const memory = new SegmentMemory(2_000);
   memory.renew({ version: "list", sequence: 1, segments });
@@ -82,11 +82,15 @@ test("a list queries only segments that memory lacks, as many at once as its mem
     textBytes: 0,
     memory,
     reservation: new ListsUnderWay(10_000, 60_000).reserve(0)!,
-    ownBytes: 4 * MAX_SHORTHAND_BYTES,
+    ownBytes: own * MAX_SHORTHAND_BYTES,
     sizes: { groupSegments: 4, groupsAhead: 2 },
     read: async (group) => {
-      queried.push(group.map(({ version }) => version));
-      return new Map(group.map(({ version }) => [version, ""]));
+      const versions = group.map(({ version }) => version);
+      queried.push(versions);
+      if (!versions.includes("12")) return new Map(versions.map((version) => [version, ""]));
+      // Another list reads this segment first.
+      memory.add("12", "");
+      return new Promise(() => undefined);
     },
   });
   let sent = 0;
