@@ -5,7 +5,7 @@ import { openOrderDatabase, prepare } from "./isolates/order-database.ts";
 import { type Change, type QueryFault, type Reader, World } from "./isolates/world.ts";
 
 const database = openOrderDatabase();
-const RUNS = 1_200;
+const RUNS = 800;
 
 beforeEach(() => void vi.useFakeTimers({ toFake: ["Date", "setTimeout", "clearTimeout"] }));
 afterEach(() => void vi.useRealTimers());

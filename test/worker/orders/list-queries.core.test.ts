@@ -4,6 +4,7 @@ import { runInNewContext } from "node:vm";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { DatabaseQueries } from "../../../src/worker/db/availability.ts";
 import { DELETE_ORDER_CHANGES } from "../../../src/worker/housekeeping.ts";
+import { INT64_MIN } from "../../../src/worker/orders/int64.ts";
 import { readSegments, readSnapshot } from "../../../src/worker/orders/list-queries.ts";
 import { ListsUnderWay } from "../../../src/worker/orders/lists-under-way.ts";
 import { MAX_SHORTHAND_BYTES } from "../../../src/worker/orders/order-json.ts";
@@ -271,4 +272,17 @@ test("segments are read only from a database that knows the manifest's change, e
   const { version } = database.prepare("SELECT version FROM order_segments").get()!;
   expect(version).toBe(segment!.version);
   expect(await read()).toStrictEqual(new Map());
+});
+
+test("the memory for an order is the length of the longest one and its separator", async () => {
+  database.exec(
+    `INSERT INTO orders (id, pet_id, quantity, ship_date, complete)
+     VALUES (${INT64_MIN}, ${INT64_MIN}, ${INT64_MIN}, '9999-12-31T23:59:59.999Z', 0)`,
+  );
+  const needs = { needsManifest: true, knownVersions: [], segmentVersions: [], maxMissing: 1 };
+  const { texts } = await readSnapshot(
+    seenThrough(() => undefined),
+    needs,
+  );
+  expect([...texts.values()].map(({ length }) => length + 1)).toStrictEqual([MAX_SHORTHAND_BYTES]);
 });
