@@ -7,7 +7,7 @@ const LINE_EVERY_MS = 10_000;
 const BAR_CHARACTERS = 20;
 
 export interface Task {
-  /** What the task does, for example `Reading`. */
+  /** For example `Reading`. */
   readonly doing: string;
   /** The unit in which progress is shown; left out if the progress cannot be measured. */
   readonly unit?: "MB" | "orders";

@@ -86,9 +86,8 @@ const SNAPSHOT = `
  * older replica or after a restore, a segment of the same version can have a smaller range.
  *
  * - A segment that still has its version is read from `orders` alone.
- * - Another segment consists of its orders that have not changed since, and of the former states of
- *   those that have: the state before an order's first change is the one at that moment. `text` is
- *   `NULL` after a bulk change, which keeps no former states.
+ * - Another segment consists of its orders that have not changed since, and of the states of the
+ *   others before their first change. `text` is `NULL` after a bulk change, which keeps no states.
  *
  * A segment's range of ids comes from the manifest, because the range may have been split since.
  */
