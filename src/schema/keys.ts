@@ -12,9 +12,8 @@ export const apiKeys = sqliteTable(
     hash: text("hash").notNull().unique(),
     name: text("name").notNull(),
     plan: text("plan", { enum: PLANS }).notNull(),
-    /** The limit of requests per minute. Set only for Enterprise keys. */
+    /** The limits of requests. Set only for Enterprise keys. */
     perMinute: integer("per_minute"),
-    /** The limit of requests per day. Set only for Enterprise keys. */
     perDay: integer("per_day"),
     createdAt: integer("created_at", { mode: "timestamp_ms" }).notNull(),
     expiresAt: integer("expires_at", { mode: "timestamp_ms" }),
@@ -46,7 +45,6 @@ export const formerKeyHashes = sqliteTable(
     /** SHA-256 of the former secret in lower-case hexadecimal. */
     hash: text("hash").primaryKey().notNull(),
     keyId: text("key_id").notNull(),
-    /** The time at which the former secret expires. */
     endsAt: integer("ends_at", { mode: "timestamp_ms" }).notNull(),
     /** The last four characters of the former secret; `null` if they are unknown. */
     lastFour: text("last_four"),
@@ -81,7 +79,7 @@ export const keyUsage = sqliteTable(
   "key_usage",
   {
     keyId: text("key_id").notNull(),
-    /** The day in UTC, such as `2026-11-21`. */
+    /** In UTC, such as `2026-11-21`. */
     day: text("day").notNull(),
     admitted: integer("admitted").notNull(),
     refused: integer("refused").notNull(),

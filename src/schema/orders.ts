@@ -13,17 +13,14 @@ const int64 = customType<{ data: bigint; driverData: string }>({
 
 const ORDER_STATUSES = ["pending", "shipped", "cancelled"] as const;
 
-/**
- * The orders of the store. A trigger moves cancelled orders to `cancelledOrders`, so a scan of this
- * table reads only orders that the list contains.
- */
+/** The orders that the list contains. A trigger moves cancelled orders to `cancelledOrders`. */
 export const orders = sqliteTable(
   "orders",
   {
     id: int64("id").primaryKey(),
     petId: int64("pet_id"),
     quantity: int64("quantity"),
-    /** The ship date: RFC 3339 in UTC with three decimals. */
+    /** RFC 3339 in UTC with three decimals. */
     shipDate: text("ship_date"),
     complete: integer("complete", { mode: "boolean" }),
     status: text("status", { enum: ORDER_STATUSES }).notNull().default("pending"),
@@ -44,9 +41,8 @@ export const orders = sqliteTable(
 );
 
 /**
- * The version of the list of orders, in a single row. Triggers (`migrations/orders`) replace the
- * version with every change of an order, whoever makes the change. Versions are random, so that a
- * restored database never repeats a version.
+ * The version of the list of orders, in a single row. Triggers (`migrations/orders`) replace it with
+ * every change of an order. It is random, so that a restored database never repeats a version.
  */
 export const orderList = sqliteTable(
   "order_list",
@@ -59,15 +55,9 @@ export const orderList = sqliteTable(
   (list) => [check("order_list_is_one_row", sql`${list.id} = 1`)],
 );
 
-/**
- * The former state of every order that was changed lately, so that a list can be read as it was at
- * an earlier moment. Triggers insert a row with every change; housekeeping deletes old rows.
- */
+/** The former states of orders, to read an earlier list. Triggers insert them with every change. */
 export const orderChanges = sqliteTable("order_changes", {
-  /**
-   * The time of the change in Unix microseconds, or one more than the previous change's sequence
-   * number if that is larger.
-   */
+  /** Unix microseconds; one more than the previous change's number if that is larger. */
   sequence: integer("sequence").primaryKey(),
   /** The list's version after the change. A restored database can assign `sequence` again. */
   version: text("version").notNull(),
@@ -82,11 +72,10 @@ export const orderChanges = sqliteTable("order_changes", {
 });
 
 /**
- * The segments of the list of orders, with some thousand orders each. A segment contains the ids
- * from `firstId` up to, but not including, the `firstId` of the next segment. The first segment
- * begins at the smallest int64. Triggers give a segment a new random version with every change of
- * its orders, and split it if it has grown too large. So a version identifies the same orders
- * forever.
+ * The segments of the list of orders, with some thousand orders each: the ids from `firstId` until
+ * before the `firstId` of the next segment. The first one begins at the smallest int64. Triggers
+ * give a segment a new random version with every change of its orders, and split a large one. So a
+ * version identifies the same orders forever.
  */
 export const orderSegments = sqliteTable("order_segments", {
   firstId: int64("first_id").primaryKey(),
@@ -109,10 +98,7 @@ export const orderBulkChange = sqliteTable(
   (change) => [check("order_bulk_change_is_one_row", sql`${change.id} = 1`)],
 );
 
-/**
- * The cancelled orders. An id can occur several times: if an order with the same id is imported
- * again, it can be cancelled again.
- */
+/** The cancelled orders. An id can occur several times: a cancelled order can be imported again. */
 export const cancelledOrders = sqliteTable(
   "cancelled_orders",
   {
@@ -126,14 +112,11 @@ export const cancelledOrders = sqliteTable(
   (order) => [primaryKey({ columns: [order.cancelledAt, order.id] })],
 );
 
-/**
- * Parts of imports that are in progress: validated orders as JSON. After the last part has arrived,
- * one transaction moves the orders of all parts to `orders`.
- */
+/** Parts of imports. After the last part has arrived, one transaction moves all to `orders`. */
 export const orderImportParts = sqliteTable(
   "order_import_parts",
   {
-    /** A digest of the whole import, so that a repeated import reuses the parts in the store. */
+    /** A digest of the whole import, so that a repeated import reuses its parts. */
     importId: text("import_id").notNull(),
     /** The number of the part within its import, starting at 0. */
     part: integer("part").notNull(),

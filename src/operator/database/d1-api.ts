@@ -5,13 +5,11 @@ import type { RemoteEnvironment } from "../arguments.ts";
 import { readSettings } from "../settings.ts";
 import type { DatabaseName } from "./database.ts";
 
-/** A database of a deployed environment. */
 export interface RemoteTarget {
   readonly env: RemoteEnvironment;
   readonly name: DatabaseName;
 }
 
-/** A connection to the D1 API of one database. */
 interface Connection {
   readonly target: RemoteTarget;
   readonly api: CloudflareApi;
@@ -28,9 +26,7 @@ export interface D1Query {
 /** The effect of a statement on the database. `stores once` is an idempotent write. */
 export type Change = "reads" | "stores once" | "writes";
 
-/**
- * Matches transient failures of the network and of Cloudflare, including those that D1 documents.
- */
+/** Matches transient failures of the network and of Cloudflare, with those that D1 documents. */
 const TRANSIENT =
   /no answer|malformed answer|fetch failed|Network connection lost|D1 DB is overloaded|caused object to be reset|D1 DB reset because its code was updated|\[code: 971\]|\(HTTP (?:429|5\d\d)\)/;
 /** Matches transient failures that happen before D1 begins to run a statement. */
@@ -57,12 +53,7 @@ export async function findDatabase(api: CloudflareApi, name: string) {
   return (await api.call(path, databasesSchema)).find((database) => database.name === name);
 }
 
-/**
- * Logs in and finds the database of a deployed environment.
- *
- * @throws an Error for the operator if the operator is not logged in or the database does not
- *   exist.
- */
+/** @throws an Error for the operator if nobody is logged in or the database does not exist. */
 export function connect(target: RemoteTarget): Promise<Connection> {
   return retrying(target, "reads", async () => {
     const api = await CloudflareApi.open();
@@ -74,9 +65,8 @@ export function connect(target: RemoteTarget): Promise<Connection> {
 }
 
 /**
- * Sends a query. D1 runs all statements of the query in one transaction.
+ * Sends a query, whose statements D1 runs in one transaction. Returns the rows of the first one.
  *
- * @returns the rows of the first statement.
  * @throws {CloudflareError} if Cloudflare refuses the query or does not respond.
  */
 export async function sendOnce({ api, path }: Connection, body: D1Query): Promise<object[]> {
@@ -93,11 +83,7 @@ export function sendQuery(
   return retrying(connection.target, change, () => sendOnce(connection, query));
 }
 
-/**
- * Finds the bookmark of a database's state in D1 Time Travel.
- *
- * @param at the time of the state; by default the present.
- */
+/** Finds the D1 Time Travel bookmark of a database's state at a time, by default now. */
 export async function findBookmark({ target, api, path }: Connection, at?: Date): Promise<string> {
   const query = at === undefined ? "" : `?timestamp=${at.toISOString()}`;
   const schema = z.object({ bookmark: z.string() });
@@ -124,8 +110,7 @@ export async function restoreBookmark(
 }
 
 /**
- * Retries a call after transient failures: a read or an idempotent write after any of them, any other
- * write only if D1 never began to run it.
+ * Retries a call after transient failures; a write that is not idempotent only if it never began.
  *
  * @throws an Error that describes the last failure for the operator.
  */
@@ -147,7 +132,7 @@ export async function retrying<T>(
   }
 }
 
-/** Returns an Error that describes a failure and tells the operator what to do next. */
+/** Describes a failure and what to do next for the operator. */
 export function describeFailure(error: Error, target: RemoteTarget, change: Change): Error {
   const reason = error instanceof CloudflareError ? error.reason : error.message;
   const failure = (advice: string) =>

@@ -8,16 +8,15 @@ export const BINDINGS = { orders: "ORDERS", keys: "KEYS" } as const satisfies Re
   Record<DatabaseName, string>
 >;
 
-/** A database of a store: on this machine, or of a deployed environment. */
+/** A database of a local store or of a deployed environment. */
 export interface StoreDatabase {
   /** The drizzle client of this database. The columns of a result must have distinct names. */
   readonly orm: BaseSQLiteDatabase<"async", unknown>;
   /** Runs all statements in order, in one transaction. */
   transaction(statements: readonly Statement[]): Promise<void>;
   /**
-   * Runs one idempotent statement, and retries it if the connection is lost. Binds its parameters
-   * as text of up to 2 MB. `orm` and `transaction` write parameters into the SQL of a remote
-   * database, which D1 limits to 100 KB.
+   * Runs one idempotent statement, and retries it if the connection is lost. Its parameters may have
+   * 2 MB as text. Remotely, `orm` and `transaction` write parameters into the SQL, at most 100 KB.
    *
    * @returns the rows, whose columns must have distinct names.
    */
@@ -25,9 +24,7 @@ export interface StoreDatabase {
   close(): Promise<void>;
 }
 
-/**
- * An SQL statement with its bound parameters. An int64 is bound as decimal text and cast in SQL.
- */
+/** An SQL statement with its bound parameters. An int64 is bound as decimal text and cast in SQL. */
 export interface Statement {
   readonly sql: string;
   readonly params: readonly (string | number | null)[];

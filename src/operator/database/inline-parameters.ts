@@ -1,18 +1,14 @@
 import { inspect } from "node:util";
 import type { Statement } from "./database.ts";
 
-/**
- * Matches the parameters of a SQL statement. Also matches strings, quoted names and comments, in
- * which `?` is mere text.
- */
+/** Also matches strings, quoted names and comments, in which `?` is mere text. */
 const QUOTED_OR_PARAMETER = /'[^']*'|"[^"]*"|`[^`]*`|\[[^\]]*\]|--[^\n]*|\/\*[^]*?\*\/|\?\d*/g;
 
 /**
  * Replaces the parameters of a statement by SQL literals, for interfaces that accept no parameters.
  *
- * @throws {TypeError} if a parameter has no exact literal: a number that is not finite, a text with
- *   NUL or half a surrogate pair, or a value of another type. Also if the SQL has more or fewer
- *   parameters than `params`.
+ * @throws {TypeError} if the number of parameters is wrong, or one has no exact literal: a number
+ *   that is not finite, a text with NUL or half a surrogate pair, or a value of another type.
  */
 export function inlineParameters({ sql, params }: Statement): string {
   let next = 0;

@@ -12,7 +12,7 @@ export const LAYOUT_VERSION = "v3";
 /** The class of the Durable Objects in which wrangler keeps local databases. */
 const DATABASE_CLASS = "miniflare-D1DatabaseObject";
 
-/** The binding of the only database of a store that an earlier version of the service created. */
+/** The binding of the only database of a store that an earlier version created. */
 const SINGLE_DATABASE = "DB";
 
 /** Returns whether a folder has a store of this version or of an earlier one. */

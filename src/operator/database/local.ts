@@ -22,7 +22,6 @@ interface LocalDatabase extends StoreDatabase {
   readonly isNew: boolean;
 }
 
-/** Both databases of a store on this machine. */
 export type LocalStore = Readonly<Record<DatabaseName, LocalDatabase>> & AsyncDisposable;
 
 /** Opens both databases of a local store as `openLocalDatabase` does. */
@@ -37,8 +36,7 @@ export async function openLocalStore(persistTo: string): Promise<LocalStore> {
 
 /**
  * Opens the file of workerd's D1 directly, because workerd takes a second to start, and applies
- * pending migrations. The service may run on the same store: a statement is retried while the
- * service locks the database (see `retryWhileBusy`).
+ * pending migrations. The service may run on the same store (see `retryWhileBusy`).
  *
  * @param persistTo the folder of the store. Creates the folder if it is missing.
  * @throws an Error if the folder cannot be created, if an earlier version of the service created
@@ -84,8 +82,7 @@ export async function openLocalDatabase(
 
 async function openMigrated(file: string, name: DatabaseName) {
   await mkdir(dirname(file), { recursive: true });
-  // If another process has locked the database, a statement fails at once instead of blocking this
-  // thread, and `retryWhileBusy` repeats it.
+  // A statement on a locked database fails instead of blocking, and `retryWhileBusy` repeats it.
   const sqlite = new DatabaseSync(file, { timeout: 0, limits: D1_LIMITS });
   try {
     return { sqlite, isNew: await migrate(sqlite, name) };
@@ -96,16 +93,14 @@ async function openMigrated(file: string, name: DatabaseName) {
 }
 
 /**
- * Applies the pending migrations in one transaction, and records them in the table of
- * `wrangler d1 migrations`. Does not run wrangler, which takes seconds to start.
+ * Applies the pending migrations in one transaction, without wrangler, which takes seconds to start.
  *
  * @returns true if the database had no migrations before.
- * @throws an Error if a migration fails. The database is then unchanged.
  */
-async function migrate(sqlite: DatabaseSync, name: DatabaseName): Promise<boolean> {
-  const migrations = await readMigrations(name);
+async function migrate(sqlite: DatabaseSync, database: DatabaseName): Promise<boolean> {
+  const migrations = readMigrations(database);
   const known = await retryWhileBusy(async () => appliedMigrations(sqlite));
-  if (migrations.every(({ file }) => known.has(file))) return false;
+  if (migrations.every(({ name }) => known.has(name))) return false;
   // As in workerd: a transaction of one process does not block reads of another one.
   await retryWhileBusy(async () => sqlite.exec("PRAGMA journal_mode = WAL"));
   return inTransaction(sqlite, () => {
@@ -113,10 +108,10 @@ async function migrate(sqlite: DatabaseSync, name: DatabaseName): Promise<boolea
     const applied = appliedMigrations(sqlite);
     sqlite.exec(MIGRATIONS_TABLE);
     const record = sqlite.prepare("INSERT INTO d1_migrations (name) VALUES (?)");
-    for (const { file, sql } of migrations) {
-      if (applied.has(file)) continue;
+    for (const { name, sql } of migrations) {
+      if (applied.has(name)) continue;
       sqlite.exec(sql);
-      record.run(file);
+      record.run(name);
     }
     return applied.size === 0;
   });

@@ -1,4 +1,4 @@
-import { readdir, readFile } from "node:fs/promises";
+import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { PROJECT_ROOT } from "../wrangler.ts";
 import type { DatabaseName } from "./database.ts";
@@ -11,11 +11,10 @@ export const MIGRATIONS_TABLE = `CREATE TABLE IF NOT EXISTS d1_migrations(
 )`;
 
 /** Reads the migrations of a database, in the order in which they must be applied. */
-export async function readMigrations(
-  name: DatabaseName,
-): Promise<readonly { readonly file: string; readonly sql: string }[]> {
-  const folder = join(PROJECT_ROOT, "migrations", name);
-  const files = (await readdir(folder)).filter((file) => file.endsWith(".sql")).toSorted();
-  const read = async (file: string) => ({ file, sql: await readFile(join(folder, file), "utf8") });
-  return Promise.all(files.map(read));
+export function readMigrations(
+  database: DatabaseName,
+): readonly { readonly name: string; readonly sql: string }[] {
+  const folder = join(PROJECT_ROOT, "migrations", database);
+  const names = readdirSync(folder).filter((name) => name.endsWith(".sql"));
+  return names.toSorted().map((name) => ({ name, sql: readFileSync(join(folder, name), "utf8") }));
 }

@@ -9,7 +9,6 @@ import { DEFAULT_STORE, isStore } from "./local-store.ts";
 interface StoreOptions {
   /** The deployed environment whose databases are used instead of a local store. */
   readonly env?: RemoteEnvironment | undefined;
-  /** The folder of a local store. */
   readonly persistTo?: string;
 }
 
@@ -30,7 +29,7 @@ export function storeCommand(program: Command, usage: string): Command {
     .addOption(jsonOption());
 }
 
-/** Returns whether the store of a command exists. Assumes that of a deployed environment. */
+/** Returns whether the store exists; always true for a deployed environment. */
 export function hasStore({ env, persistTo = DEFAULT_STORE }: StoreOptions): boolean {
   return env !== undefined || isStore(persistTo);
 }

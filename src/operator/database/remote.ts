@@ -17,22 +17,20 @@ import {
 } from "./d1-api.ts";
 import { MIGRATIONS_TABLE, readMigrations } from "./migrations.ts";
 
-/** The largest SQL statement that D1 accepts, not counting its parameters. */
+/** D1's limit for an SQL statement, not counting its parameters. */
 const MAX_STATEMENT_BYTES = 100_000;
 /** The end of every SQL statement. The line break ends a comment on the statement's last line. */
 const END = "\n;";
 /**
  * A transaction of up to this many bytes and statements is sent as one query, which D1 ends after
- * 30 seconds. D1 imports a larger transaction as a file, and each of its statements may take 30
- * seconds.
+ * 30 seconds. D1 imports a larger one as a file, in which each statement may take 30 seconds.
  */
 const MAX_QUERY_BYTES = 65_536;
 const MAX_QUERY_STATEMENTS = 9;
 
 /**
- * Opens the database of a deployed environment. Its methods throw an Error for the operator if the
- * database or a migration is missing, if the operator is not logged in, or if SQLite reports an
- * error. Transient failures are retried as `retrying` does.
+ * Opens the database of a deployed environment. Its methods retry transient failures, and throw an
+ * Error for the operator if the database or a migration is missing, or nobody is logged in.
  */
 export async function openRemoteDatabase(target: RemoteTarget): Promise<StoreDatabase> {
   let connecting: ReturnType<typeof connect> | undefined;
@@ -54,8 +52,7 @@ export async function openRemoteDatabase(target: RemoteTarget): Promise<StoreDat
       await (isSmall ? send({ sql }, "writes") : importFile(target, sql));
     },
     runIdempotent: async ({ sql, params }) => {
-      // Cloudflare's API accepts only texts as parameters. SQLite converts the texts for numeric
-      // columns.
+      // Cloudflare's API accepts only texts. SQLite converts them for numeric columns.
       const texts = params.map((value) => (value === null ? null : String(value)));
       const rows = await send({ sql, params: texts }, "stores once");
       return rows.map((row) => Object.values(row) as unknown[]);
@@ -71,10 +68,7 @@ function toSql(statement: Statement): string {
   throw new RangeError(`a statement of ${bytes} bytes: D1 takes at most ${MAX_STATEMENT_BYTES}`);
 }
 
-/**
- * Runs the statements of `sql` in one transaction by importing a file. D1 runs no other query
- * during the import.
- */
+/** Runs `sql` in one transaction by importing a file. D1 runs no other query meanwhile. */
 async function importFile(target: RemoteTarget, sql: string): Promise<void> {
   await using folder = await mkdtempDisposable(join(tmpdir(), "store-orders-"));
   const file = join(folder.path, "transaction.sql");
@@ -86,9 +80,8 @@ async function importFile(target: RemoteTarget, sql: string): Promise<void> {
 }
 
 /**
- * Applies the pending migrations of a deployed database, each in one transaction, and records them
- * in the table of `wrangler d1 migrations`. After each migration, reads which ones are recorded,
- * because an answer of Cloudflare can be lost.
+ * Applies the pending migrations of a deployed database, each in one transaction. After each one,
+ * reads whether it is recorded, because an answer of Cloudflare can be lost.
  *
  * @throws an Error for the operator if a migration is not recorded afterwards.
  */
@@ -100,13 +93,13 @@ export async function applyMigrations(target: RemoteTarget): Promise<void> {
   };
   await sendQuery(database, "stores once", { sql: MIGRATIONS_TABLE });
   const applied = await readApplied();
-  for (const { file, sql } of await readMigrations(target.name)) {
-    if (applied.has(file)) continue;
-    const record = `INSERT INTO d1_migrations (name) VALUES ('${file}')`;
+  for (const { name, sql } of readMigrations(target.name)) {
+    if (applied.has(name)) continue;
+    const record = `INSERT INTO d1_migrations (name) VALUES ('${name}')`;
     const failure = await sendOnce(database, { sql: `${sql}\n;${record}` }).then(
-      () => new Error(`Cloudflare reported success, but the migration ${file} is not recorded`),
+      () => new Error(`Cloudflare reported success, but the migration ${name} is not recorded`),
       (error: Error) => error,
     );
-    if (!(await readApplied()).has(file)) throw failure;
+    if (!(await readApplied()).has(name)) throw failure;
   }
 }

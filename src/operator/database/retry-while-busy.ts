@@ -2,18 +2,14 @@ import pRetry from "p-retry";
 
 const PATIENCE_MS = 30_000;
 
-/**
- * Matches errors about SQLite's lock. A local D1 reports only an internal error if the database is
- * locked after a statement has run.
- */
+/** Matches errors about SQLite's lock; a local D1 may report an internal error instead. */
 const BUSY = /SQLITE_BUSY|database is locked|internal error; reference/;
 
 /**
- * Retries `work` with growing pauses for up to 30 seconds while another process locks the local
- * database. A retry is safe, because SQLite checks the lock before it changes anything.
+ * Retries `work` for up to 30 seconds while another process locks the local database. A retry is
+ * safe, because SQLite checks the lock before it changes anything.
  *
- * @throws every error of `work` that is not about the lock; an Error for the operator if the
- *   database is still locked after 30 seconds.
+ * @throws every other error of `work`; an Error for the operator if the lock stays.
  */
 export async function retryWhileBusy<T>(work: () => Promise<T>): Promise<T> {
   try {

@@ -1,5 +1,5 @@
 import { createReadStream, createWriteStream } from "node:fs";
-import { mkdtemp, rm, stat } from "node:fs/promises";
+import { mkdtempDisposable, stat } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Writable } from "node:stream";
@@ -20,9 +20,8 @@ const FIRST_PAUSE_MS = 100;
 const { id, petId, quantity, shipDate, afterShipDate, complete, incomplete } = JSON_MEMBERS;
 
 /**
- * A SQL expression for an order as a line of an export. SQLite creates the JSON because D1's
- * results round integers above 2^53. No value needs escaping: the schema allows only integers,
- * booleans and one form of date.
+ * A line of an export in SQL, because D1's results round integers above 2^53. No value needs
+ * escaping: the schema allows only integers, booleans and one form of date.
  */
 const LINE = sql.raw(`'{${id}' || orders.id
   || coalesce('${petId}' || orders.pet_id, '')
@@ -31,13 +30,9 @@ const LINE = sql.raw(`'{${id}' || orders.id
   || CASE orders.complete WHEN 1 THEN '${complete}' WHEN 0 THEN '${incomplete}' ELSE '' END
   || ',"status":"' || orders.status || '"}'`);
 
-/**
- * The number of orders in a page of an export. The longest line has 163 bytes, so a page has at most
- * 1.2 MB: well below D1's limit of 2 MB for a text.
- */
+/** The orders in a page of an export: 163 bytes each, within D1's limit of 2 MB for a text. */
 const PAGE_ORDERS = 7_500;
 
-/** The result of an export. */
 interface Exported {
   readonly count: number;
   /** True if the export is a consistent snapshot, because no order changed while it was written. */
@@ -49,7 +44,7 @@ class OrdersChangedError extends Error {}
 
 /**
  * Exports the store's orders to a file, or to standard output. Replaces an existing file only when
- * the export is complete: until then, a temporary file in the same folder holds the orders.
+ * the export is complete.
  *
  * @param oneMoment true starts over if an order changes, and fails after several attempts.
  */
@@ -66,18 +61,13 @@ export async function exportOrders(
   }
   const open = () => (file === undefined ? process.stdout : createWriteStream(file));
   if (!oneMoment) return writeOrders(database, open(), oneMoment);
-  const folder = await mkdtemp(join(tmpdir(), "store-orders-"));
-  try {
-    const temporary = join(folder, "export.ndjson");
-    const exported = await writeFile(database, temporary, oneMoment);
-    await pipeline(createReadStream(temporary), open());
-    return exported;
-  } finally {
-    await rm(folder, { recursive: true });
-  }
+  await using folder = await mkdtempDisposable(join(tmpdir(), "store-orders-"));
+  const temporary = join(folder.path, "export.ndjson");
+  const exported = await writeFile(database, temporary, oneMoment);
+  await pipeline(createReadStream(temporary), open());
+  return exported;
 }
 
-/** Writes the orders to a file. With `oneMoment`, starts over if an order changes. */
 async function writeFile(
   database: StoreDatabase,
   file: string,
@@ -108,9 +98,9 @@ async function writeOrders(
 ): Promise<Exported> {
   let exported = 0;
   const versions = new Set<string>();
-  // Counts the orders only for a terminal, because counting takes a second on a remote database.
+  // Counts only for a terminal, because counting takes a second on a remote database.
   const total = process.stderr.isTTY ? await database.orm.$count(orders) : undefined;
-  // Shows no progress if the orders go to a terminal, because a progress bar would garble them.
+  // A progress bar would garble orders that go to a terminal.
   using progress = stream.isTTY
     ? undefined
     : startProgress({ doing: "Exporting", unit: "orders", total });
@@ -128,11 +118,8 @@ async function writeOrders(
 }
 
 /**
- * Reads all orders in ascending id, as newline-delimited JSON. Reads each page with a separate
- * query, so the number of orders is not limited.
- *
- * @returns the lines of each page, each with its line break, and their number. The pages are a
- *   consistent snapshot if all of them have the same version of the list of orders.
+ * Reads all orders in ascending id, as newline-delimited JSON, with a query for each page. The pages
+ * are a consistent snapshot if all of them have the same version of the list of orders.
  */
 export async function* exportPages({ orm }: StoreDatabase) {
   let firstId = INT64_MIN;

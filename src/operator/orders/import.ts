@@ -30,12 +30,7 @@ class PartsGoneError extends Error {
     "they were removed. Look at the orders (export) before you import the file again";
 }
 
-/**
- * Reads and checks the orders of a file.
- *
- * @throws {ElementError} if a line or array element is not a valid order; the message names the
- *   first such line or element.
- */
+/** @throws {ElementError} for the first line or array element of a file that is not a valid order. */
 export async function readOrders(bytes: AsyncIterable<Uint8Array>): Promise<SortedOrders> {
   const orders = new SortedOrders();
   try {
@@ -57,12 +52,12 @@ export async function readOrders(bytes: AsyncIterable<Uint8Array>): Promise<Sort
 }
 
 /**
- * Imports the orders of a file, either all orders or none. Sends the orders in parts, except parts
- * that an earlier, unfinished import of the same orders has stored.
+ * Imports the orders of a file, either all orders or none. Does not send the parts that an earlier,
+ * unfinished import of the same orders has stored.
  *
  * @returns how the orders differed from the stored orders before the import.
- * @throws {ElementError} if an order would make a shipped order pending again; the message names
- *   the first such line or element. An Error for the operator for every other failure.
+ * @throws {ElementError} for the first order that would make a shipped order pending again; an
+ *   Error for the operator for every other failure.
  */
 export async function importOrders(
   database: StoreDatabase,

@@ -4,8 +4,8 @@ import { type OrderRecord, orderRecordSchema } from "../../schema/order.ts";
 import { CANONICAL_DECIMAL } from "../../worker/orders/int64.ts";
 
 /**
- * Parses an order from JSON with exact integers (docs/api.md, section Orders). Refuses `1.0`, `1e3`
- * and `-0` as integers. Refuses an order in which a field occurs twice with different values.
+ * Parses an order from JSON with exact integers (docs/api.md, section Orders). Refuses the integers
+ * `1.0`, `1e3` and `-0`, and a field that occurs twice with different values.
  *
  * @throws an Error if the order is not valid. The message names the field.
  */

@@ -24,29 +24,24 @@ interface PartRange {
 }
 
 /**
- * An import is a bulk change if it has at least this share of the store's orders. The share
- * balances the costs of two ways to update the segments:
- *
- * - Triggers take about 1 µs and write two rows for each order of the imported file.
- * - A rebuild of all segments takes 0.1 µs for each order of the store. Afterwards every isolate
- *   reads all orders again, which takes 0.3 µs for each order.
+ * An import of at least this share of the store's orders is a bulk change, which rebuilds all
+ * segments. That takes 0.1 µs for each order of the store, and every isolate then reads all orders
+ * again, in 0.3 µs each. Triggers take 1 µs and write two rows for each order of the file.
  */
 const BULK_SHARE = 1 / 8;
 
-/** The SQL condition that a stored order is missing or differs from the imported order. */
+/** True if the stored order is missing or differs from the imported order. */
 const DIFFERS = sql.raw(
   "(orders.pet_id, orders.quantity, orders.ship_date, orders.complete, orders.status) IS NOT " +
     "(staged.pet_id, staged.quantity, staged.ship_date, staged.complete, staged.status)",
 );
 
-/** The SQL condition that an order of a bulk change differs from the stored order. */
 const HAS_CHANGED = sql`EXISTS (SELECT 1 FROM order_bulk_change WHERE changed > 0)`;
 
 /**
  * Compares the orders of a file with the stored orders, without writing to the database.
  *
- * @throws {ElementError} if an order would make a shipped order pending again; the message names
- *   the first such line or element.
+ * @throws {ElementError} for the first order that would make a shipped order pending again.
  */
 export function compareFile(database: StoreDatabase, orders: SortedOrders): Promise<Comparison> {
   const tables = divide(orders).map(({ lines }) => entries(sql`json_each(${lines}) AS entry`));
@@ -138,7 +133,7 @@ export async function place(
   await database.transaction([requireParts(staged), ...all].map(toStatement));
 }
 
-/** Yields the parts of an import in groups, one for each statement. */
+/** Yields the parts of an import for each statement. */
 function* ranges({ importId, partCount }: StagedImport): Generator<PartRange> {
   const { partsPerStatement } = IMPORT_SIZES;
   for (let first = 0; first < partCount; first += partsPerStatement) {
@@ -173,9 +168,8 @@ function isIn({ importId, first, last }: PartRange): SQL {
 }
 
 /**
- * Returns a statement that fails if a part is missing: another import of the same orders or
- * housekeeping may have deleted it. SQLite can raise custom errors only in triggers, so the statement
- * inserts a row that a CHECK constraint forbids.
+ * A statement that fails if a part is missing, which another import of the same orders or
+ * housekeeping may have deleted: it inserts a row that a CHECK constraint forbids.
  */
 function requireParts({ importId, partCount }: StagedImport): SQL {
   return sql`
@@ -184,11 +178,9 @@ function requireParts({ importId, partCount }: StagedImport): SQL {
 }
 
 /**
- * Returns the statements that rebuild the segments and give the list of orders a new version, if an
- * order has changed.
- *
- * The rebuild reads all orders in one statement, in about a second for 10 million orders. D1 limits
- * a statement to 30 seconds and a database to 10 GB, about 100 million orders.
+ * Statements for new segments and a new version of the list, if an order has changed. One statement
+ * reads all orders, in about a second for 10 million. D1 limits a statement to 30 seconds and a
+ * database to 10 GB, about 100 million orders.
  */
 function rebuildSegments(): SQL[] {
   const { segmentOrders } = IMPORT_SIZES;

@@ -7,7 +7,7 @@ const LINE_EVERY_MS = 10_000;
 const BAR_CHARACTERS = 20;
 
 export interface Task {
-  /** What the task does, for example `Reading`. */
+  /** For example `Reading`. */
   readonly doing: string;
   /** The unit in which progress is shown; left out if the progress cannot be measured. */
   readonly unit?: "MB" | "orders";
@@ -21,10 +21,7 @@ interface Progress extends Disposable {
 
 type Terminal = NodeJS.WritableStream & { readonly isTTY?: boolean; readonly columns?: number };
 
-/**
- * Shows the progress of a task on stderr until the returned object is disposed. Shows a bar if
- * stderr is a terminal, and otherwise prints a line every ten seconds.
- */
+/** Shows a task's progress until disposed: a bar on a terminal, else a line every ten seconds. */
 export function startProgress(task: Task, stream: Terminal = process.stderr): Progress {
   const { doing, unit, total } = task;
   const isTerminal = stream.isTTY === true;

@@ -5,23 +5,16 @@ import { startProgress } from "./progress.ts";
 
 const { cancelledAt, id } = cancelledOrders;
 
-/**
- * The number of cancelled orders whose records one step of a purge deletes. Requests to the service
- * wait some hundredths of a second for a step.
- */
+/** The orders of one step of a purge. Requests wait some hundredths of a second for a step. */
 const STEP_ORDERS = 10_000;
 
-/** Returns the number of orders that were cancelled before a time. */
 export async function countCancelled({ orm }: StoreDatabase, before: Date): Promise<number> {
   return orm.$count(cancelledOrders, lt(cancelledAt, before));
 }
 
 /**
- * Deletes the records of orders that were cancelled before a time. Uses small transactions, so that
- * the service can use the database between them. Safe to call again after a failure.
- *
- * @param total the number of records to delete, for the progress display.
- * @returns the number of deleted records.
+ * Deletes the records of orders that were cancelled before a time, in small transactions, so that
+ * the service can use the database between them. Safe to repeat. `total` is the expected number.
  */
 export async function purgeCancelled(
   { orm }: StoreDatabase,

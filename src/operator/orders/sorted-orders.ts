@@ -2,13 +2,9 @@ import { DatabaseSync, type StatementSync } from "node:sqlite";
 import type { OrderRecord } from "../../schema/order.ts";
 import type { SourceElement } from "./source.ts";
 
-/** The memory that SQLite uses for the sorted orders. Further orders are on disk only. */
 const CACHE_KILOBYTES = 32_000;
 
-/**
- * The orders of an import in ascending id. If several orders have the same id, keeps only the last
- * one. Keeps the orders in a temporary file, so many orders need little memory.
- */
+/** The orders of an import in ascending id, in a temporary file. Keeps the last order of each id. */
 export class SortedOrders {
   /** The things that the numbers of `add` count. */
   kind: SourceElement["kind"] = "line";
@@ -30,7 +26,6 @@ export class SortedOrders {
     this.#put.run(order.id, encode(line, order));
   }
 
-  /** Returns the number of orders with different ids. */
   count(): number {
     return Number(this.#sqlite.prepare("SELECT count(*) AS count FROM orders").get()?.["count"]);
   }

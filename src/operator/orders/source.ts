@@ -5,12 +5,11 @@ import { TextDecoder } from "node:util";
 import { createGunzip } from "node:zlib";
 import { countBytes } from "./progress.ts";
 
-/** The unparsed text of one order in the file of an import. */
+/** One order in the file of an import, not yet parsed. */
 export interface SourceElement {
   readonly kind: "line" | "element";
   /** The number of the line or array element in the file, from 1. */
   readonly number: number;
-  /** The JSON text, not yet parsed. */
   readonly text: string;
 }
 
@@ -32,10 +31,7 @@ const LINE_END = /\n/g;
 /** Matches the punctuation of JSON, and each string as a whole, even if its end is missing. */
 const PUNCTUATION = /"(?:[^"\\]+|\\[^])*(?:"|\\?$)|[[\]{},]/g;
 
-/**
- * Returns the bytes of a file, or of standard input for `-`, and shows the progress. Decompresses a
- * file whose name ends with `.gz`.
- */
+/** Returns the bytes of a file, decompressed if it ends with `.gz`, or of standard input for `-`. */
 export async function openSource(
   file: string,
   signal: AbortSignal,
@@ -64,12 +60,10 @@ async function* gunzip(bytes: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Ar
 }
 
 /**
- * Reads the elements of an imported file. The file is a JSON array if its first character other
- * than white space is `[`, else newline-delimited JSON. Skips a byte order mark.
+ * Yields the elements that each chunk of a file completes. The file is a JSON array if its first
+ * character other than white space is `[`, else newline-delimited JSON. Skips a byte order mark.
  *
- * @returns the elements in groups. Each group has the elements that one chunk of `bytes` completes.
- * @throws {ElementError} if the text of the file cannot be split into elements; an Error if the
- *   file is not UTF-8.
+ * @throws {ElementError} if the text cannot be split into elements; an Error if it is not UTF-8.
  */
 export async function* readElements(
   bytes: AsyncIterable<Uint8Array>,
@@ -89,20 +83,16 @@ function decode(decoder: TextDecoder, part?: Uint8Array): string {
   }
 }
 
-/**
- * Splits a text, which arrives in pieces, into its lines or array elements. Finds only where an
- * element ends: the parser checks that it is valid JSON.
- */
+/** Splits a text, which arrives in pieces, into lines or array elements, which may be invalid JSON. */
 class Splitter {
   #kind: SourceElement["kind"] | undefined;
-  /** The number of the current line, or of the current array element. Counts blank lines. */
+  /** The number of the current line or array element. Counts blank lines. */
   #number = 1;
   /** The text after the last complete element. */
   #rest = "";
   /** True after the closing bracket of an array. */
   #isClosed = false;
 
-  /** Yields the elements that the next piece of the text completes. */
   *push(text: string): Generator<SourceElement> {
     this.#rest += text;
     if (this.#kind === undefined) {
@@ -135,7 +125,6 @@ class Splitter {
     this.#checkLength(this.#rest);
   }
 
-  /** Ends the text, and yields the last line. */
   *end(): Generator<SourceElement> {
     if (this.#kind !== "element") yield* this.#element(this.#rest);
     else if (!this.#isClosed) {

@@ -10,10 +10,7 @@ import type { SourceElement } from "./source.ts";
 export const IMPORT_SIZES = {
   /** The largest length of a part in ASCII characters. A part is one row: in D1, 2 MB at most. */
   partCharacters: 1_900_000,
-  /**
-   * The number of parts that one statement compares or places: about 40,000 orders. D1 limits a
-   * statement to 30 seconds, and requests to the service wait for it.
-   */
+  /** The parts of one statement: about 40,000 orders. Requests wait for it; D1 allows 30 seconds. */
   partsPerStatement: 2,
   /** The orders in a segment of a bulk change. A trigger splits one that is half as large again. */
   segmentOrders: 8_192,
@@ -26,17 +23,13 @@ export interface StagedImport {
   readonly kind: SourceElement["kind"];
 }
 
-/**
- * Returns the id of an import: a digest of the orders and of the size of parts. So two parts with
- * the same import id and the same number always have the same content.
- */
+/** Returns a digest of the orders and of the size of parts, so equal parts have equal content. */
 export function importIdOf(orders: SortedOrders): string {
   const hash = createHash("sha256").update(String(IMPORT_SIZES.partCharacters));
   for (const text of orders.texts()) hash.update(text);
   return hash.digest("hex");
 }
 
-/** Returns the numbers of the parts of an import that are in the store. */
 export async function readStoredParts(
   { orm }: StoreDatabase,
   importId: string,
@@ -49,9 +42,8 @@ export async function readStoredParts(
 }
 
 /**
- * Stores those parts of an import that are not in `stored`. Stores each part with a separate call,
- * so the import needs little memory and the service can use the database between the calls. The
- * parts need additional space in the database until the orders are written to `orders`.
+ * Stores those parts of an import that are not in `stored`, each with its own call, so that the
+ * import needs little memory and the service can use the database between the calls.
  *
  * @throws the reason of `signal` after the part during which it is aborted.
  */

@@ -10,16 +10,13 @@ interface Call<Key, Value> {
 
 type WaitUntil = (promise: Promise<unknown>) => void;
 
-/** Runs one database query for the keys of all waiting requests. A key may occur several times. */
+/** Runs one query for the keys of all waiting requests. A key may occur several times. */
 type Query<Key, Value> = (keys: readonly Key[]) => Promise<Value>;
 
 interface BatchedQueryOptions {
   /** The number of queries that may run at the same time. */
   readonly concurrency: number;
-  /**
-   * Milliseconds within which every query settles. A request waits at most twice as long: first for
-   * a running query, then for its own query.
-   */
+  /** Milliseconds within which every query settles. A request waits at most for two queries. */
   readonly timeoutMs: number;
   /** Creates the error of a request that no query answered in time. */
   readonly late?: (cause: Error) => Error;
@@ -28,8 +25,7 @@ interface BatchedQueryOptions {
 /**
  * Lets the requests of an isolate share database queries. Only a few queries run at the same time.
  * Further requests wait until one of these queries ends; the next query then serves all waiting
- * requests. A request never receives the result of a query that began before the request. The
- * drawback: under load, a request waits for a running query and then for its own.
+ * requests. A request never receives the result of a query that began before the request.
  *
  * One request runs the query for all others that share it: the request that has waited longest, or
  * a new request if it arrives first. `waitUntil` keeps that request alive until the query settles,
@@ -55,8 +51,7 @@ export class BatchedQuery<Key, Value> {
    *
    * @param waitUntil keeps this request alive until a promise settles, even if its client
    *   disconnects: other requests may share its query.
-   * @throws the error of the query.
-   * @throws the error of `late` if no query returned in time.
+   * @throws the error of the query; the error of `late` if no query returned in time.
    */
   async read(key: Key, query: Query<Key, Value>, waitUntil: WaitUntil): Promise<Value> {
     const { promise, resolve, reject } = Promise.withResolvers<Value>();

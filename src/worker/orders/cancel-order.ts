@@ -1,13 +1,12 @@
 import type { DatabaseQueries } from "../db/availability.ts";
 
-/** The outcome of a request to cancel an order. */
 interface Cancellation {
   readonly result: "cancelled" | "already_shipped" | "not_found";
   /** The sequence number of the list afterwards; `null` if it was not asked for. */
   readonly sequence: number | null;
 }
 
-// Moves the order with two statements. An UPDATE that a trigger completes would write one row more.
+// Two statements move the order. An UPDATE that a trigger completes would write one row more.
 const KEEP = `
   INSERT OR REPLACE INTO cancelled_orders (cancelled_at, id, pet_id, quantity, ship_date, complete)
   SELECT ?2, id, pet_id, quantity, ship_date, complete FROM orders

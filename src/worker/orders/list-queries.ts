@@ -4,10 +4,7 @@ import { orderShorthand, SEPARATOR } from "./order-json.ts";
 /** A D1 database or a session of it: the part of their interface that reads need. */
 export type StatementSource = Pick<D1DatabaseSession, "prepare">;
 
-/**
- * A range of ids and the orders in it. Its version identifies the same orders forever, so segments in
- * memory need no invalidation (see `orderSegments`).
- */
+/** A range of ids and the orders in it. Its version identifies the same orders forever. */
 export interface Segment {
   /** The smallest and the largest id that belong to the segment: int64s in decimal. */
   readonly firstId: string;
@@ -32,7 +29,6 @@ export interface Manifest extends ListVersion {
 /** The orders of segments in shorthand (see `orderShorthand`), by the segment's version. */
 export type SegmentTexts = ReadonlyMap<string, string>;
 
-/** The state of the list at one moment. */
 export interface Snapshot extends ListVersion {
   readonly servedBy: { readonly region: string | null; readonly isPrimary: boolean };
   /** `null` if no request that shared the query needed the manifest. */
@@ -41,18 +37,16 @@ export interface Snapshot extends ListVersion {
   readonly texts: SegmentTexts;
 }
 
-/** The needs of the requests that share a query. */
 interface SnapshotNeeds {
   /** Whether a request needs the manifest, unless the list has one of `knownVersions`. */
   readonly needsManifest: boolean;
   readonly knownVersions: readonly string[];
-  /** The versions of the segments in memory. */
   readonly segmentVersions: readonly string[];
   /** If more segments are missing in memory, the query reads only the first of them. */
   readonly maxMissing: number;
 }
 
-/** Returns a SQL expression that joins the orders in shorthand of `select` to one text. */
+/** A SQL expression that joins the orders in shorthand of `select` to one text. */
 function joined(select: string): string {
   return `(SELECT ifnull(group_concat(shorthand, '${SEPARATOR}'), '') FROM (${select}))`;
 }
@@ -66,16 +60,12 @@ const TEXT = joined(`
   ), ${INT64_MAX})
   ORDER BY orders.id`);
 
-/**
- * A SQL condition: true if `version` is not in the JSON array `?2`. Unlike `json_each`, `instr`
- * reads no rows.
- */
+/** True if `version` is not in the JSON array `?2`. Unlike `json_each`, `instr` reads no rows. */
 const IS_MISSING = `instr(?2, '"' || version || '"') = 0`;
 
 /**
- * Reads a snapshot of the list in a single statement. So the version, the manifest and the orders
- * are consistent, and one round trip is enough. If no request needs the manifest, the join compares
- * `first_id` with `NULL`. No segment then matches, and the statement reads only one row.
+ * A single statement, so the version, the manifest and the orders are consistent. If no request
+ * needs the manifest, the join compares `first_id` with `NULL`: the statement reads only one row.
  */
 const SNAPSHOT = `
   SELECT list.version AS list_version, list.sequence AS sequence,
@@ -96,9 +86,8 @@ const SNAPSHOT = `
  * older replica or after a restore, a segment of the same version can have a smaller range.
  *
  * - A segment that still has its version is read from `orders` alone.
- * - Another segment consists of its orders that have not changed since, and of the former states of
- *   those that have: the state before an order's first change is the one at that moment. `text` is
- *   `NULL` after a bulk change, which keeps no former states.
+ * - Another segment consists of its orders that have not changed since, and of the states of the
+ *   others before their first change. `text` is `NULL` after a bulk change, which keeps no states.
  *
  * A segment's range of ids comes from the manifest, because the range may have been split since.
  */
@@ -135,7 +124,6 @@ interface TextRow {
   readonly text: string | null;
 }
 
-/** A row of a snapshot: a segment, or only the list's version if no request needs the manifest. */
 type SnapshotRow = { readonly list_version: string; readonly sequence: number } & (
   | (TextRow & { readonly first_id: string; readonly count: number })
   | { readonly first_id: null }
@@ -163,13 +151,8 @@ export async function readSnapshot(
   const segmentRows = rows.filter((row) => row.first_id !== null);
   const segments = segmentRows.map((row, index) => {
     const nextId = segmentRows[index + 1]?.first_id;
-    const lastId = nextId === undefined ? INT64_MAX : BigInt(nextId) - 1n;
-    return {
-      firstId: row.first_id,
-      lastId: String(lastId),
-      version: row.version,
-      count: row.count,
-    };
+    const lastId = String(nextId === undefined ? INT64_MAX : BigInt(nextId) - 1n);
+    return { firstId: row.first_id, lastId, version: row.version, count: row.count };
   });
   const manifest = { version, sequence, segments };
   return { ...snapshot, manifest, texts: textsIn(segmentRows) };

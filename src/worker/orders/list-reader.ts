@@ -4,7 +4,7 @@ import { withDeadline } from "../deadline.ts";
 import { Outage } from "../outage.ts";
 import type { StatementSource } from "./list-queries.ts";
 
-/** The time in milliseconds after which the primary database is asked instead of a silent replica. */
+/** After this time in milliseconds, the primary database is asked instead of a silent replica. */
 const REPLICA_TIMEOUT_MS = 1_000;
 
 const REPLICA = "replica";
@@ -28,8 +28,6 @@ export class ListReader {
   }
 
   /**
-   * Runs a query that only reads.
-   *
    * @param query receives `database` itself if it must read from the primary database.
    * @param isUsable returns whether the replica's result will do.
    * @throws {DatabaseUnavailableError} if the primary database does not respond either.

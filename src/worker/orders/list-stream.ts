@@ -7,21 +7,16 @@ export class StalledReaderError extends Error {}
 const NOTHING = new Uint8Array();
 
 interface StreamOptions {
-  /** The stream of the list fails if the client reads nothing for this long. */
   readonly stallMs: number;
   /** Called when the client requests a piece, and when the piece is ready. */
   readonly onProgress: () => void;
-  /**
-   * Called once, when the stream ends. `error` is undefined if the whole list was sent or the
-   * client disconnected.
-   */
+  /** Called once, at the end; without an error if all was sent or the client disconnected. */
   readonly onEnd: (error?: unknown) => void;
 }
 
 /**
  * Returns a stream of the pieces that a generator yields and returns. Produces each piece only when
- * the client reads it, so only one piece of JSON is in memory. The drawback: the next piece is not
- * ready when the client requests it.
+ * the client reads it, so only one piece of JSON is in memory.
  */
 export function listStream(
   pieces: AsyncGenerator<Uint8Array, Uint8Array>,
@@ -76,7 +71,6 @@ export function listStream(
  * bracket. So a list that is cut off is never valid JSON.
  *
  * @param texts the orders of each segment in shorthand, in ascending order of ids.
- * @param sliceBytes the bytes of shorthand that are converted to one piece.
  */
 export async function* listText(
   texts: AsyncIterable<string>,

@@ -1,12 +1,10 @@
-/** The memory that is reserved for one list while the list is sent. */
+/** The memory in bytes that is reserved for one list while the list is sent. */
 export interface Reservation {
   /** Reserves more bytes for reading ahead. Returns false if too little memory is left. */
   grow(bytes: number): boolean;
-  /** Frees some of the reserved bytes. */
   shrink(bytes: number): void;
   /** Records that the client has read a piece of the list. */
   progressed(): void;
-  /** Frees the reserved memory. */
   release(): void;
 }
 
@@ -27,14 +25,15 @@ export class ListsUnderWay {
     return this.#entries.values().reduce((sum, { bytes }) => sum + bytes, 0);
   }
 
-  /**
-   * Reserves memory for a list. Returns `null` if too little memory is left. A list that is alone
-   * may need more than `maxBytes`.
-   */
+  /** Returns `null` if too little memory is left. A list that is alone may exceed `maxBytes`. */
   reserve(bytes: number): Reservation | null {
-    this.#dropStalled();
+    const nowMs = Date.now();
+    // The request of a client that has disconnected may end without calling `release`.
+    for (const stalled of this.#entries) {
+      if (nowMs - stalled.progressedMs > this.#stallMs) this.#entries.delete(stalled);
+    }
     if (this.#entries.size > 0 && this.bytes + bytes > this.#maxBytes) return null;
-    const entry = { bytes, progressedMs: Date.now() };
+    const entry = { bytes, progressedMs: nowMs };
     this.#entries.add(entry);
     return {
       grow: (more) => {
@@ -47,16 +46,5 @@ export class ListsUnderWay {
       progressed: () => void (entry.progressedMs = Date.now()),
       release: () => void this.#entries.delete(entry),
     };
-  }
-
-  /**
-   * Frees the memory of stalled lists, because a request whose client disconnects may end without
-   * calling `release`.
-   */
-  #dropStalled(): void {
-    const nowMs = Date.now();
-    for (const entry of this.#entries) {
-      if (nowMs - entry.progressedMs > this.#stallMs) this.#entries.delete(entry);
-    }
   }
 }

@@ -6,16 +6,14 @@ export interface Expansion {
   expand(read: number, end: number, write: number, pieces: number): number;
 }
 
-/** The JSON to write before the first order and after the last order of a piece of the list. */
+/** The JSON before the first order and after the last order of a piece of the list. */
 interface ArrayEnds {
   readonly opening: "[" | ",";
   readonly closing: "]" | "";
 }
 
-// The layout of the WebAssembly memory, in bytes. The memory begins with a table that has an entry
-// for each ASCII character. The entry of a letter of the shorthand contains the JSON that replaces
-// it, and how much of this JSON to write before a value and before another letter (see
-// expand-orders.wat).
+// The layout of the WebAssembly memory, in bytes. It begins with a table by ASCII code: the JSON
+// that replaces a letter, and how much of it to write before a value and before another letter.
 const PIECES_AT = 0;
 const PIECE_BYTES = 32;
 const LENGTH_BEFORE_VALUE_AT = 24;
@@ -26,20 +24,14 @@ const SHORTHAND_AT = PIECES_AT + 128 * PIECE_BYTES;
 const SLACK_BYTES = 32;
 const MEMORY_PAGE_BYTES = 65_536;
 
-/**
- * An upper bound of the JSON bytes per byte of shorthand. The worst case is `i1p1q1sf`: its 8 bytes
- * become `,{"id":1,"petId":1,"quantity":1,"complete":false}`.
- */
+/** An upper bound of the JSON bytes per byte of shorthand: the 8 bytes `i1p1q1sf` become 50. */
 const MAX_GROWTH = 7;
 
 const FIRST_PIECE = PIECES[SEPARATOR].slice(1);
 
 const encoder = new TextEncoder();
 
-/**
- * Converts orders from shorthand to JSON. Reuses its WebAssembly memory for every call, because
- * allocating memory takes longer than filling it.
- */
+/** Converts orders to JSON. Reuses its memory, because allocating takes longer than filling it. */
 export class OrderExpander {
   readonly #expansion: Expansion;
 
@@ -59,8 +51,7 @@ export class OrderExpander {
       at + encoder.encodeInto(ascii, memory.subarray(at)).written;
 
     write(shorthand, SHORTHAND_AT);
-    // The WebAssembly loop reads one byte past the shorthand, to see whether a letter follows. 0 is
-    // not a letter.
+    // The WebAssembly loop reads one byte past the shorthand. 0 is not a letter.
     memory[shorthandEnd] = 0;
     const ordersAt = write(opening + FIRST_PIECE, jsonAt);
     const ordersEnd = this.#expansion.expand(SHORTHAND_AT, shorthandEnd, ordersAt, PIECES_AT);
@@ -75,7 +66,6 @@ export class OrderExpander {
     entry[LENGTH_BEFORE_LETTER_AT] = lengthBeforeLetter;
   }
 
-  /** Returns the WebAssembly memory; grows it if it has fewer than this many bytes. */
   #memory(bytes: number): Uint8Array<ArrayBuffer> {
     const { memory } = this.#expansion;
     const missing = bytes - memory.buffer.byteLength;

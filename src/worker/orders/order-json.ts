@@ -11,9 +11,8 @@ export const JSON_MEMBERS = {
 
 /**
  * A SQL expression for an order in shorthand: JSON with one letter for each recurring piece of
- * text. D1 encodes results as JSON, which the Worker parses. Both steps take half as long as for an
- * order's JSON, because shorthand is half as long and has no quotes to escape. `concat` treats
- * `NULL` as empty text.
+ * text. Shorthand is half as long as JSON and has no quotes to escape, so D1 and the Worker need
+ * half the time to encode and parse a result. `concat` treats `NULL` as empty text.
  *
  * @param table the SQL name of a table with the columns of an order.
  */
@@ -47,11 +46,7 @@ export const MAX_SHORTHAND_BYTES =
   "-9223372036854775808p-9223372036854775808q-9223372036854775808s0000-00-00T00:00:00.000Zni"
     .length;
 
-/**
- * Returns the end of a slice of a shorthand that contains only complete orders.
- *
- * @param minBytes the minimum length of the slice, unless the shorthand ends earlier.
- */
+/** Returns the end of the order at `start + minBytes`, or of the whole shorthand. */
 export function sliceEnd(shorthand: string, start: number, minBytes: number): number {
   const end = shorthand.indexOf(SEPARATOR, start + minBytes);
   return end === -1 ? shorthand.length : end;

@@ -46,13 +46,11 @@ export interface ListRequest {
   readonly waitUntil: (promise: Promise<unknown>) => void;
 }
 
-/** The needs of a request. */
 interface SnapshotNeeds extends Pick<ListRequest, "knownVersions"> {
   /** The oldest usable sequence number; `Infinity` requires the primary database. */
   readonly atLeast: number;
 }
 
-/** The list of orders at one version. */
 interface OrderList {
   readonly version: string;
   /** The list as a JSON array; `null` if the HTTP client already has this version. */
@@ -61,10 +59,9 @@ interface OrderList {
 
 /**
  * Reads the list of orders. If the client or the isolate already has the current version of the
- * list, a request reads one database row. Otherwise, one query reads the manifest and the segments
- * that are missing in memory. A list of more than about 130,000 orders that is not in memory takes
- * several queries. These queries read the orders as they were at the manifest's moment, so changes
- * meanwhile do not affect the list.
+ * list, a request reads one database row. Otherwise, one query reads the manifest and the missing
+ * segments. If more than about 130,000 orders are missing in memory, further queries read them as
+ * they were at the manifest's moment, so changes meanwhile do not affect the list.
  */
 export class OrderLists {
   readonly #reader: ListReader;
@@ -73,10 +70,7 @@ export class OrderLists {
   readonly #snapshots: BatchedQuery<SnapshotNeeds, Snapshot>;
   readonly #underWay: ListsUnderWay;
   readonly #memory: SegmentMemory;
-  /**
-   * The newest change that each key has seen on this isolate, so that time never runs back for a
-   * key. Sequence numbers, by the key's id. Empty if lists are read from the primary database.
-   */
+  /** The sequence number of the newest change that each key has seen, by the key's id. */
   readonly #seen = new QuickLRU<string, number>({ maxSize: REMEMBERED_KEYS, maxAge: SEEN_MS });
   /** The latest short list, which most requests list again. */
   #latestShortList: { readonly text: string; readonly json: Uint8Array<ArrayBuffer> } | null = null;
@@ -102,31 +96,23 @@ export class OrderLists {
     this.#memory = memory;
     this.#sizes = sizes;
     this.#underWay = underWay ?? new ListsUnderWay(sizes.underWayBytes, sizes.stallMs);
-    this.#snapshots = new BatchedQuery({
-      late: queries.unavailable,
-      concurrency: sizes.concurrency,
-      timeoutMs: this.#reader.timeoutMs,
-    });
+    const { concurrency } = sizes;
+    const { timeoutMs } = this.#reader;
+    this.#snapshots = new BatchedQuery({ concurrency, timeoutMs, late: queries.unavailable });
   }
 
-  /** True if lists are read from the nearest replica. */
   get areNearest(): boolean {
     return this.#reader.isNearest;
   }
 
-  /**
-   * Reads the list's version and, if the client lacks it, the manifest and missing segments.
-   *
-   * @throws {DatabaseUnavailableError} if the database does not respond.
-   */
+  /** @throws {DatabaseUnavailableError} if the database does not respond. */
   read(request: ListRequest): Promise<Snapshot> {
     return this.#read(request, this.#seen.get(request.keyId) ?? 0);
   }
 
   /**
-   * Returns a snapshot that is new enough for the key: at least as new as every list that the key
-   * has received from this isolate, and as the key's last cancellation. A replica's snapshot that
-   * is older is replaced by one from the primary database.
+   * Returns a snapshot that is new enough for the key: as new as every list that the key has
+   * received from this isolate, and as the key's last cancellation.
    *
    * @param cancellation the sequence number of the key's last cancellation: 0 if there is none,
    *   `Infinity` if it is unknown.
@@ -140,7 +126,6 @@ export class OrderLists {
     return renewed;
   }
 
-  /** Remembers that a key has seen the change with this sequence number. */
   saw(keyId: string, sequence: number): void {
     if (sequence > (this.#seen.get(keyId) ?? 0)) this.#seen.set(keyId, sequence);
   }
@@ -150,11 +135,7 @@ export class OrderLists {
     return this.#snapshots.read({ knownVersions, atLeast }, query, waitUntil);
   }
 
-  /**
-   * Returns the list for the response to this request.
-   *
-   * @throws {ApiError} if the list is too long or too many lists are being sent.
-   */
+  /** @throws {ApiError} if the list is too long or too many lists are being sent. */
   answer({ version, manifest, texts }: Snapshot, request: ListRequest): OrderList {
     const { knownVersions } = request;
     if (knownVersions === "*" || knownVersions.includes(version)) return { version, body: null };
@@ -166,8 +147,9 @@ export class OrderLists {
     const atLeast = Math.max(...requests.map((request) => request.atLeast));
     const held = this.#memory.manifest;
     const segmentVersions = this.#memory.versions;
-    const known = requests.map(({ knownVersions }) => knownVersions);
-    const listRequests = known.filter((versions) => versions !== "*");
+    const listRequests = requests
+      .map(({ knownVersions }) => knownVersions)
+      .filter((versions) => versions !== "*");
     // If memory lacks the first segment, do not use the manifest in memory: the query then reads
     // that segment too, and the response begins after one round trip.
     const isUsable = held !== null && segmentVersions[0] === held.segments[0]?.version;
@@ -198,12 +180,8 @@ export class OrderLists {
     if (isRestored || newest === null || manifest.sequence > newest.sequence) {
       this.#memory.renew(manifest);
     }
-    this.#remember(texts);
+    for (const [segment, text] of texts) this.#memory.add(segment, text);
     return snapshot;
-  }
-
-  #remember(texts: SegmentTexts): void {
-    for (const [version, text] of texts) this.#memory.add(version, text);
   }
 
   #body(
@@ -237,7 +215,7 @@ export class OrderLists {
           "A bulk change or a restore has replaced the orders while the list was sent.",
         );
       }
-      this.#remember(found);
+      for (const [segment, text] of found) this.#memory.add(segment, text);
       return found;
     };
     const textBytes = [...texts.values()].reduce((sum, { length }) => sum + length, 0);
@@ -266,9 +244,8 @@ export class OrderLists {
   }
 
   /**
-   * Returns the memory in bytes for one query of a list: the segment with the most orders, or a
-   * whole group of segments if the list does not fit into the isolate's memory. Such a list needs
-   * many queries, and Cloudflare limits their number.
+   * The memory in bytes for one query of a list: the largest segment, or a whole group if the list
+   * does not fit into memory. Such a list needs many queries, and Cloudflare limits their number.
    */
   #ownBytes(segments: readonly Segment[]): number {
     const largest = Math.max(...segments.map((segment) => maxBytesOf([segment])));

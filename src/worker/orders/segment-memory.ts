@@ -1,15 +1,12 @@
 import type { Manifest } from "./list-queries.ts";
 import { MEMORY_BYTES } from "./list-sizes.ts";
 
-/** The overhead of a segment in memory, in bytes, in addition to the text of its orders. */
+/** The memory of a segment in bytes in addition to the text of its orders. */
 const ENTRY_BYTES = 256;
 
 /**
- * The newest manifest of an isolate, and the segments of it that fit into memory. A segment that is
- * not in memory is read from the database.
- *
- * When memory is full, no further segments are added: evicting the least recently used segments
- * would evict each segment of a large list just before the list needs it.
+ * The newest manifest of an isolate, and the segments of it that fit into memory. Evicts none for
+ * another: the least recently used segment is the one that a large list needs next.
  */
 export class SegmentMemory {
   readonly #maxBytes: number;
@@ -31,7 +28,6 @@ export class SegmentMemory {
     return [...this.#texts].filter(([, text]) => text !== null).map(([version]) => version);
   }
 
-  /** Returns the orders of a segment in shorthand. */
   get(version: string): string | undefined {
     return this.#texts.get(version) ?? undefined;
   }
@@ -43,23 +39,18 @@ export class SegmentMemory {
 
   /** Sets the newest manifest, and forgets the segments that it lacks. */
   renew(manifest: Manifest): void {
-    const texts = manifest.segments.map(
-      ({ version }) => [version, this.get(version) ?? null] as const,
-    );
+    const kept = this.#texts;
     this.#manifest = manifest;
-    this.#texts = new Map(texts);
-    this.#bytes = this.versions.reduce((sum, version) => sum + sizeOf(this.get(version) ?? ""), 0);
+    this.#texts = new Map(manifest.segments.map(({ version }) => [version, null]));
+    this.#bytes = 0;
+    for (const [version, text] of kept) if (text !== null) this.add(version, text);
   }
 
   /** Adds a segment if the newest manifest contains it and enough memory is left. */
   add(version: string, text: string): void {
-    const size = sizeOf(text);
+    const size = text.length + ENTRY_BYTES;
     if (this.#texts.get(version) !== null || this.#bytes + size > this.#maxBytes) return;
     this.#texts.set(version, text);
     this.#bytes += size;
   }
-}
-
-function sizeOf({ length }: string): number {
-  return length + ENTRY_BYTES;
 }

@@ -4,12 +4,11 @@ import type { Reservation } from "./lists-under-way.ts";
 import { MAX_SHORTHAND_BYTES } from "./order-json.ts";
 import type { SegmentMemory } from "./segment-memory.ts";
 
-/** Segments that one query reads. They are held until the last of them is sent. */
+/** Segments that one query reads, and their reserved memory, held until the last one is sent. */
 interface Group {
   readonly texts: Promise<SegmentTexts>;
   /** The versions of the segments that are not sent yet. */
   readonly unsent: Set<string>;
-  /** The memory that was reserved for the group, in bytes. */
   readonly bytes: number;
 }
 
@@ -52,10 +51,11 @@ export async function* readInOrder(
     if (unsent.size > 0) openGroups += 1;
     for (const version of unsent) groups.set(version, { ...group, unsent });
   };
-  const query = (wanted: readonly Segment[], bytes: number) => {
-    const versions = wanted.map(({ version }) => version);
-    hold(versions, { texts: read(wanted), bytes });
-  };
+  const query = (wanted: readonly Segment[], bytes: number) =>
+    hold(
+      wanted.map(({ version }) => version),
+      { texts: read(wanted), bytes },
+    );
   const release = (version: string) => {
     const group = groups.get(version);
     groups.delete(version);

@@ -6,8 +6,7 @@ import { openLocalDatabase } from "../../../src/operator/database/local.ts";
 import * as retrying from "../../../src/operator/database/retry-while-busy.ts";
 import { StoreFolder } from "../store-folder.ts";
 
-// Mocks: `beforeWork` is called before each database operation of a command, and `onBusy` each time
-// that an operation finds the database locked.
+// Called before each database operation of a command, and each time one finds it locked.
 const beforeWork = vi.fn<() => unknown>();
 const onBusy = vi.fn<() => void>();
 const { isBusy, retryWhileBusy } = retrying;

@@ -7,7 +7,7 @@ import { openLocalDatabase, openLocalStore } from "../../../src/operator/databas
 import { prepareStore } from "../../../src/operator/start/sample-store.ts";
 import { PROGRAMS } from "../../../src/operator/programs.ts";
 import { PROJECT_ROOT } from "../../../src/operator/wrangler.ts";
-import { readMigrations } from "../../support/migration-files.ts";
+import { readMigrations } from "../../../src/operator/database/migrations.ts";
 import { LISTED, VERSIONS } from "../../worker/db/versions.ts";
 import type { Outcome } from "../deploy/run-command.ts";
 import { orders as orderTable } from "../../../src/schema/orders.ts";

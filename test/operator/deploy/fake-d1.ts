@@ -2,7 +2,7 @@ import { createHash, randomUUID } from "node:crypto";
 import { DatabaseSync } from "node:sqlite";
 import { DATABASE_NAMES } from "../../../src/operator/database/database.ts";
 import type { RemoteEnvironment } from "../../../src/operator/arguments.ts";
-import { type MigrationFile, readMigrations } from "../../support/migration-files.ts";
+import { readMigrations } from "../../../src/operator/database/migrations.ts";
 import { type ApiCall, ApiError, bodyOf, type Routes } from "./route.ts";
 
 /** D1's limit on one statement, in bytes. */
@@ -38,7 +38,7 @@ export class FakeD1 {
   }
 
   /** The project's migrations for this database. */
-  get migrations(): MigrationFile[] {
+  get migrations() {
     const database = DATABASE_NAMES.find((name) => this.name.endsWith(`-${name}`));
     if (database === undefined) throw new Error(`${this.name} is none of the project's databases`);
     return readMigrations(database);

@@ -36,10 +36,7 @@ function runExport(...args: readonly string[]) {
   return runInProcess(ordersProgram(), ["export", ...args]);
 }
 
-/**
- * Changes the first and the last order before each page of the export for which `isDue` returns
- * true. Pages are counted from 1.
- */
+/** Changes the first and the last order before each page, from 1, for which `isDue` is true. */
 function changeBefore(isDue: (page: number) => boolean): void {
   let page = 0;
   store.beforeQuery = () => {

@@ -11,7 +11,7 @@ describe("parseOrder", () => {
     fc.assert(
       fc.property(int64, int64, (id, petId) => {
         const order = parseOrder(`{"id":${id},"petId":${petId}}`);
-        expect(order).toEqual({ id, petId, status: "pending" });
+        expect(order).toStrictEqual({ id, petId, status: "pending" });
       }),
     );
   });
@@ -50,11 +50,14 @@ describe("parseOrder", () => {
     ['{"id":1,"quantity":null}', `quantity: ${INTEGER}, got null`],
     ['{"id":1,"complete":1}', "complete: expected true or false, got 1"],
     ['{"id":1,"complete":null}', "complete: expected true or false, got null"],
+    ['{"id":1,"complete":"true"}', 'complete: expected true or false, got "true"'],
     ['{"id":1,"status":"cancelled"}', 'status: expected "pending" or "shipped", got "cancelled"'],
     ['{"id":1,"status":null}', 'status: expected "pending" or "shipped", got null'],
+    ['{"id":1,"status":"PENDING"}', 'status: expected "pending" or "shipped", got "PENDING"'],
     ['{"id":1,"shipDate":"2026-02-30T00:00:00Z"}', "shipDate: no such date or time"],
     ['{"id":1,"shipDate":"2026-01-30T00:00:00.0001Z"}', "shipDate: finer than milliseconds"],
     ['{"id":1,"shipDate":null}', "shipDate: "],
+    ['{"id":1,"shipDate":0}', "shipDate: expected an RFC 3339 date-time, got 0"],
     ['{"id":1,"colour":"red"}', 'unknown field "colour"'],
     ['{"id":1,"__proto__":{"petId":2}}', 'unknown field "__proto__"'],
     ['{"id":1,"id":2}', "not valid JSON: Duplicate key 'id'"],

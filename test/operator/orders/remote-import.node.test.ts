@@ -9,6 +9,7 @@ import { IMPORT_SIZES } from "../../../src/operator/orders/staging.ts";
 import * as wrangler from "../../../src/operator/wrangler.ts";
 import { LostConnection, useFakeCloudflare } from "../deploy/fake-cloudflare.ts";
 import { runFakeWrangler } from "../deploy/fake-wrangler.ts";
+import { interrupt, shortenPauses } from "../deploy/faults.ts";
 import { ApiError } from "../deploy/route.ts";
 import { type Outcome, withoutProgress } from "../deploy/run-command.ts";
 import { failure, runInProcess } from "../in-process.ts";
@@ -23,11 +24,9 @@ afterAll(() => rmSync(folder, { recursive: true }));
 
 /** The number of orders that an import sends in two parts, if parts are `SMALL`. */
 const TWO_PARTS = 150;
+const SMALL = { partCharacters: 10_000 };
 /** The number of orders that an import sends in two parts of the real size. */
 const MANY = 18_000;
-
-/** Makes the parts of an import small, so that the tests take less time. */
-const SMALL = { partCharacters: 10_000 };
 
 const BIG = 9_223_372_036_854_775_807n;
 
@@ -73,10 +72,7 @@ const sqlite = () => cloudflare.d1.find(NAME).sqlite;
 const count = (table: string) =>
   sqlite().prepare(`SELECT count(*) AS count FROM ${table}`).get()?.["count"];
 
-/**
- * Calls `fail` before each API call that stores a part of the imported orders. These calls are
- * numbered from 1.
- */
+/** Calls `fail` before each API call, numbered from 1, that stores a part of the orders. */
 function onPart(fail: (call: number, query: Query) => void): void {
   cloudflare.interfere = ({ path, body }) => {
     if (!path.endsWith("/query") || !body.includes('{"sql":"insert into')) return;
@@ -109,6 +105,7 @@ describe("an import into a deployed store", () => {
   });
 
   it("continues after lost connections, and stores each part once", async () => {
+    shortenPauses();
     onPart((call, { sql, params }) => {
       if (call === 1) {
         cloudflare.d1.find(NAME).execute(sql, params);
@@ -156,16 +153,12 @@ describe("an import into a deployed store", () => {
     expect(count("orders")).toBe(TWO_PARTS);
   });
 
-  /** Returns the listeners of commands to Ctrl+C, without those of the test runner. */
-  const others = process.listeners("SIGINT");
-  const own = () => process.listeners("SIGINT").filter((listener) => !others.includes(listener));
-
   it.each([
     ["while it sends the orders", '{"sql":"insert into', 1],
     ["while it compares them", "LEFT JOIN orders", 2],
   ])("says after Ctrl+C %s that nothing was placed, and how to continue", async (_, sql, parts) => {
     cloudflare.interfere = ({ body }) => {
-      if (body.includes(sql)) for (const interrupt of own()) interrupt("SIGINT");
+      if (body.includes(sql)) interrupt();
     };
     const broken = await importFile("two-parts.ndjson.gz");
     expect(broken).toEqual(failure("error: ended by SIGINT before any order was placed."));
@@ -175,9 +168,10 @@ describe("an import into a deployed store", () => {
   });
 
   it("ends after Ctrl+C while it waits for its input", async () => {
+    const before = process.listenerCount("SIGINT");
     const reading = runInProcess(ordersProgram(), ["import", "-"], new Readable({ read() {} }));
-    await vi.waitUntil(() => own().length > 0);
-    for (const interrupt of own()) interrupt("SIGINT");
+    await vi.waitUntil(() => process.listenerCount("SIGINT") > before);
+    interrupt();
     expect(await reading).toEqual(
       failure("error: ended by SIGINT before the file was read: nothing was sent\n"),
     );

@@ -25,7 +25,7 @@ const blank = fc.stringMatching(/^[ \t\r\n]{0,3}$/);
 
 describe("readElements", () => {
   it("splits any JSON array into its elements, however the file arrives in parts", async () => {
-    const array = fc.array(fc.json({ noUnicodeString: false, maxDepth: 3 }), { maxLength: 6 });
+    const array = fc.array(fc.json({ stringUnit: "grapheme", maxDepth: 3 }), { maxLength: 6 });
     await fc.assert(
       fc.asyncProperty(array, blank, cuts, async (elements, space, at) => {
         const text = `${space}[${elements.map((json) => space + json + space).join()}]${space}`;

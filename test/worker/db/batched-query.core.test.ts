@@ -11,10 +11,7 @@ afterEach(() => void vi.useRealTimers());
 /** The outcome of a query. `hang`: the platform ends the request that runs the query. */
 type End = "answer" | "fail" | "hang";
 
-/**
- * The result of a query: the number in the database when the query began, and the keys of the
- * query.
- */
+/** The number in the database when the query began, and the keys of the query. */
 interface Answer {
   readonly held: number;
   readonly keys: readonly number[];
@@ -147,10 +144,7 @@ test("each request receives a result for its key that was read after the request
   );
 }, 30_000);
 
-/**
- * Creates a simulated database in which each call of `endQuery` ends the oldest query.
- * `endQueryNow` does not wait until the requests that shared the query continue.
- */
+/** `endQuery` ends the oldest query; `endQueryNow` does not wait until its requests continue. */
 function steppedWorld(ends: readonly End[] = []) {
   const waiting: (() => void)[] = [];
   const world = new World(() => new Promise((resolve) => void waiting.push(resolve)), ends);

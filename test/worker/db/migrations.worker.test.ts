@@ -10,10 +10,7 @@ const DATABASES = { orders: env.ORDERS, keys: env.KEYS };
 /** A number of orders that does not fit into one segment. */
 const MANY = 20_000;
 
-/**
- * Reads all rows of the service's tables, by table. Values are returned as SQL literals, because D1
- * rounds large integers.
- */
+/** Reads all rows of the tables. Returns SQL literals, because D1 rounds large integers. */
 async function contents(database: D1Database): Promise<Record<string, Record<string, string>[]>> {
   const { results: columns } = await database
     .prepare(
@@ -51,10 +48,7 @@ const ALL_VERSIONS = (["orders", "keys"] as const).flatMap((database) =>
   namesOf(database).map((name) => ({ database, name })),
 );
 
-/**
- * Creates a database with all migrations up to `name`, and with the test data of each of these
- * migrations.
- */
+/** Creates a database with all migrations up to `name` and their test data. */
 async function createDatabase(database: DatabaseName, name: string): Promise<void> {
   const d1 = DATABASES[database];
   const migrations = env.TEST_MIGRATIONS[database];
@@ -65,10 +59,7 @@ async function createDatabase(database: DatabaseName, name: string): Promise<voi
   }
 }
 
-/**
- * Creates a store: one database in the version `name`, and the other database in the current
- * version.
- */
+/** Creates a store with one database in the version `name` and the other in the current one. */
 async function createStore(database: DatabaseName, name: string): Promise<void> {
   await reset();
   const other = database === "orders" ? "keys" : "orders";

@@ -5,7 +5,7 @@ import { openOrderDatabase, prepare } from "./isolates/order-database.ts";
 import { type Change, type QueryFault, type Reader, World } from "./isolates/world.ts";
 
 const database = openOrderDatabase();
-const RUNS = 1_200;
+const RUNS = 800;
 
 beforeEach(() => void vi.useFakeTimers({ toFake: ["Date", "setTimeout", "clearTimeout"] }));
 afterEach(() => void vi.useRealTimers());
@@ -57,10 +57,7 @@ const queryFault = fc.oneof(
     arbitrary: fc.constantFrom<QueryFault>("fail", "lose the answer", "hang", "our fault"),
   },
 );
-/**
- * Generates rounds of requests and changes. The requests and changes of a round overlap; each round
- * begins after the previous one.
- */
+/** Rounds of requests and changes, which overlap. Each round begins after the previous one. */
 const history = (nearest: fc.Arbitrary<number[]>) =>
   fc.record({
     nearest,

@@ -16,18 +16,11 @@ async function list(): Promise<string> {
   return response.text();
 }
 
-test("every int64 of any length is exact, and orders are in ascending order of ids", async () => {
+test("orders with any fields of any length are listed in ascending id, exactly as they were stored", async () => {
   const powers = Array.from({ length: 19 }, (_, digits) => 10n ** BigInt(digits));
-  const bounds = [INT64_MAX, 0n, 2n ** 53n + 1n, INT64_MIN, INT64_MAX - 1n, -(2n ** 53n) - 1n];
-  const values = [...bounds, INT64_MIN + 1n, 9n, ...powers.map((power) => -power), ...powers];
-  for (const value of values) await placeOrder(value, { petId: -value - 1n, quantity: value });
-  const sorted = values.toSorted((a, b) => (a < b ? -1 : 1));
-  const objects = sorted.map((n) => `{"id":${n},"petId":${-n - 1n},"quantity":${n}}`);
-  expect(await list()).toBe(`[${objects.join(",")}]`);
-});
-
-test("orders with any fields of any length are listed exactly as they were stored", async () => {
-  const int64 = fc.oneof(fc.bigInt(INT64_MIN, INT64_MAX), fc.bigInt(-100n, 100n), fc.constant(0n));
+  const bounds = [INT64_MIN, INT64_MIN + 1n, INT64_MAX - 1n, INT64_MAX, 0n, 2n ** 53n + 1n];
+  const lengths = fc.constantFrom(...bounds, ...powers, ...powers.map((power) => -power));
+  const int64 = fc.oneof(fc.bigInt(INT64_MIN, INT64_MAX), fc.bigInt(-100n, 100n), lengths);
   const shipDate = fc
     .date({ min: new Date(0), max: new Date("9999-12-31"), noInvalidDate: true })
     .map((date) => date.toISOString());

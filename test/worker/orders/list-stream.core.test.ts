@@ -1,5 +1,10 @@
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import { listStream, StalledReaderError } from "../../../src/worker/orders/list-stream.ts";
+import {
+  listStream,
+  listText,
+  StalledReaderError,
+} from "../../../src/worker/orders/list-stream.ts";
+import { expander } from "./isolates/world.ts";
 
 const STALL_MS = 60_000;
 
@@ -70,7 +75,8 @@ test("fails if the client reads nothing for a minute, and not earlier", async ()
   }
   expect(ends).toStrictEqual([]);
   await vi.advanceTimersByTimeAsync(1);
-  expect(ends).toStrictEqual([[expect.any(StalledReaderError)]]);
+  const stalled = "The client took nothing of the list for 60 seconds.";
+  expect(ends).toStrictEqual([[new StalledReaderError(stalled)]]);
   await expect(reader.read()).rejects.toMatchObject({ cause: expect.any(StalledReaderError) });
   expect([produced, hasClosed]).toStrictEqual([3, true]);
 });
@@ -89,4 +95,14 @@ test.each([
   await Promise.all([reading, leaving]);
   expect(ends).toStrictEqual([[]]);
   expect(hasClosed).toBe(true);
+});
+
+test("a piece of a list has complete orders, and at least as much shorthand as it should", async () => {
+  async function* texts() {
+    yield* ["1pqsni2pqsni3pqsn", "", "4pqsn"];
+  }
+  const pieces: string[] = [];
+  for await (const piece of listText(texts(), expander, 6))
+    pieces.push(new TextDecoder().decode(piece));
+  expect(pieces).toStrictEqual(['[{"id":1},{"id":2}', ',{"id":3}', ',{"id":4}']);
 });

@@ -1,10 +1,7 @@
 import { DatabaseSync, type SQLInputValue, type StatementSync } from "node:sqlite";
-import { readMigrations } from "../../../support/migration-files.ts";
+import { readMigrations } from "../../../../src/operator/database/migrations.ts";
 
-/**
- * Replacements in the migrations: small sizes, so that few orders result in many segments, and the
- * clock of the tests.
- */
+/** Replacements in the migrations: the clock of the tests, and small sizes for many segments. */
 const REPLACEMENTS = [
   ["CAST(unixepoch('subsec') * 1000000 AS INTEGER)", "now_microseconds()"],
   ["12288", "4"],
@@ -12,7 +9,6 @@ const REPLACEMENTS = [
   ["8192", "3"],
 ] as const;
 
-/** The maximum number of orders in a segment. A larger segment is split. */
 export const MAX_SEGMENT_ORDERS = 4;
 
 let ticks = 0n;
@@ -67,10 +63,7 @@ export function fillReplica(database: DatabaseSync, contents: Contents): void {
 
 const prepared = new WeakMap<DatabaseSync, Map<string, StatementSync>>();
 
-/**
- * Returns a prepared statement. Prepares each statement only once, because preparing a statement
- * with its triggers takes longer than running it on a few orders.
- */
+/** Prepares each statement only once: with its triggers, that takes longer than running it. */
 export function prepare(database: DatabaseSync, sql: string): StatementSync {
   const statements = prepared.get(database) ?? new Map<string, StatementSync>();
   prepared.set(database, statements);
@@ -105,7 +98,6 @@ export function versionOf(database: DatabaseSync): string {
   return String(prepare(database, "SELECT version FROM order_list").get()?.["version"]);
 }
 
-/** The statements that give a list new segments after a large import. */
 const NEW_SEGMENTS = [
   "DELETE FROM order_segments",
   `INSERT INTO order_segments (first_id, version, count)

@@ -52,7 +52,6 @@ const MAX_LAG_MS = 10_000;
 /** A test fails if a simulated request takes longer than this. */
 const PATIENCE_MS = 24 * HOUR_MS;
 
-/** Statements that change the order `?1`. */
 const STATEMENTS = {
   place: `INSERT INTO orders (id, pet_id, ship_date, complete)
     SELECT ?1, -?1, strftime('%Y-%m-%dT%H:%M:%fZ', ?1 * 1e8, 'unixepoch'), ?1 % 2
@@ -69,7 +68,7 @@ const STATEMENTS = {
     SELECT ?1, 5 WHERE ?1 NOT IN (SELECT id FROM orders WHERE status = 'shipped')`,
 };
 
-/** One request for the list, and how its client behaves. */
+/** A request and the behaviour of its client. */
 export interface Reader {
   readonly isolate: number;
   readonly key: number;
@@ -78,13 +77,12 @@ export interface Reader {
   readonly tag: number | null;
   /** The number of pieces after which the client stops; `null` if it reads the whole list. */
   readonly stopsAfter: number | null;
-  /** Whether the client then disconnects, or stays and reads nothing. */
+  /** Whether the client then disconnects or reads nothing. */
   readonly stops: "leave" | "stall";
   /** How long the client waits before each piece. */
   readonly pauseMs: number;
 }
 
-/** One event in the simulation other than a request. */
 export type Change =
   | {
       readonly do: keyof typeof STATEMENTS | "evict";
@@ -156,7 +154,6 @@ interface Isolate {
 const replica = openReplica();
 let replicaContents: Contents | null = null;
 
-/** A list while it is sent. */
 interface Sending {
   readonly reader: Reader;
   readonly isolate: Isolate;
@@ -168,10 +165,7 @@ interface Sending {
   readonly events: ListEvent[];
 }
 
-/**
- * A simulation of isolates, their clients and a real SQLite database. The scheduler determines the
- * order of all steps.
- */
+/** Isolates, their clients and a real SQLite database. The scheduler determines the order of steps. */
 export class World {
   /** The list after each change so far. */
   readonly moments: Moment[] = [];
@@ -199,9 +193,8 @@ export class World {
   #faulty = 0;
   /** The number of pieces that clients wait for. */
   #awaitedPieces = 0;
-  /** The number of waits so far that are longer than a client may stall. */
+  /** The number of waits that are longer than a client may stall. */
   #stalls = 0;
-  /** The number of bulk changes and restores so far. */
   #barriers = 0;
   /** The number of moments that each replica has received. */
   readonly #followed = [0, 0];
@@ -213,7 +206,7 @@ export class World {
   /** The last restore's moment. */
   #restored = 0;
   #pendingQueries = 0;
-  /** The number of promises given to `waitUntil` that have not settled. */
+  /** The promises given to `waitUntil` that have not settled. */
   #promised = 0;
 
   constructor(database: DatabaseSync, scheduler: Scheduler, options: WorldOptions) {
@@ -373,7 +366,6 @@ export class World {
     }
   }
 
-  /** Returns the list; `null` if the service refused to send it. */
   #answer(
     lists: OrderLists,
     snapshot: Snapshot,
@@ -616,7 +608,6 @@ export class World {
     return nearest[this.#nearestReads++ % nearest.length]!;
   }
 
-  /** Returns the present state of a replica. */
   #replica(place: number): DatabaseSync {
     const late = this.moments.findLastIndex(({ atMs }) => atMs <= Date.now() - MAX_LAG_MS);
     const last = this.moments.length - 1;
@@ -672,7 +663,6 @@ interface Now {
   readonly barriers: number;
 }
 
-/** Lets all promises continue that wait for nothing else. */
 function idle(): Promise<void> {
   return new Promise((resolve) => void setImmediate(resolve));
 }
