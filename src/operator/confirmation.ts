@@ -13,11 +13,9 @@ export function yesOption(): Option {
 }
 
 /**
- * Asks the operator to confirm a change by typing the name of the deployed environment.
+ * Asks the operator to confirm a change, after its consequence, by typing the environment's name.
  *
- * @param consequence what the change does, in one or more lines.
- * @throws {NotConfirmedError} if the operator types anything else, or if standard input is not a
- *   terminal.
+ * @throws {NotConfirmedError} if the operator types anything else, or if stdin is no terminal.
  */
 export async function requireConfirmation(
   environment: RemoteEnvironment,

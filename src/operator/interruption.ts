@@ -1,9 +1,7 @@
 /**
- * Runs `work` with a signal that SIGINT and SIGTERM abort, so that `work` can clean up before the
- * command ends.
+ * Runs `work` with a signal that SIGINT and SIGTERM abort, so that `work` can clean up.
  *
- * @param unfinished completes the message "ended by SIGINT before …" of the abort error, such as
- *   "the deployment was complete".
+ * @param unfinished the rest of the message "ended by SIGINT before …", of the abort error.
  */
 export async function withInterruption<T>(
   unfinished: string,

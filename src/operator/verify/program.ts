@@ -1,15 +1,25 @@
 import { resolve } from "node:path";
 import { type Command, InvalidArgumentError, Option } from "commander";
-import { envOption, jsonOption, parseUrl, persistToOption } from "../arguments.ts";
+import {
+  envOption,
+  jsonOption,
+  parseUrl,
+  persistToOption,
+  type RemoteEnvironment,
+} from "../arguments.ts";
 import { createProgram, EndWithStatus, printJson, UsageError } from "../command-line.ts";
 import { requireConfirmation, yesOption } from "../confirmation.ts";
 import { DEFAULT_STORE } from "../database/local-store.ts";
 import { requireStore } from "../database/open.ts";
-import type { RemoteEnvironment } from "../arguments.ts";
 import { withInterruption } from "../interruption.ts";
 import { readSecret } from "../read-secret.ts";
-import { type Clock, SYSTEM_CLOCK, type VerifyOptions } from "./service-promise.ts";
-import type { PromiseResult, Verification } from "./verify.ts";
+import {
+  type Clock,
+  countResults,
+  type PromiseResult,
+  SYSTEM_CLOCK,
+  type VerifyOptions,
+} from "./service-promise.ts";
 
 const DEFAULT_PORT = 8787;
 const HEALTH_TIMEOUT_MS = 20_000;
@@ -94,7 +104,7 @@ async function run(options: Options, { clock, send }: Surroundings): Promise<voi
       "This places an order in production, which clients see until it is cancelled and removed.",
     );
   }
-  const verification = await withInterruption("everything was verified", async (signal) => {
+  const { isKept } = await withInterruption("everything was verified", async (signal) => {
     if (ownsKey) requireStore(options);
     const url = options.url ?? (await addressOf(options));
     await requireAnswer(url, send);
@@ -115,11 +125,12 @@ async function run(options: Options, { clock, send }: Surroundings): Promise<voi
     const found = ownsKey
       ? await verifyStore({ ...common, store: options, isWriting: write })
       : await verify({ ...common, key: await readSecret(process.stdin) });
+    const seconds = Math.round((Date.now() - startedMs) / 1_000);
     if (json) printJson({ url, ...found });
-    else printSummary(found, Date.now() - startedMs);
+    else process.stdout.write(`${countResults(found.promises)}, in ${seconds} s.\n`);
     return found;
   });
-  if (!verification.isKept) throw new EndWithStatus(1);
+  if (!isKept) throw new EndWithStatus(1);
 }
 
 /** Returns the address of a deployed service, or at which a local store was served last. */
@@ -129,16 +140,14 @@ async function addressOf({ env, persistTo = DEFAULT_STORE }: Options): Promise<s
     const holder = readHolder(resolve(persistTo));
     return `http://localhost:${holder?.port ?? DEFAULT_PORT}`;
   }
-  const [{ CloudflareApi }, { findAddresses }, { readSettings }] = await Promise.all([
-    import("../cloudflare-api.ts"),
-    import("../deploy/addresses.ts"),
-    import("../settings.ts"),
-  ]);
+  const { CloudflareApi } = await import("../cloudflare-api.ts");
+  const { findAddresses } = await import("../deploy/addresses.ts");
+  const { readSettings } = await import("../settings.ts");
   const [address] = await findAddresses(await CloudflareApi.open(), await readSettings(env));
   return address;
 }
 
-/** Requires an HTTP response, so that no key is made for a service that does not run. */
+/** Requires a response, so that no key is made for a service that does not run. */
 async function requireAnswer(url: string, send: Surroundings["send"]): Promise<void> {
   try {
     await send(`${url}/healthz`, { signal: AbortSignal.timeout(HEALTH_TIMEOUT_MS) });
@@ -168,13 +177,6 @@ function printResult({ promise, result, reason, requestId }: PromiseResult): voi
   const why = reason === undefined ? "" : `: ${reason}`;
   const where = requestId === undefined ? "" : ` (request ${requestId})`;
   process.stdout.write(`${MARKS[result]} ${promise}${why}${where}\n`);
-}
-
-function printSummary({ promises }: Verification, elapsedMs: number): void {
-  const count = (wanted: PromiseResult["result"]) =>
-    promises.filter(({ result }) => result === wanted).length;
-  const counts = `${count("kept")} promises kept, ${count("broken")} broken, ${count("untried")} not tried`;
-  process.stdout.write(`${counts}, in ${Math.round(elapsedMs / 1_000)} s.\n`);
 }
 
 function parseOrigin(text: string): string {

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { type PromiseResult, verify } from "../../../src/operator/verify/verify.ts";
-import type { Send } from "../../../src/operator/verify/service-promise.ts";
+import type { PromiseResult, Send } from "../../../src/operator/verify/service-promise.ts";
+import { verify } from "../../../src/operator/verify/verify.ts";
 import { LIMIT_SABOTAGES, ORDER_SABOTAGES, SABOTAGES } from "./sabotages.ts";
 import { type ServiceOnTrial, startServiceOnTrial } from "./service-on-trial.ts";
 
