@@ -68,7 +68,7 @@ function deployToStaging(...args: readonly string[]): Promise<Outcome> {
   return deploy("--env", "staging", "--skip-checks", "--patience", "0", ...args);
 }
 
-/** Runs the deployments with the real wrangler. build.node.test.ts runs its dry run. */
+/** Runs the real wrangler, but not for `--dry-run`, which sends nothing to the fake account. */
 function useRealWrangler(): void {
   runWrangler.mockImplementation((args, options) =>
     (args.includes("--dry-run") ? runFakeWrangler : runRealWrangler)(args, options),
@@ -558,7 +558,7 @@ it.each([{ isOnWorkersDev: false }, { crons: ["1 * * * *"] }])(
 );
 
 it("does not take the trial of an earlier deployment for its own", async () => {
-  labelCommit.mockResolvedValue({ message: "v1" });
+  labelCommit.mockResolvedValue({ tag: undefined, message: "v1" });
   const { versions, before } = cloudflare.deployService("staging");
   const shares = { [before]: 100, [versions.upload("earlier")]: 0 };
   versions.divide(

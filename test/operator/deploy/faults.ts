@@ -15,7 +15,6 @@ export function interrupt(): void {
 /** What can happen to a call of the API: before it, or, in the returned function, after it. */
 const FAULTS: Readonly<Record<string, () => void | (() => void)>> = {
   "a signal before it": () => interrupt(),
-  "a signal after it": () => interrupt,
   "a connection that is lost before it": () => {
     throw new LostConnection();
   },
