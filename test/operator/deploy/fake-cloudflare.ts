@@ -57,6 +57,8 @@ export class FakeCloudflare {
    * that it returns is called after the API call, before its response.
    */
   interfere: (call: ApiCall) => void | (() => void) = () => {};
+  /** The address of the server, once it is started. */
+  origin = "";
   /** The accounts that the API token can access. */
   accounts = [{ id: ACCOUNT, name: "Pets" }];
   readonly #routes: readonly (readonly [RegExp, Routes[string]])[];
@@ -84,6 +86,7 @@ export class FakeCloudflare {
   /** Starts the fake account, and makes the commands use it. */
   async start(): Promise<void> {
     await new Promise<void>((resolve) => this.#server.listen(0, "127.0.0.1", resolve));
+    this.origin = `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
     for (const [name, value] of Object.entries(this.environment)) vi.stubEnv(name, value);
     globalThis.fetch = async (input, init) => {
       const { origin, hostname } = new URL(input instanceof Request ? input.url : input);
@@ -130,10 +133,6 @@ export class FakeCloudflare {
     versions.deploy(before, options.message);
     this.workers.scripts.set(name, { bindings, migrationTag: "v1", versions });
     return { versions, before };
-  }
-
-  get origin(): string {
-    return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
   }
 
   /** Returns the URL at which this server responds to requests for a deployed Worker. */
