@@ -6,7 +6,7 @@ import type { Outcome } from "./run-command.ts";
 /** The listeners for Ctrl+C that do not belong to the command under test. */
 const others = process.listeners("SIGINT");
 
-/** Calls the command's own listeners for Ctrl+C. A real signal would also reach other code. */
+/** Calls only the command's own listeners for Ctrl+C. */
 export function interrupt(): void {
   const own = process.listeners("SIGINT").filter((listener) => !others.includes(listener));
   for (const listener of own) listener("SIGINT");

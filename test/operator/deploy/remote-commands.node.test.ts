@@ -27,7 +27,7 @@ afterEach(() => {
 
 const database = () => cloudflare.d1.find("store-orders-staging-keys");
 
-/** Runs a command with `--env staging`, expects it to succeed, and returns its stdout. */
+/** Returns the stdout of a command with `--env staging`, which must succeed. */
 async function run(
   command: keyof typeof PROGRAMS,
   args: readonly string[],
