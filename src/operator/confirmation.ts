@@ -29,9 +29,10 @@ export async function requireConfirmation(
     );
   }
   const terminal = createInterface({ input: process.stdin, output: process.stderr });
-  const question = terminal.question(`Type ${environment} to go on: `);
+  // Ctrl+C in a terminal rejects the question, and sends no signal to this process.
+  const question = terminal.question(`Type ${environment} to go on: `).catch(() => "");
   const closed = once(terminal, "close").then(() => "");
   const answer = await Promise.race([question, closed]).finally(() => terminal.close());
-  if (answer.trim() !== environment)
-    throw new NotConfirmedError("not confirmed: nothing was changed");
+  if (answer.trim() === environment) return;
+  throw new NotConfirmedError("not confirmed: nothing was changed");
 }

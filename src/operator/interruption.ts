@@ -16,7 +16,8 @@ export async function withInterruption<T>(
     return await work(interrupted.signal);
   } catch (error) {
     // A stream that the signal destroys throws an `AbortError` instead of the signal's reason.
-    throw (error as Error).name === "AbortError" ? interrupted.signal.reason : error;
+    const isAborted = interrupted.signal.aborted && (error as Error).name === "AbortError";
+    throw isAborted ? interrupted.signal.reason : error;
   } finally {
     process.off("SIGINT", interrupt).off("SIGTERM", interrupt);
   }
