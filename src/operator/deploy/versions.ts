@@ -136,21 +136,15 @@ export async function checkBuild(env: RemoteEnvironment): Promise<void> {
 }
 
 /** Uploads the first version of a Worker, which receives all traffic at once. */
-export async function deployFirstVersion({ env, vars }: Settings, label: VersionLabel) {
-  await runWrangler(["deploy", "--env", env, ...labelArguments(label)], {
-    env: buildVariables(vars),
-    isShielded: true,
-  });
+export function deployFirstVersion(settings: Settings, label: VersionLabel): Promise<void> {
+  return upload(["deploy"], settings, label);
 }
 
 /** Uploads a version that receives no traffic yet, and returns its id. */
-export async function uploadVersion({ env, vars }: Settings, label: VersionLabel): Promise<string> {
+export async function uploadVersion(settings: Settings, label: VersionLabel): Promise<string> {
   await using folder = await temporaryFolder();
   const report = join(folder.path, "report.ndjson");
-  await runWrangler(["versions", "upload", "--env", env, ...labelArguments(label)], {
-    env: { WRANGLER_OUTPUT_FILE_PATH: report, ...buildVariables(vars) },
-    isShielded: true,
-  });
+  await upload(["versions", "upload"], settings, label, { WRANGLER_OUTPUT_FILE_PATH: report });
   const uploaded = (await readFile(report, "utf8"))
     .trim()
     .split("\n")
@@ -160,15 +154,20 @@ export async function uploadVersion({ env, vars }: Settings, label: VersionLabel
   throw new Error("wrangler did not say which version it uploaded");
 }
 
-/** Returns the variable from which the build of the reference page learns of near reads. */
-function buildVariables({ LIST_READS = "primary" }: Settings["vars"]): Record<string, string> {
-  return { LIST_READS: String(LIST_READS) };
-}
-
-function labelArguments(label: VersionLabel): string[] {
-  return Object.entries(label).flatMap(([name, value]) =>
+async function upload(
+  command: readonly string[],
+  { env, vars: { LIST_READS = "primary" } }: Settings,
+  label: VersionLabel,
+  variables: Readonly<Record<string, string>> = {},
+): Promise<void> {
+  const labels = Object.entries(label).flatMap(([name, value]) =>
     value === undefined ? [] : [`--${name}=${value}`],
   );
+  await runWrangler([...command, "--env", env, ...labels], {
+    // The build of the reference page learns of near reads from LIST_READS.
+    env: { LIST_READS: String(LIST_READS), ...variables },
+    isShielded: true,
+  });
 }
 
 function temporaryFolder() {
