@@ -60,9 +60,7 @@ export async function runWrangler(
 }
 
 function errorMessage(output: WranglerOutput, status: unknown): string {
-  const message =
-    reportedError(output) ?? `wrangler ended with ${String(status)}: ${output.stderr}`;
-  return message
+  return (reportedError(output) ?? `wrangler ended with ${String(status)}: ${output.stderr}`)
     .replace(/\n\s+/g, "\n")
     .replace(/^A request to the Cloudflare API \(.*\) failed\.\n/, "")
     .replace(/\nIf you think this is a bug, please open an issue at: .*/, "")

@@ -138,10 +138,7 @@ export async function checkLiveWorker(
   }
 }
 
-/**
- * Requires that D1 replicates the orders database, and returns how to switch the replication off.
- * Without a database, returns `undefined`.
- */
+/** Requires that D1 replicates the orders database, if any, and returns how to switch this off. */
 export async function checkReplication(
   api: CloudflareApi,
   { databases: { orders } }: Settings,

@@ -43,8 +43,8 @@ interface Plan {
 }
 
 /**
- * Deploys the service and prints each step. Before the first step, runs all checks, which change
- * nothing. An abortion of the signal fails the next step.
+ * Runs all checks, which change nothing, and then the steps. If the signal is aborted, the next one
+ * fails.
  *
  * @throws an Error that names the failed step and those that did not run, and says how to continue.
  */
@@ -321,7 +321,6 @@ async function isEmpty(env: RemoteEnvironment, name: DatabaseName): Promise<bool
   }
 }
 
-/** Applies the settings that belong to no version. */
 async function applyTriggers(
   api: CloudflareApi,
   { env, worker, unversioned, isOnWorkersDev, crons }: Settings,

@@ -4,7 +4,6 @@ import type { RemoteEnvironment } from "../arguments.ts";
 import type { Settings } from "../settings.ts";
 import type { VersionLabel } from "./versions.ts";
 
-/** The options of `npm run deploy`. */
 export interface DeployOptions {
   readonly env: RemoteEnvironment;
   /** True creates the databases, near `location` or in `jurisdiction`, and the Worker. */
@@ -31,7 +30,6 @@ export interface RollOut extends DeployOptions {
   readonly signal: AbortSignal;
 }
 
-/** One step of a deployment. */
 export interface Step<T = void> {
   readonly title: string;
   readonly run: () => Promise<T>;
@@ -49,11 +47,7 @@ export async function runSteps(steps: readonly Step[], signal: AbortSignal): Pro
   }
 }
 
-/**
- * Prints the title of a step, runs the step, and returns its result.
- *
- * @throws an Error that names the failed step, the `next` steps, and how to continue.
- */
+/** Prints a title and runs the step. @throws an Error that names the failed and the `next` steps. */
 export async function runStep<T>(
   { title, run, ifItFails = "Nothing was changed.", again = typedLine() }: Step<T>,
   signal: AbortSignal,

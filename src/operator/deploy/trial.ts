@@ -59,10 +59,7 @@ export async function tryVersion(
   throw new Error(`${address} breaks its promises:\n${broken.join("\n")}`);
 }
 
-/**
- * Expects a healthy response of the version. Cloudflare may ignore the header that selects a version,
- * for example while the version is new.
- */
+/** Checks the version too, because Cloudflare may ignore the header that selects a new version. */
 async function expectHealthyVersion(
   address: string,
   version: string,

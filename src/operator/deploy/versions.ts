@@ -9,7 +9,7 @@ import type { Settings } from "../settings.ts";
 import { runWrangler } from "../wrangler.ts";
 
 /** The labels of a version: the full hash of its commit, and a name from `git describe`. */
-export type VersionLabel = Readonly<Record<"tag" | "message", string | undefined>>;
+export type VersionLabel = { readonly [label in "tag" | "message"]?: string | undefined };
 
 /** The version of a Worker that receives all traffic. */
 export interface LiveVersion {
@@ -21,6 +21,8 @@ export interface LiveVersion {
   /** The ids of the databases that the version uses, by the names of their bindings. */
   readonly databases: ReadonlyMap<string, string | undefined>;
 }
+
+const TEMPORARY_FOLDER = join(tmpdir(), "store-orders-deploy-");
 
 /** Cloudflare's error codes for a Worker that does not exist. */
 const NO_SUCH_WORKER = [10007, 10090];
@@ -131,7 +133,7 @@ export async function deployVersions(
 
 /** Builds the environment's Worker as a deployment would, without sending anything. */
 export async function checkBuild(env: RemoteEnvironment): Promise<void> {
-  await using folder = await temporaryFolder();
+  await using folder = await mkdtempDisposable(TEMPORARY_FOLDER);
   await runWrangler(["deploy", "--env", env, "--dry-run", "--outdir", folder.path]);
 }
 
@@ -142,7 +144,7 @@ export function deployFirstVersion(settings: Settings, label: VersionLabel): Pro
 
 /** Uploads a version that receives no traffic yet, and returns its id. */
 export async function uploadVersion(settings: Settings, label: VersionLabel): Promise<string> {
-  await using folder = await temporaryFolder();
+  await using folder = await mkdtempDisposable(TEMPORARY_FOLDER);
   const report = join(folder.path, "report.ndjson");
   await upload(["versions", "upload"], settings, label, { WRANGLER_OUTPUT_FILE_PATH: report });
   const uploaded = (await readFile(report, "utf8"))
@@ -168,8 +170,4 @@ async function upload(
     env: { LIST_READS: String(LIST_READS), ...variables },
     isShielded: true,
   });
-}
-
-function temporaryFolder() {
-  return mkdtempDisposable(join(tmpdir(), "store-orders-deploy-"));
 }

@@ -64,11 +64,8 @@ function defineQuery(program: Command, name: string, hours: number): Command {
 
 async function ask(question: QuestionName, options: QuestionOptions): Promise<void> {
   const { env: environment, hours, key: keyId } = options;
-  const sql = toSql(question, { environment, hours, ...(keyId !== undefined && { keyId }) });
-  if (options.sql) {
-    process.stdout.write(`${sql}\n`);
-    return;
-  }
+  const sql = toSql(question, { environment, hours, keyId });
+  if (options.sql) return void process.stdout.write(`${sql}\n`);
   const rows = await querySqlApi(await CloudflareApi.open(), sql);
   if (options.json) return printJson(rows);
   process.stdout.write(

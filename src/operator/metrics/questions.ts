@@ -22,7 +22,7 @@ interface Scope {
   /** How many hours ago the counted time ends; by default now. */
   readonly hoursAgo?: number;
   /** Counts only requests with this key. */
-  readonly keyId?: string;
+  readonly keyId?: string | undefined;
 }
 
 interface Question {
@@ -126,10 +126,10 @@ export function toSql(
   const { select, where, order }: Question = QUESTIONS[name];
   const conditions = [
     `timestamp > NOW() - INTERVAL '${hours + hoursAgo}' HOUR`,
-    ...(hoursAgo === 0 ? [] : [`timestamp <= NOW() - INTERVAL '${hoursAgo}' HOUR`]),
-    ...(where === undefined ? [] : [where]),
-    ...(id === undefined ? [] : [`${keyId} = '${id}'`]),
-  ];
+    hoursAgo > 0 && `timestamp <= NOW() - INTERVAL '${hoursAgo}' HOUR`,
+    where,
+    id !== undefined && `${keyId} = '${id}'`,
+  ].filter(Boolean);
   return [
     `SELECT ${select}`,
     `FROM store_orders_${environment}`,

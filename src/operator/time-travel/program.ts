@@ -97,7 +97,6 @@ async function restoreAndPrint(options: RestoreOptions): Promise<void> {
   else process.stdout.write(describeRestore(target, report));
 }
 
-/** Checks that D1 keeps the state of a time. */
 function requireKept(at: Date | undefined): Date | undefined {
   if (at === undefined) return at;
   const agoMs = Date.now() - at.getTime();

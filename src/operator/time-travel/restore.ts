@@ -17,7 +17,7 @@ import { describeDetails, differences } from "../key-store/key-changes.ts";
 import { currentActor } from "../key-store/change-key.ts";
 import { type KeyDetails, listApiKeys } from "../key-store/key-details.ts";
 
-/** The key id in the audit record that describes the restoration rather than one key. */
+/** The key id in the audit record of the restoration itself. */
 const ALL_KEYS = "*";
 
 interface RestoreReport extends Restoration {
@@ -170,7 +170,6 @@ async function settleRestoredKeys(
   );
 }
 
-/** Formats the result of a restoration as text. */
 export function describeRestore(target: RemoteTarget, report: RestoreReport): string {
   const { env, name } = target;
   const { bookmark, keys } = report;

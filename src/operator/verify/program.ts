@@ -55,7 +55,6 @@ interface Options {
 
 /** The clock and the `fetch` that the command uses. Tests replace both. */
 export type Surroundings = Required<Pick<VerifyOptions, "clock" | "send">>;
-
 const SURROUNDINGS: Surroundings = { clock: SYSTEM_CLOCK, send: (url, init) => fetch(url, init) };
 
 /** Defines the command line of `npm run verify`. */
@@ -161,16 +160,14 @@ async function requireAnswer(url: string, send: Surroundings["send"]): Promise<v
   }
 }
 
-/** Prints on stderr the reason of each wait of more than a second. */
+/** Prints on stderr each wait of more than a second. */
 function announceWaits(clock: Clock): Clock {
-  return {
-    ...clock,
-    wait: (milliseconds, signal) => {
-      const seconds = Math.ceil(milliseconds / 1_000);
-      if (seconds > 1) process.stderr.write(`Waiting ${seconds} s for the end of the minute ...\n`);
-      return clock.wait(milliseconds, signal);
-    },
+  const wait: Clock["wait"] = (milliseconds, signal) => {
+    const seconds = Math.ceil(milliseconds / 1_000);
+    if (seconds > 1) process.stderr.write(`Waiting ${seconds} s for the end of the minute ...\n`);
+    return clock.wait(milliseconds, signal);
   };
+  return { ...clock, wait };
 }
 
 function printResult({ promise, result, reason, requestId }: PromiseResult): void {
@@ -184,10 +181,7 @@ function parseOrigin(text: string): string {
   throw new InvalidArgumentError("Expected an origin such as https://app.example.");
 }
 
-function addHeader(
-  text: string,
-  headers: Readonly<Record<string, string>>,
-): Readonly<Record<string, string>> {
+function addHeader(text: string, headers: Options["header"]): Options["header"] {
   const { name, value } = /^(?<name>[\w-]+): ?(?<value>.+)$/.exec(text)?.groups ?? {};
   if (name !== undefined && value !== undefined) return { ...headers, [name]: value };
   throw new InvalidArgumentError("Expected a header such as 'Name: value'.");

@@ -3,9 +3,9 @@ import type { Answer } from "./answer.ts";
 
 /** Thrown if the service does not do what its documents promise. */
 export class BrokenPromise extends Error {
+  /** The `X-Request-Id` of the response that breaks the promise. */
   readonly requestId: string;
 
-  /** @param requestId the `X-Request-Id` of the response that breaks the promise. */
   constructor(message: string, requestId: string) {
     super(message);
     this.requestId = requestId;
