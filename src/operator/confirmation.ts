@@ -13,7 +13,7 @@ export function yesOption(): Option {
 }
 
 /**
- * Asks the operator to confirm a change, after its consequence, by typing the environment's name.
+ * Prints the consequence of a change, and asks the operator to type the environment's name.
  *
  * @throws {NotConfirmedError} if the operator types anything else, or if stdin is no terminal.
  */

@@ -4,7 +4,7 @@ import { print, type RollOut } from "./steps.ts";
 
 const PAUSE_MS = 2_000;
 const REQUEST_TIMEOUT_MS = 10_000;
-/** The simultaneous requests that must all reach a version, which starts machine by machine. */
+/** This many simultaneous requests must reach a version, because it starts machine by machine. */
 const CONFIRMATIONS = 5;
 
 /**
@@ -21,7 +21,7 @@ export async function tryVersion(
   hasTraffic: boolean,
 ): Promise<void> {
   const overrides = { "Cloudflare-Workers-Version-Overrides": `${worker}="${version}"` };
-  // With the header that selects a version, requests would not show which one normal traffic reaches.
+  // Requests with the header that selects a version do not show where other traffic goes.
   const healthHeaders = { "X-Version": version, ...(!hasTraffic && overrides) };
   const expectHealthy = () => expectHealthyVersion(address, version, healthHeaders);
   const isProduction = env === "production";

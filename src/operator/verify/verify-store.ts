@@ -32,7 +32,7 @@ export interface StoreVerifyOptions extends Omit<VerifyOptions, "key" | "revoke"
  * Verifies a service with a new key on the Free plan. At the end, even after an error, revokes the
  * key and removes the pending order.
  *
- * @throws an Error for the operator that lists the failures of all three.
+ * @throws an Error for the operator that lists all failures, also those of revoking and removing.
  */
 export async function verifyStore({
   store,
