@@ -5,11 +5,12 @@ const CLOUDFLARE_API = "https://api.cloudflare.com/client/v4";
 /** A D1 query takes up to 30 seconds, and may first wait for other queries and for its upload. */
 const TIMEOUT_MS = 90_000;
 
-const errorsSchema = z.array(z.object({ code: z.number().nullish(), message: z.string() }));
-const answerSchema = z.object({
+const answerSchema = z.looseObject({
   success: z.boolean().optional(),
-  errors: errorsSchema.nullish(),
+  errors: z.array(z.object({ code: z.number().nullish(), message: z.string() })).nullish(),
 });
+type Answer = z.output<typeof answerSchema>;
+const accountsSchema = z.array(z.object({ id: z.string() }));
 
 interface Call {
   readonly method?: "GET" | "POST" | "PUT" | "PATCH";
@@ -17,23 +18,11 @@ interface Call {
   readonly body?: object | string;
 }
 
-/** Thrown if there is no login, neither wrangler's nor a token. */
-export class NotLoggedInError extends Error {
-  override readonly name = "NotLoggedInError";
-
-  constructor(cause?: Error) {
-    const isPlain = cause === undefined || /not logged in/i.test(cause.message);
-    super(
-      "not logged in to Cloudflare: run `npx wrangler login`, or set CLOUDFLARE_API_TOKEN to a valid " +
-        `token${isPlain ? "" : ` (${cause.message})`}`,
-      { cause },
-    );
-  }
-}
+/** Thrown if there is neither a login of wrangler nor a token. */
+export class NotLoggedInError extends Error {}
 
 /** Thrown if Cloudflare's API refuses a call or does not respond. */
 export class CloudflareError extends Error {
-  override readonly name = "CloudflareError";
   /** Cloudflare's own message, with error codes and the HTTP status. */
   readonly reason: string;
   /** The error codes in Cloudflare's response; empty if Cloudflare did not respond. */
@@ -57,7 +46,7 @@ type Login = Readonly<Record<string, string>>;
 
 /** A client of Cloudflare's API that uses the operator's login. */
 export class CloudflareApi {
-  /** The path of the Cloudflare account in the API, such as `/accounts/ID`. */
+  /** The path of the account in the API, such as `/accounts/ID`. */
   readonly account: string;
   readonly #base: string;
   readonly #login: Login;
@@ -69,7 +58,7 @@ export class CloudflareApi {
   }
 
   /**
-   * Creates an API client with the login and the Cloudflare account that wrangler would use.
+   * Logs in as wrangler would.
    *
    * @throws {NotLoggedInError} if there is no login; an Error for the operator if the login has
    *   several accounts and `CLOUDFLARE_ACCOUNT_ID` is not set.
@@ -82,8 +71,7 @@ export class CloudflareApi {
     } = process.env;
     const login = token ? { Authorization: `Bearer ${token}` } : await wranglerLogin();
     if (id) return new CloudflareApi(`/accounts/${id}`, base, login);
-    const schema = z.array(z.object({ id: z.string() }));
-    const accounts = await new CloudflareApi("", base, login).call("/accounts", schema);
+    const accounts = await new CloudflareApi("", base, login).call("/accounts", accountsSchema);
     const [only] = accounts;
     if (only !== undefined && accounts.length === 1) {
       return new CloudflareApi(`/accounts/${only.id}`, base, login);
@@ -100,16 +88,21 @@ export class CloudflareApi {
    * @throws {CloudflareError} if Cloudflare refuses the call, does not respond, or returns a result
    *   that does not match the schema.
    */
-  async call<T>(path: string, schema: z.ZodType<T>, call: Call = {}): Promise<T> {
-    return (await this.#send(path, z.object({ result: schema }), call)).result;
+  call<T>(path: string, schema: z.ZodType<T>, call: Call = {}): Promise<T> {
+    return this.#send(path, call, schema, ({ result }) => result);
   }
 
   /** Posts to one of the analytics APIs, whose responses have no `result`, as `call` does. */
   query<T>(path: string, schema: z.ZodType<T>, body: object | string): Promise<T> {
-    return this.#send(path, schema, { method: "POST", body });
+    return this.#send(path, { method: "POST", body }, schema, (answer) => answer);
   }
 
-  async #send<T>(path: string, schema: z.ZodType<T>, { method = "GET", body }: Call): Promise<T> {
+  async #send<T>(
+    path: string,
+    { method = "GET", body }: Call,
+    schema: z.ZodType<T>,
+    resultOf: (answer: Answer) => unknown,
+  ): Promise<T> {
     const ownPath = path.replace(/^\/accounts\/\w+/, "").replace(/\?.*/, "");
     const name = `${method} ${ownPath}`;
     const isJson = typeof body === "object";
@@ -127,11 +120,10 @@ export class CloudflareApi {
       throw new CloudflareError(name, `no answer: ${(cause as Error).message}`, { cause });
     }
     const { status, ok } = response;
-    const value = parseJson(text);
-    const answer = answerSchema.safeParse(value).data;
+    const answer = answerSchema.safeParse(parseJson(text)).data;
     const errors = answer?.errors ?? [];
     if (ok && answer !== undefined && answer.success !== false && errors.length === 0) {
-      const parsed = schema.safeParse(value);
+      const parsed = schema.safeParse(resultOf(answer));
       if (parsed.success) return parsed.data;
       throw new CloudflareError(ownPath, `malformed answer: ${z.prettifyError(parsed.error)}`);
     }
@@ -150,7 +142,11 @@ export class CloudflareApi {
 
 async function wranglerLogin(): Promise<Login> {
   const { stdout } = await runWrangler(["auth", "token", "--json"]).catch((cause: Error) => {
-    throw new NotLoggedInError(cause);
+    const reason = /not logged in/i.test(cause.message) ? "" : ` (${cause.message})`;
+    throw new NotLoggedInError(
+      `not logged in to Cloudflare: run \`npx wrangler login\`, or set CLOUDFLARE_API_TOKEN to a valid token${reason}`,
+      { cause },
+    );
   });
   const login = z
     .union([z.object({ token: z.string() }), z.object({ key: z.string(), email: z.string() })])

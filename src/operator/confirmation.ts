@@ -13,11 +13,9 @@ export function yesOption(): Option {
 }
 
 /**
- * Asks the operator to confirm a change by typing the name of the deployed environment.
+ * Prints the consequence of a change, and asks the operator to type the environment's name.
  *
- * @param consequence what the change does, in one or more lines.
- * @throws {NotConfirmedError} if the operator types anything else, or if standard input is not a
- *   terminal.
+ * @throws {NotConfirmedError} if the operator types anything else, or if stdin is no terminal.
  */
 export async function requireConfirmation(
   environment: RemoteEnvironment,
@@ -31,9 +29,10 @@ export async function requireConfirmation(
     );
   }
   const terminal = createInterface({ input: process.stdin, output: process.stderr });
-  const question = terminal.question(`Type ${environment} to go on: `);
+  // Ctrl+C in a terminal rejects the question, and sends no signal to this process.
+  const question = terminal.question(`Type ${environment} to go on: `).catch(() => "");
   const closed = once(terminal, "close").then(() => "");
   const answer = await Promise.race([question, closed]).finally(() => terminal.close());
-  if (answer.trim() !== environment)
-    throw new NotConfirmedError("not confirmed: nothing was changed");
+  if (answer.trim() === environment) return;
+  throw new NotConfirmedError("not confirmed: nothing was changed");
 }

@@ -1,9 +1,7 @@
 /**
- * Runs `work` with a signal that SIGINT and SIGTERM abort, so that `work` can clean up before the
- * command ends.
+ * Runs `work` with a signal that SIGINT and SIGTERM abort, so that `work` can clean up.
  *
- * @param unfinished completes the message "ended by SIGINT before …" of the abort error, such as
- *   "the deployment was complete".
+ * @param unfinished the rest of the message "ended by SIGINT before …", of the abort error.
  */
 export async function withInterruption<T>(
   unfinished: string,
@@ -18,7 +16,8 @@ export async function withInterruption<T>(
     return await work(interrupted.signal);
   } catch (error) {
     // A stream that the signal destroys throws an `AbortError` instead of the signal's reason.
-    throw (error as Error).name === "AbortError" ? interrupted.signal.reason : error;
+    const isAborted = interrupted.signal.aborted && (error as Error).name === "AbortError";
+    throw isAborted ? interrupted.signal.reason : error;
   } finally {
     process.off("SIGINT", interrupt).off("SIGTERM", interrupt);
   }

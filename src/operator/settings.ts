@@ -9,7 +9,6 @@ export interface Settings {
   readonly env: RemoteEnvironment;
   /** The name of the Worker. */
   readonly worker: string;
-  /** The names of the databases. */
   readonly databases: Readonly<Record<DatabaseName, string>>;
   readonly vars: Readonly<Record<string, unknown>>;
   /** True if wrangler would attach a hostname and take it away from another Worker. */
@@ -40,16 +39,12 @@ const configSchema = z.object({
   tail_consumers: z.unknown(),
 });
 
-/**
- * Reads the settings of an environment with wrangler's own parser.
- *
- * @throws an Error that names the wrong setting.
- */
+/** Reads `wrangler.toml` with wrangler's parser. @throws an Error that names the wrong setting. */
 export async function readSettings(
   env: RemoteEnvironment,
   folder = PROJECT_ROOT,
 ): Promise<Settings> {
-  // Imports wrangler only when settings are read, because wrangler is slow to load.
+  // Imported on demand, because wrangler is slow to load.
   const { unstable_readConfig: readConfig } = await import("wrangler");
   const config = configSchema.parse(
     readConfig({ config: join(folder, "wrangler.toml"), env }, { hideWarnings: true }),

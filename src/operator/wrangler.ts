@@ -19,24 +19,15 @@ export const QUIET_WRANGLER: NodeJS.ProcessEnv = {
   FORCE_COLOR: "0",
 };
 
-/** The folder in which Node caches the compiled wrangler. Wrangler then starts a quarter faster. */
+/** The folder in which Node caches the compiled wrangler, which then starts a quarter faster. */
 export const COMPILE_CACHE = join(PROJECT_ROOT, "node_modules", ".cache", "wrangler-compiled");
 
-/**
- * Gives wrangler 64 MB for new objects from the start. Otherwise garbage collections take a seventh
- * of the time in which wrangler starts.
- */
+/** 64 MB for new objects: fewer garbage collections save a seventh of the time to start wrangler. */
 const FEW_COLLECTIONS = "--min-semi-space-size=64";
 
-export interface WranglerOutput {
-  readonly stdout: string;
-  readonly stderr: string;
-}
+export type WranglerOutput = Readonly<Record<"stdout" | "stderr", string>>;
 
-/**
- * Returns the command and the arguments that run wrangler, for callers that spawn processes
- * themselves. The command is the Node of this process, because the `node` in PATH can be too old.
- */
+/** Returns the command that runs wrangler. It uses this Node, because the one in PATH can be too old. */
 export function wranglerCommand(args: readonly string[]): { command: string; args: string[] } {
   return { command: process.execPath, args: [FEW_COLLECTIONS, WRANGLER_BIN, ...args] };
 }
@@ -44,8 +35,8 @@ export function wranglerCommand(args: readonly string[]): { command: string; arg
 /**
  * Runs wrangler in the project's root, without a terminal, and waits until it ends.
  *
- * @param options `env`: environment variables in addition to those of this process; `isShielded`:
- *   hides Ctrl+C from wrangler, so that it ends its work and this process decides.
+ * @param options `env`: additional environment variables; `isShielded`: hides Ctrl+C from wrangler,
+ *   so that it ends its work and this process decides.
  * @throws an Error with wrangler's last error message if the exit status is not 0.
  */
 export async function runWrangler(
@@ -68,11 +59,8 @@ export async function runWrangler(
   throw new Error(errorMessage({ stdout, stderr }, status ?? signal));
 }
 
-/** Returns wrangler's last error message. If there is none, returns the exit status and stderr. */
 function errorMessage(output: WranglerOutput, status: unknown): string {
-  const message =
-    reportedError(output) ?? `wrangler ended with ${String(status)}: ${output.stderr}`;
-  return message
+  return (reportedError(output) ?? `wrangler ended with ${String(status)}: ${output.stderr}`)
     .replace(/\n\s+/g, "\n")
     .replace(/^A request to the Cloudflare API \(.*\) failed\.\n/, "")
     .replace(/\nIf you think this is a bug, please open an issue at: .*/, "")

@@ -41,7 +41,7 @@ for (const name of ["stdin", "stdout", "stderr"] as const) {
  * Runs a command in this process, because starting a Node process takes a second of processor time.
  *
  * @param input the standard input of the command.
- * @param isTerminal whether the standard input is a terminal.
+ * @param isTerminal whether standard input and standard error are a terminal.
  */
 export async function runInProcess(
   program: Command,
@@ -53,7 +53,8 @@ export async function runInProcess(
   const stderr = new TextStream();
   const stdin =
     typeof input === "string" ? Readable.from(input === "" ? [] : [Buffer.from(input)]) : input;
-  const own = { stdin: Object.assign(stdin, { isTTY: isTerminal }), stdout, stderr };
+  for (const stream of [stdin, stderr]) Object.assign(stream, { isTTY: isTerminal });
+  const own = { stdin, stdout, stderr };
   const status = await streams.run(own, () => exitStatus(program, args));
   return { status, stdout: stdout.text, stderr: stderr.text };
 }

@@ -2,6 +2,13 @@ import { z } from "zod";
 import type { CloudflareApi } from "../cloudflare-api.ts";
 import type { Settings } from "../settings.ts";
 
+const domainsSchema = z.array(z.object({ hostname: z.string(), service: z.string() }));
+const recordsSchema = z.array(z.object({ type: z.string(), content: z.optional(z.string()) }));
+const zonesSchema = z.array(z.object({ id: z.string(), name: z.string() }));
+const subdomainSchema = z.object({ subdomain: z.string() });
+/** The state of a Worker's address on workers.dev. */
+export const enabledSchema = z.object({ enabled: z.boolean() });
+
 /**
  * Lists the addresses of a Worker: first its custom domains, then its address on workers.dev.
  *
@@ -11,15 +18,14 @@ export async function findAddresses(
   api: CloudflareApi,
   { env, worker }: Pick<Settings, "env" | "worker">,
 ): Promise<readonly [string, ...string[]]> {
+  const workers = `${api.account}/workers`;
   const domains = await listDomains(api, `service=${worker}`);
-  const own = `${api.account}/workers/scripts/${worker}/subdomain`;
-  const { enabled } = await api.call(own, z.object({ enabled: z.boolean() }));
+  const { enabled } = await api.call(`${workers}/scripts/${worker}/subdomain`, enabledSchema);
   const addresses = domains
     .filter(({ service }) => service === worker)
     .map(({ hostname }) => `https://${hostname}`);
   if (enabled) {
-    const schema = z.object({ subdomain: z.string() });
-    const { subdomain } = await api.call(`${api.account}/workers/subdomain`, schema);
+    const { subdomain } = await api.call(`${workers}/subdomain`, subdomainSchema);
     addresses.push(`https://${worker}.${subdomain}.workers.dev`);
   }
   const [first, ...others] = addresses;
@@ -32,8 +38,7 @@ export async function findAddresses(
 
 /** Lists domains. Cloudflare may ignore the query, so callers filter the domains again. */
 function listDomains(api: CloudflareApi, query: string) {
-  const schema = z.array(z.object({ hostname: z.string(), service: z.string() }));
-  return api.call(`${api.account}/workers/domains?${query}`, schema);
+  return api.call(`${api.account}/workers/domains?${query}`, domainsSchema);
 }
 
 /** @throws an Error if another Worker or a DNS record uses a hostname, or no zone contains it. */
@@ -45,11 +50,8 @@ export async function checkHostname(api: CloudflareApi, hostname: string, worker
     throw new Error(`${hostname} is the address of the Worker ${service}. Choose another name`);
   }
   const zone = await findZone(api, hostname);
-  const schema = z.array(z.object({ type: z.string(), content: z.optional(z.string()) }));
-  const records = await api.call(
-    `/zones/${zone}/dns_records?name=${encodeURIComponent(hostname)}`,
-    schema,
-  );
+  const path = `/zones/${zone}/dns_records?name=${encodeURIComponent(hostname)}`;
+  const records = await api.call(path, recordsSchema);
   const taken = records.filter(({ type }) => ["A", "AAAA", "CNAME"].includes(type));
   if (taken.length === 0) return;
   const listed = taken.map(({ type, content = "" }) => `${type} ${content}`.trim()).join(", ");
@@ -62,8 +64,7 @@ async function findZone(api: CloudflareApi, hostname: string): Promise<string> {
   const labels = hostname.split(".");
   for (let first = 0; first < labels.length - 1; first += 1) {
     const name = labels.slice(first).join(".");
-    const schema = z.array(z.object({ id: z.string(), name: z.string() }));
-    const zones = await api.call(`/zones?name=${encodeURIComponent(name)}`, schema);
+    const zones = await api.call(`/zones?name=${encodeURIComponent(name)}`, zonesSchema);
     const zone = zones.find((candidate) => candidate.name === name);
     if (zone !== undefined) return zone.id;
   }
@@ -75,8 +76,6 @@ async function findZone(api: CloudflareApi, hostname: string): Promise<string> {
 
 /** Makes a hostname an address of a Worker. Cloudflare refuses a hostname that is in use. */
 export async function attachDomain(api: CloudflareApi, hostname: string, worker: string) {
-  await api.call(`${api.account}/workers/domains`, z.unknown(), {
-    method: "PUT",
-    body: { hostname, service: worker },
-  });
+  const body = { hostname, service: worker };
+  await api.call(`${api.account}/workers/domains`, z.unknown(), { method: "PUT", body });
 }

@@ -17,10 +17,7 @@ const TYPESCRIPT_PACKAGE = createRequire(import.meta.url).resolve("typescript/pa
 const TSC = join(dirname(TYPESCRIPT_PACKAGE), "bin", "tsc");
 const MAX_FILES_NAMED = 5;
 
-/**
- * Returns the checks that run on this machine before anything is sent. They do not run the tests,
- * because CI deploys only a commit that has passed them.
- */
+/** Returns the checks on this machine. CI deploys only a commit that has passed the tests. */
 export function localChecks(env: RemoteEnvironment, folder = PROJECT_ROOT): Step[] {
   const workTree: Step = {
     title: "Check that everything is committed",
@@ -35,11 +32,7 @@ export function localChecks(env: RemoteEnvironment, folder = PROJECT_ROOT): Step
   return env === "production" ? [workTree, types] : [types];
 }
 
-/**
- * Reads the settings of an environment, and checks its vars with the Worker's own parser.
- *
- * @throws an Error that names the wrong setting.
- */
+/** Reads settings as `readSettings` does, and also checks the vars with the Worker's own parser. */
 export async function readCheckedSettings(
   env: RemoteEnvironment,
   folder = PROJECT_ROOT,
@@ -53,7 +46,7 @@ export async function readCheckedSettings(
   );
 }
 
-/** Returns the commit that is deployed. Without git, its hash and its name are missing. */
+/** Returns the labels of the commit that is checked out; without git, they are `undefined`. */
 export async function labelCommit(folder = PROJECT_ROOT): Promise<VersionLabel> {
   const describe = (...args: string[]) =>
     run(folder, "git", "describe", "--always", "--dirty", ...args).catch(() => undefined);
@@ -61,10 +54,8 @@ export async function labelCommit(folder = PROJECT_ROOT): Promise<VersionLabel> 
 }
 
 /**
- * Checks the commit that is being deployed to production.
- *
- * @throws an Error if staging serves another commit, if the commit has not passed its trial there,
- *   or if it does not contain the commit that production serves: a late deployment would undo it.
+ * @throws an Error if staging does not serve this commit, or has not tried it, or if the commit does
+ *   not contain the one that production serves, which a late deployment would undo.
  */
 export async function checkCommit(
   api: CloudflareApi,
@@ -106,6 +97,10 @@ export async function checkCommit(
 const serviceSchema = z.object({
   default_environment: z.object({ script: z.object({ migration_tag: z.optional(z.string()) }) }),
 });
+const replicationSchema = z.object({
+  read_replication: z.object({ mode: z.string() }).nullish(),
+});
+
 /**
  * @throws an Error if `wrangler.toml` does not name the databases that the deployed Worker uses, or
  *   if the deployment needs a migration of Durable Object classes.
@@ -143,11 +138,7 @@ export async function checkLiveWorker(
   }
 }
 
-/**
- * Checks that D1 replicates the orders database, which near reads need.
- *
- * @returns how to switch the replication off; `undefined` if there is no database yet.
- */
+/** Requires that D1 replicates an existing orders database, and returns how to switch this off. */
 export async function checkReplication(
   api: CloudflareApi,
   { databases: { orders } }: Settings,
@@ -155,8 +146,7 @@ export async function checkReplication(
   const database = await findDatabase(api, orders);
   if (database === undefined) return undefined;
   const path = `${api.account}/d1/database/${database.uuid}`;
-  const schema = z.object({ read_replication: z.object({ mode: z.string() }).nullish() });
-  const { read_replication: found } = await api.call(path, schema);
+  const { read_replication: found } = await api.call(path, replicationSchema);
   const how = (mode: string) =>
     `PUT https://api.cloudflare.com/client/v4${path} with {"read_replication":{"mode":"${mode}"}}, ` +
     "or use Cloudflare's dashboard";
@@ -180,7 +170,7 @@ async function checkWorkTree(folder: string): Promise<void> {
   throw new Error(`not committed: ${files.slice(0, MAX_FILES_NAMED).join(", ")}${more}`);
 }
 
-/** Returns what a program writes to stdout. If it fails, throws an Error with all its output. */
+/** Returns what a program writes to stdout. @throws an Error with all its output if it fails. */
 async function run(folder: string, program: string, ...args: string[]): Promise<string> {
   try {
     const { stdout } = await promisify(execFile)(program, args, { cwd: folder });

@@ -11,10 +11,9 @@ import {
 import { DATABASE_NAMES, type DatabaseName } from "../database/database.ts";
 import { applyMigrations } from "../database/remote.ts";
 import type { RemoteEnvironment } from "../arguments.ts";
-import { withInterruption } from "../interruption.ts";
 import type { Settings } from "../settings.ts";
 import { runWrangler } from "../wrangler.ts";
-import { attachDomain, checkHostname, findAddresses } from "./addresses.ts";
+import { attachDomain, checkHostname, enabledSchema, findAddresses } from "./addresses.ts";
 import {
   checkCommit,
   checkLiveWorker,
@@ -35,7 +34,8 @@ import {
   uploadVersion,
 } from "./versions.ts";
 
-/** The check of an account before a deployment, and the steps that follow it. */
+const schedulesSchema = z.object({ schedules: z.array(z.object({ cron: z.string() })) });
+
 interface Plan {
   readonly check: Step;
   /** Returns the steps. Without the check, those for an account in which nothing is missing. */
@@ -43,33 +43,34 @@ interface Plan {
 }
 
 /**
- * Deploys the service and prints each step. Before the first step, runs all checks, which change
- * nothing.
+ * Runs all checks, which change nothing, and then the steps. If the signal is aborted, the next one
+ * fails.
  *
- * @throws an Error that names the failed step and the steps that did not run. It also tells the
- *   operator how to continue or to roll back.
+ * @throws an Error that names the failed step and those that did not run, and says how to continue.
  */
-export function deploy(options: DeployOptions): Promise<void> {
-  const unfinished = "the deployment was complete";
-  return withInterruption(unfinished, (signal) => runDeployment(options, signal));
-}
-
-async function runDeployment(options: DeployOptions, signal: AbortSignal): Promise<void> {
+export async function deploy(options: DeployOptions, signal: AbortSignal): Promise<void> {
   const { env, create, domain, dryRun, skipChecks } = options;
   const check = <T>(title: string, run: () => Promise<T>) => runStep({ title, run }, signal);
   if (!skipChecks) await runSteps(localChecks(env), signal);
   const settings = await check(`Check the settings of ${env}`, () => readCheckedSettings(env));
   await check(`Check the build of ${env}`, () => checkBuild(env));
-  const login = await check("Log in to Cloudflare", () => logIn(dryRun));
+  const login = await check("Log in to Cloudflare", () =>
+    CloudflareApi.open().catch((error) => {
+      if (dryRun && error instanceof NotLoggedInError) return null;
+      throw error;
+    }),
+  );
   // Without a login, a dry run only prints the titles of the steps.
   const api = login as CloudflareApi;
   const label = await labelCommit();
   let replication: string | undefined;
-  const replicationCheck = {
-    title: `Check that ${settings.databases.orders} is replicated`,
-    run: async () => void (replication = await checkReplication(api, settings)),
-  };
-  const replicationChecks = settings.vars["LIST_READS"] === "nearest" ? [replicationCheck] : [];
+  const replicationChecks: Step[] = [];
+  if (settings.vars["LIST_READS"] === "nearest") {
+    replicationChecks.push({
+      title: `Check that ${settings.databases.orders} is replicated`,
+      run: async () => void (replication = await checkReplication(api, settings)),
+    });
+  }
   const rollOut = { ...options, settings, api, label, replicationChecks, signal };
   const plan = create ? planFirstVersion(rollOut) : planNextVersion(rollOut);
   const accountChecks = [plan.check, ...replicationChecks];
@@ -95,16 +96,6 @@ async function runDeployment(options: DeployOptions, signal: AbortSignal): Promi
   }
   await runSteps(plan.steps(), signal);
   if (replication !== undefined) print(replication);
-}
-
-/** Returns `null` in a dry run without a login. */
-async function logIn(isDryRun: boolean): Promise<CloudflareApi | null> {
-  try {
-    return await CloudflareApi.open();
-  } catch (error) {
-    if (isDryRun && error instanceof NotLoggedInError) return null;
-    throw error;
-  }
 }
 
 /**
@@ -146,10 +137,8 @@ function planFirstVersion(rollOut: RollOut): Plan {
   };
   const where = location === undefined ? `in ${jurisdiction}` : `near ${location}`;
   const ifItFails = "Run the same command again: it goes on with what exists.";
-  const withoutCreate = typedLine({ "--create": false }).replace(
-    / --(?:location|jurisdiction)[ =]\S+/,
-    "",
-  );
+  const placement = / --(?:location|jurisdiction)[ =]\S+/;
+  const withoutCreate = typedLine({ "--create": false }).replace(placement, "");
   const again = async () =>
     (await findLive().catch(() => undefined)) === undefined ? typedLine() : withoutCreate;
   const steps = () => [
@@ -185,9 +174,7 @@ function planFirstVersion(rollOut: RollOut): Plan {
         if (domain !== undefined && !addresses.includes(`https://${domain}`)) {
           throw new Error(`${domain} is not attached to ${worker}`);
         }
-        for (const address of addresses) {
-          await tryVersion(rollOut, address, version, true);
-        }
+        for (const address of addresses) await tryVersion(rollOut, address, version, true);
         const message = `${label.message ?? env}${PASSED_TRIAL}`;
         await deployVersions(api, settings, { [version]: 100 }, message);
         print(`Deployed ${env}: ${addresses.join(", ")}`);
@@ -202,8 +189,8 @@ function planFirstVersion(rollOut: RollOut): Plan {
 }
 
 /**
- * Plans the deployment of a version that takes the place of another one. Until the new version has
- * been tried, the deployed one receives all traffic, with databases that are already migrated.
+ * Plans the deployment of a further version. Until it has been tried, the one before receives all
+ * traffic, with databases that are already migrated.
  */
 function planNextVersion(rollOut: RollOut): Plan {
   const { env, settings, api, label, domain } = rollOut;
@@ -235,7 +222,7 @@ function planNextVersion(rollOut: RollOut): Plan {
       return `The rollback failed too: ${(error as Error).message}\nTo roll back: ${rollback()}`;
     }
   };
-  const tryIt = (address: string, hasTraffic: boolean) =>
+  const tryAt = (address: string, hasTraffic: boolean) =>
     tryVersion(rollOut, address, version, hasTraffic);
   const steps = () => [
     ...databaseSteps(env),
@@ -249,18 +236,17 @@ function planNextVersion(rollOut: RollOut): Plan {
       run: () => divide({ [live.id]: 100, [version]: 0 }, `trial of ${message}`),
       ifItFails: goBack,
     },
-    { title: "Try the new version", run: () => tryIt(addresses[0], false), ifItFails: goBack },
+    { title: "Try the new version", run: () => tryAt(addresses[0], false), ifItFails: goBack },
     {
       title: "Send all traffic to the new version",
       run: () => divide({ [version]: 100 }, message),
       ifItFails: goBack,
     },
-    // Tries the new version again, because Durable Objects run the new version only once it
-    // receives all traffic.
+    // Tries the version again, because Durable Objects run it only once it receives all traffic.
     {
       title: "Try the new version with all traffic",
       run: async () => {
-        await tryIt(addresses[0], true);
+        await tryAt(addresses[0], true);
         await divide({ [version]: 100 }, `${message}${PASSED_TRIAL}`);
       },
       ifItFails: goBack,
@@ -282,7 +268,7 @@ function planNextVersion(rollOut: RollOut): Plan {
           attachStep(rollOut, domain),
           {
             title: `Try ${domain}`,
-            run: () => tryIt(`https://${domain}`, true),
+            run: () => tryAt(`https://${domain}`, true),
             ifItFails: `The service is deployed, and ${domain} is attached. Its certificate can take minutes.`,
           },
         ]),
@@ -335,11 +321,6 @@ async function isEmpty(env: RemoteEnvironment, name: DatabaseName): Promise<bool
   }
 }
 
-/**
- * Applies the settings that belong to no version.
- *
- * @throws an Error if workers.dev or the cron triggers differ afterwards.
- */
 async function applyTriggers(
   api: CloudflareApi,
   { env, worker, unversioned, isOnWorkersDev, crons }: Settings,
@@ -348,12 +329,9 @@ async function applyTriggers(
   const settings = { method: "PATCH", body: unversioned } as const;
   await api.call(`${script}/script-settings`, z.unknown(), settings);
   await runWrangler(["triggers", "deploy", "--env", env], { isShielded: true });
-  const { schedules } = await api.call(
-    `${script}/schedules`,
-    z.object({ schedules: z.array(z.object({ cron: z.string() })) }),
-  );
+  const { schedules } = await api.call(`${script}/schedules`, schedulesSchema);
   const found = schedules.map(({ cron }) => cron);
-  const { enabled } = await api.call(`${script}/subdomain`, z.object({ enabled: z.boolean() }));
+  const { enabled } = await api.call(`${script}/subdomain`, enabledSchema);
   if (enabled !== isOnWorkersDev || found.toSorted().join() !== crons.toSorted().join()) {
     throw new Error("Cloudflare reported success, but workers.dev or the cron triggers differ");
   }

@@ -1,6 +1,7 @@
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { envOption } from "../arguments.ts";
 import { createProgram, UsageError } from "../command-line.ts";
+import { withInterruption } from "../interruption.ts";
 import type { DeployOptions } from "./steps.ts";
 
 /** The location hints that D1 offers for the primary database. */
@@ -63,10 +64,9 @@ export function deployProgram(): Command {
           "--location and --jurisdiction go with --create: an existing database stays where it is",
         );
       }
-      // Imports the modules of a deployment only when a deployment starts, because they are slow to
-      // load, and `--help` does not need them.
+      // Imported on demand, because these modules are slow to load.
       const { deploy } = await import("./deployment.ts");
-      await deploy(options);
+      await withInterruption("the deployment was complete", (signal) => deploy(options, signal));
     });
 }
 

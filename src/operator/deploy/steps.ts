@@ -4,18 +4,16 @@ import type { RemoteEnvironment } from "../arguments.ts";
 import type { Settings } from "../settings.ts";
 import type { VersionLabel } from "./versions.ts";
 
-/** The options of `npm run deploy`. */
 export interface DeployOptions {
   readonly env: RemoteEnvironment;
-  /** True for a first roll-out, which creates databases near `location` or in `jurisdiction`. */
+  /** True creates the databases, near `location` or in `jurisdiction`, and the Worker. */
   readonly create: boolean;
   readonly location?: string;
   readonly jurisdiction?: string;
   /** A hostname that becomes an address of the service. */
   readonly domain?: string;
-  /** True runs only the checks, and prints the steps of the deployment. */
   readonly dryRun: boolean;
-  /** True skips the checks of types, commits and staging, for an emergency. */
+  /** True skips the checks of types, commits and staging. */
   readonly skipChecks: boolean;
   /** How long to wait until a new version or address responds, in seconds. */
   readonly patience: number;
@@ -32,20 +30,16 @@ export interface RollOut extends DeployOptions {
   readonly signal: AbortSignal;
 }
 
-/** One step of a deployment. */
 export interface Step<T = void> {
   readonly title: string;
   readonly run: () => Promise<T>;
-  /**
-   * Advice for the operator if this step fails; by default that nothing was changed. A function may
-   * also roll back the deployment.
-   */
+  /** Advice, by default that nothing was changed. A function may also roll back the deployment. */
   readonly ifItFails?: string | (() => string | Promise<string>);
-  /** The command line that continues after a failure of this step; by default the typed line. */
+  /** The command line that continues after a failure; by default the typed line. */
   readonly again?: string | (() => Promise<string>);
 }
 
-/** Runs steps in order as `runStep` does. If the signal is aborted, the next step fails. */
+/** Runs steps in order. If the signal is aborted, the next step fails. */
 export async function runSteps(steps: readonly Step[], signal: AbortSignal): Promise<void> {
   for (const [index, step] of steps.entries()) {
     const next = steps.slice(index + 1).map(({ title }) => title);
@@ -53,12 +47,7 @@ export async function runSteps(steps: readonly Step[], signal: AbortSignal): Pro
   }
 }
 
-/**
- * Prints the title of a step, runs the step, and returns its result.
- *
- * @param next the titles of the steps that would follow.
- * @throws an Error that names the failed step, the steps that did not run, and how to continue.
- */
+/** Prints a title and runs the step. @throws an Error that names the failed and the `next` steps. */
 export async function runStep<T>(
   { title, run, ifItFails = "Nothing was changed.", again = typedLine() }: Step<T>,
   signal: AbortSignal,

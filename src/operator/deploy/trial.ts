@@ -1,19 +1,15 @@
 import pRetry from "p-retry";
-import { OtherVersionError } from "../verify/service-promise.ts";
+import { countResults, OtherVersionError } from "../verify/service-promise.ts";
 import { print, type RollOut } from "./steps.ts";
 
 const PAUSE_MS = 2_000;
 const REQUEST_TIMEOUT_MS = 10_000;
-/**
- * The number of simultaneous requests that must all reach the new version. One request is not
- * enough, because the version starts on one machine after another.
- */
+/** This many simultaneous requests must reach a version, because it starts machine by machine. */
 const CONFIRMATIONS = 5;
 
 /**
- * Verifies the documented promises on one version of the deployed service, even if the version
- * receives no traffic yet. On production, skips promises whose verification would use up a rate
- * limit or place orders.
+ * Verifies the promises of one version of the deployed service. On production, skips promises whose
+ * verification would use up a rate limit or place orders.
  *
  * @param hasTraffic true if requests without the header that selects a version reach the version.
  * @throws an Error that names the broken promises, or says that the version does not respond.
@@ -25,8 +21,7 @@ export async function tryVersion(
   hasTraffic: boolean,
 ): Promise<void> {
   const overrides = { "Cloudflare-Workers-Version-Overrides": `${worker}="${version}"` };
-  // A request with the header that selects a version would not show whether normal traffic reaches
-  // the version.
+  // Requests with the header that selects a version do not show where other traffic goes.
   const healthHeaders = { "X-Version": version, ...(!hasTraffic && overrides) };
   const expectHealthy = () => expectHealthyVersion(address, version, healthHeaders);
   const isProduction = env === "production";
@@ -56,10 +51,7 @@ export async function tryVersion(
     shouldRetry: ({ error }) =>
       !isReady || [error, error.cause].some((cause) => cause instanceof OtherVersionError),
   });
-  const count = (wanted: string) => promises.filter(({ result }) => result === wanted).length;
-  print(
-    `  ${count("kept")} promises kept, ${count("broken")} broken, ${count("untried")} not tried`,
-  );
+  print(`  ${countResults(promises)}`);
   if (isKept) return;
   const broken = promises
     .filter(({ result }) => result === "broken")
@@ -67,10 +59,7 @@ export async function tryVersion(
   throw new Error(`${address} breaks its promises:\n${broken.join("\n")}`);
 }
 
-/**
- * Expects a healthy response that names the version in `X-Version`. Cloudflare may silently ignore
- * the header that selects a version, for example while the version is new.
- */
+/** Checks the version too, because Cloudflare may ignore the header that selects a new version. */
 async function expectHealthyVersion(
   address: string,
   version: string,

@@ -8,18 +8,13 @@ import type { RemoteEnvironment } from "../arguments.ts";
 import type { Settings } from "../settings.ts";
 import { runWrangler } from "../wrangler.ts";
 
-/** The labels of a version in `wrangler versions list`. */
-export interface VersionLabel {
-  /** The full hash of the commit. */
-  readonly tag?: string | undefined;
-  /** A readable name of the commit, from `git describe`. */
-  readonly message?: string | undefined;
-}
+/** The labels of a version: the full hash of its commit, and a name from `git describe`. */
+export type VersionLabel = { readonly [label in "tag" | "message"]?: string | undefined };
 
 /** The version of a Worker that receives all traffic. */
 export interface LiveVersion {
   readonly id: string;
-  /** The commit of the version; `undefined` if it was deployed without one. */
+  /** `undefined` if the version was deployed without a commit. */
   readonly commit: string | undefined;
   /** True if the trial requests of `npm run deploy` succeeded after the version got all traffic. */
   readonly hasPassedTrial: boolean;
@@ -27,12 +22,14 @@ export interface LiveVersion {
   readonly databases: ReadonlyMap<string, string | undefined>;
 }
 
-/** The error codes that Cloudflare returns for a Worker that does not exist. */
+const TEMPORARY_FOLDER = join(tmpdir(), "store-orders-deploy-");
+
+/** Cloudflare's error codes for a Worker that does not exist. */
 const NO_SUCH_WORKER = [10007, 10090];
 
 /**
- * The end of the message of a further deployment of the same version, which records that the version
- * has passed its trial with all traffic. Every other deployment, also a rollback, ends the record.
+ * The end of a deployment's message, which records that the version has passed its trial with all
+ * traffic. Every other deployment, also a rollback, ends the record.
  */
 export const PASSED_TRIAL = ", which has passed its trial";
 
@@ -95,11 +92,10 @@ export async function findLiveVersion(
 }
 
 /**
- * Divides the traffic of a Worker between versions, and reads what is deployed afterwards, because
- * an answer of Cloudflare can be lost. Tries up to three times.
+ * Divides the traffic of a Worker between versions, up to three times. Afterwards reads what is
+ * deployed, because an answer of Cloudflare can be lost.
  *
- * @param shares the percentage of the traffic for each version id. With 0, a version can be tried
- *   but receives no other traffic.
+ * @param shares percentages by version id. A version with 0 can be tried, but gets no other traffic.
  * @throws an Error if the traffic is not divided like this afterwards, or nobody knows.
  */
 export async function deployVersions(
@@ -109,12 +105,12 @@ export async function deployVersions(
   message: string,
 ): Promise<void> {
   const path = `${api.account}/workers/scripts/${worker}/deployments`;
+  const versions = Object.entries(shares).map(([version_id, percentage]) => {
+    return { version_id, percentage };
+  });
   const body = {
     strategy: "percentage",
-    versions: Object.entries(shares).map(([version_id, percentage]) => ({
-      version_id,
-      percentage,
-    })),
+    versions,
     annotations: { "workers/message": message },
     code_update_strategy: codeUpdateStrategy,
   };
@@ -126,7 +122,7 @@ export async function deployVersions(
     const { deployments } = await api.call(path, deploymentsSchema);
     const { annotations, versions: found } = deployments[0] ?? {};
     const isDone = found?.every(({ version_id, percentage }) => shares[version_id] === percentage);
-    if (isDone !== true || annotations?.["workers/message"] !== message) throw failure;
+    if (!isDone || annotations?.["workers/message"] !== message) throw failure;
   };
   await pRetry(attempt, {
     retries: 2,
@@ -137,30 +133,20 @@ export async function deployVersions(
 
 /** Builds the environment's Worker as a deployment would, without sending anything. */
 export async function checkBuild(env: RemoteEnvironment): Promise<void> {
-  await using folder = await temporaryFolder();
+  await using folder = await mkdtempDisposable(TEMPORARY_FOLDER);
   await runWrangler(["deploy", "--env", env, "--dry-run", "--outdir", folder.path]);
 }
 
-/** Uploads the first version of a Worker. This version receives all traffic at once. */
-export async function deployFirstVersion({ env, vars }: Settings, label: VersionLabel) {
-  await runWrangler(["deploy", "--env", env, ...labelArguments(label)], {
-    env: buildVariables(vars),
-    isShielded: true,
-  });
+/** Uploads the first version of a Worker, which receives all traffic at once. */
+export function deployFirstVersion(settings: Settings, label: VersionLabel): Promise<void> {
+  return upload(["deploy"], settings, label);
 }
 
-/**
- * Uploads a version that receives no traffic yet.
- *
- * @returns the id of the version.
- */
-export async function uploadVersion({ env, vars }: Settings, label: VersionLabel): Promise<string> {
-  await using folder = await temporaryFolder();
+/** Uploads a version that receives no traffic yet, and returns its id. */
+export async function uploadVersion(settings: Settings, label: VersionLabel): Promise<string> {
+  await using folder = await mkdtempDisposable(TEMPORARY_FOLDER);
   const report = join(folder.path, "report.ndjson");
-  await runWrangler(["versions", "upload", "--env", env, ...labelArguments(label)], {
-    env: { WRANGLER_OUTPUT_FILE_PATH: report, ...buildVariables(vars) },
-    isShielded: true,
-  });
+  await upload(["versions", "upload"], settings, label, { WRANGLER_OUTPUT_FILE_PATH: report });
   const uploaded = (await readFile(report, "utf8"))
     .trim()
     .split("\n")
@@ -170,17 +156,18 @@ export async function uploadVersion({ env, vars }: Settings, label: VersionLabel
   throw new Error("wrangler did not say which version it uploaded");
 }
 
-/** Returns the variable from which the build of the reference page learns of near reads. */
-function buildVariables({ LIST_READS = "primary" }: Settings["vars"]): Record<string, string> {
-  return { LIST_READS: String(LIST_READS) };
-}
-
-function labelArguments(label: VersionLabel): string[] {
-  return Object.entries(label).flatMap(([name, value]) =>
+async function upload(
+  command: readonly string[],
+  { env, vars: { LIST_READS = "primary" } }: Settings,
+  label: VersionLabel,
+  variables: Readonly<Record<string, string>> = {},
+): Promise<void> {
+  const labels = Object.entries(label).flatMap(([name, value]) =>
     value === undefined ? [] : [`--${name}=${value}`],
   );
-}
-
-function temporaryFolder() {
-  return mkdtempDisposable(join(tmpdir(), "store-orders-deploy-"));
+  await runWrangler([...command, "--env", env, ...labels], {
+    // The build of the reference page learns of near reads from LIST_READS.
+    env: { LIST_READS: String(LIST_READS), ...variables },
+    isShielded: true,
+  });
 }

@@ -2,11 +2,10 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { Command } from "commander";
 import { z } from "zod";
-import { parseUrl } from "../arguments.ts";
+import { parseUrl, type RemoteEnvironment } from "../arguments.ts";
 import { CloudflareApi } from "../cloudflare-api.ts";
 import { EndWithStatus, printJson } from "../command-line.ts";
 import { findAddresses } from "../deploy/addresses.ts";
-import type { RemoteEnvironment } from "../arguments.ts";
 import { readSettings } from "../settings.ts";
 import { costOfLastDay } from "./prices.ts";
 import { type QuestionName, querySqlApi, toSql } from "./questions.ts";
@@ -70,18 +69,10 @@ type Measures = Readonly<
   Record<keyof Thresholds | keyof typeof FIXED, readonly [value: number, says: string]>
 >;
 
-const healthSchema = z.object({
-  requests: z.coerce.number(),
-  errors: z.coerce.number(),
-  degraded: z.coerce.number(),
-});
-const authenticatedSchema = z.object({
-  requests: z.coerce.number(),
-  refused: z.coerce.number(),
-  p95_ms: z.coerce.number(),
-});
+const healthSchema = z.record(z.enum(["requests", "errors", "degraded"]), z.coerce.number());
+const authenticatedSchema = z.record(z.enum(["requests", "refused", "p95_ms"]), z.coerce.number());
 
-/** Adds the options and the action of `metrics check`, which compares figures with thresholds. */
+/** Adds the options and the action of `metrics check`. */
 export function defineCheck(command: Command): void {
   command
     .description("compare errors, speed, refusals, bans and costs with thresholds")
@@ -111,7 +102,7 @@ async function check(options: CheckOptions): Promise<void> {
   if (measures.some(({ isAbove }) => isAbove)) throw new EndWithStatus(ABOVE_THRESHOLD);
 }
 
-/** @throws an Error for the operator that names every missing, unknown or wrong field. */
+/** @throws an Error that names every missing, unknown or wrong field. */
 async function readThresholds(file: string): Promise<Thresholds> {
   const text = await readFile(file, "utf8");
   let value: unknown;
@@ -142,11 +133,13 @@ async function measure({ env, hours, url }: CheckOptions): Promise<Measures> {
       ? readSettings(env).then(async (settings) => askHealth(await findAddresses(api, settings)))
       : askHealth([url]),
   ]);
-  const isSilent = all.requests === 0 && before.requests + yesterday.requests > 0;
-  const errorPercent = percent(all.errors, all.requests);
-  const degradedPercent = percent(all.degraded, all.requests);
-  const refusedPercent = percent(withKey.refused, withKey.requests);
-  const dollarsPerDay = rounded(cost.dollars);
+  const { requests } = all;
+  const isSilent = requests === 0 && before.requests + yesterday.requests > 0;
+  const failed = percent(all.errors, requests);
+  const degraded = percent(all.degraded, requests);
+  const refused = percent(withKey.refused, withKey.requests);
+  const p95 = withKey.p95_ms;
+  const dollars = rounded(cost.dollars);
   return {
     unhealthyAddresses: [
       unhealthy.length,
@@ -154,33 +147,27 @@ async function measure({ env, hours, url }: CheckOptions): Promise<Measures> {
     ],
     silentHours: [
       isSilent ? hours : 0,
-      `${all.requests} requests, ${before.requests} in the time before, and ${yesterday.requests} a day before`,
+      `${requests} requests, ${before.requests} in the time before, and ${yesterday.requests} a day before`,
     ],
-    errorPercent: [
-      errorPercent,
-      `the response to ${errorPercent} % of ${all.requests} requests was 5xx`,
-    ],
+    errorPercent: [failed, `the response to ${failed} % of ${requests} requests was 5xx`],
     degradedPercent: [
-      degradedPercent,
-      `a part of the service failed during ${degradedPercent} % of ${all.requests} requests`,
+      degraded,
+      `a part of the service failed during ${degraded} % of ${requests} requests`,
     ],
-    p95Ms: [
-      withKey.p95_ms,
-      `95 % of the requests with a key were answered within ${withKey.p95_ms} ms`,
-    ],
+    p95Ms: [p95, `95 % of the requests with a key were answered within ${p95} ms`],
     refusedPercent: [
-      refusedPercent,
-      `${refusedPercent} % of ${withKey.requests} requests with a key were refused`,
+      refused,
+      `${refused} % of ${withKey.requests} requests with a key were refused`,
     ],
     bannedKeys: [banned.length, `${banned.length} keys sent requests while they were banned`],
     dollarsPerDay: [
-      dollarsPerDay,
-      `the account used up to $${dollarsPerDay} in 24 hours, most of it for ${cost.most}`,
+      dollars,
+      `the account used up to $${dollars} in 24 hours, most of it for ${cost.most}`,
     ],
   };
 }
 
-/** Requests `/healthz` at each address, and describes each answer that is not healthy. */
+/** Describes each answer of `/healthz` that is not healthy. */
 async function askHealth(addresses: readonly string[]): Promise<string[]> {
   const faults = addresses.map(async (address) => {
     const url = `${address}/healthz`;

@@ -25,9 +25,8 @@ const accountSchema = z.object({
   databases: sums("rowsRead", "rowsWritten"),
 });
 
-const answerSchema = z.object({
-  data: z.object({ viewer: z.object({ accounts: z.tuple([accountSchema]) }) }),
-});
+const viewerSchema = z.object({ accounts: z.tuple([accountSchema]) });
+const answerSchema = z.object({ data: z.object({ viewer: viewerSchema }) });
 
 /**
  * The price of each item on the Workers Paid plan, as of 2026-11-22: `dollars` for each `per` units
@@ -64,10 +63,7 @@ function gigabyte(title: string, dollars: number, included: number) {
  * Calculates what the use of the account in the last 24 hours would cost if the plan included no
  * free use, without logs, data points and storage, and which item costs most.
  */
-export async function costOfLastDay(
-  api: CloudflareApi,
-  now: Date,
-): Promise<{ readonly dollars: number; readonly most: string }> {
+export async function costOfLastDay(api: CloudflareApi, now: Date) {
   const from = new Date(now.getTime() - DAY_MS).toISOString();
   const account = api.account.replace("/accounts/", "");
   const variables = { account, from, to: now.toISOString() };

@@ -1,8 +1,7 @@
 import { type Command, InvalidArgumentError, Option } from "commander";
-import { envOption, jsonOption, parseCount } from "../arguments.ts";
+import { envOption, jsonOption, parseCount, type RemoteEnvironment } from "../arguments.ts";
 import { CloudflareApi } from "../cloudflare-api.ts";
 import { createProgram, printJson } from "../command-line.ts";
-import type { RemoteEnvironment } from "../arguments.ts";
 import { formatTable } from "../terminal-text.ts";
 import { defineCheck } from "./check.ts";
 import { QUESTIONS, type QuestionName, querySqlApi, toSql } from "./questions.ts";
@@ -20,7 +19,7 @@ the login of \`npx wrangler login\` may not.
 All figures are estimates, because Cloudflare samples requests. \`npm run keys -- usage\` has the
 exact number of admitted requests.`;
 
-/** The result columns whose texts can have any length, so a narrow terminal shortens them. */
+/** The columns that a narrow terminal shortens, because their texts can have any length. */
 const CUT_COLUMNS = ["route", "code", "missing"];
 
 /** Analytics Engine keeps data for three months. */
@@ -34,7 +33,7 @@ interface QuestionOptions {
   readonly sql: boolean;
 }
 
-/** Defines the command line of `npm run metrics`: the predefined queries and `check`. */
+/** Defines the command line of `npm run metrics`. */
 export function metricsProgram(): Command {
   const program = createProgram(
     "npm run metrics --",
@@ -65,11 +64,8 @@ function defineQuery(program: Command, name: string, hours: number): Command {
 
 async function ask(question: QuestionName, options: QuestionOptions): Promise<void> {
   const { env: environment, hours, key: keyId } = options;
-  const sql = toSql(question, { environment, hours, ...(keyId !== undefined && { keyId }) });
-  if (options.sql) {
-    process.stdout.write(`${sql}\n`);
-    return;
-  }
+  const sql = toSql(question, { environment, hours, keyId });
+  if (options.sql) return void process.stdout.write(`${sql}\n`);
   const rows = await querySqlApi(await CloudflareApi.open(), sql);
   if (options.json) return printJson(rows);
   process.stdout.write(

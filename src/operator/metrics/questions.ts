@@ -17,21 +17,21 @@ function columns<Name extends string>(kind: string, names: readonly Name[]) {
 
 interface Scope {
   readonly environment: RemoteEnvironment;
-  /** How far back the query counts requests, in hours. */
+  /** The length of the counted time, in hours. */
   readonly hours: number;
   /** How many hours ago the counted time ends; by default now. */
   readonly hoursAgo?: number;
-  /** Counts only requests with this key. The query named `key` requires this field. */
-  readonly keyId?: string;
+  /** Counts only requests with this key. */
+  readonly keyId?: string | undefined;
 }
 
 interface Question {
-  /** The description of the query in the command's help. */
+  /** The description in the command's help. */
   readonly asks: string;
   /** The columns, in the SQL of Workers Analytics Engine. */
   readonly select: string;
   readonly where?: string;
-  /** The clauses after WHERE. A query whose result is a single row has none. */
+  /** The clauses after WHERE. A query for a single row has none. */
   readonly order?: string;
 }
 
@@ -39,9 +39,8 @@ const { keyId, route, method, code, plan, window, region, degraded, servedBy } =
 const { status, durationMs, limit, remaining, represents } = COLUMNS;
 
 /**
- * The number of requests that a row of the data set represents. Cloudflare samples rows. The
- * service also samples requests without a valid key: the column `represents` has the number of
- * requests for each row. In rows from before this column existed, the column is 0.
+ * The number of requests that a row represents. Cloudflare samples rows, and the service samples
+ * requests without a valid key, by the column `represents`, which is 0 in rows older than the column.
  */
 const WEIGHT = `_sample_interval * if(${represents} > 1, ${represents}, 1)`;
 
@@ -49,10 +48,7 @@ const REQUESTS = `SUM(${WEIGHT})`;
 
 const requestsWhere = (condition: string): string => `SUM(if(${condition}, ${WEIGHT}, 0))`;
 
-/**
- * Selects a quantile of the response time. Weights rows by Cloudflare's sampling only, because the
- * SQL function accepts only an integer column as weight.
- */
+/** Weighted by Cloudflare's sampling only, because a weight must be an integer column. */
 const quantile = (level: number): string =>
   `ROUND(quantileExactWeighted(${level})(${durationMs}, _sample_interval), 0)`;
 
@@ -122,7 +118,7 @@ export const QUESTIONS = {
 
 export type QuestionName = keyof typeof QUESTIONS;
 
-/** Returns the SQL of a query. Does not escape `keyId`: the caller must validate it. */
+/** Returns the SQL of a query. Does not escape `keyId`, so the caller must validate it. */
 export function toSql(
   name: QuestionName,
   { environment, hours, hoursAgo = 0, keyId: id }: Scope,
@@ -130,10 +126,10 @@ export function toSql(
   const { select, where, order }: Question = QUESTIONS[name];
   const conditions = [
     `timestamp > NOW() - INTERVAL '${hours + hoursAgo}' HOUR`,
-    ...(hoursAgo === 0 ? [] : [`timestamp <= NOW() - INTERVAL '${hoursAgo}' HOUR`]),
-    ...(where === undefined ? [] : [where]),
-    ...(id === undefined ? [] : [`${keyId} = '${id}'`]),
-  ];
+    hoursAgo > 0 && `timestamp <= NOW() - INTERVAL '${hoursAgo}' HOUR`,
+    where,
+    id !== undefined && `${keyId} = '${id}'`,
+  ].filter(Boolean);
   return [
     `SELECT ${select}`,
     `FROM store_orders_${environment}`,
@@ -148,10 +144,8 @@ const answerSchema = z.object({
 });
 
 /**
- * Runs a statement on the SQL API of Workers Analytics Engine.
- *
- * @returns the rows, with the columns in the order of the statement. Numbers are numbers, although
- *   the API sends 64-bit integers as strings.
+ * Returns the rows of a statement of Workers Analytics Engine, their columns in its order. Numbers are
+ * numbers, although the API sends 64-bit integers as strings.
  */
 export async function querySqlApi(api: CloudflareApi, sql: string) {
   const path = `${api.account}/analytics_engine/sql`;

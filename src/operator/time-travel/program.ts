@@ -81,7 +81,6 @@ async function restoreAndPrint(options: RestoreOptions): Promise<void> {
     throw new UsageError("name the state: --at TIME or --bookmark BOOKMARK");
   }
   const at = requireKept(options.at);
-  // Imports these modules only for a restoration, because they take a fraction of a second to load.
   const { bookmarkOf, describeRestore, restore } = await import("./restore.ts");
   const report = await withInterruption("anything was restored", async (signal) => {
     const bookmark = options.bookmark ?? (await bookmarkOf(target, at));
@@ -98,7 +97,6 @@ async function restoreAndPrint(options: RestoreOptions): Promise<void> {
   else process.stdout.write(describeRestore(target, report));
 }
 
-/** Checks that D1 keeps the state of a time. */
 function requireKept(at: Date | undefined): Date | undefined {
   if (at === undefined) return at;
   const agoMs = Date.now() - at.getTime();

@@ -17,26 +17,18 @@ import { describeDetails, differences } from "../key-store/key-changes.ts";
 import { currentActor } from "../key-store/change-key.ts";
 import { type KeyDetails, listApiKeys } from "../key-store/key-details.ts";
 
-/** The key id in the audit record that describes the restoration rather than one key. */
+/** The key id in the audit record of the restoration itself. */
 const ALL_KEYS = "*";
 
 interface RestoreReport extends Restoration {
-  /**
-   * How the restoration changed the API keys. Missing for the orders database; `null` if the keys
-   * database had no table of keys before the restoration.
-   */
+  /** Missing for the orders database; `null` if there was no table of keys before the restoration. */
   readonly keys?: KeyDifferences | null;
 }
 
-interface KeyDifferences {
-  /** Keys whose revocation the restoration undid. */
-  readonly revived: readonly string[];
-  /** Keys whose rotation the restoration undid. The secret from that rotation no longer works. */
-  readonly rotatedBack: readonly string[];
-  /** Keys that no longer exist. */
-  readonly lost: readonly string[];
-  /** Keys that exist again, for example because the operator undoes a restoration. */
-  readonly back: readonly string[];
+/** The ids of keys whose revocation or rotation is undone, that are gone, and that exist again. */
+interface KeyDifferences extends Readonly<
+  Record<"revived" | "rotatedBack" | "lost" | "back", readonly string[]>
+> {
   /** Every key that differs, lost keys included, with the fields that differ. */
   readonly changed: readonly { readonly id: string; readonly details: KeyChangeDetails }[];
 }
@@ -47,16 +39,11 @@ export async function bookmarkOf(target: RemoteTarget, at?: Date): Promise<strin
 }
 
 /**
- * Restores a database to the state of a bookmark. First prints the command that undoes the
- * restoration.
- *
- * The limiter of a key is a Durable Object, which D1 Time Travel does not restore. So a restoration
- * of the keys database also makes every limiter use its restored key. This process keeps all keys
- * in memory twice, to compare the keys before and after the restoration.
+ * Restores a database to the state of a bookmark, after it has printed the command that undoes this.
+ * Makes the limiters use the restored keys, because Time Travel does not restore Durable Objects.
  *
  * @param signal ends the command before the restoration, but not after it has begun.
- * @throws an Error for the operator if a step fails. The message says whether the database is
- *   restored.
+ * @throws an Error for the operator. Its message says whether the database is restored.
  */
 export async function restore(
   target: RemoteTarget,
@@ -123,21 +110,21 @@ function compareKeys(
 ): KeyDifferences {
   const formerById = new Map(former.map((key) => [key.id, key]));
   const restoredById = new Map(restored.map((key) => [key.id, key]));
-  const idsOf = (keys: readonly KeyDetails[], isWanted: (key: KeyDetails) => boolean) =>
-    keys.filter(isWanted).map(({ id }) => id);
-  const changed = [...new Map([...formerById, ...restoredById]).keys()].map((id) => {
+  const keys = [...new Map([...formerById, ...restoredById]).keys()].map((id) => {
     const before = formerById.get(id);
     const after = restoredById.get(id);
-    return { id, details: after ? differences(before, after) : lossOf(before) };
+    return { id, before, after, details: after ? differences(before, after) : lossOf(before) };
   });
+  const idsOf = (isWanted: (key: (typeof keys)[number]) => unknown) =>
+    keys.filter(isWanted).map(({ id }) => id);
   return {
-    revived: idsOf(restored, ({ id, revokedAt }) => {
-      return revokedAt === null && (formerById.get(id)?.revokedAt ?? null) !== null;
-    }),
-    rotatedBack: idsOf(restored, ({ id, hash }) => (formerById.get(id)?.hash ?? hash) !== hash),
-    lost: idsOf(former, ({ id }) => !restoredById.has(id)),
-    back: idsOf(restored, ({ id }) => !formerById.has(id)),
-    changed: changed.filter(({ details }) => Object.keys(details).length > 0),
+    revived: idsOf(({ before, after }) => before?.revokedAt && after?.revokedAt === null),
+    rotatedBack: idsOf(({ before, after }) => before && after && before.hash !== after.hash),
+    lost: idsOf(({ after }) => after === undefined),
+    back: idsOf(({ before }) => before === undefined),
+    changed: keys
+      .filter(({ details }) => Object.keys(details).length > 0)
+      .map(({ id, details }) => ({ id, details })),
   };
 }
 
@@ -148,15 +135,11 @@ function lossOf(key: KeyDetails | undefined): KeyChangeDetails {
 
 /**
  * Changes the restored keys so that their limiters use them, and records the restoration in the
- * audit trail.
+ * audit trail. The limiters keep their windows and bans.
  *
- * - A limiter ignores a key whose revision is smaller than the revision that the limiter knows. So
- *   every restored key gets a larger revision.
- * - A limiter resets only if its key's number of resets has grown. If a restoration lowered the
- *   number, the limiter would ignore the next `keys reset`. So each key keeps at least its former
- *   number of resets, if `former` is known.
- *
- * The limiters keep their windows and bans.
+ * - A limiter ignores a key with a smaller revision than it knows. So each key gets a larger one.
+ * - A limiter ignores a `keys reset` unless the key's number of resets grows beyond the one that it
+ *   knows. So each key keeps at least its former number, if `former` is known.
  */
 async function settleRestoredKeys(
   database: StoreDatabase,
@@ -172,8 +155,7 @@ async function settleRestoredKeys(
   const wereReset = former?.filter(({ resets }) => resets > 0) ?? [];
   await database.transaction(
     toStatements([
-      // A time in milliseconds is larger than any earlier revision, because a change of a key adds
-      // only 1 to its revision.
+      // Larger than any earlier revision, because a change of a key adds only 1.
       orm.update(apiKeys).set({ revision: at.getTime() }),
       ...wereReset.map(({ id, resets }) =>
         orm
@@ -188,16 +170,18 @@ async function settleRestoredKeys(
   );
 }
 
-/** Formats the result of a restoration as text. */
 export function describeRestore(target: RemoteTarget, report: RestoreReport): string {
   const { env, name } = target;
   const { bookmark, keys } = report;
-  const lines = [`The ${name} database of ${env} is back at ${bookmark}.`];
-  lines.push(describeUndo(target, report));
+  const lines = [
+    `The ${name} database of ${env} is back at ${bookmark}.`,
+    describeUndo(target, report),
+  ];
+  if (keys) lines.push(...describeKeys(env, keys));
   if (keys === null) {
     lines.push("It had no table of keys before, so nothing could be compared. Look at the keys:");
     lines.push(`  npm run keys -- list --env ${env}`);
-  } else if (keys !== undefined) lines.push(...describeKeys(env, keys));
+  }
   return `${lines.join("\n")}\n`;
 }
 
@@ -205,26 +189,25 @@ function describeKeys(
   env: string,
   { revived, rotatedBack, lost, back, changed }: KeyDifferences,
 ): string[] {
-  const list = (title: string, lines: readonly string[]) =>
-    lines.length === 0 ? [] : [title, ...lines.map((line) => `  ${line}`)];
   const commands = (command: string, ids: readonly string[]) =>
     ids.map((id) => `npm run keys -- ${command} ${id} --env ${env}`);
   const kept = changed.filter(({ id }) => !lost.includes(id) && !back.includes(id));
+  const details = kept.map((key) => `${key.id} ${describeDetails(key.details)}`);
+  const lists = [
+    [
+      "Keys revoked since, which are valid again. To revoke them once more:",
+      ...commands("revoke", revived),
+    ],
+    [
+      "Keys rotated since, of which the former secret is valid again. To rotate them:",
+      ...commands("rotate", rotatedBack),
+    ],
+    ["What changed in the records of keys:", ...details],
+  ];
   return [
     ...(lost.length > 0 ? [`Keys made since, which are gone: ${lost.join(", ")}.`] : []),
     ...(back.length > 0 ? [`Keys that were gone, and are valid again: ${back.join(", ")}.`] : []),
-    ...list(
-      "Keys revoked since, which are valid again. To revoke them once more:",
-      commands("revoke", revived),
-    ),
-    ...list(
-      "Keys rotated since, of which the former secret is valid again. To rotate them:",
-      commands("rotate", rotatedBack),
-    ),
-    ...list(
-      "What changed in the records of keys:",
-      kept.map(({ id, details }) => `${id} ${describeDetails(details)}`),
-    ),
+    ...lists.filter(({ length }) => length > 1).map((lines) => lines.join("\n  ")),
   ];
 }
 

@@ -11,23 +11,23 @@ import {
 
 export const LIST = "/v1/store/orders";
 const TIMEOUT_MS = 20_000;
-/** The number of orders that are read of a long list, unless a check looks for a later order. */
+/** The number of orders that are read of a long list, unless a test looks for a later order. */
 const ORDERS_READ = 1_000;
 /** The largest allowed difference between the clocks of this machine and the service. */
 const CLOCK_TOLERANCE_SECONDS = 60;
 
 export interface Call {
-  /** Begins with `/`; by default the path of the list of orders. */
+  /** By default the path of the list of orders. */
   readonly path?: string;
   readonly method?: string;
   /** True sends the verification's key as the bearer token. */
   readonly withKey?: boolean;
   readonly headers?: Readonly<Record<string, string>>;
-  /** False sends no `X-Request-Id`, so the service chooses the id of the request. */
+  /** False sends no `X-Request-Id`. */
   readonly sendsId?: boolean;
   /** True if Cloudflare responds with a file, without running the Worker. */
   readonly isStatic?: boolean;
-  /** Reads a list of orders at least until an order with a larger id. */
+  /** Reads a list at least until an order with a larger id. */
   readonly readTo?: bigint;
 }
 
@@ -35,9 +35,9 @@ export interface Call {
 export interface Answer {
   readonly status: number;
   readonly headers: Headers;
-  /** The body; of a list of orders, an array with as many of its first orders as were read. */
+  /** Of a list of orders, an array with as many of its first orders as were read. */
   readonly body: string;
-  /** The `code` in the body of an error response; `null` if there is none. */
+  /** The `code` of an error response; `null` if there is none. */
   readonly code: string | null;
   readonly requestId: string;
   /** The windows of the minute and of the day; none for a path outside `/v1`. */
@@ -46,13 +46,12 @@ export interface Answer {
   readonly receivedMs: number;
 }
 
-/** The response that a promise describes. */
 interface Expected {
   readonly status: number;
   readonly code?: string;
   /** The value of each header; `null` if the response must not have the header. */
   readonly headers?: Readonly<Record<string, string | null>>;
-  /** A text that the body includes. */
+  /** A part of the body. */
   readonly body?: string;
 }
 
@@ -89,14 +88,10 @@ export function expectThat(answer: Answer, condition: boolean, fault: string): v
 }
 
 /**
- * Sends a request and checks the response:
+ * Sends a request. The response must match the OpenAPI document, repeat `X-Request-Id`, and have
+ * rate-limit headers that do not contradict each other.
  *
- * - Status, headers and body must match the OpenAPI document.
- * - The rate-limit headers must not contradict each other.
- * - `X-Request-Id` must be the id that was sent.
- *
- * @throws {NoAnswerError} if the service sends no complete response.
- * @throws {BrokenPromise} if the response fails a check.
+ * @throws {BrokenPromise} if it does not, and {NoAnswerError} if there is no complete response.
  * @throws {OtherVersionError} if another version than the wanted one responds.
  */
 export async function call(
@@ -154,8 +149,8 @@ async function receive(
 }
 
 /**
- * Reads a list of orders of any size: at least its first 1,000 orders, and on until an order with an
- * id larger than `readTo`. Then ends the response, and closes the array.
+ * Reads at least the first 1,000 orders of a list, and on until an id larger than `readTo`. Then ends
+ * the response, and closes the array.
  */
 async function readOrders({ body }: Response, readTo = INT64_MIN): Promise<string> {
   let text = "";
@@ -170,8 +165,8 @@ async function readOrders({ body }: Response, readTo = INT64_MIN): Promise<strin
 }
 
 /**
- * Compares `X-RateLimit-*`, which must describe the window with the fewest requests left, on a tie
- * the one that ends later, with `RateLimit`. Returns `null` if there is no contradiction.
+ * Compares `X-RateLimit-*`, which must describe the window with the fewest requests left (on a tie,
+ * the one that ends later), with `RateLimit`.
  */
 function contradictionIn({ headers, windows, receivedMs }: Answer): string | null {
   const [minute, day] = windows;
@@ -180,18 +175,19 @@ function contradictionIn({ headers, windows, receivedMs }: Answer): string | nul
     minute.remaining === day.remaining
       ? minute.resetSeconds > day.resetSeconds
       : minute.remaining < day.remaining;
-  const { limit, remaining, resetSeconds } = isMinute ? minute : day;
-  const announced = (name: string) => Number(headers.get(`X-RateLimit-${name}`));
-  if (announced("Limit") !== limit && minute.resetSeconds !== day.resetSeconds) {
-    return `X-RateLimit-Limit is ${announced("Limit")}, but RateLimit describes ${limit}`;
+  const window = isMinute ? minute : day;
+  const [limit = NaN, remaining, resetAt = NaN] = ["Limit", "Remaining", "Reset"].map((name) =>
+    Number(headers.get(`X-RateLimit-${name}`)),
+  );
+  if (limit !== window.limit && minute.resetSeconds !== day.resetSeconds) {
+    return `X-RateLimit-Limit is ${limit}, but RateLimit describes ${window.limit}`;
   }
-  if (announced("Remaining") !== remaining) {
-    return `X-RateLimit-Remaining is ${announced("Remaining")}, but RateLimit describes ${remaining}`;
+  if (remaining !== window.remaining) {
+    return `X-RateLimit-Remaining is ${remaining}, but RateLimit describes ${window.remaining}`;
   }
-  const skew = Math.abs(announced("Reset") - (receivedMs / 1_000 + resetSeconds));
-  return skew <= CLOCK_TOLERANCE_SECONDS
-    ? null
-    : `X-RateLimit-Reset is ${announced("Reset")}, but RateLimit ends in ${resetSeconds} s`;
+  const skewSeconds = Math.abs(resetAt - (receivedMs / 1_000 + window.resetSeconds));
+  if (skewSeconds <= CLOCK_TOLERANCE_SECONDS) return null;
+  return `X-RateLimit-Reset is ${resetAt}, but RateLimit ends in ${window.resetSeconds} s`;
 }
 
 function errorOf(body: string): { readonly code?: string; readonly message?: string } {

@@ -1,15 +1,25 @@
 import { resolve } from "node:path";
 import { type Command, InvalidArgumentError, Option } from "commander";
-import { envOption, jsonOption, parseUrl, persistToOption } from "../arguments.ts";
+import {
+  envOption,
+  jsonOption,
+  parseUrl,
+  persistToOption,
+  type RemoteEnvironment,
+} from "../arguments.ts";
 import { createProgram, EndWithStatus, printJson, UsageError } from "../command-line.ts";
 import { requireConfirmation, yesOption } from "../confirmation.ts";
 import { DEFAULT_STORE } from "../database/local-store.ts";
 import { requireStore } from "../database/open.ts";
-import type { RemoteEnvironment } from "../arguments.ts";
 import { withInterruption } from "../interruption.ts";
 import { readSecret } from "../read-secret.ts";
-import { type Clock, SYSTEM_CLOCK, type VerifyOptions } from "./service-promise.ts";
-import type { PromiseResult, Verification } from "./verify.ts";
+import {
+  type Clock,
+  countResults,
+  type PromiseResult,
+  SYSTEM_CLOCK,
+  type VerifyOptions,
+} from "./service-promise.ts";
 
 const DEFAULT_PORT = 8787;
 const HEALTH_TIMEOUT_MS = 20_000;
@@ -45,7 +55,6 @@ interface Options {
 
 /** The clock and the `fetch` that the command uses. Tests replace both. */
 export type Surroundings = Required<Pick<VerifyOptions, "clock" | "send">>;
-
 const SURROUNDINGS: Surroundings = { clock: SYSTEM_CLOCK, send: (url, init) => fetch(url, init) };
 
 /** Defines the command line of `npm run verify`. */
@@ -94,7 +103,7 @@ async function run(options: Options, { clock, send }: Surroundings): Promise<voi
       "This places an order in production, which clients see until it is cancelled and removed.",
     );
   }
-  const verification = await withInterruption("everything was verified", async (signal) => {
+  const { isKept } = await withInterruption("everything was verified", async (signal) => {
     if (ownsKey) requireStore(options);
     const url = options.url ?? (await addressOf(options));
     await requireAnswer(url, send);
@@ -115,11 +124,12 @@ async function run(options: Options, { clock, send }: Surroundings): Promise<voi
     const found = ownsKey
       ? await verifyStore({ ...common, store: options, isWriting: write })
       : await verify({ ...common, key: await readSecret(process.stdin) });
+    const seconds = Math.round((Date.now() - startedMs) / 1_000);
     if (json) printJson({ url, ...found });
-    else printSummary(found, Date.now() - startedMs);
+    else process.stdout.write(`${countResults(found.promises)}, in ${seconds} s.\n`);
     return found;
   });
-  if (!verification.isKept) throw new EndWithStatus(1);
+  if (!isKept) throw new EndWithStatus(1);
 }
 
 /** Returns the address of a deployed service, or at which a local store was served last. */
@@ -129,16 +139,14 @@ async function addressOf({ env, persistTo = DEFAULT_STORE }: Options): Promise<s
     const holder = readHolder(resolve(persistTo));
     return `http://localhost:${holder?.port ?? DEFAULT_PORT}`;
   }
-  const [{ CloudflareApi }, { findAddresses }, { readSettings }] = await Promise.all([
-    import("../cloudflare-api.ts"),
-    import("../deploy/addresses.ts"),
-    import("../settings.ts"),
-  ]);
+  const { CloudflareApi } = await import("../cloudflare-api.ts");
+  const { findAddresses } = await import("../deploy/addresses.ts");
+  const { readSettings } = await import("../settings.ts");
   const [address] = await findAddresses(await CloudflareApi.open(), await readSettings(env));
   return address;
 }
 
-/** Requires an HTTP response, so that no key is made for a service that does not run. */
+/** Requires a response, so that no key is made for a service that does not run. */
 async function requireAnswer(url: string, send: Surroundings["send"]): Promise<void> {
   try {
     await send(`${url}/healthz`, { signal: AbortSignal.timeout(HEALTH_TIMEOUT_MS) });
@@ -152,16 +160,14 @@ async function requireAnswer(url: string, send: Surroundings["send"]): Promise<v
   }
 }
 
-/** Prints on stderr the reason of each wait of more than a second. */
+/** Prints on stderr each wait of more than a second. */
 function announceWaits(clock: Clock): Clock {
-  return {
-    ...clock,
-    wait: (milliseconds, signal) => {
-      const seconds = Math.ceil(milliseconds / 1_000);
-      if (seconds > 1) process.stderr.write(`Waiting ${seconds} s for the end of the minute ...\n`);
-      return clock.wait(milliseconds, signal);
-    },
+  const wait: Clock["wait"] = (milliseconds, signal) => {
+    const seconds = Math.ceil(milliseconds / 1_000);
+    if (seconds > 1) process.stderr.write(`Waiting ${seconds} s for the end of the minute ...\n`);
+    return clock.wait(milliseconds, signal);
   };
+  return { ...clock, wait };
 }
 
 function printResult({ promise, result, reason, requestId }: PromiseResult): void {
@@ -170,22 +176,12 @@ function printResult({ promise, result, reason, requestId }: PromiseResult): voi
   process.stdout.write(`${MARKS[result]} ${promise}${why}${where}\n`);
 }
 
-function printSummary({ promises }: Verification, elapsedMs: number): void {
-  const count = (wanted: PromiseResult["result"]) =>
-    promises.filter(({ result }) => result === wanted).length;
-  const counts = `${count("kept")} promises kept, ${count("broken")} broken, ${count("untried")} not tried`;
-  process.stdout.write(`${counts}, in ${Math.round(elapsedMs / 1_000)} s.\n`);
-}
-
 function parseOrigin(text: string): string {
   if (URL.canParse(text) && new URL(text).origin === text) return text;
   throw new InvalidArgumentError("Expected an origin such as https://app.example.");
 }
 
-function addHeader(
-  text: string,
-  headers: Readonly<Record<string, string>>,
-): Readonly<Record<string, string>> {
+function addHeader(text: string, headers: Options["header"]): Options["header"] {
   const { name, value } = /^(?<name>[\w-]+): ?(?<value>.+)$/.exec(text)?.groups ?? {};
   if (name !== undefined && value !== undefined) return { ...headers, [name]: value };
   throw new InvalidArgumentError("Expected a header such as 'Name: value'.");

@@ -14,14 +14,14 @@ import {
 } from "./answer.ts";
 import { type OwnOrders, type ServicePromise, type Trial, Untried } from "./service-promise.ts";
 
-/** The number of simultaneous requests that are sent to use up a key's limit per minute. */
+/** The number of simultaneous requests that use up a key's limit per minute. */
 const CROWD = 200;
-/** The number of simultaneous requests that cancel the same order. */
+/** The number of simultaneous requests that cancel one order. */
 const CANCELLERS = 10;
 /** The time within which a revocation takes effect (docs/api.md, Authentication). */
 const EFFECTIVE_MS = 30_000;
 const PAUSE_MS = 1_000;
-/** Values of `orderId` that are not a plain decimal int64, so cancelling them changes nothing. */
+/** Values of `orderId` that are no plain decimal int64. */
 const NO_ORDER_IDS = ["abc", "1.5", "007", "+5", "-0", "9223372036854775808"];
 /** An origin that is in no service's `CORS_ORIGINS`, because RFC 2606 reserves `invalid`. */
 const FOREIGN_ORIGIN = "https://verify.invalid";
@@ -66,9 +66,7 @@ export const PROMISES: readonly ServicePromise[] = [
   tried(
     "A refused request returns 429 with Retry-After, and counts in no window",
     ["limit", "key"],
-    async (trial) => {
-      for (const refusal of refusalsIn(trial)) expectRefusal(refusal);
-    },
+    async (trial) => refusalsIn(trial).forEach(expectRefusal),
   ),
   answered("The reference page needs no key", [{ path: "/", isStatic: true }], {
     status: 200,
@@ -288,7 +286,7 @@ async function testListedOrigin(trial: Trial): Promise<void> {
   expectNames(answer, "Expose-Headers", documented);
 }
 
-/** Expects a CORS header that lists exactly these names, in any order and case. */
+/** Expects a header that lists exactly these names, in any order and case. */
 function expectNames(answer: Answer, name: string, expected: readonly string[]): void {
   const sorted = (names: string) => names.toLowerCase().split(/, */).toSorted().join(", ");
   const header = `Access-Control-${name}`;
@@ -321,16 +319,14 @@ function expectRefusal(answer: Answer): void {
   const seconds = Math.max(0, ...full.map(({ resetSeconds }) => resetSeconds));
   const headers = { "X-RateLimit-Remaining": "0", "Retry-After": String(seconds) };
   expectAnswer(answer, { status: 429, code: "rate_limit_exceeded", headers });
-  // The key is new and has used up one minute window, so its day window must count exactly the limit
-  // per minute.
+  // The key is new, so its day has counted just the one minute that it has used up.
   const counted = perDay - (answer.windows[1]?.remaining ?? NaN);
   expectThat(answer, counted === perMinute, `the day has counted ${counted}, not ${perMinute}`);
 }
 
 /** Returns the beginning of the list of orders, which is requested only once. */
 async function readList(trial: Trial): Promise<Answer> {
-  trial.seen.list ??= await call(trial, { withKey });
-  return trial.seen.list;
+  return (trial.seen.list ??= await call(trial, { withKey }));
 }
 
 async function expectEachCounts(trial: Trial): Promise<void> {

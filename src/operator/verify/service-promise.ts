@@ -1,12 +1,11 @@
 import { setTimeout as pause } from "node:timers/promises";
 import type { Answer } from "./answer.ts";
-import type { PromiseResult } from "./verify.ts";
 
 /** Thrown if the service does not do what its documents promise. */
 export class BrokenPromise extends Error {
+  /** The `X-Request-Id` of the response that breaks the promise. */
   readonly requestId: string;
 
-  /** @param requestId the `X-Request-Id` of the response that breaks the promise. */
   constructor(message: string, requestId: string) {
     super(message);
     this.requestId = requestId;
@@ -22,11 +21,26 @@ export class OtherVersionError extends Error {}
 /** Thrown if a promise cannot be tried. The message is the reason. */
 export class Untried extends Error {}
 
+export interface PromiseResult {
+  readonly promise: string;
+  readonly result: "kept" | "broken" | "untried";
+  /** Why the promise is broken or untried. */
+  readonly reason?: string;
+  /** The `X-Request-Id` of the response that breaks the promise. */
+  readonly requestId?: string;
+}
+
+/** Returns a text such as `37 promises kept, 0 broken, 1 not tried`. */
+export function countResults(promises: readonly PromiseResult[]): string {
+  const count = (wanted: string) => promises.filter(({ result }) => result === wanted).length;
+  return `${count("kept")} promises kept, ${count("broken")} broken, ${count("untried")} not tried`;
+}
+
 /** The clock of a verification. Tests use a clock whose time they set. */
 export interface Clock {
   /** Unix time in milliseconds. */
   now(): number;
-  /** Waits for a duration. Throws the reason of `signal` as soon as `signal` is aborted. */
+  /** Throws the reason of `signal` as soon as `signal` is aborted. */
   wait(milliseconds: number, signal: AbortSignal): Promise<void>;
 }
 
@@ -35,7 +49,6 @@ export const SYSTEM_CLOCK: Clock = {
   wait: (milliseconds, signal) => pause(milliseconds, undefined, { signal }),
 };
 
-/** Sends a request, as `fetch` does. */
 export type Send = (url: string, init: RequestInit) => Promise<Response>;
 
 /** The orders that a verification tries to cancel. */
@@ -46,19 +59,18 @@ export interface OwnOrders {
   readonly shippedId: bigint | null;
 }
 
-/** A service, and what a verification may do with it. */
+/** A service, and how to verify it. */
 export interface VerifyOptions {
   /** The address without `/v1`. */
   readonly url: string;
   /** Headers of every request. */
   readonly headers?: Readonly<Record<string, string>>;
-  /** The id of the version from which every response must be, except those of static files. */
+  /** The id of the version that every response must name, except those of static files. */
   readonly version?: string;
-  /** The secret of a key. Without a key, only the promises that need no key are tried. */
+  /** The secret of a key. Without it, only the promises that need no key are tried. */
   readonly key?: string;
   /** Revokes the key, which is then new, of the Free plan, and used by nothing else. */
   readonly revoke?: () => Promise<void>;
-  /** The orders that the verification may try to cancel. */
   readonly orders?: OwnOrders | undefined;
   /** True skips the promises that use up the key's limit per minute. */
   readonly isReadOnly?: boolean;
@@ -72,21 +84,13 @@ export interface VerifyOptions {
 }
 
 /** A service that is being verified. */
-export interface Trial extends VerifyOptions {
-  readonly headers: Readonly<Record<string, string>>;
-  readonly send: Send;
-  readonly clock: Clock;
-  readonly signal: AbortSignal;
-  /** Responses that a test keeps for the tests after it. */
-  readonly seen: {
-    /** The beginning of the list of orders. */
-    list?: Answer;
-    /** The responses to many simultaneous requests. */
-    crowd: readonly Answer[];
+export type Trial = VerifyOptions &
+  Required<Pick<VerifyOptions, "headers" | "send" | "clock" | "signal">> & {
+    /** What earlier tests received: the beginning of the list, and the simultaneous responses. */
+    readonly seen: { list?: Answer; crowd: readonly Answer[] };
   };
-}
 
-/** The preconditions of trying a promise, each with the reason given if it is not met. */
+/** The preconditions of trying a promise, each with the reason that is given without it. */
 export const OBSTACLES = {
   key: ({ key }: Trial) => key === undefined && "needs a key",
   limit: ({ isReadOnly, revoke }: Trial) =>
@@ -101,6 +105,6 @@ export const OBSTACLES = {
 export interface ServicePromise {
   readonly title: string;
   readonly needs: readonly (keyof typeof OBSTACLES)[];
-  /** Tries the promise. Throws a `BrokenPromise` if it is broken, an `Untried` if it cannot be tried. */
+  /** Throws a `BrokenPromise` if the promise is broken, an `Untried` if it cannot be tried. */
   readonly test: (trial: Trial) => Promise<void>;
 }

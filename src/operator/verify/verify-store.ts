@@ -10,7 +10,7 @@ import { findApiKey } from "../key-store/key-details.ts";
 import { type OwnOrders, SYSTEM_CLOCK, type VerifyOptions } from "./service-promise.ts";
 import { type Verification, verify } from "./verify.ts";
 
-/** The number of orders at the beginning of the list among which a shipped order is looked for. */
+/** A shipped order is looked for among this many orders at the beginning of the list. */
 const ORDERS_SEARCHED = 1_000;
 
 /** The fields of the pending order. A JSON parser that rounds would change both integers. */
@@ -32,8 +32,7 @@ export interface StoreVerifyOptions extends Omit<VerifyOptions, "key" | "revoke"
  * Verifies a service with a new key on the Free plan. At the end, even after an error, revokes the
  * key and removes the pending order.
  *
- * @throws an Error for the operator if the verification, the revocation or the removal fails. Its
- *   message lists all these failures.
+ * @throws an Error for the operator that lists all failures, also those of revoking and removing.
  */
 export async function verifyStore({
   store,
@@ -86,8 +85,8 @@ function failWith(remains: string): (error: Error) => never {
 }
 
 /**
- * Returns a random id for the pending order: one of the smallest int64, so that the order is at the
- * beginning of the list. Converting to a JavaScript number changes almost all of these ids.
+ * Returns one of the smallest int64, so that the order is at the beginning of the list. Converting to
+ * a JavaScript number changes almost all of these ids.
  */
 function randomOrderId(): bigint {
   const [random = 0n] = crypto.getRandomValues(new BigUint64Array(1));

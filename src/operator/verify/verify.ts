@@ -3,20 +3,12 @@ import {
   BrokenPromise,
   NoAnswerError,
   OBSTACLES,
+  type PromiseResult,
   SYSTEM_CLOCK,
   type Trial,
   Untried,
   type VerifyOptions,
 } from "./service-promise.ts";
-
-export interface PromiseResult {
-  readonly promise: string;
-  readonly result: "kept" | "broken" | "untried";
-  /** Why the promise is broken or untried. */
-  readonly reason?: string;
-  /** The `X-Request-Id` of the response that breaks the promise. */
-  readonly requestId?: string;
-}
 
 export interface Verification {
   /** True if no promise is broken. */
@@ -25,8 +17,8 @@ export interface Verification {
 }
 
 /**
- * Sends requests to a running service and tries the promises of docs/api.md and docs/limits.md.
- * Stops if the service does not answer: `report` then receives no further result.
+ * Tries the promises of docs/api.md and docs/limits.md on a running service. If the service does not
+ * answer, sends no further request, and reports no further result.
  *
  * @throws the reason of the signal, errors of `revoke`, and {OtherVersionError}.
  */

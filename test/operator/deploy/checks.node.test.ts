@@ -35,7 +35,7 @@ function write(name: string, text: string): void {
   writeFileSync(join(folder, name), text);
 }
 
-/** Commits all files of the test's folder, and returns the hash of the commit. */
+/** Commits all files, and returns the hash of the commit. */
 function commit(): string {
   git("init", "--quiet");
   git("add", "--all");

@@ -26,7 +26,7 @@ const ZOO = "key_zoozoozoozoozooz";
 const NEW = "key_newnewnewnewnewn";
 const ORDER = '{"id":1001,"status":"pending"}';
 const BANNED = { ...REQUEST, keyId: PETS, status: 429, code: "api_key_banned" } as const;
-/** A long timeout, because a case starts the real wrangler. */
+/** A case starts the real wrangler. */
 const TIMEOUT_MS = 180_000;
 
 const PAGE = readFileSync("docs/runbook.md", "utf8");
@@ -67,17 +67,13 @@ const values = ({ sqlite }: FakeD1, query: string) =>
     .all()
     .map((row) => Object.values(row)[0]);
 const read = (name: string) => readFileSync(join(folder, name), "utf8");
-const inFolder = (file: string) => join(folder, file);
 
 function logRequest(fields: object): void {
   const seconds = Math.floor(Date.now() / 1_000) - 60;
   cloudflare.analytics.write("store_orders_production", seconds, { ...BANNED, ...fields });
 }
 
-/**
- * Runs a line of the runbook, with `--yes` where it asks, expects it to succeed, and returns stdout
- * and stderr.
- */
+/** Runs a line of the runbook, with `--yes` where it asks, and returns stdout and stderr. */
 async function type(line: string, variables: Readonly<Record<string, string>>): Promise<string[]> {
   const { words, input, output } = parseLine(line, variables, read);
   const [program, ...args] = words.filter((word) => word !== "-s");
@@ -104,7 +100,7 @@ async function type(line: string, variables: Readonly<Record<string, string>>): 
   return [stdout, stderr];
 }
 
-/** Types all commands of a case of the runbook, and returns what they print. */
+/** Returns what all commands of a case print. */
 async function follow(title: string, own: Readonly<Record<string, string>> = {}): Promise<string> {
   const { commands, promises } = cases.get(title) ?? { commands: [], promises: [] };
   const URL = cloudflare.addressOf(`${NAME}.example.workers.dev`);
@@ -118,7 +114,7 @@ async function follow(title: string, own: Readonly<Record<string, string>> = {})
   return said.join("\n");
 }
 
-/** For each case of the runbook, a function that types its commands and checks their effects. */
+/** A test of each case of the runbook, which calls the function that types its commands. */
 const CASES: Readonly<
   Record<string, (follow: (variables?: Record<string, string>) => Promise<string>) => Promise<void>>
 > = {
@@ -192,7 +188,7 @@ const CASES: Readonly<
     const TIME = orders().timeOf(orders().bookmark());
     orders().sqlite.exec("DELETE FROM orders WHERE id = 1001");
     const BOOKMARK = orders().bookmark();
-    writeFileSync(inFolder("backup.ndjson"), `${ORDER}\n{"id":9}\n`);
+    writeFileSync(join(folder, "backup.ndjson"), `${ORDER}\n{"id":9}\n`);
     const before = keys().sqlite.serialize();
     await followCase({ TIME, BOOKMARK });
     expect(read("before.ndjson")).toBe('{"id":1003,"status":"shipped"}\n');

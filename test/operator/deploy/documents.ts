@@ -2,15 +2,15 @@ import { readFileSync } from "node:fs";
 
 interface Case {
   readonly title: string;
-  /** The command lines of the section, in the order in which they must run. */
+  /** The command lines of the section, in order. */
   readonly commands: readonly string[];
-  /** The output lines in the section that are the same in every run. */
+  /** The output lines of the section that are the same in every run. */
   readonly promises: readonly string[];
 }
 
 const FENCED = /^```(?<language>\w*)\n(?<text>[^]*?)^```$/gm;
 
-/** Reads the level-two sections of a document, with the fenced code in them. */
+/** Reads the level-two sections of a document. */
 export function readCases(file: string): Case[] {
   const [, ...sections] = readFileSync(file, "utf8").split(/^## /m);
   return sections.map((section) => {
@@ -27,24 +27,15 @@ export function readCases(file: string): Case[] {
   });
 }
 
-/** A line of a shell script: the words of its command, its standard input and its output file. */
-interface TypedLine {
-  readonly words: string[];
-  readonly input: string;
-  readonly output: string | undefined;
-}
-
 /**
- * Parses a line of a document as a shell would, without its comment.
- *
- * @param variables the values of the shell's variables.
- * @param readInput returns the content of a file that the line reads.
+ * Parses a line of a document as a shell would: the words of its command, its input and the file for
+ * its output. `readInput` returns the content of a file.
  */
 export function parseLine(
   line: string,
   variables: Readonly<Record<string, string>>,
   readInput: (file: string) => string,
-): TypedLine {
+) {
   const today = new Date().toISOString().slice(0, 10);
   const expanded = line
     .replaceAll("$(date +%F)", today)
@@ -54,9 +45,6 @@ export function parseLine(
   const end = words.findIndex((word) => /^(?:>|<|<<<|#|\|+)$/.test(word));
   const [mark, operand = ""] = end === -1 ? [] : words.slice(end);
   const input = mark === "<<<" ? operand : mark === "<" ? readInput(operand) : "";
-  return {
-    words: end === -1 ? words : words.slice(0, end),
-    input,
-    output: mark === ">" ? operand : undefined,
-  };
+  const output = mark === ">" ? operand : undefined;
+  return { words: end === -1 ? words : words.slice(0, end), input, output };
 }

@@ -12,7 +12,7 @@ interface Weighted {
   readonly weight: number;
 }
 
-/** The log fields of a request that was admitted. */
+/** An admitted request. */
 export const REQUEST: RequestRecord = {
   event: "request",
   requestId: "1",
@@ -33,14 +33,11 @@ export const REQUEST: RequestRecord = {
   servedBy: null,
 };
 
-/**
- * A fake of the SQL API of Workers Analytics Engine and of the GraphQL Analytics API. Runs SQL
- * queries in SQLite.
- */
+/** A fake of the SQL API of Analytics Engine, on SQLite, and of the GraphQL Analytics API. */
 export class FakeAnalytics {
-  /** The current time for every query, in Unix seconds. */
+  /** The current time for every query. */
   nowSeconds = Math.floor(Date.now() / 1_000);
-  /** The account's usage: the sums that the GraphQL API returns, by data set and field. */
+  /** The sums that the GraphQL API returns, by data set and field. */
   metered: Readonly<Record<string, Readonly<Record<string, number>>>> = {};
   readonly #sqlite = new DatabaseSync(":memory:");
 
@@ -55,7 +52,7 @@ export class FakeAnalytics {
       const passed = Number(seconds);
       return passed - (passed % Number(length));
     });
-    // The state of the aggregate function is JSON, because SQLite keeps this state as text.
+    // SQLite keeps the state of an aggregate function as text.
     this.#sqlite.aggregate<string>("quantileExactWeighted", {
       start: () => "[]",
       step: (seen, level, value, weight) =>
@@ -85,7 +82,6 @@ export class FakeAnalytics {
       .run(seconds, sampleInterval, ...values);
   }
 
-  /** Removes all data points of a data set. */
   clear(dataSet: string): void {
     this.#sqlite.exec(`DELETE FROM ${dataSet}`);
   }
@@ -109,9 +105,7 @@ export class FakeAnalytics {
     return { data: { viewer: { accounts: isOneDay ? [account] : [] } }, errors: null };
   }
 
-  /**
-   * Runs a SQL query. As in the real API, sums of integers are strings, because they are 64-bit.
-   */
+  /** As in the real API, sums of integers are strings, because they are 64-bit. */
   #query(sql: string): object {
     const rows = this.#select(toSqlite(sql));
     const isSum = (name: string) => /^(?:requests|refused|errors|degraded)$/.test(name);
@@ -135,10 +129,7 @@ export class FakeAnalytics {
   }
 }
 
-/**
- * Translates a SQL statement of Analytics Engine to SQLite, which has neither intervals nor
- * functions with two lists of arguments.
- */
+/** Translates SQL to SQLite, which has neither intervals nor functions with two lists of arguments. */
 function toSqlite(sql: string): string {
   return sql
     .replace(/INTERVAL '(\d+)' (MINUTE|HOUR|DAY)/g, (_, count: string, unit: string) =>
@@ -147,7 +138,7 @@ function toSqlite(sql: string): string {
     .replace(/(quantileExactWeighted)\(([\d.]+)\)\(/g, "$1($2, ");
 }
 
-/** Returns a weighted quantile. Without rows, it is NaN, which the API sends as `null`. */
+/** Without rows, a quantile is NaN, which the API sends as `null`. */
 function weightedQuantile(seen: readonly Weighted[]): number | null {
   const sorted = seen.toSorted((a, b) => a.value - b.value);
   const total = sorted.reduce((sum, { weight }) => sum + weight, 0);

@@ -13,7 +13,6 @@ export const ACCOUNT = "0123456789abcdef0123456789abcdef";
 const TOKEN = "fake-token";
 const BASE = "/client/v4";
 
-/** Matches the hostnames of deployed Workers. */
 const WORKER_HOST = /\.(?:workers\.dev|shop\.example)$/;
 
 /** Thrown by `interfere` to close the connection without a response. */
@@ -24,10 +23,7 @@ export class LostConnection extends Error {
 /** If `interfere` throws this, the answer reports success with an empty result. */
 export class Lie extends Error {}
 
-/**
- * Makes the commands of a test file, or of a `describe`, use a fake account with the databases of
- * these environments.
- */
+/** Makes the commands of a test file or `describe` use a fake account with these databases. */
 export function useFakeCloudflare(...environments: readonly RemoteEnvironment[]): FakeCloudflare {
   const cloudflare = new FakeCloudflare();
   beforeAll(async () => {
@@ -42,9 +38,8 @@ export function useFakeCloudflare(...environments: readonly RemoteEnvironment[])
 }
 
 /**
- * A fake of Cloudflare's API and of deployed Workers, with the endpoints that this project's
- * commands and wrangler call. Its D1 databases are real SQLite databases. Unknown API calls get
- * status 404. Answers this process's `fetch` directly, and wrangler on a loopback port.
+ * A fake of the endpoints of Cloudflare's API that the commands and wrangler call, and of deployed
+ * Workers. Answers this process's `fetch` directly, and wrangler on a loopback port.
  */
 export class FakeCloudflare {
   readonly d1 = new FakeD1Api(() => this.origin);
@@ -57,13 +52,14 @@ export class FakeCloudflare {
    * that it returns is called after the API call, before its response.
    */
   interfere: (call: ApiCall) => void | (() => void) = () => {};
+  /** The address of the server, once it is started. */
+  origin = "";
   /** The accounts that the API token can access. */
   accounts = [{ id: ACCOUNT, name: "Pets" }];
   readonly #routes: readonly (readonly [RegExp, Routes[string]])[];
   readonly #realFetch = globalThis.fetch;
   readonly #server = createServer(
-    // Keeps idle connections open: on a busy machine, a command could send a request on a
-    // connection just as the server closes it, and the request would fail.
+    // Keeps idle connections open, because one could be closed just as a command sends a request.
     { keepAliveTimeout: 0 },
     (message, response) => void this.#serve(message, response),
   );
@@ -84,6 +80,7 @@ export class FakeCloudflare {
   /** Starts the fake account, and makes the commands use it. */
   async start(): Promise<void> {
     await new Promise<void>((resolve) => this.#server.listen(0, "127.0.0.1", resolve));
+    this.origin = `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
     for (const [name, value] of Object.entries(this.environment)) vi.stubEnv(name, value);
     globalThis.fetch = async (input, init) => {
       const { origin, hostname } = new URL(input instanceof Request ? input.url : input);
@@ -107,10 +104,8 @@ export class FakeCloudflare {
   }
 
   /**
-   * Creates a deployed service.
+   * Creates a deployed service, whose databases lack the last `without` migrations.
    *
-   * @param options `without`: the number of last migrations that each database lacks; `commit`: the
-   *   commit of the deployed version; `message`: of its deployment.
    * @returns the versions of the Worker, and the id of the deployed one.
    */
   deployService(
@@ -130,10 +125,6 @@ export class FakeCloudflare {
     versions.deploy(before, options.message);
     this.workers.scripts.set(name, { bindings, migrationTag: "v1", versions });
     return { versions, before };
-  }
-
-  get origin(): string {
-    return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
   }
 
   /** Returns the URL at which this server responds to requests for a deployed Worker. */
@@ -167,13 +158,10 @@ export class FakeCloudflare {
   /** @throws {LostConnection} if the connection closes without a response. */
   async #answer(request: Request): Promise<Response> {
     const { hostname, pathname, searchParams } = new URL(request.url);
-    const [, host, rest] = /^\/hosts\/([^/]+)(\/.*)$/.exec(pathname) ?? [];
-    if (host !== undefined || WORKER_HOST.test(hostname)) {
-      const {
-        status,
-        body,
-        version = "",
-      } = this.workers.serve(host ?? hostname, rest ?? pathname, request.headers);
+    const [, host = hostname, path = pathname] = /^\/hosts\/([^/]+)(\/.*)$/.exec(pathname) ?? [];
+    if (WORKER_HOST.test(host)) {
+      const served = this.workers.serve(host, path, request.headers);
+      const { status, body, version = "" } = served;
       const isAsked = request.headers.get("X-Version") === version;
       return new Response(body, { status, headers: isAsked ? { "X-Version": version } : {} });
     }

@@ -5,31 +5,25 @@ import type { RemoteEnvironment } from "../../../src/operator/arguments.ts";
 import { readMigrations } from "../../../src/operator/database/migrations.ts";
 import { type ApiCall, ApiError, bodyOf, type Routes } from "./route.ts";
 
-/** D1's limit on one statement, in bytes. */
+/** D1's limits on one statement, and on one value or row. */
 const MAX_STATEMENT_BYTES = 100_000;
-/** D1's limit on one value or row, in bytes. */
 const MAX_ROW_BYTES = 2_000_000;
 
-/** Migrated databases, by their migrations, because migrating takes longer than most tests. */
+/** Migrated databases by the names of their migrations, because migrating takes long. */
 const migrated = new Map<string, Uint8Array>();
 
 interface QueryResult {
   readonly results: Record<string, unknown>[];
 }
 
-/**
- * A fake of a remote D1 database. As in D1, all statements of a query are one transaction, and
- * integers in results are doubles.
- */
+/** A remote D1 database. As in D1, a query is one transaction, and its integers are doubles. */
 export class FakeD1 {
   readonly uuid = randomUUID();
   readonly name: string;
-  /** The jurisdiction to which the database's location is restricted; `null` if unrestricted. */
   readonly jurisdiction: string | null;
-  /** The mode of read replication. */
   replication: "auto" | "disabled" = "disabled";
   readonly sqlite = new DatabaseSync(":memory:");
-  /** The saved states of the database, each with a bookmark, the oldest first. */
+  /** The saved states, the oldest first. */
   readonly #states: { atMs: number; bookmark: string; content: Uint8Array }[] = [];
 
   constructor(name: string, jurisdiction: string | null = null) {
@@ -58,12 +52,7 @@ export class FakeD1 {
     migrated.set(label, this.sqlite.serialize());
   }
 
-  /**
-   * Runs the statements of `sql` in one transaction.
-   *
-   * @param params the parameters, if `sql` is a single statement.
-   * @throws SQLite's error if a statement fails.
-   */
+  /** Runs statements in one transaction. Only a single statement can have parameters. */
   execute(sql: string, params: readonly string[] = []): QueryResult[] {
     if (params.join("").length > MAX_ROW_BYTES) {
       throw new Error("string or blob too big: SQLITE_TOOBIG");
@@ -88,19 +77,17 @@ export class FakeD1 {
     return bookmark;
   }
 
-  /** Returns the last bookmark at or before this time. */
   bookmarkAt(time: string): string {
     const state = this.#states.findLast(({ atMs }) => atMs <= Date.parse(time));
     if (state === undefined) throw new Error(`no bookmark for ${time}`);
     return state.bookmark;
   }
 
-  /** Returns the time of a bookmark in ISO 8601. Each bookmark has a later time than the one before. */
+  /** Returns the time of a bookmark. Each bookmark has a later time than the one before. */
   timeOf(bookmark: string): string {
     return new Date(this.#find(bookmark).atMs).toISOString();
   }
 
-  /** Restores the state of a bookmark. */
   restore(bookmark: string): void {
     this.sqlite.deserialize(this.#find(bookmark).content);
   }
@@ -117,8 +104,9 @@ export class FakeD1 {
       const statement = this.sqlite.prepare(rest);
       // `prepare` compiles only the first statement in `rest`; `sourceSQL` is its text.
       const text = statement.sourceSQL;
-      if (Buffer.byteLength(text) > MAX_STATEMENT_BYTES)
+      if (Buffer.byteLength(text) > MAX_STATEMENT_BYTES) {
         throw new Error("statement too long: SQLITE_TOOBIG");
+      }
       if (/^\s*(begin|commit|rollback|savepoint)\b/i.test(text)) {
         throw new Error("cannot start a transaction within a transaction: SQLITE_ERROR");
       }
@@ -134,7 +122,6 @@ function asDoubles(row: Record<string, unknown>): Record<string, unknown> {
   return Object.fromEntries(Object.entries(row).map(([name, value]) => [name, asDouble(value)]));
 }
 
-/** A fake of the D1 API: creates and finds databases, runs queries, imports SQL. */
 export class FakeD1Api {
   readonly databases: FakeD1[] = [];
   readonly #files = new Map<string, string>();
@@ -165,11 +152,11 @@ export class FakeD1Api {
     },
     "PUT /upload/:": ({ body }, file) => {
       this.#files.set(file, body.toString());
-      return new Response("", { headers: { ETag: md5(body) } });
+      const etag = createHash("md5").update(body).digest("hex");
+      return new Response("", { headers: { ETag: etag } });
     },
   };
 
-  /** Returns the database with this name or id. */
   find(nameOrId: string): FakeD1 {
     const found = this.databases.find(({ name, uuid }) => name === nameOrId || uuid === nameOrId);
     if (found !== undefined) return found;
@@ -201,13 +188,10 @@ export class FakeD1Api {
   }
 
   #create(call: ApiCall): object {
-    const {
-      name,
-      primary_location_hint: location,
-      jurisdiction,
-    } = bodyOf<Record<string, string>>(call);
+    const body = bodyOf<Record<string, string>>(call);
+    const { name = "", primary_location_hint: location, jurisdiction } = body;
     call.change(`create database ${name} in ${location ?? jurisdiction}`);
-    return describe(this.create(name ?? "", jurisdiction));
+    return describe(this.create(name, jurisdiction));
   }
 
   #execute(call: ApiCall, database: FakeD1): object[] {
@@ -244,8 +228,4 @@ export class FakeD1Api {
 
 function describe({ uuid, name, jurisdiction, replication }: FakeD1): object {
   return { uuid, name, jurisdiction, read_replication: { mode: replication } };
-}
-
-function md5(body: Buffer): string {
-  return createHash("md5").update(body).digest("hex");
 }

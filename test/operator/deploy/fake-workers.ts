@@ -1,7 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { type ApiCall, ApiError, bodyOf, formOf, type Routes } from "./route.ts";
 
-/** The percentage of the traffic that a version gets. */
 interface Share {
   readonly version_id: string;
   readonly percentage: number;
@@ -9,7 +8,6 @@ interface Share {
 
 type Annotations = Readonly<Record<`workers/${"tag" | "message"}`, string | undefined>>;
 
-/** A division of the traffic between versions. */
 interface Deployment {
   readonly versions: readonly Share[];
   readonly annotations: Partial<Annotations>;
@@ -20,7 +18,7 @@ export class FakeVersions {
   readonly list: { readonly id: string; readonly annotations: Annotations }[] = [];
   readonly deployments: Deployment[] = [];
 
-  /** Adds a version, without sending traffic to it, and returns its id. */
+  /** Adds a version without traffic, and returns its id. */
   upload(message = "", tag?: string, bindings: readonly object[] = []): string {
     const id = randomUUID();
     const annotations = { "workers/message": message, "workers/tag": tag };
@@ -30,7 +28,6 @@ export class FakeVersions {
     return id;
   }
 
-  /** Sends all traffic to a version. */
   deploy(versionId: string, message?: string): object {
     return this.divide([{ version_id: versionId, percentage: 100 }], message);
   }
@@ -63,7 +60,6 @@ export class FakeVersions {
   }
 }
 
-/** The metadata of an uploaded Worker. */
 interface Metadata {
   readonly bindings: readonly object[];
   readonly migrations?: { readonly new_tag: string };
@@ -75,7 +71,7 @@ interface Script {
   readonly bindings: readonly object[];
   readonly migrationTag: string | undefined;
   readonly versions: FakeVersions;
-  /** The configuration of the Worker's static files. */
+  /** The configuration of static files. */
   readonly assets?: object | undefined;
 }
 
@@ -95,43 +91,34 @@ interface WorkerRequest {
 /** The account's only zone. */
 const ZONE = "shop.example";
 
-/** The service's response to a request with an unknown key. */
 export const UNAUTHORIZED: WorkerAnswer = { status: 401, body: '{"code":"unauthorized"}' };
-
-/** The service's response to /healthz while every part works. */
-export const HEALTHY: WorkerAnswer = {
-  status: 200,
-  body: '{"orders":"ok","keys":"ok","limiter":"ok"}',
-};
+const OK = { orders: "ok", keys: "ok", limiter: "ok" };
+/** The response of /healthz. */
+export const HEALTHY: WorkerAnswer = { status: 200, body: JSON.stringify(OK) };
 
 /** A fake of the API endpoints for Workers: versions, static files, triggers, domains, requests. */
 export class FakeWorkers {
   readonly scripts = new Map<string, Script>();
-  /** Names of the Workers whose address on workers.dev is turned off. */
+  /** The Workers without an address on workers.dev. */
   readonly offWorkersDev = new Set<string>();
-  /** The cron expressions of each Worker, by the Worker's name. */
   readonly crons = new Map<string, readonly string[]>();
   readonly requests: WorkerRequest[] = [];
   /** The names of Workers by their custom domain. */
   readonly domains = new Map<string, string>();
   /** The DNS records of the account's only zone. */
-  readonly records: { readonly name: string; readonly type: string; readonly content: string }[] =
-    [];
+  readonly records: Readonly<Record<"name" | "type" | "content", string>>[] = [];
   /** The uploaded static files, by path. */
   readonly files = new Map<string, string>();
   /** The token that authorizes only the upload of static files, with two parts of empty JSON. */
   readonly jwt = "e30.e30.signature";
   /** If true, ignores version overrides, as Cloudflare does for a short time after an upload. */
   ignoresOverrides = false;
-  /**
-   * If set, this version handles all requests without a version override, as an old version does on
-   * some of Cloudflare's servers shortly after a deployment.
-   */
+  /** Handles the requests without an override, as some servers do shortly after a deployment. */
   lateVersion: string | undefined;
   /** Returns the response of a deployed Worker. Tests replace this function. */
   answer: (authorization: string, request: WorkerRequest) => WorkerAnswer = (_, { path }) =>
     path === "/healthz" ? HEALTHY : UNAUTHORIZED;
-  /** The files that wrangler is about to upload: the hash of each file by path. */
+  /** The hashes of the files that wrangler is about to upload, by path. */
   #manifest: Readonly<Record<string, { readonly hash: string }>> = {};
 
   readonly routes: Routes = {
@@ -185,7 +172,6 @@ export class FakeWorkers {
       this.records.filter(({ name }) => name === query.get("name")),
   };
 
-  /** Returns the last upload of the Worker with this name. */
   find(name: string): Script {
     const found = this.scripts.get(name);
     if (found !== undefined) return found;
@@ -215,8 +201,9 @@ export class FakeWorkers {
   }
 
   #service(name: string): object {
-    if (!this.scripts.has(name))
+    if (!this.scripts.has(name)) {
       throw new ApiError(404, 10090, "workers.api.error.service_not_found");
+    }
     const script = { migration_tag: this.find(name).migrationTag };
     return { default_environment: { script } };
   }
@@ -230,19 +217,12 @@ export class FakeWorkers {
   }
 
   #deploy(call: ApiCall, name: string): object {
-    const {
-      versions,
-      annotations,
-      code_update_strategy: strategy,
-    } = bodyOf<{
-      versions: Share[];
-      annotations?: Record<string, string>;
-      code_update_strategy?: { readonly mode: string };
-    }>(call);
+    const body = bodyOf<Deployment & { code_update_strategy?: { readonly mode: string } }>(call);
+    const { versions, annotations, code_update_strategy: strategy } = body;
     const shares = versions.map(({ version_id, percentage }) => `${version_id} ${percentage} %`);
     const objects = strategy?.mode === "immediate" ? "" : ", objects later";
     call.change(`deploy ${name}: ${shares.join(", ")}${objects}`);
-    return this.find(name).versions.divide(versions, annotations?.["workers/message"]);
+    return this.find(name).versions.divide(versions, annotations["workers/message"]);
   }
 
   async #upload(call: ApiCall, name: string): Promise<{ readonly id: string }> {

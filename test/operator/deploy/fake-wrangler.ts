@@ -8,11 +8,7 @@ import { ACCOUNT } from "./fake-cloudflare.ts";
 
 const { registry, globalFlags } = getCommands();
 
-/**
- * Parses arguments by wrangler's own definition of the command.
- *
- * @throws an Error if wrangler does not know the command or an option.
- */
+/** Parses arguments by wrangler's definition. @throws an Error for unknown commands and options. */
 function parse(args: readonly string[]) {
   const words: string[] = [];
   let node = registry;
@@ -36,8 +32,7 @@ function parse(args: readonly string[]) {
 }
 
 /**
- * A fake of wrangler's commands for the login, queries, imports and uploads. Makes the same changes
- * through the API and throws the same errors. The real wrangler takes two seconds of processor time
+ * Makes the same API calls as wrangler and throws the same errors, because wrangler takes two seconds
  * to start. `remote-commands.node.test.ts` and `deploy.node.test.ts` run the real one.
  */
 export async function runFakeWrangler(
@@ -101,10 +96,8 @@ export async function runFakeWrangler(
 }
 
 async function databaseId(name: string): Promise<string> {
-  const found = (await callApi("GET", "/d1/database?page=1&per_page=10")) as {
-    name: string;
-    uuid: string;
-  }[];
+  type Found = Record<"name" | "uuid", string>[];
+  const found = (await callApi("GET", "/d1/database?page=1&per_page=10")) as Found;
   const database = found.find((candidate) => candidate.name === name);
   if (database !== undefined) return database.uuid;
   throw new Error(`Couldn't find a D1 DB named '${name}'`);
@@ -127,7 +120,6 @@ function apiToken(): string {
   throw new Error("Not logged in. Please run `wrangler login` to authenticate.");
 }
 
-/** Calls Cloudflare's API below the account. */
 async function callApi(method: string, path: string, body?: object): Promise<unknown> {
   const { CLOUDFLARE_API_BASE_URL, CLOUDFLARE_ACCOUNT_ID } = process.env;
   const account = `/accounts/${CLOUDFLARE_ACCOUNT_ID ?? ACCOUNT}`;

@@ -10,7 +10,7 @@ import {
   toSql,
 } from "../../../src/operator/metrics/questions.ts";
 import type { RequestRecord } from "../../../src/worker/telemetry/request-record.ts";
-import { runInProcess } from "../in-process.ts";
+import { failure, runInProcess } from "../in-process.ts";
 import { readCases } from "./documents.ts";
 import { REQUEST } from "./fake-analytics.ts";
 import { useFakeCloudflare } from "./fake-cloudflare.ts";
@@ -21,6 +21,8 @@ import { type Outcome, runCommand } from "./run-command.ts";
 const HOUR = 3_600;
 /** 2026-11-21T12:00:00Z */
 const NOW = 1_795_262_400;
+/** The first banned request. */
+const BANNED_AT = NOW - 2 * HOUR;
 const ZOO = "key_zoozoozoozoozooz";
 const PETS = "key_petspetspetspets";
 const PRODUCTION = ["--env", "production"];
@@ -30,10 +32,7 @@ const ZOO_REQUEST = { keyId: ZOO, plan: "pro", limit: 300, remaining: 200 } as c
 const ANONYMOUS = { keyId: null, plan: null } as const;
 const REFUSED = { status: 429, code: "rate_limit_exceeded", remaining: 0, durationMs: 1 } as const;
 
-/**
- * The requests in the fake Analytics Engine; all but the first are of the last day. A sampled row
- * represents several requests.
- */
+/** The requests in the fake Analytics Engine; all but the first are of the last day. */
 const DAY: [secondsAgo: number, sampleInterval: number, fields: Partial<RequestRecord>][] = [
   [30 * HOUR, 1, { status: 500, code: "internal_error", degraded: "limiter" }],
   [20 * HOUR, 100, { servedBy: "replica WEUR" }],
@@ -54,11 +53,9 @@ const traffic = (hoursAgo: number, plan: string, status: number, requests: numbe
   status,
   requests,
 });
-const near = (key_id: string, plan: string, quota: number, requests: number) => {
-  return { key_id, plan, quota_window: "minute", least_left: 0, quota, requests };
-};
+const near = { quota_window: "minute", least_left: 0 };
 
-/** The rows that each subcommand of `npm run metrics` must return for the requests in `DAY`. */
+/** What each query must return for `DAY`. */
 const ANSWERS: Record<QuestionName, object[]> = {
   health: [{ requests: 322, errors: 3, degraded: 4 }],
   authenticated: [{ requests: 121, refused: 12, p95_ms: 10 }],
@@ -81,15 +78,12 @@ const ANSWERS: Record<QuestionName, object[]> = {
     { key_id: PETS, plan: "free", requests: 114, refused: 10 },
     { key_id: ZOO, plan: "pro", requests: 7, refused: 2 },
   ],
-  "near-limit": [near(PETS, "free", 60, 11), near(ZOO, "pro", 300, 2)],
+  "near-limit": [
+    { key_id: PETS, plan: "free", ...near, quota: 60, requests: 11 },
+    { key_id: ZOO, plan: "pro", ...near, quota: 300, requests: 2 },
+  ],
   banned: [
-    {
-      key_id: ZOO,
-      plan: "pro",
-      first_seen: NOW - 2 * HOUR,
-      last_seen: NOW - 2 * HOUR + 90,
-      requests: 2,
-    },
+    { key_id: ZOO, plan: "pro", first_seen: BANNED_AT, last_seen: BANNED_AT + 90, requests: 2 },
   ],
   degraded: [
     { minute: NOW - 60, missing: "limiter", region: "GRU", requests: 1 },
@@ -103,16 +97,13 @@ const ANSWERS: Record<QuestionName, object[]> = {
     { served_by: "replica WEUR", requests: 100, median_ms: 10, p95_ms: 10 },
     { served_by: "primary ENAM", requests: 5, median_ms: 200, p95_ms: 200 },
   ],
-  key: [20, 2].map((hours) => ({
-    hour: NOW - hours * HOUR,
-    ...route("GET"),
-    ...(hours === 20
-      ? { status: 200, code: "", requests: 5, least_left: 200 }
-      : { status: 429, code: "api_key_banned", requests: 2, least_left: 0 }),
-  })),
+  key: [
+    { status: 200, code: "", requests: 5, least_left: 200 },
+    { status: 429, code: "api_key_banned", requests: 2, least_left: 0 },
+  ].map((row, index) => ({ hour: [NOW - 20 * HOUR, BANNED_AT][index], ...route("GET"), ...row })),
 };
 
-/** The figures that `metrics check --hours 24` must compute for the requests in `DAY`. */
+/** What `metrics check --hours 24` must measure for `DAY`. */
 const VALUES = {
   errorPercent: 0.93,
   degradedPercent: 1.24,
@@ -136,8 +127,7 @@ beforeAll(() => {
   }
 });
 beforeEach(() => {
-  // Together these operations cost the $12.03 in VALUES: requests $3, processor time $2, calls of
-  // Durable Objects 3 cents, their duration $1, and rows the rest.
+  // This costs $12.03: requests $3, processor time $2, calls 3 cents, duration $1, rows the rest.
   analytics.metered = {
     workersInvocationsAdaptive: { requests: 10e6, cpuTimeUs: 100e9 },
     durableObjectsInvocationsAdaptiveGroups: { requests: 0.2e6 },
@@ -158,9 +148,9 @@ const NAMES = Object.keys(QUESTIONS) as QuestionName[];
 
 describe("npm run metrics", () => {
   it("refuses a data set that does not exist yet", async () => {
-    const outcome = await metrics("traffic", "--env", "staging");
-    expect(outcome).toMatchObject({ status: 1, stdout: "" });
-    expect(outcome.stderr).toContain("/analytics_engine/sql: no such table");
+    expect(await metrics("traffic", "--env", "staging")).toEqual(
+      failure("/analytics_engine/sql: no such table"),
+    );
   });
 
   it.each(NAMES)("%s counts all requests that a row stands for", async (name) => {
@@ -196,9 +186,7 @@ describe("npm run metrics", () => {
     [["traffic", ...PRODUCTION, "--hours", "9999"], "older data is not kept"],
     [["key", ...PRODUCTION, "--key", "' OR 1 --"], "Expected an id such as"],
   ])("refuses %j", async (args, message) => {
-    const outcome = await metrics(...args);
-    expect(outcome).toMatchObject({ status: 2, stdout: "" });
-    expect(outcome.stderr).toContain(message);
+    expect(await metrics(...args)).toEqual(failure(message, 2));
   });
 
   it("repeats the error of Cloudflare, and says what a token needs", async () => {
@@ -318,9 +306,7 @@ describe("npm run metrics -- check", () => {
     [{ ...VALUES, bannedKeys: 50 }, "bannedKeys: "],
     [{ ...VALUES, euros: 1 }, "euros"],
   ])("refuses the thresholds %j", async (thresholds, message) => {
-    const outcome = await check(thresholds);
-    expect(outcome).toMatchObject({ status: 1, stdout: "" });
-    expect(outcome.stderr).toContain(message);
+    expect(await check(thresholds)).toEqual(failure(message));
   });
 
   it.each([
@@ -332,9 +318,7 @@ describe("npm run metrics -- check", () => {
     cloudflare.interfere = (call) => {
       if (call.path.endsWith(path)) throw new ApiError(code, 0, message);
     };
-    const outcome = await check(VALUES);
-    expect(outcome).toMatchObject({ status: 1, stdout: "" });
-    expect(outcome.stderr).toContain(`${path}: ${message}`);
+    expect(await check(VALUES)).toEqual(failure(`${path}: ${message}`));
   });
 });
 
@@ -343,8 +327,8 @@ describe("the workflow that watches production", () => {
   const script = /^ {6}- run: \|\n(?<script>(?: {10}.*\n)+)/m.exec(workflow)?.groups?.["script"];
 
   /**
-   * Runs the script of watch.yml with a fake `npm`, which exits with `status`, and a fake `gh`.
-   * Returns the exit status of the script and the calls of `gh`.
+   * Runs the script of watch.yml with an `npm` that exits with `status`. Returns the exit status of
+   * the script and the calls of `gh`.
    */
   async function watch(status: number, openIssue: string): Promise<[number | null, string]> {
     const calls = join(folder, "calls");

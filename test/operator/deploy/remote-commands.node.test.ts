@@ -18,6 +18,7 @@ vi.spyOn(wrangler, "runWrangler").mockImplementation(runFakeWrangler);
 
 const PROGRAMS = { keys: keysProgram, orders: ordersProgram };
 const STAGING = ["--env", "staging"];
+const CONTROL_C = "\u0003";
 
 const cloudflare = useFakeCloudflare("staging");
 afterEach(() => {
@@ -27,7 +28,7 @@ afterEach(() => {
 
 const database = () => cloudflare.d1.find("store-orders-staging-keys");
 
-/** Runs a command with `--env staging`, expects it to succeed, and returns its stdout. */
+/** Returns the stdout of a command with `--env staging`, which must succeed. */
 async function run(
   command: keyof typeof PROGRAMS,
   args: readonly string[],
@@ -127,7 +128,7 @@ describe("keys --env staging", () => {
       expect(refused.stderr).toContain(`\n  npm run keys -- ${line.join(" ")} --yes\n`);
       const type = (typed: string) =>
         runInProcess(keysProgram(), line, typed, { isTerminal: true });
-      for (const typed of ["production\n", ""]) {
+      for (const typed of ["production\n", "", CONTROL_C]) {
         const asked = await type(typed);
         expect(asked).toMatchObject({ status: 1, stdout: "" });
         expect(asked.stderr).toContain("error: not confirmed: nothing was changed");

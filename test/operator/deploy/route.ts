@@ -17,18 +17,16 @@ export interface ApiCall {
   readonly query: URLSearchParams;
   readonly contentType: string;
   readonly body: Buffer;
-  /** Records in `FakeCloudflare.changes` that the API call changes something. */
+  /** Records a change in `FakeCloudflare.changes`. */
   readonly change: (text: string) => void;
 }
 
 /**
- * The answers to API calls, by method and path, such as `GET /workers/scripts/:/settings`. The
- * function receives the parts of the path at each `:`, and returns the `result` field of the
- * response, or the whole `Response`.
+ * The answers to API calls, by method and path, such as `GET /workers/scripts/:/settings`: functions
+ * that receive each part of the path at a `:`, and return a `result` or a `Response`.
  */
 export type Routes = Readonly<Record<string, (call: ApiCall, ...parts: string[]) => unknown>>;
 
-/** Parses the JSON body of a call. */
 export function bodyOf<T>({ body }: ApiCall): T {
   return JSON.parse(body.toString()) as T;
 }

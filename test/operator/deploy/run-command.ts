@@ -7,10 +7,7 @@ export interface Outcome {
   readonly stderr: string;
 }
 
-/**
- * Runs a program in the project's root, with additional environment variables, and waits for its
- * end.
- */
+/** Runs a program with additional environment variables. */
 export async function runCommand(
   command: string,
   args: readonly string[],

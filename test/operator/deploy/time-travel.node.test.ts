@@ -44,11 +44,7 @@ const trail = () =>
 const keys = () =>
   database().sqlite.prepare("SELECT id, hash, resets, revision FROM api_keys ORDER BY id").all();
 
-const withoutRevision = ({ id, hash, resets }: ReturnType<typeof keys>[number]) => ({
-  id,
-  hash,
-  resets,
-});
+const keysWithoutRevision = () => keys().map(({ id, hash, resets }) => ({ id, hash, resets }));
 
 describe("npm run time-travel", () => {
   it("prints the bookmark of the current time, or of another time", async () => {
@@ -60,23 +56,6 @@ describe("npm run time-travel", () => {
     const { stdout } = await timeTravel("bookmark", ...OF_KEYS, "--at", then, "--json");
     expect(JSON.parse(stdout)).toEqual({ bookmark: first.stdout.trim() });
     expect(cloudflare.changes).toEqual([]);
-  });
-
-  it("restores the orders without changing the keys", async () => {
-    const orders = cloudflare.d1.find("store-orders-staging-orders");
-    const bookmark = orders.bookmark();
-    orders.sqlite.exec("INSERT INTO orders (id) VALUES (1)");
-    addKey("key_a");
-    const before = keys();
-    const target = ["--database", "orders", "--env", "staging"];
-    const restored = await timeTravel("restore", ...target, "--bookmark", bookmark, "--yes");
-    expect(restored).toMatchObject({ status: 0, stderr: expect.stringMatching(WAY_BACK) });
-    expect(restored.stdout).toMatch(
-      /^The orders database of staging is back at \S+\.\nTo undo this: npm run time-travel -- restore --env staging --database orders --bookmark \S+\n$/,
-    );
-    expect(orders.sqlite.prepare("SELECT id FROM orders").all()).toEqual([]);
-    expect(keys()).toEqual(before);
-    expect(cloudflare.changes).toEqual(["restore store-orders-staging-orders"]);
   });
 
   it("restores nothing if it is interrupted before", async () => {
@@ -107,7 +86,7 @@ describe("npm run time-travel", () => {
       UPDATE api_keys SET revoked_at = 5, revision = 1 WHERE id = 'key_b';
       UPDATE api_keys SET hash = 'rotated', revision = 10 WHERE id = 'key_c';
       UPDATE api_keys SET plan = 'free', expires_at = 86400000, resets = 2 WHERE id = 'key_d'`);
-    const before = keys();
+    const before = keysWithoutRevision();
 
     const startedMs = Date.now();
     const state = ["--bookmark", bookmark];
@@ -122,7 +101,7 @@ describe("npm run time-travel", () => {
     expect(stdout).toContain(
       "  key_d plan: free → pro, perMinute: 60 → 300, perDay: 1,000 → 10,000, expiresAt: 1970-01-02 00:00 UTC → none\n",
     );
-    expect(keys().map(withoutRevision)).toEqual([
+    expect(keysWithoutRevision()).toEqual([
       { id: "key_a", hash: "hash of key_a", resets: 3 },
       { id: "key_b", hash: "hash of key_b", resets: 0 },
       { id: "key_c", hash: "hash of key_c", resets: 0 },
@@ -154,8 +133,8 @@ describe("npm run time-travel", () => {
         ],
       },
     });
-    const [a, b, c, d, added] = before.map(withoutRevision);
-    expect(keys().map(withoutRevision)).toEqual([a, b, c, { ...d, resets: 4 }, added]);
+    const [a, b, c, d, added] = before;
+    expect(keysWithoutRevision()).toEqual([a, b, c, { ...d, resets: 4 }, added]);
   });
 
   it("restores a keys database without its tables, and says that nothing was compared", async () => {
@@ -174,11 +153,7 @@ describe("npm run time-travel", () => {
     [["bookmark", "--database", "keys"], 2, "the local store has no Time Travel; copy its folder"],
     [["bookmark", ...OF_KEYS, "--at", "2026-01-01"], 2, "in the past, within the last 30 days"],
     [["bookmark", ...OF_KEYS, "--at", "2999-01-01"], 2, "in the past, within the last 30 days"],
-    [
-      ["bookmark", "--database", "keys", "--env", "production"],
-      1,
-      "there is none yet: run `npm run deploy",
-    ],
+    [["bookmark", "--database=keys", "--env", "production"], 1, "there is none yet: run `npm run"],
     [["restore", ...OF_KEYS], 2, "--at TIME or --bookmark BOOKMARK"],
     [["restore", ...OF_KEYS, "--bookmark", "x", "--at", "2026-11-20"], 2, "cannot be used"],
     [["restore", ...OF_KEYS, "--bookmark", "x"], 1, "confirm with --yes"],

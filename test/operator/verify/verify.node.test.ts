@@ -1,14 +1,301 @@
-import { afterAll, beforeAll, expect, it } from "vitest";
-import { type PromiseResult, verify } from "../../../src/operator/verify/verify.ts";
-import type { Send } from "../../../src/operator/verify/service-promise.ts";
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { type Surroundings, verifyProgram } from "../../../src/operator/verify/program.ts";
+import type { Clock, PromiseResult, Send } from "../../../src/operator/verify/service-promise.ts";
+import { verify } from "../../../src/operator/verify/verify.ts";
+import { type StoreVerifyOptions, verifyStore } from "../../../src/operator/verify/verify-store.ts";
+import * as wrangler from "../../../src/operator/wrangler.ts";
+import { openApiDocument } from "../../../src/openapi/document.ts";
+import { ClockedService } from "../../process/clocked-service.ts";
+import { LostConnection, useFakeCloudflare } from "../deploy/fake-cloudflare.ts";
+import { FakeVersions } from "../deploy/fake-workers.ts";
+import { runFakeWrangler } from "../deploy/fake-wrangler.ts";
+import { ApiError } from "../deploy/route.ts";
+import type { Outcome } from "../deploy/run-command.ts";
+import { failure, runInProcess } from "../in-process.ts";
+import { StoreFolder } from "../store-folder.ts";
 import { LIMIT_SABOTAGES, ORDER_SABOTAGES, SABOTAGES } from "./sabotages.ts";
-import { type ServiceOnTrial, startServiceOnTrial } from "./service-on-trial.ts";
 
-let service: ServiceOnTrial;
+const LISTED_ORIGIN = "https://app.example";
+const HTML = { headers: { "Content-Type": "text/html; charset=utf-8" } };
+const ORDERS = `{"id":1,"petId":2,"quantity":3,"shipDate":"2026-11-20T08:30:00.000Z","complete":true}
+{"id":2}
+{"id":9223372036854775807,"status":"shipped"}
+`;
+
+const cloudflare = useFakeCloudflare("staging");
+const folder = new StoreFolder();
+let service: ClockedService;
+/** The address of the service. */
+let url: string;
 beforeAll(async () => {
-  service = await startServiceOnTrial();
+  await folder.ordersJson(["import", "-"], ORDERS);
+  service = await ClockedService.start(folder.path, { CORS_ORIGINS: LISTED_ORIGIN });
+  url = `http://127.0.0.1:${service.port}`;
+  // The mock begins here, because the start above needs the real wrangler.
+  vi.spyOn(wrangler, "runWrangler").mockImplementation(runFakeWrangler);
 });
-afterAll(() => service[Symbol.asyncDispose]());
+afterAll(async () => {
+  await service[Symbol.asyncDispose]();
+  folder.remove();
+});
+
+let aheadMs = 0;
+/** Moves the service's clock forward instead of waiting. */
+const clock: Clock = {
+  now: () => Date.now() + aheadMs,
+  wait: async (milliseconds, signal) => {
+    signal.throwIfAborted();
+    aheadMs += milliseconds;
+    await service.advance(milliseconds / 1_000);
+  },
+};
+
+/** Sends a request to the service, which is started without its static files. */
+const sendToService: Send = async (address, init) => {
+  const { pathname } = new URL(address);
+  if (pathname === "/") return new Response("<!doctype html>", HTML);
+  if (pathname === "/openapi.json") return new Response(openApiDocument());
+  return fetch(address, init);
+};
+
+let runs = 0;
+/** Returns a new client address: the service limits the failed authentications of each. */
+const newClient = () => `2001:db8:0:${(runs += 1)}::1`;
+
+/** Verifies the service with a new key. By default, uses up no limit and places no order. */
+function verifyService(options: Partial<StoreVerifyOptions>) {
+  const store = { persistTo: folder.path };
+  const headers = { "CF-Connecting-IP": newClient() };
+  const common = {
+    url,
+    store,
+    headers,
+    clock,
+    send: sendToService,
+    isReadOnly: true,
+    origin: LISTED_ORIGIN,
+  };
+  return verifyStore({ ...common, ...options });
+}
+
+/** Runs `npm run verify` as a new client. */
+function runVerify(
+  args: readonly string[],
+  { input, ...surroundings }: Partial<Surroundings> & { readonly input?: string } = {},
+): Promise<Outcome> {
+  const program = verifyProgram({ clock, send: sendToService, ...surroundings });
+  return runInProcess(program, [...args, "--header", `CF-Connecting-IP: ${newClient()}`], input);
+}
+
+/** Runs `npm run verify` on the local service with its store. */
+function verifyLocal(args: readonly string[], surroundings?: Partial<Surroundings>) {
+  return runVerify(["--persist-to", folder.path, "--url", url, ...args], surroundings);
+}
+
+/** Returns the state of each key that verifications have created in the local store. */
+async function keyStates(): Promise<string[]> {
+  const keys: { state: string }[] = await folder.keysJson("list", "--name", "Verification");
+  return keys.map(({ state }) => state);
+}
+
+const exportOrders = async () => (await folder.orders(["export"])).stdout;
+
+describe("npm run verify on a local store", () => {
+  it("prints a line for each promise, and leaves nothing but a revoked key", async () => {
+    const before = await exportOrders();
+    const { status, stdout, stderr } = await verifyLocal(["--write", "--origin", LISTED_ORIGIN]);
+    expect({ status, stderr: stderr.split("\n")[0] }).toEqual({
+      status: 0,
+      stderr: expect.stringMatching(/^Waiting \d+ s for the end of the minute \.\.\.$/),
+    });
+    const lines = stdout.trimEnd().split("\n");
+    expect(lines[0]).toBe(`Verifying ${url}, for up to two minutes ...`);
+    expect(lines.at(-1)).toMatch(/^\d+ promises kept, 0 broken, 0 not tried, in \d+ s\.$/);
+    expect(lines.slice(1, -1).filter((line) => !line.startsWith("✔ "))).toEqual([]);
+    expect(lines.length).toBeGreaterThan(30);
+    expect(await keyStates()).toEqual(["revoked"]);
+    expect(await exportOrders()).toBe(before);
+  });
+
+  it("with --read-only uses up no limit, writes nothing, and lists untried promises", async () => {
+    const before = await exportOrders();
+    const { status, stdout } = await verifyLocal(["--read-only", "--json"]);
+    expect(status).toBe(0);
+    expect(JSON.parse(stdout)).toMatchObject({ url: url, isKept: true });
+    const { promises } = JSON.parse(stdout) as { promises: { result: string; reason?: string }[] };
+    const untried = promises.filter(({ result }) => result === "untried");
+    expect(new Set(untried.map(({ reason }) => reason))).toEqual(
+      new Set([
+        "uses up the key's minute",
+        "places an order: add --write",
+        "name a listed origin with --origin",
+      ]),
+    );
+    expect(await exportOrders()).toBe(before);
+    expect(await keyStates()).toEqual(["revoked", "revoked"]);
+  });
+
+  it("exits with status 1 and prints the request id if a promise is broken", async () => {
+    const send: Send = async (address, init) => {
+      const response = await sendToService(address, init);
+      if (!address.endsWith("/healthz")) return response;
+      return Response.json({ orders: "unavailable" }, { status: 503, headers: response.headers });
+    };
+    const { key } = await folder.keysJson("create", "--plan", "free", "--name", "Other");
+    const args = ["--url", url, "--read-only"];
+    const outcome = await runVerify(args, { send, input: key });
+    expect(outcome.status).toBe(1);
+    expect(outcome.stdout).toMatch(
+      /^✘ GET \/healthz .*: the answer is 503 \{"orders":"unavailable"\} \(request verify-[\w-]{36}\)$/m,
+    );
+    expect(outcome.stdout).toContain("1 broken");
+  });
+
+  it("revokes its key and removes its order after SIGINT, even after two", async () => {
+    const others = process.listeners("SIGINT");
+    const wait: Clock["wait"] = async (_, aborted) => {
+      // Calls only the command's own listeners. A real SIGINT would also reach Miniflare, which runs
+      // in this process and would end the process.
+      const own = process.listeners("SIGINT").filter((listener) => !others.includes(listener));
+      for (const interrupt of [...own, ...own]) interrupt("SIGINT");
+      aborted.throwIfAborted();
+    };
+    const { status, stderr } = await verifyLocal(["--write"], { clock: { ...clock, wait } });
+    expect(status).toBe(1);
+    expect(stderr).toContain("error: ended by SIGINT before everything was verified\n");
+    expect(await keyStates()).toEqual(["revoked", "revoked", "revoked"]);
+    expect((await exportOrders()).trimEnd().split("\n")).toHaveLength(3);
+    expect(process.listeners("SIGINT")).toEqual(others);
+  });
+
+  it("finds the port of the service in its store, and makes no key if nothing answers", async () => {
+    const { port } = new URL(url);
+    const holder = (served: string) =>
+      writeFileSync(join(folder.path, "service.json"), `{"pid":1,"port":${served}}`);
+    const args = ["--persist-to", folder.path, "--read-only"];
+    const send: Send = (address, init) =>
+      sendToService(address.replace("localhost", "127.0.0.1"), init);
+    holder(port);
+    const { status, stdout } = await runVerify(args, { send });
+    expect({ status, stdout }).toEqual({
+      status: 0,
+      stdout: expect.stringContaining(`Verifying http://localhost:${port}, `),
+    });
+    const before = await keyStates();
+    holder("1");
+    expect(await runVerify(args, { send: fetch })).toEqual(
+      failure(". Start the service, or name its address with --url\n"),
+    );
+    expect(await keyStates()).toEqual(before);
+  });
+
+  it("with a key from standard input neither revokes the key nor places orders", async () => {
+    const { key } = await folder.keysJson("create", "--plan", "pro", "--name", "Customer");
+    const args = ["--url", url];
+    const { status, stdout } = await runVerify(args, { input: `${key}\n` });
+    expect(status).toBe(0);
+    expect(stdout).toMatch(/^– Of 200 simultaneous requests.*: needs a new Free key$/m);
+    expect(stdout).toContain("– A revoked key stops working within 30 seconds");
+    expect(stdout).not.toContain(key);
+  });
+});
+
+describe("npm run verify --env staging", () => {
+  const ADDRESS = "https://store-orders-staging.example.workers.dev";
+  const bindings = { bindings: [], migrationTag: "v1", versions: new FakeVersions() };
+  /** Sends requests for staging to the local service, which does not know the keys of staging. */
+  const send: Send = (address, init) => {
+    if (!address.startsWith(`${ADDRESS}/`)) throw new Error(`not staging: ${address}`);
+    return sendToService(address.replace(ADDRESS, url), init);
+  };
+  const keysOfStaging = () => {
+    const { sqlite } = cloudflare.d1.find("store-orders-staging-keys");
+    return sqlite.prepare("SELECT * FROM api_keys ORDER BY created_at").all();
+  };
+
+  it("finds the URL of staging, creates a Free key for ten minutes, and revokes it", async () => {
+    cloudflare.workers.scripts.set("store-orders-staging", bindings);
+    const args = ["--env", "staging", "--read-only"];
+    const { status, stdout } = await runVerify(args, { send });
+    expect(status).toBe(1);
+    expect(stdout).toContain(`Verifying ${ADDRESS}, for up to two minutes ...`);
+    expect(stdout).toContain("✔ GET /healthz reports that every part responds");
+    expect(stdout).toContain(
+      "✘ The list is one JSON array, in ascending id: the answer is unauthorized",
+    );
+    const [key, ...others] = keysOfStaging() as Record<string, number>[];
+    expect(others).toEqual([]);
+    expect(key).toMatchObject({
+      name: "Verification",
+      plan: "free",
+      revoked_at: expect.any(Number),
+    });
+    expect(Number(key?.["expires_at"]) - Number(key?.["created_at"])).toBe(600_000);
+  });
+
+  it.each(["api_keys", "orders"])(
+    "leaves nothing behind if the answer to an insertion into %s is lost",
+    async (table) => {
+      const { sqlite } = cloudflare.d1.find("store-orders-staging-orders");
+      cloudflare.interfere = ({ body }) => {
+        if (!body.includes(`insert into \\"${table}`)) return undefined;
+        return () => {
+          throw new LostConnection();
+        };
+      };
+      const args = ["--env", "staging", "--url", ADDRESS, "--write"];
+      const { status } = await runVerify(args, { send });
+      cloudflare.interfere = () => {};
+      expect(status).toBe(1);
+      expect(sqlite.prepare("SELECT id FROM orders").all()).toEqual([]);
+      expect(sqlite.prepare("SELECT id FROM cancelled_orders").all()).toEqual([]);
+      expect(keysOfStaging().filter((key) => key["revoked_at"] === null)).toEqual([]);
+    },
+  );
+
+  it("does not try a 409 if the store has no shipped order", async () => {
+    const args = ["--env", "staging", "--url", ADDRESS, "--write"];
+    const { stdout } = await runVerify(args, { send });
+    expect(stdout).toMatch(/^– Cancelling a shipped order .*: none of the store's first orders/m);
+  });
+
+  it("exits with status 1 and names the key if it cannot revoke the key", async () => {
+    cloudflare.interfere = ({ body }) => {
+      if (/update \\"api_keys/i.test(body.toString())) throw new ApiError(500, 7500, "broken");
+    };
+    const args = ["--env", "staging", "--url", ADDRESS, "--read-only"];
+    const { status, stderr } = await runVerify(args, { send });
+    cloudflare.interfere = () => {};
+    expect(status).toBe(1);
+    expect(stderr).toMatch(
+      /^error: the key key_\w{16} of this verification is not revoked and ends by itself within ten minutes: /,
+    );
+  });
+});
+
+describe("npm run verify", () => {
+  it.each([
+    [["--url", "https://shop.example", "--write"], 2, "--write needs the store"],
+    [["--url", "https://shop.example/v1"], 2, "an address without a path"],
+    [["--url", "shop.example"], 2, "an address without a path"],
+    [["--write", "--read-only"], 2, "cannot be used with"],
+    [["--env", "staging", "--persist-to", "x"], 2, "cannot be used with"],
+    [["--header", "no colon"], 2, "a header such as"],
+    [["--origin", "https://shop.example/"], 2, "an origin such as"],
+    [["production"], 2, "too many arguments"],
+    [["--env", "production", "--write"], 1, "nothing was changed, because there is no terminal"],
+  ])("refuses %j with status %i", async (args, status, message) => {
+    expect(await runVerify(args)).toEqual(failure(message, status));
+  });
+
+  it("refuses standard input that is not an API key", async () => {
+    const outcome = await runVerify(["--url", url], { input: "sord_abc" });
+    expect(outcome.status).toBe(1);
+    expect(outcome.stderr).toContain("standard input holds no API key");
+  });
+});
 
 it.for([
   ...Object.entries(LIMIT_SABOTAGES).map((entry) => [...entry, { isReadOnly: false }] as const),
@@ -23,8 +310,8 @@ it.for([
     broken.push(found);
     end.abort(new Error("enough"));
   };
-  const send = sabotage(service.send);
-  const verification = service.verify({ ...options, send, report, signal: end.signal });
+  const send = sabotage(sendToService);
+  const verification = verifyService({ ...options, send, report, signal: end.signal });
   await verification.catch((error: Error) => {
     if (error.message !== "enough") throw error;
   });
@@ -52,14 +339,13 @@ it("a list without end is read as far as necessary, and then ended", async () =>
       },
     });
   };
-  const send: Send = async (url, init) => {
-    const response = await service.send(url, init);
-    const isList = response.status === 200 && url.endsWith("/orders") && init.method === "GET";
+  const send: Send = async (address, init) => {
+    const response = await sendToService(address, init);
+    const isList = response.status === 200 && address.endsWith("/orders") && init.method === "GET";
     return isList ? new Response(endless(), response) : response;
   };
   const orders = { pending: { id: 3_000n, json: '{"id":3000,' }, shippedId: 4_000n };
-  const { key } = await service.folder.keysJson("create", "--plan", "free", "--name", "Endless");
-  const { url, clock } = service;
+  const { key } = await folder.keysJson("create", "--plan", "free", "--name", "Endless");
   const { promises } = await verify({ url, key, orders, isReadOnly: true, clock, send });
   const broken = promises.filter(({ result }) => result === "broken");
   // The order 3000 is in this list, but not in the database.
@@ -76,20 +362,20 @@ it("an answer of another version ends the verification, whether it comes first, 
   /** Confirms the version, except in responses with this name. Returns the names of all. */
   const tryWithout = async (except?: string) => {
     const seen = new Set<string>();
-    const send: Send = async (url, init) => {
+    const send: Send = async (address, init) => {
       const headers = new Headers(init.headers);
       expect(headers.get("X-Version")).toBe(version);
       // This service has no version.
       headers.delete("X-Version");
-      const response = await service.send(url, { ...init, headers });
-      const path = new URL(url).pathname.replace(/-\w+-.*/, "");
+      const response = await sendToService(address, { ...init, headers });
+      const path = new URL(address).pathname.replace(/-\w+-.*/, "");
       const name = `${init.method} ${path} ${response.status}`;
       seen.add(name);
       const confirmed = new Response(response.body, response);
       if (name !== except) confirmed.headers.set("X-Version", version);
       return confirmed;
     };
-    const { isKept } = await service.verify({ isReadOnly: false, version, send });
+    const { isKept } = await verifyService({ isReadOnly: false, version, send });
     expect(isKept).toBe(true);
     return [...seen];
   };
@@ -107,7 +393,7 @@ it("a service that cannot be reached gets only one request, and is reported once
     throw new TypeError("fetch failed", { cause: new Error("connect ECONNREFUSED") });
   };
   const report = (found: PromiseResult) => reported.push(found);
-  const { isKept, promises } = await service.verify({ isReadOnly: false, send, report });
+  const { isKept, promises } = await verifyService({ isReadOnly: false, send, report });
   expect({ isKept, requests }).toEqual({ isKept: false, requests: 1 });
   expect(reported).toEqual([
     expect.objectContaining({ reason: expect.stringContaining("connect ECONNREFUSED") }),
