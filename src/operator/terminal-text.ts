@@ -7,6 +7,7 @@ const LEAST_CUT_WIDTH = 12;
 const GAP = "  ";
 const INDENT = "    ";
 
+const DECIMAL = new Intl.NumberFormat("en");
 const SEGMENTS = new Intl.Segmenter();
 
 /** A value in a table. A time is in UTC, without seconds. `null` is an empty cell. */
@@ -43,7 +44,7 @@ interface Column {
 }
 
 /** Formats a number such as `10,000`. */
-export const formatNumber = new Intl.NumberFormat("en").format;
+export const formatNumber = (value: number): string => DECIMAL.format(value);
 
 /** Formats a number with its noun, such as `1 order` or `10,000 orders`. */
 export function formatCount(count: number, noun: string): string {
