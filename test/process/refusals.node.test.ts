@@ -14,17 +14,6 @@ const store = join(folder, "store");
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 describe("npm start", () => {
-  it.each(["--port=0", "--port=65536", "--port=http", "--prot=9000", "9000"])(
-    "refuses %s with exit status 2",
-    async (argument) => {
-      const args = ["--persist-to", store, argument];
-      const { status, stdout, stderr } = await runInProcess(startProgram(), args);
-      expect({ status, stdout }).toEqual({ status: 2, stdout: "" });
-      expect(stderr).toMatch(/^error: .*\n.*--help/s);
-      expect(readdirSync(folder)).toEqual([]);
-    },
-  );
-
   it("refuses a port in use with exit status 1, before it creates a store", async () => {
     const server = createServer().listen(0, "127.0.0.1");
     await once(server, "listening");
