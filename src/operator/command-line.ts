@@ -15,7 +15,7 @@ const SECRETS = new RegExp(`${SECRET_PREFIX}\\w+`, "gi");
 /** Matches a secret in an argument, but not a key's name that begins with `sord_`. */
 const SECRET_IN_ARGUMENT = new RegExp(`${SECRET_PREFIX}[a-z2-7]{20}`, "i");
 
-/** npm reads `--plan` as `-p -l -a -n`, which set these. */
+/** npm reads `--plan` as `-p -l -a -n`, and sets these. */
 const NPM_PLAN_SETTINGS = ["parseable", "long", "all"];
 
 /** The command that runs, such as `npm run keys --`, for messages that repeat it. */
@@ -49,7 +49,7 @@ export class EndWithStatus extends Error {
   }
 }
 
-/** Reports an unknown option before a missing one, and all missing ones. */
+/** Refuses options that npm has kept, and reports an unknown option before all missing ones. */
 class CommandLine extends Command {
   override createCommand(name?: string): Command {
     return new CommandLine(name);

@@ -4,11 +4,7 @@ import { paths } from "../../openapi/operations.ts";
 import { ERROR_ANSWERS } from "../../openapi/responses.ts";
 import { ERROR_STATUS } from "../../worker/errors.ts";
 
-/**
- * Returns the OpenAPI document, the API catalog (RFC 9727) and the text for language models.
- *
- * @param origin the address of the service without `/v1`; "" if it is unknown.
- */
+/** Returns the OpenAPI document, the API catalog (RFC 9727) and the text for language models. */
 export function machineReadableFiles(
   origin: string,
   contact?: Contact,

@@ -6,7 +6,7 @@ import { assembleExpansion } from "./expansion.ts";
 import { writeFolder } from "./folder.ts";
 import { siteFiles } from "./site.ts";
 
-/** wrangler.toml names it under `[assets]`, and the Worker imports from it. */
+/** wrangler.toml names its folder of assets, and the Worker imports its WebAssembly. */
 const DIST = join(import.meta.dirname, "../../../dist");
 
 const HELP = `

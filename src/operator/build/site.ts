@@ -33,7 +33,7 @@ export async function siteFiles(contact?: Contact): Promise<Map<string, string |
   return files;
 }
 
-/** Renders the reference page from an OpenAPI document. With near reads, lists can be out of date. */
+/** Renders the reference page. `hasNearReads` says that lists can be out of date. */
 export async function buildPage(document: string, hasNearReads = false): Promise<string> {
   // Node cannot run JSX. So esbuild bundles the page's source, and a data URL imports the bundle.
   const program = await bundle({

@@ -20,7 +20,6 @@ export interface NewKeySettings {
 
 /** A key and its new secret, which is stored nowhere (docs/api.md, Authentication). */
 export interface CreatedKey {
-  /** The secret. */
   readonly key: string;
   readonly record: KeyDetails;
 }
@@ -46,10 +45,7 @@ export function createApiKey(settings: NewKeySettings, now: Date): CreatedKey {
   return { key, record };
 }
 
-/**
- * Returns the key with a new secret. The current secret stays valid until `formerEndsAt`. Secrets
- * that earlier rotations replaced become invalid at `formerEndsAt` or earlier.
- */
+/** Returns the key with a new secret. Former secrets end at `formerEndsAt` at the latest. */
 export function rotateApiKey(current: KeyDetails, formerEndsAt: Date, now: Date): CreatedKey {
   const { key, ...hashed } = newSecret();
   const earlierEnds = current.formerKeyEnds

@@ -79,8 +79,8 @@ export function isOvertaken(error: Error): boolean {
   return error.message.includes("NOT NULL constraint failed: key_changes.key_id");
 }
 
-// Stores the hash of the replaced secret until it becomes invalid. Earlier secrets become invalid no
-// later. Hashes that are invalid already are deleted.
+// Keeps the hash of the replaced secret until its end. Earlier secrets end no later. Deletes the
+// hashes that have ended.
 function formerHashQueries(
   database: Database,
   { id, hash, lastFour }: KeyDetails,
@@ -100,7 +100,7 @@ function formerHashQueries(
   ];
 }
 
-/** Returns the fields in which a key differs from `before`. A new key differs in all that are set. */
+/** Returns the fields in which a key differs from `before`; of a new key, all that are set. */
 export function differences(before: KeyDetails | undefined, after: KeyDetails): KeyChangeDetails {
   const former = before && toSettingsJson(before);
   const current = toSettingsJson(after);

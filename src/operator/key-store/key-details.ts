@@ -76,7 +76,7 @@ export async function findApiKeyByHash(
   return (await selectKeys(database, or(eq(apiKeys.hash, hash), eq(apiKeys.id, former))))[0];
 }
 
-/** Finds the keys with a present or former secret that ends with these 1 to 4 lower-case characters. */
+/** Finds the keys with a present or former secret that ends in these 1 to 4 characters. */
 export async function findApiKeysByEnding(
   database: Database,
   ending: string,
@@ -95,7 +95,7 @@ async function selectKeys(database: Database, where: SQL | undefined): Promise<K
   return query.orderBy(apiKeys.createdAt, apiKeys.id);
 }
 
-// The subqueries are plain SQL, because drizzle writes only `id` if a query has one table.
+// Plain SQL, because drizzle shortens `api_keys.id` to `id` in a query of one table.
 const KEY_DETAILS = {
   ...getTableColumns(apiKeys),
   formerKeyEnds:

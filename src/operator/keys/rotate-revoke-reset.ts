@@ -39,11 +39,6 @@ interface LastingOptions extends StoreCommandOptions {
   readonly yes: boolean;
 }
 
-interface RotateOptions extends LastingOptions {
-  /** In milliseconds. */
-  readonly grace: number;
-}
-
 const ENDS =
   "This ends its present secret for good. Clients that send it are answered 401 afterwards.";
 const CONSEQUENCES = {
@@ -104,7 +99,8 @@ export function defineRotate(command: Command): void {
     .action(rotate);
 }
 
-async function rotate(id: string, options: RotateOptions): Promise<void> {
+/** @param options with the grace in milliseconds. */
+async function rotate(id: string, options: LastingOptions & { grace: number }): Promise<void> {
   let secret = "";
   const key = await useDatabase(options, "keys", async (database) => {
     if (options.grace < SHORT_GRACE_MS) await confirmChange(database, id, "rotate", options);

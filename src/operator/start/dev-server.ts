@@ -10,9 +10,9 @@ type LogLine = Readonly<Record<"level" | "message", string>>;
 
 export interface DevServerOptions {
   readonly port: number;
-  /** The absolute path of the store's folder. */
+  /** The absolute path of the folder. */
   readonly store: string;
-  /** True prints a log line for each request. */
+  /** True prints a line for each request. */
   readonly log: boolean;
 }
 
@@ -32,11 +32,7 @@ function configureWrangler(): void {
   });
 }
 
-/**
- * Runs the service in this process and its workerd, until this process exits.
- *
- * @throws an Error with workerd's or wrangler's message if the service does not start.
- */
+/** Runs the service until this process exits. Throws the first error of a failed start. */
 export async function startDevServer({ port, store, log }: DevServerOptions): Promise<void> {
   configureWrangler();
   const { unstable_DevEnv: DevEnv } = await import("wrangler");

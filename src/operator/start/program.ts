@@ -58,8 +58,8 @@ async function start({ port, persistTo, empty, log }: StartOptions): Promise<voi
   const hasStore = existsSync(store);
   const nextPort = port < LARGEST_PORT ? port + 1 : port - 1;
   const otherPort = typedLine({ "--port": String(nextPort) });
-  // For a new store before the lock, which creates the folder. For an existing store after it: if
-  // another service uses both this store and this port, the error about the store is clearer.
+  // The lock creates the folder of a new store, so a taken port is refused before. If another
+  // service uses both this store and this port, the error about the store is clearer.
   if (!hasStore) await requireFreePort(port, otherPort);
   lockStore(store, port);
   if (hasStore) await requireFreePort(port, otherPort);

@@ -35,11 +35,7 @@ const KEY_COLUMNS: readonly Column<KeyReport>[] = [
   { heading: "fullest day", value: (key) => key.dayPeak, isShare: true, color: "day" },
 ];
 
-/**
- * Writes the usage of all keys, or of one key, to an HTML file that needs no network.
- *
- * @throws an Error for the operator if the file cannot be written. An existing file then stays.
- */
+/** Writes the usage of all keys, or of one key, to an HTML file that needs no network. */
 export async function writeUsagePage(
   report: UsageReport,
   key: KeyReport | undefined,
@@ -175,7 +171,6 @@ function requests({ keys }: UsageReport, days: readonly DayFigures[]): Html[] {
   ];
 }
 
-/** Returns how full the minute and day windows of a key were on each day. */
 function windows({ limits }: KeyReport, days: readonly DayFigures[]): Html[] {
   const section = (
     name: "minute" | "day",

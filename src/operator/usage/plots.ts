@@ -78,7 +78,7 @@ export function dayPlot(
   </div>`;
 }
 
-/** Returns a table. With `hasBars`, a bar below each coloured figure shows its share of the largest. */
+/** Returns a table. `hasBars` adds to each coloured figure a bar: its share of the largest one. */
 export function dataTable<Row>(
   caption: string,
   rows: readonly Row[],

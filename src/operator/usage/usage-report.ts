@@ -69,11 +69,7 @@ export function completeBy(now: Date): Date {
   return new Date(now.getTime() + REPORT_EVERY_MS);
 }
 
-/**
- * Reads the usage of all keys, or of the key with this id, on the last `count` days.
- *
- * @throws an Error for the operator if no key has this id.
- */
+/** Reads the usage on the last `count` days of all keys, or of one. Throws for an unknown `id`. */
 export async function readReport(
   orm: Orm,
   id: string | undefined,
@@ -104,8 +100,8 @@ export async function readUsage(
   id: string | undefined,
   days: readonly string[],
 ): Promise<ReportedDay[]> {
-  // Looks up the rows of a key by their primary keys, so that D1 does not read those of other keys.
-  // All days are one parameter, because D1 allows at most 100 parameters.
+  // Names each day, so that D1 reads only this key's rows, by their primary keys. All days are one
+  // parameter, because D1 allows at most 100.
   const range = sql`(SELECT value FROM json_each(${JSON.stringify(days)}))`;
   const ofKey =
     id === undefined ? undefined : and(inArray(keyUsage.day, range), eq(keyUsage.keyId, id));
