@@ -114,6 +114,7 @@ describe("the errors of files", () => {
     [["orders", "import", "package.json/x"], "package.json/x is not possible"],
     [create("--persist-to", "package.json"), "package.json is a file, not a folder"],
     [create("--persist-to", "package.json/x"), "package.json/x is not possible"],
+    [["start", "--persist-to", "package.json"], "package.json is a file, not a folder"],
   ])("of %j say what to do", async ([command = "", ...args], message) => {
     const { status, stdout, stderr } = await run(command, ...args);
     expect({ status, stdout }).toEqual({ status: 1, stdout: "" });
