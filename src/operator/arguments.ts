@@ -1,8 +1,6 @@
 import { InvalidArgumentError, Option } from "commander";
 import { z } from "zod";
-import { SECRET_PREFIX } from "../worker/api-keys/secret.ts";
 import { MAX_LIMIT, PLANS } from "../worker/limit-rules/plans.ts";
-import { onSameStore } from "./command-line.ts";
 
 /** The environments in `wrangler.toml`. Each has its own Worker and databases. */
 const REMOTE_ENVIRONMENTS = ["staging", "production"] as const;
@@ -106,16 +104,5 @@ export function parseUrl(text: string): string {
   if (isAddress && url.search === "" && url.hash === "") return url.origin;
   throw new InvalidArgumentError(
     "Expected an address without a path, such as https://shop.example.",
-  );
-}
-
-/** Returns the error for an argument that is no key's id. */
-export function noSuchKey(id: string): Error {
-  const find = onSameStore("npm run keys -- find");
-  const list = onSameStore("npm run keys -- list");
-  return new Error(
-    id.startsWith(SECRET_PREFIX)
-      ? `this is a key, not the id of a key; \`${find}\` reads a key from standard input and shows its id`
-      : `no key has the id ${JSON.stringify(id)}; \`${list}\` shows the ids`,
   );
 }

@@ -5,24 +5,21 @@ import packageJson from "../../package.json" with { type: "json" };
 import { SECRET_PREFIX } from "../worker/api-keys/secret.ts";
 import { terminalWidth, wrapText } from "./terminal-text.ts";
 
-/** The exit status of a command that was refused or failed. */
-const FAILURE = 1;
-/** The exit status for wrong usage, such as an unknown option. */
-const WRONG_USAGE = 2;
-/** The exit status if nobody reads the data of a command: the status of a program that SIGPIPE ends. */
-const CLOSED_PIPE = 141;
+const FAILURE_STATUS = 1;
+const WRONG_USAGE_STATUS = 2;
+/** If nobody reads the data of a command: the status of a program that SIGPIPE ends. */
+const CLOSED_PIPE_STATUS = 141;
 
 /** Matches secrets of keys, even if they are mistyped or cut off. */
 const SECRETS = new RegExp(`${SECRET_PREFIX}\\w+`, "gi");
 /** Matches a secret in an argument, but not a key's name that begins with `sord_`. */
 const SECRET_IN_ARGUMENT = new RegExp(`${SECRET_PREFIX}[a-z2-7]{20}`, "i");
 
-/** The settings that npm changes for `--plan`, which it reads as `-p -l -a -n`. */
+/** npm reads `--plan` as `-p -l -a -n`, and sets these. */
 const NPM_PLAN_SETTINGS = ["parseable", "long", "all"];
 
-/** The command that runs, for messages that repeat it. */
+/** The command that runs, such as `npm run keys --`, for messages that repeat it. */
 const running = new AsyncLocalStorage<{
-  /** The text before the arguments, such as `npm run keys --`. */
   readonly program: string;
   readonly args: readonly string[];
 }>();
@@ -39,10 +36,10 @@ const FILE_ERRORS: Readonly<Record<string, string>> = {
   ENOSPC: "does not fit on the disk: make room, or name another place",
 };
 
-/** Thrown for wrong usage that commander cannot detect, such as contradictory options. */
+/** Wrong usage that commander cannot detect, such as contradictory options. */
 export class UsageError extends Error {}
 
-/** Thrown to end the command with the given exit status and without printing a message. */
+/** Ends the command with an exit status and without a message. */
 export class EndWithStatus extends Error {
   readonly status: number;
 
@@ -52,10 +49,7 @@ export class EndWithStatus extends Error {
   }
 }
 
-/**
- * A command that refuses options that npm has kept for itself, reports an unknown option before a
- * missing required option, and names all missing options.
- */
+/** Refuses options that npm has kept, and reports an unknown option before all missing ones. */
 class CommandLine extends Command {
   override createCommand(name?: string): Command {
     return new CommandLine(name);
@@ -109,10 +103,7 @@ export function createProgram(name: string, description: string): Command {
     .helpOption("-h, --help", "show this help");
 }
 
-/**
- * Runs a command and sets the exit status of this process. The command goes on if nobody reads its
- * output, as in `npm run deploy | head -1`.
- */
+/** Runs a command and sets the exit status of this process. */
 export async function runProgram(program: Command, args: readonly string[]): Promise<void> {
   for (const stream of [process.stdout, process.stderr]) stream.on("error", reportWriteError);
   const status = await exitStatus(program, args);
@@ -120,10 +111,9 @@ export async function runProgram(program: Command, args: readonly string[]): Pro
 }
 
 /**
- * Runs a command. If it throws an error, prints the message on stderr.
+ * Runs a command. Prints the message of an error on stderr.
  *
- * @returns the exit status: 0 for success, 1 if the command was refused or failed, 2 for wrong
- *   usage, or the status of an `EndWithStatus`.
+ * @returns 0 for success, 1 for a failure, 2 for wrong usage, or the status of an `EndWithStatus`.
  */
 export async function exitStatus(program: Command, args: readonly string[]): Promise<number> {
   try {
@@ -133,14 +123,14 @@ export async function exitStatus(program: Command, args: readonly string[]): Pro
     return 0;
   } catch (error) {
     if (error instanceof EndWithStatus) return error.status;
-    if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : WRONG_USAGE;
-    if ((error as NodeJS.ErrnoException).code === "EPIPE") return CLOSED_PIPE;
+    if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : WRONG_USAGE_STATUS;
+    if ((error as NodeJS.ErrnoException).code === "EPIPE") return CLOSED_PIPE_STATUS;
     process.stderr.write(withoutSecrets(`error: ${errorMessage(error)}\n`));
-    return error instanceof UsageError ? WRONG_USAGE : FAILURE;
+    return error instanceof UsageError ? WRONG_USAGE_STATUS : FAILURE_STATUS;
   }
 }
 
-/** Refuses a secret as an argument, because shells keep arguments and commands print them. */
+// Shells keep arguments, and commands print them.
 function refuseSecrets(args: readonly string[]): void {
   const secret = args.find((argument) => SECRET_IN_ARGUMENT.test(argument));
   if (secret === undefined) return;
@@ -175,7 +165,6 @@ function refuseKeptByNpm(options: readonly Option[]): void {
   );
 }
 
-/** Returns what npm has set for an option such as `--dry-run`; `undefined` if nothing. */
 function npmSetting(long: string): string | undefined {
   const setting = (name: string) => process.env[`npm_config_${name}`];
   const isPlan = long === "--plan" && NPM_PLAN_SETTINGS.every((name) => setting(name) === "true");
@@ -185,8 +174,7 @@ function npmSetting(long: string): string | undefined {
 /**
  * Returns the line that the operator typed, for a message that recommends to repeat it.
  *
- * @param changes options to add or to replace. `true` adds an option without a value, and `false`
- *   removes it.
+ * @param changes options to add or replace: `true` adds one without a value, `false` removes it.
  */
 export function typedLine(changes: Readonly<Record<string, string | boolean>> = {}): string {
   const { program, args } = running.getStore() ?? { program: "", args: [] };
@@ -200,7 +188,7 @@ export function typedLine(changes: Readonly<Record<string, string | boolean>> = 
   return [program, ...[...kept, ...added].map(quote)].join(" ");
 }
 
-/** Adds the typed options `--env` and `--persist-to` to another command that a message recommends. */
+/** Adds the typed `--env` or `--persist-to` to another command that a message recommends. */
 export function onSameStore(command: string): string {
   const { args } = running.getStore() ?? { args: [] };
   const words = args.flatMap((word, index) => {
@@ -216,12 +204,12 @@ export function quote(word: string): string {
 }
 
 /**
- * Prints data, for which the operator runs the command, on stdout. If nobody reads the data, the
- * exit status is 141. Text beside a command's work goes to stdout directly, because the work counts.
+ * Prints data on stdout, and sets the exit status to 141 if nobody reads it. Text beside a command's
+ * work goes to stdout directly, because the work counts.
  */
 export function printData(text: string): void {
   process.stdout.write(text, (error) => {
-    if (error != null) process.exitCode ||= CLOSED_PIPE;
+    if (error != null) process.exitCode ||= CLOSED_PIPE_STATUS;
   });
 }
 
@@ -230,12 +218,12 @@ export function printJson(value: unknown): void {
   printData(`${JSON.stringify(value)}\n`);
 }
 
-/** People paste secrets instead of ids, options or files, and an error message may be logged. */
+// People paste secrets instead of ids, options or files, and an error message may be logged.
 function withoutSecrets(message: string): string {
   return message.replaceAll(SECRETS, `${SECRET_PREFIX}…`);
 }
 
-/** Returns the message with which a command reports an error to the operator. */
+/** Returns the message of an error for the operator. */
 export function errorMessage(error: unknown): string {
   // The message of a drizzle error is the failed SQL query. Its cause has the database's message.
   if (error instanceof DrizzleQueryError && error.cause !== undefined) {
@@ -249,9 +237,9 @@ export function errorMessage(error: unknown): string {
   return `${path.replace(/\.\d+\.tmp$/, "")} ${fault}`;
 }
 
-/** Goes on when nobody reads the output. Any other failure to write output ends with status 1. */
 function reportWriteError(error: NodeJS.ErrnoException): void {
+  // The command goes on if nobody reads its output, as in `npm run deploy | head -1`.
   if (error.code === "EPIPE") return;
   process.stderr.write(`error: the output could not be written: ${error.message}\n`);
-  process.on("exit", () => (process.exitCode = FAILURE));
+  process.on("exit", () => (process.exitCode = FAILURE_STATUS));
 }

@@ -1,12 +1,11 @@
 import type { Readable } from "node:stream";
 import { isSecret } from "../worker/api-keys/secret.ts";
 
-/** The largest input that is read. A secret is far shorter, even with white space around it. */
+/** More than a secret with white space around it. */
 const MAX_INPUT_CHARACTERS = 1_000;
 
 /**
- * Reads the secret of a key from standard input. Commands never take a secret as an argument,
- * because shells keep a history of arguments.
+ * Reads a secret from standard input. Secrets are no arguments, because shells keep those.
  *
  * @throws an Error for the operator if the input is not a secret.
  */

@@ -2,10 +2,8 @@ import { realpath, rename, rm, stat } from "node:fs/promises";
 import { dirname } from "node:path";
 
 /**
- * Writes a file under a temporary name in the same folder, and renames it when it is complete. So a
- * failure leaves an existing file as it was.
+ * Writes a file under a temporary name and renames it at the end, so a failure keeps the old file.
  *
- * @param write writes the file at the given path.
  * @throws an Error for the operator if the path is a folder or in no folder; the error of `write`.
  */
 export async function replaceFile<T>(

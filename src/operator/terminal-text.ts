@@ -1,9 +1,8 @@
 import { styleText } from "node:util";
 import stringWidth from "string-width";
 
-/** The width in columns if the terminal's width is unknown. */
 const DEFAULT_WIDTH = 80;
-/** The smallest width to which a column of texts is shortened. */
+/** The smallest width to which a column is shortened. */
 const LEAST_CUT_WIDTH = 12;
 const GAP = "  ";
 const INDENT = "    ";
@@ -11,26 +10,27 @@ const INDENT = "    ";
 const DECIMAL = new Intl.NumberFormat("en");
 const SEGMENTS = new Intl.Segmenter();
 
-/** A value in a table. A time is shown in UTC without seconds. `null` is shown as an empty cell. */
+/** A value in a table. A time is in UTC, without seconds. `null` is an empty cell. */
 export type Cell = string | number | Date | Marked | null;
 
 /** A row of a table: its cells, by the titles of their columns. */
 export type Row = Readonly<Record<string, Cell>>;
 
-/** A cell with its format: `isAlarm` shows it in red, and `isFigure` aligns its column right. */
 interface Marked {
   readonly text: string;
+  /** True shows the text in red. */
   readonly isAlarm?: boolean;
+  /** True aligns the column right. */
   readonly isFigure?: boolean;
 }
 
 /** How the columns of a table are fitted into the width of the terminal. */
 export interface TableOptions {
-  /** The columns of texts that may be shortened. */
+  /** The columns that may be shortened. */
   readonly cut?: readonly string[];
-  /** The column whose text is shown in full, on an indented line below its row, without a title. */
+  /** The column that is shown in full, on an indented line below its row, without a title. */
   readonly below?: string;
-  /** The columns that may be left out if the table is too wide, the most important column first. */
+  /** The columns that may be left out, the most important one first. */
   readonly optional?: readonly string[];
 }
 
@@ -44,9 +44,7 @@ interface Column {
 }
 
 /** Formats a number such as `10,000`. */
-export function formatNumber(value: number): string {
-  return DECIMAL.format(value);
-}
+export const formatNumber = (value: number): string => DECIMAL.format(value);
 
 /** Formats a number with its noun, such as `1 order` or `10,000 orders`. */
 export function formatCount(count: number, noun: string): string {
@@ -146,7 +144,7 @@ function align({ width, isRight }: Column, mark: Marked): string {
   return isRight ? padding + paint(mark, text) : paint(mark, text) + padding;
 }
 
-/** Shortens a text that is too wide, and ends it with an ellipsis. Never splits a character. */
+/** Shortens a text that is too wide. Never splits a character. */
 function cutText(text: string, width: number): string {
   if (stringWidth(text) <= width) return text;
   let kept = "";

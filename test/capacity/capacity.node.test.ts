@@ -20,7 +20,6 @@ const SMALLEST: Scale = { keys: 1e3, orders: 1e4 };
 const compact = new Intl.NumberFormat("en", { notation: "compact", maximumSignificantDigits: 3 });
 const dollars = (value: number) => `$${value < 10 ? value.toFixed(2) : compact.format(value)}`;
 
-/** Returns the limit of which a scale uses the largest share, and this share. */
 function firstLimit(scale: Scale): [name: string, share: number] {
   const [first = ["", 0]] = Object.entries(estimate(scale).limits).toSorted(
     ([, one], [, other]) => other - one,

@@ -9,7 +9,7 @@ import {
   sumOperations,
 } from "../worker/operations/operations.ts";
 
-/** The assumptions about callers of the service and about the network, with their meaning. */
+/** The assumptions about callers and the network, with their meaning. */
 export const ASSUMPTIONS = {
   requestsPerKey: [160, "requests a day for each key, unused keys included"],
   activeShare: [0.4, "share of the keys that send a request on a day"],
@@ -25,10 +25,7 @@ export const ASSUMPTIONS = {
   usageDays: [365, "days for which usage reports are kept"],
 } as const satisfies Readonly<Record<string, readonly [value: number, meaning: string]>>;
 
-/**
- * Sizes and times of the service. `test/worker/operations` checks the sizes. The times were
- * measured with the benchmark or come from Cloudflare's documentation.
- */
+/** `test/worker/operations` checks the sizes. Times come from the benchmark or from Cloudflare. */
 export const MEASURED = {
   /** The size of an order, a key and a usage report in D1, indexes included. */
   orderBytes: 50,
@@ -58,12 +55,11 @@ const GB = 1e9;
 const MONTH_DAYS = 365 / 12;
 const MONTH_SECONDS = MONTH_DAYS * 86_400;
 const PLAN_DOLLARS = 5;
-/** The number of usage reports of a key on a day with requests. */
+/** Of a key on a day with requests. */
 const REPORTS_A_DAY = 5;
-/** The memory in GB that Cloudflare bills for an active Durable Object. */
+/** Cloudflare bills this memory for an active Durable Object. */
 const OBJECT_GB = 0.128;
 
-/** The number of keys and of orders that the service stores. */
 export interface Scale {
   readonly keys: number;
   readonly orders: number;
@@ -71,11 +67,7 @@ export interface Scale {
 
 const assumed = (name: keyof typeof ASSUMPTIONS): number => ASSUMPTIONS[name][0];
 
-/**
- * Estimates a month. Ignores queues and timeouts.
- *
- * @returns `limits`: the share of each limit that the service uses in the busiest hour.
- */
+/** Estimates a month; `limits` are the shares of each limit in the busiest hour. Ignores queues. */
 export function estimate({ keys, orders }: Scale) {
   const keyDays = keys * MONTH_DAYS;
   const withKey = keyDays * assumed("requestsPerKey");

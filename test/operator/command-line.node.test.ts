@@ -73,6 +73,8 @@ describe("wrong usage", () => {
     [["orders", "export", "--json"], "needs a FILE"],
     [["start", "--port", "0"], "from 1 to 65535"],
     [["start", "--port", "65536"], "from 1 to 65535"],
+    [["start", "--port", "http"], "from 1 to 65535"],
+    [["start", "9000"], "too many arguments"],
   ])("%j exits with status 2 and says why", async ([command = "", ...args], reason) => {
     const { status, stdout, stderr } = await run(command, ...args);
     expect({ status, stdout }).toEqual({ status: 2, stdout: "" });
@@ -112,6 +114,7 @@ describe("the errors of files", () => {
     [["orders", "import", "package.json/x"], "package.json/x is not possible"],
     [create("--persist-to", "package.json"), "package.json is a file, not a folder"],
     [create("--persist-to", "package.json/x"), "package.json/x is not possible"],
+    [["start", "--persist-to", "package.json"], "package.json is a file, not a folder"],
   ])("of %j say what to do", async ([command = "", ...args], message) => {
     const { status, stdout, stderr } = await run(command, ...args);
     expect({ status, stdout }).toEqual({ status: 1, stdout: "" });
@@ -171,7 +174,6 @@ describe("a command whose output nobody reads", () => {
   });
 });
 
-/** Returns each command, with its program and its path, such as `["list"]`. */
 async function everyCommand(): Promise<{ program: Command; path: string[]; command: Command }[]> {
   const programs = await Promise.all(Object.values(PROGRAMS).map((load) => load()));
   return programs.flatMap((program) =>

@@ -5,14 +5,12 @@ import { expect } from "vitest";
 import { exitStatus } from "../../src/operator/command-line.ts";
 import type { Outcome } from "./deploy/run-command.ts";
 
-/** The standard streams that one command uses. */
 interface Streams {
   readonly stdin: Readable;
   readonly stdout: TextStream;
   readonly stderr: TextStream;
 }
 
-/** A writable stream that collects the written text. */
 class TextStream extends Writable {
   readonly #parts: Buffer[] = [];
 
@@ -26,23 +24,17 @@ class TextStream extends Writable {
   }
 }
 
-/** The streams of the current command, because several commands may run at the same time. */
+/** The streams of the current command. Several commands may run at the same time. */
 const streams = new AsyncLocalStorage<Streams>();
 
-// Replaces `process.stdin`, `stdout` and `stderr` by the streams of the current command. Code
-// outside a command still gets the streams of the process.
+// Code outside a command still gets the streams of the process.
 for (const name of ["stdin", "stdout", "stderr"] as const) {
   const original = process[name];
   const get = () => streams.getStore()?.[name] ?? original;
   Object.defineProperty(process, name, { configurable: true, get });
 }
 
-/**
- * Runs a command in this process, because starting a Node process takes a second of processor time.
- *
- * @param input the standard input of the command.
- * @param isTerminal whether standard input and standard error are a terminal.
- */
+/** Runs a command in this process, because starting Node takes a second of processor time. */
 export async function runInProcess(
   program: Command,
   args: readonly string[],

@@ -15,10 +15,7 @@ export async function makeEmptyStore(folder: string): Promise<void> {
   await (await openLocalStore(folder))[Symbol.asyncDispose]();
 }
 
-/**
- * A temporary folder with a local store, and methods that run commands on this store. The commands
- * run in this process. Each command opens the database itself, as it does for an operator.
- */
+/** A temporary folder with a local store, on which commands run in this process. */
 export class StoreFolder {
   readonly path = mkdtempSync(join(tmpdir(), "store-orders-test-"));
   #made: Promise<void> | undefined;
@@ -31,21 +28,16 @@ export class StoreFolder {
     return this.run(ordersProgram(), args, input);
   }
 
-  /** Runs `keys ... --json` and returns the JSON. Fails if stderr has more than progress lines. */
+  /** Returns the JSON of a command. Fails if stderr has more than progress lines. */
   async keysJson(...args: string[]): Promise<any> {
     return parse(await this.keys(...args, "--json"));
   }
 
-  /**
-   * Runs `orders ... --json` and returns the JSON. Fails if stderr has more than progress lines.
-   */
   async ordersJson(args: readonly string[], input?: string): Promise<any> {
     return parse(await this.orders([...args, "--json"], input));
   }
 
-  /**
-   * Creates an empty store, unless the folder already has a store.
-   */
+  /** Creates an empty store, unless the folder already has one. */
   make(): Promise<void> {
     this.#made ??= existsSync(join(this.path, LAYOUT_VERSION))
       ? Promise.resolve()
@@ -63,11 +55,10 @@ export class StoreFolder {
   }
 }
 
-/** A store whose databases the test can also open directly. They stay open until `close`. */
+/** A store whose databases the test can also use. They stay open until `close` removes the store. */
 export class OpenStore extends StoreFolder {
   readonly #databases = new Map<DatabaseName, Promise<StoreDatabase>>();
 
-  /** Returns a database of the store, which stays open until `OpenStore.close` is called. */
   async database(name: DatabaseName): Promise<StoreDatabase> {
     await this.make();
     const known = this.#databases.get(name) ?? openLocalDatabase(this.path, name);
@@ -75,7 +66,6 @@ export class OpenStore extends StoreFolder {
     return known;
   }
 
-  /** Closes the databases and removes the folder. */
   async close(): Promise<void> {
     const databases = await Promise.all(this.#databases.values());
     await Promise.all(databases.map((database) => database.close()));

@@ -1,9 +1,7 @@
 import { stripVTControlCharacters } from "node:util";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import {
-  formatCount,
   formatTable,
-  formatTime,
   formatUpright,
   shareCell,
   wrapText,
@@ -11,14 +9,13 @@ import {
 
 const AT = new Date("2026-11-21T23:20:59.999Z");
 
-/** Makes stdout a terminal of this width. */
 function terminal(columns: number): void {
   vi.spyOn(process, "stdout", "get").mockReturnValue(
     Object.assign(Object.create(process.stdout), { isTTY: true, columns, getColorDepth: depth }),
   );
 }
 
-/** Returns the colour depth in bits. With NO_COLOR, returns 1, like Node. */
+/** Returns the colour depth in bits, which is 1 with NO_COLOR, as in Node. */
 function depth(): number {
   return process.env["NO_COLOR"] === undefined ? 8 : 1;
 }
@@ -109,13 +106,6 @@ it("formats a row upright, without what is empty", () => {
   );
 });
 
-it("formats times and counts", () => {
-  expect(formatTime(AT)).toBe("2026-11-21 23:20 UTC");
-  expect(["1 order", "10,000 orders", "0 orders"]).toEqual(
-    [1, 10_000, 0].map((count) => formatCount(count, "order")),
-  );
-});
-
 describe("wrapText", () => {
   it.each([
     ["one\ntwo three four\n\n  next", "one two three\nfour\n\n  next"],
@@ -128,7 +118,7 @@ describe("wrapText", () => {
   });
 });
 
-/** Returns the width of a line in terminal columns. A Chinese character is two columns wide. */
+/** A Chinese character is two columns wide. */
 function widthOf(line: string): number {
   return line.length + (line.match(/\p{Script=Han}/gu)?.length ?? 0);
 }

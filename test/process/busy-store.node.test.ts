@@ -11,13 +11,12 @@ import { Load } from "./load.ts";
 import { orderLines } from "./order-lines.ts";
 import { serveWorker, SERVICE } from "./worker-server.ts";
 
-/** The first id of the orders that are cancelled one by one. */
 const FIRST_ID = 10_000;
 const ORDERS = 5_000;
 const FIRST_IMPORTED_ID = 1_000_000;
 const IMPORTED = 20_000;
 const CLIENTS = 4;
-const DROPS = 300;
+const DROPS = 150;
 const DROPPED_AT_ONCE = 10;
 const PART = Buffer.alloc(64 * 1024, " ");
 
@@ -84,7 +83,6 @@ describe("a service under load", () => {
   });
 });
 
-/** Opens a connection and sends the request line and headers of a request. */
 async function send(requestLine: string, ...headers: readonly string[]): Promise<Socket> {
   const socket = connect(Number(new URL(server.url).port), "127.0.0.1");
   // The service may close the connection first.

@@ -12,12 +12,7 @@ export interface NewKey {
 /** Rate limits that no test reaches. */
 export const AMPLE: Limits = { perMinute: 1_000_000, perDay: 1_000_000 };
 
-/**
- * Creates several keys in a local store. Opens the store once, which is faster than a command for
- * each key.
- *
- * @param plans for each name of a key, the plan or custom limits.
- */
+/** Creates keys of these names with a plan or their own limits, faster than a command for each. */
 export async function createKeys<Name extends string>(
   store: StoreFolder,
   plans: Readonly<Record<Name, Exclude<Plan, "enterprise"> | Limits>>,

@@ -89,11 +89,7 @@ const anyRequest = fc
     ].join(newline),
   );
 
-/**
- * Matches requests that the local server in front of the Worker answers with 500. This server
- * cannot build a URL from two `Host` headers, an asterisk or `http://[`, and does not support
- * CONNECT.
- */
+/** The local server before the Worker answers two `Host`s, `*`, `http://[` and CONNECT with 500. */
 const FAILS_BEFORE_US = /^CONNECT |[\r\n]Host: a|^\S+ (?:\*|http:\/\/\[) /;
 
 /** A response counts as complete if no further byte arrives for this many milliseconds. */
@@ -103,8 +99,7 @@ const TIMEOUT_MS = 5_000;
 /**
  * Sends bytes to the service and returns all received bytes, decoded as Latin-1.
  *
- * @param patienceMs how long to wait for the first byte, in milliseconds. If the sent bytes are only
- *   the beginning of a request, the service never responds.
+ * @param patienceMs how long to wait for the first byte. The service never answers half a request.
  */
 function converse(bytes: Buffer, patienceMs = 1_000): Promise<string> {
   const { promise, resolve, reject } = Promise.withResolvers<string>();
@@ -127,12 +122,11 @@ function converse(bytes: Buffer, patienceMs = 1_000): Promise<string> {
 
 interface WireAnswer {
   readonly status: number;
-  /** The names of all header lines in lower case. */
+  /** The lower-case names of all header lines. */
   readonly headers: readonly string[];
   readonly body: string;
 }
 
-/** Parses the first HTTP response in the received text; returns `null` if there is none. */
 function firstAnswer(received: string): WireAnswer | null {
   const [, status, head = "", body = ""] =
     /^HTTP\/1\.1 (\d{3}) [^\r\n]*\r\n([^]*?)\r\n\r\n([^]*)$/.exec(
@@ -143,7 +137,7 @@ function firstAnswer(received: string): WireAnswer | null {
   return { status: Number(status), headers, body };
 }
 
-/** Returns whether the Worker sent the response, and not the local server in front of it. */
+/** False for a response of the local server before the Worker. */
 const isOurs = ({ headers }: WireAnswer) => headers.includes("x-request-id");
 
 function expectDocumented({ status, headers, body }: WireAnswer, request: string): void {

@@ -26,12 +26,11 @@ export class Load {
     this.#clients = Promise.all(Array.from({ length: clients }, run));
   }
 
-  /** Returns the number of responses with this HTTP status. */
   count(status: number): number {
     return this.statuses[status] ?? 0;
   }
 
-  /** Stops all clients after their current requests, and waits for these requests. */
+  /** Lets all clients end their current requests. */
   async stop(): Promise<void> {
     this.#isStopped = true;
     await this.#clients;

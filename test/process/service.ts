@@ -13,56 +13,47 @@ const END_MS = 20_000;
 
 interface StartOptions {
   readonly args?: readonly string[];
-  /**
-   * If true, `npm start` starts the service, as for users. By default, `node` runs the script
-   * of `npm start`, which is a second faster.
-   */
+  /** True runs `npm start`, as users do. By default, `node` runs its script, a second faster. */
   readonly npm?: boolean;
   /** The folder of the project. Default: the current folder. */
   readonly root?: string;
 }
 
 /**
- * Runs the real start command on its own store and in its own process group. Starting the service
- * takes several seconds of processor time. A test that needs only the Worker uses `serveWorker`.
+ * The command `npm start` in its own process group. Its start takes several seconds of processor
+ * time. A test that needs only the Worker uses `serveWorker`.
  */
 export class Service {
   readonly port: number;
-  readonly store: string;
   readonly pid: number;
   readonly #child: ChildProcess;
   readonly #exited: Promise<unknown>;
   #stdout = "";
   #stderr = "";
 
-  private constructor(child: ChildProcess, port: number, store: string) {
+  private constructor(child: ChildProcess, port: number) {
     this.#child = child;
     this.#exited = once(child, "exit");
     this.pid = child.pid ?? NaN;
     this.port = port;
-    this.store = store;
     child.stdout?.on("data", (data: Buffer) => (this.#stdout += data.toString()));
     child.stderr?.on("data", (data: Buffer) => (this.#stderr += data.toString()));
   }
 
-  /** Starts the service, but does not wait until it serves requests. */
+  /** Starts the service, but does not wait for it. */
   static async launch(
     store: string,
-    { args = [], npm = false, root = process.cwd() }: StartOptions = {},
+    { args: more = [], npm = false, root = process.cwd() }: StartOptions = {},
   ): Promise<Service> {
     const port = await freePort();
-    const options = ["--port", String(port), "--persist-to", store, ...args];
-    const child = npm
-      ? spawn("npm", ["start", "--", ...options], spawnOptions(root))
-      : spawn(
-          process.execPath,
-          [join(root, "src/operator/main.ts"), "start", ...options],
-          spawnOptions(root),
-        );
-    return new Service(child, port, store);
+    const options = ["--port", String(port), "--persist-to", store, ...more];
+    const [command, args] = npm
+      ? ["npm", ["start", "--"]]
+      : [process.execPath, [join(root, "src/operator/main.ts"), "start"]];
+    return new Service(spawn(command, [...args, ...options], spawnOptions(root)), port);
   }
 
-  /** Starts the service and waits until it prints that it serves requests. */
+  /** Starts the service and waits until it serves requests. */
   static async start(store: string, options?: StartOptions): Promise<Service> {
     const service = await Service.launch(store, options);
     try {
@@ -89,9 +80,7 @@ export class Service {
     return this.#child.exitCode !== null || this.#child.signalCode !== null;
   }
 
-  /**
-   * The demo keys that the service printed, by plan. Only the first start on a store prints keys.
-   */
+  /** The demo keys that the service printed, by plan. */
   get demoKeys(): Record<Plan, string> {
     const keys = this.#stdout.matchAll(/^ {2}(\w+) +(sord_\w+)$/gm);
     return Object.fromEntries([...keys].map(([, plan, key]) => [plan, key]));
@@ -108,38 +97,30 @@ export class Service {
     );
   }
 
-  /**
-   * Sends a request to the service with an API key.
-   *
-   * @param path the path below `/v1/store`.
-   */
-  async fetch(path: string, key: string, init: RequestInit = {}): Promise<Response> {
-    const headers = new Headers(init.headers);
-    headers.set("Authorization", `Bearer ${key}`);
-    return fetch(`http://127.0.0.1:${this.port}/v1/store${path}`, { ...init, headers });
-  }
-
   list(key: string): Promise<Response> {
-    return this.fetch("/orders", key);
+    return this.#fetch("/orders", key);
   }
 
-  cancel(key: string, orderId: number | string): Promise<Response> {
-    return this.fetch(`/orders/${orderId}`, key, { method: "DELETE" });
+  cancel(key: string, orderId: string): Promise<Response> {
+    return this.#fetch(`/orders/${orderId}`, key, "DELETE");
   }
 
-  /**
-   * Waits until the service exits. Returns the exit status; `null` if a signal ended the service.
-   */
+  #fetch(path: string, key: string, method = "GET"): Promise<Response> {
+    const headers = { Authorization: `Bearer ${key}` };
+    return fetch(`http://127.0.0.1:${this.port}/v1/store${path}`, { method, headers });
+  }
+
+  /** Waits until the service exits. Returns the exit status; `null` if a signal ended it. */
   async exited(): Promise<number | null> {
     if (!this.hasExited) await this.#exited;
     return this.#child.exitCode;
   }
 
   /**
-   * Sends a signal to the service and waits until all processes of the service have ended.
+   * Sends a signal to the service and waits until all its processes have ended.
    *
    * @param group whether to signal the whole process group, as a terminal does for Ctrl+C.
-   * @throws {Error} if processes still run after 20 seconds; the message lists these processes.
+   * @throws an Error that lists the processes that still run after 20 seconds.
    */
   async end(signal: NodeJS.Signals, { group = signal === "SIGKILL" } = {}): Promise<void> {
     if (!this.hasExited) process.kill(group ? -this.pid : this.pid, signal);
@@ -171,24 +152,12 @@ export function freePort(): Promise<number> {
   });
 }
 
-/**
- * Copies the project into a new folder with its own `.dev.vars`, which `npm start` reads there.
- *
- * @param folder the new folder.
- * @param vars the lines of `.dev.vars`, such as `BAN_GRACE_SECONDS=0`.
- * @returns the path of the new folder.
- */
+/** Copies the project into a new folder with these lines in its `.dev.vars`. Returns the folder. */
 export function copyProject(folder: string, ...vars: readonly string[]): string {
-  for (const name of [
-    "src",
-    "docs",
-    "migrations",
-    "package.json",
-    "tsconfig.json",
-    "wrangler.toml",
-  ]) {
-    // Skips `src/client/dist`, which the tests of the client's package may be writing.
-    const filter = (path: string) => basename(path) !== "dist";
+  // Skips `src/client/dist`, which the tests of the client's package may be writing.
+  const filter = (path: string) => basename(path) !== "dist";
+  const copied = ["src", "docs", "migrations", "package.json", "tsconfig.json", "wrangler.toml"];
+  for (const name of copied) {
     cpSync(name, join(folder, name), { recursive: true, filter });
   }
   symlinkSync(resolve("node_modules"), join(folder, "node_modules"));

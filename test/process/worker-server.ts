@@ -7,12 +7,7 @@ import { Server } from "../bench/server.ts";
 
 export const SERVICE = "src/worker/index.ts";
 
-/**
- * Serves a Worker on a local store in a separate workerd process. Bundles the Worker with esbuild
- * in this process, because wrangler takes seconds for the same bundle.
- *
- * @param entry the path of the Worker's entry file, relative to the project.
- */
+/** Serves a Worker on a local store. Bundles it here, because wrangler takes seconds for that. */
 export async function serveWorker(
   entry: string,
   store: string,

@@ -2,10 +2,8 @@ import { mkdir, mkdtemp, readdir, readFile, rename, rm, writeFile } from "node:f
 import { dirname, join, relative } from "node:path";
 
 /**
- * Writes files to a folder, and deletes all other files in the folder. Replaces only files that
- * changed, each with one atomic rename, because a running service may be serving the files.
- *
- * @param files the content of each file by its path inside the folder.
+ * Writes files, by their paths, to a folder, and deletes its other files. Replaces only those that
+ * changed, each with one atomic rename, because a running service may be serving them.
  */
 export async function writeFolder(
   folder: string,

@@ -4,12 +4,7 @@ import { paths } from "../../openapi/operations.ts";
 import { ERROR_ANSWERS } from "../../openapi/responses.ts";
 import { ERROR_STATUS } from "../../worker/errors.ts";
 
-/**
- * Returns the machine-readable files of the API reference: the OpenAPI document, the API catalog
- * (RFC 9727) and the text for language models.
- *
- * @param origin the address of the service without `/v1`, as `openApiDocument` requires it.
- */
+/** Returns the OpenAPI document, the API catalog (RFC 9727) and the text for language models. */
 export function machineReadableFiles(
   origin: string,
   contact?: Contact,
@@ -30,7 +25,7 @@ function apiCatalog(origin: string): string {
   return `${JSON.stringify({ linkset: [api] }, undefined, 2)}\n`;
 }
 
-/** Returns the reference as Markdown for language models, in the format of llmstxt.org. */
+/** Returns the reference in the format of llmstxt.org. */
 function llmsText(origin: string, contact?: Contact): string {
   const operations = Object.entries(paths).flatMap(
     ([path, { parameters: _parameters, ...methods }]) =>

@@ -6,7 +6,7 @@ import { assembleExpansion } from "./expansion.ts";
 import { writeFolder } from "./folder.ts";
 import { siteFiles } from "./site.ts";
 
-/** The folder of the files that wrangler.toml names under `[assets]` and that the Worker imports. */
+/** wrangler.toml names its folder of assets, and the Worker imports its WebAssembly. */
 const DIST = join(import.meta.dirname, "../../../dist");
 
 const HELP = `

@@ -11,8 +11,10 @@ const API = join(import.meta.dirname, "../../../docs/api.md");
 /** Returns the static files of the service by their paths: the page, and files for programs. */
 export async function siteFiles(contact?: Contact): Promise<Map<string, string | Uint8Array>> {
   const origin = publicOrigin();
+  // `npm run deploy` passes the var `LIST_READS` as an environment variable.
+  const hasNearReads = process.env["LIST_READS"] === "nearest";
   const [page, script] = await Promise.all([
-    buildPage(openApiDocument(origin, contact), process.env["LIST_READS"] === "nearest"),
+    buildPage(openApiDocument(origin, contact), hasNearReads),
     bundle({
       entryPoints: [join(PAGE, "console", "main.ts")],
       minify: true,
@@ -31,12 +33,7 @@ export async function siteFiles(contact?: Contact): Promise<Map<string, string |
   return files;
 }
 
-/**
- * Renders the HTML of the reference page from an OpenAPI document.
- *
- * @param hasNearReads whether lists can be out of date. `npm run deploy` passes the var `LIST_READS`
- *   to the build as an environment variable.
- */
+/** Renders the reference page. `hasNearReads` says that lists can be out of date. */
 export async function buildPage(document: string, hasNearReads = false): Promise<string> {
   // Node cannot run JSX. So esbuild bundles the page's source, and a data URL imports the bundle.
   const program = await bundle({
@@ -71,10 +68,9 @@ async function bundle(options: BuildOptions): Promise<Uint8Array> {
 }
 
 /**
- * Reads the public address of a deployment (docs/operating.md, Deploying).
+ * Returns the public address of a deployment, or "" (docs/operating.md, Deploying).
  *
- * @returns the address, which has no slash at the end; empty text if there is none.
- * @throws {Error} if the address is more than a scheme and a host. The message shows an example.
+ * @throws an Error for the operator if the address is more than a scheme and a host.
  */
 export function publicOrigin(url = process.env["PUBLIC_URL"] ?? ""): string {
   if (url === "") return "";

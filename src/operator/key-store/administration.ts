@@ -5,10 +5,9 @@ import type { KeyDetails } from "./key-details.ts";
 import { generateKeyId, generateSecret } from "./secret.ts";
 
 const VERIFICATION = "Verification";
-/** The key of a verification, which takes two minutes, expires after this time. */
+/** When the key of a verification expires. A verification takes two minutes. */
 const VERIFICATION_MS = 10 * 60_000;
 
-/** The settings of a new key. */
 export interface NewKeySettings {
   readonly name: string;
   readonly plan: Plan;
@@ -19,9 +18,8 @@ export interface NewKeySettings {
   readonly locationHint?: LocationHint | null;
 }
 
-/** A key and its new secret. The secret is stored nowhere (docs/api.md, Authentication). */
+/** A key and its new secret, which is stored nowhere (docs/api.md, Authentication). */
 export interface CreatedKey {
-  /** The secret, which clients call their API key. */
   readonly key: string;
   readonly record: KeyDetails;
 }
@@ -47,10 +45,7 @@ export function createApiKey(settings: NewKeySettings, now: Date): CreatedKey {
   return { key, record };
 }
 
-/**
- * Returns the key with a new secret. The current secret stays valid until `formerEndsAt`. Secrets
- * that earlier rotations replaced become invalid at `formerEndsAt` or earlier.
- */
+/** Returns the key with a new secret. Former secrets end at `formerEndsAt` at the latest. */
 export function rotateApiKey(current: KeyDetails, formerEndsAt: Date, now: Date): CreatedKey {
   const { key, ...hashed } = newSecret();
   const earlierEnds = current.formerKeyEnds
@@ -59,13 +54,13 @@ export function rotateApiKey(current: KeyDetails, formerEndsAt: Date, now: Date)
   return { key, record: { ...current, ...hashed, formerKeyEnds: [...earlierEnds, formerEndsAt] } };
 }
 
-/** Operators recognize a secret by its last four characters, which are part of the checksum. */
 function newSecret() {
   const key = generateSecret();
+  // The last four characters are part of the checksum.
   return { key, hash: hashSecret(key), lastFour: key.slice(-4) };
 }
 
-/** Returns the key as revoked. A key that is already revoked keeps the time of its revocation. */
+/** Returns the key as revoked. A revoked key keeps the time of its revocation. */
 export function revokeApiKey(current: KeyDetails, now: Date): KeyDetails {
   return { ...current, revokedAt: current.revokedAt ?? now };
 }
@@ -75,13 +70,13 @@ export function resetApiKey(current: KeyDetails): KeyDetails {
   return { ...current, resets: current.resets + 1, bannedUntil: null };
 }
 
-/** Creates the key with which `npm run verify` calls a service, without storing it. */
+/** Creates the key of `npm run verify`, without storing it. */
 export function createVerificationKey(now: Date): CreatedKey {
   const expiresAt = new Date(now.getTime() + VERIFICATION_MS);
   return createApiKey({ name: VERIFICATION, plan: "free", limits: null, expiresAt }, now);
 }
 
-/** Returns whether `createVerificationKey` created a key. Lists leave such keys out. */
+/** Returns whether `createVerificationKey` created a key. */
 export function isVerificationKey({ name, createdAt, expiresAt }: KeyDetails): boolean {
   return name === VERIFICATION && expiresAt?.getTime() === createdAt.getTime() + VERIFICATION_MS;
 }

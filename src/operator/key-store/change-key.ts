@@ -3,11 +3,12 @@ import { isDeepStrictEqual } from "node:util";
 import pRetry from "p-retry";
 import { changeQueries, creationQueries, isOvertaken, type Operation } from "./key-changes.ts";
 import { type Database, findApiKey, type KeyDetails } from "./key-details.ts";
-import { isName, noSuchKey } from "../arguments.ts";
-import { UsageError } from "../command-line.ts";
+import { SECRET_PREFIX } from "../../worker/api-keys/secret.ts";
+import { isName } from "../arguments.ts";
+import { onSameStore, UsageError } from "../command-line.ts";
 import { type StoreDatabase, toStatements } from "../database/database.ts";
 
-/** How often a change is retried if another operator changes the same key at the same time. */
+/** The number of retries if another operator changes the same key at the same time. */
 const RETRIES = 10;
 
 /** Stores new keys and records them in the audit trail. */
@@ -18,11 +19,9 @@ export async function addKeys(database: StoreDatabase, keys: readonly KeyDetails
 }
 
 /**
- * Changes a key and records the change in the audit trail. Writes nothing if `decide` returns an
- * equal key.
+ * Changes a key and records the change in the audit trail. Writes nothing if nothing changes.
  *
- * @param decide returns the changed key. It runs again, with the newer key, if another operator
- *   changes the key between reading and writing.
+ * @param decide returns the changed key. Runs again if another operator changes the key meanwhile.
  * @throws every error of `decide`; an Error for the operator if no key has this id.
  */
 export async function changeKey(
@@ -50,10 +49,8 @@ export async function changeKey(
   });
 }
 
-/**
- * Runs the queries in one transaction. If it fails, looks the keys up, because the connection may
- * have been lost after the transaction: the secret of a stored key must be printed.
- */
+// If the transaction fails, looks the keys up, because the connection may have been lost after the
+// transaction: the secret of a stored key must be printed.
 async function store(
   database: StoreDatabase,
   queries: Parameters<typeof toStatements>[0],
@@ -68,7 +65,7 @@ async function store(
   }
 }
 
-/** Compares two keys, except their bans, which requests change at any time. */
+// Ignores bans, because requests change them at any time.
 function isSame(one: KeyDetails, other: KeyDetails | undefined): boolean {
   return isDeepStrictEqual({ ...other, bannedUntil: null }, { ...one, bannedUntil: null });
 }
@@ -76,15 +73,20 @@ function isSame(one: KeyDetails, other: KeyDetails | undefined): boolean {
 /** Finds a key by its id. Throws an Error for the operator if no key has this id. */
 export async function requireApiKey(orm: Database, id: string): Promise<KeyDetails> {
   const key = await findApiKey(orm, id);
-  if (key === undefined) throw noSuchKey(id);
-  return key;
+  if (key !== undefined) return key;
+  const find = onSameStore("npm run keys -- find");
+  const list = onSameStore("npm run keys -- list");
+  throw new Error(
+    id.startsWith(SECRET_PREFIX)
+      ? `this is a key, not the id of a key; \`${find}\` reads a key from standard input and shows its id`
+      : `no key has the id ${JSON.stringify(id)}; \`${list}\` shows the ids`,
+  );
 }
 
 /**
- * Returns the name of the person or program that changes a key, for the audit trail: the
- * environment variable `STORE_ORDERS_ACTOR`, or `account@machine` if the variable is not set.
+ * Returns who changes a key, for the audit trail: `STORE_ORDERS_ACTOR`, or else `account@machine`.
  *
- * @throws {UsageError} if `isName` rejects the value of the variable.
+ * @throws {UsageError} if the environment variable is not a name.
  */
 export function currentActor(): string {
   const named = process.env["STORE_ORDERS_ACTOR"] ?? "";
@@ -95,11 +97,11 @@ export function currentActor(): string {
   );
 }
 
-/** A container can run under a user id without an account. */
 function account(): string {
   try {
     return userInfo().username;
   } catch {
+    // A container can run under a user id without an account.
     return `uid ${process.getuid?.()}`;
   }
 }

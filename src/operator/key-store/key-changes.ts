@@ -11,10 +11,10 @@ import { type Database, isInForce, type KeyDetails, toSettingsJson } from "./key
 
 const ISO_TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
 
-/** The kind of change of a key, who makes the change, and when. */
+/** The kind of a change, who makes it, and when. */
 export type Operation = Pick<typeof keyChanges.$inferSelect, "action" | "actor" | "at">;
 
-/** The fields of a key whose changes an entry of the audit trail records. */
+/** The fields whose changes the audit trail records. */
 const FIELDS = [
   "name",
   "plan",
@@ -45,11 +45,10 @@ export function creationQueries(database: Database, key: KeyDetails, actor: stri
 }
 
 /**
- * Returns the queries that replace the key `before` by `after` and record the change in the audit
- * trail. If the stored key is no longer `before`, their transaction changes nothing and fails with
- * an error that `isOvertaken` recognizes.
+ * Returns the queries that replace the key `before` by `after` and record the change. If the stored
+ * key is no longer `before`, their transaction fails with an error that `isOvertaken` recognizes.
  *
- * @param after has the next revision. Limiters use the revision to recognize the newer key.
+ * @param after has the next revision, by which limiters recognize the newer key.
  */
 export function changeQueries(
   database: Database,
@@ -80,10 +79,8 @@ export function isOvertaken(error: Error): boolean {
   return error.message.includes("NOT NULL constraint failed: key_changes.key_id");
 }
 
-/**
- * Returns the queries that store the hash of the replaced secret until it becomes invalid. The key's
- * earlier secrets become invalid then or earlier. Deletes hashes that are invalid already.
- */
+// Keeps the hash of the replaced secret until its end. Earlier secrets end no later. Deletes the
+// hashes that have ended.
 function formerHashQueries(
   database: Database,
   { id, hash, lastFour }: KeyDetails,
@@ -103,7 +100,7 @@ function formerHashQueries(
   ];
 }
 
-/** Returns the fields in which a key differs from `before`; of a new key, all fields that are set. */
+/** Returns the fields in which a key differs from `before`; of a new key, all that are set. */
 export function differences(before: KeyDetails | undefined, after: KeyDetails): KeyChangeDetails {
   const former = before && toSettingsJson(before);
   const current = toSettingsJson(after);

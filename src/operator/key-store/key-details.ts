@@ -10,22 +10,22 @@ export type Database = BaseSQLiteDatabase<"async", unknown>;
 export interface KeyDetails extends ApiKey {
   /** The last four characters of the secret; `null` if it is older than the column `last_four`. */
   readonly lastFour: string | null;
-  /** When the secrets that rotations have replaced become or became invalid, in ascending order. */
+  /** When former secrets become or became invalid, in ascending order. */
   readonly formerKeyEnds: readonly Date[];
-  /** When the last ban ends or ended, lifted bans excluded; `null` if there is no such ban. */
+  /** When the last ban ends or ended, lifted bans excluded; `null` if there is none. */
   readonly bannedUntil: Date | null;
 }
 
 export const KEY_STATES_AND_BAN = [...KEY_STATES, "banned"] as const;
 export type KeyStateOrBan = (typeof KEY_STATES_AND_BAN)[number];
 
-/** Returns the state of a key. An expired or revoked key is never reported as banned. */
+/** Returns the state of a key. An expired or revoked key is never `banned`. */
 export function keyStateOrBan(key: KeyDetails, now: Date): KeyStateOrBan {
   const state = keyState(key, now.getTime());
   return state === "active" && banEnd(key, now) !== null ? "banned" : state;
 }
 
-/** Returns the end of the ban that is in force; `null` if there is none. */
+/** Returns the end of the ban in force; `null` if there is none. */
 export function banEnd({ bannedUntil }: KeyDetails, now: Date): Date | null {
   return bannedUntil !== null && bannedUntil > now ? bannedUntil : null;
 }
@@ -36,7 +36,7 @@ export interface KeyFilter {
   readonly state?: KeyStateOrBan | undefined;
   /** A part of the name, case-insensitive. */
   readonly name?: string | undefined;
-  /** Selects keys that expire at this time or earlier, and are neither expired nor revoked yet. */
+  /** Selects active keys that expire at this time or earlier. */
   readonly expiresUntil?: Date | undefined;
 }
 
@@ -67,7 +67,7 @@ function fold(text: string): string {
   return text.normalize("NFC").toLowerCase();
 }
 
-/** Finds the key whose secret has this hash, or had this hash before a rotation. */
+/** Finds the key with a present or former secret of this hash. */
 export async function findApiKeyByHash(
   database: Database,
   hash: string,
@@ -76,10 +76,7 @@ export async function findApiKeyByHash(
   return (await selectKeys(database, or(eq(apiKeys.hash, hash), eq(apiKeys.id, former))))[0];
 }
 
-/**
- * Finds the keys whose secret ends with these one to four lower-case characters, or ended with them
- * before a rotation, the oldest first.
- */
+/** Finds the keys with a present or former secret that ends in these 1 to 4 characters. */
 export async function findApiKeysByEnding(
   database: Database,
   ending: string,
@@ -98,8 +95,7 @@ async function selectKeys(database: Database, where: SQL | undefined): Promise<K
   return query.orderBy(apiKeys.createdAt, apiKeys.id);
 }
 
-// The subqueries are plain SQL, because they must name `api_keys.id`, and drizzle writes only `id` if
-// a query has one table.
+// Plain SQL, because drizzle shortens `api_keys.id` to `id` in a query of one table.
 const KEY_DETAILS = {
   ...getTableColumns(apiKeys),
   formerKeyEnds:
@@ -123,10 +119,7 @@ export function isInForce(at: Date): SQL | undefined {
   return and(gt(keyBans.endsAt, at), isNull(keyBans.liftedAt));
 }
 
-/**
- * Returns the settings of a key as JSON. Times are in ISO 8601 in UTC. `perMinute` and `perDay` are
- * the limits of the plan, or the key's own limits on the Enterprise plan.
- */
+/** Returns the settings of a key as JSON, with the limits of its plan or its own. */
 export function toSettingsJson(key: KeyDetails) {
   const { plan, name, createdAt, expiresAt, revokedAt, locationHint, formerKeyEnds } = key;
   return {
@@ -135,7 +128,6 @@ export function toSettingsJson(key: KeyDetails) {
     ...limitsOf(key),
     createdAt: createdAt.toISOString(),
     expiresAt: toIso(expiresAt),
-    /** The region of `--near`, in which the key's Durable Object is created. */
     locationHint,
     revokedAt: toIso(revokedAt),
     /** When the secret before the last rotation becomes or became invalid. */
@@ -143,7 +135,7 @@ export function toSettingsJson(key: KeyDetails) {
   };
 }
 
-/** Returns a key as the commands print it with `--json`. The hash of the secret is left out. */
+/** Returns a key as the commands print it with `--json`, without the hash of its secret. */
 export function toKeyJson(key: KeyDetails, now: Date) {
   return {
     id: key.id,

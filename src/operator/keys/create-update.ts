@@ -134,7 +134,6 @@ async function update(id: string, options: UpdateOptions): Promise<void> {
   printKey(key, { json: options.json, title: "The key is now:" });
 }
 
-/** Returns the key's plan after the change, with the key's own limits. */
 function nextLimits(
   current: ApiKey,
   options: UpdateOptions,

@@ -1,6 +1,5 @@
 import { type Command, Option } from "commander";
 import { hashSecret } from "../../worker/api-keys/secret.ts";
-import type { Plan } from "../../worker/limit-rules/plans.ts";
 import { durationParser, planOption } from "../arguments.ts";
 import { printJson, UsageError } from "../command-line.ts";
 import { type StoreCommandOptions, useDatabase } from "../database/open.ts";
@@ -11,13 +10,13 @@ import {
   findApiKeysByEnding,
   KEY_STATES_AND_BAN,
   type KeyDetails,
-  type KeyStateOrBan,
+  type KeyFilter,
   listApiKeys,
   toKeyJson,
 } from "../key-store/key-details.ts";
 import { readSecret } from "../read-secret.ts";
 import { formatTime } from "../terminal-text.ts";
-import { lastDays, readUsageOfKey } from "../usage/usage-report.ts";
+import { lastDays, readUsage } from "../usage/usage-report.ts";
 import { printKey, printKeys } from "./print-keys.ts";
 
 const LONGEST_DAYS = 36_500;
@@ -88,16 +87,13 @@ export function defineFind(command: Command): void {
     .action(find);
 }
 
-interface ListOptions extends StoreCommandOptions {
-  readonly plan?: Plan;
-  readonly state?: KeyStateOrBan;
-  readonly name?: string;
-  /** The time within which listed keys expire, in milliseconds. */
+interface ListOptions extends StoreCommandOptions, Omit<KeyFilter, "expiresUntil"> {
+  /** In milliseconds. */
   readonly expiresWithin?: number;
 }
 
-async function list({ json, expiresWithin, ...options }: ListOptions): Promise<void> {
-  const { plan, state, name } = options;
+async function list(options: ListOptions): Promise<void> {
+  const { json, plan, state, name, expiresWithin } = options;
   const now = new Date();
   const expiresUntil =
     expiresWithin === undefined ? undefined : new Date(now.getTime() + expiresWithin);
@@ -114,7 +110,7 @@ async function show(id: string, options: StoreCommandOptions): Promise<void> {
   const days = lastDays(LAST_USE_DAYS, now);
   const { key, last } = await useDatabase(options, "keys", async ({ orm }) => ({
     key: await requireApiKey(orm, id),
-    last: (await readUsageOfKey(orm, id, days)).at(-1),
+    last: (await readUsage(orm, id, days)).at(-1),
   }));
   if (options.json) {
     const lastUse = { lastUsedOn: last?.day ?? null, reportedAt: last?.reportedAt ?? null };

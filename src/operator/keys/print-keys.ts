@@ -3,7 +3,7 @@ import { onSameStore, printData, printJson } from "../command-line.ts";
 import { type KeyDetails, keyStateOrBan, toKeyJson } from "../key-store/key-details.ts";
 import { formatTable, formatTime, formatUpright, type Row } from "../terminal-text.ts";
 
-/** The columns that a narrow terminal may leave out, the most important column first. */
+/** The most important column first. */
 const OPTIONAL_COLUMNS = [
   "banned until",
   "expires",
@@ -16,7 +16,7 @@ const OPTIONAL_COLUMNS = [
   "created",
 ];
 
-/** Prints a key as JSON or as text on stdout, and before the text `title` on stderr. */
+/** Prints a key as JSON or as text on stdout, and before a text its `title` on stderr. */
 export function printKey(key: KeyDetails, options: { json: boolean; title?: string }): void {
   const now = new Date();
   if (options.json) return printJson(toKeyJson(key, now));
@@ -25,8 +25,8 @@ export function printKey(key: KeyDetails, options: { json: boolean; title?: stri
 }
 
 /**
- * Prints a new secret, and nothing else, on stdout. Prints its key on stderr, or with `json` also
- * on stdout. If nobody reads the secret, the command fails with a message that says what to do.
+ * Prints a new secret on stdout, and its key on stderr; with `json`, both on stdout. If nobody reads
+ * the secret, the command fails with a message that says what to do.
  */
 export function printSecret(secret: string, key: KeyDetails, options: { json: boolean }): void {
   const now = new Date();
@@ -53,7 +53,7 @@ function formatKey(key: KeyDetails, now: Date): string {
   ].join("");
 }
 
-/** Prints keys as one JSON array, or as a table. Prints `none` on stderr instead of an empty table. */
+/** Prints keys as a JSON array or as a table. Prints `none` on stderr instead of an empty table. */
 export function printKeys(
   keys: readonly KeyDetails[],
   options: { json: boolean; none: string },
@@ -87,7 +87,6 @@ function toRow(key: KeyDetails, now: Date): Row {
   };
 }
 
-/** Returns when the former secrets that are valid at the time `now` become invalid. */
 function validFormerKeyEnds(key: KeyDetails, now: Date): readonly Date[] {
   const isUsable = keyState(key, now.getTime()) === "active";
   return isUsable ? key.formerKeyEnds.filter((end) => end > now) : [];

@@ -36,18 +36,11 @@ the key that was just replaced. The new key is shown once. With --env and a grac
 the command asks for confirmation.`;
 
 interface LastingOptions extends StoreCommandOptions {
-  /** True skips the confirmation. */
   readonly yes: boolean;
-}
-
-interface RotateOptions extends LastingOptions {
-  /** How long the former secret stays valid, in milliseconds. */
-  readonly grace: number;
 }
 
 const ENDS =
   "This ends its present secret for good. Clients that send it are answered 401 afterwards.";
-/** The consequence of each change that cannot be undone. */
 const CONSEQUENCES = {
   revoke: ENDS,
   rotate: ENDS,
@@ -75,7 +68,6 @@ export function defineReset(command: Command): void {
     );
 }
 
-/** Asks for confirmation, changes a key and prints it. */
 async function changeForGood(
   id: string,
   options: LastingOptions,
@@ -107,7 +99,8 @@ export function defineRotate(command: Command): void {
     .action(rotate);
 }
 
-async function rotate(id: string, options: RotateOptions): Promise<void> {
+/** @param options with the grace in milliseconds. */
+async function rotate(id: string, options: LastingOptions & { grace: number }): Promise<void> {
   let secret = "";
   const key = await useDatabase(options, "keys", async (database) => {
     if (options.grace < SHORT_GRACE_MS) await confirmChange(database, id, "rotate", options);
@@ -117,8 +110,7 @@ async function rotate(id: string, options: RotateOptions): Promise<void> {
         const create = onSameStore("npm run keys -- create");
         throw new Error(`the key is ${state}: \`${create}\` creates a new one`);
       }
-      const formerEndsAt = new Date(now.getTime() + options.grace);
-      const rotated = rotateApiKey(current, formerEndsAt, now);
+      const rotated = rotateApiKey(current, new Date(now.getTime() + options.grace), now);
       secret = rotated.key;
       return rotated.record;
     });
@@ -129,7 +121,6 @@ async function rotate(id: string, options: RotateOptions): Promise<void> {
   }
 }
 
-/** Asks for confirmation before a change of a deployed key that cannot be undone. */
 async function confirmChange(
   { orm }: StoreDatabase,
   id: string,

@@ -6,21 +6,17 @@ import { formatServiceLine, isServiceLine } from "./service-log.ts";
 const START_TIMEOUT_MS = 60_000;
 const CRON_TIMEOUT_MS = 600_000;
 
-/** A line that the Worker or workerd has logged. */
-interface LogLine {
-  readonly level: string;
-  readonly message: string;
-}
+type LogLine = Readonly<Record<"level" | "message", string>>;
 
 export interface DevServerOptions {
   readonly port: number;
-  /** The absolute path of the store's folder. */
+  /** The absolute path of the folder. */
   readonly store: string;
-  /** True prints a log line for each request. */
+  /** True prints a line for each request. */
   readonly log: boolean;
 }
 
-/** Sets the environment variables that wrangler and Miniflare read while they are imported. */
+// wrangler and Miniflare read these variables while they are imported.
 function configureWrangler(): void {
   const require = createRequire(createRequire(import.meta.url).resolve("wrangler/package.json"));
   Object.assign(process.env, {
@@ -36,11 +32,7 @@ function configureWrangler(): void {
   });
 }
 
-/**
- * Runs the service in this process and its workerd, until this process exits.
- *
- * @throws an Error with workerd's or wrangler's message if the service does not start.
- */
+/** Runs the service until this process exits. Throws the first error of a failed start. */
 export async function startDevServer({ port, store, log }: DevServerOptions): Promise<void> {
   configureWrangler();
   const { unstable_DevEnv: DevEnv } = await import("wrangler");
@@ -51,6 +43,8 @@ export async function startDevServer({ port, store, log }: DevServerOptions): Pr
     () => reject(new Error(`no answer in ${START_TIMEOUT_MS / 1_000} seconds`)),
     START_TIMEOUT_MS,
   );
+  // The lines before the service is ready, which can contain the reason why it does not start.
+  let startLines: LogLine[] | null = [];
   const startWorker = async (): Promise<void> => {
     const worker = await server.startWorker({
       config: join(PROJECT_ROOT, "wrangler.toml"),
@@ -68,8 +62,6 @@ export async function startDevServer({ port, store, log }: DevServerOptions): Pr
     });
     await worker.ready;
   };
-  /** The lines that are logged before the service is ready; `null` once it is ready. */
-  let startLines: LogLine[] | null = [];
   try {
     await Promise.all([isServing, startWorker()]);
     for (const line of startLines) printLine(line, log);
@@ -99,7 +91,7 @@ function printLine({ level, message }: LogLine, log: boolean): void {
   }
 }
 
-/** Returns workerd's or wrangler's first error, without prefixes such as `service core:user:`. */
+/** Returns the first error, without prefixes such as `service core:user:`. */
 function describeFailure(failure: unknown, lines: readonly LogLine[]): string {
   const { message, cause } = failure as { readonly message?: string; readonly cause?: Error };
   const texts = [...lines.map((line) => line.message), message ?? cause?.message ?? ""];

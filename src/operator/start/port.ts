@@ -5,8 +5,7 @@ import pRetry from "p-retry";
 /**
  * Waits up to a second, in which an earlier service may end, until a port of this machine is free.
  *
- * @param otherPort the command that starts the service on another port, for the error message.
- * @throws an Error for the operator if the port is in use or this process may not use it.
+ * @throws an Error for the operator if it stays in use, which recommends the command `otherPort`.
  */
 export async function requireFreePort(port: number, otherPort: string): Promise<void> {
   const listen = async (): Promise<void> => {

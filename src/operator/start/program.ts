@@ -13,10 +13,8 @@ import { lockStore } from "./store-lock.ts";
 
 const DEFAULT_PORT = 8787;
 const LARGEST_PORT = 65_535;
-/** The interval of housekeeping, the same as in the deployed environments. */
+/** The same as in the deployed environments. */
 const HOUSEKEEPING_EVERY_MS = 3_600_000;
-
-/** How often the service looks whether npm has ended. */
 const PARENT_POLL_MS = 250;
 
 const HELP = `
@@ -60,9 +58,8 @@ async function start({ port, persistTo, empty, log }: StartOptions): Promise<voi
   const hasStore = existsSync(store);
   const nextPort = port < LARGEST_PORT ? port + 1 : port - 1;
   const otherPort = typedLine({ "--port": String(nextPort) });
-  // Checks the port before the lock creates the store's folder, so a failed start leaves no new
-  // store behind. For an existing store, checks the lock first: if another service uses both this
-  // store and this port, the error about the store is clearer.
+  // The lock creates the folder of a new store, so a taken port is refused before. If another
+  // service uses both this store and this port, the error about the store is clearer.
   if (!hasStore) await requireFreePort(port, otherPort);
   lockStore(store, port);
   if (hasStore) await requireFreePort(port, otherPort);
@@ -82,9 +79,8 @@ async function start({ port, persistTo, empty, log }: StartOptions): Promise<voi
   await serve({ port, store, log }, demoKeys);
 }
 
-/** Runs the service until SIGINT, SIGTERM or SIGHUP ends this process with status 0. */
 async function serve(options: DevServerOptions, demoKeys: readonly DemoKey[]): Promise<never> {
-  // Miniflare kills workerd when this process exits.
+  // Miniflare kills workerd at the exit.
   const stop = (): never => process.exit(0);
   process.once("SIGINT", stop).once("SIGTERM", stop).once("SIGHUP", stop);
   const { port, store } = options;
@@ -99,7 +95,6 @@ async function serve(options: DevServerOptions, demoKeys: readonly DemoKey[]): P
   }
 }
 
-/** Formats the address of the service and a first request, with a demo key if there is one. */
 function formatFirstSteps(port: number, store: string, [demoKey]: readonly DemoKey[]): string {
   const url = `http://localhost:${port}`;
   const request = (secret: string) =>
@@ -114,10 +109,8 @@ ${request("<API_KEY>")}`
   return `Serving on ${url}, until Ctrl+C.\n\n${begin}\n\n`;
 }
 
-/**
- * Ends this process with SIGTERM when the shell in which npm runs it has ended. npm sends signals
- * only to this shell, and some shells then end and leave Node running. Does nothing without npm.
- */
+// npm sends signals only to the shell in which it runs this process. Some shells then end and leave
+// this process running.
 function endWithNpm(): void {
   if (process.env["npm_lifecycle_event"] === undefined) return;
   const parent = process.ppid;

@@ -7,13 +7,8 @@ import { INT64_MAX, INT64_MIN } from "../../worker/orders/int64.ts";
 import { type Plan, PLANS } from "../../worker/limit-rules/plans.ts";
 import { type DatabaseName, type StoreDatabase, toStatements } from "../database/database.ts";
 
-/** The limits of the Enterprise demo key, because the plan has none. */
 const ENTERPRISE_LIMITS = { perMinute: 5_000, perDay: 500_000 };
 
-/**
- * The sample orders. Order 1004 has shipped, 1007 and 1008 lack optional fields, and two orders
- * have the smallest and the largest int64.
- */
 const SAMPLE_ORDERS: (typeof orders.$inferInsert)[] = [
   order(1001n, 501n, 1n, "2026-12-01T09:00:00.000Z"),
   order(1002n, 502n, 2n, "2026-12-01T13:30:00.000Z"),
@@ -27,24 +22,19 @@ const SAMPLE_ORDERS: (typeof orders.$inferInsert)[] = [
   order(INT64_MAX, INT64_MAX, INT64_MAX, "2027-01-01T00:00:00.000Z"),
 ];
 
-/** The demo key of a plan. */
 export interface DemoKey {
   readonly plan: Plan;
   readonly secret: string;
 }
 
-/** Migrates the store. Fills a new store with sample data and returns its demo keys. */
+/** Migrates the store. Fills a new store, unless `empty`, and returns its demo keys. */
 export async function prepareStore(store: string, empty: boolean): Promise<DemoKey[]> {
   await using databases = await openLocalStore(store);
   const isNew = databases.orders.isNew && databases.keys.isNew;
   return isNew && !empty ? await loadSampleStore(databases, currentActor(), new Date()) : [];
 }
 
-/**
- * Fills a new store with a few orders and one key for each plan. Returns the keys.
- *
- * @param actor who creates the keys, for the audit trail.
- */
+/** Fills a new store with a few orders and a key of each plan. The audit trail names the actor. */
 export async function loadSampleStore(
   { orders: orderDatabase, keys }: Readonly<Record<DatabaseName, StoreDatabase>>,
   actor: string,

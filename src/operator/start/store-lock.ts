@@ -3,10 +3,10 @@ import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { typedLine } from "../command-line.ts";
 
-/** How long to wait for an earlier service to end: the same time as in `requireFreePort`. */
+/** An earlier service may take this long to end, as in `requireFreePort`. */
 const PATIENCE_MS = 1_000;
 const SQLITE_BUSY = 5;
-/** The file that names the process and port of the service, for messages. */
+/** Names the process and port of the service, for messages. */
 const HOLDER = "service.json";
 
 interface Holder {
@@ -15,11 +15,10 @@ interface Holder {
 }
 
 /**
- * Locks a store until this process ends, so that no other service can run on it. Two services would
- * count requests separately and admit too many. The lock is SQLite's lock on an empty file, which the
+ * Locks the folder of a store, and makes it if it is missing, until this process ends. Two services
+ * on one store would admit too many requests. The lock is SQLite's lock on an empty file, which the
  * operating system releases even if the process is killed.
  *
- * @param store the folder of the store. Creates the folder if it is missing.
  * @throws an Error for the operator if a service, which the message names, runs on the store.
  */
 export function lockStore(store: string, port: number): void {
@@ -40,7 +39,7 @@ export function lockStore(store: string, port: number): void {
       { cause: error },
     );
   }
-  // The listener keeps a reference to the lock, so that it is not garbage-collected and released.
+  // This reference keeps the lock from being garbage-collected and released.
   process.once("exit", () => lock.close());
   writeFileSync(join(store, HOLDER), JSON.stringify({ pid: process.pid, port } satisfies Holder));
 }

@@ -21,8 +21,7 @@ import {
 /** Forbids scripts, because names of keys are untrusted text. */
 const POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'";
 const UNUSED = "No key has reported use on these days.";
-/** The largest number of keys in a ranking. */
-const MAX_KEYS = 20;
+const MAX_RANKED_KEYS = 20;
 
 const KEY_COLUMNS: readonly Column<KeyReport>[] = [
   { heading: "key", value: ({ name }) => name },
@@ -36,12 +35,7 @@ const KEY_COLUMNS: readonly Column<KeyReport>[] = [
   { heading: "fullest day", value: (key) => key.dayPeak, isShare: true, color: "day" },
 ];
 
-/**
- * Writes the usage of all keys, or of one key, to an HTML file that needs no network. Replaces an
- * existing file only when the page is complete.
- *
- * @throws an Error for the operator if the file cannot be written.
- */
+/** Writes the usage of all keys, or of one key, to an HTML file that needs no network. */
 export async function writeUsagePage(
   report: UsageReport,
   key: KeyReport | undefined,
@@ -93,7 +87,6 @@ function description({ id, plan, limits, bannedUntil }: KeyReport): Html {
   </p>`;
 }
 
-/** Returns sentences that say how far the figures of the page are known. */
 function provenance({ reportedAt, keys }: UsageReport, now: Date): Html {
   const silent = keys.filter((key) => key.reportedAt === null).length;
   return html`${
@@ -141,7 +134,6 @@ function tiles(report: UsageReport, key: KeyReport | undefined): Html {
   </dl>`;
 }
 
-/** Returns the admitted requests, the refused requests and the bans of each day. */
 function requests({ keys }: UsageReport, days: readonly DayFigures[]): Html[] {
   const totals = totalsOf(keys);
   const plans = PLANS.filter((plan) => keys.some((key) => key.plan === plan));
@@ -179,7 +171,6 @@ function requests({ keys }: UsageReport, days: readonly DayFigures[]): Html[] {
   ];
 }
 
-/** Returns how full the minute and day windows of a key were on each day. */
 function windows({ limits }: KeyReport, days: readonly DayFigures[]): Html[] {
   const section = (
     name: "minute" | "day",
@@ -233,7 +224,6 @@ function byDay(
   return panel(title, note, none === undefined ? plot : html`<p class="none">${none}</p>`);
 }
 
-/** Returns the keys that used most, that were banned, and that came nearest to their limits. */
 function rankings(keys: readonly KeyReport[]): Html[] {
   const isAnyKnown = keys.some(({ reportedAt }) => reportedAt !== null);
   const ranking = (title: string, measure: (key: KeyReport) => number, none = UNUSED) => {
@@ -243,9 +233,9 @@ function rankings(keys: readonly KeyReport[]): Html[] {
     if (ranked.length === 0) {
       return panel(title, "", html`<p class="none">${isAnyKnown ? none : UNUSED}</p>`);
     }
-    const leftOut = ranked.length - MAX_KEYS;
-    const note = `These are the first ${MAX_KEYS}; ${figure(leftOut)} more ${leftOut === 1 ? "is" : "are"} left out.`;
-    const table = dataTable(title, ranked.slice(0, MAX_KEYS), KEY_COLUMNS, true);
+    const leftOut = ranked.length - MAX_RANKED_KEYS;
+    const note = `These are the first ${MAX_RANKED_KEYS}; ${figure(leftOut)} more ${leftOut === 1 ? "is" : "are"} left out.`;
+    const table = dataTable(title, ranked.slice(0, MAX_RANKED_KEYS), KEY_COLUMNS, true);
     return panel(title, leftOut > 0 ? note : "", table);
   };
   return [
@@ -266,7 +256,7 @@ function panel(title: string, note: string, content: Html): Html {
   </section>`;
 }
 
-/** Formats the share of refused requests in all requests, such as `0.5 %`; `null` if unknown. */
+/** Formats the share of refused requests in all requests, such as `0.5 %`. */
 function percentRefused({ admitted, refused }: UsageTotals): string | null {
   if (refused === null) return null;
   const share = (refused / Math.max(1, (admitted ?? 0) + refused)) * 100;

@@ -6,8 +6,9 @@ export type Html = ReturnType<typeof html>;
 /** A column of a table, which can also be drawn. */
 export interface Column<Row> {
   readonly heading: string;
-  /** Returns a row's cell. `null`: unknown. With `isShare`, a number from 0 to 1. */
+  /** Returns a row's cell; `null` if it is unknown. */
   readonly value: (row: Row) => string | number | null;
+  /** True for a share from 0 to 1. */
   readonly isShare?: boolean;
   /** True for a rate limit, which is drawn as a line with a second line at 80 %. */
   readonly isLimit?: boolean;
@@ -17,7 +18,6 @@ export interface Column<Row> {
 
 /** The largest number of days that have gaps between their bars. */
 const MAX_DAYS_APART = 60;
-/** The largest number of days whose dates are below the bars. */
 const MAX_LABELS = 4;
 /** The text in place of a figure that was not reported yet. */
 export const MISSING = "–";
@@ -78,10 +78,7 @@ export function dayPlot(
   </div>`;
 }
 
-/**
- * Returns a table, with the first cell of a row as its heading. With `hasBars`, a bar below each
- * figure of a column with a colour shows its share of the largest figure.
- */
+/** Returns a table. `hasBars` adds to each coloured figure a bar: its share of the largest one. */
 export function dataTable<Row>(
   caption: string,
   rows: readonly Row[],
@@ -123,7 +120,7 @@ export function dataTable<Row>(
   </div>`;
 }
 
-/** Formats a figure for people: a dash if it is unknown. */
+/** Formats a figure: a dash if it is unknown. */
 export function figure(value: number | null): string {
   return value?.toLocaleString("en") ?? MISSING;
 }

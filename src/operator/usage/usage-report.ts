@@ -3,15 +3,16 @@ import { keyBans, keyUsage } from "../../schema/keys.ts";
 import { type ApiKey, limitsOf } from "../../worker/api-keys/api-key.ts";
 import type { Limits } from "../../worker/limit-rules/plans.ts";
 import { dayOf, dayText, REPORT_EVERY_MS } from "../../worker/usage/day-usage.ts";
-import { noSuchKey } from "../arguments.ts";
 import type { StoreDatabase } from "../database/database.ts";
-import { banEnd, findApiKey, type KeyDetails, listApiKeys } from "../key-store/key-details.ts";
+import { requireApiKey } from "../key-store/change-key.ts";
+import { banEnd, type KeyDetails, listApiKeys } from "../key-store/key-details.ts";
 
 /** The share of a limit from which a key counts as near the limit. */
 export const NEAR_LIMIT = 0.8;
-/** One query reads this number of rows of `key_usage`: about 1.5 MB from a remote database. */
+/** The number of rows that one query reads: about 1.5 MB from a remote database. */
 const PAGE_ROWS = 10_000;
 const DAY_MS = 86_400_000;
+export const COUNTS = ["admitted", "refused", "strikes", "bans"] as const;
 
 type Orm = StoreDatabase["orm"];
 
@@ -19,13 +20,10 @@ type Orm = StoreDatabase["orm"];
 export type ReportedDay = typeof keyUsage.$inferSelect;
 
 /** Counts of requests and bans. `null`: unknown, because no key has reported the count yet. */
-export type UsageTotals = Readonly<
-  Record<"admitted" | "refused" | "strikes" | "bans", number | null>
->;
+export type UsageTotals = Readonly<Record<(typeof COUNTS)[number], number | null>>;
 
 /** The usage of one key, with its totals over all days of the report. */
 export interface KeyReport extends Pick<ApiKey, "id" | "name" | "plan">, UsageTotals {
-  /** The present limits of the key. */
   readonly limits: Limits;
   /** The fullest minute window, as a share of the limit on the day of the window, from 0 to 1. */
   readonly minutePeak: number | null;
@@ -33,11 +31,10 @@ export interface KeyReport extends Pick<ApiKey, "id" | "name" | "plan">, UsageTo
   readonly dayPeak: number | null;
   /** The time of the last report; `null` if the key reported nothing. */
   readonly reportedAt: Date | null;
-  /** The end of the ban that is in force; `null` if the key is not banned. */
   readonly bannedUntil: Date | null;
-  /** The days for which the key's Durable Object has reported usage, in ascending order. */
+  /** The reported days, in ascending order. */
   readonly days: readonly ReportedDay[];
-  /** The number of bans for each day, including bans after the key's last report. */
+  /** The number of bans on each day, including bans after the key's last report. */
   readonly bansByDay: ReadonlyMap<string, number>;
 }
 
@@ -47,7 +44,7 @@ export interface UsageReport {
   readonly days: readonly string[];
   /** The time of the last report in the range; `null` if there is none. */
   readonly reportedAt: Date | null;
-  /** The usage of each key, sorted by admitted requests, the largest number first. */
+  /** Sorted by admitted requests, the largest number first. */
   readonly keys: readonly KeyReport[];
 }
 
@@ -56,13 +53,12 @@ export interface DayFigures extends UsageTotals {
   readonly day: string;
   /** True if every key has had time to report this day, so that the counts are final. */
   readonly isComplete: boolean;
-  /** The reports of the keys for this day. */
   readonly reports: readonly (ReportedDay & Pick<ApiKey, "plan">)[];
   /** The count of a key without a report: 0, or `null` while all reports may be to come. */
   readonly unreported: 0 | null;
 }
 
-/** Returns the last `count` days in UTC in ascending order, including today. */
+/** Returns the last `count` days in UTC, in ascending order, today included. */
 export function lastDays(count: number, now: Date): string[] {
   const today = dayOf(now.getTime());
   return Array.from({ length: count }, (_, index) => dayText(today - count + 1 + index));
@@ -73,12 +69,7 @@ export function completeBy(now: Date): Date {
   return new Date(now.getTime() + REPORT_EVERY_MS);
 }
 
-/**
- * Reads the usage of all keys, or of the key with this id.
- *
- * @param count the number of days to read, including today.
- * @throws an Error for the operator if no key has this id.
- */
+/** Reads the usage on the last `count` days of all keys, or of one. Throws for an unknown `id`. */
 export async function readReport(
   orm: Orm,
   id: string | undefined,
@@ -87,12 +78,8 @@ export async function readReport(
 ): Promise<UsageReport> {
   const days = lastDays(count, now);
   const [firstDay = ""] = days;
-  const only = id === undefined ? undefined : await findApiKey(orm, id);
-  if (id !== undefined && only === undefined) throw noSuchKey(id);
-  const keys = only === undefined ? await listApiKeys(orm, {}, now) : [only];
-  const rows =
-    id === undefined ? await readUsageOfKeys(orm, firstDay) : await readUsageOfKey(orm, id, days);
-  const rowsByKey = Map.groupBy(rows, (row) => row.keyId);
+  const keys = id === undefined ? await listApiKeys(orm, {}, now) : [await requireApiKey(orm, id)];
+  const rowsByKey = Map.groupBy(await readUsage(orm, id, days), ({ keyId }) => keyId);
   const banDaysByKey = Map.groupBy(await readBanDays(orm, id, firstDay), ({ keyId }) => keyId);
   const reports = keys.map((key) =>
     reportOn(key, rowsByKey.get(key.id) ?? [], banDaysByKey.get(key.id) ?? [], now),
@@ -107,15 +94,24 @@ export async function readReport(
   };
 }
 
-/** Reads the usage of all keys since a day in pages, ordered by day. */
-async function readUsageOfKeys(orm: Orm, firstDay: string): Promise<ReportedDay[]> {
+/** Reads the usage of all keys, or of the key with this id, on these days, ordered by day. */
+export async function readUsage(
+  orm: Orm,
+  id: string | undefined,
+  days: readonly string[],
+): Promise<ReportedDay[]> {
+  // Names each day, so that D1 reads only this key's rows, by their primary keys. All days are one
+  // parameter, because D1 allows at most 100.
+  const range = sql`(SELECT value FROM json_each(${JSON.stringify(days)}))`;
+  const ofKey =
+    id === undefined ? undefined : and(inArray(keyUsage.day, range), eq(keyUsage.keyId, id));
   const rows: ReportedDay[] = [];
-  for (let after = { day: firstDay, keyId: "" }; ;) {
+  for (let after = { day: days[0] ?? "", keyId: "" }; ;) {
     const isAfter = sql`(${keyUsage.day}, ${keyUsage.keyId}) > (${after.day}, ${after.keyId})`;
     const page = await orm
       .select()
       .from(keyUsage)
-      .where(and(gte(keyUsage.day, after.day), isAfter))
+      .where(and(gte(keyUsage.day, after.day), isAfter, ofKey))
       .orderBy(keyUsage.day, keyUsage.keyId)
       .limit(PAGE_ROWS);
     for (const row of page) rows.push(row);
@@ -125,22 +121,7 @@ async function readUsageOfKeys(orm: Orm, firstDay: string): Promise<ReportedDay[
   }
 }
 
-/** Reads the usage of one key on these days, in the order of the days. */
-export async function readUsageOfKey(
-  orm: Orm,
-  keyId: string,
-  days: readonly string[],
-): Promise<ReportedDay[]> {
-  // Passes all days as one parameter, because D1 allows at most 100 parameters.
-  const range = sql`(SELECT value FROM json_each(${JSON.stringify(days)}))`;
-  return orm
-    .select()
-    .from(keyUsage)
-    .where(and(inArray(keyUsage.day, range), eq(keyUsage.keyId, keyId)))
-    .orderBy(keyUsage.day);
-}
-
-/** Counts the bans that began on `firstDay` or later, by key and by the day on which they began. */
+/** Counts the bans that began on `firstDay` or later, by key and by day. */
 async function readBanDays(orm: Orm, id: string | undefined, firstDay: string) {
   const day = sql<string>`date(${keyBans.beganAt} / 1000, 'unixepoch')`;
   const ofKey = id === undefined ? undefined : eq(keyBans.keyId, id);
@@ -158,8 +139,7 @@ function reportOn(
   now: Date,
 ): KeyReport {
   const { id, name, plan } = key;
-  // Each source can lag behind: the table of bans, which a limiter writes when a ban begins, and the
-  // usage reports, which come once an hour.
+  // Both sources can lag behind: the table of bans, and the reports, which come once an hour.
   const bansByDay = new Map(banDays.map(({ day, bans }) => [day, bans]));
   for (const { day, bans } of days) bansByDay.set(day, Math.max(bans, bansByDay.get(day) ?? 0));
   const bans = [...bansByDay.values()].reduce((sum, ofDay) => sum + ofDay, 0);
@@ -187,12 +167,7 @@ export function totalsOf(counted: readonly UsageTotals[]): UsageTotals {
     const known = counted.map((counts) => counts[name]).filter((count) => count !== null);
     return known.length === 0 ? null : known.reduce((total, count) => total + count, 0);
   };
-  return {
-    admitted: sum("admitted"),
-    refused: sum("refused"),
-    strikes: sum("strikes"),
-    bans: sum("bans"),
-  };
+  return Object.fromEntries(COUNTS.map((name) => [name, sum(name)])) as UsageTotals;
 }
 
 /**
@@ -223,12 +198,12 @@ export function figuresByDay({ days, keys }: UsageReport, now: Date): DayFigures
   });
 }
 
-/** Returns the larger share of a key's two limits that it has used. Unknown shares count as 0. */
+/** Returns the larger peak of a key's two windows. An unknown peak counts as 0. */
 export function fullestShare({ minutePeak, dayPeak }: KeyReport): number {
   return Math.max(minutePeak ?? 0, dayPeak ?? 0);
 }
 
-/** Returns the keys whose fullest window reached a share of its limit. The share is from 0 to 1. */
+/** Returns the keys whose fullest window reached this share of its limit, from 0 to 1. */
 export function keysNear({ keys }: UsageReport, share: number): readonly KeyReport[] {
   return keys.filter((key) => fullestShare(key) >= share);
 }

@@ -15,6 +15,7 @@ import { writeUsagePage } from "./page.ts";
 import { MISSING } from "./plots.ts";
 import {
   completeBy,
+  COUNTS,
   figuresByDay,
   type KeyReport,
   keysNear,
@@ -29,7 +30,6 @@ const DEFAULT_DAYS = 14;
 const NEAR_DAYS = 2;
 /** The exit status if `--near` finds a key near a limit. */
 const NEAR_STATUS = 3;
-/** The title of the column that plots the admitted requests of each day. */
 const PLOT = "by day";
 
 /** The columns that a narrow terminal may leave out, the most important column first. */
@@ -63,7 +63,7 @@ reached the share, 0 if no key reached it, and 1 for a failure.`;
 
 interface UsageOptions extends StoreCommandOptions {
   readonly days?: number;
-  /** Only keys that used at least this percentage of a limit are reported. */
+  /** In percent of a limit. */
   readonly near?: number;
   readonly html?: string;
 }
@@ -112,7 +112,6 @@ async function usage(id: string | undefined, options: UsageOptions): Promise<voi
   if (near !== undefined && key !== undefined) throw new EndWithStatus(NEAR_STATUS);
 }
 
-/** Converts the usage of a key to JSON. A figure that the key has not reported is `null`. */
 function toUsageJson(report: KeyReport, now: Date) {
   const { limits: _limits, bansByDay: _bans, days, ...rest } = report;
   return {
@@ -122,7 +121,6 @@ function toUsageJson(report: KeyReport, now: Date) {
   };
 }
 
-/** Returns a row for each key, the busiest first, with a plot of the admitted requests by day. */
 function textOfKeys(report: UsageReport, now: Date): string {
   const rows = report.keys.map((key) => {
     const { id, name, plan, minutePeak, dayPeak, bannedUntil } = key;
@@ -142,7 +140,6 @@ function textOfKeys(report: UsageReport, now: Date): string {
   return table + provenance(report, isAnyMissing, now);
 }
 
-/** Returns a row for each day of one key. */
 function textOfKey(key: KeyReport, report: UsageReport, now: Date): string {
   const { id, name, plan, bannedUntil } = key;
   const ban = bannedUntil === null ? "" : `Banned until ${formatTime(bannedUntil)}.\n`;
@@ -165,7 +162,6 @@ function textOfKey(key: KeyReport, report: UsageReport, now: Date): string {
   return title + byDay + formatTable(rows) + provenance(report, isAnyMissing, now);
 }
 
-/** Says that there are no keys, or that no key is known to have reached `near` percent. */
 function textOfNoKey({ keys }: UsageReport, near: number | undefined, now: Date): string {
   if (near === undefined) return "There are no keys yet.\n";
   const silent = keys.filter(({ reportedAt }) => reportedAt === null).length;
@@ -174,17 +170,11 @@ function textOfNoKey({ keys }: UsageReport, near: number | undefined, now: Date)
   return `No key is known to have reached ${near} % of a limit. ${count} reported nothing. ${whenFiguresCome(now)}\n`;
 }
 
-function figures({ admitted, refused, strikes, bans }: UsageTotals): Row {
-  const cell = (count: number | null) => count ?? { text: MISSING, isFigure: true };
-  return {
-    admitted: cell(admitted),
-    refused: cell(refused),
-    strikes: cell(strikes),
-    bans: cell(bans),
-  };
+function figures(totals: UsageTotals): Row {
+  const missing = { text: MISSING, isFigure: true };
+  return Object.fromEntries(COUNTS.map((name) => [name, totals[name] ?? missing]));
 }
 
-/** Returns a cell with the requests in a key's fullest window, in red if the window was full. */
 function peak(count: number, limit: number) {
   const text = `${formatNumber(count)} of ${formatNumber(limit)}`;
   return { text, isAlarm: count >= limit, isFigure: true };
@@ -206,11 +196,10 @@ function whenFiguresCome(now: Date): string {
 
 /** Returns sentences that say how far the figures of a report are known. */
 function provenance(report: UsageReport, isAnyMissing: boolean, now: Date): string {
-  const { reportedAt } = report;
   const asOf =
-    reportedAt === null
+    report.reportedAt === null
       ? `Nothing was reported from ${range(report)}.`
-      : `From ${range(report)}, as reported until ${formatTime(reportedAt)}.`;
+      : `From ${range(report)}, as reported until ${formatTime(report.reportedAt)}.`;
   const legend = `${MISSING}: nothing was reported. ${whenFiguresCome(now)}\n`;
   return `${asOf} Each key reports once an hour while it is used; "refused" and "strikes" are lower bounds.\n${isAnyMissing ? legend : ""}`;
 }

@@ -23,7 +23,6 @@ afterAll(() => keys.close());
 
 const newKey = async () => (await keys.add({ name: "0" })).record.id;
 
-/** Returns the entries of a key in the database, the oldest first. */
 const trail = (id: string) =>
   database.orm
     .select()

@@ -16,7 +16,6 @@ beforeAll(async () => {
 afterEach(() => void vi.restoreAllMocks());
 afterAll(() => keys.close());
 
-/** Runs `keys find` with `input` as standard input. */
 function findByInput(input: string, ...args: string[]) {
   const stdin = Readable.from([input]) as typeof process.stdin;
   vi.spyOn(process, "stdin", "get").mockReturnValue(stdin);

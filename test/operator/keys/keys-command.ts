@@ -20,7 +20,6 @@ export class KeysCommand {
   readonly path = this.#store.path;
 
   readonly close = () => this.#store.close();
-  /** Returns the keys database, for tests that insert or read rows directly. */
   readonly database = () => this.#store.database("keys");
   readonly run = (...args: string[]) => this.#store.keys(...args);
   /** Runs a `keys` command with `--json`, expects it to succeed, and returns the parsed JSON. */
@@ -33,7 +32,7 @@ export class KeysCommand {
     return stdout + stderr;
   }
 
-  /** Adds a key as `keys create` does. By default the key has the Free plan. */
+  /** Adds a key, by default with the Free plan. */
   async add(
     settings: Partial<NewKeySettings> = {},
     { createdAt = new Date(), ...details }: Partial<KeyDetails> = {},

@@ -12,10 +12,7 @@ export interface Held {
   readonly queries: number;
 }
 
-/**
- * The interval in milliseconds at which a waiting request checks whether it may continue. Each
- * request polls with its own timer, because requests cannot share a timer.
- */
+/** Each waiting request polls with its own timer, because requests cannot share one. */
 const LOOK_MS = 5;
 
 let isHeld = false;
@@ -33,9 +30,8 @@ const observer = {
   afterStatement() {},
 };
 
-/** The paths with which a test controls the service, and their effects. */
+/** The paths with which a test controls the service. */
 const STEPS: Readonly<Record<string, () => void>> = {
-  /** Makes every query for the list wait from now on, and sets the counts to 0. */
   "/hold": () => {
     isHeld = true;
     haveLeft = false;
@@ -48,10 +44,7 @@ const STEPS: Readonly<Record<string, () => void>> = {
   "/look": () => undefined,
 };
 
-/**
- * The service with control over timing: a test decides how long database queries wait, and when
- * clients disconnect.
- */
+/** The service; a test decides how long database queries wait, and when clients disconnect. */
 export default {
   async fetch(request, env, context) {
     const step = STEPS[new URL(request.url).pathname];
@@ -66,9 +59,8 @@ export default {
 } satisfies ExportedHandler<Cloudflare.Env>;
 
 /**
- * Sends a request to the service and aborts it when the test disconnects its clients. The abort
- * cancels the request in the service, as a closed connection does on Cloudflare. Locally, a closed
- * connection would not cancel the request.
+ * Sends a request to the service and aborts it when the test disconnects its clients. This cancels
+ * the request as a closed connection does on Cloudflare, but not locally.
  */
 async function leave(request: Request): Promise<Response> {
   const headers = new Headers(request.headers);

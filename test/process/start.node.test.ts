@@ -1,13 +1,16 @@
 import { execFile } from "node:child_process";
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { promisify } from "node:util";
-import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from "vitest";
 import { openLocalDatabase } from "../../src/operator/database/local.ts";
+import { startProgram } from "../../src/operator/start/program.ts";
 import { orderImportParts } from "../../src/schema/orders.ts";
 import { isSecret } from "../../src/worker/api-keys/secret.ts";
+import { runInProcess } from "../operator/in-process.ts";
 import { StoreFolder } from "../operator/store-folder.ts";
-import { Service } from "./service.ts";
+import { freePort, Service } from "./service.ts";
 
-/** Matches any UTC time with milliseconds in ISO 8601 format. */
 const TIME = expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
 
 const store = new StoreFolder();
@@ -17,19 +20,17 @@ let empty: Service;
 
 beforeAll(async () => {
   [service, empty] = await Promise.all([
-    Service.start(store.path, { npm: true }),
-    Service.start(emptyStore.path, { args: ["--empty", "--log"] }),
+    Service.start(store.path, { args: ["--log"] }),
+    Service.start(emptyStore.path, { args: ["--empty"], npm: true }),
   ]);
 });
 afterAll(async () => {
-  await Promise.all([service.end("SIGKILL"), empty.end("SIGTERM")]);
+  await Promise.all([service.end("SIGKILL"), empty.end("SIGKILL")]);
   store.remove();
   emptyStore.remove();
 });
 
-/**
- * Runs, in a shell, the `curl` line that `npm start` printed, as a user who pastes the line would.
- */
+/** Runs the `curl` line that `npm start` printed in a shell, as a user who pastes it would. */
 async function pasteCurl(output: string): Promise<{ status: string; body: string }> {
   const [line = ""] = /^ *curl .*$/m.exec(output) ?? [];
   const { stdout } = await promisify(execFile)("sh", ["-c", line]);
@@ -48,10 +49,8 @@ async function leaveImportPart(): Promise<void> {
 
 describe("npm start on a new store", () => {
   it("prints the URL of the service and one working demo key per plan", async () => {
-    expect(service.stderr).toMatch(
-      new RegExp(
-        `Preparing a new store in ${store.path}: two databases, sample orders and demo keys\\.`,
-      ),
+    expect(service.stderr).toContain(
+      `Preparing a new store in ${store.path}: two databases, sample orders and demo keys.`,
     );
     expect(service.stdout).toContain(`Serving on http://localhost:${service.port}`);
     const { demoKeys } = service;
@@ -71,6 +70,24 @@ describe("npm start on a new store", () => {
     expect(ids[0]).toBe("-9223372036854775808");
     expect(ids.at(-1)).toBe("9223372036854775807");
     expect(body).toContain('"quantity":9223372036854775807,');
+  });
+
+  it("logs each request with --log", async () => {
+    const { free } = service.demoKeys;
+    const answers = [await service.list(free), await service.cancel(free, "1")];
+    const ids = answers.map(({ headers }) => headers.get("X-Request-Id"));
+    const lines = await vi.waitUntil(() => {
+      const found = service.stdout
+        .split("\n")
+        .filter((line) => ids.some((id) => line.includes(`"${id}"`)));
+      return found.length === 2 && found.map((line) => JSON.parse(line) as object);
+    });
+    expect(lines).toMatchObject([
+      { event: "request", time: TIME, requestId: ids[0], route: "/v1/store/orders", status: 200 },
+      { event: "request", requestId: ids[1], plan: "free", status: 404, code: "order_not_found" },
+    ]);
+    expect(service.stdout + service.stderr).not.toContain("wrangler");
+    expect(JSON.stringify(lines)).not.toContain(free);
   });
 });
 
@@ -106,61 +123,67 @@ describe("the static files", () => {
   });
 });
 
-describe("npm start on the same store again", { timeout: 120_000 }, () => {
-  it("keeps the data and the keys, and prints how to create a key instead of any key", async () => {
+it("npm start --empty makes no orders and no keys, and ends when npm ends", async () => {
+  expect(empty.stdout).not.toContain("sord_");
+  expect(await emptyStore.keysJson("list")).toEqual([]);
+  const { key } = await emptyStore.keysJson("create", "--plan", "free", "--name", "First");
+  expect(await (await empty.list(key)).text()).toBe("[]");
+  await empty.end("SIGTERM");
+});
+
+describe("a store that is served", { timeout: 120_000 }, () => {
+  it("cannot be used by a second service", async () => {
+    const start = (port: number) =>
+      runInProcess(startProgram(), ["--port", String(port), "--persist-to", store.path]);
+    const message = (port: number) =>
+      `error: process ${service.pid} already serves the store ${store.path} on port ${service.port}; ` +
+      `end it first, or serve another store: npm start -- --port ${port} --persist-to OTHER\n`;
+    const other = await freePort();
+    const [elsewhere, samePort] = await Promise.all([start(other), start(service.port)]);
+    expect(elsewhere).toEqual({ status: 1, stdout: "", stderr: message(other) });
+    expect(samePort).toEqual({ status: 1, stdout: "", stderr: message(service.port + 1) });
+  });
+
+  it("is served again after a kill, with its data, by one of two services that start at once", async () => {
     const { pro, enterprise } = service.demoKeys;
     expect((await service.cancel(pro, "9223372036854775807")).status).toBe(204);
     expect((await service.cancel(pro, "1004")).status).toBe(409);
     const before = await (await service.list(pro)).text();
     const keys = await store.keysJson("list");
     expect(keys).toHaveLength(4);
-    await service.end("SIGTERM");
     await leaveImportPart();
+    process.kill(service.pid, "SIGKILL");
+    await service.exited();
+    // The process id of this test, as if another program had received the killed service's id.
+    const holder = { pid: process.pid, port: service.port };
+    writeFileSync(join(store.path, "service.json"), JSON.stringify(holder));
+    // At once, while other processes of the killed service may still run.
+    const launch = () => Service.launch(store.path, { args: ["--empty"], npm: true });
+    const both = await Promise.all([launch(), launch()]);
+    for (const candidate of both) onTestFinished(() => candidate.end("SIGKILL"));
 
-    service = await Service.start(store.path, { npm: true });
+    expect(await Promise.race(both.map((candidate) => candidate.exited()))).toBe(1);
+    const loser = both.find(({ hasExited }) => hasExited)!;
+    const winner = both.find((candidate) => candidate !== loser)!;
+    expect(loser.stderr).toMatch(
+      new RegExp(`process \\d+ already serves .* on port ${winner.port};`),
+    );
+    expect(loser.stderr).not.toContain(`process ${process.pid} `);
+
     // `npm start` itself triggers housekeeping, because `wrangler dev` never runs cron triggers.
-    await vi.waitUntil(() => service.stderr.includes('{"event":"housekeeping","importParts":1,'), {
-      timeout: 10_000,
+    await vi.waitUntil(() => winner.stderr.includes('{"event":"housekeeping","importParts":1,'), {
+      timeout: 50_000,
     });
-    expect(service.stdout).not.toContain("sord_");
-    expect(service.stderr).toContain("Starting the service");
-    expect(service.stdout).toContain(
+    expect(service.processes()).toEqual([]);
+    expect(winner.stderr).toContain("Starting the service");
+    expect(winner.stdout).not.toContain("sord_");
+    expect(winner.stdout).toContain(
       `npm run keys -- create --plan free --name "My client" --persist-to ${store.path}`,
     );
-    expect(await (await service.list(enterprise)).text()).toBe(before);
+    expect(await (await winner.list(enterprise)).text()).toBe(before);
     expect(JSON.parse(before)).toHaveLength(9);
     expect(await store.keysJson("list")).toEqual(keys);
-    await service.end("SIGINT", { group: true });
-  });
-});
-
-describe("npm start --empty --log on a new store", () => {
-  it("has no orders and no keys, prints how to create a key, and logs each request", async () => {
-    expect(empty.stdout).not.toContain("sord_");
-    expect(empty.stdout).toContain("npm run keys -- create");
-    expect(await emptyStore.keysJson("list")).toEqual([]);
-    const { key } = await emptyStore.keysJson("create", "--plan", "free", "--name", "First");
-    const list = await empty.list(key);
-    expect(await list.text()).toBe("[]");
-    const ids = [list, await empty.cancel(key, "1004")].map(({ headers }) =>
-      headers.get("X-Request-Id"),
-    );
-    const lines = await vi.waitUntil(() => {
-      const found = empty.stdout.split("\n").filter((line) => line.startsWith("{"));
-      return found.length >= 2 && found.map((line) => JSON.parse(line) as object);
-    });
-    expect(lines).toMatchObject([
-      {
-        event: "request",
-        time: TIME,
-        requestId: ids[0],
-        route: "/v1/store/orders",
-        status: 200,
-        plan: "free",
-      },
-      { event: "request", requestId: ids[1], status: 404, code: "order_not_found" },
-    ]);
-    expect(empty.stdout + empty.stderr).not.toContain("wrangler");
-    expect(JSON.stringify(lines)).not.toContain(key);
+    // As Ctrl+C does.
+    await winner.end("SIGINT", { group: true });
   });
 });
