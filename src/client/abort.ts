@@ -1,11 +1,7 @@
 /** The longest delay that `setTimeout` supports, in milliseconds. */
 const MAX_TIMER_MS = 2 ** 31 - 1;
 
-/**
- * Runs `work` and returns its result. An abort ends the wait, even if `work` ignores the signal.
- *
- * @throws the signal's reason, as soon as the signal is aborted.
- */
+/** Returns the result of `work`, or throws the signal's reason at once when the signal aborts. */
 export async function orAbort<T>(
   signal: AbortSignal | undefined,
   work: () => Promise<T>,
@@ -32,9 +28,8 @@ export function follow(signal: AbortSignal | undefined, controller: AbortControl
 }
 
 /**
- * Waits at least `ms` milliseconds, although a timer may fire a little early.
- *
- * @throws the signal's reason, as soon as the signal is aborted.
+ * Waits at least `ms` milliseconds, although a timer may fire a little early. Throws the signal's
+ * reason at once when the signal aborts.
  */
 export async function sleep(ms: number, signal: AbortSignal | undefined): Promise<void> {
   const endMs = performance.now() + ms;

@@ -13,9 +13,7 @@ export interface WindowQuota {
 
 /** The rate-limit data of one response. */
 export interface Limits {
-  /**
-   * The windows in the order of the `RateLimit` header. The service names them `minute` and `day`.
-   */
+  /** The windows `minute` and `day`, in the order of the `RateLimit` header. */
   readonly windows: readonly WindowQuota[];
   /** `Retry-After` in seconds; `null` if the response had no such header. */
   readonly retryAfterSeconds: number | null;
@@ -24,10 +22,8 @@ export interface Limits {
 }
 
 /**
- * Reads the windows from `RateLimit` and `RateLimit-Policy`
- * (draft-ietf-httpapi-ratelimit-headers-11).
- *
- * @returns the windows that both headers describe; none if a header is missing or malformed.
+ * Reads the windows that both `RateLimit` and `RateLimit-Policy` describe
+ * (draft-ietf-httpapi-ratelimit-headers-11); none if a header is missing or malformed.
  */
 export function readWindows(headers: Headers): WindowQuota[] {
   const policies = parseItems(headers.get("RateLimit-Policy"));
@@ -44,9 +40,8 @@ export function readWindows(headers: Headers): WindowQuota[] {
 }
 
 /**
- * Reads `Retry-After`, which is a number of seconds or a date (RFC 9110, section 10.2.3).
- *
- * @returns the seconds to wait, never negative; `null` if the header is missing or malformed.
+ * Reads `Retry-After`, which is a number of seconds or a date (RFC 9110, section 10.2.3). Returns
+ * seconds, never negative; `null` if the header is missing or malformed.
  */
 export function readRetryAfterSeconds(headers: Headers): number | null {
   const text = headers.get("Retry-After")?.trim() ?? "";

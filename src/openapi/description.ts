@@ -4,10 +4,7 @@ import { type Limits, PLAN_LIMITS } from "../worker/limit-rules/plans.ts";
 
 const { bans } = parseConfig({});
 
-/**
- * The description of the whole service in Markdown. The figures for bans are the defaults, which a
- * deployment can change.
- */
+/** The description of the service in Markdown. A deployment can change the figures for bans. */
 export const description = `List the orders of a store, and cancel those that have not shipped.
 
 ## Integers

@@ -13,10 +13,7 @@ export interface ExactReader {
 export const ROUNDING_WARNING =
   "`JSON.parse` rounds integers above 2^53, without an error. The ids `9007199254740993` and `9007199254740992` become one number, so cancelling one order can cancel the other.";
 
-/**
- * The code sample for each language. The tests run the samples in JavaScript, TypeScript and
- * Python.
- */
+/** The code samples. The tests run those in JavaScript, TypeScript and Python. */
 export const EXACT_READERS = [
   {
     language: "JavaScript",

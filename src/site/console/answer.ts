@@ -9,7 +9,7 @@ export interface Answer {
   readonly headers: Headers;
   /** The body as text, in which integers above 2^53 are exact. */
   readonly body: string;
-  /** Whether `body` is only the beginning of the response's body. */
+  /** Whether `body` is only the beginning. */
   readonly isCut: boolean;
   /** Unix time in milliseconds at which the headers arrived. */
   readonly receivedMs: number;
@@ -23,12 +23,7 @@ export interface ApiRequest {
   readonly headers: Readonly<Record<string, string>>;
 }
 
-/**
- * Sends a request and reads the response.
- *
- * @param key an API key; empty for a request without an `Authorization` header.
- * @throws {TypeError} if the service sends no response.
- */
+/** Sends a request, without an `Authorization` header if the API key is empty. */
 export async function send(
   key: string,
   { method, path, headers: own }: Omit<ApiRequest, "headers"> & Partial<ApiRequest>,

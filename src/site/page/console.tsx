@@ -2,10 +2,7 @@ import type { Child } from "hono/jsx";
 import type { Field } from "../../openapi/read-document.ts";
 import { bans } from "./limits.tsx";
 
-/**
- * The console, with which readers send requests. It needs the script of the page. Its table of
- * orders has a column for each field.
- */
+/** The console, with which readers send requests. Its table of orders has a column per field. */
 export function ConsoleSection({ fields }: { readonly fields: readonly Field[] }) {
   return (
     <section id="try" class="console" aria-labelledby="try-title">
@@ -157,7 +154,7 @@ function Confirmation({ id, title, text, keep, go }: ConfirmationProps) {
   );
 }
 
-/** A field for the API key. The script of the page keeps the same key in all these fields. */
+/** A field for the API key. The script keeps the same key in all these fields. */
 export function KeyField({ id }: { readonly id: string }) {
   return (
     <div class="field">

@@ -20,7 +20,6 @@ export const SYNTAX: Readonly<Record<string, ShjLanguage>> = {
   "C#": "java",
 };
 
-/** A piece of code in one language. */
 export interface Sample {
   readonly language: string;
   readonly code: string;
@@ -121,9 +120,7 @@ const client = createClient({
 interface GoParts {
   readonly imports: readonly string[];
   readonly declaration: string;
-  /** The method and the URL of the request. */
   readonly request: string;
-  /** The status that the response must have. */
   readonly status: string;
   /** The lines that use the response and its body `text`. */
   readonly use: string;
