@@ -4,9 +4,7 @@ import { createInterface } from "node:readline";
 import { INT64_MAX, INT64_MIN } from "../../src/worker/orders/int64.ts";
 
 const LINES_AT_ONCE = 10_000;
-/**
- * Makes order ids larger than 2^53. Code that rounds these ids would mix up neighbouring orders.
- */
+/** Makes ids so large that code which rounds them mixes up neighbouring orders. */
 const LARGE_IDS = 2n ** 60n;
 const FIRST_SHIP_DATE_MS = Date.UTC(2026, 0, 1);
 
@@ -51,10 +49,7 @@ function orderLine(index: number, count: number): string {
   return `{${members.filter((member) => member !== "").join(",")}}`;
 }
 
-/**
- * Returns the id of the order at `index`. The first id is the smallest int64, and the last id is
- * the largest int64. Other ids are small in the first half and above 2^60 in the second half.
- */
+/** Ids are small in the first half and above 2^60 in the second, between the extremes of int64. */
 function orderId(index: number, count: number): bigint {
   if (index === 0) return INT64_MIN;
   if (index === count - 1) return INT64_MAX;

@@ -1,12 +1,9 @@
 import type { RateLimiter } from "../../../src/worker/limiter/durable-object.ts";
 
-/** Callbacks for each use of the service's bindings. */
 export interface Observer {
-  /** Called before each call of a Durable Object. */
   beforeObjectCall(): Promise<void> | void;
-  /** Called before each query of a database. A batch of statements is one query. */
+  /** A batch of statements is one query. */
   beforeQuery(database: "ORDERS" | "KEYS"): Promise<void> | void;
-  /** Called after each SQL statement. `meta` is what D1 reports about the statement. */
   afterStatement(meta: D1Meta): void;
 }
 
@@ -46,15 +43,11 @@ function observedObjects(
 
 type Method = (...args: unknown[]) => Promise<unknown>;
 
-/** The callbacks for one database. */
 interface DatabaseObserver extends Pick<Observer, "afterStatement"> {
   beforeQuery(): Promise<void> | void;
 }
 
-/**
- * A D1 database that calls an observer for each query. All methods of `ObservedStatement` use D1's
- * `all`, because only `all` always returns the metadata.
- */
+/** A D1 database that calls an observer. Uses only D1's `all`, which always returns metadata. */
 class ObservedDatabase {
   readonly #source: Pick<D1Database, "prepare" | "batch">;
   readonly #observer: DatabaseObserver;
