@@ -27,10 +27,7 @@ export function follow(signal: AbortSignal | undefined, controller: AbortControl
   return () => signal?.removeEventListener("abort", onAbort);
 }
 
-/**
- * Waits at least `ms` milliseconds, although a timer may fire a little early. Throws the signal's
- * reason at once when the signal aborts.
- */
+/** Waits at least `ms`, although timers may fire early. Throws the reason of an abort at once. */
 export async function sleep(ms: number, signal: AbortSignal | undefined): Promise<void> {
   const endMs = performance.now() + ms;
   for (let leftMs = ms; leftMs > 0; leftMs = endMs - performance.now()) {

@@ -30,7 +30,6 @@ export interface BatchProgress {
 export interface BatchOptions extends CallOptions {
   /** The maximum number of requests that run at the same time. Default 6. */
   readonly concurrency?: number;
-  /** Called after the outcome of each order is known. */
   readonly onProgress?: (progress: BatchProgress) => void;
 }
 

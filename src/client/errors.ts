@@ -80,7 +80,6 @@ export class TimeoutError extends StoreOrdersError {
 export class BrokenListError extends StoreOrdersError {
   override readonly name = "BrokenListError";
   readonly code = "broken_list";
-  /** The number of orders received before the error. */
   readonly receivedCount: number;
 
   constructor(
@@ -103,7 +102,6 @@ export class BatchInterruptedError extends StoreOrdersError {
   /** The other ids, for a new batch. Some of their orders may have been cancelled. */
   readonly unsettledIds: readonly bigint[];
 
-  /** @param cause the error that ended the batch, or the reason of the abort. */
   constructor(results: readonly CancelResult[], unsettledIds: readonly bigint[], cause: unknown) {
     const why = cause instanceof Error ? cause.message : String(cause);
     const count = unsettledIds.length;
@@ -114,7 +112,7 @@ export class BatchInterruptedError extends StoreOrdersError {
   }
 }
 
-/** Any error of this client. The `code` says which error it is. */
+/** Any error of this client, by its `code`. */
 export type AnyStoreOrdersError =
   | ApiError
   | UnexpectedAnswerError
@@ -124,7 +122,6 @@ export type AnyStoreOrdersError =
   | BrokenListError
   | BatchInterruptedError;
 
-/** Returns whether this client threw the error. */
 export function isStoreOrdersError(error: unknown): error is AnyStoreOrdersError {
   return error instanceof StoreOrdersError;
 }

@@ -53,7 +53,6 @@ export interface ClientOptions {
    * service does not refuse it. Default false. `cancelOrders` always waits.
    */
   readonly pacing?: boolean;
-  /** Called before the client waits for a retry. */
   readonly onRetry?: (retry: Retry) => void;
   /** Called for each response, before the client reads the body. */
   readonly onResponse?: (response: ResponseInfo) => void;
@@ -73,10 +72,7 @@ const OWN_HEADERS = {
 const REQUEST_ID = /^[\w=-]{1,255}$/;
 const ENTITY_TAG = /^(?:W\/)?"[\x21\x23-\x7e]*"$/;
 
-/**
- * Validates the options of a client and fills in defaults. Throws a TypeError or RangeError that
- * names the option and never contains the API key.
- */
+/** Validates options and fills in defaults. Errors name the option and never show the API key. */
 export function checkOptions(options: ClientOptions): Settings {
   const { apiKey, pacing = false } = options;
   if (typeof apiKey !== "string" || !/^[\x21-\x7e]+$/.test(apiKey)) {

@@ -14,7 +14,6 @@ interface OpenWindow extends WindowQuota {
   readonly endsMs: number;
 }
 
-/** The parsed rate-limit headers of a response. */
 type Announcement = Omit<Limits, "answeredAt">;
 
 /** When the rate limits admit the last of several requests, which may need successive windows. */
@@ -50,7 +49,6 @@ export class Pacer {
     return this.#underWay < room ? 0 : Infinity;
   }
 
-  /** Counts a request that is about to be sent. */
   begin(): void {
     this.#underWay += 1;
   }

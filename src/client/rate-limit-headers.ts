@@ -21,10 +21,7 @@ export interface Limits {
   readonly answeredAt: Date;
 }
 
-/**
- * Reads the windows that both `RateLimit` and `RateLimit-Policy` describe
- * (draft-ietf-httpapi-ratelimit-headers-11); none if a header is missing or malformed.
- */
+/** Reads the windows that both headers of draft-ietf-httpapi-ratelimit-headers-11 describe. */
 export function readWindows(headers: Headers): WindowQuota[] {
   const policies = parseItems(headers.get("RateLimit-Policy"));
   return [...parseItems(headers.get("RateLimit"))].flatMap(([name, window]) => {
@@ -39,10 +36,7 @@ export function readWindows(headers: Headers): WindowQuota[] {
   });
 }
 
-/**
- * Reads `Retry-After`, which is a number of seconds or a date (RFC 9110, section 10.2.3). Returns
- * seconds, never negative; `null` if the header is missing or malformed.
- */
+/** Reads `Retry-After` in seconds (RFC 9110, section 10.2.3); `null` if missing or malformed. */
 export function readRetryAfterSeconds(headers: Headers): number | null {
   const text = headers.get("Retry-After")?.trim() ?? "";
   if (/^\d+$/.test(text)) return Number(text);

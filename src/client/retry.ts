@@ -1,11 +1,6 @@
 import { sleep } from "./abort.ts";
-import {
-  type AnyStoreOrdersError,
-  BrokenListError,
-  isStoreOrdersError,
-  NetworkError,
-  TimeoutError,
-} from "./errors.ts";
+import { BrokenListError, isStoreOrdersError, NetworkError, TimeoutError } from "./errors.ts";
+import type { AnyStoreOrdersError } from "./errors.ts";
 import type { Call } from "./send.ts";
 
 const FIRST_BACKOFF_MS = 250;

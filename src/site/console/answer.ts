@@ -1,7 +1,6 @@
 /** The console reads only this much of a body, because a list can have a million orders. */
 const MAX_BODY_CHARACTERS = 200_000;
 
-/** A response of the service, with its request. */
 export interface Answer {
   readonly request: ApiRequest;
   readonly status: number;
@@ -81,13 +80,11 @@ function quoted(text: string): string {
 
 async function readBody(response: Response): Promise<{ body: string; isCut: boolean }> {
   let body = "";
-  if (response.body === null) return { body, isCut: false };
-  for await (const text of response.body.pipeThrough(new TextDecoderStream())) {
+  for await (const text of response.body?.pipeThrough(new TextDecoderStream()) ?? []) {
     body += text;
-    // Returning from the loop cancels the rest of the response.
-    if (body.length > MAX_BODY_CHARACTERS) {
-      return { body: body.slice(0, MAX_BODY_CHARACTERS), isCut: true };
-    }
+    // Leaving the loop cancels the rest of the response.
+    if (body.length > MAX_BODY_CHARACTERS) break;
   }
-  return { body, isCut: false };
+  const isCut = body.length > MAX_BODY_CHARACTERS;
+  return { body: body.slice(0, MAX_BODY_CHARACTERS), isCut };
 }

@@ -1,6 +1,5 @@
 import { inside } from "./element.ts";
 
-/** The placeholder for a key in the samples. */
 const NO_KEY = "YOUR_API_KEY";
 
 /** The key fields, which all hold the same API key. They show it only while "Show" is on. */
@@ -68,9 +67,6 @@ function followLanguage(chosen: HTMLInputElement): void {
   scrollBy({ top: chosen.getBoundingClientRect().top - before, behavior: "instant" });
 }
 
-/** How long a button shows "Copied", in milliseconds. */
-const THANKS_MS = 1_500;
-
 /** Copies a text to the clipboard, and shows the result on the button that was pressed. */
 export async function copyText(button: HTMLButtonElement, text: string): Promise<void> {
   const label = (button.dataset["label"] ??= button.textContent);
@@ -81,5 +77,5 @@ export async function copyText(button: HTMLButtonElement, text: string): Promise
     // On pages that were loaded over plain HTTP, browsers block the clipboard, except on localhost.
     button.textContent = "Not copied: select it";
   }
-  setTimeout(() => (button.textContent = label), THANKS_MS);
+  setTimeout(() => (button.textContent = label), 1_500);
 }

@@ -7,7 +7,6 @@ const PARALLEL = 6;
 interface Provocation {
   /** Sends a request with `If-None-Match: *`, so that every admitted request receives a 304. */
   readonly request: (signal: AbortSignal) => Promise<Answer>;
-  /** Reports the progress in a sentence. */
   readonly say: (text: string) => void;
   readonly signal: AbortSignal;
 }

@@ -126,16 +126,9 @@ export function ConsoleSection({ fields }: { readonly fields: readonly Field[] }
   );
 }
 
-interface ConfirmationProps {
-  readonly id: string;
-  readonly title: Child;
-  readonly text: string;
-  readonly keep: string;
-  readonly go: string;
-}
-
 /** A dialog that asks before a step. Its return value is `keep` or `go`. */
-function Confirmation({ id, title, text, keep, go }: ConfirmationProps) {
+function Confirmation(props: { id: string; title: Child; text: string; keep: string; go: string }) {
+  const { id, title, text, keep, go } = props;
   return (
     <dialog id={id} aria-labelledby={`${id}-title`}>
       <form method="dialog">

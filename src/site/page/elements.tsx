@@ -86,7 +86,6 @@ interface SamplesProps extends Omit<TabsProps, "tabs"> {
   readonly samples: readonly Sample[];
 }
 
-/** The samples of one request, with a tab for each language. */
 export function Samples({ name, label, samples }: SamplesProps) {
   return (
     <Tabs

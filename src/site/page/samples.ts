@@ -7,17 +7,15 @@ export const KEY = "YOUR_API_KEY";
 /** The placeholder in samples that the page replaces by the address of the service. */
 export const ORIGIN = "SERVICE_ORIGIN";
 
-/** The name of the TypeScript client's package. */
 export const CLIENT = "store-orders-client";
 
-/** The highlighter's name of each language. The highlighter does not know C#. */
+/** The highlighter's names of languages. All others, such as C#, are highlighted like Java. */
 export const SYNTAX: Readonly<Record<string, ShjLanguage>> = {
   curl: "bash",
   TypeScript: "ts",
   JavaScript: "js",
   Python: "py",
   Go: "go",
-  "C#": "java",
 };
 
 export interface Sample {
