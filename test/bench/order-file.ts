@@ -1,6 +1,4 @@
-import { createReadStream } from "node:fs";
-import { open } from "node:fs/promises";
-import { createInterface } from "node:readline";
+import { open, readFile } from "node:fs/promises";
 import { INT64_MAX, INT64_MIN } from "../../src/worker/orders/int64.ts";
 
 const LINES_AT_ONCE = 10_000;
@@ -19,18 +17,10 @@ export async function writeOrderFile(path: string, count: number): Promise<void>
   await file.close();
 }
 
-/** Yields, in pieces, the JSON list that the API must return for an order file. */
-export async function* expectedList(path: string): AsyncGenerator<Buffer> {
-  let opening = "[";
-  let lines: string[] = [];
-  for await (const line of createInterface({ input: createReadStream(path) })) {
-    lines.push(line);
-    if (lines.length < LINES_AT_ONCE) continue;
-    yield Buffer.from(opening + lines.join(","));
-    opening = ",";
-    lines = [];
-  }
-  yield Buffer.from(lines.length > 0 ? `${opening}${lines.join(",")}]` : "]");
+/** Returns the JSON list that the API must return for an order file. */
+export async function expectedList(path: string): Promise<Buffer> {
+  const lines = await readFile(path, "utf8");
+  return Buffer.from(`[${lines.trimEnd().replaceAll("\n", ",")}]`);
 }
 
 /** Returns an order as JSON. Some orders have extreme int64 values, and some lack fields. */

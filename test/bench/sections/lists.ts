@@ -24,9 +24,7 @@ export async function largeList(bench: Bench): Promise<Result[]> {
   await using baseline = await bench.serve({ version: "baseline", orders });
 
   bench.say("comparing the answer with what was imported");
-  const expected: Buffer[] = [];
-  for await (const piece of expectedList(bench.orderFile(orders))) expected.push(piece);
-  const expectedBytes = Buffer.concat(expected);
+  const expectedBytes = await expectedList(bench.orderFile(orders));
   const cold = await send(listOf(bench, today), 200);
   await today.process.idle();
   const unchanged = await send(listOf(bench, today), 200);
