@@ -53,19 +53,17 @@ export class Pacer {
     this.#underWay += 1;
   }
 
-  /** Records the end of a request. `announcement` is `null` if no response arrived. */
-  end(announcement: Announcement | null, nowMs: number): void {
+  /** Records the end of a request. Without a response, there are no `windows`. */
+  end({ windows, retryAfterSeconds }: Announcement, nowMs: number): void {
     this.#underWay -= 1;
-    if (announcement === null) {
-      // The service may have counted the request.
+    if (retryAfterSeconds !== null) {
+      this.#heldUntilMs = Math.max(this.#heldUntilMs, nowMs + retryAfterSeconds * 1_000);
+    }
+    if (windows.length === 0) {
+      // The service may have counted the request before the connection or a proxy failed.
       for (const [name, window] of this.#windows) {
         this.#windows.set(name, { ...window, remaining: Math.max(0, window.remaining - 1) });
       }
-      return;
-    }
-    const { windows, retryAfterSeconds } = announcement;
-    if (retryAfterSeconds !== null) {
-      this.#heldUntilMs = Math.max(this.#heldUntilMs, nowMs + retryAfterSeconds * 1_000);
     }
     for (const window of windows) this.#learn(window, nowMs);
   }
@@ -131,19 +129,16 @@ export class Gate {
 
   /** Records a response, and wakes waiting requests. `headers` is `null` if none arrived. */
   leave(headers: Headers | null, elapsedMs: number): void {
-    const announcement = headers && {
-      windows: readWindows(headers),
-      retryAfterSeconds: readRetryAfterSeconds(headers),
-    };
+    const known = headers ?? new Headers();
+    const windows = readWindows(known);
+    const announcement = { windows, retryAfterSeconds: readRetryAfterSeconds(known) };
     this.pacer.end(announcement, performance.now());
     if (headers !== null) {
       this.#responses = Math.min(20, this.#responses + 1);
       this.responseMs += (elapsedMs - this.responseMs) / this.#responses;
     }
     // Keeps the earlier limits if a response, such as a proxy's, has no rate-limit headers.
-    if (announcement !== null && announcement.windows.length > 0) {
-      this.limits = { ...announcement, answeredAt: new Date() };
-    }
+    if (windows.length > 0) this.limits = { ...announcement, answeredAt: new Date() };
     for (const wake of this.#wakers.splice(0)) wake();
   }
 }

@@ -102,6 +102,17 @@ test("with pacing, single calls of one client share the limits too", async () =>
   expect(service.counts).toMatchObject({ admitted: 12, refused: 0 });
 });
 
+test("a proxy's error after the service has counted the request causes no refusal", async () => {
+  const service = new LimitedService(2, 1_000, latency(3, 100));
+  let answers = 0;
+  const fetch = async () => {
+    const response = await service.fetch();
+    return ++answers === 2 ? new Response("Bad Gateway", { status: 502 }) : response;
+  };
+  await settled(clientOf({ fetch }).cancelOrders(ids(4)));
+  expect(service.counts).toMatchObject({ admitted: 5, refused: 0 });
+});
+
 test("a batch waits and is not banned while another client uses the same key", async () => {
   const service = new LimitedService(60, 10_000, latency(5, 100));
   const other = setInterval(() => service.answer(), 1_500);

@@ -20,7 +20,7 @@ function pacerAfter(...announcement: Parameters<typeof announced>): Pacer {
 test("counts a request without a response, because the service may have counted it", () => {
   const pacer = pacerAfter(2);
   pacer.begin();
-  pacer.end(null, 1);
+  pacer.end({ windows: [], retryAfterSeconds: null }, 1);
   expect(pacer.waitMs(2)).toBe(0);
   pacer.begin();
   expect(pacer.waitMs(2)).toBe(Infinity);
