@@ -93,7 +93,7 @@ beforeAll(async () => {
 }, 120_000);
 
 afterAll(async () => {
-  await service[Symbol.asyncDispose]();
+  await service?.[Symbol.asyncDispose]();
   store.remove();
   await rm(folder, { recursive: true, force: true });
 });
