@@ -70,7 +70,7 @@ export class NetworkError extends StoreOrdersError {
   readonly code = "network_error";
 }
 
-/** Thrown if no response arrives within `timeoutMs`. In a list, the `cause` of a BrokenListError. */
+/** Thrown if nothing arrives within `timeoutMs`; in a list, the `cause` of a BrokenListError. */
 export class TimeoutError extends StoreOrdersError {
   override readonly name = "TimeoutError";
   readonly code = "timeout";
@@ -93,7 +93,7 @@ export class BrokenListError extends StoreOrdersError {
   }
 }
 
-/** Thrown if a batch ended early: the caller aborted it, or a request failed for all orders. */
+/** Thrown if a batch ended early, because of an abort or an error that is not about one order. */
 export class BatchInterruptedError extends StoreOrdersError {
   override readonly name = "BatchInterruptedError";
   readonly code = "batch_interrupted";
@@ -112,7 +112,7 @@ export class BatchInterruptedError extends StoreOrdersError {
   }
 }
 
-/** Any error of this client, by its `code`. */
+/** Any error of this client. Its `code` says which. */
 export type AnyStoreOrdersError =
   | ApiError
   | UnexpectedAnswerError

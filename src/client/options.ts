@@ -27,7 +27,7 @@ export interface CallOptions {
   readonly timeoutMs?: number;
   /** Overrides the client's `retries` for this call. */
   readonly retries?: number;
-  /** Sent as `X-Request-Id`: 1 to 255 letters, digits, `_`, `-` or `=`. Default: a random id. */
+  /** `X-Request-Id`: 1 to 255 letters, digits, `_`, `-` or `=`. Default: the service makes one. */
   readonly requestId?: string;
   /** Additional request headers. In browsers, the service's CORS settings must allow them. */
   readonly headers?: Readonly<Record<string, string>>;
@@ -102,7 +102,7 @@ export function checkAttempts(options: Partial<Attempts>, defaults: Attempts): A
   };
 }
 
-/** Returns an option's value. Throws a RangeError if it is no whole number in the range. */
+/** Returns an option's value. Throws a RangeError if it is not from `min` to `max`. */
 export function checkNumber(name: string, value: number, min: number, max: number): number {
   const isWhole = Number.isInteger(value) || value === Infinity;
   if (isWhole && value >= min && value <= max) return value;

@@ -53,7 +53,7 @@ export class Pacer {
     this.#underWay += 1;
   }
 
-  /** Records the end of a request. Without a response, there are no `windows`. */
+  /** Records the end of a request. `windows` is empty if no response had rate-limit headers. */
   end({ windows, retryAfterSeconds }: Announcement, nowMs: number): void {
     this.#underWay -= 1;
     if (retryAfterSeconds !== null) {
@@ -129,9 +129,9 @@ export class Gate {
 
   /** Records a response, and wakes waiting requests. `headers` is `null` if none arrived. */
   leave(headers: Headers | null, elapsedMs: number): void {
-    const known = headers ?? new Headers();
-    const windows = readWindows(known);
-    const announcement = { windows, retryAfterSeconds: readRetryAfterSeconds(known) };
+    const received = headers ?? new Headers();
+    const windows = readWindows(received);
+    const announcement = { windows, retryAfterSeconds: readRetryAfterSeconds(received) };
     this.pacer.end(announcement, performance.now());
     if (headers !== null) {
       this.#responses = Math.min(20, this.#responses + 1);

@@ -13,7 +13,7 @@ import type { ResponseInfo, Settings } from "./options.ts";
 import type { Gate } from "./pacer.ts";
 import { readRetryAfterSeconds } from "./rate-limit-headers.ts";
 
-/** The settings of the requests of one call. If `isPaced`, they wait until the limits admit them. */
+/** The settings of one call's requests. If `isPaced`, they wait until the limits admit them. */
 export interface Call {
   readonly settings: Settings;
   readonly gate: Gate;
@@ -91,7 +91,7 @@ export class Answer implements AnswerDetails {
     );
   }
 
-  /** Frees the caller's signal, and cancels the request unless its body is read to the end. */
+  /** Stops listening to the caller's signal, and cancels the request if its body is not read. */
   abort(): void {
     this.#deadline.abort();
   }

@@ -14,7 +14,7 @@ export interface Delays {
 
 let delays: Delays = { object: 0, orders: 0, keys: 0, replica: 0 };
 
-/** The replica repeats these results, as if it did not follow, until its delay is set to 0. */
+/** The replica repeats these results, as if it lagged behind, until its delay is set to 0. */
 const replicaResults = new Map<string, D1Result>();
 
 const observer = {
